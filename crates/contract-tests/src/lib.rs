@@ -1,0 +1,19 @@
+//! The obligations of every port of the domain, as tests over the port alone, and in-memory fakes that keep them.
+//!
+//! Each module is one port's contract; its functions are its obligations and read as the port's documentation. An
+//! adapter runs all of them by one macro call, so that it cannot leave one out:
+//!
+//! ```ignore
+//! contract_tests::order_repo_contract!(Fixture::new().await);
+//! ```
+
+pub mod api_key_repo;
+pub mod blob_store;
+pub mod clock;
+pub mod entropy;
+pub mod fakes;
+pub mod follow_up_queue;
+pub mod notifier;
+pub mod order_repo;
+pub mod samples;
+pub mod upload_ledger;

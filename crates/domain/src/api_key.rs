@@ -1,0 +1,209 @@
+//! API keys: what a client shows, what the service keeps of it, and when it is good.
+
+use std::fmt;
+
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+use time::OffsetDateTime;
+
+use crate::{hex, order::SigningServiceId, ports::Entropy};
+
+/// What every key begins with, so that secret scanners can find one that leaked.
+pub const PREFIX: &str = "nok_";
+const LOOKUP_BYTES: usize = 8;
+const SECRET_BYTES: usize = 24;
+const LOOKUP_CHARS: usize = LOOKUP_BYTES * 2;
+const KEY_CHARS: usize = PREFIX.len() + LOOKUP_CHARS + 1 + SECRET_BYTES * 2;
+
+/// A key as a client shows it: `nok_`, 16 hexadecimal digits by which it is looked up, `_`, and a secret of 192 random
+/// bits as 48 hexadecimal digits.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PresentedKey {
+    text: String,
+}
+
+impl PresentedKey {
+    /// A new key.
+    pub fn random(entropy: &dyn Entropy) -> Self {
+        let (mut lookup, mut secret) = ([0; LOOKUP_BYTES], [0; SECRET_BYTES]);
+        entropy.fill(&mut lookup);
+        entropy.fill(&mut secret);
+        Self { text: format!("{PREFIX}{}_{}", hex::encode(&lookup), hex::encode(&secret)) }
+    }
+
+    /// Reads a key; `None` if it cannot be one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (lookup, secret) = text.strip_prefix(PREFIX)?.split_once('_')?;
+        let hexadecimal = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let whole = text.len() == KEY_CHARS && lookup.len() == LOOKUP_CHARS;
+        (whole && hexadecimal(lookup) && hexadecimal(secret)).then(|| Self { text: text.to_owned() })
+    }
+
+    /// The part by which the key is found in the repository; no secret.
+    pub fn lookup(&self) -> &str {
+        &self.text[PREFIX.len()..PREFIX.len() + LOOKUP_CHARS]
+    }
+
+    /// What the service keeps of the key. The secret is random and long, so one round of SHA-256 protects it.
+    pub fn hash(&self) -> KeyHash {
+        KeyHash(Sha256::digest(&self.text).into())
+    }
+
+    /// The whole key, to be shown once to whom it is issued.
+    pub fn expose(&self) -> &str {
+        &self.text
+    }
+}
+
+/// A key is a secret: `Debug` shows only the part by which it is looked up.
+impl fmt::Debug for PresentedKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "PresentedKey({PREFIX}{}_…)", self.lookup())
+    }
+}
+
+/// SHA-256 of a key, compared in constant time.
+#[derive(Clone, Copy)]
+pub struct KeyHash(pub [u8; 32]);
+
+impl PartialEq for KeyHash {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl Eq for KeyHash {}
+
+impl fmt::Debug for KeyHash {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("KeyHash(…)")
+    }
+}
+
+/// Identifier of an issued key, given by the repository; positive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ApiKeyId(pub i64);
+
+/// What is kept of a key when it is issued.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewApiKey {
+    /// What the operator calls it.
+    pub name: String,
+    /// The part by which it is looked up.
+    pub lookup: String,
+    /// Hash of the whole key.
+    pub hash: KeyHash,
+    /// The only signing service that it may create orders for; any if none.
+    pub signing_service: Option<SigningServiceId>,
+    /// When it was issued.
+    pub issued_at: OffsetDateTime,
+    /// From when on it is refused.
+    pub expires_at: Option<OffsetDateTime>,
+}
+
+/// A key that was issued.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiKey {
+    /// Its identifier.
+    pub id: ApiKeyId,
+    /// What was kept when it was issued.
+    pub key: NewApiKey,
+    /// Since when it is refused because an operator said so.
+    pub revoked_at: Option<OffsetDateTime>,
+}
+
+impl ApiKey {
+    /// Whether `presented` is this key, and good at `now`.
+    pub fn admits(&self, presented: &PresentedKey, now: OffsetDateTime) -> bool {
+        self.key.hash == presented.hash() && self.is_live(now)
+    }
+
+    /// Whether the key is neither revoked nor expired at `now`.
+    pub fn is_live(&self, now: OffsetDateTime) -> bool {
+        self.revoked_at.is_none() && self.key.expires_at.is_none_or(|end| now < end)
+    }
+
+    /// Whether the key may create an order for this signing service.
+    pub fn may_order_for(&self, service: SigningServiceId) -> bool {
+        self.key.signing_service.is_none_or(|bound| bound == service)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use time::{Duration, macros::datetime};
+
+    use super::*;
+    use crate::test_support::CountingEntropy;
+
+    const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
+
+    fn issued(presented: &PresentedKey) -> ApiKey {
+        let key = NewApiKey {
+            name: "test".to_owned(),
+            lookup: presented.lookup().to_owned(),
+            hash: presented.hash(),
+            signing_service: None,
+            issued_at: NOW,
+            expires_at: None,
+        };
+        ApiKey { id: ApiKeyId(1), key, revoked_at: None }
+    }
+
+    #[test]
+    fn a_key_has_a_prefix_and_192_random_bits() {
+        let entropy = CountingEntropy::default();
+        let (one, other) = (PresentedKey::random(&entropy), PresentedKey::random(&entropy));
+        assert!(one.expose().starts_with(PREFIX));
+        assert_eq!(one.expose().len(), 69);
+        assert_ne!(one, other);
+        assert_eq!(PresentedKey::parse(one.expose()), Some(one));
+    }
+
+    #[test]
+    fn what_cannot_be_a_key_is_not_looked_up() {
+        let key = PresentedKey::random(&CountingEntropy::default()).expose().to_owned();
+        for text in
+            ["", "nok_", &key[1..], &key.to_uppercase(), &key.replace("nok_", "sk__"), &format!("{key}0"), &format!(" {key}"), &key.replacen('0', "é", 1)]
+        {
+            assert_eq!(PresentedKey::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_good_until_it_expires_or_is_revoked() {
+        let presented = PresentedKey::random(&CountingEntropy::default());
+        let key = issued(&presented);
+        assert!(key.admits(&presented, NOW));
+        let expiring = ApiKey { key: NewApiKey { expires_at: Some(NOW), ..key.key.clone() }, ..key.clone() };
+        assert!(expiring.admits(&presented, NOW - Duration::NANOSECOND));
+        assert!(!expiring.admits(&presented, NOW));
+        assert!(!ApiKey { revoked_at: Some(NOW), ..key.clone() }.admits(&presented, NOW));
+    }
+
+    #[test]
+    fn another_secret_under_the_same_lookup_is_refused() {
+        let presented = PresentedKey::random(&CountingEntropy::default());
+        let text = presented.expose();
+        let last = if text.ends_with('0') { '1' } else { '0' };
+        let forged = PresentedKey::parse(&format!("{}{last}", &text[..text.len() - 1])).unwrap();
+        assert_eq!(forged.lookup(), presented.lookup());
+        assert!(!issued(&presented).admits(&forged, NOW));
+    }
+
+    #[test]
+    fn a_bound_key_orders_for_its_own_signing_service_only() {
+        let mut key = issued(&PresentedKey::random(&CountingEntropy::default()));
+        assert!(key.may_order_for(SigningServiceId(1)));
+        key.key.signing_service = Some(SigningServiceId(2));
+        assert!(!key.may_order_for(SigningServiceId(1)));
+        assert!(key.may_order_for(SigningServiceId(2)));
+    }
+
+    #[test]
+    fn debug_shows_no_secret() {
+        let presented = PresentedKey::random(&CountingEntropy::default());
+        let secret = &presented.expose()[KEY_CHARS - 48..];
+        assert!(!format!("{presented:?} {:?}", issued(&presented)).contains(secret));
+    }
+}

@@ -1,0 +1,292 @@
+//! Documents of an order: accepted formats, file names, limits, and where they are stored.
+
+use std::{fmt, path::PathBuf};
+
+use crate::{hex, ports::Entropy};
+
+/// A format that the service accepts (spec section 4.2, document rule 1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DocumentFormat {
+    /// Portable Document Format.
+    Pdf,
+    /// Word 97 to 2003.
+    Doc,
+    /// Word 2007 and later.
+    Docx,
+    /// JPEG, as `.jpg` or `.jpeg`.
+    Jpeg,
+    /// Portable Network Graphics.
+    Png,
+}
+
+impl DocumentFormat {
+    /// The format that the extension of a file name announces; letter case does not matter.
+    pub fn of_file_name(name: &str) -> Option<Self> {
+        let (_, extension) = last_component(name).rsplit_once('.')?;
+        match extension.to_ascii_lowercase().as_str() {
+            "pdf" => Some(Self::Pdf),
+            "doc" => Some(Self::Doc),
+            "docx" => Some(Self::Docx),
+            "jpg" | "jpeg" => Some(Self::Jpeg),
+            "png" => Some(Self::Png),
+            _ => None,
+        }
+    }
+
+    /// Media type of the format (IANA registry).
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Self::Pdf => "application/pdf",
+            Self::Doc => "application/msword",
+            Self::Docx => "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+            Self::Jpeg => "image/jpeg",
+            Self::Png => "image/png",
+        }
+    }
+}
+
+/// The last component of a path of any system, without surrounding white space.
+fn last_component(name: &str) -> &str {
+    name.rsplit(['/', '\\']).next().unwrap_or_default().trim()
+}
+
+/// Longest name under which a document is stored, in characters.
+pub const MAX_FILE_NAME_CHARS: usize = 120;
+
+/// The name under which a document is stored: directories dropped, every character other than ASCII letters, digits,
+/// `.`, `-` and `_` replaced by `_`, no leading dot, at most [`MAX_FILE_NAME_CHARS`] characters of which the extension
+/// is kept (spec section 4.2, document rule 2).
+pub fn sanitize_file_name(name: &str) -> String {
+    let kept = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    let mut safe: String = last_component(name).chars().map(|c| if kept(c) { c } else { '_' }).collect();
+    if safe.is_empty() {
+        safe.push_str("document");
+    }
+    if safe.starts_with('.') {
+        safe.insert(0, '_');
+    }
+    if safe.len() > MAX_FILE_NAME_CHARS {
+        safe = match safe.rsplit_once('.') {
+            Some((stem, extension)) if extension.len() < MAX_FILE_NAME_CHARS / 2 => {
+                format!("{}.{extension}", &stem[..MAX_FILE_NAME_CHARS - 1 - extension.len()])
+            }
+            _ => safe[..MAX_FILE_NAME_CHARS].to_owned(),
+        };
+    }
+    safe
+}
+
+/// Limits of a request's documents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DocumentLimits {
+    /// Most documents of one request.
+    pub max_count: usize,
+    /// Most bytes of one document.
+    pub max_bytes: u64,
+}
+
+impl Default for DocumentLimits {
+    /// 20 documents of 10 MiB (spec section 8).
+    fn default() -> Self {
+        Self { max_count: 20, max_bytes: 10 * 1024 * 1024 }
+    }
+}
+
+/// SHA-256 of a document.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Sha256Digest(pub [u8; 32]);
+
+impl fmt::Display for Sha256Digest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&hex::encode(&self.0))
+    }
+}
+
+impl fmt::Debug for Sha256Digest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Sha256Digest({self})")
+    }
+}
+
+/// A file that waits on local disk to be stored. Who made it removes it; a blob store may move it away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpooledFile {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its SHA-256.
+    pub sha256: Sha256Digest,
+}
+
+/// A document as it was received, before it is known to be acceptable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReceivedDocument {
+    /// File name, as the client sent it.
+    pub name_as_sent: String,
+    /// Its bytes.
+    pub file: SpooledFile,
+    /// What the bytes are, of the accepted formats.
+    pub content: Option<DocumentFormat>,
+}
+
+/// What is wrong with a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DocumentFault {
+    /// The file has no bytes.
+    Empty,
+    /// The extension is not one of the accepted.
+    UnsupportedExtension,
+    /// The bytes are not what the extension says.
+    ContentMismatch,
+}
+
+impl DocumentFault {
+    /// The name in a problem response.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Empty => "empty_document",
+            Self::UnsupportedExtension => "unsupported_extension",
+            Self::ContentMismatch => "content_mismatch",
+        }
+    }
+}
+
+impl ReceivedDocument {
+    /// The format of the document, which its extension and its content must agree on.
+    pub fn format(&self) -> Result<DocumentFormat, DocumentFault> {
+        let announced = DocumentFormat::of_file_name(&self.name_as_sent).ok_or(DocumentFault::UnsupportedExtension)?;
+        match self.content {
+            _ if self.file.size == 0 => Err(DocumentFault::Empty),
+            Some(content) if content == announced => Ok(announced),
+            _ => Err(DocumentFault::ContentMismatch),
+        }
+    }
+}
+
+/// The key of a document in the blob store: random, so that nothing that a client sends becomes a path.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectKey(String);
+
+impl ObjectKey {
+    /// A new key of 128 random bits.
+    pub fn random(entropy: &dyn Entropy) -> Self {
+        let mut bytes = [0; 16];
+        entropy.fill(&mut bytes);
+        let name = hex::encode(&bytes);
+        // Two letters of directory keep a local disk's folders small.
+        Self(format!("{}/{name}", &name[..2]))
+    }
+
+    /// A key that was stored before.
+    pub fn from_stored(key: String) -> Self {
+        Self(key)
+    }
+
+    /// The key as text; `/` separates directories.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A document of an order. Its place in the order's list is its position in the request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredDocument {
+    /// Key in the blob store.
+    pub key: ObjectKey,
+    /// Sanitized file name.
+    pub name: String,
+    /// File name, as the client sent it.
+    pub name_as_sent: String,
+    /// Media type.
+    pub media_type: String,
+    /// Size in bytes.
+    pub size: u64,
+    /// SHA-256 of the bytes.
+    pub sha256: Sha256Digest,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn names_keep_their_meaning_and_lose_their_harm() {
+        for (sent, stored) in [
+            ("Deed of Trust (final).pdf", "Deed_of_Trust__final_.pdf"),
+            ("../../etc/passwd.pdf", "passwd.pdf"),
+            ("C:\\Users\\jane\\deed.PDF", "deed.PDF"),
+            ("договор.docx", "_______.docx"),
+            ("a\"b;name=evil.png", "a_b_name_evil.png"),
+            (".pdf", "_.pdf"),
+            ("...pdf", "_...pdf"),
+            ("..", "_.."),
+            ("", "document"),
+            ("noextension", "noextension"),
+            ("two.dots.pdf", "two.dots.pdf"),
+            ("nul\0.pdf", "nul_.pdf"),
+        ] {
+            assert_eq!(sanitize_file_name(sent), stored, "{sent:?}");
+        }
+    }
+
+    #[test]
+    fn long_names_keep_their_extension() {
+        let name = sanitize_file_name(&format!("{}.docx", "é".repeat(500)));
+        assert_eq!(name.len(), MAX_FILE_NAME_CHARS);
+        assert!(name.ends_with("_.docx"));
+    }
+
+    #[test]
+    fn the_extension_decides_in_any_letter_case() {
+        for (name, format) in [
+            ("a.pdf", DocumentFormat::Pdf),
+            ("a.PDF", DocumentFormat::Pdf),
+            ("a.Doc", DocumentFormat::Doc),
+            ("a.docx", DocumentFormat::Docx),
+            ("a.jpg", DocumentFormat::Jpeg),
+            ("a.JPEG", DocumentFormat::Jpeg),
+            ("a.b.png", DocumentFormat::Png),
+            (" a.pdf ", DocumentFormat::Pdf),
+        ] {
+            assert_eq!(DocumentFormat::of_file_name(name), Some(format), "{name}");
+        }
+        for name in ["", "pdf", "a", "a.", "a.pdf.exe", "a.txt", "a.pdf/", "a.pdf/b", "dir.pdf\\b", "a.pdf\0"] {
+            assert_eq!(DocumentFormat::of_file_name(name), None, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn extension_and_content_must_agree() {
+        let file = SpooledFile { path: PathBuf::new(), size: 1, sha256: Sha256Digest([0; 32]) };
+        let received =
+            |name: &str, size, content| ReceivedDocument { name_as_sent: name.to_owned(), file: SpooledFile { size, ..file.clone() }, content }.format();
+        assert_eq!(received("a.pdf", 1, Some(DocumentFormat::Pdf)), Ok(DocumentFormat::Pdf));
+        assert_eq!(received("a.pdf", 1, Some(DocumentFormat::Png)), Err(DocumentFault::ContentMismatch));
+        assert_eq!(received("a.pdf", 1, None), Err(DocumentFault::ContentMismatch));
+        assert_eq!(received("a.exe", 1, Some(DocumentFormat::Pdf)), Err(DocumentFault::UnsupportedExtension));
+        assert_eq!(received("a.pdf", 0, None), Err(DocumentFault::Empty));
+    }
+
+    proptest! {
+        #[test]
+        fn every_name_becomes_a_safe_one(name in "\\PC{0,200}|.{0,200}|[./\\\\ a-z\\x00]{0,300}") {
+            let safe = sanitize_file_name(&name);
+            prop_assert!(!safe.is_empty() && safe.len() <= MAX_FILE_NAME_CHARS);
+            prop_assert!(!safe.starts_with('.'));
+            prop_assert!(safe.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte)));
+            prop_assert_eq!(sanitize_file_name(&safe), safe);
+        }
+
+        #[test]
+        fn an_accepted_extension_stays(stem in ".{0,300}", extension in "pdf|DOC|docx|jpg|JPEG|png") {
+            let name = format!("{stem}.{extension}");
+            let safe = sanitize_file_name(&name);
+            let ending = format!(".{extension}");
+            prop_assert!(safe.ends_with(&ending));
+            prop_assert_eq!(DocumentFormat::of_file_name(&safe), DocumentFormat::of_file_name(&name));
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! A field of a request as the client sent it, before it is known to be of the right type.
+
+use std::{fmt, marker::PhantomData};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+
+/// A field of a request.
+///
+/// Reading one never fails on well-formed JSON: a value of the wrong type becomes [`Field::Mistyped`], so that all
+/// violations of a request can be reported at once instead of the first alone.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum Field<T> {
+    /// Not sent, or `null`.
+    #[default]
+    Absent,
+    /// Sent as another JSON type than the one expected.
+    Mistyped,
+    /// Sent.
+    Value(T),
+}
+
+impl Field<i64> {
+    /// Reads an identifier that was sent as a decimal string, as the parts of a form are. Blank means absent.
+    pub fn from_decimal(text: &str) -> Self {
+        let text = text.trim();
+        if text.is_empty() {
+            Self::Absent
+        } else if text.bytes().all(|byte| byte.is_ascii_digit()) {
+            text.parse().map_or(Self::Mistyped, Self::Value)
+        } else {
+            Self::Mistyped
+        }
+    }
+}
+
+/// What a JSON value must be to become a `Self`. Every method answers `None` for "of another type".
+pub trait JsonType<'de>: Sized {
+    /// What the client should have sent, for the report: "a string".
+    const EXPECTED: &'static str;
+
+    /// From a JSON string.
+    fn from_text(_: String) -> Option<Self> {
+        None
+    }
+    /// From a JSON boolean.
+    fn from_bool(_: bool) -> Option<Self> {
+        None
+    }
+    /// From an integral JSON number.
+    fn from_integer(_: i64) -> Option<Self> {
+        None
+    }
+    /// From any other JSON number.
+    fn from_float(_: f64) -> Option<Self> {
+        None
+    }
+    /// From a JSON object. An error is one of syntax, never of type.
+    fn from_object<A: MapAccess<'de>>(mut object: A) -> Result<Option<Self>, A::Error> {
+        while object.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(None)
+    }
+}
+
+impl JsonType<'_> for String {
+    const EXPECTED: &'static str = "a string";
+    fn from_text(text: String) -> Option<Self> {
+        Some(text)
+    }
+}
+
+impl JsonType<'_> for bool {
+    const EXPECTED: &'static str = "true or false";
+    fn from_bool(value: bool) -> Option<Self> {
+        Some(value)
+    }
+}
+
+impl JsonType<'_> for i64 {
+    const EXPECTED: &'static str = "a positive integer of at most 64 bits";
+    fn from_integer(value: i64) -> Option<Self> {
+        Some(value)
+    }
+}
+
+impl JsonType<'_> for f64 {
+    const EXPECTED: &'static str = "a number";
+    #[expect(clippy::cast_precision_loss, reason = "amounts beyond 2^53 are far over the cap and refused all the same")]
+    fn from_integer(value: i64) -> Option<Self> {
+        Some(value as f64)
+    }
+    fn from_float(value: f64) -> Option<Self> {
+        Some(value)
+    }
+}
+
+impl<'de, T: JsonType<'de>> Deserialize<'de> for Field<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Asked as an option, serde answers a field that was not sent with `visit_none`.
+        deserializer.deserialize_option(FieldVisitor(PhantomData))
+    }
+}
+
+struct FieldVisitor<T>(PhantomData<T>);
+
+impl<T> From<Option<T>> for Field<T> {
+    /// `None` stands for "of another type".
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Mistyped, Self::Value)
+    }
+}
+
+impl<'de, T: JsonType<'de>> Visitor<'de> for FieldVisitor<T> {
+    type Value = Field<T>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(T::EXPECTED)
+    }
+    fn visit_none<E>(self) -> Result<Self::Value, E> {
+        Ok(Field::Absent)
+    }
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+    fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
+        Ok(T::from_bool(value).into())
+    }
+    fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
+        Ok(T::from_integer(value).into())
+    }
+    #[expect(clippy::cast_precision_loss, reason = "an integer beyond i64 is no identifier, and over every cap as an amount")]
+    fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
+        Ok(i64::try_from(value).map_or_else(|_| T::from_float(value as f64), T::from_integer).into())
+    }
+    fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
+        Ok(T::from_float(value).into())
+    }
+    fn visit_str<E>(self, value: &str) -> Result<Self::Value, E> {
+        Ok(T::from_text(value.to_owned()).into())
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Self::Value, A::Error> {
+        while sequence.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Field::Mistyped)
+    }
+    fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<Self::Value, A::Error> {
+        T::from_object(object).map(Field::from)
+    }
+}

@@ -1,0 +1,439 @@
+//! From what was asked to a valid order, or to everything that is wrong with it.
+
+use std::borrow::Cow;
+
+use time::{OffsetDateTime, Time};
+
+use super::{
+    Address, CoSigner, Contact, EmailAddress, Field, FileNumber, Invoice, InvoiceRecipient, JsonType, Money, Order, RequestedBy, Signer, SigningContacts,
+    SigningLocation, SigningServiceId, Violation, ViolationCode,
+    request::{ContactRequest, InvoiceRecipientRequest, OrderRequest, RequestedByRequest, SigningContactsRequest, SigningDetailsRequest},
+    text::TextRule,
+};
+use crate::appointment::{self, Appointment, AppointmentTime, ConversionError, Moment, Zone};
+
+const CONTACTS: &str = "/signingContactsFormData";
+const DETAILS: &str = "/signingDetailsFormData";
+const REQUESTED_BY: &str = "/requestedBy";
+
+/// A valid order, and what the client should know beside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParsedOrder {
+    /// The order.
+    pub order: Order,
+    /// Names of the `utc…` fields that disagree with the service's own conversion, which won.
+    pub utc_disagreements: Vec<&'static str>,
+}
+
+impl OrderRequest {
+    /// The order that was asked for.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the request, in the order of its fields.
+    pub fn parse(self) -> Result<ParsedOrder, Vec<Violation>> {
+        let mut check = Check::default();
+        let contacts = self.signing_contacts_form_data;
+        let contacts = check.required("", "signingContactsFormData", contacts).and_then(|contacts| check.contacts(contacts));
+        let utc = SuppliedUtc {
+            at: check.utc("utcTimeDate", self.utc_time_date),
+            start: check.utc("utcStartTimeDate", self.utc_start_time_date),
+            end: check.utc("utcEndTimeDate", self.utc_end_time_date),
+        };
+        let details = check.required("", "signingDetailsFormData", self.signing_details_form_data).and_then(|details| check.details(details, &utc));
+        let service = check.required_id("", "signingServiceId", self.signing_service_id);
+        let requested_by = check.required("", "requestedBy", self.requested_by).and_then(|by| check.requested_by(by));
+
+        match (contacts, details, service, requested_by) {
+            (Some(contacts), Some(details), Some(service), Some(requested_by)) if check.violations.is_empty() => {
+                let order = details.into_order(SigningServiceId(service), contacts, requested_by);
+                Ok(ParsedOrder { order, utc_disagreements: check.utc_disagreements })
+            }
+            _ => Err(check.violations),
+        }
+    }
+}
+
+#[derive(Default)]
+struct SuppliedUtc {
+    at: Option<OffsetDateTime>,
+    start: Option<OffsetDateTime>,
+    end: Option<OffsetDateTime>,
+}
+
+/// The order but for what its other sections say.
+struct Details {
+    file_number: FileNumber,
+    appointment: Appointment,
+    property: Address,
+    signing_location: SigningLocation,
+    signing_type: String,
+    signer: Signer,
+    co_signer: CoSigner,
+    language: String,
+    esigning_platform: Option<String>,
+    scanbacks_required: bool,
+    ron_signing: bool,
+    document_delivery: Option<String>,
+    lender: Option<String>,
+    special_instructions: Option<String>,
+    loan_officer: Option<Contact>,
+    invoice: Invoice,
+}
+
+impl Details {
+    fn into_order(self, signing_service_id: SigningServiceId, contacts: SigningContacts, requested_by: RequestedBy) -> Order {
+        Order {
+            signing_service_id,
+            contacts,
+            requested_by,
+            file_number: self.file_number,
+            appointment: self.appointment,
+            property: self.property,
+            signing_location: self.signing_location,
+            signing_type: self.signing_type,
+            signer: self.signer,
+            co_signer: self.co_signer,
+            language: self.language,
+            esigning_platform: self.esigning_platform,
+            scanbacks_required: self.scanbacks_required,
+            ron_signing: self.ron_signing,
+            document_delivery: self.document_delivery,
+            lender: self.lender,
+            special_instructions: self.special_instructions,
+            loan_officer: self.loan_officer,
+            invoice: self.invoice,
+        }
+    }
+}
+
+/// Reads fields and keeps account of what is wrong with them. A reader that reports a violation answers `None`.
+#[derive(Default)]
+struct Check {
+    violations: Vec<Violation>,
+    utc_disagreements: Vec<&'static str>,
+}
+
+impl Check {
+    fn report(&mut self, path: &str, name: &str, code: ViolationCode, detail: impl Into<Cow<'static, str>>) {
+        self.violations.push(Violation { pointer: format!("{path}/{name}").into(), code, detail: detail.into() });
+    }
+
+    fn optional<T: for<'de> JsonType<'de>>(&mut self, path: &str, name: &str, field: Field<T>) -> Option<T> {
+        match field {
+            Field::Absent => None,
+            Field::Value(value) => Some(value),
+            Field::Mistyped => {
+                self.report(path, name, ViolationCode::WrongType, format!("must be {}", T::EXPECTED));
+                None
+            }
+        }
+    }
+
+    fn required<T: for<'de> JsonType<'de>>(&mut self, path: &str, name: &str, field: Field<T>) -> Option<T> {
+        if matches!(field, Field::Absent) {
+            self.report(path, name, ViolationCode::Required, "is required");
+        }
+        self.optional(path, name, field)
+    }
+
+    fn ruled(&mut self, path: &str, name: &str, text: &str, rule: &TextRule) -> Option<String> {
+        match rule.check(text) {
+            Ok(()) => Some(text.to_owned()),
+            Err((code, detail)) => {
+                self.report(path, name, code, detail);
+                None
+            }
+        }
+    }
+
+    fn optional_text(&mut self, path: &str, name: &str, field: Field<String>, rule: &TextRule) -> Option<String> {
+        let text = self.optional(path, name, field)?;
+        let text = text.trim();
+        if text.is_empty() { None } else { self.ruled(path, name, text, rule) }
+    }
+
+    fn required_text(&mut self, path: &str, name: &str, field: Field<String>, rule: &TextRule) -> Option<String> {
+        let text = self.required(path, name, field)?;
+        let text = text.trim();
+        if text.is_empty() {
+            self.report(path, name, ViolationCode::Blank, "must not be blank");
+            return None;
+        }
+        self.ruled(path, name, text, rule)
+    }
+
+    fn read<T>(&mut self, path: &str, name: &str, value: Option<T>, detail: &'static str) -> Option<T> {
+        if value.is_none() {
+            self.report(path, name, ViolationCode::InvalidFormat, detail);
+        }
+        value
+    }
+
+    fn email(&mut self, path: &str, name: &str, text: Option<String>) -> Option<EmailAddress> {
+        self.read(path, name, EmailAddress::try_from(text?).ok(), "must be an e-mail address")
+    }
+
+    fn optional_email(&mut self, path: &str, name: &str, field: Field<String>) -> Option<EmailAddress> {
+        let text = self.optional_text(path, name, field, &TextRule::EMAIL);
+        self.email(path, name, text)
+    }
+
+    fn required_email(&mut self, path: &str, name: &str, field: Field<String>) -> Option<EmailAddress> {
+        let text = self.required_text(path, name, field, &TextRule::EMAIL);
+        self.email(path, name, text)
+    }
+
+    fn positive(&mut self, path: &str, name: &str, id: Option<i64>) -> Option<i64> {
+        if id.is_some_and(|id| id < 1) {
+            self.report(path, name, ViolationCode::OutOfRange, "must be a positive integer");
+            return None;
+        }
+        id
+    }
+
+    fn optional_id(&mut self, path: &str, name: &str, field: Field<i64>) -> Option<i64> {
+        let id = self.optional(path, name, field);
+        self.positive(path, name, id)
+    }
+
+    fn required_id(&mut self, path: &str, name: &str, field: Field<i64>) -> Option<i64> {
+        let id = self.required(path, name, field);
+        self.positive(path, name, id)
+    }
+
+    fn money(&mut self, name: &str, field: Field<f64>) -> Option<Money> {
+        match Money::from_number(self.optional(DETAILS, name, field)?) {
+            Ok(money) => Some(money),
+            Err(error) => {
+                self.report(DETAILS, name, ViolationCode::OutOfRange, error.to_string());
+                None
+            }
+        }
+    }
+
+    fn utc(&mut self, name: &str, field: Field<String>) -> Option<OffsetDateTime> {
+        let text = self.optional_text("", name, field, &TextRule::SHORT)?;
+        self.read("", name, appointment::parse_utc(&text), "must be an ISO 8601 datetime in UTC, such as 2026-12-01T19:30:00Z")
+    }
+
+    fn contact(&mut self, path: &str, name: &str, field: Field<ContactRequest>) -> Option<Contact> {
+        let contact = self.optional(path, name, field)?;
+        let path = format!("{path}/{name}");
+        let contact = Contact {
+            name: self.optional_text(&path, "contact_name", contact.contact_name, &TextRule::NAME),
+            phone: self.optional_text(&path, "contact_phone", contact.contact_phone, &TextRule::PHONE),
+            email: self.optional_email(&path, "contact_email", contact.contact_email),
+        };
+        (contact.name.is_some() || contact.phone.is_some() || contact.email.is_some()).then_some(contact)
+    }
+
+    fn contacts(&mut self, request: SigningContactsRequest) -> Option<SigningContacts> {
+        let order_contact_email = self.required_email(CONTACTS, "orderContactEmail", request.order_contact_email);
+        let client_company_id = self.optional_id(CONTACTS, "clientCompanyId", request.client_company_id);
+        let observer = self.optional_email(CONTACTS, "observer", request.observer);
+        let in_house_contact = self.contact(CONTACTS, "inHouseContact", request.in_house_contact);
+        let in_house_contact2 = self.contact(CONTACTS, "inHouseContact2", request.in_house_contact2);
+        Some(SigningContacts { order_contact_email: order_contact_email?, client_company_id, observer, in_house_contact, in_house_contact2 })
+    }
+
+    fn requested_by(&mut self, request: RequestedByRequest) -> Option<RequestedBy> {
+        let user_id = self.required_id(REQUESTED_BY, "userId", request.user_id);
+        let user_role = self.optional_text(REQUESTED_BY, "userRole", request.user_role, &TextRule::SHORT);
+        let signing_service_id = self.optional_id(REQUESTED_BY, "signingServiceId", request.signing_service_id).map(SigningServiceId);
+        Some(RequestedBy { user_id: user_id?, user_role, signing_service_id })
+    }
+
+    fn details(&mut self, request: SigningDetailsRequest, utc: &SuppliedUtc) -> Option<Details> {
+        let mut request = request;
+        let file_number = self.required_text(DETAILS, "fileNumber", std::mem::take(&mut request.file_number), &TextRule::FILE_NUMBER);
+        let file_number = file_number.and_then(|text| FileNumber::try_from(text).ok());
+        let appointment = self.appointment(&mut request, utc);
+        let property = self.property(&mut request);
+        let signing_type = self.required_text(DETAILS, "signingType", request.signing_type, &TextRule::SHORT);
+        let signer_name = self.required_text(DETAILS, "signerName", request.signer_name, &TextRule::NAME);
+        let signer_phone = self.required_text(DETAILS, "signerPhone", request.signer_phone, &TextRule::PHONE);
+        let signer_email = self.required_email(DETAILS, "signerEmail", request.signer_email);
+        let language = self.optional_text(DETAILS, "language", request.language, &TextRule::SHORT);
+        let spouse_name = self.optional_text(DETAILS, "spouseName", request.spouse_name, &TextRule::NAME);
+        let co_signer = CoSigner {
+            name: self.optional_text(DETAILS, "coSignerName", request.co_signer_name, &TextRule::NAME),
+            spouse_name: self.optional_text(DETAILS, "coSignerSpouseName", request.co_signer_spouse_name, &TextRule::NAME),
+            phone: self.optional_text(DETAILS, "coSignerPhone", request.co_signer_phone, &TextRule::PHONE),
+            email: self.optional_email(DETAILS, "coSignerEmail", request.co_signer_email),
+        };
+        let named_location = NamedLocation {
+            address: self.optional_text(DETAILS, "signingAddress", request.signing_address, &TextRule::ADDRESS),
+            city: self.optional_text(DETAILS, "signingCity", request.signing_city, &TextRule::CITY),
+            state: self.optional_text(DETAILS, "signingState", request.signing_state, &TextRule::STATE).map(|state| state.to_ascii_uppercase()),
+            zipcode: self.optional_text(DETAILS, "signingZipcode", request.signing_zipcode, &TextRule::ZIPCODE),
+        };
+        let is_property = self.optional(DETAILS, "isPropertyAddressSame", request.is_property_address_same).unwrap_or(true);
+        let esigning_platform = self.optional_text(DETAILS, "esigningPlatform", request.esigning_platform, &TextRule::SHORT);
+        let scanbacks_required = self.optional(DETAILS, "scanbacksRequired", request.scanbacks_required).unwrap_or(false);
+        let ron_signing = self.optional(DETAILS, "ronSigning", request.ron_signing).unwrap_or(false);
+        let document_delivery = self.optional_text(DETAILS, "documentDelivery", request.document_delivery, &TextRule::SHORT);
+        let lender = self.optional_text(DETAILS, "lender", request.lender, &TextRule::NAME);
+        let special_instructions = self.optional_text(DETAILS, "specialInstructions", request.special_instructions, &TextRule::INSTRUCTIONS);
+        let loan_officer = self.contact(DETAILS, "loanOfficer", request.loan_officer);
+        let invoice = Invoice {
+            recipient: self.invoice_recipient(request.invoice_order_to),
+            name: self.optional_text(DETAILS, "invoiceName", request.invoice_name, &TextRule::NAME),
+            phone: self.optional_text(DETAILS, "invoicePhone", request.invoice_phone, &TextRule::PHONE),
+            email: self.optional_email(DETAILS, "invoiceEmail", request.invoice_email),
+            fee: self.money("invoiceFee", request.invoice_fee),
+            notary_pay: self.money("notaryPay", request.notary_pay),
+        };
+        let property = property?;
+        Some(Details {
+            file_number: file_number?,
+            appointment: appointment?,
+            signing_location: named_location.or_property(is_property, &property),
+            property,
+            signing_type: signing_type?,
+            signer: Signer { name: signer_name?, phone: signer_phone?, email: signer_email?, spouse_name },
+            co_signer,
+            language: language.unwrap_or_else(|| "en".to_owned()),
+            esigning_platform,
+            scanbacks_required,
+            ron_signing,
+            document_delivery,
+            lender,
+            special_instructions,
+            loan_officer,
+            invoice,
+        })
+    }
+
+    fn property(&mut self, request: &mut SigningDetailsRequest) -> Option<Address> {
+        let address = self.required_text(DETAILS, "propertyAddress", std::mem::take(&mut request.property_address), &TextRule::ADDRESS);
+        let city = self.required_text(DETAILS, "city", std::mem::take(&mut request.city), &TextRule::CITY);
+        let state = self.required_text(DETAILS, "state", std::mem::take(&mut request.state), &TextRule::STATE);
+        let zipcode = self.required_text(DETAILS, "zipcode", std::mem::take(&mut request.zipcode), &TextRule::ZIPCODE);
+        Some(Address { address: address?, city: city?, state: state?.to_ascii_uppercase(), zipcode: zipcode? })
+    }
+
+    fn invoice_recipient(&mut self, field: Field<InvoiceRecipientRequest>) -> Option<InvoiceRecipient> {
+        const PATH: &str = "/signingDetailsFormData/invoiceOrderTo";
+        let request = self.optional(DETAILS, "invoiceOrderTo", field)?;
+        let recipient = InvoiceRecipient {
+            company_name: self.optional_text(PATH, "company_name", request.company_name, &TextRule::NAME),
+            address: self.optional_text(PATH, "invoice_address", request.invoice_address, &TextRule::ADDRESS),
+            city: self.optional_text(PATH, "city", request.city, &TextRule::CITY),
+            state: self.optional_text(PATH, "state", request.state, &TextRule::SHORT),
+            zipcode: self.optional_text(PATH, "zipcode", request.zipcode, &TextRule::SHORT),
+        };
+        let InvoiceRecipient { company_name, address, city, state, zipcode } = &recipient;
+        let named = [company_name, address, city, state, zipcode].into_iter().any(Option::is_some);
+        named.then_some(recipient)
+    }
+
+    fn appointment(&mut self, request: &mut SigningDetailsRequest, utc: &SuppliedUtc) -> Option<Appointment> {
+        let date = self.required_text(DETAILS, "signingDate", std::mem::take(&mut request.signing_date), &TextRule::SHORT);
+        let date = date.and_then(|text| self.read(DETAILS, "signingDate", appointment::parse_date(&text), "must be a date of the form YYYY-MM-DD"));
+        let kind = self.required_text(DETAILS, "signingTimeType", std::mem::take(&mut request.signing_time_type), &TextRule::SHORT);
+        let zone = self.required_text(DETAILS, "timeZoneId", std::mem::take(&mut request.time_zone_id), &TextRule::SHORT);
+        let zone = zone.and_then(|id| {
+            let zone = Zone::named(&id);
+            if zone.is_none() {
+                self.report(DETAILS, "timeZoneId", ViolationCode::UnknownTimeZone, "must be an IANA time zone identifier, such as America/Chicago");
+            }
+            zone
+        });
+        let day = date.zip(zone);
+        let time = match kind.as_deref() {
+            Some("at") => {
+                let time = self.clock_time("specificTime", std::mem::take(&mut request.specific_time));
+                self.moment("specificTime", time, day, ("utcTimeDate", utc.at)).map(AppointmentTime::At)
+            }
+            Some("between") => self.range(request, day, utc),
+            Some("anytime") => Some(AppointmentTime::Anytime),
+            Some(_) => {
+                self.report(DETAILS, "signingTimeType", ViolationCode::NotAllowed, "must be one of at, between, anytime");
+                None
+            }
+            None => None,
+        };
+        let (date, zone) = day?;
+        Some(Appointment { date, zone, time: time? })
+    }
+
+    fn range(&mut self, request: &mut SigningDetailsRequest, day: Option<(time::Date, Zone)>, utc: &SuppliedUtc) -> Option<AppointmentTime> {
+        let start = self.clock_time("startTime", std::mem::take(&mut request.start_time));
+        let end = self.clock_time("endTime", std::mem::take(&mut request.end_time));
+        if start.zip(end).is_some_and(|(start, end)| end <= start) {
+            self.report(DETAILS, "endTime", ViolationCode::EndNotAfterStart, "must be after startTime");
+            return None;
+        }
+        let start = self.moment("startTime", start, day, ("utcStartTimeDate", utc.start));
+        let end = self.moment("endTime", end, day, ("utcEndTimeDate", utc.end));
+        let (start, end) = start.zip(end)?;
+        if end.utc <= start.utc {
+            self.report(
+                DETAILS,
+                "endTime",
+                ViolationCode::EndNotAfterStart,
+                "occurs twice on this date: name the later by utcEndTimeDate to be after startTime",
+            );
+            return None;
+        }
+        Some(AppointmentTime::Between { start, end })
+    }
+
+    fn clock_time(&mut self, name: &'static str, field: Field<String>) -> Option<Time> {
+        let text = self.required_text(DETAILS, name, field, &TextRule::SHORT)?;
+        self.read(DETAILS, name, appointment::parse_time(&text), "must be a time of the form HH:MM, from 00:00 to 23:59")
+    }
+
+    fn moment(
+        &mut self,
+        name: &'static str,
+        local: Option<Time>,
+        day: Option<(time::Date, Zone)>,
+        supplied: (&'static str, Option<OffsetDateTime>),
+    ) -> Option<Moment> {
+        let (local, (date, zone)) = local.zip(day)?;
+        match zone.to_utc(date, local, supplied.1) {
+            Ok(utc) => {
+                if supplied.1.is_some_and(|supplied| !appointment::agrees(supplied, utc)) {
+                    self.utc_disagreements.push(supplied.0);
+                }
+                Some(Moment { local, utc })
+            }
+            Err(error) => {
+                let code = match error {
+                    ConversionError::Skipped => ViolationCode::NonexistentLocalTime,
+                    ConversionError::OutOfRange => ViolationCode::OutOfRange,
+                };
+                self.report(DETAILS, name, code, error.to_string());
+                None
+            }
+        }
+    }
+}
+
+/// The signing location as the client named it.
+struct NamedLocation {
+    address: Option<String>,
+    city: Option<String>,
+    state: Option<String>,
+    zipcode: Option<String>,
+}
+
+impl NamedLocation {
+    fn or_property(self, is_property: bool, property: &Address) -> SigningLocation {
+        match self.address {
+            Some(address) if !is_property => SigningLocation { is_property, address, city: self.city, state: self.state, zipcode: self.zipcode },
+            _ => SigningLocation {
+                is_property,
+                address: property.address.clone(),
+                city: Some(property.city.clone()),
+                state: Some(property.state.clone()),
+                zipcode: Some(property.zipcode.clone()),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "parse_tests.rs"]
+mod tests;

@@ -1,0 +1,406 @@
+use serde_json::{Value, json};
+use time::macros::{date, datetime, time};
+
+use super::*;
+use crate::test_support::minimal_request;
+
+fn parse(request: &Value) -> Result<ParsedOrder, Vec<Violation>> {
+    serde_json::from_value::<OrderRequest>(request.clone()).unwrap().parse()
+}
+
+/// The minimal request with a value put at a JSON Pointer; `None` takes the field away.
+fn with(changes: &[(&str, Option<Value>)]) -> Value {
+    let mut request = minimal_request();
+    for (pointer, value) in changes {
+        let (parent, name) = pointer.rsplit_once('/').unwrap();
+        let parent = request.pointer_mut(parent).unwrap().as_object_mut().unwrap();
+        match value {
+            Some(value) => parent.insert(name.to_owned(), value.clone()),
+            None => parent.remove(name),
+        };
+    }
+    request
+}
+
+fn order(changes: &[(&str, Option<Value>)]) -> Order {
+    parse(&with(changes)).unwrap().order
+}
+
+fn faults(changes: &[(&str, Option<Value>)]) -> Vec<(String, ViolationCode)> {
+    parse(&with(changes)).map_or_else(|found| found.into_iter().map(|violation| (violation.pointer.into_owned(), violation.code)).collect(), |_| Vec::new())
+}
+
+fn fault(pointer: &str, value: Value) -> Option<ViolationCode> {
+    let found = faults(&[(pointer, Some(value))]);
+    assert!(found.len() <= 1, "{pointer}: {found:?}");
+    found.first().map(|(at, code)| {
+        assert_eq!(at, pointer);
+        *code
+    })
+}
+
+const REQUIRED: [&str; 15] = [
+    "/signingContactsFormData/orderContactEmail",
+    "/signingDetailsFormData/fileNumber",
+    "/signingDetailsFormData/signingDate",
+    "/signingDetailsFormData/signingTimeType",
+    "/signingDetailsFormData/timeZoneId",
+    "/signingDetailsFormData/propertyAddress",
+    "/signingDetailsFormData/signingType",
+    "/signingDetailsFormData/signerName",
+    "/signingDetailsFormData/signerPhone",
+    "/signingDetailsFormData/signerEmail",
+    "/signingDetailsFormData/city",
+    "/signingDetailsFormData/state",
+    "/signingDetailsFormData/zipcode",
+    "/signingDetailsFormData/specificTime",
+    "/requestedBy/userId",
+];
+
+const OPTIONAL_TEXTS: [&str; 15] = [
+    "language",
+    "spouseName",
+    "coSignerName",
+    "coSignerSpouseName",
+    "coSignerPhone",
+    "coSignerEmail",
+    "signingAddress",
+    "signingCity",
+    "signingState",
+    "signingZipcode",
+    "esigningPlatform",
+    "documentDelivery",
+    "lender",
+    "specialInstructions",
+    "invoiceName",
+];
+
+#[test]
+fn a_minimal_request_gets_the_defaults() {
+    let order = order(&[]);
+    assert_eq!(order.language, "en");
+    assert!(!order.scanbacks_required && !order.ron_signing);
+    assert_eq!(
+        order.signing_location,
+        SigningLocation {
+            is_property: true,
+            address: order.property.address.clone(),
+            city: Some("Dallas".into()),
+            state: Some("TX".into()),
+            zipcode: Some("75201".into())
+        }
+    );
+    assert_eq!(order.invoice, Invoice::default());
+    assert_eq!(order.co_signer, CoSigner::default());
+    assert_eq!(order.requested_by, RequestedBy { user_id: 1001, user_role: None, signing_service_id: None });
+}
+
+#[test]
+fn every_field_arrives() {
+    let order = order(&[
+        (
+            "/signingContactsFormData",
+            Some(json!({
+                "orderContactEmail": "a@example.com", "clientCompanyId": 7, "observer": "b@example.com",
+                "inHouseContact": { "contact_name": "C", "contact_phone": "+1 555 010 0101", "contact_email": "c@example.com" },
+                "inHouseContact2": { "contact_name": "D" }
+            })),
+        ),
+        ("/signingDetailsFormData/language", Some(json!("es"))),
+        ("/signingDetailsFormData/spouseName", Some(json!("John Doe"))),
+        ("/signingDetailsFormData/coSignerName", Some(json!("Co Signer"))),
+        ("/signingDetailsFormData/coSignerSpouseName", Some(json!("Co Spouse"))),
+        ("/signingDetailsFormData/coSignerPhone", Some(json!("5550100102"))),
+        ("/signingDetailsFormData/coSignerEmail", Some(json!("co@example.com"))),
+        ("/signingDetailsFormData/isPropertyAddressSame", Some(json!(false))),
+        ("/signingDetailsFormData/signingAddress", Some(json!("9 Office Rd"))),
+        ("/signingDetailsFormData/signingCity", Some(json!("Plano"))),
+        ("/signingDetailsFormData/signingState", Some(json!("ok"))),
+        ("/signingDetailsFormData/signingZipcode", Some(json!("75023"))),
+        ("/signingDetailsFormData/esigningPlatform", Some(json!("Platform"))),
+        ("/signingDetailsFormData/scanbacksRequired", Some(json!(true))),
+        ("/signingDetailsFormData/ronSigning", Some(json!(true))),
+        ("/signingDetailsFormData/documentDelivery", Some(json!("courier"))),
+        ("/signingDetailsFormData/lender", Some(json!("First Bank"))),
+        ("/signingDetailsFormData/specialInstructions", Some(json!("Ring.\nTwice."))),
+        ("/signingDetailsFormData/loanOfficer", Some(json!({ "contact_name": "Lo", "contact_email": "lo@example.com", "contact_phone": "5550100103" }))),
+        (
+            "/signingDetailsFormData/invoiceOrderTo",
+            Some(json!({ "company_name": "Co", "invoice_address": "1 St", "city": "X", "state": "Texas", "zipcode": "75001-1234" })),
+        ),
+        ("/signingDetailsFormData/invoiceName", Some(json!("Inv"))),
+        ("/signingDetailsFormData/invoicePhone", Some(json!("5550100104"))),
+        ("/signingDetailsFormData/invoiceEmail", Some(json!("inv@example.com"))),
+        ("/signingDetailsFormData/invoiceFee", Some(json!(150.5))),
+        ("/signingDetailsFormData/notaryPay", Some(json!(100))),
+        ("/requestedBy", Some(json!({ "userId": 1, "userRole": "admin", "signingServiceId": 3 }))),
+    ]);
+    let email = |text: &str| Some(EmailAddress::try_from(text.to_owned()).unwrap());
+    assert_eq!(order.signing_service_id, SigningServiceId(42));
+    assert_eq!(order.contacts.client_company_id, Some(7));
+    assert_eq!(order.contacts.observer, email("b@example.com"));
+    assert_eq!(order.contacts.in_house_contact, Some(Contact { name: Some("C".into()), phone: Some("+1 555 010 0101".into()), email: email("c@example.com") }));
+    assert_eq!(order.contacts.in_house_contact2, Some(Contact { name: Some("D".into()), phone: None, email: None }));
+    assert_eq!((order.language.as_str(), order.signer.spouse_name.as_deref()), ("es", Some("John Doe")));
+    assert_eq!(
+        order.co_signer,
+        CoSigner { name: Some("Co Signer".into()), spouse_name: Some("Co Spouse".into()), phone: Some("5550100102".into()), email: email("co@example.com") }
+    );
+    assert_eq!(
+        order.signing_location,
+        SigningLocation {
+            is_property: false,
+            address: "9 Office Rd".into(),
+            city: Some("Plano".into()),
+            state: Some("OK".into()),
+            zipcode: Some("75023".into())
+        }
+    );
+    assert_eq!(
+        (order.esigning_platform.as_deref(), order.document_delivery.as_deref(), order.lender.as_deref()),
+        (Some("Platform"), Some("courier"), Some("First Bank"))
+    );
+    assert!(order.scanbacks_required && order.ron_signing);
+    assert_eq!(order.special_instructions.as_deref(), Some("Ring.\nTwice."));
+    assert_eq!(order.loan_officer, Some(Contact { name: Some("Lo".into()), phone: Some("5550100103".into()), email: email("lo@example.com") }));
+    let recipient = InvoiceRecipient {
+        company_name: Some("Co".into()),
+        address: Some("1 St".into()),
+        city: Some("X".into()),
+        state: Some("Texas".into()),
+        zipcode: Some("75001-1234".into()),
+    };
+    assert_eq!(
+        order.invoice,
+        Invoice {
+            recipient: Some(recipient),
+            name: Some("Inv".into()),
+            phone: Some("5550100104".into()),
+            email: email("inv@example.com"),
+            fee: Money::from_cents(15_050),
+            notary_pay: Money::from_cents(10_000)
+        }
+    );
+    assert_eq!(order.requested_by, RequestedBy { user_id: 1, user_role: Some("admin".into()), signing_service_id: Some(SigningServiceId(3)) });
+}
+
+#[test]
+fn every_required_field_is_missed_when_missing_null_blank_or_of_another_type() {
+    for pointer in REQUIRED {
+        assert_eq!(faults(&[(pointer, None)]), [(pointer.to_owned(), ViolationCode::Required)]);
+        assert_eq!(fault(pointer, Value::Null), Some(ViolationCode::Required), "{pointer}");
+        assert_eq!(fault(pointer, json!([])), Some(ViolationCode::WrongType), "{pointer}");
+        assert_eq!(fault(pointer, json!({})), Some(ViolationCode::WrongType), "{pointer}");
+        assert_eq!(fault(pointer, json!(true)), Some(ViolationCode::WrongType), "{pointer}");
+        if pointer != "/requestedBy/userId" {
+            assert_eq!(fault(pointer, json!(" \t ")), Some(ViolationCode::Blank), "{pointer}");
+            assert_eq!(fault(pointer, json!(7)), Some(ViolationCode::WrongType), "{pointer}");
+        }
+    }
+}
+
+#[test]
+fn sections_that_are_missing_or_no_objects_are_named_themselves() {
+    for section in ["/signingContactsFormData", "/signingDetailsFormData", "/requestedBy"] {
+        assert_eq!(faults(&[(section, None)]), [(section.to_owned(), ViolationCode::Required)]);
+        for value in [json!("{}"), json!([]), json!(1)] {
+            assert_eq!(fault(section, value), Some(ViolationCode::WrongType));
+        }
+    }
+    let empty = parse(&json!({})).unwrap_err();
+    let pointers: Vec<_> = empty.iter().map(|violation| violation.pointer.as_ref()).collect();
+    assert_eq!(pointers, ["/signingContactsFormData", "/signingDetailsFormData", "/signingServiceId", "/requestedBy"]);
+}
+
+#[test]
+fn everything_wrong_is_reported_at_once() {
+    let found = faults(&[
+        ("/signingContactsFormData/orderContactEmail", Some(json!("nobody"))),
+        ("/signingContactsFormData/inHouseContact", Some(json!({ "contact_phone": "12", "contact_email": 5 }))),
+        ("/utcTimeDate", Some(json!("yesterday"))),
+        ("/signingDetailsFormData/fileNumber", None),
+        ("/signingDetailsFormData/signingDate", Some(json!("2026-02-30"))),
+        ("/signingDetailsFormData/state", Some(json!("Texas"))),
+        ("/signingDetailsFormData/invoiceFee", Some(json!(-1))),
+        ("/signingServiceId", Some(json!("42"))),
+        ("/requestedBy/userId", Some(json!(0))),
+    ]);
+    let expected = [
+        ("/signingContactsFormData/orderContactEmail", ViolationCode::InvalidFormat),
+        ("/signingContactsFormData/inHouseContact/contact_phone", ViolationCode::InvalidFormat),
+        ("/signingContactsFormData/inHouseContact/contact_email", ViolationCode::WrongType),
+        ("/utcTimeDate", ViolationCode::InvalidFormat),
+        ("/signingDetailsFormData/fileNumber", ViolationCode::Required),
+        ("/signingDetailsFormData/signingDate", ViolationCode::InvalidFormat),
+        ("/signingDetailsFormData/state", ViolationCode::InvalidFormat),
+        ("/signingDetailsFormData/invoiceFee", ViolationCode::OutOfRange),
+        ("/signingServiceId", ViolationCode::WrongType),
+        ("/requestedBy/userId", ViolationCode::OutOfRange),
+    ];
+    assert_eq!(found, expected.map(|(pointer, code)| (pointer.to_owned(), code)));
+}
+
+#[test]
+fn blank_and_null_optional_fields_are_absent() {
+    let absent = order(&[]);
+    for name in OPTIONAL_TEXTS {
+        let pointer = format!("/signingDetailsFormData/{name}");
+        assert_eq!(order(&[(&pointer, Some(json!("  ")))]), absent, "{name}");
+        assert_eq!(order(&[(&pointer, Some(Value::Null))]), absent, "{name}");
+        assert_eq!(fault(&pointer, json!(1)), Some(ViolationCode::WrongType), "{name}");
+        assert_eq!(fault(&pointer, json!("a\0b")), Some(ViolationCode::InvalidCharacters), "{name}");
+    }
+    assert_eq!(order(&[("/signingDetailsFormData/loanOfficer", Some(json!({ "contact_name": " ", "contact_email": null })))]), absent);
+    assert_eq!(order(&[("/signingDetailsFormData/invoiceOrderTo", Some(json!({})))]), absent);
+}
+
+#[test]
+fn texts_are_trimmed_and_states_upper_case() {
+    let order = order(&[("/signingDetailsFormData/fileNumber", Some(json!("\t F-1 \n"))), ("/signingDetailsFormData/state", Some(json!(" tx ")))]);
+    assert_eq!(order.file_number.as_str(), "F-1");
+    assert_eq!(order.property.state, "TX");
+}
+
+#[test]
+fn identifiers_are_positive_64_bit_integers() {
+    for pointer in ["/signingServiceId", "/requestedBy/userId", "/requestedBy/signingServiceId", "/signingContactsFormData/clientCompanyId"] {
+        assert_eq!(fault(pointer, json!(i64::MAX)), None);
+        for value in [json!(0), json!(-1), json!(i64::MIN)] {
+            assert_eq!(fault(pointer, value), Some(ViolationCode::OutOfRange), "{pointer}");
+        }
+        for value in [json!("1"), json!(1.5), json!(u64::MAX), json!(1e30), json!(false)] {
+            assert_eq!(fault(pointer, value), Some(ViolationCode::WrongType), "{pointer}");
+        }
+    }
+    for (text, field) in [
+        ("42", Field::Value(42)),
+        (" 7 ", Field::Value(7)),
+        ("", Field::Absent),
+        ("-1", Field::Mistyped),
+        ("1.0", Field::Mistyped),
+        ("9223372036854775808", Field::Mistyped),
+        ("٤٢", Field::Mistyped),
+    ] {
+        assert_eq!(Field::from_decimal(text), field, "{text}");
+    }
+}
+
+#[test]
+fn unknown_fields_are_ignored() {
+    assert_eq!(order(&[("/surprise", Some(json!({ "deep": [1] }))), ("/signingDetailsFormData/surprise", Some(json!(1)))]), order(&[]));
+}
+
+#[test]
+fn a_field_sent_twice_is_no_json_of_ours() {
+    assert!(serde_json::from_str::<OrderRequest>(r#"{ "signingServiceId": 1, "signingServiceId": 2 }"#).is_err());
+}
+
+#[test]
+fn a_specific_time_becomes_utc_by_its_zone() {
+    let appointment = order(&[]).appointment;
+    assert_eq!((appointment.date, appointment.zone.id()), (date!(2026 - 12 - 01), "America/Chicago"));
+    assert_eq!(appointment.time, AppointmentTime::At(Moment { local: time!(14:30), utc: datetime!(2026-12-01 20:30 UTC) }));
+}
+
+fn between(start: &str, end: &str) -> Vec<(&'static str, Option<Value>)> {
+    vec![
+        ("/signingDetailsFormData/signingTimeType", Some(json!("between"))),
+        ("/signingDetailsFormData/startTime", Some(json!(start))),
+        ("/signingDetailsFormData/endTime", Some(json!(end))),
+    ]
+}
+
+#[test]
+fn a_range_needs_both_ends_in_order() {
+    let range = order(&between("09:00", "11:30")).appointment.time;
+    let moment = |local, utc| Moment { local, utc };
+    assert_eq!(
+        range,
+        AppointmentTime::Between { start: moment(time!(9:00), datetime!(2026-12-01 15:00 UTC)), end: moment(time!(11:30), datetime!(2026-12-01 17:30 UTC)) }
+    );
+    for (start, end) in [("09:00", "09:00"), ("09:00", "08:59")] {
+        assert_eq!(faults(&between(start, end)), [("/signingDetailsFormData/endTime".to_owned(), ViolationCode::EndNotAfterStart)]);
+    }
+    let found = faults(&[("/signingDetailsFormData/signingTimeType", Some(json!("between")))]);
+    let missing = ["startTime", "endTime"].map(|name| (format!("/signingDetailsFormData/{name}"), ViolationCode::Required));
+    assert_eq!(found, missing);
+}
+
+#[test]
+fn anytime_needs_no_time_and_foreign_time_fields_are_ignored() {
+    let anytime = [
+        ("/signingDetailsFormData/signingTimeType", Some(json!("anytime"))),
+        ("/signingDetailsFormData/specificTime", Some(json!("99:99"))),
+        ("/signingDetailsFormData/startTime", Some(json!(5))),
+    ];
+    assert_eq!(order(&anytime).appointment.time, AppointmentTime::Anytime);
+    assert_eq!(fault("/signingDetailsFormData/endTime", json!("nonsense")), None);
+    assert_eq!(fault("/signingDetailsFormData/signingTimeType", json!("AT")), Some(ViolationCode::NotAllowed));
+}
+
+#[test]
+fn times_that_do_not_exist_and_unknown_zones_are_errors() {
+    let skipped = faults(&[("/signingDetailsFormData/signingDate", Some(json!("2026-03-08"))), ("/signingDetailsFormData/specificTime", Some(json!("02:30")))]);
+    assert_eq!(skipped, [("/signingDetailsFormData/specificTime".to_owned(), ViolationCode::NonexistentLocalTime)]);
+    assert_eq!(fault("/signingDetailsFormData/timeZoneId", json!("Mars/Olympus")), Some(ViolationCode::UnknownTimeZone));
+    assert_eq!(fault("/signingDetailsFormData/specificTime", json!("24:00")), Some(ViolationCode::InvalidFormat));
+}
+
+#[test]
+fn the_conversion_wins_over_a_supplied_instant_and_says_so() {
+    let parsed = parse(&with(&[("/utcTimeDate", Some(json!("2026-12-01T21:30:00Z")))])).unwrap();
+    assert_eq!(parsed.order, order(&[]));
+    assert_eq!(parsed.utc_disagreements, ["utcTimeDate"]);
+    let agreeing =
+        parse(&with(&[("/utcTimeDate", Some(json!("2026-12-01T20:30:00.000Z"))), ("/utcEndTimeDate", Some(json!("2000-01-01T00:00:00Z")))])).unwrap();
+    assert!(agreeing.utc_disagreements.is_empty());
+}
+
+#[test]
+fn a_supplied_instant_names_the_later_of_two() {
+    let at = |utc: Option<&str>| {
+        let changes = [
+            ("/signingDetailsFormData/signingDate", Some(json!("2026-11-01"))),
+            ("/signingDetailsFormData/specificTime", Some(json!("01:30"))),
+            ("/utcTimeDate", utc.map(|utc| json!(utc))),
+        ];
+        let parsed = parse(&with(&changes)).unwrap();
+        let AppointmentTime::At(moment) = parsed.order.appointment.time else { panic!("at") };
+        (moment.utc, parsed.utc_disagreements.len())
+    };
+    assert_eq!(at(None), (datetime!(2026-11-01 06:30 UTC), 0));
+    assert_eq!(at(Some("2026-11-01T07:30:00Z")), (datetime!(2026-11-01 07:30 UTC), 0));
+    assert_eq!(at(Some("2026-11-01T08:30:00Z")), (datetime!(2026-11-01 06:30 UTC), 1));
+}
+
+#[test]
+fn a_range_across_a_fold_ends_after_it_starts() {
+    let mut changes = between("01:15", "01:45");
+    changes.push(("/signingDetailsFormData/signingDate", Some(json!("2026-11-01"))));
+    changes.push(("/utcStartTimeDate", Some(json!("2026-11-01T07:15:00Z"))));
+    assert_eq!(faults(&changes), [("/signingDetailsFormData/endTime".to_owned(), ViolationCode::EndNotAfterStart)]);
+    changes.push(("/utcEndTimeDate", Some(json!("2026-11-01T07:45:00Z"))));
+    assert!(faults(&changes).is_empty());
+}
+
+#[test]
+fn the_signing_location_is_the_property_unless_both_flag_and_address_say_otherwise() {
+    let elsewhere = ("/signingDetailsFormData/signingAddress", Some(json!("9 Office Rd")));
+    let flag = |value: bool| ("/signingDetailsFormData/isPropertyAddressSame", Some(json!(value)));
+    let address = |changes: &[(&'static str, Option<Value>)]| order(changes).signing_location.address;
+    let property = "123 Main St, Dallas, TX 75201";
+    assert_eq!(address(std::slice::from_ref(&elsewhere)), property);
+    assert_eq!(address(&[elsewhere.clone(), flag(true)]), property);
+    assert_eq!(address(&[flag(false)]), property);
+    assert_eq!(address(&[elsewhere, flag(false)]), "9 Office Rd");
+}
+
+#[test]
+fn each_recipient_is_told_once() {
+    let contacts = json!({
+        "orderContactEmail": "a@example.com", "observer": "A@Example.com",
+        "inHouseContact": { "contact_email": "b@example.com" }, "inHouseContact2": { "contact_email": "b@example.com" }
+    });
+    let recipients = order(&[("/signingContactsFormData", Some(contacts))]).contacts.recipients();
+    assert_eq!(recipients.iter().map(EmailAddress::as_str).collect::<Vec<_>>(), ["a@example.com", "b@example.com"]);
+}

@@ -1,0 +1,245 @@
+//! What a client may ask for, field by field; the names are those of the wire.
+
+use serde::{Deserialize, de::MapAccess, de::value::MapAccessDeserializer};
+
+use super::field::{Field, JsonType};
+
+/// Gives a struct of [`Field`]s the JSON type "an object".
+macro_rules! json_object {
+    ($($name:ident),*) => {$(
+        impl<'de> JsonType<'de> for $name {
+            const EXPECTED: &'static str = "an object";
+            fn from_object<A: MapAccess<'de>>(object: A) -> Result<Option<Self>, A::Error> {
+                Self::deserialize(MapAccessDeserializer::new(object)).map(Some)
+            }
+        }
+    )*};
+}
+json_object!(OrderRequest, SigningContactsRequest, ContactRequest, SigningDetailsRequest, InvoiceRecipientRequest, RequestedByRequest);
+
+/// A request to create a notarial signing order.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct OrderRequest {
+    /// Who is told about the order.
+    #[cfg_attr(feature = "openapi", schema(value_type = SigningContactsRequest, required = true))]
+    pub signing_contacts_form_data: Field<SigningContactsRequest>,
+    /// What is to be signed, by whom, where and when.
+    #[cfg_attr(feature = "openapi", schema(value_type = SigningDetailsRequest, required = true))]
+    pub signing_details_form_data: Field<SigningDetailsRequest>,
+    /// Identifier of the signing service that the order belongs to.
+    #[cfg_attr(feature = "openapi", schema(value_type = i64, required = true, minimum = 1, example = 42))]
+    pub signing_service_id: Field<i64>,
+    /// UTC instant of an appointment at a specific time. Checked against the conversion of `specificTime` by
+    /// `timeZoneId`, which is what is stored.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime, example = "2026-12-01T19:30:00Z"))]
+    pub utc_time_date: Field<String>,
+    /// UTC start of a time range, checked like `utcTimeDate`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime, example = "2026-12-01T19:30:00Z"))]
+    pub utc_start_time_date: Field<String>,
+    /// UTC end of a time range, checked like `utcTimeDate`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime, example = "2026-12-01T21:30:00Z"))]
+    pub utc_end_time_date: Field<String>,
+    /// Who creates the order.
+    #[cfg_attr(feature = "openapi", schema(value_type = RequestedByRequest, required = true))]
+    pub requested_by: Field<RequestedByRequest>,
+}
+
+/// Who is told about the order.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct SigningContactsRequest {
+    /// Primary contact of the order.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, required = true, format = "email", max_length = 254, example = "escrow@title.example.com"))]
+    pub order_contact_email: Field<String>,
+    /// Identifier of the client company.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>, minimum = 1, example = 7))]
+    pub client_company_id: Field<i64>,
+    /// E-mail address of somebody who is kept informed.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = "email", max_length = 254))]
+    pub observer: Field<String>,
+    /// Primary in-house contact.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<ContactRequest>))]
+    pub in_house_contact: Field<ContactRequest>,
+    /// Secondary in-house contact.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<ContactRequest>))]
+    pub in_house_contact2: Field<ContactRequest>,
+}
+
+/// A person and how to reach them.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ContactRequest {
+    /// Full name.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 200))]
+    pub contact_name: Field<String>,
+    /// Phone number with country code.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 50, example = "+1 555 010 0100"))]
+    pub contact_phone: Field<String>,
+    /// E-mail address.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = "email", max_length = 254))]
+    pub contact_email: Field<String>,
+}
+
+/// What is to be signed, by whom, where and when.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct SigningDetailsRequest {
+    /// Unique file or loan number; a second order with it within the duplicate window is refused.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, required = true, min_length = 1, max_length = 100, example = "REFI-2026-001"))]
+    pub file_number: Field<String>,
+    /// Date of the signing, `YYYY-MM-DD`.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, required = true, format = Date, example = "2026-12-01"))]
+    pub signing_date: Field<String>,
+    /// `at` a time, `between` two times, or `anytime`.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, required = true, pattern = "^(at|between|anytime)$", example = "at"))]
+    pub signing_time_type: Field<String>,
+    /// Local time `HH:MM`, 24-hour; required when `signingTimeType` is `at`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^([01][0-9]|2[0-3]):[0-5][0-9]$", example = "14:30"))]
+    pub specific_time: Field<String>,
+    /// Local start `HH:MM`; required when `signingTimeType` is `between`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
+    pub start_time: Field<String>,
+    /// Local end `HH:MM`, after the start; required when `signingTimeType` is `between`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
+    pub end_time: Field<String>,
+    /// IANA time zone identifier.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, required = true, max_length = 100, example = "America/Chicago"))]
+    pub time_zone_id: Field<String>,
+    /// Full address of the property.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, required = true, min_length = 1, max_length = 500, example = "123 Main St, Dallas, TX 75201"))]
+    pub property_address: Field<String>,
+    /// Type of signing, e.g. `Refinance`, `Purchase`, `HELOC`.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, required = true, min_length = 1, max_length = 100, example = "Refinance"))]
+    pub signing_type: Field<String>,
+    /// Full name of the primary signer.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, required = true, min_length = 1, max_length = 200, example = "Jane Doe"))]
+    pub signer_name: Field<String>,
+    /// Phone of the primary signer.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, required = true, max_length = 50, example = "+1 555 010 0199"))]
+    pub signer_phone: Field<String>,
+    /// E-mail address of the primary signer.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, required = true, format = "email", max_length = 254, example = "jane.doe@example.com"))]
+    pub signer_email: Field<String>,
+    /// City of the property.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, required = true, min_length = 1, max_length = 100, example = "Dallas"))]
+    pub city: Field<String>,
+    /// State of the property, two letters; stored upper case.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, required = true, pattern = "^[A-Za-z]{2}$", example = "TX"))]
+    pub state: Field<String>,
+    /// ZIP code of the property, five digits.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, required = true, pattern = "^[0-9]{5}$", example = "75201"))]
+    pub zipcode: Field<String>,
+    /// Preferred language.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 100, default = "en"))]
+    pub language: Field<String>,
+    /// Full name of the primary signer's spouse.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 200))]
+    pub spouse_name: Field<String>,
+    /// Full name of the co-signer.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 200))]
+    pub co_signer_name: Field<String>,
+    /// Full name of the co-signer's spouse.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 200))]
+    pub co_signer_spouse_name: Field<String>,
+    /// Phone of the co-signer.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 50))]
+    pub co_signer_phone: Field<String>,
+    /// E-mail address of the co-signer.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = "email", max_length = 254))]
+    pub co_signer_email: Field<String>,
+    /// Address of the signing location; used when `isPropertyAddressSame` is false.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 500))]
+    pub signing_address: Field<String>,
+    /// City of the signing location.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 100))]
+    pub signing_city: Field<String>,
+    /// State of the signing location, two letters.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^[A-Za-z]{2}$"))]
+    pub signing_state: Field<String>,
+    /// ZIP code of the signing location, five digits.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^[0-9]{5}$"))]
+    pub signing_zipcode: Field<String>,
+    /// Whether the signing location is the property.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<bool>, default = true))]
+    pub is_property_address_same: Field<bool>,
+    /// Name of the e-signing platform.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 100))]
+    pub esigning_platform: Field<String>,
+    /// Whether scanbacks are required.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<bool>, default = false))]
+    pub scanbacks_required: Field<bool>,
+    /// Whether this is a remote online notarization.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<bool>, default = false))]
+    pub ron_signing: Field<bool>,
+    /// How the documents reach the notary.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 100))]
+    pub document_delivery: Field<String>,
+    /// Name of the lender.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 200))]
+    pub lender: Field<String>,
+    /// Instructions for the notary; may have several lines.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 5000))]
+    pub special_instructions: Field<String>,
+    /// The lender's loan officer.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<ContactRequest>))]
+    pub loan_officer: Field<ContactRequest>,
+    /// Recipient of the invoice.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<InvoiceRecipientRequest>))]
+    pub invoice_order_to: Field<InvoiceRecipientRequest>,
+    /// Name of the invoice contact.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 200))]
+    pub invoice_name: Field<String>,
+    /// Phone of the invoice contact.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 50))]
+    pub invoice_phone: Field<String>,
+    /// E-mail address of the invoice contact.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = "email", max_length = 254))]
+    pub invoice_email: Field<String>,
+    /// Amount of the invoice in US dollars, at most two decimals.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<f64>, minimum = 0, maximum = 9_999_999_999.99, multiple_of = 0.01, example = 150.5))]
+    pub invoice_fee: Field<f64>,
+    /// Amount paid to the notary in US dollars, at most two decimals.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<f64>, minimum = 0, maximum = 9_999_999_999.99, multiple_of = 0.01, example = 100))]
+    pub notary_pay: Field<f64>,
+}
+
+/// Recipient of the invoice.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct InvoiceRecipientRequest {
+    /// Company name.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 200))]
+    pub company_name: Field<String>,
+    /// Street address.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 500))]
+    pub invoice_address: Field<String>,
+    /// City.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 100))]
+    pub city: Field<String>,
+    /// State, as the recipient writes it.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 100))]
+    pub state: Field<String>,
+    /// ZIP code, as the recipient writes it.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 100))]
+    pub zipcode: Field<String>,
+}
+
+/// Who creates the order.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct RequestedByRequest {
+    /// Identifier of the user.
+    #[cfg_attr(feature = "openapi", schema(value_type = i64, required = true, minimum = 1, example = 1001))]
+    pub user_id: Field<i64>,
+    /// Role of the user.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 100, example = "escrow_officer"))]
+    pub user_role: Field<String>,
+    /// Signing service of the user.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>, minimum = 1, example = 42))]
+    pub signing_service_id: Field<i64>,
+}

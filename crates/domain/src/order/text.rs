@@ -1,0 +1,245 @@
+//! The rules of text fields.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{Deserialize, Serialize};
+
+use super::violation::ViolationCode;
+
+/// An e-mail address: printable ASCII, one `@`, no white space, at most 254 characters (RFC 5321 section 4.5.3.1.3).
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct EmailAddress(String);
+
+/// Why a text is no [`EmailAddress`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("is not an e-mail address")]
+pub struct InvalidEmail;
+
+impl EmailAddress {
+    /// The address as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for EmailAddress {
+    type Error = InvalidEmail;
+
+    fn try_from(text: String) -> Result<Self, InvalidEmail> {
+        let dots_in_place = text.split_once('@').is_some_and(|(user, _)| !user.starts_with('.') && !user.ends_with('.') && !user.contains(".."));
+        if text.len() <= 254 && dots_in_place && garde::rules::email::parse_email(&text).is_ok() { Ok(Self(text)) } else { Err(InvalidEmail) }
+    }
+}
+
+impl From<EmailAddress> for String {
+    fn from(address: EmailAddress) -> Self {
+        address.0
+    }
+}
+
+/// Addresses are personal data: they do not reach a log through `Debug`.
+impl fmt::Debug for EmailAddress {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("EmailAddress(…)")
+    }
+}
+
+/// The client's file or loan number: one line of 1 to 100 characters without surrounding white space. Two file numbers
+/// are the same when they are so letter by letter, with regard to case.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct FileNumber(String);
+
+/// Why a text is no [`FileNumber`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("is not a file number")]
+pub struct InvalidFileNumber;
+
+impl FileNumber {
+    /// The file number as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for FileNumber {
+    type Error = InvalidFileNumber;
+
+    fn try_from(text: String) -> Result<Self, InvalidFileNumber> {
+        let whole = text.trim().len() == text.len() && !text.is_empty();
+        if whole && TextRule::FILE_NUMBER.check(&text).is_ok() { Ok(Self(text)) } else { Err(InvalidFileNumber) }
+    }
+}
+
+/// What a field of text may hold. Lengths are in characters (Unicode scalar values) after trimming.
+#[derive(Clone, Copy)]
+pub(super) struct TextRule {
+    max: usize,
+    lines: bool,
+    format: fn(&str) -> Result<(), &'static str>,
+}
+
+type Fault = (ViolationCode, Cow<'static, str>);
+
+impl TextRule {
+    const fn one_line(max: usize) -> Self {
+        Self { max, lines: false, format: |_| Ok(()) }
+    }
+
+    const fn formatted(max: usize, format: fn(&str) -> Result<(), &'static str>) -> Self {
+        Self { max, lines: false, format }
+    }
+
+    pub(super) const FILE_NUMBER: Self = Self::one_line(100);
+    pub(super) const NAME: Self = Self::one_line(200);
+    pub(super) const EMAIL: Self = Self::one_line(254);
+    pub(super) const PHONE: Self = Self::formatted(50, phone);
+    pub(super) const ADDRESS: Self = Self::one_line(500);
+    pub(super) const CITY: Self = Self::one_line(100);
+    pub(super) const STATE: Self = Self::formatted(100, state);
+    pub(super) const ZIPCODE: Self = Self::formatted(100, zipcode);
+    pub(super) const SHORT: Self = Self::one_line(100);
+    pub(super) const INSTRUCTIONS: Self = Self { max: 5_000, lines: true, format: |_| Ok(()) };
+
+    /// Whether the trimmed text keeps the rule; what the client should mend if not.
+    pub(super) fn check(&self, text: &str) -> Result<(), Fault> {
+        if let Some(detail) = self.forbidden_character(text) {
+            return Err((ViolationCode::InvalidCharacters, detail.into()));
+        }
+        if text.chars().count() > self.max {
+            return Err((ViolationCode::TooLong, format!("must have at most {} characters", self.max).into()));
+        }
+        (self.format)(text).map_err(|detail| (ViolationCode::InvalidFormat, detail.into()))
+    }
+
+    fn forbidden_character(&self, text: &str) -> Option<&'static str> {
+        let line_end = |c| matches!(c, '\n' | '\r' | '\t');
+        // The two separators end a line wherever text is shown, though Unicode does not call them control characters.
+        let control = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+        match (self.lines, text.chars().any(|c| control(c) && !(self.lines && line_end(c)))) {
+            (_, false) => None,
+            (true, true) => Some("must not contain control characters other than line ends and tabs"),
+            (false, true) => Some("must be one line without control characters"),
+        }
+    }
+}
+
+fn phone(text: &str) -> Result<(), &'static str> {
+    const DETAIL: &str = "must be a phone number of 7 to 15 digits, with the usual punctuation and an optional extension";
+    let text = text.to_ascii_lowercase();
+    let (number, extension) = match text.find(['x', 'e', '#']) {
+        Some(at) => (text.get(..at).unwrap_or_default(), text.get(at..)),
+        None => (text.as_str(), None),
+    };
+    let digits = number.bytes().filter(u8::is_ascii_digit).count();
+    let punctuated = number.strip_prefix('+').unwrap_or(number).bytes().all(|byte| byte.is_ascii_digit() || b" -.()/".contains(&byte));
+    let extended = extension.is_none_or(|extension| {
+        let marker = ["extension", "ext.", "ext", "x", "#"].into_iter().find_map(|marker| extension.strip_prefix(marker));
+        let extension = marker.unwrap_or_default().trim_start();
+        (1..=8).contains(&extension.len()) && extension.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    if (7..=15).contains(&digits) && punctuated && extended { Ok(()) } else { Err(DETAIL) }
+}
+
+fn state(text: &str) -> Result<(), &'static str> {
+    let letters = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_alphabetic());
+    if letters { Ok(()) } else { Err("must be a state code of two letters") }
+}
+
+fn zipcode(text: &str) -> Result<(), &'static str> {
+    let digits = text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+    if digits { Ok(()) } else { Err("must be a ZIP code of five digits") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phones_have_seven_to_fifteen_digits() {
+        for valid in [
+            "5551234",
+            "(555) 123-4567",
+            "+1 555.123.4567",
+            "555/123-4567",
+            "+1-555-123-4567 x12",
+            "555-123-4567 ext. 9",
+            "5551234567#44",
+            "555-123-4567 EXT 12345678",
+            "555-123-4567 extension 7",
+            "123456789012345",
+        ] {
+            assert_eq!(phone(valid), Ok(()), "{valid}");
+        }
+        for invalid in [
+            "",
+            "555123",
+            "1234567890123456",
+            "call me",
+            "555-1234-abc",
+            "5551234567x",
+            "555-123-4567 ext",
+            "555+1234567",
+            "٥٥٥١٢٣٤",
+            "555-123-4567 x123456789",
+            "555-123-4567 e5",
+        ] {
+            assert!(phone(invalid).is_err(), "{invalid}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_could_break_a_mail_header_is_no_address() {
+        for valid in ["a@b", "jane.doe+tag@title.example.com", "o'hara@example.com", "x_y-z@sub-domain.example.org"] {
+            assert!(EmailAddress::try_from(valid.to_owned()).is_ok(), "{valid}");
+        }
+        let long = format!("{}@example.com", "a".repeat(65));
+        for invalid in [
+            "",
+            "a",
+            "@b",
+            "a@",
+            "a@@b",
+            "a b@c",
+            "a@b c",
+            "a@b\r\nBcc: c@d",
+            "a\n@b",
+            "\"a\"@b",
+            "a@-b",
+            "a@b.",
+            "é@b",
+            "a@é",
+            "a,b@c",
+            "<a@b>",
+            ".a@b",
+            "a.@b",
+            "a..b@c",
+            &long,
+        ] {
+            assert!(EmailAddress::try_from(invalid.to_owned()).is_err(), "{invalid}");
+        }
+    }
+
+    #[test]
+    fn one_line_means_one_line_wherever_it_is_shown() {
+        for character in ['\0', '\r', '\n', '\t', '\u{7f}', '\u{85}', '\u{2028}', '\u{2029}'] {
+            assert!(TextRule::NAME.check(&format!("a{character}b")).is_err(), "{character:?}");
+        }
+        assert!(TextRule::INSTRUCTIONS.check("ring\r\n\ttwice").is_ok());
+        assert!(TextRule::INSTRUCTIONS.check("ring\0twice").is_err());
+    }
+
+    #[test]
+    fn lengths_are_counted_in_characters() {
+        assert!(TextRule::NAME.check(&"é".repeat(200)).is_ok());
+        assert_eq!(TextRule::NAME.check(&"é".repeat(201)).map_err(|(code, _)| code), Err(ViolationCode::TooLong));
+    }
+
+    #[test]
+    fn file_numbers_are_trimmed_and_not_empty() {
+        assert!(FileNumber::try_from("F-1".to_owned()).is_ok());
+        for invalid in ["", " F-1", "F-1\t", "F\n1"] {
+            assert!(FileNumber::try_from(invalid.to_owned()).is_err(), "{invalid:?}");
+        }
+    }
+}

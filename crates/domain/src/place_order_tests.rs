@@ -1,0 +1,192 @@
+use std::{path::PathBuf, sync::Mutex};
+
+use serde_json::{Value, json};
+use time::{Duration, OffsetDateTime, macros::datetime};
+
+use super::*;
+use crate::{
+    api_key::{ApiKeyId, KeyHash, NewApiKey},
+    document::{DocumentFormat, Sha256Digest},
+    order::OrderId,
+    ports::{MockBlobStore, MockClock, MockOrderRepo, MockUploadLedger},
+    test_support::{CountingEntropy, minimal_request},
+};
+
+const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
+
+#[derive(Default)]
+struct Mocks {
+    orders: MockOrderRepo,
+    uploads: MockUploadLedger,
+    blobs: MockBlobStore,
+}
+
+impl Mocks {
+    fn use_case(self) -> PlaceOrder {
+        let mut clock = MockClock::new();
+        clock.expect_now().return_const(NOW);
+        PlaceOrder {
+            orders: Arc::new(self.orders),
+            uploads: Arc::new(self.uploads),
+            blobs: Arc::new(self.blobs),
+            clock: Arc::new(clock),
+            entropy: Arc::new(CountingEntropy::default()),
+            window: DuplicateWindow::default(),
+        }
+    }
+
+    /// Uploads that succeed, and are taken back afterwards: every put key is condemned, deleted and forgotten.
+    fn expect_uploads_taken_back(&mut self, count: usize) {
+        let recorded = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&recorded);
+        self.uploads.expect_record().once().returning(move |keys, at| {
+            assert_eq!(at, NOW);
+            seen.lock().unwrap().extend_from_slice(keys);
+            Ok(())
+        });
+        self.uploads.expect_condemn().withf(move |keys| keys.len() == count).once().returning(|keys| Ok(keys.to_vec()));
+        let expected = Arc::clone(&recorded);
+        self.blobs.expect_delete().times(count).returning(move |key| {
+            assert!(expected.lock().unwrap().contains(key));
+            Ok(())
+        });
+        self.uploads.expect_forget().withf(move |keys| keys.len() == count).once().returning(|_| Ok(()));
+    }
+}
+
+fn key() -> ApiKey {
+    let key = NewApiKey { name: String::new(), lookup: String::new(), hash: KeyHash([0; 32]), signing_service: None, issued_at: NOW, expires_at: None };
+    ApiKey { id: ApiKeyId(1), key, revoked_at: None }
+}
+
+fn request(json: Value) -> OrderRequest {
+    serde_json::from_value(json).unwrap()
+}
+
+fn document(name: &str) -> ReceivedDocument {
+    let file = SpooledFile { path: PathBuf::from(name), size: 5, sha256: Sha256Digest([7; 32]) };
+    ReceivedDocument { name_as_sent: name.to_owned(), file, content: Some(DocumentFormat::Pdf) }
+}
+
+#[tokio::test]
+async fn an_order_is_placed_with_its_follow_ups() {
+    let mut mocks = Mocks::default();
+    mocks.orders.expect_place().once().returning(|new, window| {
+        assert_eq!((new.placed_at, window, new.documents.len()), (NOW, DuplicateWindow::default(), 0));
+        let recipients: Vec<_> = new.follow_ups.iter().map(|follow_up| follow_up.recipient.as_str()).collect();
+        assert_eq!(recipients, ["escrow@title.example.com", "observer@example.com"]);
+        assert_ne!(new.follow_ups[0].message_key, new.follow_ups[1].message_key);
+        Ok(OrderId(9))
+    });
+    let mut json = minimal_request();
+    json["signingContactsFormData"]["observer"] = json!("observer@example.com");
+    let placed = mocks.use_case().place(&key(), request(json)).await.unwrap().placed;
+    assert_eq!((placed.id, placed.status, placed.notary_id, placed.created_at, placed.updated_at), (OrderId(9), OrderStatus::New, None, NOW, NOW));
+}
+
+#[tokio::test]
+async fn nothing_is_stored_when_validation_fails() {
+    let mut json = minimal_request();
+    json["signingServiceId"] = Value::Null;
+    for error in [
+        Mocks::default().use_case().place(&key(), request(json.clone())).await.unwrap_err(),
+        Mocks::default().use_case().place_with_documents(&key(), request(json), vec![document("a.pdf")]).await.unwrap_err(),
+    ] {
+        let PlaceOrderError::Rejected(rejection) = error else { panic!("{error}") };
+        assert_eq!(rejection.violations[0].pointer, "/signingServiceId");
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_stored_when_a_document_is_not_acceptable() {
+    let documents = vec![document("a.pdf"), document("b.exe"), document("c.png")];
+    let mut json = minimal_request();
+    json["requestedBy"] = Value::Null;
+    let error = Mocks::default().use_case().place_with_documents(&key(), request(json), documents).await.unwrap_err();
+    let PlaceOrderError::Rejected(rejection) = error else { panic!("{error}") };
+    assert_eq!(rejection.documents, [(1, DocumentFault::UnsupportedExtension), (2, DocumentFault::ContentMismatch)]);
+    assert_eq!(rejection.violations.len(), 1);
+}
+
+#[tokio::test]
+async fn documents_are_expected() {
+    let error = Mocks::default().use_case().place_with_documents(&key(), request(minimal_request()), vec![]).await.unwrap_err();
+    assert!(matches!(error, PlaceOrderError::Rejected(Rejection { no_documents: true, .. })), "{error}");
+}
+
+#[tokio::test]
+async fn documents_are_recorded_put_and_adopted_in_their_order() {
+    let mut mocks = Mocks::default();
+    let mut sequence = mockall::Sequence::new();
+    mocks.uploads.expect_record().withf(|keys, _| keys.len() == 2).once().in_sequence(&mut sequence).returning(|_, _| Ok(()));
+    mocks.blobs.expect_put().times(2).in_sequence(&mut sequence).returning(|_, _| Ok(()));
+    mocks.orders.expect_place().once().in_sequence(&mut sequence).returning(|new, _| {
+        let names: Vec<_> = new.documents.iter().map(|document| document.name.as_str()).collect();
+        assert_eq!(names, ["a_1.pdf", "b.pdf"]);
+        assert_eq!((new.documents[0].name_as_sent.as_str(), new.documents[0].size, new.documents[0].media_type.as_str()), ("a 1.pdf", 5, "application/pdf"));
+        Ok(OrderId(1))
+    });
+    let placed = mocks.use_case().place_with_documents(&key(), request(minimal_request()), vec![document("a 1.pdf"), document("b.pdf")]).await.unwrap().placed;
+    assert_eq!(placed.documents.len(), 2);
+}
+
+#[tokio::test]
+async fn blobs_are_removed_when_the_repository_says_duplicate() {
+    let mut mocks = Mocks::default();
+    mocks.expect_uploads_taken_back(2);
+    mocks.blobs.expect_put().returning(|_, _| Ok(()));
+    mocks.orders.expect_place().returning(|_, _| Err(PlaceError::Duplicate { placed_at: NOW - Duration::seconds(18) }));
+    let error = mocks.use_case().place_with_documents(&key(), request(minimal_request()), vec![document("a.pdf"), document("b.pdf")]).await.unwrap_err();
+    assert!(matches!(error, PlaceOrderError::Duplicate { retry_after: 42 }), "{error}");
+}
+
+#[tokio::test]
+async fn blobs_are_removed_when_the_repository_fails() {
+    let mut mocks = Mocks::default();
+    mocks.expect_uploads_taken_back(1);
+    mocks.blobs.expect_put().returning(|_, _| Ok(()));
+    mocks.orders.expect_place().returning(|_, _| Err(PlaceError::Internal("broken".into())));
+    let error = mocks.use_case().place_with_documents(&key(), request(minimal_request()), vec![document("a.pdf")]).await.unwrap_err();
+    assert!(matches!(error, PlaceOrderError::Internal(_)), "{error}");
+}
+
+#[tokio::test]
+async fn blobs_are_removed_when_one_of_them_cannot_be_put() {
+    let mut mocks = Mocks::default();
+    mocks.expect_uploads_taken_back(3);
+    mocks.blobs.expect_put().times(3).returning(|_, file| if file.path == "b.pdf" { Err(StoreError::Unavailable("down".into())) } else { Ok(()) });
+    let documents = vec![document("a.pdf"), document("b.pdf"), document("c.pdf")];
+    let error = mocks.use_case().place_with_documents(&key(), request(minimal_request()), documents).await.unwrap_err();
+    assert!(matches!(error, PlaceOrderError::Unavailable(_)), "{error}");
+}
+
+#[tokio::test]
+async fn objects_stay_when_the_order_was_placed_although_the_answer_was_lost() {
+    let mut mocks = Mocks::default();
+    mocks.uploads.expect_record().returning(|_, _| Ok(()));
+    mocks.blobs.expect_put().returning(|_, _| Ok(()));
+    mocks.orders.expect_place().returning(|_, _| Err(PlaceError::Unavailable("connection lost at commit".into())));
+    // The commit took effect: the key has left the ledger, so nothing is condemned and nothing deleted.
+    mocks.uploads.expect_condemn().once().returning(|_| Ok(vec![]));
+    let error = mocks.use_case().place_with_documents(&key(), request(minimal_request()), vec![document("a.pdf")]).await.unwrap_err();
+    assert!(matches!(error, PlaceOrderError::Unavailable(_)), "{error}");
+}
+
+#[tokio::test]
+async fn nothing_is_put_that_could_be_forgotten() {
+    let mut mocks = Mocks::default();
+    mocks.uploads.expect_record().returning(|_, _| Err(StoreError::Unavailable("down".into())));
+    let error = mocks.use_case().place_with_documents(&key(), request(minimal_request()), vec![document("a.pdf")]).await.unwrap_err();
+    assert!(matches!(error, PlaceOrderError::Unavailable(_)), "{error}");
+}
+
+#[tokio::test]
+async fn a_bound_key_is_refused_for_another_signing_service_whatever_else_is_wrong() {
+    let mut key = key();
+    key.key.signing_service = Some(SigningServiceId(7));
+    let json = json!({ "signingServiceId": 42 });
+    let error = Mocks::default().use_case().place(&key, request(json.clone())).await.unwrap_err();
+    assert!(matches!(error, PlaceOrderError::Forbidden), "{error}");
+    let error = Mocks::default().use_case().place_with_documents(&key, request(json), vec![]).await.unwrap_err();
+    assert!(matches!(error, PlaceOrderError::Forbidden), "{error}");
+}

@@ -1,0 +1,36 @@
+//! What the domain needs of the world. Each trait is an obligation that an adapter takes on; its suite in the
+//! `contract-tests` crate is the same obligation as tests.
+//!
+//! All instants are UTC and whole microseconds, which every store keeps exactly.
+
+mod api_key_repo;
+mod blob_store;
+mod clock;
+mod entropy;
+mod follow_up_queue;
+mod notifier;
+mod order_repo;
+mod upload_ledger;
+
+pub use api_key_repo::*;
+pub use blob_store::*;
+pub use clock::*;
+pub use entropy::*;
+pub use follow_up_queue::*;
+pub use notifier::*;
+pub use order_repo::*;
+pub use upload_ledger::*;
+
+/// The cause of a failure, for the log; a caller acts on the variant that holds it.
+pub type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a store could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The store does not answer, or is too busy; the same call may succeed later. Whether it took effect is unknown.
+    #[error("the store does not answer")]
+    Unavailable(#[source] Cause),
+    /// The store answered what nobody expected.
+    #[error("the store failed")]
+    Internal(#[source] Cause),
+}

@@ -1,0 +1,61 @@
+use async_trait::async_trait;
+use time::OffsetDateTime;
+
+use super::{Cause, StoreError};
+use crate::{
+    document::StoredDocument,
+    duplicate_window::DuplicateWindow,
+    follow_up::NewFollowUp,
+    order::{Order, OrderId, PlacedOrder},
+};
+
+/// Everything that is written when an order is placed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewOrder {
+    /// The order.
+    pub order: Order,
+    /// Its documents, already in the blob store and recorded in the [`UploadLedger`](super::UploadLedger).
+    pub documents: Vec<StoredDocument>,
+    /// What is to be done once it is placed.
+    pub follow_ups: Vec<NewFollowUp>,
+    /// When it is placed.
+    pub placed_at: OffsetDateTime,
+}
+
+/// Why an order was not placed.
+#[derive(Debug, thiserror::Error)]
+pub enum PlaceError {
+    /// The file number was used by an order that the window still covers.
+    #[error("the file number was used a moment ago")]
+    Duplicate {
+        /// When that order was placed.
+        placed_at: OffsetDateTime,
+    },
+    /// An upload that the order refers to is no longer in the ledger, because the sweeper has condemned it.
+    #[error("an upload of the order was swept")]
+    UploadSwept,
+    /// The store does not answer. Whether the order was placed is unknown.
+    #[error("the order store does not answer")]
+    Unavailable(#[source] Cause),
+    /// The store answered what nobody expected. Whether the order was placed is unknown.
+    #[error("the order store failed")]
+    Internal(#[source] Cause),
+}
+
+/// Keeps orders.
+#[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
+#[async_trait]
+pub trait OrderRepo: Send + Sync {
+    /// Places an order in one atomic, durable step: takes its file number for the window, keeps the order and its
+    /// documents, adopts the uploads (which leave the ledger), and enqueues its follow-ups, due at once.
+    ///
+    /// Of any number of concurrent calls with one file number, from any number of processes, one places an order.
+    /// Only placed orders take a file number. When it returns an error that says why, nothing was written.
+    async fn place(&self, order: &NewOrder, window: DuplicateWindow) -> Result<OrderId, PlaceError>;
+
+    /// The order with this identifier, as it was placed.
+    async fn find(&self, id: OrderId) -> Result<Option<PlacedOrder>, StoreError>;
+
+    /// Whether the store can take an order now.
+    async fn check(&self) -> Result<(), StoreError>;
+}

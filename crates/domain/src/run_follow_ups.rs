@@ -1,0 +1,105 @@
+//! Use case: deliver what follows an order.
+
+use std::{error::Error, sync::Arc};
+
+use futures_util::future::join_all;
+use time::Duration;
+
+use crate::{
+    follow_up::{FollowUp, FollowUpId, Notification, RetryPolicy},
+    order::OrderId,
+    ports::{Clock, Entropy, FollowUpQueue, Lease, Notifier, NotifyError, OrderRepo, Settlement, StoreError},
+};
+
+/// How the delivery of one follow-up went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// The follow-up.
+    pub id: FollowUpId,
+    /// Its order.
+    pub order_id: OrderId,
+    /// What became of it.
+    pub outcome: DeliveryOutcome,
+}
+
+/// What became of a follow-up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeliveryOutcome {
+    /// It is done.
+    Delivered,
+    /// It failed and is tried again later; the text says why.
+    Retried(String),
+    /// It failed for good and waits for an operator; the text says why.
+    Buried(String),
+    /// It was delivered or failed after its lease had passed to another worker, which has the say now.
+    LeaseLost,
+}
+
+/// Delivers follow-ups.
+#[derive(Clone)]
+pub struct RunFollowUps {
+    /// Where follow-ups wait.
+    pub queue: Arc<dyn FollowUpQueue>,
+    /// Where orders are kept.
+    pub orders: Arc<dyn OrderRepo>,
+    /// Who delivers mails.
+    pub notifier: Arc<dyn Notifier>,
+    /// The time of day.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness for the jitter of retries.
+    pub entropy: Arc<dyn Entropy>,
+    /// When a failed delivery is tried again, and when it is given up.
+    pub retry: RetryPolicy,
+}
+
+impl RunFollowUps {
+    /// How long a worker has for what it leased: four times what a notifier may take.
+    pub const LEASE: Duration = Duration::minutes(2);
+
+    /// Leases up to `limit` due follow-ups, delivers them side by side and settles each. An empty answer means that
+    /// nothing is due.
+    pub async fn run_once(&self, limit: usize) -> Result<Vec<Delivery>, StoreError> {
+        let leases = self.queue.lease(self.clock.now(), Self::LEASE, limit).await?;
+        join_all(leases.into_iter().map(|lease| self.work_on(lease))).await.into_iter().collect()
+    }
+
+    async fn work_on(&self, lease: Lease) -> Result<Delivery, StoreError> {
+        let Lease { follow_up, token } = lease;
+        let (settlement, outcome) = match self.deliver(&follow_up).await {
+            Ok(()) => (Settlement::Done, DeliveryOutcome::Delivered),
+            Err(failure) => self.after_failure(&follow_up, &failure),
+        };
+        let held = self.queue.settle(follow_up.id, token, &settlement).await?;
+        let outcome = if held { outcome } else { DeliveryOutcome::LeaseLost };
+        Ok(Delivery { id: follow_up.id, order_id: follow_up.order_id, outcome })
+    }
+
+    async fn deliver(&self, follow_up: &FollowUp) -> Result<(), NotifyError> {
+        let found = self.orders.find(follow_up.order_id).await.map_err(|error| NotifyError::Transient(error.into()))?;
+        let order = found.ok_or_else(|| NotifyError::Permanent("the order is gone".into()))?;
+        let notification = Notification { message_key: follow_up.task.message_key.clone(), recipient: follow_up.task.recipient.clone(), order };
+        self.notifier.notify(&notification).await
+    }
+
+    fn after_failure(&self, follow_up: &FollowUp, failure: &NotifyError) -> (Settlement, DeliveryOutcome) {
+        let now = self.clock.now();
+        let text = explain(failure);
+        let due_at = match failure {
+            NotifyError::Transient(_) => self.retry.next_attempt(follow_up.created_at, follow_up.attempts + 1, now, &*self.entropy),
+            NotifyError::Permanent(_) => None,
+        };
+        match due_at {
+            Some(due_at) => (Settlement::RetryAt { due_at, error: text.clone() }, DeliveryOutcome::Retried(text)),
+            None => (Settlement::Bury { at: now, error: text.clone() }, DeliveryOutcome::Buried(text)),
+        }
+    }
+}
+
+/// An error and what caused it, in one line.
+fn explain(error: &dyn Error) -> String {
+    std::iter::successors(Some(error), |&error| error.source()).map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+#[cfg(test)]
+#[path = "run_follow_ups_tests.rs"]
+mod tests;

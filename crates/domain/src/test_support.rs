@@ -1,0 +1,35 @@
+//! What several unit tests need.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::ports::Entropy;
+
+/// Entropy that is different at every byte and the same in every run.
+#[derive(Default)]
+pub(crate) struct CountingEntropy(AtomicU8);
+
+impl CountingEntropy {
+    pub(crate) fn starting_at(first: u8) -> Self {
+        Self(AtomicU8::new(first))
+    }
+}
+
+impl Entropy for CountingEntropy {
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill_with(|| self.0.fetch_add(1, Ordering::Relaxed));
+    }
+}
+
+/// The JSON of a request with every required field.
+pub(crate) fn minimal_request() -> serde_json::Value {
+    serde_json::json!({
+        "signingContactsFormData": { "orderContactEmail": "escrow@title.example.com" },
+        "signingDetailsFormData": {
+            "fileNumber": "REFI-1", "signingDate": "2026-12-01", "signingTimeType": "at", "specificTime": "14:30", "timeZoneId": "America/Chicago",
+            "propertyAddress": "123 Main St, Dallas, TX 75201", "signingType": "Refinance", "signerName": "Jane Doe", "signerPhone": "+1 555 010 0199",
+            "signerEmail": "jane.doe@example.com", "city": "Dallas", "state": "TX", "zipcode": "75201"
+        },
+        "signingServiceId": 42,
+        "requestedBy": { "userId": 1001 }
+    })
+}
