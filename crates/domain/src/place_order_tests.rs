@@ -154,7 +154,7 @@ async fn blobs_are_removed_when_the_repository_fails() {
 async fn blobs_are_removed_when_one_of_them_cannot_be_put() {
     let mut mocks = Mocks::default();
     mocks.expect_uploads_taken_back(3);
-    mocks.blobs.expect_put().times(3).returning(|_, file| if file.path == "b.pdf" { Err(StoreError::Unavailable("down".into())) } else { Ok(()) });
+    mocks.blobs.expect_put().times(3).returning(|_, file| if file.path.as_os_str() == "b.pdf" { Err(StoreError::Unavailable("down".into())) } else { Ok(()) });
     let documents = vec![document("a.pdf"), document("b.pdf"), document("c.pdf")];
     let error = mocks.use_case().place_with_documents(&key(), request(minimal_request()), documents).await.unwrap_err();
     assert!(matches!(error, PlaceOrderError::Unavailable(_)), "{error}");
