@@ -1,1 +1,37 @@
-//! placeholder
+//! The REST API of notary-orders on actix-web.
+//!
+//! | concept | place |
+//! |---|---|
+//! | the two operations | `api` |
+//! | reading the multipart form as a stream | `form`, files in `spool`, their content in `content` |
+//! | credentials and rate limit | `auth`, `rate_limit`, `peer` |
+//! | problem responses | `problem` |
+//! | the creation response | `order_record` |
+//! | request ids, log, metrics | `observe`, `metrics` |
+//! | `/healthz`, `/readyz`, `/metrics` | `ops` |
+//! | OpenAPI | `openapi` |
+
+mod api;
+mod auth;
+mod body;
+mod content;
+mod form;
+mod metrics;
+mod observe;
+mod openapi;
+mod ops;
+mod order_record;
+mod peer;
+mod problem;
+mod rate_limit;
+mod server;
+mod spool;
+
+pub use api::{Api, CREATE, CREATE_WITH_DOCUMENTS, MAX_JSON_BODY, OPENAPI};
+pub use metrics::ApiMetrics;
+pub use openapi::document as openapi_document;
+pub use ops::Ops;
+pub use problem::{Problem, ProblemCode};
+pub use rate_limit::{Rate, RateLimits};
+pub use server::{serve_api, serve_ops};
+pub use spool::Spool;

@@ -10,6 +10,7 @@
 pub mod api_key_repo;
 pub mod blob_store;
 pub mod clock;
+pub mod documents;
 pub mod entropy;
 pub mod fakes;
 pub mod follow_up_queue;

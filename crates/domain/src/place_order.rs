@@ -147,7 +147,8 @@ impl PlaceOrder {
 
     /// Puts every document; on a failure those under way are finished first, so that none appears after its removal.
     async fn put_all(&self, documents: &[Acceptable]) -> Result<(), StoreError> {
-        let puts = documents.iter().map(|(document, file)| self.blobs.put(&document.key, file));
+        // Collected, because a lazy borrowing closure would make the future of the whole use case unfit for `spawn`.
+        let puts: Vec<_> = documents.iter().map(|(document, file)| self.blobs.put(&document.key, file)).collect();
         let results: Vec<Result<(), StoreError>> = stream::iter(puts).buffer_unordered(PARALLEL_PUTS).collect().await;
         results.into_iter().collect()
     }

@@ -1,0 +1,145 @@
+//! The two operations.
+
+use std::{panic::AssertUnwindSafe, sync::Arc};
+
+use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, web};
+use domain::{
+    document::DocumentLimits,
+    manage_keys::ManageKeys,
+    order::{Field, OrderRequest},
+    place_order::{PlaceOrder, Placement},
+    ports::Entropy,
+};
+use futures_util::FutureExt as _;
+use ipnet::IpNet;
+use tokio::runtime::Handle;
+use tokio_util::task::TaskTracker;
+
+use crate::{
+    auth, body, form,
+    metrics::ApiMetrics,
+    observe::RequestId,
+    openapi,
+    order_record::OrderRecord,
+    problem::{Problem, ProblemCode, logged},
+    rate_limit::RateLimits,
+    spool::Spool,
+};
+
+/// Path of the operation without documents, below the base path.
+pub const CREATE: &str = "/api/order/create";
+/// Path of the operation with documents, below the base path.
+pub const CREATE_WITH_DOCUMENTS: &str = "/api/order/create-with-documents";
+/// Path of the OpenAPI document, below the base path.
+pub const OPENAPI: &str = "/openapi.json";
+
+/// Bytes of a JSON body; an order with every text at its cap has a fifth of it.
+pub const MAX_JSON_BODY: u64 = 256 * 1024;
+
+/// Everything that the API stands on.
+pub struct Api {
+    /// The use case behind both operations.
+    pub place_order: PlaceOrder,
+    /// Who may call them.
+    pub keys: ManageKeys,
+    /// How often.
+    pub rates: RateLimits,
+    /// Proxies whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<IpNet>,
+    /// Limits of a request's documents.
+    pub limits: DocumentLimits,
+    /// Where documents lie while they arrive.
+    pub spool: Spool,
+    /// What is counted.
+    pub metrics: ApiMetrics,
+    /// Randomness for request ids.
+    pub entropy: Arc<dyn Entropy>,
+    /// Put before every path; empty, or `/` and a path without a trailing slash.
+    pub base_path: String,
+    /// Where orders with documents are placed, so that one whose client has gone is still finished.
+    pub runtime: Handle,
+    /// The orders with documents that are being placed.
+    pub placing: TaskTracker,
+}
+
+pub(crate) fn routes(config: &mut web::ServiceConfig, base_path: &str) {
+    let only = |method: &'static str| web::route().to(move |request: HttpRequest| async move { failed(&request, &Problem::method_not_allowed(method)) });
+    config
+        .service(web::resource(format!("{base_path}{CREATE}")).post(create).default_service(only("POST")))
+        .service(web::resource(format!("{base_path}{CREATE_WITH_DOCUMENTS}")).post(create_with_documents).default_service(only("POST")))
+        .service(web::resource(format!("{base_path}{OPENAPI}")).get(openapi_document).default_service(only("GET")))
+        .default_service(web::to(async |request: HttpRequest| failed(&request, &Problem::new(ProblemCode::NotFound, "There is nothing at this path."))));
+}
+
+fn failed(request: &HttpRequest, problem: &Problem) -> HttpResponse {
+    problem.response(RequestId::of(request).as_str())
+}
+
+async fn openapi_document(api: web::Data<Api>) -> HttpResponse {
+    HttpResponse::Ok().json(openapi::document(&api.base_path))
+}
+
+async fn create(request: HttpRequest, payload: web::Payload, api: web::Data<Api>) -> HttpResponse {
+    answer(&request, &api, "json", order_from_json(&request, payload, &api)).await
+}
+
+async fn create_with_documents(request: HttpRequest, payload: web::Payload, api: web::Data<Api>) -> HttpResponse {
+    answer(&request, &api, "multipart", order_from_form(&request, payload, &api)).await
+}
+
+async fn order_from_json(request: &HttpRequest, payload: web::Payload, api: &Api) -> Result<Placement, Problem> {
+    let key = auth::admit(request, api).await?;
+    if !request.content_type().eq_ignore_ascii_case("application/json") {
+        return Err(Problem::new(ProblemCode::UnsupportedMediaType, "The content type must be application/json."));
+    }
+    body::announced(request, MAX_JSON_BODY)?;
+    let body = body::whole(payload, MAX_JSON_BODY).await?;
+    let text = std::str::from_utf8(&body).map_err(|_| Problem::malformed("The body is not UTF-8."))?;
+    match serde_json::from_str(text) {
+        Ok(Field::Value(order)) => Ok(Box::pin(api.place_order.place(&key, order)).await?),
+        Ok(Field::<OrderRequest>::Absent | Field::Mistyped) => Err(Problem::malformed("The body must be a JSON object.")),
+        Err(error) => Err(Problem::malformed(format!("The body is not valid JSON: {error}."))),
+    }
+}
+
+async fn order_from_form(request: &HttpRequest, payload: web::Payload, api: &web::Data<Api>) -> Result<Placement, Problem> {
+    let key = auth::admit(request, api).await?;
+    body::announced(request, form::cap(api.limits))?;
+    let form = form::read(request, payload, &api.spool, api.limits).await?;
+    let place_order = api.place_order.clone();
+    let placing = async move {
+        let placement = place_order.place_with_documents(&key, form.request, form.documents).await;
+        drop(form.guards);
+        placement
+    };
+    // On its own, so that a client that goes away does not leave an order half placed.
+    match api.placing.spawn_on(placing, &api.runtime).await {
+        Ok(placement) => Ok(placement?),
+        Err(panic) => Err(logged(&panic, Problem::internal())),
+    }
+}
+
+/// Makes the response of an operation, and counts it.
+async fn answer(request: &HttpRequest, api: &Api, operation: &'static str, work: impl Future<Output = Result<Placement, Problem>>) -> HttpResponse {
+    let outcome = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| {
+        // The panic hook has logged it, with its place.
+        Err(Problem::internal())
+    });
+    match outcome {
+        Ok(Placement { placed, utc_disagreements }) => {
+            tracing::info!(order_id = placed.id.0, operation, documents = placed.documents.len(), "order created");
+            api.metrics.created(operation, placed.documents.iter().map(|document| document.size));
+            for field in utc_disagreements {
+                tracing::warn!(order_id = placed.id.0, field, "supplied UTC datetime disagrees with the conversion, which was stored");
+                api.metrics.utc_disagreement(field);
+            }
+            HttpResponse::Created().json(OrderRecord::new(&placed, operation == "multipart"))
+        }
+        Err(problem) => {
+            if problem.code() == ProblemCode::DuplicateOrder {
+                api.metrics.duplicate();
+            }
+            problem.response(RequestId::of(request).as_str())
+        }
+    }
+}

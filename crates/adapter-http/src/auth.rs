@@ -1,0 +1,61 @@
+//! Authentication and rate limit, before anything of the body is read.
+
+use actix_web::{HttpRequest, http::header};
+use domain::api_key::{ApiKey, PresentedKey};
+
+use crate::{api::Api, peer, problem::Problem};
+
+/// The key that a request is made with, once it is good and within its rate.
+pub(crate) async fn admit(request: &HttpRequest, api: &Api) -> Result<ApiKey, Problem> {
+    let key = match bearer(request) {
+        Ok(token) => match PresentedKey::parse(token) {
+            Some(presented) => api.keys.authenticate(&presented).await?.ok_or_else(Problem::invalid_token),
+            None => Err(Problem::invalid_token()),
+        },
+        Err(problem) => Err(problem),
+    };
+    match key {
+        Ok(key) => api.rates.request(key.id).map(|()| key).map_err(Problem::rate_limited),
+        Err(problem) => {
+            let peer = peer::address(request, &api.trusted_proxies);
+            let throttled = peer.and_then(|peer| api.rates.failure(peer).err());
+            Err(throttled.map_or(problem, Problem::rate_limited))
+        }
+    }
+}
+
+/// The token of `Authorization: Bearer <token>` (RFC 6750 section 2.1); the scheme in any letter case.
+fn bearer(request: &HttpRequest) -> Result<&str, Problem> {
+    let mut values = request.headers().get_all(header::AUTHORIZATION);
+    let value = values.next().ok_or_else(|| Problem::unauthorized("Send the header Authorization: Bearer <API key>."))?;
+    let malformed = || Problem::unauthorized("The Authorization header must be: Bearer <API key>.");
+    let (scheme, token) = value.to_str().ok().and_then(|text| text.trim().split_once(' ')).ok_or_else(malformed)?;
+    let token = token.trim();
+    let whole = scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() && !token.contains(char::is_whitespace) && values.next().is_none();
+    if whole { Ok(token) } else { Err(malformed()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+
+    use super::*;
+
+    #[test]
+    fn the_scheme_is_bearer_in_any_letter_case() {
+        for value in ["Bearer abc", "bearer abc", "BEARER  abc "] {
+            let request = TestRequest::default().insert_header((header::AUTHORIZATION, value)).to_http_request();
+            assert_eq!(bearer(&request), Ok("abc"), "{value}");
+        }
+    }
+
+    #[test]
+    fn anything_else_is_no_credential() {
+        for value in ["", "abc", "Bearer", "Bearer ", "Basic abc", "Bearer a b", "Bearerabc"] {
+            let request = TestRequest::default().insert_header((header::AUTHORIZATION, value)).to_http_request();
+            assert!(bearer(&request).is_err(), "{value}");
+        }
+        let twice = TestRequest::default().append_header((header::AUTHORIZATION, "Bearer a")).append_header((header::AUTHORIZATION, "Bearer b"));
+        assert!(bearer(&twice.to_http_request()).is_err());
+    }
+}

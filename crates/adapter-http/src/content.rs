@@ -1,0 +1,110 @@
+//! What the bytes of a document are, whatever its name and its part's `Content-Type` claim.
+
+use std::{
+    cell::Cell,
+    fs::File,
+    io::{self, BufReader, Read, Seek, SeekFrom},
+    path::Path,
+    rc::Rc,
+};
+
+use domain::document::DocumentFormat;
+use file_format::FileFormat;
+use zip::ZipArchive;
+
+/// Bytes that may be read to find one's way in a container: a Word document needs a fraction, and a container made to
+/// cost memory is refused before it does.
+const DIRECTORY_BUDGET: u64 = 1024 * 1024;
+
+/// Inflated bytes of a DOCX's list of content types, and of its main part.
+const MAX_CONTENT_TYPES: u64 = 1024 * 1024;
+const MAX_MAIN_PART: u64 = 64 * 1024 * 1024;
+
+/// A DOCX whose parts say that they inflate to more than this, all together, is a bomb.
+const MAX_INFLATED: u64 = 512 * 1024 * 1024;
+/// So is one with a part of over a mebibyte that inflates by more than this factor; Word's own XML stays far below.
+const MAX_RATIO: u64 = 200;
+
+/// Whether a file is of this format. An error is one of reading the file, not of its content.
+pub(crate) fn is(format: DocumentFormat, path: &Path) -> io::Result<bool> {
+    let file = File::open(path)?;
+    let signature = FileFormat::from_reader(&file)?;
+    Ok(match format {
+        DocumentFormat::Pdf => signature == FileFormat::PortableDocumentFormat,
+        DocumentFormat::Jpeg => signature == FileFormat::JointPhotographicExpertsGroup,
+        DocumentFormat::Png => signature == FileFormat::PortableNetworkGraphics,
+        DocumentFormat::Doc => signature == FileFormat::CompoundFileBinary && is_word_compound_file(file).unwrap_or(false),
+        DocumentFormat::Docx => signature == FileFormat::Zip && is_word_package(file).unwrap_or(false),
+    })
+}
+
+/// Whether a compound file holds a Word document: the stream `WordDocument`, which begins with the identifier of a file
+/// information block ([MS-DOC] section 2.5.2).
+fn is_word_compound_file(file: File) -> io::Result<bool> {
+    let (reader, _) = Budgeted::new(file);
+    let mut compound = cfb::CompoundFile::open(BufReader::new(reader))?;
+    let mut identifier = [0; 2];
+    compound.open_stream("/WordDocument")?.read_exact(&mut identifier)?;
+    Ok(u16::from_le_bytes(identifier) == 0xA5EC)
+}
+
+/// Whether a ZIP file is a Word document: its content types name one (ECMA-376 part 1 section 11.3.10), and it is there.
+fn is_word_package(file: File) -> io::Result<bool> {
+    const MAIN: &str = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml";
+    let size = file.metadata()?.len();
+    let (reader, budget) = Budgeted::new(file);
+    let mut archive = ZipArchive::new(BufReader::new(reader))?;
+    budget.set(size.saturating_mul(2));
+
+    let (mut inflated, mut main_part) = (0_u64, None);
+    for index in 0..archive.len() {
+        let part = archive.by_index_raw(index)?;
+        inflated = inflated.saturating_add(part.size());
+        if inflated > MAX_INFLATED || (part.size() > 1024 * 1024 && part.size() / part.compressed_size().max(1) > MAX_RATIO) {
+            return Ok(false);
+        }
+        let name = part.name()?;
+        if name.starts_with("word/document") && name.ends_with(".xml") {
+            main_part = Some(index);
+        }
+    }
+    let Some(main_part) = main_part else { return Ok(false) };
+
+    let mut content_types = String::new();
+    archive.by_name("[Content_Types].xml")?.take(MAX_CONTENT_TYPES).read_to_string(&mut content_types)?;
+    // What the parts say of their size may be a lie: the main part is inflated, as far as the cap.
+    let length = io::copy(&mut archive.by_index(main_part)?.take(MAX_MAIN_PART + 1), &mut io::sink())?;
+    Ok(content_types.contains(MAIN) && (1..=MAX_MAIN_PART).contains(&length))
+}
+
+/// Reads no more than its budget, whoever seeks where.
+struct Budgeted {
+    file: File,
+    left: Rc<Cell<u64>>,
+}
+
+impl Budgeted {
+    fn new(file: File) -> (Self, Rc<Cell<u64>>) {
+        let left = Rc::new(Cell::new(DIRECTORY_BUDGET));
+        (Self { file, left: Rc::clone(&left) }, left)
+    }
+}
+
+impl Read for Budgeted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read(buffer)?;
+        let left = self.left.get().checked_sub(count as u64).ok_or_else(|| io::Error::other("more to read than a document of this kind needs"))?;
+        self.left.set(left);
+        Ok(count)
+    }
+}
+
+impl Seek for Budgeted {
+    fn seek(&mut self, position: SeekFrom) -> io::Result<u64> {
+        self.file.seek(position)
+    }
+}
+
+#[cfg(test)]
+#[path = "content_tests.rs"]
+mod tests;

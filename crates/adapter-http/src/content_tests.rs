@@ -1,0 +1,131 @@
+use std::io::{Cursor, Write as _};
+
+use contract_tests::documents;
+use proptest::prelude::*;
+use zip::{ZipWriter, write::SimpleFileOptions};
+
+use super::*;
+
+const FORMATS: [DocumentFormat; 5] = [DocumentFormat::Pdf, DocumentFormat::Doc, DocumentFormat::Docx, DocumentFormat::Jpeg, DocumentFormat::Png];
+
+fn formats_of(bytes: &[u8]) -> Vec<DocumentFormat> {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(bytes).unwrap();
+    FORMATS.into_iter().filter(|format| is(*format, file.path()).unwrap()).collect()
+}
+
+#[test]
+fn genuine_documents_are_what_they_are_and_nothing_else() {
+    for (name, format) in [
+        ("deed-of-trust.pdf", DocumentFormat::Pdf),
+        ("closing-disclosure.doc", DocumentFormat::Doc),
+        ("signing-instructions.docx", DocumentFormat::Docx),
+        ("signing-instructions-python-docx.docx", DocumentFormat::Docx),
+        ("driver-license.jpg", DocumentFormat::Jpeg),
+        ("driver-license-scan.jpeg", DocumentFormat::Jpeg),
+        ("signature-page.png", DocumentFormat::Png),
+    ] {
+        assert_eq!(formats_of(&documents::bytes(name)), [format], "{name}");
+    }
+}
+
+#[test]
+fn containers_of_something_else_are_no_word_documents() {
+    for name in ["fee-sheet.xls", "fee-sheet.xlsx", "plain.zip"] {
+        assert_eq!(formats_of(&documents::bytes(name)), [], "{name}");
+    }
+}
+
+#[test]
+fn what_only_begins_like_a_document_is_none() {
+    let cut = |name: &str, length: usize| documents::bytes(name)[..length].to_vec();
+    for bytes in [
+        vec![],
+        b"%PD".to_vec(),
+        b"<html>%PDF-1.7".to_vec(),
+        b"\x89PNG".to_vec(),
+        b"\xFF\xD8".to_vec(),
+        b"PK\x03\x04".to_vec(),
+        cut("closing-disclosure.doc", 600),
+        cut("signing-instructions.docx", 4_000),
+        b"MZ this is a program".to_vec(),
+    ] {
+        assert_eq!(formats_of(&bytes), [], "{:?}", String::from_utf8_lossy(&bytes[..bytes.len().min(20)]));
+    }
+}
+
+const CONTENT_TYPES: &[u8] = br#"<Types><Override PartName="/word/document.xml" ContentType="application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"/></Types>"#;
+
+fn package(parts: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, content) in parts {
+        writer.start_file(*name, SimpleFileOptions::default()).unwrap();
+        writer.write_all(content).unwrap();
+    }
+    writer.finish().unwrap().into_inner()
+}
+
+#[test]
+fn a_package_needs_both_the_content_type_and_the_part() {
+    let part: (&str, &[u8]) = ("word/document.xml", b"<w:document/>");
+    assert_eq!(formats_of(&package(&[("[Content_Types].xml", CONTENT_TYPES), part])), [DocumentFormat::Docx]);
+    assert_eq!(formats_of(&package(&[part])), []);
+    assert_eq!(formats_of(&package(&[("[Content_Types].xml", CONTENT_TYPES)])), []);
+    assert_eq!(formats_of(&package(&[("[Content_Types].xml", b"<Types/>"), part])), []);
+    assert_eq!(formats_of(&package(&[("[Content_Types].xml", CONTENT_TYPES), ("word/document.xml", b"")])), []);
+}
+
+#[test]
+fn bombs_are_no_documents() {
+    let zeros = vec![0; 80 * 1024 * 1024];
+    for bomb in ["word/document.xml", "word/media/image1.bmp"] {
+        let package = package(
+            &[("[Content_Types].xml", CONTENT_TYPES), ("word/document.xml", b"<w:document/>"), ("word/document2.xml", b"<w:document/>")][..2]
+                .iter()
+                .copied()
+                .filter(|(name, _)| *name != bomb)
+                .chain([(bomb, &zeros[..])])
+                .collect::<Vec<_>>(),
+        );
+        assert!(package.len() < 200 * 1024);
+        assert_eq!(formats_of(&package), [], "{bomb}");
+    }
+    let types = [CONTENT_TYPES, &zeros].concat();
+    assert_eq!(formats_of(&package(&[("[Content_Types].xml", &types), ("word/document.xml", b"<w:document/>")])), []);
+}
+
+#[test]
+fn a_directory_of_a_hundred_thousand_parts_is_refused_unread() {
+    let names: Vec<String> = (0..40_000).map(|at| format!("word/{at}.xml")).collect();
+    let mut parts: Vec<(&str, &[u8])> = vec![("[Content_Types].xml", CONTENT_TYPES), ("word/document.xml", b"<w:document/>")];
+    parts.extend(names.iter().map(|name| (name.as_str(), &b""[..])));
+    assert_eq!(formats_of(&package(&parts)), []);
+}
+
+#[test]
+fn a_size_that_lies_does_not_help_a_bomb() {
+    let zeros = vec![0; 70 * 1024 * 1024];
+    let mut bytes = package(&[("[Content_Types].xml", CONTENT_TYPES), ("word/document.xml", &zeros)]);
+    let size = u32::try_from(zeros.len()).unwrap().to_le_bytes();
+    // Every statement of the size, in the local header and in the directory, becomes a modest one.
+    for at in 0..bytes.len() - 4 {
+        if bytes[at..at + 4] == size {
+            bytes[at..at + 4].copy_from_slice(&500_000_u32.to_le_bytes());
+        }
+    }
+    assert_eq!(formats_of(&bytes), []);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn damaged_containers_are_answered_not_panicked_over(name in prop::sample::select(vec!["closing-disclosure.doc", "signing-instructions.docx"]), damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40), cut in any::<prop::sample::Index>()) {
+        let mut bytes = documents::bytes(name);
+        for (at, byte) in damage {
+            *at.get_mut(&mut bytes) = byte;
+        }
+        bytes.truncate(bytes.len() - cut.index(bytes.len()) / 4);
+        prop_assert!(formats_of(&bytes).len() <= 1);
+    }
+}

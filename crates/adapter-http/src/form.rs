@@ -1,0 +1,242 @@
+//! The multipart form of an order with documents (RFC 7578), read as a stream.
+
+use std::{future::Future, io};
+
+use actix_multipart::{Field as Part, Multipart};
+use actix_web::{HttpRequest, http::header, web};
+use domain::{
+    document::{DocumentFormat, DocumentLimits, ReceivedDocument},
+    order::{Field, JsonType, OrderRequest},
+};
+use futures_util::StreamExt as _;
+use serde::de::DeserializeOwned;
+use tempfile::TempPath;
+use tokio::{task::spawn_blocking, time::timeout};
+
+use crate::{
+    body::{CappedBody, Overrun, PATIENCE},
+    content,
+    problem::{Problem, ProblemCode, logged},
+    spool::{Spool, Spooled},
+};
+
+/// Bytes of one part that is text.
+pub(crate) const MAX_TEXT_PART: usize = 256 * 1024;
+/// Parts of a form; an order has 27 at the most, and forms may have fields of their own.
+const MAX_PARTS: usize = 200;
+/// Bytes of a form beside its documents: text parts, boundaries and part headers.
+const FORM_OVERHEAD: u64 = 4 * 1024 * 1024;
+/// Characters of a boundary (RFC 2046 section 5.1.1).
+const MAX_BOUNDARY: usize = 70;
+
+/// A form that was read to its end.
+pub(crate) struct OrderForm {
+    pub(crate) request: OrderRequest,
+    pub(crate) documents: Vec<ReceivedDocument>,
+    /// Keep the documents on disk; dropped, they are gone.
+    pub(crate) guards: Vec<TempPath>,
+}
+
+/// Bytes of a whole form.
+pub(crate) fn cap(limits: DocumentLimits) -> u64 {
+    limits.max_bytes.saturating_mul(limits.max_count as u64).saturating_add(FORM_OVERHEAD)
+}
+
+/// Reads the form of a request.
+pub(crate) async fn read(request: &HttpRequest, payload: web::Payload, spool: &Spool, limits: DocumentLimits) -> Result<OrderForm, Problem> {
+    check_content_type(request)?;
+    let (body, overrun) = CappedBody::new(payload, cap(limits));
+    let mut parts = Multipart::new(request.headers(), body);
+    let mut reader = FormReader { spool, limits, overrun, form: TextParts::default(), documents: Vec::new(), guards: Vec::new() };
+    let mut count = 0;
+    while let Some(part) = reader.patiently(parts.next()).await? {
+        let part = part.map_err(|error| reader.broken(&error))?;
+        count += 1;
+        if count > MAX_PARTS {
+            return Err(Problem::malformed(format!("The form has more than {MAX_PARTS} parts.")));
+        }
+        reader.part(part).await?;
+    }
+    Ok(OrderForm { request: reader.form.into_request()?, documents: reader.documents, guards: reader.guards })
+}
+
+/// `multipart/form-data` with one boundary, or what is wrong with it.
+fn check_content_type(request: &HttpRequest) -> Result<(), Problem> {
+    let mut values = request.headers().get_all(header::CONTENT_TYPE);
+    let content_type = values.next().and_then(|value| value.to_str().ok()?.parse::<mime::Mime>().ok());
+    let form = content_type.filter(|content_type| content_type.essence_str() == mime::MULTIPART_FORM_DATA.essence_str());
+    let form = form.ok_or_else(|| Problem::new(ProblemCode::UnsupportedMediaType, "The content type must be multipart/form-data."))?;
+    let boundaries: Vec<_> = form.params().filter(|(name, _)| *name == mime::BOUNDARY).collect();
+    match boundaries[..] {
+        _ if values.next().is_some() => Err(Problem::malformed("The content type is given twice.")),
+        [] => Err(Problem::malformed("The content type has no boundary.")),
+        [(_, boundary)] if (1..=MAX_BOUNDARY).contains(&boundary.as_str().len()) => Ok(()),
+        [_] => Err(Problem::malformed(format!("The boundary must have 1 to {MAX_BOUNDARY} characters."))),
+        _ => Err(Problem::malformed("The content type has more than one boundary.")),
+    }
+}
+
+struct FormReader<'a> {
+    spool: &'a Spool,
+    limits: DocumentLimits,
+    overrun: Overrun,
+    form: TextParts,
+    documents: Vec<ReceivedDocument>,
+    guards: Vec<TempPath>,
+}
+
+impl FormReader<'_> {
+    async fn patiently<T>(&self, next: impl Future<Output = T>) -> Result<T, Problem> {
+        timeout(PATIENCE, next).await.map_err(|_| Problem::malformed("The form stopped arriving."))
+    }
+
+    fn broken(&self, error: &actix_multipart::MultipartError) -> Problem {
+        if self.overrun.happened() { self.overrun.problem() } else { Problem::malformed(format!("The form is broken: {error}.")) }
+    }
+
+    async fn part(&mut self, part: Part) -> Result<(), Problem> {
+        let (name, file_name) = names(&part)?;
+        match (name.as_str(), file_name) {
+            ("documents", Some(file_name)) => self.document(part, file_name).await,
+            ("documents", None) => Err(Problem::malformed("A part named documents must be a file: it has no filename.")),
+            (_, Some(_)) => Err(Problem::malformed(format!("The part {} is a file; files are parts named documents.", quoted(&name)))),
+            (_, None) => {
+                let text = self.text(part, &name).await?;
+                self.form.set(&name, text)
+            }
+        }
+    }
+
+    async fn text(&self, mut part: Part, name: &str) -> Result<String, Problem> {
+        let mut collected = Vec::new();
+        while let Some(chunk) = self.patiently(part.next()).await? {
+            collected.extend_from_slice(&chunk.map_err(|error| self.broken(&error))?);
+            if collected.len() > MAX_TEXT_PART {
+                return Err(Problem::new(ProblemCode::PayloadTooLarge, format!("The part {} is larger than {MAX_TEXT_PART} bytes.", quoted(name))));
+            }
+        }
+        String::from_utf8(collected).map_err(|_| Problem::malformed(format!("The part {} is not UTF-8.", quoted(name))))
+    }
+
+    async fn document(&mut self, mut part: Part, name_as_sent: String) -> Result<(), Problem> {
+        let DocumentLimits { max_count, max_bytes } = self.limits;
+        if self.documents.len() == max_count {
+            return Err(Problem::new(ProblemCode::TooManyDocuments, format!("At most {max_count} documents can be sent with an order.")));
+        }
+        let mut writer = self.spool.create().await.map_err(|error| spool_failed(&error))?;
+        while let Some(chunk) = self.patiently(part.next()).await? {
+            writer.write(chunk.map_err(|error| self.broken(&error))?).await.map_err(|error| spool_failed(&error))?;
+            if writer.size() > max_bytes {
+                let detail = format!("The document {} is larger than {max_bytes} bytes.", quoted(&name_as_sent));
+                return Err(Problem::new(ProblemCode::DocumentTooLarge, detail));
+            }
+        }
+        let Spooled { file, guard } = writer.finish().await.map_err(|error| spool_failed(&error))?;
+        let content = recognize(&name_as_sent, file.path.clone()).await?;
+        self.documents.push(ReceivedDocument { name_as_sent, file, content });
+        self.guards.push(guard);
+        Ok(())
+    }
+}
+
+/// The format that the name announces, if the content is of it.
+async fn recognize(name: &str, path: std::path::PathBuf) -> Result<Option<DocumentFormat>, Problem> {
+    let Some(format) = DocumentFormat::of_file_name(name) else { return Ok(None) };
+    match spawn_blocking(move || content::is(format, &path)).await {
+        Ok(checked) => checked.map(|is| is.then_some(format)).map_err(|error| spool_failed(&error)),
+        Err(panic) => {
+            // A reader of containers that breaks on a file has said enough about the file.
+            tracing::error!(error = &panic as &dyn std::error::Error, ?format, "content check panicked");
+            Ok(None)
+        }
+    }
+}
+
+/// The disk is full or broken, or files have run out: nothing that the client could mend.
+fn spool_failed(error: &io::Error) -> Problem {
+    logged(error, Problem::unavailable())
+}
+
+/// A client's own text in an answer to it, cut to a length that a person reads.
+fn quoted(text: &str) -> String {
+    let cut: String = text.chars().take(200).collect();
+    format!("\u{201c}{cut}\u{201d}")
+}
+
+/// Field name and file name of a part, each given once.
+fn names(part: &Part) -> Result<(String, Option<String>), Problem> {
+    let disposition = part.content_disposition().ok_or_else(|| Problem::malformed("A part has no Content-Disposition."))?;
+    let (mut names, mut file_names, mut extended) = (Vec::new(), Vec::new(), Vec::new());
+    for parameter in &disposition.parameters {
+        names.extend(parameter.as_name());
+        file_names.extend(parameter.as_filename());
+        extended.extend(parameter.as_filename_ext());
+    }
+    let repeated_header = part.headers().get_all(header::CONTENT_DISPOSITION).count() > 1;
+    match (&names[..], &file_names[..], &extended[..]) {
+        ([name], [], []) if !repeated_header => Ok(((*name).to_owned(), None)),
+        ([name], [file_name], [] | [_]) if !repeated_header => Ok(((*name).to_owned(), Some((*file_name).to_owned()))),
+        // RFC 7578 section 4.2 forbids the extended form, but older clients send it alone for names beyond ASCII.
+        ([name], [], [file_name]) if !repeated_header => match String::from_utf8(file_name.value.clone()) {
+            Ok(file_name) => Ok(((*name).to_owned(), Some(file_name))),
+            Err(_) => Err(Problem::malformed("A filename* is not UTF-8.")),
+        },
+        _ => Err(Problem::malformed("A part has more than one name or file name.")),
+    }
+}
+
+/// The text parts of an order's form, as they arrive.
+#[derive(Default)]
+struct TextParts {
+    contacts: Option<String>,
+    details: Option<String>,
+    signing_service_id: Option<String>,
+    utc_time: Option<String>,
+    utc_start: Option<String>,
+    utc_end: Option<String>,
+    requested_by: Option<String>,
+}
+
+impl TextParts {
+    /// Keeps a part; one that an order does not know is ignored.
+    fn set(&mut self, name: &str, text: String) -> Result<(), Problem> {
+        let place = match name {
+            "signingContactsFormData" => &mut self.contacts,
+            "signingDetailsFormData" => &mut self.details,
+            "signingServiceId" => &mut self.signing_service_id,
+            "utcTimeDate" => &mut self.utc_time,
+            "utcStartTimeDate" => &mut self.utc_start,
+            "utcEndTimeDate" => &mut self.utc_end,
+            "requestedBy" => &mut self.requested_by,
+            _ => return Ok(()),
+        };
+        match place.replace(text) {
+            None => Ok(()),
+            Some(_) => Err(Problem::malformed(format!("The part {name} is sent twice."))),
+        }
+    }
+
+    fn into_request(self) -> Result<OrderRequest, Problem> {
+        let text = |text: Option<String>| text.map_or(Field::Absent, Field::Value);
+        Ok(OrderRequest {
+            signing_contacts_form_data: json("signingContactsFormData", self.contacts.as_deref())?,
+            signing_details_form_data: json("signingDetailsFormData", self.details.as_deref())?,
+            signing_service_id: self.signing_service_id.map_or(Field::Absent, |id| Field::from_decimal(&id)),
+            utc_time_date: text(self.utc_time),
+            utc_start_time_date: text(self.utc_start),
+            utc_end_time_date: text(self.utc_end),
+            requested_by: json("requestedBy", self.requested_by.as_deref())?,
+        })
+    }
+}
+
+/// Reads a part that is JSON; a blank one is as good as none.
+fn json<T: for<'de> JsonType<'de>>(name: &str, text: Option<&str>) -> Result<Field<T>, Problem>
+where
+    Field<T>: DeserializeOwned,
+{
+    match text.map(str::trim) {
+        None | Some("") => Ok(Field::Absent),
+        Some(text) => serde_json::from_str(text).map_err(|error| Problem::malformed(format!("The part {name} is not valid JSON: {error}."))),
+    }
+}

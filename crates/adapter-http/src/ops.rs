@@ -1,0 +1,124 @@
+//! The listener for operators: liveness, readiness, metrics. It asks for no key and belongs on a private address.
+
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use actix_web::{HttpResponse, web};
+use domain::ports::{BlobStore, Clock, FollowUpQueue, OrderRepo, StoreError};
+use prometheus::{Encoder as _, Gauge, Registry, TextEncoder};
+use serde::Serialize;
+use tokio::time::timeout;
+
+/// How long a dependency may take to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Everything that operators are told from.
+pub struct Ops {
+    orders: Arc<dyn OrderRepo>,
+    blobs: Arc<dyn BlobStore>,
+    queue: Arc<dyn FollowUpQueue>,
+    clock: Arc<dyn Clock>,
+    registry: Registry,
+    pending: Gauge,
+    buried: Gauge,
+    oldest: Gauge,
+    stopping: AtomicBool,
+}
+
+impl Ops {
+    /// Registers the metrics of the queue. An error is a name that is taken.
+    pub fn new(
+        orders: Arc<dyn OrderRepo>,
+        blobs: Arc<dyn BlobStore>,
+        queue: Arc<dyn FollowUpQueue>,
+        clock: Arc<dyn Clock>,
+        registry: Registry,
+    ) -> Result<Self, prometheus::Error> {
+        let pending = Gauge::new("notary_orders_follow_ups_pending", "Follow-ups that are to be done, in the whole queue.")?;
+        let buried = Gauge::new("notary_orders_follow_ups_buried", "Follow-ups that were given up and wait for an operator.")?;
+        let oldest = Gauge::new("notary_orders_follow_up_oldest_age_seconds", "Age of the oldest pending follow-up; 0 if there is none.")?;
+        for gauge in [&pending, &buried, &oldest] {
+            registry.register(Box::new(gauge.clone()))?;
+        }
+        Ok(Self { orders, blobs, queue, clock, registry, pending, buried, oldest, stopping: AtomicBool::new(false) })
+    }
+
+    /// From now on the service says that it is not ready.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a gauge is approximate")]
+    async fn measure_queue(&self) -> Result<(), StoreError> {
+        let stats = self.queue.stats().await?;
+        self.pending.set(stats.pending as f64);
+        self.buried.set(stats.buried as f64);
+        self.oldest.set(stats.oldest_created_at.map_or(0.0, |created_at| (self.clock.now() - created_at).as_seconds_f64().max(0.0)));
+        Ok(())
+    }
+}
+
+pub(crate) fn routes(config: &mut web::ServiceConfig) {
+    config.route("/healthz", web::get().to(healthz)).route("/readyz", web::get().to(readyz)).route("/metrics", web::get().to(metrics));
+}
+
+async fn healthz() -> HttpResponse {
+    HttpResponse::Ok().content_type("text/plain; charset=utf-8").body("ok\n")
+}
+
+/// What `/readyz` says: `ok`, or what is wrong.
+#[derive(Serialize)]
+struct Readiness {
+    status: &'static str,
+    database: &'static str,
+    documents: &'static str,
+}
+
+async fn readyz(ops: web::Data<Ops>) -> HttpResponse {
+    let (database, documents) = futures_util::join!(check("database", ops.orders.check()), check("documents", ops.blobs.check()));
+    let status = match () {
+        () if ops.stopping.load(Ordering::Relaxed) => "stopping",
+        () if database == "ok" && documents == "ok" => "ready",
+        () => "unavailable",
+    };
+    let mut response = if status == "ready" { HttpResponse::Ok() } else { HttpResponse::ServiceUnavailable() };
+    response.json(Readiness { status, database, documents })
+}
+
+async fn check(dependency: &'static str, answer: impl Future<Output = Result<(), StoreError>>) -> &'static str {
+    match timeout(PATIENCE, answer).await {
+        Ok(Ok(())) => "ok",
+        Ok(Err(error)) => {
+            tracing::warn!(dependency, error = &error as &dyn std::error::Error, "not ready");
+            "unavailable"
+        }
+        Err(_) => {
+            tracing::warn!(dependency, "not ready: no answer in time");
+            "timeout"
+        }
+    }
+}
+
+async fn metrics(ops: web::Data<Ops>) -> HttpResponse {
+    // The other metrics are worth having when the queue cannot be asked; its gauges then keep their last value.
+    match timeout(PATIENCE, ops.measure_queue()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(error = &error as &dyn std::error::Error, "queue not measured"),
+        Err(_) => tracing::warn!("queue not measured: no answer in time"),
+    }
+    let mut text = Vec::new();
+    let encoder = TextEncoder::new();
+    match encoder.encode(&ops.registry.gather(), &mut text) {
+        Ok(()) => HttpResponse::Ok().content_type(encoder.format_type()).body(text),
+        Err(error) => {
+            tracing::error!(error = &error as &dyn std::error::Error, "metrics could not be encoded");
+            HttpResponse::InternalServerError().finish()
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The order as a creation response tells it (spec section 2.5).
+
+use domain::order::{Money, PlacedOrder};
+use serde::Serialize;
+use time::{OffsetDateTime, macros::format_description};
+use utoipa::ToSchema;
+
+/// An order that was created.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct OrderRecord<'a> {
+    /// Identifier of the new order.
+    #[schema(minimum = 1, example = 1)]
+    order_id: i64,
+    /// Echo of `fileNumber`.
+    #[schema(example = "REFI-2026-001")]
+    file_number: &'a str,
+    /// State of the order; `NEW` on creation.
+    #[schema(example = "NEW")]
+    order_status: &'static str,
+    /// Echo of `signerName`.
+    #[schema(example = "Jane Doe")]
+    signer_name: &'a str,
+    /// Date of the signing, `YYYY-MM-DD`.
+    #[schema(format = Date, example = "2026-12-01")]
+    signing_date: String,
+    /// Echo of `propertyAddress`.
+    #[schema(example = "123 Main St, Dallas, TX 75201")]
+    property_address: &'a str,
+    /// The signing service.
+    #[schema(example = 42)]
+    signing_service_id: i64,
+    /// Echo of `clientCompanyId`.
+    #[schema(required = true, example = 7)]
+    client_company_id: Option<i64>,
+    /// The notary assigned; null on creation.
+    #[schema(required = true)]
+    notary_id: Option<i64>,
+    /// Echo of `invoiceFee`.
+    #[schema(required = true, value_type = Option<f64>, example = 150.5)]
+    invoice_fee: Option<Money>,
+    /// Echo of `notaryPay`.
+    #[schema(required = true, value_type = Option<f64>, example = 100)]
+    notary_pay: Option<Money>,
+    /// Number of documents stored; only in the answer to an order with documents.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, minimum = 1, maximum = 20)]
+    documents_uploaded: Option<usize>,
+    /// When the order was created (RFC 3339, UTC).
+    #[schema(format = DateTime, example = "2026-11-21T12:00:00.000000Z")]
+    created_at: String,
+    /// When the order was last changed (RFC 3339, UTC).
+    #[schema(format = DateTime, example = "2026-11-21T12:00:00.000000Z")]
+    updated_at: String,
+}
+
+impl<'a> OrderRecord<'a> {
+    /// The record of an order; `with_documents` says whether the operation takes documents.
+    pub(crate) fn new(placed: &'a PlacedOrder, with_documents: bool) -> Self {
+        let order = &placed.order;
+        Self {
+            order_id: placed.id.0,
+            file_number: order.file_number.as_str(),
+            order_status: placed.status.as_str(),
+            signer_name: &order.signer.name,
+            signing_date: order.appointment.date.to_string(),
+            property_address: &order.property.address,
+            signing_service_id: order.signing_service_id.0,
+            client_company_id: order.contacts.client_company_id,
+            notary_id: placed.notary_id,
+            invoice_fee: order.invoice.fee,
+            notary_pay: order.invoice.notary_pay,
+            documents_uploaded: with_documents.then_some(placed.documents.len()),
+            created_at: timestamp(placed.created_at),
+            updated_at: timestamp(placed.updated_at),
+        }
+    }
+}
+
+/// RFC 3339 in UTC with microseconds, always of the same length.
+fn timestamp(instant: OffsetDateTime) -> String {
+    let format = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]Z");
+    instant.format(format).unwrap_or_else(|_| instant.to_string())
+}

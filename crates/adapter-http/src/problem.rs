@@ -1,0 +1,304 @@
+//! Problem responses (RFC 9457): what a client is told when it does not get what it asked for.
+
+use std::borrow::Cow;
+
+use actix_web::{
+    HttpResponse,
+    http::{StatusCode, header},
+};
+use domain::{
+    document::DocumentFault,
+    order::Violation,
+    place_order::{PlaceOrderError, Rejection},
+    ports::StoreError,
+};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Kinds of problems; the names are stable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProblemCode {
+    /// Not JSON, not multipart, truncated, or a part that is repeated or cannot be read.
+    MalformedRequest,
+    /// Fields are missing or invalid.
+    ValidationFailed,
+    /// A document is of no accepted format, or not what its extension says.
+    UnsupportedDocument,
+    /// More documents than one request may have.
+    TooManyDocuments,
+    /// A request for an order with documents has none.
+    NoDocuments,
+    /// Credentials are missing, malformed or not good.
+    Unauthorized,
+    /// The key is bound to another signing service.
+    Forbidden,
+    /// No such path.
+    NotFound,
+    /// The path does not take this method.
+    MethodNotAllowed,
+    /// The file number was used less than the window ago.
+    DuplicateOrder,
+    /// A document is over the limit.
+    DocumentTooLarge,
+    /// A body or a text part is over its cap.
+    PayloadTooLarge,
+    /// The wrong content type for the operation.
+    UnsupportedMediaType,
+    /// Too many requests.
+    RateLimited,
+    /// A bug.
+    Internal,
+    /// A dependency does not answer.
+    Unavailable,
+}
+
+impl ProblemCode {
+    /// Every code, for the documentation.
+    pub const ALL: [Self; 16] = [
+        Self::MalformedRequest,
+        Self::ValidationFailed,
+        Self::UnsupportedDocument,
+        Self::TooManyDocuments,
+        Self::NoDocuments,
+        Self::Unauthorized,
+        Self::Forbidden,
+        Self::NotFound,
+        Self::MethodNotAllowed,
+        Self::DuplicateOrder,
+        Self::DocumentTooLarge,
+        Self::PayloadTooLarge,
+        Self::UnsupportedMediaType,
+        Self::RateLimited,
+        Self::Internal,
+        Self::Unavailable,
+    ];
+
+    /// Status, name and title.
+    fn facts(self) -> (StatusCode, &'static str, &'static str) {
+        match self {
+            Self::MalformedRequest => (StatusCode::BAD_REQUEST, "malformed_request", "The request cannot be read"),
+            Self::ValidationFailed => (StatusCode::BAD_REQUEST, "validation_failed", "Fields are missing or invalid"),
+            Self::UnsupportedDocument => (StatusCode::BAD_REQUEST, "unsupported_document", "A document is not acceptable"),
+            Self::TooManyDocuments => (StatusCode::BAD_REQUEST, "too_many_documents", "Too many documents"),
+            Self::NoDocuments => (StatusCode::BAD_REQUEST, "no_documents", "No documents"),
+            Self::Unauthorized => (StatusCode::UNAUTHORIZED, "unauthorized", "A valid API key is required"),
+            Self::Forbidden => (StatusCode::FORBIDDEN, "forbidden", "The API key may not do this"),
+            Self::NotFound => (StatusCode::NOT_FOUND, "not_found", "No such path"),
+            Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "The path does not take this method"),
+            Self::DuplicateOrder => (StatusCode::CONFLICT, "duplicate_order", "The file number was used a moment ago"),
+            Self::DocumentTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "document_too_large", "A document is too large"),
+            Self::PayloadTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", "The request is too large"),
+            Self::UnsupportedMediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", "The content type is not the operation's"),
+            Self::RateLimited => (StatusCode::TOO_MANY_REQUESTS, "rate_limited", "Too many requests"),
+            Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal", "Something went wrong"),
+            Self::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "The service is not available"),
+        }
+    }
+
+    /// The name in a problem response.
+    pub fn as_str(self) -> &'static str {
+        self.facts().1
+    }
+
+    /// The status that the code comes with.
+    pub fn status(self) -> StatusCode {
+        self.facts().0
+    }
+
+    /// The `type` of a problem response, described in `docs/api.md`.
+    pub fn type_uri(self) -> String {
+        format!("urn:problem-type:notary-orders:{}", self.as_str())
+    }
+}
+
+/// Seconds that a client should wait before it tries again what failed on our side.
+const RETRY_UNAVAILABLE_SECONDS: u64 = 5;
+
+/// What went wrong, for the client; what the operator should know of it is logged where it is made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Problem {
+    code: ProblemCode,
+    detail: Cow<'static, str>,
+    errors: Vec<FieldProblem>,
+    retry_after: Option<u64>,
+    challenge: Option<&'static str>,
+    allow: Option<&'static str>,
+}
+
+/// One field or document at fault.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct FieldProblem {
+    /// JSON Pointer (RFC 6901) to the field as the client sent it, the same for both operations.
+    #[schema(value_type = String, example = "/signingDetailsFormData/state")]
+    pointer: Cow<'static, str>,
+    /// Stable name of the fault.
+    #[schema(value_type = String, example = "invalid_format")]
+    code: &'static str,
+    /// What to mend.
+    #[schema(value_type = String)]
+    detail: Cow<'static, str>,
+}
+
+impl Problem {
+    /// A problem with nothing but its code and what to say about it.
+    pub fn new(code: ProblemCode, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, detail: detail.into(), errors: Vec::new(), retry_after: None, challenge: None, allow: None }
+    }
+
+    /// A request that cannot be read.
+    pub fn malformed(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ProblemCode::MalformedRequest, detail)
+    }
+
+    /// A bug: the client learns nothing but that.
+    pub fn internal() -> Self {
+        Self::new(ProblemCode::Internal, "The failure was recorded. Quote the request id when you report it.")
+    }
+
+    /// A dependency that does not answer.
+    pub fn unavailable() -> Self {
+        let detail = "A part that the service depends on does not answer. Try again later.";
+        Self { retry_after: Some(RETRY_UNAVAILABLE_SECONDS), ..Self::new(ProblemCode::Unavailable, detail) }
+    }
+
+    /// Too many requests; free again in `seconds`.
+    pub fn rate_limited(seconds: u64) -> Self {
+        Self { retry_after: Some(seconds), ..Self::new(ProblemCode::RateLimited, format!("Too many requests. Try again in {seconds} s.")) }
+    }
+
+    /// Credentials that are missing or cannot be read (RFC 6750 section 3).
+    pub fn unauthorized(detail: &'static str) -> Self {
+        Self { challenge: Some(r#"Bearer realm="notary-orders""#), ..Self::new(ProblemCode::Unauthorized, detail) }
+    }
+
+    /// A key that is not good (RFC 6750 section 3.1).
+    pub fn invalid_token() -> Self {
+        let detail = "The API key is unknown, expired or revoked.";
+        Self { challenge: Some(r#"Bearer realm="notary-orders", error="invalid_token""#), ..Self::new(ProblemCode::Unauthorized, detail) }
+    }
+
+    fn insufficient_scope() -> Self {
+        let detail = "The API key may not create orders for this signing service.";
+        Self { challenge: Some(r#"Bearer realm="notary-orders", error="insufficient_scope""#), ..Self::new(ProblemCode::Forbidden, detail) }
+    }
+
+    /// A path that takes only the methods of `allow`.
+    pub fn method_not_allowed(allow: &'static str) -> Self {
+        Self { allow: Some(allow), ..Self::new(ProblemCode::MethodNotAllowed, format!("The path takes {allow}.")) }
+    }
+
+    fn rejected(rejection: Rejection) -> Self {
+        let code = match &rejection {
+            Rejection { violations, .. } if !violations.is_empty() => ProblemCode::ValidationFailed,
+            Rejection { no_documents: true, .. } => ProblemCode::NoDocuments,
+            _ => ProblemCode::UnsupportedDocument,
+        };
+        let no_documents = rejection.no_documents.then(|| FieldProblem {
+            pointer: "/documents".into(),
+            code: ProblemCode::NoDocuments.as_str(),
+            detail: "must have at least one document".into(),
+        });
+        let documents = rejection.documents.into_iter().map(|(position, fault)| FieldProblem {
+            pointer: format!("/documents/{position}").into(),
+            code: fault.as_str(),
+            detail: describe(fault).into(),
+        });
+        let errors: Vec<_> = rejection.violations.into_iter().map(FieldProblem::from).chain(no_documents).chain(documents).collect();
+        let detail = format!("{} to mend; see errors.", if errors.len() == 1 { "1 thing".to_owned() } else { format!("{} things", errors.len()) });
+        Self { errors, ..Self::new(code, detail) }
+    }
+
+    /// The stable name of the problem.
+    pub fn code(&self) -> ProblemCode {
+        self.code
+    }
+
+    /// The response that tells the client.
+    pub fn response(&self, request_id: &str) -> HttpResponse {
+        let (status, code, title) = self.code.facts();
+        let mut response = HttpResponse::build(status);
+        if let Some(seconds) = self.retry_after {
+            response.insert_header((header::RETRY_AFTER, seconds));
+        }
+        if let Some(challenge) = self.challenge {
+            response.insert_header((header::WWW_AUTHENTICATE, challenge));
+        }
+        if let Some(allow) = self.allow {
+            response.insert_header((header::ALLOW, allow));
+        }
+        let errors =
+            matches!(self.code, ProblemCode::ValidationFailed | ProblemCode::UnsupportedDocument | ProblemCode::NoDocuments).then_some(&self.errors[..]);
+        let body = ProblemBody { r#type: self.code.type_uri(), title, status: status.as_u16(), detail: &self.detail, code, request_id, errors };
+        response.content_type("application/problem+json").json(body)
+    }
+}
+
+/// The body of a problem response (RFC 9457 section 3).
+#[derive(Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub struct ProblemBody<'a> {
+    /// URI of the kind of problem.
+    #[schema(example = "urn:problem-type:notary-orders:validation_failed")]
+    r#type: String,
+    /// The kind of problem in words.
+    title: &'static str,
+    /// The status of the response.
+    status: u16,
+    /// This very problem in words.
+    detail: &'a str,
+    /// Stable name of the kind of problem.
+    #[schema(example = "validation_failed")]
+    code: &'static str,
+    /// Identifier of the request, also in `X-Request-Id`.
+    request_id: &'a str,
+    /// Everything at fault in an invalid request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    errors: Option<&'a [FieldProblem]>,
+}
+
+fn describe(fault: DocumentFault) -> &'static str {
+    match fault {
+        DocumentFault::Empty => "must not be empty",
+        DocumentFault::UnsupportedExtension => "must be a PDF, DOC, DOCX, JPG, JPEG or PNG file, and be named so",
+        DocumentFault::ContentMismatch => "must be what its extension says",
+    }
+}
+
+impl From<Violation> for FieldProblem {
+    fn from(violation: Violation) -> Self {
+        Self { pointer: violation.pointer, code: violation.code.as_str(), detail: violation.detail }
+    }
+}
+
+impl From<PlaceOrderError> for Problem {
+    fn from(error: PlaceOrderError) -> Self {
+        match error {
+            PlaceOrderError::Rejected(rejection) => Self::rejected(rejection),
+            PlaceOrderError::Forbidden => Self::insufficient_scope(),
+            PlaceOrderError::Duplicate { retry_after } => Self {
+                retry_after: Some(retry_after),
+                ..Self::new(
+                    ProblemCode::DuplicateOrder,
+                    format!("An order with this fileNumber was created a moment ago. It can be used again in {retry_after} s."),
+                )
+            },
+            PlaceOrderError::Unavailable(_) => logged(&error, Self::unavailable()),
+            PlaceOrderError::Internal(_) => logged(&error, Self::internal()),
+        }
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Unavailable(_) => logged(&error, Self::unavailable()),
+            StoreError::Internal(_) => logged(&error, Self::internal()),
+        }
+    }
+}
+
+/// Logs an error with its causes, once, where the client's side of it is made.
+pub(crate) fn logged(error: &(dyn std::error::Error + 'static), problem: Problem) -> Problem {
+    tracing::error!(error, code = problem.code.as_str(), "request failed");
+    problem
+}

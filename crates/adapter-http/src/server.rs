@@ -1,0 +1,41 @@
+//! The two servers.
+
+use std::{io, net::TcpListener, time::Duration};
+
+use actix_web::{App, HttpServer, dev::Server, middleware::from_fn, web};
+
+use crate::{
+    api::{self, Api},
+    observe::observe,
+    ops::{self, Ops},
+};
+
+/// Longest time from the first byte of a request's head to its last.
+const HEAD_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a refused upload is still read and thrown away, so that its client gets to read the answer.
+const LINGER: Duration = Duration::from_secs(10);
+/// Longer than the 60 s after which common load balancers drop an idle connection, so that it is they who do.
+const KEEP_ALIVE: Duration = Duration::from_secs(75);
+
+/// Serves the API until it is stopped; then finishes what runs, for at most `grace`.
+pub fn serve_api(listener: TcpListener, api: web::Data<Api>, workers: usize, grace: Duration) -> io::Result<Server> {
+    let server = HttpServer::new(move || {
+        let base_path = api.base_path.clone();
+        App::new().app_data(api.clone()).wrap(from_fn(observe)).configure(|config| api::routes(config, &base_path))
+    });
+    let server = server
+        .workers(workers)
+        .disable_signals()
+        .shutdown_timeout(grace.as_secs())
+        .client_request_timeout(HEAD_PATIENCE)
+        .client_disconnect_timeout(LINGER)
+        .keep_alive(KEEP_ALIVE)
+        .listen(listener)?;
+    Ok(server.run())
+}
+
+/// Serves operators until it is stopped.
+pub fn serve_ops(listener: TcpListener, ops: web::Data<Ops>) -> io::Result<Server> {
+    let server = HttpServer::new(move || App::new().app_data(ops.clone()).configure(ops::routes));
+    Ok(server.workers(1).disable_signals().shutdown_timeout(1).listen(listener)?.run())
+}
