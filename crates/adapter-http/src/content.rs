@@ -15,6 +15,8 @@ use zip::ZipArchive;
 /// Bytes that may be read to find one's way in a container: a Word document needs a fraction, and a container made to
 /// cost memory is refused before it does.
 const DIRECTORY_BUDGET: u64 = 1024 * 1024;
+/// Bytes that may be read afterwards, of a document's parts; each part costs a block at least.
+const CONTENT_BUDGET: u64 = 64 * 1024 * 1024;
 
 /// Inflated bytes of a DOCX's list of content types, and of its main part.
 const MAX_CONTENT_TYPES: u64 = 1024 * 1024;
@@ -51,10 +53,9 @@ fn is_word_compound_file(file: File) -> io::Result<bool> {
 /// Whether a ZIP file is a Word document: its content types name one (ECMA-376 part 1 section 11.3.10), and it is there.
 fn is_word_package(file: File) -> io::Result<bool> {
     const MAIN: &str = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml";
-    let size = file.metadata()?.len();
     let (reader, budget) = Budgeted::new(file);
     let mut archive = ZipArchive::new(BufReader::new(reader))?;
-    budget.set(size.saturating_mul(2));
+    budget.set(CONTENT_BUDGET);
 
     let (mut inflated, mut main_part) = (0_u64, None);
     for index in 0..archive.len() {

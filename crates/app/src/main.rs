@@ -1,1 +1,7 @@
-fn main() {}
+//! The `notary-orders` binary.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    app::cli::run()
+}

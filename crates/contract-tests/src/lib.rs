@@ -7,6 +7,8 @@
 //! contract_tests::order_repo_contract!(Fixture::new().await);
 //! ```
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc, reason = "everything here is for tests, which fail by panicking")]
+
 pub mod api_key_repo;
 pub mod blob_store;
 pub mod clock;

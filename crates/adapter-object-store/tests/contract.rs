@@ -1,0 +1,81 @@
+//! The contract of a blob store, on a folder and on any other object store.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::{path::Path, sync::Arc};
+
+use adapter_object_store::ObjectBlobStore;
+use async_trait::async_trait;
+use contract_tests::blob_store::BlobStoreFixture;
+use domain::{document::ObjectKey, ports::BlobStore};
+use futures_util::TryStreamExt as _;
+use object_store::{ObjectStore as _, ObjectStoreExt as _, memory::InMemory};
+use tempfile::TempDir;
+
+struct Folder {
+    store: Arc<ObjectBlobStore>,
+    folder: TempDir,
+}
+
+impl Folder {
+    fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        Self { store: Arc::new(ObjectBlobStore::in_folder(folder.path()).unwrap()), folder }
+    }
+}
+
+fn count_files(folder: &Path) -> usize {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.map(|path| if path.is_dir() { count_files(&path) } else { 1 }).sum()
+}
+
+#[async_trait]
+impl BlobStoreFixture for Folder {
+    fn store(&self) -> Arc<dyn BlobStore> {
+        self.store.clone()
+    }
+
+    async fn stored(&self, key: &ObjectKey) -> Option<Vec<u8>> {
+        std::fs::read(self.folder.path().join(key.as_str())).ok()
+    }
+
+    async fn count(&self) -> usize {
+        count_files(self.folder.path())
+    }
+}
+
+struct Memory {
+    store: Arc<ObjectBlobStore>,
+    objects: Arc<InMemory>,
+}
+
+impl Memory {
+    fn new() -> Self {
+        let objects = Arc::new(InMemory::new());
+        Self { store: Arc::new(ObjectBlobStore::over(objects.clone())), objects }
+    }
+}
+
+#[async_trait]
+impl BlobStoreFixture for Memory {
+    fn store(&self) -> Arc<dyn BlobStore> {
+        self.store.clone()
+    }
+
+    async fn stored(&self, key: &ObjectKey) -> Option<Vec<u8>> {
+        let object = self.objects.get(&key.as_str().into()).await.ok()?;
+        Some(object.bytes().await.unwrap().to_vec())
+    }
+
+    async fn count(&self) -> usize {
+        self.objects.list(None).try_collect::<Vec<_>>().await.unwrap().len()
+    }
+}
+
+mod in_a_folder {
+    contract_tests::blob_store_contract!(super::Folder::new());
+}
+
+mod in_memory {
+    contract_tests::blob_store_contract!(super::Memory::new());
+}

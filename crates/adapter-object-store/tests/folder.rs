@@ -1,0 +1,112 @@
+//! What a folder of objects promises beyond the contract.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+
+use adapter_object_store::{ObjectBlobStore, OpenError};
+use contract_tests::{blob_store::spooled, fakes::CountingEntropy};
+use domain::{
+    document::ObjectKey,
+    ports::{BlobStore as _, StoreError},
+};
+use object_store::{ObjectStoreExt as _, local::LocalFileSystem};
+use tempfile::TempDir;
+
+fn open(path: &Path) -> Result<ObjectBlobStore, OpenError> {
+    ObjectBlobStore::open(&format!("file://{}", path.display()))
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[tokio::test]
+async fn a_missing_folder_is_made_for_nobody_else() {
+    let parent = TempDir::new().unwrap();
+    let folder = parent.path().join("data").join("documents");
+    open(&folder).unwrap().check().await.unwrap();
+    assert_eq!((mode(&folder), mode(folder.parent().unwrap())), (0o700, 0o700));
+}
+
+#[tokio::test]
+async fn a_folder_that_is_there_stays_as_it_is() {
+    let (folder, spool, entropy) = (TempDir::new().unwrap(), TempDir::new().unwrap(), CountingEntropy::default());
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o750)).unwrap();
+    let (file, bytes) = spooled(spool.path(), 10, &entropy);
+    let key = ObjectKey::random(&entropy);
+    open(folder.path()).unwrap().put(&key, &file).await.unwrap();
+    drop(open(folder.path()).unwrap());
+    assert_eq!(mode(folder.path()), 0o750);
+    assert_eq!(fs::read(folder.path().join(key.as_str())).unwrap(), bytes);
+}
+
+#[test]
+fn a_path_with_spaces_is_percent_encoded() {
+    let parent = TempDir::new().unwrap();
+    ObjectBlobStore::open(&format!("file://{}/my%20documents", parent.path().display())).unwrap();
+    assert!(parent.path().join("my documents").is_dir());
+}
+
+#[test]
+fn a_file_is_no_folder() {
+    let parent = TempDir::new().unwrap();
+    let file = parent.path().join("file");
+    fs::write(&file, "").unwrap();
+    assert!(matches!(open(&file), Err(OpenError::Folder { path, .. }) if path == file));
+    assert!(matches!(open(&file.join("folder")), Err(OpenError::Folder { .. })));
+}
+
+#[tokio::test]
+async fn a_folder_that_has_vanished_is_not_made_anew() {
+    let (parent, spool, entropy) = (TempDir::new().unwrap(), TempDir::new().unwrap(), CountingEntropy::default());
+    let folder = parent.path().join("documents");
+    let store = open(&folder).unwrap();
+    fs::remove_dir(&folder).unwrap();
+    let (file, _) = spooled(spool.path(), 10, &entropy);
+    let key = ObjectKey::random(&entropy);
+    assert!(matches!(store.check().await, Err(StoreError::Unavailable(_))));
+    assert!(matches!(store.put(&key, &file).await, Err(StoreError::Unavailable(_))));
+    // Its object may be there again with the folder, so it is not gone.
+    assert!(matches!(store.delete(&key).await, Err(StoreError::Unavailable(_))));
+    assert!(!folder.exists());
+}
+
+#[tokio::test]
+async fn a_check_notices_that_nothing_can_be_put() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path()).unwrap();
+    // Permissions do not keep root from writing, but nobody can replace a folder by a file.
+    fs::create_dir(folder.path().join("readiness-probe")).unwrap();
+    assert!(matches!(store.check().await, Err(StoreError::Unavailable(_))));
+}
+
+#[tokio::test]
+async fn deleting_a_key_removes_what_a_killed_process_left_of_it() {
+    let (folder, entropy) = (TempDir::new().unwrap(), CountingEntropy::default());
+    let store = open(folder.path()).unwrap();
+    let (key, other) = (ObjectKey::random(&entropy), ObjectKey::random(&entropy));
+    let killed = LocalFileSystem::new_with_prefix(folder.path()).unwrap();
+    for key in [&key, &key, &other] {
+        let mut upload = killed.put_multipart(&key.as_str().into()).await.unwrap();
+        upload.put_part("half of it".into()).await.unwrap();
+        std::mem::forget(upload);
+    }
+    let left_of = |key: &ObjectKey| fs::read_dir(folder.path().join(key.as_str()).parent().unwrap()).unwrap().count();
+    assert_eq!((left_of(&key), left_of(&other)), (2, 1));
+    store.delete(&key).await.unwrap();
+    assert_eq!((left_of(&key), left_of(&other)), (0, 1));
+}
+
+#[tokio::test]
+async fn a_key_never_leaves_the_folder() {
+    let (parent, spool, entropy) = (TempDir::new().unwrap(), TempDir::new().unwrap(), CountingEntropy::default());
+    let store = open(&parent.path().join("documents")).unwrap();
+    let (file, _) = spooled(spool.path(), 10, &entropy);
+    for key in ["../escaped", "a/../../escaped", "", "a//b"] {
+        let key = ObjectKey::from_stored(key.to_owned());
+        assert!(store.put(&key, &file).await.is_err(), "{key:?}");
+        assert!(store.delete(&key).await.is_err(), "{key:?}");
+    }
+    assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);
+}

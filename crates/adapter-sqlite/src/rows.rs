@@ -1,0 +1,201 @@
+//! Between the domain and rows.
+
+use diesel::{
+    prelude::{Insertable, Queryable, Selectable},
+    sqlite::Sqlite,
+};
+use domain::{
+    api_key::{ApiKey, ApiKeyId, KeyHash, NewApiKey},
+    document::{ObjectKey, Sha256Digest, StoredDocument},
+    follow_up::{FollowUp, FollowUpId, NewFollowUp},
+    order::{EmailAddress, OrderId, SigningServiceId},
+};
+use time::OffsetDateTime;
+
+use crate::{
+    failure::{Failure, Unreadable},
+    schema::{api_keys, documents, follow_ups},
+};
+
+mod order;
+
+pub(crate) use order::OrderRow;
+
+/// The column at fault; what reads the row says which row.
+#[derive(Debug, Clone, Copy)]
+struct Column(&'static str);
+
+impl Column {
+    fn of(self, table: &'static str, row: i64) -> Unreadable {
+        Unreadable { table, row: row.to_string(), column: self.0 }
+    }
+}
+
+/// Microseconds since the epoch. Every year that the program knows fits.
+pub(crate) fn micros(at: OffsetDateTime) -> i64 {
+    at.unix_timestamp() * 1_000_000 + i64::from(at.microsecond())
+}
+
+pub(crate) fn instant(micros: i64) -> Option<OffsetDateTime> {
+    OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1_000).ok()
+}
+
+/// SQL counts to 2^63 only, which is every row.
+pub(crate) fn row_limit(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+fn read_instant(micros: i64, column: &'static str) -> Result<OffsetDateTime, Column> {
+    instant(micros).ok_or(Column(column))
+}
+
+fn read_email(text: String, column: &'static str) -> Result<EmailAddress, Column> {
+    EmailAddress::try_from(text).map_err(|_| Column(column))
+}
+
+fn read_digest(bytes: Vec<u8>, column: &'static str) -> Result<[u8; 32], Column> {
+    bytes.try_into().map_err(|_| Column(column))
+}
+
+#[derive(Insertable, Queryable, Selectable)]
+#[diesel(table_name = documents, check_for_backend(Sqlite))]
+pub(crate) struct DocumentRow {
+    order_id: i64,
+    position: i64,
+    key: String,
+    name: String,
+    name_as_sent: String,
+    media_type: String,
+    size: i64,
+    sha256: Vec<u8>,
+}
+
+impl DocumentRow {
+    pub(crate) fn new(order_id: i64, position: i64, document: &StoredDocument) -> Result<Self, Failure> {
+        Ok(Self {
+            order_id,
+            position,
+            key: document.key.as_str().to_owned(),
+            name: document.name.clone(),
+            name_as_sent: document.name_as_sent.clone(),
+            media_type: document.media_type.clone(),
+            size: i64::try_from(document.size).map_err(|error| Failure::Unstorable(error.into()))?,
+            sha256: document.sha256.0.to_vec(),
+        })
+    }
+
+    fn into_document(self) -> Result<StoredDocument, Unreadable> {
+        let unreadable = |column: Column| column.of("documents of order", self.order_id);
+        Ok(StoredDocument {
+            key: ObjectKey::from_stored(self.key),
+            name: self.name,
+            name_as_sent: self.name_as_sent,
+            media_type: self.media_type,
+            size: u64::try_from(self.size).map_err(|_| unreadable(Column("size")))?,
+            sha256: Sha256Digest(read_digest(self.sha256, "sha256").map_err(unreadable)?),
+        })
+    }
+}
+
+#[derive(Insertable)]
+#[diesel(table_name = follow_ups)]
+pub(crate) struct NewFollowUpRow<'a> {
+    order_id: i64,
+    message_key: &'a str,
+    recipient: &'a str,
+    created_at_us: i64,
+    due_at_us: i64,
+}
+
+impl<'a> NewFollowUpRow<'a> {
+    pub(crate) fn new(order_id: i64, task: &'a NewFollowUp, at: OffsetDateTime) -> Self {
+        Self { order_id, message_key: &task.message_key, recipient: task.recipient.as_str(), created_at_us: micros(at), due_at_us: micros(at) }
+    }
+}
+
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = follow_ups, check_for_backend(Sqlite))]
+pub(crate) struct FollowUpRow {
+    pub(crate) id: i64,
+    order_id: i64,
+    message_key: String,
+    recipient: String,
+    attempts: i64,
+    created_at_us: i64,
+    due_at_us: i64,
+    buried_at_us: Option<i64>,
+    last_error: Option<String>,
+}
+
+impl FollowUpRow {
+    pub(crate) fn into_follow_up(self) -> Result<FollowUp, Unreadable> {
+        let id = self.id;
+        self.read().map_err(|column| column.of("follow_ups", id))
+    }
+
+    fn read(self) -> Result<FollowUp, Column> {
+        Ok(FollowUp {
+            id: FollowUpId(self.id),
+            order_id: OrderId(self.order_id),
+            task: NewFollowUp { message_key: self.message_key, recipient: read_email(self.recipient, "recipient")? },
+            attempts: u32::try_from(self.attempts).map_err(|_| Column("attempts"))?,
+            created_at: read_instant(self.created_at_us, "created_at_us")?,
+            due_at: read_instant(self.due_at_us, "due_at_us")?,
+            buried_at: self.buried_at_us.map(|at| read_instant(at, "buried_at_us")).transpose()?,
+            last_error: self.last_error,
+        })
+    }
+}
+
+#[derive(Insertable, Queryable, Selectable)]
+#[diesel(table_name = api_keys, check_for_backend(Sqlite))]
+pub(crate) struct NewApiKeyRow {
+    name: String,
+    lookup: String,
+    hash: Vec<u8>,
+    signing_service_id: Option<i64>,
+    issued_at_us: i64,
+    expires_at_us: Option<i64>,
+}
+
+impl NewApiKeyRow {
+    pub(crate) fn new(key: &NewApiKey) -> Self {
+        Self {
+            name: key.name.clone(),
+            lookup: key.lookup.clone(),
+            hash: key.hash.0.to_vec(),
+            signing_service_id: key.signing_service.map(|service| service.0),
+            issued_at_us: micros(key.issued_at),
+            expires_at_us: key.expires_at.map(micros),
+        }
+    }
+
+    fn read(self) -> Result<NewApiKey, Column> {
+        Ok(NewApiKey {
+            name: self.name,
+            lookup: self.lookup,
+            hash: KeyHash(read_digest(self.hash, "hash")?),
+            signing_service: self.signing_service_id.map(SigningServiceId),
+            issued_at: read_instant(self.issued_at_us, "issued_at_us")?,
+            expires_at: self.expires_at_us.map(|at| read_instant(at, "expires_at_us")).transpose()?,
+        })
+    }
+}
+
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = api_keys, check_for_backend(Sqlite))]
+pub(crate) struct ApiKeyRow {
+    id: i64,
+    #[diesel(embed)]
+    key: NewApiKeyRow,
+    revoked_at_us: Option<i64>,
+}
+
+impl ApiKeyRow {
+    pub(crate) fn into_key(self) -> Result<ApiKey, Unreadable> {
+        let unreadable = |column: Column| column.of("api_keys", self.id);
+        let key = self.key.read().map_err(unreadable)?;
+        let revoked_at = self.revoked_at_us.map(|at| read_instant(at, "revoked_at_us")).transpose().map_err(unreadable)?;
+        Ok(ApiKey { id: ApiKeyId(self.id), key, revoked_at })
+    }
+}

@@ -1,0 +1,222 @@
+//! The command line.
+
+use std::{fmt::Write as _, io::Write as _, process::ExitCode};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use clap::{Parser, Subcommand};
+use domain::{
+    api_key::{ApiKey, ApiKeyId},
+    follow_up::FollowUpId,
+    manage_keys::KeyTerms,
+    order::SigningServiceId,
+};
+use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
+
+use crate::{Machine, adapters::Storage, first_key, logging, serve::Service, settings::Settings};
+
+/// Most follow-ups that are listed.
+const LISTED: usize = 1_000;
+
+#[derive(Debug, Parser)]
+#[command(name = "notary-orders", version, about = "Creates notarial signing orders, with or without documents")]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the service (the default)
+    Serve,
+    /// Bring the schema of the database up to date
+    Migrate,
+    /// Issue, list and revoke API keys
+    #[command(subcommand)]
+    Keys(KeysCommand),
+    /// List follow-ups, and retry what was given up
+    #[command(subcommand)]
+    FollowUps(FollowUpsCommand),
+    /// Print the OpenAPI document
+    Openapi,
+}
+
+#[derive(Debug, Subcommand)]
+enum KeysCommand {
+    /// Issue a key, and print it alone on standard output; it is not shown again
+    Issue {
+        /// What to call it
+        #[arg(long)]
+        name: String,
+        /// The only signing service that it may create orders for
+        #[arg(long, value_name = "ID", value_parser = clap::value_parser!(i64).range(1..))]
+        signing_service: Option<i64>,
+        /// Days after which it is refused
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+        expires_in_days: Option<u32>,
+    },
+    /// List every key ever issued
+    List,
+    /// Revoke a key
+    Revoke {
+        /// Its identifier, as listed
+        id: i64,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum FollowUpsCommand {
+    /// List what is to be done
+    List {
+        /// What was given up instead
+        #[arg(long)]
+        buried: bool,
+    },
+    /// Try a follow-up again at once
+    Retry {
+        /// Its identifier, as listed
+        id: i64,
+    },
+}
+
+/// Runs the command of this process.
+pub fn run() -> ExitCode {
+    let CommandLine { command, settings } = CommandLine::parse();
+    logging::start(&settings);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("the runtime could not be started");
+    match runtime.and_then(|runtime| runtime.block_on(execute(command.unwrap_or(Command::Serve), settings))) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // On one line, whatever the causes say.
+            eprintln!("error: {}", format!("{error:#}").replace('\n', " "));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn execute(command: Command, settings: Settings) -> Result<()> {
+    let machine = Machine::default();
+    match command {
+        Command::Serve => serve(&settings, &machine).await,
+        Command::Migrate => {
+            Storage::open(&settings).await?;
+            Ok(())
+        }
+        Command::Keys(command) => keys(command, &Storage::open(&settings).await?, &machine).await,
+        Command::FollowUps(command) => follow_ups(command, &Storage::open(&settings).await?, &machine).await,
+        Command::Openapi => print(&format!("{}\n", serde_json::to_string_pretty(&adapter_http::openapi_document(&settings.base_path))?)),
+    }
+}
+
+async fn serve(settings: &Settings, machine: &Machine) -> Result<()> {
+    // Before anything is started, so that no signal is missed.
+    let stopped = stop_signal()?;
+    let storage = Storage::open(settings).await?;
+    let keys = storage.manage_keys(machine);
+    let mut service = Service::start(settings, machine, storage)?;
+    if settings.sqlite_path().is_some()
+        && let Some(welcome) = first_key::welcome(&keys, service.api_address, &settings.base_path).await?
+    {
+        print(&welcome)?;
+    }
+    tokio::select! {
+        () = stopped => {
+            service.stop().await;
+            Ok(())
+        }
+        error = service.failed() => {
+            service.stop().await;
+            Err(error)
+        }
+    }
+}
+
+#[cfg(unix)]
+fn stop_signal() -> Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+#[cfg(not(unix))]
+fn stop_signal() -> Result<impl Future<Output = ()>> {
+    Ok(async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    })
+}
+
+async fn keys(command: KeysCommand, storage: &Storage, machine: &Machine) -> Result<()> {
+    let keys = storage.manage_keys(machine);
+    match command {
+        KeysCommand::Issue { name, signing_service, expires_in_days } => {
+            ensure!(!name.trim().is_empty() && !name.chars().any(char::is_control), "--name must be one line that is not blank");
+            let lifetime = expires_in_days.map(|days| Duration::days(days.into()));
+            let (id, key) = keys.issue(KeyTerms { name, signing_service: signing_service.map(SigningServiceId), lifetime }).await?;
+            print(&format!("{}\n", key.expose()))?;
+            eprintln!("issued as key {}", id.0);
+            Ok(())
+        }
+        KeysCommand::List => {
+            let now = machine.clock.now();
+            let mut table = format!("{:>6}  {:<9} {:<20} {:<20} {:>15}  NAME\n", "ID", "STATE", "ISSUED", "EXPIRES", "SIGNING SERVICE");
+            for ApiKey { id, key, revoked_at } in keys.list().await? {
+                let state = match (revoked_at, key.expires_at) {
+                    (Some(_), _) => "revoked",
+                    (None, Some(end)) if end <= now => "expired",
+                    _ => "live",
+                };
+                let (expires, service) = (
+                    key.expires_at.map_or_else(|| "never".to_owned(), second),
+                    key.signing_service.map_or_else(|| "any".to_owned(), |service| service.0.to_string()),
+                );
+                writeln!(table, "{:>6}  {state:<9} {:<20} {expires:<20} {service:>15}  {}", id.0, second(key.issued_at), key.name)?;
+            }
+            print(&table)
+        }
+        KeysCommand::Revoke { id } => match keys.revoke(ApiKeyId(id)).await? {
+            Some(_) => print(&format!("key {id} is revoked\n")),
+            None => bail!("there is no key {id}"),
+        },
+    }
+}
+
+async fn follow_ups(command: FollowUpsCommand, storage: &Storage, machine: &Machine) -> Result<()> {
+    match command {
+        FollowUpsCommand::List { buried } => {
+            let mut table =
+                format!("{:>8}  {:>8}  {:>8}  {:<20} {:<20} LAST ERROR\n", "ID", "ORDER", "ATTEMPTS", "CREATED", if buried { "BURIED" } else { "DUE" });
+            for follow_up in storage.queue.list(buried, LISTED).await? {
+                let moment = second(follow_up.buried_at.unwrap_or(follow_up.due_at));
+                let error = follow_up.last_error.unwrap_or_default();
+                let (id, order, attempts, created) = (follow_up.id.0, follow_up.order_id.0, follow_up.attempts, second(follow_up.created_at));
+                writeln!(table, "{id:>8}  {order:>8}  {attempts:>8}  {created:<20} {moment:<20} {}", error.escape_debug())?;
+            }
+            print(&table)
+        }
+        FollowUpsCommand::Retry { id } => {
+            ensure!(storage.queue.retry(FollowUpId(id), machine.clock.now()).await?, "there is no follow-up {id}");
+            print(&format!("follow-up {id} is due now\n"))
+        }
+    }
+}
+
+fn second(instant: OffsetDateTime) -> String {
+    instant.truncate_to_second().format(&Rfc3339).unwrap_or_else(|_| instant.to_string())
+}
+
+/// Prints to standard output; a reader that went away is not our failure.
+fn print(text: &str) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,150 @@
+//! Start and graceful stop of the service.
+
+use std::{
+    net::{SocketAddr, TcpListener},
+    sync::Arc,
+    time::Duration,
+};
+
+use actix_web::{
+    dev::{Server, ServerHandle},
+    web,
+};
+use adapter_http::{Api, ApiMetrics, Ops, Rate, RateLimits, Spool};
+use anyhow::{Context as _, Result, anyhow};
+use domain::{
+    document::DocumentLimits, duplicate_window::DuplicateWindow, follow_up::RetryPolicy, place_order::PlaceOrder, run_follow_ups::RunFollowUps,
+    sweep_uploads::SweepUploads,
+};
+use prometheus::Registry;
+use tokio::{runtime::Handle, task::JoinSet, time::timeout};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    Machine,
+    adapters::{Storage, create_data_dir, open_blobs, open_notifier},
+    settings::Settings,
+    workers::{self, WorkerMetrics},
+};
+
+/// A service that runs. It ends by [`Service::stop`].
+pub struct Service {
+    /// Where the API listens.
+    pub api_address: SocketAddr,
+    /// Where operators are answered.
+    pub ops_address: SocketAddr,
+    ops: web::Data<Ops>,
+    api_server: ServerHandle,
+    ops_server: ServerHandle,
+    placing: TaskTracker,
+    workers_stop: CancellationToken,
+    /// Servers and workers; one that ends on its own has failed.
+    tasks: JoinSet<Result<()>>,
+    grace: Duration,
+}
+
+impl Service {
+    /// Starts the service on storage that is open. When it returns, the service takes requests.
+    pub fn start(settings: &Settings, machine: &Machine, storage: Storage) -> Result<Self> {
+        let api_listener = bind(settings.listen, "--listen (NOTARY_ORDERS_LISTEN)")?;
+        let ops_listener = bind(settings.ops_listen, "--ops-listen (NOTARY_ORDERS_OPS_LISTEN)")?;
+        let (api_address, ops_address) = (api_listener.local_addr()?, ops_listener.local_addr()?);
+        let grace = Duration::from_secs(settings.shutdown_grace_secs.into());
+
+        create_data_dir(settings)?;
+        let blobs = open_blobs(settings)?;
+        let notifier = open_notifier(settings)?;
+        let spool = Spool::open(&settings.in_data_dir("spool")).context("--data-dir (NOTARY_ORDERS_DATA_DIR): spool")?;
+        let registry = Registry::new();
+        let keys = storage.manage_keys(machine);
+        let Machine { clock, entropy } = machine.clone();
+        let Storage { orders, uploads, queue, .. } = storage;
+        let placing = TaskTracker::new();
+
+        let ops = web::Data::new(Ops::new(Arc::clone(&orders), Arc::clone(&blobs), Arc::clone(&queue), Arc::clone(&clock), registry.clone())?);
+        let worker_metrics = WorkerMetrics::register(&registry)?;
+        let run_follow_ups = RunFollowUps {
+            queue,
+            orders: Arc::clone(&orders),
+            notifier,
+            clock: Arc::clone(&clock),
+            entropy: Arc::clone(&entropy),
+            retry: RetryPolicy::default(),
+        };
+        let sweep = SweepUploads {
+            uploads: Arc::clone(&uploads),
+            blobs: Arc::clone(&blobs),
+            clock: Arc::clone(&clock),
+            abandoned_after: SweepUploads::ABANDONED_AFTER,
+        };
+        let api = web::Data::new(Api {
+            place_order: PlaceOrder {
+                orders,
+                uploads,
+                blobs,
+                clock,
+                entropy: Arc::clone(&entropy),
+                window: DuplicateWindow(time::Duration::seconds(settings.duplicate_window_secs.into())),
+            },
+            keys,
+            rates: RateLimits::new(Rate { per_second: settings.rate_per_second, burst: settings.rate_burst }),
+            trusted_proxies: settings.trusted_proxies.clone(),
+            limits: DocumentLimits { max_bytes: settings.max_document_bytes, ..DocumentLimits::default() },
+            spool,
+            metrics: ApiMetrics::register(&registry)?,
+            entropy,
+            base_path: settings.base_path.clone(),
+            runtime: Handle::current(),
+            placing: placing.clone(),
+        });
+
+        let http_workers = std::thread::available_parallelism().map_or(2, usize::from);
+        let api_server = adapter_http::serve_api(api_listener, api.clone(), http_workers, grace)?;
+        let ops_server = adapter_http::serve_ops(ops_listener, ops.clone())?;
+        let (api_handle, ops_handle) = (api_server.handle(), ops_server.handle());
+        let workers_stop = CancellationToken::new();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(serve(api_server));
+        tasks.spawn(serve(ops_server));
+        tasks.spawn(workers::deliver_follow_ups(run_follow_ups, worker_metrics.clone(), workers_stop.clone()));
+        tasks.spawn(workers::keep_house(sweep, api, worker_metrics, workers_stop.clone()));
+        tracing::info!(api = %api_address, ops = %ops_address, "listening");
+        Ok(Self { api_address, ops_address, ops, api_server: api_handle, ops_server: ops_handle, placing, workers_stop, tasks, grace })
+    }
+
+    /// Waits until a part of the service fails, which none does on its own.
+    pub async fn failed(&mut self) -> anyhow::Error {
+        match self.tasks.join_next().await {
+            Some(Ok(Err(error))) => error,
+            Some(Err(error)) => error.into(),
+            Some(Ok(Ok(()))) | None => anyhow!("a part of the service ended"),
+        }
+    }
+
+    /// Stops gracefully: says that it is not ready, takes no more connections, finishes the requests that run (for at
+    /// most the grace period) and the follow-ups that are leased.
+    pub async fn stop(mut self) {
+        tracing::info!("stopping");
+        self.ops.stop();
+        self.api_server.stop(true).await;
+        self.placing.close();
+        if timeout(self.grace, self.placing.wait()).await.is_err() {
+            tracing::warn!("orders with documents were still being placed at the end of the grace period");
+        }
+        self.workers_stop.cancel();
+        self.ops_server.stop(false).await;
+        let ended = timeout(self.grace, async { while self.tasks.join_next().await.is_some() {} }).await;
+        if ended.is_err() {
+            tracing::warn!("follow-ups were still being delivered at the end of the grace period; they will be delivered again");
+        }
+        tracing::info!("stopped");
+    }
+}
+
+fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener> {
+    TcpListener::bind(address).with_context(|| format!("{setting}: {address}"))
+}
+
+async fn serve(server: Server) -> Result<()> {
+    server.await.context("server")
+}

@@ -1,0 +1,140 @@
+//! Settings: each is a flag and an environment variable.
+
+#![expect(clippy::doc_markdown, reason = "the comments on settings are the help text, shown as they are")]
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+};
+
+use clap::{Args, ValueEnum};
+use ipnet::IpNet;
+use tracing::level_filters::LevelFilter;
+
+/// How the service runs.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Settings")]
+pub struct Settings {
+    /// Address and port of the API
+    #[arg(long, value_name = "ADDRESS", env = "NOTARY_ORDERS_LISTEN", default_value = "127.0.0.1:8080", global = true, hide_env_values = true)]
+    pub listen: SocketAddr,
+
+    /// Address and port of /metrics, /healthz and /readyz; keep it private
+    #[arg(long, value_name = "ADDRESS", env = "NOTARY_ORDERS_OPS_LISTEN", default_value = "127.0.0.1:8081", global = true, hide_env_values = true)]
+    pub ops_listen: SocketAddr,
+
+    /// Put before every API path, such as /signing
+    #[arg(long, value_name = "PATH", env = "NOTARY_ORDERS_BASE_PATH", default_value = "", value_parser = base_path, global = true, hide_env_values = true)]
+    pub base_path: String,
+
+    /// Folder of the embedded database, documents, mail drop and spool
+    #[arg(long, value_name = "FOLDER", env = "NOTARY_ORDERS_DATA_DIR", default_value = "data", global = true, hide_env_values = true)]
+    pub data_dir: PathBuf,
+
+    /// Database: sqlite://PATH [default: notary-orders.sqlite in the data directory]
+    #[arg(long, value_name = "URL", env = "DATABASE_URL", global = true, hide_env_values = true)]
+    pub database_url: Option<String>,
+
+    /// Where documents are kept: file:///PATH [default: documents in the data directory]
+    #[arg(long, value_name = "URL", env = "NOTARY_ORDERS_DOCUMENTS_URL", global = true, hide_env_values = true)]
+    pub documents_url: Option<String>,
+
+    /// Where mails go: file:///PATH, a folder of .eml files [default: mail in the data directory]
+    #[arg(long, value_name = "URL", env = "NOTARY_ORDERS_MAIL_URL", global = true, hide_env_values = true)]
+    pub mail_url: Option<String>,
+
+    /// Sender of mails
+    #[arg(long, value_name = "ADDRESS", env = "NOTARY_ORDERS_MAIL_FROM", default_value = "orders@localhost", global = true, hide_env_values = true)]
+    pub mail_from: String,
+
+    /// Seconds after an order in which its file number is refused as a duplicate
+    #[arg(long, value_name = "SECONDS", env = "NOTARY_ORDERS_DUPLICATE_WINDOW_SECS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=31_536_000), global = true, hide_env_values = true)]
+    pub duplicate_window_secs: u32,
+
+    /// Most bytes of one document
+    #[arg(long, value_name = "BYTES", env = "NOTARY_ORDERS_MAX_DOCUMENT_BYTES", default_value_t = 10 * 1024 * 1024, value_parser = clap::value_parser!(u64).range(1..=1_073_741_824), global = true, hide_env_values = true)]
+    pub max_document_bytes: u64,
+
+    /// Requests per second of one API key, and failed authentications per second of one peer; 0 turns the limit off
+    #[arg(long, value_name = "NUMBER", env = "NOTARY_ORDERS_RATE_PER_SECOND", default_value_t = 50, global = true, hide_env_values = true)]
+    pub rate_per_second: u32,
+
+    /// Requests of one API key, and failed authentications of one peer, at once; 0 turns the limit off
+    #[arg(long, value_name = "NUMBER", env = "NOTARY_ORDERS_RATE_BURST", default_value_t = 100, global = true, hide_env_values = true)]
+    pub rate_burst: u32,
+
+    /// Proxies whose X-Forwarded-For is believed: addresses or networks, separated by commas
+    #[arg(long, value_name = "NETWORKS", env = "NOTARY_ORDERS_TRUSTED_PROXIES", value_delimiter = ',', value_parser = network, global = true, hide_env_values = true)]
+    pub trusted_proxies: Vec<IpNet>,
+
+    /// Seconds that running requests have to finish when the service is stopped
+    #[arg(long, value_name = "SECONDS", env = "NOTARY_ORDERS_SHUTDOWN_GRACE_SECS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3_600), global = true, hide_env_values = true)]
+    pub shutdown_grace_secs: u32,
+
+    /// Form of the log [default: pretty on a terminal, json otherwise]
+    #[arg(long, value_name = "FORM", env = "NOTARY_ORDERS_LOG_FORMAT", global = true, hide_env_values = true)]
+    pub log_format: Option<LogFormat>,
+
+    /// Least level that is logged: off, error, warn, info, debug or trace
+    #[arg(long, value_name = "LEVEL", env = "NOTARY_ORDERS_LOG_LEVEL", default_value = "info", global = true, hide_env_values = true)]
+    pub log_level: LevelFilter,
+}
+
+/// Form of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Pretty,
+    /// One JSON object per line.
+    Json,
+}
+
+impl Settings {
+    /// A path in the data directory.
+    pub(crate) fn in_data_dir(&self, name: &str) -> PathBuf {
+        self.data_dir.join(name)
+    }
+
+    /// The file of the SQLite database that a `sqlite://` URL names; `None` for any other URL.
+    pub(crate) fn sqlite_path(&self) -> Option<PathBuf> {
+        match &self.database_url {
+            None => Some(self.in_data_dir("notary-orders.sqlite")),
+            Some(url) => url.strip_prefix("sqlite://").filter(|path| !path.is_empty()).map(PathBuf::from),
+        }
+    }
+}
+
+fn base_path(text: &str) -> Result<String, String> {
+    let path = text.strip_suffix('/').unwrap_or(text);
+    let segment = |segment: &str| !segment.is_empty() && segment.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte));
+    let whole = path.is_empty() || path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(segment));
+    if whole { Ok(path.to_owned()) } else { Err("must be empty, or begin with / and hold only letters, digits and -._~ between slashes".to_owned()) }
+}
+
+fn network(text: &str) -> Result<IpNet, String> {
+    let text = text.trim();
+    let address = text.parse::<IpAddr>().map(IpNet::from);
+    address.or_else(|_| text.parse()).map_err(|_| "must be an address such as 10.0.0.1 or a network such as 10.0.0.0/8".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base_paths_are_plain() {
+        for (text, path) in [("", ""), ("/", ""), ("/signing", "/signing"), ("/a/b-c/", "/a/b-c")] {
+            assert_eq!(base_path(text).as_deref(), Ok(path));
+        }
+        for text in ["signing", "//", "/a//b", "/{id}", "/a b", "/ä"] {
+            assert!(base_path(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn proxies_are_addresses_or_networks() {
+        assert_eq!(network("10.0.0.1").unwrap().to_string(), "10.0.0.1/32");
+        assert_eq!(network(" 10.0.0.0/8 ").unwrap().to_string(), "10.0.0.0/8");
+        assert!(network("proxy.example.com").is_err());
+    }
+}

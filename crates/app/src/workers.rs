@@ -1,0 +1,115 @@
+//! What runs beside the servers: delivery of follow-ups, and house-keeping.
+
+use std::time::Duration;
+
+use actix_web::web;
+use adapter_http::Api;
+use domain::{
+    run_follow_ups::{Delivery, DeliveryOutcome, RunFollowUps},
+    sweep_uploads::SweepUploads,
+};
+use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
+use tokio_util::sync::CancellationToken;
+
+/// Follow-ups that are leased and delivered side by side.
+const BATCH: usize = 16;
+/// Pause when nothing is due.
+const POLL: Duration = Duration::from_secs(1);
+/// Pause between rounds of house-keeping.
+const HOUSE_KEEPING: Duration = Duration::from_secs(60);
+/// Uploads that are swept at a time.
+const SWEEP: usize = 100;
+
+/// What the workers count.
+#[derive(Clone)]
+pub(crate) struct WorkerMetrics {
+    mails: IntCounterVec,
+    swept: IntCounter,
+}
+
+impl WorkerMetrics {
+    pub(crate) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let mails = IntCounterVec::new(Opts::new("notary_orders_mails_total", "Attempts to deliver a mail, by outcome."), &["outcome"])?;
+        for outcome in ["delivered", "retried", "buried", "lease_lost"] {
+            mails.with_label_values(&[outcome]);
+        }
+        let swept = IntCounter::new("notary_orders_uploads_swept_total", "Uploads removed because no order adopted them.")?;
+        registry.register(Box::new(mails.clone()))?;
+        registry.register(Box::new(swept.clone()))?;
+        Ok(Self { mails, swept })
+    }
+
+    fn record(&self, delivery: &Delivery) {
+        let (id, order_id) = (delivery.id.0, delivery.order_id.0);
+        let outcome = match &delivery.outcome {
+            DeliveryOutcome::Delivered => {
+                tracing::info!(follow_up = id, order_id, "mail delivered");
+                "delivered"
+            }
+            DeliveryOutcome::Retried(error) => {
+                tracing::warn!(follow_up = id, order_id, error, "mail not delivered, to be retried");
+                "retried"
+            }
+            DeliveryOutcome::Buried(error) => {
+                tracing::error!(follow_up = id, order_id, error, "mail given up and buried");
+                "buried"
+            }
+            DeliveryOutcome::LeaseLost => {
+                tracing::warn!(follow_up = id, order_id, "mail took longer than its lease");
+                "lease_lost"
+            }
+        };
+        self.mails.with_label_values(&[outcome]).inc();
+    }
+}
+
+/// Delivers follow-ups until told to stop; then finishes what it has leased.
+pub(crate) async fn deliver_follow_ups(run: RunFollowUps, metrics: WorkerMetrics, stop: CancellationToken) -> anyhow::Result<()> {
+    while !stop.is_cancelled() {
+        let delivered = match run.run_once(BATCH).await {
+            Ok(deliveries) => {
+                for delivery in &deliveries {
+                    metrics.record(delivery);
+                }
+                deliveries.len()
+            }
+            Err(error) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "follow-ups could not be worked on");
+                0
+            }
+        };
+        if delivered == 0 {
+            pause(POLL, &stop).await;
+        }
+    }
+    Ok(())
+}
+
+/// Sweeps abandoned uploads and forgets idle rate limits until told to stop.
+pub(crate) async fn keep_house(sweep: SweepUploads, api: web::Data<Api>, metrics: WorkerMetrics, stop: CancellationToken) -> anyhow::Result<()> {
+    while !stop.is_cancelled() {
+        api.rates.forget_idle();
+        let swept = match sweep.run_once(SWEEP).await {
+            Ok(swept) => {
+                metrics.swept.inc_by(swept as u64);
+                swept
+            }
+            Err(error) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "abandoned uploads could not be swept");
+                0
+            }
+        };
+        if swept > 0 {
+            tracing::info!(swept, "abandoned uploads removed");
+        }
+        if swept < SWEEP {
+            pause(HOUSE_KEEPING, &stop).await;
+        }
+    }
+    Ok(())
+}
+
+async fn pause(duration: Duration, stop: &CancellationToken) {
+    // Woken by the stop or by the time, either way it goes on.
+    let _ = tokio::time::timeout(duration, stop.cancelled()).await;
+}

@@ -1,0 +1,137 @@
+//! Orders with documents.
+
+use contract_tests::documents;
+use serde_json::json;
+
+use crate::harness::{TestApp, created, deed, file, form, order, problem};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn genuine_documents_of_every_format_are_stored_byte_for_byte() {
+    let app = TestApp::start().await;
+    let names =
+        ["deed-of-trust.pdf", "closing-disclosure.doc", "signing-instructions.docx", "driver-license.jpg", "driver-license-scan.jpeg", "signature-page.png"];
+    let mut form = form(&order("F-1"));
+    for name in names {
+        form = form.part("documents", file(name, documents::bytes(name)));
+    }
+    let record = created(app.create_with(form).await).await;
+    assert_eq!((&record["documents_uploaded"], &record["order_id"]), (&json!(6), &json!(1)));
+    let mut stored: Vec<Vec<u8>> = app.files("documents").iter().map(|path| std::fs::read(path).unwrap()).collect();
+    let mut sent = names.map(documents::bytes).to_vec();
+    stored.sort();
+    sent.sort();
+    assert!(stored == sent);
+    let placed = app.storage().orders.find(domain::order::OrderId(1)).await.unwrap().unwrap();
+    assert_eq!(placed.documents.iter().map(|document| document.name.as_str()).collect::<Vec<_>>(), names);
+    assert_eq!(app.rows("uploads"), 0);
+    app.assert_spool_empty();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_are_sanitized_and_kept_as_sent() {
+    let app = TestApp::start().await;
+    let long = format!("{}.pdf", "x".repeat(500));
+    let sent = ["../../Deed of \"Trust\".pdf", "договор №5.PDF", "..\\..\\boot.ini.pdf", "a;name=evil.pdf", &long];
+    let mut form = form(&order("F-1"));
+    for name in sent {
+        form = form.part("documents", file(name, deed()));
+    }
+    created(app.create_with(form).await).await;
+    let placed = app.storage().orders.find(domain::order::OrderId(1)).await.unwrap().unwrap();
+    let names: Vec<_> = placed.documents.iter().map(|document| document.name.clone()).collect();
+    assert_eq!(names[..4], ["Deed_of__Trust_.pdf", "_________5.PDF", "boot.ini.pdf", "a_name_evil.pdf"]);
+    assert_eq!(names[4], format!("{}.pdf", "x".repeat(116)));
+    assert!(app.files("documents").iter().all(|path| path.file_name().unwrap().len() == 32));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn extension_and_content_both_decide_whatever_the_part_claims() {
+    let app = TestApp::start().await;
+    let png = documents::bytes("signature-page.png");
+    for (name, content) in [
+        ("program.exe", deed()),
+        ("noextension", deed()),
+        ("deed.pdf.exe", deed()),
+        ("deed.pdf", png.clone()),
+        ("page.png", deed()),
+        ("scan.jpg", png),
+        ("sheet.doc", documents::bytes("fee-sheet.xls")),
+        ("sheet.docx", documents::bytes("fee-sheet.xlsx")),
+        ("plain.docx", documents::bytes("plain.zip")),
+        ("letter.doc", documents::bytes("signing-instructions.docx")),
+        ("empty.pdf", Vec::new()),
+        ("text.pdf", b"just text".to_vec()),
+    ] {
+        let part = file(name, content).mime_str("application/pdf").unwrap();
+        let body = problem(
+            app.create_with(form(&order("F-1")).part("documents", file("deed.pdf", deed())).part("documents", part)).await,
+            400,
+            "unsupported_document",
+        )
+        .await;
+        assert_eq!(body["errors"][0]["pointer"], "/documents/1", "{name}");
+    }
+    app.assert_untouched();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fields_and_documents_at_fault_are_reported_together() {
+    let app = TestApp::start().await;
+    let mut order = order("F-1");
+    order["signingDetailsFormData"]["state"] = json!("Texas");
+    order["signingServiceId"] = json!("");
+    let body = problem(
+        app.create_with(form(&order).part("documents", file("a.exe", "MZ")).part("documents", file("b.pdf", "")).part("documents", file("c.pdf", deed())))
+            .await,
+        400,
+        "validation_failed",
+    )
+    .await;
+    let found: Vec<_> = body["errors"].as_array().unwrap().iter().map(|error| (error["pointer"].as_str().unwrap(), error["code"].as_str().unwrap())).collect();
+    let expected = [
+        ("/signingDetailsFormData/state", "invalid_format"),
+        ("/signingServiceId", "required"),
+        ("/documents/0", "unsupported_extension"),
+        ("/documents/1", "empty_document"),
+    ];
+    assert_eq!(found, expected);
+    app.assert_untouched();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_of_documents_has_one_to_twenty() {
+    let app = TestApp::start().await;
+    problem(app.create_with(form(&order("F-0"))).await, 400, "no_documents").await;
+    let with = |count: usize| (0..count).fold(form(&order(&format!("F-{count}"))), |form, at| form.part("documents", file(&format!("{at}.pdf"), deed())));
+    problem(app.create_with(with(21)).await, 400, "too_many_documents").await;
+    app.assert_untouched();
+    assert_eq!(created(app.create_with(with(20)).await).await["documents_uploaded"], 20);
+    assert_eq!(app.files("documents").len(), 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_mebibytes_are_taken_and_one_byte_more_is_not() {
+    let app = TestApp::start().await;
+    let sized = |size: usize| {
+        let mut content = deed();
+        content.resize(size, b' ');
+        content
+    };
+    let limit = 10 * 1024 * 1024;
+    let body = problem(app.create_with(form(&order("F-1")).part("documents", file("large one.pdf", sized(limit + 1)))).await, 413, "document_too_large").await;
+    assert!(body["detail"].as_str().unwrap().contains("large one.pdf"));
+    app.assert_untouched();
+    created(app.create_with(form(&order("F-1")).part("documents", file("just.pdf", sized(limit)))).await).await;
+    assert_eq!(std::fs::metadata(&app.files("documents")[0]).unwrap().len(), limit as u64);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_duplicate_leaves_no_object() {
+    let app = TestApp::start().await;
+    created(app.create(&order("F-1")).await).await;
+    let refused = app.create_with(form(&order("F-1")).part("documents", file("deed.pdf", deed()))).await;
+    assert_eq!(refused.headers()["retry-after"], "60");
+    problem(refused, 409, "duplicate_order").await;
+    assert_eq!((app.files("documents").len(), app.rows("uploads"), app.rows("documents")), (0, 0, 0));
+    app.assert_spool_empty();
+}

@@ -1,0 +1,166 @@
+//! Every error of the API, on both operations.
+
+use reqwest::{Method, header};
+use serde_json::{Value, json};
+use time::Duration;
+
+use crate::harness::{CREATE, CREATE_WITH_DOCUMENTS, TestApp, form_with_deed, order, problem};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_credentials_no_order() {
+    let app = TestApp::start().await;
+    for path in [CREATE, CREATE_WITH_DOCUMENTS] {
+        for value in [None, Some(""), Some("Bearer"), Some("Basic abc"), Some("Bearer a b"), Some(app.key.as_str())] {
+            let mut request = app.client.post(app.url(path)).body("not even read");
+            if let Some(value) = value {
+                request = request.header(header::AUTHORIZATION, value);
+            }
+            let response = request.send().await.unwrap();
+            assert_eq!(response.headers()["www-authenticate"], r#"Bearer realm="notary-orders""#);
+            problem(response, 401, "unauthorized").await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_not_good_is_an_invalid_token() {
+    let app = TestApp::start().await;
+    let invalid = async |token: &str| {
+        for request in [app.client.post(app.url(CREATE)).json(&order("F-1")), app.client.post(app.url(CREATE_WITH_DOCUMENTS)).multipart(form_with_deed("F-1"))]
+        {
+            let response = request.bearer_auth(token).send().await.unwrap();
+            assert_eq!(response.headers()["www-authenticate"], r#"Bearer realm="notary-orders", error="invalid_token""#);
+            problem(response, 401, "unauthorized").await;
+        }
+    };
+    invalid("nonsense").await;
+    let unknown = app.key.replace(&app.key[4..8], if app.key[4..8] == *"0000" { "1111" } else { "0000" });
+    invalid(&unknown).await;
+    let forged = format!("{}{}", &app.key[..app.key.len() - 4], if app.key.ends_with("0000") { "1111" } else { "0000" });
+    invalid(&forged).await;
+
+    let keys = app.storage().manage_keys(app.machine());
+    let terms = domain::manage_keys::KeyTerms { name: "short".to_owned(), signing_service: None, lifetime: Some(Duration::DAY) };
+    let (_, expiring) = keys.issue(terms).await.unwrap();
+    app.clock.advance(Duration::DAY);
+    invalid(expiring.expose()).await;
+    let id = keys.list().await.unwrap()[0].id;
+    keys.revoke(id).await.unwrap();
+    invalid(&app.key).await;
+    app.assert_untouched();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bound_key_orders_for_its_own_signing_service_only() {
+    let app = TestApp::start().await;
+    let foreign = app.issue_key(Some(7)).await;
+    for request in [app.client.post(app.url(CREATE)).json(&order("F-1")), app.client.post(app.url(CREATE_WITH_DOCUMENTS)).multipart(form_with_deed("F-1"))] {
+        let response = request.bearer_auth(&foreign).send().await.unwrap();
+        assert_eq!(response.headers()["www-authenticate"], r#"Bearer realm="notary-orders", error="insufficient_scope""#);
+        problem(response, 403, "forbidden").await;
+    }
+    app.assert_untouched();
+    let own = app.issue_key(Some(42)).await;
+    let response = app.client.post(app.url(CREATE)).bearer_auth(own).json(&order("F-1")).send().await.unwrap();
+    assert_eq!(response.status(), 201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_paths_and_methods_are_problems_too() {
+    let app = TestApp::start().await;
+    for path in ["/", "/api/order", "/api/order/create/", "/API/ORDER/CREATE", "/api/order/create%2F", "/metrics", "/healthz"] {
+        problem(app.post(path).json(&order("F-1")).send().await.unwrap(), 404, "not_found").await;
+    }
+    for path in [CREATE, CREATE_WITH_DOCUMENTS] {
+        for method in [Method::GET, Method::PUT, Method::DELETE, Method::PATCH, Method::OPTIONS, Method::from_bytes(b"BREW").unwrap()] {
+            let response = app.client.request(method, app.url(path)).send().await.unwrap();
+            assert_eq!(response.headers()["allow"], "POST");
+            problem(response, 405, "method_not_allowed").await;
+        }
+    }
+    app.assert_untouched();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_operation_takes_its_own_content_type() {
+    let app = TestApp::start().await;
+    let body = order("F-1").to_string();
+    for content_type in
+        ["", "text/plain", "application/xml", "application/jsonp", "application/x-www-form-urlencoded", "multipart/form-data; boundary=b", "nonsense"]
+    {
+        problem(app.post(CREATE).header(header::CONTENT_TYPE, content_type).body(body.clone()).send().await.unwrap(), 415, "unsupported_media_type").await;
+    }
+    problem(app.post(CREATE).body(body.clone()).send().await.unwrap(), 415, "unsupported_media_type").await;
+    for content_type in ["application/json", "multipart/mixed; boundary=b", "multipart/form-dat; boundary=b", "text/plain", "nonsense"] {
+        problem(
+            app.post(CREATE_WITH_DOCUMENTS).header(header::CONTENT_TYPE, content_type).body(body.clone()).send().await.unwrap(),
+            415,
+            "unsupported_media_type",
+        )
+        .await;
+    }
+    let coded =
+        app.post(CREATE).header(header::CONTENT_TYPE, "application/json").header(header::CONTENT_ENCODING, "gzip").body(body.clone()).send().await.unwrap();
+    problem(coded, 415, "unsupported_media_type").await;
+    app.assert_untouched();
+    let parameters = app.post(CREATE).header(header::CONTENT_TYPE, "Application/JSON; charset=utf-8").body(body).send().await.unwrap();
+    assert_eq!(parameters.status(), 201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_violations_come_at_once_with_the_same_pointers_on_both_operations() {
+    let app = TestApp::start().await;
+    let mut bad = order("F-1");
+    bad["signingContactsFormData"]["orderContactEmail"] = json!("nobody");
+    bad["signingDetailsFormData"]["city"] = json!("  ");
+    bad["signingDetailsFormData"]["zipcode"] = json!(75201);
+    bad["signingDetailsFormData"]["signerName"] = Value::Null;
+    bad["signingDetailsFormData"]["timeZoneId"] = json!("Texas");
+    bad["requestedBy"] = json!({ "userId": -1 });
+    let expected = [
+        ("/signingContactsFormData/orderContactEmail", "invalid_format"),
+        ("/signingDetailsFormData/timeZoneId", "unknown_time_zone"),
+        ("/signingDetailsFormData/city", "blank"),
+        ("/signingDetailsFormData/zipcode", "wrong_type"),
+        ("/signingDetailsFormData/signerName", "required"),
+        ("/requestedBy/userId", "out_of_range"),
+    ];
+    let form = crate::harness::form(&bad).part("documents", crate::harness::file("deed.pdf", crate::harness::deed()));
+    for response in [app.create(&bad).await, app.create_with(form).await] {
+        let body = problem(response, 400, "validation_failed").await;
+        let found: Vec<_> =
+            body["errors"].as_array().unwrap().iter().map(|error| (error["pointer"].as_str().unwrap(), error["code"].as_str().unwrap())).collect();
+        assert_eq!(found, expected);
+        assert!(body["errors"].as_array().unwrap().iter().all(|error| error["detail"].is_string()));
+        assert!(!body.to_string().contains("nobody"));
+    }
+    app.assert_untouched();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_store_that_is_gone_fails_only_orders_with_documents() {
+    let app = TestApp::start().await;
+    std::fs::remove_dir_all(app.data().join("documents")).unwrap();
+    std::fs::write(app.data().join("documents"), "in the way").unwrap();
+    let response = app.create_with(form_with_deed("F-1")).await;
+    assert!(response.headers().contains_key("retry-after"));
+    let body = problem(response, 503, "unavailable").await;
+    assert!(!body.to_string().contains("documents"), "{body}");
+    app.assert_spool_empty();
+    assert_eq!((app.rows("orders"), app.rows("file_numbers")), (0, 0));
+    assert_eq!(app.create(&order("F-1")).await.status(), 201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_database_is_an_internal_problem_without_an_inside() {
+    let app = TestApp::start().await;
+    app.sql("DROP TABLE documents");
+    app.sql("ALTER TABLE orders RENAME TO gone");
+    for response in [app.create(&order("F-1")).await, app.create_with(form_with_deed("F-2")).await] {
+        let body = problem(response, 500, "internal").await;
+        for word in ["table", "orders\"", "sqlite", "diesel"] {
+            assert!(!body["detail"].as_str().unwrap().to_lowercase().contains(word), "{body}");
+        }
+    }
+    assert_eq!(app.files("documents").len(), 0);
+}

@@ -1,0 +1,48 @@
+//! What follows an order.
+
+use serde_json::json;
+
+use crate::harness::{TestApp, created, eventually, form_with_deed, order};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_recipient_gets_one_mail() {
+    let app = TestApp::start().await;
+    let mut order = order("F-1");
+    order["signingContactsFormData"] = json!({
+        "orderContactEmail": "contact@example.com", "observer": "observer@example.com",
+        "inHouseContact": { "contact_email": "house@example.com" }, "inHouseContact2": { "contact_email": "CONTACT@example.com" }
+    });
+    created(app.create(&order).await).await;
+    let mails = app.mails(3).await;
+    for recipient in ["contact@example.com", "observer@example.com", "house@example.com"] {
+        assert_eq!(mails.iter().filter(|mail| mail.contains(&format!("To: {recipient}"))).count(), 1, "{recipient}");
+    }
+    eventually(|| app.rows("follow_ups") == 0).await;
+    assert_eq!(app.files("mail").len(), 3);
+    let (_, metrics) = app.ops("/metrics").await;
+    assert!(metrics.contains(r#"notary_orders_mails_total{outcome="delivered"} 3"#), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mail_that_cannot_be_dropped_waits_and_the_answer_does_not() {
+    let app = TestApp::start().await;
+    std::fs::remove_dir_all(app.data().join("mail")).unwrap();
+    std::fs::write(app.data().join("mail"), "in the way").unwrap();
+    created(app.create_with(form_with_deed("F-1")).await).await;
+    let retried = async || app.ops("/metrics").await.1.contains(r#"notary_orders_mails_total{outcome="retried"} 1"#);
+    for _ in 0..500 {
+        if retried().await {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    assert!(retried().await);
+    let pending = app.storage().queue.list(false, 10).await.unwrap();
+    assert_eq!((pending.len(), pending[0].attempts), (1, 1));
+    assert!(pending[0].last_error.is_some());
+
+    std::fs::remove_file(app.data().join("mail")).unwrap();
+    std::fs::create_dir(app.data().join("mail")).unwrap();
+    app.clock.advance(time::Duration::seconds(5));
+    app.mails(1).await;
+}

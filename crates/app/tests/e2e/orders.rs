@@ -1,0 +1,90 @@
+//! Orders without documents.
+
+use serde_json::{Value, json};
+use time::Duration;
+
+use crate::harness::{TestApp, created, order, problem};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_created_order_is_answered_with_exactly_its_record() {
+    let app = TestApp::start().await;
+    let response = app.create(&order("F-1")).await;
+    assert_eq!(response.headers()["content-type"], "application/json");
+    assert!(response.headers().contains_key("x-request-id"));
+    let record = created(response).await;
+    let expected = json!({
+        "order_id": 1, "file_number": "F-1", "order_status": "NEW", "signer_name": "Jane Doe", "signing_date": "2026-12-01",
+        "property_address": "123 Main St, Dallas, TX 75201", "signing_service_id": 42, "client_company_id": null, "notary_id": null, "invoice_fee": null,
+        "notary_pay": null, "created_at": "2026-11-21T12:00:00.000000Z", "updated_at": "2026-11-21T12:00:00.000000Z"
+    });
+    assert_eq!(record, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_sent_is_echoed() {
+    let app = TestApp::start().await;
+    let mut order = order("  F-2 ");
+    order["signingContactsFormData"]["clientCompanyId"] = json!(7);
+    order["signingDetailsFormData"]["invoiceFee"] = json!(150.10);
+    order["signingDetailsFormData"]["notaryPay"] = json!(100);
+    order["signingDetailsFormData"]["signerName"] = json!("Zoë \u{1f58b} O'Doe");
+    let record = created(app.create(&order).await).await;
+    assert_eq!((&record["client_company_id"], &record["invoice_fee"], &record["notary_pay"]), (&json!(7), &json!(150.1), &json!(100)));
+    assert_eq!((&record["file_number"], &record["signer_name"]), (&json!("F-2"), &json!("Zoë \u{1f58b} O'Doe")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_way_to_say_the_time_is_taken() {
+    let app = TestApp::start().await;
+    let mut between = order("between");
+    between["signingDetailsFormData"]["signingTimeType"] = json!("between");
+    between["signingDetailsFormData"]["startTime"] = json!("09:00");
+    between["signingDetailsFormData"]["endTime"] = json!("11:30");
+    between["utcStartTimeDate"] = json!("2026-12-01T15:00:00Z");
+    created(app.create(&between).await).await;
+    let mut anytime = order("anytime");
+    anytime["signingDetailsFormData"]["signingTimeType"] = json!("anytime");
+    anytime["signingDetailsFormData"]["specificTime"] = Value::Null;
+    created(app.create(&anytime).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_utc_datetime_is_overruled_and_counted() {
+    let app = TestApp::start().await;
+    let mut order = order("F-1");
+    order["utcTimeDate"] = json!("2026-12-01T14:30:00Z");
+    created(app.create(&order).await).await;
+    let (_, metrics) = app.ops("/metrics").await;
+    assert!(metrics.contains(r#"notary_orders_utc_disagreements_total{field="utcTimeDate"} 1"#), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_number_is_taken_for_a_minute_and_no_longer() {
+    let app = TestApp::start().await;
+    created(app.create(&order("F-1")).await).await;
+    app.clock.advance(Duration::milliseconds(17_500));
+    let refused = app.create(&order(" F-1 ")).await;
+    assert_eq!(refused.headers()["retry-after"], "43");
+    problem(refused, 409, "duplicate_order").await;
+    created(app.create(&order("f-1")).await).await;
+    app.clock.advance(Duration::milliseconds(42_499));
+    problem(app.create(&order("F-1")).await, 409, "duplicate_order").await;
+    app.clock.advance(Duration::MILLISECOND);
+    created(app.create(&order("F-1")).await).await;
+    problem(app.create(&order("F-1")).await, 409, "duplicate_order").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_window_is_a_setting() {
+    let app = TestApp::start_with(&["--duplicate-window-secs=5"]).await;
+    created(app.create(&order("F-1")).await).await;
+    app.clock.advance(Duration::seconds(5));
+    created(app.create(&order("F-1")).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_base_path_comes_before_every_path() {
+    let app = TestApp::start_with(&["--base-path=/signing/v1/"]).await;
+    problem(app.create(&order("F-1")).await, 404, "not_found").await;
+    created(app.post("/signing/v1/api/order/create").json(&order("F-1")).send().await.unwrap()).await;
+}

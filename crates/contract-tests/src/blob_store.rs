@@ -1,0 +1,183 @@
+//! The contract of [`BlobStore`].
+
+use std::{path::Path, sync::Arc};
+
+use async_trait::async_trait;
+use domain::{
+    document::{ObjectKey, Sha256Digest, SpooledFile},
+    ports::{BlobStore, Entropy as _},
+};
+use futures_util::future::join_all;
+use sha2::{Digest as _, Sha256};
+use tempfile::TempDir;
+
+use crate::fakes::CountingEntropy;
+
+/// A blob store under test, and a way to look into it that the port does not offer.
+#[async_trait]
+pub trait BlobStoreFixture: Send + Sync {
+    /// The store.
+    fn store(&self) -> Arc<dyn BlobStore>;
+
+    /// The bytes that are to be seen under a key.
+    async fn stored(&self, key: &ObjectKey) -> Option<Vec<u8>>;
+
+    /// How many things the store holds: objects, unfinished ones, and whatever else it has left behind.
+    async fn count(&self) -> usize;
+}
+
+/// Runs the contract of [`BlobStore`] on the fixture that an expression makes, anew for each test.
+#[macro_export]
+macro_rules! blob_store_contract {
+    ($fixture:expr) => {
+        $crate::blob_store_contract!($fixture;
+            what_was_put_is_there_byte_for_byte,
+            a_file_that_is_not_what_it_is_said_to_be_is_refused_and_leaves_nothing,
+            a_missing_file_is_refused_and_leaves_nothing,
+            a_file_that_may_only_be_read_is_stored,
+            puts_side_by_side_do_not_mix,
+            an_object_is_seen_whole_or_not_at_all,
+            a_deleted_object_is_gone,
+            deleting_what_is_not_there_is_no_error,
+            a_check_leaves_nothing_behind,
+        );
+    };
+    ($fixture:expr; $($obligation:ident),+ $(,)?) => {$(
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $obligation() {
+            $crate::blob_store::$obligation(&$fixture).await;
+        }
+    )+};
+}
+
+const MIB: usize = 1024 * 1024;
+
+/// Writes a file of that many random-looking bytes.
+pub fn spooled(spool: &Path, size: usize, entropy: &CountingEntropy) -> (SpooledFile, Vec<u8>) {
+    let mut bytes = vec![0; size];
+    entropy.fill(&mut bytes);
+    let path = spool.join(ObjectKey::random(entropy).as_str().replace('/', "-"));
+    std::fs::write(&path, &bytes).unwrap();
+    let sha256 = Sha256Digest(Sha256::digest(&bytes).into());
+    (SpooledFile { path, size: size as u64, sha256 }, bytes)
+}
+
+/// Empty files, small ones, the largest that the service takes, and those at which a buffer is just full or just not.
+pub async fn what_was_put_is_there_byte_for_byte(fixture: &dyn BlobStoreFixture) {
+    let (spool, entropy) = (TempDir::new().unwrap(), CountingEntropy::default());
+    let sizes = [0, 1, 4_096, MIB - 1, MIB, MIB + 1, 2 * MIB, 5 * MIB - 1, 5 * MIB, 5 * MIB + 1, 10 * MIB];
+    for (stored_before, size) in sizes.into_iter().enumerate() {
+        let (file, bytes) = spooled(spool.path(), size, &entropy);
+        let key = ObjectKey::random(&entropy);
+        fixture.store().put(&key, &file).await.unwrap();
+        assert!(fixture.stored(&key).await.as_ref() == Some(&bytes), "{size} bytes");
+        assert_eq!(fixture.count().await, stored_before + 1, "{size} bytes");
+    }
+}
+
+/// Of a small file and a large one: too short, too long, and other bytes of the same length.
+pub async fn a_file_that_is_not_what_it_is_said_to_be_is_refused_and_leaves_nothing(fixture: &dyn BlobStoreFixture) {
+    let (spool, entropy) = (TempDir::new().unwrap(), CountingEntropy::default());
+    for size in [1_000, 3 * MIB] {
+        let (file, _) = spooled(spool.path(), size, &entropy);
+        let others = [
+            SpooledFile { size: file.size - 1, ..file.clone() },
+            SpooledFile { size: file.size + 1, ..file.clone() },
+            SpooledFile { sha256: Sha256Digest([7; 32]), ..file.clone() },
+        ];
+        for said in others {
+            let key = ObjectKey::random(&entropy);
+            assert!(fixture.store().put(&key, &said).await.is_err(), "{said:?}");
+            assert_eq!(fixture.stored(&key).await, None);
+            assert_eq!(fixture.count().await, 0);
+        }
+    }
+}
+
+/// A spooled file that somebody removed.
+pub async fn a_missing_file_is_refused_and_leaves_nothing(fixture: &dyn BlobStoreFixture) {
+    let (spool, entropy) = (TempDir::new().unwrap(), CountingEntropy::default());
+    let (file, _) = spooled(spool.path(), 10, &entropy);
+    std::fs::remove_file(&file.path).unwrap();
+    let key = ObjectKey::random(&entropy);
+    assert!(fixture.store().put(&key, &file).await.is_err());
+    assert_eq!(fixture.stored(&key).await, None);
+    assert_eq!(fixture.count().await, 0);
+}
+
+/// The store needs no right to write to the spooled file.
+pub async fn a_file_that_may_only_be_read_is_stored(fixture: &dyn BlobStoreFixture) {
+    let (spool, entropy) = (TempDir::new().unwrap(), CountingEntropy::default());
+    let (file, bytes) = spooled(spool.path(), 10, &entropy);
+    let mut permissions = std::fs::metadata(&file.path).unwrap().permissions();
+    permissions.set_readonly(true);
+    std::fs::set_permissions(&file.path, permissions).unwrap();
+    let key = ObjectKey::random(&entropy);
+    fixture.store().put(&key, &file).await.unwrap();
+    assert_eq!(fixture.stored(&key).await, Some(bytes));
+}
+
+/// More puts at a time than a store may care to work on at a time.
+pub async fn puts_side_by_side_do_not_mix(fixture: &dyn BlobStoreFixture) {
+    const PUTS: usize = 40;
+    let (spool, entropy) = (TempDir::new().unwrap(), CountingEntropy::default());
+    let files: Vec<_> = (0..PUTS).map(|number| (ObjectKey::random(&entropy), spooled(spool.path(), MIB + number, &entropy))).collect();
+    join_all(files.iter().map(|(key, (file, _))| async {
+        let (store, key, file) = (fixture.store(), key.clone(), file.clone());
+        tokio::spawn(async move { store.put(&key, &file).await.unwrap() }).await.unwrap();
+    }))
+    .await;
+    for (key, (_, bytes)) in &files {
+        assert!(fixture.stored(key).await.as_ref() == Some(bytes));
+    }
+    assert_eq!(fixture.count().await, PUTS);
+}
+
+/// Somebody who looks while the object is being put.
+pub async fn an_object_is_seen_whole_or_not_at_all(fixture: &dyn BlobStoreFixture) {
+    let (spool, entropy) = (TempDir::new().unwrap(), CountingEntropy::default());
+    let (file, bytes) = spooled(spool.path(), 10 * MIB, &entropy);
+    let key = ObjectKey::random(&entropy);
+    let put = tokio::spawn({
+        let (store, key) = (fixture.store(), key.clone());
+        async move { store.put(&key, &file).await }
+    });
+    while !put.is_finished() {
+        assert!(fixture.stored(&key).await.is_none_or(|seen| seen == bytes));
+        tokio::task::yield_now().await;
+    }
+    put.await.unwrap().unwrap();
+    assert!(fixture.stored(&key).await == Some(bytes));
+}
+
+/// That object, and no other.
+pub async fn a_deleted_object_is_gone(fixture: &dyn BlobStoreFixture) {
+    let (spool, entropy) = (TempDir::new().unwrap(), CountingEntropy::default());
+    let (file, bytes) = spooled(spool.path(), 10, &entropy);
+    let (deleted, kept) = (ObjectKey::random(&entropy), ObjectKey::random(&entropy));
+    for key in [&deleted, &kept] {
+        fixture.store().put(key, &file).await.unwrap();
+    }
+    fixture.store().delete(&deleted).await.unwrap();
+    assert_eq!(fixture.stored(&deleted).await, None);
+    assert_eq!(fixture.stored(&kept).await, Some(bytes));
+    assert_eq!(fixture.count().await, 1);
+}
+
+/// A key that never was, and one whose object is gone already.
+pub async fn deleting_what_is_not_there_is_no_error(fixture: &dyn BlobStoreFixture) {
+    let (spool, entropy) = (TempDir::new().unwrap(), CountingEntropy::default());
+    let key = ObjectKey::random(&entropy);
+    fixture.store().delete(&key).await.unwrap();
+    let (file, _) = spooled(spool.path(), 10, &entropy);
+    fixture.store().put(&key, &file).await.unwrap();
+    fixture.store().delete(&key).await.unwrap();
+    fixture.store().delete(&key).await.unwrap();
+}
+
+/// However many check at a time.
+pub async fn a_check_leaves_nothing_behind(fixture: &dyn BlobStoreFixture) {
+    let store = fixture.store();
+    join_all((0..16).map(|_| store.check())).await.into_iter().for_each(Result::unwrap);
+    assert_eq!(fixture.count().await, 0);
+}

@@ -1,0 +1,42 @@
+//! The contract of [`Clock`].
+
+use domain::ports::Clock;
+use time::macros::datetime;
+
+/// Runs the contract of [`Clock`] on the clock that an expression makes, anew for each test.
+#[macro_export]
+macro_rules! clock_contract {
+    ($clock:expr) => {
+        $crate::clock_contract!($clock; instants_are_utc_and_whole_microseconds, the_time_is_plausible, time_does_not_run_backwards);
+    };
+    ($clock:expr; $($obligation:ident),+) => {$(
+        #[test]
+        fn $obligation() {
+            $crate::clock::$obligation(&$clock);
+        }
+    )+};
+}
+
+/// Every store keeps them exactly.
+pub fn instants_are_utc_and_whole_microseconds(clock: &dyn Clock) {
+    for _ in 0..1_000 {
+        let now = clock.now();
+        assert!(now.offset().is_utc());
+        assert_eq!(now.nanosecond() % 1_000, 0);
+    }
+}
+
+/// This was written in 2026.
+pub fn the_time_is_plausible(clock: &dyn Clock) {
+    assert!(clock.now() >= datetime!(2026-01-01 00:00 UTC));
+}
+
+/// Unless somebody sets the machine's clock during the test.
+pub fn time_does_not_run_backwards(clock: &dyn Clock) {
+    let mut last = clock.now();
+    for _ in 0..1_000 {
+        let now = clock.now();
+        assert!(now >= last);
+        last = now;
+    }
+}

@@ -1,0 +1,225 @@
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Mutex, MutexGuard},
+};
+
+use async_trait::async_trait;
+use domain::{
+    api_key::{ApiKey, ApiKeyId, NewApiKey},
+    document::ObjectKey,
+    duplicate_window::DuplicateWindow,
+    follow_up::{FollowUp, FollowUpId},
+    order::{FileNumber, OrderId, PlacedOrder},
+    ports::{ApiKeyRepo, FollowUpQueue, Lease, NewOrder, OrderRepo, PlaceError, QueueStats, Settlement, StoreError, UploadLedger},
+};
+use time::{Duration, OffsetDateTime};
+
+use crate::samples;
+
+/// Keeps orders, uploads, API keys and follow-ups in memory.
+#[derive(Default)]
+pub struct InMemoryStore(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    orders: Vec<PlacedOrder>,
+    file_numbers: HashMap<FileNumber, OffsetDateTime>,
+    uploads: BTreeMap<ObjectKey, Upload>,
+    keys: Vec<ApiKey>,
+    follow_ups: BTreeMap<FollowUpId, Queued>,
+    last_follow_up: i64,
+}
+
+#[derive(Clone, Copy)]
+struct Upload {
+    recorded_at: OffsetDateTime,
+    condemned: bool,
+}
+
+struct Queued {
+    follow_up: FollowUp,
+    leased_until: Option<OffsetDateTime>,
+    token: i64,
+}
+
+impl InMemoryStore {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("nothing panics while it holds the state")
+    }
+}
+
+/// The identifier of what is the `count`th of its kind.
+fn id(count: usize) -> i64 {
+    i64::try_from(count).expect("memory does not hold so many")
+}
+
+#[async_trait]
+impl OrderRepo for InMemoryStore {
+    async fn place(&self, new: &NewOrder, window: DuplicateWindow) -> Result<OrderId, PlaceError> {
+        let mut state = self.state();
+        if let Some(&placed_at) = state.file_numbers.get(&new.order.file_number)
+            && window.covers(placed_at, new.placed_at)
+        {
+            return Err(PlaceError::Duplicate { placed_at });
+        }
+        if new.documents.iter().any(|document| state.uploads.get(&document.key).is_none_or(|upload| upload.condemned)) {
+            return Err(PlaceError::UploadSwept);
+        }
+        state.uploads.retain(|key, _| new.documents.iter().all(|document| document.key != *key));
+        state.file_numbers.insert(new.order.file_number.clone(), new.placed_at);
+        let order_id = OrderId(id(state.orders.len() + 1));
+        state.orders.push(samples::placed(order_id, new));
+        for task in new.follow_ups.iter().cloned() {
+            state.last_follow_up += 1;
+            let id = FollowUpId(state.last_follow_up);
+            let (created_at, due_at) = (new.placed_at, new.placed_at);
+            let follow_up = FollowUp { id, order_id, task, attempts: 0, created_at, due_at, buried_at: None, last_error: None };
+            state.follow_ups.insert(id, Queued { follow_up, leased_until: None, token: 0 });
+        }
+        Ok(order_id)
+    }
+
+    async fn find(&self, id: OrderId) -> Result<Option<PlacedOrder>, StoreError> {
+        Ok(self.state().orders.iter().find(|order| order.id == id).cloned())
+    }
+
+    async fn check(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl UploadLedger for InMemoryStore {
+    async fn record(&self, keys: &[ObjectKey], at: OffsetDateTime) -> Result<(), StoreError> {
+        let mut state = self.state();
+        if keys.iter().any(|key| state.uploads.contains_key(key)) {
+            return Err(StoreError::Internal("a key is recorded already".into()));
+        }
+        state.uploads.extend(keys.iter().map(|key| (key.clone(), Upload { recorded_at: at, condemned: false })));
+        Ok(())
+    }
+
+    async fn condemn(&self, keys: &[ObjectKey]) -> Result<Vec<ObjectKey>, StoreError> {
+        let mut state = self.state();
+        let mut condemn = |key: &&ObjectKey| state.uploads.get_mut(key).map(|upload| upload.condemned = true).is_some();
+        Ok(keys.iter().filter(&mut condemn).cloned().collect())
+    }
+
+    async fn condemn_recorded_before(&self, instant: OffsetDateTime, limit: usize) -> Result<Vec<ObjectKey>, StoreError> {
+        let mut state = self.state();
+        let swept = state.uploads.iter_mut().filter(|(_, upload)| upload.condemned || upload.recorded_at < instant).take(limit);
+        let condemn = |(key, upload): (&ObjectKey, &mut Upload)| {
+            upload.condemned = true;
+            key.clone()
+        };
+        Ok(swept.map(condemn).collect())
+    }
+
+    async fn forget(&self, keys: &[ObjectKey]) -> Result<(), StoreError> {
+        self.state().uploads.retain(|key, upload| !(upload.condemned && keys.contains(key)));
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl ApiKeyRepo for InMemoryStore {
+    async fn add(&self, key: &NewApiKey) -> Result<ApiKeyId, StoreError> {
+        let mut state = self.state();
+        if state.keys.iter().any(|known| known.key.lookup == key.lookup) {
+            return Err(StoreError::Internal("a key with this lookup part is there already".into()));
+        }
+        let id = ApiKeyId(id(state.keys.len() + 1));
+        state.keys.push(ApiKey { id, key: key.clone(), revoked_at: None });
+        Ok(id)
+    }
+
+    async fn add_first(&self, key: &NewApiKey) -> Result<Option<ApiKeyId>, StoreError> {
+        let mut state = self.state();
+        if !state.keys.is_empty() {
+            return Ok(None);
+        }
+        state.keys.push(ApiKey { id: ApiKeyId(1), key: key.clone(), revoked_at: None });
+        Ok(Some(ApiKeyId(1)))
+    }
+
+    async fn find(&self, lookup: &str) -> Result<Option<ApiKey>, StoreError> {
+        Ok(self.state().keys.iter().find(|key| key.key.lookup == lookup).cloned())
+    }
+
+    async fn list(&self) -> Result<Vec<ApiKey>, StoreError> {
+        Ok(self.state().keys.clone())
+    }
+
+    async fn revoke(&self, id: ApiKeyId, at: OffsetDateTime) -> Result<Option<ApiKey>, StoreError> {
+        let mut state = self.state();
+        let key = state.keys.iter_mut().find(|key| key.id == id);
+        Ok(key.map(|key| {
+            key.revoked_at.get_or_insert(at);
+            key.clone()
+        }))
+    }
+}
+
+#[async_trait]
+impl FollowUpQueue for InMemoryStore {
+    async fn lease(&self, now: OffsetDateTime, lease_for: Duration, limit: usize) -> Result<Vec<Lease>, StoreError> {
+        let mut state = self.state();
+        let free = |queued: &&mut Queued| {
+            queued.follow_up.buried_at.is_none() && queued.follow_up.due_at <= now && queued.leased_until.is_none_or(|until| until <= now)
+        };
+        let mut due: Vec<&mut Queued> = state.follow_ups.values_mut().filter(free).collect();
+        due.sort_by_key(|queued| queued.follow_up.due_at);
+        let lease = |queued: &mut Queued| {
+            queued.leased_until = Some(now + lease_for);
+            queued.token += 1;
+            Lease { follow_up: queued.follow_up.clone(), token: queued.token }
+        };
+        Ok(due.into_iter().take(limit).map(lease).collect())
+    }
+
+    async fn settle(&self, id: FollowUpId, token: i64, settlement: &Settlement) -> Result<bool, StoreError> {
+        let mut state = self.state();
+        let Some(queued) = state.follow_ups.get_mut(&id).filter(|queued| queued.token == token && queued.leased_until.is_some()) else {
+            return Ok(false);
+        };
+        queued.leased_until = None;
+        queued.follow_up.attempts += 1;
+        match settlement {
+            Settlement::Done => {
+                state.follow_ups.remove(&id);
+            }
+            Settlement::RetryAt { due_at, error } => {
+                queued.follow_up.due_at = *due_at;
+                queued.follow_up.last_error = Some(error.clone());
+            }
+            Settlement::Bury { at, error } => {
+                queued.follow_up.buried_at = Some(*at);
+                queued.follow_up.last_error = Some(error.clone());
+            }
+        }
+        Ok(true)
+    }
+
+    async fn list(&self, buried: bool, limit: usize) -> Result<Vec<FollowUp>, StoreError> {
+        let state = self.state();
+        let mut listed: Vec<&FollowUp> = state.follow_ups.values().map(|queued| &queued.follow_up).collect();
+        listed.retain(|follow_up| follow_up.buried_at.is_some() == buried);
+        listed.sort_by_key(|follow_up| follow_up.created_at);
+        Ok(listed.into_iter().take(limit).cloned().collect())
+    }
+
+    async fn retry(&self, id: FollowUpId, now: OffsetDateTime) -> Result<bool, StoreError> {
+        let mut state = self.state();
+        let Some(queued) = state.follow_ups.get_mut(&id) else { return Ok(false) };
+        let anew = FollowUp { attempts: 0, created_at: now, due_at: now, buried_at: None, ..queued.follow_up.clone() };
+        queued.follow_up = anew;
+        Ok(true)
+    }
+
+    async fn stats(&self) -> Result<QueueStats, StoreError> {
+        let state = self.state();
+        let (buried, pending): (Vec<_>, Vec<_>) = state.follow_ups.values().map(|queued| &queued.follow_up).partition(|one| one.buried_at.is_some());
+        let oldest_created_at = pending.iter().map(|follow_up| follow_up.created_at).min();
+        Ok(QueueStats { pending: pending.len() as u64, buried: buried.len() as u64, oldest_created_at })
+    }
+}

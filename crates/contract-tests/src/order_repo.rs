@@ -1,0 +1,256 @@
+//! The contract of [`OrderRepo`], and of what placing an order writes beside it.
+
+use std::slice::from_ref;
+
+use domain::{
+    duplicate_window::DuplicateWindow,
+    order::OrderId,
+    ports::{NewOrder, PlaceError, QueueStats},
+};
+use futures_util::future::join_all;
+use time::{Duration, OffsetDateTime};
+
+use crate::samples::{MICROSECOND, NOW, Storage, WINDOW, document, follow_up, maximal_order, minimal_order, new_order, object_key, placed, unlike_orders};
+
+/// Runs the contract of `OrderRepo` on the [`Storage`] that an expression makes, anew for each test.
+#[macro_export]
+macro_rules! order_repo_contract {
+    ($storage:expr) => {
+        $crate::order_repo_contract!($storage;
+            a_minimal_order_is_found_as_it_was_placed,
+            a_maximal_order_is_found_as_it_was_placed,
+            every_kind_of_order_is_found_as_it_was_placed,
+            documents_keep_their_order,
+            what_was_never_placed_is_not_found,
+            a_second_order_within_the_window_is_a_duplicate_of_the_first,
+            a_duplicate_ends_exactly_with_the_window,
+            an_order_after_a_step_back_of_the_clock_is_a_duplicate,
+            a_window_of_nothing_makes_no_duplicate,
+            a_later_order_starts_a_window_of_its_own,
+            file_numbers_differ_by_letter_case,
+            a_refused_duplicate_writes_nothing,
+            of_many_concurrent_orders_with_one_file_number_one_is_placed,
+            of_many_concurrent_orders_after_the_window_one_is_placed,
+            concurrent_orders_with_different_file_numbers_are_all_placed,
+            placing_adopts_the_uploads,
+            an_order_with_a_condemned_upload_is_not_placed,
+            an_order_with_an_upload_that_was_never_recorded_is_not_placed,
+            follow_ups_are_due_at_once,
+            a_store_that_works_says_so,
+        );
+    };
+    ($storage:expr; $($obligation:ident),+ $(,)?) => {$(
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $obligation() {
+            $crate::order_repo::$obligation(&$storage).await;
+        }
+    )+};
+}
+
+async fn place(storage: &Storage, order: &NewOrder) -> OrderId {
+    storage.orders.place(order, WINDOW).await.unwrap()
+}
+
+/// When the order that makes this one a duplicate was placed.
+async fn duplicate_of(storage: &Storage, order: &NewOrder, window: DuplicateWindow) -> OffsetDateTime {
+    match storage.orders.place(order, window).await {
+        Err(PlaceError::Duplicate { placed_at }) => placed_at,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn assert_found_as_placed(storage: &Storage, order: &NewOrder) {
+    let keys: Vec<_> = order.documents.iter().map(|document| document.key.clone()).collect();
+    storage.uploads.record(&keys, NOW).await.unwrap();
+    let id = place(storage, order).await;
+    assert!(id.0 > 0);
+    assert_eq!(storage.orders.find(id).await.unwrap(), Some(placed(id, order)));
+}
+
+/// Round trip of an order with no optional field.
+pub async fn a_minimal_order_is_found_as_it_was_placed(storage: &Storage) {
+    assert_found_as_placed(storage, &NewOrder { order: minimal_order(), documents: vec![], follow_ups: vec![], placed_at: NOW }).await;
+}
+
+/// Round trip of an order with every field at its extreme.
+pub async fn a_maximal_order_is_found_as_it_was_placed(storage: &Storage) {
+    let documents = (0..20).map(|_| document()).collect();
+    assert_found_as_placed(storage, &NewOrder { order: maximal_order(), documents, follow_ups: vec![follow_up(0)], placed_at: NOW }).await;
+}
+
+/// Round trip of orders of every kind.
+pub async fn every_kind_of_order_is_found_as_it_was_placed(storage: &Storage) {
+    for (number, mut order) in unlike_orders().into_iter().enumerate() {
+        order.file_number = format!("kind {number}").try_into().unwrap();
+        assert_found_as_placed(storage, &NewOrder { order, documents: vec![document()], follow_ups: vec![], placed_at: NOW }).await;
+    }
+}
+
+/// Their order is neither that of their keys nor that of their recording.
+pub async fn documents_keep_their_order(storage: &Storage) {
+    let mut documents: Vec<_> = (0..12).map(|_| document()).collect();
+    documents.reverse();
+    documents.swap(3, 7);
+    assert_found_as_placed(storage, &NewOrder { documents, ..new_order("F-1", NOW) }).await;
+}
+
+/// Neither identifiers that are not given yet nor such as are never given.
+pub async fn what_was_never_placed_is_not_found(storage: &Storage) {
+    let id = place(storage, &new_order("F-1", NOW)).await;
+    for unknown in [i64::MIN, -1, 0, id.0 + 1, i64::MAX] {
+        assert_eq!(storage.orders.find(OrderId(unknown)).await.unwrap(), None);
+    }
+}
+
+/// The answer says when the first was placed, to the microsecond.
+pub async fn a_second_order_within_the_window_is_a_duplicate_of_the_first(storage: &Storage) {
+    place(storage, &new_order("F-1", NOW)).await;
+    assert_eq!(duplicate_of(storage, &new_order("F-1", NOW), WINDOW).await, NOW);
+    assert_eq!(duplicate_of(storage, &new_order("F-1", NOW + Duration::seconds(30)), WINDOW).await, NOW);
+}
+
+/// One microsecond before its end the window still covers the first order; at its end it does not.
+pub async fn a_duplicate_ends_exactly_with_the_window(storage: &Storage) {
+    place(storage, &new_order("F-1", NOW)).await;
+    let end = NOW + WINDOW.0;
+    assert_eq!(duplicate_of(storage, &new_order("F-1", end - MICROSECOND), WINDOW).await, NOW);
+    place(storage, &new_order("F-1", end)).await;
+}
+
+/// Another instance may be ahead, or the clock may have been set.
+pub async fn an_order_after_a_step_back_of_the_clock_is_a_duplicate(storage: &Storage) {
+    place(storage, &new_order("F-1", NOW)).await;
+    assert_eq!(duplicate_of(storage, &new_order("F-1", NOW - Duration::DAY), WINDOW).await, NOW);
+}
+
+/// Not even of an order at the same instant.
+pub async fn a_window_of_nothing_makes_no_duplicate(storage: &Storage) {
+    let nothing = DuplicateWindow(Duration::ZERO);
+    let first = storage.orders.place(&new_order("F-1", NOW), nothing).await.unwrap();
+    let second = storage.orders.place(&new_order("F-1", NOW), nothing).await.unwrap();
+    assert_ne!(first, second);
+    assert_eq!(duplicate_of(storage, &new_order("F-1", NOW - MICROSECOND), nothing).await, NOW);
+}
+
+/// The window is that of the last order placed.
+pub async fn a_later_order_starts_a_window_of_its_own(storage: &Storage) {
+    place(storage, &new_order("F-1", NOW)).await;
+    let later = NOW + WINDOW.0;
+    place(storage, &new_order("F-1", later)).await;
+    assert_eq!(duplicate_of(storage, &new_order("F-1", later + WINDOW.0 - MICROSECOND), WINDOW).await, later);
+}
+
+/// Nor do accents or trailing characters make two file numbers one.
+pub async fn file_numbers_differ_by_letter_case(storage: &Storage) {
+    for file_number in ["Fé-1", "fé-1", "FÉ-1", "Fe-1", "Fe\u{301}-1", "Fé-1.", "Fé-10"] {
+        place(storage, &new_order(file_number, NOW)).await;
+    }
+}
+
+/// No order, no follow-up, no adoption; and the window ends when it would have ended.
+pub async fn a_refused_duplicate_writes_nothing(storage: &Storage) {
+    let first = place(storage, &NewOrder { follow_ups: vec![], ..new_order("F-1", NOW) }).await;
+    let document = document();
+    storage.uploads.record(from_ref(&document.key), NOW).await.unwrap();
+    let again = NewOrder { documents: vec![document.clone()], ..new_order("F-1", NOW + WINDOW.0 - MICROSECOND) };
+    duplicate_of(storage, &again, WINDOW).await;
+
+    assert_eq!(storage.orders.find(OrderId(first.0 + 1)).await.unwrap(), None);
+    assert_eq!(storage.queue.stats().await.unwrap(), QueueStats::default());
+    assert_eq!(storage.uploads.condemn(from_ref(&document.key)).await.unwrap(), [document.key]);
+    place(storage, &new_order("F-1", NOW + WINDOW.0)).await;
+}
+
+async fn place_at_once(storage: &Storage, orders: Vec<NewOrder>) -> Vec<Result<OrderId, PlaceError>> {
+    let tasks = orders.into_iter().map(|order| {
+        let repo = storage.orders.clone();
+        tokio::spawn(async move { repo.place(&order, WINDOW).await })
+    });
+    join_all(tasks).await.into_iter().map(Result::unwrap).collect()
+}
+
+async fn assert_one_of_fifty_wins(storage: &Storage, at: OffsetDateTime) {
+    let outcomes = place_at_once(storage, (0..50).map(|_| new_order("F-1", at)).collect()).await;
+    assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
+    for outcome in outcomes.iter().filter_map(|outcome| outcome.as_ref().err()) {
+        assert!(matches!(outcome, PlaceError::Duplicate { placed_at } if *placed_at == at), "{outcome}");
+    }
+}
+
+/// Every other one is told that it is a duplicate of that one.
+pub async fn of_many_concurrent_orders_with_one_file_number_one_is_placed(storage: &Storage) {
+    assert_one_of_fifty_wins(storage, NOW).await;
+    assert_eq!(storage.queue.stats().await.unwrap().pending, 1);
+}
+
+/// The same where the file number is known already.
+pub async fn of_many_concurrent_orders_after_the_window_one_is_placed(storage: &Storage) {
+    place(storage, &new_order("F-1", NOW)).await;
+    assert_one_of_fifty_wins(storage, NOW + WINDOW.0).await;
+    assert_eq!(storage.queue.stats().await.unwrap().pending, 2);
+}
+
+/// Each under an identifier of its own, and each is found.
+pub async fn concurrent_orders_with_different_file_numbers_are_all_placed(storage: &Storage) {
+    let orders: Vec<_> = (0..50).map(|number| new_order(&format!("F-{number}"), NOW)).collect();
+    let outcomes = place_at_once(storage, orders.clone()).await;
+    let ids: Vec<_> = outcomes.into_iter().map(Result::unwrap).collect();
+    for (id, order) in ids.iter().zip(&orders) {
+        assert_eq!(storage.orders.find(*id).await.unwrap(), Some(placed(*id, order)));
+    }
+}
+
+/// They leave the ledger; the uploads of others stay.
+pub async fn placing_adopts_the_uploads(storage: &Storage) {
+    let (one, two, of_another) = (document(), document(), object_key());
+    storage.uploads.record(&[one.key.clone(), two.key.clone(), of_another.clone()], NOW).await.unwrap();
+    place(storage, &NewOrder { documents: vec![one.clone(), two.clone()], ..new_order("F-1", NOW) }).await;
+    assert_eq!(storage.uploads.condemn(&[one.key, two.key]).await.unwrap(), []);
+    assert_eq!(storage.uploads.condemn_recorded_before(NOW + MICROSECOND, 10).await.unwrap(), [of_another]);
+}
+
+async fn assert_swept(storage: &Storage, order: &NewOrder) {
+    let outcome = storage.orders.place(order, WINDOW).await;
+    assert!(matches!(outcome, Err(PlaceError::UploadSwept)), "{outcome:?}");
+    assert_eq!(storage.queue.stats().await.unwrap(), QueueStats::default());
+    let live = from_ref(&order.documents[0].key);
+    assert_eq!(storage.uploads.condemn(live).await.unwrap(), live, "it is still in the ledger");
+    let next = place(storage, &NewOrder { documents: vec![], ..order.clone() }).await;
+    assert_eq!(storage.orders.find(next).await.unwrap().unwrap().documents, []);
+}
+
+/// Nothing is written: the file number stays free, the other uploads stay in the ledger.
+pub async fn an_order_with_a_condemned_upload_is_not_placed(storage: &Storage) {
+    let (live, condemned) = (document(), document());
+    storage.uploads.record(&[live.key.clone(), condemned.key.clone()], NOW).await.unwrap();
+    storage.uploads.condemn(from_ref(&condemned.key)).await.unwrap();
+    assert_swept(storage, &NewOrder { documents: vec![live, condemned], ..new_order("F-1", NOW) }).await;
+}
+
+/// The same: a condemned upload that was forgotten looks like this.
+pub async fn an_order_with_an_upload_that_was_never_recorded_is_not_placed(storage: &Storage) {
+    let (live, unknown) = (document(), document());
+    storage.uploads.record(from_ref(&live.key), NOW).await.unwrap();
+    assert_swept(storage, &NewOrder { documents: vec![live, unknown], ..new_order("F-1", NOW) }).await;
+}
+
+/// In the order in which they were given, and with what they were given.
+pub async fn follow_ups_are_due_at_once(storage: &Storage) {
+    let order = NewOrder { follow_ups: (0..5).map(follow_up).collect(), ..new_order("F-1", NOW) };
+    let id = place(storage, &order).await;
+    let leases = storage.queue.lease(NOW, Duration::MINUTE, 10).await.unwrap();
+    let tasks: Vec<_> = leases.iter().map(|lease| lease.follow_up.task.clone()).collect();
+    assert_eq!(tasks, order.follow_ups);
+    for follow_up in leases.into_iter().map(|lease| lease.follow_up) {
+        assert!(follow_up.id.0 > 0);
+        assert_eq!((follow_up.order_id, follow_up.attempts, follow_up.last_error, follow_up.buried_at), (id, 0, None, None));
+        assert_eq!((follow_up.created_at, follow_up.due_at), (NOW, NOW));
+    }
+}
+
+/// And looks at nothing that changes: asked twice, it says so twice.
+pub async fn a_store_that_works_says_so(storage: &Storage) {
+    storage.orders.check().await.unwrap();
+    storage.orders.check().await.unwrap();
+    place(storage, &new_order("F-1", NOW)).await;
+}

@@ -1,0 +1,31 @@
+# Shortcuts; each is one command that works without just.
+
+# Lists the recipes.
+default:
+    @just --list
+
+# Starts the service on the embedded default.
+run *arguments:
+    cargo run --release -- {{arguments}}
+
+# Everything that continuous integration runs.
+test:
+    ./scripts/test.sh
+
+# Formats and lints.
+lint:
+    cargo fmt --all
+    cargo clippy --workspace --all-targets --all-features -- -D warnings
+
+# Builds and opens the documentation of the code.
+doc:
+    cargo doc --workspace --no-deps --open
+
+# Measures start-up, idle memory and memory under uploads of the release build.
+footprint:
+    cargo build --release
+    ./scripts/footprint.sh
+
+# Checks licences, sources and duplicate versions (needs cargo-deny).
+deny:
+    cargo deny check bans licenses sources

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Installs what the tests need and runs everything: format, lint, documentation, unit, contract and end-to-end tests.
+# Ends with the sum of the test runner's summaries.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+as_root() { if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi; }
+
+# SQLite is compiled in, which needs a C compiler.
+if ! command -v cc >/dev/null; then
+    as_root apt-get update -q
+    as_root apt-get install -qy --no-install-recommends gcc libc6-dev
+fi
+for component in rustfmt clippy; do
+    cargo "${component/rustfmt/fmt}" --version >/dev/null 2>&1 || rustup component add "$component"
+done
+
+step() { printf '\n== %s\n' "$*"; }
+
+step format
+cargo fmt --all --check
+
+step lint
+cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
+
+step documentation
+RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --locked --quiet
+
+step tests
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+cargo test --workspace --locked --doc
+cargo test --workspace --locked --lib --bins --tests --no-fail-fast 2>&1 | tee "$log"
+
+# One line over all test binaries; the runner prints one for each.
+awk '/^test result:/ { passed += $4; failed += $6; ignored += $8 } END { printf "\n%d passed, %d failed, %d skipped\n", passed, failed, ignored }' "$log"
