@@ -178,8 +178,8 @@ fn names(part: &Part) -> Result<(String, Option<String>), Problem> {
         ([name], [file_name], [] | [_]) if !repeated_header => Ok(((*name).to_owned(), Some((*file_name).to_owned()))),
         // RFC 7578 section 4.2 forbids the extended form, but older clients send it alone for names beyond ASCII.
         ([name], [], [file_name]) if !repeated_header => match String::from_utf8(file_name.value.clone()) {
-            Ok(file_name) => Ok(((*name).to_owned(), Some(file_name))),
-            Err(_) => Err(Problem::malformed("A filename* is not UTF-8.")),
+            Ok(file_name) if !file_name.contains('\0') => Ok(((*name).to_owned(), Some(file_name))),
+            _ => Err(Problem::malformed("A filename* is not UTF-8 without NUL.")),
         },
         _ => Err(Problem::malformed("A part has more than one name or file name.")),
     }

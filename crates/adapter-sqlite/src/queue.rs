@@ -92,7 +92,7 @@ fn retry(connection: &mut SqliteConnection, id: FollowUpId, now: OffsetDateTime)
         follow_ups::attempts.eq(0),
         follow_ups::created_at_us.eq(micros(now)),
         follow_ups::due_at_us.eq(micros(now)),
-        follow_ups::buried_at_us.eq(None::<i64>), follow_ups::leased_until_us.eq(None::<i64>),
+        follow_ups::buried_at_us.eq(None::<i64>),
     );
     Ok(diesel::update(follow_ups::table.find(id.0)).set(anew).execute(connection)? > 0)
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::violation::ViolationCode;
 
-/// An e-mail address: printable ASCII, one `@`, no white space, at most 254 characters (RFC 5321 section 4.5.3.1.3).
+/// An e-mail address: printable ASCII, one `@`, no white space, no address literal, at most 254 characters (RFC 5321 section 4.5.3.1.3).
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct EmailAddress(String);
@@ -27,8 +27,10 @@ impl TryFrom<String> for EmailAddress {
     type Error = InvalidEmail;
 
     fn try_from(text: String) -> Result<Self, InvalidEmail> {
+        // The address literals of SMTP are no mailbox that anybody reads, and few programs read their syntax alike.
+        let literal = text.contains(['[', ']']);
         let dots_in_place = text.split_once('@').is_some_and(|(user, _)| !user.starts_with('.') && !user.ends_with('.') && !user.contains(".."));
-        if text.len() <= 254 && dots_in_place && garde::rules::email::parse_email(&text).is_ok() { Ok(Self(text)) } else { Err(InvalidEmail) }
+        if text.len() <= 254 && !literal && dots_in_place && garde::rules::email::parse_email(&text).is_ok() { Ok(Self(text)) } else { Err(InvalidEmail) }
     }
 }
 
