@@ -24,7 +24,7 @@ doc:
 # Measures start-up, idle memory and memory under uploads of the release build.
 footprint:
     cargo build --release
-    ./scripts/footprint.sh
+    cargo run --release --example footprint
 
 # Checks licences, sources and duplicate versions (needs cargo-deny).
 deny:

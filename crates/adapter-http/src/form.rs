@@ -2,8 +2,8 @@
 
 use std::{future::Future, io};
 
-use actix_multipart::{Field as Part, Multipart};
-use actix_web::{HttpRequest, http::header, web};
+use actix_multipart::{Field as Part, Multipart, MultipartConfig};
+use actix_web::{FromRequest as _, HttpRequest, dev::Payload, http::header, web};
 use domain::{
     document::{DocumentFormat, DocumentLimits, ReceivedDocument},
     order::{Field, JsonType, OrderRequest},
@@ -37,6 +37,12 @@ pub(crate) struct OrderForm {
     pub(crate) guards: Vec<TempPath>,
 }
 
+/// How the parser reads a form: its buffer is what an upload holds in memory, and the most that the headers of a part may
+/// have.
+pub(crate) fn parser_config() -> MultipartConfig {
+    MultipartConfig::new().buffer_limit(16 * 1024)
+}
+
 /// Bytes of a whole form.
 pub(crate) fn cap(limits: DocumentLimits) -> u64 {
     limits.max_bytes.saturating_mul(limits.max_count as u64).saturating_add(FORM_OVERHEAD)
@@ -46,7 +52,8 @@ pub(crate) fn cap(limits: DocumentLimits) -> u64 {
 pub(crate) async fn read(request: &HttpRequest, payload: web::Payload, spool: &Spool, limits: DocumentLimits) -> Result<OrderForm, Problem> {
     check_content_type(request)?;
     let (body, overrun) = CappedBody::new(payload, cap(limits));
-    let mut parts = Multipart::new(request.headers(), body);
+    let mut body: Payload = Payload::Stream { payload: Box::pin(body) };
+    let mut parts = Multipart::from_request(request, &mut body).await.map_err(|error| Problem::malformed(format!("The form is broken: {error}.")))?;
     let mut reader = FormReader { spool, limits, overrun, form: TextParts::default(), documents: Vec::new(), guards: Vec::new() };
     let mut count = 0;
     while let Some(part) = reader.patiently(parts.next()).await? {

@@ -6,6 +6,7 @@ use actix_web::{App, HttpServer, dev::Server, middleware::from_fn, web};
 
 use crate::{
     api::{self, Api},
+    form,
     observe::observe,
     ops::{self, Ops},
 };
@@ -17,14 +18,19 @@ const LINGER: Duration = Duration::from_secs(10);
 /// Longer than the 60 s after which common load balancers drop an idle connection, so that it is they who do.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 
+/// Threads of each worker that write the spool. They wait for the disk, which more of them do not make faster, and each
+/// that allocates keeps memory.
+const BLOCKING_THREADS: usize = 4;
+
 /// Serves the API until it is stopped; then finishes what runs, for at most `grace`.
 pub fn serve_api(listener: TcpListener, api: web::Data<Api>, workers: usize, grace: Duration) -> io::Result<Server> {
     let server = HttpServer::new(move || {
         let base_path = api.base_path.clone();
-        App::new().app_data(api.clone()).wrap(from_fn(observe)).configure(|config| api::routes(config, &base_path))
+        App::new().app_data(api.clone()).app_data(form::parser_config()).wrap(from_fn(observe)).configure(|config| api::routes(config, &base_path))
     });
     let server = server
         .workers(workers)
+        .worker_max_blocking_threads(BLOCKING_THREADS)
         .disable_signals()
         .shutdown_timeout(grace.as_secs())
         .client_request_timeout(HEAD_PATIENCE)

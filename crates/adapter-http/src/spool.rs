@@ -14,7 +14,7 @@ use tokio::task::spawn_blocking;
 
 /// Bytes that are hashed and written at once, off the event loop. Together with the parser's buffers it is what an
 /// upload holds in memory.
-const BLOCK: usize = 64 * 1024;
+const BLOCK: usize = 32 * 1024;
 
 const LOCK: &str = "lock";
 
@@ -90,10 +90,16 @@ impl SpoolWriter {
     }
 
     /// Adds bytes.
-    pub(crate) async fn write(&mut self, chunk: Bytes) -> io::Result<()> {
+    pub(crate) async fn write(&mut self, mut chunk: Bytes) -> io::Result<()> {
         self.size += chunk.len() as u64;
-        self.pending.extend_from_slice(&chunk);
-        if self.pending.len() >= BLOCK { self.flush().await } else { Ok(()) }
+        while !chunk.is_empty() {
+            let room = BLOCK - self.pending.len();
+            self.pending.extend_from_slice(&chunk.split_to(room.min(chunk.len())));
+            if self.pending.len() == BLOCK {
+                self.flush().await?;
+            }
+        }
+        Ok(())
     }
 
     async fn flush(&mut self) -> io::Result<()> {

@@ -10,7 +10,7 @@ use domain::{
 use sha2::{Digest as _, Sha256};
 
 /// Most bytes of a file that are in memory at a time.
-pub(crate) const PART: usize = 1024 * 1024;
+pub(crate) const PART: usize = 128 * 1024;
 
 /// Reads a spooled file in parts and keeps account of what it has read.
 pub(crate) struct SpoolReader {

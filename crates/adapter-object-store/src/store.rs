@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Puts that are worked on at a time; each holds one part of a file in memory.
-const PARALLEL_PUTS: usize = 16;
+const PARALLEL_PUTS: usize = 8;
 
 /// The object that a check puts and deletes.
 const PROBE: &str = "readiness-probe";

@@ -14,6 +14,8 @@ use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{Machine, adapters::Storage, first_key, logging, serve::Service, settings::Settings};
 
+/// Threads that wait for the document store's and the mail drop's disk.
+const BLOCKING_THREADS: usize = 8;
 /// Most follow-ups that are listed.
 const LISTED: usize = 1_000;
 
@@ -84,7 +86,8 @@ enum FollowUpsCommand {
 pub fn run() -> ExitCode {
     let CommandLine { command, settings } = CommandLine::parse();
     logging::start(&settings);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("the runtime could not be started");
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().max_blocking_threads(BLOCKING_THREADS).enable_all().build().context("the runtime could not be started");
     match runtime.and_then(|runtime| runtime.block_on(execute(command.unwrap_or(Command::Serve), settings))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
