@@ -6,14 +6,16 @@ cd "$(dirname "$0")/.."
 
 as_root() { if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi; }
 
-# SQLite is compiled in, which needs a C compiler.
-if ! command -v cc >/dev/null; then
+# SQLite is compiled in, which needs a C compiler; the line that the first start shows is tried with curl.
+missing=()
+command -v cc >/dev/null || missing+=(gcc libc6-dev)
+command -v curl >/dev/null || missing+=(curl)
+if [ ${#missing[@]} -gt 0 ]; then
     as_root apt-get update -q
-    as_root apt-get install -qy --no-install-recommends gcc libc6-dev
+    as_root apt-get install -qy --no-install-recommends "${missing[@]}"
 fi
-for component in rustfmt clippy; do
-    cargo "${component/rustfmt/fmt}" --version >/dev/null 2>&1 || rustup component add "$component"
-done
+cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
+cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
 
 step() { printf '\n== %s\n' "$*"; }
 
@@ -29,8 +31,9 @@ RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-it
 step tests
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-cargo test --workspace --locked --doc
-cargo test --workspace --locked --lib --bins --tests --no-fail-fast 2>&1 | tee "$log"
+status=0
+cargo test --workspace --locked --no-fail-fast 2>&1 | tee "$log" || status=$?
 
 # One line over all test binaries; the runner prints one for each.
 awk '/^test result:/ { passed += $4; failed += $6; ignored += $8 } END { printf "\n%d passed, %d failed, %d skipped\n", passed, failed, ignored }' "$log"
+exit "$status"

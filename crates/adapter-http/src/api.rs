@@ -2,7 +2,7 @@
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
-use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, web};
+use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, http::header, web};
 use domain::{
     document::DocumentLimits,
     manage_keys::ManageKeys,
@@ -14,6 +14,7 @@ use futures_util::FutureExt as _;
 use ipnet::IpNet;
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
 
 use crate::{
     auth, body, form,
@@ -32,6 +33,10 @@ pub const CREATE: &str = "/api/order/create";
 pub const CREATE_WITH_DOCUMENTS: &str = "/api/order/create-with-documents";
 /// Path of the OpenAPI document, below the base path.
 pub const OPENAPI: &str = "/openapi.json";
+
+/// The operations, as metrics and logs name them.
+const WITHOUT_DOCUMENTS: &str = "json";
+const WITH_DOCUMENTS: &str = "multipart";
 
 /// Bytes of a JSON body; an order with every text at its cap has a fifth of it.
 pub const MAX_JSON_BODY: u64 = 256 * 1024;
@@ -62,6 +67,18 @@ pub struct Api {
     pub placing: TaskTracker,
 }
 
+impl Api {
+    /// Logs and counts an order, whether or not its client is still there to be told.
+    fn record(&self, operation: &str, Placement { placed, utc_disagreements }: &Placement) {
+        tracing::info!(order_id = placed.id.0, operation, documents = placed.documents.len(), "order created");
+        self.metrics.created(operation, placed.documents.iter().map(|document| document.size));
+        for field in utc_disagreements {
+            tracing::warn!(order_id = placed.id.0, field, "supplied UTC datetime disagrees with the conversion, which was stored");
+            self.metrics.utc_disagreement(field);
+        }
+    }
+}
+
 pub(crate) fn routes(config: &mut web::ServiceConfig, base_path: &str) {
     let only = |method: &'static str| web::route().to(move |request: HttpRequest| async move { failed(&request, &Problem::method_not_allowed(method)) });
     config
@@ -80,23 +97,26 @@ async fn openapi_document(api: web::Data<Api>) -> HttpResponse {
 }
 
 async fn create(request: HttpRequest, payload: web::Payload, api: web::Data<Api>) -> HttpResponse {
-    answer(&request, &api, "json", order_from_json(&request, payload, &api)).await
+    answer(&request, &api, WITHOUT_DOCUMENTS, order_from_json(&request, payload, &api)).await
 }
 
 async fn create_with_documents(request: HttpRequest, payload: web::Payload, api: web::Data<Api>) -> HttpResponse {
-    answer(&request, &api, "multipart", order_from_form(&request, payload, &api)).await
+    answer(&request, &api, WITH_DOCUMENTS, order_from_form(&request, payload, &api)).await
 }
 
 async fn order_from_json(request: &HttpRequest, payload: web::Payload, api: &Api) -> Result<Placement, Problem> {
     let key = auth::admit(request, api).await?;
+    if request.headers().get_all(header::CONTENT_TYPE).count() > 1 {
+        return Err(Problem::malformed("The content type is given twice."));
+    }
     if !request.content_type().eq_ignore_ascii_case("application/json") {
         return Err(Problem::new(ProblemCode::UnsupportedMediaType, "The content type must be application/json."));
     }
     body::announced(request, MAX_JSON_BODY)?;
-    let body = body::whole(payload, MAX_JSON_BODY).await?;
+    let body = body::whole(request, payload, MAX_JSON_BODY).await?;
     let text = std::str::from_utf8(&body).map_err(|_| Problem::malformed("The body is not UTF-8."))?;
     match serde_json::from_str(text) {
-        Ok(Field::Value(order)) => Ok(Box::pin(api.place_order.place(&key, order)).await?),
+        Ok(Field::Value(order)) => Ok(Box::pin(api.place_order.place(&key, order)).await.inspect(|placement| api.record(WITHOUT_DOCUMENTS, placement))?),
         Ok(Field::<OrderRequest>::Absent | Field::Mistyped) => Err(Problem::malformed("The body must be a JSON object.")),
         Err(error) => Err(Problem::malformed(format!("The body is not valid JSON: {error}."))),
     }
@@ -106,35 +126,27 @@ async fn order_from_form(request: &HttpRequest, payload: web::Payload, api: &web
     let key = auth::admit(request, api).await?;
     body::announced(request, form::cap(api.limits))?;
     let form = form::read(request, payload, &api.spool, api.limits).await?;
-    let place_order = api.place_order.clone();
+    let own = api.clone();
     let placing = async move {
-        let placement = place_order.place_with_documents(&key, form.request, form.documents).await;
+        let placement = own.place_order.place_with_documents(&key, form.request, form.documents).await;
         drop(form.guards);
-        placement
+        placement.inspect(|placement| own.record(WITH_DOCUMENTS, placement))
     };
     // On its own, so that a client that goes away does not leave an order half placed.
-    match api.placing.spawn_on(placing, &api.runtime).await {
+    match api.placing.spawn_on(placing.in_current_span(), &api.runtime).await {
         Ok(placement) => Ok(placement?),
         Err(panic) => Err(logged(&panic, Problem::internal())),
     }
 }
 
-/// Makes the response of an operation, and counts it.
+/// Makes the response of an operation.
 async fn answer(request: &HttpRequest, api: &Api, operation: &'static str, work: impl Future<Output = Result<Placement, Problem>>) -> HttpResponse {
     let outcome = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| {
         // The panic hook has logged it, with its place.
         Err(Problem::internal())
     });
     match outcome {
-        Ok(Placement { placed, utc_disagreements }) => {
-            tracing::info!(order_id = placed.id.0, operation, documents = placed.documents.len(), "order created");
-            api.metrics.created(operation, placed.documents.iter().map(|document| document.size));
-            for field in utc_disagreements {
-                tracing::warn!(order_id = placed.id.0, field, "supplied UTC datetime disagrees with the conversion, which was stored");
-                api.metrics.utc_disagreement(field);
-            }
-            HttpResponse::Created().json(OrderRecord::new(&placed, operation == "multipart"))
-        }
+        Ok(placement) => HttpResponse::Created().json(OrderRecord::new(&placement.placed, operation == WITH_DOCUMENTS)),
         Err(problem) => {
             if problem.code() == ProblemCode::DuplicateOrder {
                 api.metrics.duplicate();

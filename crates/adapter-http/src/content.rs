@@ -24,8 +24,9 @@ const MAX_MAIN_PART: u64 = 64 * 1024 * 1024;
 
 /// A DOCX whose parts say that they inflate to more than this, all together, is a bomb.
 const MAX_INFLATED: u64 = 512 * 1024 * 1024;
-/// So is one with a part of over a mebibyte that inflates by more than this factor; Word's own XML stays far below.
+/// So is one with a part of over 16 MiB that inflates by more than this factor; smaller ones may be blank bitmaps.
 const MAX_RATIO: u64 = 200;
+const SMALL_PART: u64 = 16 * 1024 * 1024;
 
 /// Whether a file is of this format. An error is one of reading the file, not of its content.
 pub(crate) fn is(format: DocumentFormat, path: &Path) -> io::Result<bool> {
@@ -34,7 +35,7 @@ pub(crate) fn is(format: DocumentFormat, path: &Path) -> io::Result<bool> {
     Ok(match format {
         DocumentFormat::Pdf => signature == FileFormat::PortableDocumentFormat,
         DocumentFormat::Jpeg => signature == FileFormat::JointPhotographicExpertsGroup,
-        DocumentFormat::Png => signature == FileFormat::PortableNetworkGraphics,
+        DocumentFormat::Png => matches!(signature, FileFormat::PortableNetworkGraphics | FileFormat::AnimatedPortableNetworkGraphics),
         DocumentFormat::Doc => signature == FileFormat::CompoundFileBinary && is_word_compound_file(file).unwrap_or(false),
         DocumentFormat::Docx => signature == FileFormat::Zip && is_word_package(file).unwrap_or(false),
     })
@@ -43,8 +44,9 @@ pub(crate) fn is(format: DocumentFormat, path: &Path) -> io::Result<bool> {
 /// Whether a compound file holds a Word document: the stream `WordDocument`, which begins with the identifier of a file
 /// information block ([MS-DOC] section 2.5.2).
 fn is_word_compound_file(file: File) -> io::Result<bool> {
-    let (reader, _) = Budgeted::new(file);
-    let mut compound = cfb::CompoundFile::open(BufReader::new(reader))?;
+    let (reader, budget) = Budgeted::new(file);
+    let mut compound = cfb::OpenOptions::new().max_buffer_size(4096).open_with(reader)?;
+    budget.set(CONTENT_BUDGET);
     let mut identifier = [0; 2];
     compound.open_stream("/WordDocument")?.read_exact(&mut identifier)?;
     Ok(u16::from_le_bytes(identifier) == 0xA5EC)
@@ -61,7 +63,7 @@ fn is_word_package(file: File) -> io::Result<bool> {
     for index in 0..archive.len() {
         let part = archive.by_index_raw(index)?;
         inflated = inflated.saturating_add(part.size());
-        if inflated > MAX_INFLATED || (part.size() > 1024 * 1024 && part.size() / part.compressed_size().max(1) > MAX_RATIO) {
+        if inflated > MAX_INFLATED || (part.size() > SMALL_PART && part.size() / part.compressed_size().max(1) > MAX_RATIO) {
             return Ok(false);
         }
         let name = part.name()?;
@@ -93,9 +95,13 @@ impl Budgeted {
 
 impl Read for Budgeted {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.file.read(buffer)?;
-        let left = self.left.get().checked_sub(count as u64).ok_or_else(|| io::Error::other("more to read than a document of this kind needs"))?;
-        self.left.set(left);
+        let left = usize::try_from(self.left.get()).unwrap_or(usize::MAX);
+        if left == 0 {
+            return Err(io::Error::other("more to read than a document of this kind needs"));
+        }
+        let room = left.min(buffer.len());
+        let count = self.file.read(&mut buffer[..room])?;
+        self.left.set(self.left.get() - count as u64);
         Ok(count)
     }
 }

@@ -75,29 +75,54 @@ fn a_package_needs_both_the_content_type_and_the_part() {
     assert_eq!(formats_of(&package(&[("[Content_Types].xml", CONTENT_TYPES), ("word/document.xml", b"")])), []);
 }
 
+const BODY: &[u8] = b"<w:document/>";
+
 #[test]
 fn bombs_are_no_documents() {
     let zeros = vec![0; 80 * 1024 * 1024];
-    for bomb in ["word/document.xml", "word/media/image1.bmp"] {
-        let package = package(
-            &[("[Content_Types].xml", CONTENT_TYPES), ("word/document.xml", b"<w:document/>"), ("word/document2.xml", b"<w:document/>")][..2]
-                .iter()
-                .copied()
-                .filter(|(name, _)| *name != bomb)
-                .chain([(bomb, &zeros[..])])
-                .collect::<Vec<_>>(),
-        );
-        assert!(package.len() < 200 * 1024);
-        assert_eq!(formats_of(&package), [], "{bomb}");
-    }
     let types = [CONTENT_TYPES, &zeros].concat();
-    assert_eq!(formats_of(&package(&[("[Content_Types].xml", &types), ("word/document.xml", b"<w:document/>")])), []);
+    for parts in [
+        [("[Content_Types].xml", CONTENT_TYPES), ("word/document.xml", &zeros[..]), ("word/media/image1.bmp", b"BM")],
+        [("[Content_Types].xml", CONTENT_TYPES), ("word/document.xml", BODY), ("word/media/image1.bmp", &zeros)],
+        [("[Content_Types].xml", &types), ("word/document.xml", BODY), ("word/media/image1.bmp", b"BM")],
+    ] {
+        let package = package(&parts);
+        assert!(package.len() < 200 * 1024);
+        assert_eq!(formats_of(&package), []);
+    }
 }
 
 #[test]
-fn a_directory_of_a_hundred_thousand_parts_is_refused_unread() {
+fn a_blank_bitmap_is_no_bomb() {
+    let blank = vec![0; 4 * 1024 * 1024];
+    let package = package(&[("[Content_Types].xml", CONTENT_TYPES), ("word/document.xml", BODY), ("word/media/image1.bmp", &blank)]);
+    assert_eq!(formats_of(&package), [DocumentFormat::Docx]);
+}
+
+/// A compound file with a `WordDocument` of this size, and as many further storages with a stream each.
+fn compound_file(size: usize, storages: usize) -> Vec<u8> {
+    let mut compound = cfb::CompoundFile::create(Cursor::new(Vec::new())).unwrap();
+    let mut content = vec![7; size];
+    content[..2].copy_from_slice(&0xA5EC_u16.to_le_bytes());
+    compound.create_stream("/WordDocument").unwrap().write_all(&content).unwrap();
+    for at in 0..storages {
+        compound.create_storage(format!("/object{at}")).unwrap();
+        compound.create_stream(format!("/object{at}/Contents")).unwrap().write_all(&[1; 5_000]).unwrap();
+    }
+    compound.into_inner().into_inner()
+}
+
+#[test]
+fn word_documents_of_any_size_and_with_many_objects_are_word_documents() {
+    for (size, storages) in [(4_096, 0), (1_000_000, 0), (10_000_000, 0), (2_000_000, 300)] {
+        assert_eq!(formats_of(&compound_file(size, storages)), [DocumentFormat::Doc], "{size} bytes, {storages} storages");
+    }
+}
+
+#[test]
+fn a_directory_of_forty_thousand_parts_is_refused_unread() {
     let names: Vec<String> = (0..40_000).map(|at| format!("word/{at}.xml")).collect();
-    let mut parts: Vec<(&str, &[u8])> = vec![("[Content_Types].xml", CONTENT_TYPES), ("word/document.xml", b"<w:document/>")];
+    let mut parts: Vec<(&str, &[u8])> = vec![("[Content_Types].xml", CONTENT_TYPES), ("word/document.xml", BODY)];
     parts.extend(names.iter().map(|name| (name.as_str(), &b""[..])));
     assert_eq!(formats_of(&package(&parts)), []);
 }

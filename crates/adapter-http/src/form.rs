@@ -7,6 +7,7 @@ use actix_web::{FromRequest as _, HttpRequest, dev::Payload, http::header, web};
 use domain::{
     document::{DocumentFormat, DocumentLimits, ReceivedDocument},
     order::{Field, JsonType, OrderRequest},
+    ports::error_chain,
 };
 use futures_util::StreamExt as _;
 use serde::de::DeserializeOwned;
@@ -14,8 +15,9 @@ use tempfile::TempPath;
 use tokio::{task::spawn_blocking, time::timeout};
 
 use crate::{
-    body::{CappedBody, Overrun, PATIENCE},
+    body::{Body, PATIENCE},
     content,
+    part_lengths::WithoutPartLengths,
     problem::{Problem, ProblemCode, logged},
     spool::{Spool, Spooled},
 };
@@ -43,18 +45,18 @@ pub(crate) fn parser_config() -> MultipartConfig {
     MultipartConfig::new().buffer_limit(16 * 1024)
 }
 
-/// Bytes of a whole form.
+/// Bytes of a whole form: one document more than there may be, so that one too many is told from too large.
 pub(crate) fn cap(limits: DocumentLimits) -> u64 {
-    limits.max_bytes.saturating_mul(limits.max_count as u64).saturating_add(FORM_OVERHEAD)
+    limits.max_bytes.saturating_mul(limits.max_count as u64 + 1).saturating_add(FORM_OVERHEAD)
 }
 
 /// Reads the form of a request.
 pub(crate) async fn read(request: &HttpRequest, payload: web::Payload, spool: &Spool, limits: DocumentLimits) -> Result<OrderForm, Problem> {
-    check_content_type(request)?;
-    let (body, overrun) = CappedBody::new(payload, cap(limits));
-    let mut body: Payload = Payload::Stream { payload: Box::pin(body) };
-    let mut parts = Multipart::from_request(request, &mut body).await.map_err(|error| Problem::malformed(format!("The form is broken: {error}.")))?;
-    let mut reader = FormReader { spool, limits, overrun, form: TextParts::default(), documents: Vec::new(), guards: Vec::new() };
+    let boundary = boundary(request)?;
+    let body = Body::new(request, payload, cap(limits));
+    let mut form: Payload = Payload::Stream { payload: Box::pin(WithoutPartLengths::new(body.clone(), &boundary)) };
+    let mut parts = Multipart::from_request(request, &mut form).await.map_err(|error| Problem::malformed(format!("The form is broken: {error}.")))?;
+    let mut reader = FormReader { spool, limits, body, form: TextParts::default(), documents: Vec::new(), guards: Vec::new() };
     let mut count = 0;
     while let Some(part) = reader.patiently(parts.next()).await? {
         let part = part.map_err(|error| reader.broken(&error))?;
@@ -64,11 +66,12 @@ pub(crate) async fn read(request: &HttpRequest, payload: web::Payload, spool: &S
         }
         reader.part(part).await?;
     }
+    reader.body.finish().await?;
     Ok(OrderForm { request: reader.form.into_request()?, documents: reader.documents, guards: reader.guards })
 }
 
-/// `multipart/form-data` with one boundary, or what is wrong with it.
-fn check_content_type(request: &HttpRequest) -> Result<(), Problem> {
+/// The one boundary of `multipart/form-data`, or what is wrong with the content type.
+fn boundary(request: &HttpRequest) -> Result<String, Problem> {
     let mut values = request.headers().get_all(header::CONTENT_TYPE);
     let content_type = values.next().and_then(|value| value.to_str().ok()?.parse::<mime::Mime>().ok());
     let form = content_type.filter(|content_type| content_type.essence_str() == mime::MULTIPART_FORM_DATA.essence_str());
@@ -77,7 +80,7 @@ fn check_content_type(request: &HttpRequest) -> Result<(), Problem> {
     match boundaries[..] {
         _ if values.next().is_some() => Err(Problem::malformed("The content type is given twice.")),
         [] => Err(Problem::malformed("The content type has no boundary.")),
-        [(_, boundary)] if (1..=MAX_BOUNDARY).contains(&boundary.as_str().len()) => Ok(()),
+        [(_, boundary)] if (1..=MAX_BOUNDARY).contains(&boundary.as_str().len()) => Ok(boundary.as_str().to_owned()),
         [_] => Err(Problem::malformed(format!("The boundary must have 1 to {MAX_BOUNDARY} characters."))),
         _ => Err(Problem::malformed("The content type has more than one boundary.")),
     }
@@ -86,7 +89,7 @@ fn check_content_type(request: &HttpRequest) -> Result<(), Problem> {
 struct FormReader<'a> {
     spool: &'a Spool,
     limits: DocumentLimits,
-    overrun: Overrun,
+    body: Body,
     form: TextParts,
     documents: Vec<ReceivedDocument>,
     guards: Vec<TempPath>,
@@ -98,7 +101,7 @@ impl FormReader<'_> {
     }
 
     fn broken(&self, error: &actix_multipart::MultipartError) -> Problem {
-        if self.overrun.happened() { self.overrun.problem() } else { Problem::malformed(format!("The form is broken: {error}.")) }
+        self.body.explain(error)
     }
 
     async fn part(&mut self, part: Part) -> Result<(), Problem> {
@@ -127,6 +130,8 @@ impl FormReader<'_> {
 
     async fn document(&mut self, mut part: Part, name_as_sent: String) -> Result<(), Problem> {
         let DocumentLimits { max_count, max_bytes } = self.limits;
+        // What browsers send for a file input in which nothing was chosen.
+        let nothing_chosen = name_as_sent.is_empty();
         if self.documents.len() == max_count {
             return Err(Problem::new(ProblemCode::TooManyDocuments, format!("At most {max_count} documents can be sent with an order.")));
         }
@@ -137,6 +142,9 @@ impl FormReader<'_> {
                 let detail = format!("The document {} is larger than {max_bytes} bytes.", quoted(&name_as_sent));
                 return Err(Problem::new(ProblemCode::DocumentTooLarge, detail));
             }
+        }
+        if nothing_chosen && writer.size() == 0 {
+            return Ok(());
         }
         let Spooled { file, guard } = writer.finish().await.map_err(|error| spool_failed(&error))?;
         let content = recognize(&name_as_sent, file.path.clone()).await?;
@@ -153,7 +161,7 @@ async fn recognize(name: &str, path: std::path::PathBuf) -> Result<Option<Docume
         Ok(checked) => checked.map(|is| is.then_some(format)).map_err(|error| spool_failed(&error)),
         Err(panic) => {
             // A reader of containers that breaks on a file has said enough about the file.
-            tracing::error!(error = &panic as &dyn std::error::Error, ?format, "content check panicked");
+            tracing::error!(error = error_chain(&panic), ?format, "content check panicked");
             Ok(None)
         }
     }
@@ -181,14 +189,43 @@ fn names(part: &Part) -> Result<(String, Option<String>), Problem> {
     }
     let repeated_header = part.headers().get_all(header::CONTENT_DISPOSITION).count() > 1;
     match (&names[..], &file_names[..], &extended[..]) {
-        ([name], [], []) if !repeated_header => Ok(((*name).to_owned(), None)),
-        ([name], [file_name], [] | [_]) if !repeated_header => Ok(((*name).to_owned(), Some((*file_name).to_owned()))),
+        _ if repeated_header => Err(Problem::malformed("A part has more than one Content-Disposition.")),
+        ([name], [], []) => Ok(((*name).to_owned(), None)),
+        ([name], [file_name], [] | [_]) => Ok(((*name).to_owned(), Some(written_file_name(part).unwrap_or_else(|| (*file_name).to_owned())))),
         // RFC 7578 section 4.2 forbids the extended form, but older clients send it alone for names beyond ASCII.
-        ([name], [], [file_name]) if !repeated_header => match String::from_utf8(file_name.value.clone()) {
+        ([name], [], [file_name]) => match String::from_utf8(file_name.value.clone()) {
             Ok(file_name) if !file_name.contains('\0') => Ok(((*name).to_owned(), Some(file_name))),
             _ => Err(Problem::malformed("A filename* is not UTF-8 without NUL.")),
         },
         _ => Err(Problem::malformed("A part has more than one name or file name.")),
+    }
+}
+
+/// The quoted file name of a part as browsers write it: a backslash escapes a quote or a backslash, and stands for itself
+/// before anything else, as in `C:\deed.pdf`. The parser of the framework takes it for an escape always.
+fn written_file_name(part: &Part) -> Option<String> {
+    let header = std::str::from_utf8(part.headers().get(header::CONTENT_DISPOSITION)?.as_bytes()).ok()?;
+    let (mut rest, mut quoted) = (header, false);
+    // Only a parameter outside of quotes is meant: another one's value may hold the same text.
+    let written = loop {
+        if !quoted && rest.get(..10).is_some_and(|name| name.eq_ignore_ascii_case("filename=\"")) {
+            break &rest[10..];
+        }
+        let mut characters = rest.chars();
+        match characters.next()? {
+            '"' => quoted = !quoted,
+            '\\' if quoted && characters.as_str().starts_with(['"', '\\']) => drop(characters.next()),
+            _ => {}
+        }
+        rest = characters.as_str();
+    };
+    let (mut name, mut characters) = (String::new(), written.chars().peekable());
+    loop {
+        match characters.next()? {
+            '"' => return Some(name),
+            '\\' => name.push(characters.next_if(|next| matches!(next, '"' | '\\')).unwrap_or('\\')),
+            character => name.push(character),
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 //! | concept | place |
 //! |---|---|
 //! | the two operations | `api` |
-//! | reading the multipart form as a stream | `form`, files in `spool`, their content in `content` |
+//! | reading bodies, with an end to bytes and patience | `body` |
+//! | reading the multipart form as a stream | `form`, `part_lengths`, files in `spool`, their content in `content` |
 //! | credentials and rate limit | `auth`, `rate_limit`, `peer` |
 //! | problem responses | `problem` |
 //! | the creation response | `order_record` |
@@ -21,6 +22,7 @@ mod observe;
 mod openapi;
 mod ops;
 mod order_record;
+mod part_lengths;
 mod peer;
 mod problem;
 mod rate_limit;

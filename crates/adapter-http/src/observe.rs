@@ -1,16 +1,24 @@
 //! What every request gets: an identifier, a line in the log, its place in the metrics, and safe headers.
 
-use std::{rc::Rc, time::Instant};
+use std::{
+    cell::RefCell,
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll},
+    time::Instant,
+};
 
 use actix_web::{
     Error, HttpMessage as _, HttpRequest,
-    body::{BoxBody, MessageBody},
-    dev::{ServiceRequest, ServiceResponse},
-    error::InternalError,
+    body::{BodySize, BoxBody, MessageBody},
+    dev::{Payload, ServiceRequest, ServiceResponse},
+    error::{InternalError, PayloadError},
     http::header::{self, HeaderName, HeaderValue},
     middleware::Next,
     web,
 };
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _};
 use tracing::Instrument as _;
 
 use crate::{api::Api, problem::Problem};
@@ -38,13 +46,19 @@ impl RequestId {
 }
 
 /// The outermost middleware of the API.
-pub(crate) async fn observe(request: ServiceRequest, next: Next<impl MessageBody + 'static>) -> Result<ServiceResponse<BoxBody>, Error> {
-    let Some(api) = request.app_data::<web::Data<Api>>().cloned() else { return Err(actix_web::error::ErrorInternalServerError("no API")) };
+pub(crate) async fn observe(
+    api: web::Data<Api>,
+    mut request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
     let started = Instant::now();
     let id = RequestId::new(&api);
     request.extensions_mut().insert(id.clone());
     let method = request.method().clone();
-    let span = tracing::info_span!("request", request_id = id.as_str());
+    // Of the highest level, so that whatever is logged of a request bears its id.
+    let span = tracing::error_span!("request", request_id = id.as_str());
+
+    let body = Unread::take_from(&mut request);
 
     let response = next.call(request).instrument(span.clone()).await;
     let mut response = match response {
@@ -67,5 +81,45 @@ pub(crate) async fn observe(request: ServiceRequest, next: Next<impl MessageBody
     }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(response)
+    Ok(response.map_body(|_, answer| Answer { answer, _unread: body }).map_into_boxed_body())
+}
+
+/// The body of a request, kept until its answer is sent: the framework closes the connection of one that was not read to
+/// its end, and lets the client read the answer first. One that is dropped before, and is chunked, it would go on reading
+/// for ever.
+#[derive(Clone)]
+struct Unread(Rc<RefCell<Payload>>);
+
+impl Unread {
+    fn take_from(request: &mut ServiceRequest) -> Self {
+        let unread = Self(Rc::new(RefCell::new(request.take_payload())));
+        request.set_payload(Payload::Stream { payload: Box::pin(unread.clone()) });
+        unread
+    }
+}
+
+impl Stream for Unread {
+    type Item = Result<Bytes, PayloadError>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.borrow_mut().poll_next_unpin(context)
+    }
+}
+
+/// An answer that keeps the body of its request.
+struct Answer {
+    answer: BoxBody,
+    _unread: Unread,
+}
+
+impl MessageBody for Answer {
+    type Error = <BoxBody as MessageBody>::Error;
+
+    fn size(&self) -> BodySize {
+        self.answer.size()
+    }
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
+        Pin::new(&mut self.answer).poll_next(context)
+    }
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use actix_web::{HttpResponse, web};
-use domain::ports::{BlobStore, Clock, FollowUpQueue, OrderRepo, StoreError};
+use domain::ports::{BlobStore, Clock, FollowUpQueue, OrderRepo, StoreError, error_chain};
 use prometheus::{Encoder as _, Gauge, Registry, TextEncoder};
 use serde::Serialize;
 use tokio::time::timeout;
@@ -95,7 +95,7 @@ async fn check(dependency: &'static str, answer: impl Future<Output = Result<(),
     match timeout(PATIENCE, answer).await {
         Ok(Ok(())) => "ok",
         Ok(Err(error)) => {
-            tracing::warn!(dependency, error = &error as &dyn std::error::Error, "not ready");
+            tracing::warn!(dependency, error = error_chain(&error), "not ready");
             "unavailable"
         }
         Err(_) => {
@@ -109,7 +109,7 @@ async fn metrics(ops: web::Data<Ops>) -> HttpResponse {
     // The other metrics are worth having when the queue cannot be asked; its gauges then keep their last value.
     match timeout(PATIENCE, ops.measure_queue()).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::warn!(error = &error as &dyn std::error::Error, "queue not measured"),
+        Ok(Err(error)) => tracing::warn!(error = error_chain(&error), "queue not measured"),
         Err(_) => tracing::warn!("queue not measured: no answer in time"),
     }
     let mut text = Vec::new();
@@ -117,7 +117,7 @@ async fn metrics(ops: web::Data<Ops>) -> HttpResponse {
     match encoder.encode(&ops.registry.gather(), &mut text) {
         Ok(()) => HttpResponse::Ok().content_type(encoder.format_type()).body(text),
         Err(error) => {
-            tracing::error!(error = &error as &dyn std::error::Error, "metrics could not be encoded");
+            tracing::error!(error = error_chain(&error), "metrics could not be encoded");
             HttpResponse::InternalServerError().finish()
         }
     }

@@ -10,7 +10,7 @@ use domain::{
     document::DocumentFault,
     order::Violation,
     place_order::{PlaceOrderError, Rejection},
-    ports::StoreError,
+    ports::{StoreError, error_chain},
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -298,7 +298,7 @@ impl From<StoreError> for Problem {
 }
 
 /// Logs an error with its causes, once, where the client's side of it is made.
-pub(crate) fn logged(error: &(dyn std::error::Error + 'static), problem: Problem) -> Problem {
-    tracing::error!(error, code = problem.code.as_str(), "request failed");
+pub(crate) fn logged(error: &dyn std::error::Error, problem: Problem) -> Problem {
+    tracing::error!(error = error_chain(error), code = problem.code.as_str(), "request failed");
     problem
 }

@@ -25,8 +25,9 @@ const BLOCKING_THREADS: usize = 4;
 /// Serves the API until it is stopped; then finishes what runs, for at most `grace`.
 pub fn serve_api(listener: TcpListener, api: web::Data<Api>, workers: usize, grace: Duration) -> io::Result<Server> {
     let server = HttpServer::new(move || {
-        let base_path = api.base_path.clone();
-        App::new().app_data(api.clone()).app_data(form::parser_config()).wrap(from_fn(observe)).configure(|config| api::routes(config, &base_path))
+        let observed = api.clone();
+        let observe = from_fn(move |request, next| observe(observed.clone(), request, next));
+        App::new().app_data(api.clone()).app_data(form::parser_config()).wrap(observe).configure(|config| api::routes(config, &api.base_path))
     });
     let server = server
         .workers(workers)

@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File},
     io::{self, Write as _},
+    os::unix::fs::DirBuilderExt as _,
     path::Path,
 };
 
@@ -54,15 +55,8 @@ impl Spool {
     }
 }
 
-#[cfg(unix)]
 fn create_private(directory: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt as _;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
-}
-
-#[cfg(not(unix))]
-fn create_private(directory: &Path) -> io::Result<()> {
-    fs::create_dir_all(directory)
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
@@ -147,7 +141,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::open(directory.path()).unwrap();
         let mut writer = spool.create().await.unwrap();
-        let content: Vec<u8> = (0..BLOCK * 2 + 7).map(|at| (at % 251) as u8).collect();
+        let content: Vec<u8> = (0..=250).cycle().take(BLOCK * 2 + 7).collect();
         for chunk in content.chunks(1_000) {
             writer.write(Bytes::copy_from_slice(chunk)).await.unwrap();
         }

@@ -2,6 +2,7 @@
 
 use std::{
     fs, io,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf, absolute},
 };
 
@@ -11,7 +12,7 @@ use crate::{OpenError, failure::Failure};
 
 /// `synchronous = FULL` makes a commit wait until it is on the disk, `fullfsync` on macOS too. `busy_timeout` is first
 /// because the switch to WAL waits for others.
-const SETTINGS: &str = "PRAGMA busy_timeout = 5000;
+const SETTINGS: &str = "PRAGMA busy_timeout = 3000;
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = FULL;
     PRAGMA fullfsync = ON;
@@ -107,17 +108,10 @@ fn create(path: &Path) -> Result<(), OpenError> {
 
 /// Tells a file from another under the same path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct FileId(#[cfg(unix)] u64, #[cfg(unix)] u64);
+struct FileId(u64, u64);
 
 impl FileId {
-    #[cfg(unix)]
     fn of(path: &Path) -> io::Result<Self> {
-        use std::os::unix::fs::MetadataExt as _;
         fs::metadata(path).map(|file| Self(file.dev(), file.ino()))
-    }
-
-    #[cfg(not(unix))]
-    fn of(path: &Path) -> io::Result<Self> {
-        fs::metadata(path).map(|_| Self())
     }
 }

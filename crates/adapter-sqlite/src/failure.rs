@@ -27,6 +27,8 @@ pub(crate) enum Failure {
     Unstorable(#[source] Cause),
     #[error("the database thread gave the transaction up")]
     Lost,
+    #[error("the database did not come to the transaction in time")]
+    Late,
 }
 
 /// SQLite's texts for the codes `SQLITE_BUSY`, `SQLITE_LOCKED`, `SQLITE_IOERR`, `SQLITE_FULL`, `SQLITE_CANTOPEN` and
@@ -44,7 +46,7 @@ impl Failure {
     /// Whether the same call may succeed later: the database is locked, or cannot be reached, read or written now.
     fn is_passing(&self) -> bool {
         match self {
-            Self::Connection(_) | Self::Moved(_) => true,
+            Self::Connection(_) | Self::Moved(_) | Self::Late => true,
             Self::Database(DatabaseError::DatabaseError(DatabaseErrorKind::Unknown, information)) => {
                 PASSING.iter().any(|text| information.message().starts_with(text))
             }

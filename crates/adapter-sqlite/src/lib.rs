@@ -53,7 +53,6 @@ pub enum OpenError {
 /// Dropping it waits for the transactions that are under way, and leaves everything in the database file itself unless
 /// another process still has it open.
 pub struct SqliteStore {
-    database: Database,
     reader: Worker,
     writer: Worker,
 }
@@ -64,8 +63,8 @@ impl SqliteStore {
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let database = Database::at(path)?;
         let writer = Worker::start(database.clone(), Access::Write)?;
-        let reader = Worker::start(database.clone(), Access::Read)?;
-        Ok(Self { database, reader, writer })
+        let reader = Worker::start(database, Access::Read)?;
+        Ok(Self { reader, writer })
     }
 
     /// Brings the schema up to the version of the program, and answers how many migrations that took. To be called

@@ -57,8 +57,7 @@ impl OrderRepo for SqliteStore {
     }
 
     async fn check(&self) -> Result<(), StoreError> {
-        let database = self.database.clone();
-        Ok(self.writer.run(move |connection| database.check_place().and_then(|()| check(connection))).await?)
+        Ok(self.writer.run(check).await?)
     }
 }
 

@@ -49,10 +49,6 @@ fn read_instant(micros: i64, column: &'static str) -> Result<OffsetDateTime, Col
     instant(micros).ok_or(Column(column))
 }
 
-fn read_email(text: String, column: &'static str) -> Result<EmailAddress, Column> {
-    EmailAddress::try_from(text).map_err(|_| Column(column))
-}
-
 fn read_digest(bytes: Vec<u8>, column: &'static str) -> Result<[u8; 32], Column> {
     bytes.try_into().map_err(|_| Column(column))
 }
@@ -137,7 +133,7 @@ impl FollowUpRow {
         Ok(FollowUp {
             id: FollowUpId(self.id),
             order_id: OrderId(self.order_id),
-            task: NewFollowUp { message_key: self.message_key, recipient: read_email(self.recipient, "recipient")? },
+            task: NewFollowUp { message_key: self.message_key, recipient: EmailAddress::from_stored(self.recipient) },
             attempts: u32::try_from(self.attempts).map_err(|_| Column("attempts"))?,
             created_at: read_instant(self.created_at_us, "created_at_us")?,
             due_at: read_instant(self.due_at_us, "due_at_us")?,

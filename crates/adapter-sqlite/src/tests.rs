@@ -141,7 +141,6 @@ fn a_log_that_lost_its_database_is_not_overwritten() {
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
 }
 
-#[cfg(unix)]
 #[tokio::test]
 async fn only_the_owner_can_read_a_new_database() {
     use std::os::unix::fs::PermissionsExt as _;
@@ -303,12 +302,7 @@ async fn a_row_that_cannot_be_read_back_is_named() {
     let directory = tempdir().unwrap();
     let store = open(&directory).await;
     let id = store.place(&new_order("F-1", NOW), WINDOW).await.unwrap();
-    for (change, column) in [
-        ("signer_email = 'nobody'", "signer_email"),
-        ("time_zone_id = 'Mars/Olympus'", "time_zone_id"),
-        ("requested_by = '{}'", "requested_by"),
-        ("status = 'LOST'", "status"),
-    ] {
+    for (change, column) in [("time_zone_id = 'Mars/Olympus'", "time_zone_id"), ("requested_by = '{}'", "requested_by"), ("status = 'LOST'", "status")] {
         let mut other = outsider(&path(&directory));
         other.batch_execute(&format!("CREATE TABLE kept AS SELECT * FROM orders; UPDATE orders SET {change}")).unwrap();
         let Err(StoreError::Internal(cause)) = OrderRepo::find(&store, id).await else { panic!("{column}") };

@@ -3,13 +3,17 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     thread::{Builder, JoinHandle},
+    time::Duration,
 };
 
 use diesel::{
     connection::{AnsiTransactionManager, TransactionManager},
     sqlite::SqliteConnection,
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
 
 use crate::{
     OpenError,
@@ -19,6 +23,10 @@ use crate::{
 
 /// Transactions that wait for the thread before callers wait to hand theirs over.
 const QUEUE: usize = 64;
+
+/// How long a caller waits, for its turn and for its transaction. Longer than SQLite waits for a lock, so that one that
+/// meets a lock learns of it; those behind it do not wait as long each.
+const PATIENCE: Duration = Duration::from_secs(4);
 
 type Job = Box<dyn FnOnce(&mut Session) + Send>;
 
@@ -57,8 +65,11 @@ impl Worker {
             }
         };
         let jobs = self.jobs.as_ref().ok_or(Failure::Lost)?;
-        jobs.send(Box::new(job)).await.map_err(|_| Failure::Lost)?;
-        answer.await.map_err(|_| Failure::Lost)?
+        let answered = async {
+            jobs.send(Box::new(job)).await.map_err(|_| Failure::Lost)?;
+            answer.await.map_err(|_| Failure::Lost)
+        };
+        timeout(PATIENCE, answered).await.map_err(|_| Failure::Late)??
     }
 }
 
@@ -81,6 +92,9 @@ struct Session {
 
 impl Session {
     fn transaction<T, E: From<Failure>>(&mut self, body: impl FnOnce(&mut SqliteConnection) -> Result<T, E>) -> Result<T, E> {
+        if self.access == Access::Write {
+            self.database.check_place()?;
+        }
         // Taken out, so that a connection whose state is in doubt after a panic is closed, and the next transaction has
         // a new one.
         let mut connection = match self.connection.take() {

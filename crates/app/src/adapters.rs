@@ -1,6 +1,11 @@
 //! Adapters behind ports, chosen by the settings.
 
-use std::sync::Arc;
+use std::{
+    fs::{DirBuilder, File},
+    io,
+    os::unix::fs::DirBuilderExt as _,
+    sync::Arc,
+};
 
 use adapter_mail::{MailDrop, Sender};
 use adapter_object_store::ObjectBlobStore;
@@ -65,11 +70,15 @@ pub(crate) fn open_notifier(settings: &Settings) -> Result<Arc<dyn Notifier>> {
     Ok(Arc::new(opened.context("--mail-url (NOTARY_ORDERS_MAIL_URL)")?))
 }
 
-/// Makes the data directory, for its owner alone: it holds people's papers.
+/// Makes the data directory, durably and for its owner alone: it holds people's papers.
 pub(crate) fn create_data_dir(settings: &Settings) -> Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(&settings.data_dir).with_context(|| format!("--data-dir (NOTARY_ORDERS_DATA_DIR): {}", settings.data_dir.display()))
+    let folder = std::path::absolute(&settings.data_dir)?;
+    let create = || -> io::Result<()> {
+        if !folder.exists() {
+            DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+            folder.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())?;
+        }
+        Ok(())
+    };
+    create().with_context(|| format!("--data-dir (NOTARY_ORDERS_DATA_DIR): {}", settings.data_dir.display()))
 }

@@ -11,6 +11,7 @@ use domain::{
     order::SigningServiceId,
 };
 use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{Machine, adapters::Storage, first_key, logging, serve::Service, settings::Settings};
 
@@ -85,6 +86,7 @@ enum FollowUpsCommand {
 /// Runs the command of this process.
 pub fn run() -> ExitCode {
     let CommandLine { command, settings } = CommandLine::parse();
+    let settings = settings.without_blanks();
     logging::start(&settings);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().max_blocking_threads(BLOCKING_THREADS).enable_all().build().context("the runtime could not be started");
@@ -135,23 +137,12 @@ async fn serve(settings: &Settings, machine: &Machine) -> Result<()> {
     }
 }
 
-#[cfg(unix)]
 fn stop_signal() -> Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     Ok(async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
-        }
-    })
-}
-
-#[cfg(not(unix))]
-fn stop_signal() -> Result<impl Future<Output = ()>> {
-    Ok(async {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
         }
     })
 }
@@ -202,7 +193,11 @@ async fn follow_ups(command: FollowUpsCommand, storage: &Storage, machine: &Mach
                 let (id, order, attempts, created) = (follow_up.id.0, follow_up.order_id.0, follow_up.attempts, second(follow_up.created_at));
                 writeln!(table, "{id:>8}  {order:>8}  {attempts:>8}  {created:<20} {moment:<20} {}", error.escape_debug())?;
             }
-            print(&table)
+            print(&table)?;
+            if table.lines().count() > LISTED {
+                eprintln!("only the oldest {LISTED} are listed");
+            }
+            Ok(())
         }
         FollowUpsCommand::Retry { id } => {
             ensure!(storage.queue.retry(FollowUpId(id), machine.clock.now()).await?, "there is no follow-up {id}");

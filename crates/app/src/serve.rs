@@ -17,7 +17,11 @@ use domain::{
     sweep_uploads::SweepUploads,
 };
 use prometheus::Registry;
-use tokio::{runtime::Handle, task::JoinSet, time::timeout};
+use tokio::{
+    runtime::Handle,
+    task::JoinSet,
+    time::{Instant, timeout_at},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
@@ -125,15 +129,16 @@ impl Service {
     /// most the grace period) and the follow-ups that are leased.
     pub async fn stop(mut self) {
         tracing::info!("stopping");
+        let deadline = Instant::now() + self.grace;
         self.ops.stop();
         self.api_server.stop(true).await;
         self.placing.close();
-        if timeout(self.grace, self.placing.wait()).await.is_err() {
+        if timeout_at(deadline, self.placing.wait()).await.is_err() {
             tracing::warn!("orders with documents were still being placed at the end of the grace period");
         }
         self.workers_stop.cancel();
         self.ops_server.stop(false).await;
-        let ended = timeout(self.grace, async { while self.tasks.join_next().await.is_some() {} }).await;
+        let ended = timeout_at(deadline, async { while self.tasks.join_next().await.is_some() {} }).await;
         if ended.is_err() {
             tracing::warn!("follow-ups were still being delivered at the end of the grace period; they will be delivered again");
         }

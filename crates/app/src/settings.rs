@@ -90,6 +90,14 @@ pub enum LogFormat {
 }
 
 impl Settings {
+    /// Environment files often name a variable and leave it empty, to mean that it is not set.
+    pub(crate) fn without_blanks(mut self) -> Self {
+        for url in [&mut self.database_url, &mut self.documents_url, &mut self.mail_url] {
+            *url = url.take().filter(|url| !url.trim().is_empty());
+        }
+        self
+    }
+
     /// A path in the data directory.
     pub(crate) fn in_data_dir(&self, name: &str) -> PathBuf {
         self.data_dir.join(name)
@@ -106,7 +114,7 @@ impl Settings {
 
 fn base_path(text: &str) -> Result<String, String> {
     let path = text.strip_suffix('/').unwrap_or(text);
-    let segment = |segment: &str| !segment.is_empty() && segment.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte));
+    let segment = |segment: &str| !matches!(segment, "" | "." | "..") && segment.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte));
     let whole = path.is_empty() || path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(segment));
     if whole { Ok(path.to_owned()) } else { Err("must be empty, or begin with / and hold only letters, digits and -._~ between slashes".to_owned()) }
 }
@@ -126,7 +134,7 @@ mod tests {
         for (text, path) in [("", ""), ("/", ""), ("/signing", "/signing"), ("/a/b-c/", "/a/b-c")] {
             assert_eq!(base_path(text).as_deref(), Ok(path));
         }
-        for text in ["signing", "//", "/a//b", "/{id}", "/a b", "/ä"] {
+        for text in ["/..", "/a/./b", "signing", "//", "/a//b", "/{id}", "/a b", "/ä"] {
             assert!(base_path(text).is_err(), "{text}");
         }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use actix_web::web;
 use adapter_http::Api;
 use domain::{
+    ports::error_chain,
     run_follow_ups::{Delivery, DeliveryOutcome, RunFollowUps},
     sweep_uploads::SweepUploads,
 };
@@ -69,12 +70,15 @@ pub(crate) async fn deliver_follow_ups(run: RunFollowUps, metrics: WorkerMetrics
         let delivered = match run.run_once(BATCH).await {
             Ok(deliveries) => {
                 for delivery in &deliveries {
-                    metrics.record(delivery);
+                    match delivery {
+                        Ok(delivery) => metrics.record(delivery),
+                        Err(error) => tracing::error!(error = error_chain(error), "follow-up could not be settled; it will come due again"),
+                    }
                 }
                 deliveries.len()
             }
             Err(error) => {
-                tracing::error!(error = &error as &dyn std::error::Error, "follow-ups could not be worked on");
+                tracing::error!(error = error_chain(&error), "follow-ups could not be worked on");
                 0
             }
         };
@@ -95,7 +99,7 @@ pub(crate) async fn keep_house(sweep: SweepUploads, api: web::Data<Api>, metrics
                 swept
             }
             Err(error) => {
-                tracing::error!(error = &error as &dyn std::error::Error, "abandoned uploads could not be swept");
+                tracing::error!(error = error_chain(&error), "abandoned uploads could not be swept");
                 0
             }
         };

@@ -1,4 +1,4 @@
-//! The contract of [`ApiKeyRepo`](domain::ports::ApiKeyRepo).
+//! The contract of `ApiKeyRepo`.
 
 use domain::api_key::{ApiKey, ApiKeyId, NewApiKey};
 use futures_util::future::join_all;
@@ -6,7 +6,7 @@ use time::Duration;
 
 use crate::samples::{NOW, Storage, api_key};
 
-/// Runs the contract of `ApiKeyRepo` on the [`Storage`](crate::samples::Storage) that an expression makes, anew for each
+/// Runs the contract of `ApiKeyRepo` on the `Storage` that an expression makes, anew for each
 /// test.
 #[macro_export]
 macro_rules! api_key_repo_contract {

@@ -1,4 +1,4 @@
-//! The contract of [`BlobStore`].
+//! The contract of `BlobStore`.
 
 use std::{path::Path, sync::Arc};
 

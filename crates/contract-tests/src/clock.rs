@@ -1,4 +1,4 @@
-//! The contract of [`Clock`].
+//! The contract of `Clock`.
 
 use domain::ports::Clock;
 use time::macros::datetime;

@@ -1,4 +1,4 @@
-//! The contract of [`Entropy`].
+//! The contract of `Entropy`.
 
 use domain::ports::Entropy;
 

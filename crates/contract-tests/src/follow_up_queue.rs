@@ -1,4 +1,4 @@
-//! The contract of [`FollowUpQueue`](domain::ports::FollowUpQueue).
+//! The contract of `FollowUpQueue`.
 
 use domain::{
     follow_up::{FollowUp, FollowUpId},

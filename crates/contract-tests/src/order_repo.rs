@@ -1,4 +1,4 @@
-//! The contract of [`OrderRepo`], and of what placing an order writes beside it.
+//! The contract of `OrderRepo`, and of what placing an order writes beside it.
 
 use std::slice::from_ref;
 

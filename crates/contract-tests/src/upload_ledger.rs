@@ -1,4 +1,4 @@
-//! The contract of [`UploadLedger`](domain::ports::UploadLedger).
+//! The contract of `UploadLedger`.
 
 use std::{collections::HashSet, slice::from_ref};
 

@@ -1,14 +1,14 @@
 //! Use case: deliver what follows an order.
 
-use std::{error::Error, sync::Arc};
+use std::{panic::AssertUnwindSafe, sync::Arc};
 
-use futures_util::future::join_all;
+use futures_util::{FutureExt as _, future::join_all};
 use time::Duration;
 
 use crate::{
     follow_up::{FollowUp, FollowUpId, Notification, RetryPolicy},
     order::OrderId,
-    ports::{Clock, Entropy, FollowUpQueue, Lease, Notifier, NotifyError, OrderRepo, Settlement, StoreError},
+    ports::{Clock, Entropy, FollowUpQueue, Lease, Notifier, NotifyError, OrderRepo, Settlement, StoreError, error_chain},
 };
 
 /// How the delivery of one follow-up went.
@@ -57,10 +57,10 @@ impl RunFollowUps {
     pub const LEASE: Duration = Duration::minutes(2);
 
     /// Leases up to `limit` due follow-ups, delivers them side by side and settles each. An empty answer means that
-    /// nothing is due.
-    pub async fn run_once(&self, limit: usize) -> Result<Vec<Delivery>, StoreError> {
+    /// nothing is due; an error in it is a settlement that failed, after which the follow-up comes due again.
+    pub async fn run_once(&self, limit: usize) -> Result<Vec<Result<Delivery, StoreError>>, StoreError> {
         let leases = self.queue.lease(self.clock.now(), Self::LEASE, limit).await?;
-        join_all(leases.into_iter().map(|lease| self.work_on(lease))).await.into_iter().collect()
+        Ok(join_all(leases.into_iter().map(|lease| self.work_on(lease))).await)
     }
 
     async fn work_on(&self, lease: Lease) -> Result<Delivery, StoreError> {
@@ -78,12 +78,14 @@ impl RunFollowUps {
         let found = self.orders.find(follow_up.order_id).await.map_err(|error| NotifyError::Transient(error.into()))?;
         let order = found.ok_or_else(|| NotifyError::Permanent("the order is gone".into()))?;
         let notification = Notification { message_key: follow_up.task.message_key.clone(), recipient: follow_up.task.recipient.clone(), order };
-        self.notifier.notify(&notification).await
+        // One mail that breaks the program that writes it must not stop all the others.
+        let notified = AssertUnwindSafe(self.notifier.notify(&notification)).catch_unwind().await;
+        notified.unwrap_or_else(|_| Err(NotifyError::Permanent("the notifier panicked".into())))
     }
 
     fn after_failure(&self, follow_up: &FollowUp, failure: &NotifyError) -> (Settlement, DeliveryOutcome) {
         let now = self.clock.now();
-        let text = explain(failure);
+        let text = error_chain(failure);
         let due_at = match failure {
             NotifyError::Transient(_) => self.retry.next_attempt(follow_up.created_at, follow_up.attempts + 1, now, &*self.entropy),
             NotifyError::Permanent(_) => None,
@@ -93,11 +95,6 @@ impl RunFollowUps {
             None => (Settlement::Bury { at: now, error: text.clone() }, DeliveryOutcome::Buried(text)),
         }
     }
-}
-
-/// An error and what caused it, in one line.
-fn explain(error: &dyn Error) -> String {
-    std::iter::successors(Some(error), |&error| error.source()).map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ async fn run(
     };
     let deliveries = use_case.run_once(8).await.unwrap();
     assert_eq!(deliveries.len(), 1);
-    deliveries[0].outcome.clone()
+    deliveries[0].as_ref().unwrap().outcome.clone()
 }
 
 fn notifier(answer: impl Fn() -> Result<(), NotifyError> + Send + 'static) -> MockNotifier {
@@ -107,4 +107,11 @@ async fn a_mail_about_no_order_is_buried_unsent() {
 async fn a_lost_lease_is_reported_as_such() {
     let outcome = run(lease(0, NOW), notifier(|| Ok(())), Some(placed()), |_| true, false).await;
     assert_eq!(outcome, DeliveryOutcome::LeaseLost);
+}
+
+#[tokio::test]
+async fn a_notifier_that_panics_buries_its_mail_and_nothing_else() {
+    let panicking = notifier(|| panic!("this panic is part of the test"));
+    let outcome = run(lease(0, NOW), panicking, Some(placed()), |settlement| matches!(settlement, Settlement::Bury { .. }), true).await;
+    assert_eq!(outcome, DeliveryOutcome::Buried("the mail will never be taken: the notifier panicked".to_owned()));
 }

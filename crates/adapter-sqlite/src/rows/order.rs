@@ -12,7 +12,7 @@ use domain::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{Column, DocumentRow, micros, read_email, read_instant};
+use super::{Column, DocumentRow, micros, read_instant};
 use crate::{
     failure::{Failure, Unreadable},
     schema::orders,
@@ -156,9 +156,9 @@ impl OrderRow {
         Ok(Order {
             signing_service_id: SigningServiceId(self.signing_service_id),
             contacts: SigningContacts {
-                order_contact_email: read_email(self.order_contact_email, "order_contact_email")?,
+                order_contact_email: EmailAddress::from_stored(self.order_contact_email),
                 client_company_id: self.client_company_id,
-                observer: read_optional_email(self.observer_email, "observer_email")?,
+                observer: self.observer_email.map(EmailAddress::from_stored),
                 in_house_contact: read_optional_json(self.in_house_contact, "in_house_contact")?,
                 in_house_contact2: read_optional_json(self.in_house_contact2, "in_house_contact2")?,
             },
@@ -176,14 +176,14 @@ impl OrderRow {
             signer: Signer {
                 name: self.signer_name,
                 phone: self.signer_phone,
-                email: read_email(self.signer_email, "signer_email")?,
+                email: EmailAddress::from_stored(self.signer_email),
                 spouse_name: self.spouse_name,
             },
             co_signer: CoSigner {
                 name: self.co_signer_name,
                 spouse_name: self.co_signer_spouse_name,
                 phone: self.co_signer_phone,
-                email: read_optional_email(self.co_signer_email, "co_signer_email")?,
+                email: self.co_signer_email.map(EmailAddress::from_stored),
             },
             language: self.language,
             esigning_platform: self.esigning_platform,
@@ -197,7 +197,7 @@ impl OrderRow {
                 recipient: read_optional_json(self.invoice_recipient, "invoice_recipient")?,
                 name: self.invoice_name,
                 phone: self.invoice_phone,
-                email: read_optional_email(self.invoice_email, "invoice_email")?,
+                email: self.invoice_email.map(EmailAddress::from_stored),
                 fee: read_money(self.invoice_fee_cents, "invoice_fee_cents")?,
                 notary_pay: read_money(self.notary_pay_cents, "notary_pay_cents")?,
             },
@@ -247,10 +247,6 @@ fn optional_json<T: Serialize>(value: Option<&T>) -> Result<Option<String>, Fail
 
 fn read_optional_json<T: DeserializeOwned>(text: Option<String>, column: &'static str) -> Result<Option<T>, Column> {
     text.map(|text| serde_json::from_str(&text)).transpose().map_err(|_| Column(column))
-}
-
-fn read_optional_email(text: Option<String>, column: &'static str) -> Result<Option<EmailAddress>, Column> {
-    text.map(|text| read_email(text, column)).transpose()
 }
 
 fn read_money(cents: Option<i64>, column: &'static str) -> Result<Option<Money>, Column> {

@@ -164,3 +164,21 @@ async fn a_broken_database_is_an_internal_problem_without_an_inside() {
     }
     assert_eq!(app.files("documents").len(), 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_locked_or_gone_is_unavailable_soon_and_for_all_at_once() {
+    let app = TestApp::start().await;
+    let lock = app.lock_database();
+    let started = std::time::Instant::now();
+    let attempts = (0..10).map(|at| {
+        let app = &app;
+        async move { problem(app.create(&order(&format!("F-{at}"))).await, 503, "unavailable").await }
+    });
+    futures_util::future::join_all(attempts).await;
+    assert!(started.elapsed() < std::time::Duration::from_secs(8), "{:?}", started.elapsed());
+    drop(lock);
+    crate::harness::created(app.create(&order("F-1")).await).await;
+    std::fs::rename(app.data().join("notary-orders.sqlite"), app.data().join("elsewhere.sqlite")).unwrap();
+    problem(app.create(&order("F-2")).await, 503, "unavailable").await;
+    problem(app.create_with(form_with_deed("F-3")).await, 503, "unavailable").await;
+}

@@ -156,6 +156,13 @@ impl TestApp {
         diesel::sql_query(statement).execute(&mut connection(self.data())).unwrap();
     }
 
+    /// Another program that holds the write lock of the database until it is dropped.
+    pub fn lock_database(&self) -> SqliteConnection {
+        let mut connection = connection(self.data());
+        diesel::sql_query("BEGIN IMMEDIATE").execute(&mut connection).unwrap();
+        connection
+    }
+
     /// No row, no object, no spool file: as if nothing had been asked.
     pub fn assert_untouched(&self) {
         for table in ["orders", "documents", "uploads", "follow_ups", "file_numbers"] {

@@ -81,6 +81,10 @@ async fn file_names_arrive_however_they_are_written() {
     for (written, as_sent) in [
         ("filename=\"a; name=evil.pdf\"", "a; name=evil.pdf"),
         ("filename=\"quoted \\\"deed\\\".pdf\"", "quoted \"deed\".pdf"),
+        ("filename=\"C:\\Users\\jane\\deed.pdf\"", "C:\\Users\\jane\\deed.pdf"),
+        ("filename=\"..\\..\\new deed.pdf\"", "..\\..\\new deed.pdf"),
+        ("FileName=\"deed.pdf\"", "deed.pdf"),
+        ("x=\"filename=\\\"no.pdf\"; filename=\"yes.pdf\"", "yes.pdf"),
         ("filename=\"договор.pdf\"", "договор.pdf"),
         ("filename=deed.pdf", "deed.pdf"),
         ("filename*=UTF-8''d%C3%A9ed.pdf", "déed.pdf"),
@@ -154,4 +158,77 @@ async fn an_upload_whose_client_goes_away_leaves_nothing() {
     drop(stream);
     crate::harness::eventually(|| !spooling()).await;
     app.assert_untouched();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_length_that_a_part_states_of_itself_is_not_believed() {
+    let app = TestApp::start().await;
+    for (at, stated) in ["20", "1", "99999999", "-1", "nonsense"].into_iter().enumerate() {
+        let mut body = raw_order_parts(&format!("F-{at}"))
+            .replace("name=\"signingServiceId\"", &format!("name=\"signingServiceId\"\r\nContent-Length: {stated}"))
+            .into_bytes();
+        body.extend_from_slice(
+            format!("--b\r\nContent-Length: {stated}\r\nContent-Disposition: form-data; name=\"documents\"; filename=\"a.pdf\"\r\n\r\n").as_bytes(),
+        );
+        body.extend_from_slice(&deed());
+        body.extend_from_slice(b"\r\n--b--\r\n");
+        let answer = app.raw_form(FORM, &body).await;
+        assert_eq!((answer.status, answer.body["signing_service_id"].as_i64()), (201, Some(42)), "{stated}: {answer:?}");
+    }
+    assert!(app.files("documents").iter().all(|path| std::fs::read(path).unwrap() == deed()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_input_in_which_nothing_was_chosen_is_no_document() {
+    let app = TestApp::start().await;
+    let body = format!(
+        "{}--b\r\nContent-Disposition: form-data; name=\"documents\"; filename=\"\"\r\nContent-Type: application/octet-stream\r\n\r\n\r\n--b--\r\n",
+        raw_order_parts("F-1")
+    );
+    app.raw_form(FORM, body.as_bytes()).await.assert_problem(400, "no_documents");
+}
+
+/// A refused body that is chunked could go on for ever; the connection must not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_chunked_body_is_answered_and_its_connection_closed() {
+    let app = TestApp::start().await;
+    let refusals = [(CREATE_WITH_DOCUMENTS, 401), ("/api/order/create", 401), ("/nowhere", 404)].map(|(path, status)| {
+        let head = format!("POST {path} HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n");
+        let address = app.address();
+        tokio::task::spawn_blocking(move || {
+            let mut stream = std::net::TcpStream::connect(address).unwrap();
+            stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+            stream.write_all(head.as_bytes()).unwrap();
+            let mut answer = String::new();
+            std::io::Read::read_to_string(&mut stream, &mut answer).expect("the service closes the connection");
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status}")) && answer.contains("connection: close"), "{answer}");
+        })
+    });
+    for refusal in refusals {
+        refusal.await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chunked_form_keeps_the_connection_in_step() {
+    let app = TestApp::start().await;
+    let form = plain();
+    let head = |path: &str| format!("POST {path} HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer {}\r\n", app.key);
+    let chunked = [
+        format!("{}Content-Type: {FORM}\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n", head(CREATE_WITH_DOCUMENTS), form.len()).into_bytes(),
+        form,
+        b"\r\n0\r\n\r\n".to_vec(),
+    ]
+    .concat();
+    let json = order("F-2").to_string();
+    let second = format!("{}Content-Type: application/json\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{json}", head("/api/order/create"), json.len());
+    let address = app.address();
+    let answers = tokio::task::spawn_blocking(move || {
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        stream.write_all(&[chunked, second.into_bytes()].concat()).unwrap();
+        let mut answers = String::new();
+        std::io::Read::read_to_string(&mut stream, &mut answers).unwrap();
+        answers
+    });
+    assert_eq!(answers.await.unwrap().matches("HTTP/1.1 201").count(), 2);
 }

@@ -108,3 +108,16 @@ async fn texts_of_every_field_at_its_cap_fit_the_body() {
     }
     created(app.create(&order).await).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_that_nobody_offers_is_ignored() {
+    let app = TestApp::start().await;
+    let body = order("F-1").to_string();
+    let head = format!(
+        "POST {CREATE} HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\nUpgrade: websocket\r\nContent-Length: {}\r\n\r\n",
+        app.key,
+        body.len()
+    );
+    let answer = app.raw((head + &body).into_bytes()).await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+}

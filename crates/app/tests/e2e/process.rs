@@ -56,7 +56,8 @@ impl Server {
     /// Sends a signal and waits for the end; the exit code, and what was still printed.
     fn stop(mut self, signal: &str) -> (Option<i32>, String) {
         let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+        // The shell has `kill` built in.
+        assert!(Command::new("sh").args(["-c", &format!("kill {signal} {pid}")]).status().unwrap().success());
         let mut printed = String::new();
         self.stdout.read_to_string(&mut printed).unwrap();
         (self.child.wait().unwrap().code(), printed)

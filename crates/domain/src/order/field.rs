@@ -28,10 +28,9 @@ impl Field<i64> {
         let text = text.trim();
         if text.is_empty() {
             Self::Absent
-        } else if text.bytes().all(|byte| byte.is_ascii_digit()) {
-            text.parse().map_or(Self::Mistyped, Self::Value)
         } else {
-            Self::Mistyped
+            let digits = text.strip_prefix('-').unwrap_or(text).bytes().all(|byte| byte.is_ascii_digit());
+            text.parse().ok().filter(|_| digits).map_or(Self::Mistyped, Self::Value)
         }
     }
 }

@@ -360,14 +360,14 @@ impl Check {
     fn range(&mut self, request: &mut SigningDetailsRequest, day: Option<(time::Date, Zone)>, utc: &SuppliedUtc) -> Option<AppointmentTime> {
         let start = self.clock_time("startTime", std::mem::take(&mut request.start_time));
         let end = self.clock_time("endTime", std::mem::take(&mut request.end_time));
-        if start.zip(end).is_some_and(|(start, end)| end <= start) {
+        let after = start.zip(end).is_none_or(|(start, end)| start < end);
+        if !after {
             self.report(DETAILS, "endTime", ViolationCode::EndNotAfterStart, "must be after startTime");
-            return None;
         }
         let start = self.moment("startTime", start, day, ("utcStartTimeDate", utc.start));
         let end = self.moment("endTime", end, day, ("utcEndTimeDate", utc.end));
         let (start, end) = start.zip(end)?;
-        if end.utc <= start.utc {
+        if after && end.utc <= start.utc {
             self.report(
                 DETAILS,
                 "endTime",

@@ -276,7 +276,8 @@ fn identifiers_are_positive_64_bit_integers() {
         ("42", Field::Value(42)),
         (" 7 ", Field::Value(7)),
         ("", Field::Absent),
-        ("-1", Field::Mistyped),
+        ("-1", Field::Value(-1)),
+        ("+1", Field::Mistyped),
         ("1.0", Field::Mistyped),
         ("9223372036854775808", Field::Mistyped),
         ("٤٢", Field::Mistyped),
@@ -321,6 +322,10 @@ fn a_range_needs_both_ends_in_order() {
     for (start, end) in [("09:00", "09:00"), ("09:00", "08:59")] {
         assert_eq!(faults(&between(start, end)), [("/signingDetailsFormData/endTime".to_owned(), ViolationCode::EndNotAfterStart)]);
     }
+    let mut skipped = between("02:30", "02:15");
+    skipped.push(("/signingDetailsFormData/signingDate", Some(json!("2026-03-08"))));
+    let codes: Vec<_> = faults(&skipped).into_iter().map(|(_, code)| code).collect();
+    assert_eq!(codes, [ViolationCode::EndNotAfterStart, ViolationCode::NonexistentLocalTime, ViolationCode::NonexistentLocalTime]);
     let found = faults(&[("/signingDetailsFormData/signingTimeType", Some(json!("between")))]);
     let missing = ["startTime", "endTime"].map(|name| (format!("/signingDetailsFormData/{name}"), ViolationCode::Required));
     assert_eq!(found, missing);

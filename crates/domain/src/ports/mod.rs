@@ -24,6 +24,11 @@ pub use upload_ledger::*;
 /// The cause of a failure, for the log; a caller acts on the variant that holds it.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
+/// An error and what caused it, in one line for the log: `Display` alone never repeats the cause.
+pub fn error_chain(error: &dyn std::error::Error) -> String {
+    std::iter::successors(Some(error), |&error| error.source()).map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
 /// Why a store could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {

@@ -1,0 +1,144 @@
+//! Takes `Content-Length` out of the headers of a form's parts.
+//!
+//! A part ends at its boundary (RFC 2046 section 5.1.1), and RFC 7578 section 4.8 gives a part no length of its own. Some
+//! clients state one all the same, which is harmless while it is true; the parser believes it, and would silently drop the
+//! rest of a part whose length is understated.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use actix_web::error::PayloadError;
+use bytes::{Bytes, BytesMut};
+use futures_util::{Stream, StreamExt as _};
+use memchr::memmem::Finder;
+
+/// Headers that are longer than this pass unread: the parser refuses them.
+const MAX_HEADERS: usize = 64 * 1024;
+
+/// A form without lengths in the headers of its parts.
+pub(crate) struct WithoutPartLengths<S> {
+    form: S,
+    delimiter: Finder<'static>,
+    state: State,
+    pending: BytesMut,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    /// Before the first boundary, or in the content of a part.
+    Content,
+    /// Behind a boundary.
+    Headers,
+    /// Behind the last boundary, or behind headers that nobody will read.
+    Rest,
+}
+
+impl<S> WithoutPartLengths<S> {
+    pub(crate) fn new(form: S, boundary: &str) -> Self {
+        // The first boundary may stand at the very start, without a line end before it.
+        let pending = BytesMut::from(&b"\r\n"[..]);
+        Self { form, delimiter: Finder::new(&format!("\r\n--{boundary}")).into_owned(), state: State::Content, pending }
+    }
+
+    /// The next bytes that are ready to be passed on.
+    fn ready(&mut self) -> Option<Bytes> {
+        match self.state {
+            State::Content => {
+                let length = self.delimiter.needle().len();
+                if let Some(at) = self.delimiter.find(&self.pending) {
+                    self.state = State::Headers;
+                    return Some(self.pending.split_to(at + length).freeze());
+                }
+                // What may be the beginning of a boundary waits for its end.
+                let passed = (self.pending.len() + 1).saturating_sub(length);
+                (passed > 0).then(|| self.pending.split_to(passed).freeze())
+            }
+            State::Headers if self.pending.starts_with(b"--") || self.pending.len() > MAX_HEADERS => {
+                self.state = State::Rest;
+                self.ready()
+            }
+            State::Headers => {
+                let end = memchr::memmem::find(&self.pending, b"\r\n\r\n")?;
+                let mut headers = without_length(&self.pending.split_to(end));
+                headers.extend_from_slice(&self.pending.split_to(4));
+                self.state = State::Content;
+                Some(headers.freeze())
+            }
+            State::Rest => (!self.pending.is_empty()).then(|| self.pending.split().freeze()),
+        }
+    }
+}
+
+/// Header lines without those that are a `Content-Length`.
+fn without_length(headers: &[u8]) -> BytesMut {
+    const NAME: &[u8] = b"content-length";
+    let mut kept = BytesMut::with_capacity(headers.len());
+    let mut first = true;
+    for line in headers.split(|byte| *byte == b'\n') {
+        let is_length = line.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME)) && line[NAME.len()..].trim_ascii_start().starts_with(b":");
+        if !is_length {
+            if !first {
+                kept.extend_from_slice(b"\n");
+            }
+            kept.extend_from_slice(line);
+            first = false;
+        }
+    }
+    // The line end of the last line belongs to the empty line behind.
+    let length = kept.len() - usize::from(kept.ends_with(b"\r") && !headers.ends_with(b"\r"));
+    kept.truncate(length);
+    kept
+}
+
+impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> Stream for WithoutPartLengths<S> {
+    type Item = Result<Bytes, PayloadError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Some(bytes) = self.ready() {
+                return Poll::Ready(Some(Ok(bytes)));
+            }
+            match self.form.poll_next_unpin(context) {
+                Poll::Ready(Some(Ok(chunk))) => self.pending.extend_from_slice(&chunk),
+                Poll::Ready(None) if !self.pending.is_empty() => {
+                    let rest = self.pending.split();
+                    return Poll::Ready(Some(Ok(rest.freeze())));
+                }
+                other => return other,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{FutureExt as _, TryStreamExt as _, stream};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pass(form: &[u8], chunk: usize) -> Vec<u8> {
+        let chunks: Vec<_> = form.chunks(chunk).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
+        let passed: Vec<Bytes> = WithoutPartLengths::new(stream::iter(chunks), "b").try_collect().now_or_never().unwrap().unwrap();
+        passed.concat()
+    }
+
+    #[test]
+    fn lengths_of_parts_go_and_everything_else_stays() {
+        let form = b"--b\r\nA: 1\r\nContent-Length: 5\r\nB: 2\r\n\r\nContent-Length: 7\r\n\r\n\r\n--b\r\ncontent-length : 1\r\n\r\n\r\n--b\r\nC: 3\r\nCONTENT-LENGTH:9\r\n\r\n\r\n--b--\r\nContent-Length: 8\r\n\r\n";
+        let kept = b"\r\n--b\r\nA: 1\r\nB: 2\r\n\r\nContent-Length: 7\r\n\r\n\r\n--b\r\n\r\n\r\n--b\r\nC: 3\r\n\r\n\r\n--b--\r\nContent-Length: 8\r\n\r\n";
+        for chunk in [1, 2, 3, 7, 1_000] {
+            assert_eq!(String::from_utf8(pass(form, chunk)).unwrap(), String::from_utf8(kept.to_vec()).unwrap(), "{chunk}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_has_no_lengths_passes_as_it_is(form in prop::collection::vec(prop::sample::select(vec!["\r\n", "--b", "--", "\r", "\n", "A: 1", "b", "x"]), 0..60), chunk in 1_usize..9) {
+            let form = form.concat().into_bytes();
+            prop_assert_eq!(pass(&form, chunk), [b"\r\n", &form[..]].concat());
+        }
+    }
+}
