@@ -3,7 +3,7 @@
 //! Each module is one port's contract; its functions are its obligations and read as the port's documentation. An
 //! adapter runs all of them by one macro call, so that it cannot leave one out:
 //!
-//! ```ignore
+//! ```text
 //! contract_tests::order_repo_contract!(Fixture::new().await);
 //! ```
 
