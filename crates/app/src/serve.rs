@@ -55,53 +55,8 @@ impl Service {
         let (api_address, ops_address) = (api_listener.local_addr()?, ops_listener.local_addr()?);
         let grace = Duration::from_secs(settings.shutdown_grace_secs.into());
 
-        create_data_dir(settings)?;
-        let blobs = open_blobs(settings)?;
-        let notifier = open_notifier(settings)?;
-        let spool = Spool::open(&settings.in_data_dir("spool")).context("--data-dir (NOTARY_ORDERS_DATA_DIR): spool")?;
-        let registry = Registry::new();
-        let keys = storage.manage_keys(machine);
-        let Machine { clock, entropy } = machine.clone();
-        let Storage { orders, uploads, queue, .. } = storage;
         let placing = TaskTracker::new();
-
-        let ops = web::Data::new(Ops::new(Arc::clone(&orders), Arc::clone(&blobs), Arc::clone(&queue), Arc::clone(&clock), registry.clone())?);
-        let worker_metrics = WorkerMetrics::register(&registry)?;
-        let run_follow_ups = RunFollowUps {
-            queue,
-            orders: Arc::clone(&orders),
-            notifier,
-            clock: Arc::clone(&clock),
-            entropy: Arc::clone(&entropy),
-            retry: RetryPolicy::default(),
-        };
-        let sweep = SweepUploads {
-            uploads: Arc::clone(&uploads),
-            blobs: Arc::clone(&blobs),
-            clock: Arc::clone(&clock),
-            abandoned_after: SweepUploads::ABANDONED_AFTER,
-        };
-        let api = web::Data::new(Api {
-            place_order: PlaceOrder {
-                orders,
-                uploads,
-                blobs,
-                clock,
-                entropy: Arc::clone(&entropy),
-                window: DuplicateWindow(time::Duration::seconds(settings.duplicate_window_secs.into())),
-            },
-            keys,
-            rates: RateLimits::new(Rate { per_second: settings.rate_per_second, burst: settings.rate_burst }),
-            trusted_proxies: settings.trusted_proxies.clone(),
-            limits: DocumentLimits { max_bytes: settings.max_document_bytes, ..DocumentLimits::default() },
-            spool,
-            metrics: ApiMetrics::register(&registry)?,
-            entropy,
-            base_path: settings.base_path.clone(),
-            runtime: Handle::current(),
-            placing: placing.clone(),
-        });
-
+        let Parts { api, ops, run_follow_ups, sweep, worker_metrics } = Parts::assemble(settings, machine, storage, placing.clone())?;
         let http_workers = std::thread::available_parallelism().map_or(2, usize::from);
         let api_server = adapter_http::serve_api(api_listener, api.clone(), http_workers, grace)?;
         let ops_server = adapter_http::serve_ops(ops_listener, ops.clone())?;
@@ -143,6 +98,66 @@ impl Service {
             tracing::warn!("follow-ups were still being delivered at the end of the grace period; they will be delivered again");
         }
         tracing::info!("stopped");
+    }
+}
+
+/// What the servers and workers run on: use cases on the adapters of the settings.
+struct Parts {
+    api: web::Data<Api>,
+    ops: web::Data<Ops>,
+    run_follow_ups: RunFollowUps,
+    sweep: SweepUploads,
+    worker_metrics: WorkerMetrics,
+}
+
+impl Parts {
+    fn assemble(settings: &Settings, machine: &Machine, storage: Storage, placing: TaskTracker) -> Result<Self> {
+        create_data_dir(settings)?;
+        let blobs = open_blobs(settings)?;
+        let notifier = open_notifier(settings)?;
+        let spool = Spool::open(&settings.in_data_dir("spool")).context("--data-dir (NOTARY_ORDERS_DATA_DIR): spool")?;
+        let registry = Registry::new();
+        let keys = storage.manage_keys(machine);
+        let Machine { clock, entropy } = machine.clone();
+        let Storage { orders, uploads, queue, .. } = storage;
+
+        let ops = web::Data::new(Ops::new(Arc::clone(&orders), Arc::clone(&blobs), Arc::clone(&queue), Arc::clone(&clock), registry.clone())?);
+        let worker_metrics = WorkerMetrics::register(&registry)?;
+        let run_follow_ups = RunFollowUps {
+            queue,
+            orders: Arc::clone(&orders),
+            notifier,
+            clock: Arc::clone(&clock),
+            entropy: Arc::clone(&entropy),
+            retry: RetryPolicy::default(),
+        };
+        let sweep = SweepUploads {
+            uploads: Arc::clone(&uploads),
+            blobs: Arc::clone(&blobs),
+            clock: Arc::clone(&clock),
+            abandoned_after: SweepUploads::ABANDONED_AFTER,
+        };
+        let api = web::Data::new(Api {
+            place_order: PlaceOrder {
+                orders,
+                uploads,
+                blobs,
+                clock,
+                entropy: Arc::clone(&entropy),
+                window: DuplicateWindow(time::Duration::seconds(settings.duplicate_window_secs.into())),
+            },
+            keys,
+            rates: RateLimits::new(Rate { per_second: settings.rate_per_second, burst: settings.rate_burst }),
+            trusted_proxies: settings.trusted_proxies.clone(),
+            limits: DocumentLimits { max_bytes: settings.max_document_bytes, ..DocumentLimits::default() },
+            spool,
+            metrics: ApiMetrics::register(&registry)?,
+            entropy,
+            base_path: settings.base_path.clone(),
+            runtime: Handle::current(),
+            placing,
+        });
+        Ok(Self { api, ops, run_follow_ups, sweep, worker_metrics })
     }
 }
 

@@ -3,6 +3,7 @@
 //! [`OrderRequest`] is what a client sends, [`Order`] what is left once every rule holds, [`PlacedOrder`] an order
 //! that the service has acknowledged.
 
+mod check;
 mod field;
 mod money;
 mod parse;

@@ -1,13 +1,12 @@
 //! From what was asked to a valid order, or to everything that is wrong with it.
 
-use std::borrow::Cow;
-
 use time::{OffsetDateTime, Time};
 
 use super::{
-    Address, CoSigner, Contact, EmailAddress, Field, FileNumber, Invoice, InvoiceRecipient, JsonType, Money, Order, RequestedBy, Signer, SigningContacts,
-    SigningLocation, SigningServiceId, Violation, ViolationCode,
-    request::{ContactRequest, InvoiceRecipientRequest, OrderRequest, RequestedByRequest, SigningContactsRequest, SigningDetailsRequest},
+    Address, CoSigner, Contact, Field, FileNumber, Invoice, InvoiceRecipient, Order, RequestedBy, Signer, SigningContacts, SigningLocation, SigningServiceId,
+    Violation, ViolationCode,
+    check::Check,
+    request::{InvoiceRecipientRequest, OrderRequest, RequestedByRequest, SigningContactsRequest, SigningDetailsRequest},
     text::TextRule,
 };
 use crate::appointment::{self, Appointment, AppointmentTime, ConversionError, Moment, Zone};
@@ -106,127 +105,7 @@ impl Details {
     }
 }
 
-/// Reads fields and keeps account of what is wrong with them. A reader that reports a violation answers `None`.
-#[derive(Default)]
-struct Check {
-    violations: Vec<Violation>,
-    utc_disagreements: Vec<&'static str>,
-}
-
 impl Check {
-    fn report(&mut self, path: &str, name: &str, code: ViolationCode, detail: impl Into<Cow<'static, str>>) {
-        self.violations.push(Violation { pointer: format!("{path}/{name}").into(), code, detail: detail.into() });
-    }
-
-    fn optional<T: for<'de> JsonType<'de>>(&mut self, path: &str, name: &str, field: Field<T>) -> Option<T> {
-        match field {
-            Field::Absent => None,
-            Field::Value(value) => Some(value),
-            Field::Mistyped => {
-                self.report(path, name, ViolationCode::WrongType, format!("must be {}", T::EXPECTED));
-                None
-            }
-        }
-    }
-
-    fn required<T: for<'de> JsonType<'de>>(&mut self, path: &str, name: &str, field: Field<T>) -> Option<T> {
-        if matches!(field, Field::Absent) {
-            self.report(path, name, ViolationCode::Required, "is required");
-        }
-        self.optional(path, name, field)
-    }
-
-    fn ruled(&mut self, path: &str, name: &str, text: &str, rule: &TextRule) -> Option<String> {
-        match rule.check(text) {
-            Ok(()) => Some(text.to_owned()),
-            Err((code, detail)) => {
-                self.report(path, name, code, detail);
-                None
-            }
-        }
-    }
-
-    fn optional_text(&mut self, path: &str, name: &str, field: Field<String>, rule: &TextRule) -> Option<String> {
-        let text = self.optional(path, name, field)?;
-        let text = text.trim();
-        if text.is_empty() { None } else { self.ruled(path, name, text, rule) }
-    }
-
-    fn required_text(&mut self, path: &str, name: &str, field: Field<String>, rule: &TextRule) -> Option<String> {
-        let text = self.required(path, name, field)?;
-        let text = text.trim();
-        if text.is_empty() {
-            self.report(path, name, ViolationCode::Blank, "must not be blank");
-            return None;
-        }
-        self.ruled(path, name, text, rule)
-    }
-
-    fn read<T>(&mut self, path: &str, name: &str, value: Option<T>, detail: &'static str) -> Option<T> {
-        if value.is_none() {
-            self.report(path, name, ViolationCode::InvalidFormat, detail);
-        }
-        value
-    }
-
-    fn email(&mut self, path: &str, name: &str, text: Option<String>) -> Option<EmailAddress> {
-        self.read(path, name, EmailAddress::try_from(text?).ok(), "must be an e-mail address")
-    }
-
-    fn optional_email(&mut self, path: &str, name: &str, field: Field<String>) -> Option<EmailAddress> {
-        let text = self.optional_text(path, name, field, &TextRule::EMAIL);
-        self.email(path, name, text)
-    }
-
-    fn required_email(&mut self, path: &str, name: &str, field: Field<String>) -> Option<EmailAddress> {
-        let text = self.required_text(path, name, field, &TextRule::EMAIL);
-        self.email(path, name, text)
-    }
-
-    fn positive(&mut self, path: &str, name: &str, id: Option<i64>) -> Option<i64> {
-        if id.is_some_and(|id| id < 1) {
-            self.report(path, name, ViolationCode::OutOfRange, "must be a positive integer");
-            return None;
-        }
-        id
-    }
-
-    fn optional_id(&mut self, path: &str, name: &str, field: Field<i64>) -> Option<i64> {
-        let id = self.optional(path, name, field);
-        self.positive(path, name, id)
-    }
-
-    fn required_id(&mut self, path: &str, name: &str, field: Field<i64>) -> Option<i64> {
-        let id = self.required(path, name, field);
-        self.positive(path, name, id)
-    }
-
-    fn money(&mut self, name: &str, field: Field<f64>) -> Option<Money> {
-        match Money::from_number(self.optional(DETAILS, name, field)?) {
-            Ok(money) => Some(money),
-            Err(error) => {
-                self.report(DETAILS, name, ViolationCode::OutOfRange, error.to_string());
-                None
-            }
-        }
-    }
-
-    fn utc(&mut self, name: &str, field: Field<String>) -> Option<OffsetDateTime> {
-        let text = self.optional_text("", name, field, &TextRule::SHORT)?;
-        self.read("", name, appointment::parse_utc(&text), "must be an ISO 8601 datetime in UTC, such as 2026-12-01T19:30:00Z")
-    }
-
-    fn contact(&mut self, path: &str, name: &str, field: Field<ContactRequest>) -> Option<Contact> {
-        let contact = self.optional(path, name, field)?;
-        let path = format!("{path}/{name}");
-        let contact = Contact {
-            name: self.optional_text(&path, "contact_name", contact.contact_name, &TextRule::NAME),
-            phone: self.optional_text(&path, "contact_phone", contact.contact_phone, &TextRule::PHONE),
-            email: self.optional_email(&path, "contact_email", contact.contact_email),
-        };
-        (contact.name.is_some() || contact.phone.is_some() || contact.email.is_some()).then_some(contact)
-    }
-
     fn contacts(&mut self, request: SigningContactsRequest) -> Option<SigningContacts> {
         let order_contact_email = self.required_email(CONTACTS, "orderContactEmail", request.order_contact_email);
         let client_company_id = self.optional_id(CONTACTS, "clientCompanyId", request.client_company_id);
@@ -280,8 +159,8 @@ impl Check {
             name: self.optional_text(DETAILS, "invoiceName", request.invoice_name, &TextRule::NAME),
             phone: self.optional_text(DETAILS, "invoicePhone", request.invoice_phone, &TextRule::PHONE),
             email: self.optional_email(DETAILS, "invoiceEmail", request.invoice_email),
-            fee: self.money("invoiceFee", request.invoice_fee),
-            notary_pay: self.money("notaryPay", request.notary_pay),
+            fee: self.money(DETAILS, "invoiceFee", request.invoice_fee),
+            notary_pay: self.money(DETAILS, "notaryPay", request.notary_pay),
         };
         let property = property?;
         Some(Details {
