@@ -15,7 +15,10 @@ pub(crate) async fn admit(request: &HttpRequest, api: &Api) -> Result<ApiKey, Pr
         Err(problem) => Err(problem),
     };
     match key {
-        Ok(key) => api.rates.request(key.id).map(|()| key).map_err(Problem::rate_limited),
+        Ok(key) => {
+            tracing::Span::current().record("api_key", key.id.0);
+            api.rates.request(key.id).map(|()| key).map_err(Problem::rate_limited)
+        }
         Err(problem) => {
             let peer = peer::address(request, &api.trusted_proxies);
             let throttled = peer.and_then(|peer| api.rates.failure(peer).err());

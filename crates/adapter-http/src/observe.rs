@@ -56,7 +56,7 @@ pub(crate) async fn observe(
     request.extensions_mut().insert(id.clone());
     let method = request.method().clone();
     // Of the highest level, so that whatever is logged of a request bears its id.
-    let span = tracing::error_span!("request", request_id = id.as_str());
+    let span = tracing::error_span!("request", request_id = id.as_str(), api_key = tracing::field::Empty);
 
     let body = Unread::take_from(&mut request);
 

@@ -2,7 +2,8 @@
 
 use std::io::{self, IsTerminal as _};
 
-use tracing_subscriber::fmt;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::{Layer as _, filter::Targets, fmt, layer::SubscriberExt as _, registry, util::SubscriberInitExt as _};
 
 use crate::settings::{LogFormat, Settings};
 
@@ -10,10 +11,12 @@ use crate::settings::{LogFormat, Settings};
 pub(crate) fn start(settings: &Settings) {
     let terminal = io::stderr().is_terminal();
     let format = settings.log_format.unwrap_or(if terminal { LogFormat::Pretty } else { LogFormat::Json });
-    let log = fmt().with_max_level(settings.log_level).with_writer(io::stderr).with_ansi(terminal);
+    // What is no HTTP is answered and forgotten: whoever can reach the port could fill the log with errors.
+    let wanted = Targets::new().with_default(settings.log_level).with_target("actix_http::h1", LevelFilter::OFF);
+    let lines = fmt::layer().with_writer(io::stderr).with_ansi(terminal);
     match format {
-        LogFormat::Pretty => log.init(),
-        LogFormat::Json => log.json().flatten_event(true).init(),
+        LogFormat::Pretty => registry().with(lines.with_filter(wanted)).init(),
+        LogFormat::Json => registry().with(lines.json().flatten_event(true).with_filter(wanted)).init(),
     }
     std::panic::set_hook(Box::new(|panic| {
         // Not what the panic says: that may quote data of a client.

@@ -253,9 +253,20 @@ mod tests {
     }
 
     #[test]
-    fn every_zone_converts_noon_of_today() {
+    fn every_clock_change_of_every_zone_is_converted_back_and_forth() {
+        let mut changes = 0;
         for name in tzdb::TZ_NAMES {
-            assert!(zone(name).to_utc(date!(2026 - 11 - 21), time!(12:00), None).is_ok(), "{name}");
+            let zone = zone(name);
+            for change in zone.rules.transitions() {
+                for minutes in [-31, -1, 0, 29] {
+                    let Ok(utc) = OffsetDateTime::from_unix_timestamp(change.unix_leap_time() + minutes * 60) else { continue };
+                    let (date, time) = local(&zone, utc);
+                    assert_eq!(zone.to_utc(date, time, Some(utc)), Ok(utc), "{name}");
+                    assert!(zone.to_utc(date, time, None).unwrap() <= utc, "{name}");
+                }
+                changes += 1;
+            }
         }
+        assert!(changes > 10_000, "only {changes} clock changes were tried");
     }
 }

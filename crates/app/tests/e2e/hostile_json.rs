@@ -99,7 +99,7 @@ async fn line_ends_and_nuls_reach_no_field_of_one_line() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn texts_of_every_field_at_its_cap_fit_the_body() {
+async fn the_longest_texts_of_the_widest_characters_fit_the_body() {
     let app = TestApp::start().await;
     let mut order = order(&"é".repeat(100));
     let details = order["signingDetailsFormData"].as_object_mut().unwrap();
