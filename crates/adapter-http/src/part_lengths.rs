@@ -17,11 +17,16 @@ use memchr::memmem::Finder;
 /// Headers that are longer than this pass unread: the parser refuses them.
 const MAX_HEADERS: usize = 64 * 1024;
 
+/// Bytes that are copied at a time, so that a form holds little more than that of itself.
+const STEP: usize = 8 * 1024;
+
 /// A form without lengths in the headers of its parts.
 pub(crate) struct WithoutPartLengths<S> {
     form: S,
     delimiter: Finder<'static>,
     state: State,
+    /// What has arrived and was not looked at yet.
+    arrived: Bytes,
     pending: BytesMut,
 }
 
@@ -39,7 +44,7 @@ impl<S> WithoutPartLengths<S> {
     pub(crate) fn new(form: S, boundary: &str) -> Self {
         // The first boundary may stand at the very start, without a line end before it.
         let pending = BytesMut::from(&b"\r\n"[..]);
-        Self { form, delimiter: Finder::new(&format!("\r\n--{boundary}")).into_owned(), state: State::Content, pending }
+        Self { form, delimiter: Finder::new(&format!("\r\n--{boundary}")).into_owned(), state: State::Content, arrived: Bytes::new(), pending }
     }
 
     /// The next bytes that are ready to be passed on.
@@ -100,8 +105,14 @@ impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> Stream for WithoutPa
             if let Some(bytes) = self.ready() {
                 return Poll::Ready(Some(Ok(bytes)));
             }
+            if !self.arrived.is_empty() {
+                let length = self.arrived.len().min(STEP);
+                let step = self.arrived.split_to(length);
+                self.pending.extend_from_slice(&step);
+                continue;
+            }
             match self.form.poll_next_unpin(context) {
-                Poll::Ready(Some(Ok(chunk))) => self.pending.extend_from_slice(&chunk),
+                Poll::Ready(Some(Ok(chunk))) => self.arrived = chunk,
                 Poll::Ready(None) if !self.pending.is_empty() => {
                     let rest = self.pending.split();
                     return Poll::Ready(Some(Ok(rest.freeze())));
