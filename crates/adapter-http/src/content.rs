@@ -14,7 +14,9 @@ use zip::ZipArchive;
 
 /// Bytes that may be read to find one's way in a container: a Word document needs a fraction, and a container made to
 /// cost memory is refused before it does.
-const DIRECTORY_BUDGET: u64 = 1024 * 1024;
+const COMPOUND_DIRECTORY_BUDGET: u64 = 1024 * 1024;
+/// A ZIP file's directory takes many times its size in memory; this much has some five thousand parts.
+const ZIP_DIRECTORY_BUDGET: u64 = 256 * 1024;
 /// Bytes that may be read afterwards, of a document's parts; each part costs a block at least.
 const CONTENT_BUDGET: u64 = 64 * 1024 * 1024;
 
@@ -44,7 +46,7 @@ pub(crate) fn is(format: DocumentFormat, path: &Path) -> io::Result<bool> {
 /// Whether a compound file holds a Word document: the stream `WordDocument`, which begins with the identifier of a file
 /// information block ([MS-DOC] section 2.5.2).
 fn is_word_compound_file(file: File) -> io::Result<bool> {
-    let (reader, budget) = Budgeted::new(file);
+    let (reader, budget) = Budgeted::new(file, COMPOUND_DIRECTORY_BUDGET);
     let mut compound = cfb::OpenOptions::new().max_buffer_size(4096).open_with(reader)?;
     budget.set(CONTENT_BUDGET);
     let mut identifier = [0; 2];
@@ -55,7 +57,7 @@ fn is_word_compound_file(file: File) -> io::Result<bool> {
 /// Whether a ZIP file is a Word document: its content types name one (ECMA-376 part 1 section 11.3.10), and it is there.
 fn is_word_package(file: File) -> io::Result<bool> {
     const MAIN: &str = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml";
-    let (reader, budget) = Budgeted::new(file);
+    let (reader, budget) = Budgeted::new(file, ZIP_DIRECTORY_BUDGET);
     let mut archive = ZipArchive::new(BufReader::new(reader))?;
     budget.set(CONTENT_BUDGET);
 
@@ -87,8 +89,8 @@ struct Budgeted {
 }
 
 impl Budgeted {
-    fn new(file: File) -> (Self, Rc<Cell<u64>>) {
-        let left = Rc::new(Cell::new(DIRECTORY_BUDGET));
+    fn new(file: File, budget: u64) -> (Self, Rc<Cell<u64>>) {
+        let left = Rc::new(Cell::new(budget));
         (Self { file, left: Rc::clone(&left) }, left)
     }
 }

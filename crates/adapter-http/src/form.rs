@@ -132,7 +132,7 @@ impl FormReader<'_> {
         let DocumentLimits { max_count, max_bytes } = self.limits;
         // What browsers send for a file input in which nothing was chosen.
         let nothing_chosen = name_as_sent.is_empty();
-        if self.documents.len() == max_count {
+        if self.documents.len() == max_count && !nothing_chosen {
             return Err(Problem::new(ProblemCode::TooManyDocuments, format!("At most {max_count} documents can be sent with an order.")));
         }
         let mut writer = self.spool.create().await.map_err(|error| spool_failed(&error))?;
@@ -205,14 +205,16 @@ fn names(part: &Part) -> Result<(String, Option<String>), Problem> {
 /// before anything else, as in `C:\deed.pdf`. The parser of the framework takes it for an escape always.
 fn written_file_name(part: &Part) -> Option<String> {
     let header = std::str::from_utf8(part.headers().get(header::CONTENT_DISPOSITION)?.as_bytes()).ok()?;
-    let (mut rest, mut quoted) = (header, false);
+    let (mut rest, mut quoted, mut begins) = (header, false, false);
     // Only a parameter outside of quotes is meant: another one's value may hold the same text.
     let written = loop {
-        if !quoted && rest.get(..10).is_some_and(|name| name.eq_ignore_ascii_case("filename=\"")) {
+        if begins && !quoted && rest.get(..10).is_some_and(|name| name.eq_ignore_ascii_case("filename=\"")) {
             break &rest[10..];
         }
         let mut characters = rest.chars();
-        match characters.next()? {
+        let character = characters.next()?;
+        begins = matches!(character, ';' | ' ' | '\t');
+        match character {
             '"' => quoted = !quoted,
             '\\' if quoted && characters.as_str().starts_with(['"', '\\']) => drop(characters.next()),
             _ => {}

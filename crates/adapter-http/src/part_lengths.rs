@@ -23,6 +23,7 @@ const STEP: usize = 8 * 1024;
 /// A form without lengths in the headers of its parts.
 pub(crate) struct WithoutPartLengths<S> {
     form: S,
+    first: Finder<'static>,
     delimiter: Finder<'static>,
     state: State,
     /// What has arrived and was not looked at yet.
@@ -32,9 +33,13 @@ pub(crate) struct WithoutPartLengths<S> {
 
 #[derive(Clone, Copy, PartialEq)]
 enum State {
-    /// Before the first boundary, or in the content of a part.
+    /// Before the first boundary, where lines may end in LF alone.
+    Preamble,
+    /// In the content of a part.
     Content,
-    /// Behind a boundary.
+    /// Behind what may be a boundary, perhaps the first.
+    Boundary { preamble: bool },
+    /// In the headers of a part.
     Headers,
     /// Behind the last boundary, or behind headers that nobody will read.
     Rest,
@@ -44,23 +49,37 @@ impl<S> WithoutPartLengths<S> {
     pub(crate) fn new(form: S, boundary: &str) -> Self {
         // The first boundary may stand at the very start, without a line end before it.
         let pending = BytesMut::from(&b"\r\n"[..]);
-        Self { form, delimiter: Finder::new(&format!("\r\n--{boundary}")).into_owned(), state: State::Content, arrived: Bytes::new(), pending }
+        let finder = |text: String| Finder::new(&text).into_owned();
+        let (first, delimiter) = (finder(format!("\n--{boundary}")), finder(format!("\r\n--{boundary}")));
+        Self { form, first, delimiter, state: State::Preamble, arrived: Bytes::new(), pending }
     }
 
     /// The next bytes that are ready to be passed on.
     fn ready(&mut self) -> Option<Bytes> {
         match self.state {
-            State::Content => {
-                let length = self.delimiter.needle().len();
-                if let Some(at) = self.delimiter.find(&self.pending) {
-                    self.state = State::Headers;
+            State::Preamble | State::Content => {
+                let delimiter = if self.state == State::Preamble { &self.first } else { &self.delimiter };
+                let length = delimiter.needle().len();
+                if let Some(at) = delimiter.find(&self.pending) {
+                    self.state = State::Boundary { preamble: self.state == State::Preamble };
                     return Some(self.pending.split_to(at + length).freeze());
                 }
                 // What may be the beginning of a boundary waits for its end.
                 let passed = (self.pending.len() + 1).saturating_sub(length);
                 (passed > 0).then(|| self.pending.split_to(passed).freeze())
             }
-            State::Headers if self.pending.starts_with(b"--") || self.pending.len() > MAX_HEADERS => {
+            // A longer line that begins like a boundary is none.
+            State::Boundary { .. } if self.pending.len() < 2 => None,
+            State::Boundary { preamble } => {
+                self.state = match &self.pending[..2] {
+                    b"\r\n" => State::Headers,
+                    b"--" => State::Rest,
+                    _ if preamble => State::Preamble,
+                    _ => State::Content,
+                };
+                self.ready()
+            }
+            State::Headers if self.pending.len() > MAX_HEADERS => {
                 self.state = State::Rest;
                 self.ready()
             }
@@ -143,6 +162,25 @@ mod tests {
         for chunk in [1, 2, 3, 7, 1_000] {
             assert_eq!(String::from_utf8(pass(form, chunk)).unwrap(), String::from_utf8(kept.to_vec()).unwrap(), "{chunk}");
         }
+    }
+
+    #[test]
+    fn a_boundary_is_a_whole_line_and_the_first_may_follow_a_plain_line_feed() {
+        let part = "--b\r\nContent-Length: 9\r\nA: 1\r\n\r\nlonger than nine";
+        for before in ["preamble\n", "\n", "--bfoo\r\n\r\n", "--bfoo\n", "x--b\r\n\r\n"] {
+            for chunk in [1, 5, 1_000] {
+                let passed = String::from_utf8(pass(format!("{before}{part}\r\n--b--").as_bytes(), chunk)).unwrap();
+                assert_eq!(passed, format!("\r\n{before}--b\r\nA: 1\r\n\r\nlonger than nine\r\n--b--"), "{before:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_chunk_of_any_size_is_looked_through() {
+        let content = "x".repeat(200_000);
+        let form = format!("--b\r\nContent-Length: 5\r\n\r\n{content}\r\n--b\r\nContent-Length: 5\r\n\r\n{content}\r\n--b--\r\n");
+        let passed = String::from_utf8(pass(form.as_bytes(), form.len())).unwrap();
+        assert!(!passed.contains("Content-Length") && passed.len() == form.len() + 2 - 2 * "\r\nContent-Length: 5".len());
     }
 
     proptest! {

@@ -76,7 +76,7 @@ pub struct Settings {
     pub log_format: Option<LogFormat>,
 
     /// Least level that is logged: off, error, warn, info, debug or trace
-    #[arg(long, value_name = "LEVEL", env = "NOTARY_ORDERS_LOG_LEVEL", default_value = "info", global = true, hide_env_values = true)]
+    #[arg(long, value_name = "LEVEL", env = "NOTARY_ORDERS_LOG_LEVEL", default_value = "info", value_parser = log_level, global = true, hide_env_values = true)]
     pub log_level: LevelFilter,
 }
 
@@ -117,6 +117,11 @@ fn base_path(text: &str) -> Result<String, String> {
     let segment = |segment: &str| !matches!(segment, "" | "." | "..") && segment.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte));
     let whole = path.is_empty() || path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(segment));
     if whole { Ok(path.to_owned()) } else { Err("must be empty, or begin with / and hold only letters, digits and -._~ between slashes".to_owned()) }
+}
+
+fn log_level(text: &str) -> Result<LevelFilter, String> {
+    let level = if text.is_empty() { None } else { text.parse().ok() };
+    level.ok_or_else(|| "must be one of off, error, warn, info, debug, trace".to_owned())
 }
 
 fn network(text: &str) -> Result<IpNet, String> {

@@ -86,6 +86,7 @@ async fn file_names_arrive_however_they_are_written() {
         ("FileName=\"deed.pdf\"", "deed.pdf"),
         ("x=\"filename=\\\"no.pdf\"; filename=\"yes.pdf\"", "yes.pdf"),
         ("filename=\"договор.pdf\"", "договор.pdf"),
+        ("x-filename=\"evil.exe\"; filename=\"deed.pdf\"", "deed.pdf"),
         ("filename=deed.pdf", "deed.pdf"),
         ("filename*=UTF-8''d%C3%A9ed.pdf", "déed.pdf"),
         ("filename=\"plain.pdf\"; filename*=UTF-8''d%C3%A9ed.pdf", "plain.pdf"),
