@@ -59,7 +59,7 @@ pub(crate) async fn read(request: &HttpRequest, payload: web::Payload, spool: &S
     let mut reader = FormReader { spool, limits, body, form: TextParts::default(), documents: Vec::new(), guards: Vec::new() };
     let mut count = 0;
     while let Some(part) = reader.patiently(parts.next()).await? {
-        let part = part.map_err(|error| reader.broken(&error))?;
+        let part = part.map_err(|error| reader.body.explain(&error))?;
         count += 1;
         if count > MAX_PARTS {
             return Err(Problem::malformed(format!("The form has more than {MAX_PARTS} parts.")));
@@ -100,10 +100,6 @@ impl FormReader<'_> {
         timeout(PATIENCE, next).await.map_err(|_| Problem::malformed("The form stopped arriving."))
     }
 
-    fn broken(&self, error: &actix_multipart::MultipartError) -> Problem {
-        self.body.explain(error)
-    }
-
     async fn part(&mut self, part: Part) -> Result<(), Problem> {
         let (name, file_name) = names(&part)?;
         match (name.as_str(), file_name) {
@@ -120,7 +116,7 @@ impl FormReader<'_> {
     async fn text(&self, mut part: Part, name: &str) -> Result<String, Problem> {
         let mut collected = Vec::new();
         while let Some(chunk) = self.patiently(part.next()).await? {
-            collected.extend_from_slice(&chunk.map_err(|error| self.broken(&error))?);
+            collected.extend_from_slice(&chunk.map_err(|error| self.body.explain(&error))?);
             if collected.len() > MAX_TEXT_PART {
                 return Err(Problem::new(ProblemCode::PayloadTooLarge, format!("The part {} is larger than {MAX_TEXT_PART} bytes.", quoted(name))));
             }
@@ -137,7 +133,7 @@ impl FormReader<'_> {
         }
         let mut writer = self.spool.create().await.map_err(|error| spool_failed(&error))?;
         while let Some(chunk) = self.patiently(part.next()).await? {
-            writer.write(chunk.map_err(|error| self.broken(&error))?).await.map_err(|error| spool_failed(&error))?;
+            writer.write(chunk.map_err(|error| self.body.explain(&error))?).await.map_err(|error| spool_failed(&error))?;
             if writer.size() > max_bytes {
                 let detail = format!("The document {} is larger than {max_bytes} bytes.", quoted(&name_as_sent));
                 return Err(Problem::new(ProblemCode::DocumentTooLarge, detail));

@@ -29,11 +29,10 @@ mod rate_limit;
 mod server;
 mod spool;
 
-pub use api::{Api, CREATE, CREATE_WITH_DOCUMENTS, MAX_JSON_BODY, OPENAPI};
+pub use api::Api;
 pub use metrics::ApiMetrics;
 pub use openapi::document as openapi_document;
 pub use ops::Ops;
-pub use problem::{Problem, ProblemCode};
 pub use rate_limit::{Rate, RateLimits};
 pub use server::{serve_api, serve_ops};
 pub use spool::Spool;

@@ -1,7 +1,7 @@
 //! The OpenAPI document, made of the types that the code reads and writes.
 
 use utoipa::{
-    Modify, OpenApi, ToSchema,
+    IntoResponses, Modify, OpenApi, ToSchema,
     openapi::{
         self, Server,
         security::{Http, HttpAuthScheme, SecurityScheme},
@@ -79,6 +79,26 @@ struct OrderForm {
     documents: Vec<u8>,
 }
 
+/// The problems that both operations answer alike.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "carries the description of the responses")]
+enum CommonProblems {
+    #[response(status = 401, description = "unauthorized", content_type = "application/problem+json")]
+    Unauthorized(ProblemBody<'static>),
+    #[response(status = 403, description = "forbidden", content_type = "application/problem+json")]
+    Forbidden(ProblemBody<'static>),
+    #[response(status = 409, description = "duplicate_order; Retry-After says what is left of the window", content_type = "application/problem+json")]
+    Duplicate(ProblemBody<'static>),
+    #[response(status = 415, description = "unsupported_media_type", content_type = "application/problem+json")]
+    UnsupportedMediaType(ProblemBody<'static>),
+    #[response(status = 429, description = "rate_limited, with Retry-After", content_type = "application/problem+json")]
+    RateLimited(ProblemBody<'static>),
+    #[response(status = 500, description = "internal", content_type = "application/problem+json")]
+    Internal(ProblemBody<'static>),
+    #[response(status = 503, description = "unavailable, with Retry-After", content_type = "application/problem+json")]
+    Unavailable(ProblemBody<'static>),
+}
+
 /// Creates an order without documents.
 #[utoipa::path(
     post,
@@ -88,14 +108,8 @@ struct OrderForm {
     responses(
         (status = 201, description = "The order was created.", body = OrderRecord<'static>),
         (status = 400, description = "malformed_request or validation_failed", body = ProblemBody<'static>, content_type = "application/problem+json"),
-        (status = 401, description = "unauthorized", body = ProblemBody<'static>, content_type = "application/problem+json"),
-        (status = 403, description = "forbidden", body = ProblemBody<'static>, content_type = "application/problem+json"),
-        (status = 409, description = "duplicate_order; Retry-After says what is left of the window", body = ProblemBody<'static>, content_type = "application/problem+json"),
         (status = 413, description = "payload_too_large", body = ProblemBody<'static>, content_type = "application/problem+json"),
-        (status = 415, description = "unsupported_media_type", body = ProblemBody<'static>, content_type = "application/problem+json"),
-        (status = 429, description = "rate_limited, with Retry-After", body = ProblemBody<'static>, content_type = "application/problem+json"),
-        (status = 500, description = "internal", body = ProblemBody<'static>, content_type = "application/problem+json"),
-        (status = 503, description = "unavailable, with Retry-After", body = ProblemBody<'static>, content_type = "application/problem+json")
+        CommonProblems
     ),
     security(("api_key" = []))
 )]
@@ -116,14 +130,8 @@ fn create() {}
             body = ProblemBody<'static>,
             content_type = "application/problem+json"
         ),
-        (status = 401, description = "unauthorized", body = ProblemBody<'static>, content_type = "application/problem+json"),
-        (status = 403, description = "forbidden", body = ProblemBody<'static>, content_type = "application/problem+json"),
-        (status = 409, description = "duplicate_order; Retry-After says what is left of the window", body = ProblemBody<'static>, content_type = "application/problem+json"),
         (status = 413, description = "document_too_large or payload_too_large", body = ProblemBody<'static>, content_type = "application/problem+json"),
-        (status = 415, description = "unsupported_media_type", body = ProblemBody<'static>, content_type = "application/problem+json"),
-        (status = 429, description = "rate_limited, with Retry-After", body = ProblemBody<'static>, content_type = "application/problem+json"),
-        (status = 500, description = "internal", body = ProblemBody<'static>, content_type = "application/problem+json"),
-        (status = 503, description = "unavailable, with Retry-After", body = ProblemBody<'static>, content_type = "application/problem+json")
+        CommonProblems
     ),
     security(("api_key" = []))
 )]

@@ -53,26 +53,6 @@ pub enum ProblemCode {
 }
 
 impl ProblemCode {
-    /// Every code, for the documentation.
-    pub const ALL: [Self; 16] = [
-        Self::MalformedRequest,
-        Self::ValidationFailed,
-        Self::UnsupportedDocument,
-        Self::TooManyDocuments,
-        Self::NoDocuments,
-        Self::Unauthorized,
-        Self::Forbidden,
-        Self::NotFound,
-        Self::MethodNotAllowed,
-        Self::DuplicateOrder,
-        Self::DocumentTooLarge,
-        Self::PayloadTooLarge,
-        Self::UnsupportedMediaType,
-        Self::RateLimited,
-        Self::Internal,
-        Self::Unavailable,
-    ];
-
     /// Status, name and title.
     fn facts(self) -> (StatusCode, &'static str, &'static str) {
         match self {
@@ -98,11 +78,6 @@ impl ProblemCode {
     /// The name in a problem response.
     pub fn as_str(self) -> &'static str {
         self.facts().1
-    }
-
-    /// The status that the code comes with.
-    pub fn status(self) -> StatusCode {
-        self.facts().0
     }
 
     /// The `type` of a problem response, described in `docs/api.md`.
