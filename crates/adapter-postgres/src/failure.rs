@@ -1,0 +1,85 @@
+//! What can go wrong inside the adapter, and what it means to the caller of a port.
+
+use diesel::{
+    result::DatabaseErrorKind::{self, CheckViolation, ExclusionViolation, ForeignKeyViolation, NotNullViolation, RestrictViolation, UniqueViolation},
+    result::Error as DatabaseError,
+};
+use diesel_async::pooled_connection::deadpool::PoolError;
+use domain::ports::{Cause, PlaceError, StoreError};
+
+use crate::pool::MayDoubtConnection;
+
+/// A row that the program cannot have written.
+#[derive(Debug, thiserror::Error)]
+#[error("row {row} of {table} cannot be read back: {column}")]
+pub(crate) struct Unreadable {
+    pub(crate) table: &'static str,
+    pub(crate) row: String,
+    pub(crate) column: &'static str,
+}
+
+/// Why a statement did not take place.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("no connection to the database")]
+    Connection(#[from] PoolError),
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
+    #[error("a value does not fit its column")]
+    Unstorable(#[source] Cause),
+    #[error("the database takes no writes")]
+    ReadOnly,
+    #[error("the work on the database was given up")]
+    Lost,
+    #[error("the database did not answer in time")]
+    Late,
+}
+
+impl Failure {
+    /// The constraint that refused a row.
+    pub(crate) fn constraint(&self) -> Option<&str> {
+        match self {
+            Self::Database(DatabaseError::DatabaseError(kind, information)) if is_constraint(kind) => information.constraint_name(),
+            _ => None,
+        }
+    }
+
+    /// Whether the same call may succeed later. Whatever the server refuses without naming a constraint is its state and
+    /// not the row's: it shuts down, has become a standby, is out of connections or of disk, or lacks a right.
+    fn is_passing(&self) -> bool {
+        match self {
+            Self::Connection(_) | Self::ReadOnly | Self::Late => true,
+            Self::Database(DatabaseError::DatabaseError(kind, _)) => !is_constraint(kind),
+            Self::Database(DatabaseError::BrokenTransactionManager) => true,
+            _ => false,
+        }
+    }
+}
+
+impl MayDoubtConnection for Failure {
+    fn doubts_connection(&self) -> bool {
+        match self {
+            Self::Database(DatabaseError::DatabaseError(kind, _)) => !is_constraint(kind),
+            Self::Database(DatabaseError::NotFound) | Self::Unreadable(_) | Self::Unstorable(_) => false,
+            _ => true,
+        }
+    }
+}
+
+fn is_constraint(kind: &DatabaseErrorKind) -> bool {
+    matches!(kind, UniqueViolation | ForeignKeyViolation | NotNullViolation | CheckViolation | RestrictViolation | ExclusionViolation)
+}
+
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> Self {
+        if failure.is_passing() { Self::Unavailable(failure.into()) } else { Self::Internal(failure.into()) }
+    }
+}
+
+impl From<Failure> for PlaceError {
+    fn from(failure: Failure) -> Self {
+        if failure.is_passing() { Self::Unavailable(failure.into()) } else { Self::Internal(failure.into()) }
+    }
+}

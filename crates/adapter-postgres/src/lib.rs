@@ -1,0 +1,49 @@
+//! Every storage port on PostgreSQL (or on an engine that speaks its protocol and has `ON CONFLICT … DO UPDATE … WHERE`,
+//! `SKIP LOCKED` and triggers), in Rust alone: no libpq.
+//!
+//! Each call of a port is one statement, which is its own transaction, on a connection of a pool that is held for that
+//! long only. Any number of instances may share a database.
+
+mod connect;
+mod failure;
+mod keys;
+mod migrations;
+mod orders;
+mod place;
+mod pool;
+mod queue;
+mod rows;
+mod schema;
+mod statement;
+#[cfg(test)]
+mod tests;
+mod uploads;
+
+pub use connect::{ConnectError, OpenError};
+pub use migrations::MigrateError;
+
+use crate::{connect::Server, pool::Pool};
+
+/// Every storage port on one PostgreSQL database.
+pub struct PostgresStore {
+    server: Server,
+    pool: Pool,
+}
+
+impl PostgresStore {
+    /// A store on the database of a URL: `postgres://user:password@host:5432/database`. Several hosts may be named, with
+    /// `target_session_attrs=read-write` to find the one that takes writes; `sslmode` is `disable`, `prefer` (the
+    /// default), `require` or `verify-full`, with the root certificates of the file `sslrootcert` or of the system.
+    ///
+    /// Nothing is connected yet. At most `connections` are made, by the runtime in which this is called.
+    pub fn open(url: &str, connections: usize) -> Result<Self, OpenError> {
+        let server = Server::named(url)?;
+        Ok(Self { pool: Pool::of(server.clone(), connections)?, server })
+    }
+
+    /// Brings the schema up to the version of the program, and answers how many migrations that took. To be called
+    /// before the ports are used; any number of processes may do so at once.
+    pub async fn migrate(&self) -> Result<usize, MigrateError> {
+        migrations::migrate(&self.server).await
+    }
+}

@@ -1,0 +1,109 @@
+//! Brings the schema up to the version of the program.
+
+use diesel::{
+    migration::{Migration, MigrationSource as _, MigrationVersion},
+    pg::Pg,
+    prelude::*,
+    sql_query,
+    sql_types::{Bool, Text},
+};
+use diesel_async::{AsyncMigrationHarness, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection as _};
+use diesel_migrations::{EmbeddedMigrations, MigrationHarness as _, embed_migrations};
+use domain::ports::Cause;
+
+use crate::{ConnectError, connect::Server};
+
+const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/postgres");
+
+/// What instances that start at once take in turns: the ASCII codes of `notaryor`. Locks of tables are not waited for
+/// long, because whoever wants an order placed meanwhile waits behind.
+const TAKE_TURN: &str = "SELECT pg_advisory_lock(7957707180310490994); SET lock_timeout = '10s'";
+
+/// Rights without which no order could be kept: table, privilege.
+const RIGHTS: &str = "VALUES ('orders', 'SELECT'), ('orders', 'INSERT'), ('documents', 'SELECT'), ('documents', 'INSERT'),
+    ('file_numbers', 'SELECT'), ('file_numbers', 'INSERT'), ('file_numbers', 'UPDATE'),
+    ('uploads', 'SELECT'), ('uploads', 'INSERT'), ('uploads', 'UPDATE'), ('uploads', 'DELETE'),
+    ('follow_ups', 'SELECT'), ('follow_ups', 'INSERT'), ('follow_ups', 'UPDATE'), ('follow_ups', 'DELETE'),
+    ('api_keys', 'SELECT'), ('api_keys', 'INSERT'), ('api_keys', 'UPDATE')";
+
+/// Why the schema could not be brought up to date.
+#[derive(Debug, thiserror::Error)]
+pub enum MigrateError {
+    /// There is no connection.
+    #[error(transparent)]
+    Connection(#[from] ConnectError),
+    /// The database has a migration that this version of the program does not know.
+    #[error("the database is newer than this program: it has the migration {0}")]
+    Newer(String),
+    /// The user may not do what the service does.
+    #[error("the database user lacks the right to {privilege} on the table {table}")]
+    Right {
+        /// The table.
+        table: String,
+        /// `SELECT`, `INSERT`, `UPDATE` or `DELETE`.
+        privilege: String,
+    },
+    /// The database does not present, or a migration failed; that one changed nothing.
+    #[error("the database could not be migrated")]
+    Failed(#[source] Cause),
+}
+
+impl From<diesel::result::Error> for MigrateError {
+    fn from(error: diesel::result::Error) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// Applies what is missing and presents how many migrations that was. Of several processes that start at once one does it.
+pub(crate) async fn migrate(server: &Server) -> Result<usize, MigrateError> {
+    let mut connection = server.connect_unlimited().await?;
+    connection.batch_execute(TAKE_TURN).await?;
+    let known: Vec<Box<dyn Migration<Pg>>> = MIGRATIONS.migrations().map_err(MigrateError::Failed)?;
+    let applied = applied(&mut connection).await?;
+    let is_known = |version: &String| known.iter().any(|migration| migration.name().version() == MigrationVersion::from(version.as_str()));
+    if let Some(unknown) = applied.iter().find(|version| !is_known(version)) {
+        return Err(MigrateError::Newer(unknown.clone()));
+    }
+    let missing = known.len() - applied.len();
+    if missing > 0 {
+        // Asked for only now: a user who may not make tables can serve a schema that another has brought up to date.
+        let mut harness = AsyncMigrationHarness::new(connection);
+        let run = tokio::task::spawn_blocking(move || harness.run_pending_migrations(MIGRATIONS).map(drop).map(|()| harness.into_inner()));
+        connection = run.await.map_err(|error| MigrateError::Failed(error.into()))?.map_err(MigrateError::Failed)?;
+    }
+    check_rights(&mut connection).await?;
+    Ok(missing)
+}
+
+async fn applied(connection: &mut AsyncPgConnection) -> Result<Vec<String>, MigrateError> {
+    diesel::table! {
+        __diesel_schema_migrations (version) {
+            version -> Text,
+        }
+    }
+    let there: Presence = sql_query("SELECT to_regclass('__diesel_schema_migrations') IS NOT NULL AS present").get_result(connection).await?;
+    if !there.present {
+        return Ok(Vec::new());
+    }
+    Ok(__diesel_schema_migrations::table.select(__diesel_schema_migrations::version).order(__diesel_schema_migrations::version).load(connection).await?)
+}
+
+async fn check_rights(connection: &mut AsyncPgConnection) -> Result<(), MigrateError> {
+    let query = format!("SELECT * FROM ({RIGHTS}) AS needed (table_name, privilege) WHERE NOT has_table_privilege(table_name, privilege) LIMIT 1");
+    let lacking: Option<Right> = sql_query(query).get_result(connection).await.optional()?;
+    lacking.map_or(Ok(()), |Right { table_name, privilege }| Err(MigrateError::Right { table: table_name, privilege }))
+}
+
+#[derive(QueryableByName)]
+struct Presence {
+    #[diesel(sql_type = Bool)]
+    present: bool,
+}
+
+#[derive(QueryableByName)]
+struct Right {
+    #[diesel(sql_type = Text)]
+    table_name: String,
+    #[diesel(sql_type = Text)]
+    privilege: String,
+}

@@ -1,0 +1,69 @@
+//! Connections that are shared, each for one call of a port at a time.
+
+use std::{panic::AssertUnwindSafe, time::Duration};
+
+use diesel_async::{
+    AsyncPgConnection,
+    pooled_connection::{AsyncDieselConnectionManager, ManagerConfig, RecyclingMethod, deadpool},
+};
+use futures_util::future::{BoxFuture, FutureExt as _};
+use tokio::{
+    runtime::Handle,
+    time::{Instant, timeout_at},
+};
+
+use crate::{connect::Server, failure::Failure};
+
+/// How long a call may take in all: waiting for a connection, making one if there is none, and the statement. A request
+/// makes two calls at least, and the first of them meets a server that does not answer.
+const PATIENCE: Duration = Duration::from_millis(2_500);
+
+/// The pool.
+pub(crate) struct Pool {
+    connections: deadpool::Pool<AsyncPgConnection>,
+    /// Where calls run to their end, even when whoever asked is gone, and where connections are driven: the threads of
+    /// requests end before those of the follow-ups.
+    runtime: Handle,
+}
+
+impl Pool {
+    /// A pool of up to `size` connections, none of which is made yet. Must be called within a runtime.
+    pub(crate) fn of(server: Server, size: usize) -> Result<Self, deadpool::BuildError> {
+        let mut config = ManagerConfig::default();
+        // A connection that is known to be closed is not given out; asking each before would cost a round trip.
+        config.recycling_method = RecyclingMethod::Fast;
+        config.custom_setup = Box::new(move |_| {
+            let server = server.clone();
+            async move { server.connect().await.map_err(|error| diesel::ConnectionError::BadConnection(domain::ports::error_chain(&error))) }.boxed()
+        });
+        let manager = AsyncDieselConnectionManager::new_with_config(String::new(), config);
+        Ok(Self { connections: deadpool::Pool::builder(manager).max_size(size).build()?, runtime: Handle::current() })
+    }
+
+    /// Runs `work` on a connection. Without a transaction of its own, each statement of it is one.
+    pub(crate) async fn run<T, E>(&self, work: impl for<'c> FnOnce(&'c mut AsyncPgConnection) -> BoxFuture<'c, Result<T, E>> + Send + 'static) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Failure> + MayDoubtConnection + Send + 'static,
+    {
+        let connections = self.connections.clone();
+        let call = async move {
+            let deadline = Instant::now() + PATIENCE;
+            let connection = timeout_at(deadline, connections.get()).await;
+            let mut connection = connection.map_err(|_| Failure::Late)?.map_err(Failure::from)?;
+            let ended = timeout_at(deadline, AssertUnwindSafe(work(&mut connection)).catch_unwind()).await;
+            let outcome = ended.map_err(|_| Failure::Late.into()).and_then(|ended| ended.unwrap_or_else(|_| Err(Failure::Lost.into())));
+            if outcome.as_ref().is_err_and(E::doubts_connection) {
+                // Closed, because nobody knows what a statement that was given up is still doing on it.
+                drop(deadpool::Object::take(connection));
+            }
+            outcome
+        };
+        self.runtime.spawn(call).await.map_err(|_| Failure::Lost)?
+    }
+}
+
+/// An error after which a connection may be worse than before.
+pub(crate) trait MayDoubtConnection {
+    fn doubts_connection(&self) -> bool;
+}

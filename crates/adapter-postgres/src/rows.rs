@@ -1,0 +1,147 @@
+//! Between the domain and rows.
+
+use diesel::{
+    pg::Pg,
+    prelude::{Insertable, Queryable, Selectable},
+};
+use domain::{
+    api_key::{ApiKey, ApiKeyId, KeyHash, NewApiKey},
+    document::{ObjectKey, Sha256Digest, StoredDocument},
+    follow_up::{FollowUp, FollowUpId, NewFollowUp},
+    order::{EmailAddress, OrderId, SigningServiceId},
+};
+use time::OffsetDateTime;
+
+use crate::{
+    failure::Unreadable,
+    schema::{api_keys, documents, follow_ups},
+};
+
+mod order;
+
+pub(crate) use order::OrderRow;
+
+/// The column at fault; what reads the row says which row.
+#[derive(Debug, Clone, Copy)]
+struct Column(&'static str);
+
+impl Column {
+    fn of(self, table: &'static str, row: i64) -> Unreadable {
+        Unreadable { table, row: row.to_string(), column: self.0 }
+    }
+}
+
+/// SQL counts to 2^63 only, which is every row.
+pub(crate) fn row_limit(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+fn read_digest(bytes: Vec<u8>, column: &'static str) -> Result<[u8; 32], Column> {
+    bytes.try_into().map_err(|_| Column(column))
+}
+
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = documents, check_for_backend(Pg))]
+pub(crate) struct DocumentRow {
+    order_id: i64,
+    key: String,
+    name: String,
+    name_as_sent: String,
+    media_type: String,
+    size: i64,
+    sha256: Vec<u8>,
+}
+
+impl DocumentRow {
+    fn into_document(self) -> Result<StoredDocument, Unreadable> {
+        let unreadable = |column: Column| column.of("documents of order", self.order_id);
+        Ok(StoredDocument {
+            key: ObjectKey::from_stored(self.key),
+            name: self.name,
+            name_as_sent: self.name_as_sent,
+            media_type: self.media_type,
+            size: u64::try_from(self.size).map_err(|_| unreadable(Column("size")))?,
+            sha256: Sha256Digest(read_digest(self.sha256, "sha256").map_err(unreadable)?),
+        })
+    }
+}
+
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = follow_ups, check_for_backend(Pg))]
+pub(crate) struct FollowUpRow {
+    pub(crate) id: i64,
+    order_id: i64,
+    message_key: String,
+    recipient: String,
+    attempts: i32,
+    created_at: OffsetDateTime,
+    pub(crate) due_at: OffsetDateTime,
+    buried_at: Option<OffsetDateTime>,
+    last_error: Option<String>,
+}
+
+impl FollowUpRow {
+    pub(crate) fn into_follow_up(self) -> Result<FollowUp, Unreadable> {
+        Ok(FollowUp {
+            id: FollowUpId(self.id),
+            order_id: OrderId(self.order_id),
+            task: NewFollowUp { message_key: self.message_key, recipient: EmailAddress::from_stored(self.recipient) },
+            attempts: u32::try_from(self.attempts).map_err(|_| Column("attempts").of("follow_ups", self.id))?,
+            created_at: self.created_at,
+            due_at: self.due_at,
+            buried_at: self.buried_at,
+            last_error: self.last_error,
+        })
+    }
+}
+
+#[derive(Insertable, Queryable, Selectable)]
+#[diesel(table_name = api_keys, check_for_backend(Pg))]
+pub(crate) struct NewApiKeyRow {
+    name: String,
+    lookup: String,
+    hash: Vec<u8>,
+    signing_service_id: Option<i64>,
+    issued_at: OffsetDateTime,
+    expires_at: Option<OffsetDateTime>,
+}
+
+impl NewApiKeyRow {
+    pub(crate) fn new(key: &NewApiKey) -> Self {
+        Self {
+            name: key.name.clone(),
+            lookup: key.lookup.clone(),
+            hash: key.hash.0.to_vec(),
+            signing_service_id: key.signing_service.map(|service| service.0),
+            issued_at: key.issued_at,
+            expires_at: key.expires_at,
+        }
+    }
+
+    fn read(self) -> Result<NewApiKey, Column> {
+        Ok(NewApiKey {
+            name: self.name,
+            lookup: self.lookup,
+            hash: KeyHash(read_digest(self.hash, "hash")?),
+            signing_service: self.signing_service_id.map(SigningServiceId),
+            issued_at: self.issued_at,
+            expires_at: self.expires_at,
+        })
+    }
+}
+
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = api_keys, check_for_backend(Pg))]
+pub(crate) struct ApiKeyRow {
+    id: i64,
+    #[diesel(embed)]
+    key: NewApiKeyRow,
+    revoked_at: Option<OffsetDateTime>,
+}
+
+impl ApiKeyRow {
+    pub(crate) fn into_key(self) -> Result<ApiKey, Unreadable> {
+        let key = self.key.read().map_err(|column| column.of("api_keys", self.id))?;
+        Ok(ApiKey { id: ApiKeyId(self.id), key, revoked_at: self.revoked_at })
+    }
+}

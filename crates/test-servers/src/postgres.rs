@@ -1,0 +1,308 @@
+//! A throwaway PostgreSQL cluster of the system's packages, spoken to over TCP.
+//!
+//! PostgreSQL does not run as root: a test that does starts it as the user `postgres`.
+
+use std::{
+    fs,
+    io::Write as _,
+    net::TcpListener,
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use tempfile::TempDir;
+
+/// The superuser of a cluster.
+pub const SUPERUSER: &str = "orders";
+/// Its password.
+pub const PASSWORD: &str = "s3cr3t-passw0rd";
+
+/// A cluster that listens on loopback. It stops, and its data is removed, when it is dropped or the test process ends,
+/// however that comes about.
+pub struct Cluster {
+    data: PathBuf,
+    port: u16,
+    root_certificate: PathBuf,
+    /// Ends the server when its standard input ends.
+    janitor: Child,
+    _folder: TempDir,
+}
+
+/// How a server is ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// Sessions are disconnected, everything is written.
+    Fast,
+    /// SIGKILL to the postmaster and every backend.
+    Kill,
+}
+
+static DATABASES: AtomicU32 = AtomicU32::new(0);
+
+impl Cluster {
+    /// The cluster of this test process, started by whoever asks first.
+    pub fn shared() -> &'static Self {
+        static SHARED: OnceLock<Cluster> = OnceLock::new();
+        SHARED.get_or_init(|| Self::start(&[]))
+    }
+
+    /// A cluster of one's own, with these lines of `postgresql.conf`.
+    pub fn start(settings: &[&str]) -> Self {
+        let cluster = Self::prepare();
+        let password_file = cluster.folder().join("password");
+        fs::write(&password_file, PASSWORD).unwrap();
+        let password_file = format!("--pwfile={}", password_file.display());
+        cluster.run("initdb", &["--no-sync", "--username", SUPERUSER, "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", &password_file]);
+        cluster.configure(settings);
+        cluster.resume_after_stop();
+        cluster
+    }
+
+    /// A standby that follows this cluster under the name `standby`.
+    pub fn standby(&self) -> Self {
+        let standby = Self::prepare();
+        let source = format!("--dbname={} application_name=standby", self.connection_string());
+        let target = format!("--pgdata={}", standby.data.display());
+        // It brings the settings and certificates of the primary along.
+        succeed(standby.command("pg_basebackup").args([&source, &target, "--write-recovery-conf", "--checkpoint=fast", "--no-sync"]));
+        standby.configure(&[]);
+        standby.resume_after_stop();
+        standby
+    }
+
+    fn prepare() -> Self {
+        let folder = tempfile::Builder::new().prefix("notary-orders-postgres").tempdir().unwrap();
+        // The server's user must be able to reach its data.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let data = folder.path().join("data");
+        fs::create_dir(&data).unwrap();
+        fs::set_permissions(&data, fs::Permissions::from_mode(0o700)).unwrap();
+        if is_root() {
+            succeed(Command::new("chown").arg("postgres").arg(&data));
+        }
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let end =
+            r#"cat >/dev/null; kill -QUIT "$(head -1 "$1/data/postmaster.pid")" && while [ -e "$1/data/postmaster.pid" ]; do sleep 0.02; done; rm -rf "$1""#;
+        let mut janitor = Command::new("sh");
+        janitor.args(["-c", end, "sh"]).arg(folder.path()).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let root_certificate = folder.path().join("root.pem");
+        Self { data, port, root_certificate, janitor: janitor.spawn().unwrap(), _folder: folder }
+    }
+
+    fn configure(&self, settings: &[&str]) {
+        let (root, certificate, key) = certificates();
+        fs::write(&self.root_certificate, root).unwrap();
+        for (name, content) in [("server.crt", certificate), ("server.key", key)] {
+            let path = self.data.join(name);
+            fs::write(&path, content).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+            if is_root() {
+                succeed(Command::new("chown").arg("postgres").arg(&path));
+            }
+        }
+        // Nothing here outlives a crash of the machine, so nothing waits for the disk; a killed server loses nothing by it.
+        let own =
+            ["fsync = off", "full_page_writes = off", "max_connections = 300", "unix_socket_directories = ''", "ssl = on", "listen_addresses = '127.0.0.1'"];
+        let mut file = fs::OpenOptions::new().append(true).open(self.data.join("postgresql.conf")).unwrap();
+        for line in own.iter().chain(settings) {
+            writeln!(file, "{line}").unwrap();
+        }
+        writeln!(file, "port = {}", self.port).unwrap();
+    }
+
+    /// Starts the server again.
+    pub fn resume_after_stop(&self) {
+        let log = self.folder().join("data/server.log");
+        let log = log.to_str().unwrap();
+        // A killed postmaster's backends may hold its shared memory for another moment; `pg_ctl` does not wait for that.
+        for _ in 0..50 {
+            let started =
+                self.command("pg_ctl").args(["--wait", "--silent", "--log", log, "start"]).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+            if started.success() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        panic!("PostgreSQL does not start: {}", fs::read_to_string(log).unwrap_or_default());
+    }
+
+    /// Ends the server.
+    pub fn stop(&self, how: Stop) {
+        match how {
+            Stop::Fast => self.run("pg_ctl", &["--wait", "--silent", "--mode=fast", "stop"]),
+            Stop::Kill => {
+                let processes = self.processes();
+                // Not even a moment is left for one of them to notice the end of another.
+                signal("-STOP", &processes);
+                signal("-KILL", &processes);
+            }
+        }
+    }
+
+    /// The server stops to answer, its connections stay, until it is told to go on.
+    pub fn freeze(&self) {
+        signal("-STOP", &self.processes());
+    }
+
+    /// The server goes on.
+    pub fn thaw(&self) {
+        signal("-CONT", &self.processes());
+    }
+
+    /// Makes a standby a primary, and returns when it takes writes.
+    pub fn promote(&self) {
+        self.run("pg_ctl", &["--wait", "--silent", "promote"]);
+    }
+
+    /// A new empty database, whose name no other one of this test run has.
+    pub fn database(&self) -> Database<'_> {
+        let name = format!("orders_{}_{}", std::process::id(), DATABASES.fetch_add(1, Ordering::Relaxed));
+        self.sql("postgres", &format!("CREATE DATABASE {name}"));
+        Database { cluster: self, name }
+    }
+
+    /// Runs statements as the superuser, and returns what they print: values separated by `|`, one row a line.
+    pub fn sql(&self, database: &str, statements: &str) -> String {
+        let output = succeed(self.client("psql", database).args(["--no-align", "--tuples-only", "--quiet", "--set=ON_ERROR_STOP=1", "--command", statements]));
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    }
+
+    /// The port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The certificate that the server's own is signed by; the server's is for `localhost`.
+    pub fn root_certificate(&self) -> &Path {
+        &self.root_certificate
+    }
+
+    fn connection_string(&self) -> String {
+        format!("host=127.0.0.1 port={} user={SUPERUSER} password={PASSWORD} dbname=postgres", self.port)
+    }
+
+    fn folder(&self) -> &Path {
+        self.data.parent().unwrap()
+    }
+
+    /// The postmaster and its backends; none if it was stopped.
+    fn processes(&self) -> Vec<String> {
+        let file = fs::read_to_string(self.data.join("postmaster.pid")).unwrap_or_default();
+        let postmaster = file.lines().next().map(str::to_owned);
+        postmaster.into_iter().flat_map(|postmaster| [vec![postmaster.clone()], children_of(&postmaster)].concat()).collect()
+    }
+
+    /// A server program that works on the data, as the user that owns it.
+    fn command(&self, program: &str) -> Command {
+        let program = programs().join(program);
+        let mut command = if is_root() {
+            let mut command = Command::new("setpriv");
+            command.args(["--reuid=postgres", "--regid=postgres", "--init-groups"]).arg(program);
+            command
+        } else {
+            Command::new(program)
+        };
+        command.env("PGDATA", &self.data).current_dir(self.folder());
+        command
+    }
+
+    fn run(&self, program: &str, arguments: &[&str]) {
+        succeed(self.command(program).args(arguments));
+    }
+
+    fn client(&self, program: &str, database: &str) -> Command {
+        let mut command = Command::new(programs().join(program));
+        command.args(["--host=127.0.0.1", "--port", &self.port.to_string(), "--username", SUPERUSER, "--dbname", database]).env("PGPASSWORD", PASSWORD);
+        command
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // A server that is frozen would not hear that it is to end.
+        self.thaw();
+        drop(self.janitor.stdin.take());
+        let _ = self.janitor.wait();
+    }
+}
+
+/// A database of a cluster.
+pub struct Database<'a> {
+    /// Where it is.
+    pub cluster: &'a Cluster,
+    /// What it is called.
+    pub name: String,
+}
+
+impl Database<'_> {
+    /// Its URL, for the superuser.
+    pub fn url(&self) -> String {
+        self.url_as(SUPERUSER, PASSWORD)
+    }
+
+    /// Its URL, for another role.
+    pub fn url_as(&self, user: &str, password: &str) -> String {
+        format!("postgres://{user}:{password}@127.0.0.1:{}/{}", self.cluster.port, self.name)
+    }
+
+    /// Runs statements as the superuser, and returns what they print: values separated by `|`, one row a line.
+    pub fn sql(&self, statements: &str) -> String {
+        self.cluster.sql(&self.name, statements)
+    }
+
+    /// Everything that is defined in it, as SQL.
+    pub fn schema(&self) -> String {
+        let output = succeed(self.cluster.client("pg_dump", &self.name).args(["--schema-only", "--no-owner"]));
+        // Newer versions of pg_dump write a random key around their output.
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().filter(|line| !line.starts_with('\\')).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// The root certificate, and a server's certificate and key.
+fn certificates() -> (String, String, String) {
+    let mut root = CertificateParams::new(Vec::new()).unwrap();
+    root.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let root = CertifiedIssuer::self_signed(root, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let server = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().signed_by(&key, &root).unwrap();
+    (root.pem(), server.pem(), key.serialize_pem())
+}
+
+/// Where the programs of the newest PostgreSQL on this machine are.
+fn programs() -> &'static Path {
+    static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAMS.get_or_init(|| {
+        let debian = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().map(|version| version.unwrap().path());
+        let version = |path: &PathBuf| path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok());
+        let newest = debian.filter(|path| path.join("bin/initdb").exists()).max_by_key(version).map(|path| path.join("bin"));
+        let on_path = || std::env::split_paths(&std::env::var_os("PATH")?).find(|folder| folder.join("initdb").exists());
+        newest.or_else(on_path).expect("PostgreSQL is installed; scripts/test.sh does so")
+    })
+}
+
+fn children_of(process: &str) -> Vec<String> {
+    let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
+    children.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Processes that have just ended by themselves are no failure.
+fn signal(signal: &str, processes: &[String]) {
+    let _ = Command::new("sh").args(["-c", "kill \"$@\"", "sh", signal]).args(processes).stderr(Stdio::null()).status().unwrap();
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+fn succeed(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    output
+}
