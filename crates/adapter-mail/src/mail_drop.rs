@@ -13,7 +13,7 @@ use domain::{
 use url::Url;
 
 use crate::{
-    Sender,
+    OpenError, Sender,
     message::{message_key, render},
 };
 
@@ -24,45 +24,14 @@ pub struct MailDrop {
     sender: Sender,
 }
 
-/// Why a URL names no place that mails can go to. The text never repeats the URL, which may hold credentials.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// It is not a URL.
-    #[error("is not a URL; a folder is written file:///absolute/path")]
-    NotAUrl,
-    /// It names a way to deliver that a later version may know.
-    #[error("{0}:// is not built into this version; a folder is written file:///absolute/path")]
-    NotBuiltIn(&'static str),
-    /// Nothing is known of its scheme.
-    #[error("has an unknown scheme; a folder is written file:///absolute/path")]
-    UnknownScheme,
-    /// It is a `file:` URL that is more or less than an absolute path.
-    #[error("must be of the form file:///absolute/path")]
-    NotAPath,
-    /// The folder cannot be made or used.
-    #[error("the folder {} cannot be used", path.display())]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: io::Error,
-    },
-}
-
 impl MailDrop {
     /// Opens the folder that a URL names, and creates it if it is missing.
     pub fn open(url: &str, sender: Sender) -> Result<Self, OpenError> {
         let url = Url::parse(url).map_err(|_| OpenError::NotAUrl)?;
-        match url.scheme() {
-            "file" if url.query().is_none() && url.fragment().is_none() => {
-                let path = url.to_file_path().map_err(|()| OpenError::NotAPath)?;
-                Self::in_folder(&path, sender)
-            }
-            "file" => Err(OpenError::NotAPath),
-            "smtp" => Err(OpenError::NotBuiltIn("smtp")),
-            "smtps" => Err(OpenError::NotBuiltIn("smtps")),
-            _ => Err(OpenError::UnknownScheme),
+        if url.scheme() != "file" || url.query().is_some() || url.fragment().is_some() {
+            return Err(OpenError::NotAPath);
         }
+        Self::in_folder(&url.to_file_path().map_err(|()| OpenError::NotAPath)?, sender)
     }
 
     /// Opens a folder, and creates it if it is missing.
@@ -88,13 +57,22 @@ fn sync(folder: &Path) -> io::Result<()> {
 }
 
 /// Writes a file that is seen whole or not at all, even after a power failure.
-fn write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+fn write(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), NotifyError> {
     // A temporary file is readable for its owner alone, and removed when something fails.
-    let mut file = tempfile::Builder::new().prefix(".").suffix(".tmp").tempfile_in(folder)?;
-    file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    file.persist(folder.join(name))?;
-    sync(folder)
+    let mut file = tempfile::Builder::new().prefix(".").suffix(".tmp").tempfile_in(folder).map_err(unavailable)?;
+    file.write_all(bytes).map_err(unavailable)?;
+    file.as_file().sync_all().map_err(unavailable)?;
+    // What is in the way of this mail is not in the way of others.
+    file.persist(folder.join(name)).map_err(|error| NotifyError::Transient(error.into()))?;
+    sync(folder).map_err(unavailable)
+}
+
+fn unavailable(error: io::Error) -> NotifyError {
+    NotifyError::Unavailable(error.into())
+}
+
+async fn blocking(work: impl FnOnce() -> Result<(), NotifyError> + Send + 'static) -> Result<(), NotifyError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(NotifyError::Transient(error.into())))
 }
 
 #[async_trait]
@@ -103,43 +81,12 @@ impl Notifier for MailDrop {
         let name = format!("{}.eml", message_key(notification)?);
         let mail = render(&self.sender, notification)?.formatted();
         let folder = self.folder.clone();
-        match tokio::task::spawn_blocking(move || write(&folder, &name, &mail)).await {
-            Ok(written) => written.map_err(|error| NotifyError::Transient(error.into())),
-            Err(error) => Err(NotifyError::Transient(error.into())),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn refusal(url: &str) -> OpenError {
-        MailDrop::open(url, "orders@localhost".parse().unwrap()).unwrap_err()
+        blocking(move || write(&folder, &name, &mail)).await
     }
 
-    #[test]
-    fn ways_to_deliver_of_later_versions_are_named() {
-        for scheme in ["smtp", "smtps"] {
-            let error = refusal(&format!("{scheme}://user:secret@relay.example.com:587"));
-            assert!(error.to_string().starts_with(&format!("{scheme}:// is not built into this version")), "{error}");
-        }
-    }
-
-    #[test]
-    fn other_urls_are_refused() {
-        assert!(matches!(refusal("/var/spool/mail"), OpenError::NotAUrl));
-        assert!(matches!(refusal("http://example.com"), OpenError::UnknownScheme));
-        for not_a_path in ["file://host/path", "file:///path?a=b", "file:///path#fragment"] {
-            assert!(matches!(refusal(not_a_path), OpenError::NotAPath), "{not_a_path}");
-        }
-    }
-
-    #[test]
-    fn no_refusal_repeats_credentials() {
-        for url in ["smtp://user:secret@relay", "user:secret@relay", "secret", "ftp://user:secret@relay", "smtp://user:secret@[bad"] {
-            let error = refusal(url);
-            assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
-        }
+    async fn check(&self) -> Result<(), NotifyError> {
+        let folder = self.folder.clone();
+        // A file without a name, which is gone as soon as it is closed.
+        blocking(move || tempfile::tempfile_in(folder).map(drop).map_err(unavailable)).await
     }
 }

@@ -18,23 +18,33 @@ use contract_tests::{
 };
 use domain::{
     follow_up::Notification,
-    ports::{Notifier, NotifyError},
+    ports::{Notifier, NotifyError, error_chain},
 };
 use tempfile::TempDir;
 
 struct Folder {
     notifier: Arc<MailDrop>,
-    path: TempDir,
+    parent: TempDir,
 }
 
 impl Folder {
     fn new() -> Self {
-        let path = TempDir::new().unwrap();
-        Self { notifier: Arc::new(open(path.path()).unwrap()), path }
+        let parent = TempDir::new().unwrap();
+        Self { notifier: Arc::new(open(&parent.path().join("mail")).unwrap()), parent }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.parent.path().join("mail")
+    }
+
+    /// Where the folder is while it is not in its place.
+    fn elsewhere(&self) -> PathBuf {
+        self.parent.path().join("elsewhere")
     }
 
     fn files(&self) -> Vec<PathBuf> {
-        fs::read_dir(self.path.path()).unwrap().map(|entry| entry.unwrap().path()).collect()
+        let folder = if self.path().exists() { self.path() } else { self.elsewhere() };
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
     }
 }
 
@@ -46,6 +56,15 @@ impl NotifierFixture for Folder {
 
     async fn received(&self) -> Vec<ReceivedMail> {
         self.files().into_iter().map(|path| ReceivedMail::parse(fs::read(path).unwrap())).collect()
+    }
+
+    /// Permissions do not keep root from writing, but a folder that is gone does.
+    async fn break_down(&self) {
+        fs::rename(self.path(), self.elsewhere()).unwrap();
+    }
+
+    async fn recover(&self) {
+        fs::rename(self.elsewhere(), self.path()).unwrap();
     }
 }
 
@@ -101,20 +120,26 @@ fn a_file_is_no_folder() {
 }
 
 #[tokio::test]
-async fn a_folder_that_cannot_be_written_to_may_be_mended() {
+async fn a_folder_that_is_gone_is_not_made_anew() {
     let folder = Folder::new();
-    // Permissions do not keep root from writing, but a folder that is gone does.
-    fs::remove_dir(folder.path.path()).unwrap();
-    assert!(matches!(folder.notifier.notify(&notification()).await, Err(NotifyError::Transient(_))));
-    assert!(!folder.path.path().exists());
-    fs::create_dir(folder.path.path()).unwrap();
-    folder.notifier.notify(&notification()).await.unwrap();
+    folder.break_down().await;
+    let refused = folder.notifier.notify(&notification()).await.unwrap_err();
+    assert!(error_chain(&refused).starts_with("no mail is taken now: No such file or directory"), "{}", error_chain(&refused));
+    folder.notifier.check().await.unwrap_err();
+    assert!(!folder.path().exists());
+}
+
+#[tokio::test]
+async fn a_check_leaves_nothing_behind() {
+    let folder = Folder::new();
+    folder.notifier.check().await.unwrap();
+    assert_eq!(folder.files(), Vec::<PathBuf>::new());
 }
 
 #[tokio::test]
 async fn a_mail_that_cannot_take_its_place_leaves_nothing() {
     let (folder, notification) = (Folder::new(), notification());
-    let place = folder.path.path().join(format!("{}.eml", notification.message_key));
+    let place = folder.path().join(format!("{}.eml", notification.message_key));
     fs::create_dir(&place).unwrap();
     assert!(matches!(folder.notifier.notify(&notification).await, Err(NotifyError::Transient(_))));
     assert_eq!(folder.files(), [place]);

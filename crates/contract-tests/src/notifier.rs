@@ -7,8 +7,9 @@ use domain::{
     document::{ObjectKey, Sha256Digest, StoredDocument},
     follow_up::{NewFollowUp, Notification},
     order::{EmailAddress, OrderId, OrderStatus, PlacedOrder},
-    ports::Notifier,
+    ports::{Notifier, NotifyError},
 };
+use futures_util::future::join_all;
 use mail_parser::{Address, Message, MessageParser, PartType};
 use serde_json::{Value, json};
 use time::macros::datetime;
@@ -44,6 +45,12 @@ pub trait NotifierFixture: Send + Sync {
 
     /// Every mail handed over so far, in any order.
     async fn received(&self) -> Vec<ReceivedMail>;
+
+    /// From now on nobody's mail is taken.
+    async fn break_down(&self);
+
+    /// Mails are taken again.
+    async fn recover(&self);
 }
 
 /// Runs the contract of [`Notifier`] on the fixture that an expression makes, anew for each test.
@@ -55,6 +62,9 @@ macro_rules! notifier_contract {
             every_notification_is_a_mail_of_its_own,
             the_same_notification_bears_the_same_message_id,
             the_oddest_addresses_get_their_mail,
+            a_check_hands_nothing_over,
+            an_outage_is_told_from_every_other_failure,
+            an_outage_ends_by_itself,
         );
     };
     ($fixture:expr; $($obligation:ident),+ $(,)?) => {$(
@@ -206,6 +216,40 @@ pub async fn the_oddest_addresses_get_their_mail(fixture: &dyn NotifierFixture) 
     reached.sort_unstable();
     expected.sort_unstable();
     assert_eq!(reached, expected);
+}
+
+/// However many check at a time.
+pub async fn a_check_hands_nothing_over(fixture: &dyn NotifierFixture) {
+    let notifier = fixture.notifier();
+    join_all((0..16).map(|_| notifier.check())).await.into_iter().for_each(Result::unwrap);
+    assert_eq!(fixture.received().await, []);
+}
+
+/// By a mail, by one that was handed over before, and by a check.
+pub async fn an_outage_is_told_from_every_other_failure(fixture: &dyn NotifierFixture) {
+    let entropy = CountingEntropy::default();
+    let [before, meanwhile] = ["before@example.com", "meanwhile@example.com"].map(|recipient| notification_of(full_request(), recipient, &entropy));
+    fixture.notifier().notify(&before).await.unwrap();
+    fixture.break_down().await;
+    for notification in [&before, &meanwhile] {
+        let refused = fixture.notifier().notify(notification).await;
+        assert!(matches!(refused, Err(NotifyError::Unavailable(_))), "{refused:?}");
+    }
+    let checked = fixture.notifier().check().await;
+    assert!(matches!(checked, Err(NotifyError::Unavailable(_))), "{checked:?}");
+    let reached = fixture.received().await;
+    assert!(reached.iter().all(|mail| mail.to != ["meanwhile@example.com"]), "{reached:?}");
+}
+
+/// Without anything said to the notifier, and the mail that waited arrives once.
+pub async fn an_outage_ends_by_itself(fixture: &dyn NotifierFixture) {
+    let notification = notification_of(full_request(), "escrow@title.example.com", &CountingEntropy::default());
+    fixture.break_down().await;
+    fixture.notifier().notify(&notification).await.unwrap_err();
+    fixture.recover().await;
+    fixture.notifier().check().await.unwrap();
+    let mail = mail_of(fixture, &notification).await;
+    assert_eq!(mail.to, ["escrow@title.example.com"]);
 }
 
 /// Everything that somebody at a title company checks at a glance.

@@ -69,27 +69,37 @@ pub struct RetryPolicy {
     pub first_delay: Duration,
     /// Longest wait.
     pub max_delay: Duration,
+    /// Wait while nobody's mail is taken. It does not grow: a relay that is back is to be noticed soon, however long it
+    /// was away.
+    pub outage_delay: Duration,
     /// Age at which a follow-up that still fails is buried (RFC 5321 section 4.5.4.1 asks for four to five days).
     pub give_up_after: Duration,
 }
 
 impl Default for RetryPolicy {
     fn default() -> Self {
-        Self { first_delay: Duration::seconds(5), max_delay: Duration::HOUR, give_up_after: Duration::days(5) }
+        Self { first_delay: Duration::seconds(5), max_delay: Duration::HOUR, outage_delay: Duration::seconds(4), give_up_after: Duration::days(5) }
     }
 }
 
 impl RetryPolicy {
     /// When to try again after `attempts` failures, the last of them at `now`; `None` when it is time to give up.
-    ///
-    /// The wait is between half of the exponential delay and the whole, at random, so that what failed together is
-    /// not tried again together.
     pub fn next_attempt(&self, created_at: OffsetDateTime, attempts: u32, now: OffsetDateTime, entropy: &dyn Entropy) -> Option<OffsetDateTime> {
+        let doublings = attempts.saturating_sub(1).min(20);
+        let delay = self.first_delay.checked_mul(1 << doublings).unwrap_or(self.max_delay).min(self.max_delay);
+        self.after(delay, created_at, now, entropy)
+    }
+
+    /// When to try again after a failure at `now` that is everybody's; `None` when it is time to give up.
+    pub fn next_attempt_in_outage(&self, created_at: OffsetDateTime, now: OffsetDateTime, entropy: &dyn Entropy) -> Option<OffsetDateTime> {
+        self.after(self.outage_delay, created_at, now, entropy)
+    }
+
+    /// Between half of the delay and the whole, at random, so that what failed together is not tried again together.
+    fn after(&self, delay: Duration, created_at: OffsetDateTime, now: OffsetDateTime, entropy: &dyn Entropy) -> Option<OffsetDateTime> {
         if now - created_at >= self.give_up_after {
             return None;
         }
-        let doublings = attempts.saturating_sub(1).min(20);
-        let delay = self.first_delay.checked_mul(1 << doublings).unwrap_or(self.max_delay).min(self.max_delay);
         let mut random = [0; 4];
         entropy.fill(&mut random);
         let jitter = f64::from(u32::from_le_bytes(random)) / f64::from(u32::MAX);
@@ -113,15 +123,27 @@ mod tests {
         let entropy = CountingEntropy::default();
         assert!(policy.next_attempt(START, 99, START + Duration::days(5) - Duration::SECOND, &entropy).is_some());
         assert_eq!(policy.next_attempt(START, 1, START + Duration::days(5), &entropy), None);
+        assert!(policy.next_attempt_in_outage(START, START + Duration::days(5) - Duration::SECOND, &entropy).is_some());
+        assert_eq!(policy.next_attempt_in_outage(START, START + Duration::days(5), &entropy), None);
+    }
+
+    fn entropy_of(random: [u8; 4]) -> impl Entropy {
+        let mut entropy = crate::ports::MockEntropy::new();
+        entropy.expect_fill().returning(move |bytes| bytes.copy_from_slice(&random));
+        entropy
     }
 
     proptest! {
         #[test]
+        fn an_outage_is_waited_out_in_steps_of_two_to_four_seconds(age in 0_i64..432_000, random: [u8; 4]) {
+            let now = START + Duration::seconds(age);
+            let wait = RetryPolicy::default().next_attempt_in_outage(START, now, &entropy_of(random)).unwrap() - now;
+            prop_assert!(wait >= Duration::seconds(2) && wait <= Duration::seconds(4), "{}", wait);
+        }
+
+        #[test]
         fn waits_double_up_to_the_longest(attempts in 1_u32..1000, random: [u8; 4]) {
-            let mut entropy = crate::ports::MockEntropy::new();
-            entropy.expect_fill().returning(move |bytes| bytes.copy_from_slice(&random));
-            let policy = RetryPolicy::default();
-            let wait = policy.next_attempt(START, attempts, START, &entropy).unwrap() - START;
+            let wait = RetryPolicy::default().next_attempt(START, attempts, START, &entropy_of(random)).unwrap() - START;
             let whole = Duration::seconds_f64((5.0 * 2_f64.powi(attempts.cast_signed() - 1)).min(3_600.0));
             prop_assert!(wait >= whole / 2 && wait <= whole, "{} after {} attempts", wait, attempts);
         }

@@ -27,12 +27,25 @@ pub struct Delivery {
 pub enum DeliveryOutcome {
     /// It is done.
     Delivered,
-    /// It failed and is tried again later; the text says why.
+    /// It failed and is tried again, each time later; the text says why.
     Retried(String),
+    /// Nobody's mail was taken, for the reason in the text; it is tried again every few seconds.
+    Postponed(String),
     /// It failed for good and waits for an operator; the text says why.
     Buried(String),
     /// It was delivered or failed after its lease had passed to another worker, which has the say now.
     LeaseLost,
+}
+
+/// A delivery of which the queue does not know.
+#[derive(Debug, thiserror::Error)]
+#[error("the queue does not know what became of a follow-up")]
+pub struct Unsettled {
+    #[source]
+    error: StoreError,
+    delivery: Delivery,
+    token: i64,
+    settlement: Settlement,
 }
 
 /// Delivers follow-ups.
@@ -57,25 +70,41 @@ impl RunFollowUps {
     pub const LEASE: Duration = Duration::minutes(2);
 
     /// Leases up to `limit` due follow-ups, delivers them side by side and settles each. An empty answer means that
-    /// nothing is due; an error in it is a settlement that failed, after which the follow-up comes due again.
-    pub async fn run_once(&self, limit: usize) -> Result<Vec<Result<Delivery, StoreError>>, StoreError> {
+    /// nothing is due.
+    pub async fn run_once(&self, limit: usize) -> Result<Vec<Result<Delivery, Unsettled>>, StoreError> {
         let leases = self.queue.lease(self.clock.now(), Self::LEASE, limit).await?;
         Ok(join_all(leases.into_iter().map(|lease| self.work_on(lease))).await)
     }
 
-    async fn work_on(&self, lease: Lease) -> Result<Delivery, StoreError> {
+    async fn work_on(&self, lease: Lease) -> Result<Delivery, Unsettled> {
         let Lease { follow_up, token } = lease;
         let (settlement, outcome) = match self.deliver(&follow_up).await {
             Ok(()) => (Settlement::Done, DeliveryOutcome::Delivered),
             Err(failure) => self.after_failure(&follow_up, &failure),
         };
-        let held = self.queue.settle(follow_up.id, token, &settlement).await?;
-        let outcome = if held { outcome } else { DeliveryOutcome::LeaseLost };
-        Ok(Delivery { id: follow_up.id, order_id: follow_up.order_id, outcome })
+        self.settle(Delivery { id: follow_up.id, order_id: follow_up.order_id, outcome }, token, settlement).await
+    }
+
+    /// Tries once more what the queue did not take. Until it does, and once the lease has ended, another worker delivers
+    /// the same again.
+    pub async fn settle_again(&self, unsettled: Unsettled) -> Result<Delivery, Unsettled> {
+        let Unsettled { delivery, token, settlement, .. } = unsettled;
+        self.settle(delivery, token, settlement).await
+    }
+
+    async fn settle(&self, delivery: Delivery, token: i64, settlement: Settlement) -> Result<Delivery, Unsettled> {
+        match self.queue.settle(delivery.id, token, &settlement).await {
+            Ok(true) => Ok(delivery),
+            Ok(false) => Ok(Delivery { outcome: DeliveryOutcome::LeaseLost, ..delivery }),
+            Err(error) => Err(Unsettled { error, delivery, token, settlement }),
+        }
     }
 
     async fn deliver(&self, follow_up: &FollowUp) -> Result<(), NotifyError> {
-        let found = self.orders.find(follow_up.order_id).await.map_err(|error| NotifyError::Transient(error.into()))?;
+        let found = self.orders.find(follow_up.order_id).await.map_err(|error| match error {
+            StoreError::Unavailable(_) => NotifyError::Unavailable(error.into()),
+            StoreError::Internal(_) => NotifyError::Transient(error.into()),
+        })?;
         let order = found.ok_or_else(|| NotifyError::Permanent("the order is gone".into()))?;
         let notification = Notification { message_key: follow_up.task.message_key.clone(), recipient: follow_up.task.recipient.clone(), order };
         // One mail that breaks the program that writes it must not stop all the others.
@@ -86,12 +115,19 @@ impl RunFollowUps {
     fn after_failure(&self, follow_up: &FollowUp, failure: &NotifyError) -> (Settlement, DeliveryOutcome) {
         let now = self.clock.now();
         let text = error_chain(failure);
-        let due_at = match failure {
-            NotifyError::Transient(_) => self.retry.next_attempt(follow_up.created_at, follow_up.attempts + 1, now, &*self.entropy),
+        let again = match failure {
+            NotifyError::Unavailable(_) => {
+                let due_at = self.retry.next_attempt_in_outage(follow_up.created_at, now, &*self.entropy);
+                due_at.map(|due_at| (due_at, DeliveryOutcome::Postponed(text.clone())))
+            }
+            NotifyError::Transient(_) => {
+                let due_at = self.retry.next_attempt(follow_up.created_at, follow_up.attempts + 1, now, &*self.entropy);
+                due_at.map(|due_at| (due_at, DeliveryOutcome::Retried(text.clone())))
+            }
             NotifyError::Permanent(_) => None,
         };
-        match due_at {
-            Some(due_at) => (Settlement::RetryAt { due_at, error: text.clone() }, DeliveryOutcome::Retried(text)),
+        match again {
+            Some((due_at, outcome)) => (Settlement::RetryAt { due_at, error: text }, outcome),
             None => (Settlement::Bury { at: now, error: text.clone() }, DeliveryOutcome::Buried(text)),
         }
     }

@@ -12,6 +12,8 @@ pub enum NotifierAnswer {
     /// It takes the mail.
     #[default]
     Taken,
+    /// It takes nobody's mail.
+    Unavailable,
     /// It may take the mail later.
     Transient,
     /// It will never take the mail.
@@ -42,9 +44,18 @@ impl Notifier for InMemoryNotifier {
     async fn notify(&self, notification: &Notification) -> Result<(), NotifyError> {
         match *self.answer.lock().unwrap() {
             NotifierAnswer::Taken => self.taken.lock().unwrap().push(notification.clone()),
+            NotifierAnswer::Unavailable => return Err(unavailable()),
             NotifierAnswer::Transient => return Err(NotifyError::Transient("busy".into())),
             NotifierAnswer::Permanent => return Err(NotifyError::Permanent("refused".into())),
         }
         Ok(())
     }
+
+    async fn check(&self) -> Result<(), NotifyError> {
+        if *self.answer.lock().unwrap() == NotifierAnswer::Unavailable { Err(unavailable()) } else { Ok(()) }
+    }
+}
+
+fn unavailable() -> NotifyError {
+    NotifyError::Unavailable("down".into())
 }

@@ -6,10 +6,13 @@ use crate::follow_up::Notification;
 /// Why a mail was not handed over.
 #[derive(Debug, thiserror::Error)]
 pub enum NotifyError {
-    /// It may be taken later: the relay does not answer, is busy, or the disk is full.
+    /// Nobody's mail is taken now: the relay does not answer or refuses the service itself, the disk is full.
+    #[error("no mail is taken now")]
+    Unavailable(#[source] Cause),
+    /// This mail may be taken later, whatever becomes of others.
     #[error("the mail was not taken this time")]
     Transient(#[source] Cause),
-    /// It will never be taken, such as when the recipient is refused.
+    /// This mail will never be taken, such as when the recipient is refused.
     #[error("the mail will never be taken")]
     Permanent(#[source] Cause),
 }
@@ -21,4 +24,8 @@ pub trait Notifier: Send + Sync {
     /// Hands a mail over to whoever delivers it, durably; answers within 30 seconds. The same notification handed over
     /// again bears the same `Message-ID`.
     async fn notify(&self, notification: &Notification) -> Result<(), NotifyError>;
+
+    /// Whether mails can be handed over now; hands none over, and answers within 5 seconds. All it fails with is
+    /// [`NotifyError::Unavailable`].
+    async fn check(&self) -> Result<(), NotifyError>;
 }
