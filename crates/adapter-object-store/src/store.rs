@@ -1,20 +1,41 @@
-use std::{fmt, io, path::Path as FilePath, sync::Arc};
+use std::{fmt, future::Future, io, path::Path as FilePath, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use domain::{
     document::{ObjectKey, SpooledFile},
     ports::{BlobStore, StoreError},
 };
-use object_store::{Error, MultipartUpload, ObjectStore, ObjectStoreExt as _, PutPayload, local::LocalFileSystem, path::Path};
-use tokio::sync::Semaphore;
+use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt as _, PutPayload, local::LocalFileSystem, path::Path};
+use tokio::time::timeout;
 
 use crate::{
+    blocks::Blocks,
     disk::Disk,
-    spool::{PART, SpoolReader},
+    failure::{Failure, is_absent, is_transient, store_error},
+    spool::SpoolReader,
+    turns::Turns,
 };
 
-/// Puts that are worked on at a time; each holds one part of a file in memory.
-const PARALLEL_PUTS: usize = 8;
+const MIB: usize = 1024 * 1024;
+
+/// A disk is written to in small parts, by so many puts at a time.
+const DISK_PART: usize = 128 * 1024;
+const DISK_TURNS: usize = 8;
+
+/// The least size of a part that S3 takes, but for the last.
+const REMOTE_PART_MIB: u32 = 5;
+const REMOTE_PART: usize = REMOTE_PART_MIB as usize * MIB;
+/// MiB of parts that are in memory at a time: six puts of large files, or thirty of files up to 1 MiB.
+const REMOTE_TURNS: usize = 30;
+
+/// How long a remote store may take for a request, retries included, beside the time for its body.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes per second that a line to a remote store carries at the least: 10 MiB take up to a minute.
+const SLOWEST: usize = 200 * 1024;
+/// How long it may take to abort an upload, for which a client waits that is refused anyway.
+const ABORT: Duration = Duration::from_millis(1_500);
+/// How long a check may take: whoever asks gives it two seconds.
+const CHECK: Duration = Duration::from_millis(1_500);
 
 /// The object that a check puts and deletes.
 const PROBE: &str = "readiness-probe";
@@ -23,7 +44,10 @@ const PROBE: &str = "readiness-probe";
 pub struct ObjectBlobStore {
     objects: Arc<dyn ObjectStore>,
     disk: Option<Disk>,
-    puts: Semaphore,
+    blocks: Blocks,
+    turns: Turns,
+    /// Why the store may give no answer, to be told with it.
+    reason: &'static str,
 }
 
 impl fmt::Debug for ObjectBlobStore {
@@ -33,15 +57,21 @@ impl fmt::Debug for ObjectBlobStore {
 }
 
 impl ObjectBlobStore {
-    /// A blob store over an object store that makes an object durable before it says that it is complete.
+    /// A blob store over an object store that makes an object durable before it says that it is complete. It is taken
+    /// for a remote one: files over 5 MiB are put in parts of that size, with at most 30 MiB of parts in memory.
     pub fn over(objects: Arc<dyn ObjectStore>) -> Self {
-        Self { objects, disk: None, puts: Semaphore::new(PARALLEL_PUTS) }
+        Self::remote(objects, "")
+    }
+
+    pub(crate) fn remote(objects: Arc<dyn ObjectStore>, reason: &'static str) -> Self {
+        Self { objects, disk: None, blocks: Blocks::new(MIB, REMOTE_TURNS), turns: Turns::new(REMOTE_TURNS), reason }
     }
 
     pub(crate) fn on_disk(path: &FilePath) -> io::Result<Self> {
         let disk = Disk::open(path)?;
         let objects = LocalFileSystem::new_with_prefix(disk.root())?.with_fsync(true);
-        Ok(Self { disk: Some(disk), ..Self::over(Arc::new(objects)) })
+        let blocks = Blocks::new(DISK_PART, DISK_TURNS);
+        Ok(Self { objects: Arc::new(objects), disk: Some(disk), blocks, turns: Turns::new(DISK_TURNS), reason: "" })
     }
 
     /// Runs blocking work on the disk, if the objects are on one.
@@ -55,45 +85,95 @@ impl ObjectBlobStore {
         self.with_disk(|disk| disk.check()).await
     }
 
-    async fn remove(&self, location: &Path) -> Result<(), StoreError> {
-        match self.objects.delete(location).await {
-            Err(Error::NotFound { .. }) => Ok(()),
-            deleted => deleted.map_err(store_error),
+    /// Awaits what a store does with a body of so many bytes, with patience but not for ever.
+    async fn answer<T>(&self, bytes: usize, call: impl Future<Output = object_store::Result<T>> + Send) -> Result<T, StoreError> {
+        if self.disk.is_some() {
+            return call.await.map_err(store_error);
         }
+        let patience = PATIENCE + Duration::from_secs((bytes / SLOWEST) as u64);
+        let answer = match timeout(patience, call).await {
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(error)) if is_transient(&error) => Err(StoreError::Unavailable(Failure::of(&error, self.reason).into())),
+            Ok(Err(error)) => Err(StoreError::Internal(Failure::of(&error, self.reason).into())),
+            Err(_) => Err(self.silence(patience)),
+        };
+        self.turns.reached(!matches!(answer, Err(StoreError::Unavailable(_))));
+        answer
     }
 
-    /// Uploads a file whose first part is full.
-    async fn put_in_parts(&self, location: &Path, file: &SpooledFile, reader: SpoolReader, first: Vec<u8>) -> Result<(), StoreError> {
-        let mut upload = self.objects.put_multipart(location).await.map_err(store_error)?;
-        if let Err(error) = send_parts(&mut *upload, file, reader, first).await {
-            // The caller is told the first error, and deletes the key, with what an abort that fails leaves.
-            let _ = upload.abort().await;
+    fn silence(&self, waited: Duration) -> StoreError {
+        StoreError::Unavailable(Failure::silence(waited, self.reason).into())
+    }
+
+    async fn remove(&self, location: &Path) -> Result<(), StoreError> {
+        let absent_is_fine = |deleted| match deleted {
+            Err(error) if is_absent(&error) => Ok(()),
+            deleted => deleted,
+        };
+        self.answer(0, async { absent_is_fine(self.objects.delete(location).await) }).await
+    }
+
+    /// What a put takes of the bound on memory, and the size of its parts.
+    fn share(&self, file: &SpooledFile) -> (u32, usize) {
+        if self.disk.is_some() {
+            return (1, DISK_PART);
+        }
+        let most = REMOTE_PART_MIB;
+        (u32::try_from(file.size.div_ceil(MIB as u64)).map_or(most, |mib| mib.clamp(1, most)), REMOTE_PART)
+    }
+
+    /// Uploads a file that is more than its first part.
+    async fn put_in_parts(&self, location: &Path, file: &SpooledFile, reader: SpoolReader, first: PutPayload) -> Result<(), StoreError> {
+        let mut upload = self.answer(0, self.objects.put_multipart(location)).await?;
+        let sent = match self.send_parts(&mut *upload, file, reader, first).await {
+            Ok(()) => self.answer(0, upload.complete()).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = sent {
+            // The caller is told the first error. What an abort that fails leaves, the removal of the key takes away from
+            // a disk, and a rule of the bucket from a remote store.
+            let _ = timeout(ABORT, upload.abort()).await;
             return Err(error);
         }
-        upload.complete().await.map(drop).map_err(store_error)
+        self.verify_size(location, file).await
     }
-}
 
-/// Sends all parts and answers whether they were the file that was meant, which must be known before the upload is
-/// completed: from then on the object is seen.
-async fn send_parts(upload: &mut dyn MultipartUpload, file: &SpooledFile, mut reader: SpoolReader, mut part: Vec<u8>) -> Result<(), StoreError> {
-    while !part.is_empty() {
-        upload.put_part(PutPayload::from(part)).await.map_err(store_error)?;
-        (reader, part) = reader.next_part().await?;
+    /// Sends all parts and answers whether they were the file that was meant, which must be known before the upload is
+    /// completed: from then on the object is seen.
+    async fn send_parts(&self, upload: &mut dyn MultipartUpload, file: &SpooledFile, mut reader: SpoolReader, mut part: PutPayload) -> Result<(), StoreError> {
+        loop {
+            self.answer(part.content_length(), upload.put_part(part)).await?;
+            if reader.is_at_end() {
+                return reader.verify(file);
+            }
+            (reader, part) = reader.next_part().await?;
+        }
     }
-    reader.verify(file)
+
+    /// The checksums of requests say that each part has arrived; this says that the store has made one object of all.
+    async fn verify_size(&self, location: &Path, file: &SpooledFile) -> Result<(), StoreError> {
+        let stored = self.answer(0, self.objects.head(location)).await?.size;
+        if stored == file.size { Ok(()) } else { Err(StoreError::Internal(WrongSize { stored, size: file.size }.into())) }
+    }
+
+    async fn put_and_remove_probe(&self) -> Result<(), StoreError> {
+        let probe = Path::from(PROBE);
+        self.answer(0, self.objects.put(&probe, PutPayload::from_static(PROBE.as_bytes()))).await?;
+        self.remove(&probe).await
+    }
 }
 
 #[async_trait]
 impl BlobStore for ObjectBlobStore {
     async fn put(&self, key: &ObjectKey, file: &SpooledFile) -> Result<(), StoreError> {
         let location = location(key)?;
-        let _turn = self.puts.acquire().await.map_err(|error| StoreError::Internal(error.into()))?;
+        let (turns, part) = self.share(file);
+        let _turn = self.turns.take(turns).await?;
         self.check_folder().await?;
-        let (reader, first) = SpoolReader::open(file).await?;
-        if first.len() < PART {
+        let (reader, first) = SpoolReader::open(file, self.blocks.clone(), part).await?;
+        if reader.is_at_end() {
             reader.verify(file)?;
-            self.objects.put(&location, PutPayload::from(first)).await.map_err(store_error)?;
+            self.answer(first.content_length(), self.objects.put(&location, first)).await?;
         } else {
             self.put_in_parts(&location, file, reader, first).await?;
         }
@@ -109,22 +189,17 @@ impl BlobStore for ObjectBlobStore {
 
     async fn check(&self) -> Result<(), StoreError> {
         self.check_folder().await?;
-        let probe = Path::from(PROBE);
-        self.objects.put(&probe, PutPayload::from_static(PROBE.as_bytes())).await.map_err(store_error)?;
-        self.remove(&probe).await
+        timeout(CHECK, self.put_and_remove_probe()).await.unwrap_or_else(|_| Err(self.silence(CHECK)))
     }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("of {size} bytes that were sent the store keeps {stored}")]
+struct WrongSize {
+    stored: u64,
+    size: u64,
 }
 
 fn location(key: &ObjectKey) -> Result<Path, StoreError> {
     Path::parse(key.as_str()).map_err(|error| StoreError::Internal(error.into()))
-}
-
-/// A store that refuses the service is one that does not answer: once an operator has mended that, the same call succeeds.
-fn store_error(error: Error) -> StoreError {
-    match error {
-        Error::Generic { .. } | Error::NotFound { .. } | Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
-            StoreError::Unavailable(error.into())
-        }
-        _ => StoreError::Internal(error.into()),
-    }
 }

@@ -1,4 +1,4 @@
-//! The contract of a blob store, on a folder and on any other object store.
+//! The contract of a blob store, on a folder, on S3 over the wire, and on any other object store.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -11,6 +11,7 @@ use domain::{document::ObjectKey, ports::BlobStore};
 use futures_util::TryStreamExt as _;
 use object_store::{ObjectStore as _, ObjectStoreExt as _, memory::InMemory};
 use tempfile::TempDir;
+use test_servers::s3::S3Server;
 
 struct Folder {
     store: Arc<ObjectBlobStore>,
@@ -72,8 +73,39 @@ impl BlobStoreFixture for Memory {
     }
 }
 
+struct S3 {
+    store: Arc<ObjectBlobStore>,
+    server: S3Server,
+}
+
+impl S3 {
+    fn new() -> Self {
+        let server = S3Server::start();
+        Self { store: Arc::new(ObjectBlobStore::open_with(&server.url(), server.variables()).unwrap()), server }
+    }
+}
+
+#[async_trait]
+impl BlobStoreFixture for S3 {
+    fn store(&self) -> Arc<dyn BlobStore> {
+        self.store.clone()
+    }
+
+    async fn stored(&self, key: &ObjectKey) -> Option<Vec<u8>> {
+        self.server.objects().remove(&format!("orders/{}", key.as_str()))
+    }
+
+    async fn count(&self) -> usize {
+        self.server.objects().len() + self.server.unfinished_uploads()
+    }
+}
+
 mod in_a_folder {
     contract_tests::blob_store_contract!(super::Folder::new());
+}
+
+mod in_s3 {
+    contract_tests::blob_store_contract!(super::S3::new());
 }
 
 mod in_memory {

@@ -1,6 +1,9 @@
 //! Use case: place an order, with or without documents.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
@@ -112,6 +115,11 @@ impl PlaceOrder {
 
         let outcome = match self.put_all(&documents).await {
             Ok(()) => self.commit(parsed.order, documents.into_iter().map(|(document, _)| document).collect()).await.map_err(|error| self.explain(error)),
+            Err(StoreError::Unavailable(cause)) => {
+                // The client need not wait until the objects cannot be removed either. An error is met again by the sweeper.
+                let _ = self.uploads.condemn(&keys).await;
+                return Err(StoreError::Unavailable(cause).into());
+            }
             Err(error) => Err(error.into()),
         };
         match outcome {
@@ -145,10 +153,20 @@ impl PlaceOrder {
         (accepted, faults)
     }
 
-    /// Puts every document; on a failure those under way are finished first, so that none appears after its removal.
+    /// Puts every document; after a failure no other is begun, and those under way are finished first, so that none
+    /// appears after its removal.
     async fn put_all(&self, documents: &[Acceptable]) -> Result<(), StoreError> {
+        let failed = &AtomicBool::new(false);
+        let puts = documents.iter().map(|(document, file)| async move {
+            if failed.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let put = self.blobs.put(&document.key, file).await;
+            failed.fetch_or(put.is_err(), Ordering::Relaxed);
+            put
+        });
         // Collected, because a lazy borrowing closure would make the future of the whole use case unfit for `spawn`.
-        let puts: Vec<_> = documents.iter().map(|(document, file)| self.blobs.put(&document.key, file)).collect();
+        let puts: Vec<_> = puts.collect();
         let results: Vec<Result<(), StoreError>> = stream::iter(puts).buffer_unordered(PARALLEL_PUTS).collect().await;
         results.into_iter().collect()
     }

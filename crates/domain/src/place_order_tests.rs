@@ -1,4 +1,7 @@
-use std::{path::PathBuf, sync::Mutex};
+use std::{
+    path::PathBuf,
+    sync::{Mutex, atomic::AtomicUsize},
+};
 
 use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime, macros::datetime};
@@ -154,9 +157,63 @@ async fn blobs_are_removed_when_the_repository_fails() {
 async fn blobs_are_removed_when_one_of_them_cannot_be_put() {
     let mut mocks = Mocks::default();
     mocks.expect_uploads_taken_back(3);
-    mocks.blobs.expect_put().times(3).returning(|_, file| if file.path.as_os_str() == "b.pdf" { Err(StoreError::Unavailable("down".into())) } else { Ok(()) });
+    mocks.blobs.expect_put().times(2).returning(|_, file| if file.path.as_os_str() == "b.pdf" { Err(StoreError::Internal("broken".into())) } else { Ok(()) });
     let documents = vec![document("a.pdf"), document("b.pdf"), document("c.pdf")];
     let error = mocks.use_case().place_with_documents(&key(), request(minimal_request()), documents).await.unwrap_err();
+    assert!(matches!(error, PlaceOrderError::Internal(_)), "{error}");
+}
+
+#[tokio::test]
+async fn blobs_of_a_store_that_does_not_answer_are_condemned_and_left_to_the_sweeper() {
+    let mut mocks = Mocks::default();
+    mocks.uploads.expect_record().returning(|_, _| Ok(()));
+    mocks.blobs.expect_put().once().returning(|_, _| Err(StoreError::Unavailable("down".into())));
+    mocks.uploads.expect_condemn().withf(|keys| keys.len() == 2).once().returning(|keys| Ok(keys.to_vec()));
+    // Nothing is deleted, for which the client would wait.
+    let error = mocks.use_case().place_with_documents(&key(), request(minimal_request()), vec![document("a.pdf"), document("b.pdf")]).await.unwrap_err();
+    assert!(matches!(error, PlaceOrderError::Unavailable(_)), "{error}");
+}
+
+/// A blob store whose first put fails while others are under way.
+#[derive(Default)]
+struct FailingFirst {
+    begun: AtomicUsize,
+    ended: AtomicUsize,
+}
+
+#[async_trait::async_trait]
+impl BlobStore for FailingFirst {
+    async fn put(&self, _: &ObjectKey, _: &SpooledFile) -> Result<(), StoreError> {
+        let number = self.begun.fetch_add(1, Ordering::SeqCst);
+        for _ in 0..=number {
+            tokio::task::yield_now().await;
+        }
+        self.ended.fetch_add(1, Ordering::SeqCst);
+        if number == 0 { Err(StoreError::Unavailable("down".into())) } else { Ok(()) }
+    }
+
+    async fn delete(&self, _: &ObjectKey) -> Result<(), StoreError> {
+        unreachable!("nothing is deleted from a store that does not answer")
+    }
+
+    async fn check(&self) -> Result<(), StoreError> {
+        unreachable!("nobody asks")
+    }
+}
+
+#[tokio::test]
+async fn after_a_failure_puts_under_way_are_finished_and_no_other_is_begun() {
+    let blobs = Arc::new(FailingFirst::default());
+    let mut mocks = Mocks::default();
+    mocks.uploads.expect_record().returning(|_, _| Ok(()));
+    let seen = Arc::clone(&blobs);
+    mocks.uploads.expect_condemn().once().returning(move |keys| {
+        assert_eq!((keys.len(), seen.begun.load(Ordering::SeqCst), seen.ended.load(Ordering::SeqCst)), (20, PARALLEL_PUTS, PARALLEL_PUTS));
+        Ok(keys.to_vec())
+    });
+    let use_case = PlaceOrder { blobs, ..mocks.use_case() };
+    let documents = (0..20).map(|number| document(&format!("{number}.pdf"))).collect();
+    let error = use_case.place_with_documents(&key(), request(minimal_request()), documents).await.unwrap_err();
     assert!(matches!(error, PlaceOrderError::Unavailable(_)), "{error}");
 }
 

@@ -1,0 +1,169 @@
+//! A bucket that is stopped, or never answers, and comes back.
+
+use std::{
+    future::Future,
+    sync::{Arc, mpsc},
+    time::{Duration, Instant},
+};
+
+use adapter_object_store::ObjectBlobStore;
+use contract_tests::{
+    fakes::{CountingEntropy, InMemoryStore, ManualClock},
+    samples,
+};
+use domain::{
+    api_key::{ApiKey, ApiKeyId, NewApiKey},
+    document::{DocumentFormat, ObjectKey, ReceivedDocument},
+    duplicate_window::DuplicateWindow,
+    order::OrderId,
+    place_order::{PlaceOrder, PlaceOrderError},
+    ports::{BlobStore, Clock as _, OrderRepo as _},
+    sweep_uploads::SweepUploads,
+};
+use futures_util::future::join_all;
+use test_servers::s3::{S3Server, Treatment};
+
+use crate::harness::{Files, LARGE, open, unavailable};
+
+/// Within which a client is told that the bucket is stopped.
+const TOLD: Duration = Duration::from_secs(3);
+
+async fn timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
+    let start = Instant::now();
+    let done = work.await;
+    (done, start.elapsed())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_bucket_is_told_of_at_once_and_used_again_when_it_is_back() {
+    let (server, files) = (S3Server::start(), Files::new());
+    let store = open(&server);
+    let (key, file) = files.make(100);
+    store.put(&key, &file).await.unwrap();
+    server.stop();
+
+    let (checked, took) = timed(store.check()).await;
+    let told = unavailable(&checked.unwrap_err());
+    assert!(told.starts_with("the store does not answer: Connection refused"), "{told}");
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    for size in [100, LARGE] {
+        let (put, took) = timed(files.put(&store, size)).await;
+        unavailable(&put.unwrap_err());
+        assert!(took < Duration::from_secs(2), "{took:?}");
+    }
+    let (deleted, took) = timed(store.delete(&key)).await;
+    unavailable(&deleted.unwrap_err());
+    assert!(took < Duration::from_secs(2), "{took:?}");
+
+    server.start_again();
+    assert_eq!(server.objects().len(), 1);
+    store.check().await.unwrap();
+    files.put(&store, LARGE).await.unwrap();
+    store.delete(&key).await.unwrap();
+    assert_eq!(server.objects().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_who_wait_for_their_turn_are_told_as_soon_as_one() {
+    let (server, files) = (S3Server::start(), Files::new());
+    let store = open(&server);
+    let (file, keys) = (files.make(LARGE).1, (0..60).map(|_| ObjectKey::random(&files.entropy)).collect::<Vec<_>>());
+    server.stop();
+    let (puts, took) = timed(join_all(keys.iter().map(|key| store.put(key, &file)))).await;
+    for put in puts {
+        unavailable(&put.unwrap_err());
+    }
+    assert!(took < TOLD, "{took:?}");
+    server.start_again();
+    files.put(&store, LARGE).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_that_stops_in_the_middle_of_an_upload_is_told_of_at_once() {
+    let (server, files) = (S3Server::start(), Files::new());
+    let store = Arc::new(open(&server));
+    let (in_the_middle, wait) = mpsc::channel();
+    server.treat(move |request| {
+        if request.uri.query().is_some_and(|query| query.starts_with("partNumber=2")) {
+            in_the_middle.send(()).unwrap();
+            return Treatment::Silence;
+        }
+        Treatment::Serve
+    });
+    let (key, file) = files.make(LARGE);
+    let put = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { store.put(&key, &file).await }
+    });
+    let server = tokio::task::spawn_blocking(move || {
+        wait.recv().unwrap();
+        server.stop();
+        server
+    });
+    let server = server.await.unwrap();
+    let (put, took) = timed(put).await;
+    unavailable(&put.unwrap().unwrap_err());
+    assert!(took < TOLD, "{took:?}");
+    assert_eq!(server.objects().len(), 0);
+}
+
+#[tokio::test]
+async fn a_bucket_that_takes_connections_and_never_answers_does_not_hold_up_a_check() {
+    let server = S3Server::start();
+    let store = open(&server);
+    server.treat(|_| Treatment::Silence);
+    let (checked, took) = timed(store.check()).await;
+    assert_eq!(unavailable(&checked.unwrap_err()), "the store does not answer: no answer within 1.5 seconds");
+    assert!(took < Duration::from_secs(2), "{took:?}");
+}
+
+struct Service {
+    place_order: PlaceOrder,
+    sweep: SweepUploads,
+    store: Arc<InMemoryStore>,
+    clock: Arc<ManualClock>,
+    files: Files,
+}
+
+impl Service {
+    fn on(server: &S3Server) -> Self {
+        let (store, clock) = (Arc::new(InMemoryStore::default()), Arc::new(ManualClock::default()));
+        let blobs: Arc<ObjectBlobStore> = Arc::new(open(server));
+        let place_order = PlaceOrder {
+            orders: store.clone(),
+            uploads: store.clone(),
+            blobs: blobs.clone(),
+            clock: clock.clone(),
+            entropy: Arc::new(CountingEntropy::default()),
+            window: DuplicateWindow::default(),
+        };
+        let sweep = SweepUploads { uploads: store.clone(), blobs, clock: clock.clone(), abandoned_after: SweepUploads::ABANDONED_AFTER };
+        Self { place_order, sweep, store, clock, files: Files::new() }
+    }
+
+    async fn place(&self, documents: usize) -> Result<(), PlaceOrderError> {
+        let received = |_| ReceivedDocument { name_as_sent: "deed.pdf".to_owned(), file: self.files.make(100_000).1, content: Some(DocumentFormat::Pdf) };
+        let request = serde_json::from_value(samples::minimal_request()).unwrap();
+        let key = NewApiKey { signing_service: None, ..samples::api_key(self.clock.now()) };
+        let key = ApiKey { id: ApiKeyId(1), key, revoked_at: None };
+        self.place_order.place_with_documents(&key, request, (0..documents).map(received).collect()).await.map(drop)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_is_told_within_three_seconds_however_many_documents_it_sent_and_nothing_is_left() {
+    for documents in [1, 20] {
+        let server = S3Server::start();
+        let service = Service::on(&server);
+        server.stop();
+        let (placed, took) = timed(Box::pin(service.place(documents))).await;
+        assert!(matches!(placed, Err(PlaceOrderError::Unavailable(_))), "{placed:?}");
+        assert!(took < TOLD, "{documents} documents took {took:?}");
+        assert_eq!(service.store.find(OrderId(1)).await.unwrap(), None);
+
+        server.start_again();
+        assert_eq!(service.sweep.run_once(100).await.unwrap(), documents);
+        Box::pin(service.place(documents)).await.unwrap();
+        assert_eq!(server.objects().len(), documents);
+    }
+}
