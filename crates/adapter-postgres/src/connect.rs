@@ -1,8 +1,17 @@
 //! Where the server is, and how a connection to it is made.
 
-use std::{io, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    io,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _, pooled_connection::deadpool::BuildError};
+use domain::ports::{Cause, error_chain};
 use percent_encoding::percent_decode_str;
 use rustls::{
     ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
@@ -17,7 +26,7 @@ use tokio::time::timeout;
 use tokio_postgres::config::SslMode;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// How long one host has to accept a connection, unless the URL says otherwise.
+/// How long one host has to accept a connection, and, if there are others, to let it in; unless the URL says otherwise.
 const CONNECT: Duration = Duration::from_secs(1);
 
 /// How long all hosts have, to accept a connection and to let it in.
@@ -31,7 +40,7 @@ const UNANSWERED: Duration = Duration::from_secs(10);
 const SETTINGS: &str = "SET statement_timeout = '2s';
     SET idle_in_transaction_session_timeout = '10s';
     SET default_transaction_isolation = 'read committed';
-    SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'";
+    SELECT set_config('synchronous_commit', coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), false)";
 
 /// Why there can be no store on a URL. The text never repeats the URL, which may hold credentials.
 #[derive(Debug, thiserror::Error)]
@@ -71,9 +80,9 @@ pub enum OpenError {
 pub enum ConnectError {
     /// The server cannot be reached, or does not let the user in.
     #[error("no connection to the database")]
-    Refused(#[from] tokio_postgres::Error),
+    Refused(#[source] Cause),
     /// The server does not answer.
-    #[error("the database does not answer within {} seconds", PATIENCE.as_secs())]
+    #[error("the database does not answer in time")]
     Late,
     /// The server refuses what every connection is told first.
     #[error("the database connection cannot be set up")]
@@ -83,32 +92,37 @@ pub enum ConnectError {
     Unusable(#[from] diesel::ConnectionError),
 }
 
+impl From<tokio_postgres::Error> for ConnectError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        let said = error.as_db_error().map_or_else(|| error_chain(&error), ToString::to_string);
+        // The server's detail and hint are lines of their own.
+        Self::Refused(said.lines().collect::<Vec<_>>().join("; ").into())
+    }
+}
+
 /// A server, or several of which one takes writes.
 #[derive(Clone)]
 pub(crate) struct Server {
-    config: tokio_postgres::Config,
+    /// One for each host, in the order of the URL.
+    hosts: Arc<[tokio_postgres::Config]>,
+    /// The host that was tried last. It comes first the next time, so that one that is gone does not delay every
+    /// connection.
+    last: Arc<AtomicUsize>,
     tls: MakeRustlsConnect,
 }
 
 impl Server {
     pub(crate) fn named(url: &str) -> Result<Self, OpenError> {
         let (rest, security) = Security::split_from(url)?;
-        let mut config: tokio_postgres::Config = rest.parse().map_err(|_| OpenError::NotAUrl)?;
-        if config.get_hosts().is_empty() {
+        let mut hosts = one_url_per_host(&rest)?.iter().map(|url| host(url)).collect::<Result<Vec<_>, _>>()?;
+        let addresses = usize::from(hosts.len() == 1);
+        if hosts.iter().any(|host| host.get_hostaddrs().len() > addresses) {
             return Err(OpenError::NotAUrl);
         }
-        config.ssl_mode(security.mode);
-        if config.get_application_name().is_none() {
-            config.application_name("notary-orders");
+        for host in &mut hosts {
+            host.ssl_mode(security.mode);
         }
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(CONNECT);
-        }
-        if config.get_tcp_user_timeout().is_none() {
-            config.tcp_user_timeout(UNANSWERED);
-        }
-        config.keepalives_idle(UNANSWERED);
-        Ok(Self { config, tls: MakeRustlsConnect::new(security.client()?) })
+        Ok(Self { hosts: hosts.into(), last: Arc::default(), tls: MakeRustlsConnect::new(security.client()?) })
     }
 
     /// A connection whose statements end after a while.
@@ -123,12 +137,68 @@ impl Server {
 
     /// A connection whose statements take the time that they take.
     pub(crate) async fn connect_unlimited(&self) -> Result<AsyncPgConnection, ConnectError> {
-        let connect = async {
-            let (client, connection) = self.config.connect(self.tls.clone()).await?;
-            Ok(AsyncPgConnection::try_from_client_and_connection(client, connection).await?)
-        };
-        timeout(PATIENCE, connect).await.map_err(|_| ConnectError::Late)?
+        timeout(PATIENCE, self.first_that_lets_in()).await.map_err(|_| ConnectError::Late)?
     }
+
+    /// Not left to `tokio_postgres`, for which a host that accepts a connection and then says nothing hides all others.
+    async fn first_that_lets_in(&self) -> Result<AsyncPgConnection, ConnectError> {
+        let (first, mut outcome) = (self.last.load(Ordering::Relaxed), Err(ConnectError::Late));
+        for turn in first..first + self.hosts.len() {
+            let turn = turn % self.hosts.len();
+            self.last.store(turn, Ordering::Relaxed);
+            let host = &self.hosts[turn];
+            let patience = if self.hosts.len() > 1 { host.get_connect_timeout().copied().unwrap_or(CONNECT) } else { PATIENCE };
+            outcome = timeout(patience, self.let_in_by(host)).await.unwrap_or(Err(ConnectError::Late));
+            if outcome.is_ok() {
+                break;
+            }
+        }
+        outcome
+    }
+
+    async fn let_in_by(&self, host: &tokio_postgres::Config) -> Result<AsyncPgConnection, ConnectError> {
+        let (client, connection) = host.connect(self.tls.clone()).await?;
+        Ok(AsyncPgConnection::try_from_client_and_connection(client, connection).await?)
+    }
+}
+
+/// `postgres://user@one,two/database` is `postgres://user@one/database` and `postgres://user@two/database`.
+fn one_url_per_host(url: &str) -> Result<Vec<String>, OpenError> {
+    let (scheme, rest) = url.split_once("://").ok_or(OpenError::NotAUrl)?;
+    let (address, query) = rest.split_at(rest.find('?').unwrap_or(rest.len()));
+    // Where a password has an @ that is not percent-encoded, a part of it would be taken for the host.
+    if rest.matches('@').count() > 1 || query.contains('@') {
+        return Err(OpenError::NotAUrl);
+    }
+    let (user, address) = address.split_at(address.find('@').map_or(0, |at| at + 1));
+    let (hosts, database) = address.split_at(address.find('/').unwrap_or(address.len()));
+    Ok(hosts.split(',').map(|host| format!("{scheme}://{user}{host}{database}{query}")).collect())
+}
+
+/// What the URL of one host says, and how long to wait where it does not say so.
+fn host(url: &str) -> Result<tokio_postgres::Config, OpenError> {
+    let mut config: tokio_postgres::Config = url.parse().map_err(|_| OpenError::NotAUrl)?;
+    let default = tokio_postgres::Config::new();
+    // Hosts are tried in their order.
+    if config.get_hosts().len() != 1 || config.get_ports().len() > 1 || config.get_load_balance_hosts() != default.get_load_balance_hosts() {
+        return Err(OpenError::NotAUrl);
+    }
+    if config.get_application_name().is_none() {
+        config.application_name("notary-orders");
+    }
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(CONNECT);
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(UNANSWERED);
+    }
+    if config.get_keepalives_idle() == default.get_keepalives_idle() {
+        config.keepalives_idle(UNANSWERED);
+    }
+    if config.get_keepalives_interval().is_none() {
+        config.keepalives_interval(UNANSWERED);
+    }
+    Ok(config)
 }
 
 /// Whether a connection is encrypted, and whom it trusts (libpq, section 34.19 "SSL support").

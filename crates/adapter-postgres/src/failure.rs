@@ -21,8 +21,8 @@ pub(crate) struct Unreadable {
 /// Why a statement did not take place.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    #[error("no connection to the database")]
-    Connection(#[from] PoolError),
+    #[error(transparent)]
+    Connection(Cause),
     #[error(transparent)]
     Database(#[from] DatabaseError),
     #[error(transparent)]
@@ -35,6 +35,16 @@ pub(crate) enum Failure {
     Lost,
     #[error("the database did not answer in time")]
     Late,
+}
+
+impl From<PoolError> for Failure {
+    fn from(error: PoolError) -> Self {
+        Self::Connection(match error {
+            // The pool would say the same again.
+            PoolError::Backend(error) => error.into(),
+            error => error.into(),
+        })
+    }
 }
 
 impl Failure {

@@ -15,6 +15,7 @@ mod queue;
 mod rows;
 mod schema;
 mod statement;
+mod target;
 #[cfg(test)]
 mod tests;
 mod uploads;

@@ -1,6 +1,7 @@
 //! Brings the schema up to the version of the program.
 
 use diesel::{
+    dsl::sql,
     migration::{Migration, MigrationSource as _, MigrationVersion},
     pg::Pg,
     prelude::*,
@@ -13,14 +14,17 @@ use domain::ports::Cause;
 
 use crate::{ConnectError, connect::Server};
 
-const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/postgres");
+pub(crate) const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/postgres");
 
-/// What instances that start at once take in turns: the ASCII codes of `notaryor`. Locks of tables are not waited for
-/// long, because whoever wants an order placed meanwhile waits behind.
-const TAKE_TURN: &str = "SELECT pg_advisory_lock(7957707180310490994); SET lock_timeout = '10s'";
+/// What instances that start at once take in turns: the ASCII codes of `notaryor`. Whoever waits longer tells the operator
+/// instead. Locks of tables are not waited for long, because whoever wants an order placed meanwhile waits behind.
+const TAKE_TURN: &str = "SET lock_timeout = '60s'; SELECT pg_advisory_lock(7957707180310490994); SET lock_timeout = '10s'";
+
+/// The tables that the migrations make.
+const TABLES: [&str; 6] = ["orders", "documents", "file_numbers", "uploads", "follow_ups", "api_keys"];
 
 /// Rights without which no order could be kept: table, privilege.
-const RIGHTS: &str = "VALUES ('orders', 'SELECT'), ('orders', 'INSERT'), ('documents', 'SELECT'), ('documents', 'INSERT'),
+const RIGHTS: &str = "VALUES ('__diesel_schema_migrations', 'SELECT'), ('orders', 'SELECT'), ('orders', 'INSERT'), ('documents', 'SELECT'), ('documents', 'INSERT'),
     ('file_numbers', 'SELECT'), ('file_numbers', 'INSERT'), ('file_numbers', 'UPDATE'),
     ('uploads', 'SELECT'), ('uploads', 'INSERT'), ('uploads', 'UPDATE'), ('uploads', 'DELETE'),
     ('follow_ups', 'SELECT'), ('follow_ups', 'INSERT'), ('follow_ups', 'UPDATE'), ('follow_ups', 'DELETE'),
@@ -35,6 +39,12 @@ pub enum MigrateError {
     /// The database has a migration that this version of the program does not know.
     #[error("the database is newer than this program: it has the migration {0}")]
     Newer(String),
+    /// Text of the database cannot hold every character of an order.
+    #[error("the database is encoded in {0}, and must be in UTF8")]
+    Encoding(String),
+    /// Another program uses the database.
+    #[error("the database has a table {0} that is not this program's; give it a database or a schema of its own")]
+    Foreign(&'static str),
     /// The user may not do what the service does.
     #[error("the database user lacks the right to {privilege} on the table {table}")]
     Right {
@@ -54,25 +64,45 @@ impl From<diesel::result::Error> for MigrateError {
     }
 }
 
-/// Applies what is missing and presents how many migrations that was. Of several processes that start at once one does it.
+/// Applies what is missing and presents how many migrations that was. Of several processes that start at once one does it;
+/// where nothing is missing, nobody is waited for.
 pub(crate) async fn migrate(server: &Server) -> Result<usize, MigrateError> {
     let mut connection = server.connect_unlimited().await?;
-    connection.batch_execute(TAKE_TURN).await?;
+    check_encoding(&mut connection).await?;
+    let mut applied = 0;
+    if missing(&mut connection).await? > 0 {
+        connection.batch_execute(TAKE_TURN).await?;
+        applied = missing(&mut connection).await?;
+        if applied > 0 {
+            connection = apply(connection).await?;
+        }
+    }
+    check_rights(&mut connection).await?;
+    Ok(applied)
+}
+
+/// How many migrations are to be applied. Never asked of a database that is not this program's, or a newer one's.
+async fn missing(connection: &mut AsyncPgConnection) -> Result<usize, MigrateError> {
     let known: Vec<Box<dyn Migration<Pg>>> = MIGRATIONS.migrations().map_err(MigrateError::Failed)?;
-    let applied = applied(&mut connection).await?;
+    let applied = applied(connection).await?;
     let is_known = |version: &String| known.iter().any(|migration| migration.name().version() == MigrationVersion::from(version.as_str()));
     if let Some(unknown) = applied.iter().find(|version| !is_known(version)) {
         return Err(MigrateError::Newer(unknown.clone()));
     }
-    let missing = known.len() - applied.len();
-    if missing > 0 {
-        // Asked for only now: a user who may not make tables can serve a schema that another has brought up to date.
-        let mut harness = AsyncMigrationHarness::new(connection);
-        let run = tokio::task::spawn_blocking(move || harness.run_pending_migrations(MIGRATIONS).map(drop).map(|()| harness.into_inner()));
-        connection = run.await.map_err(|error| MigrateError::Failed(error.into()))?.map_err(MigrateError::Failed)?;
+    if applied.is_empty() {
+        for table in TABLES {
+            if is_there(connection, table).await? {
+                return Err(MigrateError::Foreign(table));
+            }
+        }
     }
-    check_rights(&mut connection).await?;
-    Ok(missing)
+    Ok(known.len() - applied.len())
+}
+
+async fn apply(connection: AsyncPgConnection) -> Result<AsyncPgConnection, MigrateError> {
+    let mut harness = AsyncMigrationHarness::new(connection);
+    let run = tokio::task::spawn_blocking(move || harness.run_pending_migrations(MIGRATIONS).map(drop).map(|()| harness.into_inner()));
+    run.await.map_err(|error| MigrateError::Failed(error.into()))?.map_err(MigrateError::Failed)
 }
 
 async fn applied(connection: &mut AsyncPgConnection) -> Result<Vec<String>, MigrateError> {
@@ -81,23 +111,26 @@ async fn applied(connection: &mut AsyncPgConnection) -> Result<Vec<String>, Migr
             version -> Text,
         }
     }
-    let there: Presence = sql_query("SELECT to_regclass('__diesel_schema_migrations') IS NOT NULL AS present").get_result(connection).await?;
-    if !there.present {
+    if !is_there(connection, "__diesel_schema_migrations").await? {
         return Ok(Vec::new());
     }
     Ok(__diesel_schema_migrations::table.select(__diesel_schema_migrations::version).order(__diesel_schema_migrations::version).load(connection).await?)
+}
+
+async fn is_there(connection: &mut AsyncPgConnection, table: &str) -> Result<bool, MigrateError> {
+    let query = sql::<Bool>("to_regclass(").bind::<Text, _>(table).sql(") IS NOT NULL");
+    Ok(diesel::select(query).get_result(connection).await?)
+}
+
+async fn check_encoding(connection: &mut AsyncPgConnection) -> Result<(), MigrateError> {
+    let encoding: String = diesel::select(sql::<Text>("current_setting('server_encoding')")).get_result(connection).await?;
+    if encoding == "UTF8" { Ok(()) } else { Err(MigrateError::Encoding(encoding)) }
 }
 
 async fn check_rights(connection: &mut AsyncPgConnection) -> Result<(), MigrateError> {
     let query = format!("SELECT * FROM ({RIGHTS}) AS needed (table_name, privilege) WHERE NOT has_table_privilege(table_name, privilege) LIMIT 1");
     let lacking: Option<Right> = sql_query(query).get_result(connection).await.optional()?;
     lacking.map_or(Ok(()), |Right { table_name, privilege }| Err(MigrateError::Right { table: table_name, privilege }))
-}
-
-#[derive(QueryableByName)]
-struct Presence {
-    #[diesel(sql_type = Bool)]
-    present: bool,
 }
 
 #[derive(QueryableByName)]

@@ -86,7 +86,8 @@ impl<C: QueryFragment<Pg>, O: QueryFragment<Pg>> QueryFragment<Pg> for Place<C, 
         out.push_bind_param::<Array<BigInt>, _>(sizes)?;
         out.push_sql(", ");
         out.push_bind_param::<Array<Binary>, _>(digests)?;
-        out.push_sql(") WITH ORDINALITY AS d (key, name, name_as_sent, media_type, size, sha256, position)");
+        // Uploads are taken in the order in which others lock them, so that the two never wait for each other.
+        out.push_sql(") WITH ORDINALITY AS d (key, name, name_as_sent, media_type, size, sha256, position) ORDER BY d.key COLLATE \"C\"");
         out.push_sql("), enqueued AS (INSERT INTO follow_ups (order_id, message_key, recipient, created_at, due_at) ");
         out.push_sql("SELECT placed.id, f.message_key, f.recipient, ");
         out.push_bind_param::<Timestamptz, _>(&self.follow_ups.at)?;

@@ -18,6 +18,10 @@ use crate::{connect::Server, failure::Failure};
 /// makes two calls at least, and the first of them meets a server that does not answer.
 const PATIENCE: Duration = Duration::from_millis(2_500);
 
+/// How long of it there may be no connection. A statement that got one late is not cut off when it has just begun, for
+/// that would close a connection which nothing is wrong with when they are needed most.
+const ACQUISITION: Duration = Duration::from_secs(2);
+
 /// The pool.
 pub(crate) struct Pool {
     connections: deadpool::Pool<AsyncPgConnection>,
@@ -48,11 +52,17 @@ impl Pool {
     {
         let connections = self.connections.clone();
         let call = async move {
-            let deadline = Instant::now() + PATIENCE;
-            let connection = timeout_at(deadline, connections.get()).await;
+            let called = Instant::now();
+            let connection = timeout_at(called + ACQUISITION, connections.get()).await;
             let mut connection = connection.map_err(|_| Failure::Late)?.map_err(Failure::from)?;
-            let ended = timeout_at(deadline, AssertUnwindSafe(work(&mut connection)).catch_unwind()).await;
-            let outcome = ended.map_err(|_| Failure::Late.into()).and_then(|ended| ended.unwrap_or_else(|_| Err(Failure::Lost.into())));
+            let outcome = match timeout_at(called + PATIENCE, AssertUnwindSafe(work(&mut connection)).catch_unwind()).await {
+                Ok(ended) => ended.unwrap_or_else(|_| Err(Failure::Lost.into())),
+                Err(_) => {
+                    // If the server is gone without a word, then for all of them, and each would have a call wait for it.
+                    connections.retain(|_, _| false);
+                    Err(Failure::Late.into())
+                }
+            };
             if outcome.as_ref().is_err_and(E::doubts_connection) {
                 // Closed, because nobody knows what a statement that was given up is still doing on it.
                 drop(deadpool::Object::take(connection));

@@ -13,7 +13,7 @@ use domain::{
 use time::OffsetDateTime;
 
 use crate::{
-    failure::Unreadable,
+    failure::{Failure, Unreadable},
     schema::{api_keys, documents, follow_ups},
 };
 
@@ -50,6 +50,34 @@ pub(crate) struct DocumentRow {
     media_type: String,
     size: i64,
     sha256: Vec<u8>,
+}
+
+#[derive(Insertable)]
+#[diesel(table_name = documents)]
+pub(crate) struct NewDocumentRow {
+    order_id: i64,
+    position: i32,
+    pub(crate) key: String,
+    name: String,
+    name_as_sent: String,
+    media_type: String,
+    size: i64,
+    sha256: Vec<u8>,
+}
+
+impl NewDocumentRow {
+    pub(crate) fn new(order: OrderId, position: i32, document: &StoredDocument) -> Result<Self, Failure> {
+        Ok(Self {
+            order_id: order.0,
+            position,
+            key: document.key.as_str().to_owned(),
+            name: document.name.clone(),
+            name_as_sent: document.name_as_sent.clone(),
+            media_type: document.media_type.clone(),
+            size: i64::try_from(document.size).map_err(|error| Failure::Unstorable(error.into()))?,
+            sha256: document.sha256.0.to_vec(),
+        })
+    }
 }
 
 impl DocumentRow {

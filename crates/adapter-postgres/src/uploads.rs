@@ -27,10 +27,17 @@ diesel::table! {
 
 diesel::allow_tables_to_appear_in_same_query!(uploads, chosen);
 
-/// The part that both ways to condemn have in common; its type is too long to be written down.
-macro_rules! condemn_chosen {
+/// The uploads that a statement has locked; the type is too long to be written down.
+macro_rules! chosen_uploads {
     () => {
-        diesel::update(uploads::table.filter(uploads::key.eq_any(chosen::table.select(chosen::key)))).set(uploads::condemned.eq(true)).returning(uploads::key)
+        uploads::table.filter(uploads::key.eq_any(chosen::table.select(chosen::key)))
+    };
+}
+
+/// Uploads of these keys, locked in the order of the keys, so that two who are at the same never wait for each other.
+macro_rules! locked_uploads {
+    ($keys:expr) => {
+        uploads::table.filter(uploads::key.eq_any($keys)).order(uploads::key).select(uploads::key).for_update()
     };
 }
 
@@ -68,10 +75,9 @@ async fn record(connection: &mut AsyncPgConnection, keys: Vec<String>, at: Offse
     Ok(())
 }
 
-/// Rows are locked in the order of their keys, so that two that condemn the same never wait for each other.
 async fn condemn(connection: &mut AsyncPgConnection, keys: Vec<String>) -> Result<Vec<String>, Failure> {
-    let locked = uploads::table.filter(uploads::key.eq_any(keys)).order(uploads::key).select(uploads::key).for_update();
-    Ok(Prepared(With { name: "chosen", common: locked, body: condemn_chosen!() }).get_results(connection).await?)
+    let body = diesel::update(chosen_uploads!()).set(uploads::condemned.eq(true)).returning(uploads::key);
+    Ok(Prepared(With { name: "chosen", common: locked_uploads!(keys), body }).get_results(connection).await?)
 }
 
 async fn condemn_recorded_before(connection: &mut AsyncPgConnection, instant: OffsetDateTime, limit: usize) -> Result<Vec<String>, Failure> {
@@ -84,10 +90,12 @@ async fn condemn_recorded_before(connection: &mut AsyncPgConnection, instant: Of
         // What another sweeper is at is left to it.
         .for_update()
         .skip_locked();
-    Ok(Prepared(With { name: "chosen", common: due, body: condemn_chosen!() }).get_results(connection).await?)
+    let body = diesel::update(chosen_uploads!()).set(uploads::condemned.eq(true)).returning(uploads::key);
+    Ok(Prepared(With { name: "chosen", common: due, body }).get_results(connection).await?)
 }
 
 async fn forget(connection: &mut AsyncPgConnection, keys: Vec<String>) -> Result<(), Failure> {
-    diesel::delete(uploads::table.filter(uploads::key.eq_any(keys)).filter(uploads::condemned)).execute(connection).await?;
+    let body = diesel::delete(chosen_uploads!().filter(uploads::condemned));
+    Prepared(With { name: "chosen", common: locked_uploads!(keys), body }).execute(connection).await?;
     Ok(())
 }

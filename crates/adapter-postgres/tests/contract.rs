@@ -5,14 +5,24 @@
 use std::sync::Arc;
 
 use adapter_postgres::PostgresStore;
-use contract_tests::samples::Storage;
-use test_servers::postgres::Cluster;
+use contract_tests::{samples::Storage, store_target::StoreTargetFixture};
+use test_servers::postgres::{Cluster, Database};
 
-async fn storage() -> Storage {
+async fn store() -> (Arc<PostgresStore>, Database<'static>) {
     let database = Cluster::shared().database();
     let store = PostgresStore::open(&database.url(), 8).unwrap();
     store.migrate().await.unwrap();
-    Storage::new(Arc::new(store), database)
+    (Arc::new(store), database)
+}
+
+async fn storage() -> Storage {
+    let (store, database) = store().await;
+    Storage::new(store, database)
+}
+
+async fn target() -> StoreTargetFixture {
+    let (store, database) = store().await;
+    StoreTargetFixture::new(store, database)
 }
 
 mod order_repo {
@@ -29,4 +39,8 @@ mod api_key_repo {
 
 mod follow_up_queue {
     contract_tests::follow_up_queue_contract!(super::storage().await);
+}
+
+mod store_target {
+    contract_tests::store_target_contract!(super::target().await);
 }

@@ -12,6 +12,7 @@ mod orders;
 mod queue;
 mod rows;
 mod schema;
+mod source;
 #[cfg(test)]
 mod tests;
 mod uploads;

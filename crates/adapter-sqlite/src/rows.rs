@@ -80,6 +80,10 @@ impl DocumentRow {
         })
     }
 
+    pub(crate) fn order_id(&self) -> i64 {
+        self.order_id
+    }
+
     fn into_document(self) -> Result<StoredDocument, Unreadable> {
         let unreadable = |column: Column| column.of("documents of order", self.order_id);
         Ok(StoredDocument {

@@ -12,6 +12,7 @@
 pub mod api_key_repo;
 pub mod blob_store;
 pub mod clock;
+pub mod contents;
 pub mod documents;
 pub mod entropy;
 pub mod fakes;
@@ -19,4 +20,6 @@ pub mod follow_up_queue;
 pub mod notifier;
 pub mod order_repo;
 pub mod samples;
+pub mod store_source;
+pub mod store_target;
 pub mod upload_ledger;

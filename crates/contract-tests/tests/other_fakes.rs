@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use contract_tests::{
     blob_store::BlobStoreFixture,
-    fakes::{InMemoryBlobStore, InMemoryNotifier},
+    fakes::{InMemoryBlobStore, InMemoryNotifier, NotifierAnswer},
     notifier::{NotifierFixture, ReceivedMail},
 };
 use domain::{
@@ -43,6 +43,14 @@ impl NotifierFixture for Mails {
     async fn received(&self) -> Vec<ReceivedMail> {
         let taken = self.0.taken().into_iter();
         taken.map(|mail| ReceivedMail { message_id: mail.message_key, to: vec![mail.recipient.into()], raw: Vec::new() }).collect()
+    }
+
+    async fn break_down(&self) {
+        self.0.set_answer(NotifierAnswer::Unavailable);
+    }
+
+    async fn recover(&self) {
+        self.0.set_answer(NotifierAnswer::Taken);
     }
 }
 

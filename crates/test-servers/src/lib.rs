@@ -5,6 +5,8 @@
 
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(feature = "proxy")]
+pub mod proxy;
 #[cfg(feature = "s3")]
 pub mod s3;
 #[cfg(feature = "smtp")]

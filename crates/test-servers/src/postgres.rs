@@ -118,7 +118,7 @@ impl Cluster {
 
     /// Starts the server again.
     pub fn resume_after_stop(&self) {
-        let log = self.folder().join("data/server.log");
+        let log = self.data.join("server.log");
         let log = log.to_str().unwrap();
         // A killed postmaster's backends may hold its shared memory for another moment; `pg_ctl` does not wait for that.
         for _ in 0..50 {
@@ -137,16 +137,17 @@ impl Cluster {
         match how {
             Stop::Fast => self.run("pg_ctl", &["--wait", "--silent", "--mode=fast", "stop"]),
             Stop::Kill => {
-                let processes = self.processes();
                 // Not even a moment is left for one of them to notice the end of another.
-                signal("-STOP", &processes);
-                signal("-KILL", &processes);
+                self.freeze();
+                signal("-KILL", &self.processes());
             }
         }
     }
 
     /// The server stops to answer, its connections stay, until it is told to go on.
     pub fn freeze(&self) {
+        // The postmaster first, which starts no more backends then.
+        signal("-STOP", self.processes().get(..1).unwrap_or_default());
         signal("-STOP", &self.processes());
     }
 
@@ -171,6 +172,16 @@ impl Cluster {
     pub fn sql(&self, database: &str, statements: &str) -> String {
         let output = succeed(self.client("psql", database).args(["--no-align", "--tuples-only", "--quiet", "--set=ON_ERROR_STOP=1", "--command", statements]));
         String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    }
+
+    /// What the server has written to its log.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.data.join("server.log")).unwrap()
+    }
+
+    /// The URL of a database, for the superuser.
+    pub fn url(&self, database: &str) -> String {
+        format!("postgres://{SUPERUSER}:{PASSWORD}@127.0.0.1:{}/{database}", self.port)
     }
 
     /// The port on 127.0.0.1.

@@ -1,7 +1,7 @@
 use bigdecimal::{BigDecimal, ToPrimitive as _};
 use diesel::{
     pg::Pg,
-    prelude::{Queryable, Selectable},
+    prelude::{Insertable, Queryable, Selectable},
 };
 use domain::{
     appointment::{Appointment, AppointmentTime, Moment, Zone},
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// An order but for its identifier and its documents.
-#[derive(Queryable, Selectable)]
+#[derive(Insertable, Queryable, Selectable)]
 #[diesel(table_name = orders, check_for_backend(Pg))]
 pub(crate) struct OrderRow {
     pub(crate) signing_service_id: i64,
@@ -80,7 +80,14 @@ pub(crate) struct OrderRow {
 
 impl OrderRow {
     pub(crate) fn new(new: &NewOrder) -> Result<Self, Failure> {
-        let order = new.order.clone();
+        Self::with(new.order.clone(), OrderStatus::New, None, (new.placed_at, new.placed_at))
+    }
+
+    pub(crate) fn of(placed: PlacedOrder) -> Result<Self, Failure> {
+        Self::with(placed.order, placed.status, placed.notary_id, (placed.created_at, placed.updated_at))
+    }
+
+    fn with(order: Order, status: OrderStatus, notary_id: Option<i64>, (created_at, updated_at): (OffsetDateTime, OffsetDateTime)) -> Result<Self, Failure> {
         let (signing_time_type, start, end) = time_columns(order.appointment.time);
         let (start_time, start_utc) = moment_columns(start);
         let (end_time, end_utc) = moment_columns(end);
@@ -132,10 +139,10 @@ impl OrderRow {
             invoice_fee: order.invoice.fee.map(decimal),
             notary_pay: order.invoice.notary_pay.map(decimal),
             requested_by: json(&order.requested_by)?,
-            status: OrderStatus::New.as_str().to_owned(),
-            notary_id: None,
-            created_at: new.placed_at,
-            updated_at: new.placed_at,
+            status: status.as_str().to_owned(),
+            notary_id,
+            created_at,
+            updated_at,
         })
     }
 

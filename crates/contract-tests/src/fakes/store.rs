@@ -16,13 +16,16 @@ use time::{Duration, OffsetDateTime};
 
 use crate::samples;
 
-/// Keeps orders, uploads, API keys and follow-ups in memory.
+mod moving;
+
+/// Keeps orders, uploads, API keys and follow-ups in memory, and moves them to and from other stores.
 #[derive(Default)]
 pub struct InMemoryStore(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    orders: Vec<PlacedOrder>,
+    orders: BTreeMap<OrderId, PlacedOrder>,
+    last_order: i64,
     file_numbers: HashMap<FileNumber, OffsetDateTime>,
     uploads: BTreeMap<ObjectKey, Upload>,
     keys: Vec<ApiKey>,
@@ -46,11 +49,24 @@ impl InMemoryStore {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().expect("nothing panics while it holds the state")
     }
+
+    /// Removes an order that has neither documents nor follow-ups.
+    pub fn remove_order(&self, id: OrderId) {
+        self.state().orders.remove(&id);
+    }
+
+    /// Gives an order to a notary.
+    pub fn assign_notary(&self, id: OrderId, notary_id: i64, at: OffsetDateTime) {
+        let mut state = self.state();
+        let order = state.orders.get_mut(&id).expect("the order was placed");
+        (order.notary_id, order.updated_at) = (Some(notary_id), at);
+    }
 }
 
-/// The identifier of what is the `count`th of its kind.
-fn id(count: usize) -> i64 {
-    i64::try_from(count).expect("memory does not hold so many")
+impl State {
+    fn next_key(&self) -> ApiKeyId {
+        ApiKeyId(self.keys.last().map_or(0, |key| key.id.0) + 1)
+    }
 }
 
 #[async_trait]
@@ -67,8 +83,9 @@ impl OrderRepo for InMemoryStore {
         }
         state.uploads.retain(|key, _| new.documents.iter().all(|document| document.key != *key));
         state.file_numbers.insert(new.order.file_number.clone(), new.placed_at);
-        let order_id = OrderId(id(state.orders.len() + 1));
-        state.orders.push(samples::placed(order_id, new));
+        state.last_order += 1;
+        let order_id = OrderId(state.last_order);
+        state.orders.insert(order_id, samples::placed(order_id, new));
         for task in new.follow_ups.iter().cloned() {
             state.last_follow_up += 1;
             let id = FollowUpId(state.last_follow_up);
@@ -80,7 +97,7 @@ impl OrderRepo for InMemoryStore {
     }
 
     async fn find(&self, id: OrderId) -> Result<Option<PlacedOrder>, StoreError> {
-        Ok(self.state().orders.iter().find(|order| order.id == id).cloned())
+        Ok(self.state().orders.get(&id).cloned())
     }
 
     async fn check(&self) -> Result<(), StoreError> {
@@ -128,7 +145,7 @@ impl ApiKeyRepo for InMemoryStore {
         if state.keys.iter().any(|known| known.key.lookup == key.lookup) {
             return Err(StoreError::Internal("a key with this lookup part is there already".into()));
         }
-        let id = ApiKeyId(id(state.keys.len() + 1));
+        let id = state.next_key();
         state.keys.push(ApiKey { id, key: key.clone(), revoked_at: None });
         Ok(id)
     }

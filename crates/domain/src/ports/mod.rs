@@ -10,6 +10,7 @@ mod entropy;
 mod follow_up_queue;
 mod notifier;
 mod order_repo;
+mod store_move;
 mod upload_ledger;
 
 pub use api_key_repo::*;
@@ -19,6 +20,7 @@ pub use entropy::*;
 pub use follow_up_queue::*;
 pub use notifier::*;
 pub use order_repo::*;
+pub use store_move::*;
 pub use upload_ledger::*;
 
 /// The cause of a failure, for the log; a caller acts on the variant that holds it.

@@ -1,0 +1,189 @@
+//! Takes over everything from another store.
+
+use async_trait::async_trait;
+use diesel::prelude::*;
+use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection as _};
+use domain::{
+    api_key::ApiKey,
+    follow_up::FollowUp,
+    order::{FileNumber, OrderId, PlacedOrder},
+    ports::{MoveError, RecordedUpload, StoreCounts, StoreError, StoreSource, StoreTarget, UsedFileNumber},
+};
+
+use crate::{
+    PostgresStore,
+    failure::Failure,
+    rows::{NewApiKeyRow, NewDocumentRow, OrderRow},
+    schema::{api_keys, documents, file_numbers, follow_ups, orders, uploads},
+};
+
+/// Rows that are moved at a time; with their values they stay below the 65,535 parameters of a statement.
+const PAGE: usize = 500;
+
+/// Of this transaction alone, whatever the server is set up for. It lasts as long as it lasts, and sees what others have
+/// committed; a commit that is acknowledged before it is durable would be no acknowledgement.
+const SETTINGS: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    SELECT set_config(name, '0', true) FROM pg_settings
+        WHERE name IN ('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout');
+    SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'";
+
+/// Nobody else writes until everything is moved, and two that take over at once do it in turns. The tables are in the order
+/// in which placing an order asks for them, so that neither holds what the other waits for.
+const LOCK: &str = "LOCK TABLE file_numbers, orders, documents, follow_ups, uploads, api_keys IN EXCLUSIVE MODE";
+
+/// Identifiers given from now on are none of those that were moved.
+const CONTINUE: &str = "SELECT setval(pg_get_serial_sequence('orders', 'id'), max(id)) FROM orders HAVING count(*) > 0;
+    SELECT setval(pg_get_serial_sequence('follow_ups', 'id'), max(id)) FROM follow_ups HAVING count(*) > 0;
+    SELECT setval(pg_get_serial_sequence('api_keys', 'id'), max(id)) FROM api_keys HAVING count(*) > 0";
+
+#[async_trait]
+impl StoreTarget for PostgresStore {
+    async fn take_over<'a>(&self, source: &'a dyn StoreSource) -> Result<StoreCounts, MoveError> {
+        // Not one of the pool, whose statements end after two seconds.
+        let connection = self.server.connect_unlimited().await;
+        let mut connection = connection.map_err(|error| MoveError::Target(StoreError::Unavailable(error.into())))?;
+        connection.transaction(async |connection| take_over(connection, source).await).await.map_err(MoveError::from)
+    }
+}
+
+/// A [`MoveError`] that the end of a transaction can add to.
+#[derive(Debug, thiserror::Error)]
+enum Stop {
+    #[error(transparent)]
+    Move(#[from] MoveError),
+    #[error(transparent)]
+    Target(#[from] Failure),
+}
+
+impl From<diesel::result::Error> for Stop {
+    fn from(error: diesel::result::Error) -> Self {
+        Self::Target(error.into())
+    }
+}
+
+impl From<Stop> for MoveError {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Move(error) => error,
+            Stop::Target(failure) => Self::Target(failure.into()),
+        }
+    }
+}
+
+async fn take_over(connection: &mut AsyncPgConnection, source: &dyn StoreSource) -> Result<StoreCounts, Stop> {
+    connection.batch_execute(SETTINGS).await?;
+    connection.batch_execute(LOCK).await?;
+    let there = counts(connection).await?;
+    if there != StoreCounts::default() {
+        return Err(MoveError::NotEmpty(there).into());
+    }
+    keep_api_keys(connection, source.api_keys().await.map_err(MoveError::Source)?).await?;
+    // Asked for before the orders, so that the order of each is there, even if somebody places orders meanwhile.
+    let follow_ups = source.follow_ups().await.map_err(MoveError::Source)?;
+    move_file_numbers(connection, source).await?;
+    move_orders(connection, source).await?;
+    keep_follow_ups(connection, follow_ups).await?;
+    keep_uploads(connection, source.uploads().await.map_err(MoveError::Source)?).await?;
+
+    let (arrived, source_has) = (counts(connection).await?, source.counts().await.map_err(MoveError::Source)?);
+    if arrived != source_has {
+        return Err(MoveError::Differs { source_has, arrived }.into());
+    }
+    connection.batch_execute(CONTINUE).await?;
+    Ok(arrived)
+}
+
+async fn move_file_numbers(connection: &mut AsyncPgConnection, source: &dyn StoreSource) -> Result<(), Stop> {
+    let mut last: Option<FileNumber> = None;
+    loop {
+        let page = source.file_numbers(last.as_ref(), PAGE).await.map_err(MoveError::Source)?;
+        let Some(end) = page.last() else { return Ok(()) };
+        last = Some(end.file_number.clone());
+        keep_file_numbers(connection, page).await?;
+    }
+}
+
+async fn move_orders(connection: &mut AsyncPgConnection, source: &dyn StoreSource) -> Result<(), Stop> {
+    let mut last: Option<OrderId> = None;
+    loop {
+        let page = source.orders(last, PAGE).await.map_err(MoveError::Source)?;
+        let Some(end) = page.last() else { return Ok(()) };
+        last = Some(end.id);
+        keep_orders(connection, page).await?;
+    }
+}
+
+async fn counts(connection: &mut AsyncPgConnection) -> QueryResult<StoreCounts> {
+    Ok(StoreCounts {
+        orders: orders::table.count().get_result::<i64>(connection).await?.unsigned_abs(),
+        documents: documents::table.count().get_result::<i64>(connection).await?.unsigned_abs(),
+        file_numbers: file_numbers::table.count().get_result::<i64>(connection).await?.unsigned_abs(),
+        uploads: uploads::table.count().get_result::<i64>(connection).await?.unsigned_abs(),
+        follow_ups: follow_ups::table.count().get_result::<i64>(connection).await?.unsigned_abs(),
+        api_keys: api_keys::table.count().get_result::<i64>(connection).await?.unsigned_abs(),
+    })
+}
+
+async fn keep_api_keys(connection: &mut AsyncPgConnection, keys: Vec<ApiKey>) -> Result<(), Failure> {
+    for page in keys.chunks(PAGE) {
+        let row = |key: &ApiKey| (api_keys::id.eq(key.id.0), NewApiKeyRow::new(&key.key), api_keys::revoked_at.eq(key.revoked_at));
+        let rows: Vec<_> = page.iter().map(row).collect();
+        diesel::insert_into(api_keys::table).values(rows).execute(connection).await?;
+    }
+    Ok(())
+}
+
+async fn keep_file_numbers(connection: &mut AsyncPgConnection, page: Vec<UsedFileNumber>) -> Result<(), Failure> {
+    let row = |used: UsedFileNumber| (file_numbers::file_number.eq(used.file_number.as_str().to_owned()), file_numbers::placed_at.eq(used.placed_at));
+    let rows: Vec<_> = page.into_iter().map(row).collect();
+    diesel::insert_into(file_numbers::table).values(rows).execute(connection).await?;
+    Ok(())
+}
+
+async fn keep_orders(connection: &mut AsyncPgConnection, page: Vec<PlacedOrder>) -> Result<(), Failure> {
+    let mut theirs = Vec::new();
+    for order in &page {
+        for (position, document) in (0..).zip(&order.documents) {
+            theirs.push(NewDocumentRow::new(order.id, position, document)?);
+        }
+    }
+    let rows = page.into_iter().map(|order| Ok((orders::id.eq(order.id.0), OrderRow::of(order)?))).collect::<Result<Vec<_>, Failure>>()?;
+    diesel::insert_into(orders::table).values(rows).execute(connection).await?;
+    for documents in theirs.chunks(PAGE) {
+        // A document comes from the ledger.
+        let row = |document: &NewDocumentRow| (uploads::key.eq(document.key.clone()), uploads::recorded_at.eq(diesel::dsl::now));
+        let recorded: Vec<_> = documents.iter().map(row).collect();
+        diesel::insert_into(uploads::table).values(recorded).execute(connection).await?;
+        diesel::insert_into(documents::table).values(documents).execute(connection).await?;
+    }
+    Ok(())
+}
+
+async fn keep_follow_ups(connection: &mut AsyncPgConnection, all: Vec<FollowUp>) -> Result<(), Failure> {
+    for page in all.chunks(PAGE) {
+        let row = |follow_up: &FollowUp| {
+            let FollowUp { id, order_id, task, attempts, created_at, due_at, buried_at, last_error } = follow_up.clone();
+            let attempts = i32::try_from(attempts).map_err(|error| Failure::Unstorable(error.into()))?;
+            Ok((
+                (follow_ups::id.eq(id.0), follow_ups::order_id.eq(order_id.0)),
+                (follow_ups::message_key.eq(task.message_key), follow_ups::recipient.eq(task.recipient.as_str().to_owned()), follow_ups::attempts.eq(attempts)),
+                (follow_ups::created_at.eq(created_at), follow_ups::due_at.eq(due_at)),
+                (follow_ups::buried_at.eq(buried_at), follow_ups::last_error.eq(last_error)),
+            ))
+        };
+        let rows: Vec<_> = page.iter().map(row).collect::<Result<_, Failure>>()?;
+        diesel::insert_into(follow_ups::table).values(rows).execute(connection).await?;
+    }
+    Ok(())
+}
+
+async fn keep_uploads(connection: &mut AsyncPgConnection, all: Vec<RecordedUpload>) -> Result<(), Failure> {
+    for page in all.chunks(PAGE) {
+        let row = |upload: &RecordedUpload| {
+            (uploads::key.eq(upload.key.as_str().to_owned()), uploads::recorded_at.eq(upload.recorded_at), uploads::condemned.eq(upload.condemned))
+        };
+        let rows: Vec<_> = page.iter().map(row).collect();
+        diesel::insert_into(uploads::table).values(rows).execute(connection).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,68 @@
+use std::time::Duration;
+
+use contract_tests::samples::{NOW, WINDOW, new_order};
+use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
+use domain::ports::{OrderRepo as _, StoreError, UploadLedger as _};
+use futures_util::{FutureExt as _, future::BoxFuture};
+use tokio::time::Instant;
+
+use super::store;
+use crate::failure::Failure;
+
+const HALF: &str = "INSERT INTO uploads (key, recorded_at) VALUES ('half', now())";
+
+fn panic_half_way(connection: &mut AsyncPgConnection) -> BoxFuture<'_, Result<(), Failure>> {
+    connection
+        .transaction(async |connection| {
+            connection.batch_execute(HALF).await?;
+            panic!("on purpose")
+        })
+        .boxed()
+}
+
+#[tokio::test]
+async fn a_panic_ends_its_own_call_only_and_leaves_nothing_behind() {
+    let (store, _database) = store(1).await;
+    for round in 0..3 {
+        let lost = store.pool.run(panic_half_way).await.unwrap_err();
+        assert!(matches!(StoreError::from(lost), StoreError::Internal(_)));
+        let lost = store.pool.run(|_| -> BoxFuture<'_, Result<(), Failure>> { panic!("before there is anything to wait for") }).await.unwrap_err();
+        assert!(matches!(StoreError::from(lost), StoreError::Internal(_)));
+        store.place(&new_order(&format!("F-{round}"), NOW), WINDOW).await.unwrap();
+    }
+    assert_eq!(store.condemn_recorded_before(NOW, 10).await.unwrap(), [], "it was rolled back");
+}
+
+#[tokio::test]
+async fn work_that_takes_too_long_is_given_up_and_leaves_nothing_behind() {
+    let (store, database) = store(1).await;
+    let began = Instant::now();
+    let late = store.pool.run(|connection| {
+        connection
+            .transaction(async |connection| {
+                connection.batch_execute(HALF).await?;
+                Ok::<(), Failure>(std::future::pending().await)
+            })
+            .boxed()
+    });
+    assert!(matches!(StoreError::from(late.await.unwrap_err()), StoreError::Unavailable(_)));
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    store.place(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    assert_eq!(database.sql("SELECT count(*) FROM uploads"), "0");
+}
+
+#[tokio::test]
+async fn a_transaction_that_failed_leaves_a_connection_that_works() {
+    let (store, database) = store(1).await;
+    let failed = store.pool.run(|connection| {
+        connection
+            .transaction(async |connection| {
+                connection.batch_execute(HALF).await?;
+                Ok::<(), Failure>(connection.batch_execute(HALF).await?)
+            })
+            .boxed()
+    });
+    assert!(matches!(StoreError::from(failed.await.unwrap_err()), StoreError::Internal(_)));
+    store.place(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    assert_eq!(database.sql("SELECT count(*) FROM uploads"), "0");
+}

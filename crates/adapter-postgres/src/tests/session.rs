@@ -1,0 +1,61 @@
+use diesel::{dsl::sql, sql_types::Text};
+use diesel_async::{RunQueryDsl, SimpleAsyncConnection as _};
+use futures_util::FutureExt as _;
+
+use super::store;
+use crate::{PostgresStore, failure::Failure};
+
+async fn setting(store: &PostgresStore, name: &'static str) -> String {
+    let shown = store.pool.run(move |connection| {
+        async move {
+            let query = diesel::select(sql::<Text>(&format!("current_setting('{name}')")));
+            Ok::<String, Failure>(query.get_result(connection).await?)
+        }
+        .boxed()
+    });
+    shown.await.unwrap()
+}
+
+#[tokio::test]
+async fn what_an_order_relies_on_is_so_whatever_the_defaults_of_the_database_are() {
+    let (store, database) = store(1).await;
+    for (name, value) in [
+        ("statement_timeout", "0"),
+        ("idle_in_transaction_session_timeout", "0"),
+        ("default_transaction_isolation", "'serializable'"),
+        ("synchronous_commit", "off"),
+        ("timezone", "'America/Chicago'"),
+        ("datestyle", "'SQL, DMY'"),
+    ] {
+        database.sql(&format!("ALTER DATABASE {} SET {name} = {value}", database.name));
+    }
+    for (name, value) in [
+        ("statement_timeout", "2s"),
+        ("idle_in_transaction_session_timeout", "10s"),
+        ("transaction_isolation", "read committed"),
+        ("synchronous_commit", "on"),
+        ("TimeZone", "UTC"),
+        ("application_name", "notary-orders"),
+    ] {
+        assert_eq!(setting(&store, name).await, value, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn how_far_a_commit_waits_for_standbys_is_left_to_the_operator() {
+    for (by_default, in_force) in [("on", "on"), ("off", "on"), ("local", "local"), ("remote_write", "remote_write"), ("remote_apply", "remote_apply")] {
+        let (store, database) = store(1).await;
+        database.sql(&format!("ALTER DATABASE {} SET synchronous_commit = {by_default}", database.name));
+        assert_eq!(setting(&store, "synchronous_commit").await, in_force);
+    }
+}
+
+#[tokio::test]
+async fn whoever_leaves_a_transaction_open_does_not_keep_its_locks_for_ever() {
+    let (store, database) = store(1).await;
+    let left = store.server.connect().await.unwrap();
+    let mut left = left;
+    left.batch_execute("SET idle_in_transaction_session_timeout = '100ms'; BEGIN; LOCK TABLE orders").await.unwrap();
+    // Waits for the lock, and so for the end of the other session.
+    assert_eq!(database.sql("LOCK TABLE orders; SELECT count(*) FROM orders"), "0");
+}

@@ -1,0 +1,135 @@
+//! A server that lets the store wait, and a pool all of whose connections are taken.
+
+use std::{sync::Arc, time::Duration};
+
+use contract_tests::samples::{NOW, WINDOW, new_order};
+use domain::ports::{ApiKeyRepo as _, OrderRepo as _};
+use futures_util::future::join_all;
+use test_servers::{postgres::Cluster, proxy::Proxy};
+use tokio::time::Instant;
+
+use super::{PostgresStore, not_placed, outsider, place, sessions, store, unavailable, until, url_through};
+
+#[tokio::test]
+async fn the_server_gives_a_statement_up_before_the_caller_does() {
+    let (store, database) = store().await;
+    let holder = outsider(&database).await;
+    holder.batch_execute("BEGIN; LOCK TABLE orders IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    let began = Instant::now();
+    let told = not_placed(place(&store, "F-1").await);
+    assert!(told.contains("statement timeout"), "{told}");
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    holder.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(database.sql("SELECT count(*) FROM orders, file_numbers"), "0", "it did not take place");
+    place(&store, "F-1").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_gets_no_connection_in_time_is_told_so_and_later_calls_work() {
+    for connections in [1, 2] {
+        let database = Cluster::shared().database();
+        let proxy = Proxy::to(Cluster::shared().port());
+        let store = Arc::new(PostgresStore::open(&url_through(proxy.port(), &database), connections).unwrap());
+        store.migrate().await.unwrap();
+        place(&store, "F-0").await.unwrap();
+        proxy.stall();
+        let calls = (0..10).map(|number| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move {
+                let began = Instant::now();
+                (place(&store, &format!("F-{number}")).await, began.elapsed())
+            })
+        });
+        for (refused, waited) in join_all(calls).await.into_iter().map(Result::unwrap) {
+            not_placed(refused);
+            assert!(waited < Duration::from_secs(3), "{waited:?}");
+        }
+        proxy.go_on();
+        for number in 100..110 {
+            place(&store, &format!("F-{number}")).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn there_are_never_more_connections_than_were_allowed() {
+    let database = Cluster::shared().database();
+    let proxy = Proxy::to(Cluster::shared().port());
+    let store = Arc::new(PostgresStore::open(&url_through(proxy.port(), &database), 3).unwrap());
+    store.migrate().await.unwrap();
+    let calls = (0..100).map(|number| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move { place(&store, &format!("F-{number}")).await.map(drop) })
+    });
+    join_all(calls).await.into_iter().for_each(|call| call.unwrap().unwrap());
+    let outsider = outsider(&database).await;
+    assert!(sessions(&outsider).await.0 <= 3);
+    assert!(proxy.accepted() <= 1 + 3, "the migrations had one, and no other was ever replaced: {}", proxy.accepted());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_begun_for_a_caller_that_is_gone_is_done_and_its_connection_is_used_again() {
+    let database = Cluster::shared().database();
+    let proxy = Proxy::to(Cluster::shared().port());
+    let store = Arc::new(PostgresStore::open(&url_through(proxy.port(), &database), 1).unwrap());
+    store.migrate().await.unwrap();
+    let holder = outsider(&database).await;
+    holder.batch_execute("BEGIN; LOCK TABLE orders IN ACCESS EXCLUSIVE MODE").await.unwrap();
+
+    let caller = Arc::clone(&store);
+    let call = tokio::spawn(async move { place(&caller, "F-1").await });
+    let watcher = outsider(&database).await;
+    until("the order waits for the lock", async || sessions(&watcher).await == (1, 1)).await;
+    call.abort();
+    assert!(call.await.unwrap_err().is_cancelled());
+    holder.batch_execute("ROLLBACK").await.unwrap();
+    until("the order is placed", async || database.sql("SELECT count(*) FROM orders") == "1").await;
+
+    place(&store, "F-2").await.unwrap();
+    assert_eq!(proxy.accepted(), 2, "one for the migrations, one in the pool");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_outlive_the_runtime_whose_call_made_them() {
+    let database = Cluster::shared().database();
+    let proxy = Proxy::to(Cluster::shared().port());
+    let store = Arc::new(PostgresStore::open(&url_through(proxy.port(), &database), 1).unwrap());
+    store.migrate().await.unwrap();
+    for round in 0..5 {
+        let store = Arc::clone(&store);
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(place(&store, &format!("F-{round}"))).unwrap();
+            // A call that is under way when its runtime ends.
+            runtime.spawn(async move { store.place(&new_order(&format!("G-{round}"), NOW), WINDOW).await });
+        });
+        thread.join().unwrap();
+    }
+    store.check().await.unwrap();
+    store.list().await.unwrap();
+    assert_eq!(proxy.accepted(), 2, "one for the migrations, one in the pool");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_whose_server_is_gone_without_a_word_fail_one_call_and_not_one_each() {
+    let database = Cluster::shared().database();
+    let proxy = Proxy::to(Cluster::shared().port());
+    let store = Arc::new(PostgresStore::open(&url_through(proxy.port(), &database), 4).unwrap());
+    store.migrate().await.unwrap();
+    let holder = outsider(&database).await;
+    holder.batch_execute("BEGIN; LOCK TABLE api_keys IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    let calls: Vec<_> = (0..4)
+        .map(|_| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move { store.list().await })
+        })
+        .collect();
+    until("there are four connections", async || sessions(&holder).await == (4, 4)).await;
+    holder.batch_execute("ROLLBACK").await.unwrap();
+    join_all(calls).await.into_iter().for_each(|call| drop(call.unwrap().unwrap()));
+
+    proxy.lose();
+    unavailable(store.list().await);
+    store.list().await.unwrap();
+    place(&store, "F-1").await.unwrap();
+}

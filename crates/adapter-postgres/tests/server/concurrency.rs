@@ -1,0 +1,170 @@
+//! Many at once, on several stores, of what others are at too.
+
+use std::{collections::HashSet, sync::Arc};
+
+use contract_tests::samples::{MICROSECOND, NOW, WINDOW, document, follow_up, new_order, object_key};
+use domain::{
+    document::StoredDocument,
+    ports::{FollowUpQueue as _, NewOrder, OrderRepo as _, PlaceError, QueueStats, Settlement, UploadLedger as _},
+};
+use futures_util::future::join_all;
+use test_servers::postgres::{Cluster, Database};
+use time::Duration;
+
+use super::{PostgresStore, store_at};
+
+/// Two stores on one database, as two instances have them.
+async fn two_stores() -> ([Arc<PostgresStore>; 2], Database<'static>) {
+    let database = Cluster::shared().database();
+    let stores = [Arc::new(store_at(&database.url()).await), Arc::new(store_at(&database.url()).await)];
+    (stores, database)
+}
+
+fn assert_no_deadlock(database: &Database<'_>) {
+    assert!(!database.cluster.log().contains("deadlock detected"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_instances_one_places_an_order() {
+    let (stores, database) = two_stores().await;
+    for round in 0..5 {
+        let calls = (0..50).map(|number| {
+            let store = Arc::clone(&stores[number % 2]);
+            tokio::spawn(async move { store.place(&new_order(&format!("F-{round}"), NOW), WINDOW).await })
+        });
+        let outcomes: Vec<_> = join_all(calls).await.into_iter().map(Result::unwrap).collect();
+        assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
+        assert_eq!(outcomes.iter().filter(|outcome| matches!(outcome, Err(PlaceError::Duplicate { placed_at }) if *placed_at == NOW)).count(), 49);
+    }
+    assert_eq!(database.sql("SELECT count(*), count(DISTINCT file_number) FROM orders"), "5|5");
+    assert_no_deadlock(&database);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn uploads_that_are_adopted_and_condemned_at_once_are_one_or_the_other() {
+    let (stores, database) = two_stores().await;
+    for round in 0..40_usize {
+        let mut documents: Vec<StoredDocument> = (0..20).map(|_| document()).collect();
+        let keys: Vec<_> = documents.iter().map(|document| document.key.clone()).collect();
+        stores[0].record(&keys, NOW).await.unwrap();
+        // A form has its documents in any order.
+        documents.reverse();
+        documents.rotate_left(round % 20);
+        let order = NewOrder { documents, ..new_order(&format!("F-{round}"), NOW) };
+        let place = |store: &Arc<PostgresStore>| {
+            let (store, order) = (Arc::clone(store), order.clone());
+            tokio::spawn(async move { store.place(&order, WINDOW).await })
+        };
+        let condemn = |store: &Arc<PostgresStore>, backwards: bool| {
+            let (store, mut keys) = (Arc::clone(store), keys.clone());
+            if backwards {
+                keys.reverse();
+            }
+            tokio::spawn(async move { store.condemn(&keys).await })
+        };
+        let sweep = |store: &Arc<PostgresStore>| {
+            let store = Arc::clone(store);
+            tokio::spawn(async move { store.condemn_recorded_before(NOW + MICROSECOND, 7).await })
+        };
+        let (placing, others) = if round % 2 == 0 {
+            (place(&stores[0]), [condemn(&stores[1], true), condemn(&stores[0], false), sweep(&stores[1])])
+        } else {
+            let others = [condemn(&stores[1], false), sweep(&stores[0]), condemn(&stores[0], true)];
+            (place(&stores[1]), others)
+        };
+        let placed = placing.await.unwrap();
+        let condemned: HashSet<_> = join_all(others).await.into_iter().flat_map(|outcome| outcome.unwrap().unwrap()).collect();
+        match placed {
+            Ok(_) => assert_eq!(condemned.len(), 0),
+            Err(PlaceError::UploadSwept) => assert!(!condemned.is_empty()),
+            Err(error) => panic!("{error:?}"),
+        }
+        stores[0].condemn(&keys).await.unwrap();
+        stores[0].forget(&keys).await.unwrap();
+    }
+    assert_eq!(database.sql("SELECT count(*) FROM uploads"), "0");
+    assert_no_deadlock(&database);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sweepers_at_once_leave_nothing_and_wait_for_nobody() {
+    let (stores, database) = two_stores().await;
+    for _ in 0..10 {
+        let keys: Vec<_> = (0..200).map(|_| object_key()).collect();
+        for chunk in keys.chunks(20) {
+            stores[0].record(chunk, NOW).await.unwrap();
+        }
+        let sweepers = (0..8).map(|number| {
+            let store = Arc::clone(&stores[number % 2]);
+            let mut own = keys.clone();
+            own.rotate_left(number * 25);
+            tokio::spawn(async move {
+                loop {
+                    let mut condemned = store.condemn_recorded_before(NOW + MICROSECOND, 30).await.unwrap();
+                    // Requests that failed condemn and forget their own meanwhile.
+                    let theirs = store.condemn(&own[..20]).await.unwrap();
+                    store.forget(&theirs).await.unwrap();
+                    condemned.reverse();
+                    store.forget(&condemned).await.unwrap();
+                    if condemned.is_empty() {
+                        return;
+                    }
+                }
+            })
+        });
+        join_all(sweepers).await.into_iter().for_each(Result::unwrap);
+        // One that met only rows of others has stopped early.
+        while let condemned @ [_, ..] = &stores[0].condemn_recorded_before(NOW + MICROSECOND, 500).await.unwrap()[..] {
+            stores[0].forget(condemned).await.unwrap();
+        }
+        assert_eq!(database.sql("SELECT count(*) FROM uploads"), "0");
+    }
+    assert_no_deadlock(&database);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn follow_ups_that_many_lease_settle_and_retry_are_each_done_once() {
+    let (stores, database) = two_stores().await;
+    for number in 0..10 {
+        let order = NewOrder { follow_ups: (0..20).map(follow_up).collect(), ..new_order(&format!("F-{number}"), NOW) };
+        stores[0].place(&order, WINDOW).await.unwrap();
+    }
+    let workers = (0..8).map(|number| {
+        let store = Arc::clone(&stores[number % 2]);
+        tokio::spawn(async move {
+            let mut done = Vec::new();
+            loop {
+                let leases = store.lease(NOW, Duration::MINUTE, 7).await.unwrap();
+                if leases.is_empty() {
+                    return done;
+                }
+                for lease in leases {
+                    let id = lease.follow_up.id;
+                    let error = || "busy".to_owned();
+                    let settlement = match (lease.token, id.0 % 3) {
+                        (1, 0) => Settlement::RetryAt { due_at: NOW, error: error() },
+                        (1, 1) => Settlement::Bury { at: NOW, error: error() },
+                        _ => Settlement::Done,
+                    };
+                    store.retry(id, NOW).await.unwrap();
+                    assert!(store.settle(id, lease.token, &settlement).await.unwrap());
+                    match settlement {
+                        Settlement::Done => done.push(id),
+                        Settlement::Bury { .. } => assert!(store.retry(id, NOW).await.unwrap()),
+                        Settlement::RetryAt { .. } => {}
+                    }
+                }
+            }
+        })
+    });
+    let mut done: Vec<_> = join_all(workers).await.into_iter().flat_map(Result::unwrap).collect();
+    // What a worker buried or delayed as the last one may have found nobody.
+    while let [lease, ..] = &stores[0].lease(NOW, Duration::MINUTE, 1).await.unwrap()[..] {
+        assert!(stores[0].settle(lease.follow_up.id, lease.token, &Settlement::Done).await.unwrap());
+        done.push(lease.follow_up.id);
+    }
+    assert_eq!(done.len(), 200);
+    assert_eq!(done.into_iter().collect::<HashSet<_>>().len(), 200);
+    assert_eq!(stores[1].stats().await.unwrap(), QueueStats::default());
+    assert_no_deadlock(&database);
+}

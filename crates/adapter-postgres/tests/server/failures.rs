@@ -1,0 +1,149 @@
+//! What callers, and the log, are told of what goes wrong.
+
+use contract_tests::samples::{NOW, WINDOW, api_key, document, new_order};
+use domain::ports::{ApiKeyRepo as _, FollowUpQueue, NewOrder, OrderRepo as _, PlaceError, Settlement, StoreError, UploadLedger as _};
+use test_servers::postgres::{Cluster, Database, PASSWORD, SUPERUSER};
+use time::Duration;
+
+use super::{PostgresStore, not_placed, one_line, outsider, place, store, unavailable, url_through};
+
+/// Makes every order fail with this code of PostgreSQL.
+fn refuse_orders(database: &Database<'_>, code: &str) {
+    database.sql(&format!(
+        "CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no' USING ERRCODE = '{code}'; END $$;
+        CREATE OR REPLACE TRIGGER refuse BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION refuse()"
+    ));
+}
+
+#[tokio::test]
+async fn what_may_pass_is_unavailable_and_what_a_row_is_at_fault_for_is_internal() {
+    let (store, database) = store().await;
+    // PostgreSQL, appendix A "Error codes".
+    for (code, meaning) in [
+        ("53100", "disk_full"),
+        ("53200", "out_of_memory"),
+        ("53300", "too_many_connections"),
+        ("55P03", "lock_not_available"),
+        ("57014", "query_canceled"),
+        ("57P01", "admin_shutdown"),
+        ("57P03", "cannot_connect_now"),
+        ("58030", "io_error"),
+        ("25006", "read_only_sql_transaction"),
+        ("40001", "serialization_failure"),
+        ("40P01", "deadlock_detected"),
+        ("42501", "insufficient_privilege"),
+    ] {
+        refuse_orders(&database, code);
+        let told = not_placed(place(&store, "F-1").await);
+        assert!(told.ends_with(": no"), "{meaning}: {told}");
+    }
+    for (code, meaning) in [("23502", "not_null"), ("23503", "foreign_key"), ("23505", "unique"), ("23514", "check"), ("23P01", "exclusion")] {
+        refuse_orders(&database, code);
+        let refused = place(&store, "F-1").await.unwrap_err();
+        assert!(matches!(refused, PlaceError::Internal(_)), "{meaning}: {refused:?}");
+    }
+    database.sql("DROP TRIGGER refuse ON orders");
+    place(&store, "F-1").await.unwrap();
+}
+
+#[tokio::test]
+async fn an_error_repeats_nothing_of_the_row_that_is_at_fault() {
+    let (store, database) = store().await;
+    database.sql("ALTER TABLE orders ADD CONSTRAINT not_jane CHECK (signer_name NOT LIKE 'Jane%')");
+    let (document, key) = (document(), api_key(NOW));
+    let order = NewOrder { documents: vec![document.clone()], ..new_order("F-1", NOW) };
+    store.add(&key).await.unwrap();
+    store.record(std::slice::from_ref(&document.key), NOW).await.unwrap();
+
+    let refused = [
+        one_line(&store.place(&order, WINDOW).await.unwrap_err()),
+        one_line(&store.add(&key).await.unwrap_err()),
+        one_line(&store.record(std::slice::from_ref(&document.key), NOW).await.unwrap_err()),
+    ];
+    for (told, constraint) in refused.iter().zip(["not_jane", "api_keys_lookup_key", "uploads_pkey"]) {
+        assert!(told.contains(constraint), "{told}");
+        for secret in ["Jane", "example.com", "REFI", "F-1", &key.lookup, &key.name, document.key.as_str()] {
+            assert!(!told.contains(secret), "{told}");
+        }
+    }
+    assert!(matches!(store.add(&key).await, Err(StoreError::Internal(_))));
+}
+
+#[tokio::test]
+async fn whoever_is_not_let_in_any_more_is_unavailable_until_the_operator_mends_it() {
+    let database = Cluster::shared().database();
+    let (role, administrator) = (format!("role_of_{}", database.name), outsider(&database).await);
+    database.sql(&format!("CREATE ROLE {role} LOGIN PASSWORD 'one'; ALTER DATABASE {} OWNER TO {role}; ALTER SCHEMA public OWNER TO {role}", database.name));
+    let store = PostgresStore::open(&database.url_as(&role, "one"), 2).unwrap();
+    store.migrate().await.unwrap();
+    let ended = format!("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = '{role}'");
+    for (taken, cause, given_back) in [
+        ("PASSWORD 'two'", "password authentication failed", "PASSWORD 'one'"),
+        ("NOLOGIN", "is not permitted to log in", "LOGIN"),
+        ("CONNECTION LIMIT 0", "too many connections", "CONNECTION LIMIT -1"),
+        ("VALID UNTIL '2000-01-01'", "password authentication failed", "VALID UNTIL 'infinity'"),
+    ] {
+        store.check().await.unwrap();
+        database.sql(&format!("ALTER ROLE {role} {taken}"));
+        store.check().await.unwrap();
+        administrator.execute(&ended, &[]).await.unwrap();
+        // The first call may still meet the end of its connection.
+        let _ = store.check().await;
+        let told = unavailable(store.check().await);
+        assert!(told.contains(cause), "{told}");
+        database.sql(&format!("ALTER ROLE {role} {given_back}"));
+        store.check().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_cannot_be_made_is_told_in_one_line_with_its_cause() {
+    let database = Cluster::shared().database();
+    let port = Cluster::shared().port();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let unknown = "x".repeat(64);
+    for (url, cause) in [
+        (url_through(free, &database), "no connection to the database: error connecting to server: Connection refused"),
+        (format!("postgres://{SUPERUSER}:{PASSWORD}@{unknown}/x"), "no connection to the database: error connecting to server: failed to lookup address"),
+        (database.url_as(SUPERUSER, "wrong"), "no connection to the database: FATAL: password authentication failed for user \"orders\""),
+        (format!("postgres://{SUPERUSER}@127.0.0.1:{port}/x"), "no connection to the database: invalid configuration: password missing"),
+        (database.url_as("nobody", PASSWORD), "no connection to the database: FATAL: password authentication failed for user \"nobody\""),
+        (format!("postgres://{SUPERUSER}:{PASSWORD}@127.0.0.1:{port}/nowhere"), "no connection to the database: FATAL: database \"nowhere\" does not exist"),
+        (format!("{}?options=-c%20nothing%3D1", database.url()), "no connection to the database: FATAL: unrecognized configuration parameter \"nothing\""),
+    ] {
+        let store = PostgresStore::open(&url, 1).unwrap();
+        let told = one_line(&store.migrate().await.unwrap_err());
+        assert!(told.starts_with(cause), "{told}");
+        let told = unavailable(store.check().await);
+        assert!(told.starts_with(&format!("the store does not answer: {cause}")), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_server_says_beside_its_message_stays_in_the_line() {
+    let database = Cluster::shared().database();
+    let url = database.url();
+    database.sql(&format!("ALTER DATABASE {} CONNECTION LIMIT 0", database.name));
+    let role = format!("role_of_{}", database.name);
+    Cluster::shared().sql("postgres", &format!("CREATE ROLE {role} LOGIN PASSWORD 'one'; REVOKE CONNECT ON DATABASE {} FROM PUBLIC", database.name));
+    let store = PostgresStore::open(&url.replace(&format!("{SUPERUSER}:{PASSWORD}"), &format!("{role}:one")), 1).unwrap();
+    let told = one_line(&store.migrate().await.unwrap_err());
+    assert!(told.contains("permission denied for database") && told.contains("DETAIL: User does not have CONNECT privilege"), "{told}");
+}
+
+#[tokio::test]
+async fn an_error_of_a_mail_is_kept_whatever_bytes_it_has() {
+    let (store, _database) = store().await;
+    place(&store, "F-1").await.unwrap();
+    place(&store, "F-2").await.unwrap();
+    let leases = store.lease(NOW, Duration::MINUTE, 2).await.unwrap();
+    let error = "550 \0 no such user".to_owned();
+    for (lease, settlement) in
+        leases.iter().zip([Settlement::Bury { at: NOW, error: error.clone() }, Settlement::RetryAt { due_at: NOW, error: error.clone() }])
+    {
+        assert!(store.settle(lease.follow_up.id, lease.token, &settlement).await.unwrap());
+    }
+    for buried in [true, false] {
+        assert_eq!(FollowUpQueue::list(&store, buried, 1).await.unwrap()[0].last_error.as_deref(), Some("550 \u{fffd} no such user"));
+    }
+}

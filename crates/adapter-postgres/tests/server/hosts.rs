@@ -1,0 +1,77 @@
+//! Several servers of which one takes writes.
+
+use std::time::Duration;
+
+use domain::ports::OrderRepo as _;
+use test_servers::postgres::{Cluster, Database, PASSWORD, SUPERUSER, Stop};
+use tokio::time::Instant;
+
+use super::{PostgresStore, not_placed, place, store, store_at, unavailable, until};
+
+/// The URL of a database on several servers, the first of them first.
+fn url(database: &Database<'_>, servers: &[&Cluster], parameters: &str) -> String {
+    let hosts: Vec<_> = servers.iter().map(|server| format!("127.0.0.1:{}", server.port())).collect();
+    format!("postgres://{SUPERUSER}:{PASSWORD}@{}/{}?{parameters}", hosts.join(","), database.name)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_several_servers_the_one_that_takes_writes_is_found_whatever_the_others_do() {
+    let primary = Cluster::start(&[]);
+    let database = primary.database();
+    store_at(&database.url()).await;
+    let standby = primary.standby();
+    until("the standby follows", async || primary.sql("postgres", "SELECT count(*) FROM pg_stat_replication") == "1").await;
+
+    let to_standby = PostgresStore::open(&url(&database, &[&standby], ""), 2).unwrap();
+    unavailable(to_standby.check().await);
+    not_placed(place(&to_standby, "nowhere").await);
+
+    // In either order, and each store several times, on several connections.
+    let parameters = "target_session_attrs=read-write";
+    let stores = [[&standby, &primary], [&primary, &standby]].map(|servers| PostgresStore::open(&url(&database, &servers, parameters), 2).unwrap());
+    for (number, store) in stores.iter().enumerate() {
+        store.check().await.unwrap();
+        place(store, &format!("F-{number}")).await.unwrap();
+    }
+
+    // A server that accepts connections and says nothing must not hide the one behind it.
+    standby.freeze();
+    let store = PostgresStore::open(&url(&database, &[&standby, &primary], parameters), 2).unwrap();
+    place(&store, "past the frozen one").await.unwrap();
+    standby.thaw();
+
+    until("the standby has all", async || primary.sql("postgres", "SELECT sent_lsn = replay_lsn FROM pg_stat_replication") == "t").await;
+    primary.stop(Stop::Kill);
+    for store in &stores {
+        not_placed(place(store, "too early").await);
+    }
+    standby.promote();
+    let began = Instant::now();
+    for (number, store) in stores.iter().enumerate() {
+        until("the store has found the new primary", async || store.check().await.is_ok()).await;
+        place(store, &format!("G-{number}")).await.unwrap();
+    }
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert_eq!(standby.sql(&database.name, "SELECT string_agg(file_number, ' ' ORDER BY id) FROM orders"), "F-0 F-1 past the frozen one G-0 G-1");
+}
+
+#[tokio::test]
+async fn a_host_that_is_not_there_costs_little_and_one_is_enough() {
+    let database = Cluster::shared().database();
+    let server = Cluster::shared();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = format!("postgres://{SUPERUSER}:{PASSWORD}@127.0.0.1:{free},[::1]:{free},localhost:{}/{}", server.port(), database.name);
+    let store = store_at(&url).await;
+    place(&store, "F-1").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_database_that_takes_no_writes_is_unavailable_until_it_does() {
+    let (store, database) = store().await;
+    database.sql(&format!("ALTER DATABASE {} SET default_transaction_read_only = on", database.name));
+    unavailable(store.check().await);
+    not_placed(place(&store, "F-1").await);
+    database.sql(&format!("ALTER DATABASE {} RESET default_transaction_read_only", database.name));
+    store.check().await.unwrap();
+    place(&store, "F-1").await.unwrap();
+}

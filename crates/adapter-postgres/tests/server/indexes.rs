@@ -1,0 +1,79 @@
+//! Only the indexes that a query needs, and that these are made use of.
+
+use contract_tests::samples::{NOW, WINDOW, new_order};
+use domain::ports::{ApiKeyRepo, FollowUpQueue as _, OrderRepo, Settlement, UploadLedger as _};
+use domain::{document::ObjectKey, order::OrderId};
+use time::Duration;
+
+use super::{outsider, place, store, until};
+
+/// A new one needs a query that is named beside it in `migrations/postgres`, and a place here.
+const INDEXES: [(&str, &str); 10] = [
+    ("api_keys_lookup_key", "api_keys USING btree (lookup)"),
+    ("api_keys_pkey", "api_keys USING btree (id)"),
+    ("documents_key_key", "documents USING btree (key)"),
+    ("documents_pkey", "documents USING btree (order_id, \"position\")"),
+    ("file_numbers_pkey", "file_numbers USING btree (file_number)"),
+    ("follow_ups_due", "follow_ups USING btree (due_at, id) WHERE (buried_at IS NULL)"),
+    ("follow_ups_message_key_key", "follow_ups USING btree (message_key)"),
+    ("follow_ups_pkey", "follow_ups USING btree (id)"),
+    ("orders_pkey", "orders USING btree (id)"),
+    ("uploads_pkey", "uploads USING btree (key)"),
+];
+
+#[tokio::test]
+async fn there_are_no_other_indexes() {
+    let (_store, database) = store().await;
+    let query = "SELECT indexname || '|' || regexp_replace(indexdef, '.* ON public.', '') FROM pg_indexes
+        WHERE schemaname = 'public' AND tablename <> '__diesel_schema_migrations' ORDER BY indexname";
+    let expected: Vec<_> = INDEXES.iter().map(|(name, definition)| format!("{name}|{definition}")).collect();
+    assert_eq!(database.sql(query), expected.join("\n"));
+}
+
+/// Ten thousand orders with a document, a follow-up and a key each, of which one is due.
+const MANY: &str = "
+    INSERT INTO orders (signing_service_id, file_number, order_contact_email, signing_date, time_zone_id, signing_time_type, property_address,
+        property_city, property_state, property_zipcode, is_property_address_same, signing_address, signing_type, signer_name, signer_phone,
+        signer_email, language, scanbacks_required, ron_signing, requested_by, status, created_at, updated_at)
+    SELECT 1, 'M-' || n, 'a@b', '2026-12-01', 'UTC', 'anytime', 'x', 'x', 'TX', '75201', true, 'x', 'x', 'x', 'x', 'a@b', 'en', false, false,
+        '{\"user_id\": 1}', 'NEW', now(), now() FROM generate_series(1, 10000) n;
+    INSERT INTO file_numbers SELECT file_number, created_at FROM orders WHERE file_number LIKE 'M-%';
+    INSERT INTO uploads SELECT 'm/' || id, now() FROM orders;
+    INSERT INTO documents SELECT id, 0, 'm/' || id, 'x.pdf', 'x.pdf', 'application/pdf', 1, sha256('x') FROM orders;
+    INSERT INTO uploads SELECT 'u/' || id, now() FROM orders;
+    INSERT INTO follow_ups (order_id, message_key, recipient, created_at, due_at) SELECT id, 'm' || id, 'a@b', now(), '2999-01-01' FROM orders;
+    INSERT INTO api_keys (name, lookup, hash, issued_at) SELECT 'x', 'm' || n, sha256('x'), now() FROM generate_series(1, 10000) n;
+    ANALYZE;
+    SELECT pg_stat_reset()";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_many_rows_must_not_slow_down_read_no_table_from_end_to_end() {
+    let (store, database) = store().await;
+    let id = place(&store, "F-1").await.unwrap();
+    let outsider = outsider(&database).await;
+    database.sql(MANY);
+
+    store.place(&new_order("F-2", NOW), WINDOW).await.unwrap();
+    store.place(&new_order("F-2", NOW), WINDOW).await.unwrap_err();
+    assert_eq!(OrderRepo::find(&store, OrderId(id.0 + 77)).await.unwrap().unwrap().documents.len(), 1);
+    ApiKeyRepo::find(&store, "m77").await.unwrap().unwrap();
+    let leases = store.lease(NOW, Duration::MINUTE, 50).await.unwrap();
+    assert_eq!(leases.len(), 2);
+    let retry = Settlement::RetryAt { due_at: NOW, error: "busy".to_owned() };
+    assert!(store.settle(leases[0].follow_up.id, leases[0].token, &retry).await.unwrap());
+    assert!(store.retry(leases[0].follow_up.id, NOW).await.unwrap());
+    assert!(store.settle(leases[1].follow_up.id, leases[1].token, &Settlement::Done).await.unwrap());
+    let keys: Vec<_> = (id.0..id.0 + 20).map(|number| ObjectKey::from_stored(format!("u/{number}"))).collect();
+    assert_eq!(store.condemn(&keys).await.unwrap().len(), 20);
+    store.forget(&keys).await.unwrap();
+    store.check().await.unwrap();
+
+    // A session tells what it has read when it ends.
+    drop(store);
+    until("the sessions of the store have ended", async || super::sessions(&outsider).await.0 == 0).await;
+    let whole = database.sql("SELECT relname FROM pg_stat_user_tables WHERE seq_tup_read > 100 ORDER BY 1");
+    assert_eq!(whole, "", "these were read from end to end");
+    let used = "SELECT indexrelname FROM pg_stat_user_indexes WHERE idx_scan > 0 AND relname <> '__diesel_schema_migrations' ORDER BY 1";
+    let expected: Vec<_> = INDEXES.iter().map(|(name, _)| *name).filter(|name| !["documents_key_key", "follow_ups_message_key_key", "api_keys_pkey"].contains(name)).collect();
+    assert_eq!(database.sql(used), expected.join("\n"));
+}

@@ -1,0 +1,104 @@
+//! A server that ends, does not answer, and comes back.
+
+use std::time::Duration;
+
+use contract_tests::samples::{NOW, WINDOW, document, follow_up, new_order};
+use domain::ports::{ApiKeyRepo, FollowUpQueue as _, NewOrder, OrderRepo as _, UploadLedger as _};
+use test_servers::postgres::{Cluster, Stop};
+use tokio::time::Instant;
+
+use super::{PostgresStore, not_placed, outsider, place, sessions, store, store_at, unavailable, until};
+
+/// Waits until a store takes orders again, and returns how long that took.
+async fn recovery(store: &PostgresStore, file_number: &str) -> Duration {
+    let began = Instant::now();
+    until("the store takes orders", async || place(store, file_number).await.is_ok()).await;
+    began.elapsed()
+}
+
+async fn every_port_is_unavailable(store: &PostgresStore) {
+    not_placed(place(store, "F-0").await);
+    unavailable(store.check().await);
+    unavailable(ApiKeyRepo::find(store, "00000000000000aa").await);
+    unavailable(store.lease(NOW, time::Duration::MINUTE, 1).await);
+    unavailable(store.record(&[document().key], NOW).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_ended_is_noticed_at_once_and_so_is_its_return() {
+    let cluster = Cluster::start(&[]);
+    let database = cluster.database();
+    let store = store_at(&database.url()).await;
+    for (round, how) in [Stop::Fast, Stop::Kill].into_iter().enumerate() {
+        place(&store, &format!("before {round}")).await.unwrap();
+        cluster.stop(how);
+        let began = Instant::now();
+        every_port_is_unavailable(&store).await;
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        cluster.resume_after_stop();
+        let recovery = recovery(&store, &format!("after {round}")).await;
+        assert!(recovery < Duration::from_secs(5), "{recovery:?}");
+    }
+    assert_eq!(database.sql("SELECT count(*) FROM orders"), "4", "what was acknowledged is there");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_not_answer_is_given_up_in_time_and_leaves_nothing_half_done() {
+    let cluster = Cluster::start(&[]);
+    let database = cluster.database();
+    let store = std::sync::Arc::new(store_at(&database.url()).await);
+    place(&store, "before").await.unwrap();
+    let documents: Vec<_> = (0..20).map(|_| document()).collect();
+    store.record(&documents.iter().map(|document| document.key.clone()).collect::<Vec<_>>(), NOW).await.unwrap();
+
+    cluster.freeze();
+    let order = NewOrder { documents, follow_ups: (0..3).map(follow_up).collect(), ..new_order("frozen", NOW) };
+    let calls = (0..8).map(|number| {
+        let (store, order) = (store.clone(), order.clone());
+        tokio::spawn(async move {
+            let began = Instant::now();
+            match number {
+                0 => not_placed(store.place(&order, WINDOW).await),
+                1 => unavailable(store.check().await),
+                2 => unavailable(ApiKeyRepo::find(&*store, "00000000000000aa").await),
+                _ => not_placed(place(&store, &format!("frozen {number}")).await),
+            };
+            began.elapsed()
+        })
+    });
+    for call in futures_util::future::join_all(calls).await {
+        let waited = call.unwrap();
+        assert!(waited < Duration::from_secs(3), "{waited:?}");
+    }
+    cluster.thaw();
+    let recovery = recovery(&store, "after").await;
+    assert!(recovery < Duration::from_secs(5), "{recovery:?}");
+
+    // What the server had received by then it may do now, or not.
+    let outsider = outsider(&database).await;
+    until("the connections that were given up have ended", async || sessions(&outsider).await.0 <= 4).await;
+    let whole = "SELECT count(*) FROM orders o
+        WHERE (SELECT count(*) FROM follow_ups WHERE order_id = o.id) <> CASE file_number WHEN 'frozen' THEN 3 ELSE 1 END
+        OR (SELECT count(*) FROM documents WHERE order_id = o.id) <> CASE file_number WHEN 'frozen' THEN 20 ELSE 0 END
+        OR NOT EXISTS (SELECT FROM file_numbers f WHERE f.file_number = o.file_number)";
+    assert_eq!(database.sql(whole), "0", "no order is there in part");
+    assert_eq!(database.sql("SELECT (SELECT count(*) FROM orders) - (SELECT count(*) FROM file_numbers)"), "0");
+    assert_eq!(database.sql("SELECT (SELECT count(*) FROM documents) + (SELECT count(*) FROM uploads)"), "20", "an upload is adopted or in the ledger");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_the_server_ended_are_replaced() {
+    let (store, database) = store().await;
+    let outsider = outsider(&database).await;
+    place(&store, "F-0").await.unwrap();
+    for round in 1..=5 {
+        let ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'notary-orders' AND datname = current_database()";
+        assert_eq!(outsider.query(ended, &[]).await.unwrap().len(), 1);
+        // The call may be there before the end of its connection is; one that was ended fails one call at most.
+        let first = place(&store, &format!("F-{round}")).await;
+        if first.is_err() {
+            not_placed(first);
+            place(&store, &format!("F-{round}")).await.unwrap();
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! How often a call has to wait for the server, counted on the wire.
+
+use std::future::Future;
+
+use contract_tests::samples::{MICROSECOND, NOW, WINDOW, api_key, document, follow_up, new_order, object_key};
+use domain::ports::{ApiKeyRepo, FollowUpQueue as _, NewOrder, OrderRepo as _, PlaceError, Settlement, UploadLedger as _};
+use test_servers::{postgres::Cluster, proxy::Proxy};
+use time::Duration;
+
+use super::{PostgresStore, url_through};
+
+/// A store with one connection, and the wire that it has to its server.
+async fn wired() -> (PostgresStore, Proxy) {
+    let database = Cluster::shared().database();
+    let proxy = Proxy::to(Cluster::shared().port());
+    let store = PostgresStore::open(&url_through(proxy.port(), &database), 1).unwrap();
+    store.migrate().await.unwrap();
+    (store, proxy)
+}
+
+async fn counted<T>(proxy: &Proxy, call: impl Future<Output = T>) -> (T, usize) {
+    let before = proxy.round_trips();
+    let outcome = call.await;
+    (outcome, proxy.round_trips() - before)
+}
+
+fn order(number: usize, documents: usize, follow_ups: usize) -> NewOrder {
+    NewOrder {
+        documents: (0..documents).map(|_| document()).collect(),
+        follow_ups: (0..follow_ups).map(follow_up).collect(),
+        ..new_order(&format!("F-{number}"), NOW)
+    }
+}
+
+#[tokio::test]
+async fn an_order_is_placed_in_one_round_trip_whatever_belongs_to_it() {
+    let (store, proxy) = wired().await;
+    store.place(&order(0, 0, 0), WINDOW).await.unwrap();
+    for (number, (documents, follow_ups)) in (1..).zip([(0, 0), (0, 1), (0, 4), (1, 0), (1, 1), (20, 4), (3, 2), (0, 0)]) {
+        let order = order(number, documents, follow_ups);
+        let keys: Vec<_> = order.documents.iter().map(|document| document.key.clone()).collect();
+        store.record(&keys, NOW).await.unwrap();
+        let (placed, round_trips) = counted(&proxy, store.place(&order, WINDOW)).await;
+        placed.unwrap();
+        assert_eq!(round_trips, 1, "{documents} documents, {follow_ups} follow-ups");
+    }
+}
+
+#[tokio::test]
+async fn a_duplicate_takes_a_second_round_trip() {
+    let (store, proxy) = wired().await;
+    store.place(&order(0, 0, 1), WINDOW).await.unwrap();
+    store.place(&order(0, 0, 1), WINDOW).await.unwrap_err();
+    let (refused, round_trips) = counted(&proxy, store.place(&order(0, 0, 1), WINDOW)).await;
+    assert!(matches!(refused, Err(PlaceError::Duplicate { .. })), "{refused:?}");
+    assert_eq!(round_trips, 2);
+}
+
+#[tokio::test]
+async fn a_follow_up_is_leased_in_one_round_trip_and_settled_in_another() {
+    let (store, proxy) = wired().await;
+    store.place(&order(0, 0, 8), WINDOW).await.unwrap();
+    let error = || "busy".to_owned();
+    let settlements = [Settlement::Done, Settlement::RetryAt { due_at: NOW + Duration::HOUR, error: error() }, Settlement::Bury { at: NOW, error: error() }];
+    for round in 0..2 {
+        for settlement in &settlements {
+            let (leased, for_the_lease) = counted(&proxy, store.lease(NOW, Duration::MINUTE, 1)).await;
+            let lease = &leased.unwrap()[0];
+            let (settled, for_the_settlement) = counted(&proxy, store.settle(lease.follow_up.id, lease.token, settlement)).await;
+            assert!(settled.unwrap());
+            // The first round prepares the statements.
+            assert!(round == 0 || (for_the_lease, for_the_settlement) == (1, 1), "{settlement:?}: {for_the_lease}, {for_the_settlement}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_found_in_one_round_trip() {
+    let (store, proxy) = wired().await;
+    let key = api_key(NOW);
+    store.add(&key).await.unwrap();
+    ApiKeyRepo::find(&store, &key.lookup).await.unwrap();
+    for lookup in [key.lookup.as_str(), "00000000000000aa", &key.lookup] {
+        let (found, round_trips) = counted(&proxy, ApiKeyRepo::find(&store, lookup)).await;
+        assert_eq!((found.unwrap().is_some(), round_trips), (lookup == key.lookup, 1));
+    }
+}
+
+#[tokio::test]
+async fn uploads_are_recorded_condemned_and_forgotten_in_one_round_trip_each() {
+    let (store, proxy) = wired().await;
+    for round in 0..2 {
+        let keys: Vec<_> = (0..20).map(|_| object_key()).collect();
+        let (recorded, first) = counted(&proxy, store.record(&keys, NOW)).await;
+        let (condemned, second) = counted(&proxy, store.condemn(&keys)).await;
+        let (swept, third) = counted(&proxy, store.condemn_recorded_before(NOW + MICROSECOND, 50)).await;
+        let (forgotten, fourth) = counted(&proxy, store.forget(&keys)).await;
+        recorded.and(forgotten).unwrap();
+        assert_eq!((condemned.unwrap().len(), swept.unwrap().len()), (20, 20));
+        assert!(round == 0 || [first, second, third, fourth] == [1; 4], "{first}, {second}, {third}, {fourth}");
+    }
+}

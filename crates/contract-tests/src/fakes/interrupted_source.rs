@@ -1,0 +1,78 @@
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use async_trait::async_trait;
+use domain::{
+    api_key::ApiKey,
+    follow_up::FollowUp,
+    order::{FileNumber, OrderId, PlacedOrder},
+    ports::{RecordedUpload, StoreCounts, StoreError, StoreSource, UsedFileNumber},
+};
+use futures_util::future::BoxFuture;
+
+use super::InMemoryStore;
+
+/// Which call of a source it is that something happens before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SourceCall {
+    /// The name of the method.
+    pub method: &'static str,
+    /// How many calls of any method were before.
+    pub number: usize,
+}
+
+type Interruption = Box<dyn Fn(SourceCall) -> BoxFuture<'static, Result<(), StoreError>> + Send + Sync>;
+
+/// A store out of which things are taken, where something happens before each call, which may fail it.
+pub struct InterruptedSource {
+    source: Arc<InMemoryStore>,
+    calls: AtomicUsize,
+    interruption: Interruption,
+}
+
+impl InterruptedSource {
+    /// A source where `interruption` happens before each call.
+    pub fn new(source: Arc<InMemoryStore>, interruption: impl Fn(SourceCall) -> BoxFuture<'static, Result<(), StoreError>> + Send + Sync + 'static) -> Self {
+        Self { source, calls: AtomicUsize::new(0), interruption: Box::new(interruption) }
+    }
+
+    async fn interrupt(&self, method: &'static str) -> Result<(), StoreError> {
+        let number = self.calls.fetch_add(1, Ordering::SeqCst);
+        (self.interruption)(SourceCall { method, number }).await
+    }
+}
+
+#[async_trait]
+impl StoreSource for InterruptedSource {
+    async fn counts(&self) -> Result<StoreCounts, StoreError> {
+        self.interrupt("counts").await?;
+        self.source.counts().await
+    }
+
+    async fn orders(&self, after: Option<OrderId>, limit: usize) -> Result<Vec<PlacedOrder>, StoreError> {
+        self.interrupt("orders").await?;
+        self.source.orders(after, limit).await
+    }
+
+    async fn file_numbers<'a>(&self, after: Option<&'a FileNumber>, limit: usize) -> Result<Vec<UsedFileNumber>, StoreError> {
+        self.interrupt("file_numbers").await?;
+        self.source.file_numbers(after, limit).await
+    }
+
+    async fn uploads(&self) -> Result<Vec<RecordedUpload>, StoreError> {
+        self.interrupt("uploads").await?;
+        self.source.uploads().await
+    }
+
+    async fn follow_ups(&self) -> Result<Vec<FollowUp>, StoreError> {
+        self.interrupt("follow_ups").await?;
+        self.source.follow_ups().await
+    }
+
+    async fn api_keys(&self) -> Result<Vec<ApiKey>, StoreError> {
+        self.interrupt("api_keys").await?;
+        self.source.api_keys().await
+    }
+}

@@ -1,0 +1,108 @@
+use async_trait::async_trait;
+use domain::{
+    api_key::ApiKey,
+    follow_up::FollowUp,
+    order::{FileNumber, OrderId, PlacedOrder},
+    ports::{MoveError, RecordedUpload, StoreCounts, StoreError, StoreSource, StoreTarget, UsedFileNumber},
+};
+
+use super::{InMemoryStore, Queued, State, Upload};
+
+/// What is taken out of a source at a time; little, so that a test has several pages.
+const PAGE: usize = 7;
+
+#[async_trait]
+impl StoreSource for InMemoryStore {
+    async fn counts(&self) -> Result<StoreCounts, StoreError> {
+        Ok(self.state().counts())
+    }
+
+    async fn orders(&self, after: Option<OrderId>, limit: usize) -> Result<Vec<PlacedOrder>, StoreError> {
+        let state = self.state();
+        let later = state.orders.values().filter(|order| after.is_none_or(|after| order.id > after));
+        Ok(later.take(limit).cloned().collect())
+    }
+
+    async fn file_numbers<'a>(&self, after: Option<&'a FileNumber>, limit: usize) -> Result<Vec<UsedFileNumber>, StoreError> {
+        let state = self.state();
+        let used = state.file_numbers.iter().map(|(file_number, &placed_at)| UsedFileNumber { file_number: file_number.clone(), placed_at });
+        let mut later: Vec<_> = used.filter(|used| after.is_none_or(|after| used.file_number.as_str() > after.as_str())).collect();
+        later.sort_by(|one, other| one.file_number.as_str().cmp(other.file_number.as_str()));
+        later.truncate(limit);
+        Ok(later)
+    }
+
+    async fn uploads(&self) -> Result<Vec<RecordedUpload>, StoreError> {
+        let recorded = |(key, &Upload { recorded_at, condemned }): (&_, &_)| RecordedUpload { key: Clone::clone(key), recorded_at, condemned };
+        Ok(self.state().uploads.iter().map(recorded).collect())
+    }
+
+    async fn follow_ups(&self) -> Result<Vec<FollowUp>, StoreError> {
+        Ok(self.state().follow_ups.values().map(|queued| queued.follow_up.clone()).collect())
+    }
+
+    async fn api_keys(&self) -> Result<Vec<ApiKey>, StoreError> {
+        Ok(self.state().keys.clone())
+    }
+}
+
+#[async_trait]
+impl StoreTarget for InMemoryStore {
+    async fn take_over<'a>(&self, source: &'a dyn StoreSource) -> Result<StoreCounts, MoveError> {
+        self.state().check_empty()?;
+        let moved = State::taken_out_of(source).await.map_err(MoveError::Source)?;
+        let (arrived, source_has) = (moved.counts(), source.counts().await.map_err(MoveError::Source)?);
+        if arrived != source_has {
+            return Err(MoveError::Differs { source_has, arrived });
+        }
+        let mut state = self.state();
+        // Asked again, because nobody was kept out in between.
+        state.check_empty()?;
+        *state = moved;
+        Ok(arrived)
+    }
+}
+
+impl State {
+    fn counts(&self) -> StoreCounts {
+        StoreCounts {
+            orders: self.orders.len() as u64,
+            documents: self.orders.values().map(|order| order.documents.len() as u64).sum(),
+            file_numbers: self.file_numbers.len() as u64,
+            uploads: self.uploads.len() as u64,
+            follow_ups: self.follow_ups.len() as u64,
+            api_keys: self.keys.len() as u64,
+        }
+    }
+
+    fn check_empty(&self) -> Result<(), MoveError> {
+        let there = self.counts();
+        if there == StoreCounts::default() { Ok(()) } else { Err(MoveError::NotEmpty(there)) }
+    }
+
+    async fn taken_out_of(source: &dyn StoreSource) -> Result<Self, StoreError> {
+        let mut state = Self { keys: source.api_keys().await?, ..Self::default() };
+        state.keys.sort_by_key(|key| key.id.0);
+        let mut last: Option<OrderId> = None;
+        loop {
+            let page = source.orders(last, PAGE).await?;
+            let Some(end) = page.last() else { break };
+            last = Some(end.id);
+            state.last_order = end.id.0;
+            state.orders.extend(page.into_iter().map(|order| (order.id, order)));
+        }
+        let mut last: Option<FileNumber> = None;
+        loop {
+            let page = source.file_numbers(last.as_ref(), PAGE).await?;
+            let Some(end) = page.last() else { break };
+            last = Some(end.file_number.clone());
+            state.file_numbers.extend(page.into_iter().map(|used| (used.file_number, used.placed_at)));
+        }
+        let uploads = source.uploads().await?.into_iter();
+        state.uploads = uploads.map(|RecordedUpload { key, recorded_at, condemned }| (key, Upload { recorded_at, condemned })).collect();
+        let follow_ups = source.follow_ups().await?.into_iter();
+        state.follow_ups = follow_ups.map(|follow_up| (follow_up.id, Queued { follow_up, leased_until: None, token: 0 })).collect();
+        state.last_follow_up = state.follow_ups.keys().last().map_or(0, |id| id.0);
+        Ok(state)
+    }
+}

@@ -1,0 +1,123 @@
+use std::fmt;
+
+use async_trait::async_trait;
+use time::OffsetDateTime;
+
+use super::StoreError;
+use crate::{
+    api_key::ApiKey,
+    document::ObjectKey,
+    follow_up::FollowUp,
+    order::{FileNumber, OrderId, PlacedOrder},
+};
+
+/// How much a store keeps, of each kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StoreCounts {
+    /// Orders.
+    pub orders: u64,
+    /// Documents of orders.
+    pub documents: u64,
+    /// File numbers that were ever used.
+    pub file_numbers: u64,
+    /// Uploads in the ledger.
+    pub uploads: u64,
+    /// Follow-ups, pending and buried.
+    pub follow_ups: u64,
+    /// API keys ever issued.
+    pub api_keys: u64,
+}
+
+impl fmt::Display for StoreCounts {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { orders, documents, file_numbers, uploads, follow_ups, api_keys } = self;
+        write!(
+            formatter,
+            "{orders} orders, {documents} documents, {file_numbers} file numbers, {uploads} unfinished uploads, {follow_ups} follow-ups, {api_keys} API keys"
+        )
+    }
+}
+
+/// When a file number was last used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsedFileNumber {
+    /// The file number.
+    pub file_number: FileNumber,
+    /// When the last order under it was placed.
+    pub placed_at: OffsetDateTime,
+}
+
+/// An object that no order has adopted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedUpload {
+    /// Its key.
+    pub key: ObjectKey,
+    /// When it was recorded.
+    pub recorded_at: OffsetDateTime,
+    /// Whether no order can adopt it any more.
+    pub condemned: bool,
+}
+
+/// A store that everything can be taken out of, to be moved to another; that changes nothing in it.
+///
+/// Nobody may write to it meanwhile: what comes out of one call fits together, what comes out of several does so only then.
+#[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
+#[async_trait]
+pub trait StoreSource: Send + Sync {
+    /// How much there is: as much as the other calls answer.
+    async fn counts(&self) -> Result<StoreCounts, StoreError>;
+
+    /// Orders with their documents, in the order of their identifiers, which may have gaps; at most `limit` of those after
+    /// `after`, none only when there are no more.
+    async fn orders(&self, after: Option<OrderId>, limit: usize) -> Result<Vec<PlacedOrder>, StoreError>;
+
+    /// Used file numbers, each once, in an order of the store's own; at most `limit` of those after `after`, which is one of
+    /// them, none only when there are no more.
+    async fn file_numbers<'a>(&self, after: Option<&'a FileNumber>, limit: usize) -> Result<Vec<UsedFileNumber>, StoreError>;
+
+    /// All uploads in the ledger, in any order.
+    async fn uploads(&self) -> Result<Vec<RecordedUpload>, StoreError>;
+
+    /// All follow-ups, pending and buried, in any order. A lease is of no consequence elsewhere.
+    async fn follow_ups(&self) -> Result<Vec<FollowUp>, StoreError>;
+
+    /// Every API key ever issued, in any order.
+    async fn api_keys(&self) -> Result<Vec<ApiKey>, StoreError>;
+}
+
+/// Why nothing was moved into a store. It keeps what it kept before.
+#[derive(Debug, thiserror::Error)]
+pub enum MoveError {
+    /// The store keeps something already.
+    #[error("the target is not empty: it has {0}")]
+    NotEmpty(StoreCounts),
+    /// What arrived is not as much as the source has: somebody wrote to it meanwhile.
+    #[error("the source has {source_has}, and what arrived is {arrived}; is a service still running on it?")]
+    Differs {
+        /// What the source has in the end.
+        source_has: StoreCounts,
+        /// What arrived.
+        arrived: StoreCounts,
+    },
+    /// The source failed.
+    #[error("the source cannot be read")]
+    Source(#[source] StoreError),
+    /// The target failed. If it does not answer, it may have been at the very end, when everything was moved; who tries
+    /// again then learns that it is not empty.
+    #[error("the target cannot be written")]
+    Target(#[source] StoreError),
+}
+
+/// A store that everything can be moved into.
+#[allow(unused_parens, reason = "without them the mock would have another signature")]
+#[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
+#[async_trait]
+pub trait StoreTarget: Send + Sync {
+    /// Takes over everything that the source has, under the same identifiers, in one atomic, durable step, into a store
+    /// that has nothing; then compares how much arrived with what the source has in the end, and answers it.
+    ///
+    /// Nothing that was moved is leased, and identifiers given from then on are greater than those that were moved. Who uses
+    /// the store meanwhile waits or finds it unavailable, and nothing of theirs is lost; of several that take over at once,
+    /// one does. Given up half way, it leaves nothing.
+    async fn take_over<'a>(&self, source: &'a (dyn StoreSource + 'a)) -> Result<StoreCounts, MoveError>;
+}

@@ -1,0 +1,160 @@
+//! A network between a client and a server on this machine, which can be watched and broken.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+/// Forwards connections to a port until it is dropped, which ends them.
+pub struct Proxy {
+    address: SocketAddr,
+    network: Arc<Network>,
+}
+
+#[derive(Default)]
+struct Network {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Answers that began: bytes of the server after bytes of the client.
+    round_trips: AtomicUsize,
+}
+
+#[derive(Default)]
+struct State {
+    stalled: bool,
+    ended: bool,
+    connections: Vec<Arc<Link>>,
+    accepted: usize,
+}
+
+/// One connection of a client, and the one to the server that belongs to it.
+struct Link {
+    client: TcpStream,
+    server: TcpStream,
+    /// The client has said something that the server has not answered yet.
+    asked: AtomicBool,
+    /// Nothing passes any more, and nobody is told.
+    lost: AtomicBool,
+}
+
+impl Proxy {
+    /// A proxy before a port on 127.0.0.1.
+    pub fn to(port: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let proxy = Self { address: listener.local_addr().unwrap(), network: Arc::default() };
+        let network = Arc::clone(&proxy.network);
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                if network.state().ended {
+                    return;
+                }
+                // A server that is down refuses the connection, and so does the proxy, as far as it can.
+                if let (Ok(client), Ok(server)) = (client, TcpStream::connect(("127.0.0.1", port))) {
+                    network.join(client, server);
+                }
+            }
+        });
+        proxy
+    }
+
+    /// The port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// How often, over all connections, the server has answered what a client had said: round trips.
+    pub fn round_trips(&self) -> usize {
+        self.network.round_trips.load(Ordering::SeqCst)
+    }
+
+    /// How many connections were ever made.
+    pub fn accepted(&self) -> usize {
+        self.network.state().accepted
+    }
+
+    /// Nothing passes, on no connection, until [`Self::go_on`]; nothing is lost.
+    pub fn stall(&self) {
+        self.network.state().stalled = true;
+    }
+
+    /// What was held back passes.
+    pub fn go_on(&self) {
+        self.network.state().stalled = false;
+        self.network.changed.notify_all();
+    }
+
+    /// Nothing passes any more on the connections that there are, and nobody is told: the machine at the other end is
+    /// gone. New ones work.
+    pub fn lose(&self) {
+        self.network.state().connections.iter().for_each(|link| link.lost.store(true, Ordering::SeqCst));
+    }
+
+    /// Closes every connection. New ones work.
+    pub fn cut(&self) {
+        self.network.state().connections.drain(..).for_each(|link| link.close());
+        self.network.changed.notify_all();
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.network.state().ended = true;
+        self.cut();
+        // The listener notices with the next connection.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+impl Network {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    fn join(self: &Arc<Self>, client: TcpStream, server: TcpStream) {
+        for stream in [&client, &server] {
+            stream.set_nodelay(true).unwrap();
+        }
+        let link = Arc::new(Link { client, server, asked: AtomicBool::new(false), lost: AtomicBool::new(false) });
+        let mut state = self.state();
+        state.accepted += 1;
+        state.connections.push(Arc::clone(&link));
+        for from_client in [true, false] {
+            let (network, link) = (Arc::clone(self), Arc::clone(&link));
+            thread::spawn(move || {
+                network.forward(&link, from_client);
+                if !link.lost.load(Ordering::SeqCst) {
+                    link.close();
+                }
+            });
+        }
+    }
+
+    fn forward(&self, link: &Link, from_client: bool) {
+        let (mut from, mut to) = if from_client { (&link.client, &link.server) } else { (&link.server, &link.client) };
+        let mut block = [0; 64 * 1024];
+        while let Ok(count @ 1..) = from.read(&mut block) {
+            if from_client {
+                link.asked.store(true, Ordering::SeqCst);
+            } else if link.asked.swap(false, Ordering::SeqCst) {
+                self.round_trips.fetch_add(1, Ordering::SeqCst);
+            }
+            drop(self.changed.wait_while(self.state(), |state| state.stalled && !state.ended));
+            if !link.lost.load(Ordering::SeqCst) && to.write_all(&block[..count]).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl Link {
+    fn close(&self) {
+        // One that is closed already is no failure.
+        let _ = self.client.shutdown(Shutdown::Both);
+        let _ = self.server.shutdown(Shutdown::Both);
+    }
+}
