@@ -6,13 +6,19 @@ cd "$(dirname "$0")/.."
 
 as_root() { if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi; }
 
-# SQLite is compiled in, which needs a C compiler; the line that the first start shows is tried with curl.
+# SQLite is compiled in, which needs a C compiler; the line that the first start shows is tried with curl; the tests start
+# PostgreSQL servers of their own, so none is set up on the machine.
 missing=()
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 command -v curl >/dev/null || missing+=(curl)
+compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null || missing+=(postgresql)
 if [ ${#missing[@]} -gt 0 ]; then
     as_root apt-get update -q
-    as_root apt-get install -qy --no-install-recommends "${missing[@]}"
+    no_cluster=/etc/postgresql-common/createcluster.d/notary-orders-tests.conf
+    as_root install -D /dev/null "$no_cluster"
+    echo 'create_main_cluster = false' | as_root tee "$no_cluster" >/dev/null
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "${missing[@]}"
+    as_root rm "$no_cluster"
 fi
 cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 cargo clippy --version >/dev/null 2>&1 || rustup component add clippy

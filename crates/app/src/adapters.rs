@@ -4,19 +4,24 @@ use std::{
     fs::{DirBuilder, File},
     io,
     os::unix::fs::DirBuilderExt as _,
+    path::Path,
     sync::Arc,
 };
 
 use adapter_mail::{MailDrop, Sender};
 use adapter_object_store::ObjectBlobStore;
+use adapter_postgres::PostgresStore;
 use adapter_sqlite::SqliteStore;
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use domain::{
     manage_keys::ManageKeys,
     ports::{ApiKeyRepo, BlobStore, FollowUpQueue, Notifier, OrderRepo, UploadLedger},
 };
 
-use crate::{Machine, settings::Settings};
+use crate::{
+    Machine,
+    settings::{Database, Settings},
+};
 
 /// The storage ports.
 #[derive(Clone)]
@@ -31,18 +36,24 @@ pub struct Storage {
     pub queue: Arc<dyn FollowUpQueue>,
 }
 
+/// The setting of the database.
+const DATABASE: &str = "--database-url (DATABASE_URL)";
+
 impl Storage {
     /// Opens the database of the settings, and brings its schema up to date.
     pub async fn open(settings: &Settings) -> Result<Self> {
-        const SETTING: &str = "--database-url (DATABASE_URL)";
-        let Some(path) = settings.sqlite_path() else { bail!("{SETTING}: only sqlite:// is built into this version") };
         if settings.database_url.is_none() {
             create_data_dir(settings)?;
         }
-        let at = || format!("{SETTING}: {}", path.display());
-        let store = Arc::new(SqliteStore::open(&path).with_context(at)?);
-        store.migrate().await.with_context(at)?;
-        Ok(Self { orders: Arc::clone(&store) as _, uploads: Arc::clone(&store) as _, keys: Arc::clone(&store) as _, queue: store })
+        Ok(match settings.database().context(DATABASE)? {
+            Database::Sqlite(path) => Self::on(open_sqlite(&path, DATABASE).await?),
+            Database::Postgres(url) => Self::on(open_postgres(&url, settings, DATABASE).await?),
+        })
+    }
+
+    fn on<S: OrderRepo + UploadLedger + ApiKeyRepo + FollowUpQueue + 'static>(store: S) -> Self {
+        let store = Arc::new(store);
+        Self { orders: Arc::clone(&store) as _, uploads: Arc::clone(&store) as _, keys: Arc::clone(&store) as _, queue: store }
     }
 
     /// The use case of API keys on this storage.
@@ -51,23 +62,43 @@ impl Storage {
     }
 }
 
-/// Opens the document store of the settings.
-pub(crate) fn open_blobs(settings: &Settings) -> Result<Arc<dyn BlobStore>> {
-    let opened = match &settings.documents_url {
-        Some(url) => ObjectBlobStore::open(url),
-        None => ObjectBlobStore::in_folder(&settings.in_data_dir("documents")),
-    };
-    Ok(Arc::new(opened.context("--documents-url (NOTARY_ORDERS_DOCUMENTS_URL)")?))
+/// Opens the SQLite database that a setting names.
+pub(crate) async fn open_sqlite(path: &Path, setting: &str) -> Result<SqliteStore> {
+    let at = || format!("{setting}: {}", path.display());
+    let store = SqliteStore::open(path).with_context(at)?;
+    store.migrate().await.with_context(at)?;
+    Ok(store)
 }
 
-/// Opens the way that mails take.
-pub(crate) fn open_notifier(settings: &Settings) -> Result<Arc<dyn Notifier>> {
-    let sender: Sender = settings.mail_from.parse().context("--mail-from (NOTARY_ORDERS_MAIL_FROM)")?;
-    let opened = match &settings.mail_url {
-        Some(url) => MailDrop::open(url, sender),
-        None => MailDrop::in_folder(&settings.in_data_dir("mail"), sender),
+/// Opens the PostgreSQL database that a setting names.
+pub(crate) async fn open_postgres(url: &str, settings: &Settings, setting: &'static str) -> Result<PostgresStore> {
+    let store = PostgresStore::open(url, settings.database_connections.into()).context(setting)?;
+    store.migrate().await.context(setting)?;
+    Ok(store)
+}
+
+/// Opens the document store of the settings, and finds whether it takes documents.
+pub(crate) async fn open_blobs(settings: &Settings) -> Result<Arc<dyn BlobStore>> {
+    const SETTING: &str = "--documents-url (NOTARY_ORDERS_DOCUMENTS_URL)";
+    let opened = match &settings.documents_url {
+        Some(url) => ObjectBlobStore::open_with(url, settings.environment.clone()),
+        None => ObjectBlobStore::in_folder(&settings.in_data_dir("documents")),
     };
-    Ok(Arc::new(opened.context("--mail-url (NOTARY_ORDERS_MAIL_URL)")?))
+    let blobs = opened.context(SETTING)?;
+    blobs.check().await.context(SETTING)?;
+    Ok(Arc::new(blobs))
+}
+
+/// Opens the way that mails take, and finds whether it is open.
+pub(crate) async fn open_notifier(settings: &Settings) -> Result<Arc<dyn Notifier>> {
+    const SETTING: &str = "--mail-url (NOTARY_ORDERS_MAIL_URL)";
+    let sender: Sender = settings.mail_from.parse().context("--mail-from (NOTARY_ORDERS_MAIL_FROM)")?;
+    let notifier: Arc<dyn Notifier> = match &settings.mail_url {
+        Some(url) => adapter_mail::open(url, sender).context(SETTING)?,
+        None => Arc::new(MailDrop::in_folder(&settings.in_data_dir("mail"), sender).context(SETTING)?),
+    };
+    notifier.check().await.context(SETTING)?;
+    Ok(notifier)
 }
 
 /// Makes the data directory, durably and for its owner alone: it holds people's papers.

@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::{fmt::Write as _, io::Write as _, process::ExitCode};
+use std::{collections::BTreeMap, fmt::Write as _, io::Write as _, process::ExitCode};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::{Parser, Subcommand};
@@ -13,7 +13,13 @@ use domain::{
 use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{Machine, adapters::Storage, first_key, logging, serve::Service, settings::Settings};
+use crate::{
+    Machine,
+    adapters::Storage,
+    copy, first_key, logging,
+    serve::Service,
+    settings::{Database, Settings},
+};
 
 /// Threads that wait for the document store's and the mail drop's disk.
 const BLOCKING_THREADS: usize = 8;
@@ -43,6 +49,16 @@ enum Command {
     FollowUps(FollowUpsCommand),
     /// Print the OpenAPI document
     Openapi,
+    /// Move from one database to another: orders, what is known of their documents, keys and pending mails. The documents
+    /// themselves are not touched. Stop the service first
+    Copy {
+        /// The database that has everything: sqlite://PATH
+        #[arg(long, value_name = "URL", hide_env_values = true)]
+        from: String,
+        /// The database that has nothing yet: postgres://USER:PASSWORD@HOST/DATABASE
+        #[arg(long, value_name = "URL", hide_env_values = true)]
+        to: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -86,7 +102,7 @@ enum FollowUpsCommand {
 /// Runs the command of this process.
 pub fn run() -> ExitCode {
     let CommandLine { command, settings } = CommandLine::parse();
-    let settings = settings.without_blanks();
+    let settings = Settings { environment: environment(), ..settings.without_blanks() };
     logging::start(&settings);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().max_blocking_threads(BLOCKING_THREADS).enable_all().build().context("the runtime could not be started");
@@ -100,6 +116,11 @@ pub fn run() -> ExitCode {
     }
 }
 
+/// The variables that are text; none that matters here is anything else.
+fn environment() -> BTreeMap<String, String> {
+    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
+}
+
 async fn execute(command: Command, settings: Settings) -> Result<()> {
     let machine = Machine::default();
     match command {
@@ -110,6 +131,7 @@ async fn execute(command: Command, settings: Settings) -> Result<()> {
         }
         Command::Keys(command) => keys(command, &Storage::open(&settings).await?, &machine).await,
         Command::FollowUps(command) => follow_ups(command, &Storage::open(&settings).await?, &machine).await,
+        Command::Copy { from, to } => print(&copy::everything(&from, &to, &settings).await?),
         Command::Openapi => print(&format!("{}\n", serde_json::to_string_pretty(&adapter_http::openapi_document(&settings.base_path))?)),
     }
 }
@@ -119,8 +141,8 @@ async fn serve(settings: &Settings, machine: &Machine) -> Result<()> {
     let stopped = stop_signal()?;
     let storage = Storage::open(settings).await?;
     let keys = storage.manage_keys(machine);
-    let mut service = Service::start(settings, machine, storage)?;
-    if settings.sqlite_path().is_some()
+    let mut service = Service::start(settings, machine, storage).await?;
+    if matches!(settings.database()?, Database::Sqlite(_))
         && let Some(welcome) = first_key::welcome(&keys, service.api_address, &settings.base_path).await?
     {
         print(&welcome)?;

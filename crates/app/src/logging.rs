@@ -12,7 +12,9 @@ pub(crate) fn start(settings: &Settings) {
     let terminal = io::stderr().is_terminal();
     let format = settings.log_format.unwrap_or(if terminal { LogFormat::Pretty } else { LogFormat::Json });
     // What is no HTTP is answered and forgotten: whoever can reach the port could fill the log with errors.
-    let wanted = Targets::new().with_default(settings.log_level).with_target("actix_http::h1", LevelFilter::OFF);
+    // Each attempt of a request to the document store; what became of the request is told by whoever made it.
+    let quieter = settings.log_level.min(LevelFilter::WARN);
+    let wanted = Targets::new().with_default(settings.log_level).with_target("actix_http::h1", LevelFilter::OFF).with_target("object_store", quieter);
     let lines = fmt::layer().with_writer(io::stderr).with_ansi(terminal);
     match format {
         LogFormat::Pretty => registry().with(lines.with_filter(wanted)).init(),

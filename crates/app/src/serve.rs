@@ -48,15 +48,16 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts the service on storage that is open. When it returns, the service takes requests.
-    pub fn start(settings: &Settings, machine: &Machine, storage: Storage) -> Result<Self> {
+    /// Starts the service on storage that is open, once it has found that documents can be stored and mails handed over.
+    /// When it returns, the service takes requests.
+    pub async fn start(settings: &Settings, machine: &Machine, storage: Storage) -> Result<Self> {
         let api_listener = bind(settings.listen, "--listen (NOTARY_ORDERS_LISTEN)")?;
         let ops_listener = bind(settings.ops_listen, "--ops-listen (NOTARY_ORDERS_OPS_LISTEN)")?;
         let (api_address, ops_address) = (api_listener.local_addr()?, ops_listener.local_addr()?);
         let grace = Duration::from_secs(settings.shutdown_grace_secs.into());
 
         let placing = TaskTracker::new();
-        let Parts { api, ops, run_follow_ups, sweep, worker_metrics } = Parts::assemble(settings, machine, storage, placing.clone())?;
+        let Parts { api, ops, run_follow_ups, sweep, worker_metrics } = Parts::assemble(settings, machine, storage, placing.clone()).await?;
         let http_workers = std::thread::available_parallelism().map_or(2, usize::from);
         let api_server = adapter_http::serve_api(api_listener, api.clone(), http_workers, grace)?;
         let ops_server = adapter_http::serve_ops(ops_listener, ops.clone())?;
@@ -111,10 +112,10 @@ struct Parts {
 }
 
 impl Parts {
-    fn assemble(settings: &Settings, machine: &Machine, storage: Storage, placing: TaskTracker) -> Result<Self> {
+    async fn assemble(settings: &Settings, machine: &Machine, storage: Storage, placing: TaskTracker) -> Result<Self> {
         create_data_dir(settings)?;
-        let blobs = open_blobs(settings)?;
-        let notifier = open_notifier(settings)?;
+        let blobs = open_blobs(settings).await?;
+        let notifier = open_notifier(settings).await?;
         let spool = Spool::open(&settings.in_data_dir("spool")).context("--data-dir (NOTARY_ORDERS_DATA_DIR): spool")?;
         let registry = Registry::new();
         let keys = storage.manage_keys(machine);

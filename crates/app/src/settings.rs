@@ -3,8 +3,10 @@
 #![expect(clippy::doc_markdown, reason = "the comments on settings are the help text, shown as they are")]
 
 use std::{
+    collections::BTreeMap,
     net::{IpAddr, SocketAddr},
     path::PathBuf,
+    str::FromStr,
 };
 
 use clap::{Args, ValueEnum};
@@ -31,15 +33,19 @@ pub struct Settings {
     #[arg(long, value_name = "FOLDER", env = "NOTARY_ORDERS_DATA_DIR", default_value = "data", global = true, hide_env_values = true)]
     pub data_dir: PathBuf,
 
-    /// Database: sqlite://PATH [default: notary-orders.sqlite in the data directory]
+    /// Database: postgres://USER:PASSWORD@HOST/DATABASE or sqlite://PATH [default: notary-orders.sqlite in the data directory]
     #[arg(long, value_name = "URL", env = "DATABASE_URL", global = true, hide_env_values = true)]
     pub database_url: Option<String>,
 
-    /// Where documents are kept: file:///PATH [default: documents in the data directory]
+    /// Most connections to a PostgreSQL database
+    #[arg(long, value_name = "NUMBER", env = "NOTARY_ORDERS_DATABASE_CONNECTIONS", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1_000), global = true, hide_env_values = true)]
+    pub database_connections: u16,
+
+    /// Where documents are kept: s3://BUCKET/PREFIX, gs://…, az://… or file:///PATH [default: documents in the data directory]
     #[arg(long, value_name = "URL", env = "NOTARY_ORDERS_DOCUMENTS_URL", global = true, hide_env_values = true)]
     pub documents_url: Option<String>,
 
-    /// Where mails go: file:///PATH, a folder of .eml files [default: mail in the data directory]
+    /// Where mails go: smtp://USER:PASSWORD@HOST, smtps://… or file:///PATH, a folder of .eml files [default: mail in the data directory]
     #[arg(long, value_name = "URL", env = "NOTARY_ORDERS_MAIL_URL", global = true, hide_env_values = true)]
     pub mail_url: Option<String>,
 
@@ -78,6 +84,10 @@ pub struct Settings {
     /// Least level that is logged: off, error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL", env = "NOTARY_ORDERS_LOG_LEVEL", default_value = "info", value_parser = log_level, global = true, hide_env_values = true)]
     pub log_level: LevelFilter,
+
+    /// Environment variables, in which the document store finds its credentials.
+    #[arg(skip)]
+    pub environment: BTreeMap<String, String>,
 }
 
 /// Form of the log.
@@ -103,11 +113,34 @@ impl Settings {
         self.data_dir.join(name)
     }
 
-    /// The file of the SQLite database that a `sqlite://` URL names; `None` for any other URL.
-    pub(crate) fn sqlite_path(&self) -> Option<PathBuf> {
-        match &self.database_url {
-            None => Some(self.in_data_dir("notary-orders.sqlite")),
-            Some(url) => url.strip_prefix("sqlite://").filter(|path| !path.is_empty()).map(PathBuf::from),
+    /// The database.
+    pub(crate) fn database(&self) -> Result<Database, UnknownDatabase> {
+        self.database_url.as_ref().map_or_else(|| Ok(Database::Sqlite(self.in_data_dir("notary-orders.sqlite"))), |url| url.parse())
+    }
+}
+
+/// A database that a URL names.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Database {
+    /// The file of an SQLite database.
+    Sqlite(PathBuf),
+    /// The whole URL of a PostgreSQL database, which may hold a password.
+    Postgres(String),
+}
+
+/// The URL names no database that the program knows. The text does not repeat it, because it may hold a password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("is neither postgres://USER:PASSWORD@HOST/DATABASE nor sqlite://PATH")]
+pub(crate) struct UnknownDatabase;
+
+impl FromStr for Database {
+    type Err = UnknownDatabase;
+
+    fn from_str(url: &str) -> Result<Self, UnknownDatabase> {
+        match url.split_once("://") {
+            Some(("sqlite", path)) if !path.is_empty() => Ok(Self::Sqlite(path.into())),
+            Some(("postgres" | "postgresql", _)) => Ok(Self::Postgres(url.to_owned())),
+            _ => Err(UnknownDatabase),
         }
     }
 }

@@ -6,15 +6,16 @@ use actix_web::web;
 use adapter_http::Api;
 use domain::{
     ports::error_chain,
-    run_follow_ups::{Delivery, DeliveryOutcome, RunFollowUps},
+    run_follow_ups::{Delivery, DeliveryOutcome, RunFollowUps, Unsettled},
     sweep_uploads::SweepUploads,
 };
+use futures_util::future::join_all;
 use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
 use tokio_util::sync::CancellationToken;
 
 /// Follow-ups that are leased and delivered side by side.
 const BATCH: usize = 16;
-/// Pause when nothing is due.
+/// Pause when nothing is due, or nobody's mail is taken.
 const POLL: Duration = Duration::from_secs(1);
 /// Pause between rounds of house-keeping.
 const HOUSE_KEEPING: Duration = Duration::from_secs(60);
@@ -31,7 +32,7 @@ pub(crate) struct WorkerMetrics {
 impl WorkerMetrics {
     pub(crate) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let mails = IntCounterVec::new(Opts::new("notary_orders_mails_total", "Attempts to deliver a mail, by outcome."), &["outcome"])?;
-        for outcome in ["delivered", "retried", "buried", "lease_lost"] {
+        for outcome in ["delivered", "retried", "postponed", "buried", "lease_lost"] {
             mails.with_label_values(&[outcome]);
         }
         let swept = IntCounter::new("notary_orders_uploads_swept_total", "Uploads removed because no order adopted them.")?;
@@ -51,6 +52,11 @@ impl WorkerMetrics {
                 tracing::warn!(follow_up = id, order_id, error, "mail not delivered, to be retried");
                 "retried"
             }
+            // A line for each would flood the log; that there is an outage is said once.
+            DeliveryOutcome::Postponed(error) => {
+                tracing::debug!(follow_up = id, order_id, error, "no mail is taken now, to be retried soon");
+                "postponed"
+            }
             DeliveryOutcome::Buried(error) => {
                 tracing::error!(follow_up = id, order_id, error, "mail given up and buried");
                 "buried"
@@ -66,27 +72,64 @@ impl WorkerMetrics {
 
 /// Delivers follow-ups until told to stop; then finishes what it has leased.
 pub(crate) async fn deliver_follow_ups(run: RunFollowUps, metrics: WorkerMetrics, stop: CancellationToken) -> anyhow::Result<()> {
+    let (mut outage, mut unsettled) = (false, Vec::new());
     while !stop.is_cancelled() {
-        let delivered = match run.run_once(BATCH).await {
-            Ok(deliveries) => {
-                for delivery in &deliveries {
-                    match delivery {
-                        Ok(delivery) => metrics.record(delivery),
-                        Err(error) => tracing::error!(error = error_chain(error), "follow-up could not be settled; it will come due again"),
-                    }
-                }
-                deliveries.len()
+        let mut deliveries = join_all(unsettled.into_iter().map(|unsettled| run.settle_again(unsettled))).await;
+        match run.run_once(BATCH).await {
+            Ok(more) => deliveries.extend(more),
+            Err(error) => tracing::error!(error = error_chain(&error), "follow-ups could not be worked on"),
+        }
+        let batch = Batch::record(deliveries, &metrics);
+        match (outage, &batch.outage) {
+            (false, Some(error)) if batch.moved == 0 => {
+                tracing::warn!(error, "no mail is taken; all wait, and are retried every few seconds");
+                outage = true;
             }
-            Err(error) => {
-                tracing::error!(error = error_chain(&error), "follow-ups could not be worked on");
-                0
+            (true, None) if batch.moved > 0 => {
+                tracing::info!("mails are taken again");
+                outage = false;
             }
-        };
-        if delivered == 0 {
+            _ => {}
+        }
+        unsettled = batch.unsettled;
+        if batch.moved == 0 {
             pause(POLL, &stop).await;
         }
     }
     Ok(())
+}
+
+/// How a batch went.
+#[derive(Default)]
+struct Batch {
+    /// Follow-ups that are settled and were not postponed.
+    moved: usize,
+    /// Why others were.
+    outage: Option<String>,
+    /// Those of which the queue does not know yet.
+    unsettled: Vec<Unsettled>,
+}
+
+impl Batch {
+    fn record(deliveries: Vec<Result<Delivery, Unsettled>>, metrics: &WorkerMetrics) -> Self {
+        let mut batch = Self::default();
+        for delivery in deliveries {
+            match delivery {
+                Ok(delivery) => {
+                    metrics.record(&delivery);
+                    match delivery.outcome {
+                        DeliveryOutcome::Postponed(error) => batch.outage = Some(error),
+                        _ => batch.moved += 1,
+                    }
+                }
+                Err(unsettled) => {
+                    tracing::error!(error = error_chain(&unsettled), "tried again until its lease ends");
+                    batch.unsettled.push(unsettled);
+                }
+            }
+        }
+        batch
+    }
 }
 
 /// Sweeps abandoned uploads and forgets idle rate limits until told to stop.

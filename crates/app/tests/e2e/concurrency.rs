@@ -19,7 +19,7 @@ async fn of_fifty_orders_with_one_file_number_one_is_created() {
     assert_eq!(statuses[0], 201);
     assert!(statuses[1..].iter().all(|status| *status == 409), "{statuses:?}");
     assert_eq!((app.rows("orders"), app.rows("uploads")), (1, 0));
-    assert_eq!(i64::try_from(app.files("documents").len()).unwrap(), app.rows("documents"));
+    assert_eq!(i64::try_from(app.documents().len()).unwrap(), app.rows("documents"));
     app.assert_spool_empty();
 }
 
@@ -36,5 +36,5 @@ async fn different_file_numbers_do_not_stand_in_each_others_way() {
     });
     assert!(join_all(attempts).await.into_iter().all(|status| status == 201));
     assert_eq!((app.rows("orders"), app.rows("documents"), app.rows("uploads")), (50, 25, 0));
-    assert_eq!(app.files("documents").len(), 25);
+    assert_eq!(app.documents().len(), 25);
 }

@@ -12,14 +12,14 @@ use std::{
 use app::{Machine, OsEntropy, adapters::Storage, serve::Service, settings::Settings};
 use clap::Parser;
 use contract_tests::fakes::ManualClock;
-use diesel::{Connection as _, RunQueryDsl as _, SqliteConnection, sql_types::BigInt};
 use domain::{manage_keys::KeyTerms, order::SigningServiceId};
 use reqwest::{
     Client, RequestBuilder, Response, StatusCode,
     multipart::{Form, Part},
 };
 use serde_json::{Value, json};
-use tempfile::TempDir;
+
+use crate::wiring::Wiring;
 
 pub const CREATE: &str = "/api/order/create";
 pub const CREATE_WITH_DOCUMENTS: &str = "/api/order/create-with-documents";
@@ -37,7 +37,7 @@ pub struct TestApp {
     pub clock: Arc<ManualClock>,
     pub client: Client,
     pub key: String,
-    data: TempDir,
+    pub wiring: Wiring,
 }
 
 impl TestApp {
@@ -47,19 +47,20 @@ impl TestApp {
     }
 
     pub async fn start_with(flags: &[&str]) -> Self {
-        Self::start_on(tempfile::tempdir().unwrap(), Arc::default(), flags, None).await
+        Self::start_on(Wiring::new().await, Arc::default(), flags, None).await
     }
 
-    async fn start_on(data: TempDir, clock: Arc<ManualClock>, flags: &[&str], key: Option<String>) -> Self {
-        let folder = data.path().to_str().unwrap();
-        let own = ["notary-orders", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--rate-per-second=0", "--data-dir", folder];
+    pub async fn start_on(wiring: Wiring, clock: Arc<ManualClock>, flags: &[&str], key: Option<String>) -> Self {
+        let data = wiring.data().to_str().unwrap();
+        let own = ["notary-orders", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--rate-per-second=0", "--data-dir", data].map(str::to_owned);
         let named: Vec<&str> = flags.iter().filter_map(|flag| flag.split('=').next()).collect();
-        let own = own.into_iter().filter(|flag| !named.contains(&flag.split('=').next().unwrap()));
-        let settings = Flags::parse_from(own.chain(flags.iter().copied())).settings;
+        let own = own.into_iter().chain(wiring.flags()).filter(|flag| !named.contains(&flag.split('=').next().unwrap()));
+        let settings = Flags::parse_from(own.chain(flags.iter().map(|&flag| flag.to_owned()))).settings;
+        let settings = Settings { environment: wiring.environment(), ..settings };
         let machine = Machine { clock: Arc::clone(&clock) as _, entropy: Arc::new(OsEntropy) };
         let storage = Storage::open(&settings).await.unwrap();
-        let service = Service::start(&settings, &machine, storage.clone()).unwrap();
-        let mut app = Self { service, storage, machine, clock, client: Client::new(), key: String::new(), data };
+        let service = Service::start(&settings, &machine, storage.clone()).await.unwrap();
+        let mut app = Self { service, storage, machine, clock, client: client(), key: String::new(), wiring };
         app.key = match key {
             Some(key) => key,
             None => app.issue_key(None).await,
@@ -69,18 +70,15 @@ impl TestApp {
 
     /// Stops the service gracefully and starts it again on what it left.
     pub async fn restart(self, flags: &[&str]) -> Self {
-        let Self { service, clock, key, data, storage, client, .. } = self;
-        drop(client);
-        service.stop().await;
-        drop(storage);
-        Self::start_on(data, clock, flags, Some(key)).await
+        let (clock, key) = (Arc::clone(&self.clock), self.key.clone());
+        Self::start_on(self.stop().await, clock, flags, Some(key)).await
     }
 
-    pub async fn stop(self) -> TempDir {
-        let Self { service, data, client, .. } = self;
+    pub async fn stop(self) -> Wiring {
+        let Self { service, wiring, client, .. } = self;
         drop(client);
         service.stop().await;
-        data
+        wiring
     }
 
     pub async fn issue_key(&self, signing_service: Option<i64>) -> String {
@@ -139,28 +137,18 @@ impl TestApp {
         self.raw(request).await
     }
 
-    pub fn data(&self) -> &Path {
-        self.data.path()
+    /// Files of uploads that are arriving.
+    pub fn spooled(&self) -> Vec<PathBuf> {
+        spooled(self.wiring.data())
     }
 
-    /// Every file below a folder of the data directory.
-    pub fn files(&self, folder: &str) -> Vec<PathBuf> {
-        files_below(&self.data().join(folder))
+    /// The contents of every stored object.
+    pub fn documents(&self) -> Vec<Vec<u8>> {
+        self.wiring.objects().into_values().collect()
     }
 
     pub fn rows(&self, table: &str) -> i64 {
-        rows(self.data(), table)
-    }
-
-    pub fn sql(&self, statement: &str) {
-        diesel::sql_query(statement).execute(&mut connection(self.data())).unwrap();
-    }
-
-    /// Another program that holds the write lock of the database until it is dropped.
-    pub fn lock_database(&self) -> SqliteConnection {
-        let mut connection = connection(self.data());
-        diesel::sql_query("BEGIN IMMEDIATE").execute(&mut connection).unwrap();
-        connection
+        self.wiring.rows(table)
     }
 
     /// No row, no object, no spool file: as if nothing had been asked.
@@ -168,36 +156,26 @@ impl TestApp {
         for table in ["orders", "documents", "uploads", "follow_ups", "file_numbers"] {
             assert_eq!(self.rows(table), 0, "{table}");
         }
-        assert_eq!(self.files("documents"), Vec::<PathBuf>::new());
+        assert_eq!(self.wiring.objects().len(), 0);
         self.assert_spool_empty();
     }
 
     pub fn assert_spool_empty(&self) {
-        let left: Vec<_> = self.files("spool").into_iter().filter(|path| !path.ends_with("lock")).collect();
-        assert_eq!(left, Vec::<PathBuf>::new());
+        assert_eq!(self.spooled(), Vec::<PathBuf>::new());
     }
 
-    /// Waits until so many mails are in the drop, and returns them.
+    /// Waits until so many mails were delivered, and returns them.
     pub async fn mails(&self, count: usize) -> Vec<String> {
-        eventually(|| self.files("mail").len() >= count).await;
-        let mails = self.files("mail");
+        eventually(|| self.wiring.mails().len() >= count).await;
+        let mails = self.wiring.mails();
         assert_eq!(mails.len(), count);
-        mails.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect()
+        mails
     }
 }
 
-fn connection(data: &Path) -> SqliteConnection {
-    SqliteConnection::establish(data.join("notary-orders.sqlite").to_str().unwrap()).unwrap()
-}
-
-pub fn rows(data: &Path, table: &str) -> i64 {
-    #[derive(diesel::QueryableByName)]
-    struct Count {
-        #[diesel(sql_type = BigInt)]
-        count: i64,
-    }
-    let count: Count = diesel::sql_query(format!("SELECT count(*) AS count FROM {table}")).get_result(&mut connection(data)).unwrap();
-    count.count
+/// Files of uploads that are arriving at a service.
+pub fn spooled(data: &Path) -> Vec<PathBuf> {
+    files_below(&data.join("spool")).into_iter().filter(|path| !path.ends_with("lock")).collect()
 }
 
 pub fn files_below(folder: &Path) -> Vec<PathBuf> {
@@ -251,6 +229,12 @@ impl RawAnswer {
         assert_eq!((self.status, &self.body["code"]), (status, &json!(code)), "{self:?}");
         assert!(self.head.to_ascii_lowercase().contains("content-type: application/problem+json"), "{}", self.head);
     }
+}
+
+/// A client like any other, once it knows whose cryptography to use: that of the service.
+pub fn client() -> Client {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Client::new()
 }
 
 /// The problem that a response is, after checking that it is one in every way that RFC 9457 and the API promise.

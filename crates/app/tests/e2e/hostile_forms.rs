@@ -105,7 +105,7 @@ async fn a_preamble_and_an_epilogue_are_no_part_of_the_form() {
     let app = TestApp::start().await;
     let body = [b"This is a form.\r\n".to_vec(), plain(), b"It ended.\r\n".to_vec()].concat();
     assert_eq!(app.raw_form(FORM, &body).await.status, 201);
-    assert_eq!(std::fs::read(&app.files("documents")[0]).unwrap(), deed());
+    assert_eq!(app.documents()[0], deed());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -154,7 +154,7 @@ async fn an_upload_whose_client_goes_away_leaves_nothing() {
     let mut stream = std::net::TcpStream::connect(app.address()).unwrap();
     stream.write_all(head.as_bytes()).unwrap();
     stream.write_all(&body[..body.len() - 100]).unwrap();
-    let spooling = || app.files("spool").iter().any(|path| !path.ends_with("lock"));
+    let spooling = || !app.spooled().is_empty();
     crate::harness::eventually(spooling).await;
     drop(stream);
     crate::harness::eventually(|| !spooling()).await;
@@ -176,7 +176,7 @@ async fn the_length_that_a_part_states_of_itself_is_not_believed() {
         let answer = app.raw_form(FORM, &body).await;
         assert_eq!((answer.status, answer.body["signing_service_id"].as_i64()), (201, Some(42)), "{stated}: {answer:?}");
     }
-    assert!(app.files("documents").iter().all(|path| std::fs::read(path).unwrap() == deed()));
+    assert!(app.documents().iter().all(|document| *document == deed()));
 }
 
 #[tokio::test(flavor = "multi_thread")]

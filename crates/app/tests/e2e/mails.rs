@@ -18,7 +18,7 @@ async fn each_recipient_gets_one_mail() {
         assert_eq!(mails.iter().filter(|mail| mail.contains(&format!("To: {recipient}"))).count(), 1, "{recipient}");
     }
     eventually(|| app.rows("follow_ups") == 0).await;
-    assert_eq!(app.files("mail").len(), 3);
+    assert_eq!(app.wiring.mails().len(), 3);
     let (_, metrics) = app.ops("/metrics").await;
     assert!(metrics.contains(r#"notary_orders_mails_total{outcome="delivered"} 3"#), "{metrics}");
 }
@@ -26,23 +26,21 @@ async fn each_recipient_gets_one_mail() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mail_that_cannot_be_dropped_waits_and_the_answer_does_not() {
     let app = TestApp::start().await;
-    std::fs::remove_dir_all(app.data().join("mail")).unwrap();
-    std::fs::write(app.data().join("mail"), "in the way").unwrap();
+    app.wiring.break_mail().await;
     created(app.create_with(form_with_deed("F-1")).await).await;
-    let retried = async || app.ops("/metrics").await.1.contains(r#"notary_orders_mails_total{outcome="retried"} 1"#);
+    let postponed = async || app.ops("/metrics").await.1.contains(r#"notary_orders_mails_total{outcome="postponed"} 1"#);
     for _ in 0..500 {
-        if retried().await {
+        if postponed().await {
             break;
         }
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
-    assert!(retried().await);
+    assert!(postponed().await);
     let pending = app.storage().queue.list(false, 10).await.unwrap();
     assert_eq!((pending.len(), pending[0].attempts), (1, 1));
     assert!(pending[0].last_error.is_some());
 
-    std::fs::remove_file(app.data().join("mail")).unwrap();
-    std::fs::create_dir(app.data().join("mail")).unwrap();
+    app.wiring.mend_mail().await;
     app.clock.advance(time::Duration::seconds(5));
     app.mails(1).await;
 }

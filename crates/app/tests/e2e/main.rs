@@ -1,11 +1,15 @@
-//! The service as its users meet it: over real HTTP, with the production wiring, each test with a data directory and
-//! ports of its own.
+//! The service as its users meet it: over real HTTP, on the embedded default, each test with a data directory and ports
+//! of its own. `e2e-production` is the same on PostgreSQL, S3 and SMTP.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test, what cannot go on fails the test")]
+
+#[path = "embedded.rs"]
+mod wiring;
 
 mod concurrency;
 mod documents;
 mod errors;
+mod first_start;
 mod harness;
 mod hostile_forms;
 mod hostile_json;
@@ -15,3 +19,5 @@ mod operators;
 mod orders;
 mod process;
 mod restart;
+mod service_process;
+mod wrong_settings;

@@ -12,13 +12,13 @@ async fn a_service_that_runs_is_alive_and_ready() {
     assert_eq!(status, 200);
     let body: Value = serde_json::from_str(&body).unwrap();
     assert_eq!(body, serde_json::json!({ "status": "ready", "database": "ok", "documents": "ok" }));
-    assert_eq!(app.files("documents").len(), 0);
+    assert_eq!(app.documents().len(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn readiness_asks_the_document_store() {
     let app = TestApp::start().await;
-    std::fs::remove_dir_all(app.data().join("documents")).unwrap();
+    app.wiring.break_documents().await;
     let (status, body) = app.ops("/readyz").await;
     assert_eq!(status, 503);
     let body: Value = serde_json::from_str(&body).unwrap();
@@ -29,7 +29,7 @@ async fn readiness_asks_the_document_store() {
 #[tokio::test(flavor = "multi_thread")]
 async fn readiness_asks_the_database() {
     let app = TestApp::start().await;
-    std::fs::remove_file(app.data().join("notary-orders.sqlite")).unwrap();
+    app.wiring.break_database().await;
     let (status, body) = app.ops("/readyz").await;
     assert_eq!(status, 503);
     let body: Value = serde_json::from_str(&body).unwrap();

@@ -1,0 +1,77 @@
+//! The move from the embedded database to PostgreSQL.
+
+use std::process::Output;
+
+use crate::{
+    harness::{created, deed, eventually, problem},
+    service_process::{ServiceProcess, issue_key, output},
+    wiring::Wiring,
+};
+
+fn copy(wiring: &Wiring, from: &str, to: &str) -> Output {
+    output(wiring, &["copy", "--from", from, "--to", to])
+}
+
+fn error_of(output: &Output) -> String {
+    assert!(!output.status.success());
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_goes_on_in_postgresql() {
+    let wiring = Wiring::new().await;
+    let from = format!("sqlite://{}", wiring.data().join("orders.sqlite").display());
+    let embedded = format!("--database-url={from}");
+    let service = ServiceProcess::start(&wiring, &[&embedded]);
+    let issued = output(&wiring, &[&embedded, "keys", "issue", "--name", "test"]);
+    let key = String::from_utf8(issued.stdout).unwrap().trim().to_owned();
+    wiring.break_mail().await;
+    created(service.post(&key, "F-1").await).await;
+    created(service.post_with_deed(&key, "F-2").await).await;
+    assert_eq!(service.stop("-TERM").0, Some(0));
+
+    let to = wiring.database_url();
+    let copied = copy(&wiring, &from, &to);
+    let said = String::from_utf8(copied.stdout).unwrap();
+    // The first start has issued a key of its own.
+    assert!(said.starts_with("copied 2 orders, 1 documents, 2 file numbers, 0 unfinished uploads, 2 follow-ups, 2 API keys"), "{said}");
+    for table in ["orders", "documents", "file_numbers", "follow_ups", "api_keys"] {
+        assert!(wiring.rows(table) > 0, "{table}");
+    }
+    let again = error_of(&copy(&wiring, &from, &to));
+    assert!(again.starts_with("error: the target is not empty: it has 2 orders"), "{again}");
+
+    wiring.mend_mail().await;
+    let service = ServiceProcess::start(&wiring, &[]);
+    problem(service.post(&key, "F-1").await, 409, "duplicate_order").await;
+    assert_eq!(created(service.post(&key, "F-3").await).await["order_id"], 3);
+    wiring.mails_within(3, std::time::Duration::from_secs(30)).await;
+    eventually(|| wiring.rows("follow_ups") == 0).await;
+    for document in wiring.document_keys() {
+        assert_eq!(wiring.objects()[&document], deed());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_cannot_be_made_says_why_and_makes_nothing() {
+    let wiring = Wiring::new().await;
+    let missing = format!("sqlite://{}", wiring.data().join("missing.sqlite").display());
+    let error = error_of(&copy(&wiring, &missing, &wiring.database_url()));
+    assert!(error.starts_with("error: --from: there is no database at "), "{error}");
+    assert!(!wiring.data().join("missing.sqlite").exists());
+
+    let empty = wiring.data().join("empty.sqlite");
+    let from = format!("sqlite://{}", empty.display());
+    assert!(output(&wiring, &[&format!("--database-url={from}"), "migrate"]).status.success());
+    for (from, to, reason) in [
+        ("postgres://u:secret@h/d", "sqlite://x", "error: --from must be sqlite://PATH and --to must be postgres://"),
+        ("mysql://u:secret@h/d", "sqlite://x", "error: --from: is neither"),
+        (&from, "mysql://u:secret@h/d", "error: --to: is neither"),
+        (&from, "postgres://u:secret@127.0.0.1:1/d", "error: --to: no connection to the database"),
+    ] {
+        let error = error_of(&copy(&wiring, from, to));
+        assert!(error.starts_with(reason) && error.lines().count() == 1 && !error.contains("secret"), "{error}");
+    }
+    assert!(copy(&wiring, &from, &wiring.database_url()).status.success(), "nothing is a store, too");
+    issue_key(&wiring);
+}

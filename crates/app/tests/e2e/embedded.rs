@@ -1,0 +1,103 @@
+//! What stands behind the ports on the embedded default: SQLite, a folder of documents, a folder of mails.
+
+use std::{
+    any::Any,
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use diesel::{Connection as _, QueryableByName, RunQueryDsl as _, SqliteConnection, sql_types::BigInt};
+use tempfile::TempDir;
+
+use crate::harness::files_below;
+
+pub struct Wiring {
+    data: TempDir,
+}
+
+impl Wiring {
+    pub async fn new() -> Self {
+        Self { data: tempfile::tempdir().unwrap() }
+    }
+
+    /// The data directory.
+    pub fn data(&self) -> &Path {
+        self.data.path()
+    }
+
+    /// Flags that name what is not below the data directory.
+    pub fn flags(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Variables that the service finds credentials in.
+    pub fn environment(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+
+    fn database(&self) -> PathBuf {
+        self.data().join("notary-orders.sqlite")
+    }
+
+    fn connection(&self) -> SqliteConnection {
+        SqliteConnection::establish(self.database().to_str().unwrap()).unwrap()
+    }
+
+    pub fn rows(&self, table: &str) -> i64 {
+        #[derive(QueryableByName)]
+        struct Count {
+            #[diesel(sql_type = BigInt)]
+            count: i64,
+        }
+        let count: Count = diesel::sql_query(format!("SELECT count(*) AS count FROM {table}")).get_result(&mut self.connection()).unwrap();
+        count.count
+    }
+
+    /// From now on no order can be kept, whoever tries it how often.
+    pub fn spoil_database(&self) {
+        for statement in ["DROP TABLE documents", "ALTER TABLE orders RENAME TO gone"] {
+            diesel::sql_query(statement).execute(&mut self.connection()).unwrap();
+        }
+    }
+
+    /// Another program that keeps everybody else from placing orders until it is dropped.
+    pub fn lock_database(&self) -> Box<dyn Any> {
+        let mut connection = self.connection();
+        diesel::sql_query("BEGIN IMMEDIATE").execute(&mut connection).unwrap();
+        Box::new(connection)
+    }
+
+    pub async fn break_database(&self) {
+        std::fs::rename(self.database(), self.data().join("elsewhere.sqlite")).unwrap();
+    }
+
+    /// Every stored object by its key.
+    pub fn objects(&self) -> BTreeMap<String, Vec<u8>> {
+        let folder = self.data().join("documents");
+        let key = |path: &Path| path.strip_prefix(&folder).unwrap().to_str().unwrap().to_owned();
+        files_below(&folder).iter().map(|path| (key(path), std::fs::read(path).unwrap())).collect()
+    }
+
+    pub fn put_object(&self, key: &str, content: &[u8]) {
+        let path = self.data().join("documents").join(key);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    pub async fn break_documents(&self) {
+        std::fs::rename(self.data().join("documents"), self.data().join("documents-elsewhere")).unwrap();
+    }
+
+    /// Every mail that was delivered.
+    pub fn mails(&self) -> Vec<String> {
+        files_below(&self.data().join("mail")).iter().map(|path| std::fs::read_to_string(path).unwrap()).collect()
+    }
+
+    pub async fn break_mail(&self) {
+        std::fs::rename(self.data().join("mail"), self.data().join("mail-elsewhere")).unwrap();
+    }
+
+    pub async fn mend_mail(&self) {
+        std::fs::rename(self.data().join("mail-elsewhere"), self.data().join("mail")).unwrap();
+    }
+}

@@ -1,0 +1,202 @@
+//! What stands behind the ports in production: PostgreSQL, S3 and SMTP, each spoken to over the wire.
+
+use std::{
+    any::Any,
+    collections::BTreeMap,
+    io::Write as _,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use tempfile::TempDir;
+use test_servers::{
+    postgres::{Cluster, Database, Stop},
+    s3::S3Server,
+    smtp::{Offer, Phase, SmtpServer, Tls, Treatment},
+};
+
+/// Objects are below the prefix of the URL.
+const PREFIX: &str = "orders/";
+
+/// Where the database is.
+enum Storage {
+    Shared(Database<'static>),
+    Own(Box<Cluster>),
+    At(String),
+}
+
+pub struct Wiring {
+    data: TempDir,
+    storage: Storage,
+    bucket: S3Server,
+    relay: SmtpServer,
+}
+
+/// The database on a server of the test's own.
+const OWN: &str = "orders_alone";
+
+impl Wiring {
+    pub async fn new() -> Self {
+        Self::on(Storage::Shared(Cluster::shared().database()))
+    }
+
+    /// On a server of the test's own, which may be stopped.
+    pub async fn with_a_database_server() -> Self {
+        let cluster = Cluster::start(&[]);
+        cluster.sql("postgres", &format!("CREATE DATABASE {OWN}"));
+        Self::on(Storage::Own(Box::new(cluster)))
+    }
+
+    /// On the database of a URL. What is asked of the database is then asked by the test itself.
+    pub async fn on_database(url: String) -> Self {
+        Self::on(Storage::At(url))
+    }
+
+    fn on(storage: Storage) -> Self {
+        let relay = SmtpServer::offering(Offer { tls: Tls::StartTls, auth: Some("PLAIN LOGIN") });
+        Self { data: tempfile::tempdir().unwrap(), storage, bucket: S3Server::start(), relay }
+    }
+
+    /// The data directory.
+    pub fn data(&self) -> &Path {
+        self.data.path()
+    }
+
+    pub fn database_url(&self) -> String {
+        match &self.storage {
+            Storage::Shared(database) => database.url(),
+            Storage::Own(cluster) => cluster.url(OWN),
+            Storage::At(url) => url.clone(),
+        }
+    }
+
+    pub fn database_server(&self) -> &Cluster {
+        match &self.storage {
+            Storage::Own(cluster) => cluster,
+            _ => panic!("the server is shared"),
+        }
+    }
+
+    pub fn documents_url(&self) -> String {
+        self.bucket.url()
+    }
+
+    /// Flags that name what is not below the data directory.
+    pub fn flags(&self) -> Vec<String> {
+        vec![
+            format!("--database-url={}", self.database_url()),
+            format!("--documents-url={}", self.bucket.url()),
+            format!("--mail-url={}", self.relay.url()),
+        ]
+    }
+
+    /// Variables that the service finds credentials in.
+    pub fn environment(&self) -> BTreeMap<String, String> {
+        self.bucket.variables().into()
+    }
+
+    /// What a statement prints.
+    pub fn query(&self, statement: &str) -> String {
+        match &self.storage {
+            Storage::Shared(database) => database.sql(statement),
+            Storage::Own(cluster) => cluster.sql(OWN, statement),
+            Storage::At(_) => panic!("the test asks by itself"),
+        }
+    }
+
+    pub fn rows(&self, table: &str) -> i64 {
+        self.query(&format!("SELECT count(*) FROM {table}")).parse().unwrap()
+    }
+
+    /// From now on no order can be kept, whoever tries it how often.
+    pub fn spoil_database(&self) {
+        self.query("ALTER TABLE orders ADD CONSTRAINT no_more CHECK (false) NOT VALID");
+    }
+
+    /// Another program that keeps everybody else from placing orders until it is dropped.
+    pub fn lock_database(&self) -> Box<dyn Any> {
+        struct Lock(Child);
+        impl Drop for Lock {
+            fn drop(&mut self) {
+                // The session ends with its input, and its lock with it.
+                drop(self.0.stdin.take());
+                self.0.wait().unwrap();
+            }
+        }
+        let mut psql = Command::new("psql").arg("--quiet").arg(self.database_url()).stdin(Stdio::piped()).spawn().unwrap();
+        psql.stdin.as_mut().unwrap().write_all(b"BEGIN; LOCK TABLE file_numbers;\n").unwrap();
+        let lock = Lock(psql);
+        while self.query("SELECT count(*) FROM pg_locks WHERE granted AND mode = 'AccessExclusiveLock' AND relation = 'file_numbers'::regclass") == "0" {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Box::new(lock)
+    }
+
+    pub async fn break_database(&self) {
+        match &self.storage {
+            Storage::Shared(database) => {
+                let (cluster, name) = (database.cluster, &database.name);
+                cluster.sql("postgres", &format!("ALTER DATABASE {name} ALLOW_CONNECTIONS false"));
+                cluster.sql("postgres", &format!("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{name}'"));
+            }
+            Storage::Own(cluster) => cluster.stop(Stop::Fast),
+            Storage::At(_) => panic!("the test breaks it by itself"),
+        }
+    }
+
+    /// Every stored object by its key.
+    pub fn objects(&self) -> BTreeMap<String, Vec<u8>> {
+        let below = |key: String| key.strip_prefix(PREFIX).map(str::to_owned).unwrap();
+        self.bucket.objects().into_iter().map(|(key, object)| (below(key), object)).collect()
+    }
+
+    pub fn put_object(&self, key: &str, content: &[u8]) {
+        let path = self.bucket.bucket().join(PREFIX).join(key);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    /// The keys of the documents of all orders.
+    pub fn document_keys(&self) -> Vec<String> {
+        self.query("SELECT key FROM documents").lines().map(str::to_owned).collect()
+    }
+
+    pub async fn break_documents(&self) {
+        self.bucket.stop();
+    }
+
+    pub async fn mend_documents(&self) {
+        self.bucket.start_again();
+    }
+
+    /// Every mail that was delivered.
+    pub fn mails(&self) -> Vec<String> {
+        self.relay.mails().into_iter().map(|mail| String::from_utf8(mail.raw).unwrap()).collect()
+    }
+
+    pub async fn mails_within(&self, count: usize, patience: Duration) {
+        self.relay.wait_for_mails(count, patience).await;
+    }
+
+    pub async fn break_mail(&self) {
+        self.relay.stop();
+    }
+
+    pub async fn mend_mail(&self) {
+        self.relay.start_again();
+    }
+
+    /// The relay does not answer whoever wants to send it a mail.
+    pub async fn stall_mail(&self) {
+        self.relay.treat_phase(Phase::Data, Treatment::Stall);
+    }
+
+    pub async fn a_mail_stalls(&self) {
+        self.relay.wait_until_held(1, Duration::from_secs(10)).await;
+    }
+
+    pub async fn mails_go_on(&self) {
+        self.relay.behave();
+    }
+}

@@ -1,0 +1,100 @@
+//! The binary as a process of its own.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _},
+    process::{Child, ChildStdout, Command, Output, Stdio},
+};
+
+use serde_json::Value;
+
+use crate::wiring::Wiring;
+
+/// A command of the binary on a wiring, with nothing else in its environment. A flag among the arguments takes the place
+/// of the wiring's.
+pub fn notary_orders(wiring: &Wiring, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_notary-orders"));
+    command.env_clear().envs(wiring.environment()).arg("--data-dir").arg(wiring.data());
+    let own = ["--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0"].map(str::to_owned).into_iter().chain(wiring.flags());
+    let named: Vec<&str> = arguments.iter().filter_map(|argument| argument.split('=').next()).collect();
+    command.args(own.filter(|flag| !named.contains(&flag.split('=').next().unwrap()))).args(arguments);
+    command
+}
+
+pub fn output(wiring: &Wiring, arguments: &[&str]) -> Output {
+    notary_orders(wiring, arguments).output().unwrap()
+}
+
+/// The key that a command issues.
+pub fn issue_key(wiring: &Wiring) -> String {
+    let issued = output(wiring, &["keys", "issue", "--name", "test"]);
+    assert!(issued.status.success(), "{issued:?}");
+    String::from_utf8(issued.stdout).unwrap().trim().to_owned()
+}
+
+/// A server process; killed if a test fails before it has stopped it.
+pub struct ServiceProcess {
+    child: Child,
+    pub stdout: BufReader<ChildStdout>,
+    /// Where the API listens.
+    pub address: String,
+    /// Where operators are answered.
+    pub ops_address: String,
+}
+
+impl Drop for ServiceProcess {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl ServiceProcess {
+    pub fn start(wiring: &Wiring, arguments: &[&str]) -> Self {
+        let mut child = notary_orders(wiring, arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut log = BufReader::new(child.stderr.take().unwrap());
+        let (mut line, mut before) = (String::new(), String::new());
+        let (address, ops_address) = loop {
+            line.clear();
+            assert_ne!(log.read_line(&mut line).unwrap(), 0, "the server ended before it listened: {before}");
+            before += &line;
+            let event: Value = serde_json::from_str(&line).unwrap_or_default();
+            if event["message"] == "listening" {
+                break (event["api"].as_str().unwrap().to_owned(), event["ops"].as_str().unwrap().to_owned());
+            }
+        };
+        // Read on, so that the server never waits for its log to be read.
+        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+        Self { child, stdout, address, ops_address }
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// SIGKILL.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Sends a signal and waits for the end; the exit code, and what was still printed.
+    pub fn stop(mut self, signal: &str) -> (Option<i32>, String) {
+        // The shell has `kill` built in.
+        assert!(Command::new("sh").args(["-c", &format!("kill {signal} {}", self.child.id())]).status().unwrap().success());
+        let code = self.child.wait().unwrap().code();
+        let mut rest = String::new();
+        self.stdout.read_to_string(&mut rest).unwrap();
+        (code, rest)
+    }
+
+    pub async fn post(&self, key: &str, file_number: &str) -> reqwest::Response {
+        let client = crate::harness::client();
+        client.post(self.url(crate::harness::CREATE)).bearer_auth(key).json(&crate::harness::order(file_number)).send().await.unwrap()
+    }
+
+    pub async fn post_with_deed(&self, key: &str, file_number: &str) -> reqwest::Response {
+        let request = crate::harness::client().post(self.url(crate::harness::CREATE_WITH_DOCUMENTS)).bearer_auth(key);
+        request.multipart(crate::harness::form_with_deed(file_number)).send().await.unwrap()
+    }
+}

@@ -1,0 +1,65 @@
+//! Settings that stop the start, and their help.
+
+use std::process::Command;
+
+#[test]
+fn a_wrong_setting_stops_the_start_with_a_line_that_names_it() {
+    let data = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = format!("--listen={}", taken.local_addr().unwrap());
+    for (flag, named) in [
+        ("--listen=nowhere", "--listen"),
+        (taken.as_str(), "--listen"),
+        ("--ops-listen=127.0.0.1", "--ops-listen"),
+        ("--base-path=no slash", "--base-path"),
+        ("--data-dir=/proc/nowhere", "--data-dir"),
+        ("--database-url=mysql://user:secret@host/db", "--database-url"),
+        ("--database-url=postgres://user:secret@127.0.0.1:1/db", "--database-url"),
+        ("--database-connections=0", "--database-connections"),
+        ("--documents-url=s3://bucket?secret=secret", "--documents-url"),
+        ("--mail-url=smtp://user:secret@127.0.0.1:1", "--mail-url"),
+        ("--documents-url=ftp://user:secret@host", "--documents-url"),
+        ("--mail-url=pigeon://user:secret@host", "--mail-url"),
+        ("--mail-from=nobody at all", "--mail-from"),
+        ("--duplicate-window-secs=-1", "--duplicate-window-secs"),
+        ("--rate-burst=many", "--rate-burst"),
+        ("--rate-per-second=1.5", "--rate-per-second"),
+        ("--trusted-proxies=proxy", "--trusted-proxies"),
+        ("--log-format=xml", "--log-format"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_notary-orders"));
+        command.env_clear().args(["--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0"].iter().filter(|own| !flag.starts_with(own.split('=').next().unwrap())));
+        if !flag.starts_with("--data-dir") {
+            command.arg("--data-dir").arg(data.path());
+        }
+        let output = command.arg(flag).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success(), "{flag}");
+        assert!(error.lines().any(|line| line.starts_with("error: ") && line.contains(named)), "{flag}: {error}");
+        assert!(!error.contains("secret"), "{flag}: {error}");
+    }
+}
+
+#[test]
+fn help_lists_every_setting_with_its_variable_and_default_and_no_value_of_the_environment() {
+    let help = Command::new(env!("CARGO_BIN_EXE_notary-orders")).arg("--help").env("DATABASE_URL", "postgres://user:secret@host/db").output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    for (flag, variable, default) in [
+        ("--listen", "NOTARY_ORDERS_LISTEN", "127.0.0.1:8080"),
+        ("--ops-listen", "NOTARY_ORDERS_OPS_LISTEN", "127.0.0.1:8081"),
+        ("--base-path", "NOTARY_ORDERS_BASE_PATH", ""),
+        ("--data-dir", "NOTARY_ORDERS_DATA_DIR", "[default: data]"),
+        ("--database-url", "DATABASE_URL", "notary-orders.sqlite"),
+        ("--database-connections", "NOTARY_ORDERS_DATABASE_CONNECTIONS", "16"),
+        ("--documents-url", "NOTARY_ORDERS_DOCUMENTS_URL", "documents in the data directory"),
+        ("--mail-url", "NOTARY_ORDERS_MAIL_URL", "mail in the data directory"),
+        ("--mail-from", "NOTARY_ORDERS_MAIL_FROM", "orders@localhost"),
+        ("--duplicate-window-secs", "NOTARY_ORDERS_DUPLICATE_WINDOW_SECS", "60"),
+        ("--rate-per-second", "NOTARY_ORDERS_RATE_PER_SECOND", "50"),
+        ("--rate-burst", "NOTARY_ORDERS_RATE_BURST", "100"),
+        ("--log-format", "NOTARY_ORDERS_LOG_FORMAT", "pretty on a terminal"),
+    ] {
+        assert!(help.contains(flag) && help.contains(variable) && help.contains(default), "{flag}");
+    }
+    assert!(!help.contains("secret"));
+}
