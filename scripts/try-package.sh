@@ -73,7 +73,7 @@ same() {
 is_ready() { inside curl --fail --silent http://127.0.0.1:8081/readyz; }
 is_failed() { [ "$(service ActiveState)" = failed ]; }
 was_restarted() { [ "$(service NRestarts)" -gt 0 ]; }
-logged() { log | grep --fixed-strings --quiet -- "$1"; }
+logged() { [[ $(log) == *"$1"* ]]; }
 owner_and_mode() { inside stat --format '%U:%G %a' "$1"; }
 settings=/etc/notary-orders/notary-orders.env
 set_to() { inside sed -i -e "/^$1=/d" -e "\$a$1=$2" $settings; }
@@ -113,7 +113,7 @@ if [ $# -ge 2 ]; then
 else
     dpkg-deb --raw-extract "$work/first.deb" "$work/newer"
     sed -i '/^Version:/s/$/+newer/' "$work/newer/DEBIAN/control"
-    dpkg-deb --build "$work/newer" "$work/newer.deb" >/dev/null
+    dpkg-deb --build -Zgzip "$work/newer" "$work/newer.deb" >/dev/null
 fi
 first_version=$(dpkg-deb --field "$work/first.deb" Version)
 newer_version=$(dpkg-deb --field "$work/newer.deb" Version)
@@ -134,7 +134,7 @@ systemd-nspawn --quiet --directory="$machine" --machine="notary-orders-$$" --boo
     >"$work/console.log" 2>&1 </dev/null &
 container=$!
 is_booted() {
-    leader=$(pgrep --parent "$container" --exact systemd) && inside systemctl is-system-running | grep --quiet --line-regexp -e running -e degraded
+    leader=$(pgrep --parent "$container" --exact systemd) && [[ $(inside systemctl is-system-running) =~ ^(running|degraded)$ ]]
 }
 wait_until "systemd has booted" is_booted
 ok "$(inside sh -c '. /etc/os-release; echo "$PRETTY_NAME"'), $(inside systemctl --version | head -n 1)"
@@ -162,7 +162,7 @@ inside systemd-analyze security --offline=true --threshold=20 /usr/lib/systemd/s
 
 step "orders"
 wait_until "the journal holds the log" logged '"message":"listening"'
-if log | grep --quiet nok_; then fail "the journal holds an API key"; fi
+if logged nok_; then fail "the journal holds an API key"; fi
 ok "the journal holds no API key"
 key=$(inside notary-orders-admin keys issue --name try 2>/dev/null)
 same "an order" 201 "$(create ONE)"

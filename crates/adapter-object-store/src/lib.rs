@@ -25,8 +25,8 @@
 //! - A file of up to 5 MiB is one request, a larger one an upload in parts of 5 MiB, of which one is under way at a time.
 //! - A request is tried up to five times in a row while the store refuses connections or answers 5xx, 429 or 408. A store
 //!   that is stopped has failed it after 1.1 seconds, and whoever waits for a turn meanwhile fails with it.
-//! - A request and its retries may take 5 seconds, and one more for each 200 KiB of its body. A store that accepts
-//!   connections and never answers fails a small document after 5 seconds and a part of 5 MiB after 30.
+//! - A request and its retries may take 2.5 seconds, and one more for each 200 KiB of its body. A store that accepts
+//!   connections and never answers fails a small document after 2.5 seconds and one of just under 5 MiB after 27.
 //! - A check answers within 1.5 seconds.
 //!
 //! Anything else that implements [`object_store::ObjectStore`] serves through [`ObjectBlobStore::over`].

@@ -29,7 +29,7 @@ const REMOTE_PART: usize = REMOTE_PART_MIB as usize * MIB;
 const REMOTE_TURNS: usize = 30;
 
 /// How long a remote store may take for a request, retries included, beside the time for its body.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_millis(2_500);
 /// Bytes per second that a line to a remote store carries at the least: 10 MiB take up to a minute.
 const SLOWEST: usize = 200 * 1024;
 /// How long it may take to abort an upload, for which a client waits that is refused anyway.
@@ -126,7 +126,8 @@ impl ObjectBlobStore {
     async fn put_in_parts(&self, location: &Path, file: &SpooledFile, reader: SpoolReader, first: PutPayload) -> Result<(), StoreError> {
         let mut upload = self.answer(0, self.objects.put_multipart(location)).await?;
         let sent = match self.send_parts(&mut *upload, file, reader, first).await {
-            Ok(()) => self.answer(0, upload.complete()).await,
+            // A store may copy the parts for it.
+            Ok(()) => self.answer(usize::try_from(file.size).unwrap_or(usize::MAX), upload.complete()).await,
             Err(error) => Err(error),
         };
         if let Err(error) = sent {

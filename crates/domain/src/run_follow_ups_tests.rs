@@ -45,11 +45,7 @@ async fn run(
     deliveries[0].as_ref().unwrap().outcome.clone()
 }
 
-fn use_case(
-    queue: MockFollowUpQueue,
-    notifier: MockNotifier,
-    found: impl Fn() -> Result<Option<PlacedOrder>, StoreError> + Send + 'static,
-) -> RunFollowUps {
+fn use_case(queue: MockFollowUpQueue, notifier: MockNotifier, found: impl Fn() -> Result<Option<PlacedOrder>, StoreError> + Send + 'static) -> RunFollowUps {
     let mut orders = MockOrderRepo::new();
     orders.expect_find().with(eq(OrderId(1))).returning(move |_| found());
     let mut clock = MockClock::new();

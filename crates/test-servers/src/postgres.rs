@@ -286,6 +286,11 @@ fn certificates() -> (String, String, String) {
     (root.pem(), server.pem(), key.serialize_pem())
 }
 
+/// A program of PostgreSQL for operators, such as `pg_dump`.
+pub fn program(name: &str) -> PathBuf {
+    programs().join(name)
+}
+
 /// Where the programs of the newest PostgreSQL on this machine are.
 fn programs() -> &'static Path {
     static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();

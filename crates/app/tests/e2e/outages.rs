@@ -97,20 +97,24 @@ async fn while_postgresql_is_stopped_or_silent_orders_are_refused_soon_and_then_
 async fn while_the_bucket_is_gone_only_orders_with_documents_are_refused() {
     let wiring = Wiring::new().await;
     let service = Service::start(&wiring);
-    wiring.break_documents().await;
     let twenty = |number: &str| (0..20).fold(form(&order(number)), |form, at| form.part("documents", file(&format!("{at}.pdf"), deed())));
-    for form in [form_with_deed("F-1"), twenty("F-2"), twenty("F-3")] {
-        let asked = Instant::now();
-        assert_unavailable(asked, service.create_with(form).await).await;
-    }
-    created(service.create("F-4").await).await;
-    service.assert_unready("documents").await;
-    assert_eq!((wiring.rows("orders"), wiring.rows("documents")), (1, 0));
+    for silent in [false, true] {
+        if silent { wiring.silence_documents() } else { wiring.break_documents().await }
+        for (at, form) in [form_with_deed("F-1"), twenty("F-2"), twenty("F-3")].into_iter().enumerate() {
+            let asked = Instant::now();
+            assert_unavailable(asked, service.create_with(form).await).await;
+            created(service.create(&format!("F-{silent}-{at}")).await).await;
+        }
+        service.assert_unready("documents").await;
+        assert_eq!(wiring.query("SELECT count(*) FROM documents WHERE order_id IN (SELECT id FROM orders WHERE file_number IN ('F-1', 'F-2', 'F-3'))"), "0");
 
-    wiring.mend_documents().await;
-    assert_resumes(async |at| service.create_with(twenty(&format!("F-after-{at}"))).await).await;
-    assert_eq!(service.readiness().await.0, StatusCode::OK);
-    assert_eq!(i64::try_from(wiring.objects().len()).unwrap(), wiring.rows("documents"));
+        if silent { wiring.documents_go_on() } else { wiring.mend_documents().await }
+        assert_resumes(async |at| service.create_with(twenty(&format!("F-after-{silent}-{at}"))).await).await;
+        assert_eq!(service.readiness().await.0, StatusCode::OK);
+    }
+    assert_eq!((wiring.rows("orders"), wiring.rows("documents")), (8, 40));
+    let objects = wiring.objects();
+    assert!(wiring.document_keys().iter().all(|key| objects[key] == deed()));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,7 +12,7 @@ use std::{
 use tempfile::TempDir;
 use test_servers::{
     postgres::{Cluster, Database, Stop},
-    s3::S3Server,
+    s3::{self, S3Server},
     smtp::{Offer, Phase, SmtpServer, Tls, Treatment},
 };
 
@@ -168,6 +168,15 @@ impl Wiring {
 
     pub async fn mend_documents(&self) {
         self.bucket.start_again();
+    }
+
+    /// The store takes connections and never answers.
+    pub fn silence_documents(&self) {
+        self.bucket.treat(|_| s3::Treatment::Silence);
+    }
+
+    pub fn documents_go_on(&self) {
+        self.bucket.treat(|_| s3::Treatment::Serve);
     }
 
     /// Every mail that was delivered.

@@ -24,3 +24,4 @@ mod restart;
 mod service_process;
 mod several_instances;
 mod unusable_dependencies;
+mod upkeep;
