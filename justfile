@@ -29,3 +29,11 @@ footprint:
 # Checks licences, sources and duplicate versions (needs cargo-deny).
 deny:
     cargo deny check bans licenses sources
+
+# Builds the Debian package into target/debian (needs cargo-deb).
+deb:
+    cargo deb --package notary-orders --locked
+
+# Tries the Debian package, which is built if none is named, on a machine of its own (needs root).
+try-package *packages:
+    ./scripts/try-package.sh {{packages}}

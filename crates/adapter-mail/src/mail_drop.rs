@@ -10,7 +10,6 @@ use domain::{
     follow_up::Notification,
     ports::{Notifier, NotifyError},
 };
-use url::Url;
 
 use crate::{
     OpenError, Sender,
@@ -25,15 +24,6 @@ pub struct MailDrop {
 }
 
 impl MailDrop {
-    /// Opens the folder that a URL names, and creates it if it is missing.
-    pub fn open(url: &str, sender: Sender) -> Result<Self, OpenError> {
-        let url = Url::parse(url).map_err(|_| OpenError::NotAUrl)?;
-        if url.scheme() != "file" || url.query().is_some() || url.fragment().is_some() {
-            return Err(OpenError::NotAPath);
-        }
-        Self::in_folder(&url.to_file_path().map_err(|()| OpenError::NotAPath)?, sender)
-    }
-
     /// Opens a folder, and creates it if it is missing.
     pub fn in_folder(path: &Path, sender: Sender) -> Result<Self, OpenError> {
         let folder = make_folder(path).map_err(|source| OpenError::Folder { path: path.to_owned(), source })?;

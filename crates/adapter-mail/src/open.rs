@@ -50,10 +50,14 @@ pub enum OpenError {
 /// Opens the way that a URL names for mails to take; the crate's documentation lists the schemes. A folder is created if
 /// it is missing; a relay need not be there yet.
 pub fn open(url: &str, sender: Sender) -> Result<Arc<dyn Notifier>, OpenError> {
-    let parsed = Url::parse(url).map_err(|_| OpenError::NotAUrl)?;
-    match parsed.scheme() {
-        "file" => Ok(Arc::new(MailDrop::open(url, sender)?)),
-        "smtp" | "smtps" => Ok(Arc::new(Smtp::open(&parsed, sender)?)),
+    let url = Url::parse(url).map_err(|_| OpenError::NotAUrl)?;
+    match url.scheme() {
+        "file" if url.query().is_none() && url.fragment().is_none() => {
+            let path = url.to_file_path().map_err(|()| OpenError::NotAPath)?;
+            Ok(Arc::new(MailDrop::in_folder(&path, sender)?))
+        }
+        "file" => Err(OpenError::NotAPath),
+        "smtp" | "smtps" => Ok(Arc::new(Smtp::open(&url, sender)?)),
         _ => Err(OpenError::UnknownScheme),
     }
 }

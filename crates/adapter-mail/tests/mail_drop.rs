@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use adapter_mail::{MailDrop, OpenError};
+use adapter_mail::OpenError;
 use async_trait::async_trait;
 use contract_tests::{
     fakes::CountingEntropy,
@@ -23,14 +23,14 @@ use domain::{
 use tempfile::TempDir;
 
 struct Folder {
-    notifier: Arc<MailDrop>,
+    notifier: Arc<dyn Notifier>,
     parent: TempDir,
 }
 
 impl Folder {
     fn new() -> Self {
         let parent = TempDir::new().unwrap();
-        Self { notifier: Arc::new(open(&parent.path().join("mail")).unwrap()), parent }
+        Self { notifier: open(&parent.path().join("mail")).unwrap(), parent }
     }
 
     fn path(&self) -> PathBuf {
@@ -71,8 +71,8 @@ impl NotifierFixture for Folder {
 contract_tests::notifier_contract!(Folder::new());
 contract_tests::mail_content_contract!(Folder::new());
 
-fn open(path: &Path) -> Result<MailDrop, OpenError> {
-    MailDrop::open(&format!("file://{}", path.display()), "Example Orders <orders@example.com>".parse().unwrap())
+fn open(path: &Path) -> Result<Arc<dyn Notifier>, OpenError> {
+    adapter_mail::open(&format!("file://{}", path.display()), "Example Orders <orders@example.com>".parse().unwrap())
 }
 
 fn notification() -> Notification {
@@ -107,7 +107,7 @@ async fn a_missing_folder_is_made_for_nobody_else() {
     let parent = TempDir::new().unwrap();
     let folder = parent.path().join("data").join("mail drop");
     let url = format!("file://{}/data/mail%20drop", parent.path().display());
-    MailDrop::open(&url, "orders@localhost".parse().unwrap()).unwrap().notify(&notification()).await.unwrap();
+    adapter_mail::open(&url, "orders@localhost".parse().unwrap()).unwrap().notify(&notification()).await.unwrap();
     assert_eq!((mode(&folder), mode(folder.parent().unwrap())), (0o700, 0o700));
 }
 

@@ -1,8 +1,7 @@
 //! Where the server is, and how a connection to it is made.
 
 use std::{
-    io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -64,9 +63,9 @@ pub enum OpenError {
         /// What is wrong with it.
         source: pem::Error,
     },
-    /// The system's root certificates cannot be read.
-    #[error("the root certificates of the system cannot be read; name a file by sslrootcert")]
-    SystemRoots(#[source] io::Error),
+    /// The system has no root certificates.
+    #[error("the system has no root certificates; name a file of them by sslrootcert")]
+    NoRoot,
     /// TLS cannot be set up.
     #[error("TLS cannot be set up")]
     Tls(#[from] rustls::Error),
@@ -257,20 +256,16 @@ impl Security {
 fn roots(file: Option<PathBuf>) -> Result<RootCertStore, OpenError> {
     let mut store = RootCertStore::empty();
     match file {
-        Some(path) => {
-            let read = CertificateDer::pem_file_iter(&path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-            let read = read.and_then(|certificates| if certificates.is_empty() { Err(pem::Error::NoItemsFound) } else { Ok(certificates) });
-            store.add_parsable_certificates(read.map_err(|source| OpenError::Root { path, source })?);
-        }
-        None => {
-            let found = rustls_native_certs::load_native_certs();
-            if found.certs.is_empty() {
-                return Err(OpenError::SystemRoots(io::ErrorKind::NotFound.into()));
-            }
-            store.add_parsable_certificates(found.certs);
-        }
+        None if store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs).0 == 0 => return Err(OpenError::NoRoot),
+        None => {}
+        Some(path) => add_certificates(&mut store, &path).map_err(|source| OpenError::Root { path, source })?,
     }
     Ok(store)
+}
+
+fn add_certificates(store: &mut RootCertStore, path: &Path) -> Result<(), pem::Error> {
+    let certificates: Vec<_> = CertificateDer::pem_file_iter(path)?.collect::<Result<_, _>>()?;
+    if store.add_parsable_certificates(certificates).0 == 0 { Err(pem::Error::NoItemsFound) } else { Ok(()) }
 }
 
 /// Encrypts for whoever answers: what `sslmode=prefer` and `require` promise, and no more.

@@ -60,9 +60,8 @@ impl Failure {
     /// not the row's: it shuts down, has become a standby, is out of connections or of disk, or lacks a right.
     fn is_passing(&self) -> bool {
         match self {
-            Self::Connection(_) | Self::ReadOnly | Self::Late => true,
+            Self::Connection(_) | Self::ReadOnly | Self::Late | Self::Database(DatabaseError::BrokenTransactionManager) => true,
             Self::Database(DatabaseError::DatabaseError(kind, _)) => !is_constraint(kind),
-            Self::Database(DatabaseError::BrokenTransactionManager) => true,
             _ => false,
         }
     }
@@ -78,6 +77,7 @@ impl MayDoubtConnection for Failure {
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "diesel's kinds cannot be copied")]
 fn is_constraint(kind: &DatabaseErrorKind) -> bool {
     matches!(kind, UniqueViolation | ForeignKeyViolation | NotNullViolation | CheckViolation | RestrictViolation | ExclusionViolation)
 }

@@ -24,7 +24,7 @@ const TAKE_TURN: &str = "SET lock_timeout = '60s'; SELECT pg_advisory_lock(79577
 const TABLES: [&str; 6] = ["orders", "documents", "file_numbers", "uploads", "follow_ups", "api_keys"];
 
 /// Rights without which no order could be kept: table, privilege.
-const RIGHTS: &str = "VALUES ('__diesel_schema_migrations', 'SELECT'), ('orders', 'SELECT'), ('orders', 'INSERT'), ('documents', 'SELECT'), ('documents', 'INSERT'),
+const RIGHTS: &str = "VALUES ('orders', 'SELECT'), ('orders', 'INSERT'), ('documents', 'SELECT'), ('documents', 'INSERT'),
     ('file_numbers', 'SELECT'), ('file_numbers', 'INSERT'), ('file_numbers', 'UPDATE'),
     ('uploads', 'SELECT'), ('uploads', 'INSERT'), ('uploads', 'UPDATE'), ('uploads', 'DELETE'),
     ('follow_ups', 'SELECT'), ('follow_ups', 'INSERT'), ('follow_ups', 'UPDATE'), ('follow_ups', 'DELETE'),
@@ -77,7 +77,7 @@ pub(crate) async fn migrate(server: &Server) -> Result<usize, MigrateError> {
             connection = apply(connection).await?;
         }
     }
-    check_rights(&mut connection).await?;
+    check_rights(&mut connection, RIGHTS).await?;
     Ok(applied)
 }
 
@@ -114,6 +114,7 @@ async fn applied(connection: &mut AsyncPgConnection) -> Result<Vec<String>, Migr
     if !is_there(connection, "__diesel_schema_migrations").await? {
         return Ok(Vec::new());
     }
+    check_rights(connection, "VALUES ('__diesel_schema_migrations', 'SELECT')").await?;
     Ok(__diesel_schema_migrations::table.select(__diesel_schema_migrations::version).order(__diesel_schema_migrations::version).load(connection).await?)
 }
 
@@ -127,8 +128,8 @@ async fn check_encoding(connection: &mut AsyncPgConnection) -> Result<(), Migrat
     if encoding == "UTF8" { Ok(()) } else { Err(MigrateError::Encoding(encoding)) }
 }
 
-async fn check_rights(connection: &mut AsyncPgConnection) -> Result<(), MigrateError> {
-    let query = format!("SELECT * FROM ({RIGHTS}) AS needed (table_name, privilege) WHERE NOT has_table_privilege(table_name, privilege) LIMIT 1");
+async fn check_rights(connection: &mut AsyncPgConnection, rights: &str) -> Result<(), MigrateError> {
+    let query = format!("SELECT * FROM ({rights}) AS needed (table_name, privilege) WHERE NOT has_table_privilege(table_name, privilege) LIMIT 1");
     let lacking: Option<Right> = sql_query(query).get_result(connection).await.optional()?;
     lacking.map_or(Ok(()), |Right { table_name, privilege }| Err(MigrateError::Right { table: table_name, privilege }))
 }

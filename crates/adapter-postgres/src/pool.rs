@@ -55,14 +55,12 @@ impl Pool {
             let called = Instant::now();
             let connection = timeout_at(called + ACQUISITION, connections.get()).await;
             let mut connection = connection.map_err(|_| Failure::Late)?.map_err(Failure::from)?;
-            let outcome = match timeout_at(called + PATIENCE, AssertUnwindSafe(work(&mut connection)).catch_unwind()).await {
-                Ok(ended) => ended.unwrap_or_else(|_| Err(Failure::Lost.into())),
-                Err(_) => {
-                    // If the server is gone without a word, then for all of them, and each would have a call wait for it.
-                    connections.retain(|_, _| false);
-                    Err(Failure::Late.into())
-                }
-            };
+            let ended = timeout_at(called + PATIENCE, AssertUnwindSafe(work(&mut connection)).catch_unwind()).await;
+            if ended.is_err() {
+                // If the server is gone without a word, then for all of them, and each would have a call wait for it.
+                connections.retain(|_, _| false);
+            }
+            let outcome = ended.map_err(|_| Failure::Late.into()).and_then(|ended| ended.unwrap_or_else(|_| Err(Failure::Lost.into())));
             if outcome.as_ref().is_err_and(E::doubts_connection) {
                 // Closed, because nobody knows what a statement that was given up is still doing on it.
                 drop(deadpool::Object::take(connection));

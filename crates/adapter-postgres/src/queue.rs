@@ -68,7 +68,7 @@ async fn lease(connection: &mut AsyncPgConnection, now: OffsetDateTime, lease_fo
     let mut rows: Vec<(FollowUpRow, i64)> = Prepared(With { name: "due", common, body }).get_results(connection).await?;
     // An update returns its rows in any order.
     rows.sort_by_key(|(row, _)| (row.due_at, row.id));
-    Ok(rows.into_iter().map(|(row, token)| Ok(Lease { follow_up: row.into_follow_up()?, token })).collect::<Result<_, Failure>>()?)
+    rows.into_iter().map(|(row, token)| Ok(Lease { follow_up: row.into_follow_up()?, token })).collect()
 }
 
 async fn settle(connection: &mut AsyncPgConnection, id: FollowUpId, token: i64, settlement: Settlement) -> Result<bool, Failure> {

@@ -96,7 +96,7 @@ async fn take_over(connection: &mut AsyncPgConnection, source: &dyn StoreSource)
 async fn move_file_numbers(connection: &mut AsyncPgConnection, source: &dyn StoreSource) -> Result<(), Stop> {
     let mut last: Option<FileNumber> = None;
     loop {
-        let page = source.file_numbers(last.as_ref(), PAGE).await.map_err(MoveError::Source)?;
+        let page = source.file_numbers(last.clone(), PAGE).await.map_err(MoveError::Source)?;
         let Some(end) = page.last() else { return Ok(()) };
         last = Some(end.file_number.clone());
         keep_file_numbers(connection, page).await?;

@@ -39,7 +39,7 @@ impl StoreSource for SqliteStore {
         Ok(self.reader.run(move |connection| some_orders(connection, after, limit)).await?)
     }
 
-    async fn file_numbers<'a>(&self, after: Option<&'a FileNumber>, limit: usize) -> Result<Vec<UsedFileNumber>, StoreError> {
+    async fn file_numbers(&self, after: Option<FileNumber>, limit: usize) -> Result<Vec<UsedFileNumber>, StoreError> {
         let after = after.map(|file_number| file_number.as_str().to_owned());
         Ok(self.reader.run(move |connection| some_file_numbers(connection, after, limit)).await?)
     }

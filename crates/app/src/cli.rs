@@ -52,11 +52,9 @@ enum Command {
     /// Move from one database to another: orders, what is known of their documents, keys and pending mails. The documents
     /// themselves are not touched. Stop the service first
     Copy {
-        /// The database that has everything: sqlite://PATH
-        #[arg(long, value_name = "URL", hide_env_values = true)]
+        #[arg(long, value_name = "URL", help = "The database that has everything: sqlite://PATH")]
         from: String,
-        /// The database that has nothing yet: postgres://USER:PASSWORD@HOST/DATABASE
-        #[arg(long, value_name = "URL", hide_env_values = true)]
+        #[arg(long, value_name = "URL", help = "The database that has nothing yet: postgres://USER:PASSWORD@HOST/DATABASE")]
         to: String,
     },
 }

@@ -9,6 +9,7 @@ use domain::{
     order::PlacedOrder,
     ports::{Lease, NewOrder, PlaceError, RecordedUpload, Settlement, StoreCounts, StoreSource, UsedFileNumber},
 };
+use futures_util::stream::{self, StreamExt as _};
 use time::{Duration, OffsetDateTime};
 
 use crate::samples::{MICROSECOND, NOW, Storage, WINDOW, api_key, document, follow_up, maximal_order, minimal_order, new_order, object_key, unlike_orders};
@@ -27,6 +28,9 @@ pub struct Contents {
     /// By identifier.
     pub api_keys: Vec<ApiKey>,
 }
+
+/// Questions that a store is asked at the same time.
+const AT_ONCE: usize = 8;
 
 /// How long the follow-ups are leased.
 pub const LEASE: Duration = Duration::minutes(2);
@@ -82,7 +86,7 @@ impl Contents {
             contents.orders.extend(page);
         }
         loop {
-            let page = source.file_numbers(contents.file_numbers.last().map(|used| &used.file_number), limit).await.unwrap();
+            let page = source.file_numbers(contents.file_numbers.last().map(|used| used.file_number.clone()), limit).await.unwrap();
             if page.is_empty() {
                 break;
             }
@@ -111,23 +115,17 @@ impl Contents {
 
     /// That the ports show all of it and no more, as far as can be asked without changing something.
     pub async fn assert_shown_by(&self, storage: &Storage) {
-        let mut shown = Self::default();
-        for order in &self.orders {
-            shown.orders.push(storage.orders.find(order.id).await.unwrap().unwrap_or_else(|| panic!("{:?} is missing", order.id)));
-        }
+        let found = self.orders.iter().map(|order| storage.orders.find(order.id));
+        let found: Vec<_> = stream::iter(found).buffered(AT_ONCE).collect().await;
         let adopted: Vec<ObjectKey> = self.orders.iter().flat_map(|order| &order.documents).map(|document| document.key.clone()).collect();
         assert_eq!(storage.uploads.condemn(&adopted).await.unwrap(), [], "they belong to orders");
-        for used in &self.file_numbers {
-            let again = new_order(used.file_number.as_str(), used.placed_at);
-            match storage.orders.place(&again, WINDOW).await {
-                Err(PlaceError::Duplicate { placed_at }) => shown.file_numbers.push(UsedFileNumber { placed_at, ..used.clone() }),
-                other => panic!("{:?}: {other:?}", used.file_number),
-            }
-        }
+        let last_use = self.file_numbers.iter().map(|used| last_use(storage, used));
+        let file_numbers = stream::iter(last_use).buffered(AT_ONCE).collect().await;
         for key in &self.api_keys {
             assert_eq!(storage.keys.find(&key.key.lookup).await.unwrap().as_ref(), Some(key));
         }
-        shown.uploads.clone_from(&self.uploads);
+        let orders = found.into_iter().filter_map(Result::unwrap).collect();
+        let mut shown = Self { orders, file_numbers, uploads: self.uploads.clone(), ..Self::default() };
         shown.read_back(storage).await;
         assert_eq!(&shown, self);
     }
@@ -138,6 +136,15 @@ impl Contents {
         self.uploads.sort_by(|one, other| one.key.as_str().cmp(other.key.as_str()));
         self.follow_ups.sort_by_key(|follow_up| follow_up.id);
         self.api_keys.sort_by_key(|key| key.id.0);
+    }
+}
+
+/// What makes an order a duplicate.
+async fn last_use(storage: &Storage, used: &UsedFileNumber) -> UsedFileNumber {
+    let again = new_order(used.file_number.as_str(), used.placed_at);
+    match storage.orders.place(&again, WINDOW).await {
+        Err(PlaceError::Duplicate { placed_at }) => UsedFileNumber { placed_at, ..used.clone() },
+        other => panic!("{:?}: {other:?}", used.file_number),
     }
 }
 

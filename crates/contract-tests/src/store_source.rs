@@ -112,7 +112,7 @@ pub async fn after_the_last_comes_nothing(fixture: &dyn StoreSourceFixture) {
         assert_eq!(source.orders(Some(id), usize::MAX).await.unwrap(), filled.orders);
     }
     let all = source.file_numbers(None, usize::MAX).await.unwrap();
-    assert_eq!(source.file_numbers(Some(&all.last().unwrap().file_number), 10).await.unwrap(), []);
+    assert_eq!(source.file_numbers(Some(all.last().unwrap().file_number.clone()), 10).await.unwrap(), []);
 }
 
 /// The service gives orders to nobody, but those that work them off do.

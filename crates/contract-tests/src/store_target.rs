@@ -5,7 +5,7 @@ use std::{any::Any, sync::Arc};
 use domain::{
     api_key::{NewApiKey, PresentedKey},
     document::StoredDocument,
-    order::OrderId,
+    order::{Order, OrderId},
     ports::{ApiKeyRepo, FollowUpQueue, NewOrder, OrderRepo, PlaceError, Settlement, StoreSource, StoreTarget, UploadLedger},
 };
 use time::Duration;
@@ -13,7 +13,7 @@ use time::Duration;
 use crate::{
     contents::{EARLIER, LEASE, LEASED},
     fakes::CountingEntropy,
-    samples::{MICROSECOND, NOW, Storage, WINDOW, api_key, document, follow_up, new_order, object_key, recipient},
+    samples::{MICROSECOND, NOW, Storage, WINDOW, api_key, document, follow_up, maximal_order, new_order, object_key, recipient},
 };
 
 mod all_or_nothing;
@@ -230,17 +230,19 @@ pub async fn identifiers_go_on_after_those_that_were_moved(fixture: &StoreTarget
     assert!(new.id > contents.follow_ups.last().unwrap().id);
 }
 
-/// Of each kind; and twenty documents of each of many orders that follow each other.
+/// Of each kind, such as orders with every field; and twenty documents of each of many orders that follow each other.
 pub async fn more_than_fits_into_one_statement_is_moved(fixture: &StoreTargetFixture) {
-    let orders = (0..620).map(|number| {
-        let documents = if (450..550).contains(&number) { (0..20).map(|_| document()).collect() } else { vec![] };
-        NewOrder { documents, follow_ups: vec![follow_up(number)], ..new_order(&format!("F-{number}"), NOW) }
+    let every_field = Order { special_instructions: Some("short".to_owned()), ..maximal_order() };
+    let orders = (0..520).map(|number| {
+        let order = Order { file_number: format!("F-{number}").try_into().unwrap(), ..every_field.clone() };
+        let documents = if (470..510).contains(&number) { (0..20).map(|_| document()).collect() } else { vec![] };
+        NewOrder { order, documents, follow_ups: vec![follow_up(number)], placed_at: NOW }
     });
     let mut source = Source::with(orders).await;
-    for _ in 0..620 {
+    for _ in 0..520 {
         source.storage.keys.add(&api_key(NOW)).await.unwrap();
     }
-    let keys: Vec<_> = (0..620).map(|_| object_key()).collect();
+    let keys: Vec<_> = (0..520).map(|_| object_key()).collect();
     source.storage.uploads.record(&keys, NOW).await.unwrap();
     source.contents.uploads = source.store.uploads().await.unwrap();
     source.contents.read_back(&source.storage).await;

@@ -6,13 +6,18 @@ use std::{
     fs,
     io::Write as _,
     net::TcpListener,
-    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    os::unix::{
+        fs::{MetadataExt as _, PermissionsExt as _},
+        process::CommandExt as _,
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     sync::{
         OnceLock,
         atomic::{AtomicU32, Ordering},
     },
+    thread,
+    time::Duration,
 };
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -88,8 +93,10 @@ impl Cluster {
         }
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let end =
-            r#"cat >/dev/null; kill -QUIT "$(head -1 "$1/data/postmaster.pid")" && while [ -e "$1/data/postmaster.pid" ]; do sleep 0.02; done; rm -rf "$1""#;
+            r#"cat >/dev/null; server="$(head -1 "$1/data/postmaster.pid")"; kill -QUIT "$server"; while kill -0 "$server"; do sleep 0.02; done; rm -rf "$1""#;
         let mut janitor = Command::new("sh");
+        // Not in the group of the test, which a terminal or a supervisor interrupts as a whole.
+        janitor.process_group(0);
         janitor.args(["-c", end, "sh"]).arg(folder.path()).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let root_certificate = folder.path().join("root.pem");
         Self { data, port, root_certificate, janitor: janitor.spawn().unwrap(), _folder: folder }
@@ -127,7 +134,7 @@ impl Cluster {
             if started.success() {
                 return;
             }
-            std::thread::sleep(std::time::Duration::from_millis(100));
+            thread::sleep(Duration::from_millis(100));
         }
         panic!("PostgreSQL does not start: {}", fs::read_to_string(log).unwrap_or_default());
     }
@@ -139,7 +146,14 @@ impl Cluster {
             Stop::Kill => {
                 // Not even a moment is left for one of them to notice the end of another.
                 self.freeze();
-                signal("-KILL", &self.processes());
+                let processes = self.processes();
+                signal("-KILL", &processes);
+                // A process that has ended has no program any more.
+                while processes.iter().any(|process| fs::read_link(format!("/proc/{process}/exe")).is_ok()) {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                // Its number is soon that of another process.
+                let _ = fs::remove_file(self.data.join("postmaster.pid"));
             }
         }
     }

@@ -136,7 +136,7 @@ impl Network {
 
     fn forward(&self, link: &Link, from_client: bool) {
         let (mut from, mut to) = if from_client { (&link.client, &link.server) } else { (&link.server, &link.client) };
-        let mut block = [0; 64 * 1024];
+        let mut block = vec![0; 64 * 1024];
         while let Ok(count @ 1..) = from.read(&mut block) {
             if from_client {
                 link.asked.store(true, Ordering::SeqCst);

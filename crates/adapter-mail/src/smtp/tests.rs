@@ -4,13 +4,10 @@ use contract_tests::{
     fakes::CountingEntropy,
     notifier::{full_request, notification_of},
 };
-use domain::ports::error_chain;
 use futures_util::future::join_all;
-use test_servers::smtp::{Offer, PASSWORD, Phase, SmtpServer, Tls, Treatment, USER};
-use tokio::{
-    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
-    net::TcpListener,
-};
+use test_servers::smtp::{Offer, Phase, SmtpServer, Tls, Treatment};
+
+mod secrecy;
 
 use super::*;
 
@@ -20,7 +17,7 @@ const PATIENT: Duration = Duration::from_secs(10);
 const IMPATIENCE: Patience = Patience {
     begin: Duration::from_millis(1_500),
     transfer: Duration::from_millis(1_500),
-    aftermath: Duration::from_millis(1_000),
+    aftermath: Duration::from_secs(1),
     check: Duration::from_millis(1_500),
 };
 
@@ -48,7 +45,7 @@ enum Whose {
     MailsForGood,
 }
 
-fn whose(result: Result<(), NotifyError>) -> Option<Whose> {
+fn whose(result: &Result<(), NotifyError>) -> Option<Whose> {
     match result {
         Ok(()) => None,
         Err(NotifyError::Unavailable(_)) => Some(Whose::Everybodys),
@@ -96,10 +93,10 @@ async fn the_phase_and_the_code_tell_whose_a_refusal_is() {
         let server = SmtpServer::offering(FULL);
         let notifier = notifier(&server.url());
         server.treat_phase(phase, Treatment::Refuse(reply));
-        assert_eq!(whose(notifier.notify(&mail()).await), Some(expected), "{reply} to {phase:?}");
+        assert_eq!(whose(&notifier.notify(&mail()).await), Some(expected), "{reply} to {phase:?}");
         assert_eq!(server.mails(), [], "{reply} to {phase:?}");
         server.behave();
-        assert_eq!(whose(notifier.notify(&mail()).await), None, "after {reply} to {phase:?}");
+        assert_eq!(whose(&notifier.notify(&mail()).await), None, "after {reply} to {phase:?}");
         assert_eq!(server.mails().len(), 1, "after {reply} to {phase:?}");
     }))
     .await;
@@ -127,12 +124,12 @@ async fn a_relay_that_does_not_go_on_is_given_up_in_time() {
         let notifier = notifier(&server.url());
         server.treat_phase(phase, treatment);
         let start = Instant::now();
-        assert_eq!(whose(notifier.notify(&mail()).await), Some(expected), "{treatment:?} at {phase:?}");
+        assert_eq!(whose(&notifier.notify(&mail()).await), Some(expected), "{treatment:?} at {phase:?}");
         let most = IMPATIENCE.begin + IMPATIENCE.transfer + IMPATIENCE.aftermath + Duration::from_millis(500);
         assert!(start.elapsed() < most, "{treatment:?} at {phase:?} took {:?}", start.elapsed());
         assert_eq!(server.mails(), [], "{treatment:?} at {phase:?}");
         server.behave();
-        assert_eq!(whose(notifier.notify(&mail()).await), None, "after {treatment:?} at {phase:?}");
+        assert_eq!(whose(&notifier.notify(&mail()).await), None, "after {treatment:?} at {phase:?}");
         assert_eq!(server.mails().len(), 1, "after {treatment:?} at {phase:?}");
     }))
     .await;
@@ -140,24 +137,22 @@ async fn a_relay_that_does_not_go_on_is_given_up_in_time() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_relay_that_stops_in_the_middle_of_a_mail_is_an_outage() {
-    for phase in [Phase::Rcpt, Phase::Data, Phase::Content] {
+    join_all([Phase::Rcpt, Phase::Data, Phase::Content].map(async |phase| {
         let server = SmtpServer::start();
         let notifier = notifier(&server.url());
-        server.treat(move |step| match step {
-            // From here on, nothing at all.
-            step if step.phase == phase || step.connection > 1 => Treatment::Stall,
-            _ => Treatment::Serve,
-        });
-        let mail = mail();
-        assert_eq!(whose(notifier.notify(&mail).await), Some(Whose::Everybodys), "stalled at {phase:?}");
+        // From here on, nothing at all.
+        server.treat(move |step| if step.phase == phase || step.connection > 1 { Treatment::Stall } else { Treatment::Serve });
+        assert_eq!(whose(&notifier.notify(&mail()).await), Some(Whose::Everybodys), "stalled at {phase:?}");
 
         server.treat_phase(phase, Treatment::Stall);
+        let mail = mail();
         let (result, ()) = tokio::join!(notifier.notify(&mail), async {
             server.wait_until_held(1, PATIENT).await;
             server.stop();
         });
-        assert_eq!(whose(result), Some(Whose::Everybodys), "stopped at {phase:?}");
-    }
+        assert_eq!(whose(&result), Some(Whose::Everybodys), "stopped at {phase:?}");
+    }))
+    .await;
 }
 
 #[test]
@@ -171,7 +166,7 @@ async fn a_mail_whose_acceptance_got_lost_is_handed_over_again_under_the_same_me
     let server = SmtpServer::start();
     let notifier = notifier(&server.url());
     server.treat_phase(Phase::Content, Treatment::ServeAndHangUp);
-    assert_eq!(whose(notifier.notify(&mail()).await), Some(Whose::MailsForNow));
+    assert_eq!(whose(&notifier.notify(&mail()).await), Some(Whose::MailsForNow));
     server.behave();
     notifier.notify(&mail()).await.unwrap();
     let mails = server.mails();
@@ -188,8 +183,8 @@ async fn a_refused_recipient_keeps_no_other_from_its_mail() {
         _ => Treatment::Serve,
     });
     for _ in 0..3 {
-        assert_eq!(whose(notifier.notify(&mail_to("unknown@example.com")).await), Some(Whose::MailsForGood));
-        assert_eq!(whose(notifier.notify(&mail_to("known@example.com")).await), None);
+        assert_eq!(whose(&notifier.notify(&mail_to("unknown@example.com")).await), Some(Whose::MailsForGood));
+        assert_eq!(whose(&notifier.notify(&mail_to("known@example.com")).await), None);
     }
     let mails = server.mails();
     assert!(mails.len() == 3 && mails.iter().all(|mail| mail.to == ["known@example.com"]), "{mails:?}");
@@ -255,6 +250,26 @@ async fn a_mail_does_not_wait_long_for_a_connection_that_was_forgotten_on_the_wa
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
 
+/// On one thread, whose clock the test moves.
+#[tokio::test]
+async fn a_connection_that_lay_idle_for_long_is_left_politely() {
+    let server = SmtpServer::start();
+    let notifier = notifier(&server.url());
+    for (idle, connections) in [(0, 1), (29, 1), (31, 2)] {
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(idle)).await;
+        tokio::time::resume();
+        notifier.notify(&mail()).await.unwrap();
+        assert_eq!(server.connections(), connections, "after {idle} seconds");
+    }
+    let left = async {
+        while server.commands().iter().all(|command| command.line != "QUIT") {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(PATIENT, left).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_greeting_names_the_domain_of_the_sender_or_an_address() {
     for (sender, hello) in [("Orders <orders@example.com>", "example.com"), ("orders@localhost", "[127.0.0.1]")] {
@@ -262,145 +277,4 @@ async fn the_greeting_names_the_domain_of_the_sender_or_an_address() {
         from(sender, &server.url()).notify(&mail()).await.unwrap();
         assert_eq!(server.mails()[0].hello, hello);
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn starttls_is_used_where_it_is_offered() {
-    let server = SmtpServer::offering(Offer { tls: Tls::StartTls, auth: None });
-    let (port, root) = (server.address().port(), server.root_certificate());
-    for (parameters, encrypted) in [("", true), ("&tls=opportunistic", true), ("&tls=required", true)] {
-        notifier(&format!("smtp://localhost:{port}?ca={}{parameters}", root.display())).notify(&mail()).await.unwrap();
-        assert_eq!(server.mails().last().unwrap().encrypted, encrypted, "{parameters}");
-    }
-    notifier(&format!("smtp://localhost:{port}?tls=none")).notify(&mail()).await.unwrap();
-    assert!(!server.mails().last().unwrap().encrypted);
-}
-
-/// The relay is on this machine, so the URL that stands for one elsewhere is changed after it was read.
-#[tokio::test(flavor = "multi_thread")]
-async fn credentials_never_go_elsewhere_in_clear() {
-    let server = SmtpServer::offering(Offer { tls: Tls::Never, auth: Some("PLAIN LOGIN") });
-    let sender: Sender = "orders@example.com".parse().unwrap();
-    for encryption in [url::Encryption::IfOffered, url::Encryption::Required] {
-        let url = RelayUrl { encryption, credentials_in_clear: false, ..RelayUrl::parse(&Url::parse(&server.url()).unwrap()).unwrap() };
-        let relay = Relay::new(url, sender.mailbox().email.clone()).unwrap();
-        let refused = Smtp { sender: sender.clone(), relay, patience: IMPATIENCE }.check().await.unwrap_err();
-        assert_eq!(error_chain(&refused), "no mail is taken now: the relay offers no TLS");
-    }
-    assert!(server.commands().iter().all(|command| !command.line.starts_with("AUTH")), "{:?}", server.commands());
-    notifier(&format!("{}?tls=none", server.url())).check().await.unwrap();
-}
-
-/// Somebody on the way answers what the service is going to say under TLS, before TLS begins.
-#[tokio::test(flavor = "multi_thread")]
-async fn what_was_said_before_tls_is_no_answer_under_tls() {
-    let server = SmtpServer::start();
-    let attacker = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("smtp://127.0.0.1:{}?tls=required&ca={}", attacker.local_addr().unwrap().port(), server.root_certificate().display());
-    let attack = async {
-        let (tcp, _) = attacker.accept().await.unwrap();
-        let mut tcp = BufReader::new(tcp);
-        tcp.write_all(b"220 relay\r\n").await.unwrap();
-        tcp.read_line(&mut String::new()).await.unwrap();
-        tcp.write_all(b"250-relay\r\n250 STARTTLS\r\n").await.unwrap();
-        tcp.read_line(&mut String::new()).await.unwrap();
-        tcp.write_all(b"220 Go ahead\r\n250 relay\r\n250 OK\r\n250 OK\r\n354 Go ahead\r\n250 OK\r\n").await.unwrap();
-        // It has no certificate, but may let the relay's own answer pass, for which the test needs none.
-        tcp.read_to_end(&mut Vec::new()).await.unwrap();
-    };
-    let (checked, ()) = tokio::join!(async { notifier(&url).check().await.map_err(|error| error_chain(&error)) }, attack);
-    assert_eq!(checked, Err("no mail is taken now: TLS with the relay failed: received corrupt message of type InvalidContentType".to_owned()));
-}
-
-async fn check(url: &str) -> String {
-    error_chain(&notifier(url).check().await.unwrap_err())
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_check_says_in_one_line_what_is_wrong() {
-    let plain = SmtpServer::start();
-    let (port, root) = (plain.address().port(), plain.root_certificate());
-    let root = root.display();
-    plain.stop();
-    let refused = format!("no mail is taken now: no connection to 127.0.0.1:{port}: Connection refused (os error 111)");
-    assert_eq!(check(&format!("smtp://{USER_IN_URL}:secret@127.0.0.1:{port}")).await, refused);
-    assert_eq!(check(&format!("smtps://{USER_IN_URL}:secret@127.0.0.1:{port}")).await, refused);
-    let unknown = check("smtp://user:secret@relay.invalid").await;
-    assert!(unknown.starts_with("no mail is taken now: no connection to relay.invalid:587: failed to lookup address information"), "{unknown}");
-
-    plain.start_again();
-    assert_eq!(check(&format!("smtp://127.0.0.1:{port}?tls=required")).await, "no mail is taken now: the relay offers no TLS");
-    assert_eq!(
-        check(&format!("smtp://user:secret@127.0.0.1:{port}")).await,
-        "no mail is taken now: the relay offers no way to log in that is known, which are AUTH PLAIN and AUTH LOGIN"
-    );
-    assert_eq!(
-        check(&format!("smtps://127.0.0.1:{port}")).await,
-        format!("no mail is taken now: no connection to 127.0.0.1:{port}: received corrupt message of type InvalidContentType")
-    );
-    plain.treat_phase(Phase::Mail, Treatment::Refuse("553-5.7.1 <orders@example.com>:\r\n553 5.7.1 Sender not yours"));
-    assert_eq!(check(&plain.url()).await, "no mail is taken now: the relay refuses the sender: 553 5.7.1 (address) Sender not yours");
-    plain.treat_phase(Phase::Greeting, Treatment::Refuse("554 No SMTP here"));
-    assert_eq!(check(&plain.url()).await, "no mail is taken now: the relay refuses the connection: 554 No SMTP here");
-    plain.treat_phase(Phase::Greeting, Treatment::Stall);
-    assert_eq!(check(&plain.url()).await, "no mail is taken now: the relay does not answer in time");
-    plain.treat_phase(Phase::Greeting, Treatment::HangUp);
-    assert_eq!(check(&plain.url()).await, "no mail is taken now: the connection to the relay broke: incomplete response");
-
-    let secure = SmtpServer::offering(FULL);
-    let secure_port = secure.address().port();
-    for wrong in [secure.url_with(Some((USER, "wrong"))), secure.url_with(Some(("somebody", PASSWORD)))] {
-        assert_eq!(check(&wrong).await, "no mail is taken now: the relay refuses the user or the password: 535 5.7.8");
-    }
-    assert_eq!(
-        check(&format!("smtp://localhost:{secure_port}?ca={}", secure.root_certificate().display())).await,
-        "no mail is taken now: the relay refuses the sender: 530 5.7.0 Authentication required"
-    );
-    let unknown_issuer = "no mail is taken now: TLS with the relay failed: invalid peer certificate: UnknownIssuer";
-    assert_eq!(check(&format!("smtp://localhost:{secure_port}?tls=required&ca={root}")).await, unknown_issuer);
-    assert_eq!(check(&format!("smtp://localhost:{secure_port}?tls=required")).await, unknown_issuer);
-    assert_eq!(check(&format!("smtp://localhost:{secure_port}")).await, unknown_issuer);
-    secure.treat_phase(Phase::StartTls, Treatment::Refuse("454 4.7.0 TLS not available"));
-    assert_eq!(check(&secure.url()).await, "no mail is taken now: the relay refuses to begin TLS: 454 4.7.0 TLS not available");
-}
-
-const USER_IN_URL: &str = "orders%40example.com";
-
-#[tokio::test(flavor = "multi_thread")]
-async fn no_failure_repeats_credentials_or_addresses() {
-    let server = SmtpServer::offering(FULL);
-    let notifier = notifier(&server.url());
-    server.treat_phase(Phase::Auth, Treatment::Refuse("535 5.7.8 Wrong: s3cr3t:/?#[@]%-passw0rd AG9yZGVyc0ByZWxheQ=="));
-    assert_eq!(error_chain(&notifier.check().await.unwrap_err()), "no mail is taken now: the relay refuses the user or the password: 535 5.7.8");
-    server.treat_phase(Phase::Auth, Treatment::Refuse("535 s3cr3t"));
-    assert_eq!(error_chain(&notifier.check().await.unwrap_err()), "no mail is taken now: the relay refuses the user or the password: 535");
-
-    for phase in [Phase::Rcpt, Phase::Content] {
-        let reply = "550-5.1.1 <jane.doe@example.com>:\t\u{1b}[31m Jane.Doe\r\n550 5.1.1 (jane.doe) unknown to relay+jane.doe=example.com@relay";
-        server.treat_phase(phase, Treatment::Refuse(reply));
-        let refused = error_chain(&notifier.notify(&mail_to("jane.doe@example.com")).await.unwrap_err());
-        assert!(refused.starts_with("the mail will never be taken: the relay refuses the "), "{refused}");
-        assert!(refused.ends_with(": 550 5.1.1 (address) [31m (address) (address) unknown to (address)"), "{refused}");
-    }
-    server.treat_phase(Phase::Rcpt, Treatment::Refuse(LONG_REPLY));
-    assert_eq!(
-        error_chain(&notifier.notify(&mail()).await.unwrap_err()).len(),
-        "the mail will never be taken: the relay refuses the recipient: 550 ".len() + 200
-    );
-}
-
-const LONG_REPLY: &str = "550 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa bbbbbbbbbb";
-
-#[test]
-fn a_root_certificate_that_is_none_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("root.pem");
-    let url = Url::parse(&format!("smtps://relay.example.com?ca={}", path.display())).unwrap();
-    let open = || error_chain(&Smtp::open(&url, "orders@example.com".parse().unwrap()).err().unwrap());
-    let unusable = format!("the root certificate {} cannot be used: ", path.display());
-    assert_eq!(open(), format!("{unusable}No such file or directory (os error 2)"));
-    std::fs::write(&path, "nothing of the kind").unwrap();
-    assert_eq!(open(), format!("{unusable}it holds no certificate in PEM"));
-    std::fs::write(&path, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").unwrap();
-    assert!(open().starts_with(&unusable));
 }

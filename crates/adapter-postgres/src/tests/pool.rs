@@ -41,7 +41,7 @@ async fn work_that_takes_too_long_is_given_up_and_leaves_nothing_behind() {
         connection
             .transaction(async |connection| {
                 connection.batch_execute(HALF).await?;
-                Ok::<(), Failure>(std::future::pending().await)
+                std::future::pending::<Result<(), Failure>>().await
             })
             .boxed()
     });

@@ -116,7 +116,7 @@ async fn connections_whose_server_is_gone_without_a_word_fail_one_call_and_not_o
     let proxy = Proxy::to(Cluster::shared().port());
     let store = Arc::new(PostgresStore::open(&url_through(proxy.port(), &database), 4).unwrap());
     store.migrate().await.unwrap();
-    let holder = outsider(&database).await;
+    let (holder, watcher) = (outsider(&database).await, outsider(&database).await);
     holder.batch_execute("BEGIN; LOCK TABLE api_keys IN ACCESS EXCLUSIVE MODE").await.unwrap();
     let calls: Vec<_> = (0..4)
         .map(|_| {
@@ -124,7 +124,7 @@ async fn connections_whose_server_is_gone_without_a_word_fail_one_call_and_not_o
             tokio::spawn(async move { store.list().await })
         })
         .collect();
-    until("there are four connections", async || sessions(&holder).await == (4, 4)).await;
+    until("there are four connections", async || sessions(&watcher).await == (4, 4)).await;
     holder.batch_execute("ROLLBACK").await.unwrap();
     join_all(calls).await.into_iter().for_each(|call| drop(call.unwrap().unwrap()));
 

@@ -71,7 +71,7 @@ async fn a_database_that_takes_no_writes_is_unavailable_until_it_does() {
     database.sql(&format!("ALTER DATABASE {} SET default_transaction_read_only = on", database.name));
     unavailable(store.check().await);
     not_placed(place(&store, "F-1").await);
-    database.sql(&format!("ALTER DATABASE {} RESET default_transaction_read_only", database.name));
+    database.cluster.sql("postgres", &format!("ALTER DATABASE {} RESET default_transaction_read_only", database.name));
     store.check().await.unwrap();
     place(&store, "F-1").await.unwrap();
 }

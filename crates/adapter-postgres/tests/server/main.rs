@@ -1,7 +1,7 @@
 //! What the store promises beyond the contract of its ports: how it behaves with a real server that is slow, gone, full,
 //! closed to it, or not what it should be.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod busy;
 mod concurrency;
@@ -12,6 +12,7 @@ mod indexes;
 mod migrations;
 mod outage;
 mod round_trips;
+mod take_over;
 mod tls;
 mod unreadable;
 mod urls;

@@ -141,7 +141,7 @@ async fn a_user_who_may_only_read_and_write_serves_a_schema_that_is_there() {
     let order = store.place(&NewOrder { documents: vec![one], ..new_order("F-1", NOW) }, WINDOW).await.unwrap();
     place(&store, "F-1").await.unwrap_err();
     OrderRepo::find(&store, order).await.unwrap().unwrap();
-    store.condemn(&[two.key.clone()]).await.unwrap();
+    store.condemn(std::slice::from_ref(&two.key)).await.unwrap();
     store.condemn_recorded_before(NOW, 10).await.unwrap();
     store.forget(&[two.key]).await.unwrap();
     let key = api_key(NOW);

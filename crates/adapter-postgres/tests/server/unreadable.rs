@@ -86,15 +86,16 @@ async fn a_value_that_no_program_can_hold_fails_its_call_and_no_other() {
         ("start_utc = '294000-01-01'", "start_utc"),
         ("signing_date = 'infinity'", "signing_date"),
         ("signing_date = '10000-01-01'", "signing_date"),
-        ("start_time = '24:00'", "start_time"),
         ("invoice_fee = 'NaN'", "invoice_fee"),
         ("invoice_fee = 'Infinity'", "invoice_fee"),
         ("notary_pay = '-Infinity'", "notary_pay"),
     ] {
         let name = change.split(' ').next().unwrap();
         database.sql(&format!("CREATE TABLE kept AS SELECT * FROM orders; UPDATE orders SET {change} WHERE id = {}", id.0));
-        let told = told(OrderRepo::find(&store, id).await);
-        assert!(told.contains(column), "{change}: {told}");
+        match OrderRepo::find(&store, id).await {
+            Err(error @ StoreError::Internal(_)) => assert!(one_line(&error).contains(column), "{change}: {}", one_line(&error)),
+            other => panic!("{change}: {other:?}"),
+        }
         assert!(OrderRepo::find(&store, other).await.unwrap().is_some());
         database.sql(&format!("UPDATE orders SET {name} = (SELECT {name} FROM kept WHERE kept.id = orders.id); DROP TABLE kept"));
     }

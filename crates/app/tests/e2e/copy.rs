@@ -19,13 +19,13 @@ fn error_of(output: &Output) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_goes_on_in_postgresql() {
-    let wiring = Wiring::new().await;
+    let wiring = Wiring::new();
     let from = format!("sqlite://{}", wiring.data().join("orders.sqlite").display());
     let embedded = format!("--database-url={from}");
     let service = ServiceProcess::start(&wiring, &[&embedded]);
     let issued = output(&wiring, &[&embedded, "keys", "issue", "--name", "test"]);
     let key = String::from_utf8(issued.stdout).unwrap().trim().to_owned();
-    wiring.break_mail().await;
+    wiring.break_mail();
     created(service.post(&key, "F-1").await).await;
     created(service.post_with_deed(&key, "F-2").await).await;
     assert_eq!(service.stop("-TERM").0, Some(0));
@@ -41,7 +41,7 @@ async fn everything_goes_on_in_postgresql() {
     let again = error_of(&copy(&wiring, &from, &to));
     assert!(again.starts_with("error: the target is not empty: it has 2 orders"), "{again}");
 
-    wiring.mend_mail().await;
+    wiring.mend_mail();
     let service = ServiceProcess::start(&wiring, &[]);
     problem(service.post(&key, "F-1").await, 409, "duplicate_order").await;
     assert_eq!(created(service.post(&key, "F-3").await).await["order_id"], 3);
@@ -54,7 +54,7 @@ async fn everything_goes_on_in_postgresql() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_that_cannot_be_made_says_why_and_makes_nothing() {
-    let wiring = Wiring::new().await;
+    let wiring = Wiring::new();
     let missing = format!("sqlite://{}", wiring.data().join("missing.sqlite").display());
     let error = error_of(&copy(&wiring, &missing, &wiring.database_url()));
     assert!(error.starts_with("error: --from: there is no database at "), "{error}");

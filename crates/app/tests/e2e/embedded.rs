@@ -1,5 +1,7 @@
 //! What stands behind the ports on the embedded default: SQLite, a folder of documents, a folder of mails.
 
+#![allow(clippy::unused_self, reason = "the other wiring has something to look up")]
+
 use std::{
     any::Any,
     collections::BTreeMap,
@@ -16,7 +18,7 @@ pub struct Wiring {
 }
 
 impl Wiring {
-    pub async fn new() -> Self {
+    pub fn new() -> Self {
         Self { data: tempfile::tempdir().unwrap() }
     }
 
@@ -67,7 +69,7 @@ impl Wiring {
         Box::new(connection)
     }
 
-    pub async fn break_database(&self) {
+    pub fn break_database(&self) {
         std::fs::rename(self.database(), self.data().join("elsewhere.sqlite")).unwrap();
     }
 
@@ -84,7 +86,7 @@ impl Wiring {
         std::fs::write(path, content).unwrap();
     }
 
-    pub async fn break_documents(&self) {
+    pub fn break_documents(&self) {
         std::fs::rename(self.data().join("documents"), self.data().join("documents-elsewhere")).unwrap();
     }
 
@@ -93,11 +95,11 @@ impl Wiring {
         files_below(&self.data().join("mail")).iter().map(|path| std::fs::read_to_string(path).unwrap()).collect()
     }
 
-    pub async fn break_mail(&self) {
+    pub fn break_mail(&self) {
         std::fs::rename(self.data().join("mail"), self.data().join("mail-elsewhere")).unwrap();
     }
 
-    pub async fn mend_mail(&self) {
+    pub fn mend_mail(&self) {
         std::fs::rename(self.data().join("mail-elsewhere"), self.data().join("mail")).unwrap();
     }
 }

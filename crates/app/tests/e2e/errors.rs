@@ -140,7 +140,7 @@ async fn all_violations_come_at_once_with_the_same_pointers_on_both_operations()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_document_store_that_is_gone_fails_only_orders_with_documents() {
     let app = TestApp::start().await;
-    app.wiring.break_documents().await;
+    app.wiring.break_documents();
     let response = app.create_with(form_with_deed("F-1")).await;
     assert!(response.headers().contains_key("retry-after"));
     let body = problem(response, 503, "unavailable").await;
@@ -177,7 +177,7 @@ async fn a_database_that_is_locked_or_gone_is_unavailable_soon_and_for_all_at_on
     drop(lock);
     // Not one of those above: whether they were placed after all is unknown.
     crate::harness::created(app.create(&order("F-10")).await).await;
-    app.wiring.break_database().await;
+    app.wiring.break_database();
     problem(app.create(&order("F-11")).await, 503, "unavailable").await;
     problem(app.create_with(form_with_deed("F-12")).await, 503, "unavailable").await;
 }

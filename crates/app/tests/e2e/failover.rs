@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use reqwest::{Client, StatusCode};
+use reqwest::StatusCode;
 use serde_json::Value;
 use test_servers::postgres::{Cluster, PASSWORD, SUPERUSER, Stop};
 
@@ -37,7 +37,7 @@ async fn order_on_and_on(service: Arc<ServiceProcess>, key: String, answers: Arc
     while !answers.stop.load(Ordering::Relaxed) {
         let at = answers.next.fetch_add(1, Ordering::Relaxed);
         let file_number = format!("F-{at}");
-        let request = if at % 4 == 0 {
+        let request = if at.is_multiple_of(4) {
             client.post(service.url(CREATE_WITH_DOCUMENTS)).multipart(form_with_deed(&file_number))
         } else {
             client.post(service.url(CREATE)).json(&order(&file_number))
@@ -69,7 +69,7 @@ async fn every_acknowledged_order_survives_the_loss_of_the_primary() {
 
     let hosts = format!("127.0.0.1:{},127.0.0.1:{}", primary.port(), standby.port());
     let url = format!("postgres://{SUPERUSER}:{PASSWORD}@{hosts}/orders?target_session_attrs=read-write");
-    let wiring = Wiring::on_database(url).await;
+    let wiring = Wiring::on_database(url);
     let service = Arc::new(ServiceProcess::start(&wiring, &["--rate-per-second=0"]));
     let (key, answers) = (issue_key(&wiring), Arc::new(Answers::default()));
     let clients: Vec<_> = (0..CLIENTS).map(|_| tokio::spawn(order_on_and_on(Arc::clone(&service), key.clone(), Arc::clone(&answers)))).collect();

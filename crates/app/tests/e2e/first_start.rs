@@ -6,7 +6,7 @@ use crate::{harness::created, service_process::ServiceProcess, wiring::Wiring};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_start_shows_a_key_and_a_curl_line_that_works_and_later_ones_do_not() {
-    let wiring = Wiring::new().await;
+    let wiring = Wiring::new();
     let mut server = ServiceProcess::start(&wiring, &[]);
     let mut lines = Vec::new();
     while !lines.last().is_some_and(|line: &String| line.starts_with("curl ")) {

@@ -47,7 +47,7 @@ impl TestApp {
     }
 
     pub async fn start_with(flags: &[&str]) -> Self {
-        Self::start_on(Wiring::new().await, Arc::default(), flags, None).await
+        Self::start_on(Wiring::new(), Arc::default(), flags, None).await
     }
 
     pub async fn start_on(wiring: Wiring, clock: Arc<ManualClock>, flags: &[&str], key: Option<String>) -> Self {

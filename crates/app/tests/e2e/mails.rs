@@ -26,7 +26,7 @@ async fn each_recipient_gets_one_mail() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mail_that_cannot_be_dropped_waits_and_the_answer_does_not() {
     let app = TestApp::start().await;
-    app.wiring.break_mail().await;
+    app.wiring.break_mail();
     created(app.create_with(form_with_deed("F-1")).await).await;
     let postponed = async || app.ops("/metrics").await.1.contains(r#"notary_orders_mails_total{outcome="postponed"} 1"#);
     for _ in 0..500 {
@@ -40,7 +40,7 @@ async fn a_mail_that_cannot_be_dropped_waits_and_the_answer_does_not() {
     assert_eq!((pending.len(), pending[0].attempts), (1, 1));
     assert!(pending[0].last_error.is_some());
 
-    app.wiring.mend_mail().await;
+    app.wiring.mend_mail();
     app.clock.advance(time::Duration::seconds(5));
     app.mails(1).await;
 }

@@ -18,7 +18,7 @@ async fn a_service_that_runs_is_alive_and_ready() {
 #[tokio::test(flavor = "multi_thread")]
 async fn readiness_asks_the_document_store() {
     let app = TestApp::start().await;
-    app.wiring.break_documents().await;
+    app.wiring.break_documents();
     let (status, body) = app.ops("/readyz").await;
     assert_eq!(status, 503);
     let body: Value = serde_json::from_str(&body).unwrap();
@@ -29,7 +29,7 @@ async fn readiness_asks_the_document_store() {
 #[tokio::test(flavor = "multi_thread")]
 async fn readiness_asks_the_database() {
     let app = TestApp::start().await;
-    app.wiring.break_database().await;
+    app.wiring.break_database();
     let (status, body) = app.ops("/readyz").await;
     assert_eq!(status, 503);
     let body: Value = serde_json::from_str(&body).unwrap();

@@ -70,12 +70,16 @@ async fn assert_resumes(attempt: impl AsyncFn(usize) -> Response) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn while_postgresql_is_stopped_or_silent_orders_are_refused_soon_and_then_go_on() {
-    let wiring = Wiring::with_a_database_server().await;
+    let wiring = Wiring::with_a_database_server();
     let service = Service::start(&wiring);
     created(service.create("F-0").await).await;
     let server = wiring.database_server();
     for silent in [false, true] {
-        if silent { server.freeze() } else { server.stop(Stop::Fast) }
+        if silent {
+            server.freeze();
+        } else {
+            server.stop(Stop::Fast);
+        }
         for at in 0..3 {
             let asked = Instant::now();
             assert_unavailable(asked, service.create(&format!("F-{silent}-{at}")).await).await;
@@ -83,7 +87,11 @@ async fn while_postgresql_is_stopped_or_silent_orders_are_refused_soon_and_then_
         let asked = Instant::now();
         assert_unavailable(asked, service.create_with(form_with_deed("F-1")).await).await;
         service.assert_unready("database").await;
-        if silent { server.thaw() } else { server.resume_after_stop() }
+        if silent {
+            server.thaw();
+        } else {
+            server.resume_after_stop();
+        }
         assert_resumes(async |at| service.create(&format!("F-after-{silent}-{at}")).await).await;
         assert_eq!(service.readiness().await.0, StatusCode::OK);
     }
@@ -95,11 +103,15 @@ async fn while_postgresql_is_stopped_or_silent_orders_are_refused_soon_and_then_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn while_the_bucket_is_gone_only_orders_with_documents_are_refused() {
-    let wiring = Wiring::new().await;
+    let wiring = Wiring::new();
     let service = Service::start(&wiring);
     let twenty = |number: &str| (0..20).fold(form(&order(number)), |form, at| form.part("documents", file(&format!("{at}.pdf"), deed())));
     for silent in [false, true] {
-        if silent { wiring.silence_documents() } else { wiring.break_documents().await }
+        if silent {
+            wiring.silence_documents();
+        } else {
+            wiring.break_documents();
+        }
         for (at, form) in [form_with_deed("F-1"), twenty("F-2"), twenty("F-3")].into_iter().enumerate() {
             let asked = Instant::now();
             assert_unavailable(asked, service.create_with(form).await).await;
@@ -108,7 +120,11 @@ async fn while_the_bucket_is_gone_only_orders_with_documents_are_refused() {
         service.assert_unready("documents").await;
         assert_eq!(wiring.query("SELECT count(*) FROM documents WHERE order_id IN (SELECT id FROM orders WHERE file_number IN ('F-1', 'F-2', 'F-3'))"), "0");
 
-        if silent { wiring.documents_go_on() } else { wiring.mend_documents().await }
+        if silent {
+            wiring.documents_go_on();
+        } else {
+            wiring.mend_documents();
+        }
         assert_resumes(async |at| service.create_with(twenty(&format!("F-after-{silent}-{at}"))).await).await;
         assert_eq!(service.readiness().await.0, StatusCode::OK);
     }
@@ -119,9 +135,9 @@ async fn while_the_bucket_is_gone_only_orders_with_documents_are_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn while_the_relay_is_gone_nothing_but_mails_waits() {
-    let wiring = Wiring::new().await;
+    let wiring = Wiring::new();
     let service = Service::start(&wiring);
-    wiring.break_mail().await;
+    wiring.break_mail();
     for at in 0..20 {
         created(service.create(&format!("F-{at}")).await).await;
     }
@@ -131,7 +147,7 @@ async fn while_the_relay_is_gone_nothing_but_mails_waits() {
     let tried = || wiring.query("SELECT count(*) FROM follow_ups WHERE attempts > 0") == "21";
     eventually(tried).await;
 
-    wiring.mend_mail().await;
+    wiring.mend_mail();
     wiring.mails_within(21, RESUMED).await;
     eventually(|| wiring.rows("follow_ups") == 0).await;
     assert_eq!(wiring.mails().len(), 21);

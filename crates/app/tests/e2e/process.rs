@@ -10,7 +10,7 @@ use crate::{
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_are_issued_listed_and_revoked_while_the_server_runs() {
-    let wiring = Wiring::new().await;
+    let wiring = Wiring::new();
     let server = ServiceProcess::start(&wiring, &[]);
     let issued = output(&wiring, &["keys", "issue", "--name", "Title Co", "--signing-service", "42", "--expires-in-days", "30"]);
     assert!(issued.status.success());
@@ -33,7 +33,7 @@ async fn keys_are_issued_listed_and_revoked_while_the_server_runs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_killed_has_kept_what_it_acknowledged() {
-    let wiring = Wiring::new().await;
+    let wiring = Wiring::new();
     let server = ServiceProcess::start(&wiring, &[]);
     let key = issue_key(&wiring);
     created(server.post(&key, "F-1").await).await;
@@ -50,7 +50,7 @@ async fn a_server_that_is_killed_has_kept_what_it_acknowledged() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_work_without_a_server() {
-    let wiring = Wiring::new().await;
+    let wiring = Wiring::new();
     assert!(output(&wiring, &["migrate"]).status.success());
     let listed = output(&wiring, &["follow-ups", "list"]);
     assert_eq!(String::from_utf8(listed.stdout).unwrap().lines().count(), 1);

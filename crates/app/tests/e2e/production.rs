@@ -37,19 +37,19 @@ pub struct Wiring {
 const OWN: &str = "orders_alone";
 
 impl Wiring {
-    pub async fn new() -> Self {
+    pub fn new() -> Self {
         Self::on(Storage::Shared(Cluster::shared().database()))
     }
 
     /// On a server of the test's own, which may be stopped.
-    pub async fn with_a_database_server() -> Self {
+    pub fn with_a_database_server() -> Self {
         let cluster = Cluster::start(&[]);
         cluster.sql("postgres", &format!("CREATE DATABASE {OWN}"));
         Self::on(Storage::Own(Box::new(cluster)))
     }
 
     /// On the database of a URL. What is asked of the database is then asked by the test itself.
-    pub async fn on_database(url: String) -> Self {
+    pub fn on_database(url: String) -> Self {
         Self::on(Storage::At(url))
     }
 
@@ -84,11 +84,7 @@ impl Wiring {
 
     /// Flags that name what is not below the data directory.
     pub fn flags(&self) -> Vec<String> {
-        vec![
-            format!("--database-url={}", self.database_url()),
-            format!("--documents-url={}", self.bucket.url()),
-            format!("--mail-url={}", self.relay.url()),
-        ]
+        vec![format!("--database-url={}", self.database_url()), format!("--documents-url={}", self.bucket.url()), format!("--mail-url={}", self.relay.url())]
     }
 
     /// Variables that the service finds credentials in.
@@ -133,7 +129,7 @@ impl Wiring {
         Box::new(lock)
     }
 
-    pub async fn break_database(&self) {
+    pub fn break_database(&self) {
         match &self.storage {
             Storage::Shared(database) => {
                 let (cluster, name) = (database.cluster, &database.name);
@@ -162,11 +158,11 @@ impl Wiring {
         self.query("SELECT key FROM documents").lines().map(str::to_owned).collect()
     }
 
-    pub async fn break_documents(&self) {
+    pub fn break_documents(&self) {
         self.bucket.stop();
     }
 
-    pub async fn mend_documents(&self) {
+    pub fn mend_documents(&self) {
         self.bucket.start_again();
     }
 
@@ -188,16 +184,16 @@ impl Wiring {
         self.relay.wait_for_mails(count, patience).await;
     }
 
-    pub async fn break_mail(&self) {
+    pub fn break_mail(&self) {
         self.relay.stop();
     }
 
-    pub async fn mend_mail(&self) {
+    pub fn mend_mail(&self) {
         self.relay.start_again();
     }
 
     /// The relay does not answer whoever wants to send it a mail.
-    pub async fn stall_mail(&self) {
+    pub fn stall_mail(&self) {
         self.relay.treat_phase(Phase::Data, Treatment::Stall);
     }
 
@@ -205,7 +201,7 @@ impl Wiring {
         self.relay.wait_until_held(1, Duration::from_secs(10)).await;
     }
 
-    pub async fn mails_go_on(&self) {
+    pub fn mails_go_on(&self) {
         self.relay.behave();
     }
 }

@@ -25,14 +25,14 @@ async fn everything_is_still_there_after_a_restart() {
 async fn a_follow_up_that_was_pending_at_the_stop_is_delivered_after_the_restart() {
     let app = TestApp::start().await;
     // Nothing can be delivered before the stop.
-    app.wiring.break_mail().await;
+    app.wiring.break_mail();
     created(app.create(&order("F-1")).await).await;
     app.clock.advance(time::Duration::MINUTE);
     let (clock, key) = (std::sync::Arc::clone(&app.clock), app.key.clone());
     let wiring = app.stop().await;
     assert_eq!((wiring.mails().len(), wiring.rows("follow_ups")), (0, 1));
 
-    wiring.mend_mail().await;
+    wiring.mend_mail();
     let app = TestApp::start_on(wiring, clock, &[], Some(key)).await;
     app.mails(1).await;
     crate::harness::eventually(|| app.rows("follow_ups") == 0).await;

@@ -9,7 +9,7 @@ use std::{
 use contract_tests::fakes::ManualClock;
 use domain::ports::Clock as _;
 use futures_util::{StreamExt as _, future::join_all, stream};
-use reqwest::{Client, StatusCode};
+use reqwest::StatusCode;
 
 use crate::{
     harness::{CREATE, CREATE_WITH_DOCUMENTS, TestApp, created, deed, eventually, form_with_deed, order, problem},
@@ -22,7 +22,7 @@ const UNLIMITED: &[&str] = &["--rate-per-second=0"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn both_started_at_once_on_an_empty_database_migrate_it_once() {
-    let wiring = Wiring::new().await;
+    let wiring = Wiring::new();
     let one = tokio::task::block_in_place(|| {
         std::thread::scope(|scope| {
             let starts: Vec<_> = (0..2).map(|_| scope.spawn(|| ServiceProcess::start(&wiring, &[]))).collect();
@@ -35,7 +35,7 @@ async fn both_started_at_once_on_an_empty_database_migrate_it_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_hundred_orders_with_one_file_number_over_both_one_is_created() {
-    let wiring = Wiring::new().await;
+    let wiring = Wiring::new();
     let instances = [ServiceProcess::start(&wiring, UNLIMITED), ServiceProcess::start(&wiring, UNLIMITED)];
     let (key, client) = (issue_key(&wiring), crate::harness::client());
     let attempts = (0..200).map(|at| {
@@ -59,7 +59,7 @@ async fn of_two_hundred_orders_with_one_file_number_over_both_one_is_created() {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_thousand_mails_are_delivered_by_both_and_none_twice() {
     const ORDERS: usize = 2_000;
-    let wiring = Wiring::new().await;
+    let wiring = Wiring::new();
     let instances = [ServiceProcess::start(&wiring, UNLIMITED), ServiceProcess::start(&wiring, UNLIMITED)];
     let (key, client) = (issue_key(&wiring), crate::harness::client());
     let orders = stream::iter(0..ORDERS).map(|at| {
@@ -83,14 +83,14 @@ async fn two_thousand_mails_are_delivered_by_both_and_none_twice() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_killed_worker_was_at_is_delivered_by_the_other_once_its_lease_has_ended() {
-    let wiring = Wiring::new().await;
+    let wiring = Wiring::new();
     let killed = ServiceProcess::start(&wiring, &[]);
     let key = issue_key(&wiring);
-    wiring.stall_mail().await;
+    wiring.stall_mail();
     created(killed.post(&key, "F-1").await).await;
     wiring.a_mail_stalls().await;
     killed.kill();
-    wiring.mails_go_on().await;
+    wiring.mails_go_on();
     assert_eq!((wiring.mails().len(), wiring.rows("follow_ups")), (0, 1));
 
     // The other one's clock is injected, so that nobody waits for the two minutes of a lease.
@@ -107,7 +107,7 @@ async fn what_a_killed_worker_was_at_is_delivered_by_the_other_once_its_lease_ha
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_revoked_on_one_is_refused_on_the_other() {
-    let wiring = Wiring::new().await;
+    let wiring = Wiring::new();
     let instances = [ServiceProcess::start(&wiring, &[]), ServiceProcess::start(&wiring, &[])];
     let key = issue_key(&wiring);
     for (at, instance) in instances.iter().enumerate() {
@@ -129,13 +129,12 @@ async fn a_key_revoked_on_one_is_refused_on_the_other() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_goes_on_at_one_when_the_other_is_killed_with_all_its_documents_in_the_bucket() {
-    let wiring = Wiring::new().await;
+    let wiring = Wiring::new();
     let (killed, other) = (ServiceProcess::start(&wiring, UNLIMITED), ServiceProcess::start(&wiring, UNLIMITED));
     let (key, client) = (issue_key(&wiring), crate::harness::client());
     let orders = |instance: &ServiceProcess, from: usize| {
         let url = instance.url(CREATE_WITH_DOCUMENTS);
-        let requests: Vec<_> =
-            (from..from + 40).map(|at| client.post(&url).bearer_auth(&key).multipart(form_with_deed(&format!("F-{at}"))).send()).collect();
+        let requests: Vec<_> = (from..from + 40).map(|at| client.post(&url).bearer_auth(&key).multipart(form_with_deed(&format!("F-{at}"))).send()).collect();
         async move {
             let answers = join_all(requests).await;
             answers.into_iter().filter(|answer| answer.as_ref().is_ok_and(|response| response.status() == StatusCode::CREATED)).count()

@@ -22,7 +22,7 @@ fn assert_refused(wiring: &Wiring, flag: &str, cause: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_database() {
-    let wiring = Wiring::new().await;
+    let wiring = Wiring::new();
     let (port, database) = (Cluster::shared().port(), Cluster::shared().database());
     database.sql("CREATE ROLE powerless LOGIN PASSWORD 'the-secret'; REVOKE CREATE ON SCHEMA public FROM PUBLIC");
     let name = &database.name;
@@ -48,7 +48,7 @@ async fn the_database() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_document_store() {
-    let wiring = Wiring::new().await;
+    let wiring = Wiring::new();
     let url = wiring.documents_url();
     for (url, cause) in [
         (url.replace("s3://documents", "s3://nowhere"), "bucket"),
@@ -64,7 +64,7 @@ async fn the_document_store() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_mail_relay() {
-    let wiring = Wiring::new().await;
+    let wiring = Wiring::new();
     for (url, cause) in [
         ("smtp://127.0.0.1:1", "Connection refused"),
         ("smtp://orders:secret@127.0.0.1:1", "Connection refused"),

@@ -17,10 +17,10 @@ fn succeed(command: &mut Command) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backup_of_a_running_service_is_restored_with_its_orders_keys_and_pending_mails() {
-    let wiring = Wiring::new().await;
+    let wiring = Wiring::new();
     let service = ServiceProcess::start(&wiring, &["--rate-per-second=0"]);
     let key = issue_key(&wiring);
-    wiring.break_mail().await;
+    wiring.break_mail();
     created(service.post(&key, "F-1").await).await;
     created(service.post_with_deed(&key, "F-2").await).await;
 
@@ -31,7 +31,7 @@ async fn a_backup_of_a_running_service_is_restored_with_its_orders_keys_and_pend
     let restored = Cluster::shared().database();
     succeed(Command::new(program("pg_restore")).args(["--exit-on-error", "--no-owner", "--dbname"]).arg(restored.url()).arg(&dump));
 
-    wiring.mend_mail().await;
+    wiring.mend_mail();
     let service = ServiceProcess::start(&wiring, &[&format!("--database-url={}", restored.url())]);
     assert_eq!(service.post(&key, "F-1").await.status(), 409, "the window goes on");
     assert_eq!(created(service.post(&key, "F-3").await).await["order_id"], 3);
@@ -43,7 +43,7 @@ async fn a_backup_of_a_running_service_is_restored_with_its_orders_keys_and_pend
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_version_that_runs_goes_on_beside_a_newer_one_and_does_not_start_again() {
-    let wiring = Wiring::new().await;
+    let wiring = Wiring::new();
     let older = ServiceProcess::start(&wiring, &[]);
     let key = issue_key(&wiring);
     created(older.post_with_deed(&key, "F-1").await).await;

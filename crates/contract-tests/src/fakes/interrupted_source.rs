@@ -56,7 +56,7 @@ impl StoreSource for InterruptedSource {
         self.source.orders(after, limit).await
     }
 
-    async fn file_numbers<'a>(&self, after: Option<&'a FileNumber>, limit: usize) -> Result<Vec<UsedFileNumber>, StoreError> {
+    async fn file_numbers(&self, after: Option<FileNumber>, limit: usize) -> Result<Vec<UsedFileNumber>, StoreError> {
         self.interrupt("file_numbers").await?;
         self.source.file_numbers(after, limit).await
     }

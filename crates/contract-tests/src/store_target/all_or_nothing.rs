@@ -94,9 +94,11 @@ pub async fn what_was_given_up_half_way_leaves_nothing(fixture: &StoreTargetFixt
             }
             ready(Ok(())).boxed()
         });
-        let moving = tokio::spawn(async move { target.take_over(&stuck).await });
-        reached.notified().await;
-        moving.abort();
+        let mut moving = tokio::spawn(async move { target.take_over(&stuck).await });
+        tokio::select! {
+            () = reached.notified() => moving.abort(),
+            ended = &mut moving => panic!("{ended:?}"),
+        }
         assert!(moving.await.unwrap_err().is_cancelled());
         source.assert_left_nothing_in(&fixture.storage).await;
     }

@@ -73,7 +73,7 @@ pub trait StoreSource: Send + Sync {
 
     /// Used file numbers, each once, in an order of the store's own; at most `limit` of those after `after`, which is one of
     /// them, none only when there are no more.
-    async fn file_numbers<'a>(&self, after: Option<&'a FileNumber>, limit: usize) -> Result<Vec<UsedFileNumber>, StoreError>;
+    async fn file_numbers(&self, after: Option<FileNumber>, limit: usize) -> Result<Vec<UsedFileNumber>, StoreError>;
 
     /// All uploads in the ledger, in any order.
     async fn uploads(&self) -> Result<Vec<RecordedUpload>, StoreError>;

@@ -23,10 +23,10 @@ impl StoreSource for InMemoryStore {
         Ok(later.take(limit).cloned().collect())
     }
 
-    async fn file_numbers<'a>(&self, after: Option<&'a FileNumber>, limit: usize) -> Result<Vec<UsedFileNumber>, StoreError> {
+    async fn file_numbers(&self, after: Option<FileNumber>, limit: usize) -> Result<Vec<UsedFileNumber>, StoreError> {
         let state = self.state();
         let used = state.file_numbers.iter().map(|(file_number, &placed_at)| UsedFileNumber { file_number: file_number.clone(), placed_at });
-        let mut later: Vec<_> = used.filter(|used| after.is_none_or(|after| used.file_number.as_str() > after.as_str())).collect();
+        let mut later: Vec<_> = used.filter(|used| after.as_ref().is_none_or(|after| used.file_number.as_str() > after.as_str())).collect();
         later.sort_by(|one, other| one.file_number.as_str().cmp(other.file_number.as_str()));
         later.truncate(limit);
         Ok(later)
@@ -93,7 +93,7 @@ impl State {
         }
         let mut last: Option<FileNumber> = None;
         loop {
-            let page = source.file_numbers(last.as_ref(), PAGE).await?;
+            let page = source.file_numbers(last.clone(), PAGE).await?;
             let Some(end) = page.last() else { break };
             last = Some(end.file_number.clone());
             state.file_numbers.extend(page.into_iter().map(|used| (used.file_number, used.placed_at)));
