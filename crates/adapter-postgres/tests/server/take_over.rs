@@ -5,10 +5,11 @@ use std::{future::ready, sync::Arc};
 use contract_tests::{
     contents::Contents,
     fakes::{InMemoryStore, InterruptedSource},
-    samples::Storage,
+    samples::{NOW, Storage, WINDOW, new_order},
 };
-use domain::ports::{MoveError, StoreCounts, StoreTarget as _};
+use domain::ports::{FollowUpQueue, MoveError, OrderRepo as _, Settlement, StoreCounts, StoreTarget as _};
 use futures_util::FutureExt as _;
+use time::Duration;
 
 use crate::{outsider, sessions, store, unavailable, until};
 
@@ -86,4 +87,15 @@ async fn a_connection_that_is_lost_half_way_leaves_nothing() {
         other => panic!("{other:?}"),
     }
     assert_eq!(target.take_over(&*source).await.unwrap(), counts);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_that_postgresql_takes_for_no_text_is_moved() {
+    let (target, source) = (store().await.0, Arc::new(InMemoryStore::default()));
+    source.place(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    let lease = source.lease(NOW, Duration::MINUTE, 1).await.unwrap().remove(0);
+    let buried = Settlement::Bury { at: NOW, error: "550 \0 no such user".to_owned() };
+    assert!(source.settle(lease.follow_up.id, lease.token, &buried).await.unwrap());
+    target.take_over(&*source).await.unwrap();
+    assert_eq!(FollowUpQueue::list(&target, true, 1).await.unwrap()[0].last_error.as_deref(), Some("550 \u{fffd} no such user"));
 }
