@@ -22,7 +22,7 @@ use rustls::{
     },
 };
 use tokio::time::timeout;
-use tokio_postgres::config::SslMode;
+use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// How long one host has to accept a connection, and, if there are others, to let it in; unless the URL says otherwise.
@@ -114,11 +114,15 @@ impl Server {
     pub(crate) fn named(url: &str) -> Result<Self, OpenError> {
         let (rest, security) = Security::split_from(url)?;
         let mut hosts = one_url_per_host(&rest)?.iter().map(|url| host(url)).collect::<Result<Vec<_>, _>>()?;
-        let addresses = usize::from(hosts.len() == 1);
-        if hosts.iter().any(|host| host.get_hostaddrs().len() > addresses) {
-            return Err(OpenError::NotAUrl);
-        }
+        let several = hosts.len() > 1;
         for host in &mut hosts {
+            if host.get_hostaddrs().len() > usize::from(!several) {
+                return Err(OpenError::NotAUrl);
+            }
+            // Any of them would do for a client that only reads.
+            if several && host.get_target_session_attrs() == TargetSessionAttrs::Any {
+                host.target_session_attrs(TargetSessionAttrs::ReadWrite);
+            }
             host.ssl_mode(security.mode);
         }
         Ok(Self { hosts: hosts.into(), last: Arc::default(), tls: MakeRustlsConnect::new(security.client()?) })

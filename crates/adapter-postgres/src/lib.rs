@@ -1,8 +1,9 @@
 //! Every storage port on PostgreSQL (or on an engine that speaks its protocol and has `ON CONFLICT … DO UPDATE … WHERE`,
 //! `SKIP LOCKED` and triggers), in Rust alone: no libpq.
 //!
-//! Each call of a port is one statement, which is its own transaction, on a connection of a pool that is held for that
-//! long only. Any number of instances may share a database.
+//! What a call of a port writes, it writes by one statement, which is its own transaction; only the first API key takes a
+//! transaction of several. A connection of the pool is held for the length of a call and no longer. Any number of instances
+//! may share a database.
 
 mod connect;
 mod failure;
@@ -32,8 +33,8 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// A store on the database of a URL: `postgres://user:password@host:5432/database`. Several hosts may be named, with
-    /// `target_session_attrs=read-write` to find the one that takes writes; `sslmode` is `disable`, `prefer` (the
+    /// A store on the database of a URL: `postgres://user:password@host:5432/database`. Several hosts may be named, of which
+    /// the one that takes writes is found (`target_session_attrs=read-write`, as if it were written); `sslmode` is `disable`, `prefer` (the
     /// default), `require` or `verify-full`, with the root certificates of the file `sslrootcert` or of the system.
     ///
     /// Nothing is connected yet. At most `connections` are made, by the runtime in which this is called.

@@ -18,7 +18,7 @@ pub(crate) const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migra
 
 /// What instances that start at once take in turns: the ASCII codes of `notaryor`. Whoever waits longer tells the operator
 /// instead. Locks of tables are not waited for long, because whoever wants an order placed meanwhile waits behind.
-const TAKE_TURN: &str = "SET lock_timeout = '60s'; SELECT pg_advisory_lock(7957707180310490994); SET lock_timeout = '10s'";
+const TAKE_TURN: &str = "SET lock_timeout = '60s'; SELECT pg_advisory_lock(7957707180310490994); SET lock_timeout = '1s'";
 
 /// The tables that the migrations make.
 const TABLES: [&str; 6] = ["orders", "documents", "file_numbers", "uploads", "follow_ups", "api_keys"];

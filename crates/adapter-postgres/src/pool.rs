@@ -22,6 +22,9 @@ const PATIENCE: Duration = Duration::from_millis(2_500);
 /// that would close a connection which nothing is wrong with when they are needed most.
 const ACQUISITION: Duration = Duration::from_secs(2);
 
+/// How long the server lets a statement run (`connect`). One that says nothing for longer is gone.
+const STATEMENT: Duration = Duration::from_secs(2);
+
 /// The pool.
 pub(crate) struct Pool {
     connections: deadpool::Pool<AsyncPgConnection>,
@@ -55,8 +58,9 @@ impl Pool {
             let called = Instant::now();
             let connection = timeout_at(called + ACQUISITION, connections.get()).await;
             let mut connection = connection.map_err(|_| Failure::Late)?.map_err(Failure::from)?;
+            let began = Instant::now();
             let ended = timeout_at(called + PATIENCE, AssertUnwindSafe(work(&mut connection)).catch_unwind()).await;
-            if ended.is_err() {
+            if ended.is_err() && began.elapsed() > STATEMENT {
                 // If the server is gone without a word, then for all of them, and each would have a call wait for it.
                 connections.retain(|_, _| false);
             }

@@ -82,6 +82,10 @@ async fn settle(connection: &mut AsyncPgConnection, id: FollowUpId, token: i64, 
             let again = (failed, follow_ups::due_at.eq(due_at), follow_ups::last_error.eq(text(error)));
             Prepared(diesel::update(held).set(again)).execute(connection).await?
         }
+        Settlement::Postpone { due_at, error } => {
+            let postponed = (follow_ups::leased_until.eq(None::<OffsetDateTime>), follow_ups::due_at.eq(due_at), follow_ups::last_error.eq(text(error)));
+            Prepared(diesel::update(held).set(postponed)).execute(connection).await?
+        }
         Settlement::Bury { at, error } => {
             let buried = (failed, follow_ups::buried_at.eq(at), follow_ups::last_error.eq(text(error)));
             Prepared(diesel::update(held).set(buried)).execute(connection).await?

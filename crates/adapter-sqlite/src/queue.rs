@@ -69,6 +69,10 @@ fn settle(connection: &mut SqliteConnection, id: FollowUpId, token: i64, settlem
         Settlement::RetryAt { due_at, error } => {
             diesel::update(held).set((failed, follow_ups::due_at_us.eq(micros(*due_at)), follow_ups::last_error.eq(error))).execute(connection)?
         }
+        Settlement::Postpone { due_at, error } => {
+            let postponed = (follow_ups::leased_until_us.eq(None::<i64>), follow_ups::due_at_us.eq(micros(*due_at)), follow_ups::last_error.eq(error));
+            diesel::update(held).set(postponed).execute(connection)?
+        }
         Settlement::Bury { at, error } => {
             diesel::update(held).set((failed, follow_ups::buried_at_us.eq(micros(*at)), follow_ups::last_error.eq(error))).execute(connection)?
         }

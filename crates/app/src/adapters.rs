@@ -45,10 +45,12 @@ impl Storage {
         if settings.database_url.is_none() {
             create_data_dir(settings)?;
         }
-        Ok(match settings.database().context(DATABASE)? {
+        let storage = match settings.database().context(DATABASE)? {
             Database::Sqlite(path) => Self::on(open_sqlite(&path, DATABASE).await?),
             Database::Postgres(url) => Self::on(open_postgres(&url, settings, DATABASE).await?),
-        })
+        };
+        storage.orders.check().await.context(DATABASE)?;
+        Ok(storage)
     }
 
     fn on<S: OrderRepo + UploadLedger + ApiKeyRepo + FollowUpQueue + 'static>(store: S) -> Self {
@@ -85,7 +87,10 @@ pub(crate) async fn open_blobs(settings: &Settings) -> Result<Arc<dyn BlobStore>
         None => ObjectBlobStore::in_folder(&settings.in_data_dir("documents")),
     };
     let blobs = opened.context(SETTING)?;
-    blobs.check().await.context(SETTING)?;
+    // The first connection to a far store may take longer than a check has.
+    if blobs.check().await.is_err() {
+        blobs.check().await.context(SETTING)?;
+    }
     Ok(Arc::new(blobs))
 }
 

@@ -74,19 +74,25 @@ impl WorkerMetrics {
 pub(crate) async fn deliver_follow_ups(run: RunFollowUps, metrics: WorkerMetrics, stop: CancellationToken) -> anyhow::Result<()> {
     let (mut outage, mut unsettled) = (false, Vec::new());
     while !stop.is_cancelled() {
-        let mut deliveries = join_all(unsettled.into_iter().map(|unsettled| run.settle_again(unsettled))).await;
-        match run.run_once(BATCH).await {
-            Ok(more) => deliveries.extend(more),
-            Err(error) => tracing::error!(error = error_chain(&error), "follow-ups could not be worked on"),
-        }
-        let batch = Batch::record(deliveries, &metrics);
+        let batch = if unsettled.is_empty() {
+            match run.run_once(BATCH).await {
+                Ok(deliveries) => Batch::record(deliveries, &metrics),
+                Err(error) => {
+                    tracing::error!(error = error_chain(&error), "follow-ups could not be worked on");
+                    Batch::default()
+                }
+            }
+        } else {
+            // First, so that what is delivered already is not leased once more.
+            settle_again(&run, unsettled, &metrics).await
+        };
         match (outage, &batch.outage) {
             (false, Some(error)) if batch.moved == 0 => {
-                tracing::warn!(error, "no mail is taken; all wait, and are retried every few seconds");
+                tracing::warn!(error, "mails cannot be delivered; all wait, and are retried every few seconds");
                 outage = true;
             }
             (true, None) if batch.moved > 0 => {
-                tracing::info!("mails are taken again");
+                tracing::info!("mails are delivered again");
                 outage = false;
             }
             _ => {}
@@ -96,7 +102,16 @@ pub(crate) async fn deliver_follow_ups(run: RunFollowUps, metrics: WorkerMetrics
             pause(POLL, &stop).await;
         }
     }
+    // For as long as the service gives it at a stop.
+    while !unsettled.is_empty() {
+        tokio::time::sleep(POLL).await;
+        unsettled = settle_again(&run, unsettled, &metrics).await.unsettled;
+    }
     Ok(())
+}
+
+async fn settle_again(run: &RunFollowUps, unsettled: Vec<Unsettled>, metrics: &WorkerMetrics) -> Batch {
+    Batch::record(join_all(unsettled.into_iter().map(|unsettled| run.settle_again(unsettled))).await, metrics)
 }
 
 /// How a batch went.

@@ -21,6 +21,7 @@ macro_rules! follow_up_queue_contract {
             many_workers_never_share_a_follow_up,
             what_is_done_leaves_the_queue,
             what_failed_is_due_again_when_the_settlement_says,
+            what_is_postponed_is_due_again_and_counts_no_attempt,
             what_is_buried_is_not_leased,
             a_lease_that_has_passed_to_another_settles_nothing,
             a_lease_settles_once,
@@ -67,6 +68,10 @@ async fn settle(storage: &Storage, lease: &Lease, settlement: Settlement) -> boo
 
 fn retry_at(due_at: OffsetDateTime) -> Settlement {
     Settlement::RetryAt { due_at, error: "no route to hôst".to_owned() }
+}
+
+fn postpone_until(due_at: OffsetDateTime) -> Settlement {
+    Settlement::Postpone { due_at, error: "no route to hôst".to_owned() }
 }
 
 fn bury_at(at: OffsetDateTime) -> Settlement {
@@ -159,6 +164,20 @@ pub async fn what_failed_is_due_again_when_the_settlement_says(storage: &Storage
     }
 }
 
+/// With the error, and all else as it was, also the attempts before.
+pub async fn what_is_postponed_is_due_again_and_counts_no_attempt(storage: &Storage) {
+    enqueue(storage, 1, NOW).await;
+    let first = lease_one(storage, NOW).await;
+    assert!(settle(storage, &first, retry_at(NOW)).await);
+    let second = lease_one(storage, NOW).await;
+    let due_at = NOW + Duration::SECOND;
+    assert!(settle(storage, &second, postpone_until(due_at)).await);
+    assert_eq!(lease(storage, due_at - MICROSECOND, 10).await, []);
+    let leased = lease_one(storage, due_at).await;
+    let last_error = Some("no route to hôst".to_owned());
+    assert_eq!(leased.follow_up, FollowUp { attempts: 1, due_at, last_error, ..first.follow_up });
+}
+
 /// However long it waits. It leaves the pending list for the buried one.
 pub async fn what_is_buried_is_not_leased(storage: &Storage) {
     enqueue(storage, 1, NOW).await;
@@ -177,7 +196,7 @@ pub async fn a_lease_that_has_passed_to_another_settles_nothing(storage: &Storag
     let old = lease_one(storage, NOW).await;
     let new = lease_one(storage, NOW + LEASE).await;
     let before = listed(storage, false).await;
-    for settlement in [Settlement::Done, retry_at(NOW), bury_at(NOW)] {
+    for settlement in [Settlement::Done, retry_at(NOW), postpone_until(NOW), bury_at(NOW)] {
         assert!(!settle(storage, &old, settlement).await);
         assert_eq!(listed(storage, false).await, before);
         assert_eq!(lease(storage, NOW + LEASE, 10).await, [], "the new lease holds");
@@ -188,12 +207,12 @@ pub async fn a_lease_that_has_passed_to_another_settles_nothing(storage: &Storag
 
 /// Its follow-up may have been retried, or buried, by then.
 pub async fn a_lease_settles_once(storage: &Storage) {
-    for (number, settlement) in [Settlement::Done, retry_at(NOW + Duration::HOUR), bury_at(NOW)].into_iter().enumerate() {
+    for (number, settlement) in [Settlement::Done, retry_at(NOW + Duration::HOUR), postpone_until(NOW + Duration::HOUR), bury_at(NOW)].into_iter().enumerate() {
         enqueue(storage, number, NOW).await;
         let leased = lease_one(storage, NOW).await;
         assert!(settle(storage, &leased, settlement).await);
         let before = (listed(storage, false).await, listed(storage, true).await);
-        for again in [Settlement::Done, retry_at(NOW), bury_at(NOW)] {
+        for again in [Settlement::Done, retry_at(NOW), postpone_until(NOW), bury_at(NOW)] {
             assert!(!settle(storage, &leased, again).await);
         }
         assert_eq!((listed(storage, false).await, listed(storage, true).await), before);

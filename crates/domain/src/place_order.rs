@@ -115,11 +115,9 @@ impl PlaceOrder {
 
         let outcome = match self.put_all(&documents).await {
             Ok(()) => self.commit(parsed.order, documents.into_iter().map(|(document, _)| document).collect()).await.map_err(|error| self.explain(error)),
-            Err(StoreError::Unavailable(cause)) => {
-                // The client need not wait until the objects cannot be removed either. An error is met again by the sweeper.
-                let _ = self.uploads.condemn(&keys).await;
-                return Err(StoreError::Unavailable(cause).into());
-            }
+            // Left to the sweeper, for whom they are recorded: a put that was given up may take effect after a removal now, and
+            // the client need not wait until the objects cannot be removed either.
+            Err(error @ StoreError::Unavailable(_)) => return Err(error.into()),
             Err(error) => Err(error.into()),
         };
         match outcome {

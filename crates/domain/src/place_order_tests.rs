@@ -164,12 +164,11 @@ async fn blobs_are_removed_when_one_of_them_cannot_be_put() {
 }
 
 #[tokio::test]
-async fn blobs_of_a_store_that_does_not_answer_are_condemned_and_left_to_the_sweeper() {
+async fn blobs_of_a_store_that_does_not_answer_stay_in_the_ledger_for_the_sweeper() {
     let mut mocks = Mocks::default();
     mocks.uploads.expect_record().returning(|_, _| Ok(()));
     mocks.blobs.expect_put().once().returning(|_, _| Err(StoreError::Unavailable("down".into())));
-    mocks.uploads.expect_condemn().withf(|keys| keys.len() == 2).once().returning(|keys| Ok(keys.to_vec()));
-    // Nothing is deleted, for which the client would wait.
+    // Nothing is condemned or deleted.
     let error = mocks.use_case().place_with_documents(&key(), request(minimal_request()), vec![document("a.pdf"), document("b.pdf")]).await.unwrap_err();
     assert!(matches!(error, PlaceOrderError::Unavailable(_)), "{error}");
 }

@@ -118,18 +118,15 @@ impl RunFollowUps {
         let again = match failure {
             NotifyError::Unavailable(_) => {
                 let due_at = self.retry.next_attempt_in_outage(follow_up.created_at, now, &*self.entropy);
-                due_at.map(|due_at| (due_at, DeliveryOutcome::Postponed(text.clone())))
+                due_at.map(|due_at| (Settlement::Postpone { due_at, error: text.clone() }, DeliveryOutcome::Postponed(text.clone())))
             }
             NotifyError::Transient(_) => {
                 let due_at = self.retry.next_attempt(follow_up.created_at, follow_up.attempts + 1, now, &*self.entropy);
-                due_at.map(|due_at| (due_at, DeliveryOutcome::Retried(text.clone())))
+                due_at.map(|due_at| (Settlement::RetryAt { due_at, error: text.clone() }, DeliveryOutcome::Retried(text.clone())))
             }
             NotifyError::Permanent(_) => None,
         };
-        match again {
-            Some((due_at, outcome)) => (Settlement::RetryAt { due_at, error: text }, outcome),
-            None => (Settlement::Bury { at: now, error: text.clone() }, DeliveryOutcome::Buried(text)),
-        }
+        again.unwrap_or_else(|| (Settlement::Bury { at: now, error: text.clone() }, DeliveryOutcome::Buried(text)))
     }
 }
 

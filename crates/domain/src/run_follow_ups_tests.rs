@@ -90,7 +90,7 @@ async fn a_failing_notifier_is_retried_later_and_later() {
 /// Due in two to four seconds, for the reason given.
 fn waits(settlement: &Settlement, reason: &str) -> bool {
     match settlement {
-        Settlement::RetryAt { due_at, error } => (2.0..=4.0).contains(&(*due_at - NOW).as_seconds_f64()) && error == reason,
+        Settlement::Postpone { due_at, error } => (2.0..=4.0).contains(&(*due_at - NOW).as_seconds_f64()) && error == reason,
         _ => false,
     }
 }

@@ -162,6 +162,7 @@ async fn a_client_is_told_within_three_seconds_however_many_documents_it_sent_an
         assert_eq!(service.store.find(OrderId(1)).await.unwrap(), None);
 
         server.start_again();
+        service.clock.advance(SweepUploads::ABANDONED_AFTER * 2);
         assert_eq!(service.sweep.run_once(100).await.unwrap(), documents);
         Box::pin(service.place(documents)).await.unwrap();
         assert_eq!(server.objects().len(), documents);

@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use test_servers::postgres::{Cluster, Database};
 use time::Duration;
 
-use super::{PostgresStore, store_at};
+use super::{PostgresStore, outsider, sessions, store_at, until};
 
 /// Two stores on one database, as two instances have them.
 async fn two_stores() -> ([Arc<PostgresStore>; 2], Database<'static>) {
@@ -123,6 +123,30 @@ async fn sweepers_at_once_leave_nothing_and_wait_for_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whoever_forgets_and_whoever_condemns_the_same_wait_for_each_other_in_one_order() {
+    let (stores, database) = two_stores().await;
+    let mut keys = [object_key(), object_key()];
+    keys.sort();
+    stores[0].record(&keys, NOW).await.unwrap();
+    // The table has them in the other order now.
+    for key in keys.iter().rev() {
+        stores[0].condemn(std::slice::from_ref(key)).await.unwrap();
+    }
+    let (holder, watcher) = (outsider(&database).await, outsider(&database).await);
+    holder.batch_execute(&format!("BEGIN; SELECT FROM uploads WHERE key = '{}' FOR UPDATE", keys[1].as_str())).await.unwrap();
+    let (store, theirs) = (Arc::clone(&stores[0]), keys.clone());
+    let forgetting = tokio::spawn(async move { store.forget(&theirs).await });
+    until("one waits", async || sessions(&watcher).await.1 == 1).await;
+    let (store, theirs) = (Arc::clone(&stores[1]), keys.clone());
+    let condemning = tokio::spawn(async move { store.condemn(&theirs).await });
+    until("both wait", async || sessions(&watcher).await.1 == 2).await;
+    holder.batch_execute("ROLLBACK").await.unwrap();
+    forgetting.await.unwrap().unwrap();
+    assert_eq!(condemning.await.unwrap().unwrap(), []);
+    assert_no_deadlock(&database);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn follow_ups_that_many_lease_settle_and_retry_are_each_done_once() {
     let (stores, database) = two_stores().await;
     for number in 0..10 {
@@ -141,9 +165,10 @@ async fn follow_ups_that_many_lease_settle_and_retry_are_each_done_once() {
                 for lease in leases {
                     let id = lease.follow_up.id;
                     let error = || "busy".to_owned();
-                    let settlement = match (lease.token, id.0 % 3) {
+                    let settlement = match (lease.token, id.0 % 4) {
                         (1, 0) => Settlement::RetryAt { due_at: NOW, error: error() },
                         (1, 1) => Settlement::Bury { at: NOW, error: error() },
+                        (1, 2) => Settlement::Postpone { due_at: NOW, error: error() },
                         _ => Settlement::Done,
                     };
                     store.retry(id, NOW).await.unwrap();
@@ -151,7 +176,7 @@ async fn follow_ups_that_many_lease_settle_and_retry_are_each_done_once() {
                     match settlement {
                         Settlement::Done => done.push(id),
                         Settlement::Bury { .. } => assert!(store.retry(id, NOW).await.unwrap()),
-                        Settlement::RetryAt { .. } => {}
+                        Settlement::RetryAt { .. } | Settlement::Postpone { .. } => {}
                     }
                 }
             }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use contract_tests::samples::{NOW, WINDOW, document, follow_up, new_order};
-use domain::ports::{ApiKeyRepo, FollowUpQueue as _, NewOrder, OrderRepo as _, UploadLedger as _};
+use domain::ports::{ApiKeyRepo, FollowUpQueue as _, NewOrder, OrderRepo as _, PlaceError, UploadLedger as _};
 use test_servers::postgres::{Cluster, Stop};
 use tokio::time::Instant;
 
@@ -84,6 +84,28 @@ async fn a_server_that_does_not_answer_is_given_up_in_time_and_leaves_nothing_ha
     assert_eq!(database.sql(whole), "0", "no order is there in part");
     assert_eq!(database.sql("SELECT (SELECT count(*) FROM orders) - (SELECT count(*) FROM file_numbers)"), "0");
     assert_eq!(database.sql("SELECT (SELECT count(*) FROM documents) + (SELECT count(*) FROM uploads)"), "20", "an upload is adopted or in the ledger");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_that_its_standby_has_not_got_is_not_acknowledged_and_not_called_a_duplicate() {
+    let cluster = Cluster::start(&[]);
+    let database = cluster.database();
+    let store = store_at(&database.url()).await;
+    place(&store, "before").await.unwrap();
+    // Whoever turns off the wait for the disk for all sessions does not turn it off for orders.
+    cluster.sql("postgres", "ALTER SYSTEM SET synchronous_commit = off");
+    cluster.sql("postgres", "ALTER SYSTEM SET synchronous_standby_names = 'gone'");
+    cluster.sql("postgres", "SELECT pg_reload_conf()");
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+    assert_eq!(cluster.sql("postgres", waiting), "0");
+
+    not_placed(place(&store, "F-1").await);
+    assert_eq!(cluster.sql("postgres", waiting), "1");
+    not_placed(place(&store, "F-1").await);
+    cluster.sql("postgres", "ALTER SYSTEM RESET synchronous_standby_names");
+    cluster.sql("postgres", "SELECT pg_reload_conf()");
+    until("the order is there", async || database.sql("SELECT count(*) FROM orders") == "2").await;
+    assert!(matches!(place(&store, "F-1").await, Err(PlaceError::Duplicate { .. })));
 }
 
 #[tokio::test(flavor = "multi_thread")]

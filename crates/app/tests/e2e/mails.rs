@@ -37,7 +37,7 @@ async fn a_mail_that_cannot_be_dropped_waits_and_the_answer_does_not() {
     }
     assert!(postponed().await);
     let pending = app.storage().queue.list(false, 10).await.unwrap();
-    assert_eq!((pending.len(), pending[0].attempts), (1, 1));
+    assert_eq!((pending.len(), pending[0].attempts), (1, 0));
     assert!(pending[0].last_error.is_some());
 
     app.wiring.mend_mail();

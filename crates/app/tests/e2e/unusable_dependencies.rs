@@ -26,6 +26,9 @@ async fn the_database() {
     let (port, database) = (Cluster::shared().port(), Cluster::shared().database());
     database.sql("CREATE ROLE powerless LOGIN PASSWORD 'the-secret'; REVOKE CREATE ON SCHEMA public FROM PUBLIC");
     let name = &database.name;
+    let read_only = Cluster::shared().database();
+    assert!(output(&wiring, &[&format!("--database-url={}", read_only.url()), "migrate"]).status.success());
+    read_only.sql(&format!("ALTER DATABASE {} SET default_transaction_read_only = on", read_only.name));
     let root = Cluster::shared().root_certificate().display();
     for (url, cause) in [
         (format!("postgres://{SUPERUSER}:another-secret@127.0.0.1:{port}/{name}"), "password authentication failed"),
@@ -40,6 +43,7 @@ async fn the_database() {
         (format!("postgres://{SUPERUSER}:{PASSWORD}@127.0.0.1:{port}/{name}?sslmode=maybe"), "sslmode must be"),
         (format!("postgres://{SUPERUSER}:{PASSWORD}@127.0.0.1:{port}/{name}?secret=1"), "is not a URL of PostgreSQL"),
         ("postgres://".to_owned(), "is not a URL of PostgreSQL"),
+        (read_only.url(), "the database takes no writes"),
         (format!("mysql://{SUPERUSER}:{PASSWORD}@127.0.0.1/{name}"), "is neither postgres://"),
     ] {
         assert_refused(&wiring, &format!("--database-url={url}"), cause);

@@ -200,12 +200,12 @@ impl FollowUpQueue for InMemoryStore {
             return Ok(false);
         };
         queued.leased_until = None;
-        queued.follow_up.attempts += 1;
+        queued.follow_up.attempts += u32::from(!matches!(settlement, Settlement::Postpone { .. }));
         match settlement {
             Settlement::Done => {
                 state.follow_ups.remove(&id);
             }
-            Settlement::RetryAt { due_at, error } => {
+            Settlement::RetryAt { due_at, error } | Settlement::Postpone { due_at, error } => {
                 queued.follow_up.due_at = *due_at;
                 queued.follow_up.last_error = Some(error.clone());
             }

@@ -25,6 +25,13 @@ pub enum Settlement {
         /// What the failure said.
         error: String,
     },
+    /// It was not tried in earnest, because nobody's mail is taken: it is due again at `due_at`, and no attempt counts.
+    Postpone {
+        /// When it is due.
+        due_at: OffsetDateTime,
+        /// What the failure said.
+        error: String,
+    },
     /// It failed for good and waits for an operator.
     Bury {
         /// When it was given up.
@@ -54,7 +61,8 @@ pub trait FollowUpQueue: Send + Sync {
     async fn lease(&self, now: OffsetDateTime, lease_for: Duration, limit: usize) -> Result<Vec<Lease>, StoreError>;
 
     /// Settles a leased follow-up, durably. Answers `false`, and changes nothing, when the lease has passed to somebody
-    /// else. A failure counts as one attempt.
+    /// else. A failure counts as one attempt,
+    /// unless it was everybody's.
     async fn settle(&self, id: FollowUpId, token: i64, settlement: &Settlement) -> Result<bool, StoreError>;
 
     /// Follow-ups by age, the oldest first, at most `limit`: buried ones, or pending ones.
