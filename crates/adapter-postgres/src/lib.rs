@@ -34,7 +34,7 @@ pub struct PostgresStore {
 
 impl PostgresStore {
     /// A store on the database of a URL: `postgres://user:password@host:5432/database`. Several hosts may be named, of which
-    /// the one that takes writes is found (`target_session_attrs=read-write`, as if it were written); `sslmode` is `disable`, `prefer` (the
+    /// the one that takes writes is found, as `target_session_attrs=read-write` says. `sslmode` is `disable`, `prefer` (the
     /// default), `require` or `verify-full`, with the root certificates of the file `sslrootcert` or of the system.
     ///
     /// Nothing is connected yet. At most `connections` are made, by the runtime in which this is called.

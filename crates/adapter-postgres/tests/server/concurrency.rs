@@ -127,8 +127,10 @@ async fn whoever_forgets_and_whoever_condemns_the_same_wait_for_each_other_in_on
     let (stores, database) = two_stores().await;
     let mut keys = [object_key(), object_key()];
     keys.sort();
-    stores[0].record(&keys, NOW).await.unwrap();
-    // The table has them in the other order now.
+    // The table has them in the other order.
+    for key in keys.iter().rev() {
+        stores[0].record(std::slice::from_ref(key), NOW).await.unwrap();
+    }
     for key in keys.iter().rev() {
         stores[0].condemn(std::slice::from_ref(key)).await.unwrap();
     }

@@ -134,16 +134,20 @@ async fn what_the_server_says_beside_its_message_stays_in_the_line() {
 #[tokio::test]
 async fn an_error_of_a_mail_is_kept_whatever_bytes_it_has() {
     let (store, _database) = store().await;
-    place(&store, "F-1").await.unwrap();
-    place(&store, "F-2").await.unwrap();
-    let leases = store.lease(NOW, Duration::MINUTE, 2).await.unwrap();
-    let error = "550 \0 no such user".to_owned();
-    for (lease, settlement) in
-        leases.iter().zip([Settlement::Bury { at: NOW, error: error.clone() }, Settlement::RetryAt { due_at: NOW, error: error.clone() }])
-    {
+    let error = || "550 \0 no such user".to_owned();
+    let settlements = [
+        Settlement::RetryAt { due_at: NOW, error: error() },
+        Settlement::Postpone { due_at: NOW, error: error() },
+        Settlement::Bury { at: NOW, error: error() },
+    ];
+    for (number, settlement) in settlements.into_iter().enumerate() {
+        place(&store, &format!("F-{number}")).await.unwrap();
+        let lease = &store.lease(NOW, Duration::MINUTE, 10).await.unwrap().pop().unwrap();
         assert!(store.settle(lease.follow_up.id, lease.token, &settlement).await.unwrap());
     }
-    for buried in [true, false] {
-        assert_eq!(FollowUpQueue::list(&store, buried, 1).await.unwrap()[0].last_error.as_deref(), Some("550 \u{fffd} no such user"));
+    for (buried, count) in [(true, 1), (false, 2)] {
+        let listed = FollowUpQueue::list(&store, buried, 10).await.unwrap();
+        assert_eq!(listed.len(), count);
+        assert!(listed.iter().all(|follow_up| follow_up.last_error.as_deref() == Some("550 \u{fffd} no such user")));
     }
 }

@@ -61,7 +61,13 @@ async fn a_follow_up_is_leased_in_one_round_trip_and_settled_in_another() {
     let (store, proxy) = wired().await;
     store.place(&order(0, 0, 8), WINDOW).await.unwrap();
     let error = || "busy".to_owned();
-    let settlements = [Settlement::Done, Settlement::RetryAt { due_at: NOW + Duration::HOUR, error: error() }, Settlement::Bury { at: NOW, error: error() }];
+    let due_at = NOW + Duration::HOUR;
+    let settlements = [
+        Settlement::Done,
+        Settlement::RetryAt { due_at, error: error() },
+        Settlement::Postpone { due_at, error: error() },
+        Settlement::Bury { at: NOW, error: error() },
+    ];
     for round in 0..2 {
         for settlement in &settlements {
             let (leased, for_the_lease) = counted(&proxy, store.lease(NOW, Duration::MINUTE, 1)).await;
