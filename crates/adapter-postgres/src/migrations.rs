@@ -74,6 +74,7 @@ pub(crate) async fn migrate(server: &Server) -> Result<usize, MigrateError> {
         connection.batch_execute(TAKE_TURN).await?;
         applied = missing(&mut connection).await?;
         if applied > 0 {
+            check_tables(&mut connection).await?;
             connection = apply(connection).await?;
         }
     }
@@ -81,7 +82,7 @@ pub(crate) async fn migrate(server: &Server) -> Result<usize, MigrateError> {
     Ok(applied)
 }
 
-/// How many migrations are to be applied. Never asked of a database that is not this program's, or a newer one's.
+/// How many migrations are to be applied.
 async fn missing(connection: &mut AsyncPgConnection) -> Result<usize, MigrateError> {
     let known: Vec<Box<dyn Migration<Pg>>> = MIGRATIONS.migrations().map_err(MigrateError::Failed)?;
     let applied = applied(connection).await?;
@@ -89,14 +90,20 @@ async fn missing(connection: &mut AsyncPgConnection) -> Result<usize, MigrateErr
     if let Some(unknown) = applied.iter().find(|version| !is_known(version)) {
         return Err(MigrateError::Newer(unknown.clone()));
     }
-    if applied.is_empty() {
+    Ok(known.len() - applied.len())
+}
+
+/// That no other program has tables of these names. Only whoever's turn it is can tell: before, they may be those that
+/// another instance has made a moment ago.
+async fn check_tables(connection: &mut AsyncPgConnection) -> Result<(), MigrateError> {
+    if applied(connection).await?.is_empty() {
         for table in TABLES {
             if is_there(connection, table).await? {
                 return Err(MigrateError::Foreign(table));
             }
         }
     }
-    Ok(known.len() - applied.len())
+    Ok(())
 }
 
 async fn apply(connection: AsyncPgConnection) -> Result<AsyncPgConnection, MigrateError> {

@@ -16,7 +16,7 @@ fn open(url: &str) -> PostgresStore {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stores_that_migrate_at_once_migrate_once() {
-    for _ in 0..3 {
+    for _ in 0..5 {
         let database = Cluster::shared().database();
         let stores: Vec<_> = (0..8).map(|_| open(&database.url())).collect();
         let applied: Vec<usize> = join_all(stores.iter().map(PostgresStore::migrate)).await.into_iter().map(Result::unwrap).collect();
