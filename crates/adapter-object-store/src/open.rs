@@ -1,5 +1,5 @@
 use std::{
-    env, io,
+    io,
     path::{Path, PathBuf},
 };
 
@@ -57,14 +57,9 @@ pub enum OpenError {
 }
 
 impl ObjectBlobStore {
-    /// Opens the store that a URL names, with the environment variables of this process. A folder is created if it is
+    /// Opens the store that a URL names, with what it needs beside that from environment variables. A folder is created if it is
     /// missing. Whether a remote store can be used is for a check to say.
-    pub fn open(url: &str) -> Result<Self, OpenError> {
-        Self::open_with(url, env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))))
-    }
-
-    /// Opens the store that a URL names, with these variables instead of those of this process.
-    pub fn open_with(url: &str, variables: impl IntoIterator<Item = (String, String)>) -> Result<Self, OpenError> {
+    pub fn open(url: &str, variables: impl IntoIterator<Item = (String, String)>) -> Result<Self, OpenError> {
         let url = Url::parse(url).map_err(|_| OpenError::NotAUrl)?;
         let open = match url.scheme() {
             "file" if url.query().is_none() && url.fragment().is_none() => return Self::in_folder(&url.to_file_path().map_err(|()| OpenError::NotAPath)?),
@@ -94,7 +89,7 @@ mod tests {
     use super::*;
 
     fn refusal(url: &str) -> OpenError {
-        ObjectBlobStore::open_with(url, []).err().unwrap()
+        ObjectBlobStore::open(url, []).err().unwrap()
     }
 
     #[test]
@@ -131,7 +126,7 @@ mod tests {
             }
         }
         let variables = [("AWS_ENDPOINT_URL".to_owned(), "host:9000".to_owned())];
-        assert!(matches!(ObjectBlobStore::open_with("s3://bucket", variables), Err(OpenError::Endpoint)));
+        assert!(matches!(ObjectBlobStore::open("s3://bucket", variables), Err(OpenError::Endpoint)));
     }
 
     #[test]
@@ -166,7 +161,7 @@ mod tests {
             ("az://container", "AZURE_STORAGE_ACCOUNT_KEY", "the-secret", "Account must be specified"),
         ];
         for (url, name, value, expected) in cases {
-            let error = ObjectBlobStore::open_with(url, [(name.to_owned(), value.to_owned())]).err().unwrap();
+            let error = ObjectBlobStore::open(url, [(name.to_owned(), value.to_owned())]).err().unwrap();
             assert!(error.to_string().contains(expected), "{error}");
             assert!(error.source().is_none() && !format!("{error} {error:?}").contains("the-secret"), "{error:?}");
         }

@@ -14,7 +14,7 @@ use object_store::{ObjectStoreExt as _, local::LocalFileSystem};
 use tempfile::TempDir;
 
 fn open(path: &Path) -> Result<ObjectBlobStore, OpenError> {
-    ObjectBlobStore::open(&format!("file://{}", path.display()))
+    ObjectBlobStore::open(&format!("file://{}", path.display()), [])
 }
 
 fn mode(path: &Path) -> u32 {
@@ -44,7 +44,7 @@ async fn a_folder_that_is_there_stays_as_it_is() {
 #[test]
 fn a_path_with_spaces_is_percent_encoded() {
     let parent = TempDir::new().unwrap();
-    ObjectBlobStore::open(&format!("file://{}/my%20documents", parent.path().display())).unwrap();
+    ObjectBlobStore::open(&format!("file://{}/my%20documents", parent.path().display()), []).unwrap();
     assert!(parent.path().join("my documents").is_dir());
 }
 

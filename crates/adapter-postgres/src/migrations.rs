@@ -53,7 +53,7 @@ pub enum MigrateError {
         /// `SELECT`, `INSERT`, `UPDATE` or `DELETE`.
         privilege: String,
     },
-    /// The database does not present, or a migration failed; that one changed nothing.
+    /// The database does not answer, or a migration failed; that one changed nothing.
     #[error("the database could not be migrated")]
     Failed(#[source] Cause),
 }
@@ -64,7 +64,7 @@ impl From<diesel::result::Error> for MigrateError {
     }
 }
 
-/// Applies what is missing and presents how many migrations that was. Of several processes that start at once one does it;
+/// Applies what is missing and answers how many migrations that was. Of several processes that start at once one does it;
 /// where nothing is missing, nobody is waited for.
 pub(crate) async fn migrate(server: &Server) -> Result<usize, MigrateError> {
     let mut connection = server.connect_unlimited().await?;

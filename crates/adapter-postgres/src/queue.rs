@@ -13,7 +13,7 @@ use time::{Duration, OffsetDateTime};
 use crate::{
     PostgresStore,
     failure::Failure,
-    rows::{FollowUpRow, row_limit},
+    rows::{FollowUpRow, row_limit, storable},
     schema::follow_ups,
     statement::{Prepared, With},
 };
@@ -73,21 +73,19 @@ async fn lease(connection: &mut AsyncPgConnection, now: OffsetDateTime, lease_fo
 
 async fn settle(connection: &mut AsyncPgConnection, id: FollowUpId, token: i64, settlement: Settlement) -> Result<bool, Failure> {
     let held = follow_ups::table.find(id.0).filter(follow_ups::lease_token.eq(token)).filter(follow_ups::leased_until.is_not_null());
-    // What a mail relay says is not always text that PostgreSQL takes.
-    let text = |error: String| error.replace('\0', "\u{fffd}");
     let failed = (follow_ups::leased_until.eq(None::<OffsetDateTime>), follow_ups::attempts.eq(follow_ups::attempts + 1));
     let settled = match settlement {
         Settlement::Done => diesel::delete(held).execute(connection).await?,
         Settlement::RetryAt { due_at, error } => {
-            let again = (failed, follow_ups::due_at.eq(due_at), follow_ups::last_error.eq(text(error)));
+            let again = (failed, follow_ups::due_at.eq(due_at), follow_ups::last_error.eq(storable(&error)));
             Prepared(diesel::update(held).set(again)).execute(connection).await?
         }
         Settlement::Postpone { due_at, error } => {
-            let postponed = (follow_ups::leased_until.eq(None::<OffsetDateTime>), follow_ups::due_at.eq(due_at), follow_ups::last_error.eq(text(error)));
+            let postponed = (follow_ups::leased_until.eq(None::<OffsetDateTime>), follow_ups::due_at.eq(due_at), follow_ups::last_error.eq(storable(&error)));
             Prepared(diesel::update(held).set(postponed)).execute(connection).await?
         }
         Settlement::Bury { at, error } => {
-            let buried = (failed, follow_ups::buried_at.eq(at), follow_ups::last_error.eq(text(error)));
+            let buried = (failed, follow_ups::buried_at.eq(at), follow_ups::last_error.eq(storable(&error)));
             Prepared(diesel::update(held).set(buried)).execute(connection).await?
         }
     };

@@ -36,6 +36,11 @@ pub(crate) fn row_limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
+/// What a mail relay says, as text that PostgreSQL takes: without NUL.
+pub(crate) fn storable(error: &str) -> String {
+    error.replace('\0', "\u{fffd}")
+}
+
 fn read_digest(bytes: Vec<u8>, column: &'static str) -> Result<[u8; 32], Column> {
     bytes.try_into().map_err(|_| Column(column))
 }

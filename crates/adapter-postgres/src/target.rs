@@ -13,7 +13,7 @@ use domain::{
 use crate::{
     PostgresStore,
     failure::Failure,
-    rows::{NewApiKeyRow, NewDocumentRow, OrderRow},
+    rows::{NewApiKeyRow, NewDocumentRow, OrderRow, storable},
     schema::{api_keys, documents, file_numbers, follow_ups, orders, uploads},
 };
 
@@ -163,8 +163,7 @@ async fn keep_follow_ups(connection: &mut AsyncPgConnection, all: Vec<FollowUp>)
     for page in all.chunks(PAGE) {
         let row = |follow_up: &FollowUp| {
             let FollowUp { id, order_id, task, attempts, created_at, due_at, buried_at, last_error } = follow_up.clone();
-            // As what a mail relay says is kept here.
-            let last_error = last_error.map(|text| text.replace('\0', "\u{fffd}"));
+            let last_error = last_error.as_deref().map(storable);
             let attempts = i32::try_from(attempts).map_err(|error| Failure::Unstorable(error.into()))?;
             Ok((
                 (follow_ups::id.eq(id.0), follow_ups::order_id.eq(order_id.0)),

@@ -83,7 +83,7 @@ pub(crate) async fn open_postgres(url: &str, settings: &Settings, setting: &'sta
 pub(crate) async fn open_blobs(settings: &Settings) -> Result<Arc<dyn BlobStore>> {
     const SETTING: &str = "--documents-url (NOTARY_ORDERS_DOCUMENTS_URL)";
     let opened = match &settings.documents_url {
-        Some(url) => ObjectBlobStore::open_with(url, settings.environment.clone()),
+        Some(url) => ObjectBlobStore::open(url, settings.environment.clone()),
         None => ObjectBlobStore::in_folder(&settings.in_data_dir("documents")),
     };
     let blobs = opened.context(SETTING)?;

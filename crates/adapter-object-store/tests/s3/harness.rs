@@ -36,7 +36,7 @@ impl Files {
 }
 
 pub fn open(server: &S3Server) -> ObjectBlobStore {
-    ObjectBlobStore::open_with(&server.url(), server.variables()).unwrap()
+    ObjectBlobStore::open(&server.url(), server.variables()).unwrap()
 }
 
 pub fn variables<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<(String, String)> {

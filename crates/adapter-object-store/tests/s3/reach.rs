@@ -22,7 +22,7 @@ async fn first(url: &str, own: &[(&str, &str)]) -> (String, String) {
     });
     let proxy = format!("http://{}", server.address());
     let proxies = ["AWS_PROXY_URL", "GOOGLE_PROXY_URL", "AZURE_PROXY_URL"].map(|name| (name, &*proxy));
-    let store = ObjectBlobStore::open_with(url, variables(own.iter().copied().chain(SECRETS).chain(proxies))).unwrap();
+    let store = ObjectBlobStore::open(url, variables(own.iter().copied().chain(SECRETS).chain(proxies))).unwrap();
     store.check().await.unwrap_err();
     let requests = log.lock().unwrap();
     requests[0].clone()

@@ -12,7 +12,7 @@ use crate::harness::{unavailable, variables};
 
 /// What a check says of a store that cannot be used.
 async fn told(url: &str, own: &[(&str, &str)]) -> String {
-    let store = ObjectBlobStore::open_with(url, variables(own.iter().copied())).unwrap();
+    let store = ObjectBlobStore::open(url, variables(own.iter().copied())).unwrap();
     let start = Instant::now();
     let told = unavailable(&store.check().await.unwrap_err());
     assert!(start.elapsed().as_secs() < 2, "{told}");

@@ -29,7 +29,7 @@ async fn every_body_is_signed_and_has_a_checksum_unless_the_url_turns_that_off()
     let own = server.variables().into_iter().chain(variables([("AWS_CHECKSUM_ALGORITHM", "crc64nvme"), ("AWS_UNSIGNED_PAYLOAD", "true")]));
     let own: Vec<_> = own.collect();
     for (url, checksum) in [(server.url(), true), (server.url() + "&checksum=none", false)] {
-        let store = ObjectBlobStore::open_with(&url, own.clone()).unwrap();
+        let store = ObjectBlobStore::open(&url, own.clone()).unwrap();
         let log: Log<(usize, bool)> = Log::default();
         let noted = log.clone();
         server.treat(move |request| {
@@ -50,7 +50,7 @@ async fn a_body_that_the_network_has_changed_is_refused_and_leaves_nothing() {
     let (server, files) = (S3Server::start(), Files::new());
     server.treat(|request| if request.method == "PUT" { Treatment::Corrupt } else { Treatment::Serve });
     for url in [server.url(), server.url() + "&checksum=none"] {
-        let store = ObjectBlobStore::open_with(&url, server.variables()).unwrap();
+        let store = ObjectBlobStore::open(&url, server.variables()).unwrap();
         for size in [100, LARGE] {
             unavailable(&files.put(&store, size).await.unwrap_err());
             assert_eq!((server.objects().len(), server.unfinished_uploads()), (0, 0), "{size} bytes");
@@ -131,6 +131,6 @@ async fn an_upload_that_fails_is_aborted() {
 async fn an_object_is_not_taken_for_gone_because_its_bucket_is() {
     let (server, files) = (S3Server::start(), Files::new());
     let elsewhere = server.url().replace(BUCKET, "elsewhere");
-    let store = ObjectBlobStore::open_with(&elsewhere, server.variables()).unwrap();
+    let store = ObjectBlobStore::open(&elsewhere, server.variables()).unwrap();
     unavailable(&store.delete(&files.make(1).0).await.unwrap_err());
 }
