@@ -18,12 +18,13 @@ use tracing::Instrument as _;
 
 use crate::{
     auth, body, form,
+    idempotency::{self, IDEMPOTENCY_REPLAYED, InFlight},
     metrics::ApiMetrics,
     observe::RequestId,
     openapi,
     order_record::OrderRecord,
     problem::{Problem, ProblemCode, logged},
-    rate_limit::RateLimits,
+    rate_limit::{Policy, RateLimits},
     spool::Spool,
 };
 
@@ -69,9 +70,19 @@ pub struct Api {
 
 impl Api {
     /// Logs and counts an order, whether or not its client is still there to be told.
-    fn record(&self, operation: &str, Placement { placed, utc_disagreements }: &Placement) {
-        tracing::info!(order_id = placed.id.0, operation, documents = placed.documents.len(), "order created");
-        self.metrics.created(operation, placed.documents.iter().map(|document| document.size));
+    fn record(&self, operation: &str, Placement { placed, utc_disagreements, replayed }: &Placement) {
+        if *replayed {
+            tracing::info!(order_id = placed.id.0, operation, "order created before, answered again");
+            self.metrics.replayed();
+            return;
+        }
+        let (documents, test) = (placed.documents.len(), placed.is_test);
+        tracing::info!(order_id = placed.id.0, operation, documents, test, "order created");
+        if test {
+            self.metrics.test_order(operation);
+        } else {
+            self.metrics.created(operation, placed.documents.iter().map(|document| document.size));
+        }
         for field in utc_disagreements {
             tracing::warn!(order_id = placed.id.0, field, "supplied UTC datetime disagrees with the conversion, which was stored");
             self.metrics.utc_disagreement(field);
@@ -105,7 +116,8 @@ async fn create_with_documents(request: HttpRequest, payload: web::Payload, api:
 }
 
 async fn order_from_json(request: &HttpRequest, payload: web::Payload, api: &Api) -> Result<Placement, Problem> {
-    let key = auth::admit(request, api).await?;
+    let key = auth::admit(request, api, Policy::Orders).await?;
+    let claim = idempotency::claim(request, &key, api)?;
     if request.headers().get_all(header::CONTENT_TYPE).count() > 1 {
         return Err(Problem::malformed("The content type is given twice."));
     }
@@ -116,26 +128,58 @@ async fn order_from_json(request: &HttpRequest, payload: web::Payload, api: &Api
     let body = body::whole(request, payload, MAX_JSON_BODY).await?;
     let text = std::str::from_utf8(&body).map_err(|_| Problem::malformed("The body is not UTF-8."))?;
     match serde_json::from_str(text) {
-        Ok(Field::Value(order)) => Ok(Box::pin(api.place_order.place(&key, order)).await.inspect(|placement| api.record(WITHOUT_DOCUMENTS, placement))?),
+        Ok(Field::Value(order)) => {
+            let attempt = claim.map(|claim| idempotency::attempt(claim, WITHOUT_DOCUMENTS, &order, &[])).transpose()?;
+            let placement = Box::pin(api.place_order.place(&key, order, attempt.as_ref())).await;
+            Ok(placement.inspect(|placement| api.record(WITHOUT_DOCUMENTS, placement))?)
+        }
         Ok(Field::<OrderRequest>::Absent | Field::Mistyped) => Err(Problem::malformed("The body must be a JSON object.")),
         Err(error) => Err(Problem::malformed(format!("The body is not valid JSON: {error}."))),
     }
 }
 
 async fn order_from_form(request: &HttpRequest, payload: web::Payload, api: &web::Data<Api>) -> Result<Placement, Problem> {
-    let key = auth::admit(request, api).await?;
+    let key = auth::admit(request, api, Policy::OrdersWithDocuments).await?;
+    let claim = idempotency::claim(request, &key, api)?;
     body::announced(request, form::cap(api.limits))?;
-    let form = form::read(request, payload, &api.spool, api.limits).await?;
+    let in_flight = match &claim {
+        Some(claim) => InFlight::begin(api, claim).await?,
+        None => None,
+    };
+    let read = form::read(request, payload, &api.spool, api.limits).await.and_then(|form| {
+        let attempt = claim.map(|claim| idempotency::attempt(claim, WITH_DOCUMENTS, &form.request, &form.documents)).transpose()?;
+        Ok((form, attempt))
+    });
+    let (form, attempt) = match read {
+        Ok(read) => read,
+        Err(problem) => {
+            release(in_flight).await;
+            return Err(problem);
+        }
+    };
     let own = api.clone();
     let placing = async move {
-        let placement = own.place_order.place_with_documents(&key, form.request, form.documents).await;
+        let placement = own.place_order.place_with_documents(&key, form.request, form.documents, attempt.as_ref()).await;
         drop(form.guards);
-        placement.inspect(|placement| own.record(WITH_DOCUMENTS, placement))
+        match &placement {
+            Ok(placement) => {
+                own.record(WITH_DOCUMENTS, placement);
+                in_flight.into_iter().for_each(InFlight::answered);
+            }
+            Err(_) => release(in_flight).await,
+        }
+        placement
     };
     // On its own, so that a client that goes away does not leave an order half placed.
     match api.placing.spawn_on(placing.in_current_span(), &api.runtime).await {
         Ok(placement) => Ok(placement?),
         Err(panic) => Err(logged(&panic, Problem::internal())),
+    }
+}
+
+async fn release(in_flight: Option<InFlight>) {
+    if let Some(in_flight) = in_flight {
+        in_flight.release().await;
     }
 }
 
@@ -146,7 +190,13 @@ async fn answer(request: &HttpRequest, api: &Api, operation: &'static str, work:
         Err(Problem::internal())
     });
     match outcome {
-        Ok(placement) => HttpResponse::Created().json(OrderRecord::new(&placement.placed, operation == WITH_DOCUMENTS)),
+        Ok(placement) => {
+            let mut response = HttpResponse::Created();
+            if placement.replayed {
+                response.insert_header((IDEMPOTENCY_REPLAYED, "true"));
+            }
+            response.json(OrderRecord::new(&placement.placed, operation == WITH_DOCUMENTS))
+        }
         Err(problem) => {
             if problem.code() == ProblemCode::DuplicateOrder {
                 api.metrics.duplicate();

@@ -1,12 +1,18 @@
 //! Authentication and rate limit, before anything of the body is read.
 
-use actix_web::{HttpRequest, http::header};
+use actix_web::{HttpMessage as _, HttpRequest, http::header};
 use domain::api_key::{ApiKey, PresentedKey};
 
-use crate::{api::Api, peer, problem::Problem};
+use crate::{
+    api::Api,
+    peer,
+    problem::Problem,
+    rate_limit::{FAILED_AUTHENTICATIONS, Policy},
+};
 
-/// The key that a request is made with, once it is good and within its rate.
-pub(crate) async fn admit(request: &HttpRequest, api: &Api) -> Result<ApiKey, Problem> {
+/// The key that a request is made with, once it is good and within its rate. What is left of the rate goes with the answer,
+/// whatever that is.
+pub(crate) async fn admit(request: &HttpRequest, api: &Api, policy: Policy) -> Result<ApiKey, Problem> {
     let key = match bearer(request) {
         Ok(token) => match PresentedKey::parse(token) {
             Some(presented) => api.keys.authenticate(&presented).await?.ok_or_else(Problem::invalid_token),
@@ -17,12 +23,14 @@ pub(crate) async fn admit(request: &HttpRequest, api: &Api) -> Result<ApiKey, Pr
     match key {
         Ok(key) => {
             tracing::Span::current().record("api_key", key.id.0);
-            api.rates.request(key.id).map(|()| key).map_err(Problem::rate_limited)
+            let Some(allowance) = api.rates.request(policy, &key) else { return Ok(key) };
+            request.extensions_mut().insert(allowance);
+            allowance.taken.map(|_| key).map_err(|seconds| Problem::rate_limited(policy.as_str(), seconds))
         }
         Err(problem) => {
             let peer = peer::address(request, &api.trusted_proxies);
             let throttled = peer.and_then(|peer| api.rates.failure(peer).err());
-            Err(throttled.map_or(problem, Problem::rate_limited))
+            Err(throttled.map_or(problem, |seconds| Problem::rate_limited(FAILED_AUTHENTICATIONS, seconds)))
         }
     }
 }

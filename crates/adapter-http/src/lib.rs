@@ -6,6 +6,7 @@
 //! | reading bodies, with an end to bytes and patience | `body` |
 //! | reading the multipart form as a stream | `form`, `part_lengths`, files in `spool`, their content in `content` |
 //! | credentials and rate limit | `auth`, `rate_limit`, `peer` |
+//! | repeats under one `Idempotency-Key` | `idempotency` |
 //! | problem responses | `problem` |
 //! | the creation response | `order_record` |
 //! | request ids, log, metrics | `observe`, `metrics` |
@@ -17,6 +18,7 @@ mod auth;
 mod body;
 mod content;
 mod form;
+mod idempotency;
 mod metrics;
 mod observe;
 mod openapi;
@@ -33,6 +35,6 @@ pub use api::Api;
 pub use metrics::ApiMetrics;
 pub use openapi::document as openapi_document;
 pub use ops::Ops;
-pub use rate_limit::{Rate, RateLimits};
+pub use rate_limit::RateLimits;
 pub use server::{serve_api, serve_ops};
 pub use spool::Spool;

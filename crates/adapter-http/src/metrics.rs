@@ -11,7 +11,9 @@ pub struct ApiMetrics {
     requests: IntCounterVec,
     durations: HistogramVec,
     orders: IntCounterVec,
+    test_orders: IntCounterVec,
     duplicates: IntCounter,
+    replays: IntCounter,
     documents: IntCounter,
     document_bytes: IntCounter,
     document_sizes: Histogram,
@@ -31,6 +33,14 @@ impl ApiMetrics {
             requests: IntCounterVec::new(requests, &["method", "route", "status"])?,
             durations: HistogramVec::new(durations, &["route"])?,
             orders: IntCounterVec::new(Opts::new("notary_orders_orders_created_total", "Orders created, by operation."), &["operation"])?,
+            test_orders: IntCounterVec::new(
+                Opts::new("notary_orders_test_orders_created_total", "Orders created with test keys, by operation."),
+                &["operation"],
+            )?,
+            replays: IntCounter::new(
+                "notary_orders_idempotent_replays_total",
+                "Repeats under an idempotency key that were answered with the order created before.",
+            )?,
             duplicates: IntCounter::new("notary_orders_duplicate_orders_total", "Orders refused because their file number was used within the window.")?,
             documents: IntCounter::new("notary_orders_documents_stored_total", "Documents stored.")?,
             document_bytes: IntCounter::new("notary_orders_document_bytes_stored_total", "Bytes of documents stored.")?,
@@ -45,11 +55,14 @@ impl ApiMetrics {
         };
         for operation in ["json", "multipart"] {
             metrics.orders.with_label_values(&[operation]);
+            metrics.test_orders.with_label_values(&[operation]);
         }
         registry.register(Box::new(metrics.requests.clone()))?;
         registry.register(Box::new(metrics.durations.clone()))?;
         registry.register(Box::new(metrics.orders.clone()))?;
+        registry.register(Box::new(metrics.test_orders.clone()))?;
         registry.register(Box::new(metrics.duplicates.clone()))?;
+        registry.register(Box::new(metrics.replays.clone()))?;
         registry.register(Box::new(metrics.documents.clone()))?;
         registry.register(Box::new(metrics.document_bytes.clone()))?;
         registry.register(Box::new(metrics.document_sizes.clone()))?;
@@ -75,6 +88,14 @@ impl ApiMetrics {
             #[expect(clippy::cast_precision_loss, reason = "a document is far below 2^53 bytes")]
             self.document_sizes.observe(size as f64);
         }
+    }
+
+    pub(crate) fn test_order(&self, operation: &str) {
+        self.test_orders.with_label_values(&[operation]).inc();
+    }
+
+    pub(crate) fn replayed(&self) {
+        self.replays.inc();
     }
 
     pub(crate) fn duplicate(&self) {

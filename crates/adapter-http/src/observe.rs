@@ -21,7 +21,7 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
 use tracing::Instrument as _;
 
-use crate::{api::Api, problem::Problem};
+use crate::{api::Api, problem::Problem, rate_limit::Allowance};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -75,7 +75,11 @@ pub(crate) async fn observe(
     api.metrics.answered(&method, &route, status, took);
     span.in_scope(|| tracing::info!(method = method.as_str(), route, status, milliseconds = took.as_secs_f64() * 1_000.0, "answered"));
 
+    let allowance = response.request().extensions().get::<Allowance>().copied();
     let headers = response.headers_mut();
+    for (name, value) in allowance.into_iter().flat_map(Allowance::headers) {
+        headers.insert(name, value);
+    }
     if let Ok(id) = HeaderValue::from_str(id.as_str()) {
         headers.insert(X_REQUEST_ID, id);
     }

@@ -38,6 +38,10 @@ pub enum ProblemCode {
     MethodNotAllowed,
     /// The file number was used less than the window ago.
     DuplicateOrder,
+    /// Another attempt under the idempotency key is under way.
+    IdempotencyInFlight,
+    /// The idempotency key was used for another request.
+    IdempotencyKeyReused,
     /// A document is over the limit.
     DocumentTooLarge,
     /// A body or a text part is over its cap.
@@ -66,6 +70,8 @@ impl ProblemCode {
             Self::NotFound => (StatusCode::NOT_FOUND, "not_found", "No such path"),
             Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "The path does not take this method"),
             Self::DuplicateOrder => (StatusCode::CONFLICT, "duplicate_order", "The file number was used a moment ago"),
+            Self::IdempotencyInFlight => (StatusCode::CONFLICT, "idempotency_in_flight", "A request with the same idempotency key is under way"),
+            Self::IdempotencyKeyReused => (StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused", "The idempotency key was used for another request"),
             Self::DocumentTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "document_too_large", "A document is too large"),
             Self::PayloadTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", "The request is too large"),
             Self::UnsupportedMediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", "The content type is not the operation's"),
@@ -80,9 +86,13 @@ impl ProblemCode {
         self.facts().1
     }
 
-    /// The `type` of a problem response, described in `docs/api.md`.
-    pub fn type_uri(self) -> String {
-        format!("urn:problem-type:notary-orders:{}", self.as_str())
+    /// The `type` of a problem response, described in `docs/api.md`; of too many requests the registered one
+    /// (draft-ietf-httpapi-ratelimit-headers-10 section 5.1).
+    pub fn type_uri(self) -> Cow<'static, str> {
+        match self {
+            Self::RateLimited => "https://iana.org/assignments/http-problem-types#quota-exceeded".into(),
+            _ => format!("urn:problem-type:notary-orders:{}", self.as_str()).into(),
+        }
     }
 }
 
@@ -96,6 +106,7 @@ pub struct Problem {
     detail: Cow<'static, str>,
     errors: Vec<FieldProblem>,
     retry_after: Option<u64>,
+    violated_policy: Option<&'static str>,
     challenge: Option<&'static str>,
     allow: Option<&'static str>,
 }
@@ -117,7 +128,7 @@ pub struct FieldProblem {
 impl Problem {
     /// A problem with nothing but its code and what to say about it.
     pub fn new(code: ProblemCode, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, detail: detail.into(), errors: Vec::new(), retry_after: None, challenge: None, allow: None }
+        Self { code, detail: detail.into(), errors: Vec::new(), retry_after: None, violated_policy: None, challenge: None, allow: None }
     }
 
     /// A request that cannot be read.
@@ -136,9 +147,10 @@ impl Problem {
         Self { retry_after: Some(RETRY_UNAVAILABLE_SECONDS), ..Self::new(ProblemCode::Unavailable, detail) }
     }
 
-    /// Too many requests; free again in `seconds`.
-    pub fn rate_limited(seconds: u64) -> Self {
-        Self { retry_after: Some(seconds), ..Self::new(ProblemCode::RateLimited, format!("Too many requests. Try again in {seconds} s.")) }
+    /// Too many requests for a policy; free again in `seconds`.
+    pub fn rate_limited(policy: &'static str, seconds: u64) -> Self {
+        let problem = Self::new(ProblemCode::RateLimited, format!("Too many requests. Try again in {seconds} s."));
+        Self { retry_after: Some(seconds), violated_policy: Some(policy), ..problem }
     }
 
     /// Credentials that are missing or cannot be read (RFC 6750 section 3).
@@ -203,7 +215,9 @@ impl Problem {
         }
         let errors =
             matches!(self.code, ProblemCode::ValidationFailed | ProblemCode::UnsupportedDocument | ProblemCode::NoDocuments).then_some(&self.errors[..]);
-        let body = ProblemBody { r#type: self.code.type_uri(), title, status: status.as_u16(), detail: &self.detail, code, request_id, errors };
+        let violated_policies = self.violated_policy.as_ref().map(std::slice::from_ref);
+        let (r#type, status) = (self.code.type_uri(), status.as_u16());
+        let body = ProblemBody { r#type, title, status, detail: &self.detail, code, request_id, errors, violated_policies };
         response.content_type("application/problem+json").json(body)
     }
 }
@@ -214,7 +228,7 @@ impl Problem {
 pub struct ProblemBody<'a> {
     /// URI of the kind of problem.
     #[schema(example = "urn:problem-type:notary-orders:validation_failed")]
-    r#type: String,
+    r#type: Cow<'static, str>,
     /// The kind of problem in words.
     title: &'static str,
     /// The status of the response.
@@ -229,6 +243,9 @@ pub struct ProblemBody<'a> {
     /// Everything at fault in an invalid request.
     #[serde(skip_serializing_if = "Option::is_none")]
     errors: Option<&'a [FieldProblem]>,
+    /// Names of the policies whose quota was exceeded, with `rate_limited`.
+    #[serde(rename = "violated-policies", skip_serializing_if = "Option::is_none")]
+    violated_policies: Option<&'a [&'static str]>,
 }
 
 fn describe(fault: DocumentFault) -> &'static str {
@@ -257,6 +274,13 @@ impl From<PlaceOrderError> for Problem {
                     format!("An order with this fileNumber was created a moment ago. It can be used again in {retry_after} s."),
                 )
             },
+            PlaceOrderError::KeyReused => {
+                Self::new(ProblemCode::IdempotencyKeyReused, "The Idempotency-Key was used for a request with another payload. Use a new key for a new order.")
+            }
+            PlaceOrderError::InFlight { retry_after } => {
+                let detail = "A request with the same Idempotency-Key is being worked on. Repeat yours to get its answer.";
+                Self { retry_after: Some(retry_after), ..Self::new(ProblemCode::IdempotencyInFlight, detail) }
+            }
             PlaceOrderError::Unavailable(_) => logged(&error, Self::unavailable()),
             PlaceOrderError::Internal(_) => logged(&error, Self::internal()),
         }

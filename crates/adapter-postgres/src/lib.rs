@@ -1,12 +1,13 @@
 //! Every storage port on PostgreSQL (or on an engine that speaks its protocol and has `ON CONFLICT … DO UPDATE … WHERE`,
 //! `SKIP LOCKED` and triggers), in Rust alone: no libpq.
 //!
-//! What a call of a port writes, it writes by one statement, which is its own transaction; only the first API key takes a
-//! transaction of several. A connection of the pool is held for the length of a call and no longer. Any number of instances
+//! What a call of a port writes, it writes by one statement, which is its own transaction; only changes of API keys, which
+//! go into their trail, take a transaction of several. A connection of the pool is held for the length of a call and no longer. Any number of instances
 //! may share a database.
 
 mod connect;
 mod failure;
+mod idempotency;
 mod keys;
 mod migrations;
 mod orders;

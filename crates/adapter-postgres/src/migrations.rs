@@ -21,14 +21,16 @@ pub(crate) const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migra
 const TAKE_TURN: &str = "SET lock_timeout = '60s'; SELECT pg_advisory_lock(7957707180310490994); SET lock_timeout = '1s'";
 
 /// The tables that the migrations make.
-const TABLES: [&str; 6] = ["orders", "documents", "file_numbers", "uploads", "follow_ups", "api_keys"];
+const TABLES: [&str; 9] = ["orders", "documents", "file_numbers", "uploads", "follow_ups", "api_keys", "test_file_numbers", "key_events", "idempotency_keys"];
 
 /// Rights without which no order could be kept: table, privilege.
 const RIGHTS: &str = "VALUES ('orders', 'SELECT'), ('orders', 'INSERT'), ('documents', 'SELECT'), ('documents', 'INSERT'),
     ('file_numbers', 'SELECT'), ('file_numbers', 'INSERT'), ('file_numbers', 'UPDATE'),
     ('uploads', 'SELECT'), ('uploads', 'INSERT'), ('uploads', 'UPDATE'), ('uploads', 'DELETE'),
     ('follow_ups', 'SELECT'), ('follow_ups', 'INSERT'), ('follow_ups', 'UPDATE'), ('follow_ups', 'DELETE'),
-    ('api_keys', 'SELECT'), ('api_keys', 'INSERT'), ('api_keys', 'UPDATE')";
+    ('api_keys', 'SELECT'), ('api_keys', 'INSERT'), ('api_keys', 'UPDATE'), ('key_events', 'SELECT'), ('key_events', 'INSERT'),
+    ('test_file_numbers', 'SELECT'), ('test_file_numbers', 'INSERT'), ('test_file_numbers', 'UPDATE'),
+    ('idempotency_keys', 'SELECT'), ('idempotency_keys', 'INSERT'), ('idempotency_keys', 'UPDATE'), ('idempotency_keys', 'DELETE')";
 
 /// Why the schema could not be brought up to date.
 #[derive(Debug, thiserror::Error)]

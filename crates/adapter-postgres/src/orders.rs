@@ -1,10 +1,11 @@
 //! Orders.
 
 use async_trait::async_trait;
-use diesel::{dsl::SqlTypeOf, prelude::*, upsert::excluded};
+use diesel::{dsl::SqlTypeOf, prelude::*};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     duplicate_window::DuplicateWindow,
+    idempotency::{Claim, KeyUse},
     order::{OrderId, PlacedOrder},
     ports::{NewOrder, OrderRepo, PlaceError, StoreError},
 };
@@ -14,15 +15,19 @@ use time::OffsetDateTime;
 use crate::{
     PostgresStore,
     failure::Failure,
-    place::{NewDocuments, NewFollowUps, Place},
+    idempotency,
+    place::{FileNumberClaim, NewDocuments, NewFollowUps, Place, Remember},
     pool::MayDoubtConnection,
     rows::{DocumentRow, OrderRow},
-    schema::{documents, file_numbers, orders},
+    schema::{documents, file_numbers, orders, test_file_numbers},
     statement::Prepared,
 };
 
 /// The trigger by which a document adopts its upload.
 const ADOPTION: &str = "documents_adopt_uploads";
+
+/// The trigger that keeps an idempotency key for the order that has it.
+const KEY_IN_USE: &str = "idempotency_keys_in_use";
 
 diesel::table! {
     /// The file number that a statement has claimed; no row if it is taken.
@@ -36,6 +41,8 @@ diesel::table! {
 enum Refusal {
     #[error("the file number was used a moment ago")]
     Duplicate { placed_at: OffsetDateTime },
+    #[error("the idempotency key is in use")]
+    KeyTaken(KeyUse),
     #[error("an upload was swept")]
     UploadSwept,
     #[error(transparent)]
@@ -59,6 +66,7 @@ impl From<Refusal> for PlaceError {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::Duplicate { placed_at } => Self::Duplicate { placed_at },
+            Refusal::KeyTaken(taken) => Self::KeyTaken(taken),
             Refusal::UploadSwept => Self::UploadSwept,
             Refusal::Failed(failure) => failure.into(),
         }
@@ -71,7 +79,10 @@ impl OrderRepo for PostgresStore {
         let row = OrderRow::new(order)?;
         let documents = NewDocuments::new(&order.documents)?;
         let follow_ups = NewFollowUps::new(&order.follow_ups, order.placed_at);
-        Ok(self.pool.run(move |connection| place(connection, row, documents, follow_ups, window).boxed()).await?)
+        let attempted = order.remembrance.as_ref().map(|remembrance| remembrance.attempt.claim.clone());
+        let remember = order.remembrance.as_ref().map(|remembrance| Remember::new(remembrance, order.placed_at));
+        let new = Place { claim: FileNumberClaim::new(order, window), order: row, documents, follow_ups, remember };
+        Ok(self.pool.run(move |connection| place(connection, new, attempted).boxed()).await?)
     }
 
     async fn find(&self, id: OrderId) -> Result<Option<PlacedOrder>, StoreError> {
@@ -101,40 +112,38 @@ macro_rules! order_columns {
             signer_name, signer_phone, signer_email, spouse_name, co_signer_name, co_signer_spouse_name, co_signer_phone, co_signer_email,
             language, esigning_platform, scanbacks_required, ron_signing, document_delivery, lender, special_instructions, loan_officer,
             invoice_recipient, invoice_name, invoice_phone, invoice_email, invoice_fee, notary_pay,
-            requested_by, status, notary_id, created_at, updated_at,
+            requested_by, status, notary_id, created_at, updated_at, is_test,
         )
     };
 }
 
 /// One statement, and so one round trip and one transaction: it claims the file number and places the order if it got it.
-/// The claim inserts the file number, or renews it when the window has left its last use behind, or touches nothing.
-async fn place(
-    connection: &mut AsyncPgConnection,
-    row: OrderRow,
-    documents: NewDocuments,
-    follow_ups: NewFollowUps,
-    window: DuplicateWindow,
-) -> Result<OrderId, Refusal> {
-    use diesel::query_dsl::methods::FilterDsl as _;
-
-    use crate::schema::file_numbers::dsl;
-
-    let (file_number, opens_at) = (row.file_number.clone(), window.opens_at(row.created_at));
-    let claim = diesel::insert_into(file_numbers::table)
-        .values((dsl::file_number.eq(file_number.clone()), dsl::placed_at.eq(row.created_at)))
-        .on_conflict(dsl::file_number)
-        .do_update()
-        .set(dsl::placed_at.eq(excluded(dsl::placed_at)))
-        .filter(dsl::placed_at.le(opens_at))
-        .returning(dsl::file_number);
-    let (columns, values) = order_columns!(row);
+async fn place(connection: &mut AsyncPgConnection, new: Place<OrderRow>, attempted: Option<Claim>) -> Result<OrderId, Refusal> {
+    let Place { claim, order, documents, follow_ups, remember } = new;
+    let (is_test, file_number, placed_at) = (claim.is_test, claim.file_number.clone(), claim.placed_at);
+    let (columns, values) = order_columns!(order);
     let order = diesel::insert_into(orders::table).values(claimed::table.select(values)).into_columns(columns).returning(orders::id);
-    let placed: Option<i64> = Prepared(Place { claim, order, documents, follow_ups }).get_result(connection).await.optional()?;
-    match placed {
-        Some(id) => Ok(OrderId(id)),
-        // Asked for now, because the statement saw what was there when it began, which may be before the order that won.
-        None => Err(Refusal::Duplicate { placed_at: file_numbers::table.find(file_number).select(dsl::placed_at).first(connection).await? }),
+    let statement = Prepared(Place { claim, order, documents, follow_ups, remember });
+    let placed: Result<Option<i64>, Failure> = statement.get_result(connection).await.optional().map_err(Failure::from);
+    let overtaken = placed.as_ref().is_err_and(|failure| failure.constraint() == Some(KEY_IN_USE));
+    if !overtaken && let Some(id) = placed? {
+        return Ok(OrderId(id));
     }
+    // Asked for now, because the statement saw what was there when it began, which may be before the order that won.
+    if let Some(claim) = attempted {
+        match idempotency::in_use(connection, &claim, placed_at).await? {
+            Some(taken) => return Err(Refusal::KeyTaken(taken)),
+            // Who was first has given up the key in between.
+            None if overtaken => return Err(Refusal::KeyTaken(KeyUse::InFlight { until: placed_at })),
+            None => {}
+        }
+    }
+    let placed_at = if is_test {
+        test_file_numbers::table.find(file_number).select(test_file_numbers::placed_at).first(connection).await?
+    } else {
+        file_numbers::table.find(file_number).select(file_numbers::placed_at).first(connection).await?
+    };
+    Err(Refusal::Duplicate { placed_at })
 }
 
 async fn find(connection: &mut AsyncPgConnection, id: OrderId) -> Result<Option<PlacedOrder>, Failure> {

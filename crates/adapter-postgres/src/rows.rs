@@ -5,20 +5,21 @@ use diesel::{
     prelude::{Insertable, Queryable, Selectable},
 };
 use domain::{
-    api_key::{ApiKey, ApiKeyId, KeyHash, NewApiKey},
     document::{ObjectKey, Sha256Digest, StoredDocument},
     follow_up::{FollowUp, FollowUpId, NewFollowUp},
-    order::{EmailAddress, OrderId, SigningServiceId},
+    order::{EmailAddress, OrderId},
 };
 use time::OffsetDateTime;
 
 use crate::{
     failure::{Failure, Unreadable},
-    schema::{api_keys, documents, follow_ups},
+    schema::{documents, follow_ups},
 };
 
+mod key;
 mod order;
 
+pub(crate) use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow};
 pub(crate) use order::OrderRow;
 
 /// The column at fault; what reads the row says which row.
@@ -125,56 +126,5 @@ impl FollowUpRow {
             buried_at: self.buried_at,
             last_error: self.last_error,
         })
-    }
-}
-
-#[derive(Insertable, Queryable, Selectable)]
-#[diesel(table_name = api_keys, check_for_backend(Pg))]
-pub(crate) struct NewApiKeyRow {
-    name: String,
-    lookup: String,
-    hash: Vec<u8>,
-    signing_service_id: Option<i64>,
-    issued_at: OffsetDateTime,
-    expires_at: Option<OffsetDateTime>,
-}
-
-impl NewApiKeyRow {
-    pub(crate) fn new(key: &NewApiKey) -> Self {
-        Self {
-            name: key.name.clone(),
-            lookup: key.lookup.clone(),
-            hash: key.hash.0.to_vec(),
-            signing_service_id: key.signing_service.map(|service| service.0),
-            issued_at: key.issued_at,
-            expires_at: key.expires_at,
-        }
-    }
-
-    fn read(self) -> Result<NewApiKey, Column> {
-        Ok(NewApiKey {
-            name: self.name,
-            lookup: self.lookup,
-            hash: KeyHash(read_digest(self.hash, "hash")?),
-            signing_service: self.signing_service_id.map(SigningServiceId),
-            issued_at: self.issued_at,
-            expires_at: self.expires_at,
-        })
-    }
-}
-
-#[derive(Queryable, Selectable)]
-#[diesel(table_name = api_keys, check_for_backend(Pg))]
-pub(crate) struct ApiKeyRow {
-    id: i64,
-    #[diesel(embed)]
-    key: NewApiKeyRow,
-    revoked_at: Option<OffsetDateTime>,
-}
-
-impl ApiKeyRow {
-    pub(crate) fn into_key(self) -> Result<ApiKey, Unreadable> {
-        let key = self.key.read().map_err(|column| column.of("api_keys", self.id))?;
-        Ok(ApiKey { id: ApiKeyId(self.id), key, revoked_at: self.revoked_at })
     }
 }

@@ -54,6 +54,7 @@ diesel::table! {
         notary_id -> Nullable<BigInt>,
         created_at -> Timestamptz,
         updated_at -> Timestamptz,
+        is_test -> Bool,
     }
 }
 
@@ -111,6 +112,43 @@ diesel::table! {
         issued_at -> Timestamptz,
         expires_at -> Nullable<Timestamptz>,
         revoked_at -> Nullable<Timestamptz>,
+        is_test -> Bool,
+        rate_per_second -> Nullable<BigInt>,
+        rate_burst -> Nullable<BigInt>,
+        documents_rate_per_second -> Nullable<BigInt>,
+        documents_rate_burst -> Nullable<BigInt>,
+        first_id -> Nullable<BigInt>,
+        last_used_at -> Nullable<Timestamptz>,
+    }
+}
+
+diesel::table! {
+    key_events (id) {
+        id -> BigInt,
+        api_key_id -> BigInt,
+        change -> Text,
+        successor_id -> Nullable<BigInt>,
+        at -> Timestamptz,
+        by -> Text,
+    }
+}
+
+diesel::table! {
+    test_file_numbers (file_number) {
+        file_number -> Text,
+        placed_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    idempotency_keys (client_id, digest) {
+        client_id -> BigInt,
+        digest -> Binary,
+        token -> Binary,
+        fingerprint -> Nullable<Binary>,
+        order_id -> Nullable<BigInt>,
+        taken_at -> Timestamptz,
+        kept_until -> Timestamptz,
     }
 }
 

@@ -4,17 +4,19 @@ use async_trait::async_trait;
 use diesel::prelude::*;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection as _};
 use domain::{
-    api_key::ApiKey,
+    api_key::{ApiKey, KeyEvent},
     follow_up::FollowUp,
+    idempotency::IdempotencyKey,
     order::{FileNumber, OrderId, PlacedOrder},
-    ports::{MoveError, RecordedUpload, StoreCounts, StoreError, StoreSource, StoreTarget, UsedFileNumber},
+    ports::{MoveError, RecordedUpload, RememberedRequest, StoreCounts, StoreError, StoreSource, StoreTarget, UsedFileNumber},
 };
 
 use crate::{
     PostgresStore,
     failure::Failure,
-    rows::{NewApiKeyRow, NewDocumentRow, OrderRow, storable},
-    schema::{api_keys, documents, file_numbers, follow_ups, orders, uploads},
+    idempotency::NewKeyRow,
+    rows::{KeyEventRow, NewApiKeyRow, NewDocumentRow, OrderRow, storable},
+    schema::{api_keys, documents, file_numbers, follow_ups, idempotency_keys, key_events, orders, uploads},
 };
 
 /// Rows that are moved at a time; with their values they stay below the 65,535 parameters of a statement.
@@ -29,7 +31,7 @@ const SETTINGS: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 
 /// Nobody else writes until everything is moved, and two that take over at once do it in turns. The tables are in the order
 /// in which placing an order asks for them, so that neither holds what the other waits for.
-const LOCK: &str = "LOCK TABLE file_numbers, orders, documents, follow_ups, uploads, api_keys IN EXCLUSIVE MODE";
+const LOCK: &str = "LOCK TABLE file_numbers, orders, documents, follow_ups, uploads, idempotency_keys, api_keys, key_events IN EXCLUSIVE MODE";
 
 /// Identifiers given from now on are none of those that were moved.
 const CONTINUE: &str = "SELECT setval(pg_get_serial_sequence('orders', 'id'), max(id)) FROM orders HAVING count(*) > 0;
@@ -77,17 +79,20 @@ async fn take_over(connection: &mut AsyncPgConnection, source: &dyn StoreSource)
     if there != StoreCounts::default() {
         return Err(MoveError::NotEmpty(there).into());
     }
+    // Asked for before the keys and the orders, so that those of each are there, even if somebody adds some meanwhile.
+    let events = source.key_events().await.map_err(MoveError::Source)?;
     keep_api_keys(connection, source.api_keys().await.map_err(MoveError::Source)?).await?;
-    // Asked for before the orders, so that the order of each is there, even if somebody places orders meanwhile.
+    keep_key_events(connection, events).await?;
     let follow_ups = source.follow_ups().await.map_err(MoveError::Source)?;
     move_file_numbers(connection, source).await?;
     move_orders(connection, source).await?;
     keep_follow_ups(connection, follow_ups).await?;
     keep_uploads(connection, source.uploads().await.map_err(MoveError::Source)?).await?;
+    move_remembered(connection, source).await?;
 
     let (arrived, source_has) = (counts(connection).await?, source.counts().await.map_err(MoveError::Source)?);
     if arrived != source_has {
-        return Err(MoveError::Differs { source_has, arrived }.into());
+        return Err(MoveError::Differs { source_has: Box::new(source_has), arrived: Box::new(arrived) }.into());
     }
     connection.batch_execute(CONTINUE).await?;
     Ok(arrived)
@@ -113,6 +118,16 @@ async fn move_orders(connection: &mut AsyncPgConnection, source: &dyn StoreSourc
     }
 }
 
+async fn move_remembered(connection: &mut AsyncPgConnection, source: &dyn StoreSource) -> Result<(), Stop> {
+    let mut last: Option<IdempotencyKey> = None;
+    loop {
+        let page = source.remembered(last.clone(), PAGE).await.map_err(MoveError::Source)?;
+        let Some(end) = page.last() else { return Ok(()) };
+        last = Some(end.key.clone());
+        keep_remembered(connection, &page).await?;
+    }
+}
+
 async fn counts(connection: &mut AsyncPgConnection) -> QueryResult<StoreCounts> {
     Ok(StoreCounts {
         orders: orders::table.count().get_result::<i64>(connection).await?.unsigned_abs(),
@@ -121,15 +136,36 @@ async fn counts(connection: &mut AsyncPgConnection) -> QueryResult<StoreCounts> 
         uploads: uploads::table.count().get_result::<i64>(connection).await?.unsigned_abs(),
         follow_ups: follow_ups::table.count().get_result::<i64>(connection).await?.unsigned_abs(),
         api_keys: api_keys::table.count().get_result::<i64>(connection).await?.unsigned_abs(),
+        key_events: key_events::table.count().get_result::<i64>(connection).await?.unsigned_abs(),
+        idempotency_keys: idempotency_keys::table.filter(idempotency_keys::order_id.is_not_null()).count().get_result::<i64>(connection).await?.unsigned_abs(),
     })
 }
 
-async fn keep_api_keys(connection: &mut AsyncPgConnection, keys: Vec<ApiKey>) -> Result<(), Failure> {
+async fn keep_api_keys(connection: &mut AsyncPgConnection, mut keys: Vec<ApiKey>) -> Result<(), Failure> {
+    // A key names the first of its line, which is older.
+    keys.sort_by_key(|key| key.id);
     for page in keys.chunks(PAGE) {
-        let row = |key: &ApiKey| (api_keys::id.eq(key.id.0), NewApiKeyRow::new(&key.key), api_keys::revoked_at.eq(key.revoked_at));
+        let row = |key: &ApiKey| {
+            let ends = (api_keys::revoked_at.eq(key.revoked_at), api_keys::last_used_at.eq(key.last_used_at));
+            (api_keys::id.eq(key.id.0), NewApiKeyRow::new(&key.key), ends)
+        };
         let rows: Vec<_> = page.iter().map(row).collect();
         diesel::insert_into(api_keys::table).values(rows).execute(connection).await?;
     }
+    Ok(())
+}
+
+async fn keep_key_events(connection: &mut AsyncPgConnection, events: Vec<KeyEvent>) -> Result<(), Failure> {
+    for page in events.chunks(PAGE) {
+        let rows: Vec<_> = page.iter().map(|event| KeyEventRow::new(event.key, event.change, event.at, &event.by)).collect();
+        diesel::insert_into(key_events::table).values(rows).execute(connection).await?;
+    }
+    Ok(())
+}
+
+async fn keep_remembered(connection: &mut AsyncPgConnection, page: &[RememberedRequest]) -> Result<(), Failure> {
+    let rows: Vec<_> = page.iter().map(NewKeyRow::moved).collect();
+    diesel::insert_into(idempotency_keys::table).values(rows).execute(connection).await?;
     Ok(())
 }
 

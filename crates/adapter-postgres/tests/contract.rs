@@ -33,6 +33,10 @@ mod upload_ledger {
     contract_tests::upload_ledger_contract!(super::storage().await);
 }
 
+mod idempotency_ledger {
+    contract_tests::idempotency_ledger_contract!(super::storage().await);
+}
+
 mod api_key_repo {
     contract_tests::api_key_repo_contract!(super::storage().await);
 }

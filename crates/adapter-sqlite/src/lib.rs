@@ -6,6 +6,7 @@
 
 mod database;
 mod failure;
+mod idempotency;
 mod keys;
 mod migrations;
 mod orders;

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use diesel::{prelude::*, sqlite::SqliteConnection, upsert::excluded};
 use domain::{
     duplicate_window::DuplicateWindow,
+    idempotency::KeyUse,
     order::{OrderId, PlacedOrder},
     ports::{NewOrder, OrderRepo, PlaceError, StoreError},
 };
@@ -12,8 +13,9 @@ use time::OffsetDateTime;
 use crate::{
     SqliteStore,
     failure::{Failure, Unreadable},
+    idempotency,
     rows::{DocumentRow, NewFollowUpRow, OrderRow, instant, micros},
-    schema::{documents, file_numbers, follow_ups, orders},
+    schema::{documents, file_numbers, follow_ups, orders, test_file_numbers},
     uploads,
 };
 
@@ -22,6 +24,8 @@ use crate::{
 enum Refusal {
     #[error("the file number was used a moment ago")]
     Duplicate { placed_at: OffsetDateTime },
+    #[error("the idempotency key is in use")]
+    KeyTaken(KeyUse),
     #[error("an upload was swept")]
     UploadSwept,
     #[error(transparent)]
@@ -38,6 +42,7 @@ impl From<Refusal> for PlaceError {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::Duplicate { placed_at } => Self::Duplicate { placed_at },
+            Refusal::KeyTaken(taken) => Self::KeyTaken(taken),
             Refusal::UploadSwept => Self::UploadSwept,
             Refusal::Failed(failure) => failure.into(),
         }
@@ -61,8 +66,36 @@ impl OrderRepo for SqliteStore {
     }
 }
 
+/// One statement decides: it inserts the file number into a table, or renews it when the window has left its last use behind,
+/// or touches nothing.
+macro_rules! claim_file_number {
+    ($connection:expr, $table:ident, $file_number:expr, $placed_at:expr, $window:expr) => {{
+        let row = ($table::file_number.eq($file_number), $table::placed_at_us.eq(micros($placed_at)));
+        let claim = diesel::insert_into($table::table)
+            .values(row)
+            .on_conflict($table::file_number)
+            .do_update()
+            .set($table::placed_at_us.eq(excluded($table::placed_at_us)));
+        let past = $table::placed_at_us.le(micros($window.opens_at($placed_at)));
+        if diesel::query_dsl::methods::FilterDsl::filter(claim, past).execute($connection)? == 0 {
+            let at: i64 = $table::table.find($file_number).select($table::placed_at_us).first($connection)?;
+            let unreadable = || Unreadable { table: stringify!($table), row: $file_number.clone(), column: "placed_at_us" };
+            return Err(Refusal::Duplicate { placed_at: instant(at).ok_or_else(unreadable).map_err(Failure::from)? });
+        }
+    }};
+}
+
 fn place(connection: &mut SqliteConnection, row: &OrderRow, order: &NewOrder, window: DuplicateWindow) -> Result<OrderId, Refusal> {
-    claim_file_number(connection, &row.file_number, order.placed_at, window)?;
+    if let Some(remembrance) = &order.remembrance
+        && let Some(taken) = idempotency::in_use(connection, &remembrance.attempt.claim, order.placed_at)?
+    {
+        return Err(Refusal::KeyTaken(taken));
+    }
+    if order.is_test {
+        claim_file_number!(connection, test_file_numbers, &row.file_number, order.placed_at, window);
+    } else {
+        claim_file_number!(connection, file_numbers, &row.file_number, order.placed_at, window);
+    }
     let id: i64 = diesel::insert_into(orders::table).values(row).returning(orders::id).get_result(connection)?;
     for (position, document) in (0..).zip(&order.documents) {
         if !uploads::adopt(connection, &document.key)? {
@@ -75,30 +108,10 @@ fn place(connection: &mut SqliteConnection, row: &OrderRow, order: &NewOrder, wi
         let row = NewFollowUpRow::new(id, follow_up, order.placed_at);
         diesel::insert_into(follow_ups::table).values(row).execute(connection)?;
     }
-    Ok(OrderId(id))
-}
-
-/// One statement decides: it inserts the file number, or renews it when the window has left its last use behind, or
-/// touches nothing.
-fn claim_file_number(connection: &mut SqliteConnection, file_number: &str, placed_at: OffsetDateTime, window: DuplicateWindow) -> Result<(), Refusal> {
-    use diesel::query_dsl::methods::FilterDsl as _;
-
-    use crate::schema::file_numbers::dsl;
-
-    let opens_at = micros(window.opens_at(placed_at));
-    let claimed = diesel::insert_into(file_numbers::table)
-        .values((dsl::file_number.eq(file_number), dsl::placed_at_us.eq(micros(placed_at))))
-        .on_conflict(dsl::file_number)
-        .do_update()
-        .set(dsl::placed_at_us.eq(excluded(dsl::placed_at_us)))
-        .filter(dsl::placed_at_us.le(opens_at))
-        .execute(connection)?;
-    if claimed > 0 {
-        return Ok(());
+    if let Some(remembrance) = &order.remembrance {
+        idempotency::remember(connection, remembrance, OrderId(id), order.placed_at)?;
     }
-    let at: i64 = file_numbers::table.find(file_number).select(dsl::placed_at_us).first(connection)?;
-    let unreadable = || Unreadable { table: "file_numbers", row: file_number.to_owned(), column: "placed_at_us" };
-    Err(Refusal::Duplicate { placed_at: instant(at).ok_or_else(unreadable).map_err(Failure::from)? })
+    Ok(OrderId(id))
 }
 
 fn find(connection: &mut SqliteConnection, id: OrderId) -> Result<Option<PlacedOrder>, Failure> {

@@ -5,20 +5,21 @@ use diesel::{
     sqlite::Sqlite,
 };
 use domain::{
-    api_key::{ApiKey, ApiKeyId, KeyHash, NewApiKey},
     document::{ObjectKey, Sha256Digest, StoredDocument},
     follow_up::{FollowUp, FollowUpId, NewFollowUp},
-    order::{EmailAddress, OrderId, SigningServiceId},
+    order::{EmailAddress, OrderId},
 };
 use time::OffsetDateTime;
 
 use crate::{
     failure::{Failure, Unreadable},
-    schema::{api_keys, documents, follow_ups},
+    schema::{documents, follow_ups},
 };
 
+mod key;
 mod order;
 
+pub(crate) use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow};
 pub(crate) use order::OrderRow;
 
 /// The column at fault; what reads the row says which row.
@@ -144,58 +145,5 @@ impl FollowUpRow {
             buried_at: self.buried_at_us.map(|at| read_instant(at, "buried_at_us")).transpose()?,
             last_error: self.last_error,
         })
-    }
-}
-
-#[derive(Insertable, Queryable, Selectable)]
-#[diesel(table_name = api_keys, check_for_backend(Sqlite))]
-pub(crate) struct NewApiKeyRow {
-    name: String,
-    lookup: String,
-    hash: Vec<u8>,
-    signing_service_id: Option<i64>,
-    issued_at_us: i64,
-    expires_at_us: Option<i64>,
-}
-
-impl NewApiKeyRow {
-    pub(crate) fn new(key: &NewApiKey) -> Self {
-        Self {
-            name: key.name.clone(),
-            lookup: key.lookup.clone(),
-            hash: key.hash.0.to_vec(),
-            signing_service_id: key.signing_service.map(|service| service.0),
-            issued_at_us: micros(key.issued_at),
-            expires_at_us: key.expires_at.map(micros),
-        }
-    }
-
-    fn read(self) -> Result<NewApiKey, Column> {
-        Ok(NewApiKey {
-            name: self.name,
-            lookup: self.lookup,
-            hash: KeyHash(read_digest(self.hash, "hash")?),
-            signing_service: self.signing_service_id.map(SigningServiceId),
-            issued_at: read_instant(self.issued_at_us, "issued_at_us")?,
-            expires_at: self.expires_at_us.map(|at| read_instant(at, "expires_at_us")).transpose()?,
-        })
-    }
-}
-
-#[derive(Queryable, Selectable)]
-#[diesel(table_name = api_keys, check_for_backend(Sqlite))]
-pub(crate) struct ApiKeyRow {
-    id: i64,
-    #[diesel(embed)]
-    key: NewApiKeyRow,
-    revoked_at_us: Option<i64>,
-}
-
-impl ApiKeyRow {
-    pub(crate) fn into_key(self) -> Result<ApiKey, Unreadable> {
-        let unreadable = |column: Column| column.of("api_keys", self.id);
-        let key = self.key.read().map_err(unreadable)?;
-        let revoked_at = self.revoked_at_us.map(|at| read_instant(at, "revoked_at_us")).transpose().map_err(unreadable)?;
-        Ok(ApiKey { id: ApiKeyId(self.id), key, revoked_at })
     }
 }

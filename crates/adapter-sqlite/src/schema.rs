@@ -54,11 +54,19 @@ diesel::table! {
         notary_id -> Nullable<BigInt>,
         created_at_us -> BigInt,
         updated_at_us -> BigInt,
+        is_test -> Bool,
     }
 }
 
 diesel::table! {
     file_numbers (file_number) {
+        file_number -> Text,
+        placed_at_us -> BigInt,
+    }
+}
+
+diesel::table! {
+    test_file_numbers (file_number) {
         file_number -> Text,
         placed_at_us -> BigInt,
     }
@@ -111,5 +119,35 @@ diesel::table! {
         issued_at_us -> BigInt,
         expires_at_us -> Nullable<BigInt>,
         revoked_at_us -> Nullable<BigInt>,
+        is_test -> Bool,
+        rate_per_second -> Nullable<BigInt>,
+        rate_burst -> Nullable<BigInt>,
+        documents_rate_per_second -> Nullable<BigInt>,
+        documents_rate_burst -> Nullable<BigInt>,
+        first_id -> Nullable<BigInt>,
+        last_used_at_us -> Nullable<BigInt>,
+    }
+}
+
+diesel::table! {
+    key_events (id) {
+        id -> BigInt,
+        api_key_id -> BigInt,
+        change -> Text,
+        successor_id -> Nullable<BigInt>,
+        at_us -> BigInt,
+        by -> Text,
+    }
+}
+
+diesel::table! {
+    idempotency_keys (client_id, digest) {
+        client_id -> BigInt,
+        digest -> Binary,
+        token -> Binary,
+        fingerprint -> Nullable<Binary>,
+        order_id -> Nullable<BigInt>,
+        taken_at_us -> BigInt,
+        kept_until_us -> BigInt,
     }
 }

@@ -5,18 +5,20 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use diesel::{prelude::*, sqlite::SqliteConnection};
 use domain::{
-    api_key::ApiKey,
+    api_key::{ApiKey, KeyEvent},
     document::ObjectKey,
     follow_up::FollowUp,
+    idempotency::IdempotencyKey,
     order::{FileNumber, OrderId, PlacedOrder},
-    ports::{ApiKeyRepo as _, RecordedUpload, StoreCounts, StoreError, StoreSource, UsedFileNumber},
+    ports::{ApiKeyRepo as _, RecordedUpload, RememberedRequest, StoreCounts, StoreError, StoreSource, UsedFileNumber},
 };
 
 use crate::{
     SqliteStore,
     failure::{Failure, Unreadable},
+    idempotency,
     rows::{DocumentRow, FollowUpRow, OrderRow, instant, row_limit},
-    schema::{api_keys, documents, file_numbers, follow_ups, orders, uploads},
+    schema::{api_keys, documents, file_numbers, follow_ups, idempotency_keys, key_events, orders, uploads},
 };
 
 /// Orders that are counted at a time. All of them may take longer than a transaction may: SQLite walks through the rows.
@@ -55,6 +57,14 @@ impl StoreSource for SqliteStore {
     async fn api_keys(&self) -> Result<Vec<ApiKey>, StoreError> {
         self.list().await
     }
+
+    async fn key_events(&self) -> Result<Vec<KeyEvent>, StoreError> {
+        self.trail().await
+    }
+
+    async fn remembered(&self, after: Option<IdempotencyKey>, limit: usize) -> Result<Vec<RememberedRequest>, StoreError> {
+        Ok(self.reader.run(move |connection| idempotency::remembered(connection, after, limit)).await?)
+    }
 }
 
 fn counts_but_orders(connection: &mut SqliteConnection) -> Result<StoreCounts, Failure> {
@@ -65,6 +75,8 @@ fn counts_but_orders(connection: &mut SqliteConnection) -> Result<StoreCounts, F
         uploads: uploads::table.count().get_result::<i64>(connection)?.unsigned_abs(),
         follow_ups: follow_ups::table.count().get_result::<i64>(connection)?.unsigned_abs(),
         api_keys: api_keys::table.count().get_result::<i64>(connection)?.unsigned_abs(),
+        key_events: key_events::table.count().get_result::<i64>(connection)?.unsigned_abs(),
+        idempotency_keys: idempotency_keys::table.filter(idempotency_keys::order_id.is_not_null()).count().get_result::<i64>(connection)?.unsigned_abs(),
     })
 }
 

@@ -171,7 +171,7 @@ async fn what_was_kept_is_there_after_a_restart_in_one_file() {
     store.record(&[order.documents[0].key.clone()], NOW).await.unwrap();
     store.record(&uploads, NOW).await.unwrap();
     let id = store.place(&order, WINDOW).await.unwrap();
-    store.add(&key).await.unwrap();
+    store.add(&key, "jane").await.unwrap();
     drop(store);
     let files: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(files, ["orders.db"], "the store has ended and left nothing beside its database");

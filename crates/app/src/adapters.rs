@@ -15,7 +15,7 @@ use adapter_sqlite::SqliteStore;
 use anyhow::{Context as _, Result};
 use domain::{
     manage_keys::ManageKeys,
-    ports::{ApiKeyRepo, BlobStore, FollowUpQueue, Notifier, OrderRepo, UploadLedger},
+    ports::{ApiKeyRepo, BlobStore, FollowUpQueue, IdempotencyLedger, Notifier, OrderRepo, UploadLedger},
 };
 
 use crate::{
@@ -30,6 +30,8 @@ pub struct Storage {
     pub orders: Arc<dyn OrderRepo>,
     /// Intended objects.
     pub uploads: Arc<dyn UploadLedger>,
+    /// Idempotency keys in use.
+    pub idempotency: Arc<dyn IdempotencyLedger>,
     /// API keys.
     pub keys: Arc<dyn ApiKeyRepo>,
     /// Follow-ups.
@@ -53,14 +55,14 @@ impl Storage {
         Ok(storage)
     }
 
-    fn on<S: OrderRepo + UploadLedger + ApiKeyRepo + FollowUpQueue + 'static>(store: S) -> Self {
+    fn on<S: OrderRepo + UploadLedger + IdempotencyLedger + ApiKeyRepo + FollowUpQueue + 'static>(store: S) -> Self {
         let store = Arc::new(store);
-        Self { orders: Arc::clone(&store) as _, uploads: Arc::clone(&store) as _, keys: Arc::clone(&store) as _, queue: store }
+        Self { orders: store.clone(), uploads: store.clone(), idempotency: store.clone(), keys: store.clone(), queue: store }
     }
 
     /// The use case of API keys on this storage.
     pub fn manage_keys(&self, machine: &Machine) -> ManageKeys {
-        ManageKeys { keys: Arc::clone(&self.keys), clock: Arc::clone(&machine.clock), entropy: Arc::clone(&machine.entropy) }
+        ManageKeys { keys: Arc::clone(&self.keys), clock: Arc::clone(&machine.clock), entropy: Arc::clone(&machine.entropy), uses: Arc::default() }
     }
 }
 

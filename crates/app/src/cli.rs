@@ -2,15 +2,10 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, io::Write as _, process::ExitCode};
 
-use anyhow::{Context as _, Result, bail, ensure};
-use clap::{Parser, Subcommand};
-use domain::{
-    api_key::{ApiKey, ApiKeyId},
-    follow_up::FollowUpId,
-    manage_keys::KeyTerms,
-    order::SigningServiceId,
-};
-use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
+use anyhow::{Context as _, Result, ensure};
+use clap::{Args, Parser, Subcommand};
+use domain::follow_up::FollowUpId;
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
@@ -20,6 +15,8 @@ use crate::{
     serve::Service,
     settings::{Database, Settings},
 };
+
+mod keys;
 
 /// Threads that wait for the document store's and the mail drop's disk.
 const BLOCKING_THREADS: usize = 8;
@@ -41,7 +38,7 @@ enum Command {
     Serve,
     /// Bring the schema of the database up to date
     Migrate,
-    /// Issue, list and revoke API keys
+    /// Issue, list, rotate and revoke API keys
     #[command(subcommand)]
     Keys(KeysCommand),
     /// List follow-ups, and retry what was given up
@@ -72,14 +69,46 @@ enum KeysCommand {
         /// Days after which it is refused
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=36_500))]
         expires_in_days: Option<u32>,
+        /// Its orders are test orders: answered like any other, and nobody is told of them
+        #[arg(long)]
+        test: bool,
+        #[command(flatten)]
+        limits: Limits,
     },
     /// List every key ever issued
     List,
+    /// Issue a key on the terms of another, and print it alone on standard output; the other is good for some time longer
+    Rotate {
+        /// Identifier of the other, as listed
+        id: i64,
+        /// Hours that the other is still good
+        #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(0..=8_760))]
+        grace_hours: u32,
+    },
     /// Revoke a key
     Revoke {
         /// Its identifier, as listed
         id: i64,
     },
+    /// Tell who issued, rotated and revoked which key when
+    Trail,
+}
+
+/// How often a key may create orders, if not as often as the service lets any.
+#[derive(Debug, Args)]
+struct Limits {
+    /// Orders without documents per second
+    #[arg(long, value_name = "N", requires = "limit_burst", value_parser = clap::value_parser!(u32).range(1..))]
+    limit_per_second: Option<u32>,
+    /// Orders without documents at once
+    #[arg(long, value_name = "N", requires = "limit_per_second", value_parser = clap::value_parser!(u32).range(1..))]
+    limit_burst: Option<u32>,
+    /// Orders with documents per second
+    #[arg(long, value_name = "N", requires = "documents_limit_burst", value_parser = clap::value_parser!(u32).range(1..))]
+    documents_limit_per_second: Option<u32>,
+    /// Orders with documents at once
+    #[arg(long, value_name = "N", requires = "documents_limit_per_second", value_parser = clap::value_parser!(u32).range(1..))]
+    documents_limit_burst: Option<u32>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -127,7 +156,7 @@ async fn execute(command: Command, settings: Settings) -> Result<()> {
             Storage::open(&settings).await?;
             Ok(())
         }
-        Command::Keys(command) => keys(command, &Storage::open(&settings).await?, &machine).await,
+        Command::Keys(command) => keys::run(command, &Storage::open(&settings).await?.manage_keys(&machine), machine.clock.now()).await,
         Command::FollowUps(command) => follow_ups(command, &Storage::open(&settings).await?, &machine).await,
         Command::Copy { from, to } => print(&copy::everything(&from, &to, &settings).await?),
         Command::Openapi => print(&format!("{}\n", serde_json::to_string_pretty(&adapter_http::openapi_document(&settings.base_path))?)),
@@ -165,41 +194,6 @@ fn stop_signal() -> Result<impl Future<Output = ()>> {
             _ = interrupt.recv() => {}
         }
     })
-}
-
-async fn keys(command: KeysCommand, storage: &Storage, machine: &Machine) -> Result<()> {
-    let keys = storage.manage_keys(machine);
-    match command {
-        KeysCommand::Issue { name, signing_service, expires_in_days } => {
-            ensure!(!name.trim().is_empty() && !name.chars().any(char::is_control), "--name must be one line that is not blank");
-            let lifetime = expires_in_days.map(|days| Duration::days(days.into()));
-            let (id, key) = keys.issue(KeyTerms { name, signing_service: signing_service.map(SigningServiceId), lifetime }).await?;
-            print(&format!("{}\n", key.expose()))?;
-            eprintln!("issued as key {}", id.0);
-            Ok(())
-        }
-        KeysCommand::List => {
-            let now = machine.clock.now();
-            let mut table = format!("{:>6}  {:<9} {:<20} {:<20} {:>15}  NAME\n", "ID", "STATE", "ISSUED", "EXPIRES", "SIGNING SERVICE");
-            for ApiKey { id, key, revoked_at } in keys.list().await? {
-                let state = match (revoked_at, key.expires_at) {
-                    (Some(_), _) => "revoked",
-                    (None, Some(end)) if end <= now => "expired",
-                    _ => "live",
-                };
-                let (expires, service) = (
-                    key.expires_at.map_or_else(|| "never".to_owned(), second),
-                    key.signing_service.map_or_else(|| "any".to_owned(), |service| service.0.to_string()),
-                );
-                writeln!(table, "{:>6}  {state:<9} {:<20} {expires:<20} {service:>15}  {}", id.0, second(key.issued_at), key.name)?;
-            }
-            print(&table)
-        }
-        KeysCommand::Revoke { id } => match keys.revoke(ApiKeyId(id)).await? {
-            Some(_) => print(&format!("key {id} is revoked\n")),
-            None => bail!("there is no key {id}"),
-        },
-    }
 }
 
 async fn follow_ups(command: FollowUpsCommand, storage: &Storage, machine: &Machine) -> Result<()> {

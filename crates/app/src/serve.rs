@@ -10,10 +10,10 @@ use actix_web::{
     dev::{Server, ServerHandle},
     web,
 };
-use adapter_http::{Api, ApiMetrics, Ops, Rate, RateLimits, Spool};
+use adapter_http::{Api, ApiMetrics, Ops, RateLimits, Spool};
 use anyhow::{Context as _, Result, anyhow};
 use domain::{
-    document::DocumentLimits, duplicate_window::DuplicateWindow, follow_up::RetryPolicy, place_order::PlaceOrder, run_follow_ups::RunFollowUps,
+    api_key::Rate, document::DocumentLimits, duplicate_window::DuplicateWindow, follow_up::RetryPolicy, place_order::PlaceOrder, run_follow_ups::RunFollowUps,
     sweep_uploads::SweepUploads,
 };
 use prometheus::Registry;
@@ -67,6 +67,7 @@ impl Service {
         tasks.spawn(serve(api_server));
         tasks.spawn(serve(ops_server));
         tasks.spawn(workers::deliver_follow_ups(run_follow_ups, worker_metrics.clone(), workers_stop.clone()));
+        tasks.spawn(workers::note_key_uses(api.keys.clone(), workers_stop.clone()));
         tasks.spawn(workers::keep_house(sweep, api, worker_metrics, workers_stop.clone()));
         tracing::info!(api = %api_address, ops = %ops_address, "listening");
         Ok(Self { api_address, ops_address, ops, api_server: api_handle, ops_server: ops_handle, placing, workers_stop, tasks, grace })
@@ -120,7 +121,7 @@ impl Parts {
         let registry = Registry::new();
         let keys = storage.manage_keys(machine);
         let Machine { clock, entropy } = machine.clone();
-        let Storage { orders, uploads, queue, .. } = storage;
+        let Storage { orders, uploads, idempotency, queue, .. } = storage;
 
         let ops = web::Data::new(Ops::new(Arc::clone(&orders), Arc::clone(&blobs), Arc::clone(&queue), Arc::clone(&clock), registry.clone())?);
         let worker_metrics = WorkerMetrics::register(&registry)?;
@@ -142,13 +143,15 @@ impl Parts {
             place_order: PlaceOrder {
                 orders,
                 uploads,
+                idempotency,
                 blobs,
                 clock,
                 entropy: Arc::clone(&entropy),
                 window: DuplicateWindow(time::Duration::seconds(settings.duplicate_window_secs.into())),
+                remember_for: time::Duration::seconds(settings.idempotency_retention_secs.into()),
             },
             keys,
-            rates: RateLimits::new(Rate { per_second: settings.rate_per_second, burst: settings.rate_burst }),
+            rates: rate_limits(settings),
             trusted_proxies: settings.trusted_proxies.clone(),
             limits: DocumentLimits { max_bytes: settings.max_document_bytes, ..DocumentLimits::default() },
             spool,
@@ -160,6 +163,13 @@ impl Parts {
         });
         Ok(Self { api, ops, run_follow_ups, sweep, worker_metrics })
     }
+}
+
+fn rate_limits(settings: &Settings) -> RateLimits {
+    let orders = Rate { per_second: settings.rate_per_second, burst: settings.rate_burst };
+    let with_documents =
+        Rate { per_second: settings.documents_rate_per_second.unwrap_or(orders.per_second), burst: settings.documents_rate_burst.unwrap_or(orders.burst) };
+    RateLimits::new(orders, with_documents)
 }
 
 fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener> {

@@ -61,13 +61,25 @@ pub struct Settings {
     #[arg(long, value_name = "BYTES", env = "NOTARY_ORDERS_MAX_DOCUMENT_BYTES", default_value_t = 10 * 1024 * 1024, value_parser = clap::value_parser!(u64).range(1..=1_073_741_824), global = true, hide_env_values = true)]
     pub max_document_bytes: u64,
 
-    /// Requests per second of one API key, and failed authentications per second of one peer; 0 turns the limit off
+    /// Orders per second of one API key, and failed authentications per second of one peer; 0 turns the limit off
     #[arg(long, value_name = "NUMBER", env = "NOTARY_ORDERS_RATE_PER_SECOND", default_value_t = 50, global = true, hide_env_values = true)]
     pub rate_per_second: u32,
 
-    /// Requests of one API key, and failed authentications of one peer, at once; 0 turns the limit off
+    /// Orders of one API key, and failed authentications of one peer, at once; 0 turns the limit off
     #[arg(long, value_name = "NUMBER", env = "NOTARY_ORDERS_RATE_BURST", default_value_t = 100, global = true, hide_env_values = true)]
     pub rate_burst: u32,
+
+    /// Orders with documents per second of one API key; 0 turns the limit off [default: --rate-per-second]
+    #[arg(long, value_name = "NUMBER", env = "NOTARY_ORDERS_DOCUMENTS_RATE_PER_SECOND", global = true, hide_env_values = true)]
+    pub documents_rate_per_second: Option<u32>,
+
+    /// Orders with documents of one API key at once; 0 turns the limit off [default: --rate-burst]
+    #[arg(long, value_name = "NUMBER", env = "NOTARY_ORDERS_DOCUMENTS_RATE_BURST", global = true, hide_env_values = true)]
+    pub documents_rate_burst: Option<u32>,
+
+    /// Seconds that a request is remembered under its Idempotency-Key
+    #[arg(long, value_name = "SECONDS", env = "NOTARY_ORDERS_IDEMPOTENCY_RETENTION_SECS", default_value_t = 86_400, value_parser = clap::value_parser!(u32).range(1..=31_536_000), global = true, hide_env_values = true)]
+    pub idempotency_retention_secs: u32,
 
     /// Proxies whose X-Forwarded-For is believed: addresses or networks, separated by commas
     #[arg(long, value_name = "NETWORKS", env = "NOTARY_ORDERS_TRUSTED_PROXIES", value_delimiter = ',', value_parser = network, global = true, hide_env_values = true)]

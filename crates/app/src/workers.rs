@@ -5,6 +5,7 @@ use std::time::Duration;
 use actix_web::web;
 use adapter_http::Api;
 use domain::{
+    manage_keys::ManageKeys,
     ports::error_chain,
     run_follow_ups::{Delivery, DeliveryOutcome, RunFollowUps, Unsettled},
     sweep_uploads::SweepUploads,
@@ -21,6 +22,10 @@ const POLL: Duration = Duration::from_secs(1);
 const HOUSE_KEEPING: Duration = Duration::from_secs(60);
 /// Uploads that are swept at a time.
 const SWEEP: usize = 100;
+/// Idempotency keys that are forgotten at a time.
+const FORGET: usize = 1_000;
+/// Pause between notes of when keys were used.
+const NOTE_USES: Duration = Duration::from_secs(1);
 
 /// What the workers count.
 #[derive(Clone)]
@@ -147,10 +152,37 @@ impl Batch {
     }
 }
 
-/// Sweeps abandoned uploads and forgets idle rate limits until told to stop.
+/// Notes when API keys were used until told to stop, and then what is left to note.
+pub(crate) async fn note_key_uses(keys: ManageKeys, stop: CancellationToken) -> anyhow::Result<()> {
+    let mut failing = false;
+    loop {
+        let stopping = stop.is_cancelled();
+        let noted = keys.note_uses().await;
+        if let (Err(error), false) = (&noted, failing) {
+            tracing::warn!(error = error_chain(error), "the last use of API keys is not noted until the database answers");
+        }
+        failing = noted.is_err();
+        if stopping {
+            return Ok(());
+        }
+        pause(NOTE_USES, &stop).await;
+    }
+}
+
+/// Forgets idempotency keys that are free again, until none is left.
+async fn forget_free_keys(api: &Api) -> Result<(), domain::ports::StoreError> {
+    let place_order = &api.place_order;
+    while place_order.idempotency.forget_free(place_order.clock.now(), FORGET).await? == FORGET {}
+    Ok(())
+}
+
+/// Sweeps abandoned uploads, forgets idle rate limits and idempotency keys that are free again, until told to stop.
 pub(crate) async fn keep_house(sweep: SweepUploads, api: web::Data<Api>, metrics: WorkerMetrics, stop: CancellationToken) -> anyhow::Result<()> {
     while !stop.is_cancelled() {
         api.rates.forget_idle();
+        if let Err(error) = forget_free_keys(&api).await {
+            tracing::error!(error = error_chain(&error), "idempotency keys that are free again could not be forgotten");
+        }
         let swept = match sweep.run_once(SWEEP).await {
             Ok(swept) => {
                 metrics.swept.inc_by(swept as u64);

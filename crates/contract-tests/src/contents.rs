@@ -3,16 +3,20 @@
 use std::slice::from_ref;
 
 use domain::{
-    api_key::{ApiKey, NewApiKey},
+    api_key::{ApiKey, KeyEvent, NewApiKey},
     document::ObjectKey,
     follow_up::FollowUp,
+    idempotency::{Answered, KeyUse, Remembrance},
     order::PlacedOrder,
-    ports::{Lease, NewOrder, PlaceError, RecordedUpload, Settlement, StoreCounts, StoreSource, UsedFileNumber},
+    ports::{ClaimError, Lease, NewOrder, PlaceError, RecordedUpload, RememberedRequest, Settlement, StoreCounts, StoreSource, UsedFileNumber},
 };
 use futures_util::stream::{self, StreamExt as _};
 use time::{Duration, OffsetDateTime};
 
-use crate::samples::{MICROSECOND, NOW, Storage, WINDOW, api_key, document, follow_up, maximal_order, minimal_order, new_order, object_key, unlike_orders};
+use crate::samples::{
+    MICROSECOND, NOW, Storage, WINDOW, api_key, attempt, claim, document, follow_up, idempotency_key, maximal_order, minimal_order, new_order, object_key,
+    unlike_orders,
+};
 
 /// Everything, in orders that do not depend on the store.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -27,6 +31,10 @@ pub struct Contents {
     pub follow_ups: Vec<FollowUp>,
     /// By identifier.
     pub api_keys: Vec<ApiKey>,
+    /// In their order.
+    pub key_events: Vec<KeyEvent>,
+    /// By client and digest.
+    pub remembered: Vec<RememberedRequest>,
 }
 
 /// Questions that a store is asked at the same time.
@@ -58,6 +66,13 @@ impl Contents {
         storage.uploads.record(&keys, new.placed_at).await.unwrap();
         let id = storage.orders.place(&new, WINDOW).await.unwrap();
         self.orders.push(storage.orders.find(id).await.unwrap().unwrap());
+        if let Some(Remembrance { attempt, kept_until }) = new.remembrance {
+            let answered = Answered { fingerprint: attempt.fingerprint, order_id: id };
+            self.remembered.push(RememberedRequest { key: attempt.claim.key, answered, taken_at: new.placed_at, kept_until });
+        }
+        if new.is_test {
+            return;
+        }
         let used = UsedFileNumber { file_number: new.order.file_number, placed_at: new.placed_at };
         self.file_numbers.retain(|known| known.file_number != used.file_number);
         self.file_numbers.push(used);
@@ -68,6 +83,7 @@ impl Contents {
         self.follow_ups = storage.queue.list(false, usize::MAX).await.unwrap();
         self.follow_ups.extend(storage.queue.list(true, usize::MAX).await.unwrap());
         self.api_keys = storage.keys.list().await.unwrap();
+        self.key_events = storage.keys.trail().await.unwrap();
         self.sort();
     }
 
@@ -97,6 +113,16 @@ impl Contents {
         contents.uploads = source.uploads().await.unwrap();
         contents.follow_ups = source.follow_ups().await.unwrap();
         contents.api_keys = source.api_keys().await.unwrap();
+        contents.key_events = source.key_events().await.unwrap();
+        loop {
+            let page = source.remembered(contents.remembered.last().map(|remembered| remembered.key.clone()), limit).await.unwrap();
+            if page.is_empty() {
+                break;
+            }
+            assert!(page.len() <= limit);
+            assert!(page.iter().all(|remembered| !contents.remembered.contains(remembered)), "each comes once");
+            contents.remembered.extend(page);
+        }
         contents.sort();
         contents
     }
@@ -110,6 +136,8 @@ impl Contents {
             uploads: self.uploads.len() as u64,
             follow_ups: self.follow_ups.len() as u64,
             api_keys: self.api_keys.len() as u64,
+            key_events: self.key_events.len() as u64,
+            idempotency_keys: self.remembered.len() as u64,
         }
     }
 
@@ -125,7 +153,12 @@ impl Contents {
             assert_eq!(storage.keys.find(&key.key.lookup).await.unwrap().as_ref(), Some(key));
         }
         let orders = found.into_iter().filter_map(Result::unwrap).collect();
-        let mut shown = Self { orders, file_numbers, uploads: self.uploads.clone(), ..Self::default() };
+        for remembered in &self.remembered {
+            let taken = storage.idempotency.claim(&claim(&remembered.key), remembered.kept_until - MICROSECOND, remembered.kept_until).await;
+            assert!(matches!(taken, Err(ClaimError::Taken(KeyUse::Answered(answered))) if answered == remembered.answered), "{taken:?}");
+        }
+        let (uploads, remembered) = (self.uploads.clone(), self.remembered.clone());
+        let mut shown = Self { orders, file_numbers, uploads, remembered, ..Self::default() };
         shown.read_back(storage).await;
         assert_eq!(&shown, self);
     }
@@ -136,6 +169,7 @@ impl Contents {
         self.uploads.sort_by(|one, other| one.key.as_str().cmp(other.key.as_str()));
         self.follow_ups.sort_by_key(|follow_up| follow_up.id);
         self.api_keys.sort_by_key(|key| key.id.0);
+        self.remembered.sort_by_key(|remembered| (remembered.key.client, remembered.key.digest));
     }
 }
 
@@ -203,10 +237,11 @@ async fn fill_orders(storage: &Storage, contents: &mut Contents) {
         let mut documents: Vec<_> = (0..number % 4).map(|_| document()).collect();
         documents.reverse();
         let placed_at = NOW + Duration::microseconds(number.try_into().unwrap());
-        contents.place(storage, NewOrder { order, documents, follow_ups: (0..number % 3).map(follow_up).collect(), placed_at }).await;
+        contents.place(storage, NewOrder { order, documents, follow_ups: (0..number % 3).map(follow_up).collect(), ..new_order("replaced", placed_at) }).await;
     }
     let documents = (0..20).map(|_| document()).collect();
-    contents.place(storage, NewOrder { order: maximal_order(), documents, follow_ups: vec![follow_up(0)], placed_at: NOW }).await;
+    contents.place(storage, NewOrder { order: maximal_order(), documents, ..new_order("maximal", NOW) }).await;
+    fill_remembered(storage, contents).await;
 }
 
 /// Live ones with every field and with none, one that has expired, one that is revoked.
@@ -214,8 +249,22 @@ async fn fill_keys(storage: &Storage) {
     let bare = NewApiKey { signing_service: None, expires_at: None, ..api_key(EARLIER) };
     let expired = NewApiKey { expires_at: Some(NOW - MICROSECOND), ..api_key(EARLIER) };
     for key in [api_key(EARLIER), bare, expired] {
-        storage.keys.add(&key).await.unwrap();
+        storage.keys.add(&key, "jane").await.unwrap();
     }
-    let revoked = storage.keys.add(&api_key(NOW)).await.unwrap();
-    storage.keys.revoke(revoked, NOW + MICROSECOND).await.unwrap();
+    let revoked = storage.keys.add(&api_key(NOW), "jane").await.unwrap();
+    let successor = NewApiKey { first: Some(revoked), ..api_key(NOW) };
+    let successor = storage.keys.rotate(revoked, &successor, NOW + Duration::HOUR, "rick").await.unwrap().unwrap();
+    storage.keys.revoke(revoked, NOW + MICROSECOND, "jane").await.unwrap();
+    storage.keys.note_uses(&[(successor, NOW + MICROSECOND)]).await.unwrap();
+}
+
+/// Test orders and others, of two clients; and a key in flight, which is of no consequence elsewhere.
+async fn fill_remembered(storage: &Storage, contents: &mut Contents) {
+    for number in 0..9 {
+        let key = idempotency_key(1 + number % 2, &format!("key {number}"));
+        let remembrance = Remembrance { attempt: attempt(&key, 7), kept_until: NOW + Duration::hours(number) + MICROSECOND };
+        let order = new_order(&format!("remembered {number}"), NOW);
+        contents.place(storage, NewOrder { is_test: number % 3 == 0, remembrance: Some(remembrance), ..order }).await;
+    }
+    storage.idempotency.claim(&claim(&idempotency_key(1, "in flight")), NOW, NOW + Duration::HOUR).await.unwrap();
 }

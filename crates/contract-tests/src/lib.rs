@@ -17,6 +17,7 @@ pub mod documents;
 pub mod entropy;
 pub mod fakes;
 pub mod follow_up_queue;
+pub mod idempotency_ledger;
 pub mod notifier;
 pub mod order_repo;
 pub mod samples;

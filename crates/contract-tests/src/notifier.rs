@@ -127,6 +127,7 @@ pub fn notification_of(request: Value, recipient: &str, entropy: &CountingEntrop
         status: OrderStatus::New,
         notary_id: None,
         documents: documents.into(),
+        is_test: false,
         created_at: placed_at,
         updated_at: placed_at,
     };

@@ -36,6 +36,8 @@ macro_rules! order_repo_contract {
             an_order_with_a_condemned_upload_is_not_placed,
             an_order_with_an_upload_that_was_never_recorded_is_not_placed,
             follow_ups_are_due_at_once,
+            a_test_order_is_found_as_one,
+            test_orders_and_others_do_not_take_each_others_file_numbers,
             a_store_that_works_says_so,
         );
     };
@@ -69,20 +71,32 @@ async fn assert_found_as_placed(storage: &Storage, order: &NewOrder) {
 
 /// Round trip of an order with no optional field.
 pub async fn a_minimal_order_is_found_as_it_was_placed(storage: &Storage) {
-    assert_found_as_placed(storage, &NewOrder { order: minimal_order(), documents: vec![], follow_ups: vec![], placed_at: NOW }).await;
+    assert_found_as_placed(
+        storage,
+        &NewOrder { order: minimal_order(), documents: vec![], follow_ups: vec![], placed_at: NOW, is_test: false, remembrance: None },
+    )
+    .await;
 }
 
 /// Round trip of an order with every field at its extreme.
 pub async fn a_maximal_order_is_found_as_it_was_placed(storage: &Storage) {
     let documents = (0..20).map(|_| document()).collect();
-    assert_found_as_placed(storage, &NewOrder { order: maximal_order(), documents, follow_ups: vec![follow_up(0)], placed_at: NOW }).await;
+    assert_found_as_placed(
+        storage,
+        &NewOrder { order: maximal_order(), documents, follow_ups: vec![follow_up(0)], placed_at: NOW, is_test: false, remembrance: None },
+    )
+    .await;
 }
 
 /// Round trip of orders of every kind.
 pub async fn every_kind_of_order_is_found_as_it_was_placed(storage: &Storage) {
     for (number, mut order) in unlike_orders().into_iter().enumerate() {
         order.file_number = format!("kind {number}").try_into().unwrap();
-        assert_found_as_placed(storage, &NewOrder { order, documents: vec![document()], follow_ups: vec![], placed_at: NOW }).await;
+        assert_found_as_placed(
+            storage,
+            &NewOrder { order, documents: vec![document()], follow_ups: vec![], placed_at: NOW, is_test: false, remembrance: None },
+        )
+        .await;
     }
 }
 
@@ -253,4 +267,20 @@ pub async fn a_store_that_works_says_so(storage: &Storage) {
     storage.orders.check().await.unwrap();
     storage.orders.check().await.unwrap();
     place(storage, &new_order("F-1", NOW)).await;
+}
+
+/// And no other is.
+pub async fn a_test_order_is_found_as_one(storage: &Storage) {
+    assert_found_as_placed(storage, &NewOrder { is_test: true, documents: vec![document()], ..new_order("F-1", NOW) }).await;
+    assert_found_as_placed(storage, &NewOrder { is_test: false, documents: vec![document()], ..new_order("F-2", NOW) }).await;
+}
+
+/// But each kind its own.
+pub async fn test_orders_and_others_do_not_take_each_others_file_numbers(storage: &Storage) {
+    let (real, test) = (new_order("F-1", NOW), NewOrder { is_test: true, ..new_order("F-1", NOW + Duration::SECOND) });
+    place(storage, &test).await;
+    place(storage, &real).await;
+    assert_eq!(duplicate_of(storage, &test, WINDOW).await, NOW + Duration::SECOND);
+    assert_eq!(duplicate_of(storage, &real, WINDOW).await, NOW);
+    place(storage, &NewOrder { placed_at: NOW + Duration::seconds(61), follow_ups: vec![], ..test }).await;
 }

@@ -9,12 +9,13 @@ use std::{
 };
 
 use domain::{
-    api_key::{KeyHash, NewApiKey},
+    api_key::{ApiKeyId, KeyHash, NewApiKey, Rate},
     document::{ObjectKey, Sha256Digest, StoredDocument},
     duplicate_window::DuplicateWindow,
     follow_up::NewFollowUp,
+    idempotency::{Attempt, Claim, ClaimToken, Fingerprint, IdempotencyKey},
     order::{EmailAddress, Order, OrderRequest, OrderStatus, PlacedOrder, SigningServiceId},
-    ports::{ApiKeyRepo, FollowUpQueue, NewOrder, OrderRepo, UploadLedger},
+    ports::{ApiKeyRepo, FollowUpQueue, IdempotencyLedger, NewOrder, OrderRepo, UploadLedger},
 };
 use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime, macros::datetime};
@@ -25,6 +26,8 @@ pub struct Storage {
     pub orders: Arc<dyn OrderRepo>,
     /// Objects of orders that are not placed yet.
     pub uploads: Arc<dyn UploadLedger>,
+    /// Idempotency keys in use.
+    pub idempotency: Arc<dyn IdempotencyLedger>,
     /// API keys.
     pub keys: Arc<dyn ApiKeyRepo>,
     /// Follow-ups.
@@ -37,9 +40,9 @@ impl Storage {
     /// A store that keeps every port.
     pub fn new<S>(store: Arc<S>, guard: impl Any + Send + Sync) -> Self
     where
-        S: OrderRepo + UploadLedger + ApiKeyRepo + FollowUpQueue + 'static,
+        S: OrderRepo + UploadLedger + IdempotencyLedger + ApiKeyRepo + FollowUpQueue + 'static,
     {
-        Self { orders: store.clone(), uploads: store.clone(), keys: store.clone(), queue: store, guard: Box::new(guard) }
+        Self { orders: store.clone(), uploads: store.clone(), idempotency: store.clone(), keys: store.clone(), queue: store, guard: Box::new(guard) }
     }
 }
 
@@ -186,7 +189,7 @@ pub fn follow_up(number: usize) -> NewFollowUp {
 pub fn new_order(file_number: &str, placed_at: OffsetDateTime) -> NewOrder {
     let mut order = minimal_order();
     order.file_number = file_number.to_owned().try_into().unwrap();
-    NewOrder { order, documents: vec![], follow_ups: vec![follow_up(0)], placed_at }
+    NewOrder { order, documents: vec![], follow_ups: vec![follow_up(0)], placed_at, is_test: false, remembrance: None }
 }
 
 /// What the repository should answer for an order that it has placed.
@@ -197,6 +200,7 @@ pub fn placed(id: domain::order::OrderId, new: &NewOrder) -> PlacedOrder {
         status: OrderStatus::New,
         notary_id: None,
         documents: new.documents.clone(),
+        is_test: new.is_test,
         created_at: new.placed_at,
         updated_at: new.placed_at,
     }
@@ -214,5 +218,26 @@ pub fn api_key(issued_at: OffsetDateTime) -> NewApiKey {
         signing_service: Some(SigningServiceId(i64::MAX)),
         issued_at,
         expires_at: Some(datetime!(9999-12-31 23:59:59.999999 UTC)),
+        is_test: true,
+        rate: Some(Rate { per_second: u32::MAX, burst: 1 }),
+        documents_rate: Some(Rate { per_second: 1, burst: u32::MAX }),
+        first: None,
     }
+}
+
+/// The idempotency key of a client.
+pub fn idempotency_key(client: i64, text: &str) -> IdempotencyKey {
+    IdempotencyKey::new(ApiKeyId(client), text).unwrap()
+}
+
+/// A claim to a key, unlike any other.
+pub fn claim(key: &IdempotencyKey) -> Claim {
+    let mut token = [0x5a; 16];
+    token[..8].copy_from_slice(&unique().to_le_bytes());
+    Claim { key: key.clone(), token: ClaimToken(token) }
+}
+
+/// An attempt under a key, unlike any other, that asks for something.
+pub fn attempt(key: &IdempotencyKey, fingerprint: u8) -> Attempt {
+    Attempt { claim: claim(key), fingerprint: Fingerprint([fingerprint; 32]) }
 }

@@ -6,7 +6,7 @@ use domain::{
     api_key::{NewApiKey, PresentedKey},
     document::StoredDocument,
     order::{Order, OrderId},
-    ports::{ApiKeyRepo, FollowUpQueue, NewOrder, OrderRepo, PlaceError, Settlement, StoreSource, StoreTarget, UploadLedger},
+    ports::{ApiKeyRepo, FollowUpQueue, IdempotencyLedger, NewOrder, OrderRepo, PlaceError, Settlement, StoreSource, StoreTarget, UploadLedger},
 };
 use time::Duration;
 
@@ -35,7 +35,7 @@ impl StoreTargetFixture {
     /// A store that keeps every port.
     pub fn new<S>(store: Arc<S>, guard: impl Any + Send + Sync) -> Self
     where
-        S: OrderRepo + UploadLedger + ApiKeyRepo + FollowUpQueue + StoreTarget + 'static,
+        S: OrderRepo + UploadLedger + IdempotencyLedger + ApiKeyRepo + FollowUpQueue + StoreTarget + 'static,
     {
         Self { storage: Storage::new(store.clone(), guard), target: store }
     }
@@ -107,12 +107,12 @@ pub async fn what_others_wrote_to_an_order_is_found(fixture: &StoreTargetFixture
 /// And nobody whose key has expired or is revoked. Nor is there a first key to be issued.
 pub async fn keys_admit_whom_they_admitted(fixture: &StoreTargetFixture) {
     let (mut source, entropy) = (Source::empty(), CountingEntropy::default());
-    let [live, expired, revoked] = [(); 3].map(|()| PresentedKey::random(&entropy));
+    let [live, expired, revoked] = [(); 3].map(|()| PresentedKey::random(false, &entropy));
     for (presented, expires_at) in [(&live, None), (&expired, Some(NOW)), (&revoked, None)] {
         let key = NewApiKey { lookup: presented.lookup().to_owned(), hash: presented.hash(), expires_at, ..api_key(EARLIER) };
-        let id = source.storage.keys.add(&key).await.unwrap();
+        let id = source.storage.keys.add(&key, "jane").await.unwrap();
         if *presented == revoked {
-            source.storage.keys.revoke(id, EARLIER).await.unwrap();
+            source.storage.keys.revoke(id, EARLIER, "jane").await.unwrap();
         }
     }
     source.contents.read_back(&source.storage).await;
@@ -122,9 +122,9 @@ pub async fn keys_admit_whom_they_admitted(fixture: &StoreTargetFixture) {
     for (presented, admitted) in [(live, true), (expired, false), (revoked, false)] {
         let found = keys.find(presented.lookup()).await.unwrap().unwrap();
         assert_eq!(found.admits(&presented, NOW), admitted);
-        assert!(!found.admits(&PresentedKey::random(&entropy), NOW));
+        assert!(!found.admits(&PresentedKey::random(false, &entropy), NOW));
     }
-    assert_eq!(keys.add_first(&api_key(NOW)).await.unwrap(), None);
+    assert_eq!(keys.add_first(&api_key(NOW), "jane").await.unwrap(), None);
 }
 
 /// To the microsecond, and ends when it would have ended.
@@ -222,7 +222,7 @@ pub async fn identifiers_go_on_after_those_that_were_moved(fixture: &StoreTarget
     for file_number in ["F-1", "F-2"] {
         let id = storage.orders.place(&NewOrder { follow_ups: vec![], ..new_order(file_number, NOW) }, WINDOW).await.unwrap();
         assert!(id > contents.orders.last().unwrap().id);
-        assert!(storage.keys.add(&api_key(NOW)).await.unwrap().0 > contents.api_keys.last().unwrap().id.0);
+        assert!(storage.keys.add(&api_key(NOW), "jane").await.unwrap().0 > contents.api_keys.last().unwrap().id.0);
     }
     storage.orders.place(&NewOrder { follow_ups: vec![follow_up(99)], ..new_order("F-3", NOW) }, WINDOW).await.unwrap();
     let pending = storage.queue.list(false, 100).await.unwrap();
@@ -236,11 +236,11 @@ pub async fn more_than_fits_into_one_statement_is_moved(fixture: &StoreTargetFix
     let orders = (0..520).map(|number| {
         let order = Order { file_number: format!("F-{number}").try_into().unwrap(), ..every_field.clone() };
         let documents = if (470..510).contains(&number) { (0..20).map(|_| document()).collect() } else { vec![] };
-        NewOrder { order, documents, follow_ups: vec![follow_up(number)], placed_at: NOW }
+        NewOrder { order, documents, follow_ups: vec![follow_up(number)], ..new_order("replaced", NOW) }
     });
     let mut source = Source::with(orders).await;
     for _ in 0..520 {
-        source.storage.keys.add(&api_key(NOW)).await.unwrap();
+        source.storage.keys.add(&api_key(NOW), "jane").await.unwrap();
     }
     let keys: Vec<_> = (0..520).map(|_| object_key()).collect();
     source.storage.uploads.record(&keys, NOW).await.unwrap();

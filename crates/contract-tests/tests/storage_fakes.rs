@@ -50,6 +50,10 @@ mod upload_ledger {
     contract_tests::upload_ledger_contract!(super::storage());
 }
 
+mod idempotency_ledger {
+    contract_tests::idempotency_ledger_contract!(super::storage());
+}
+
 mod api_key_repo {
     contract_tests::api_key_repo_contract!(super::storage());
 }
@@ -71,6 +75,7 @@ fn every_obligation_is_in_the_macro_of_its_contract() {
     for source in [
         include_str!("../src/order_repo.rs"),
         include_str!("../src/upload_ledger.rs"),
+        include_str!("../src/idempotency_ledger.rs"),
         include_str!("../src/api_key_repo.rs"),
         include_str!("../src/follow_up_queue.rs"),
         include_str!("../src/store_source.rs"),

@@ -10,13 +10,15 @@ use crate::{hex, order::SigningServiceId, ports::Entropy};
 
 /// What every key begins with, so that secret scanners can find one that leaked.
 pub const PREFIX: &str = "nok_";
+/// What follows in a test key, so that nobody takes one for the other.
+pub const TEST: &str = "test_";
 const LOOKUP_BYTES: usize = 8;
 const SECRET_BYTES: usize = 24;
 const LOOKUP_CHARS: usize = LOOKUP_BYTES * 2;
-const KEY_CHARS: usize = PREFIX.len() + LOOKUP_CHARS + 1 + SECRET_BYTES * 2;
+const SECRET_CHARS: usize = SECRET_BYTES * 2;
 
-/// A key as a client shows it: `nok_`, 16 hexadecimal digits by which it is looked up, `_`, and a secret of 192 random
-/// bits as 48 hexadecimal digits.
+/// A key as a client shows it: `nok_`, `test_` if it is a test key, 16 hexadecimal digits by which it is looked up, `_`, and
+/// a secret of 192 random bits as 48 hexadecimal digits.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PresentedKey {
     text: String,
@@ -24,24 +26,27 @@ pub struct PresentedKey {
 
 impl PresentedKey {
     /// A new key.
-    pub fn random(entropy: &dyn Entropy) -> Self {
+    pub fn random(is_test: bool, entropy: &dyn Entropy) -> Self {
         let (mut lookup, mut secret) = ([0; LOOKUP_BYTES], [0; SECRET_BYTES]);
         entropy.fill(&mut lookup);
         entropy.fill(&mut secret);
-        Self { text: format!("{PREFIX}{}_{}", hex::encode(&lookup), hex::encode(&secret)) }
+        let test = if is_test { TEST } else { "" };
+        Self { text: format!("{PREFIX}{test}{}_{}", hex::encode(&lookup), hex::encode(&secret)) }
     }
 
     /// Reads a key; `None` if it cannot be one.
     pub fn parse(text: &str) -> Option<Self> {
-        let (lookup, secret) = text.strip_prefix(PREFIX)?.split_once('_')?;
+        let rest = text.strip_prefix(PREFIX)?;
+        let (lookup, secret) = rest.strip_prefix(TEST).unwrap_or(rest).split_once('_')?;
         let hexadecimal = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-        let whole = text.len() == KEY_CHARS && lookup.len() == LOOKUP_CHARS;
+        let whole = lookup.len() == LOOKUP_CHARS && secret.len() == SECRET_CHARS;
         (whole && hexadecimal(lookup) && hexadecimal(secret)).then(|| Self { text: text.to_owned() })
     }
 
     /// The part by which the key is found in the repository; no secret.
     pub fn lookup(&self) -> &str {
-        &self.text[PREFIX.len()..PREFIX.len() + LOOKUP_CHARS]
+        let end = self.text.len() - SECRET_CHARS - 1;
+        &self.text[end - LOOKUP_CHARS..end]
     }
 
     /// What the service keeps of the key. The secret is random and long, so one round of SHA-256 protects it.
@@ -81,8 +86,17 @@ impl fmt::Debug for KeyHash {
 }
 
 /// Identifier of an issued key, given by the repository; positive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ApiKeyId(pub i64);
+
+/// A token bucket: `burst` requests at once, refilled at `per_second`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Rate {
+    /// Requests per second.
+    pub per_second: u32,
+    /// Requests at once.
+    pub burst: u32,
+}
 
 /// What is kept of a key when it is issued.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,6 +113,14 @@ pub struct NewApiKey {
     pub issued_at: OffsetDateTime,
     /// From when on it is refused.
     pub expires_at: Option<OffsetDateTime>,
+    /// Whether its orders are test orders.
+    pub is_test: bool,
+    /// How often it may create orders without documents; as often as the service lets any if none.
+    pub rate: Option<Rate>,
+    /// How often it may create orders with documents; as often as the service lets any if none.
+    pub documents_rate: Option<Rate>,
+    /// The first key of the line of rotations that it stands in; itself if none.
+    pub first: Option<ApiKeyId>,
 }
 
 /// A key that was issued.
@@ -110,9 +132,44 @@ pub struct ApiKey {
     pub key: NewApiKey,
     /// Since when it is refused because an operator said so.
     pub revoked_at: Option<OffsetDateTime>,
+    /// When it was last used, to some seconds.
+    pub last_used_at: Option<OffsetDateTime>,
+}
+
+/// What was done to a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyChange {
+    /// It was issued.
+    Issued,
+    /// It was given a successor, and expires.
+    Rotated {
+        /// The key that took its place.
+        successor: ApiKeyId,
+    },
+    /// It was revoked.
+    Revoked,
+}
+
+/// A line of the trail of keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyEvent {
+    /// The key.
+    pub key: ApiKeyId,
+    /// What was done to it.
+    pub change: KeyChange,
+    /// When.
+    pub at: OffsetDateTime,
+    /// By whom, as far as the service can know.
+    pub by: String,
 }
 
 impl ApiKey {
+    /// Who the client is: the same for all keys of a line of rotations, so that a client which has rotated its key is still
+    /// known for what it sent before.
+    pub fn client(&self) -> ApiKeyId {
+        self.key.first.unwrap_or(self.id)
+    }
+
     /// Whether `presented` is this key, and good at `now`.
     pub fn admits(&self, presented: &PresentedKey, now: OffsetDateTime) -> bool {
         self.key.hash == presented.hash() && self.is_live(now)
@@ -146,14 +203,18 @@ mod tests {
             signing_service: None,
             issued_at: NOW,
             expires_at: None,
+            is_test: false,
+            rate: None,
+            documents_rate: None,
+            first: None,
         };
-        ApiKey { id: ApiKeyId(1), key, revoked_at: None }
+        ApiKey { id: ApiKeyId(1), key, revoked_at: None, last_used_at: None }
     }
 
     #[test]
     fn a_key_has_a_prefix_and_192_random_bits() {
         let entropy = CountingEntropy::default();
-        let (one, other) = (PresentedKey::random(&entropy), PresentedKey::random(&entropy));
+        let (one, other) = (PresentedKey::random(false, &entropy), PresentedKey::random(false, &entropy));
         assert!(one.expose().starts_with(PREFIX));
         assert_eq!(one.expose().len(), 69);
         assert_ne!(one, other);
@@ -161,8 +222,29 @@ mod tests {
     }
 
     #[test]
+    fn a_test_key_is_told_by_its_beginning() {
+        let key = PresentedKey::random(true, &CountingEntropy::default());
+        assert!(key.expose().starts_with("nok_test_"));
+        assert_eq!((key.expose().len(), key.lookup().len()), (74, 16));
+        let parsed = PresentedKey::parse(key.expose()).unwrap();
+        assert_eq!((parsed.lookup(), parsed.hash()), (key.lookup(), key.hash()));
+        // Another key altogether.
+        let live = PresentedKey::parse(&key.expose().replace("test_", "")).unwrap();
+        assert_eq!(live.lookup(), key.lookup());
+        assert_ne!(live.hash(), key.hash());
+    }
+
+    #[test]
+    fn keys_of_one_line_are_one_client() {
+        let first = issued(&PresentedKey::random(false, &CountingEntropy::default()));
+        assert_eq!(first.client(), ApiKeyId(1));
+        let rotated = ApiKey { id: ApiKeyId(7), key: NewApiKey { first: Some(first.client()), ..first.key.clone() }, ..first };
+        assert_eq!(rotated.client(), ApiKeyId(1));
+    }
+
+    #[test]
     fn what_cannot_be_a_key_is_not_looked_up() {
-        let key = PresentedKey::random(&CountingEntropy::default()).expose().to_owned();
+        let key = PresentedKey::random(false, &CountingEntropy::default()).expose().to_owned();
         for text in
             ["", "nok_", &key[1..], &key.to_uppercase(), &key.replace("nok_", "sk__"), &format!("{key}0"), &format!(" {key}"), &key.replacen('0', "é", 1)]
         {
@@ -172,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_key_is_good_until_it_expires_or_is_revoked() {
-        let presented = PresentedKey::random(&CountingEntropy::default());
+        let presented = PresentedKey::random(false, &CountingEntropy::default());
         let key = issued(&presented);
         assert!(key.admits(&presented, NOW));
         let expiring = ApiKey { key: NewApiKey { expires_at: Some(NOW), ..key.key.clone() }, ..key.clone() };
@@ -183,7 +265,7 @@ mod tests {
 
     #[test]
     fn another_secret_under_the_same_lookup_is_refused() {
-        let presented = PresentedKey::random(&CountingEntropy::default());
+        let presented = PresentedKey::random(false, &CountingEntropy::default());
         let text = presented.expose();
         let last = if text.ends_with('0') { '1' } else { '0' };
         let forged = PresentedKey::parse(&format!("{}{last}", &text[..text.len() - 1])).unwrap();
@@ -193,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_bound_key_orders_for_its_own_signing_service_only() {
-        let mut key = issued(&PresentedKey::random(&CountingEntropy::default()));
+        let mut key = issued(&PresentedKey::random(false, &CountingEntropy::default()));
         assert!(key.may_order_for(SigningServiceId(1)));
         key.key.signing_service = Some(SigningServiceId(2));
         assert!(!key.may_order_for(SigningServiceId(1)));
@@ -202,8 +284,8 @@ mod tests {
 
     #[test]
     fn debug_shows_no_secret() {
-        let presented = PresentedKey::random(&CountingEntropy::default());
-        let secret = &presented.expose()[KEY_CHARS - 48..];
+        let presented = PresentedKey::random(false, &CountingEntropy::default());
+        let secret = &presented.expose()[presented.expose().len() - 48..];
         assert!(!format!("{presented:?} {:?}", issued(&presented)).contains(secret));
     }
 }

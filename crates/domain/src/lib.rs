@@ -11,6 +11,7 @@
 //! | accepted formats, file names, limits of documents | [`document`] |
 //! | the window in which a file number may be used once | [`duplicate_window`] |
 //! | API keys | [`api_key`] |
+//! | repeats of a request under one `Idempotency-Key` | [`idempotency`] |
 //! | mails that follow an order, retry and burial | [`follow_up`] |
 //! | use cases | [`place_order`], [`run_follow_ups`], [`sweep_uploads`], [`manage_keys`] |
 //!
@@ -27,6 +28,7 @@ pub mod appointment;
 pub mod document;
 pub mod duplicate_window;
 pub mod follow_up;
+pub mod idempotency;
 pub mod manage_keys;
 pub mod order;
 pub mod place_order;

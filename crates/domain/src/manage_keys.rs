@@ -1,16 +1,20 @@
-//! Use case: issue, check and revoke API keys.
+//! Use case: issue, check, rotate and revoke API keys.
 
-use std::sync::Arc;
+use std::{
+    collections::BTreeMap,
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
-use time::Duration;
+use time::{Duration, OffsetDateTime};
 
 use crate::{
-    api_key::{ApiKey, ApiKeyId, NewApiKey, PresentedKey},
+    api_key::{ApiKey, ApiKeyId, KeyEvent, NewApiKey, PresentedKey, Rate},
     order::SigningServiceId,
     ports::{ApiKeyRepo, Clock, Entropy, StoreError},
 };
 
-/// Issues, checks and revokes API keys.
+/// Issues, checks, rotates and revokes API keys.
 #[derive(Clone)]
 pub struct ManageKeys {
     /// Where keys are kept.
@@ -19,10 +23,12 @@ pub struct ManageKeys {
     pub clock: Arc<dyn Clock>,
     /// Randomness for new keys.
     pub entropy: Arc<dyn Entropy>,
+    /// Uses that are not noted yet.
+    pub uses: Arc<KeyUses>,
 }
 
 /// What a new key is to be.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeyTerms {
     /// What the operator calls it.
     pub name: String,
@@ -30,40 +36,125 @@ pub struct KeyTerms {
     pub signing_service: Option<SigningServiceId>,
     /// How long it is good; for ever if none.
     pub lifetime: Option<Duration>,
+    /// Whether its orders are test orders.
+    pub is_test: bool,
+    /// How often it may create orders without documents; as often as the service lets any if none.
+    pub rate: Option<Rate>,
+    /// How often it may create orders with documents; as often as the service lets any if none.
+    pub documents_rate: Option<Rate>,
+}
+
+/// When keys were last used, as far as it is not noted yet: to write it down at every request would cost more than the
+/// requests.
+#[derive(Debug, Default)]
+pub struct KeyUses(Mutex<BTreeMap<ApiKeyId, OffsetDateTime>>);
+
+impl KeyUses {
+    fn last(&self) -> MutexGuard<'_, BTreeMap<ApiKeyId, OffsetDateTime>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, id: ApiKeyId, at: OffsetDateTime) {
+        let mut last = self.last();
+        let known = last.entry(id).or_insert(at);
+        *known = at.max(*known);
+    }
+}
+
+/// A key that took the place of another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rotation {
+    /// The new key's identifier.
+    pub id: ApiKeyId,
+    /// The new key. This is the only time that its secret is seen.
+    pub presented: PresentedKey,
+    /// From when on the old key is refused.
+    pub old_until: OffsetDateTime,
+}
+
+/// Why a key was not rotated.
+#[derive(Debug, thiserror::Error)]
+pub enum RotateError {
+    /// There is no such key.
+    #[error("there is no such key")]
+    Unknown,
+    /// The key is revoked or expired, and has no place that another could take.
+    #[error("the key is revoked or expired")]
+    NotLive,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 impl ManageKeys {
-    /// Issues a key. The answer is the only time that its secret is seen.
-    pub async fn issue(&self, terms: KeyTerms) -> Result<(ApiKeyId, PresentedKey), StoreError> {
+    /// Issues a key, in the name of `by`. The answer is the only time that its secret is seen.
+    pub async fn issue(&self, terms: KeyTerms, by: &str) -> Result<(ApiKeyId, PresentedKey), StoreError> {
         let (presented, key) = self.new_key(terms);
-        Ok((self.keys.add(&key).await?, presented))
+        Ok((self.keys.add(&key, by).await?, presented))
     }
 
     /// Issues a key if none was ever issued.
-    pub async fn issue_first(&self, terms: KeyTerms) -> Result<Option<(ApiKeyId, PresentedKey)>, StoreError> {
+    pub async fn issue_first(&self, terms: KeyTerms, by: &str) -> Result<Option<(ApiKeyId, PresentedKey)>, StoreError> {
         let (presented, key) = self.new_key(terms);
-        Ok(self.keys.add_first(&key).await?.map(|id| (id, presented)))
+        Ok(self.keys.add_first(&key, by).await?.map(|id| (id, presented)))
     }
 
     fn new_key(&self, terms: KeyTerms) -> (PresentedKey, NewApiKey) {
-        let presented = PresentedKey::random(&*self.entropy);
+        let KeyTerms { name, signing_service, lifetime, is_test, rate, documents_rate } = terms;
+        let presented = PresentedKey::random(is_test, &*self.entropy);
         let issued_at = self.clock.now();
-        let expires_at = terms.lifetime.map(|lifetime| issued_at.saturating_add(lifetime));
         let key = NewApiKey {
-            name: terms.name,
+            name,
             lookup: presented.lookup().to_owned(),
             hash: presented.hash(),
-            signing_service: terms.signing_service,
+            signing_service,
             issued_at,
-            expires_at,
+            expires_at: lifetime.map(|lifetime| issued_at.saturating_add(lifetime)),
+            is_test,
+            rate,
+            documents_rate,
+            first: None,
         };
         (presented, key)
     }
 
+    /// Issues a key on the terms of another, for as long as that one was issued for. The new key is good at once, and the old
+    /// one for `grace` longer, unless it expires before.
+    pub async fn rotate(&self, id: ApiKeyId, grace: Duration, by: &str) -> Result<Rotation, RotateError> {
+        let old = self.keys.list().await?.into_iter().find(|key| key.id == id).ok_or(RotateError::Unknown)?;
+        let first = Some(old.client());
+        let NewApiKey { name, signing_service, issued_at, expires_at, is_test, rate, documents_rate, .. } = old.key;
+        let lifetime = expires_at.map(|end| end - issued_at);
+        let (presented, key) = self.new_key(KeyTerms { name, signing_service, lifetime, is_test, rate, documents_rate });
+        let until = key.issued_at.saturating_add(grace);
+        let successor = NewApiKey { first, ..key };
+        let id = self.keys.rotate(id, &successor, until, by).await?.ok_or(RotateError::NotLive)?;
+        Ok(Rotation { id, presented, old_until: expires_at.map_or(until, |end| end.min(until)) })
+    }
+
     /// The key that a client presents, if it is good now.
     pub async fn authenticate(&self, presented: &PresentedKey) -> Result<Option<ApiKey>, StoreError> {
-        let key = self.keys.find(presented.lookup()).await?;
-        Ok(key.filter(|key| key.admits(presented, self.clock.now())))
+        let (key, now) = (self.keys.find(presented.lookup()).await?, self.clock.now());
+        let key = key.filter(|key| key.admits(presented, now));
+        if let Some(key) = &key {
+            self.uses.add(key.id, now);
+        }
+        Ok(key)
+    }
+
+    /// Notes when keys were used since the last time. After a failure they are noted the next time.
+    pub async fn note_uses(&self) -> Result<(), StoreError> {
+        let uses: Vec<_> = mem::take(&mut *self.uses.last()).into_iter().collect();
+        if uses.is_empty() {
+            return Ok(());
+        }
+        let noted = self.keys.note_uses(&uses).await;
+        if noted.is_err() {
+            for (id, at) in uses {
+                self.uses.add(id, at);
+            }
+        }
+        noted
     }
 
     /// Every key ever issued, oldest first.
@@ -72,62 +163,16 @@ impl ManageKeys {
     }
 
     /// Revokes a key; `None` if there is no such key.
-    pub async fn revoke(&self, id: ApiKeyId) -> Result<Option<ApiKey>, StoreError> {
-        self.keys.revoke(id, self.clock.now()).await
+    pub async fn revoke(&self, id: ApiKeyId, by: &str) -> Result<Option<ApiKey>, StoreError> {
+        self.keys.revoke(id, self.clock.now(), by).await
+    }
+
+    /// Who issued, rotated and revoked which key when, oldest first.
+    pub async fn trail(&self) -> Result<Vec<KeyEvent>, StoreError> {
+        self.keys.trail().await
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use time::{OffsetDateTime, macros::datetime};
-
-    use super::*;
-    use crate::{
-        ports::{MockApiKeyRepo, MockClock},
-        test_support::CountingEntropy,
-    };
-
-    const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
-
-    fn managing(keys: MockApiKeyRepo) -> ManageKeys {
-        let mut clock = MockClock::new();
-        clock.expect_now().return_const(NOW);
-        ManageKeys { keys: Arc::new(keys), clock: Arc::new(clock), entropy: Arc::new(CountingEntropy::default()) }
-    }
-
-    fn terms() -> KeyTerms {
-        KeyTerms { name: "title company".to_owned(), signing_service: Some(SigningServiceId(42)), lifetime: Some(Duration::days(90)) }
-    }
-
-    #[tokio::test]
-    async fn a_key_is_kept_as_its_hash_and_terms() {
-        let mut keys = MockApiKeyRepo::new();
-        keys.expect_add().once().returning(|key| {
-            assert_eq!((key.name.as_str(), key.signing_service, key.issued_at), ("title company", Some(SigningServiceId(42)), NOW));
-            assert_eq!(key.expires_at, Some(NOW + Duration::days(90)));
-            Ok(ApiKeyId(7))
-        });
-        let (id, presented) = managing(keys).issue(terms()).await.unwrap();
-        assert_eq!(id, ApiKeyId(7));
-        assert!(PresentedKey::parse(presented.expose()).is_some());
-    }
-
-    #[tokio::test]
-    async fn the_first_key_is_shown_only_if_it_was_kept() {
-        let mut keys = MockApiKeyRepo::new();
-        keys.expect_add_first().returning(|_| Ok(None));
-        assert_eq!(managing(keys).issue_first(terms()).await.unwrap(), None);
-    }
-
-    #[tokio::test]
-    async fn only_a_live_key_of_the_same_secret_is_admitted() {
-        let presented = PresentedKey::random(&CountingEntropy::default());
-        let other = PresentedKey::random(&CountingEntropy::starting_at(9));
-        for (hash, revoked_at, admitted) in [(presented.hash(), None, true), (presented.hash(), Some(NOW), false), (other.hash(), None, false)] {
-            let mut keys = MockApiKeyRepo::new();
-            let key = NewApiKey { name: String::new(), lookup: presented.lookup().to_owned(), hash, signing_service: None, issued_at: NOW, expires_at: None };
-            keys.expect_find().returning(move |_| Ok(Some(ApiKey { id: ApiKeyId(1), key: key.clone(), revoked_at })));
-            assert_eq!(managing(keys).authenticate(&presented).await.unwrap().is_some(), admitted);
-        }
-    }
-}
+#[path = "manage_keys_tests.rs"]
+mod tests;

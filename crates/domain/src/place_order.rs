@@ -6,14 +6,16 @@ use std::sync::{
 };
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use time::{Duration, OffsetDateTime};
 
 use crate::{
     api_key::ApiKey,
     document::{DocumentFault, ObjectKey, ReceivedDocument, SpooledFile, StoredDocument, sanitize_file_name},
     duplicate_window::DuplicateWindow,
     follow_up::NewFollowUp,
+    idempotency::{Answered, Attempt, Claim, Fingerprint, KeyUse, Remembrance},
     order::{Order, OrderRequest, OrderStatus, PlacedOrder, SigningServiceId, Violation},
-    ports::{BlobStore, Cause, Clock, Entropy, NewOrder, OrderRepo, PlaceError, StoreError, UploadLedger},
+    ports::{BlobStore, Cause, ClaimError, Clock, Entropy, IdempotencyLedger, NewOrder, OrderRepo, PlaceError, StoreError, UploadLedger},
 };
 
 /// Documents of one order that are stored at the same time.
@@ -29,6 +31,8 @@ pub struct Placement {
     pub placed: PlacedOrder,
     /// Names of the `utc…` fields that disagree with the service's own conversion, which won.
     pub utc_disagreements: Vec<&'static str>,
+    /// Whether the order was placed before, by a request that this one repeats.
+    pub replayed: bool,
 }
 
 /// Everything that is wrong with a request.
@@ -57,6 +61,15 @@ pub enum PlaceOrderError {
         /// Whole seconds until it is free, at least one.
         retry_after: u64,
     },
+    /// The idempotency key was used for another request.
+    #[error("the idempotency key was used for another request")]
+    KeyReused,
+    /// Another attempt under the idempotency key is under way.
+    #[error("another attempt under the idempotency key is under way")]
+    InFlight {
+        /// Whole seconds after which to try again, at least one.
+        retry_after: u64,
+    },
     /// A store does not answer; the same request may succeed later.
     #[error("a store does not answer")]
     Unavailable(#[source] Cause),
@@ -81,6 +94,8 @@ pub struct PlaceOrder {
     pub orders: Arc<dyn OrderRepo>,
     /// Where intended objects are remembered.
     pub uploads: Arc<dyn UploadLedger>,
+    /// Where idempotency keys in use are kept.
+    pub idempotency: Arc<dyn IdempotencyLedger>,
     /// Where documents are kept.
     pub blobs: Arc<dyn BlobStore>,
     /// The time of day.
@@ -89,20 +104,49 @@ pub struct PlaceOrder {
     pub entropy: Arc<dyn Entropy>,
     /// How long a file number is taken.
     pub window: DuplicateWindow,
+    /// How long a request is remembered under its idempotency key.
+    pub remember_for: Duration,
 }
 
 impl PlaceOrder {
+    /// How long a claim to an idempotency key holds unless it is extended.
+    pub const CLAIM: Duration = Duration::seconds(15);
+
+    /// Claims the idempotency key of a request that takes long, so that others under the key are told that it is under way,
+    /// or extends the claim. `false` if a request was answered under the key: whether this one repeats it shows when it is
+    /// placed.
+    pub async fn claim(&self, claim: &Claim) -> Result<bool, PlaceOrderError> {
+        match self.try_claim(claim).await? {
+            None => Ok(true),
+            Some(KeyUse::Answered(_)) => Ok(false),
+            Some(KeyUse::InFlight { until }) => Err(self.in_flight(until)),
+        }
+    }
+
+    /// Gives up the claim of a request that was not placed, so that the key is free for the next attempt.
+    pub async fn release(&self, claim: &Claim) -> Result<(), StoreError> {
+        self.idempotency.release(claim).await
+    }
+
     /// Places an order without documents.
-    pub async fn place(&self, key: &ApiKey, request: OrderRequest) -> Result<Placement, PlaceOrderError> {
+    pub async fn place(&self, key: &ApiKey, request: OrderRequest, attempt: Option<&Attempt>) -> Result<Placement, PlaceOrderError> {
         authorize(key, &request)?;
         let parsed = request.parse().map_err(|violations| PlaceOrderError::Rejected(Rejection { violations, ..Rejection::default() }))?;
-        let placed = self.commit(parsed.order, Vec::new()).await.map_err(|error| self.explain(error))?;
-        Ok(Placement { placed, utc_disagreements: parsed.utc_disagreements })
+        match self.commit(key, parsed.order, Vec::new(), attempt).await {
+            Ok(placed) => Ok(Placement { placed, utc_disagreements: parsed.utc_disagreements, replayed: false }),
+            Err(error) => self.replay_or_explain(error, attempt).await,
+        }
     }
 
     /// Places an order with documents. Run it to its end even when nobody waits for the answer any more: dropped half
     /// way, it leaves its objects to the sweeper.
-    pub async fn place_with_documents(&self, key: &ApiKey, request: OrderRequest, documents: Vec<ReceivedDocument>) -> Result<Placement, PlaceOrderError> {
+    pub async fn place_with_documents(
+        &self,
+        key: &ApiKey,
+        request: OrderRequest,
+        documents: Vec<ReceivedDocument>,
+        attempt: Option<&Attempt>,
+    ) -> Result<Placement, PlaceOrderError> {
         authorize(key, &request)?;
         let (documents, faults) = self.accept(documents);
         let no_documents = documents.is_empty() && faults.is_empty();
@@ -110,21 +154,27 @@ impl PlaceOrder {
             Ok(parsed) if faults.is_empty() && !no_documents => parsed,
             parsed => return Err(PlaceOrderError::Rejected(Rejection { violations: parsed.err().unwrap_or_default(), documents: faults, no_documents })),
         };
+        // Asked once more before anything is stored, so that a repeat stores nothing.
+        if let Some(attempt) = attempt
+            && let Some(taken) = self.try_claim(&attempt.claim).await?
+        {
+            return self.answer_again(taken, attempt.fingerprint).await;
+        }
         let keys: Vec<ObjectKey> = documents.iter().map(|(document, _)| document.key.clone()).collect();
         self.uploads.record(&keys, self.clock.now()).await?;
 
         let outcome = match self.put_all(&documents).await {
-            Ok(()) => self.commit(parsed.order, documents.into_iter().map(|(document, _)| document).collect()).await.map_err(|error| self.explain(error)),
+            Ok(()) => self.commit(key, parsed.order, documents.into_iter().map(|(document, _)| document).collect(), attempt).await,
             // Left to the sweeper, for whom they are recorded: a put that was given up may take effect after a removal now, and
             // the client need not wait until the objects cannot be removed either.
             Err(error @ StoreError::Unavailable(_)) => return Err(error.into()),
-            Err(error) => Err(error.into()),
+            Err(StoreError::Internal(cause)) => Err(PlaceError::Internal(cause)),
         };
         match outcome {
-            Ok(placed) => Ok(Placement { placed, utc_disagreements: parsed.utc_disagreements }),
+            Ok(placed) => Ok(Placement { placed, utc_disagreements: parsed.utc_disagreements, replayed: false }),
             Err(error) => {
                 self.remove(&keys).await;
-                Err(error)
+                self.replay_or_explain(error, attempt).await
             }
         }
     }
@@ -169,9 +219,14 @@ impl PlaceOrder {
         results.into_iter().collect()
     }
 
-    async fn commit(&self, order: Order, documents: Vec<StoredDocument>) -> Result<PlacedOrder, PlaceError> {
-        let follow_ups = order.contacts.recipients().into_iter().map(|recipient| NewFollowUp::mail(recipient, &*self.entropy)).collect();
-        let new = NewOrder { order, documents, follow_ups, placed_at: self.clock.now() };
+    async fn commit(&self, key: &ApiKey, order: Order, documents: Vec<StoredDocument>, attempt: Option<&Attempt>) -> Result<PlacedOrder, PlaceError> {
+        let (is_test, placed_at) = (key.key.is_test, self.clock.now());
+        // Nobody is told of a signing that does not take place.
+        let recipients = if is_test { Vec::new() } else { order.contacts.recipients() };
+        let follow_ups = recipients.into_iter().map(|recipient| NewFollowUp::mail(recipient, &*self.entropy)).collect();
+        let kept_until = placed_at.saturating_add(self.remember_for);
+        let remembrance = attempt.map(|attempt| Remembrance { attempt: attempt.clone(), kept_until });
+        let new = NewOrder { order, documents, follow_ups, placed_at, is_test, remembrance };
         let id = self.orders.place(&new, self.window).await?;
         Ok(PlacedOrder {
             id,
@@ -179,17 +234,48 @@ impl PlaceOrder {
             status: OrderStatus::New,
             notary_id: None,
             documents: new.documents,
+            is_test: new.is_test,
             created_at: new.placed_at,
             updated_at: new.placed_at,
         })
     }
 
-    fn explain(&self, error: PlaceError) -> PlaceOrderError {
-        match error {
-            PlaceError::Duplicate { placed_at } => PlaceOrderError::Duplicate { retry_after: self.window.seconds_left(placed_at, self.clock.now()) },
-            PlaceError::UploadSwept | PlaceError::Unavailable(_) => PlaceOrderError::Unavailable(error.into()),
-            PlaceError::Internal(_) => PlaceOrderError::Internal(error.into()),
+    /// What a request gets that was not placed: the answer that it got before, or why it gets none.
+    async fn replay_or_explain(&self, error: PlaceError, attempt: Option<&Attempt>) -> Result<Placement, PlaceOrderError> {
+        Err(match (error, attempt) {
+            (PlaceError::KeyTaken(taken), Some(attempt)) => return self.answer_again(taken, attempt.fingerprint).await,
+            (PlaceError::Duplicate { placed_at }, _) => PlaceOrderError::Duplicate { retry_after: self.window.seconds_left(placed_at, self.clock.now()) },
+            (error @ (PlaceError::UploadSwept | PlaceError::Unavailable(_)), _) => PlaceOrderError::Unavailable(error.into()),
+            (error @ (PlaceError::Internal(_) | PlaceError::KeyTaken(_)), _) => PlaceOrderError::Internal(error.into()),
+        })
+    }
+
+    async fn try_claim(&self, claim: &Claim) -> Result<Option<KeyUse>, PlaceOrderError> {
+        let now = self.clock.now();
+        match self.idempotency.claim(claim, now, now.saturating_add(Self::CLAIM)).await {
+            Ok(()) => Ok(None),
+            Err(ClaimError::Taken(taken)) => Ok(Some(taken)),
+            Err(error @ ClaimError::Unavailable(_)) => Err(PlaceOrderError::Unavailable(error.into())),
+            Err(error @ ClaimError::Internal(_)) => Err(PlaceOrderError::Internal(error.into())),
         }
+    }
+
+    /// What a request gets whose key is in use.
+    async fn answer_again(&self, taken: KeyUse, fingerprint: Fingerprint) -> Result<Placement, PlaceOrderError> {
+        match taken {
+            KeyUse::InFlight { until } => Err(self.in_flight(until)),
+            KeyUse::Answered(answered) if answered.fingerprint != fingerprint => Err(PlaceOrderError::KeyReused),
+            KeyUse::Answered(Answered { order_id, .. }) => {
+                let placed = self.orders.find(order_id).await?.ok_or_else(|| PlaceOrderError::Internal("the order of an idempotency key is gone".into()))?;
+                Ok(Placement { placed: placed.when_placed(), utc_disagreements: Vec::new(), replayed: true })
+            }
+        }
+    }
+
+    /// An attempt that goes on extends its claim, and may be done long before it ends.
+    fn in_flight(&self, until: OffsetDateTime) -> PlaceOrderError {
+        let left = (until - self.clock.now()).whole_seconds();
+        PlaceOrderError::InFlight { retry_after: left.clamp(1, 5).unsigned_abs() }
     }
 
     /// Removes the objects of an order that was not placed. The ledger decides which: when the outcome of the commit is

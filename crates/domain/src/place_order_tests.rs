@@ -10,8 +10,9 @@ use super::*;
 use crate::{
     api_key::{ApiKeyId, KeyHash, NewApiKey},
     document::{DocumentFormat, Sha256Digest},
+    idempotency::{ClaimToken, IdempotencyKey},
     order::OrderId,
-    ports::{MockBlobStore, MockClock, MockOrderRepo, MockUploadLedger},
+    ports::{MockBlobStore, MockClock, MockIdempotencyLedger, MockOrderRepo, MockUploadLedger},
     test_support::{CountingEntropy, minimal_request},
 };
 
@@ -21,6 +22,7 @@ const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 struct Mocks {
     orders: MockOrderRepo,
     uploads: MockUploadLedger,
+    idempotency: MockIdempotencyLedger,
     blobs: MockBlobStore,
 }
 
@@ -31,10 +33,12 @@ impl Mocks {
         PlaceOrder {
             orders: Arc::new(self.orders),
             uploads: Arc::new(self.uploads),
+            idempotency: Arc::new(self.idempotency),
             blobs: Arc::new(self.blobs),
             clock: Arc::new(clock),
             entropy: Arc::new(CountingEntropy::default()),
             window: DuplicateWindow::default(),
+            remember_for: Duration::DAY,
         }
     }
 
@@ -58,8 +62,19 @@ impl Mocks {
 }
 
 fn key() -> ApiKey {
-    let key = NewApiKey { name: String::new(), lookup: String::new(), hash: KeyHash([0; 32]), signing_service: None, issued_at: NOW, expires_at: None };
-    ApiKey { id: ApiKeyId(1), key, revoked_at: None }
+    let key = NewApiKey {
+        name: String::new(),
+        lookup: String::new(),
+        hash: KeyHash([0; 32]),
+        signing_service: None,
+        issued_at: NOW,
+        expires_at: None,
+        is_test: false,
+        rate: None,
+        documents_rate: None,
+        first: None,
+    };
+    ApiKey { id: ApiKeyId(1), key, revoked_at: None, last_used_at: None }
 }
 
 fn request(json: Value) -> OrderRequest {
@@ -83,7 +98,7 @@ async fn an_order_is_placed_with_its_follow_ups() {
     });
     let mut json = minimal_request();
     json["signingContactsFormData"]["observer"] = json!("observer@example.com");
-    let placed = mocks.use_case().place(&key(), request(json)).await.unwrap().placed;
+    let placed = mocks.use_case().place(&key(), request(json), None).await.unwrap().placed;
     assert_eq!((placed.id, placed.status, placed.notary_id, placed.created_at, placed.updated_at), (OrderId(9), OrderStatus::New, None, NOW, NOW));
 }
 
@@ -92,8 +107,8 @@ async fn nothing_is_stored_when_validation_fails() {
     let mut json = minimal_request();
     json["signingServiceId"] = Value::Null;
     for error in [
-        Mocks::default().use_case().place(&key(), request(json.clone())).await.unwrap_err(),
-        Mocks::default().use_case().place_with_documents(&key(), request(json), vec![document("a.pdf")]).await.unwrap_err(),
+        Mocks::default().use_case().place(&key(), request(json.clone()), None).await.unwrap_err(),
+        Mocks::default().use_case().place_with_documents(&key(), request(json), vec![document("a.pdf")], None).await.unwrap_err(),
     ] {
         let PlaceOrderError::Rejected(rejection) = error else { panic!("{error}") };
         assert_eq!(rejection.violations[0].pointer, "/signingServiceId");
@@ -105,7 +120,7 @@ async fn nothing_is_stored_when_a_document_is_not_acceptable() {
     let documents = vec![document("a.pdf"), document("b.exe"), document("c.png")];
     let mut json = minimal_request();
     json["requestedBy"] = Value::Null;
-    let error = Mocks::default().use_case().place_with_documents(&key(), request(json), documents).await.unwrap_err();
+    let error = Mocks::default().use_case().place_with_documents(&key(), request(json), documents, None).await.unwrap_err();
     let PlaceOrderError::Rejected(rejection) = error else { panic!("{error}") };
     assert_eq!(rejection.documents, [(1, DocumentFault::UnsupportedExtension), (2, DocumentFault::ContentMismatch)]);
     assert_eq!(rejection.violations.len(), 1);
@@ -113,7 +128,7 @@ async fn nothing_is_stored_when_a_document_is_not_acceptable() {
 
 #[tokio::test]
 async fn documents_are_expected() {
-    let error = Mocks::default().use_case().place_with_documents(&key(), request(minimal_request()), vec![]).await.unwrap_err();
+    let error = Mocks::default().use_case().place_with_documents(&key(), request(minimal_request()), vec![], None).await.unwrap_err();
     assert!(matches!(error, PlaceOrderError::Rejected(Rejection { no_documents: true, .. })), "{error}");
 }
 
@@ -129,7 +144,8 @@ async fn documents_are_recorded_put_and_adopted_in_their_order() {
         assert_eq!((new.documents[0].name_as_sent.as_str(), new.documents[0].size, new.documents[0].media_type.as_str()), ("a 1.pdf", 5, "application/pdf"));
         Ok(OrderId(1))
     });
-    let placed = mocks.use_case().place_with_documents(&key(), request(minimal_request()), vec![document("a 1.pdf"), document("b.pdf")]).await.unwrap().placed;
+    let placed =
+        mocks.use_case().place_with_documents(&key(), request(minimal_request()), vec![document("a 1.pdf"), document("b.pdf")], None).await.unwrap().placed;
     assert_eq!(placed.documents.len(), 2);
 }
 
@@ -139,7 +155,7 @@ async fn blobs_are_removed_when_the_repository_says_duplicate() {
     mocks.expect_uploads_taken_back(2);
     mocks.blobs.expect_put().returning(|_, _| Ok(()));
     mocks.orders.expect_place().returning(|_, _| Err(PlaceError::Duplicate { placed_at: NOW - Duration::seconds(18) }));
-    let error = mocks.use_case().place_with_documents(&key(), request(minimal_request()), vec![document("a.pdf"), document("b.pdf")]).await.unwrap_err();
+    let error = mocks.use_case().place_with_documents(&key(), request(minimal_request()), vec![document("a.pdf"), document("b.pdf")], None).await.unwrap_err();
     assert!(matches!(error, PlaceOrderError::Duplicate { retry_after: 42 }), "{error}");
 }
 
@@ -149,7 +165,7 @@ async fn blobs_are_removed_when_the_repository_fails() {
     mocks.expect_uploads_taken_back(1);
     mocks.blobs.expect_put().returning(|_, _| Ok(()));
     mocks.orders.expect_place().returning(|_, _| Err(PlaceError::Internal("broken".into())));
-    let error = mocks.use_case().place_with_documents(&key(), request(minimal_request()), vec![document("a.pdf")]).await.unwrap_err();
+    let error = mocks.use_case().place_with_documents(&key(), request(minimal_request()), vec![document("a.pdf")], None).await.unwrap_err();
     assert!(matches!(error, PlaceOrderError::Internal(_)), "{error}");
 }
 
@@ -159,7 +175,7 @@ async fn blobs_are_removed_when_one_of_them_cannot_be_put() {
     mocks.expect_uploads_taken_back(3);
     mocks.blobs.expect_put().times(2).returning(|_, file| if file.path.as_os_str() == "b.pdf" { Err(StoreError::Internal("broken".into())) } else { Ok(()) });
     let documents = vec![document("a.pdf"), document("b.pdf"), document("c.pdf")];
-    let error = mocks.use_case().place_with_documents(&key(), request(minimal_request()), documents).await.unwrap_err();
+    let error = mocks.use_case().place_with_documents(&key(), request(minimal_request()), documents, None).await.unwrap_err();
     assert!(matches!(error, PlaceOrderError::Internal(_)), "{error}");
 }
 
@@ -169,7 +185,7 @@ async fn blobs_of_a_store_that_does_not_answer_stay_in_the_ledger_for_the_sweepe
     mocks.uploads.expect_record().returning(|_, _| Ok(()));
     mocks.blobs.expect_put().once().returning(|_, _| Err(StoreError::Unavailable("down".into())));
     // Nothing is condemned or deleted.
-    let error = mocks.use_case().place_with_documents(&key(), request(minimal_request()), vec![document("a.pdf"), document("b.pdf")]).await.unwrap_err();
+    let error = mocks.use_case().place_with_documents(&key(), request(minimal_request()), vec![document("a.pdf"), document("b.pdf")], None).await.unwrap_err();
     assert!(matches!(error, PlaceOrderError::Unavailable(_)), "{error}");
 }
 
@@ -207,7 +223,7 @@ async fn after_a_failure_puts_under_way_are_finished_and_no_other_is_begun() {
     mocks.uploads.expect_record().returning(|_, _| Ok(()));
     let use_case = PlaceOrder { blobs: Arc::clone(&blobs) as _, ..mocks.use_case() };
     let documents = (0..20).map(|number| document(&format!("{number}.pdf"))).collect();
-    let error = use_case.place_with_documents(&key(), request(minimal_request()), documents).await.unwrap_err();
+    let error = use_case.place_with_documents(&key(), request(minimal_request()), documents, None).await.unwrap_err();
     assert!(matches!(error, PlaceOrderError::Unavailable(_)), "{error}");
     assert_eq!((blobs.begun.load(Ordering::SeqCst), blobs.ended.load(Ordering::SeqCst)), (PARALLEL_PUTS, PARALLEL_PUTS));
 }
@@ -220,7 +236,7 @@ async fn objects_stay_when_the_order_was_placed_although_the_answer_was_lost() {
     mocks.orders.expect_place().returning(|_, _| Err(PlaceError::Unavailable("connection lost at commit".into())));
     // The commit took effect: the key has left the ledger, so nothing is condemned and nothing deleted.
     mocks.uploads.expect_condemn().once().returning(|_| Ok(vec![]));
-    let error = mocks.use_case().place_with_documents(&key(), request(minimal_request()), vec![document("a.pdf")]).await.unwrap_err();
+    let error = mocks.use_case().place_with_documents(&key(), request(minimal_request()), vec![document("a.pdf")], None).await.unwrap_err();
     assert!(matches!(error, PlaceOrderError::Unavailable(_)), "{error}");
 }
 
@@ -228,7 +244,7 @@ async fn objects_stay_when_the_order_was_placed_although_the_answer_was_lost() {
 async fn nothing_is_put_that_could_be_forgotten() {
     let mut mocks = Mocks::default();
     mocks.uploads.expect_record().returning(|_, _| Err(StoreError::Unavailable("down".into())));
-    let error = mocks.use_case().place_with_documents(&key(), request(minimal_request()), vec![document("a.pdf")]).await.unwrap_err();
+    let error = mocks.use_case().place_with_documents(&key(), request(minimal_request()), vec![document("a.pdf")], None).await.unwrap_err();
     assert!(matches!(error, PlaceOrderError::Unavailable(_)), "{error}");
 }
 
@@ -237,8 +253,109 @@ async fn a_bound_key_is_refused_for_another_signing_service_whatever_else_is_wro
     let mut key = key();
     key.key.signing_service = Some(SigningServiceId(7));
     let json = json!({ "signingServiceId": 42 });
-    let error = Mocks::default().use_case().place(&key, request(json.clone())).await.unwrap_err();
+    let error = Mocks::default().use_case().place(&key, request(json.clone()), None).await.unwrap_err();
     assert!(matches!(error, PlaceOrderError::Forbidden), "{error}");
-    let error = Mocks::default().use_case().place_with_documents(&key, request(json), vec![]).await.unwrap_err();
+    let error = Mocks::default().use_case().place_with_documents(&key, request(json), vec![], None).await.unwrap_err();
     assert!(matches!(error, PlaceOrderError::Forbidden), "{error}");
+}
+
+fn attempt() -> Attempt {
+    let key = IdempotencyKey::new(ApiKeyId(1), "8e03978e").unwrap();
+    Attempt { claim: Claim { key, token: ClaimToken([1; 16]) }, fingerprint: Fingerprint([2; 32]) }
+}
+
+/// An order that was placed an hour ago, and has come further since.
+fn placed_before() -> PlacedOrder {
+    PlacedOrder {
+        id: OrderId(5),
+        order: request(minimal_request()).parse().unwrap().order,
+        status: OrderStatus::New,
+        notary_id: Some(77),
+        documents: vec![],
+        is_test: false,
+        created_at: NOW - Duration::HOUR,
+        updated_at: NOW,
+    }
+}
+
+#[tokio::test]
+async fn a_request_with_a_key_is_remembered_for_as_long_as_is_set() {
+    let mut mocks = Mocks::default();
+    mocks.orders.expect_place().once().returning(|new, _| {
+        assert_eq!(new.remembrance, Some(Remembrance { attempt: attempt(), kept_until: NOW + Duration::DAY }));
+        Ok(OrderId(9))
+    });
+    let placement = mocks.use_case().place(&key(), request(minimal_request()), Some(&attempt())).await.unwrap();
+    assert!(!placement.replayed);
+}
+
+#[tokio::test]
+async fn a_repeat_gets_the_order_as_it_was_when_it_was_placed() {
+    for with_documents in [false, true] {
+        let mut mocks = Mocks::default();
+        let answered = KeyUse::Answered(Answered { fingerprint: attempt().fingerprint, order_id: OrderId(5) });
+        mocks.orders.expect_place().times(usize::from(!with_documents)).returning(move |_, _| Err(PlaceError::KeyTaken(answered)));
+        mocks.idempotency.expect_claim().times(usize::from(with_documents)).returning(move |_, _, _| Err(ClaimError::Taken(answered)));
+        mocks.orders.expect_find().once().returning(|_| Ok(Some(placed_before())));
+        let (use_case, request) = (mocks.use_case(), request(minimal_request()));
+        let placement = if with_documents {
+            // Nothing is recorded or put.
+            use_case.place_with_documents(&key(), request, vec![document("a.pdf")], Some(&attempt())).await
+        } else {
+            use_case.place(&key(), request, Some(&attempt())).await
+        };
+        let Placement { placed, replayed, .. } = placement.unwrap();
+        assert!(replayed);
+        assert_eq!((placed.id, placed.notary_id, placed.updated_at), (OrderId(5), None, NOW - Duration::HOUR));
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_for_one_request() {
+    let mut mocks = Mocks::default();
+    let other = KeyUse::Answered(Answered { fingerprint: Fingerprint([3; 32]), order_id: OrderId(5) });
+    mocks.orders.expect_place().returning(move |_, _| Err(PlaceError::KeyTaken(other)));
+    let error = mocks.use_case().place(&key(), request(minimal_request()), Some(&attempt())).await.unwrap_err();
+    assert!(matches!(error, PlaceOrderError::KeyReused), "{error}");
+}
+
+#[tokio::test]
+async fn while_an_attempt_is_under_way_others_are_told_to_wait() {
+    for (left, retry_after) in [(Duration::seconds(15), 5), (Duration::milliseconds(2_500), 2), (Duration::milliseconds(10), 1), (-Duration::SECOND, 1)] {
+        let mut mocks = Mocks::default();
+        mocks.idempotency.expect_claim().returning(move |_, _, _| Err(ClaimError::Taken(KeyUse::InFlight { until: NOW + left })));
+        let error = mocks.use_case().claim(&attempt().claim).await.unwrap_err();
+        assert!(matches!(error, PlaceOrderError::InFlight { retry_after: told } if told == retry_after), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn documents_of_a_repeat_that_lost_the_race_are_removed() {
+    let mut mocks = Mocks::default();
+    mocks.expect_uploads_taken_back(1);
+    mocks.blobs.expect_put().returning(|_, _| Ok(()));
+    mocks.idempotency.expect_claim().withf(|_, now, until| (*now, *until) == (NOW, NOW + PlaceOrder::CLAIM)).returning(|_, _, _| Ok(()));
+    let answered = KeyUse::Answered(Answered { fingerprint: attempt().fingerprint, order_id: OrderId(5) });
+    mocks.orders.expect_place().returning(move |_, _| Err(PlaceError::KeyTaken(answered)));
+    mocks.orders.expect_find().returning(|_| Ok(Some(placed_before())));
+    let placement = mocks.use_case().place_with_documents(&key(), request(minimal_request()), vec![document("a.pdf")], Some(&attempt())).await.unwrap();
+    assert!(placement.replayed);
+}
+
+#[tokio::test]
+async fn nothing_is_claimed_for_a_request_that_is_not_valid() {
+    let error = Mocks::default().use_case().place_with_documents(&key(), request(json!({})), vec![document("a.pdf")], Some(&attempt())).await.unwrap_err();
+    assert!(matches!(error, PlaceOrderError::Rejected(_)), "{error}");
+}
+
+#[tokio::test]
+async fn nobody_is_told_of_a_test_order() {
+    let mut test_key = key();
+    test_key.key.is_test = true;
+    let mut mocks = Mocks::default();
+    mocks.orders.expect_place().once().returning(|new, _| {
+        assert!(new.is_test && new.follow_ups.is_empty());
+        Ok(OrderId(9))
+    });
+    assert!(mocks.use_case().place(&test_key, request(minimal_request()), None).await.unwrap().placed.is_test);
 }

@@ -14,7 +14,16 @@ const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 #[expect(clippy::unnecessary_wraps, reason = "it is what a store answers")]
 fn placed() -> Result<Option<PlacedOrder>, StoreError> {
     let order = serde_json::from_value::<OrderRequest>(minimal_request()).unwrap().parse().unwrap().order;
-    Ok(Some(PlacedOrder { id: OrderId(1), order, status: OrderStatus::New, notary_id: None, documents: vec![], created_at: NOW, updated_at: NOW }))
+    Ok(Some(PlacedOrder {
+        id: OrderId(1),
+        order,
+        status: OrderStatus::New,
+        notary_id: None,
+        documents: vec![],
+        is_test: false,
+        created_at: NOW,
+        updated_at: NOW,
+    }))
 }
 
 fn lease(attempts: u32, created_at: OffsetDateTime) -> Lease {

@@ -132,10 +132,12 @@ impl Service {
         let place_order = PlaceOrder {
             orders: store.clone(),
             uploads: store.clone(),
+            idempotency: store.clone(),
             blobs: blobs.clone(),
             clock: clock.clone(),
             entropy: Arc::new(CountingEntropy::default()),
             window: DuplicateWindow::default(),
+            remember_for: SweepUploads::ABANDONED_AFTER,
         };
         let sweep = SweepUploads { uploads: store.clone(), blobs, clock: clock.clone(), abandoned_after: SweepUploads::ABANDONED_AFTER };
         Self { place_order, sweep, store, clock, files: Files::new() }
@@ -145,8 +147,8 @@ impl Service {
         let received = |_| ReceivedDocument { name_as_sent: "deed.pdf".to_owned(), file: self.files.make(100_000).1, content: Some(DocumentFormat::Pdf) };
         let request = serde_json::from_value(samples::minimal_request()).unwrap();
         let key = NewApiKey { signing_service: None, ..samples::api_key(self.clock.now()) };
-        let key = ApiKey { id: ApiKeyId(1), key, revoked_at: None };
-        self.place_order.place_with_documents(&key, request, (0..documents).map(received).collect()).await.map(drop)
+        let key = ApiKey { id: ApiKeyId(1), key, revoked_at: None, last_used_at: None };
+        self.place_order.place_with_documents(&key, request, (0..documents).map(received).collect(), None).await.map(drop)
     }
 }
 

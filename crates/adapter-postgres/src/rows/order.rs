@@ -24,6 +24,7 @@ use crate::{
 /// An order but for its identifier and its documents.
 #[derive(Insertable, Queryable, Selectable)]
 #[diesel(table_name = orders, check_for_backend(Pg))]
+#[expect(clippy::struct_excessive_bools, reason = "the columns of the table")]
 pub(crate) struct OrderRow {
     pub(crate) signing_service_id: i64,
     pub(crate) file_number: String,
@@ -76,15 +77,17 @@ pub(crate) struct OrderRow {
     pub(crate) notary_id: Option<i64>,
     pub(crate) created_at: OffsetDateTime,
     pub(crate) updated_at: OffsetDateTime,
+    pub(crate) is_test: bool,
 }
 
 impl OrderRow {
     pub(crate) fn new(new: &NewOrder) -> Result<Self, Failure> {
-        Self::with(new.order.clone(), OrderStatus::New, None, (new.placed_at, new.placed_at))
+        Ok(Self { is_test: new.is_test, ..Self::with(new.order.clone(), OrderStatus::New, None, (new.placed_at, new.placed_at))? })
     }
 
     pub(crate) fn of(placed: PlacedOrder) -> Result<Self, Failure> {
-        Self::with(placed.order, placed.status, placed.notary_id, (placed.created_at, placed.updated_at))
+        let is_test = placed.is_test;
+        Ok(Self { is_test, ..Self::with(placed.order, placed.status, placed.notary_id, (placed.created_at, placed.updated_at))? })
     }
 
     fn with(order: Order, status: OrderStatus, notary_id: Option<i64>, (created_at, updated_at): (OffsetDateTime, OffsetDateTime)) -> Result<Self, Failure> {
@@ -143,6 +146,7 @@ impl OrderRow {
             notary_id,
             created_at,
             updated_at,
+            is_test: false,
         })
     }
 
@@ -155,6 +159,7 @@ impl OrderRow {
             status: if known_status { OrderStatus::New } else { return Err(unreadable(Column("status"))) },
             notary_id: self.notary_id,
             documents,
+            is_test: self.is_test,
             created_at: self.created_at,
             updated_at: self.updated_at,
             order: self.into_order().map_err(unreadable)?,

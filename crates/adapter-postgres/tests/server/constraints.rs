@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use contract_tests::samples::{NOW, WINDOW, api_key, document, follow_up, maximal_order};
+use contract_tests::samples::{NOW, WINDOW, api_key, attempt, document, idempotency_key, maximal_order, new_order};
 use domain::{
+    idempotency::Remembrance,
     order::FileNumber,
     ports::{ApiKeyRepo as _, NewOrder, OrderRepo as _, UploadLedger as _},
 };
@@ -19,9 +20,12 @@ async fn full() -> Client {
     let (store, database) = store().await;
     let (document, spare) = (document(), document());
     store.record(&[document.key.clone(), spare.key], NOW).await.unwrap();
-    let order = NewOrder { order: maximal_order(), documents: vec![document], follow_ups: vec![follow_up(0)], placed_at: NOW };
+    let order = NewOrder { order: maximal_order(), documents: vec![document], ..new_order("maximal", NOW) };
     store.place(&order, WINDOW).await.unwrap();
-    store.add(&api_key(NOW)).await.unwrap();
+    // Free at once, so that it may be changed.
+    let remembrance = Some(Remembrance { attempt: attempt(&idempotency_key(1, "key"), 7), kept_until: NOW });
+    store.place(&NewOrder { is_test: true, remembrance, ..new_order("test", NOW) }, WINDOW).await.unwrap();
+    store.add(&api_key(NOW), "jane").await.unwrap();
     outsider(&database).await
 }
 
@@ -31,7 +35,7 @@ async fn refusal(client: &Client, statement: &str) -> DbError {
 }
 
 /// What makes the row of a table invalid.
-const INVALID: [(&str, &[&str]); 6] = [
+const INVALID: [(&str, &[&str]); 9] = [
     (
         "orders",
         &[
@@ -119,6 +123,7 @@ const INVALID: [(&str, &[&str]); 6] = [
         ],
     ),
     ("file_numbers", &["file_number = repeat('x', 101)", "file_number = E'x\\n'", "placed_at = 'infinity'"]),
+    ("test_file_numbers", &["file_number = repeat('x', 101)", "file_number = E'x\\n'", "placed_at = 'infinity'"]),
     ("uploads", &["recorded_at = 'infinity'", "recorded_at = '0001-01-01 BC'"]),
     (
         "documents",
@@ -167,6 +172,30 @@ const INVALID: [(&str, &[&str]); 6] = [
             "issued_at = 'infinity'",
             "expires_at = 'infinity'",
             "revoked_at = '-infinity'",
+            "last_used_at = 'infinity'",
+            "rate_per_second = 0",
+            "rate_per_second = 4294967296",
+            "rate_per_second = NULL",
+            "rate_burst = 0",
+            "rate_burst = NULL",
+            "documents_rate_per_second = 0",
+            "documents_rate_burst = 4294967296",
+            "documents_rate_burst = NULL",
+        ],
+    ),
+    ("key_events", &["id = 0", "change = 'lost'", "change = 'rotated'", "successor_id = api_key_id", "at = 'infinity'"]),
+    (
+        "idempotency_keys",
+        &[
+            "client_id = 0",
+            "digest = substr(digest, 1, 31)",
+            "token = ''",
+            "fingerprint = fingerprint || '\\x00'",
+            "order_id = 0",
+            "order_id = NULL",
+            "fingerprint = NULL",
+            "taken_at = 'infinity'",
+            "kept_until = '-infinity'",
         ],
     ),
 ];
@@ -204,13 +233,22 @@ async fn an_invalid_row_is_refused_and_no_constraint_goes_untried() {
 }
 
 /// Every other column must have a value.
-const OPTIONAL: [&str; 32] = [
+const OPTIONAL: [&str; 41] = [
+    "api_keys.documents_rate_burst",
+    "api_keys.documents_rate_per_second",
     "api_keys.expires_at",
+    "api_keys.first_id",
+    "api_keys.last_used_at",
+    "api_keys.rate_burst",
+    "api_keys.rate_per_second",
     "api_keys.revoked_at",
     "api_keys.signing_service_id",
     "follow_ups.buried_at",
     "follow_ups.last_error",
     "follow_ups.leased_until",
+    "idempotency_keys.fingerprint",
+    "idempotency_keys.order_id",
+    "key_events.successor_id",
     "orders.client_company_id",
     "orders.co_signer_email",
     "orders.co_signer_name",
@@ -260,9 +298,16 @@ async fn what_is_required_must_be_there() {
 async fn rows_belong_together_and_are_told_apart() {
     let client = full().await;
     for (statement, code) in [
-        ("UPDATE documents SET order_id = order_id + 1", SqlState::FOREIGN_KEY_VIOLATION),
-        ("UPDATE follow_ups SET order_id = order_id + 1", SqlState::FOREIGN_KEY_VIOLATION),
+        ("UPDATE documents SET order_id = order_id + 100", SqlState::FOREIGN_KEY_VIOLATION),
+        ("UPDATE follow_ups SET order_id = order_id + 100", SqlState::FOREIGN_KEY_VIOLATION),
+        ("UPDATE api_keys SET first_id = id + 100", SqlState::FOREIGN_KEY_VIOLATION),
+        ("UPDATE key_events SET api_key_id = api_key_id + 100", SqlState::FOREIGN_KEY_VIOLATION),
+        ("UPDATE key_events SET change = 'rotated', successor_id = api_key_id + 100", SqlState::FOREIGN_KEY_VIOLATION),
+        ("DELETE FROM api_keys", SqlState::FOREIGN_KEY_VIOLATION),
         ("DELETE FROM orders", SqlState::FOREIGN_KEY_VIOLATION),
+        ("INSERT INTO key_events SELECT * FROM key_events", SqlState::UNIQUE_VIOLATION),
+        ("INSERT INTO test_file_numbers SELECT * FROM test_file_numbers", SqlState::UNIQUE_VIOLATION),
+        ("INSERT INTO idempotency_keys SELECT * FROM idempotency_keys", SqlState::UNIQUE_VIOLATION),
         ("INSERT INTO orders SELECT * FROM orders", SqlState::UNIQUE_VIOLATION),
         ("INSERT INTO file_numbers SELECT * FROM file_numbers", SqlState::UNIQUE_VIOLATION),
         ("INSERT INTO uploads SELECT * FROM uploads", SqlState::UNIQUE_VIOLATION),
@@ -293,6 +338,10 @@ async fn rows_belong_together_and_are_told_apart() {
         let refused = refusal(&client, &document).await;
         assert_eq!((refused.code(), refused.constraint()), (&SqlState::CHECK_VIOLATION, Some("documents_adopt_uploads")), "{key}");
     }
+    let later = "UPDATE idempotency_keys SET kept_until = taken_at + interval '1 day'";
+    client.batch_execute(later).await.unwrap();
+    let refused = refusal(&client, later).await;
+    assert_eq!((refused.code(), refused.constraint()), (&SqlState::UNIQUE_VIOLATION, Some("idempotency_keys_in_use")));
 }
 
 #[tokio::test]

@@ -52,12 +52,12 @@ async fn an_error_repeats_nothing_of_the_row_that_is_at_fault() {
     database.sql("ALTER TABLE orders ADD CONSTRAINT not_jane CHECK (signer_name NOT LIKE 'Jane%')");
     let (document, key) = (document(), api_key(NOW));
     let order = NewOrder { documents: vec![document.clone()], ..new_order("F-1", NOW) };
-    store.add(&key).await.unwrap();
+    store.add(&key, "jane").await.unwrap();
     store.record(std::slice::from_ref(&document.key), NOW).await.unwrap();
 
     let refused = [
         one_line(&store.place(&order, WINDOW).await.unwrap_err()),
-        one_line(&store.add(&key).await.unwrap_err()),
+        one_line(&store.add(&key, "jane").await.unwrap_err()),
         one_line(&store.record(std::slice::from_ref(&document.key), NOW).await.unwrap_err()),
     ];
     for (told, constraint) in refused.iter().zip(["not_jane", "api_keys_lookup_key", "uploads_pkey"]) {
@@ -66,7 +66,7 @@ async fn an_error_repeats_nothing_of_the_row_that_is_at_fault() {
             assert!(!told.contains(secret), "{told}");
         }
     }
-    assert!(matches!(store.add(&key).await, Err(StoreError::Internal(_))));
+    assert!(matches!(store.add(&key, "jane").await, Err(StoreError::Internal(_))));
 }
 
 #[tokio::test]

@@ -1,8 +1,11 @@
 //! The schema: made once, by whoever comes first, and never made of what is somebody else's.
 
 use adapter_postgres::{MigrateError, PostgresStore};
-use contract_tests::samples::{NOW, WINDOW, api_key, document, new_order};
-use domain::ports::{ApiKeyRepo, FollowUpQueue, NewOrder, OrderRepo, Settlement, UploadLedger as _};
+use contract_tests::samples::{NOW, WINDOW, api_key, attempt, document, idempotency_key, new_order};
+use domain::{
+    idempotency::Remembrance,
+    ports::{ApiKeyRepo, FollowUpQueue, IdempotencyLedger as _, NewOrder, OrderRepo, Settlement, UploadLedger as _},
+};
 use futures_util::future::join_all;
 use test_servers::postgres::{Cluster, Database};
 use time::Duration;
@@ -112,7 +115,7 @@ async fn a_user_who_may_not_make_tables_is_told_what_is_missing() {
 }
 
 /// What a user needs who serves a schema that another has made.
-const RIGHTS: [(&str, &[&str]); 7] = [
+const RIGHTS: [(&str, &[&str]); 10] = [
     ("__diesel_schema_migrations", &["SELECT"]),
     ("orders", &["SELECT", "INSERT"]),
     ("documents", &["SELECT", "INSERT"]),
@@ -120,6 +123,9 @@ const RIGHTS: [(&str, &[&str]); 7] = [
     ("uploads", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("follow_ups", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("api_keys", &["SELECT", "INSERT", "UPDATE"]),
+    ("key_events", &["SELECT", "INSERT"]),
+    ("test_file_numbers", &["SELECT", "INSERT", "UPDATE"]),
+    ("idempotency_keys", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
 ];
 
 #[tokio::test]
@@ -145,10 +151,21 @@ async fn a_user_who_may_only_read_and_write_serves_a_schema_that_is_there() {
     store.condemn_recorded_before(NOW, 10).await.unwrap();
     store.forget(&[two.key]).await.unwrap();
     let key = api_key(NOW);
-    let id = store.add_first(&key).await.unwrap().unwrap();
-    store.add(&api_key(NOW)).await.unwrap();
+    let id = store.add_first(&key, "jane").await.unwrap().unwrap();
+    store.add(&api_key(NOW), "jane").await.unwrap();
     ApiKeyRepo::find(&store, &key.lookup).await.unwrap().unwrap();
-    store.revoke(id, NOW).await.unwrap();
+    store.rotate(id, &api_key(NOW), NOW, "jane").await.unwrap().unwrap();
+    store.revoke(id, NOW, "jane").await.unwrap();
+    store.note_uses(&[(id, NOW)]).await.unwrap();
+    store.trail().await.unwrap();
+    let attempt = attempt(&idempotency_key(1, "key"), 7);
+    store.claim(&attempt.claim, NOW, NOW + Duration::MINUTE).await.unwrap();
+    store.release(&attempt.claim).await.unwrap();
+    let remembrance = Some(Remembrance { attempt, kept_until: NOW });
+    let test = NewOrder { is_test: true, follow_ups: vec![], remembrance, ..new_order("F-2", NOW) };
+    store.place(&test, WINDOW).await.unwrap();
+    store.place(&NewOrder { placed_at: NOW + Duration::HOUR, ..test }, WINDOW).await.unwrap();
+    store.forget_free(NOW + Duration::DAY, 10).await.unwrap();
     ApiKeyRepo::list(&store).await.unwrap();
     let lease = &store.lease(NOW, Duration::MINUTE, 1).await.unwrap()[0];
     FollowUpQueue::list(&store, false, 1).await.unwrap();

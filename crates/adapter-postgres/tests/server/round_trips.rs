@@ -2,8 +2,11 @@
 
 use std::future::Future;
 
-use contract_tests::samples::{MICROSECOND, NOW, WINDOW, api_key, document, follow_up, new_order, object_key};
-use domain::ports::{ApiKeyRepo, FollowUpQueue as _, NewOrder, OrderRepo as _, PlaceError, Settlement, UploadLedger as _};
+use contract_tests::samples::{MICROSECOND, NOW, WINDOW, api_key, attempt, claim, document, follow_up, idempotency_key, new_order, object_key};
+use domain::{
+    idempotency::Remembrance,
+    ports::{ApiKeyRepo, FollowUpQueue as _, IdempotencyLedger as _, NewOrder, OrderRepo as _, PlaceError, Settlement, UploadLedger as _},
+};
 use test_servers::{postgres::Cluster, proxy::Proxy};
 use time::Duration;
 
@@ -47,6 +50,33 @@ async fn an_order_is_placed_in_one_round_trip_whatever_belongs_to_it() {
 }
 
 #[tokio::test]
+async fn an_idempotency_key_takes_no_round_trip_more() {
+    let (store, proxy) = wired().await;
+    let with_key = |number: usize| {
+        let attempt = attempt(&idempotency_key(1, &format!("key {number}")), 7);
+        NewOrder { remembrance: Some(Remembrance { attempt, kept_until: NOW + Duration::DAY }), ..order(number, 0, 2) }
+    };
+    store.place(&with_key(0), WINDOW).await.unwrap();
+    store.place(&with_key(0), WINDOW).await.unwrap_err();
+    for number in 1..4 {
+        let (placed, round_trips) = counted(&proxy, store.place(&with_key(number), WINDOW)).await;
+        placed.unwrap();
+        assert_eq!(round_trips, 1);
+        let (refused, round_trips) = counted(&proxy, store.place(&with_key(number), WINDOW)).await;
+        assert!(matches!(refused, Err(PlaceError::KeyTaken(_))), "{refused:?}");
+        assert_eq!(round_trips, 2);
+    }
+    for round in 0..2 {
+        let claim = claim(&idempotency_key(2, "in flight"));
+        let (claimed, first) = counted(&proxy, store.claim(&claim, NOW, NOW + Duration::MINUTE)).await;
+        let (released, second) = counted(&proxy, store.release(&claim)).await;
+        claimed.unwrap();
+        released.unwrap();
+        assert!(round == 0 || (first, second) == (1, 1), "{first}, {second}");
+    }
+}
+
+#[tokio::test]
 async fn a_duplicate_takes_a_second_round_trip() {
     let (store, proxy) = wired().await;
     store.place(&order(0, 0, 1), WINDOW).await.unwrap();
@@ -84,7 +114,7 @@ async fn a_follow_up_is_leased_in_one_round_trip_and_settled_in_another() {
 async fn a_key_is_found_in_one_round_trip() {
     let (store, proxy) = wired().await;
     let key = api_key(NOW);
-    store.add(&key).await.unwrap();
+    store.add(&key, "jane").await.unwrap();
     ApiKeyRepo::find(&store, &key.lookup).await.unwrap();
     for lookup in [key.lookup.as_str(), "00000000000000aa", &key.lookup] {
         let (found, round_trips) = counted(&proxy, ApiKeyRepo::find(&store, lookup)).await;

@@ -33,7 +33,7 @@ async fn a_row_that_cannot_be_read_back_is_named() {
     store.record(std::slice::from_ref(&document.key), NOW).await.unwrap();
     let order = NewOrder { order: maximal_order(), documents: vec![document], ..new_order("F-1", NOW) };
     let id = store.place(&order, WINDOW).await.unwrap();
-    let key_id = store.add(&key).await.unwrap().0;
+    let key_id = store.add(&key, "jane").await.unwrap().0;
     drop_constraints(&database);
 
     for (change, column) in [

@@ -21,6 +21,7 @@ use crate::{
 /// An order but for its identifier and its documents.
 #[derive(Insertable, Queryable, Selectable)]
 #[diesel(table_name = orders, check_for_backend(Sqlite))]
+#[expect(clippy::struct_excessive_bools, reason = "the columns of the table")]
 pub(crate) struct OrderRow {
     signing_service_id: i64,
     pub(crate) file_number: String,
@@ -73,6 +74,7 @@ pub(crate) struct OrderRow {
     notary_id: Option<i64>,
     created_at_us: i64,
     updated_at_us: i64,
+    is_test: bool,
 }
 
 impl OrderRow {
@@ -133,6 +135,7 @@ impl OrderRow {
             notary_id: None,
             created_at_us: micros(new.placed_at),
             updated_at_us: micros(new.placed_at),
+            is_test: new.is_test,
         })
     }
 
@@ -145,6 +148,7 @@ impl OrderRow {
             status: if known_status { OrderStatus::New } else { return Err(unreadable(Column("status"))) },
             notary_id: self.notary_id,
             documents,
+            is_test: self.is_test,
             created_at: read_instant(self.created_at_us, "created_at_us").map_err(unreadable)?,
             updated_at: read_instant(self.updated_at_us, "updated_at_us").map_err(unreadable)?,
             order: self.into_order().map_err(unreadable)?,

@@ -40,12 +40,12 @@ async fn a_key_that_is_not_good_is_an_invalid_token() {
     invalid(&forged).await;
 
     let keys = app.storage().manage_keys(app.machine());
-    let terms = domain::manage_keys::KeyTerms { name: "short".to_owned(), signing_service: None, lifetime: Some(Duration::DAY) };
-    let (_, expiring) = keys.issue(terms).await.unwrap();
+    let terms = domain::manage_keys::KeyTerms { name: "short".to_owned(), lifetime: Some(Duration::DAY), ..domain::manage_keys::KeyTerms::default() };
+    let (_, expiring) = keys.issue(terms, "tests").await.unwrap();
     app.clock.advance(Duration::DAY);
     invalid(expiring.expose()).await;
     let id = keys.list().await.unwrap()[0].id;
-    keys.revoke(id).await.unwrap();
+    keys.revoke(id, "tests").await.unwrap();
     invalid(&app.key).await;
     app.assert_untouched();
 }

@@ -82,8 +82,12 @@ impl TestApp {
     }
 
     pub async fn issue_key(&self, signing_service: Option<i64>) -> String {
-        let terms = KeyTerms { name: "test".to_owned(), signing_service: signing_service.map(SigningServiceId), lifetime: None };
-        self.storage.manage_keys(&self.machine).issue(terms).await.unwrap().1.expose().to_owned()
+        self.issue_key_on(KeyTerms { signing_service: signing_service.map(SigningServiceId), ..KeyTerms::default() }).await
+    }
+
+    pub async fn issue_key_on(&self, terms: KeyTerms) -> String {
+        let terms = KeyTerms { name: "test".to_owned(), ..terms };
+        self.storage.manage_keys(&self.machine).issue(terms, "tests").await.unwrap().1.expose().to_owned()
     }
 
     pub fn storage(&self) -> &Storage {
@@ -153,7 +157,7 @@ impl TestApp {
 
     /// No row, no object, no spool file: as if nothing had been asked.
     pub fn assert_untouched(&self) {
-        for table in ["orders", "documents", "uploads", "follow_ups", "file_numbers"] {
+        for table in ["orders", "documents", "uploads", "follow_ups", "file_numbers", "idempotency_keys"] {
             assert_eq!(self.rows(table), 0, "{table}");
         }
         assert_eq!(self.wiring.objects().len(), 0);
@@ -247,7 +251,11 @@ pub async fn problem(response: Response, status: u16, code: &str) -> Value {
     let body: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(body["code"], code, "{text}");
     assert_eq!(body["status"], status);
-    assert_eq!(body["type"], format!("urn:problem-type:notary-orders:{code}"));
+    let kind = match code {
+        "rate_limited" => "https://iana.org/assignments/http-problem-types#quota-exceeded".to_owned(),
+        _ => format!("urn:problem-type:notary-orders:{code}"),
+    };
+    assert_eq!(body["type"], kind);
     assert!(body["title"].is_string() && body["detail"].is_string());
     assert_eq!(body["request_id"].as_str().unwrap(), headers["x-request-id"].to_str().unwrap());
     body

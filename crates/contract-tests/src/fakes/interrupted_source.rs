@@ -5,10 +5,11 @@ use std::sync::{
 
 use async_trait::async_trait;
 use domain::{
-    api_key::ApiKey,
+    api_key::{ApiKey, KeyEvent},
     follow_up::FollowUp,
+    idempotency::IdempotencyKey,
     order::{FileNumber, OrderId, PlacedOrder},
-    ports::{RecordedUpload, StoreCounts, StoreError, StoreSource, UsedFileNumber},
+    ports::{RecordedUpload, RememberedRequest, StoreCounts, StoreError, StoreSource, UsedFileNumber},
 };
 use futures_util::future::BoxFuture;
 
@@ -74,5 +75,14 @@ impl StoreSource for InterruptedSource {
     async fn api_keys(&self) -> Result<Vec<ApiKey>, StoreError> {
         self.interrupt("api_keys").await?;
         self.source.api_keys().await
+    }
+    async fn key_events(&self) -> Result<Vec<KeyEvent>, StoreError> {
+        self.interrupt("key_events").await?;
+        self.source.key_events().await
+    }
+
+    async fn remembered(&self, after: Option<IdempotencyKey>, limit: usize) -> Result<Vec<RememberedRequest>, StoreError> {
+        self.interrupt("remembered").await?;
+        self.source.remembered(after, limit).await
     }
 }

@@ -5,7 +5,7 @@ use std::{
 
 use async_trait::async_trait;
 use domain::{
-    api_key::{ApiKey, ApiKeyId, NewApiKey},
+    api_key::{ApiKey, ApiKeyId, KeyChange, KeyEvent, NewApiKey},
     document::ObjectKey,
     duplicate_window::DuplicateWindow,
     follow_up::{FollowUp, FollowUpId},
@@ -16,9 +16,10 @@ use time::{Duration, OffsetDateTime};
 
 use crate::samples;
 
+mod idempotency;
 mod moving;
 
-/// Keeps orders, uploads, API keys and follow-ups in memory, and moves them to and from other stores.
+/// Keeps orders, uploads, idempotency keys, API keys and follow-ups in memory, and moves them to and from other stores.
 #[derive(Default)]
 pub struct InMemoryStore(Mutex<State>);
 
@@ -27,8 +28,11 @@ struct State {
     orders: BTreeMap<OrderId, PlacedOrder>,
     last_order: i64,
     file_numbers: HashMap<FileNumber, OffsetDateTime>,
+    test_file_numbers: HashMap<FileNumber, OffsetDateTime>,
+    idempotency_keys: BTreeMap<(ApiKeyId, [u8; 32]), idempotency::Kept>,
     uploads: BTreeMap<ObjectKey, Upload>,
     keys: Vec<ApiKey>,
+    key_events: Vec<KeyEvent>,
     follow_ups: BTreeMap<FollowUpId, Queued>,
     last_follow_up: i64,
 }
@@ -64,8 +68,10 @@ impl InMemoryStore {
 }
 
 impl State {
-    fn next_key(&self) -> ApiKeyId {
-        ApiKeyId(self.keys.last().map_or(0, |key| key.id.0) + 1)
+    fn add_key(&mut self, key: &NewApiKey) -> ApiKeyId {
+        let id = ApiKeyId(self.keys.last().map_or(0, |key| key.id.0) + 1);
+        self.keys.push(ApiKey { id, key: key.clone(), revoked_at: None, last_used_at: None });
+        id
     }
 }
 
@@ -73,7 +79,13 @@ impl State {
 impl OrderRepo for InMemoryStore {
     async fn place(&self, new: &NewOrder, window: DuplicateWindow) -> Result<OrderId, PlaceError> {
         let mut state = self.state();
-        if let Some(&placed_at) = state.file_numbers.get(&new.order.file_number)
+        if let Some(remembrance) = &new.remembrance
+            && let Some(taken) = state.key_use(&remembrance.attempt.claim, new.placed_at)
+        {
+            return Err(PlaceError::KeyTaken(taken));
+        }
+        let file_numbers = if new.is_test { &state.test_file_numbers } else { &state.file_numbers };
+        if let Some(&placed_at) = file_numbers.get(&new.order.file_number)
             && window.covers(placed_at, new.placed_at)
         {
             return Err(PlaceError::Duplicate { placed_at });
@@ -82,7 +94,8 @@ impl OrderRepo for InMemoryStore {
             return Err(PlaceError::UploadSwept);
         }
         state.uploads.retain(|key, _| new.documents.iter().all(|document| document.key != *key));
-        state.file_numbers.insert(new.order.file_number.clone(), new.placed_at);
+        let file_numbers = if new.is_test { &mut state.test_file_numbers } else { &mut state.file_numbers };
+        file_numbers.insert(new.order.file_number.clone(), new.placed_at);
         state.last_order += 1;
         let order_id = OrderId(state.last_order);
         state.orders.insert(order_id, samples::placed(order_id, new));
@@ -93,6 +106,7 @@ impl OrderRepo for InMemoryStore {
             let follow_up = FollowUp { id, order_id, task, attempts: 0, created_at, due_at, buried_at: None, last_error: None };
             state.follow_ups.insert(id, Queued { follow_up, leased_until: None, token: 0 });
         }
+        state.remember(new, order_id);
         Ok(order_id)
     }
 
@@ -140,23 +154,33 @@ impl UploadLedger for InMemoryStore {
 
 #[async_trait]
 impl ApiKeyRepo for InMemoryStore {
-    async fn add(&self, key: &NewApiKey) -> Result<ApiKeyId, StoreError> {
+    async fn add(&self, key: &NewApiKey, by: &str) -> Result<ApiKeyId, StoreError> {
         let mut state = self.state();
         if state.keys.iter().any(|known| known.key.lookup == key.lookup) {
             return Err(StoreError::Internal("a key with this lookup part is there already".into()));
         }
-        let id = state.next_key();
-        state.keys.push(ApiKey { id, key: key.clone(), revoked_at: None });
+        let id = state.add_key(key);
+        state.key_events.push(KeyEvent { key: id, change: KeyChange::Issued, at: key.issued_at, by: by.to_owned() });
         Ok(id)
     }
 
-    async fn add_first(&self, key: &NewApiKey) -> Result<Option<ApiKeyId>, StoreError> {
+    async fn add_first(&self, key: &NewApiKey, by: &str) -> Result<Option<ApiKeyId>, StoreError> {
         let mut state = self.state();
         if !state.keys.is_empty() {
             return Ok(None);
         }
-        state.keys.push(ApiKey { id: ApiKeyId(1), key: key.clone(), revoked_at: None });
-        Ok(Some(ApiKeyId(1)))
+        let id = state.add_key(key);
+        state.key_events.push(KeyEvent { key: id, change: KeyChange::Issued, at: key.issued_at, by: by.to_owned() });
+        Ok(Some(id))
+    }
+
+    async fn rotate(&self, id: ApiKeyId, successor: &NewApiKey, until: OffsetDateTime, by: &str) -> Result<Option<ApiKeyId>, StoreError> {
+        let (mut state, at) = (self.state(), successor.issued_at);
+        let Some(old) = state.keys.iter_mut().find(|key| key.id == id && key.is_live(at)) else { return Ok(None) };
+        old.key.expires_at = Some(old.key.expires_at.map_or(until, |end| end.min(until)));
+        let successor = state.add_key(successor);
+        state.key_events.push(KeyEvent { key: id, change: KeyChange::Rotated { successor }, at, by: by.to_owned() });
+        Ok(Some(successor))
     }
 
     async fn find(&self, lookup: &str) -> Result<Option<ApiKey>, StoreError> {
@@ -167,13 +191,30 @@ impl ApiKeyRepo for InMemoryStore {
         Ok(self.state().keys.clone())
     }
 
-    async fn revoke(&self, id: ApiKeyId, at: OffsetDateTime) -> Result<Option<ApiKey>, StoreError> {
+    async fn revoke(&self, id: ApiKeyId, at: OffsetDateTime, by: &str) -> Result<Option<ApiKey>, StoreError> {
         let mut state = self.state();
-        let key = state.keys.iter_mut().find(|key| key.id == id);
-        Ok(key.map(|key| {
-            key.revoked_at.get_or_insert(at);
-            key.clone()
-        }))
+        let Some(key) = state.keys.iter_mut().find(|key| key.id == id) else { return Ok(None) };
+        let revoked = key.revoked_at.is_none();
+        key.revoked_at.get_or_insert(at);
+        let key = key.clone();
+        if revoked {
+            state.key_events.push(KeyEvent { key: id, change: KeyChange::Revoked, at, by: by.to_owned() });
+        }
+        Ok(Some(key))
+    }
+
+    async fn note_uses(&self, uses: &[(ApiKeyId, OffsetDateTime)]) -> Result<(), StoreError> {
+        let mut state = self.state();
+        for (id, at) in uses {
+            if let Some(key) = state.keys.iter_mut().find(|key| key.id == *id) {
+                key.last_used_at = key.last_used_at.max(Some(*at));
+            }
+        }
+        Ok(())
+    }
+
+    async fn trail(&self) -> Result<Vec<KeyEvent>, StoreError> {
+        Ok(self.state().key_events.clone())
     }
 }
 

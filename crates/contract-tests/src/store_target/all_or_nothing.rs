@@ -38,8 +38,8 @@ pub async fn a_store_with_an_order_is_refused_and_stays_as_it_was(fixture: &Stor
 
 /// Even a revoked one.
 pub async fn a_store_with_a_key_is_refused_and_stays_as_it_was(fixture: &StoreTargetFixture) {
-    let id = fixture.storage.keys.add(&api_key(NOW)).await.unwrap();
-    fixture.storage.keys.revoke(id, NOW).await.unwrap();
+    let id = fixture.storage.keys.add(&api_key(NOW), "jane").await.unwrap();
+    fixture.storage.keys.revoke(id, NOW, "jane").await.unwrap();
     let mut there = Contents::default();
     there.read_back(&fixture.storage).await;
     assert_refused(fixture, &there).await;
@@ -124,7 +124,7 @@ impl Write {
             store.place(&order, WINDOW).await.unwrap();
         }
         if is(Self::Key) {
-            store.add(&api_key(NOW)).await?;
+            store.add(&api_key(NOW), "jane").await?;
         }
         if is(Self::Upload) {
             store.record(&[object_key(), object_key()], NOW).await?;
@@ -153,7 +153,8 @@ async fn first_question(fixture: &StoreTargetFixture) -> &'static str {
 pub async fn a_source_that_somebody_wrote_to_meanwhile_is_noticed(fixture: &StoreTargetFixture) {
     let first = first_question(fixture).await;
     // What was written before anything was asked would simply be moved.
-    let later = ["api_keys", "file_numbers", "orders", "follow_ups", "uploads", "counts"].into_iter().filter(|method| *method != first);
+    let later =
+        ["key_events", "api_keys", "file_numbers", "orders", "follow_ups", "uploads", "remembered", "counts"].into_iter().filter(|method| *method != first);
     let kinds = [Write::Order, Write::Key, Write::Upload, Write::FollowUpDone].map(|write| ("counts", write));
     for (method, write) in later.map(|method| (method, Write::AllOfThem)).chain(kinds) {
         let (source, written) = (Source::full().await, AtomicBool::new(false));
@@ -164,7 +165,7 @@ pub async fn a_source_that_somebody_wrote_to_meanwhile_is_noticed(fixture: &Stor
         });
         match fixture.target.take_over(&written_to).await {
             Err(MoveError::Differs { source_has, arrived }) => {
-                assert_eq!(source_has, source.store.counts().await.unwrap());
+                assert_eq!(*source_has, source.store.counts().await.unwrap());
                 assert_ne!(arrived, source_has);
             }
             other => panic!("{write:?} before {method}: {other:?}"),

@@ -241,8 +241,17 @@ pub struct PlacedOrder {
     pub notary_id: Option<i64>,
     /// The documents, in the order in which the client sent them.
     pub documents: Vec<StoredDocument>,
+    /// Whether a test key asked for it: it is no real signing, and nobody is told of it.
+    pub is_test: bool,
     /// When the order was placed, to the microsecond.
     pub created_at: OffsetDateTime,
     /// When the order was last changed, to the microsecond.
     pub updated_at: OffsetDateTime,
+}
+
+impl PlacedOrder {
+    /// The order as it was when it was placed, whatever has become of it.
+    pub fn when_placed(self) -> Self {
+        Self { status: OrderStatus::New, notary_id: None, updated_at: self.created_at, ..self }
+    }
 }

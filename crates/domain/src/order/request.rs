@@ -1,6 +1,6 @@
 //! What a client may ask for, field by field; the names are those of the wire.
 
-use serde::{Deserialize, de::MapAccess, de::value::MapAccessDeserializer};
+use serde::{Deserialize, Serialize, de::MapAccess, de::value::MapAccessDeserializer};
 
 use super::field::{Field, JsonType};
 
@@ -18,7 +18,7 @@ macro_rules! json_object {
 json_object!(OrderRequest, SigningContactsRequest, ContactRequest, SigningDetailsRequest, InvoiceRecipientRequest, RequestedByRequest);
 
 /// A request to create a notarial signing order.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct OrderRequest {
@@ -47,7 +47,7 @@ pub struct OrderRequest {
 }
 
 /// Who is told about the order.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SigningContactsRequest {
@@ -69,7 +69,7 @@ pub struct SigningContactsRequest {
 }
 
 /// A person and how to reach them.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ContactRequest {
     /// Full name.
@@ -84,7 +84,7 @@ pub struct ContactRequest {
 }
 
 /// What is to be signed, by whom, where and when.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SigningDetailsRequest {
@@ -208,7 +208,7 @@ pub struct SigningDetailsRequest {
 }
 
 /// Recipient of the invoice.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct InvoiceRecipientRequest {
     /// Company name.
@@ -229,7 +229,7 @@ pub struct InvoiceRecipientRequest {
 }
 
 /// Who creates the order.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RequestedByRequest {

@@ -6,6 +6,7 @@ use crate::{
     document::StoredDocument,
     duplicate_window::DuplicateWindow,
     follow_up::NewFollowUp,
+    idempotency::{KeyUse, Remembrance},
     order::{Order, OrderId, PlacedOrder},
 };
 
@@ -20,6 +21,10 @@ pub struct NewOrder {
     pub follow_ups: Vec<NewFollowUp>,
     /// When it is placed.
     pub placed_at: OffsetDateTime,
+    /// Whether a test key asked for it.
+    pub is_test: bool,
+    /// What is remembered of the request, if it has an idempotency key.
+    pub remembrance: Option<Remembrance>,
 }
 
 /// Why an order was not placed.
@@ -31,6 +36,9 @@ pub enum PlaceError {
         /// When that order was placed.
         placed_at: OffsetDateTime,
     },
+    /// The request has an idempotency key that is in use.
+    #[error("the idempotency key is in use")]
+    KeyTaken(KeyUse),
     /// An upload that the order refers to is no longer in the ledger, because the sweeper has condemned it.
     #[error("an upload of the order was swept")]
     UploadSwept,
@@ -47,10 +55,14 @@ pub enum PlaceError {
 #[async_trait]
 pub trait OrderRepo: Send + Sync {
     /// Places an order in one atomic, durable step: takes its file number for the window, keeps the order and its
-    /// documents, adopts the uploads (which leave the ledger), and enqueues its follow-ups, due at once.
+    /// documents, adopts the uploads (which leave the ledger), enqueues its follow-ups, due at once, and remembers the
+    /// request under its idempotency key, if it has one.
     ///
-    /// Of any number of concurrent calls with one file number, from any number of processes, one places an order.
-    /// Only placed orders take a file number. When it returns an error that says why, nothing was written.
+    /// Of any number of concurrent calls with one file number, from any number of processes, one places an order; test
+    /// orders and others do not take each other's file numbers. Only placed orders take a file number. Of any number of
+    /// concurrent calls with one idempotency key one places an order, too; a key in use is told before a file number in
+    /// use, and one that only the same claim has claimed is not in use. When it returns an error that says why, nothing was
+    /// written.
     async fn place(&self, order: &NewOrder, window: DuplicateWindow) -> Result<OrderId, PlaceError>;
 
     /// The order with this identifier, as it was placed.

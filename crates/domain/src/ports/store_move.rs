@@ -5,9 +5,10 @@ use time::OffsetDateTime;
 
 use super::StoreError;
 use crate::{
-    api_key::ApiKey,
+    api_key::{ApiKey, KeyEvent},
     document::ObjectKey,
     follow_up::FollowUp,
+    idempotency::{Answered, IdempotencyKey},
     order::{FileNumber, OrderId, PlacedOrder},
 };
 
@@ -26,14 +27,19 @@ pub struct StoreCounts {
     pub follow_ups: u64,
     /// API keys ever issued.
     pub api_keys: u64,
+    /// Lines of the trail of keys.
+    pub key_events: u64,
+    /// Idempotency keys under which a request was answered.
+    pub idempotency_keys: u64,
 }
 
 impl fmt::Display for StoreCounts {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { orders, documents, file_numbers, uploads, follow_ups, api_keys } = self;
+        let Self { orders, documents, file_numbers, uploads, follow_ups, api_keys, key_events, idempotency_keys } = self;
         write!(
             formatter,
-            "{orders} orders, {documents} documents, {file_numbers} file numbers, {uploads} unfinished uploads, {follow_ups} follow-ups, {api_keys} API keys"
+            "{orders} orders, {documents} documents, {file_numbers} file numbers, {uploads} unfinished uploads, {follow_ups} follow-ups, {api_keys} API keys, \
+             {key_events} lines of their trail, {idempotency_keys} idempotency keys"
         )
     }
 }
@@ -56,6 +62,19 @@ pub struct RecordedUpload {
     pub recorded_at: OffsetDateTime,
     /// Whether no order can adopt it any more.
     pub condemned: bool,
+}
+
+/// A request that is remembered under its idempotency key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RememberedRequest {
+    /// The key.
+    pub key: IdempotencyKey,
+    /// What was asked for, and what came of it.
+    pub answered: Answered,
+    /// When the order was placed.
+    pub taken_at: OffsetDateTime,
+    /// From when on the key may be used for another request.
+    pub kept_until: OffsetDateTime,
 }
 
 /// A store that everything can be taken out of, to be moved to another; that changes nothing in it.
@@ -83,6 +102,14 @@ pub trait StoreSource: Send + Sync {
 
     /// Every API key ever issued, in any order.
     async fn api_keys(&self) -> Result<Vec<ApiKey>, StoreError>;
+
+    /// The trail of keys, oldest first.
+    async fn key_events(&self) -> Result<Vec<KeyEvent>, StoreError>;
+
+    /// Requests that are remembered, each once, in an order of the store's own; at most `limit` of those after the key
+    /// `after`, which is one of them, none only when there are no more. Claims of requests in flight are of no consequence
+    /// elsewhere.
+    async fn remembered(&self, after: Option<IdempotencyKey>, limit: usize) -> Result<Vec<RememberedRequest>, StoreError>;
 }
 
 /// Why nothing was moved into a store. It keeps what it kept before.
@@ -95,9 +122,9 @@ pub enum MoveError {
     #[error("the source has {source_has}, and what arrived is {arrived}; is a service still running on it?")]
     Differs {
         /// What the source has in the end.
-        source_has: StoreCounts,
+        source_has: Box<StoreCounts>,
         /// What arrived.
-        arrived: StoreCounts,
+        arrived: Box<StoreCounts>,
     },
     /// The source failed.
     #[error("the source cannot be read")]

@@ -1,9 +1,10 @@
 use async_trait::async_trait;
 use domain::{
-    api_key::ApiKey,
+    api_key::{ApiKey, KeyEvent},
     follow_up::FollowUp,
+    idempotency::IdempotencyKey,
     order::{FileNumber, OrderId, PlacedOrder},
-    ports::{MoveError, RecordedUpload, StoreCounts, StoreError, StoreSource, StoreTarget, UsedFileNumber},
+    ports::{MoveError, RecordedUpload, RememberedRequest, StoreCounts, StoreError, StoreSource, StoreTarget, UsedFileNumber},
 };
 
 use super::{InMemoryStore, Queued, State, Upload};
@@ -44,6 +45,18 @@ impl StoreSource for InMemoryStore {
     async fn api_keys(&self) -> Result<Vec<ApiKey>, StoreError> {
         Ok(self.state().keys.clone())
     }
+
+    async fn key_events(&self) -> Result<Vec<KeyEvent>, StoreError> {
+        Ok(self.state().key_events.clone())
+    }
+
+    async fn remembered(&self, after: Option<IdempotencyKey>, limit: usize) -> Result<Vec<RememberedRequest>, StoreError> {
+        let later = |remembered: &RememberedRequest| {
+            let key = (remembered.key.client, remembered.key.digest);
+            after.as_ref().is_none_or(|after| key > (after.client, after.digest))
+        };
+        Ok(self.state().remembered().filter(later).take(limit).collect())
+    }
 }
 
 #[async_trait]
@@ -53,7 +66,7 @@ impl StoreTarget for InMemoryStore {
         let moved = State::taken_out_of(source).await.map_err(MoveError::Source)?;
         let (arrived, source_has) = (moved.counts(), source.counts().await.map_err(MoveError::Source)?);
         if arrived != source_has {
-            return Err(MoveError::Differs { source_has, arrived });
+            return Err(MoveError::Differs { source_has: Box::new(source_has), arrived: Box::new(arrived) });
         }
         let mut state = self.state();
         // Asked again, because nobody was kept out in between.
@@ -72,6 +85,8 @@ impl State {
             uploads: self.uploads.len() as u64,
             follow_ups: self.follow_ups.len() as u64,
             api_keys: self.keys.len() as u64,
+            key_events: self.key_events.len() as u64,
+            idempotency_keys: self.remembered().count() as u64,
         }
     }
 
@@ -81,7 +96,7 @@ impl State {
     }
 
     async fn taken_out_of(source: &dyn StoreSource) -> Result<Self, StoreError> {
-        let mut state = Self { keys: source.api_keys().await?, ..Self::default() };
+        let mut state = Self { keys: source.api_keys().await?, key_events: source.key_events().await?, ..Self::default() };
         state.keys.sort_by_key(|key| key.id.0);
         let mut last: Option<OrderId> = None;
         loop {
@@ -97,6 +112,13 @@ impl State {
             let Some(end) = page.last() else { break };
             last = Some(end.file_number.clone());
             state.file_numbers.extend(page.into_iter().map(|used| (used.file_number, used.placed_at)));
+        }
+        let mut last: Option<IdempotencyKey> = None;
+        loop {
+            let page = source.remembered(last.clone(), PAGE).await?;
+            let Some(end) = page.last() else { break };
+            last = Some(end.key.clone());
+            state.take_remembered(page);
         }
         let uploads = source.uploads().await?.into_iter();
         state.uploads = uploads.map(|RecordedUpload { key, recorded_at, condemned }| (key, Upload { recorded_at, condemned })).collect();

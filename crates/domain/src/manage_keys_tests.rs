@@ -1,0 +1,121 @@
+use time::macros::datetime;
+
+use super::*;
+use crate::{
+    api_key::KeyHash,
+    ports::{MockApiKeyRepo, MockClock},
+    test_support::CountingEntropy,
+};
+
+const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
+
+fn managing(keys: MockApiKeyRepo) -> ManageKeys {
+    let mut clock = MockClock::new();
+    clock.expect_now().return_const(NOW);
+    ManageKeys { keys: Arc::new(keys), clock: Arc::new(clock), entropy: Arc::new(CountingEntropy::default()), uses: Arc::default() }
+}
+
+fn terms() -> KeyTerms {
+    KeyTerms { name: "title company".to_owned(), signing_service: Some(SigningServiceId(42)), lifetime: Some(Duration::days(90)), ..KeyTerms::default() }
+}
+
+fn issued(hash: KeyHash) -> ApiKey {
+    let key = NewApiKey {
+        name: "title company".to_owned(),
+        lookup: "0001020304050607".to_owned(),
+        hash,
+        signing_service: Some(SigningServiceId(42)),
+        issued_at: NOW - Duration::days(80),
+        expires_at: Some(NOW + Duration::days(10)),
+        is_test: true,
+        rate: Some(Rate { per_second: 5, burst: 9 }),
+        documents_rate: None,
+        first: None,
+    };
+    ApiKey { id: ApiKeyId(3), key, revoked_at: None, last_used_at: None }
+}
+
+#[tokio::test]
+async fn a_key_is_kept_as_its_hash_and_terms() {
+    let mut keys = MockApiKeyRepo::new();
+    keys.expect_add().once().returning(|key, by| {
+        assert_eq!((key.name.as_str(), key.signing_service, key.issued_at, by), ("title company", Some(SigningServiceId(42)), NOW, "jane"));
+        assert_eq!((key.expires_at, key.first, key.is_test), (Some(NOW + Duration::days(90)), None, false));
+        Ok(ApiKeyId(7))
+    });
+    let (id, presented) = managing(keys).issue(terms(), "jane").await.unwrap();
+    assert_eq!(id, ApiKeyId(7));
+    assert!(PresentedKey::parse(presented.expose()).is_some());
+}
+
+#[tokio::test]
+async fn the_first_key_is_shown_only_if_it_was_kept() {
+    let mut keys = MockApiKeyRepo::new();
+    keys.expect_add_first().returning(|_, _| Ok(None));
+    assert_eq!(managing(keys).issue_first(terms(), "jane").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn only_a_live_key_of_the_same_secret_is_admitted_and_counts_as_used() {
+    let presented = PresentedKey::random(true, &CountingEntropy::default());
+    let other = PresentedKey::random(true, &CountingEntropy::starting_at(9));
+    for (hash, revoked_at, admitted) in [(presented.hash(), None, true), (presented.hash(), Some(NOW), false), (other.hash(), None, false)] {
+        let mut keys = MockApiKeyRepo::new();
+        keys.expect_find().returning(move |_| Ok(Some(ApiKey { revoked_at, ..issued(hash) })));
+        keys.expect_note_uses().withf(|uses| uses == [(ApiKeyId(3), NOW)]).times(usize::from(admitted)).returning(|_| Ok(()));
+        let managing = managing(keys);
+        assert_eq!(managing.authenticate(&presented).await.unwrap().is_some(), admitted);
+        managing.note_uses().await.unwrap();
+        // Nothing is left to be noted.
+        managing.note_uses().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn uses_that_could_not_be_noted_are_noted_the_next_time() {
+    let presented = PresentedKey::random(true, &CountingEntropy::default());
+    let hash = presented.hash();
+    let mut keys = MockApiKeyRepo::new();
+    keys.expect_find().returning(move |_| Ok(Some(issued(hash))));
+    keys.expect_note_uses().once().returning(|_| Err(StoreError::Unavailable("down".into())));
+    keys.expect_note_uses().once().withf(|uses| uses == [(ApiKeyId(3), NOW)]).returning(|_| Ok(()));
+    let managing = managing(keys);
+    managing.authenticate(&presented).await.unwrap();
+    managing.note_uses().await.unwrap_err();
+    managing.note_uses().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_successor_has_the_terms_of_the_key_and_its_client() {
+    let mut keys = MockApiKeyRepo::new();
+    keys.expect_list().returning(|| Ok(vec![issued(KeyHash([7; 32]))]));
+    keys.expect_rotate().once().returning(|id, successor, until, by| {
+        assert_eq!((id, until, by), (ApiKeyId(3), NOW + Duration::hours(24), "jane"));
+        let old = issued(successor.hash).key;
+        let expected = NewApiKey { issued_at: NOW, expires_at: Some(NOW + Duration::days(90)), first: Some(ApiKeyId(3)), ..old };
+        assert_eq!(*successor, NewApiKey { lookup: successor.lookup.clone(), ..expected });
+        Ok(Some(ApiKeyId(8)))
+    });
+    let rotation = managing(keys).rotate(ApiKeyId(3), Duration::hours(24), "jane").await.unwrap();
+    assert_eq!((rotation.id, rotation.old_until), (ApiKeyId(8), NOW + Duration::hours(24)));
+    assert!(rotation.presented.expose().starts_with("nok_test_"));
+}
+
+#[tokio::test]
+async fn grace_does_not_make_a_key_live_longer() {
+    let mut keys = MockApiKeyRepo::new();
+    keys.expect_list().returning(|| Ok(vec![issued(KeyHash([7; 32]))]));
+    keys.expect_rotate().returning(|_, _, _, _| Ok(Some(ApiKeyId(8))));
+    let rotation = managing(keys).rotate(ApiKeyId(3), Duration::days(30), "jane").await.unwrap();
+    assert_eq!(rotation.old_until, NOW + Duration::days(10));
+}
+
+#[tokio::test]
+async fn only_a_live_key_is_rotated() {
+    let mut keys = MockApiKeyRepo::new();
+    keys.expect_list().returning(|| Ok(vec![issued(KeyHash([7; 32]))]));
+    keys.expect_rotate().returning(|_, _, _, _| Ok(None));
+    let managing = managing(keys);
+    assert!(matches!(managing.rotate(ApiKeyId(3), Duration::ZERO, "jane").await, Err(RotateError::NotLive)));
+    assert!(matches!(managing.rotate(ApiKeyId(4), Duration::ZERO, "jane").await, Err(RotateError::Unknown)));
+}

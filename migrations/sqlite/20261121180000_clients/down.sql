@@ -1,0 +1,11 @@
+DROP TABLE idempotency_keys;
+DROP TABLE key_events;
+ALTER TABLE api_keys DROP COLUMN last_used_at_us;
+ALTER TABLE api_keys DROP COLUMN first_id;
+ALTER TABLE api_keys DROP COLUMN documents_rate_burst;
+ALTER TABLE api_keys DROP COLUMN documents_rate_per_second;
+ALTER TABLE api_keys DROP COLUMN rate_burst;
+ALTER TABLE api_keys DROP COLUMN rate_per_second;
+ALTER TABLE api_keys DROP COLUMN is_test;
+DROP TABLE test_file_numbers;
+ALTER TABLE orders DROP COLUMN is_test;
