@@ -104,13 +104,13 @@ pub struct Problem {
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct FieldProblem {
     /// JSON Pointer (RFC 6901) to the field as the client sent it, the same for both operations.
-    #[schema(value_type = String, example = "/signingDetailsFormData/state")]
+    #[schema(value_type = String, max_length = 200, example = "/signingDetailsFormData/state")]
     pointer: Cow<'static, str>,
-    /// Stable name of the fault.
-    #[schema(value_type = String, example = "invalid_format")]
+    /// Stable name of the fault; act on it.
+    #[schema(value_type = String, pattern = "^[a-z_]+$", max_length = 100, example = "invalid_format")]
     code: &'static str,
-    /// What to mend.
-    #[schema(value_type = String)]
+    /// What to mend, for people.
+    #[schema(value_type = String, max_length = 1000, example = "must be a state code of two letters")]
     detail: Cow<'static, str>,
 }
 
@@ -213,21 +213,26 @@ impl Problem {
 #[schema(as = Problem)]
 pub struct ProblemBody<'a> {
     /// URI of the kind of problem.
-    #[schema(example = "urn:problem-type:notary-orders:validation_failed")]
+    #[schema(format = "uri", max_length = 200, example = "urn:problem-type:notary-orders:validation_failed")]
     r#type: String,
-    /// The kind of problem in words.
+    /// The kind of problem in words, for people.
+    #[schema(max_length = 200, example = "Fields are missing or invalid")]
     title: &'static str,
     /// The status of the response.
+    #[schema(minimum = 400, maximum = 599, example = 400)]
     status: u16,
-    /// This very problem in words.
+    /// This very problem in words, for people.
+    #[schema(max_length = 2000, example = "1 thing to mend; see errors.")]
     detail: &'a str,
-    /// Stable name of the kind of problem.
-    #[schema(example = "validation_failed")]
+    /// Stable name of the kind of problem; act on it and on the status.
+    #[schema(pattern = "^[a-z_]+$", max_length = 100, example = "validation_failed")]
     code: &'static str,
-    /// Identifier of the request, also in `X-Request-Id`.
+    /// Identifier of the request, also in `X-Request-Id`; quote it when you ask for help.
+    #[schema(pattern = "^[0-9a-f]{24}$", example = "5a1c0e9d7b3f4a2286c0d1e5")]
     request_id: &'a str,
-    /// Everything at fault in an invalid request.
+    /// Everything at fault, with `validation_failed`, `unsupported_document` and `no_documents`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, max_items = 1000)]
     errors: Option<&'a [FieldProblem]>,
 }
 
