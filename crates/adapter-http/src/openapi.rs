@@ -93,13 +93,13 @@ struct OrderForm {
     #[schema(minimum = 1, maximum = 9_223_372_036_854_775_807_i64, example = 42)]
     signing_service_id: i64,
     /// UTC instant of an appointment at a specific time; see `OrderRequest`.
-    #[schema(nullable = false, format = DateTime, max_length = 100, example = "2026-12-02T20:30:00Z")]
+    #[schema(nullable = false, format = DateTime, max_length = 100, example = "2026-12-01T20:30:00Z")]
     utc_time_date: Option<String>,
     /// UTC start of a time range; see `OrderRequest`.
-    #[schema(nullable = false, format = DateTime, max_length = 100, example = "2026-12-02T14:00:00Z")]
+    #[schema(nullable = false, format = DateTime, max_length = 100, example = "2026-12-01T15:00:00Z")]
     utc_start_time_date: Option<String>,
     /// UTC end of a time range; see `OrderRequest`.
-    #[schema(nullable = false, format = DateTime, max_length = 100, example = "2026-12-02T16:30:00Z")]
+    #[schema(nullable = false, format = DateTime, max_length = 100, example = "2026-12-01T17:30:00Z")]
     utc_end_time_date: Option<String>,
     /// Who creates the order: JSON.
     #[schema(value_type = RequestedByRequest)]
@@ -156,11 +156,9 @@ impl Modify for Operations {
             create.responses = responses::of_orders_with_documents();
             if let Some(body) = body(create, "multipart/form-data") {
                 body.example = Some(examples::form());
-                let json = ["signingContactsFormData", "signingDetailsFormData", "requestedBy"].map(|part| (part, "application/json"));
-                let text = ["signingServiceId", "utcTimeDate", "utcStartTimeDate", "utcEndTimeDate"].map(|part| (part, "text/plain"));
-                for (part, media_type) in json.into_iter().chain(text).chain([("documents", DOCUMENT_TYPES)]) {
-                    body.encoding.insert(part.to_owned(), Encoding::builder().content_type(Some(media_type)).build());
-                }
+                // No encoding is told for the other parts: an object is `application/json` and a number `text/plain` by OpenAPI's own rule, and browsers,
+                // told so, send such a part as a file, which it is not.
+                body.encoding.insert("documents".to_owned(), Encoding::builder().content_type(Some(DOCUMENT_TYPES)).build());
             }
         }
         responses::add_shared(document.components.get_or_insert_with(Default::default));

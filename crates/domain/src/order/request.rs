@@ -36,10 +36,10 @@ pub struct OrderRequest {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime, max_length = 100, example = "2026-12-01T20:30:00Z"))]
     pub utc_time_date: Field<String>,
     /// UTC start of a time range, used like `utcTimeDate`.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime, max_length = 100, example = "2026-12-01T20:30:00Z"))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime, max_length = 100, example = "2026-12-01T15:00:00Z"))]
     pub utc_start_time_date: Field<String>,
     /// UTC end of a time range, used like `utcTimeDate`.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime, max_length = 100, example = "2026-12-01T21:30:00Z"))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime, max_length = 100, example = "2026-12-01T17:30:00Z"))]
     pub utc_end_time_date: Field<String>,
     /// Who creates the order.
     #[cfg_attr(feature = "openapi", schema(value_type = RequestedByRequest, required = true))]
