@@ -21,6 +21,10 @@ lint:
 doc:
     cargo doc --workspace --no-deps --open
 
+# Renews the copy of the OpenAPI document in docs/.
+openapi:
+    cargo run --quiet --package notary-orders -- openapi --base-path '' > docs/openapi.json
+
 # Measures start-up, idle memory and memory under uploads of the release build.
 footprint:
     cargo build --release

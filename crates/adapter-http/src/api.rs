@@ -17,7 +17,7 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use crate::{
-    auth, body, form,
+    auth, body, docs_page, form,
     idempotency::{self, IDEMPOTENCY_REPLAYED, InFlight},
     metrics::ApiMetrics,
     observe::RequestId,
@@ -95,6 +95,7 @@ pub(crate) fn routes(config: &mut web::ServiceConfig, base_path: &str) {
     config
         .service(web::resource(format!("{base_path}{CREATE}")).post(create).default_service(only("POST")))
         .service(web::resource(format!("{base_path}{CREATE_WITH_DOCUMENTS}")).post(create_with_documents).default_service(only("POST")))
+        .configure(|config| docs_page::routes(config, base_path))
         .service(web::resource(format!("{base_path}{OPENAPI}")).get(openapi_document).default_service(only("GET")))
         .default_service(web::to(async |request: HttpRequest| failed(&request, &Problem::new(ProblemCode::NotFound, "There is nothing at this path."))));
 }

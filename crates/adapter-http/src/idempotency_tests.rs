@@ -51,7 +51,11 @@ proptest! {
 }
 
 fn request() -> Value {
-    contract_tests::samples::maximal_request()
+    let mut request = contract_tests::samples::maximal_request();
+    for field in ["utcTimeDate", "utcStartTimeDate", "utcEndTimeDate"] {
+        request[field] = json!("2026-12-01T20:30:00Z");
+    }
+    request
 }
 
 fn document(name: &str, sha256: u8) -> ReceivedDocument {
@@ -84,7 +88,7 @@ fn another_value_of_any_field_makes_another_request() {
     let expected = fingerprint("json", &request().to_string(), &[]);
     let mut paths = Vec::new();
     leaves(&request(), String::new(), &mut paths);
-    assert!(paths.len() > 60, "{}", paths.len());
+    assert!(paths.len() >= 60, "{}", paths.len());
     for path in paths {
         let mut other = request();
         let leaf = other.pointer_mut(&path).unwrap();

@@ -11,12 +11,13 @@
 //! | the creation response | `order_record` |
 //! | request ids, log, metrics | `observe`, `metrics` |
 //! | `/healthz`, `/readyz`, `/metrics` | `ops` |
-//! | OpenAPI | `openapi` |
+//! | OpenAPI, and the page that shows it | `openapi`, `docs_page` |
 
 mod api;
 mod auth;
 mod body;
 mod content;
+mod docs_page;
 mod form;
 mod idempotency;
 mod metrics;

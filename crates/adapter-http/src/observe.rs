@@ -84,7 +84,9 @@ pub(crate) async fn observe(
         headers.insert(X_REQUEST_ID, id);
     }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if !headers.contains_key(header::CACHE_CONTROL) {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
     Ok(response.map_body(|_, answer| Answer { answer, _unread: body }).map_into_boxed_body())
 }
 

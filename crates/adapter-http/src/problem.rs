@@ -81,6 +81,29 @@ impl ProblemCode {
         }
     }
 
+    /// All of them.
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 18] = [
+        Self::MalformedRequest,
+        Self::ValidationFailed,
+        Self::UnsupportedDocument,
+        Self::TooManyDocuments,
+        Self::NoDocuments,
+        Self::Unauthorized,
+        Self::Forbidden,
+        Self::NotFound,
+        Self::MethodNotAllowed,
+        Self::DuplicateOrder,
+        Self::IdempotencyInFlight,
+        Self::IdempotencyKeyReused,
+        Self::DocumentTooLarge,
+        Self::PayloadTooLarge,
+        Self::UnsupportedMediaType,
+        Self::RateLimited,
+        Self::Internal,
+        Self::Unavailable,
+    ];
+
     /// The name in a problem response.
     pub fn as_str(self) -> &'static str {
         self.facts().1
@@ -115,13 +138,13 @@ pub struct Problem {
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct FieldProblem {
     /// JSON Pointer (RFC 6901) to the field as the client sent it, the same for both operations.
-    #[schema(value_type = String, example = "/signingDetailsFormData/state")]
+    #[schema(value_type = String, max_length = 200, example = "/signingDetailsFormData/state")]
     pointer: Cow<'static, str>,
-    /// Stable name of the fault.
-    #[schema(value_type = String, example = "invalid_format")]
+    /// Stable name of the fault; act on it.
+    #[schema(value_type = String, pattern = "^[a-z_]+$", max_length = 100, example = "invalid_format")]
     code: &'static str,
-    /// What to mend.
-    #[schema(value_type = String)]
+    /// What to mend, for people.
+    #[schema(value_type = String, max_length = 1000, example = "must be a state code of two letters")]
     detail: Cow<'static, str>,
 }
 
@@ -200,10 +223,25 @@ impl Problem {
         self.code
     }
 
+    /// What the client of a request reads.
+    pub(crate) fn body<'a>(&'a self, request_id: &'a str) -> ProblemBody<'a> {
+        let (status, code, title) = self.code.facts();
+        let with_errors = matches!(self.code, ProblemCode::ValidationFailed | ProblemCode::UnsupportedDocument | ProblemCode::NoDocuments);
+        ProblemBody {
+            r#type: self.code.type_uri(),
+            title,
+            status: status.as_u16(),
+            detail: &self.detail,
+            code,
+            request_id,
+            errors: with_errors.then_some(&self.errors[..]),
+            violated_policies: self.violated_policy.as_ref().map(std::slice::from_ref),
+        }
+    }
+
     /// The response that tells the client.
     pub fn response(&self, request_id: &str) -> HttpResponse {
-        let (status, code, title) = self.code.facts();
-        let mut response = HttpResponse::build(status);
+        let mut response = HttpResponse::build(self.code.facts().0);
         if let Some(seconds) = self.retry_after {
             response.insert_header((header::RETRY_AFTER, seconds));
         }
@@ -213,12 +251,7 @@ impl Problem {
         if let Some(allow) = self.allow {
             response.insert_header((header::ALLOW, allow));
         }
-        let errors =
-            matches!(self.code, ProblemCode::ValidationFailed | ProblemCode::UnsupportedDocument | ProblemCode::NoDocuments).then_some(&self.errors[..]);
-        let violated_policies = self.violated_policy.as_ref().map(std::slice::from_ref);
-        let (r#type, status) = (self.code.type_uri(), status.as_u16());
-        let body = ProblemBody { r#type, title, status, detail: &self.detail, code, request_id, errors, violated_policies };
-        response.content_type("application/problem+json").json(body)
+        response.content_type("application/problem+json").json(self.body(request_id))
     }
 }
 
@@ -227,24 +260,30 @@ impl Problem {
 #[schema(as = Problem)]
 pub struct ProblemBody<'a> {
     /// URI of the kind of problem.
-    #[schema(example = "urn:problem-type:notary-orders:validation_failed")]
+    #[schema(value_type = String, format = "uri", max_length = 200, example = "urn:problem-type:notary-orders:validation_failed")]
     r#type: Cow<'static, str>,
-    /// The kind of problem in words.
+    /// The kind of problem in words, for people.
+    #[schema(max_length = 200, example = "Fields are missing or invalid")]
     title: &'static str,
     /// The status of the response.
+    #[schema(minimum = 400, maximum = 599, example = 400)]
     status: u16,
-    /// This very problem in words.
+    /// This very problem in words, for people.
+    #[schema(max_length = 2000, example = "1 thing to mend; see errors.")]
     detail: &'a str,
-    /// Stable name of the kind of problem.
-    #[schema(example = "validation_failed")]
+    /// Stable name of the kind of problem; act on it and on the status.
+    #[schema(pattern = "^[a-z_]+$", max_length = 100, example = "validation_failed")]
     code: &'static str,
-    /// Identifier of the request, also in `X-Request-Id`.
+    /// Identifier of the request, also in `X-Request-Id`; quote it when you ask for help.
+    #[schema(pattern = "^[0-9a-f]{24}$", example = "5a1c0e9d7b3f4a2286c0d1e5")]
     request_id: &'a str,
-    /// Everything at fault in an invalid request.
+    /// Everything at fault, with `validation_failed`, `unsupported_document` and `no_documents`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, max_items = 1000)]
     errors: Option<&'a [FieldProblem]>,
     /// Names of the policies whose quota was exceeded, with `rate_limited`.
     #[serde(rename = "violated-policies", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, max_items = 10, example = json!(["orders"]))]
     violated_policies: Option<&'a [&'static str]>,
 }
 

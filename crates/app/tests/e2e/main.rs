@@ -15,6 +15,7 @@ mod hostile_forms;
 mod hostile_json;
 mod limits;
 mod mails;
+mod openapi;
 mod operators;
 mod orders;
 mod process;

@@ -29,17 +29,17 @@ pub struct OrderRequest {
     #[cfg_attr(feature = "openapi", schema(value_type = SigningDetailsRequest, required = true))]
     pub signing_details_form_data: Field<SigningDetailsRequest>,
     /// Identifier of the signing service that the order belongs to.
-    #[cfg_attr(feature = "openapi", schema(value_type = i64, required = true, minimum = 1, example = 42))]
+    #[cfg_attr(feature = "openapi", schema(value_type = i64, required = true, minimum = 1, maximum = 9_223_372_036_854_775_807_i64, example = 42))]
     pub signing_service_id: Field<i64>,
-    /// UTC instant of an appointment at a specific time. Checked against the conversion of `specificTime` by
-    /// `timeZoneId`, which is what is stored.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime, example = "2026-12-01T19:30:00Z"))]
+    /// UTC instant of an appointment at a specific time, ISO 8601 with `Z`. The service converts `specificTime` by
+    /// `timeZoneId` itself; this value only names the later of two instants when clocks are put back.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime, max_length = 100, example = "2026-12-01T20:30:00Z"))]
     pub utc_time_date: Field<String>,
-    /// UTC start of a time range, checked like `utcTimeDate`.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime, example = "2026-12-01T19:30:00Z"))]
+    /// UTC start of a time range, used like `utcTimeDate`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime, max_length = 100, example = "2026-12-01T15:00:00Z"))]
     pub utc_start_time_date: Field<String>,
-    /// UTC end of a time range, checked like `utcTimeDate`.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime, example = "2026-12-01T21:30:00Z"))]
+    /// UTC end of a time range, used like `utcTimeDate`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime, max_length = 100, example = "2026-12-01T17:30:00Z"))]
     pub utc_end_time_date: Field<String>,
     /// Who creates the order.
     #[cfg_attr(feature = "openapi", schema(value_type = RequestedByRequest, required = true))]
@@ -55,10 +55,10 @@ pub struct SigningContactsRequest {
     #[cfg_attr(feature = "openapi", schema(value_type = String, required = true, format = "email", max_length = 254, example = "escrow@title.example.com"))]
     pub order_contact_email: Field<String>,
     /// Identifier of the client company.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>, minimum = 1, example = 7))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>, minimum = 1, maximum = 9_223_372_036_854_775_807_i64, example = 7))]
     pub client_company_id: Field<i64>,
     /// E-mail address of somebody who is kept informed.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = "email", max_length = 254))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = "email", max_length = 254, example = "lender@bank.example.com"))]
     pub observer: Field<String>,
     /// Primary in-house contact.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<ContactRequest>))]
@@ -72,14 +72,14 @@ pub struct SigningContactsRequest {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ContactRequest {
-    /// Full name.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 200))]
+    /// Full name of the contact.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 200, example = "Alex Smith"))]
     pub contact_name: Field<String>,
-    /// Phone number with country code.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 50, example = "+1 555 010 0100"))]
+    /// Phone number with country code: 7 to 15 digits, the usual punctuation, an optional extension.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = "phone", max_length = 50, example = "+1 555 010 0100"))]
     pub contact_phone: Field<String>,
-    /// E-mail address.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = "email", max_length = 254))]
+    /// E-mail address of the contact.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = "email", max_length = 254, example = "alex.smith@title.example.com"))]
     pub contact_email: Field<String>,
 }
 
@@ -94,19 +94,19 @@ pub struct SigningDetailsRequest {
     /// Date of the signing, `YYYY-MM-DD`.
     #[cfg_attr(feature = "openapi", schema(value_type = String, required = true, format = Date, example = "2026-12-01"))]
     pub signing_date: Field<String>,
-    /// `at` a time, `between` two times, or `anytime`.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, required = true, pattern = "^(at|between|anytime)$", example = "at"))]
+    /// `at` a time (needs `specificTime`), `between` two times (needs `startTime` and `endTime`), or `anytime`.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, required = true, example = "at"))]
     pub signing_time_type: Field<String>,
-    /// Local time `HH:MM`, 24-hour; required when `signingTimeType` is `at`.
+    /// Local time `HH:MM`, 24-hour; required when `signingTimeType` is `at`, otherwise ignored.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^([01][0-9]|2[0-3]):[0-5][0-9]$", example = "14:30"))]
     pub specific_time: Field<String>,
-    /// Local start `HH:MM`; required when `signingTimeType` is `between`.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
+    /// Local start `HH:MM`, 24-hour; required when `signingTimeType` is `between`, otherwise ignored.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^([01][0-9]|2[0-3]):[0-5][0-9]$", example = "09:00"))]
     pub start_time: Field<String>,
-    /// Local end `HH:MM`, after the start; required when `signingTimeType` is `between`.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
+    /// Local end `HH:MM`, 24-hour, after the start; required when `signingTimeType` is `between`, otherwise ignored.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^([01][0-9]|2[0-3]):[0-5][0-9]$", example = "11:30"))]
     pub end_time: Field<String>,
-    /// IANA time zone identifier.
+    /// IANA time zone identifier, in which every local time is meant.
     #[cfg_attr(feature = "openapi", schema(value_type = String, required = true, max_length = 100, example = "America/Chicago"))]
     pub time_zone_id: Field<String>,
     /// Full address of the property.
@@ -118,8 +118,8 @@ pub struct SigningDetailsRequest {
     /// Full name of the primary signer.
     #[cfg_attr(feature = "openapi", schema(value_type = String, required = true, min_length = 1, max_length = 200, example = "Jane Doe"))]
     pub signer_name: Field<String>,
-    /// Phone of the primary signer.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, required = true, max_length = 50, example = "+1 555 010 0199"))]
+    /// Phone of the primary signer: 7 to 15 digits, the usual punctuation, an optional extension.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, required = true, format = "phone", max_length = 50, example = "+1 555 010 0199"))]
     pub signer_phone: Field<String>,
     /// E-mail address of the primary signer.
     #[cfg_attr(feature = "openapi", schema(value_type = String, required = true, format = "email", max_length = 254, example = "jane.doe@example.com"))]
@@ -133,56 +133,56 @@ pub struct SigningDetailsRequest {
     /// ZIP code of the property, five digits.
     #[cfg_attr(feature = "openapi", schema(value_type = String, required = true, pattern = "^[0-9]{5}$", example = "75201"))]
     pub zipcode: Field<String>,
-    /// Preferred language.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 100, default = "en"))]
+    /// Preferred language of the signer.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 100, default = "en", example = "en"))]
     pub language: Field<String>,
     /// Full name of the primary signer's spouse.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 200))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 200, example = "John Doe"))]
     pub spouse_name: Field<String>,
     /// Full name of the co-signer.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 200))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 200, example = "Richard Roe"))]
     pub co_signer_name: Field<String>,
     /// Full name of the co-signer's spouse.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 200))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 200, example = "Mary Roe"))]
     pub co_signer_spouse_name: Field<String>,
     /// Phone of the co-signer.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 50))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = "phone", max_length = 50, example = "+1 555 010 0142"))]
     pub co_signer_phone: Field<String>,
     /// E-mail address of the co-signer.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = "email", max_length = 254))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = "email", max_length = 254, example = "richard.roe@example.com"))]
     pub co_signer_email: Field<String>,
-    /// Address of the signing location; used when `isPropertyAddressSame` is false.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 500))]
+    /// Address of the signing location. Used only when `isPropertyAddressSame` is false; the property is the location otherwise.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 500, example = "500 Elm St, Suite 12"))]
     pub signing_address: Field<String>,
-    /// City of the signing location.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 100))]
+    /// City of the signing location; goes with `signingAddress`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 100, example = "Plano"))]
     pub signing_city: Field<String>,
-    /// State of the signing location, two letters.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^[A-Za-z]{2}$"))]
+    /// State of the signing location, two letters; goes with `signingAddress`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^[A-Za-z]{2}$", example = "TX"))]
     pub signing_state: Field<String>,
-    /// ZIP code of the signing location, five digits.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^[0-9]{5}$"))]
+    /// ZIP code of the signing location, five digits; goes with `signingAddress`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^[0-9]{5}$", example = "75023"))]
     pub signing_zipcode: Field<String>,
-    /// Whether the signing location is the property.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<bool>, default = true))]
+    /// Whether the signing location is the property. To sign elsewhere send `false` and `signingAddress`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<bool>, default = true, example = true))]
     pub is_property_address_same: Field<bool>,
     /// Name of the e-signing platform.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 100))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 100, example = "DocuSign"))]
     pub esigning_platform: Field<String>,
     /// Whether scanbacks are required.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<bool>, default = false))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<bool>, default = false, example = true))]
     pub scanbacks_required: Field<bool>,
     /// Whether this is a remote online notarization.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<bool>, default = false))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<bool>, default = false, example = false))]
     pub ron_signing: Field<bool>,
     /// How the documents reach the notary.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 100))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 100, example = "Email"))]
     pub document_delivery: Field<String>,
     /// Name of the lender.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 200))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 200, example = "First Example Bank"))]
     pub lender: Field<String>,
     /// Instructions for the notary; may have several lines.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 5000))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = r"^[^\x00-\x08\x0B\x0C\x0E-\x1F\x7F-\x9F\u2028\u2029]*$", max_length = 5000, example = "Call the signer an hour before.\nScanbacks by 18:00."))]
     pub special_instructions: Field<String>,
     /// The lender's loan officer.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<ContactRequest>))]
@@ -191,13 +191,13 @@ pub struct SigningDetailsRequest {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<InvoiceRecipientRequest>))]
     pub invoice_order_to: Field<InvoiceRecipientRequest>,
     /// Name of the invoice contact.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 200))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 200, example = "Accounts Payable"))]
     pub invoice_name: Field<String>,
     /// Phone of the invoice contact.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 50))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = "phone", max_length = 50, example = "+1 555 010 0150"))]
     pub invoice_phone: Field<String>,
     /// E-mail address of the invoice contact.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = "email", max_length = 254))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = "email", max_length = 254, example = "billing@title.example.com"))]
     pub invoice_email: Field<String>,
     /// Amount of the invoice in US dollars, at most two decimals.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<f64>, minimum = 0, maximum = 9_999_999_999.99, multiple_of = 0.01, example = 150.5))]
@@ -211,20 +211,20 @@ pub struct SigningDetailsRequest {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct InvoiceRecipientRequest {
-    /// Company name.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 200))]
+    /// Name of the company.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 200, example = "Example Title Company"))]
     pub company_name: Field<String>,
-    /// Street address.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 500))]
+    /// Street address of the recipient.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 500, example = "77 Commerce St"))]
     pub invoice_address: Field<String>,
-    /// City.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 100))]
+    /// City of the recipient.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 100, example = "Dallas"))]
     pub city: Field<String>,
     /// State, as the recipient writes it.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 100))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 100, example = "TX"))]
     pub state: Field<String>,
     /// ZIP code, as the recipient writes it.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 100))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 100, example = "75201"))]
     pub zipcode: Field<String>,
 }
 
@@ -233,13 +233,13 @@ pub struct InvoiceRecipientRequest {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RequestedByRequest {
-    /// Identifier of the user.
-    #[cfg_attr(feature = "openapi", schema(value_type = i64, required = true, minimum = 1, example = 1001))]
+    /// Identifier of the user who creates the order.
+    #[cfg_attr(feature = "openapi", schema(value_type = i64, required = true, minimum = 1, maximum = 9_223_372_036_854_775_807_i64, example = 1001))]
     pub user_id: Field<i64>,
     /// Role of the user.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 100, example = "escrow_officer"))]
     pub user_role: Field<String>,
     /// Signing service of the user.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>, minimum = 1, example = 42))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>, minimum = 1, maximum = 9_223_372_036_854_775_807_i64, example = 42))]
     pub signing_service_id: Field<i64>,
 }
