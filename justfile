@@ -21,6 +21,10 @@ lint:
 doc:
     cargo doc --workspace --no-deps --open
 
+# Puts the clients of docs/examples into the API guide.
+renew-guide:
+    RENEW_GUIDE=1 cargo test --package notary-orders --test e2e the_guide_shows_the_clients_as_they_are
+
 # Measures start-up, idle memory and memory under uploads of the release build.
 footprint:
     cargo build --release
