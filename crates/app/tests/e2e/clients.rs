@@ -27,7 +27,7 @@ fn docs() -> PathBuf {
 }
 
 /// Something below the target directory that the test's own binary lies in.
-fn built(path: &str, how: &str) -> PathBuf {
+pub fn built(path: &str, how: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let found = test.ancestors().map(|folder| folder.join(path)).find(|candidate| candidate.exists());
     found.unwrap_or_else(|| panic!("{path} is missing below the target directory: {how}"))

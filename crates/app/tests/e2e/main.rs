@@ -20,6 +20,7 @@ mod operators;
 mod orders;
 mod process;
 mod restart;
+mod schemathesis;
 mod scripted_server;
 mod service_process;
 mod wrong_settings;
