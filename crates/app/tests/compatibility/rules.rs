@@ -190,6 +190,8 @@ fn no_limit_of_a_request_becomes_tighter() {
         breaks(&format!("{kind}/{form}"), value, &format!("POST /orders request application/json/kind: {form} is added or changed"));
     }
     passes(&format!("{kind}/description"), json!("When."));
+    let condition = json!([{ "if": { "required": ["fee"] }, "then": { "required": ["kind"] } }]);
+    breaks(&format!("{REQUEST}/allOf"), condition, "POST /orders request application/json: a condition is added or changed");
 }
 
 #[test]

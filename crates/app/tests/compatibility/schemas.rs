@@ -110,6 +110,10 @@ fn narrowed(released: &Value, current: &Value) -> Vec<String> {
     }
     let changed = FORMS.iter().filter(|form| !current[form].is_null() && current[form] != false && current[form] != released[form]);
     found.extend(changed.map(|form| format!("{form} is added or changed")));
+    let conditions = |schema: &Value| schema["allOf"].as_array().cloned().unwrap_or_default();
+    if conditions(current).iter().any(|condition| !conditions(released).contains(condition)) {
+        found.push("a condition is added or changed".to_owned());
+    }
     if current["additionalProperties"] == false && released["additionalProperties"] != false {
         found.push("no longer takes other properties".to_owned());
     }
@@ -165,13 +169,16 @@ fn sorted(mut values: Vec<Value>) -> Vec<Value> {
     values
 }
 
-/// A schema without references, without `allOf`, and with null among its types rather than as a variant.
+/// A schema without references, with no more in `allOf` than its conditions, and with null among its types rather than as a
+/// variant.
 fn normalized(document: &Value, schema: &Value) -> Value {
     let mut schema = resolved(document, schema);
     if let Some(parts) = schema.as_object_mut().and_then(|schema| schema.remove("allOf")) {
-        for part in parts.as_array().into_iter().flatten() {
-            merge(&mut schema, normalized(document, part));
+        let (conditions, others): (Vec<_>, Vec<_>) = parts.as_array().into_iter().flatten().cloned().partition(is_condition);
+        for other in others {
+            merge(&mut schema, normalized(document, &other));
         }
+        schema["allOf"] = conditions.into();
     }
     for choice in ["oneOf", "anyOf"] {
         let (nulls, others): (Vec<_>, Vec<_>) = schema[choice].as_array().into_iter().flatten().cloned().partition(|variant| variant["type"] == "null");
@@ -190,6 +197,10 @@ fn normalized(document: &Value, schema: &Value) -> Value {
         }
     }
     schema
+}
+
+fn is_condition(schema: &Value) -> bool {
+    ["if", "not"].iter().any(|keyword| !schema[keyword].is_null())
 }
 
 /// Adds what another schema says: its properties and what it requires to those that are there, all else in their place.
