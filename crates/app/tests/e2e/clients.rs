@@ -83,7 +83,10 @@ async fn run_all(app: &TestApp, stored: &TempDir) -> Vec<Run> {
 
 /// A client against a server with this script; how it ended, and everything that it asked.
 fn run_scripted(client: &str, script: Vec<Reply>) -> (Run, Vec<Request>) {
-    let stored = tempfile::tempdir().unwrap();
+    run_scripted_with(&tempfile::tempdir().unwrap(), client, script)
+}
+
+fn run_scripted_with(stored: &TempDir, client: &str, script: Vec<Reply>) -> (Run, Vec<Request>) {
     let server = ScriptedServer::start(script);
     let run = Run::of(command(client, &[("BASE_URL", &server.url()), ("API_KEY", "nok_secret"), ("STATE_DIR", stored.path().to_str().unwrap())]));
     (run, server.stop())
@@ -153,6 +156,21 @@ fn a_client_comes_through_failures_with_one_key_for_each_order_and_never_before_
         for pair in requests[..3].windows(2) {
             assert!(pair[1].at - pair[0].at >= Duration::from_secs(1), "{client} came before Retry-After");
         }
+    });
+}
+
+#[test]
+fn a_client_that_is_restarted_repeats_with_the_key_it_stored() {
+    for_each_client(|client| {
+        let stored = tempfile::tempdir().unwrap();
+        let key = |requests: &[Request]| requests[0].header("Idempotency-Key").unwrap().to_owned();
+        let (run, first) = run_scripted_with(&stored, client, vec![Reply::problem(401, "unauthorized", Vec::new(), None)]);
+        assert!(!run.succeeded, "{client}: {run:?}");
+        let (run, again) = run_scripted_with(&stored, client, Vec::new());
+        assert!(run.succeeded, "{client}: {run:?}");
+        assert_eq!(key(&first), key(&again), "{client}");
+        let (_, other) = run_scripted(client, Vec::new());
+        assert_ne!(key(&first), key(&other), "{client}");
     });
 }
 
