@@ -25,6 +25,14 @@ doc:
 openapi:
     cargo run --quiet --package notary-orders -- openapi --base-path '' > docs/openapi.json
 
+# Puts the clients of docs/examples into the API guide.
+renew-guide:
+    RENEW_GUIDE=1 cargo test --package notary-orders --test e2e the_guide_shows_the_clients_as_they_are
+
+# Keeps the OpenAPI document of this version as a released one, which later ones must not break.
+release-openapi:
+    cargo run --quiet -- openapi >"docs/released/openapi-$(cargo pkgid --package notary-orders | sed 's/.*@//').json"
+
 # Measures start-up, idle memory and memory under uploads of the release build.
 footprint:
     cargo build --release

@@ -6,11 +6,14 @@ cd "$(dirname "$0")/.."
 
 as_root() { if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi; }
 
-# SQLite is compiled in, which needs a C compiler; the line that the first start shows is tried with curl; the tests start
-# PostgreSQL servers of their own, so none is set up on the machine.
+# SQLite is compiled in, which needs a C compiler; the line that the first start shows is tried with curl, and the clients of
+# the API guide with what they are written in; the tests start PostgreSQL servers of their own, so none is set up on the machine.
 missing=()
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 command -v curl >/dev/null || missing+=(curl)
+command -v jq >/dev/null || missing+=(jq)
+command -v node >/dev/null || missing+=(nodejs)
+python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3 python3-venv)
 compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null || missing+=(postgresql)
 if [ ${#missing[@]} -gt 0 ]; then
     as_root apt-get update -q
@@ -22,6 +25,11 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
+
+# What the tests need of Python stays out of the system's.
+tools="${CARGO_TARGET_DIR:-target}/tools/venv"
+[ -x "$tools/bin/python" ] || python3 -m venv "$tools"
+"$tools/bin/pip" install --quiet --disable-pip-version-check --requirement scripts/requirements.txt
 
 step() { printf '\n== %s\n' "$*"; }
 

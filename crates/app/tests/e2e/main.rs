@@ -6,6 +6,7 @@
 #[path = "embedded.rs"]
 mod wiring;
 
+mod clients;
 mod concurrency;
 mod documents;
 mod errors;
@@ -20,5 +21,7 @@ mod operators;
 mod orders;
 mod process;
 mod restart;
+mod schemathesis;
+mod scripted_server;
 mod service_process;
 mod wrong_settings;

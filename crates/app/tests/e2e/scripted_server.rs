@@ -1,0 +1,158 @@
+//! A server that says what it was told to say, and remembers what it was asked: for failures that the service does not
+//! produce on request.
+
+use std::{
+    collections::VecDeque,
+    fmt::Write as _,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{Arc, Mutex},
+    thread::JoinHandle,
+    time::Instant,
+};
+
+use serde_json::{Value, json};
+
+/// What the server does with a request that it has read to its end.
+pub enum Reply {
+    Answer {
+        status: u16,
+        headers: Vec<(&'static str, String)>,
+        body: String,
+    },
+    /// Closes the connection without an answer.
+    Hangup,
+    /// Closes the connection in the middle of a 201.
+    TornCreated,
+}
+
+impl Reply {
+    pub fn problem(status: u16, code: &str, headers: Vec<(&'static str, String)>, errors: Option<Value>) -> Self {
+        let mut body =
+            json!({ "type": "about:blank", "title": "", "status": status, "detail": "what is wrong", "code": code, "request_id": "5a1c0e9d7b3f4a2286c0d1e5" });
+        if let Some(errors) = errors {
+            body["errors"] = errors;
+        }
+        let headers = [("Content-Type", "application/problem+json".to_owned())].into_iter().chain(headers).collect();
+        Self::Answer { status, headers, body: body.to_string() }
+    }
+
+    fn created(order_id: usize) -> Self {
+        let headers = vec![("Content-Type", "application/json".to_owned())];
+        Self::Answer { status: 201, headers, body: json!({ "order_id": order_id }).to_string() }
+    }
+
+    fn write_to(&self, stream: &mut TcpStream) {
+        let text = match self {
+            Self::Answer { status, headers, body } => {
+                let mut text = format!("HTTP/1.1 {status} Scripted\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
+                for (name, value) in headers {
+                    write!(text, "{name}: {value}\r\n").unwrap();
+                }
+                text + "\r\n" + body
+            }
+            Self::Hangup => String::new(),
+            Self::TornCreated => "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 400\r\n\r\n{\"order_id\":7".to_owned(),
+        };
+        stream.write_all(text.as_bytes()).unwrap();
+    }
+}
+
+/// A request as it came.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub at: Instant,
+    /// The request line and the header fields.
+    pub head: String,
+}
+
+impl Request {
+    pub fn path(&self) -> &str {
+        self.head.split(' ').nth(1).unwrap()
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut fields = self.head.lines().filter_map(|line| line.split_once(": "));
+        fields.find_map(|(field, value)| field.eq_ignore_ascii_case(name).then_some(value))
+    }
+
+    /// Reads a request to the end of its body.
+    fn read_from(stream: &TcpStream) -> Option<Self> {
+        let (mut reader, mut writer) = (BufReader::new(stream), stream);
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if reader.read_line(&mut head).unwrap() == 0 {
+                return None;
+            }
+        }
+        let request = Self { at: Instant::now(), head };
+        if request.header("Expect").is_some() {
+            writer.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").unwrap();
+        }
+        if request.header("Transfer-Encoding").is_some() {
+            while discard_chunk(&mut reader) > 0 {}
+        } else {
+            let length = request.header("Content-Length").unwrap().parse().unwrap();
+            std::io::copy(&mut reader.take(length), &mut std::io::sink()).unwrap();
+        }
+        Some(request)
+    }
+}
+
+fn discard_chunk(reader: &mut BufReader<&TcpStream>) -> u64 {
+    let mut size = String::new();
+    reader.read_line(&mut size).unwrap();
+    let size = u64::from_str_radix(size.trim(), 16).unwrap();
+    std::io::copy(&mut reader.take(size + 2), &mut std::io::sink()).unwrap();
+    size
+}
+
+pub struct ScriptedServer {
+    address: SocketAddr,
+    seen: Arc<Mutex<Vec<Request>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ScriptedServer {
+    /// Follows the script, then creates every order, under ids that count up from 1.
+    pub fn start(script: Vec<Reply>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let seen = Arc::<Mutex<Vec<Request>>>::default();
+        let record = Arc::clone(&seen);
+        let thread = std::thread::spawn(move || {
+            let mut script = VecDeque::from(script);
+            for order_id in 1.. {
+                let mut stream = listener.accept().unwrap().0;
+                // Whoever connects and says nothing wants the server to end.
+                let Some(request) = Request::read_from(&stream) else { return };
+                record.lock().unwrap().push(request);
+                script.pop_front().unwrap_or_else(|| Reply::created(order_id)).write_to(&mut stream);
+            }
+        });
+        Self { address, seen, thread: Some(thread) }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Ends the server; every request that it got, in their order.
+    pub fn stop(mut self) -> Vec<Request> {
+        self.end();
+        self.seen.lock().unwrap().clone()
+    }
+
+    fn end(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            drop(TcpStream::connect(self.address));
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for ScriptedServer {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

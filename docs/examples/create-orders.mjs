@@ -1,0 +1,119 @@
+// Creates an order, and one with documents, each exactly once whatever happens on the way.
+//
+// Needs Node.js 18 or newer and no package. BASE_URL and API_KEY say where and as whom; FILE_NUMBER begins the file
+// numbers; in STATE_DIR the idempotency keys are kept.
+
+import { randomUUID } from "node:crypto";
+import { readFile, writeFile } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+const { BASE_URL, API_KEY, FILE_NUMBER = "REFI-2026-100", STATE_DIR = "." } = process.env;
+const ATTEMPTS = 5;
+const [FIRST_BACKOFF, LONGEST_BACKOFF, TIMEOUT] = [500, 30_000, 60_000]; // milliseconds
+
+const ADVICE = {
+  unauthorized: "check API_KEY, or ask the operator for a new key",
+  forbidden: "the key is bound to another signing service: ask the operator",
+  not_found: "check BASE_URL",
+  method_not_allowed: "check BASE_URL",
+  duplicate_order: "somebody used this file number a moment ago: look who, before you send it again",
+  idempotency_key_reused: "the stored key was used for another payload: send that one, or a new order with a key of its own",
+};
+
+class OrderFailed extends Error {}
+
+const order = (fileNumber) => ({
+  signingContactsFormData: { orderContactEmail: "escrow@title.example.com" },
+  signingDetailsFormData: {
+    fileNumber, signingType: "Refinance",
+    signingDate: "2026-12-01", signingTimeType: "at", specificTime: "14:30", timeZoneId: "America/Chicago",
+    propertyAddress: "123 Main St, Dallas, TX 75201", city: "Dallas", state: "TX", zipcode: "75201",
+    signerName: "Jane Doe", signerPhone: "+1 555 010 0199", signerEmail: "jane.doe@example.com",
+  },
+  signingServiceId: 42,
+  requestedBy: { userId: 1001 },
+});
+
+// Made once for each order and stored before the first attempt, so that a program that was restarted in between repeats
+// with the same key. Here in a file; in your product, in a column beside the order.
+async function idempotencyKey(fileNumber) {
+  const path = join(STATE_DIR, `${fileNumber}.idempotency-key`);
+  try {
+    await writeFile(path, randomUUID(), { flag: "wx" });
+  } catch (error) {
+    if (error.code !== "EEXIST") throw error;
+  }
+  return readFile(path, "utf8");
+}
+
+// Sends until there is an answer that stands; the order's id.
+async function send(path, key, body, contentType = {}) {
+  const headers = { Authorization: `Bearer ${API_KEY}`, "Idempotency-Key": `"${key}"`, ...contentType };
+  let failure;
+  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+    let retryAfter = 0;
+    const { response, answer, error } = await post(path, { headers, body });
+    if (error) {
+      // The order may have been created or not. The key makes the repeat safe.
+      failure = `no answer: ${error.cause?.message ?? error.message}`;
+    } else {
+      if (response.status === 201) return JSON.parse(answer).order_id;
+      const problem = problemOf(response, answer);
+      failure = described(response.status, problem);
+      if (!worthRepeating(response.status, problem.code)) throw new OrderFailed(failure);
+      const seconds = response.headers.get("Retry-After") ?? "";
+      retryAfter = /^\d+$/.test(seconds) ? seconds * 1000 : 0;
+    }
+    // Never earlier than Retry-After; the jitter on top keeps clients that were told the same apart.
+    if (attempt + 1 < ATTEMPTS) await sleep(retryAfter + Math.random() * Math.min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** attempt));
+  }
+  throw new OrderFailed(`gave up after ${ATTEMPTS} attempts, try later with the same key: ${failure}`);
+}
+
+// One attempt: an answer that was read to its end, or why there is none.
+async function post(path, request) {
+  try {
+    const signal = AbortSignal.timeout(TIMEOUT);
+    const response = await fetch(BASE_URL.replace(/\/+$/, "") + path, { method: "POST", redirect: "manual", signal, ...request });
+    return { response, answer: await response.text() };
+  } catch (error) {
+    return { error };
+  }
+}
+
+const worthRepeating = (status, code) => status === 429 || status >= 500 || code === "idempotency_in_flight";
+
+// What the service says is wrong; nothing if a proxy answered in its place.
+const problemOf = (response, answer) => (response.headers.get("Content-Type")?.startsWith("application/problem+json") ? JSON.parse(answer) : {});
+
+function described(status, { code = "no code", detail = "no detail", request_id = "unknown", errors = [] }) {
+  const advice = ADVICE[code] ?? (status < 400 ? "check BASE_URL" : status < 500 ? "mend the request" : "not the client's fault");
+  const lines = errors.map((error) => `  ${error.pointer} ${error.code}: ${error.detail}`);
+  return [`${status} ${code}: ${detail} (${advice}; request ${request_id})`, ...lines].join("\n");
+}
+
+async function create(fileNumber) {
+  const json = { "Content-Type": "application/json" };
+  return send("/api/order/create", await idempotencyKey(fileNumber), JSON.stringify(order(fileNumber)), json);
+}
+
+async function createWithDocuments(fileNumber, documents) {
+  const form = new FormData();
+  // In the form, what is not a file is a text: objects as JSON, the id in decimal digits.
+  for (const [name, value] of Object.entries(order(fileNumber))) form.append(name, JSON.stringify(value));
+  for (const document of documents) form.append("documents", new Blob([await readFile(document)]), basename(document.pathname));
+  return send("/api/order/create-with-documents", await idempotencyKey(fileNumber), form);
+}
+
+const missing = Object.entries({ BASE_URL, API_KEY }).flatMap(([name, value]) => (value ? [] : [name]));
+try {
+  if (missing.length > 0) throw new OrderFailed(`set ${missing.join(" and ")}`);
+  console.log("order_id", await create(`${FILE_NUMBER}-1`));
+  const documents = ["deed-of-trust.pdf", "signing-instructions.docx"].map((name) => new URL(name, import.meta.url));
+  console.log("order_id", await createWithDocuments(`${FILE_NUMBER}-2`, documents));
+} catch (error) {
+  if (!(error instanceof OrderFailed)) throw error;
+  console.error(error.message);
+  process.exitCode = 1;
+}

@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# Creates an order, and one with documents, each exactly once whatever happens on the way.
+#
+# Needs curl and jq. BASE_URL and API_KEY say where and as whom; FILE_NUMBER begins the file numbers; in STATE_DIR the
+# idempotency keys are kept.
+set -euo pipefail
+
+for tool in curl jq; do
+    command -v "$tool" >/dev/null || { echo "install $tool" >&2; exit 1; }
+done
+: "${BASE_URL:?set BASE_URL}" "${API_KEY:?set API_KEY}"
+file_number=${FILE_NUMBER:-REFI-2026-100}
+folder=$(dirname "$0")
+attempts=5 first_backoff=500 longest_backoff=30000 # milliseconds
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+order() {
+    jq -n --arg file_number "$1" '{
+        signingContactsFormData: { orderContactEmail: "escrow@title.example.com" },
+        signingDetailsFormData: {
+            fileNumber: $file_number, signingType: "Refinance",
+            signingDate: "2026-12-01", signingTimeType: "at", specificTime: "14:30", timeZoneId: "America/Chicago",
+            propertyAddress: "123 Main St, Dallas, TX 75201", city: "Dallas", state: "TX", zipcode: "75201",
+            signerName: "Jane Doe", signerPhone: "+1 555 010 0199", signerEmail: "jane.doe@example.com"
+        },
+        signingServiceId: 42,
+        requestedBy: { userId: 1001 }
+    }'
+}
+
+# Made once for each order and stored before the first attempt, so that a script that was restarted in between repeats
+# with the same key.
+idempotency_key() {
+    local stored=${STATE_DIR:-.}/$1.idempotency-key
+    [ -s "$stored" ] || od -An -N16 -tx1 /dev/urandom | tr -d ' \n' >"$stored"
+    cat "$stored"
+}
+
+# One attempt: the status, or 000 without an answer. The API key and the order come by files: everybody may see arguments.
+post() {
+    local path=$1 key=$2
+    shift 2
+    curl --silent --show-error --connect-timeout 10 --max-time 60 --output "$work/answer.body" --dump-header "$work/answer.head" --write-out '%{http_code}' \
+        --header @<(printf 'Authorization: Bearer %s\n' "$API_KEY") --header "Idempotency-Key: \"$key\"" "$@" "${BASE_URL%/}$path" 2>"$work/answer.error" || printf 000
+}
+
+# Sends until there is an answer that stands, and prints the order's id.
+send() {
+    local attempt status code failure retry_after backoff
+    for ((attempt = 0; attempt < attempts; attempt++)); do
+        rm -f "$work"/answer.*
+        # What curl had read of an answer that broke off does not count.
+        status=$(post "$@" | tail -c 3) code='' retry_after=0
+        if [ "$status" = 201 ]; then
+            jq -r '"order_id \(.order_id)"' "$work/answer.body"
+            return
+        elif [ "$status" = 000 ]; then
+            # The order may have been created or not. The key makes the repeat safe.
+            failure="no answer: $(cat "$work/answer.error")"
+        else
+            code=$(problem '.code // ""')
+            failure=$(described "$status" "$code")
+            [[ $status = 429 || $status -ge 500 || $code = idempotency_in_flight ]] || { echo "$failure" >&2; return 1; }
+            retry_after=$(sed -nE 's/^retry-after: *([0-9]+)\r?$/\1/Ip' "$work/answer.head")
+        fi
+        if ((attempt + 1 < attempts)); then
+            # Never earlier than Retry-After; the jitter on top keeps clients that were told the same apart.
+            backoff=$((first_backoff << attempt))
+            backoff=$(((backoff < longest_backoff ? backoff : longest_backoff) * RANDOM / 32768))
+            sleep "$(printf '%d.%03d' $((retry_after + backoff / 1000)) $((backoff % 1000)))"
+        fi
+    done
+    echo "gave up after $attempts attempts, try later with the same key: $failure" >&2
+    return 1
+}
+
+# Something of what the service says is wrong; nothing if a proxy answered in its place.
+problem() { jq -r "$1" "$work/answer.body" 2>/dev/null || true; }
+
+described() {
+    local advice
+    case $1,$2 in
+        *,unauthorized) advice='check API_KEY, or ask the operator for a new key' ;;
+        *,forbidden) advice='the key is bound to another signing service: ask the operator' ;;
+        *,not_found | *,method_not_allowed) advice='check BASE_URL' ;;
+        *,duplicate_order) advice='somebody used this file number a moment ago: look who, before you send it again' ;;
+        *,idempotency_key_reused) advice='the stored key was used for another payload: send that one, or a new order with a key of its own' ;;
+        4??,*) advice='mend the request' ;;
+        5??,*) advice="not the client's fault" ;;
+        *) advice='check BASE_URL' ;;
+    esac
+    echo "$1 ${2:-no code}: $(problem '.detail // "no detail"') ($advice; request $(problem '.request_id // "unknown"'))"
+    problem '.errors // [] | .[] | "  \(.pointer) \(.code): \(.detail)"'
+}
+
+create() {
+    order "$1" >"$work/order"
+    send /api/order/create "$(idempotency_key "$1")" --header 'Content-Type: application/json' --data-binary "@$work/order"
+}
+
+create_with_documents() {
+    local file_number=$1 name parts=()
+    order "$file_number" >"$work/order"
+    # In the form, what is not a file is a text: objects as JSON, the id in decimal digits.
+    for name in signingContactsFormData signingDetailsFormData signingServiceId requestedBy; do
+        jq -cj ".$name" "$work/order" >"$work/$name"
+        parts+=(--form "$name=<$work/$name")
+    done
+    for name in "${@:2}"; do parts+=(--form "documents=@\"$name\""); done
+    send /api/order/create-with-documents "$(idempotency_key "$file_number")" "${parts[@]}"
+}
+
+create "$file_number-1"
+create_with_documents "$file_number-2" "$folder/deed-of-trust.pdf" "$folder/signing-instructions.docx"

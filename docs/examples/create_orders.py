@@ -1,0 +1,129 @@
+"""Creates an order, and one with documents, each exactly once whatever happens on the way.
+
+Needs Python 3.11 and requests. BASE_URL and API_KEY say where and as whom; FILE_NUMBER begins the file numbers; in
+STATE_DIR the idempotency keys are kept.
+"""
+
+import json
+import os
+import random
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import requests
+
+ATTEMPTS = 5
+FIRST_BACKOFF, LONGEST_BACKOFF = 0.5, 30.0  # seconds
+TIMEOUT = 60  # seconds without progress
+
+ADVICE = {
+    "unauthorized": "check API_KEY, or ask the operator for a new key",
+    "forbidden": "the key is bound to another signing service: ask the operator",
+    "not_found": "check BASE_URL",
+    "method_not_allowed": "check BASE_URL",
+    "duplicate_order": "somebody used this file number a moment ago: look who, before you send it again",
+    "idempotency_key_reused": "the stored key was used for another payload: send that one, or a new order with a key of its own",
+}
+
+
+class OrderFailed(Exception):
+    pass
+
+
+def order(file_number: str) -> dict:
+    return {
+        "signingContactsFormData": {"orderContactEmail": "escrow@title.example.com"},
+        "signingDetailsFormData": {
+            "fileNumber": file_number, "signingType": "Refinance",
+            "signingDate": "2026-12-01", "signingTimeType": "at", "specificTime": "14:30", "timeZoneId": "America/Chicago",
+            "propertyAddress": "123 Main St, Dallas, TX 75201", "city": "Dallas", "state": "TX", "zipcode": "75201",
+            "signerName": "Jane Doe", "signerPhone": "+1 555 010 0199", "signerEmail": "jane.doe@example.com",
+        },
+        "signingServiceId": 42,
+        "requestedBy": {"userId": 1001},
+    }
+
+
+def idempotency_key(file_number: str) -> str:
+    """Made once for each order and stored before the first attempt, so that a program that was restarted in between
+    repeats with the same key. Here in a file; in your product, in a column beside the order."""
+    stored = Path(os.environ.get("STATE_DIR", "."), f"{file_number}.idempotency-key")
+    if not stored.exists():
+        stored.write_text(str(uuid.uuid4()))
+    return stored.read_text()
+
+
+def send(path: str, key: str, **body) -> int:
+    """Sends until there is an answer that stands; the order's id."""
+    url = os.environ["BASE_URL"].rstrip("/") + path
+    headers = {"Authorization": f"Bearer {os.environ['API_KEY']}", "Idempotency-Key": f'"{key}"'}
+    failure = ""
+    for attempt in range(ATTEMPTS):
+        try:
+            response = requests.post(url, headers=headers, timeout=TIMEOUT, allow_redirects=False, **body)
+        except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as error:
+            # The order may have been created or not. The key makes the repeat safe.
+            failure, retry_after = f"no answer: {error}", 0
+        else:
+            if response.status_code == 201:
+                return response.json()["order_id"]
+            problem = problem_of(response)
+            failure = described(response.status_code, problem)
+            if not worth_repeating(response.status_code, problem.get("code")):
+                raise OrderFailed(failure)
+            seconds = response.headers.get("Retry-After", "")
+            retry_after = int(seconds) if seconds.isdecimal() else 0
+        if attempt + 1 < ATTEMPTS:
+            # Never earlier than Retry-After; the jitter on top keeps clients that were told the same apart.
+            time.sleep(retry_after + random.uniform(0, min(LONGEST_BACKOFF, FIRST_BACKOFF * 2**attempt)))
+    raise OrderFailed(f"gave up after {ATTEMPTS} attempts, try later with the same key: {failure}")
+
+
+def worth_repeating(status: int, code: str | None) -> bool:
+    return status == 429 or status >= 500 or code == "idempotency_in_flight"
+
+
+def problem_of(response: requests.Response) -> dict:
+    """What the service says is wrong; nothing if a proxy answered in its place."""
+    if response.headers.get("Content-Type", "").startswith("application/problem+json"):
+        return response.json()
+    return {}
+
+
+def described(status: int, problem: dict) -> str:
+    code = problem.get("code", "no code")
+    advice = ADVICE.get(code) or {4: "mend the request", 5: "not the client's fault"}.get(status // 100, "check BASE_URL")
+    lines = [f"{status} {code}: {problem.get('detail', 'no detail')} ({advice}; request {problem.get('request_id', 'unknown')})"]
+    lines += [f"  {error['pointer']} {error['code']}: {error['detail']}" for error in problem.get("errors", [])]
+    return "\n".join(lines)
+
+
+def create(file_number: str) -> int:
+    return send("/api/order/create", idempotency_key(file_number), json=order(file_number))
+
+
+def create_with_documents(file_number: str, documents: list[Path]) -> int:
+    # In the form, what is not a file is a text: objects as JSON, the id in decimal digits.
+    texts = {name: json.dumps(value) for name, value in order(file_number).items()}
+    # Bytes, not open files: every attempt sends all of them.
+    files = [("documents", (document.name, document.read_bytes())) for document in documents]
+    return send("/api/order/create-with-documents", idempotency_key(file_number), data=texts, files=files)
+
+
+def main() -> None:
+    missing = [name for name in ("BASE_URL", "API_KEY") if not os.environ.get(name)]
+    if missing:
+        sys.exit(f"set {' and '.join(missing)}")
+    file_number = os.environ.get("FILE_NUMBER", "REFI-2026-100")
+    folder = Path(__file__).parent
+    try:
+        print("order_id", create(f"{file_number}-1"))
+        print("order_id", create_with_documents(f"{file_number}-2", [folder / "deed-of-trust.pdf", folder / "signing-instructions.docx"]))
+    except OrderFailed as failure:
+        sys.exit(str(failure))
+
+
+if __name__ == "__main__":
+    main()

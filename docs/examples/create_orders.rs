@@ -1,0 +1,195 @@
+//! Creates an order, and one with documents, each exactly once whatever happens on the way.
+//!
+//! `BASE_URL` and `API_KEY` say where and as whom; `FILE_NUMBER` begins the file numbers; in `STATE_DIR` the idempotency
+//! keys are kept. Needs reqwest (features `json`, `multipart`), tokio, serde, `serde_json`, uuid (feature `v4`) and fastrand.
+
+use std::{env, error::Error, fs, io, path::Path, process::ExitCode, time::Duration};
+
+use reqwest::{
+    Client, RequestBuilder, StatusCode,
+    header::{CONTENT_TYPE, RETRY_AFTER},
+    multipart::{Form, Part},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+type Failure = Box<dyn Error>;
+
+const ATTEMPTS: u32 = 5;
+const FIRST_BACKOFF: Duration = Duration::from_millis(500);
+const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+fn order(file_number: &str) -> Value {
+    json!({
+        "signingContactsFormData": { "orderContactEmail": "escrow@title.example.com" },
+        "signingDetailsFormData": {
+            "fileNumber": file_number, "signingType": "Refinance",
+            "signingDate": "2026-12-01", "signingTimeType": "at", "specificTime": "14:30", "timeZoneId": "America/Chicago",
+            "propertyAddress": "123 Main St, Dallas, TX 75201", "city": "Dallas", "state": "TX", "zipcode": "75201",
+            "signerName": "Jane Doe", "signerPhone": "+1 555 010 0199", "signerEmail": "jane.doe@example.com"
+        },
+        "signingServiceId": 42,
+        "requestedBy": { "userId": 1001 }
+    })
+}
+
+/// Made once for each order and stored before the first attempt, so that a program that was restarted in between repeats
+/// with the same key. Here in a file; in your product, in a column beside the order.
+fn idempotency_key(file_number: &str) -> io::Result<String> {
+    let folder = env::var("STATE_DIR").unwrap_or_else(|_| ".".to_owned());
+    let stored = Path::new(&folder).join(format!("{file_number}.idempotency-key"));
+    if !stored.exists() {
+        fs::write(&stored, uuid::Uuid::new_v4().to_string())?;
+    }
+    fs::read_to_string(stored)
+}
+
+/// An answer that is no order.
+struct Refusal {
+    status: StatusCode,
+    problem: Problem,
+    retry_after: Duration,
+}
+
+/// What the service says is wrong; empty if a proxy answered in its place.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Problem {
+    code: String,
+    detail: String,
+    request_id: String,
+    errors: Vec<FieldProblem>,
+}
+
+#[derive(Deserialize)]
+struct FieldProblem {
+    pointer: String,
+    code: String,
+    detail: String,
+}
+
+impl Refusal {
+    fn is_worth_repeating(&self) -> bool {
+        self.status == StatusCode::TOO_MANY_REQUESTS || self.status.is_server_error() || self.problem.code == "idempotency_in_flight"
+    }
+
+    fn described(&self) -> String {
+        let advice = match self.problem.code.as_str() {
+            "unauthorized" => "check API_KEY, or ask the operator for a new key",
+            "forbidden" => "the key is bound to another signing service: ask the operator",
+            "not_found" | "method_not_allowed" => "check BASE_URL",
+            "duplicate_order" => "somebody used this file number a moment ago: look who, before you send it again",
+            "idempotency_key_reused" => "the stored key was used for another payload: send that one, or a new order with a key of its own",
+            _ if self.status.is_client_error() => "mend the request",
+            _ if self.status.is_server_error() => "not the client's fault",
+            _ => "check BASE_URL",
+        };
+        let Problem { code, detail, request_id, errors } = &self.problem;
+        let first = format!("{} {code}: {detail} ({advice}; request {request_id})", self.status.as_u16());
+        let rest = errors.iter().map(|error| format!("\n  {} {}: {}", error.pointer, error.code, error.detail));
+        first + &rest.collect::<String>()
+    }
+}
+
+/// Sends until there is an answer that stands; the order's id.
+async fn send(request: impl Fn() -> RequestBuilder) -> Result<i64, Failure> {
+    let mut failure = String::new();
+    for attempt in 0..ATTEMPTS {
+        let retry_after = match attempt_once(request()).await {
+            Ok(Ok(order_id)) => return Ok(order_id),
+            Ok(Err(refusal)) if !refusal.is_worth_repeating() => return Err(refusal.described().into()),
+            Ok(Err(refusal)) => {
+                failure = refusal.described();
+                refusal.retry_after
+            }
+            // The order may have been created or not. The key makes the repeat safe.
+            Err(error) => {
+                failure = format!("no answer: {error:?}");
+                Duration::ZERO
+            }
+        };
+        if attempt + 1 < ATTEMPTS {
+            // Never earlier than Retry-After; the jitter on top keeps clients that were told the same apart.
+            let backoff = LONGEST_BACKOFF.min(FIRST_BACKOFF * 2_u32.pow(attempt));
+            tokio::time::sleep(retry_after + backoff.mul_f64(fastrand::f64())).await;
+        }
+    }
+    Err(format!("gave up after {ATTEMPTS} attempts, try later with the same key: {failure}").into())
+}
+
+async fn attempt_once(request: RequestBuilder) -> reqwest::Result<Result<i64, Refusal>> {
+    #[derive(Deserialize)]
+    struct Order {
+        order_id: i64,
+    }
+    let response = request.timeout(TIMEOUT).send().await?;
+    let status = response.status();
+    if status == StatusCode::CREATED {
+        return Ok(Ok(response.json::<Order>().await?.order_id));
+    }
+    let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let retry_after = Duration::from_secs(header(RETRY_AFTER).parse().unwrap_or(0));
+    let problem = if header(CONTENT_TYPE).starts_with("application/problem+json") { response.json().await? } else { Problem::default() };
+    Ok(Err(Refusal { status, problem, retry_after }))
+}
+
+struct Orders {
+    client: Client,
+    base_url: String,
+    api_key: String,
+}
+
+impl Orders {
+    fn post(&self, path: &str, key: &str) -> RequestBuilder {
+        let url = format!("{}{path}", self.base_url.trim_end_matches('/'));
+        self.client.post(url).bearer_auth(&self.api_key).header("Idempotency-Key", format!("\"{key}\""))
+    }
+
+    async fn create(&self, file_number: &str) -> Result<i64, Failure> {
+        let (key, order) = (idempotency_key(file_number)?, order(file_number));
+        send(|| self.post("/api/order/create", &key).json(&order)).await
+    }
+
+    async fn create_with_documents(&self, file_number: &str, documents: &[(&'static str, Vec<u8>)]) -> Result<i64, Failure> {
+        let (key, order) = (idempotency_key(file_number)?, order(file_number));
+        send(|| {
+            let mut form = Form::new();
+            // In the form, what is not a file is a text: objects as JSON, the id in decimal digits.
+            for (name, value) in order.as_object().into_iter().flatten() {
+                form = form.text(name.clone(), value.to_string());
+            }
+            for (name, content) in documents {
+                form = form.part("documents", Part::bytes(content.clone()).file_name(*name));
+            }
+            self.post("/api/order/create-with-documents", &key).multipart(form)
+        })
+        .await
+    }
+}
+
+async fn run() -> Result<(), Failure> {
+    // For this workspace, which builds no other cryptography. Yours has reqwest's default and needs no such line.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let variable = |name: &str| env::var(name).map_err(|_| format!("set {name}"));
+    let client = Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
+    let orders = Orders { client, base_url: variable("BASE_URL")?, api_key: variable("API_KEY")? };
+    let file_number = variable("FILE_NUMBER").unwrap_or_else(|_| "REFI-2026-100".to_owned());
+    println!("order_id {}", orders.create(&format!("{file_number}-1")).await?);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples");
+    let read = |name: &'static str| fs::read(folder.join(name)).map(|content| (name, content));
+    let documents = [read("deed-of-trust.pdf")?, read("signing-instructions.docx")?];
+    println!("order_id {}", orders.create_with_documents(&format!("{file_number}-2"), &documents).await?);
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
