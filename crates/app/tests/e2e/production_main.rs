@@ -14,6 +14,8 @@ mod failover;
 mod harness;
 mod hostile_forms;
 mod hostile_json;
+mod idempotency;
+mod keys;
 mod limits;
 mod mails;
 mod openapi;
