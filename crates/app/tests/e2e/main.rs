@@ -7,6 +7,7 @@
 mod wiring;
 
 mod concurrency;
+mod docs_page;
 mod documents;
 mod errors;
 mod first_start;
