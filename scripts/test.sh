@@ -7,12 +7,15 @@ cd "$(dirname "$0")/.."
 as_root() { if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi; }
 
 # SQLite is compiled in, which needs a C compiler; the line that the first start shows is tried with curl, and the clients of
-# the API guide with what they are written in; the tests start PostgreSQL servers of their own, so none is set up on the machine.
+# the API guide with what they are written in; the tests start PostgreSQL servers of their own, so none is set up on the machine;
+# the docs page is tried in Chromium.
 missing=()
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 command -v curl >/dev/null || missing+=(curl)
 command -v jq >/dev/null || missing+=(jq)
 command -v node >/dev/null || missing+=(nodejs)
+command -v chromium >/dev/null || missing+=(chromium)
+command -v chromedriver >/dev/null || missing+=(chromium-driver)
 python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3 python3-venv)
 compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null || missing+=(postgresql)
 if [ ${#missing[@]} -gt 0 ]; then

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc, reason = "everything here is for tests, which fail by panicking")]
 
+#[cfg(feature = "browser")]
+pub mod browser;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "proxy")]

@@ -13,14 +13,15 @@ use utoipa::{
 const REQUESTS: [&str; 7] =
     ["OrderRequest", "OrderForm", "SigningContactsRequest", "ContactRequest", "SigningDetailsRequest", "InvoiceRecipientRequest", "RequestedByRequest"];
 
-/// White space that is trimmed.
-const BLANK: &str = r"[\t-\r ]*";
+/// White space that is trimmed: one character is told for any number of them, or text could be within its length after trimming, and beyond it before.
+const BLANK: &str = r"[\t-\r ]?";
 /// The same, with what ends a line elsewhere.
-const BLANK_LINES: &str = r"[\t-\r \x85\u2028\u2029]*";
+const BLANK_LINES: &str = r"[\t-\r \x85\u2028\u2029]?";
 const LINE: &str = r"[^\x00-\x1F\x7F-\x9F\u2028\u2029]*";
 const NOT_BLANK: &str = r"[^\x00- \x7F-\xA0\u1680\u2000-\u200A\u2028\u2029\u202F\u205F\u3000]";
 
-const EMAIL: &str = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*";
+const EMAIL: &str = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*\
+    @[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*";
 const PHONE: &str = r"[ (]*\+?(?:[ .()/-]*[0-9]){7,15}[ .()/-]*[ ,;]*(?:(?:[eE][xX][tT](?:[eE][nN][sS][iI][oO][nN])?|[xX]|#)[.: ]*[0-9]{1,8})?";
 const UTC: &str = r"[1-9][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])T(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,9})?)?(?:Z|\+00:00)";
 
@@ -73,7 +74,7 @@ fn restrict(schema: &mut Object, required: bool) {
     schema.pattern = Some(match format {
         Some(format) if required => format!("^{BLANK}{format}{BLANK}$"),
         Some(format) => format!("^{BLANK}(?:{format})?{BLANK}$"),
-        None if required => format!("^{BLANK_LINES}{NOT_BLANK}{LINE}{BLANK_LINES}$"),
+        None if required => format!("^{LINE}{NOT_BLANK}{LINE}$"),
         None => format!("^{BLANK_LINES}{LINE}{BLANK_LINES}$"),
     });
     if required && lines {

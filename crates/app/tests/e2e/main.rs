@@ -8,6 +8,7 @@ mod wiring;
 
 mod clients;
 mod concurrency;
+mod docs_page;
 mod documents;
 mod errors;
 mod first_start;

@@ -1,0 +1,136 @@
+//! The docs page, as a person uses it in a real browser.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use test_servers::browser::Browser;
+
+use crate::harness::{TestApp, client, order};
+
+const JSON: &str = "#operations-orders-createOrder";
+const FORM: &str = "#operations-orders-createOrderWithDocuments";
+
+fn below_root(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path).canonicalize().unwrap()
+}
+
+/// Presses "Execute" of an operation and reads what the page shows of the answer: status and body.
+async fn execute(browser: &Browser, operation: &str) -> (String, Value) {
+    browser.click(&format!("{operation} .execute")).await;
+    let status = browser.text(&format!("{operation} .live-responses-table tbody .response-col_status")).await;
+    let body = browser.text(&format!("{operation} .live-responses-table tbody .response-col_description code")).await;
+    (status.trim().to_owned(), serde_json::from_str(&body).unwrap())
+}
+
+async fn authorize(browser: &Browser, key: &str) {
+    browser.click(".auth-wrapper .authorize").await;
+    browser.type_into(".auth-container input", key).await;
+    browser.click(".auth-btn-wrapper .authorize").await;
+    browser.click(".btn-done").await;
+}
+
+/// Keeps a picture of the page, small enough for an operation and its answer, without the key.
+async fn keep_screenshot(browser: &Browser, key: &str) {
+    let script = "document.documentElement.style.zoom = 0.7;
+        const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+        while (texts.nextNode()) texts.currentNode.data = texts.currentNode.data.replaceAll(arguments[0], '<API key>');
+        document.querySelector('.opblock-tag-section').scrollIntoView();";
+    browser.run(script, &[key]).await;
+    let folder = below_root("target").join("screenshots");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("docs-page.png"), browser.screenshot().await).unwrap();
+    browser.run("document.documentElement.style.zoom = 1;", &[]).await;
+}
+
+/// Nothing was asked of anybody but the service.
+async fn assert_stayed_home(browser: &Browser, app: &TestApp) {
+    let requested = browser.requested().await;
+    assert!(requested.iter().any(|url| url.ends_with("/openapi.json")), "{requested:?}");
+    for url in requested {
+        assert!(url.starts_with(&app.url("/")) || url.starts_with("data:"), "{url}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_are_created_and_refused_on_the_docs_page() {
+    let app = TestApp::start().await;
+    let browser = Browser::start(client()).await;
+    browser.open(&app.url("/docs")).await;
+    authorize(&browser, &app.key).await;
+
+    browser.click(&format!("{JSON} .opblock-summary-control")).await;
+    let (status, record) = execute(&browser, JSON).await;
+    assert_eq!((status.as_str(), &record["order_id"]), ("201", &json!(1)), "{record}");
+    keep_screenshot(&browser, &app.key).await;
+
+    browser.click(&format!("{FORM} .opblock-summary-control")).await;
+    let details = order("FORM-2026-001")["signingDetailsFormData"].to_string();
+    browser.paste_over(&format!("{FORM} [data-property-name=signingDetailsFormData] textarea"), &details).await;
+    let documents = format!("{FORM} [data-property-name=documents]");
+    for (at, name) in ["docs/examples/deed-of-trust.pdf", "docs/examples/signing-instructions.docx"].iter().enumerate() {
+        if at > 0 {
+            browser.click(&format!("{documents} .json-schema-form-item-add")).await;
+        }
+        let input = format!("{documents} .json-schema-form-item:nth-of-type({}) input", at + 1);
+        browser.type_into(&input, below_root(name).to_str().unwrap()).await;
+    }
+    let (status, record) = execute(&browser, FORM).await;
+    assert_eq!((status.as_str(), &record["documents_uploaded"], &record["file_number"]), ("201", &json!(2), &json!("FORM-2026-001")), "{record}");
+    assert_eq!((app.rows("orders"), app.rows("documents"), app.documents().len()), (2, 2, 2));
+    assert_eq!(errors(&browser).await, Vec::<String>::new());
+
+    browser.paste_over(&format!("{JSON} .body-param__text"), "{}").await;
+    browser.click(&format!("{JSON} .btn-clear")).await;
+    let (status, problem) = execute(&browser, JSON).await;
+    assert_eq!((status.as_str(), &problem["code"]), ("400", &json!("validation_failed")), "{problem}");
+    let errors = errors(&browser).await;
+    assert!(errors.len() == 1 && errors[0].contains("/api/order/create") && errors[0].contains("400"), "{errors:?}");
+    assert_stayed_home(&browser, &app).await;
+}
+
+/// What the browser's log says of errors; a breach of the content security policy is one.
+async fn errors(browser: &Browser) -> Vec<String> {
+    let complaints = browser.complaints().await.into_iter();
+    complaints.filter(|(level, text)| level == "SEVERE" || text.contains("Content Security Policy")).map(|(_, text)| text).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_docs_page_stands_below_the_base_path_and_forgets_keys() {
+    let app = TestApp::start_with(&["--base-path=/signing/v1"]).await;
+    let browser = Browser::start(client()).await;
+    browser.open(&app.url("/signing/v1/docs/")).await;
+    authorize(&browser, &app.key).await;
+    assert!(browser.text(".auth-wrapper .locked").await.contains("Authorize"));
+    let kept = browser.run("return JSON.stringify([localStorage, sessionStorage, document.cookie])", &[]).await;
+    assert_eq!(kept, json!("[{},{},\"\"]"));
+    browser.open(&app.url("/signing/v1/docs")).await;
+    assert!(browser.text(".auth-wrapper .unlocked").await.contains("Authorize"));
+    browser.click(&format!("{JSON} .opblock-summary-control")).await;
+    let (status, problem) = execute(&browser, JSON).await;
+    assert_eq!((status.as_str(), &problem["code"]), ("401", &json!("unauthorized")), "{problem}");
+    assert_stayed_home(&browser, &app).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_and_its_files_have_safe_headers() {
+    let app = TestApp::start().await;
+    let page = app.client.get(app.url("/docs")).send().await.unwrap();
+    for (name, value) in [
+        ("content-type", "text/html; charset=utf-8"),
+        ("cache-control", "no-store"),
+        ("referrer-policy", "no-referrer"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("x-content-type-options", "nosniff"),
+    ] {
+        assert_eq!(page.headers()[name], value);
+    }
+    let policy = page.headers()["content-security-policy"].to_str().unwrap().to_owned();
+    assert!(policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self';") && policy.contains("frame-ancestors 'none'"), "{policy}");
+    assert!(!policy.contains("unsafe"), "{policy}");
+    let head = app.client.head(app.url("/docs/swagger-ui-5.35.0/swagger-ui-bundle.js")).send().await.unwrap();
+    assert_eq!((head.status().as_u16(), &head.headers()["cache-control"]), (200, &"public, max-age=31536000, immutable".parse().unwrap()));
+    assert_eq!(head.headers()["content-length"], "1732839");
+    let refused = app.client.post(app.url("/docs")).send().await.unwrap();
+    assert_eq!(refused.headers()["allow"], "GET, HEAD");
+    crate::harness::problem(refused, 405, "method_not_allowed").await;
+}

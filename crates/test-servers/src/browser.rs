@@ -1,0 +1,175 @@
+//! A headless Chromium, driven over WebDriver by the system's `chromedriver`.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    os::unix::process::CommandExt as _,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// How long the page may take to show what is waited for.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Starts the driver, and ends it with every process of its browser when standard input ends, however that comes about. Standard output is the driver's
+/// alone, so that it ends with a driver that does not start.
+const JANITOR: &str = r#"
+chromedriver --port=0 </dev/null &
+exec >/dev/null
+cat >/dev/null
+kill "$!"
+for process in /proc/[0-9]*; do
+    grep -qsF -- "--user-data-dir=$PROFILE" "$process/cmdline" && kill -KILL "${process#/proc/}"
+done
+rm -rf "$PROFILE"
+"#;
+
+/// What WebDriver calls an element.
+const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+
+/// A browser with a new profile and one window. It ends when it is dropped or the test process ends.
+pub struct Browser {
+    janitor: Child,
+    client: Client,
+    session: String,
+    profile: TempDir,
+}
+
+impl Browser {
+    /// Starts a browser. The client is what talks to its driver.
+    pub async fn start(client: Client) -> Self {
+        let profile = tempfile::Builder::new().prefix("notary-orders-chromium").tempdir().unwrap();
+        let mut janitor = Command::new("sh");
+        // Not in the group of the test, which a terminal or a supervisor interrupts as a whole.
+        janitor.process_group(0).args(["-c", JANITOR]).env("PROFILE", profile.path());
+        let mut janitor = janitor.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut lines = BufReader::new(janitor.stdout.take().unwrap()).lines();
+        let port = lines.by_ref().find_map(|line| Some(line.unwrap().split_once("started successfully on port ")?.1.trim_end_matches('.').to_owned()));
+        let driver = format!("http://127.0.0.1:{}", port.expect("chromedriver starts; install the packages chromium and chromium-driver"));
+        // Read on, so that the driver never waits for its output to be read.
+        std::thread::spawn(move || lines.for_each(drop));
+        let mut browser = Self { janitor, client, session: driver, profile };
+        let created = browser.command(Method::POST, "/session", json!({ "capabilities": { "alwaysMatch": browser.capabilities() } })).await;
+        browser.session = format!("{}/session/{}", browser.session, created["sessionId"].as_str().unwrap());
+        browser
+    }
+
+    fn capabilities(&self) -> Value {
+        let profile = format!("--user-data-dir={}", self.profile.path().display());
+        let flags = [
+            "--headless=new",
+            // Chromium's own sandbox does not start as root, as which containers run tests.
+            "--no-sandbox",
+            "--disable-dev-shm-usage",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--no-default-browser-check",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--window-size=1280,1600",
+            &profile,
+        ];
+        json!({ "goog:loggingPrefs": { "browser": "ALL", "performance": "ALL" }, "goog:chromeOptions": { "args": flags } })
+    }
+
+    async fn command(&self, method: Method, path: &str, body: Value) -> Value {
+        let request = self.client.request(method.clone(), format!("{}{path}", self.session));
+        let request = if method == Method::POST { request.json(&body) } else { request };
+        let response = request.send().await.unwrap();
+        let status = response.status();
+        let answer: Value = response.json().await.unwrap();
+        assert!(status.is_success(), "{path} {body}: {answer}");
+        answer["value"].clone()
+    }
+
+    /// Opens a page.
+    pub async fn open(&self, url: &str) {
+        self.command(Method::POST, "/url", json!({ "url": url })).await;
+    }
+
+    /// Runs the body of a function in the page, and returns what it returns.
+    pub async fn run(&self, script: &str, arguments: &[&str]) -> Value {
+        self.command(Method::POST, "/execute/sync", json!({ "script": script, "args": arguments })).await
+    }
+
+    /// The text of the first element of a selector, once there is one that shows text.
+    pub async fn text(&self, selector: &str) -> String {
+        let script = "return document.querySelector(arguments[0])?.innerText";
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.run(script, &[selector]).await {
+                Value::String(text) if !text.trim().is_empty() => return text,
+                _ => assert!(Instant::now() < deadline, "{selector} did not appear"),
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    async fn element(&self, selector: &str) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let found = self.command(Method::POST, "/elements", json!({ "using": "css selector", "value": selector })).await;
+            if let Some(element) = found[0][ELEMENT].as_str() {
+                return format!("/element/{element}");
+            }
+            assert!(Instant::now() < deadline, "{selector} did not appear");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Clicks the first element of a selector, once there is one.
+    pub async fn click(&self, selector: &str) {
+        let element = self.element(selector).await;
+        self.command(Method::POST, &format!("{element}/click"), json!({})).await;
+    }
+
+    /// Types into the first element of a selector; into a file input, the path of a file.
+    pub async fn type_into(&self, selector: &str, text: &str) {
+        let element = self.element(selector).await;
+        self.command(Method::POST, &format!("{element}/value"), json!({ "text": text })).await;
+    }
+
+    /// Replaces the text of the first element of a selector at once, as pasting does: the page works at every key.
+    pub async fn paste_over(&self, selector: &str, text: &str) {
+        self.element(selector).await;
+        let script = "const element = document.querySelector(arguments[0]);
+            Object.getOwnPropertyDescriptor(Object.getPrototypeOf(element), 'value').set.call(element, arguments[1]);
+            element.dispatchEvent(new Event('input', { bubbles: true }));";
+        self.run(script, &[selector, text]).await;
+    }
+
+    /// What the window shows, as PNG.
+    pub async fn screenshot(&self) -> Vec<u8> {
+        BASE64_STANDARD.decode(self.command(Method::GET, "/screenshot", Value::Null).await.as_str().unwrap()).unwrap()
+    }
+
+    /// What the pages complained of since this was asked last, as level and text.
+    pub async fn complaints(&self) -> Vec<(String, String)> {
+        let entries = self.command(Method::POST, "/se/log", json!({ "type": "browser" })).await;
+        let text = |entry: &Value, name: &str| entry[name].as_str().unwrap().to_owned();
+        entries.as_array().unwrap().iter().map(|entry| (text(entry, "level"), text(entry, "message"))).collect()
+    }
+
+    /// The URLs that pages requested since this was asked last.
+    pub async fn requested(&self) -> Vec<String> {
+        let entries = self.command(Method::POST, "/se/log", json!({ "type": "performance" })).await;
+        let events = entries.as_array().unwrap().iter().map(|entry| serde_json::from_str::<Value>(entry["message"].as_str().unwrap()).unwrap());
+        let sent = events.filter(|event| event["message"]["method"] == "Network.requestWillBeSent");
+        let urls = sent.map(|event| event["message"]["params"]["request"]["url"].as_str().unwrap().to_owned());
+        // The browser's own pages, such as the one that it begins with, ask nobody else.
+        urls.filter(|url| !url.starts_with("chrome:")).collect()
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        drop(self.janitor.stdin.take());
+        let _ = self.janitor.wait();
+    }
+}
