@@ -93,11 +93,11 @@ async fn another_payload_under_the_key_is_refused() {
     // The same fields, but another operation.
     problem(app.create_with_under(KEY, form_with_deed("F-1")).await, 422, "idempotency_key_reused").await;
 
-    first(app.create_with_under("with documents", form_with_deed("F-3")).await).await;
+    first(app.create_with_under("with-documents", form_with_deed("F-3")).await).await;
     let renamed = form(&order("F-3")).part("documents", file("deed-2.pdf", deed()));
-    problem(app.create_with_under("with documents", renamed).await, 422, "idempotency_key_reused").await;
+    problem(app.create_with_under("with-documents", renamed).await, 422, "idempotency_key_reused").await;
     let twice = form_with_deed("F-3").part("documents", file("deed.pdf", deed()));
-    problem(app.create_with_under("with documents", twice).await, 422, "idempotency_key_reused").await;
+    problem(app.create_with_under("with-documents", twice).await, 422, "idempotency_key_reused").await;
     assert_eq!((app.rows("orders"), app.rows("documents"), app.rows("uploads"), app.documents().len()), (2, 1, 0, 1));
     app.assert_spool_empty();
 }
@@ -113,7 +113,12 @@ async fn nothing_is_remembered_of_a_request_that_was_refused() {
         problem(app.create_with_under(KEY, form(&order("F-1"))).await, 400, "no_documents").await;
         problem(app.create_with_under(KEY, form(&order("F-1")).part("documents", file("deed.exe", deed()))).await, 400, "unsupported_document").await;
         problem(app.create_with_under(KEY, form_with_deed("F-1").part("deed", file("deed.pdf", deed()))).await, 400, "malformed_request").await;
-        problem(app.post(CREATE).header("idempotency-key", KEY).body("{").header("content-type", "application/json").send().await.unwrap(), 400, "malformed_request").await;
+        problem(
+            app.post(CREATE).header("idempotency-key", KEY).body("{").header("content-type", "application/json").send().await.unwrap(),
+            400,
+            "malformed_request",
+        )
+        .await;
         problem(app.post(CREATE_WITH_DOCUMENTS).header("idempotency-key", KEY).json(&order("F-1")).send().await.unwrap(), 415, "unsupported_media_type").await;
     }
     app.assert_untouched();
@@ -202,7 +207,8 @@ async fn of_fifty_repeats_with_documents_one_creates_and_the_others_hear_of_it()
 #[tokio::test(flavor = "multi_thread")]
 async fn of_fifty_repeats_without_documents_one_creates_and_the_others_hear_of_it() {
     let app = TestApp::start().await;
-    let answers = join_all((0..50).map(|_| app.create_under(KEY, &order("F-1")))).await;
+    let order = order("F-1");
+    let answers = join_all((0..50).map(|_| app.create_under(KEY, &order))).await;
     let replayed = answers.iter().filter(|answer| answer.headers().contains_key("idempotency-replayed")).count();
     assert_eq!(replayed, 49);
     let bodies: Vec<_> = join_all(answers.into_iter().map(created)).await;
