@@ -82,7 +82,7 @@ def before_call(context, case, kwargs):
         return
     # That a good key was used for no other order before.
     key = case.headers.get("Idempotency-Key") if case.headers else None
-    if key and re.fullmatch(r'[!#-+.-:<-\[\]-~-]{1,255}|"[!#-\[\]-~]{1,255}"', key):
+    if key and re.fullmatch(r'[!#-+.-:<-\[\]-~-]{1,255}|"([!#-\[\]-~]|\\["\\]){1,255}"', key):
         case.headers["Idempotency-Key"] = f'"{uuid.uuid4()}"'
     # White space that was meant as a fault is none. Schemathesis judges a changed request anew, if there are no files in it.
     if case.media_type == "application/json" and trimmed(case.body) != case.body:
