@@ -62,6 +62,8 @@ def map_body(context, body):
     if context.operation.path.endswith("with-documents"):
         # What the name of a part can be.
         body = {name: part for name, part in body.items() if name.isascii() and name.isalnum()}
+    # That an e-mail address has at most 64 characters before its @.
+    body = with_short_names(body)
     # How many days a month has.
     for name in ("utcTimeDate", "utcStartTimeDate", "utcEndTimeDate"):
         if isinstance(body.get(name), str):
@@ -96,6 +98,12 @@ def without_fractions(value):
     if isinstance(value, list):
         return [without_fractions(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def with_short_names(value):
+    if isinstance(value, dict):
+        return {name: with_short_names(member) for name, member in value.items()}
+    return re.sub(r"\A[^@\s]{65,}@", "somebody@", value) if isinstance(value, str) else value
 
 
 def trimmed(value):
