@@ -38,6 +38,11 @@ footprint:
     cargo build --release
     cargo run --release --example footprint
 
+# Measures what an Idempotency-Key costs; BASELINE=PATH names another build to compare with.
+idempotency-cost:
+    cargo build --release
+    cargo run --release --example idempotency_cost
+
 # Checks licences, sources and duplicate versions (needs cargo-deny).
 deny:
     cargo deny check bans licenses sources
