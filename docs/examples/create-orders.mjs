@@ -4,13 +4,14 @@
 // numbers; in STATE_DIR the idempotency keys are kept.
 
 import { randomUUID } from "node:crypto";
-import { readFile, writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { readFile, rename, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
 const { BASE_URL, API_KEY, FILE_NUMBER = "REFI-2026-100", STATE_DIR = "." } = process.env;
 const ATTEMPTS = 5;
-const [FIRST_BACKOFF, LONGEST_BACKOFF, TIMEOUT] = [500, 30_000, 60_000]; // milliseconds
+const [FIRST_BACKOFF, LONGEST_BACKOFF, TIMEOUT, UPLOAD_TIMEOUT] = [500, 30_000, 60_000, 600_000]; // milliseconds
 
 const ADVICE = {
   unauthorized: "check API_KEY, or ask the operator for a new key",
@@ -39,21 +40,21 @@ const order = (fileNumber) => ({
 // with the same key. Here in a file; in your product, in a column beside the order.
 async function idempotencyKey(fileNumber) {
   const path = join(STATE_DIR, `${fileNumber}.idempotency-key`);
-  try {
-    await writeFile(path, randomUUID(), { flag: "wx" });
-  } catch (error) {
-    if (error.code !== "EEXIST") throw error;
+  if (!existsSync(path)) {
+    // Whole or not at all.
+    await writeFile(`${path}.new`, randomUUID());
+    await rename(`${path}.new`, path);
   }
   return readFile(path, "utf8");
 }
 
 // Sends until there is an answer that stands; the order's id.
-async function send(path, key, body, contentType = {}) {
+async function send(path, key, body, timeout, contentType = {}) {
   const headers = { Authorization: `Bearer ${API_KEY}`, "Idempotency-Key": `"${key}"`, ...contentType };
   let failure;
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     let retryAfter = 0;
-    const { response, answer, error } = await post(path, { headers, body });
+    const { response, answer, error } = await post(path, timeout, { headers, body });
     if (error) {
       // The order may have been created or not. The key makes the repeat safe.
       failure = `no answer: ${error.cause?.message ?? error.message}`;
@@ -72,9 +73,9 @@ async function send(path, key, body, contentType = {}) {
 }
 
 // One attempt: an answer that was read to its end, or why there is none.
-async function post(path, request) {
+async function post(path, timeout, request) {
   try {
-    const signal = AbortSignal.timeout(TIMEOUT);
+    const signal = AbortSignal.timeout(timeout);
     const response = await fetch(BASE_URL.replace(/\/+$/, "") + path, { method: "POST", redirect: "manual", signal, ...request });
     return { response, answer: await response.text() };
   } catch (error) {
@@ -85,7 +86,14 @@ async function post(path, request) {
 const worthRepeating = (status, code) => status === 429 || status >= 500 || code === "idempotency_in_flight";
 
 // What the service says is wrong; nothing if a proxy answered in its place.
-const problemOf = (response, answer) => (response.headers.get("Content-Type")?.startsWith("application/problem+json") ? JSON.parse(answer) : {});
+function problemOf(response, answer) {
+  if (!response.headers.get("Content-Type")?.startsWith("application/problem+json")) return {};
+  try {
+    return JSON.parse(answer);
+  } catch {
+    return {};
+  }
+}
 
 function described(status, { code = "no code", detail = "no detail", request_id = "unknown", errors = [] }) {
   const advice = ADVICE[code] ?? (status < 400 ? "check BASE_URL" : status < 500 ? "mend the request" : "not the client's fault");
@@ -95,7 +103,7 @@ function described(status, { code = "no code", detail = "no detail", request_id 
 
 async function create(fileNumber) {
   const json = { "Content-Type": "application/json" };
-  return send("/api/order/create", await idempotencyKey(fileNumber), JSON.stringify(order(fileNumber)), json);
+  return send("/api/order/create", await idempotencyKey(fileNumber), JSON.stringify(order(fileNumber)), TIMEOUT, json);
 }
 
 async function createWithDocuments(fileNumber, documents) {
@@ -103,7 +111,7 @@ async function createWithDocuments(fileNumber, documents) {
   // In the form, what is not a file is a text: objects as JSON, the id in decimal digits.
   for (const [name, value] of Object.entries(order(fileNumber))) form.append(name, JSON.stringify(value));
   for (const document of documents) form.append("documents", new Blob([await readFile(document)]), basename(document.pathname));
-  return send("/api/order/create-with-documents", await idempotencyKey(fileNumber), form);
+  return send("/api/order/create-with-documents", await idempotencyKey(fileNumber), form, UPLOAD_TIMEOUT);
 }
 
 const missing = Object.entries({ BASE_URL, API_KEY }).flatMap(([name, value]) => (value ? [] : [name]));

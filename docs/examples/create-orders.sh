@@ -41,7 +41,7 @@ idempotency_key() {
 post() {
     local path=$1 key=$2
     shift 2
-    curl --silent --show-error --connect-timeout 10 --max-time 60 --output "$work/answer.body" --dump-header "$work/answer.head" --write-out '%{http_code}' \
+    curl --silent --show-error --connect-timeout 10 --speed-limit 1 --speed-time 60 --output "$work/answer.body" --dump-header "$work/answer.head" --write-out '%{http_code}' \
         --header @<(printf 'Authorization: Bearer %s\n' "$API_KEY") --header "Idempotency-Key: \"$key\"" "$@" "${BASE_URL%/}$path" 2>"$work/answer.error" || printf 000
 }
 

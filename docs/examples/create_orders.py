@@ -51,7 +51,10 @@ def idempotency_key(file_number: str) -> str:
     repeats with the same key. Here in a file; in your product, in a column beside the order."""
     stored = Path(os.environ.get("STATE_DIR", "."), f"{file_number}.idempotency-key")
     if not stored.exists():
-        stored.write_text(str(uuid.uuid4()))
+        # Whole or not at all.
+        made = stored.with_suffix(".new")
+        made.write_text(str(uuid.uuid4()))
+        made.replace(stored)
     return stored.read_text()
 
 
@@ -88,7 +91,10 @@ def worth_repeating(status: int, code: str | None) -> bool:
 def problem_of(response: requests.Response) -> dict:
     """What the service says is wrong; nothing if a proxy answered in its place."""
     if response.headers.get("Content-Type", "").startswith("application/problem+json"):
-        return response.json()
+        try:
+            return response.json()
+        except ValueError:
+            pass
     return {}
 
 

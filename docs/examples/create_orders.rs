@@ -19,6 +19,7 @@ const ATTEMPTS: u32 = 5;
 const FIRST_BACKOFF: Duration = Duration::from_millis(500);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
 const TIMEOUT: Duration = Duration::from_secs(60);
+const UPLOAD_TIMEOUT: Duration = Duration::from_secs(600);
 
 fn order(file_number: &str) -> Value {
     json!({
@@ -40,7 +41,10 @@ fn idempotency_key(file_number: &str) -> io::Result<String> {
     let folder = env::var("STATE_DIR").unwrap_or_else(|_| ".".to_owned());
     let stored = Path::new(&folder).join(format!("{file_number}.idempotency-key"));
     if !stored.exists() {
-        fs::write(&stored, uuid::Uuid::new_v4().to_string())?;
+        // Whole or not at all.
+        let made = stored.with_extension("new");
+        fs::write(&made, uuid::Uuid::new_v4().to_string())?;
+        fs::rename(made, &stored)?;
     }
     fs::read_to_string(stored)
 }
@@ -123,14 +127,14 @@ async fn attempt_once(request: RequestBuilder) -> reqwest::Result<Result<i64, Re
     struct Order {
         order_id: i64,
     }
-    let response = request.timeout(TIMEOUT).send().await?;
+    let response = request.send().await?;
     let status = response.status();
     if status == StatusCode::CREATED {
         return Ok(Ok(response.json::<Order>().await?.order_id));
     }
     let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let retry_after = Duration::from_secs(header(RETRY_AFTER).parse().unwrap_or(0));
-    let problem = if header(CONTENT_TYPE).starts_with("application/problem+json") { response.json().await? } else { Problem::default() };
+    let problem = if header(CONTENT_TYPE).starts_with("application/problem+json") { response.json().await.unwrap_or_default() } else { Problem::default() };
     Ok(Err(Refusal { status, problem, retry_after }))
 }
 
@@ -148,7 +152,7 @@ impl Orders {
 
     async fn create(&self, file_number: &str) -> Result<i64, Failure> {
         let (key, order) = (idempotency_key(file_number)?, order(file_number));
-        send(|| self.post("/api/order/create", &key).json(&order)).await
+        send(|| self.post("/api/order/create", &key).timeout(TIMEOUT).json(&order)).await
     }
 
     async fn create_with_documents(&self, file_number: &str, documents: &[(&'static str, Vec<u8>)]) -> Result<i64, Failure> {
@@ -162,7 +166,7 @@ impl Orders {
             for (name, content) in documents {
                 form = form.part("documents", Part::bytes(content.clone()).file_name(*name));
             }
-            self.post("/api/order/create-with-documents", &key).multipart(form)
+            self.post("/api/order/create-with-documents", &key).timeout(UPLOAD_TIMEOUT).multipart(form)
         })
         .await
     }

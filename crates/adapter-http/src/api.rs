@@ -7,7 +7,7 @@ use domain::{
     document::DocumentLimits,
     manage_keys::ManageKeys,
     order::{Field, OrderRequest},
-    place_order::{PlaceOrder, Placement},
+    place_order::{PlaceOrder, PlaceOrderError, Placement},
     ports::Entropy,
 };
 use futures_util::FutureExt as _;
@@ -18,7 +18,7 @@ use tracing::Instrument as _;
 
 use crate::{
     auth, body, docs_page, form,
-    idempotency::{self, IDEMPOTENCY_REPLAYED, InFlight},
+    idempotency::{self, Begun, IDEMPOTENCY_REPLAYED, InFlight, Underway},
     metrics::ApiMetrics,
     observe::RequestId,
     openapi,
@@ -66,6 +66,8 @@ pub struct Api {
     pub runtime: Handle,
     /// The orders with documents that are being placed.
     pub placing: TaskTracker,
+    /// The idempotency keys of orders without documents that are being placed.
+    pub underway: Underway,
 }
 
 impl Api {
@@ -119,6 +121,7 @@ async fn create_with_documents(request: HttpRequest, payload: web::Payload, api:
 async fn order_from_json(request: &HttpRequest, payload: web::Payload, api: &Api) -> Result<Placement, Problem> {
     let key = auth::admit(request, api, Policy::Orders).await?;
     let claim = idempotency::claim(request, &key, api)?;
+    let _turn = claim.as_ref().map(|claim| api.underway.begin(&claim.key)).transpose()?;
     if request.headers().get_all(header::CONTENT_TYPE).count() > 1 {
         return Err(Problem::malformed("The content type is given twice."));
     }
@@ -143,9 +146,12 @@ async fn order_from_form(request: &HttpRequest, payload: web::Payload, api: &web
     let key = auth::admit(request, api, Policy::OrdersWithDocuments).await?;
     let claim = idempotency::claim(request, &key, api)?;
     body::announced(request, form::cap(api.limits))?;
-    let in_flight = match &claim {
-        Some(claim) => InFlight::begin(api, claim).await?,
-        None => None,
+    let (in_flight, answered) = match &claim {
+        Some(claim) => match InFlight::begin(api, claim).await? {
+            Begun::First(in_flight) => (Some(in_flight), None),
+            Begun::Again(answered) => (None, Some(answered)),
+        },
+        None => (None, None),
     };
     let read = form::read(request, payload, &api.spool, api.limits).await.and_then(|form| {
         let attempt = claim.map(|claim| idempotency::attempt(claim, WITH_DOCUMENTS, &form.request, &form.documents)).transpose()?;
@@ -158,6 +164,10 @@ async fn order_from_form(request: &HttpRequest, payload: web::Payload, api: &web
             return Err(problem);
         }
     };
+    if let (Some(answered), Some(attempt)) = (answered, &attempt) {
+        let placement = api.place_order.repeat(answered, attempt.fingerprint).await;
+        return Ok(placement.inspect(|placement| api.record(WITH_DOCUMENTS, placement))?);
+    }
     let own = api.clone();
     let placing = async move {
         let placement = own.place_order.place_with_documents(&key, form.request, form.documents, attempt.as_ref()).await;
@@ -167,6 +177,8 @@ async fn order_from_form(request: &HttpRequest, payload: web::Payload, api: &web
                 own.record(WITH_DOCUMENTS, placement);
                 in_flight.into_iter().for_each(InFlight::answered);
             }
+            // Who waits for the answer need not wait until a store that does not answer has not answered once more.
+            Err(PlaceOrderError::Unavailable(_)) => drop(in_flight),
             Err(_) => release(in_flight).await,
         }
         placement

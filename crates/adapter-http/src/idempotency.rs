@@ -1,15 +1,19 @@
 //! Repeats of a request under one `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header): the header, what is the same
 //! request, and the claim of one that is in flight.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use actix_web::{HttpRequest, http::header::HeaderName, web};
 use domain::{
     api_key::ApiKey,
     document::ReceivedDocument,
-    idempotency::{Attempt, Claim, Fingerprint, IdempotencyKey, MAX_KEY_CHARS},
+    idempotency::{Answered, Attempt, Claim, Claimed, Fingerprint, IdempotencyKey, MAX_KEY_CHARS},
     order::OrderRequest,
-    place_order::PlaceOrder,
+    place_order::{PlaceOrder, PlaceOrderError},
     ports::error_chain,
 };
 use serde_json::Value;
@@ -17,6 +21,7 @@ use sfv::{BareItem, Item, Parser};
 use sha2::{Digest as _, Sha256};
 use tokio::{task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use crate::{
     api::Api,
@@ -84,12 +89,12 @@ fn hash_text(hash: &mut Sha256, text: &str) {
     hash.update(text);
 }
 
-/// Members in the order of their names, and none that is null: a field that a later version knows changes nothing for
-/// requests without it.
+/// Members in the order of their names, texts without white space around them, and nothing that is absent: a field that a
+/// later version knows changes nothing for requests without it.
 fn hash_value(hash: &mut Sha256, value: &Value) {
     match value {
         Value::Object(members) => {
-            let members: BTreeMap<_, _> = members.iter().filter(|(_, member)| !member.is_null()).collect();
+            let members: BTreeMap<_, _> = members.iter().filter(|(_, member)| !is_absent(member)).collect();
             hash.update([b'{']);
             hash.update((members.len() as u64).to_be_bytes());
             for (name, member) in members {
@@ -97,7 +102,40 @@ fn hash_value(hash: &mut Sha256, value: &Value) {
                 hash_value(hash, member);
             }
         }
+        Value::String(text) => {
+            hash.update(b"\"");
+            hash_text(hash, text.trim());
+        }
         scalar => hash_text(hash, &scalar.to_string()),
+    }
+}
+
+fn is_absent(value: &Value) -> bool {
+    value.is_null() || value.as_str().is_some_and(|text| text.trim().is_empty())
+}
+
+/// Keys of requests without documents that this process is at. It spares the database the wait of one for the other; that
+/// one order is placed does not depend on it.
+#[derive(Clone, Default)]
+pub struct Underway(Arc<Mutex<HashSet<IdempotencyKey>>>);
+
+impl Underway {
+    /// The key's turn, until it is dropped.
+    pub(crate) fn begin(&self, key: &IdempotencyKey) -> Result<Turn, Problem> {
+        let begun = self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone());
+        if begun { Ok(Turn { underway: self.clone(), key: key.clone() }) } else { Err(PlaceOrderError::InFlight { retry_after: 1 }.into()) }
+    }
+}
+
+/// A request that is under way.
+pub(crate) struct Turn {
+    underway: Underway,
+    key: IdempotencyKey,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.underway.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
     }
 }
 
@@ -109,18 +147,36 @@ pub(crate) struct InFlight {
     extending: Option<JoinHandle<()>>,
 }
 
+/// How a request with a key begins.
+pub(crate) enum Begun {
+    /// It has the key.
+    First(InFlight),
+    /// A request was answered under the key, which this one may repeat.
+    Again(Answered),
+}
+
 impl InFlight {
-    /// Claims the key; `None` if a request was answered under it, which this one may repeat.
-    pub(crate) async fn begin(api: &web::Data<Api>, claim: &Claim) -> Result<Option<Self>, Problem> {
-        if !api.place_order.claim(claim).await? {
-            return Ok(None);
-        }
+    /// Claims the key of a request.
+    pub(crate) async fn begin(api: &web::Data<Api>, claim: &Claim) -> Result<Begun, Problem> {
         let ended = CancellationToken::new();
-        let extending = api.runtime.spawn(extend(api.place_order.clone(), claim.clone(), ended.clone()));
-        Ok(Some(Self { api: api.clone(), claim: claim.clone(), ended, extending: Some(extending) }))
+        let extending = extend(api.place_order.clone(), claim.clone(), ended.clone()).in_current_span();
+        // There before the claim is, so that a claim whose client goes away meanwhile is released.
+        let own = Self { api: api.clone(), claim: claim.clone(), ended, extending: Some(api.runtime.spawn(extending)) };
+        match api.place_order.claim(claim).await {
+            Ok(Claimed::Own) => Ok(Begun::First(own)),
+            Ok(Claimed::Answered(answered)) => {
+                own.answered();
+                Ok(Begun::Again(answered))
+            }
+            Err(error @ PlaceOrderError::InFlight { .. }) => {
+                own.answered();
+                Err(error.into())
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
-    /// The request was answered with an order, which has the key now.
+    /// The key has passed to an order, or was never this request's.
     pub(crate) fn answered(mut self) {
         self.ended.cancel();
         self.extending = None;
@@ -146,7 +202,7 @@ impl InFlight {
                 tracing::warn!(error = error_chain(&error), "an idempotency key was not released, and stays in flight for some seconds");
             }
         };
-        Some(self.api.placing.spawn_on(release, &self.api.runtime))
+        Some(self.api.placing.spawn_on(release.in_current_span(), &self.api.runtime))
     }
 }
 

@@ -33,6 +33,7 @@ mod server;
 mod spool;
 
 pub use api::Api;
+pub use idempotency::Underway;
 pub use metrics::ApiMetrics;
 pub use openapi::document as openapi_document;
 pub use ops::Ops;

@@ -95,7 +95,7 @@ async fn rotate(connection: &mut AsyncPgConnection, id: ApiKeyId, successor: &Ne
     let Some(expires_at) = expires_at else { return Ok(None) };
     let earlier = expires_at.map_or(until, |end| end.min(until));
     diesel::update(api_keys::table.find(id.0)).set(api_keys::expires_at.eq(earlier)).execute(connection).await?;
-    let successor_id = insert(connection, successor).await?;
+    let successor_id = add(connection, successor, by).await?;
     record(connection, KeyEventRow::new(id, KeyChange::Rotated { successor: successor_id }, successor.issued_at, by)).await?;
     Ok(Some(successor_id))
 }

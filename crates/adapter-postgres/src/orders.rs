@@ -81,7 +81,7 @@ impl OrderRepo for PostgresStore {
         let follow_ups = NewFollowUps::new(&order.follow_ups, order.placed_at);
         let attempted = order.remembrance.as_ref().map(|remembrance| remembrance.attempt.claim.clone());
         let remember = order.remembrance.as_ref().map(|remembrance| Remember::new(remembrance, order.placed_at));
-        let new = Place { claim: FileNumberClaim::new(order, window), order: row, documents, follow_ups, remember };
+        let new = Place { file_number: FileNumberClaim::new(order, window), order: row, documents, follow_ups, remember };
         Ok(self.pool.run(move |connection| place(connection, new, attempted).boxed()).await?)
     }
 
@@ -119,11 +119,11 @@ macro_rules! order_columns {
 
 /// One statement, and so one round trip and one transaction: it claims the file number and places the order if it got it.
 async fn place(connection: &mut AsyncPgConnection, new: Place<OrderRow>, attempted: Option<Claim>) -> Result<OrderId, Refusal> {
-    let Place { claim, order, documents, follow_ups, remember } = new;
-    let (is_test, file_number, placed_at) = (claim.is_test, claim.file_number.clone(), claim.placed_at);
+    let Place { file_number: wanted, order, documents, follow_ups, remember } = new;
+    let (is_test, file_number, placed_at) = (wanted.is_test, wanted.file_number.clone(), wanted.placed_at);
     let (columns, values) = order_columns!(order);
     let order = diesel::insert_into(orders::table).values(claimed::table.select(values)).into_columns(columns).returning(orders::id);
-    let statement = Prepared(Place { claim, order, documents, follow_ups, remember });
+    let statement = Prepared(Place { file_number: wanted, order, documents, follow_ups, remember });
     let placed: Result<Option<i64>, Failure> = statement.get_result(connection).await.optional().map_err(Failure::from);
     let overtaken = placed.as_ref().is_err_and(|failure| failure.constraint() == Some(KEY_IN_USE));
     if !overtaken && let Some(id) = placed? {

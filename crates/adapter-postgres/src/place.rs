@@ -15,7 +15,7 @@ use crate::failure::Failure;
 /// what was `claimed`, with its documents and follow-ups, and remembers the request. Answers the order's identifier; no row
 /// if the file number or the key is taken.
 pub(crate) struct Place<O> {
-    pub(crate) claim: FileNumberClaim,
+    pub(crate) file_number: FileNumberClaim,
     pub(crate) order: O,
     pub(crate) documents: NewDocuments,
     pub(crate) follow_ups: NewFollowUps,
@@ -153,7 +153,7 @@ impl<O: QueryFragment<Pg>> QueryFragment<Pg> for Place<O> {
 impl<O> Place<O> {
     /// Inserts the file number, or renews it when the window has left its last use behind, or touches nothing.
     fn claim_file_number<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        let FileNumberClaim { is_test, file_number, placed_at, opens_at } = &self.claim;
+        let FileNumberClaim { is_test, file_number, placed_at, opens_at } = &self.file_number;
         out.push_sql("INSERT INTO ");
         out.push_sql(if *is_test { "test_file_numbers" } else { "file_numbers" });
         out.push_sql(" AS known (file_number, placed_at) SELECT ");
@@ -171,6 +171,7 @@ impl<O> Place<O> {
 }
 
 impl Remember {
+    /// The same condition as in `idempotency::in_use` and in the trigger `idempotency_keys_in_use`.
     fn unless_in_use<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         out.push_sql(" WHERE NOT EXISTS (SELECT FROM idempotency_keys WHERE client_id = ");
         out.push_bind_param::<BigInt, _>(&self.client_id)?;

@@ -84,7 +84,7 @@ fn rotate(connection: &mut SqliteConnection, id: ApiKeyId, successor: &NewApiKey
     let Some(expires_at) = expires_at else { return Ok(None) };
     let earlier = expires_at.map_or(until, |end| end.min(until));
     diesel::update(api_keys::table.find(id.0)).set(api_keys::expires_at_us.eq(earlier)).execute(connection)?;
-    let successor_id = insert(connection, successor)?;
+    let successor_id = add(connection, successor, by)?;
     record(connection, KeyEventRow::new(id, KeyChange::Rotated { successor: successor_id }, successor.issued_at, by))?;
     Ok(Some(successor_id))
 }

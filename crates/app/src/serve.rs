@@ -10,7 +10,7 @@ use actix_web::{
     dev::{Server, ServerHandle},
     web,
 };
-use adapter_http::{Api, ApiMetrics, Ops, RateLimits, Spool};
+use adapter_http::{Api, ApiMetrics, Ops, RateLimits, Spool, Underway};
 use anyhow::{Context as _, Result, anyhow};
 use domain::{
     api_key::Rate, document::DocumentLimits, duplicate_window::DuplicateWindow, follow_up::RetryPolicy, place_order::PlaceOrder, run_follow_ups::RunFollowUps,
@@ -160,6 +160,7 @@ impl Parts {
             base_path: settings.base_path.clone(),
             runtime: Handle::current(),
             placing,
+            underway: Underway::default(),
         });
         Ok(Self { api, ops, run_follow_ups, sweep, worker_metrics })
     }

@@ -6,7 +6,7 @@ use actix_web::web;
 use adapter_http::Api;
 use domain::{
     manage_keys::ManageKeys,
-    ports::error_chain,
+    ports::{StoreError, error_chain},
     run_follow_ups::{Delivery, DeliveryOutcome, RunFollowUps, Unsettled},
     sweep_uploads::SweepUploads,
 };
@@ -169,10 +169,10 @@ pub(crate) async fn note_key_uses(keys: ManageKeys, stop: CancellationToken) -> 
     }
 }
 
-/// Forgets idempotency keys that are free again, until none is left.
-async fn forget_free_keys(api: &Api) -> Result<(), domain::ports::StoreError> {
+/// Forgets idempotency keys that are free again, until none is left or it is told to stop.
+async fn forget_free_keys(api: &Api, stop: &CancellationToken) -> Result<(), StoreError> {
     let place_order = &api.place_order;
-    while place_order.idempotency.forget_free(place_order.clock.now(), FORGET).await? == FORGET {}
+    while !stop.is_cancelled() && place_order.idempotency.forget_free(place_order.clock.now(), FORGET).await? == FORGET {}
     Ok(())
 }
 
@@ -180,7 +180,7 @@ async fn forget_free_keys(api: &Api) -> Result<(), domain::ports::StoreError> {
 pub(crate) async fn keep_house(sweep: SweepUploads, api: web::Data<Api>, metrics: WorkerMetrics, stop: CancellationToken) -> anyhow::Result<()> {
     while !stop.is_cancelled() {
         api.rates.forget_idle();
-        if let Err(error) = forget_free_keys(&api).await {
+        if let Err(error) = forget_free_keys(&api, &stop).await {
             tracing::error!(error = error_chain(&error), "idempotency keys that are free again could not be forgotten");
         }
         let swept = match sweep.run_once(SWEEP).await {

@@ -201,6 +201,7 @@ pub async fn the_trail_tells_who_changed_which_key_when(storage: &Storage) {
     let expected = [
         event(first, KeyChange::Issued, 0, "first start"),
         event(other, KeyChange::Issued, 2, BY),
+        event(successor, KeyChange::Issued, 3, "rick"),
         event(first, KeyChange::Rotated { successor }, 3, "rick"),
         event(first, KeyChange::Revoked, 4, BY),
     ];
@@ -219,6 +220,6 @@ pub async fn concurrent_rotations_of_one_key_all_count(storage: &Storage) {
         successor.unwrap();
     }
     assert_eq!(storage.keys.list().await.unwrap().len(), 11);
-    assert_eq!(storage.keys.trail().await.unwrap().len(), 11);
+    assert_eq!(storage.keys.trail().await.unwrap().len(), 21);
     assert_eq!(storage.keys.find(&old.lookup).await.unwrap().unwrap().key.expires_at, Some(NOW + Duration::HOUR));
 }

@@ -69,6 +69,15 @@ pub struct Remembrance {
     pub kept_until: OffsetDateTime,
 }
 
+/// What became of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claimed {
+    /// The key is the claim's.
+    Own,
+    /// A request was answered under the key.
+    Answered(Answered),
+}
+
 /// What a key is in use for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyUse {

@@ -9,7 +9,7 @@ use std::{
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    api_key::{ApiKey, ApiKeyId, KeyEvent, NewApiKey, PresentedKey, Rate},
+    api_key::{ApiKey, ApiKeyId, KeyChange, KeyEvent, NewApiKey, PresentedKey, Rate},
     order::SigningServiceId,
     ports::{ApiKeyRepo, Clock, Entropy, StoreError},
 };
@@ -121,10 +121,11 @@ impl ManageKeys {
     /// Issues a key on the terms of another, for as long as that one was issued for. The new key is good at once, and the old
     /// one for `grace` longer, unless it expires before.
     pub async fn rotate(&self, id: ApiKeyId, grace: Duration, by: &str) -> Result<Rotation, RotateError> {
-        let old = self.keys.list().await?.into_iter().find(|key| key.id == id).ok_or(RotateError::Unknown)?;
+        let keys = self.keys.list().await?;
+        let old = keys.iter().find(|key| key.id == id).ok_or(RotateError::Unknown)?;
         let first = Some(old.client());
-        let NewApiKey { name, signing_service, issued_at, expires_at, is_test, rate, documents_rate, .. } = old.key;
-        let lifetime = expires_at.map(|end| end - issued_at);
+        let lifetime = lifetime(&keys, &self.keys.trail().await?, old);
+        let NewApiKey { name, signing_service, expires_at, is_test, rate, documents_rate, .. } = old.key.clone();
         let (presented, key) = self.new_key(KeyTerms { name, signing_service, lifetime, is_test, rate, documents_rate });
         let until = key.issued_at.saturating_add(grace);
         let successor = NewApiKey { first, ..key };
@@ -171,6 +172,20 @@ impl ManageKeys {
     pub async fn trail(&self) -> Result<Vec<KeyEvent>, StoreError> {
         self.keys.trail().await
     }
+}
+
+/// How long a key was issued for. A rotation has cut what it says of itself, but not what its successor says.
+fn lifetime(keys: &[ApiKey], trail: &[KeyEvent], key: &ApiKey) -> Option<Duration> {
+    let mut told = key;
+    let successor = |key: &ApiKey| {
+        let rotated = trail.iter().filter(|event| event.key == key.id);
+        let id = rotated.filter_map(|event| if let KeyChange::Rotated { successor } = event.change { Some(successor) } else { None }).next_back()?;
+        keys.iter().find(|key| key.id == id)
+    };
+    while let Some(next) = successor(told) {
+        told = next;
+    }
+    told.key.expires_at.map(|end| end - told.key.issued_at)
 }
 
 #[cfg(test)]

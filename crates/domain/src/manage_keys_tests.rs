@@ -89,6 +89,7 @@ async fn uses_that_could_not_be_noted_are_noted_the_next_time() {
 async fn a_successor_has_the_terms_of_the_key_and_its_client() {
     let mut keys = MockApiKeyRepo::new();
     keys.expect_list().returning(|| Ok(vec![issued(KeyHash([7; 32]))]));
+    keys.expect_trail().returning(|| Ok(vec![]));
     keys.expect_rotate().once().returning(|id, successor, until, by| {
         assert_eq!((id, until, by), (ApiKeyId(3), NOW + Duration::hours(24), "jane"));
         let old = issued(successor.hash).key;
@@ -105,6 +106,7 @@ async fn a_successor_has_the_terms_of_the_key_and_its_client() {
 async fn grace_does_not_make_a_key_live_longer() {
     let mut keys = MockApiKeyRepo::new();
     keys.expect_list().returning(|| Ok(vec![issued(KeyHash([7; 32]))]));
+    keys.expect_trail().returning(|| Ok(vec![]));
     keys.expect_rotate().returning(|_, _, _, _| Ok(Some(ApiKeyId(8))));
     let rotation = managing(keys).rotate(ApiKeyId(3), Duration::days(30), "jane").await.unwrap();
     assert_eq!(rotation.old_until, NOW + Duration::days(10));
@@ -114,8 +116,31 @@ async fn grace_does_not_make_a_key_live_longer() {
 async fn only_a_live_key_is_rotated() {
     let mut keys = MockApiKeyRepo::new();
     keys.expect_list().returning(|| Ok(vec![issued(KeyHash([7; 32]))]));
+    keys.expect_trail().returning(|| Ok(vec![]));
     keys.expect_rotate().returning(|_, _, _, _| Ok(None));
     let managing = managing(keys);
     assert!(matches!(managing.rotate(ApiKeyId(3), Duration::ZERO, "jane").await, Err(RotateError::NotLive)));
     assert!(matches!(managing.rotate(ApiKeyId(4), Duration::ZERO, "jane").await, Err(RotateError::Unknown)));
+}
+
+#[tokio::test]
+async fn a_key_rotated_again_has_a_successor_for_as_long_as_it_was_issued_for() {
+    for lifetime in [None, Some(Duration::days(90))] {
+        let key = |id, issued_at, expires_at| {
+            let issued = issued(KeyHash([7; 32]));
+            ApiKey { id: ApiKeyId(id), key: NewApiKey { issued_at, expires_at, ..issued.key }, ..issued }
+        };
+        // Rotated a minute ago, when it had been issued an hour before.
+        let (issued_at, rotated_at) = (NOW - Duration::HOUR, NOW - Duration::MINUTE);
+        let keys_there = vec![key(3, issued_at, Some(NOW + Duration::DAY)), key(4, rotated_at, lifetime.map(|lifetime| rotated_at + lifetime))];
+        let rotated = KeyEvent { key: ApiKeyId(3), change: KeyChange::Rotated { successor: ApiKeyId(4) }, at: rotated_at, by: "jane".to_owned() };
+        let mut keys = MockApiKeyRepo::new();
+        keys.expect_list().returning(move || Ok(keys_there.clone()));
+        keys.expect_trail().returning(move || Ok(vec![rotated.clone()]));
+        keys.expect_rotate().once().returning(move |_, successor, _, _| {
+            assert_eq!(successor.expires_at, lifetime.map(|lifetime| NOW + lifetime));
+            Ok(Some(ApiKeyId(8)))
+        });
+        managing(keys).rotate(ApiKeyId(3), Duration::ZERO, "jane").await.unwrap();
+    }
 }

@@ -13,7 +13,7 @@ use crate::{
     document::{DocumentFault, ObjectKey, ReceivedDocument, SpooledFile, StoredDocument, sanitize_file_name},
     duplicate_window::DuplicateWindow,
     follow_up::NewFollowUp,
-    idempotency::{Answered, Attempt, Claim, Fingerprint, KeyUse, Remembrance},
+    idempotency::{Answered, Attempt, Claim, Claimed, Fingerprint, KeyUse, Remembrance},
     order::{Order, OrderRequest, OrderStatus, PlacedOrder, SigningServiceId, Violation},
     ports::{BlobStore, Cause, ClaimError, Clock, Entropy, IdempotencyLedger, NewOrder, OrderRepo, PlaceError, StoreError, UploadLedger},
 };
@@ -113,14 +113,23 @@ impl PlaceOrder {
     pub const CLAIM: Duration = Duration::seconds(15);
 
     /// Claims the idempotency key of a request that takes long, so that others under the key are told that it is under way,
-    /// or extends the claim. `false` if a request was answered under the key: whether this one repeats it shows when it is
-    /// placed.
-    pub async fn claim(&self, claim: &Claim) -> Result<bool, PlaceOrderError> {
+    /// or extends the claim.
+    pub async fn claim(&self, claim: &Claim) -> Result<Claimed, PlaceOrderError> {
         match self.try_claim(claim).await? {
-            None => Ok(true),
-            Some(KeyUse::Answered(_)) => Ok(false),
+            None => Ok(Claimed::Own),
+            Some(KeyUse::Answered(answered)) => Ok(Claimed::Answered(answered)),
             Some(KeyUse::InFlight { until }) => Err(self.in_flight(until)),
         }
+    }
+
+    /// What a request gets under whose key another was answered: the same order, if it repeats the other.
+    pub async fn repeat(&self, answered: Answered, fingerprint: Fingerprint) -> Result<Placement, PlaceOrderError> {
+        if answered.fingerprint != fingerprint {
+            return Err(PlaceOrderError::KeyReused);
+        }
+        let placed = self.orders.find(answered.order_id).await?;
+        let placed = placed.ok_or_else(|| PlaceOrderError::Internal("the order of an idempotency key is gone".into()))?;
+        Ok(Placement { placed: placed.when_placed(), utc_disagreements: Vec::new(), replayed: true })
     }
 
     /// Gives up the claim of a request that was not placed, so that the key is free for the next attempt.
@@ -264,11 +273,7 @@ impl PlaceOrder {
     async fn answer_again(&self, taken: KeyUse, fingerprint: Fingerprint) -> Result<Placement, PlaceOrderError> {
         match taken {
             KeyUse::InFlight { until } => Err(self.in_flight(until)),
-            KeyUse::Answered(answered) if answered.fingerprint != fingerprint => Err(PlaceOrderError::KeyReused),
-            KeyUse::Answered(Answered { order_id, .. }) => {
-                let placed = self.orders.find(order_id).await?.ok_or_else(|| PlaceOrderError::Internal("the order of an idempotency key is gone".into()))?;
-                Ok(Placement { placed: placed.when_placed(), utc_disagreements: Vec::new(), replayed: true })
-            }
+            KeyUse::Answered(answered) => self.repeat(answered, fingerprint).await,
         }
     }
 

@@ -80,7 +80,7 @@ fn operator() -> String {
 
 fn table(keys: &[ApiKey], now: OffsetDateTime) -> Result<String> {
     let mut table = format!(
-        "{:>6}  {:<8} {:<5} {:<20} {:<20} {:<20} {:>15} {:>12} {:>14}  NAME\n",
+        "{:>6}  {:<8} {:<10} {:<20} {:<20} {:<20} {:>15} {:>12} {:>14}  NAME\n",
         "ID", "STATE", "KIND", "ISSUED", "EXPIRES", "LAST USED", "SIGNING SERVICE", "LIMIT", "WITH DOCUMENTS"
     );
     for ApiKey { id, key, revoked_at, last_used_at } in keys {
@@ -89,7 +89,7 @@ fn table(keys: &[ApiKey], now: OffsetDateTime) -> Result<String> {
             (None, Some(end)) if end <= now => "expired",
             _ => "live",
         };
-        let kind = if key.is_test { "test" } else { "live" };
+        let kind = if key.is_test { "test" } else { "production" };
         let instant = |instant: Option<OffsetDateTime>| instant.map_or_else(|| "never".to_owned(), second);
         let limit = |rate: Option<Rate>| rate.map_or_else(|| "default".to_owned(), |rate| format!("{}/s, {}", rate.per_second, rate.burst));
         let service = key.signing_service.map_or_else(|| "any".to_owned(), |service| service.0.to_string());
@@ -97,7 +97,7 @@ fn table(keys: &[ApiKey], now: OffsetDateTime) -> Result<String> {
         let (orders, with_documents) = (limit(key.rate), limit(key.documents_rate));
         writeln!(
             table,
-            "{:>6}  {state:<8} {kind:<5} {issued:<20} {expires:<20} {used:<20} {service:>15} {orders:>12} {with_documents:>14}  {}",
+            "{:>6}  {state:<8} {kind:<10} {issued:<20} {expires:<20} {used:<20} {service:>15} {orders:>12} {with_documents:>14}  {}",
             id.0, key.name
         )?;
     }

@@ -11,7 +11,7 @@ const JSON: &str = "#operations-orders-createOrder";
 const FORM: &str = "#operations-orders-createOrderWithDocuments";
 
 fn below_root(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path).canonicalize().unwrap()
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap().join(path)
 }
 
 /// Presses "Execute" of an operation and reads what the page shows of the answer: status and body.

@@ -92,7 +92,9 @@ impl Wiring {
 
     /// Every mail that was delivered.
     pub fn mails(&self) -> Vec<String> {
-        files_below(&self.data().join("mail")).iter().map(|path| std::fs::read_to_string(path).unwrap()).collect()
+        // One that is still being written has another name.
+        let delivered = files_below(&self.data().join("mail")).into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "eml"));
+        delivered.map(|path| std::fs::read_to_string(path).unwrap()).collect()
     }
 
     pub fn break_mail(&self) {

@@ -16,7 +16,11 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::harness::{CREATE, CREATE_WITH_DOCUMENTS, TestApp, created, deed, file, form, form_with_deed, order, problem, raw_order_parts};
+use crate::{
+    harness::{CREATE, CREATE_WITH_DOCUMENTS, TestApp, created, deed, file, form, form_with_deed, order, problem, raw_order_parts},
+    service_process::{ServiceProcess, issue_key},
+    wiring::Wiring,
+};
 
 const KEY: &str = "8e03978e-40d5-43dd-bc93-6894a57f9324";
 
@@ -77,7 +81,12 @@ async fn a_repeat_with_documents_stores_none_of_them_again() {
 async fn the_same_request_may_be_written_otherwise() {
     let app = TestApp::start().await;
     let body = first(app.create_under(KEY, &order("F-1")).await).await;
-    let pretty = serde_json::to_string_pretty(&order("F-1")).unwrap();
+    let mut otherwise = order("F-1");
+    otherwise["signingDetailsFormData"]["signerName"] = json!("  Jane Doe\t");
+    otherwise["signingDetailsFormData"]["lender"] = json!(" ");
+    otherwise["signingContactsFormData"]["observer"] = Value::Null;
+    otherwise["ours"] = json!({ "of no": "concern" });
+    let pretty = serde_json::to_string_pretty(&otherwise).unwrap();
     let request = app.post(CREATE).header("idempotency-key", KEY).header("content-type", "application/json; charset=utf-8");
     assert_eq!(again(request.body(pretty).send().await.unwrap()).await, body);
 }
@@ -167,8 +176,8 @@ async fn headers_that_are_no_key_are_refused_by_name() {
     let app = TestApp::start().await;
     let long = "x".repeat(256);
     let quoted_long = format!("\"{long}\"");
-    for value in ["", "\"\"", " ", "two words", "a,b", "\"open", "\"a\", \"b\"", long.as_str(), quoted_long.as_str(), "\u{e9}", "a\u{7f}"] {
-        let bytes = reqwest::header::HeaderValue::from_bytes(value.as_bytes()).unwrap_or_else(|_| reqwest::header::HeaderValue::from_static("\""));
+    for value in ["", "\"\"", " ", "two words", "a,b", "\"open", "\"a\", \"b\"", long.as_str(), quoted_long.as_str(), "\u{e9}"] {
+        let bytes = reqwest::header::HeaderValue::from_bytes(value.as_bytes()).unwrap();
         for request in [app.post(CREATE).json(&order("F-1")), app.post(CREATE_WITH_DOCUMENTS).multipart(form_with_deed("F-1"))] {
             let refused = problem(request.header("Idempotency-Key", bytes.clone()).send().await.unwrap(), 400, "malformed_request").await;
             let detail = refused["detail"].as_str().unwrap();
@@ -185,10 +194,8 @@ async fn headers_that_are_no_key_are_refused_by_name() {
     first(app.create_under(&format!("\"{}\"", "y".repeat(255)), &order("F-2")).await).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn of_fifty_repeats_with_documents_one_creates_and_the_others_hear_of_it() {
-    let app = TestApp::start().await;
-    let answers = join_all((0..50).map(|_| app.create_with_under(KEY, form_with_deed("F-1")))).await;
+/// That answers to repeats of one request are the same order, or say that it is under way; the body.
+async fn one_answer(answers: Vec<Response>) -> String {
     let mut bodies = Vec::new();
     for answer in answers {
         if answer.status() == 201 {
@@ -199,21 +206,52 @@ async fn of_fifty_repeats_with_documents_one_creates_and_the_others_hear_of_it()
         }
     }
     assert!(!bodies.is_empty() && bodies.iter().all(|body| *body == bodies[0]), "{bodies:?}");
+    bodies.remove(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_fifty_repeats_with_documents_one_creates_and_the_others_hear_of_it() {
+    let app = TestApp::start().await;
+    let body = one_answer(join_all((0..50).map(|_| app.create_with_under(KEY, form_with_deed("F-1")))).await).await;
     assert_eq!((app.rows("orders"), app.rows("documents"), app.rows("uploads"), app.documents().len()), (1, 1, 0, 1));
     app.assert_spool_empty();
-    assert_eq!(again(app.create_with_under(KEY, form_with_deed("F-1")).await).await, bodies[0]);
+    assert_eq!(again(app.create_with_under(KEY, form_with_deed("F-1")).await).await, body);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_fifty_repeats_without_documents_one_creates_and_the_others_hear_of_it() {
     let app = TestApp::start().await;
     let order = order("F-1");
-    let answers = join_all((0..50).map(|_| app.create_under(KEY, &order))).await;
-    let replayed = answers.iter().filter(|answer| answer.headers().contains_key("idempotency-replayed")).count();
-    assert_eq!(replayed, 49);
-    let bodies: Vec<_> = join_all(answers.into_iter().map(created)).await;
-    assert!(bodies.iter().all(|body| *body == bodies[0]), "{bodies:?}");
+    let body = one_answer(join_all((0..50).map(|_| app.create_under(KEY, &order))).await).await;
     assert_eq!(app.rows("orders"), 1);
+    assert_eq!(again(app.create_under(KEY, &order).await).await, body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_an_order_without_documents_arrives_repeats_of_it_are_told_so() {
+    let app = TestApp::start().await;
+    let body = order("F-1").to_string();
+    let head = format!(
+        "POST {CREATE} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {}\r\nIdempotency-Key: {KEY}\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        app.key,
+        body.len()
+    );
+    let mut stream = TcpStream::connect(app.address()).await.unwrap();
+    stream.write_all(head.as_bytes()).await.unwrap();
+    // Of a key that is under way, a repeat is told at once; before, and of any other, it would be refused as empty.
+    let patience = Instant::now() + Duration::from_secs(10);
+    while app.create_under(KEY, &json!({})).await.status() != 409 {
+        assert!(Instant::now() < patience, "the first request does not begin");
+    }
+    let refused = app.create_under(KEY, &order("F-1")).await;
+    assert_eq!(refused.headers()["retry-after"], "1");
+    problem(refused, 409, "idempotency_in_flight").await;
+    stream.write_all(body.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+    assert_eq!(again(app.create_under(KEY, &order("F-1")).await).await, answer.split_once("\r\n\r\n").unwrap().1);
 }
 
 /// An upload whose last bytes are kept back.
@@ -302,5 +340,44 @@ async fn metrics_tell_repeats_from_orders() {
     let metrics = app.ops("/metrics").await.1;
     for line in [r#"notary_orders_orders_created_total{operation="json"} 1"#, "notary_orders_idempotent_replays_total 2"] {
         assert!(metrics.lines().any(|found| found == line), "{line}\n\n{metrics}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeat_that_arrives_slowly_is_answered_even_when_the_key_is_free_again_meanwhile() {
+    let app = TestApp::start().await;
+    let body = first(app.create_with_under(KEY, form_with_deed("F-1")).await).await;
+    app.clock.advance(time::Duration::DAY - time::Duration::SECOND);
+    let (mut stream, rest) = half_an_upload(&app, "F-1").await;
+    // Until it has begun, which nothing shows but that the head was read.
+    crate::harness::eventually(|| !app.spooled().is_empty()).await;
+    app.clock.advance(time::Duration::MINUTE);
+    stream.write_all(&rest).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert_eq!(answer.split_once("\r\n\r\n").unwrap().1, body, "{answer}");
+    assert_eq!((app.rows("orders"), app.rows("uploads"), app.documents().len()), (1, 0, 1));
+    app.assert_spool_empty();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_key_reaches_the_log_at_any_level() {
+    let wiring = Wiring::new();
+    let service = ServiceProcess::start(&wiring, &["--log-level=trace", "--rate-per-second=0"]);
+    let (api_key, client) = (issue_key(&wiring), crate::harness::client());
+    let marked = [r#""forged\\\" level=error""#, "marked-bare-key", "marked key, malformed", "marked\u{e9}", "\"marked-open"];
+    for (number, key) in marked.into_iter().enumerate() {
+        for again in 0..2 {
+            let header = reqwest::header::HeaderValue::from_bytes(key.as_bytes()).unwrap();
+            let with_key = |path| client.post(service.url(path)).bearer_auth(&api_key).header("Idempotency-Key", header.clone());
+            let order = order(&format!("F-{}", number + again));
+            with_key(CREATE).json(&order).send().await.unwrap();
+            with_key(CREATE_WITH_DOCUMENTS).multipart(form(&order).part("documents", file("deed.pdf", deed()))).send().await.unwrap();
+        }
+    }
+    let log = service.stop_and_read_log();
+    assert!(log.contains("order created") && log.contains("request_id"), "{log}");
+    for trace in ["marked", "forged", "level=error"] {
+        assert!(!log.contains(trace), "{}", log.lines().find(|line| line.contains(trace)).unwrap());
     }
 }

@@ -52,6 +52,9 @@ async fn a_rotated_key_is_good_for_the_grace_period_and_its_successor_at_once() 
     problem(service.post(&old, "F-4").await, 401, "unauthorized").await;
     created(service.post(&new, "F-5").await).await;
     created(service.post(&last, "F-6").await).await;
+    // Issued for ever, like the key, whose end is the rotation's doing.
+    let newest = text(&output(&wiring, &["keys", "list"])).lines().last().unwrap().to_owned();
+    assert_eq!(newest.split_whitespace().nth(4), Some("never"), "{newest}");
     let again = output(&wiring, &["keys", "rotate", &id]);
     assert!(!again.status.success() && String::from_utf8(again.stderr).unwrap().contains("is revoked or expired"));
     let unknown = output(&wiring, &["keys", "rotate", "999"]);
@@ -67,7 +70,11 @@ async fn the_trail_names_who_did_what() {
     by("j\u{1b}[31mane\n", &["keys", "revoke", "1"]);
     let trail = text(&output(&wiring, &["keys", "trail"]));
     let lines: Vec<Vec<&str>> = trail.lines().skip(1).map(|line| line.split_whitespace().skip(1).collect()).collect();
-    assert_eq!(lines, [vec!["1", "issued", "jane"], vec!["1", "rotated", "to", "key", "2", "rick"], vec!["1", "revoked", "j[31mane"]], "{trail}");
+    assert_eq!(
+        lines,
+        [vec!["1", "issued", "jane"], vec!["2", "issued", "rick"], vec!["1", "rotated", "to", "key", "2", "rick"], vec!["1", "revoked", "j[31mane"]],
+        "{trail}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

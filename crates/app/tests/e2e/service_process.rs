@@ -3,6 +3,7 @@
 use std::{
     io::{BufRead as _, BufReader, Read as _},
     process::{Child, ChildStdout, Command, Output, Stdio},
+    thread::JoinHandle,
 };
 
 use serde_json::Value;
@@ -34,6 +35,7 @@ pub fn issue_key(wiring: &Wiring) -> String {
 /// A server process; killed if a test fails before it has stopped it.
 pub struct ServiceProcess {
     child: Child,
+    log: Option<JoinHandle<String>>,
     pub stdout: BufReader<ChildStdout>,
     /// Where the API listens.
     pub address: String,
@@ -64,8 +66,11 @@ impl ServiceProcess {
             }
         };
         // Read on, so that the server never waits for its log to be read.
-        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
-        Self { child, stdout, address, ops_address }
+        let log = std::thread::spawn(move || {
+            let _ = log.read_to_string(&mut before);
+            before
+        });
+        Self { child, log: Some(log), stdout, address, ops_address }
     }
 
     pub fn url(&self, path: &str) -> String {
@@ -86,6 +91,13 @@ impl ServiceProcess {
         let mut rest = String::new();
         self.stdout.read_to_string(&mut rest).unwrap();
         (code, rest)
+    }
+
+    /// Stops gracefully; everything that it logged.
+    pub fn stop_and_read_log(mut self) -> String {
+        let log = self.log.take().unwrap();
+        assert_eq!(self.stop("-TERM").0, Some(0));
+        log.join().unwrap()
     }
 
     pub async fn post(&self, key: &str, file_number: &str) -> reqwest::Response {

@@ -57,6 +57,35 @@ async fn of_two_hundred_orders_with_one_file_number_over_both_one_is_created() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn of_a_hundred_repeats_over_both_one_creates_and_either_answers_again() {
+    let wiring = Wiring::new();
+    let instances = [ServiceProcess::start(&wiring, UNLIMITED), ServiceProcess::start(&wiring, UNLIMITED)];
+    let (key, client) = (issue_key(&wiring), crate::harness::client());
+    for (number, operation) in [CREATE, CREATE_WITH_DOCUMENTS].into_iter().enumerate() {
+        let file_number = format!("F-{number}");
+        let send = |at: usize| {
+            let request = client.post(instances[at % 2].url(operation)).bearer_auth(&key).header("Idempotency-Key", &file_number);
+            let request = if operation == CREATE { request.json(&order(&file_number)) } else { request.multipart(form_with_deed(&file_number)) };
+            async move { request.send().await.unwrap() }
+        };
+        let mut bodies = HashSet::new();
+        for answer in join_all((0..100).map(send)).await {
+            match answer.status() {
+                StatusCode::CREATED => drop(bodies.insert(answer.text().await.unwrap())),
+                _ => drop(problem(answer, 409, "idempotency_in_flight").await),
+            }
+        }
+        for at in 0..2 {
+            let again = send(at).await;
+            assert_eq!(again.headers()["idempotency-replayed"], "true");
+            bodies.insert(again.text().await.unwrap());
+        }
+        assert_eq!(bodies.len(), 1, "{bodies:?}");
+    }
+    assert_eq!((wiring.rows("orders"), wiring.rows("documents"), wiring.rows("uploads"), wiring.objects().len()), (2, 1, 0, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn two_thousand_mails_are_delivered_by_both_and_none_twice() {
     const ORDERS: usize = 2_000;
     let wiring = Wiring::new();

@@ -178,7 +178,9 @@ impl ApiKeyRepo for InMemoryStore {
         let (mut state, at) = (self.state(), successor.issued_at);
         let Some(old) = state.keys.iter_mut().find(|key| key.id == id && key.is_live(at)) else { return Ok(None) };
         old.key.expires_at = Some(old.key.expires_at.map_or(until, |end| end.min(until)));
+        let issued_at = successor.issued_at;
         let successor = state.add_key(successor);
+        state.key_events.push(KeyEvent { key: successor, change: KeyChange::Issued, at: issued_at, by: by.to_owned() });
         state.key_events.push(KeyEvent { key: id, change: KeyChange::Rotated { successor }, at, by: by.to_owned() });
         Ok(Some(successor))
     }

@@ -17,7 +17,7 @@ pub trait ApiKeyRepo: Send + Sync {
     /// Keeps a new key if none was ever issued, in one atomic step; `None` if one was.
     async fn add_first(&self, key: &NewApiKey, by: &str) -> Result<Option<ApiKeyId>, StoreError>;
 
-    /// Keeps the successor of a key, and has the key itself expire at `until` unless it does so earlier, in one atomic step;
+    /// Keeps the successor of a key, which is issued thereby, and has the key itself expire at `until` unless it does so earlier, in one atomic step;
     /// `None`, and nothing is changed, if there is no such key or it is not live when the successor is issued.
     async fn rotate(&self, id: ApiKeyId, successor: &NewApiKey, until: OffsetDateTime, by: &str) -> Result<Option<ApiKeyId>, StoreError>;
 
