@@ -28,6 +28,16 @@ pub(crate) const MAX_TEXT_PART: usize = 256 * 1024;
 const MAX_PARTS: usize = 200;
 /// Bytes of a form beside its documents: text parts, boundaries and part headers.
 const FORM_OVERHEAD: u64 = 4 * 1024 * 1024;
+/// Parts that are texts, with the type of what they hold.
+pub(crate) const TEXT_PARTS: [(&str, &str); 7] = [
+    ("signingContactsFormData", "application/json"),
+    ("signingDetailsFormData", "application/json"),
+    ("signingServiceId", "text/plain"),
+    ("utcTimeDate", "text/plain"),
+    ("utcStartTimeDate", "text/plain"),
+    ("utcEndTimeDate", "text/plain"),
+    ("requestedBy", "application/json"),
+];
 /// Characters of a boundary (RFC 2046 section 5.1.1).
 const MAX_BOUNDARY: usize = 70;
 
@@ -105,6 +115,11 @@ impl FormReader<'_> {
         match (name.as_str(), file_name) {
             ("documents", Some(file_name)) => self.document(part, file_name).await,
             ("documents", None) => Err(Problem::malformed("A part named documents must be a file: it has no filename.")),
+            // Browsers send a text that a script appends with its type as a file of this name.
+            (name, Some(file_name)) if file_name == "blob" && TEXT_PARTS.iter().any(|(known, _)| *known == name) => {
+                let text = self.text(part, name).await?;
+                self.form.set(name, text)
+            }
             (_, Some(_)) => Err(Problem::malformed(format!("The part {} is a file; files are parts named documents.", quoted(&name)))),
             (_, None) => {
                 let text = self.text(part, &name).await?;

@@ -22,6 +22,7 @@ use utoipa::{
 
 use self::texts::TextRules;
 use crate::{
+    form::TEXT_PARTS,
     order_record::OrderRecord,
     problem::{FieldProblem, ProblemBody},
 };
@@ -156,9 +157,9 @@ impl Modify for Operations {
             create.responses = responses::of_orders_with_documents();
             if let Some(body) = body(create, "multipart/form-data") {
                 body.example = Some(examples::form());
-                // No encoding is told for the other parts: an object is `application/json` and a number `text/plain` by OpenAPI's own rule, and browsers,
-                // told so, send such a part as a file, which it is not.
-                body.encoding.insert("documents".to_owned(), Encoding::builder().content_type(Some(DOCUMENT_TYPES)).build());
+                for (name, content_type) in TEXT_PARTS.into_iter().chain([("documents", DOCUMENT_TYPES)]) {
+                    body.encoding.insert(name.to_owned(), Encoding::builder().content_type(Some(content_type)).build());
+                }
             }
         }
         responses::add_shared(document.components.get_or_insert_with(Default::default));

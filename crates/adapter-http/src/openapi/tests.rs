@@ -200,6 +200,16 @@ fn every_operation_has_a_summary_a_key_and_described_parameters() {
 }
 
 #[test]
+fn every_part_of_the_form_has_its_encoding() {
+    let document = document();
+    let form = &document["paths"]["/api/order/create-with-documents"]["post"]["requestBody"]["content"]["multipart/form-data"];
+    let parts: BTreeSet<_> = resolve(&document, &form["schema"])["properties"].as_object().unwrap().keys().collect();
+    let encodings = form["encoding"].as_object().unwrap();
+    assert_eq!(encodings.keys().collect::<BTreeSet<_>>(), parts);
+    assert!(encodings.values().all(|encoding| encoding["contentType"].as_str().is_some_and(|kind| kind.contains('/'))));
+}
+
+#[test]
 fn a_time_of_each_kind_asks_for_its_fields() {
     let document = document();
     let whole = json!({ "$ref": "#/components/schemas/SigningDetailsRequest", "components": document["components"] });

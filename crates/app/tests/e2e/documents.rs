@@ -136,3 +136,18 @@ async fn a_duplicate_leaves_no_object() {
     assert_eq!((app.documents().len(), app.rows("uploads"), app.rows("documents")), (0, 0, 0));
     app.assert_spool_empty();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_may_come_as_browsers_send_blobs() {
+    let app = TestApp::start().await;
+    let blob = |text: String| reqwest::multipart::Part::text(text).file_name("blob").mime_str("application/json").unwrap();
+    let blobs = || {
+        let order = order("F-1");
+        let form =
+            order.as_object().unwrap().iter().fold(reqwest::multipart::Form::new(), |form, (name, value)| form.part(name.clone(), blob(value.to_string())));
+        form.part("documents", file("deed.pdf", deed()))
+    };
+    // Of a part that the service does not know, it cannot tell a text from an upload.
+    problem(app.create_with(blobs().part("notes", blob("{}".to_owned()))).await, 400, "malformed_request").await;
+    created(app.create_with(blobs()).await).await;
+}
