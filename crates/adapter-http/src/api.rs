@@ -98,7 +98,9 @@ pub(crate) fn routes(config: &mut web::ServiceConfig, base_path: &str) {
         .service(web::resource(format!("{base_path}{CREATE}")).post(create).default_service(only("POST")))
         .service(web::resource(format!("{base_path}{CREATE_WITH_DOCUMENTS}")).post(create_with_documents).default_service(only("POST")))
         .configure(|config| docs_page::routes(config, base_path))
-        .service(web::resource(format!("{base_path}{OPENAPI}")).get(openapi_document).default_service(only("GET")))
+        .service(
+            web::resource(format!("{base_path}{OPENAPI}")).get(openapi_document).route(web::head().to(openapi_document)).default_service(only("GET, HEAD")),
+        )
         .default_service(web::to(async |request: HttpRequest| failed(&request, &Problem::new(ProblemCode::NotFound, "There is nothing at this path."))));
 }
 

@@ -124,9 +124,10 @@ async fn place(connection: &mut AsyncPgConnection, new: Place<OrderRow>, attempt
     let (columns, values) = order_columns!(order);
     let order = diesel::insert_into(orders::table).values(claimed::table.select(values)).into_columns(columns).returning(orders::id);
     let statement = Prepared(Place { file_number: wanted, order, documents, follow_ups, remember });
-    let placed: Result<Option<i64>, Failure> = statement.get_result(connection).await.optional().map_err(Failure::from);
+    // All rows, though there is one at the most: it comes before the commit, and the end of the rows after it.
+    let placed: Result<Vec<i64>, Failure> = statement.get_results(connection).await.map_err(Failure::from);
     let overtaken = placed.as_ref().is_err_and(|failure| failure.constraint() == Some(KEY_IN_USE));
-    if !overtaken && let Some(id) = placed? {
+    if !overtaken && let Some(id) = placed?.pop() {
         return Ok(OrderId(id));
     }
     // Asked for now, because the statement saw what was there when it began, which may be before the order that won.

@@ -1,7 +1,10 @@
 //! What callers, and the log, are told of what goes wrong.
 
-use contract_tests::samples::{NOW, WINDOW, api_key, document, new_order};
-use domain::ports::{ApiKeyRepo as _, FollowUpQueue, NewOrder, OrderRepo as _, PlaceError, Settlement, StoreError, UploadLedger as _};
+use contract_tests::samples::{NOW, WINDOW, api_key, attempt, document, idempotency_key, new_order};
+use domain::{
+    idempotency::Remembrance,
+    ports::{ApiKeyRepo as _, FollowUpQueue, NewOrder, OrderRepo as _, PlaceError, Settlement, StoreError, UploadLedger as _},
+};
 use test_servers::postgres::{Cluster, Database, PASSWORD, SUPERUSER};
 use time::Duration;
 
@@ -150,4 +153,23 @@ async fn an_error_of_a_mail_is_kept_whatever_bytes_it_has() {
         assert_eq!(listed.len(), count);
         assert!(listed.iter().all(|follow_up| follow_up.last_error.as_deref() == Some("550 \u{fffd} no such user")));
     }
+}
+
+/// The row of a statement that is its own transaction comes before its commit, which may fail.
+#[tokio::test]
+async fn an_order_whose_commit_fails_is_not_placed() {
+    let (store, database) = store().await;
+    place(&store, "F-1").await.unwrap();
+    database.sql(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'at the commit'; END$$;
+        CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON orders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()",
+    );
+    let remembrance = Remembrance { attempt: attempt(&idempotency_key(1, "key"), 7), kept_until: NOW + Duration::DAY };
+    for order in [new_order("F-2", NOW), NewOrder { remembrance: Some(remembrance), ..new_order("F-3", NOW) }] {
+        let told = not_placed(store.place(&order, WINDOW).await);
+        assert!(told.contains("at the commit"), "{told}");
+    }
+    database.sql("DROP TRIGGER refuse ON orders");
+    assert_eq!(database.sql("SELECT count(*) FROM orders"), "1");
+    place(&store, "F-2").await.unwrap();
 }

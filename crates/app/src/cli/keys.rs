@@ -1,8 +1,8 @@
 //! The commands about API keys.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, io::Write as _};
 
-use anyhow::{Result, anyhow, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use domain::{
     api_key::{ApiKey, ApiKeyId, KeyChange, PresentedKey, Rate},
     manage_keys::{KeyTerms, ManageKeys, RotateError},
@@ -12,13 +12,13 @@ use time::{Duration, OffsetDateTime};
 
 use super::{KeysCommand, print, second};
 
-/// Longest name of an operator that goes into the trail.
-const MAX_OPERATOR_CHARS: usize = 100;
+/// Longest name of a key, or of an operator in the trail.
+const MAX_CHARS: usize = 100;
 
 pub(super) async fn run(command: KeysCommand, keys: &ManageKeys, now: OffsetDateTime) -> Result<()> {
     match command {
         KeysCommand::Issue { name, signing_service, expires_in_days, test, limits } => {
-            ensure!(!name.trim().is_empty() && !name.chars().any(char::is_control), "--name must be one line that is not blank");
+            ensure!(is_plain(&name), "--name must be one line of at most {MAX_CHARS} characters that can all be seen, and not blank");
             let terms = KeyTerms {
                 name,
                 signing_service: signing_service.map(SigningServiceId),
@@ -28,14 +28,14 @@ pub(super) async fn run(command: KeysCommand, keys: &ManageKeys, now: OffsetDate
                 documents_rate: rate(limits.documents_limit_per_second, limits.documents_limit_burst),
             };
             let (id, key) = keys.issue(terms, &operator()).await?;
-            show(&key)?;
+            show(id, &key)?;
             eprintln!("issued as key {}", id.0);
             Ok(())
         }
         KeysCommand::List => print(&table(&keys.list().await?, now)?),
         KeysCommand::Rotate { id, grace_hours } => match keys.rotate(ApiKeyId(id), Duration::hours(grace_hours.into()), &operator()).await {
             Ok(rotation) => {
-                show(&rotation.presented)?;
+                show(rotation.id, &rotation.presented)?;
                 eprintln!("issued as key {} in the place of key {id}, which is good until {}", rotation.id.0, second(rotation.old_until));
                 Ok(())
             }
@@ -66,16 +66,26 @@ fn rate(per_second: Option<u32>, burst: Option<u32>) -> Option<Rate> {
     per_second.zip(burst).map(|(per_second, burst)| Rate { per_second, burst })
 }
 
-/// Shows a key alone on standard output, for scripts.
-fn show(key: &PresentedKey) -> Result<()> {
-    print(&format!("{}\n", key.expose()))
+/// Shows a key alone on standard output, for scripts. Nothing else will ever show it.
+fn show(id: ApiKeyId, key: &PresentedKey) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    let shown = writeln!(stdout, "{}", key.expose()).and_then(|()| stdout.flush());
+    shown.with_context(|| format!("key {} was issued and could not be shown; revoke it", id.0))
+}
+
+/// Whether a text can be shown in a table as what it is: no control, invisible or direction-changing characters.
+fn is_plain(text: &str) -> bool {
+    let hidden = |character: char| {
+        character.is_control() || matches!(character, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    !text.trim().is_empty() && text.chars().count() <= MAX_CHARS && !text.chars().any(hidden)
 }
 
 /// Who runs the command: whoever became another user to do so, or the user. It can be forged by whoever may run the command.
 fn operator() -> String {
     let named = ["SUDO_USER", "USER", "LOGNAME"].into_iter().filter_map(|name| std::env::var(name).ok()).find(|name| !name.trim().is_empty());
     let plain = named.unwrap_or_else(|| "unknown".to_owned());
-    plain.chars().filter(|character| !character.is_control()).take(MAX_OPERATOR_CHARS).collect()
+    plain.chars().filter(|character| !character.is_control()).take(MAX_CHARS).collect()
 }
 
 fn table(keys: &[ApiKey], now: OffsetDateTime) -> Result<String> {

@@ -147,3 +147,23 @@ async fn orders_of_a_test_key_are_answered_like_any_other_and_nobody_is_told() {
         assert!(metrics.lines().any(|found| found == line), "{line}\n\n{metrics}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_of_keys_are_what_they_look_like() {
+    let wiring = Wiring::new();
+    for name in ["", " ", "two\nlines", "a\u{2028}b", "\u{202e}evil", "\u{200b}", &"x".repeat(101)] {
+        let refused = output(&wiring, &["keys", "issue", "--name", name]);
+        assert!(!refused.status.success() && String::from_utf8(refused.stderr).unwrap().contains("--name"), "{name:?}");
+    }
+    key(&output(&wiring, &["keys", "issue", "--name", &"é".repeat(100)]));
+    assert_eq!(text(&output(&wiring, &["keys", "list"])).lines().count(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_cannot_be_shown_is_named_to_be_revoked() {
+    let wiring = Wiring::new();
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let failed = notary_orders(&wiring, &["keys", "issue", "--name", "lost"]).stdout(full).output().unwrap();
+    assert!(!failed.status.success());
+    assert!(String::from_utf8(failed.stderr).unwrap().contains("key 1 was issued and could not be shown; revoke it"));
+}
