@@ -1,10 +1,16 @@
 //! Idempotency keys in use.
 
 use async_trait::async_trait;
-use diesel::{pg::Pg, prelude::*, upsert::excluded};
+use diesel::{
+    pg::Pg,
+    prelude::*,
+    sql_types::{BigInt, Binary, Timestamptz},
+    upsert::excluded,
+};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
-    idempotency::{Answered, Claim, Fingerprint, KeyUse},
+    api_key::ApiKeyId,
+    idempotency::{Answered, Claim, Fingerprint, IdempotencyKey, KeyUse},
     order::OrderId,
     ports::{ClaimError, IdempotencyLedger, RememberedRequest, StoreError},
 };
@@ -16,18 +22,8 @@ use crate::{
     failure::{Failure, Unreadable},
     rows::row_limit,
     schema::idempotency_keys,
-    statement::{Prepared, With},
+    statement::Prepared,
 };
-
-diesel::table! {
-    /// Keys that a statement has locked.
-    chosen (client_id, digest) {
-        client_id -> BigInt,
-        digest -> Binary,
-    }
-}
-
-diesel::allow_tables_to_appear_in_same_query!(idempotency_keys, chosen);
 
 #[derive(Insertable)]
 #[diesel(table_name = idempotency_keys)]
@@ -99,8 +95,8 @@ impl IdempotencyLedger for PostgresStore {
         Ok(self.pool.run(move |connection| release(connection, claim).boxed()).await?)
     }
 
-    async fn forget_free(&self, now: OffsetDateTime, limit: usize) -> Result<usize, StoreError> {
-        Ok(self.pool.run(move |connection| forget_free(connection, now, limit).boxed()).await?)
+    async fn forget_free(&self, after: Option<IdempotencyKey>, now: OffsetDateTime, limit: usize) -> Result<Option<IdempotencyKey>, StoreError> {
+        Ok(self.pool.run(move |connection| forget_free(connection, after, now, limit).boxed()).await?)
     }
 }
 
@@ -150,16 +146,36 @@ async fn release(connection: &mut AsyncPgConnection, claim: Claim) -> Result<(),
     Ok(())
 }
 
-async fn forget_free(connection: &mut AsyncPgConnection, now: OffsetDateTime, limit: usize) -> Result<usize, Failure> {
-    let free = idempotency_keys::table
-        .filter(idempotency_keys::kept_until.le(now))
-        .order(idempotency_keys::kept_until)
-        .limit(row_limit(limit))
-        .select((idempotency_keys::client_id, idempotency_keys::digest))
-        // What another instance is at, or a client takes again, is left to it.
-        .for_update()
-        .skip_locked();
-    let is_chosen = chosen::client_id.eq(idempotency_keys::client_id).and(chosen::digest.eq(idempotency_keys::digest));
-    let body = diesel::delete(idempotency_keys::table.filter(diesel::dsl::exists(chosen::table.filter(is_chosen))));
-    Ok(Prepared(With { name: "chosen", common: free, body }).execute(connection).await?)
+/// Rows are found by their place once they were looked at, so that no plan reads the whole table. What another instance is at is
+/// left to it.
+const FORGET_FREE: &str = "WITH looked AS (
+        SELECT ctid, client_id, digest, kept_until FROM idempotency_keys WHERE (client_id, digest) > ($1, $2) ORDER BY client_id, digest LIMIT $3
+    ), free AS (
+        SELECT ctid FROM idempotency_keys WHERE ctid = ANY (ARRAY(SELECT ctid FROM looked WHERE kept_until <= $4)) AND kept_until <= $4
+        FOR UPDATE SKIP LOCKED
+    ), forgotten AS (
+        DELETE FROM idempotency_keys WHERE ctid = ANY (ARRAY(SELECT ctid FROM free))
+    ) SELECT client_id, digest FROM looked ORDER BY client_id DESC, digest DESC LIMIT 1";
+
+#[derive(QueryableByName)]
+#[diesel(table_name = idempotency_keys, check_for_backend(Pg))]
+struct Looked {
+    client_id: i64,
+    digest: Vec<u8>,
+}
+
+async fn forget_free(
+    connection: &mut AsyncPgConnection,
+    after: Option<IdempotencyKey>,
+    now: OffsetDateTime,
+    limit: usize,
+) -> Result<Option<IdempotencyKey>, Failure> {
+    let (client, digest) = after.map_or((i64::MIN, Vec::new()), |key| (key.client.0, key.digest.to_vec()));
+    let walk = diesel::sql_query(FORGET_FREE).bind::<BigInt, _>(client).bind::<Binary, _>(digest);
+    let looked: Vec<Looked> = walk.bind::<BigInt, _>(row_limit(limit)).bind::<Timestamptz, _>(now).get_results(connection).await?;
+    let read = |Looked { client_id, digest }| {
+        let unreadable = |_| Unreadable { table: "idempotency_keys", row: format!("of client {client_id}"), column: "digest" };
+        Ok::<_, Failure>(IdempotencyKey { client: ApiKeyId(client_id), digest: digest.try_into().map_err(unreadable)? })
+    };
+    looked.into_iter().next().map(read).transpose()
 }

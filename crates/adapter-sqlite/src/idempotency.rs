@@ -1,7 +1,12 @@
 //! Idempotency keys in use.
 
 use async_trait::async_trait;
-use diesel::{prelude::*, sqlite::Sqlite, sqlite::SqliteConnection};
+use diesel::{
+    dsl::sql,
+    prelude::*,
+    sql_types::{BigInt, Binary, Bool},
+    sqlite::{Sqlite, SqliteConnection},
+};
 use domain::{
     api_key::ApiKeyId,
     idempotency::{Answered, Claim, Fingerprint, IdempotencyKey, KeyUse, Remembrance},
@@ -65,14 +70,18 @@ impl KeyRow {
     }
 
     fn into_remembered(self) -> Result<RememberedRequest, Unreadable> {
-        let digest = self.digest.as_slice().try_into().map_err(|_| self.unreadable("digest"))?;
         Ok(RememberedRequest {
-            key: IdempotencyKey { client: ApiKeyId(self.client_id), digest },
+            key: read_key(self.client_id, &self.digest)?,
             answered: self.answered()?.ok_or_else(|| self.unreadable("order_id"))?,
             taken_at: self.instant(self.taken_at_us, "taken_at_us")?,
             kept_until: self.instant(self.kept_until_us, "kept_until_us")?,
         })
     }
+}
+
+fn read_key(client: i64, digest: &[u8]) -> Result<IdempotencyKey, Unreadable> {
+    let unreadable = |_| Unreadable { table: "idempotency_keys", row: format!("of client {client}"), column: "digest" };
+    Ok(IdempotencyKey { client: ApiKeyId(client), digest: digest.try_into().map_err(unreadable)? })
 }
 
 /// Why a key was not claimed.
@@ -115,8 +124,14 @@ impl IdempotencyLedger for SqliteStore {
         Ok(self.writer.run(move |connection| release(connection, &claim)).await?)
     }
 
-    async fn forget_free(&self, now: OffsetDateTime, limit: usize) -> Result<usize, StoreError> {
-        Ok(self.writer.run(move |connection| forget_free(connection, now, limit)).await?)
+    async fn forget_free(&self, after: Option<IdempotencyKey>, now: OffsetDateTime, limit: usize) -> Result<Option<IdempotencyKey>, StoreError> {
+        let (looked, now) = (self.reader.run(move |connection| some_keys(connection, after, limit)).await?, micros(now));
+        let last = looked.last().map(|(client, digest, _)| read_key(*client, digest)).transpose().map_err(Failure::from)?;
+        let free: Vec<_> = looked.into_iter().filter(|(_, _, until)| *until <= now).map(|(client, digest, _)| (client, digest)).collect();
+        if !free.is_empty() {
+            self.writer.run(move |connection| forget(connection, &free, now)).await?;
+        }
+        Ok(last)
     }
 }
 
@@ -152,25 +167,33 @@ fn release(connection: &mut SqliteConnection, claim: &Claim) -> Result<(), Failu
     Ok(())
 }
 
-fn forget_free(connection: &mut SqliteConnection, now: OffsetDateTime, limit: usize) -> Result<usize, Failure> {
-    let free: Vec<(i64, Vec<u8>)> = idempotency_keys::table
-        .filter(idempotency_keys::kept_until_us.le(micros(now)))
-        .order(idempotency_keys::kept_until_us)
-        .limit(row_limit(limit))
-        .select((idempotency_keys::client_id, idempotency_keys::digest))
-        .load(connection)?;
-    for (client, digest) in &free {
-        diesel::delete(idempotency_keys::table.find((client, digest))).execute(connection)?;
+/// Whether a key comes after another, or after none: a comparison of rows, which SQLite looks up in the primary key. The type
+/// is too long to be written down.
+macro_rules! later {
+    ($after:expr) => {{
+        let (client, digest) = $after.map_or((i64::MIN, Vec::new()), |key: IdempotencyKey| (key.client.0, key.digest.to_vec()));
+        sql::<Bool>("(client_id, digest) > (").bind::<BigInt, _>(client).sql(", ").bind::<Binary, _>(digest).sql(")")
+    }};
+}
+
+/// Keys after `after`, each with when it is free again.
+fn some_keys(connection: &mut SqliteConnection, after: Option<IdempotencyKey>, limit: usize) -> Result<Vec<(i64, Vec<u8>, i64)>, Failure> {
+    let keys = idempotency_keys::table.filter(later!(after)).order((idempotency_keys::client_id, idempotency_keys::digest)).limit(row_limit(limit));
+    Ok(keys.select((idempotency_keys::client_id, idempotency_keys::digest, idempotency_keys::kept_until_us)).load(connection)?)
+}
+
+fn forget(connection: &mut SqliteConnection, keys: &[(i64, Vec<u8>)], now: i64) -> Result<(), Failure> {
+    for (client, digest) in keys {
+        // One may have been taken again in between.
+        diesel::delete(idempotency_keys::table.find((client, digest)).filter(idempotency_keys::kept_until_us.le(now))).execute(connection)?;
     }
-    Ok(free.len())
+    Ok(())
 }
 
 /// Requests that are remembered under keys after `after`.
 pub(crate) fn remembered(connection: &mut SqliteConnection, after: Option<IdempotencyKey>, limit: usize) -> Result<Vec<RememberedRequest>, Failure> {
-    let (client, digest) = after.map_or((i64::MIN, Vec::new()), |key| (key.client.0, key.digest.to_vec()));
-    let later = idempotency_keys::client_id.gt(client).or(idempotency_keys::client_id.eq(client).and(idempotency_keys::digest.gt(digest)));
     let rows: Vec<KeyRow> = idempotency_keys::table
-        .filter(idempotency_keys::order_id.is_not_null().and(later))
+        .filter(idempotency_keys::order_id.is_not_null().and(later!(after)))
         .order((idempotency_keys::client_id, idempotency_keys::digest))
         .limit(row_limit(limit))
         .select(KeyRow::as_select())

@@ -1,6 +1,7 @@
-//! Measures what an `Idempotency-Key` costs: orders per second of the release build with a key on every order and without, on SQLite and on
-//! PostgreSQL, in alternating rounds of one run. With `BASELINE=PATH` of another build, also that one without keys, for what
-//! the possibility costs who does not use it.
+//! Measures what an `Idempotency-Key` costs: orders per second of the release build with a key on every order and without, on
+//! SQLite and on PostgreSQL, in alternating rounds of one run. They are test orders, so that no mails are delivered meanwhile.
+//! With `BASELINE=PATH` of another build, also both builds without keys, for what the possibility costs who does not use it;
+//! these are real orders, and each round waits until the mails of the one before are delivered.
 //!
 //! ```sh
 //! cargo build --release && cargo run --release --example idempotency_cost
@@ -18,11 +19,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use test_servers::postgres::Cluster;
+use test_servers::postgres::{Cluster, Database};
 
 const CONNECTIONS: usize = 32;
-const ROUNDS: usize = 7;
-const ROUND: Duration = Duration::from_secs(4);
+const ROUNDS: usize = 8;
+const ROUND: Duration = Duration::from_secs(3);
 
 /// Numbers that make file numbers and keys different.
 static LAST: AtomicU64 = AtomicU64::new(0);
@@ -30,12 +31,13 @@ static LAST: AtomicU64 = AtomicU64::new(0);
 struct Service {
     child: Child,
     address: String,
+    ops_address: String,
     key: String,
     _data: tempfile::TempDir,
 }
 
 impl Service {
-    fn start(binary: &Path, database: Option<&str>) -> Self {
+    fn start(binary: &Path, database: Option<&str>, kind: &[&str]) -> Self {
         let data = tempfile::tempdir().unwrap();
         let command = || {
             let mut command = Command::new(binary);
@@ -43,7 +45,7 @@ impl Service {
             command.args(database.map(|url| format!("--database-url={url}"))).args(["--log-level=info"]);
             command
         };
-        let issued = command().args(["keys", "issue", "--name", "measurement"]).output().expect("cargo build --release comes first");
+        let issued = command().args(["keys", "issue", "--name", "measurement"]).args(kind).output().expect("cargo build --release comes first");
         let mut child = command().stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
@@ -54,7 +56,8 @@ impl Service {
         let event: serde_json::Value = serde_json::from_str(&line).unwrap();
         thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
         let key = String::from_utf8(issued.stdout).unwrap().trim().to_owned();
-        Self { child, address: event["api"].as_str().unwrap().to_owned(), key, _data: data }
+        let address = |name: &str| event[name].as_str().unwrap().to_owned();
+        Self { child, address: address("api"), ops_address: address("ops"), key, _data: data }
     }
 
     /// Orders per second of one round.
@@ -67,6 +70,20 @@ impl Service {
         #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
         let created = created as f64;
         created / started.elapsed().as_secs_f64()
+    }
+
+    /// Waits until no mail is left to deliver.
+    fn settle(&self) {
+        let pending = || {
+            let mut stream = TcpStream::connect(&self.ops_address).unwrap();
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            !answer.contains("\nnotary_orders_follow_ups_pending 0\n")
+        };
+        while pending() {
+            thread::sleep(Duration::from_millis(100));
+        }
     }
 
     fn create_until(&self, end: Instant, with_key: bool) -> u64 {
@@ -107,6 +124,25 @@ fn order(number: u64) -> String {
     )
 }
 
+/// Medians of two ways to create orders, which take turns in going first.
+fn compare(one: impl Fn() -> f64, other: impl Fn() -> f64) -> (f64, f64) {
+    let (mut ones, mut others) = (Vec::new(), Vec::new());
+    // The first round warms up.
+    for round in 0..=ROUNDS {
+        let (a, b) = if round % 2 == 0 {
+            (one(), other())
+        } else {
+            let b = other();
+            (one(), b)
+        };
+        if round > 0 {
+            ones.push(a);
+            others.push(b);
+        }
+    }
+    (median(ones), median(others))
+}
+
 fn median(mut rates: Vec<f64>) -> f64 {
     rates.sort_by(f64::total_cmp);
     rates[rates.len() / 2]
@@ -114,28 +150,28 @@ fn median(mut rates: Vec<f64>) -> f64 {
 
 fn main() {
     let release = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/release/notary-orders");
-    let baseline = std::env::var_os("BASELINE").map(PathBuf::from);
     let cluster = Cluster::start(&["fsync=on", "synchronous_commit=on"]);
     for wiring in ["SQLite", "PostgreSQL"] {
-        let (one, other) = (cluster.database(), cluster.database());
-        let url = |url: String| (wiring == "PostgreSQL").then_some(url);
-        let service = Service::start(&release, url(one.url()).as_deref());
-        let before = baseline.as_ref().map(|binary| Service::start(binary, url(other.url()).as_deref()));
-        let (mut without, mut with, mut baseline) = (Vec::new(), Vec::new(), Vec::new());
-        // The first round warms up.
-        for round in 0..=ROUNDS {
-            let rates = (before.as_ref().map(|before| before.round(false)), service.round(false), service.round(true));
-            if round > 0 {
-                baseline.extend(rates.0);
-                without.push(rates.1);
-                with.push(rates.2);
-            }
-        }
-        let (without, with) = (median(without), median(with));
+        let database = || cluster.database();
+        let start = |binary: &Path, database: &Database<'_>, kind: &[&str]| {
+            let url = (wiring == "PostgreSQL").then(|| database.url());
+            Service::start(binary, url.as_deref(), kind)
+        };
+        let own = database();
+        let service = start(&release, &own, &["--test"]);
+        let (without, with) = compare(|| service.round(false), || service.round(true));
         println!("{wiring}: {without:.0} orders/s without a key, {with:.0} with one; ratio {:.3}", with / without);
-        if !baseline.is_empty() {
-            let baseline = median(baseline);
-            println!("{wiring}: {baseline:.0} orders/s of the other build; ratio {:.3}", without / baseline);
+        drop(service);
+        if let Some(baseline) = std::env::var_os("BASELINE").map(PathBuf::from) {
+            let (own, other) = (database(), database());
+            let (service, before) = (start(&release, &own, &[]), start(&baseline, &other, &[]));
+            let settled = |service: &Service| {
+                let rate = service.round(false);
+                service.settle();
+                rate
+            };
+            let (now, before) = compare(|| settled(&service), || settled(&before));
+            println!("{wiring}: without keys {now:.0} orders/s, and {before:.0} of the other build; ratio {:.3}", now / before);
         }
     }
 }

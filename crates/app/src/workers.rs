@@ -5,6 +5,7 @@ use std::time::Duration;
 use actix_web::web;
 use adapter_http::Api;
 use domain::{
+    idempotency::IdempotencyKey,
     manage_keys::ManageKeys,
     ports::{StoreError, error_chain},
     run_follow_ups::{Delivery, DeliveryOutcome, RunFollowUps, Unsettled},
@@ -22,8 +23,10 @@ const POLL: Duration = Duration::from_secs(1);
 const HOUSE_KEEPING: Duration = Duration::from_secs(60);
 /// Uploads that are swept at a time.
 const SWEEP: usize = 100;
-/// Idempotency keys that are forgotten at a time.
-const FORGET: usize = 1_000;
+/// Idempotency keys that are looked at at a time, and how often in a round. At 100 keys a second it passes all of a day in an hour and
+/// a half.
+const KEYS: usize = 1_000;
+const KEY_STEPS: usize = 100;
 /// Pause between notes of when keys were used.
 const NOTE_USES: Duration = Duration::from_secs(1);
 
@@ -169,18 +172,24 @@ pub(crate) async fn note_key_uses(keys: ManageKeys, stop: CancellationToken) -> 
     }
 }
 
-/// Forgets idempotency keys that are free again, until none is left or it is told to stop.
-async fn forget_free_keys(api: &Api, stop: &CancellationToken) -> Result<(), StoreError> {
+/// Walks on past the idempotency keys, and forgets those that are free again.
+async fn forget_free_keys(api: &Api, last: &mut Option<IdempotencyKey>, stop: &CancellationToken) -> Result<(), StoreError> {
     let place_order = &api.place_order;
-    while !stop.is_cancelled() && place_order.idempotency.forget_free(place_order.clock.now(), FORGET).await? == FORGET {}
+    for _ in 0..KEY_STEPS {
+        *last = place_order.idempotency.forget_free(last.take(), place_order.clock.now(), KEYS).await?;
+        if last.is_none() || stop.is_cancelled() {
+            break;
+        }
+    }
     Ok(())
 }
 
 /// Sweeps abandoned uploads, forgets idle rate limits and idempotency keys that are free again, until told to stop.
 pub(crate) async fn keep_house(sweep: SweepUploads, api: web::Data<Api>, metrics: WorkerMetrics, stop: CancellationToken) -> anyhow::Result<()> {
+    let mut last_key = None;
     while !stop.is_cancelled() {
         api.rates.forget_idle();
-        if let Err(error) = forget_free_keys(&api, &stop).await {
+        if let Err(error) = forget_free_keys(&api, &mut last_key, &stop).await {
             tracing::error!(error = error_chain(&error), "idempotency keys that are free again could not be forgotten");
         }
         let swept = match sweep.run_once(SWEEP).await {

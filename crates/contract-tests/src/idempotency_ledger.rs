@@ -205,7 +205,7 @@ pub async fn what_was_not_placed_is_not_remembered(storage: &Storage) {
         let claimed = claim(&idempotency_key(1, "claimed"));
         try_claim(storage, &claimed, NOW).await.unwrap();
         storage.idempotency.release(&claimed).await.unwrap();
-        assert_eq!(storage.idempotency.forget_free(NOW + Duration::HOUR, 10).await.unwrap(), 1);
+        walk(storage, NOW + Duration::HOUR, 10).await;
     }
 }
 
@@ -219,22 +219,39 @@ pub async fn a_release_does_not_forget_an_order(storage: &Storage) {
     assert!(matches!(in_use(storage, &claim(&key), NOW).await, KeyUse::Answered(_)));
 }
 
-/// As many as are asked for, and it says how many.
+/// However many are looked at at a time.
 pub async fn what_is_free_is_forgotten_and_nothing_else(storage: &Storage) {
-    for number in 0..5 {
-        let key = idempotency_key(1, &format!("key {number}"));
-        let placed_at = NOW + Duration::minutes(number);
-        storage.orders.place(&with_key(new_order(&format!("F-{number}"), placed_at), &attempt(&key, 7)), WINDOW).await.unwrap();
+    for limit in [1, 2, 100] {
+        let key = |name: &str| idempotency_key(if name == "0" { 2 } else { 1 }, &format!("{name} of {limit}"));
+        for number in 0..5 {
+            let order = new_order(&format!("F-{limit}-{number}"), NOW + Duration::minutes(number));
+            storage.orders.place(&with_key(order, &attempt(&key(&number.to_string()), 7)), WINDOW).await.unwrap();
+        }
+        storage.idempotency.claim(&claim(&key("in flight")), NOW, NOW + KEPT + Duration::minutes(3)).await.unwrap();
+        let there = count(storage).await;
+        walk(storage, NOW + KEPT - MICROSECOND, limit).await;
+        assert_eq!(count(storage).await, there);
+        let then = NOW + KEPT + Duration::minutes(2);
+        walk(storage, then, limit).await;
+        assert_eq!(count(storage).await, there - 3);
+        for kept in ["3", "4", "in flight"] {
+            in_use(storage, &claim(&key(kept)), then).await;
+        }
     }
-    let in_flight = claim(&idempotency_key(1, "in flight"));
-    storage.idempotency.claim(&in_flight, NOW, NOW + KEPT + Duration::minutes(3)).await.unwrap();
-    let then = NOW + KEPT + Duration::minutes(2);
-    assert_eq!(storage.idempotency.forget_free(NOW + KEPT - MICROSECOND, 10).await.unwrap(), 0);
-    assert_eq!(storage.idempotency.forget_free(then, 2).await.unwrap(), 2);
-    assert_eq!(storage.idempotency.forget_free(then, 10).await.unwrap(), 1);
-    for kept in ["key 3", "key 4", "in flight"] {
-        in_use(storage, &claim(&idempotency_key(1, kept)), then).await;
+}
+
+/// Walks past all keys; the answer is in how many steps.
+async fn walk(storage: &Storage, now: OffsetDateTime, limit: usize) -> usize {
+    let (mut last, mut steps) = (None, 0);
+    while let Some(next) = storage.idempotency.forget_free(last, now, limit).await.unwrap() {
+        (last, steps) = (Some(next), steps + 1);
     }
+    steps
+}
+
+/// How many keys there are: long ago, none was free.
+async fn count(storage: &Storage) -> usize {
+    walk(storage, NOW - Duration::WEEK, 1).await
 }
 
 /// From any number of processes.

@@ -12,7 +12,7 @@ use time::Duration;
 use super::{outsider, place, store, until};
 
 /// A new one needs a query that is named beside it in `migrations/postgres`, and a place here.
-const INDEXES: [(&str, &str); 14] = [
+const INDEXES: [(&str, &str); 13] = [
     ("api_keys_lookup_key", "api_keys USING btree (lookup)"),
     ("api_keys_pkey", "api_keys USING btree (id)"),
     ("documents_key_key", "documents USING btree (key)"),
@@ -21,7 +21,6 @@ const INDEXES: [(&str, &str); 14] = [
     ("follow_ups_due", "follow_ups USING btree (due_at, id) WHERE (buried_at IS NULL)"),
     ("follow_ups_message_key_key", "follow_ups USING btree (message_key)"),
     ("follow_ups_pkey", "follow_ups USING btree (id)"),
-    ("idempotency_keys_free", "idempotency_keys USING btree (kept_until)"),
     ("idempotency_keys_pkey", "idempotency_keys USING btree (client_id, digest)"),
     ("key_events_pkey", "key_events USING btree (id)"),
     ("orders_pkey", "orders USING btree (id)"),
@@ -77,7 +76,7 @@ async fn calls_that_many_rows_must_not_slow_down_read_no_table_from_end_to_end()
     let with_key = NewOrder { is_test: true, remembrance, follow_ups: vec![], ..new_order("F-3", NOW) };
     store.place(&with_key, WINDOW).await.unwrap();
     store.place(&with_key, WINDOW).await.unwrap_err();
-    assert_eq!(store.forget_free(NOW + Duration::MINUTE, 100).await.unwrap(), 1);
+    assert!(store.forget_free(None, NOW + Duration::MINUTE, 50).await.unwrap().is_some());
     assert_eq!(OrderRepo::find(&store, OrderId(id.0 + 77)).await.unwrap().unwrap().documents.len(), 1);
     ApiKeyRepo::find(&store, "m77").await.unwrap().unwrap();
     let leases = store.lease(NOW, Duration::MINUTE, 50).await.unwrap();

@@ -165,7 +165,7 @@ async fn a_user_who_may_only_read_and_write_serves_a_schema_that_is_there() {
     let test = NewOrder { is_test: true, follow_ups: vec![], remembrance, ..new_order("F-2", NOW) };
     store.place(&test, WINDOW).await.unwrap();
     store.place(&NewOrder { placed_at: NOW + Duration::HOUR, ..test }, WINDOW).await.unwrap();
-    store.forget_free(NOW + Duration::DAY, 10).await.unwrap();
+    store.forget_free(None, NOW + Duration::DAY, 10).await.unwrap().unwrap();
     ApiKeyRepo::list(&store).await.unwrap();
     let lease = &store.lease(NOW, Duration::MINUTE, 1).await.unwrap()[0];
     FollowUpQueue::list(&store, false, 1).await.unwrap();

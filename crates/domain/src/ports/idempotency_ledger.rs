@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use time::OffsetDateTime;
 
 use super::{Cause, StoreError};
-use crate::idempotency::{Claim, KeyUse};
+use crate::idempotency::{Claim, IdempotencyKey, KeyUse};
 
 /// Why a key was not claimed.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +34,7 @@ pub trait IdempotencyLedger: Send + Sync {
     /// placed under it.
     async fn release(&self, claim: &Claim) -> Result<(), StoreError>;
 
-    /// Forgets up to `limit` keys that are free again at `now`, and answers how many.
-    async fn forget_free(&self, now: OffsetDateTime, limit: usize) -> Result<usize, StoreError>;
+    /// Looks at up to `limit` keys after `after`, in an order of the store's own, and forgets those that are free again at
+    /// `now`. Answers the last key that it looked at; none when there are no more.
+    async fn forget_free(&self, after: Option<IdempotencyKey>, now: OffsetDateTime, limit: usize) -> Result<Option<IdempotencyKey>, StoreError>;
 }

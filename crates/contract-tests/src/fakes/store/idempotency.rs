@@ -38,11 +38,12 @@ impl IdempotencyLedger for InMemoryStore {
         Ok(())
     }
 
-    async fn forget_free(&self, now: OffsetDateTime, limit: usize) -> Result<usize, StoreError> {
+    async fn forget_free(&self, after: Option<IdempotencyKey>, now: OffsetDateTime, limit: usize) -> Result<Option<IdempotencyKey>, StoreError> {
         let mut state = self.state();
-        let free: Vec<_> = state.idempotency_keys.iter().filter(|(_, kept)| kept.until <= now).map(|(key, _)| *key).take(limit).collect();
-        state.idempotency_keys.retain(|key, _| !free.contains(key));
-        Ok(free.len())
+        let later = |key: &(ApiKeyId, [u8; 32])| after.as_ref().is_none_or(|after| *key > place(after));
+        let looked: Vec<_> = state.idempotency_keys.keys().copied().filter(later).take(limit).collect();
+        state.idempotency_keys.retain(|key, kept| kept.until > now || !looked.contains(key));
+        Ok(looked.last().map(|&(client, digest)| IdempotencyKey { client, digest }))
     }
 }
 
