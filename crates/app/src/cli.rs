@@ -91,6 +91,7 @@ enum KeysCommand {
         id: i64,
     },
     /// Tell who issued, rotated and revoked which key when
+    #[command(visible_alias = "audit")]
     Trail,
 }
 
