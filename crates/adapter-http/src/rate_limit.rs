@@ -157,24 +157,14 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
 
 #[cfg(test)]
 mod tests {
-    use domain::api_key::{KeyHash, NewApiKey};
+    use contract_tests::samples;
+    use domain::api_key::NewApiKey;
     use time::OffsetDateTime;
 
     use super::*;
 
     fn key(id: i64, rate: Option<Rate>) -> ApiKey {
-        let key = NewApiKey {
-            name: String::new(),
-            lookup: String::new(),
-            hash: KeyHash([0; 32]),
-            signing_service: None,
-            issued_at: OffsetDateTime::UNIX_EPOCH,
-            expires_at: None,
-            is_test: false,
-            rate,
-            documents_rate: None,
-            first: None,
-        };
+        let key = NewApiKey { rate, documents_rate: None, ..samples::api_key(OffsetDateTime::UNIX_EPOCH) };
         ApiKey { id: ApiKeyId(id), key, revoked_at: None, last_used_at: None }
     }
 

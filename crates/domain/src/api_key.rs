@@ -150,6 +150,35 @@ pub enum KeyChange {
     Revoked,
 }
 
+impl KeyChange {
+    /// The name of the change in storage.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Issued => "issued",
+            Self::Rotated { .. } => "rotated",
+            Self::Revoked => "revoked",
+        }
+    }
+
+    /// The key that took the place of a rotated one.
+    pub fn successor(self) -> Option<ApiKeyId> {
+        match self {
+            Self::Rotated { successor } => Some(successor),
+            Self::Issued | Self::Revoked => None,
+        }
+    }
+
+    /// A change that was stored before; `None` if no change is stored so.
+    pub fn from_stored(name: &str, successor: Option<ApiKeyId>) -> Option<Self> {
+        match (name, successor) {
+            ("issued", None) => Some(Self::Issued),
+            ("rotated", Some(successor)) => Some(Self::Rotated { successor }),
+            ("revoked", None) => Some(Self::Revoked),
+            _ => None,
+        }
+    }
+}
+
 /// A line of the trail of keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyEvent {
@@ -191,23 +220,12 @@ mod tests {
     use time::{Duration, macros::datetime};
 
     use super::*;
-    use crate::test_support::CountingEntropy;
+    use crate::test_support::{CountingEntropy, new_api_key};
 
     const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 
     fn issued(presented: &PresentedKey) -> ApiKey {
-        let key = NewApiKey {
-            name: "test".to_owned(),
-            lookup: presented.lookup().to_owned(),
-            hash: presented.hash(),
-            signing_service: None,
-            issued_at: NOW,
-            expires_at: None,
-            is_test: false,
-            rate: None,
-            documents_rate: None,
-            first: None,
-        };
+        let key = NewApiKey { lookup: presented.lookup().to_owned(), ..new_api_key(presented.hash(), NOW) };
         ApiKey { id: ApiKeyId(1), key, revoked_at: None, last_used_at: None }
     }
 

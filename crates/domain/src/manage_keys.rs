@@ -9,7 +9,7 @@ use std::{
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    api_key::{ApiKey, ApiKeyId, KeyChange, KeyEvent, NewApiKey, PresentedKey, Rate},
+    api_key::{ApiKey, ApiKeyId, KeyEvent, NewApiKey, PresentedKey, Rate},
     order::SigningServiceId,
     ports::{ApiKeyRepo, Clock, Entropy, StoreError},
 };
@@ -179,7 +179,7 @@ fn lifetime(keys: &[ApiKey], trail: &[KeyEvent], key: &ApiKey) -> Option<Duratio
     let mut told = key;
     let successor = |key: &ApiKey| {
         let rotated = trail.iter().filter(|event| event.key == key.id);
-        let id = rotated.filter_map(|event| if let KeyChange::Rotated { successor } = event.change { Some(successor) } else { None }).next_back()?;
+        let id = rotated.filter_map(|event| event.change.successor()).next_back()?;
         keys.iter().find(|key| key.id == id)
     };
     while let Some(next) = successor(told) {

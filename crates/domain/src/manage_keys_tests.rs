@@ -2,7 +2,7 @@ use time::macros::datetime;
 
 use super::*;
 use crate::{
-    api_key::KeyHash,
+    api_key::{KeyChange, KeyHash},
     ports::{MockApiKeyRepo, MockClock},
     test_support::CountingEntropy,
 };

@@ -8,12 +8,12 @@ use time::{Duration, OffsetDateTime, macros::datetime};
 
 use super::*;
 use crate::{
-    api_key::{ApiKeyId, KeyHash, NewApiKey},
+    api_key::{ApiKeyId, KeyHash},
     document::{DocumentFormat, Sha256Digest},
     idempotency::{ClaimToken, IdempotencyKey},
     order::OrderId,
     ports::{MockBlobStore, MockClock, MockIdempotencyLedger, MockOrderRepo, MockUploadLedger},
-    test_support::{CountingEntropy, minimal_request},
+    test_support::{CountingEntropy, minimal_request, new_api_key},
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
@@ -62,19 +62,7 @@ impl Mocks {
 }
 
 fn key() -> ApiKey {
-    let key = NewApiKey {
-        name: String::new(),
-        lookup: String::new(),
-        hash: KeyHash([0; 32]),
-        signing_service: None,
-        issued_at: NOW,
-        expires_at: None,
-        is_test: false,
-        rate: None,
-        documents_rate: None,
-        first: None,
-    };
-    ApiKey { id: ApiKeyId(1), key, revoked_at: None, last_used_at: None }
+    ApiKey { id: ApiKeyId(1), key: new_api_key(KeyHash([0; 32]), NOW), revoked_at: None, last_used_at: None }
 }
 
 fn request(json: Value) -> OrderRequest {

@@ -2,7 +2,12 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::ports::Entropy;
+use time::OffsetDateTime;
+
+use crate::{
+    api_key::{KeyHash, NewApiKey},
+    ports::Entropy,
+};
 
 /// Entropy that is different at every byte and the same in every run.
 #[derive(Default)]
@@ -17,6 +22,22 @@ impl CountingEntropy {
 impl Entropy for CountingEntropy {
     fn fill(&self, bytes: &mut [u8]) {
         bytes.fill_with(|| self.0.fetch_add(1, Ordering::Relaxed));
+    }
+}
+
+/// A key that is good for ever and for everything.
+pub(crate) fn new_api_key(hash: KeyHash, issued_at: OffsetDateTime) -> NewApiKey {
+    NewApiKey {
+        name: "test".to_owned(),
+        lookup: String::new(),
+        hash,
+        signing_service: None,
+        issued_at,
+        expires_at: None,
+        is_test: false,
+        rate: None,
+        documents_rate: None,
+        first: None,
     }
 }
 

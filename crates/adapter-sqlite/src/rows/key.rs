@@ -112,12 +112,8 @@ pub(crate) struct KeyEventRow {
 
 impl KeyEventRow {
     pub(crate) fn new(key: ApiKeyId, change: KeyChange, at: OffsetDateTime, by: &str) -> Self {
-        let (change, successor_id) = match change {
-            KeyChange::Issued => ("issued", None),
-            KeyChange::Rotated { successor } => ("rotated", Some(successor.0)),
-            KeyChange::Revoked => ("revoked", None),
-        };
-        Self { api_key_id: key.0, change: change.to_owned(), successor_id, at_us: micros(at), by: by.to_owned() }
+        let successor_id = change.successor().map(|id| id.0);
+        Self { api_key_id: key.0, change: change.as_str().to_owned(), successor_id, at_us: micros(at), by: by.to_owned() }
     }
 
     pub(crate) fn into_event(self) -> Result<KeyEvent, Unreadable> {
@@ -126,12 +122,7 @@ impl KeyEventRow {
     }
 
     fn read(self) -> Result<KeyEvent, Column> {
-        let change = match (self.change.as_str(), self.successor_id) {
-            ("issued", None) => KeyChange::Issued,
-            ("rotated", Some(successor)) => KeyChange::Rotated { successor: ApiKeyId(successor) },
-            ("revoked", None) => KeyChange::Revoked,
-            _ => return Err(Column("change")),
-        };
+        let change = KeyChange::from_stored(&self.change, self.successor_id.map(ApiKeyId)).ok_or(Column("change"))?;
         Ok(KeyEvent { key: ApiKeyId(self.api_key_id), change, at: read_instant(self.at_us, "at_us")?, by: self.by })
     }
 }
