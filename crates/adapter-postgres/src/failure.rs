@@ -56,9 +56,19 @@ impl Failure {
         }
     }
 
+    /// Whether a constraint refused a row.
+    pub(crate) fn is_constraint(&self) -> bool {
+        matches!(self, Self::Database(DatabaseError::DatabaseError(kind, _)) if is_constraint(kind))
+    }
+
+    /// Whether the server refused a statement, and goes on.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self, Self::Database(DatabaseError::DatabaseError(kind, _)) if !matches!(kind, DatabaseErrorKind::ClosedConnection))
+    }
+
     /// Whether the same call may succeed later. Whatever the server refuses without naming a constraint is its state and
     /// not the row's: it shuts down, has become a standby, is out of connections or of disk, or lacks a right.
-    fn is_passing(&self) -> bool {
+    pub(crate) fn is_passing(&self) -> bool {
         match self {
             Self::Connection(_) | Self::ReadOnly | Self::Late | Self::Database(DatabaseError::BrokenTransactionManager) => true,
             Self::Database(DatabaseError::DatabaseError(kind, _)) => !is_constraint(kind),

@@ -1,10 +1,11 @@
 //! Every storage port on PostgreSQL (or on an engine that speaks its protocol and has `ON CONFLICT … DO UPDATE … WHERE`,
 //! `SKIP LOCKED` and triggers), in Rust alone: no libpq.
 //!
-//! What a call of a port writes, it writes by one statement, which is its own transaction; only changes of API keys, which
-//! go into their trail, take a transaction of several. A connection of the pool is held for the length of a call and no longer. Any number of instances
+//! What a call of a port writes, it writes by one statement, which is its own transaction; orders that wait at the same time
+//! share one, and only changes of API keys, which go into their trail, take a transaction of several. A connection of the pool is held for the length of a call and no longer. Any number of instances
 //! may share a database.
 
+mod batch;
 mod connect;
 mod failure;
 mod idempotency;
@@ -25,12 +26,13 @@ mod uploads;
 pub use connect::{ConnectError, OpenError};
 pub use migrations::MigrateError;
 
-use crate::{connect::Server, pool::Pool};
+use crate::{batch::Batches, connect::Server, pool::Pool};
 
 /// Every storage port on one PostgreSQL database.
 pub struct PostgresStore {
     server: Server,
     pool: Pool,
+    batches: Batches,
 }
 
 impl PostgresStore {
@@ -41,7 +43,8 @@ impl PostgresStore {
     /// Nothing is connected yet. At most `connections` are made, by the runtime in which this is called.
     pub fn open(url: &str, connections: usize) -> Result<Self, OpenError> {
         let server = Server::named(url)?;
-        Ok(Self { pool: Pool::of(server.clone(), connections)?, server })
+        let pool = Pool::of(server.clone(), connections)?;
+        Ok(Self { server, batches: Batches::on(pool.clone()), pool })
     }
 
     /// Brings the schema up to the version of the program, and answers how many migrations that took. To be called

@@ -9,6 +9,7 @@ use diesel_async::{
 use futures_util::future::{BoxFuture, FutureExt as _};
 use tokio::{
     runtime::Handle,
+    task::JoinHandle,
     time::{Instant, timeout_at},
 };
 
@@ -16,7 +17,7 @@ use crate::{connect::Server, failure::Failure};
 
 /// How long a call may take in all: waiting for a connection, making one if there is none, and the statement. A request
 /// makes two calls at least, and the first of them meets a server that does not answer.
-const PATIENCE: Duration = Duration::from_millis(2_500);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(2_500);
 
 /// How long of it there may be no connection. A statement that got one late is not cut off when it has just begun, for
 /// that would close a connection which nothing is wrong with when they are needed most.
@@ -26,6 +27,7 @@ const ACQUISITION: Duration = Duration::from_secs(2);
 const STATEMENT: Duration = Duration::from_secs(2);
 
 /// The pool.
+#[derive(Clone)]
 pub(crate) struct Pool {
     connections: deadpool::Pool<AsyncPgConnection>,
     /// Where calls run to their end, even when whoever asked is gone, and where connections are driven: the threads of
@@ -53,25 +55,48 @@ impl Pool {
         T: Send + 'static,
         E: From<Failure> + MayDoubtConnection + Send + 'static,
     {
-        let connections = self.connections.clone();
-        let call = async move {
-            let called = Instant::now();
-            let connection = timeout_at(called + ACQUISITION, connections.get()).await;
-            let mut connection = connection.map_err(|_| Failure::Late)?.map_err(Failure::from)?;
-            let began = Instant::now();
-            let ended = timeout_at(called + PATIENCE, AssertUnwindSafe(work(&mut connection)).catch_unwind()).await;
-            if ended.is_err() && began.elapsed() > STATEMENT {
-                // If the server is gone without a word, then for all of them, and each would have a call wait for it.
-                connections.retain(|_, _| false);
-            }
-            let outcome = ended.map_err(|_| Failure::Late.into()).and_then(|ended| ended.unwrap_or_else(|_| Err(Failure::Lost.into())));
-            if outcome.as_ref().is_err_and(E::doubts_connection) {
-                // Closed, because nobody knows what a statement that was given up is still doing on it.
-                drop(deadpool::Object::take(connection));
-            }
-            outcome
-        };
-        self.runtime.spawn(call).await.map_err(|_| Failure::Lost)?
+        let pool = self.clone();
+        self.spawn(async move { pool.lend().await?.run(work).await }).await.map_err(|_| Failure::Lost)?
+    }
+
+    /// Runs a call to its end, whoever waits for it.
+    pub(crate) fn spawn<T: Send + 'static>(&self, call: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+        self.runtime.spawn(call)
+    }
+
+    /// A connection for one call, which must be one that was spawned.
+    pub(crate) async fn lend(&self) -> Result<Lent<'_>, Failure> {
+        let called = Instant::now();
+        let connection = timeout_at(called + ACQUISITION, self.connections.get()).await;
+        let connection = connection.map_err(|_| Failure::Late)?.map_err(Failure::from)?;
+        Ok(Lent { connection, until: called + PATIENCE, pool: self })
+    }
+}
+
+/// A connection that is lent to a call.
+pub(crate) struct Lent<'p> {
+    connection: deadpool::Object<AsyncPgConnection>,
+    until: Instant,
+    pool: &'p Pool,
+}
+
+impl Lent<'_> {
+    pub(crate) async fn run<T, E>(mut self, work: impl for<'c> FnOnce(&'c mut AsyncPgConnection) -> BoxFuture<'c, Result<T, E>>) -> Result<T, E>
+    where
+        E: From<Failure> + MayDoubtConnection,
+    {
+        let began = Instant::now();
+        let ended = timeout_at(self.until, AssertUnwindSafe(work(&mut self.connection)).catch_unwind()).await;
+        if ended.is_err() && began.elapsed() > STATEMENT {
+            // If the server is gone without a word, then for all of them, and each would have a call wait for it.
+            self.pool.connections.retain(|_, _| false);
+        }
+        let outcome = ended.map_err(|_| Failure::Late.into()).and_then(|ended| ended.unwrap_or_else(|_| Err(Failure::Lost.into())));
+        if outcome.as_ref().is_err_and(E::doubts_connection) {
+            // Closed, because nobody knows what a statement that was given up is still doing on it.
+            drop(deadpool::Object::take(self.connection));
+        }
+        outcome
     }
 }
 

@@ -20,7 +20,7 @@ mod key;
 mod order;
 
 pub(crate) use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow};
-pub(crate) use order::OrderRow;
+pub(crate) use order::{OrderRow, with_order_columns};
 
 /// The column at fault; what reads the row says which row.
 #[derive(Debug, Clone, Copy)]

@@ -3,6 +3,8 @@
 use diesel::{ConnectionError, result::DatabaseErrorKind, result::Error as DatabaseError};
 use domain::ports::{Cause, PlaceError, StoreError};
 
+use crate::worker::SharedFailure;
+
 /// A row that the program cannot have written.
 #[derive(Debug, thiserror::Error)]
 #[error("row {row} of {table} cannot be read back: {column}")]
@@ -25,8 +27,12 @@ pub(crate) enum Failure {
     Unreadable(#[from] Unreadable),
     #[error("a value does not fit its column")]
     Unstorable(#[source] Cause),
-    #[error("the database thread gave the transaction up")]
+    #[error("the database thread gave the call up")]
     Lost,
+    #[error("the transaction was given up because of another call in it")]
+    GivenUp,
+    #[error(transparent)]
+    Shared(SharedFailure),
     #[error("the database did not come to the transaction in time")]
     Late,
 }
@@ -46,7 +52,8 @@ impl Failure {
     /// Whether the same call may succeed later: the database is locked, or cannot be reached, read or written now.
     fn is_passing(&self) -> bool {
         match self {
-            Self::Connection(_) | Self::Moved(_) | Self::Late => true,
+            Self::Connection(_) | Self::Moved(_) | Self::Late | Self::GivenUp => true,
+            Self::Shared(failure) => failure.0.is_passing(),
             Self::Database(DatabaseError::DatabaseError(DatabaseErrorKind::Unknown, information)) => {
                 PASSING.iter().any(|text| information.message().starts_with(text))
             }

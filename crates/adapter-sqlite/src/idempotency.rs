@@ -23,7 +23,7 @@ use crate::{
 };
 
 #[derive(Insertable, AsChangeset, Queryable, Selectable)]
-#[diesel(table_name = idempotency_keys, check_for_backend(Sqlite), treat_none_as_null = true)]
+#[diesel(table_name = idempotency_keys, check_for_backend(Sqlite), treat_none_as_null = true, treat_none_as_default_value = false)]
 struct KeyRow {
     client_id: i64,
     digest: Vec<u8>,

@@ -13,6 +13,10 @@ const PREFIX: &str = "notary-orders-";
 fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     let adapters = ["adapter-http", "adapter-mail", "adapter-object-store", "adapter-postgres", "adapter-sqlite"];
     let mut allowed: BTreeMap<_, BTreeSet<_>> = adapters.iter().map(|adapter| (*adapter, BTreeSet::from(["domain"]))).collect();
+    for database in ["adapter-postgres", "adapter-sqlite"] {
+        allowed.entry(database).or_default().insert("group-commit");
+    }
+    allowed.insert("group-commit", BTreeSet::new());
     allowed.insert("domain", BTreeSet::new());
     allowed.insert("contract-tests", BTreeSet::from(["domain"]));
     allowed.insert("test-servers", BTreeSet::new());

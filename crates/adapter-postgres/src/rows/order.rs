@@ -21,64 +21,79 @@ use crate::{
     schema::orders,
 };
 
-/// An order but for its identifier and its documents.
-#[derive(Insertable, Queryable, Selectable)]
-#[diesel(table_name = orders, check_for_backend(Pg))]
-#[expect(clippy::struct_excessive_bools, reason = "the columns of the table")]
-pub(crate) struct OrderRow {
-    pub(crate) signing_service_id: i64,
-    pub(crate) file_number: String,
-    pub(crate) order_contact_email: String,
-    pub(crate) client_company_id: Option<i64>,
-    pub(crate) observer_email: Option<String>,
-    pub(crate) in_house_contact: Option<Value>,
-    pub(crate) in_house_contact2: Option<Value>,
-    pub(crate) signing_date: Date,
-    pub(crate) time_zone_id: String,
-    pub(crate) signing_time_type: String,
-    pub(crate) start_time: Option<Time>,
-    pub(crate) start_utc: Option<OffsetDateTime>,
-    pub(crate) end_time: Option<Time>,
-    pub(crate) end_utc: Option<OffsetDateTime>,
-    pub(crate) property_address: String,
-    pub(crate) property_city: String,
-    pub(crate) property_state: String,
-    pub(crate) property_zipcode: String,
-    pub(crate) is_property_address_same: bool,
-    pub(crate) signing_address: String,
-    pub(crate) signing_city: Option<String>,
-    pub(crate) signing_state: Option<String>,
-    pub(crate) signing_zipcode: Option<String>,
-    pub(crate) signing_type: String,
-    pub(crate) signer_name: String,
-    pub(crate) signer_phone: String,
-    pub(crate) signer_email: String,
-    pub(crate) spouse_name: Option<String>,
-    pub(crate) co_signer_name: Option<String>,
-    pub(crate) co_signer_spouse_name: Option<String>,
-    pub(crate) co_signer_phone: Option<String>,
-    pub(crate) co_signer_email: Option<String>,
-    pub(crate) language: String,
-    pub(crate) esigning_platform: Option<String>,
-    pub(crate) scanbacks_required: bool,
-    pub(crate) ron_signing: bool,
-    pub(crate) document_delivery: Option<String>,
-    pub(crate) lender: Option<String>,
-    pub(crate) special_instructions: Option<String>,
-    pub(crate) loan_officer: Option<Value>,
-    pub(crate) invoice_recipient: Option<Value>,
-    pub(crate) invoice_name: Option<String>,
-    pub(crate) invoice_phone: Option<String>,
-    pub(crate) invoice_email: Option<String>,
-    pub(crate) invoice_fee: Option<BigDecimal>,
-    pub(crate) notary_pay: Option<BigDecimal>,
-    pub(crate) requested_by: Value,
-    pub(crate) status: String,
-    pub(crate) notary_id: Option<i64>,
-    pub(crate) created_at: OffsetDateTime,
-    pub(crate) updated_at: OffsetDateTime,
-    pub(crate) is_test: bool,
+/// Hands the columns of an order, but for its identifier, to a macro.
+macro_rules! with_order_columns {
+    ($macro:ident) => {
+        $macro! {
+            signing_service_id: i64,
+            file_number: String,
+            order_contact_email: String,
+            client_company_id: Option<i64>,
+            observer_email: Option<String>,
+            in_house_contact: Option<Value>,
+            in_house_contact2: Option<Value>,
+            signing_date: Date,
+            time_zone_id: String,
+            signing_time_type: String,
+            start_time: Option<Time>,
+            start_utc: Option<OffsetDateTime>,
+            end_time: Option<Time>,
+            end_utc: Option<OffsetDateTime>,
+            property_address: String,
+            property_city: String,
+            property_state: String,
+            property_zipcode: String,
+            is_property_address_same: bool,
+            signing_address: String,
+            signing_city: Option<String>,
+            signing_state: Option<String>,
+            signing_zipcode: Option<String>,
+            signing_type: String,
+            signer_name: String,
+            signer_phone: String,
+            signer_email: String,
+            spouse_name: Option<String>,
+            co_signer_name: Option<String>,
+            co_signer_spouse_name: Option<String>,
+            co_signer_phone: Option<String>,
+            co_signer_email: Option<String>,
+            language: String,
+            esigning_platform: Option<String>,
+            scanbacks_required: bool,
+            ron_signing: bool,
+            document_delivery: Option<String>,
+            lender: Option<String>,
+            special_instructions: Option<String>,
+            loan_officer: Option<Value>,
+            invoice_recipient: Option<Value>,
+            invoice_name: Option<String>,
+            invoice_phone: Option<String>,
+            invoice_email: Option<String>,
+            invoice_fee: Option<BigDecimal>,
+            notary_pay: Option<BigDecimal>,
+            requested_by: Value,
+            status: String,
+            notary_id: Option<i64>,
+            created_at: OffsetDateTime,
+            updated_at: OffsetDateTime,
+            is_test: bool,
+        }
+    };
 }
+pub(crate) use with_order_columns;
+
+macro_rules! order_row {
+    ($($column:ident: $type:ty,)+) => {
+        /// An order but for its identifier and its documents.
+        #[derive(Insertable, Queryable, Selectable)]
+        #[diesel(table_name = orders, check_for_backend(Pg))]
+        pub(crate) struct OrderRow {
+            $(pub(crate) $column: $type,)+
+        }
+    };
+}
+
+with_order_columns!(order_row);
 
 impl OrderRow {
     pub(crate) fn new(new: &NewOrder) -> Result<Self, Failure> {

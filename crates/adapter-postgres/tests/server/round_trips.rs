@@ -1,12 +1,13 @@
 //! How often a call has to wait for the server, counted on the wire.
 
-use std::future::Future;
+use std::{collections::HashSet, future::Future};
 
 use contract_tests::samples::{MICROSECOND, NOW, WINDOW, api_key, attempt, claim, document, follow_up, idempotency_key, new_order, object_key};
 use domain::{
     idempotency::Remembrance,
     ports::{ApiKeyRepo, FollowUpQueue as _, IdempotencyLedger as _, NewOrder, OrderRepo as _, PlaceError, Settlement, UploadLedger as _},
 };
+use futures_util::future::join_all;
 use test_servers::{postgres::Cluster, proxy::Proxy};
 use time::Duration;
 
@@ -38,15 +39,41 @@ fn order(number: usize, documents: usize, follow_ups: usize) -> NewOrder {
 #[tokio::test]
 async fn an_order_is_placed_in_one_round_trip_whatever_belongs_to_it() {
     let (store, proxy) = wired().await;
-    store.place(&order(0, 0, 0), WINDOW).await.unwrap();
-    for (number, (documents, follow_ups)) in (1..).zip([(0, 0), (0, 1), (0, 4), (1, 0), (1, 1), (20, 4), (3, 2), (0, 0)]) {
-        let order = order(number, documents, follow_ups);
-        let keys: Vec<_> = order.documents.iter().map(|document| document.key.clone()).collect();
-        store.record(&keys, NOW).await.unwrap();
-        let (placed, round_trips) = counted(&proxy, store.place(&order, WINDOW)).await;
-        placed.unwrap();
-        assert_eq!(round_trips, 1, "{documents} documents, {follow_ups} follow-ups");
+    let mut number = 0;
+    for round in 0..2 {
+        for (documents, follow_ups) in [(0, 0), (0, 1), (0, 4), (1, 0), (1, 1), (20, 4), (3, 2)] {
+            number += 1;
+            let order = order(number, documents, follow_ups);
+            let keys: Vec<_> = order.documents.iter().map(|document| document.key.clone()).collect();
+            store.record(&keys, NOW).await.unwrap();
+            let (placed, round_trips) = counted(&proxy, store.place(&order, WINDOW)).await;
+            placed.unwrap();
+            // The first round prepares the statements.
+            assert!(round == 0 || round_trips == 1, "{documents} documents, {follow_ups} follow-ups: {round_trips}");
+        }
     }
+}
+
+#[tokio::test]
+async fn orders_that_wait_at_the_same_time_share_a_round_trip() {
+    let (store, proxy) = wired().await;
+    store.place(&order(0, 0, 1), WINDOW).await.unwrap();
+    let orders: Vec<_> = (1..=128).map(|number| order(number, 0, 1)).collect();
+    let (placed, round_trips) = counted(&proxy, join_all(orders.iter().map(|order| store.place(order, WINDOW)))).await;
+    let ids: HashSet<_> = placed.into_iter().map(Result::unwrap).collect();
+    assert_eq!((ids.len(), round_trips), (128, 2));
+}
+
+#[tokio::test]
+async fn all_of_a_batch_that_are_refused_share_a_round_trip_more() {
+    let (store, proxy) = wired().await;
+    store.place(&order(0, 0, 1), WINDOW).await.unwrap();
+    store.place(&order(0, 0, 1), WINDOW).await.unwrap_err();
+    let orders: Vec<_> = (1..=32).map(|number| order(number, 0, 1)).collect();
+    join_all(orders.iter().map(|order| store.place(order, WINDOW))).await;
+    let (refused, round_trips) = counted(&proxy, join_all(orders.iter().map(|order| store.place(order, WINDOW)))).await;
+    assert!(refused.iter().all(|refused| matches!(refused, Err(PlaceError::Duplicate { placed_at }) if *placed_at == NOW)));
+    assert_eq!(round_trips, 2);
 }
 
 #[tokio::test]

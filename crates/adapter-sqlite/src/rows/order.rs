@@ -20,7 +20,8 @@ use crate::{
 
 /// An order but for its identifier and its documents.
 #[derive(Insertable, Queryable, Selectable)]
-#[diesel(table_name = orders, check_for_backend(Sqlite))]
+// With `None` left out of the statement, it would have a text of its own for each set of fields, and be prepared anew.
+#[diesel(table_name = orders, check_for_backend(Sqlite), treat_none_as_default_value = false)]
 #[expect(clippy::struct_excessive_bools, reason = "the columns of the table")]
 pub(crate) struct OrderRow {
     signing_service_id: i64,

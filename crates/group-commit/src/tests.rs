@@ -1,0 +1,92 @@
+use super::*;
+
+fn all(_: &[u32], _: &u32) -> Fit {
+    Fit::Goes
+}
+
+#[test]
+fn a_lone_one_leads_itself_at_once() {
+    let group = Group::new(1, 8);
+    let mut lead = group.join(1).unwrap();
+    assert_eq!(lead.next(all), Some(vec![1]));
+    assert_eq!(lead.next(all), None);
+    // The next one leads again.
+    assert_eq!(group.join(2).unwrap().next(all), Some(vec![2]));
+}
+
+#[test]
+fn who_waits_when_the_connection_is_free_goes_along() {
+    let group = Group::new(1, 8);
+    let mut lead = group.join(1).unwrap();
+    assert!(group.join(2).is_none());
+    assert_eq!(lead.next(all), Some(vec![1, 2]));
+    assert!(group.join(3).is_none() && group.join(4).is_none());
+    assert_eq!(lead.next(all), Some(vec![3, 4]));
+    assert_eq!(lead.next(all), None);
+}
+
+#[test]
+fn a_batch_is_bounded_and_in_the_order_of_joining() {
+    let group = Group::new(1, 3);
+    let mut lead = group.join(1).unwrap();
+    (2..=7).for_each(|number| assert!(group.join(number).is_none()));
+    assert_eq!(lead.next(all), Some(vec![1, 2, 3]));
+    assert_eq!(lead.next(all), Some(vec![4, 5, 6]));
+    assert_eq!(lead.next(all), Some(vec![7]));
+}
+
+#[test]
+fn what_is_in_the_way_of_another_waits_for_the_next_batch_and_keeps_its_place() {
+    let group = Group::new(1, 3);
+    let once = |going: &[u32], number: &u32| if going.contains(number) { Fit::Waits } else { Fit::Goes };
+    let mut lead = group.join(1).unwrap();
+    [1, 2, 1, 3, 4].into_iter().for_each(|number| assert!(group.join(number).is_none()));
+    assert_eq!(lead.next(once), Some(vec![1, 2, 3]));
+    assert_eq!(lead.next(once), Some(vec![1, 4]));
+    assert_eq!(lead.next(once), Some(vec![1]));
+    assert_eq!(lead.next(once), None);
+}
+
+#[test]
+fn for_whom_nobody_waits_is_left_out() {
+    let group = Group::new(1, 8);
+    let even = |_: &[u32], number: &u32| if number % 2 == 0 { Fit::Goes } else { Fit::Gone };
+    let mut lead = group.join(1).unwrap();
+    assert!(group.join(2).is_none());
+    assert_eq!(lead.next(even), Some(vec![2]));
+    assert!(group.join(3).is_none());
+    assert_eq!(lead.next(even), None);
+}
+
+#[test]
+fn no_more_lead_than_may() {
+    let group = Group::new(2, 1);
+    let (mut first, mut second) = (group.join(1).unwrap(), group.join(2).unwrap());
+    assert!(group.join(3).is_none());
+    assert_eq!((first.next(all), second.next(all), first.next(all)), (Some(vec![1]), Some(vec![2]), Some(vec![3])));
+    assert_eq!(second.next(all), None);
+    assert!(group.join(4).is_some());
+}
+
+#[test]
+fn a_lead_that_breaks_off_strands_nobody() {
+    let group = Group::new(2, 8);
+    let (first, second) = (Arc::new(()), Arc::new(()));
+    let lead = group.join(Arc::clone(&first)).unwrap();
+    let other = group.join(Arc::clone(&second)).unwrap();
+    drop(lead);
+    assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second)), (2, 2));
+    // Who waits is dropped with the last lead, and so learns of it.
+    drop(other);
+    assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second)), (1, 1));
+    assert!(group.join(first).is_some());
+}
+
+#[test]
+fn without_a_connection_all_who_wait_are_given_up() {
+    let group = Group::new(1, 1);
+    let lead = group.join(1).unwrap();
+    assert!(group.join(2).is_none());
+    assert_eq!(lead.give_up().collect::<Vec<_>>(), [1, 2]);
+    assert!(group.join(3).is_some());
+}
