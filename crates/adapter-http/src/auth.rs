@@ -1,5 +1,7 @@
 //! Authentication and rate limit, before anything of the body is read.
 
+use std::sync::Arc;
+
 use actix_web::{HttpMessage as _, HttpRequest, http::header};
 use domain::api_key::{ApiKey, PresentedKey};
 
@@ -12,7 +14,7 @@ use crate::{
 
 /// The key that a request is made with, once it is good and within its rate. What is left of the rate goes with the answer,
 /// whatever that is.
-pub(crate) async fn admit(request: &HttpRequest, api: &Api, policy: Policy) -> Result<ApiKey, Problem> {
+pub(crate) async fn admit(request: &HttpRequest, api: &Api, policy: Policy) -> Result<Arc<ApiKey>, Problem> {
     let key = match bearer(request) {
         Ok(token) => match PresentedKey::parse(token) {
             Some(presented) => api.keys.authenticate(&presented).await?.ok_or_else(Problem::invalid_token),

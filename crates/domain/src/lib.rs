@@ -29,6 +29,7 @@ pub mod document;
 pub mod duplicate_window;
 pub mod follow_up;
 pub mod idempotency;
+pub mod known_keys;
 pub mod manage_keys;
 pub mod order;
 pub mod place_order;

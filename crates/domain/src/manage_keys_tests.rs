@@ -12,7 +12,7 @@ const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 fn managing(keys: MockApiKeyRepo) -> ManageKeys {
     let mut clock = MockClock::new();
     clock.expect_now().return_const(NOW);
-    ManageKeys { keys: Arc::new(keys), clock: Arc::new(clock), entropy: Arc::new(CountingEntropy::default()), uses: Arc::default() }
+    ManageKeys { keys: Arc::new(keys), clock: Arc::new(clock), entropy: Arc::new(CountingEntropy::default()), uses: Arc::default(), known: Arc::default() }
 }
 
 fn terms() -> KeyTerms {
@@ -69,6 +69,54 @@ async fn only_a_live_key_of_the_same_secret_is_admitted_and_counts_as_used() {
         // Nothing is left to be noted.
         managing.note_uses().await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_key_is_looked_up_once_in_five_seconds_and_its_revocation_is_seen_after_them() {
+    let presented = PresentedKey::random(true, &CountingEntropy::default());
+    let hash = presented.hash();
+    let mut keys = MockApiKeyRepo::new();
+    keys.expect_find().once().returning(move |_| Ok(Some(issued(hash))));
+    keys.expect_find().once().returning(move |_| Ok(Some(ApiKey { revoked_at: Some(NOW), ..issued(hash) })));
+    let mut clock = MockClock::new();
+    // Read before a key is looked for, and after.
+    for seconds in [0, 0, 4, 4, 5, 5] {
+        clock.expect_now().once().return_const(NOW + Duration::seconds(seconds));
+    }
+    let managing = ManageKeys { clock: Arc::new(clock), ..managing(keys) };
+    for admitted in [true, true, false] {
+        assert_eq!(managing.authenticate(&presented).await.unwrap().is_some(), admitted);
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_is_known_is_refused_from_the_instant_at_which_it_expires() {
+    let presented = PresentedKey::random(true, &CountingEntropy::default());
+    let mut key = issued(presented.hash());
+    key.key.expires_at = Some(NOW + Duration::seconds(1));
+    let mut keys = MockApiKeyRepo::new();
+    keys.expect_find().once().return_once(move |_| Ok(Some(key)));
+    let mut clock = MockClock::new();
+    for seconds in [0, 0, 1, 1] {
+        clock.expect_now().once().return_const(NOW + Duration::seconds(seconds));
+    }
+    let managing = ManageKeys { clock: Arc::new(clock), ..managing(keys) };
+    for admitted in [true, false] {
+        assert_eq!(managing.authenticate(&presented).await.unwrap().is_some(), admitted);
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_is_known_admits_no_other_secret() {
+    let (presented, other) = (PresentedKey::random(true, &CountingEntropy::default()), PresentedKey::random(true, &CountingEntropy::starting_at(9)));
+    let lookup = presented.lookup().to_owned();
+    let hash = presented.hash();
+    let forged = PresentedKey::parse(&other.expose().replace(other.lookup(), &lookup)).unwrap();
+    let mut keys = MockApiKeyRepo::new();
+    keys.expect_find().returning(move |lookup| Ok(Some(ApiKey { key: NewApiKey { lookup: lookup.to_owned(), ..issued(hash).key }, ..issued(hash) })));
+    let managing = managing(keys);
+    assert!(managing.authenticate(&presented).await.unwrap().is_some());
+    assert!(managing.authenticate(&forged).await.unwrap().is_none());
 }
 
 #[tokio::test]

@@ -1,0 +1,98 @@
+//! API keys that were looked up a moment ago, so that not every request asks the store.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use time::{Duration, OffsetDateTime};
+
+use crate::api_key::ApiKey;
+
+/// How long a key is known without asking again. A revocation takes effect within 10 s on every instance; this is half of it.
+const FRESH: Duration = Duration::seconds(5);
+
+/// Most keys that are known. Who presents what is no key cannot fill it.
+const MOST: usize = 1_024;
+
+/// Keys by what they are looked up by.
+#[derive(Debug, Default)]
+pub struct KnownKeys(Mutex<HashMap<String, Known>>);
+
+#[derive(Debug)]
+struct Known {
+    key: Arc<ApiKey>,
+    since: OffsetDateTime,
+}
+
+impl Known {
+    /// A clock that was set back makes nothing fresh for longer.
+    fn is_fresh(&self, now: OffsetDateTime) -> bool {
+        (Duration::ZERO..FRESH).contains(&(now - self.since))
+    }
+}
+
+impl KnownKeys {
+    /// The key, if the store told it less than five seconds ago.
+    pub(crate) fn get(&self, lookup: &str, now: OffsetDateTime) -> Option<Arc<ApiKey>> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(lookup).filter(|known| known.is_fresh(now)).map(|known| Arc::clone(&known.key))
+    }
+
+    /// Keeps what the store told when it was asked at `since`.
+    pub(crate) fn put(&self, key: Arc<ApiKey>, since: OffsetDateTime) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MOST {
+            known.retain(|_, known| known.is_fresh(since));
+        }
+        // So many live keys within five seconds: the rest is asked for each time.
+        if known.len() < MOST || known.contains_key(&key.key.lookup) {
+            known.insert(key.key.lookup.clone(), Known { key, since });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use time::macros::datetime;
+
+    use super::*;
+    use crate::{
+        api_key::{ApiKeyId, NewApiKey, PresentedKey},
+        test_support::{CountingEntropy, new_api_key},
+    };
+
+    const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
+
+    fn key(number: usize) -> Arc<ApiKey> {
+        let hash = PresentedKey::random(false, &CountingEntropy::default()).hash();
+        let key = NewApiKey { lookup: format!("{number:016x}"), ..new_api_key(hash, NOW) };
+        Arc::new(ApiKey { id: ApiKeyId(1), key, revoked_at: None, last_used_at: None })
+    }
+
+    #[test]
+    fn a_key_is_known_for_five_seconds() {
+        let known = KnownKeys::default();
+        let first = key(1);
+        known.put(Arc::clone(&first), NOW);
+        for known_at in [NOW, NOW + Duration::microseconds(4_999_999)] {
+            assert_eq!(known.get(&first.key.lookup, known_at), Some(Arc::clone(&first)));
+        }
+        for asked_at in [NOW + Duration::seconds(5), NOW - Duration::microseconds(1)] {
+            assert_eq!(known.get(&first.key.lookup, asked_at), None);
+        }
+        assert_eq!(known.get(&key(2).key.lookup, NOW), None);
+    }
+
+    #[test]
+    fn so_many_are_known_and_no_more() {
+        let known = KnownKeys::default();
+        (0..=MOST).for_each(|number| known.put(key(number), NOW));
+        assert_eq!(known.get(&key(MOST).key.lookup, NOW), None);
+        assert!(known.get(&key(0).key.lookup, NOW).is_some());
+        // Those that are no longer fresh make room.
+        known.put(key(MOST), NOW + FRESH);
+        assert!(known.get(&key(MOST).key.lookup, NOW + FRESH).is_some());
+        assert_eq!(known.0.lock().unwrap().len(), 1);
+    }
+}
