@@ -12,7 +12,10 @@ use domain::{
 };
 use futures_util::FutureExt as _;
 use ipnet::IpNet;
-use tokio::runtime::Handle;
+use tokio::{
+    runtime::Handle,
+    sync::{Semaphore, oneshot},
+};
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
@@ -20,10 +23,10 @@ use crate::{
     auth, body, docs_page, form,
     idempotency::{self, Begun, IDEMPOTENCY_REPLAYED, InFlight, Underway},
     metrics::ApiMetrics,
-    observe::RequestId,
+    observe::{OrderNote, RequestId},
     openapi,
     order_record::OrderRecord,
-    problem::{Problem, ProblemCode, logged},
+    problem::{Problem, ProblemCode},
     rate_limit::{Policy, RateLimits},
     spool::Spool,
 };
@@ -68,19 +71,18 @@ pub struct Api {
     pub placing: TaskTracker,
     /// The idempotency keys of orders without documents that are being placed.
     pub underway: Underway,
+    /// Room for the orders without documents that are placed at a time. They wait for each other here and nowhere else, so
+    /// that what is accepted is answered soon; for who finds none it is overload.
+    pub room: Semaphore,
 }
 
 impl Api {
-    /// Logs and counts an order, whether or not its client is still there to be told.
-    fn record(&self, operation: &str, Placement { placed, utc_disagreements, replayed }: &Placement) {
+    /// Counts an order, and logs what is strange about it, whether or not its client is still there to be told.
+    fn count(&self, operation: &str, Placement { placed, utc_disagreements, replayed }: &Placement) {
         if *replayed {
-            tracing::info!(order_id = placed.id.0, operation, "order created before, answered again");
-            self.metrics.replayed();
-            return;
+            return self.metrics.replayed();
         }
-        let (documents, test) = (placed.documents.len(), placed.is_test);
-        tracing::info!(order_id = placed.id.0, operation, documents, test, "order created");
-        if test {
+        if placed.is_test {
             self.metrics.test_order(operation);
         } else {
             self.metrics.created(operation, placed.documents.iter().map(|document| document.size));
@@ -132,12 +134,17 @@ async fn order_from_json(request: &HttpRequest, payload: web::Payload, api: &Api
     }
     body::announced(request, MAX_JSON_BODY)?;
     let body = body::whole(request, payload, MAX_JSON_BODY).await?;
+    // Not before, because a body may take its time.
+    let _room = api.room.try_acquire().map_err(|_| {
+        api.metrics.shed();
+        Problem::overloaded()
+    })?;
     let text = std::str::from_utf8(&body).map_err(|_| Problem::malformed("The body is not UTF-8."))?;
     match serde_json::from_str(text) {
         Ok(Field::Value(order)) => {
             let attempt = claim.map(|claim| idempotency::attempt(claim, WITHOUT_DOCUMENTS, &order, &[])).transpose()?;
             let placement = Box::pin(api.place_order.place(&key, order, attempt.as_ref())).await;
-            Ok(placement.inspect(|placement| api.record(WITHOUT_DOCUMENTS, placement))?)
+            Ok(placement.inspect(|placement| api.count(WITHOUT_DOCUMENTS, placement))?)
         }
         Ok(Field::<OrderRequest>::Absent | Field::Mistyped) => Err(Problem::malformed("The body must be a JSON object.")),
         Err(error) => Err(Problem::malformed(format!("The body is not valid JSON: {error}."))),
@@ -168,28 +175,30 @@ async fn order_from_form(request: &HttpRequest, payload: web::Payload, api: &web
     };
     if let (Some(answered), Some(attempt)) = (answered, &attempt) {
         let placement = api.place_order.repeat(answered, attempt.fingerprint).await;
-        return Ok(placement.inspect(|placement| api.record(WITH_DOCUMENTS, placement))?);
+        return Ok(placement.inspect(|placement| api.count(WITH_DOCUMENTS, placement))?);
     }
     let own = api.clone();
+    let (answer, answered) = oneshot::channel();
     let placing = async move {
         let placement = own.place_order.place_with_documents(&key, form.request, form.documents, attempt.as_ref()).await;
         drop(form.guards);
         match &placement {
             Ok(placement) => {
-                own.record(WITH_DOCUMENTS, placement);
+                own.count(WITH_DOCUMENTS, placement);
                 in_flight.into_iter().for_each(InFlight::answered);
             }
             // Who waits for the answer need not wait until a store that does not answer has not answered once more.
             Err(PlaceOrderError::Unavailable(_)) => drop(in_flight),
             Err(_) => release(in_flight).await,
         }
-        placement
+        if let Err(Ok(placement)) = answer.send(placement) {
+            tracing::info!(order_id = placement.placed.id.0, replayed = placement.replayed, "order created, and its client has gone");
+        }
     };
     // On its own, so that a client that goes away does not leave an order half placed.
-    match api.placing.spawn_on(placing.in_current_span(), &api.runtime).await {
-        Ok(placement) => Ok(placement?),
-        Err(panic) => Err(logged(&panic, Problem::internal())),
-    }
+    api.placing.spawn_on(placing.in_current_span(), &api.runtime);
+    // The panic hook has logged why there is no answer.
+    Ok(answered.await.map_err(|_| Problem::internal())??)
 }
 
 async fn release(in_flight: Option<InFlight>) {
@@ -206,6 +215,7 @@ async fn answer(request: &HttpRequest, api: &Api, operation: &'static str, work:
     });
     match outcome {
         Ok(placement) => {
+            request.extensions_mut().insert(OrderNote::of(&placement));
             let mut response = HttpResponse::Created();
             if placement.replayed {
                 response.insert_header((IDEMPOTENCY_REPLAYED, "true"));

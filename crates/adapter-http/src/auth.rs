@@ -7,6 +7,7 @@ use domain::api_key::{ApiKey, PresentedKey};
 
 use crate::{
     api::Api,
+    observe::KeyNote,
     peer,
     problem::Problem,
     rate_limit::{FAILED_AUTHENTICATIONS, Policy},
@@ -24,7 +25,7 @@ pub(crate) async fn admit(request: &HttpRequest, api: &Api, policy: Policy) -> R
     };
     match key {
         Ok(key) => {
-            tracing::Span::current().record("api_key", key.id.0);
+            request.extensions_mut().insert(KeyNote(key.id));
             let Some(allowance) = api.rates.request(policy, &key) else { return Ok(key) };
             request.extensions_mut().insert(allowance);
             allowance.taken.map(|_| key).map_err(|seconds| Problem::rate_limited(policy.as_str(), seconds))

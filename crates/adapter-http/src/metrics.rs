@@ -13,6 +13,7 @@ pub struct ApiMetrics {
     orders: IntCounterVec,
     test_orders: IntCounterVec,
     duplicates: IntCounter,
+    shed: IntCounter,
     replays: IntCounter,
     documents: IntCounter,
     document_bytes: IntCounter,
@@ -42,6 +43,7 @@ impl ApiMetrics {
                 "Repeats under an idempotency key that were answered with the order created before.",
             )?,
             duplicates: IntCounter::new("notary_orders_duplicate_orders_total", "Orders refused because their file number was used within the window.")?,
+            shed: IntCounter::new("notary_orders_shed_total", "Orders without documents that found no room and were answered 503 at once.")?,
             documents: IntCounter::new("notary_orders_documents_stored_total", "Documents stored.")?,
             document_bytes: IntCounter::new("notary_orders_document_bytes_stored_total", "Bytes of documents stored.")?,
             document_sizes: Histogram::with_opts(sizes)?,
@@ -63,6 +65,7 @@ impl ApiMetrics {
         registry.register(Box::new(metrics.test_orders.clone()))?;
         registry.register(Box::new(metrics.duplicates.clone()))?;
         registry.register(Box::new(metrics.replays.clone()))?;
+        registry.register(Box::new(metrics.shed.clone()))?;
         registry.register(Box::new(metrics.documents.clone()))?;
         registry.register(Box::new(metrics.document_bytes.clone()))?;
         registry.register(Box::new(metrics.document_sizes.clone()))?;
@@ -96,6 +99,10 @@ impl ApiMetrics {
 
     pub(crate) fn replayed(&self) {
         self.replays.inc();
+    }
+
+    pub(crate) fn shed(&self) {
+        self.shed.inc();
     }
 
     pub(crate) fn duplicate(&self) {

@@ -5,7 +5,7 @@ use std::{
     pin::Pin,
     rc::Rc,
     task::{Context, Poll},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use actix_web::{
@@ -18,6 +18,7 @@ use actix_web::{
     web,
 };
 use bytes::Bytes;
+use domain::{api_key::ApiKeyId, place_order::Placement};
 use futures_util::{Stream, StreamExt as _};
 use tracing::Instrument as _;
 
@@ -45,6 +46,41 @@ impl RequestId {
     }
 }
 
+/// What the log says of a request in which an order was created, or answered again.
+#[derive(Clone, Copy)]
+pub(crate) struct OrderNote {
+    order_id: i64,
+    documents: usize,
+    test: bool,
+    replayed: bool,
+}
+
+impl OrderNote {
+    pub(crate) fn of(Placement { placed, replayed, .. }: &Placement) -> Self {
+        Self { order_id: placed.id.0, documents: placed.documents.len(), test: placed.is_test, replayed: *replayed }
+    }
+}
+
+/// The key that a request is made with.
+#[derive(Clone, Copy)]
+pub(crate) struct KeyNote(pub(crate) ApiKeyId);
+
+/// The line of a request in the log; the only one, unless there is something strange about it.
+fn log(request: &HttpRequest, status: u16, took: Duration, route: &str) {
+    let (method, milliseconds) = (request.method().as_str(), took.as_secs_f64() * 1_000.0);
+    let extensions = request.extensions();
+    let api_key = extensions.get::<KeyNote>().map(|key| key.0.0);
+    match extensions.get::<OrderNote>() {
+        Some(&OrderNote { order_id, documents, test, replayed: false }) => {
+            tracing::info!(method, route, status, milliseconds, api_key, order_id, documents, test, "order created");
+        }
+        Some(&OrderNote { order_id, .. }) => {
+            tracing::info!(method, route, status, milliseconds, api_key, order_id, "order created before, answered again");
+        }
+        None => tracing::info!(method, route, status, milliseconds, api_key, "answered"),
+    }
+}
+
 /// The outermost middleware of the API.
 pub(crate) async fn observe(
     api: web::Data<Api>,
@@ -54,9 +90,8 @@ pub(crate) async fn observe(
     let started = Instant::now();
     let id = RequestId::new(&api);
     request.extensions_mut().insert(id.clone());
-    let method = request.method().clone();
     // Of the highest level, so that whatever is logged of a request bears its id.
-    let span = tracing::error_span!("request", request_id = id.as_str(), api_key = tracing::field::Empty);
+    let span = tracing::error_span!("request", request_id = id.as_str());
 
     let body = Unread::take_from(&mut request);
 
@@ -72,8 +107,8 @@ pub(crate) async fn observe(
     let route = response.request().match_pattern().unwrap_or_else(|| "unmatched".to_owned());
     let status = response.status().as_u16();
     let took = started.elapsed();
-    api.metrics.answered(&method, &route, status, took);
-    span.in_scope(|| tracing::info!(method = method.as_str(), route, status, milliseconds = took.as_secs_f64() * 1_000.0, "answered"));
+    api.metrics.answered(response.request().method(), &route, status, took);
+    span.in_scope(|| log(response.request(), status, took, &route));
 
     let allowance = response.request().extensions().get::<Allowance>().copied();
     let headers = response.headers_mut();

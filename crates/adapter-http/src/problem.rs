@@ -121,6 +121,8 @@ impl ProblemCode {
 
 /// Seconds that a client should wait before it tries again what failed on our side.
 const RETRY_UNAVAILABLE_SECONDS: u64 = 5;
+/// And what found no room, which there is again within a fraction of a second.
+const RETRY_OVERLOADED_SECONDS: u64 = 1;
 
 /// What went wrong, for the client; what the operator should know of it is logged where it is made.
 #[derive(Debug, Clone, PartialEq)]
@@ -168,6 +170,12 @@ impl Problem {
     pub fn unavailable() -> Self {
         let detail = "A part that the service depends on does not answer. Try again later.";
         Self { retry_after: Some(RETRY_UNAVAILABLE_SECONDS), ..Self::new(ProblemCode::Unavailable, detail) }
+    }
+
+    /// More orders at once than can be placed soon.
+    pub(crate) fn overloaded() -> Self {
+        let detail = "More orders arrive than the service can take now. Nothing was done; try again.";
+        Self { retry_after: Some(RETRY_OVERLOADED_SECONDS), ..Self::new(ProblemCode::Unavailable, detail) }
     }
 
     /// Too many requests for a policy; free again in `seconds`.

@@ -131,7 +131,7 @@ enum FollowUpsCommand {
 pub fn run() -> ExitCode {
     let CommandLine { command, settings } = CommandLine::parse();
     let settings = Settings { environment: environment(), ..settings.without_blanks() };
-    logging::start(&settings);
+    let _written = logging::start(&settings);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().max_blocking_threads(BLOCKING_THREADS).enable_all().build().context("the runtime could not be started");
     match runtime.and_then(|runtime| runtime.block_on(execute(command.unwrap_or(Command::Serve), settings))) {

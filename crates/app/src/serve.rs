@@ -19,6 +19,7 @@ use domain::{
 use prometheus::Registry;
 use tokio::{
     runtime::Handle,
+    sync::Semaphore,
     task::JoinSet,
     time::{Instant, timeout_at},
 };
@@ -161,6 +162,7 @@ impl Parts {
             runtime: Handle::current(),
             placing,
             underway: Underway::default(),
+            room: Semaphore::new(usize::try_from(settings.max_orders_in_flight)?),
         });
         Ok(Self { api, ops, run_follow_ups, sweep, worker_metrics })
     }

@@ -81,6 +81,10 @@ pub struct Settings {
     #[arg(long, value_name = "SECONDS", env = "NOTARY_ORDERS_IDEMPOTENCY_RETENTION_SECS", default_value_t = 86_400, value_parser = clap::value_parser!(u32).range(1..=31_536_000), global = true, hide_env_values = true)]
     pub idempotency_retention_secs: u32,
 
+    /// Orders without documents that are placed at a time; beyond them the answer is 503 at once
+    #[arg(long, value_name = "NUMBER", env = "NOTARY_ORDERS_MAX_ORDERS_IN_FLIGHT", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=100_000), global = true, hide_env_values = true)]
+    pub max_orders_in_flight: u32,
+
     /// Proxies whose X-Forwarded-For is believed: addresses or networks, separated by commas
     #[arg(long, value_name = "NETWORKS", env = "NOTARY_ORDERS_TRUSTED_PROXIES", value_delimiter = ',', value_parser = network, global = true, hide_env_values = true)]
     pub trusted_proxies: Vec<IpNet>,

@@ -25,8 +25,8 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
 }
 
 /// What the domain may use: no runtime, no web, no SQL, no clock or randomness of its own.
-const DOMAIN_MAY_USE: [&str; 12] =
-    ["async-trait", "bytes", "futures-core", "futures-util", "garde", "serde", "sha2", "subtle", "thiserror", "time", "tz-rs", "tzdb"];
+const DOMAIN_MAY_USE: [&str; 13] =
+    ["async-trait", "bytes", "futures-core", "futures-util", "garde", "regex", "serde", "sha2", "subtle", "thiserror", "time", "tz-rs", "tzdb"];
 /// And behind a feature: mocks, and schemas derived from its types (docs/adr/0002).
 const DOMAIN_MAY_OFFER: [&str; 2] = ["mockall", "utoipa"];
 

@@ -12,6 +12,10 @@ use time::{Duration, OffsetDateTime};
 
 use crate::samples::{MICROSECOND, NOW, Storage, WINDOW, document, follow_up, maximal_order, minimal_order, new_order, object_key, placed, unlike_orders};
 
+mod together;
+
+pub use together::*;
+
 /// Runs the contract of `OrderRepo` on the [`Storage`] that an expression makes, anew for each test.
 #[macro_export]
 macro_rules! order_repo_contract {
@@ -39,6 +43,10 @@ macro_rules! order_repo_contract {
             a_test_order_is_found_as_one,
             test_orders_and_others_do_not_take_each_others_file_numbers,
             a_store_that_works_says_so,
+            of_many_orders_at_once_each_has_an_outcome_of_its_own,
+            documents_and_follow_ups_of_orders_at_once_are_not_mixed_up,
+            an_order_with_a_condemned_upload_fails_alone,
+            orders_at_once_are_judged_each_by_its_own_kind_and_window,
         );
     };
     ($storage:expr; $($obligation:ident),+ $(,)?) => {$(
