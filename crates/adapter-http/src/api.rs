@@ -12,10 +12,7 @@ use domain::{
 };
 use futures_util::FutureExt as _;
 use ipnet::IpNet;
-use tokio::{
-    runtime::Handle,
-    sync::{Semaphore, oneshot},
-};
+use tokio::{runtime::Handle, sync::oneshot};
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
@@ -28,6 +25,7 @@ use crate::{
     order_record::OrderRecord,
     problem::{Problem, ProblemCode},
     rate_limit::{Policy, RateLimits},
+    room::Room,
     spool::Spool,
 };
 
@@ -71,9 +69,8 @@ pub struct Api {
     pub placing: TaskTracker,
     /// The idempotency keys of orders without documents that are being placed.
     pub underway: Underway,
-    /// Room for the orders without documents that are placed at a time. They wait for each other here and nowhere else, so
-    /// that what is accepted is answered soon; for who finds none it is overload.
-    pub room: Semaphore,
+    /// Room for the orders without documents that are placed at a time.
+    pub room: Room,
 }
 
 impl Api {
@@ -135,7 +132,7 @@ async fn order_from_json(request: &HttpRequest, payload: web::Payload, api: &Api
     body::announced(request, MAX_JSON_BODY)?;
     let body = body::whole(request, payload, MAX_JSON_BODY).await?;
     // Not before, because a body may take its time.
-    let _room = api.room.try_acquire().map_err(|_| {
+    let _place = api.room.enter().ok_or_else(|| {
         api.metrics.shed();
         Problem::overloaded()
     })?;

@@ -5,7 +5,7 @@
 //! | the two operations | `api` |
 //! | reading bodies, with an end to bytes and patience | `body` |
 //! | reading the multipart form as a stream | `form`, `part_lengths`, files in `spool`, their content in `content` |
-//! | credentials and rate limit | `auth`, `rate_limit`, `peer` |
+//! | credentials, rate limit and overload | `auth`, `rate_limit`, `peer`, `room` |
 //! | repeats under one `Idempotency-Key` | `idempotency` |
 //! | problem responses | `problem` |
 //! | the creation response | `order_record` |
@@ -29,6 +29,7 @@ mod part_lengths;
 mod peer;
 mod problem;
 mod rate_limit;
+mod room;
 mod server;
 mod spool;
 
@@ -38,5 +39,6 @@ pub use metrics::ApiMetrics;
 pub use openapi::document as openapi_document;
 pub use ops::Ops;
 pub use rate_limit::RateLimits;
+pub use room::Room;
 pub use server::{serve_api, serve_ops};
 pub use spool::Spool;

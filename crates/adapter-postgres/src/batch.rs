@@ -1,77 +1,64 @@
-//! Placing orders in batches, each of which is one statement.
+//! Work of one kind that waits at the same time and shares a statement.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{fmt, sync::Arc};
 
-use diesel::{prelude::*, result::Error::NotFound};
-use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use domain::{
-    idempotency::KeyUse,
-    order::OrderId,
-    ports::PlaceError,
-};
-use futures_util::FutureExt as _;
+use diesel_async::AsyncPgConnection;
+use futures_util::future::BoxFuture;
 use group_commit::{Fit, Group, Lead};
-use time::OffsetDateTime;
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
     failure::Failure,
-    idempotency,
-    place::{PlaceAll, Wanted},
     pool::{MayDoubtConnection, PATIENCE, Pool},
-    schema::{file_numbers, test_file_numbers},
-    statement::Prepared,
 };
 
-/// Most orders of one statement. More gain little: at 64 the commit is a small part of what an order costs.
+/// Most work of one statement. More gains little: at 64 the commit is a small part of what an order costs.
 const BATCH: usize = 64;
 
-/// Batches that are under way at a time: while the server works on one, the next is made ready.
+/// Batches of a kind that are under way at a time: while the server works on one, the next is made ready.
 const LEADS: usize = 2;
 
-/// A batch that the server refuses within this time was refused for something in it, and each of its orders is tried alone;
-/// after a longer wait it is the server's state.
-const REFUSAL: Duration = Duration::from_secs(1);
+/// What can share a statement with others of its kind.
+pub(crate) trait Work: Sized + Send + 'static {
+    /// What each is told when it was done.
+    type Done: Send + 'static;
+    /// Why it was not.
+    type Refusal: From<Shared> + Send + 'static;
 
-/// The trigger by which a document adopts its upload.
-const ADOPTION: &str = "documents_adopt_uploads";
+    /// Whether both can go into one statement.
+    fn goes_with(&self, other: &Self) -> bool;
 
-/// The trigger that keeps an idempotency key for the order that has it.
-const KEY_IN_USE: &str = "idempotency_keys_in_use";
-
-/// Why an order was not placed.
-#[derive(Debug, thiserror::Error)]
-enum Refusal {
-    #[error("the file number was used a moment ago")]
-    Duplicate { placed_at: OffsetDateTime },
-    #[error("the idempotency key is in use")]
-    KeyTaken(KeyUse),
-    #[error("an upload was swept")]
-    UploadSwept,
-    #[error(transparent)]
-    Failed(Shared),
+    /// Does the work of a batch and tells each its outcome. An error is one after which the connection may be in doubt.
+    fn commit(connection: &mut AsyncPgConnection, batch: Vec<Waiting<Self>>) -> BoxFuture<'_, Result<(), Shared>>;
 }
 
-impl From<Refusal> for PlaceError {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Duplicate { placed_at } => Self::Duplicate { placed_at },
-            Refusal::KeyTaken(taken) => Self::KeyTaken(taken),
-            Refusal::UploadSwept => Self::UploadSwept,
-            Refusal::Failed(failure) if failure.0.is_passing() => Self::Unavailable(failure.into()),
-            Refusal::Failed(failure) => Self::Internal(failure.into()),
+/// Work that waits, and who waits for it.
+pub(crate) struct Waiting<W: Work> {
+    pub(crate) work: W,
+    reply: oneshot::Sender<Result<W::Done, W::Refusal>>,
+}
+
+impl<W: Work> Waiting<W> {
+    pub(crate) fn tell(self, outcome: Result<W::Done, W::Refusal>) {
+        // Whoever is gone need not be told.
+        let _ = self.reply.send(outcome);
+    }
+
+    fn fit(going: &[Self], waiting: &Self) -> Fit {
+        if waiting.reply.is_closed() {
+            // Its caller has given up; it is not begun.
+            Fit::Gone
+        } else if going.iter().all(|other| other.work.goes_with(&waiting.work)) {
+            Fit::Goes
+        } else {
+            Fit::Waits
         }
     }
 }
 
-/// A failure that all orders of a batch have met.
+/// A failure that all of a batch have met.
 #[derive(Clone)]
-struct Shared(Arc<Failure>);
+pub(crate) struct Shared(pub(crate) Arc<Failure>);
 
 impl<E: Into<Failure>> From<E> for Shared {
     fn from(error: E) -> Self {
@@ -103,171 +90,43 @@ impl MayDoubtConnection for Shared {
     }
 }
 
-/// An order that waits, and who waits for it.
-struct Waiting {
-    wanted: Wanted,
-    reply: oneshot::Sender<Result<OrderId, Refusal>>,
-}
-
-impl Waiting {
-    fn tell(self, outcome: Result<OrderId, Refusal>) {
-        // Whoever is gone need not be told.
-        let _ = self.reply.send(outcome);
-    }
-}
-
-/// Places orders, those that wait at the same time by one statement.
-pub(crate) struct Batches {
-    group: Group<Waiting>,
+/// Does work of one kind, what waits at the same time by one statement.
+pub(crate) struct Batches<W: Work> {
+    group: Group<Waiting<W>>,
     pool: Pool,
 }
 
-impl Batches {
+impl<W: Work> Batches<W> {
     pub(crate) fn on(pool: Pool) -> Self {
         Self { group: Group::new(LEADS, BATCH), pool }
     }
 
-    pub(crate) async fn place(&self, wanted: Wanted) -> Result<OrderId, PlaceError> {
+    pub(crate) async fn run(&self, work: W) -> Result<W::Done, W::Refusal> {
         let (reply, answer) = oneshot::channel();
-        if let Some(lead) = self.group.join(Waiting { wanted, reply }) {
+        if let Some(lead) = self.group.join(Waiting { work, reply }) {
             self.pool.spawn(commit_all(self.pool.clone(), lead));
         }
         match timeout(PATIENCE, answer).await {
-            Ok(Ok(outcome)) => Ok(outcome?),
+            Ok(Ok(outcome)) => outcome,
             // The batch was given up, which it is when its time is over.
-            Ok(Err(_)) | Err(_) => Err(Failure::Late.into()),
+            Ok(Err(_)) | Err(_) => Err(Shared::from(Failure::Late).into()),
         }
     }
 }
 
 /// Commits batch after batch until nobody waits.
-async fn commit_all(pool: Pool, mut lead: Lead<Waiting>) {
+async fn commit_all<W: Work>(pool: Pool, mut lead: Lead<Waiting<W>>) {
     loop {
         match pool.lend().await {
             Ok(connection) => {
-                let Some(batch) = lead.next(fit) else { return };
+                let Some(batch) = lead.next(Waiting::fit) else { return };
                 // Everybody has been told, or learns of it because the reply is dropped.
-                let _ = connection.run(|connection| place_all(connection, batch).boxed()).await;
+                let _ = connection.run(|connection| W::commit(connection, batch)).await;
             }
             Err(failure) => {
                 let failure = Shared::from(failure);
-                return lead.give_up().for_each(|waiting| waiting.tell(Err(Refusal::Failed(failure.clone()))));
+                return lead.give_up().for_each(|waiting| waiting.tell(Err(failure.clone().into())));
             }
         }
     }
-}
-
-fn fit(going: &[Waiting], waiting: &Waiting) -> Fit {
-    if waiting.reply.is_closed() {
-        // Its caller has given up; it is not begun.
-        Fit::Gone
-    } else if going.iter().all(|other| other.wanted.goes_with(&waiting.wanted)) {
-        Fit::Goes
-    } else {
-        Fit::Waits
-    }
-}
-
-/// Places a batch and tells each its outcome.
-async fn place_all(connection: &mut AsyncPgConnection, batch: Vec<Waiting>) -> Result<(), Shared> {
-    let began = Instant::now();
-    match try_place(connection, batch.iter().map(|waiting| &waiting.wanted)).await {
-        Ok(placed) => tell_placed(connection, batch, placed).await,
-        // Something in it is at fault, and that fails alone.
-        Err(failure) if batch.len() > 1 && (failure.is_constraint() || failure.is_refusal() && began.elapsed() < REFUSAL) => {
-            for waiting in batch {
-                match try_place(connection, std::iter::once(&waiting.wanted)).await {
-                    Ok(placed) => tell_placed(connection, vec![waiting], placed).await?,
-                    Err(failure) => tell_failure(connection, vec![waiting], failure).await?,
-                }
-            }
-            Ok(())
-        }
-        Err(failure) => tell_failure(connection, batch, failure).await,
-    }
-}
-
-/// By one statement, and so one round trip and one transaction. Answers who was placed, by file number.
-async fn try_place(connection: &mut AsyncPgConnection, batch: impl Iterator<Item = &Wanted> + Clone) -> Result<HashMap<String, OrderId>, Failure> {
-    let statement = Prepared(PlaceAll::of(batch)?);
-    // All rows: they come before the commit, and the end of the rows after it.
-    let placed: Vec<(i64, String)> = statement.get_results(connection).await?;
-    Ok(placed.into_iter().map(|(id, file_number)| (file_number, OrderId(id))).collect())
-}
-
-/// Tells those who were placed first; why the others were not has to be asked for.
-async fn tell_placed(connection: &mut AsyncPgConnection, batch: Vec<Waiting>, placed: HashMap<String, OrderId>) -> Result<(), Shared> {
-    let mut refused = Vec::new();
-    for waiting in batch {
-        match placed.get(waiting.wanted.file_number()) {
-            Some(id) => waiting.tell(Ok(*id)),
-            None => refused.push(waiting),
-        }
-    }
-    match reasons(connection, &refused).await {
-        Ok(reasons) => {
-            refused.into_iter().zip(reasons).for_each(|(waiting, reason)| waiting.tell(Err(reason)));
-            Ok(())
-        }
-        Err(failure) => {
-            let failure = Shared::from(failure);
-            for waiting in refused {
-                waiting.tell(Err(Refusal::Failed(failure.clone())));
-            }
-            Err(failure)
-        }
-    }
-}
-
-/// Why orders got no file number. Asked for now, because the statement saw what was there when it began, which may be before
-/// the order that won.
-async fn reasons(connection: &mut AsyncPgConnection, refused: &[Waiting]) -> Result<Vec<Refusal>, Failure> {
-    let (mut taken, mut duplicates) = (Vec::with_capacity(refused.len()), Vec::new());
-    for Waiting { wanted, .. } in refused {
-        let key_use = match &wanted.remembrance {
-            Some(remembrance) => idempotency::in_use(connection, &remembrance.attempt.claim, wanted.row.created_at).await?,
-            None => None,
-        };
-        duplicates.extend(key_use.is_none().then_some(wanted));
-        taken.push(key_use);
-    }
-    let used = last_uses(connection, &duplicates).await?;
-    let reason = |(Waiting { wanted, .. }, taken): (&Waiting, Option<KeyUse>)| match taken {
-        Some(taken) => Ok(Refusal::KeyTaken(taken)),
-        None => used.get(wanted.file_number()).map(|&placed_at| Refusal::Duplicate { placed_at }).ok_or(NotFound.into()),
-    };
-    refused.iter().zip(taken).map(reason).collect()
-}
-
-/// When file numbers were used last.
-async fn last_uses(connection: &mut AsyncPgConnection, duplicates: &[&Wanted]) -> Result<HashMap<String, OffsetDateTime>, Failure> {
-    let Some(first) = duplicates.first() else { return Ok(HashMap::new()) };
-    let wanted: Vec<&str> = duplicates.iter().map(|wanted| wanted.file_number()).collect();
-    let used: Vec<(String, OffsetDateTime)> = if first.row.is_test {
-        test_file_numbers::table.filter(test_file_numbers::file_number.eq_any(wanted)).load(connection).await?
-    } else {
-        file_numbers::table.filter(file_numbers::file_number.eq_any(wanted)).load(connection).await?
-    };
-    Ok(used.into_iter().collect())
-}
-
-/// Tells a batch that none of it was placed: one order why, if it is at fault itself, and several that they have met the same.
-async fn tell_failure(connection: &mut AsyncPgConnection, batch: Vec<Waiting>, failure: Failure) -> Result<(), Shared> {
-    let failure = Shared::from(failure);
-    for waiting in batch {
-        let refusal = match (failure.0.constraint(), &waiting.wanted.remembrance) {
-            (Some(ADOPTION), _) => Refusal::UploadSwept,
-            (Some(KEY_IN_USE), Some(remembrance)) => {
-                let placed_at = waiting.wanted.row.created_at;
-                match idempotency::in_use(connection, &remembrance.attempt.claim, placed_at).await {
-                    // None, if who was first has given up the key in between.
-                    Ok(taken) => Refusal::KeyTaken(taken.unwrap_or(KeyUse::InFlight { until: placed_at })),
-                    Err(failure) => Refusal::Failed(failure.into()),
-                }
-            }
-            _ => Refusal::Failed(failure.clone()),
-        };
-        waiting.tell(Err(refusal));
-    }
-    if failure.doubts_connection() { Err(failure) } else { Ok(()) }
 }

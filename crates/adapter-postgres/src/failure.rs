@@ -7,7 +7,7 @@ use diesel::{
 use diesel_async::pooled_connection::deadpool::PoolError;
 use domain::ports::{Cause, PlaceError, StoreError};
 
-use crate::pool::MayDoubtConnection;
+use crate::{batch::Shared, pool::MayDoubtConnection};
 
 /// A row that the program cannot have written.
 #[derive(Debug, thiserror::Error)]
@@ -101,5 +101,11 @@ impl From<Failure> for StoreError {
 impl From<Failure> for PlaceError {
     fn from(failure: Failure) -> Self {
         if failure.is_passing() { Self::Unavailable(failure.into()) } else { Self::Internal(failure.into()) }
+    }
+}
+
+impl From<Shared> for StoreError {
+    fn from(failure: Shared) -> Self {
+        if failure.0.is_passing() { Self::Unavailable(failure.into()) } else { Self::Internal(failure.into()) }
     }
 }

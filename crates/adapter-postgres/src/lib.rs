@@ -13,6 +13,7 @@ mod keys;
 mod migrations;
 mod orders;
 mod place;
+mod place_batch;
 mod pool;
 mod queue;
 mod rows;
@@ -26,13 +27,14 @@ mod uploads;
 pub use connect::{ConnectError, OpenError};
 pub use migrations::MigrateError;
 
-use crate::{batch::Batches, connect::Server, pool::Pool};
+use crate::{batch::Batches, connect::Server, place::Wanted, pool::Pool, queue::Settled};
 
 /// Every storage port on one PostgreSQL database.
 pub struct PostgresStore {
     server: Server,
     pool: Pool,
-    batches: Batches,
+    orders: Batches<Wanted>,
+    settlements: Batches<Settled>,
 }
 
 impl PostgresStore {
@@ -44,7 +46,7 @@ impl PostgresStore {
     pub fn open(url: &str, connections: usize) -> Result<Self, OpenError> {
         let server = Server::named(url)?;
         let pool = Pool::of(server.clone(), connections)?;
-        Ok(Self { server, batches: Batches::on(pool.clone()), pool })
+        Ok(Self { server, orders: Batches::on(pool.clone()), settlements: Batches::on(pool.clone()), pool })
     }
 
     /// Brings the schema up to the version of the program, and answers how many migrations that took. To be called

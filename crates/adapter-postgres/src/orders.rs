@@ -21,7 +21,7 @@ use crate::{
 #[async_trait]
 impl OrderRepo for PostgresStore {
     async fn place(&self, order: &NewOrder, window: DuplicateWindow) -> Result<OrderId, PlaceError> {
-        self.batches.place(Wanted::new(order, window)?).await
+        Ok(self.orders.run(Wanted::new(order, window)?).await?)
     }
 
     async fn find(&self, id: OrderId) -> Result<Option<PlacedOrder>, StoreError> {

@@ -10,7 +10,13 @@ use diesel::{
     serialize::ToSql,
     sql_types::{Array, BigInt, Binary, Integer, Interval, Nullable, SqlType, Text, Timestamptz},
 };
-use domain::{document::StoredDocument, duplicate_window::DuplicateWindow, follow_up::NewFollowUp, idempotency::{IdempotencyKey, Remembrance}, ports::NewOrder};
+use domain::{
+    document::StoredDocument,
+    duplicate_window::DuplicateWindow,
+    follow_up::NewFollowUp,
+    idempotency::{IdempotencyKey, Remembrance},
+    ports::NewOrder,
+};
 use serde_json::Value;
 use time::{Date, OffsetDateTime, Time};
 
@@ -22,7 +28,7 @@ pub(crate) struct Wanted {
     documents: Vec<StoredDocument>,
     follow_ups: Vec<NewFollowUp>,
     pub(crate) remembrance: Option<Remembrance>,
-    window: DuplicateWindow,
+    pub(crate) window: DuplicateWindow,
 }
 
 impl Wanted {
@@ -35,14 +41,8 @@ impl Wanted {
         &self.row.file_number
     }
 
-    fn key(&self) -> Option<&IdempotencyKey> {
+    pub(crate) fn key(&self) -> Option<&IdempotencyKey> {
         self.remembrance.as_ref().map(|remembrance| &remembrance.attempt.claim.key)
-    }
-
-    /// Whether both can go into one statement, which has one table of file numbers and one window, and touches no row twice.
-    pub(crate) fn goes_with(&self, other: &Self) -> bool {
-        let same_kind = (self.row.is_test, self.window) == (other.row.is_test, other.window);
-        same_kind && self.file_number() != other.file_number() && (self.key().is_none() || self.key() != other.key())
     }
 }
 

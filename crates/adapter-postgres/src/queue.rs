@@ -1,17 +1,24 @@
 //! The queue of follow-ups.
 
 use async_trait::async_trait;
-use diesel::{dsl, prelude::*};
+use diesel::{
+    dsl,
+    pg::Pg,
+    prelude::*,
+    query_builder::{AstPass, Query, QueryFragment, QueryId},
+    sql_types::{Array, BigInt},
+};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     follow_up::{FollowUp, FollowUpId},
     ports::{FollowUpQueue, Lease, QueueStats, Settlement, StoreError},
 };
-use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, FutureExt as _};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
     PostgresStore,
+    batch::{Shared, Waiting, Work},
     failure::Failure,
     rows::{FollowUpRow, row_limit, storable},
     schema::follow_ups,
@@ -34,8 +41,7 @@ impl FollowUpQueue for PostgresStore {
     }
 
     async fn settle(&self, id: FollowUpId, token: i64, settlement: &Settlement) -> Result<bool, StoreError> {
-        let settlement = settlement.clone();
-        Ok(self.pool.run(move |connection| settle(connection, id, token, settlement).boxed()).await?)
+        Ok(self.settlements.run(Settled { id: id.0, token, settlement: settlement.clone() }).await?)
     }
 
     async fn list(&self, buried: bool, limit: usize) -> Result<Vec<FollowUp>, StoreError> {
@@ -71,21 +77,94 @@ async fn lease(connection: &mut AsyncPgConnection, now: OffsetDateTime, lease_fo
     rows.into_iter().map(|(row, token)| Ok(Lease { follow_up: row.into_follow_up()?, token })).collect()
 }
 
-async fn settle(connection: &mut AsyncPgConnection, id: FollowUpId, token: i64, settlement: Settlement) -> Result<bool, Failure> {
-    let held = follow_ups::table.find(id.0).filter(follow_ups::lease_token.eq(token)).filter(follow_ups::leased_until.is_not_null());
+/// What became of a follow-up that was leased.
+pub(crate) struct Settled {
+    id: i64,
+    token: i64,
+    settlement: Settlement,
+}
+
+impl Settled {
+    fn is_done(&self) -> bool {
+        matches!(self.settlement, Settlement::Done)
+    }
+}
+
+impl Work for Settled {
+    type Done = bool;
+    type Refusal = Shared;
+
+    /// What is done leaves the queue together with others; what failed, which is rare, is settled alone.
+    fn goes_with(&self, other: &Self) -> bool {
+        self.is_done() && other.is_done() && self.id != other.id
+    }
+
+    fn commit(connection: &mut AsyncPgConnection, batch: Vec<Waiting<Self>>) -> BoxFuture<'_, Result<(), Shared>> {
+        async move {
+            let settled = settle_all(connection, batch.iter().map(|waiting| &waiting.work).collect()).await.map_err(Shared::from);
+            for waiting in batch {
+                let outcome = settled.as_ref().map(|settled| settled.contains(&waiting.work.id));
+                waiting.tell(outcome.map_err(Clone::clone));
+            }
+            settled.map(drop)
+        }
+        .boxed()
+    }
+}
+
+/// Takes what is done out of the queue, as far as its lease is held still. Locked by identifier, so that two workers that
+/// settle the same wait for each other in one order.
+struct Done {
+    ids: Vec<i64>,
+    tokens: Vec<i64>,
+}
+
+impl QueryId for Done {
+    type QueryId = ();
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
+impl Query for Done {
+    type SqlType = BigInt;
+}
+
+impl QueryFragment<Pg> for Done {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        out.push_sql("WITH held AS (SELECT follow_ups.id FROM unnest(");
+        out.push_bind_param::<Array<BigInt>, _>(&self.ids)?;
+        out.push_sql(", ");
+        out.push_bind_param::<Array<BigInt>, _>(&self.tokens)?;
+        out.push_sql(") AS done (id, token) JOIN follow_ups ON follow_ups.id = done.id AND follow_ups.lease_token = done.token ");
+        out.push_sql("WHERE follow_ups.leased_until IS NOT NULL ORDER BY follow_ups.id FOR UPDATE OF follow_ups) ");
+        out.push_sql("DELETE FROM follow_ups WHERE id IN (SELECT id FROM held) RETURNING id");
+        Ok(())
+    }
+}
+
+/// The identifiers of those whose leases were held still.
+async fn settle_all(connection: &mut AsyncPgConnection, batch: Vec<&Settled>) -> Result<Vec<i64>, Failure> {
+    if let [one] = batch[..] {
+        return Ok(settle_one(connection, one).await?.then_some(one.id).into_iter().collect());
+    }
+    let (ids, tokens) = batch.iter().map(|settled| (settled.id, settled.token)).unzip();
+    Ok(Prepared(Done { ids, tokens }).get_results(connection).await?)
+}
+
+async fn settle_one(connection: &mut AsyncPgConnection, Settled { id, token, settlement }: &Settled) -> Result<bool, Failure> {
+    let held = follow_ups::table.find(id).filter(follow_ups::lease_token.eq(token)).filter(follow_ups::leased_until.is_not_null());
     let failed = (follow_ups::leased_until.eq(None::<OffsetDateTime>), follow_ups::attempts.eq(follow_ups::attempts + 1));
     let settled = match settlement {
         Settlement::Done => diesel::delete(held).execute(connection).await?,
         Settlement::RetryAt { due_at, error } => {
-            let again = (failed, follow_ups::due_at.eq(due_at), follow_ups::last_error.eq(storable(&error)));
+            let again = (failed, follow_ups::due_at.eq(due_at), follow_ups::last_error.eq(storable(error)));
             Prepared(diesel::update(held).set(again)).execute(connection).await?
         }
         Settlement::Postpone { due_at, error } => {
-            let postponed = (follow_ups::leased_until.eq(None::<OffsetDateTime>), follow_ups::due_at.eq(due_at), follow_ups::last_error.eq(storable(&error)));
+            let postponed = (follow_ups::leased_until.eq(None::<OffsetDateTime>), follow_ups::due_at.eq(due_at), follow_ups::last_error.eq(storable(error)));
             Prepared(diesel::update(held).set(postponed)).execute(connection).await?
         }
         Settlement::Bury { at, error } => {
-            let buried = (failed, follow_ups::buried_at.eq(at), follow_ups::last_error.eq(storable(&error)));
+            let buried = (failed, follow_ups::buried_at.eq(at), follow_ups::last_error.eq(storable(error)));
             Prepared(diesel::update(held).set(buried)).execute(connection).await?
         }
     };

@@ -62,7 +62,13 @@ impl Storage {
 
     /// The use case of API keys on this storage.
     pub fn manage_keys(&self, machine: &Machine) -> ManageKeys {
-        ManageKeys { keys: Arc::clone(&self.keys), clock: Arc::clone(&machine.clock), entropy: Arc::clone(&machine.entropy), uses: Arc::default(), known: Arc::default() }
+        ManageKeys {
+            keys: Arc::clone(&self.keys),
+            clock: Arc::clone(&machine.clock),
+            entropy: Arc::clone(&machine.entropy),
+            uses: Arc::default(),
+            known: Arc::default(),
+        }
     }
 }
 

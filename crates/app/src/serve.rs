@@ -10,7 +10,7 @@ use actix_web::{
     dev::{Server, ServerHandle},
     web,
 };
-use adapter_http::{Api, ApiMetrics, Ops, RateLimits, Spool, Underway};
+use adapter_http::{Api, ApiMetrics, Ops, RateLimits, Room, Spool, Underway};
 use anyhow::{Context as _, Result, anyhow};
 use domain::{
     api_key::Rate, document::DocumentLimits, duplicate_window::DuplicateWindow, follow_up::RetryPolicy, place_order::PlaceOrder, run_follow_ups::RunFollowUps,
@@ -19,7 +19,6 @@ use domain::{
 use prometheus::Registry;
 use tokio::{
     runtime::Handle,
-    sync::Semaphore,
     task::JoinSet,
     time::{Instant, timeout_at},
 };
@@ -67,7 +66,7 @@ impl Service {
         let mut tasks = JoinSet::new();
         tasks.spawn(serve(api_server));
         tasks.spawn(serve(ops_server));
-        tasks.spawn(workers::deliver_follow_ups(run_follow_ups, worker_metrics.clone(), workers_stop.clone()));
+        tasks.spawn(workers::deliver_follow_ups(run_follow_ups, api.clone(), worker_metrics.clone(), workers_stop.clone()));
         tasks.spawn(workers::note_key_uses(api.keys.clone(), workers_stop.clone()));
         tasks.spawn(workers::keep_house(sweep, api, worker_metrics, workers_stop.clone()));
         tracing::info!(api = %api_address, ops = %ops_address, "listening");
@@ -162,7 +161,7 @@ impl Parts {
             runtime: Handle::current(),
             placing,
             underway: Underway::default(),
-            room: Semaphore::new(usize::try_from(settings.max_orders_in_flight)?),
+            room: Room::new(usize::try_from(settings.max_orders_in_flight)?),
         });
         Ok(Self { api, ops, run_follow_ups, sweep, worker_metrics })
     }

@@ -1,5 +1,6 @@
 use super::*;
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as the group asks")]
 fn all(_: &[u32], _: &u32) -> Fit {
     Fit::Goes
 }
@@ -40,7 +41,9 @@ fn what_is_in_the_way_of_another_waits_for_the_next_batch_and_keeps_its_place() 
     let group = Group::new(1, 3);
     let once = |going: &[u32], number: &u32| if going.contains(number) { Fit::Waits } else { Fit::Goes };
     let mut lead = group.join(1).unwrap();
-    [1, 2, 1, 3, 4].into_iter().for_each(|number| assert!(group.join(number).is_none()));
+    for number in [1, 2, 1, 3, 4] {
+        assert!(group.join(number).is_none());
+    }
     assert_eq!(lead.next(once), Some(vec![1, 2, 3]));
     assert_eq!(lead.next(once), Some(vec![1, 4]));
     assert_eq!(lead.next(once), Some(vec![1]));
@@ -50,7 +53,7 @@ fn what_is_in_the_way_of_another_waits_for_the_next_batch_and_keeps_its_place() 
 #[test]
 fn for_whom_nobody_waits_is_left_out() {
     let group = Group::new(1, 8);
-    let even = |_: &[u32], number: &u32| if number % 2 == 0 { Fit::Goes } else { Fit::Gone };
+    let even = |_: &[u32], number: &u32| if number.is_multiple_of(2) { Fit::Goes } else { Fit::Gone };
     let mut lead = group.join(1).unwrap();
     assert!(group.join(2).is_none());
     assert_eq!(lead.next(even), Some(vec![2]));

@@ -115,12 +115,17 @@ async fn connections_that_the_server_ended_are_replaced() {
     place(&store, "F-0").await.unwrap();
     for round in 1..=5 {
         let ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'notary-orders' AND datname = current_database()";
-        assert_eq!(outsider.query(ended, &[]).await.unwrap().len(), 1);
+        // An order may get a second connection while the one before is being given back.
+        let mut ended = outsider.query(ended, &[]).await.unwrap().len();
+        assert!((1..=2).contains(&ended), "{ended}");
         // The call may be there before the end of its connection is; one that was ended fails one call at most.
-        let first = place(&store, &format!("F-{round}")).await;
-        if first.is_err() {
-            not_placed(first);
-            place(&store, &format!("F-{round}")).await.unwrap();
+        loop {
+            let outcome = place(&store, &format!("F-{round}")).await;
+            if outcome.is_ok() {
+                break;
+            }
+            not_placed(outcome);
+            ended = ended.checked_sub(1).expect("no more calls fail than connections were ended");
         }
     }
 }

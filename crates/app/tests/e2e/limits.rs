@@ -1,6 +1,7 @@
 //! The rate limit.
 
 use domain::{api_key::Rate, manage_keys::KeyTerms};
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use reqwest::Response;
 
 use crate::harness::{CREATE, CREATE_WITH_DOCUMENTS, TestApp, form_with_deed, order, problem};
@@ -87,4 +88,25 @@ async fn the_limits_of_a_key_come_before_those_of_the_service() {
     problem(with_key(CREATE_WITH_DOCUMENTS).multipart(form_with_deed("F-5")).send().await.unwrap(), 429, "rate_limited").await;
     // The service itself has none here.
     assert!(!app.create(&order("F-6")).await.headers().contains_key("ratelimit"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_that_find_no_room_are_turned_away_at_once_and_those_that_have_it_are_placed() {
+    let app = TestApp::start_with(&["--max-orders-in-flight=2"]).await;
+    let locked = app.wiring.lock_database();
+    let mut answers: FuturesUnordered<_> = (0..10).map(|number| app.post(CREATE).json(&order(&format!("F-{number}"))).send()).collect();
+    for _ in 0..8 {
+        // While the others wait.
+        let turned_away = answers.next().await.unwrap().unwrap();
+        assert_eq!(header(&turned_away, "retry-after"), "1");
+        problem(turned_away, 503, "unavailable").await;
+    }
+    drop(locked);
+    while let Some(placed) = answers.next().await {
+        assert_eq!(placed.unwrap().status(), 201);
+    }
+    assert_eq!(app.rows("orders"), 2);
+    assert_eq!(app.create(&order("F-10")).await.status(), 201);
+    let (_, metrics) = app.ops("/metrics").await;
+    assert!(metrics.contains("\nnotary_orders_shed_total 8\n"), "{metrics}");
 }

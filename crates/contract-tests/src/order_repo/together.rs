@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use time::Duration;
 
 use super::{place, place_at_once};
-use crate::samples::{NOW, Storage, WINDOW, attempt, document, follow_up, idempotency_key, new_order, placed};
+use crate::samples::{NOW, Storage, attempt, document, follow_up, idempotency_key, new_order, placed};
 
 async fn assert_placed(storage: &Storage, outcome: Result<OrderId, PlaceError>, order: &NewOrder) {
     let id = outcome.unwrap_or_else(|error| panic!("{}: {error:?}", order.order.file_number.as_str()));
@@ -124,7 +124,6 @@ pub async fn orders_at_once_are_judged_each_by_its_own_kind_and_window(storage: 
         match number {
             // No test order took their numbers before.
             20.. => assert!(outcome.is_ok(), "{number}: {outcome:?}"),
-            // A number has both an order with the one window and an order with the other only where they do not meet.
             _ if number % 2 == 0 => assert!(matches!(outcome, Ok(_) | Err(PlaceError::Duplicate { .. })), "{number}: {outcome:?}"),
             _ => assert!(matches!(outcome, Err(PlaceError::Duplicate { .. })), "{number}: {outcome:?}"),
         }

@@ -1,0 +1,176 @@
+//! Placing orders, those that wait at the same time by one statement.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use diesel::{prelude::*, result::Error::NotFound};
+use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use domain::{idempotency::KeyUse, order::OrderId, ports::PlaceError};
+use futures_util::future::{BoxFuture, FutureExt as _};
+use time::OffsetDateTime;
+
+use crate::{
+    batch::{Shared, Waiting, Work},
+    failure::Failure,
+    idempotency,
+    place::{PlaceAll, Wanted},
+    pool::MayDoubtConnection as _,
+    schema::{file_numbers, test_file_numbers},
+    statement::Prepared,
+};
+
+/// A batch that the server refuses within this time was refused for something in it, and each of its orders is tried alone;
+/// after a longer wait it is the server's state.
+const REFUSAL: Duration = Duration::from_secs(1);
+
+/// The trigger by which a document adopts its upload.
+const ADOPTION: &str = "documents_adopt_uploads";
+
+/// The trigger that keeps an idempotency key for the order that has it.
+const KEY_IN_USE: &str = "idempotency_keys_in_use";
+
+/// Why an order was not placed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refusal {
+    #[error("the file number was used a moment ago")]
+    Duplicate { placed_at: OffsetDateTime },
+    #[error("the idempotency key is in use")]
+    KeyTaken(KeyUse),
+    #[error("an upload was swept")]
+    UploadSwept,
+    #[error(transparent)]
+    Failed(#[from] Shared),
+}
+
+impl From<Refusal> for PlaceError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Duplicate { placed_at } => Self::Duplicate { placed_at },
+            Refusal::KeyTaken(taken) => Self::KeyTaken(taken),
+            Refusal::UploadSwept => Self::UploadSwept,
+            Refusal::Failed(failure) if failure.0.is_passing() => Self::Unavailable(failure.into()),
+            Refusal::Failed(failure) => Self::Internal(failure.into()),
+        }
+    }
+}
+
+impl Work for Wanted {
+    type Done = OrderId;
+    type Refusal = Refusal;
+
+    /// One statement has one table of file numbers and one window, and touches no row twice.
+    fn goes_with(&self, other: &Self) -> bool {
+        let same_kind = (self.row.is_test, self.window) == (other.row.is_test, other.window);
+        same_kind && self.file_number() != other.file_number() && (self.key().is_none() || self.key() != other.key())
+    }
+
+    fn commit(connection: &mut AsyncPgConnection, batch: Vec<Waiting<Self>>) -> BoxFuture<'_, Result<(), Shared>> {
+        place_all(connection, batch).boxed()
+    }
+}
+
+/// Places a batch and tells each its outcome.
+async fn place_all(connection: &mut AsyncPgConnection, batch: Vec<Waiting<Wanted>>) -> Result<(), Shared> {
+    let began = Instant::now();
+    match try_place(connection, batch.iter().map(|waiting| &waiting.work)).await {
+        Ok(placed) => tell_placed(connection, batch, placed).await,
+        // Something in it is at fault, and that fails alone.
+        Err(failure) if batch.len() > 1 && (failure.is_constraint() || failure.is_refusal() && began.elapsed() < REFUSAL) => {
+            for waiting in batch {
+                match try_place(connection, std::iter::once(&waiting.work)).await {
+                    Ok(placed) => tell_placed(connection, vec![waiting], placed).await?,
+                    Err(failure) => tell_failure(connection, vec![waiting], failure).await?,
+                }
+            }
+            Ok(())
+        }
+        Err(failure) => tell_failure(connection, batch, failure).await,
+    }
+}
+
+/// By one statement, and so one round trip and one transaction. Answers who was placed, by file number.
+async fn try_place(connection: &mut AsyncPgConnection, batch: impl Iterator<Item = &Wanted> + Clone) -> Result<HashMap<String, OrderId>, Failure> {
+    let statement = Prepared(PlaceAll::of(batch)?);
+    // All rows: they come before the commit, and the end of the rows after it.
+    let placed: Vec<(i64, String)> = statement.get_results(connection).await?;
+    Ok(placed.into_iter().map(|(id, file_number)| (file_number, OrderId(id))).collect())
+}
+
+/// Tells those who were placed first; why the others were not has to be asked for.
+async fn tell_placed(connection: &mut AsyncPgConnection, batch: Vec<Waiting<Wanted>>, placed: HashMap<String, OrderId>) -> Result<(), Shared> {
+    let mut refused = Vec::new();
+    for waiting in batch {
+        match placed.get(waiting.work.file_number()) {
+            Some(id) => waiting.tell(Ok(*id)),
+            None => refused.push(waiting),
+        }
+    }
+    match reasons(connection, &refused).await {
+        Ok(reasons) => {
+            refused.into_iter().zip(reasons).for_each(|(waiting, reason)| waiting.tell(Err(reason)));
+            Ok(())
+        }
+        Err(failure) => {
+            let failure = Shared::from(failure);
+            for waiting in refused {
+                waiting.tell(Err(Refusal::Failed(failure.clone())));
+            }
+            Err(failure)
+        }
+    }
+}
+
+/// Why orders got no file number. Asked for now, because the statement saw what was there when it began, which may be before
+/// the order that won.
+async fn reasons(connection: &mut AsyncPgConnection, refused: &[Waiting<Wanted>]) -> Result<Vec<Refusal>, Failure> {
+    let (mut taken, mut duplicates) = (Vec::with_capacity(refused.len()), Vec::new());
+    for Waiting { work: wanted, .. } in refused {
+        let key_use = match &wanted.remembrance {
+            Some(remembrance) => idempotency::in_use(connection, &remembrance.attempt.claim, wanted.row.created_at).await?,
+            None => None,
+        };
+        duplicates.extend(key_use.is_none().then_some(wanted));
+        taken.push(key_use);
+    }
+    let used = last_uses(connection, &duplicates).await?;
+    let reason = |(Waiting { work: wanted, .. }, taken): (&Waiting<Wanted>, Option<KeyUse>)| match taken {
+        Some(taken) => Ok(Refusal::KeyTaken(taken)),
+        None => used.get(wanted.file_number()).map(|&placed_at| Refusal::Duplicate { placed_at }).ok_or(NotFound.into()),
+    };
+    refused.iter().zip(taken).map(reason).collect()
+}
+
+/// When file numbers were used last.
+async fn last_uses(connection: &mut AsyncPgConnection, duplicates: &[&Wanted]) -> Result<HashMap<String, OffsetDateTime>, Failure> {
+    let Some(first) = duplicates.first() else { return Ok(HashMap::new()) };
+    let wanted: Vec<&str> = duplicates.iter().map(|wanted| wanted.file_number()).collect();
+    let used: Vec<(String, OffsetDateTime)> = if first.row.is_test {
+        test_file_numbers::table.filter(test_file_numbers::file_number.eq_any(wanted)).load(connection).await?
+    } else {
+        file_numbers::table.filter(file_numbers::file_number.eq_any(wanted)).load(connection).await?
+    };
+    Ok(used.into_iter().collect())
+}
+
+/// Tells a batch that none of it was placed: one order why, if it is at fault itself, and several that they have met the same.
+async fn tell_failure(connection: &mut AsyncPgConnection, batch: Vec<Waiting<Wanted>>, failure: Failure) -> Result<(), Shared> {
+    let failure = Shared::from(failure);
+    for waiting in batch {
+        let refusal = match (failure.0.constraint(), &waiting.work.remembrance) {
+            (Some(ADOPTION), _) => Refusal::UploadSwept,
+            (Some(KEY_IN_USE), Some(remembrance)) => {
+                let placed_at = waiting.work.row.created_at;
+                match idempotency::in_use(connection, &remembrance.attempt.claim, placed_at).await {
+                    // None, if who was first has given up the key in between.
+                    Ok(taken) => Refusal::KeyTaken(taken.unwrap_or(KeyUse::InFlight { until: placed_at })),
+                    Err(failure) => Refusal::Failed(failure.into()),
+                }
+            }
+            _ => Refusal::Failed(failure.clone()),
+        };
+        waiting.tell(Err(refusal));
+    }
+    if failure.doubts_connection() { Err(failure) } else { Ok(()) }
+}
