@@ -19,6 +19,9 @@ const HEAD_START: Duration = Duration::from_millis(50);
 /// Between two attempts to connect to a service that does not answer.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
 
+/// How much later than the end a request may still be sent that was due before it.
+const GRACE: Duration = Duration::from_millis(250);
+
 /// What is sent, how, and for how long.
 pub struct Load<'a> {
     pub address: &'a str,
@@ -131,7 +134,8 @@ impl Load<'_> {
             let Some(due) = schedule.next(start.elapsed()).map(|due| start + due) else { return tally };
             sleep_until(due);
             let sent = Instant::now();
-            if sent >= end {
+            // Whoever overslept is not taken for a client that found no free connection.
+            if due >= end || sent >= end + GRACE {
                 return tally;
             }
             let answer = connection.send(request.next()).and_then(|()| connection.answer());

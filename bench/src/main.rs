@@ -1,12 +1,7 @@
 //! Measures the service as a process beside yardsticks; see the `README.md` of this folder.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a measurement that cannot go on has failed")]
-#![allow(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "figures far below 2^53, none of them negative"
-)]
+#![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "figures far below 2^53, none of them negative")]
 
 use std::{fs, process::ExitCode};
 

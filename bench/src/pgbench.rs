@@ -1,16 +1,11 @@
 //! The limit that PostgreSQL itself sets: `pgbench` with the durable work of one order, in one prepared statement on the
 //! service's own schema, as a straightforward service would have it.
 
-use std::{
-    fs,
-    path::Path,
-    process::Command,
-    time::Duration,
-};
+use std::{fs, path::Path, process::Command, time::Duration};
 
 use test_servers::postgres::{Database, PASSWORD, SUPERUSER, program};
 
-use crate::{instance::Instance, latency::Latencies};
+use crate::{instance::Instance, latency::Latencies, service::children_cpu_seconds};
 
 /// Columns that the benchmark's order fills, and their values; the file number and the instant are the caller's.
 pub const ORDER_COLUMNS: &str = "file_number, created_at, updated_at, signing_service_id, order_contact_email, signing_date, time_zone_id, signing_time_type, \
@@ -42,6 +37,9 @@ SELECT id FROM placed;
     )
 }
 
+/// The time that `pgbench` is given includes that in which its clients connect.
+const TO_CONNECT: Duration = Duration::from_secs(3);
+
 /// How it is run.
 #[derive(Debug, Clone, Copy)]
 pub struct Pgbench {
@@ -58,6 +56,10 @@ pub struct Outcome {
     pub latencies: Latencies,
     /// Transactions per second in the window.
     pub rate: f64,
+    /// Transactions of the warm-up, too.
+    pub transactions: u64,
+    /// Seconds of CPU of `pgbench` itself per 1,000 transactions.
+    pub cpu: f64,
 }
 
 impl Pgbench {
@@ -70,34 +72,39 @@ impl Pgbench {
         let script_file = folder.path().join("order.sql");
         fs::write(&script_file, script()).unwrap();
         let database = instance.database.as_ref().unwrap();
+        let before = children_cpu_seconds();
         let output = self.command(database, &script_file, folder.path()).output().unwrap();
+        let cpu = children_cpu_seconds() - before;
         let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && text.contains("number of failed transactions: 0 "), "{text}");
         let transactions = read_logs(folder.path());
         instance.assert_orders(transactions.len() as u64);
-        self.outcome(&transactions)
+        self.outcome(&transactions, cpu)
     }
 
     fn command(self, database: &Database<'_>, script: &Path, folder: &Path) -> Command {
         let mut command = Command::new(program("pgbench"));
         command.args(["--protocol=prepared", "--no-vacuum", "--log", "--host=127.0.0.1", "--username", SUPERUSER]).env("PGPASSWORD", PASSWORD);
         command.args([format!("--port={}", database.cluster.port()), format!("--client={}", self.clients), format!("--jobs={}", self.clients.min(2))]);
-        command.arg(format!("--time={}", (self.warmup + self.window).as_secs_f64().ceil()));
+        command.arg(format!("--time={}", (TO_CONNECT + self.warmup + self.window).as_secs_f64()));
         command.args(self.rate.map(|rate| format!("--rate={rate:.3}")));
         command.arg(format!("--log-prefix={}", folder.join("transactions").display())).arg("--file").arg(script).arg(&database.name);
         command
     }
 
-    fn outcome(self, transactions: &[Transaction]) -> Outcome {
+    fn outcome(self, transactions: &[Transaction], cpu: f64) -> Outcome {
         let first = transactions.iter().map(|transaction| transaction.began()).min().unwrap();
         let opens = first + self.warmup.as_micros() as u64;
         let end = opens + self.window.as_micros() as u64;
+        let last = transactions.iter().map(|transaction| transaction.done).max().unwrap();
+        assert!(last >= end, "the clients of pgbench took longer than {TO_CONNECT:?} to connect");
         // As the load generator counts: by what is due in the window if there is a rate, otherwise by what is done in it.
         let moment = |transaction: &Transaction| if self.rate.is_some() { transaction.began() } else { transaction.done };
         let counted = transactions.iter().filter(|transaction| (opens..end).contains(&moment(transaction)));
         let latencies = Latencies::new(counted.map(|transaction| transaction.took).collect());
         let rate = latencies.count() as f64 / self.window.as_secs_f64();
-        Outcome { latencies, rate }
+        let transactions = transactions.len() as u64;
+        Outcome { latencies, rate, transactions, cpu: cpu * 1000.0 / transactions as f64 }
     }
 }
 
@@ -144,7 +151,7 @@ mod tests {
     fn the_warm_up_is_not_counted() {
         let done = |seconds: u64| Transaction { took: 1000, done: seconds * 1_000_000 };
         let second = Duration::from_secs(1);
-        let outcome = Pgbench { clients: 1, rate: None, warmup: second, window: 2 * second }.outcome(&[done(1), done(2), done(3), done(9)]);
+        let outcome = Pgbench { clients: 1, rate: None, warmup: second, window: 2 * second }.outcome(&[done(1), done(2), done(3), done(9)], 0.0);
         assert_eq!((outcome.latencies.count(), outcome.rate.to_bits()), (2, 1.0_f64.to_bits()));
     }
 }

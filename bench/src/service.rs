@@ -97,7 +97,7 @@ impl Service {
     /// Seconds of CPU that the process has used, in user and in kernel mode.
     pub fn cpu_seconds(&self) -> f64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
-        cpu_seconds(&stat)
+        cpu_seconds(&stat, OWN)
     }
 
     /// Resident memory in MiB.
@@ -143,17 +143,26 @@ impl Drop for Service {
     }
 }
 
-/// Of the text of `/proc/PID/stat` (`proc_pid_stat(5)`): the fields `utime` and `stime`.
-fn cpu_seconds(stat: &str) -> f64 {
-    // The name of the program comes before, in parentheses, and may hold anything.
+/// Where a process's own time begins in `/proc/PID/stat` behind its name (`proc_pid_stat(5)`: `utime`, `stime`), and where that of
+/// its children that have ended (`cutime`, `cstime`).
+const OWN: usize = 11;
+const CHILDREN: usize = 13;
+
+fn cpu_seconds(stat: &str, at: usize) -> f64 {
+    // The name is in parentheses, and may hold anything.
     let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split_whitespace().collect();
     let ticks = |at: usize| fields[at].parse::<f64>().unwrap();
-    (ticks(11) + ticks(12)) / TICKS_PER_SECOND
+    (ticks(at) + ticks(at + 1)) / TICKS_PER_SECOND
 }
 
 /// Seconds of CPU that this process has used itself.
 pub fn own_cpu_seconds() -> f64 {
-    cpu_seconds(&fs::read_to_string("/proc/self/stat").unwrap())
+    cpu_seconds(&fs::read_to_string("/proc/self/stat").unwrap(), OWN)
+}
+
+/// Seconds of CPU that programs have used that this process ran to their end.
+pub fn children_cpu_seconds() -> f64 {
+    cpu_seconds(&fs::read_to_string("/proc/self/stat").unwrap(), CHILDREN)
 }
 
 #[cfg(test)]
@@ -161,6 +170,6 @@ mod tests {
     #[test]
     fn the_time_of_a_process_is_found_behind_a_strange_name() {
         let stat = "42 (a) b (c) S 1 42 42 0 -1 4194560 1089 0 0 0 250 75 9 9 20 0 5 0 100 1000 10";
-        assert_eq!(super::cpu_seconds(stat).to_bits(), 3.25_f64.to_bits());
+        assert_eq!([super::OWN, super::CHILDREN].map(|at| super::cpu_seconds(stat, at)), [3.25, 0.18]);
     }
 }

@@ -45,6 +45,7 @@ pub fn short(figure: f64) -> String {
         size if size >= 100.0 => format!("{figure:.0}"),
         size if size >= 10.0 => format!("{figure:.1}"),
         size if size >= 0.1 => format!("{figure:.2}"),
+        0.0 => "0".to_owned(),
         _ => format!("{figure:.4}"),
     }
 }

@@ -5,6 +5,7 @@ use std::{
     fs::{self, File},
     hint::black_box,
     io::Write as _,
+    path::Path,
     sync::atomic::{AtomicU64, Ordering},
     thread,
     time::{Duration, Instant},
@@ -88,12 +89,21 @@ fn service(plan: &Plan, shape: &Shape, document: &'static [u8], wiring: Wiring, 
     let cpu = service.cpu_seconds() - cpu;
     let memory = service.peak_memory() - idle;
     instance.assert_orders(orders);
-    let files = fs::read_dir(instance.site.data().join("documents")).unwrap();
-    let files = files.filter(|entry| entry.as_ref().unwrap().metadata().unwrap().len() == shape.bytes as u64).count() as u64;
+    let files = files_of(&instance.site.data().join("documents"), shape.bytes as u64);
     let documents = orders * shape.documents as u64;
     assert_eq!((instance.rows("documents"), files), (documents, documents), "rows of documents, and files");
     let megabytes = (orders * bytes) as f64 / 1e6;
     Round { rate: megabytes / seconds, cpu: cpu * 100.0 / megabytes, memory }
+}
+
+/// Files of so many bytes in a folder and those below it.
+fn files_of(folder: &Path, bytes: u64) -> u64 {
+    let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let count = |entry: fs::DirEntry| {
+        let metadata = entry.metadata().unwrap();
+        if metadata.is_dir() { files_of(&entry.path(), bytes) } else { u64::from(metadata.len() == bytes) }
+    };
+    entries.map(count).sum()
 }
 
 fn disk(plan: &Plan, shape: &Shape, document: &'static [u8], cluster: &Cluster) -> Round {
