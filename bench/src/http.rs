@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Longest wait for a piece of an answer; a service that is silent for so long is counted as broken.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What a service said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

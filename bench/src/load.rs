@@ -189,3 +189,63 @@ fn sleep_until(moment: Instant) {
         thread::sleep(time);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read as _, Write as _},
+        net::{TcpListener, TcpStream},
+    };
+
+    use super::*;
+
+    const ANSWERS: [&str; 3] = [
+        "HTTP/1.1 201 Created\r\ncontent-length: 2\r\n\r\n{}",
+        "HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\n\r\n",
+        "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n",
+    ];
+
+    /// Gives the answers in turn, so that each connection ends with the third.
+    fn serve(mut stream: TcpStream) {
+        let mut request = vec![0; 4096];
+        for answer in ANSWERS {
+            let mut length = 0;
+            while !request[..length].ends_with(b"}}") {
+                match stream.read(&mut request[length..]).unwrap() {
+                    0 => return,
+                    count => length += count,
+                }
+            }
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    }
+
+    fn run(pace: Pace) -> Outcome {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        thread::spawn(move || listener.incoming().for_each(|stream| drop(thread::spawn(|| serve(stream.unwrap())))));
+        let (warmup, window) = (Duration::from_millis(50), Duration::from_millis(500));
+        let load = Load { address: &address, request: Request::order("k", false), connections: 3, pace, warmup, window, seed: 1 };
+        load.run(|| ()).0
+    }
+
+    #[test]
+    fn every_answer_is_counted_as_what_it_is_and_a_closed_connection_replaced() {
+        let outcome = run(Pace::Closed);
+        assert!(outcome.acknowledged > 3 && outcome.acknowledged >= outcome.latencies.count() as u64, "{outcome:?}");
+        let kinds: Vec<&str> = outcome.others.keys().map(String::as_str).collect();
+        assert_eq!(kinds, ["503 without Retry-After"]);
+        // Of three answers one is of each kind, but for those that the end cuts off, and the shed of the warm-up.
+        assert!(outcome.acknowledged - outcome.others["503 without Retry-After"] <= 3, "{outcome:?}");
+        assert!(outcome.shed > 0 && outcome.shed <= outcome.acknowledged, "{outcome:?}");
+    }
+
+    #[test]
+    fn an_open_loop_accounts_for_everything_that_was_due_in_the_window() {
+        let outcome = run(Pace::Open(600.0));
+        let due = Schedule::new(Pace::Open(600.0), Duration::from_millis(550), 1).due_since(Duration::from_millis(50)).unwrap() as u64;
+        let answered = outcome.latencies.count() as u64 + outcome.shed;
+        let others: u64 = outcome.others.values().sum();
+        assert!((due - others..=due).contains(&(answered + outcome.unsent)), "{due} due: {outcome:?}");
+    }
+}

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a measurement that cannot go on has failed")]
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "figures far below 2^53, none of them negative")]
+#![cfg_attr(test, allow(clippy::float_cmp, reason = "what is compared is computed in the same way"))]
 
 use std::{fs, process::ExitCode};
 

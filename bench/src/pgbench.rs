@@ -93,7 +93,7 @@ impl Pgbench {
     }
 
     fn outcome(self, transactions: &[Transaction], cpu: f64) -> Outcome {
-        let first = transactions.iter().map(|transaction| transaction.began()).min().unwrap();
+        let first = transactions.iter().map(Transaction::began).min().unwrap();
         let opens = first + self.warmup.as_micros() as u64;
         let end = opens + self.window.as_micros() as u64;
         let last = transactions.iter().map(|transaction| transaction.done).max().unwrap();
@@ -152,6 +152,6 @@ mod tests {
         let done = |seconds: u64| Transaction { took: 1000, done: seconds * 1_000_000 };
         let second = Duration::from_secs(1);
         let outcome = Pgbench { clients: 1, rate: None, warmup: second, window: 2 * second }.outcome(&[done(1), done(2), done(3), done(9)], 0.0);
-        assert_eq!((outcome.latencies.count(), outcome.rate.to_bits()), (2, 1.0_f64.to_bits()));
+        assert_eq!((outcome.latencies.count(), outcome.rate), (2, 1.0));
     }
 }

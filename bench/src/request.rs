@@ -15,7 +15,7 @@ fn next_number() -> u64 {
     scatter(LAST.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The finalizer of SplitMix64 (Steele, Lea, Flood 2014): no two numbers become the same.
+/// The finalizer of `SplitMix64` (Steele, Lea, Flood 2014): no two numbers become the same.
 fn scatter(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
