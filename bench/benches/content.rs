@@ -4,7 +4,7 @@
 
 use adapter_http::content_is;
 use contract_tests::documents;
-use divan::{Bencher, counter::BytesCount};
+use divan::Bencher;
 use domain::document::DocumentFormat;
 
 const DOCUMENTS: [(&str, DocumentFormat); 5] = [
@@ -25,5 +25,5 @@ fn is_what_it_says(bencher: Bencher, name: &str) {
     let (_, format) = DOCUMENTS.into_iter().find(|(known, _)| *known == name).unwrap();
     let path = documents::path(name);
     assert!(content_is(format, &path).unwrap());
-    bencher.counter(BytesCount::new(documents::bytes(name).len())).bench(|| content_is(format, divan::black_box(&path)));
+    bencher.bench(|| content_is(format, divan::black_box(&path)));
 }

@@ -2,7 +2,7 @@
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "a measurement that cannot go on has failed")]
 
-use divan::{Bencher, counter::ItemsCount};
+use divan::Bencher;
 use domain::order::OrderRequest;
 
 /// The order of the README.
@@ -18,7 +18,7 @@ fn main() {
 /// Reading the JSON alone.
 #[divan::bench]
 fn read(bencher: Bencher) {
-    bencher.counter(ItemsCount::new(1_u32)).bench(|| serde_json::from_str::<OrderRequest>(divan::black_box(MINIMAL)).unwrap());
+    bencher.bench(|| serde_json::from_str::<OrderRequest>(divan::black_box(MINIMAL)).unwrap());
 }
 
 /// Reading, checking every field, converting the appointment to UTC.
@@ -26,12 +26,12 @@ fn read(bencher: Bencher) {
 fn read_check_and_convert(bencher: Bencher) {
     let order = || serde_json::from_str::<OrderRequest>(divan::black_box(MINIMAL)).unwrap().parse();
     order().unwrap();
-    bencher.counter(ItemsCount::new(1_u32)).bench(order);
+    bencher.bench(order);
 }
 
 #[divan::bench]
 fn read_check_and_refuse(bencher: Bencher) {
     let order = || serde_json::from_str::<OrderRequest>(divan::black_box(INVALID)).unwrap().parse();
     assert_eq!(order().unwrap_err().len(), 4);
-    bencher.counter(ItemsCount::new(1_u32)).bench(order);
+    bencher.bench(order);
 }
