@@ -33,15 +33,9 @@ renew-guide:
 release-openapi:
     cargo run --quiet -- openapi >"docs/released/openapi-$(cargo pkgid --package notary-orders | sed 's/.*@//').json"
 
-# Measures start-up, idle memory and memory under uploads of the release build.
-footprint:
-    cargo build --release
-    cargo run --release --example footprint
-
-# Measures what an Idempotency-Key costs; BASELINE=PATH names another build to compare with.
-idempotency-cost:
-    cargo build --release
-    cargo run --release --example idempotency_cost
+# Measures the release build: orders, overload, uploads, memory, idempotency-key, growth, all (see bench/README.md); or micro.
+bench what="all" *arguments:
+    {{ if what == "micro" { "cargo bench --package notary-orders-bench" } else { "cargo build --release && cargo run --release --package notary-orders-bench -- " + what } }} {{arguments}}
 
 # Checks licences, sources and duplicate versions (needs cargo-deny).
 deny:

@@ -31,7 +31,7 @@ const MAX_RATIO: u64 = 200;
 const SMALL_PART: u64 = 16 * 1024 * 1024;
 
 /// Whether a file is of this format. An error is one of reading the file, not of its content.
-pub(crate) fn is(format: DocumentFormat, path: &Path) -> io::Result<bool> {
+pub fn is(format: DocumentFormat, path: &Path) -> io::Result<bool> {
     let file = File::open(path)?;
     let signature = FileFormat::from_reader(&file)?;
     Ok(match format {

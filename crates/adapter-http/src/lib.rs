@@ -34,6 +34,7 @@ mod server;
 mod spool;
 
 pub use api::Api;
+pub use content::is as content_is;
 pub use idempotency::Underway;
 pub use metrics::ApiMetrics;
 pub use openapi::document as openapi_document;

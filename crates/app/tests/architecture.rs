@@ -20,6 +20,7 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     allowed.insert("domain", BTreeSet::new());
     allowed.insert("contract-tests", BTreeSet::from(["domain"]));
     allowed.insert("test-servers", BTreeSet::new());
+    allowed.insert("bench", BTreeSet::from(["adapter-http", "contract-tests", "domain", "test-servers"]));
     allowed.insert("notary-orders", adapters.into_iter().chain(["domain"]).collect());
     allowed
 }

@@ -1,0 +1,29 @@
+//! Whether a file is what its name says, for each format, with genuine documents.
+
+#![allow(missing_docs, clippy::unwrap_used, reason = "a measurement that cannot go on has failed")]
+
+use adapter_http::content_is;
+use contract_tests::documents;
+use divan::Bencher;
+use domain::document::DocumentFormat;
+
+const DOCUMENTS: [(&str, DocumentFormat); 5] = [
+    ("deed-of-trust.pdf", DocumentFormat::Pdf),
+    ("closing-disclosure.doc", DocumentFormat::Doc),
+    ("signing-instructions.docx", DocumentFormat::Docx),
+    ("driver-license.jpg", DocumentFormat::Jpeg),
+    ("signature-page.png", DocumentFormat::Png),
+];
+
+fn main() {
+    divan::main();
+}
+
+/// The file is in the page cache, as one that has just arrived is.
+#[divan::bench(args = DOCUMENTS.map(|(name, _)| name))]
+fn is_what_it_says(bencher: Bencher, name: &str) {
+    let (_, format) = DOCUMENTS.into_iter().find(|(known, _)| *known == name).unwrap();
+    let path = documents::path(name);
+    assert!(content_is(format, &path).unwrap());
+    bencher.bench(|| content_is(format, divan::black_box(&path)));
+}

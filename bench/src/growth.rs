@@ -1,0 +1,144 @@
+//! Whether a database that has grown still takes as many orders. Beside each measurement of the one that grows, in turns, one of
+//! an empty database: a machine drifts by more than is looked for.
+
+use std::{fs, time::Instant};
+
+use clap::Args;
+use test_servers::postgres::Cluster;
+
+use crate::{
+    instance::{Instance, Wiring, flush},
+    latency::median,
+    load::Outcome,
+    pgbench::{ORDER_COLUMNS, ORDER_VALUES},
+    request::Request,
+    schedule::Pace,
+    table::{self, Bound, TARGET_COLUMNS, short, target},
+    trial::{CONNECTIONS, Plan, alternate, ratios},
+};
+
+const MILLION: u64 = 1_000_000;
+const COLUMNS: [&str; 7] = ["orders in the database", "orders/s", "with none", "ratio", "p99 ms", "with none", "seconds to fill"];
+
+/// How far a database grows.
+#[derive(Debug, Args)]
+pub struct Growth {
+    /// Millions of orders to measure with
+    #[arg(long, value_delimiter = ',', default_values_t = [0, 1, 3, 10])]
+    millions: Vec<u64>,
+}
+
+impl Default for Growth {
+    fn default() -> Self {
+        Self { millions: vec![0, 1, 3, 10] }
+    }
+}
+
+impl Growth {
+    /// Runs it on both wirings.
+    pub fn run(&self, plan: &Plan, cluster: &Cluster) {
+        let mut targets = Vec::new();
+        for wiring in Wiring::ALL {
+            let mut grown = Grown::new(plan, wiring, cluster);
+            let mut rows = Vec::new();
+            for millions in &self.millions {
+                let seconds = grown.fill(millions * MILLION);
+                let [with, without] = grown.compare();
+                let of = |rounds: &[Outcome], figure: &dyn Fn(&Outcome) -> f64| short(median(rounds.iter().map(figure)));
+                let p99 = |outcome: &Outcome| outcome.latencies.percentile(0.99);
+                let share = ratios(&with, &without, Outcome::rate, Outcome::rate);
+                let figures = [of(&with, &Outcome::rate), of(&without, &Outcome::rate), short(median(share.clone())), of(&with, &p99), of(&without, &p99)];
+                rows.push([vec![format!("{millions} million")], figures.to_vec(), vec![format!("{seconds:.0}")]].concat());
+                if *millions == 10 {
+                    targets.push(target(&format!("orders/s on {} with 10 million orders / with none", wiring.name()), &share, "", Bound::AtLeast(0.9)));
+                }
+            }
+            table::print(&format!("growth on {}, {CONNECTIONS} connections", wiring.name()), &COLUMNS, &rows);
+        }
+        table::print("growth: targets", &TARGET_COLUMNS, &targets);
+    }
+}
+
+/// A database that grows, and keeps what it has between rounds.
+struct Grown<'a> {
+    plan: &'a Plan,
+    wiring: Wiring,
+    cluster: &'a Cluster,
+    instance: Instance<'a>,
+    key: String,
+    filled: u64,
+}
+
+impl<'a> Grown<'a> {
+    fn new(plan: &'a Plan, wiring: Wiring, cluster: &'a Cluster) -> Self {
+        let instance = Instance::new(&plan.binary(), wiring, cluster);
+        let key = instance.site.issue_key(&[]);
+        Self { plan, wiring, cluster, instance, key, filled: 0 }
+    }
+
+    /// Adds orders of long ago, whose mails are sent, until there are so many. Returns the seconds that it took.
+    fn fill(&mut self, orders: u64) -> f64 {
+        let started = Instant::now();
+        let missing = orders.saturating_sub(self.filled);
+        if missing > 0 {
+            self.instance.execute(&match self.wiring {
+                Wiring::Postgres => postgres_fill(self.filled, orders),
+                Wiring::Sqlite => sqlite_fill(missing),
+            });
+            self.filled = orders;
+        }
+        started.elapsed().as_secs_f64()
+    }
+
+    /// Rounds with it, and with an empty database.
+    fn compare(&self) -> [Vec<Outcome>; 2] {
+        let empty = |seed| {
+            flush(self.cluster);
+            self.plan.trial(self.wiring, self.cluster, CONNECTIONS, Pace::Closed, seed).outcome.all_created()
+        };
+        let rounds = alternate(self.plan.rounds, &[&|seed| self.round(seed), &empty]);
+        rounds.try_into().unwrap_or_else(|_| unreachable!("two contestants"))
+    }
+
+    fn round(&self, seed: u64) -> Outcome {
+        let before = self.instance.rows("orders");
+        flush(self.cluster);
+        let service = self.instance.site.start();
+        let (outcome, _) = self.plan.load(&service, Request::order(&self.key, false), CONNECTIONS, Pace::Closed, seed).run(|| ());
+        drop(service);
+        self.instance.assert_orders(before + outcome.acknowledged);
+        // The next round begins with no mails to deliver, as that with an empty database does.
+        self.instance.execute("DELETE FROM follow_ups");
+        if self.wiring == Wiring::Postgres {
+            self.instance.execute("VACUUM follow_ups");
+        }
+        let _ = fs::remove_dir_all(self.instance.site.data().join("mail"));
+        outcome.all_created()
+    }
+}
+
+/// Their file numbers are in no order, as those of clients are not; indexes are filled in theirs, which is quicker.
+fn postgres_fill(from: u64, to: u64) -> String {
+    let numbers = format!("SELECT 'F-' || substr(md5(number::text), 1, 16) AS file_number FROM generate_series({from} + 1, {to}) AS number");
+    format!(
+        "INSERT INTO orders ({ORDER_COLUMNS}) SELECT file_number, '2025-01-01 00:00Z', '2025-01-01 00:00Z', {ORDER_VALUES} FROM ({numbers}) AS numbers;\n\
+         INSERT INTO file_numbers (file_number, placed_at) SELECT file_number, '2025-01-01 00:00Z' FROM ({numbers}) AS numbers ORDER BY file_number;\n\
+         VACUUM (ANALYZE) orders;\nVACUUM (ANALYZE) file_numbers"
+    )
+}
+
+fn sqlite_fill(count: u64) -> String {
+    let columns = ORDER_COLUMNS.replace("created_at, updated_at", "created_at_us, updated_at_us").replace("start_utc", "start_utc_us");
+    let values = ORDER_VALUES.replace("'2026-12-01 20:30Z'", "1796157000000000");
+    let placed_at = 1_735_689_600_000_000_i64;
+    format!(
+        "PRAGMA synchronous = OFF;
+         PRAGMA cache_size = -500000;
+         CREATE TEMP TABLE last AS SELECT coalesce(max(id), 0) AS id FROM orders;
+         WITH RECURSIVE numbers (number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM numbers LIMIT {count})
+         INSERT INTO orders ({columns}) SELECT format('F-%016x', random()), {placed_at}, {placed_at}, {values} FROM numbers;
+         INSERT INTO file_numbers (file_number, placed_at_us)
+         SELECT file_number, created_at_us FROM orders WHERE id > (SELECT id FROM last) ORDER BY file_number;
+         PRAGMA wal_checkpoint(TRUNCATE);"
+    )
+}

@@ -1,0 +1,150 @@
+//! As much of HTTP/1.1 as a client of this service needs.
+
+use std::{
+    io::{self, Read, Write as _},
+    net::TcpStream,
+    time::Duration,
+};
+
+/// Longest wait for a piece of an answer; a service that is silent for so long is counted as broken.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// What a service said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    pub status: u16,
+    pub retry_after: bool,
+    /// The service ends the connection after this answer.
+    pub closes: bool,
+}
+
+/// A connection that is kept between requests.
+pub struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    pub fn open(address: &str) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Self { stream, buffer: Vec::with_capacity(4096) })
+    }
+
+    pub fn send(&mut self, piece: &[u8]) -> io::Result<()> {
+        self.stream.write_all(piece)
+    }
+
+    pub fn answer(&mut self) -> io::Result<Answer> {
+        read_answer(&mut self.stream, &mut self.buffer)
+    }
+}
+
+/// The body of an answer, for requests that are not worth a connection of their own.
+pub fn get(address: &str, path: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// Reads one answer, in whatever pieces it comes, and nothing behind it.
+fn read_answer(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<Answer> {
+    buffer.clear();
+    let mut piece = [0; 4096];
+    let mut expected = None;
+    loop {
+        if expected.is_none() {
+            expected = parse_head(buffer)?;
+        }
+        if let Some((answer, length)) = expected
+            && buffer.len() >= length
+        {
+            return if buffer.len() == length { Ok(answer) } else { Err(malformed("bytes behind the answer")) };
+        }
+        match stream.read(&mut piece)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => buffer.extend_from_slice(&piece[..count]),
+        }
+    }
+}
+
+/// The answer that a head announces, and the length of both head and body; nothing if the head is not complete.
+fn parse_head(bytes: &[u8]) -> io::Result<Option<(Answer, usize)>> {
+    let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { return Ok(None) };
+    let head = str::from_utf8(&bytes[..end]).map_err(|_| malformed("a head that is no text"))?;
+    let mut lines = head.split("\r\n");
+    let status = lines.next().and_then(|line| line.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()).ok_or_else(|| malformed("no status"))?;
+    let mut answer = Answer { status, retry_after: false, closes: false };
+    let mut body = None;
+    for line in lines {
+        let (name, value) = line.split_once(':').ok_or_else(|| malformed("a header without a colon"))?;
+        let value = value.trim();
+        if name.eq_ignore_ascii_case("content-length") {
+            body = value.parse().ok();
+        } else if name.eq_ignore_ascii_case("retry-after") {
+            answer.retry_after = value.parse::<u32>().is_ok();
+        } else if name.eq_ignore_ascii_case("connection") {
+            answer.closes = value.eq_ignore_ascii_case("close");
+        }
+    }
+    let body: usize = body.ok_or_else(|| malformed("no content-length"))?;
+    Ok(Some((answer, end + 4 + body)))
+}
+
+fn malformed(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives one piece for each read.
+    struct Pieces(Vec<Vec<u8>>);
+
+    impl Read for Pieces {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            if self.0.is_empty() {
+                return Ok(0);
+            }
+            let piece = self.0.remove(0);
+            buffer[..piece.len()].copy_from_slice(&piece);
+            Ok(piece.len())
+        }
+    }
+
+    const CREATED: &[u8] = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\nContent-Type: application/json\r\n\r\n{}";
+    const SHED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\ncontent-length: 0\r\n\r\n";
+
+    fn read(pieces: &[&[u8]]) -> io::Result<Answer> {
+        read_answer(&mut Pieces(pieces.iter().map(|piece| piece.to_vec()).collect()), &mut Vec::new())
+    }
+
+    #[test]
+    fn an_answer_may_come_in_any_two_pieces() {
+        for at in 1..CREATED.len() {
+            let answer = read(&[&CREATED[..at], &CREATED[at..]]).unwrap();
+            assert_eq!(answer, Answer { status: 201, retry_after: false, closes: false }, "{at}");
+        }
+    }
+
+    #[test]
+    fn what_a_client_must_heed_is_noticed() {
+        assert_eq!(read(&[SHED]).unwrap(), Answer { status: 503, retry_after: true, closes: true });
+        let without = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n";
+        assert_eq!(read(&[without]).unwrap(), Answer { status: 503, retry_after: false, closes: false });
+    }
+
+    #[test]
+    fn an_answer_that_is_cut_off_or_unclear_is_an_error() {
+        assert_eq!(read(&[&CREATED[..CREATED.len() - 1]]).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        let behind = [CREATED, b"H"].concat();
+        for bytes in [&behind[..], b"HTTP/1.1 201 Created\r\n\r\n", b"HTTP/1.1 2\r\ncontent-length: 0\r\n\r\n", b"SSH-2.0\r\n\r\n"] {
+            assert_eq!(read(&[bytes]).unwrap_err().kind(), io::ErrorKind::InvalidData, "{}", String::from_utf8_lossy(bytes));
+        }
+    }
+}

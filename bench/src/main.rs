@@ -1,0 +1,98 @@
+//! Measures the service as a process beside yardsticks; see the `README.md` of this folder.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a measurement that cannot go on has failed")]
+#![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "figures far below 2^53, none of them negative")]
+#![cfg_attr(test, allow(clippy::float_cmp, reason = "what is compared is computed in the same way"))]
+
+use std::{fs, process::ExitCode};
+
+use clap::{Parser, Subcommand};
+use test_servers::postgres::Cluster;
+
+use crate::{growth::Growth, trial::Plan};
+
+mod growth;
+mod http;
+mod idempotency_key;
+mod instance;
+mod latency;
+mod load;
+mod memory;
+mod orders;
+mod overload;
+mod pgbench;
+mod request;
+mod schedule;
+mod service;
+mod table;
+mod trial;
+mod upload;
+mod uploads;
+
+#[derive(Debug, Parser)]
+#[command(about = "Measures notary-orders beside PostgreSQL's own limit, the disk's own, and itself")]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    plan: Plan,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Orders without documents on PostgreSQL and SQLite, beside pgbench
+    Orders,
+    /// Twice as many orders as the service can take
+    Overload,
+    /// Orders with documents, beside what the disk can take
+    Uploads,
+    /// Memory over idle: at full rate, and under many slow uploads
+    Memory,
+    /// What an Idempotency-Key costs; BASELINE=PATH names another build to compare with
+    IdempotencyKey,
+    /// Orders per second with up to 10 million orders in the database
+    Growth(Growth),
+    /// Everything but growth
+    All {
+        /// Growth, too
+        #[arg(long)]
+        growth: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    let CommandLine { command, plan } = CommandLine::parse();
+    let cluster = instance::cluster();
+    println!("{}", machine(&cluster));
+    let mut proper = true;
+    match command {
+        Command::Orders => orders::run(&plan, &cluster),
+        Command::Overload => proper = overload::run(&plan, &cluster),
+        Command::Uploads => uploads::run(&plan, &cluster),
+        Command::Memory => memory::run(&plan, &cluster),
+        Command::IdempotencyKey => idempotency_key::run(&plan, &cluster),
+        Command::Growth(growth) => growth.run(&plan, &cluster),
+        Command::All { growth } => {
+            orders::run(&plan, &cluster);
+            proper = overload::run(&plan, &cluster);
+            uploads::run(&plan, &cluster);
+            memory::run(&plan, &cluster);
+            idempotency_key::run(&plan, &cluster);
+            if growth {
+                Growth::default().run(&plan, &cluster);
+            }
+        }
+    }
+    if proper { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What all of this was measured on.
+fn machine(cluster: &Cluster) -> String {
+    let cores = std::thread::available_parallelism().unwrap();
+    let cpus = fs::read_to_string("/proc/cpuinfo").unwrap();
+    let cpu = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ")).map_or("unknown", |(_, name)| name);
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let version = cluster.sql("postgres", "SHOW server_version");
+    let settings = instance::CLUSTER_SETTINGS.join(", ");
+    format!("{cores} cores ({cpu}) for service, database and load generator; Linux {}; PostgreSQL {version} with {settings}.", kernel.trim())
+}

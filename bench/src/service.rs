@@ -1,0 +1,175 @@
+//! The service as a process: started, watched from outside, ended.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+
+use crate::http;
+
+/// Linux counts the time of processes in hundredths of a second, wherever it shows them.
+const TICKS_PER_SECOND: f64 = 100.0;
+/// For the service to start in.
+const START_PATIENCE: Duration = Duration::from_secs(30);
+
+/// The program under test, and what it is to keep its things in.
+pub struct Site {
+    binary: PathBuf,
+    database_url: Option<String>,
+    data: TempDir,
+}
+
+impl Site {
+    /// Without a URL the service has its embedded database.
+    pub fn new(binary: &Path, database_url: Option<String>) -> Self {
+        Self { binary: binary.to_owned(), database_url, data: tempfile::Builder::new().prefix("notary-orders-bench").tempdir().unwrap() }
+    }
+
+    pub fn data(&self) -> &Path {
+        self.data.path()
+    }
+
+    /// Brings the schema up to date.
+    pub fn migrate(&self) {
+        assert!(self.command().arg("migrate").status().unwrap().success());
+    }
+
+    /// A new API key.
+    pub fn issue_key(&self, kind: &[&str]) -> String {
+        let issued = self.command().args(["keys", "issue", "--name", "measurement"]).args(kind).output().unwrap();
+        assert!(issued.status.success(), "{}", String::from_utf8_lossy(&issued.stderr));
+        String::from_utf8(issued.stdout).unwrap().trim().to_owned()
+    }
+
+    /// Starts the service as an operator does, with its log in a file, but without a rate limit.
+    pub fn start(&self) -> Service {
+        let log = self.data().join("service.log");
+        let started = Instant::now();
+        let child = self.command().stdout(Stdio::null()).stderr(File::create(&log).unwrap()).spawn().unwrap();
+        let mut service = Service { child, api: String::new(), ops: String::new(), ready_after: Duration::ZERO };
+        let event = loop {
+            let text = fs::read_to_string(&log).unwrap();
+            let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+            if let Some(line) = lines.into_iter().find(|line| line.contains("\"listening\"")) {
+                break serde_json::from_str::<serde_json::Value>(line).unwrap();
+            }
+            assert!(started.elapsed() < START_PATIENCE && service.child.try_wait().unwrap().is_none(), "the service did not start: {text}");
+            thread::sleep(Duration::from_millis(1));
+        };
+        let address = |name: &str| event[name].as_str().unwrap().to_owned();
+        (service.api, service.ops) = (address("api"), address("ops"));
+        while !http::get(&service.ops, "/readyz").unwrap().starts_with("HTTP/1.1 200") {}
+        service.ready_after = started.elapsed();
+        service
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.binary);
+        // What is set for another instance on this machine is not for this one.
+        for (name, _) in std::env::vars_os() {
+            if name.as_encoded_bytes().starts_with(b"NOTARY_ORDERS_") || name == "DATABASE_URL" {
+                command.env_remove(name);
+            }
+        }
+        command.arg("--data-dir").arg(self.data());
+        command.args(["--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--rate-per-second=0", "--log-format=json", "--log-level=info"]);
+        command.args(self.database_url.as_ref().map(|url| format!("--database-url={url}")));
+        command
+    }
+}
+
+/// A running service; it is killed when it is dropped.
+pub struct Service {
+    child: Child,
+    /// Address of the API.
+    pub api: String,
+    ops: String,
+    /// Time from the start of the process until it said that it is ready.
+    pub ready_after: Duration,
+}
+
+impl Service {
+    /// Seconds of CPU that the process has used, in user and in kernel mode.
+    pub fn cpu_seconds(&self) -> f64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        cpu_seconds(&stat, OWN)
+    }
+
+    /// Resident memory in MiB.
+    pub fn memory(&self) -> f64 {
+        self.status("VmRSS:")
+    }
+
+    /// Most resident memory in MiB since the last `forget_peak`.
+    pub fn peak_memory(&self) -> f64 {
+        self.status("VmHWM:")
+    }
+
+    /// Lets the peak begin anew (`proc_pid_clear_refs(5)`).
+    pub fn forget_peak(&self) {
+        fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5").unwrap();
+    }
+
+    fn status(&self, name: &str) -> f64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1024.0
+    }
+
+    /// A figure of `/metrics`.
+    pub fn metric(&self, name: &str) -> f64 {
+        let text = http::get(&self.ops, "/metrics").unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no metric {name}")).parse().unwrap()
+    }
+
+    /// Waits until no mail is left to deliver.
+    pub fn settle(&self) {
+        while self.metric("notary_orders_follow_ups_pending") > 0.0 {
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Where a process's own time begins in `/proc/PID/stat` behind its name (`proc_pid_stat(5)`: `utime`, `stime`), and where that of
+/// its children that have ended (`cutime`, `cstime`).
+const OWN: usize = 11;
+const CHILDREN: usize = 13;
+
+fn cpu_seconds(stat: &str, at: usize) -> f64 {
+    // The name is in parentheses, and may hold anything.
+    let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split_whitespace().collect();
+    let ticks = |at: usize| fields[at].parse::<f64>().unwrap();
+    (ticks(at) + ticks(at + 1)) / TICKS_PER_SECOND
+}
+
+/// Seconds of CPU that this process has used itself.
+pub fn own_cpu_seconds() -> f64 {
+    cpu_seconds(&fs::read_to_string("/proc/self/stat").unwrap(), OWN)
+}
+
+/// Seconds of CPU that programs have used that this process ran to their end.
+pub fn children_cpu_seconds() -> f64 {
+    cpu_seconds(&fs::read_to_string("/proc/self/stat").unwrap(), CHILDREN)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_time_of_a_process_is_found_behind_a_strange_name() {
+        let stat = "42 (a) b (c) S 1 42 42 0 -1 4194560 1089 0 0 0 250 75 9 9 20 0 5 0 100 1000 10";
+        assert_eq!([super::OWN, super::CHILDREN].map(|at| super::cpu_seconds(stat, at)), [3.25, 0.18]);
+    }
+}

@@ -1,0 +1,63 @@
+//! Tables in Markdown, and targets.
+
+/// Prints a table.
+pub fn print(title: &str, columns: &[&str], rows: &[Vec<String>]) {
+    println!("\n**{title}**\n\n| {} |\n|{}", columns.join(" | "), "---|".repeat(columns.len()));
+    for row in rows {
+        println!("| {} |", row.join(" | "));
+    }
+}
+
+/// What a figure is to be.
+#[derive(Debug, Clone, Copy)]
+pub enum Bound {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+impl Bound {
+    fn met_by(self, figure: f64) -> bool {
+        match self {
+            Self::AtLeast(bound) => figure >= bound,
+            Self::AtMost(bound) => figure <= bound,
+        }
+    }
+}
+
+/// A row of a table of targets: what, the figure with its unit, the least and the greatest of the rounds, the target, whether
+/// it is met.
+pub fn target(what: &str, rounds: &[f64], unit: &str, bound: Bound) -> Vec<String> {
+    let figure = crate::latency::median(rounds.iter().copied());
+    let (least, greatest) = (rounds.iter().copied().fold(f64::INFINITY, f64::min), rounds.iter().copied().fold(f64::NEG_INFINITY, f64::max));
+    let target = match bound {
+        Bound::AtLeast(bound) => format!("≥ {bound}{unit}"),
+        Bound::AtMost(bound) => format!("≤ {bound}{unit}"),
+    };
+    let met = if bound.met_by(figure) { "yes" } else { "no" };
+    vec![what.to_owned(), format!("{}{unit}", short(figure)), format!("{} to {}", short(least), short(greatest)), target, met.to_owned()]
+}
+
+pub const TARGET_COLUMNS: [&str; 5] = ["target", "measured", "rounds", "wanted", "met"];
+
+/// Three significant digits or so.
+pub fn short(figure: f64) -> String {
+    match figure.abs() {
+        size if size >= 100.0 => format!("{figure:.0}"),
+        size if size >= 10.0 => format!("{figure:.1}"),
+        size if size >= 0.1 => format!("{figure:.2}"),
+        0.0 => "0".to_owned(),
+        _ => format!("{figure:.4}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_met_by_its_median() {
+        let row = target("ratio", &[0.5, 1.25, 1.0], "", Bound::AtLeast(1.0));
+        assert_eq!(row, ["ratio", "1.00", "0.50 to 1.25", "≥ 1", "yes"]);
+        assert_eq!(target("p99", &[2.1], " ms", Bound::AtMost(2.0))[4], "no");
+    }
+}

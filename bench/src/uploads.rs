@@ -1,0 +1,160 @@
+//! Orders with documents, beside a yardstick that only writes the same files, as many at a time, and has them on the disk before
+//! it goes on: the file, and the folder that names it.
+
+use std::{
+    fs::{self, File},
+    hint::black_box,
+    io::Write as _,
+    path::Path,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use sha2::{Digest as _, Sha256};
+use test_servers::postgres::Cluster;
+
+use crate::{
+    http::Connection,
+    instance::{Instance, Wiring, flush},
+    latency::median,
+    table::{self, Bound, TARGET_COLUMNS, short, target},
+    trial::{Plan, alternate, ratios},
+    upload::{Form, document},
+};
+
+/// What a round may write, so that it fits any disk that the service fits.
+const ROUND_BYTES: u64 = 3_000_000_000;
+
+struct Shape {
+    name: &'static str,
+    documents: usize,
+    bytes: usize,
+    connections: usize,
+    wanted: Option<f64>,
+}
+
+const SHAPES: [Shape; 3] = [
+    Shape { name: "1 x 10 MB, 8 connections", documents: 1, bytes: 10_000_000, connections: 8, wanted: Some(0.6) },
+    Shape { name: "20 x 1 MB, 8 connections", documents: 20, bytes: 1_000_000, connections: 8, wanted: None },
+    Shape { name: "1 x 100 KB, 32 connections", documents: 1, bytes: 100_000, connections: 32, wanted: Some(0.5) },
+];
+
+#[derive(Clone, Copy)]
+struct Round {
+    /// Megabytes (10^6 bytes) per second.
+    rate: f64,
+    /// Seconds of CPU of the service per 100 MB.
+    cpu: f64,
+    /// MiB over idle.
+    memory: f64,
+}
+
+/// Lets threads work until the time is over or the bytes are used up. Returns how often they did it, and the seconds that it took.
+fn work_for(plan: &Plan, threads: usize, bytes: u64, work: impl Fn(usize) -> Box<dyn FnMut()> + Sync) -> (u64, f64) {
+    let (started, done) = (Instant::now(), AtomicU64::new(0));
+    let most = ROUND_BYTES / bytes;
+    let finished: Vec<(u64, Duration)> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads)
+            .map(|thread| {
+                let (work, done) = (&work, &done);
+                scope.spawn(move || {
+                    let (mut work, mut own) = (work(thread), 0);
+                    while started.elapsed() < plan.window() && done.fetch_add(1, Ordering::Relaxed) < most {
+                        work();
+                        own += 1;
+                    }
+                    (own, started.elapsed())
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let last = finished.iter().map(|(_, at)| *at).max().unwrap_or_default();
+    (finished.iter().map(|(own, _)| own).sum(), last.as_secs_f64())
+}
+
+fn service(plan: &Plan, shape: &Shape, document: &'static [u8], wiring: Wiring, cluster: &Cluster) -> Round {
+    flush(cluster);
+    let instance = Instance::new(&plan.binary(), wiring, cluster);
+    let form = Form::new(&instance.site.issue_key(&[]), shape.documents, document);
+    let service = instance.site.start();
+    service.forget_peak();
+    let (idle, cpu) = (service.memory(), service.cpu_seconds());
+    let bytes = (shape.documents * shape.bytes) as u64;
+    let (orders, seconds) = work_for(plan, shape.connections, bytes, |_| {
+        let (mut form, mut connection) = (form.clone(), Connection::open(&service.api).unwrap());
+        Box::new(move || assert_eq!(form.upload(&mut connection, || ()).unwrap().status, 201))
+    });
+    let cpu = service.cpu_seconds() - cpu;
+    let memory = service.peak_memory() - idle;
+    instance.assert_orders(orders);
+    let files = files_of(&instance.site.data().join("documents"), shape.bytes as u64);
+    let documents = orders * shape.documents as u64;
+    assert_eq!((instance.rows("documents"), files), (documents, documents), "rows of documents, and files");
+    let megabytes = (orders * bytes) as f64 / 1e6;
+    Round { rate: megabytes / seconds, cpu: cpu * 100.0 / megabytes, memory }
+}
+
+/// Files of so many bytes in a folder and those below it.
+fn files_of(folder: &Path, bytes: u64) -> u64 {
+    let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let count = |entry: fs::DirEntry| {
+        let metadata = entry.metadata().unwrap();
+        if metadata.is_dir() { files_of(&entry.path(), bytes) } else { u64::from(metadata.len() == bytes) }
+    };
+    entries.map(count).sum()
+}
+
+fn disk(plan: &Plan, shape: &Shape, document: &'static [u8], cluster: &Cluster) -> Round {
+    flush(cluster);
+    let folder = tempfile::Builder::new().prefix("notary-orders-bench").tempdir().unwrap();
+    let (files, seconds) = work_for(plan, shape.connections, shape.bytes as u64, |thread| {
+        let path = folder.path().to_owned();
+        let (opened, mut number) = (File::open(&path).unwrap(), 0_u64);
+        Box::new(move || {
+            let mut file = File::create(path.join(format!("{thread}-{number}"))).unwrap();
+            file.write_all(document).unwrap();
+            file.sync_all().unwrap();
+            opened.sync_all().unwrap();
+            number += 1;
+        })
+    });
+    Round { rate: (files * shape.bytes as u64) as f64 / 1e6 / seconds, cpu: 0.0, memory: 0.0 }
+}
+
+/// Megabytes per second of one core.
+fn sha256() -> f64 {
+    let bytes = document(64_000_000);
+    let rates = (0..5).map(|_| {
+        let started = Instant::now();
+        black_box(Sha256::digest(black_box(&bytes)));
+        64.0 / started.elapsed().as_secs_f64()
+    });
+    median(rates.collect::<Vec<_>>())
+}
+
+/// Runs it all.
+pub fn run(plan: &Plan, cluster: &Cluster) {
+    let (mut rows, mut targets) = (Vec::new(), Vec::new());
+    for shape in &SHAPES {
+        let document: &'static [u8] = document(shape.bytes).leak();
+        let sqlite = |_| service(plan, shape, document, Wiring::Sqlite, cluster);
+        let postgres = |_| service(plan, shape, document, Wiring::Postgres, cluster);
+        let rounds = alternate(plan.rounds, &[&sqlite, &|_| disk(plan, shape, document, cluster), &postgres]);
+        let of = |rounds: &[Round], figure: fn(&Round) -> f64| short(median(rounds.iter().map(figure)));
+        let disk = &rounds[1];
+        rows.push(vec![format!("{}: disk alone", shape.name), of(disk, |round| round.rate), String::new(), String::new(), String::new()]);
+        for (name, rounds) in [("SQLite", &rounds[0]), ("PostgreSQL", &rounds[2])] {
+            let share = ratios(rounds, disk, |round| round.rate, |round| round.rate);
+            let name = format!("{}: {name}", shape.name);
+            let figures = [of(rounds, |round| round.rate), short(median(share.clone())), of(rounds, |round| round.cpu), of(rounds, |round| round.memory)];
+            rows.push([vec![name.clone()], figures.to_vec()].concat());
+            targets.extend(shape.wanted.map(|wanted| target(&format!("{name} / disk"), &share, "", Bound::AtLeast(wanted))));
+        }
+    }
+    let title = "uploads, each on the disk before it is acknowledged";
+    table::print(title, &["", "MB/s", "of the disk's", "CPU s per 100 MB", "MiB over idle at the most"], &rows);
+    println!("\nSHA-256 on one core: {} MB/s.", short(sha256()));
+    table::print("uploads: targets", &TARGET_COLUMNS, &targets);
+}
