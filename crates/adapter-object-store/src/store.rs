@@ -81,6 +81,14 @@ impl ObjectBlobStore {
         done.map_err(|error| StoreError::Unavailable(error.into()))
     }
 
+    /// Makes the file an object without a copy, if objects are on a disk that can; answers whether it did.
+    async fn adopt(&self, location: &Path, file: &SpooledFile) -> Result<bool, StoreError> {
+        let Some(disk) = self.disk.clone() else { return Ok(false) };
+        let (location, file) = (location.clone(), file.clone());
+        let adopted = tokio::task::spawn_blocking(move || disk.adopt(location.as_ref(), &file)).await;
+        adopted.map_err(|error| StoreError::Internal(error.into()))?
+    }
+
     async fn check_folder(&self) -> Result<(), StoreError> {
         self.with_disk(|disk| disk.check()).await
     }
@@ -168,6 +176,9 @@ impl ObjectBlobStore {
 impl BlobStore for ObjectBlobStore {
     async fn put(&self, key: &ObjectKey, file: &SpooledFile) -> Result<(), StoreError> {
         let location = location(key)?;
+        if self.adopt(&location, file).await? {
+            return Ok(());
+        }
         let (turns, part) = self.share(file);
         let _turn = self.turns.take(turns).await?;
         self.check_folder().await?;
