@@ -15,6 +15,7 @@
 
 mod api;
 mod auth;
+mod blocks;
 mod body;
 mod content;
 mod docs_page;
