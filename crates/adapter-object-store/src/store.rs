@@ -68,7 +68,10 @@ impl ObjectBlobStore {
     }
 
     pub(crate) fn on_disk(path: &FilePath) -> io::Result<Self> {
-        let disk = Disk::open(path)?;
+        Self::over_disk(Disk::open(path)?)
+    }
+
+    pub(crate) fn over_disk(disk: Disk) -> io::Result<Self> {
         let objects = LocalFileSystem::new_with_prefix(disk.root())?.with_fsync(true);
         let blocks = Blocks::new(DISK_PART, DISK_TURNS);
         Ok(Self { objects: Arc::new(objects), disk: Some(disk), blocks, turns: Turns::new(DISK_TURNS), reason: "" })
