@@ -148,12 +148,11 @@ impl FormReader<'_> {
         }
         let mut writer = self.spool.create();
         loop {
-            let next = match part.next().now_or_never() {
-                Some(next) => next,
-                None => {
-                    writer.pause().await.map_err(|error| spool_failed(&error))?;
-                    self.patiently(part.next()).await?
-                }
+            let next = if let Some(next) = part.next().now_or_never() {
+                next
+            } else {
+                writer.pause().await.map_err(|error| spool_failed(&error))?;
+                self.patiently(part.next()).await?
             };
             let Some(chunk) = next else { break };
             writer.write(chunk.map_err(|error| self.body.explain(&error))?).await.map_err(|error| spool_failed(&error))?;

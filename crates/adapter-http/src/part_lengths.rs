@@ -187,7 +187,7 @@ mod tests {
     fn lengths_of_parts_go_and_everything_else_stays() {
         let form = b"--b\r\nA: 1\r\nContent-Length: 5\r\nB: 2\r\n\r\nContent-Length: 7\r\n\r\n\r\n--b\r\ncontent-length : 1\r\n\r\n\r\n--b\r\nC: 3\r\nCONTENT-LENGTH:9\r\n\r\n\r\n--b--\r\nContent-Length: 8\r\n\r\n";
         let kept = b"\r\n--b\r\nA: 1\r\nB: 2\r\n\r\nContent-Length: 7\r\n\r\n\r\n--b\r\n\r\n\r\n--b\r\nC: 3\r\n\r\n\r\n--b--\r\nContent-Length: 8\r\n\r\n";
-        for chunk in [1, 2, 3, 7, 1_000] {
+        for chunk in 1..=form.len() {
             assert_eq!(String::from_utf8(pass(form, chunk)).unwrap(), String::from_utf8(kept.to_vec()).unwrap(), "{chunk}");
         }
     }
@@ -196,7 +196,7 @@ mod tests {
     fn a_boundary_is_a_whole_line_and_the_first_may_follow_a_plain_line_feed() {
         let part = "--b\r\nContent-Length: 9\r\nA: 1\r\n\r\nlonger than nine";
         for before in ["preamble\n", "\n", "--bfoo\r\n\r\n", "--bfoo\n", "x--b\r\n\r\n"] {
-            for chunk in [1, 5, 1_000] {
+            for chunk in 1..80 {
                 let passed = String::from_utf8(pass(format!("{before}{part}\r\n--b--").as_bytes(), chunk)).unwrap();
                 assert_eq!(passed, format!("\r\n{before}--b\r\nA: 1\r\n\r\nlonger than nine\r\n--b--"), "{before:?}");
             }

@@ -155,9 +155,10 @@ impl SpoolWriter {
         let mut sink = sink.ok_or_else(failed_before)?;
         blocking(move || {
             sink.write(block.as_ref().map_or(&rest, |block| &block.bytes))?;
-            let sha256 = Sha256Digest(sink.hash.finalize_reset().into());
+            let Sink { file, hash, .. } = sink;
+            let sha256 = Sha256Digest(hash.finalize().into());
             // Closed, because nobody writes to it any more.
-            let guard = sink.file.take().ok_or_else(failed_before)?.into_temp_path();
+            let guard = file.ok_or_else(failed_before)?.into_temp_path();
             Ok(Spooled { file: SpooledFile { path: guard.to_path_buf(), size, sha256 }, guard })
         })
         .await

@@ -84,7 +84,8 @@ impl ObjectBlobStore {
         done.map_err(|error| StoreError::Unavailable(error.into()))
     }
 
-    /// Makes the file an object without a copy, if objects are on a disk that can; answers whether it did.
+    /// Makes the file an object without a copy, if objects are on a disk that can; answers whether it did. It takes no turn,
+    /// because it takes no memory; how many run at a time is bounded by the runtime's threads for blocking work.
     async fn adopt(&self, location: &Path, file: &SpooledFile) -> Result<bool, StoreError> {
         let Some(disk) = self.disk.clone() else { return Ok(false) };
         let (location, file) = (location.clone(), file.clone());

@@ -19,7 +19,7 @@ use crate::{
 mod keys;
 
 /// Threads that wait for the document store's and the mail drop's disk.
-const BLOCKING_THREADS: usize = 16;
+const BLOCKING_THREADS: usize = 8;
 /// Most follow-ups that are listed.
 const LISTED: usize = 1_000;
 
