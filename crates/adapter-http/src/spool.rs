@@ -16,7 +16,7 @@ use tokio::task::spawn_blocking;
 use crate::blocks::{Block, Blocks};
 
 /// What an upload holds in memory, beside the parser's buffers, while it waits for more bytes.
-const REST: usize = 32 * 1024;
+const REST: usize = 16 * 1024;
 
 const LOCK: &str = "lock";
 
