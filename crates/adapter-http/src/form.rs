@@ -9,7 +9,7 @@ use domain::{
     order::{Field, JsonType, OrderRequest},
     ports::error_chain,
 };
-use futures_util::StreamExt as _;
+use futures_util::{FutureExt as _, StreamExt as _};
 use serde::de::DeserializeOwned;
 use tempfile::TempPath;
 use tokio::{task::spawn_blocking, time::timeout};
@@ -146,8 +146,15 @@ impl FormReader<'_> {
         if self.documents.len() == max_count && !nothing_chosen {
             return Err(Problem::new(ProblemCode::TooManyDocuments, format!("At most {max_count} documents can be sent with an order.")));
         }
-        let mut writer = self.spool.create().await.map_err(|error| spool_failed(&error))?;
-        while let Some(chunk) = self.patiently(part.next()).await? {
+        let mut writer = self.spool.create();
+        loop {
+            let next = if let Some(next) = part.next().now_or_never() {
+                next
+            } else {
+                writer.pause().await.map_err(|error| spool_failed(&error))?;
+                self.patiently(part.next()).await?
+            };
+            let Some(chunk) = next else { break };
             writer.write(chunk.map_err(|error| self.body.explain(&error))?).await.map_err(|error| spool_failed(&error))?;
             if writer.size() > max_bytes {
                 let detail = format!("The document {} is larger than {max_bytes} bytes.", quoted(&name_as_sent));

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | the two operations | `api` |
 //! | reading bodies, with an end to bytes and patience | `body` |
-//! | reading the multipart form as a stream | `form`, `part_lengths`, files in `spool`, their content in `content` |
+//! | reading the multipart form as a stream | `form`, `part_lengths`, files in `spool` by `blocks`, their content in `content` |
 //! | credentials, rate limit and overload | `auth`, `rate_limit`, `peer`, `room` |
 //! | repeats under one `Idempotency-Key` | `idempotency` |
 //! | problem responses | `problem` |
@@ -15,6 +15,7 @@
 
 mod api;
 mod auth;
+mod blocks;
 mod body;
 mod content;
 mod docs_page;

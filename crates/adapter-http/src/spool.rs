@@ -1,10 +1,10 @@
 //! Where uploads lie while they arrive: a folder of this process alone, under the spool directory.
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, Permissions},
     io::{self, Write as _},
-    os::unix::fs::DirBuilderExt as _,
-    path::Path,
+    os::unix::fs::{DirBuilderExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
 };
 
 use bytes::Bytes;
@@ -13,9 +13,10 @@ use sha2::{Digest as _, Sha256};
 use tempfile::{NamedTempFile, TempDir, TempPath};
 use tokio::task::spawn_blocking;
 
-/// Bytes that are hashed and written at once, off the event loop. Together with the parser's buffers it is what an
-/// upload holds in memory.
-const BLOCK: usize = 32 * 1024;
+use crate::blocks::{Block, Blocks};
+
+/// What an upload holds in memory, beside the parser's buffers, while it waits for more bytes.
+const REST: usize = 16 * 1024;
 
 const LOCK: &str = "lock";
 
@@ -24,6 +25,7 @@ const LOCK: &str = "lock";
 #[derive(Debug)]
 pub struct Spool {
     folder: TempDir,
+    blocks: Blocks,
     _lock: File,
 }
 
@@ -44,14 +46,13 @@ impl Spool {
         let folder = tempfile::Builder::new().prefix("uploads-").tempdir_in(directory)?;
         let lock = File::create(folder.path().join(LOCK))?;
         lock.lock()?;
-        Ok(Self { folder, _lock: lock })
+        Ok(Self { folder, blocks: Blocks::default(), _lock: lock })
     }
 
-    /// Begins a file.
-    pub(crate) async fn create(&self) -> io::Result<SpoolWriter> {
-        let folder = self.folder.path().to_owned();
-        let (file, path) = blocking(move || NamedTempFile::new_in(folder)).await?.into_parts();
-        Ok(SpoolWriter { sink: Some(Sink { file, hash: Sha256::new() }), path, pending: Vec::with_capacity(BLOCK), size: 0 })
+    /// Begins a file, which is made with its first block.
+    pub(crate) fn create(&self) -> SpoolWriter {
+        let sink = Sink { folder: self.folder.path().to_owned(), file: None, hash: Sha256::new() };
+        SpoolWriter { sink: Some(sink), blocks: self.blocks.clone(), block: None, rest: Vec::new(), size: 0 }
     }
 }
 
@@ -63,17 +64,39 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send
     spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
+/// Where blocks go.
 struct Sink {
-    file: File,
+    folder: PathBuf,
+    file: Option<NamedTempFile>,
     hash: Sha256,
+}
+
+impl Sink {
+    fn write(&mut self, block: &[u8]) -> io::Result<()> {
+        self.hash.update(block);
+        self.file()?.write_all(block)
+    }
+
+    /// The file, in a folder that nobody else may enter. Its own permissions are those of any file, because it may become
+    /// the stored object.
+    fn file(&mut self) -> io::Result<&mut NamedTempFile> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => tempfile::Builder::new().permissions(Permissions::from_mode(0o666)).tempfile_in(&self.folder)?,
+        };
+        Ok(self.file.insert(file))
+    }
 }
 
 /// A file that arrives. Dropped before it is finished, it is removed.
 pub(crate) struct SpoolWriter {
     /// Away only while a block is being written; a write that failed takes it along.
     sink: Option<Sink>,
-    path: TempPath,
-    pending: Vec<u8>,
+    blocks: Blocks,
+    /// Held only while bytes come or are written, because others wait for it.
+    block: Option<Block>,
+    /// Fewer bytes than are worth a write.
+    rest: Vec<u8>,
     size: u64,
 }
 
@@ -83,42 +106,70 @@ impl SpoolWriter {
         self.size
     }
 
-    /// Adds bytes.
+    /// Adds bytes. Who has no more at once calls [`SpoolWriter::pause`] before it waits for them.
     pub(crate) async fn write(&mut self, mut chunk: Bytes) -> io::Result<()> {
         self.size += chunk.len() as u64;
         while !chunk.is_empty() {
-            let room = BLOCK - self.pending.len();
-            self.pending.extend_from_slice(&chunk.split_to(room.min(chunk.len())));
-            if self.pending.len() == BLOCK {
-                self.flush().await?;
+            let mut block = self.take_block().await?;
+            let room = block.room().min(chunk.len());
+            block.bytes.extend_from_slice(&chunk.split_to(room));
+            if block.room() == 0 {
+                self.flush(block).await?;
+            } else {
+                self.block = Some(block);
             }
         }
         Ok(())
     }
 
-    async fn flush(&mut self) -> io::Result<()> {
-        let mut sink = self.sink.take().ok_or_else(|| io::Error::other("an earlier write failed"))?;
-        let mut block = std::mem::take(&mut self.pending);
-        (self.sink, self.pending) = blocking(move || {
-            sink.hash.update(&block);
-            sink.file.write_all(&block)?;
-            block.clear();
-            Ok((Some(sink), block))
-        })
-        .await?;
+    /// Writes what has come, unless it is little, and leaves the block to others.
+    pub(crate) async fn pause(&mut self) -> io::Result<()> {
+        match self.block.take() {
+            Some(block) if block.bytes.len() >= REST => self.flush(block).await,
+            Some(block) => {
+                self.rest.extend_from_slice(&block.bytes);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    async fn take_block(&mut self) -> io::Result<Block> {
+        if let Some(block) = self.block.take() {
+            return Ok(block);
+        }
+        let mut block = self.blocks.take().await?;
+        block.bytes.append(&mut self.rest);
+        Ok(block)
+    }
+
+    async fn flush(&mut self, block: Block) -> io::Result<()> {
+        let mut sink = self.sink.take().ok_or_else(failed_before)?;
+        self.sink = Some(blocking(move || sink.write(&block.bytes).map(|()| sink)).await?);
         Ok(())
     }
 
     /// Ends the file.
-    pub(crate) async fn finish(mut self) -> io::Result<Spooled> {
-        self.flush().await?;
-        let sink = self.sink.ok_or_else(|| io::Error::other("an earlier write failed"))?;
-        let sha256 = Sha256Digest(sink.hash.finalize().into());
-        Ok(Spooled { file: SpooledFile { path: self.path.to_path_buf(), size: self.size, sha256 }, guard: self.path })
+    pub(crate) async fn finish(self) -> io::Result<Spooled> {
+        let Self { sink, block, rest, size, .. } = self;
+        let mut sink = sink.ok_or_else(failed_before)?;
+        blocking(move || {
+            sink.write(block.as_ref().map_or(&rest, |block| &block.bytes))?;
+            let Sink { file, hash, .. } = sink;
+            let sha256 = Sha256Digest(hash.finalize().into());
+            // Closed, because nobody writes to it any more.
+            let guard = file.ok_or_else(failed_before)?.into_temp_path();
+            Ok(Spooled { file: SpooledFile { path: guard.to_path_buf(), size, sha256 }, guard })
+        })
+        .await
     }
 }
 
-/// A file that has arrived. It is removed with its guard, unless the blob store has moved it away.
+fn failed_before() -> io::Error {
+    io::Error::other("an earlier write failed")
+}
+
+/// A file that has arrived. Its name in the spool is removed with its guard, whatever the blob store has made of it.
 #[derive(Debug)]
 pub(crate) struct Spooled {
     pub(crate) file: SpooledFile,
@@ -128,6 +179,7 @@ pub(crate) struct Spooled {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::blocks::BLOCK_SIZE;
 
     fn entries(directory: &Path) -> Vec<String> {
         let mut names: Vec<String> =
@@ -140,8 +192,8 @@ mod tests {
     async fn a_file_is_hashed_counted_and_removed_with_its_guard() {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::open(directory.path()).unwrap();
-        let mut writer = spool.create().await.unwrap();
-        let content: Vec<u8> = (0..=250).cycle().take(BLOCK * 2 + 7).collect();
+        let mut writer = spool.create();
+        let content: Vec<u8> = (0..=250).cycle().take(BLOCK_SIZE * 2 + 7).collect();
         for chunk in content.chunks(1_000) {
             writer.write(Bytes::copy_from_slice(chunk)).await.unwrap();
         }
@@ -154,11 +206,44 @@ mod tests {
     }
 
     #[actix_web::test]
+    async fn pauses_change_nothing_of_a_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let spool = Spool::open(directory.path()).unwrap();
+        for size in [1, 1_000, REST, 3 * REST + 1] {
+            let mut writer = spool.create();
+            let content: Vec<u8> = (0..=250).cycle().take(2 * BLOCK_SIZE + 7).collect();
+            for chunk in content.chunks(size) {
+                writer.write(Bytes::copy_from_slice(chunk)).await.unwrap();
+                writer.pause().await.unwrap();
+            }
+            let spooled = writer.finish().await.unwrap();
+            assert_eq!(spooled.file.sha256.0, <[u8; 32]>::from(Sha256::digest(&content)), "{size}");
+            assert!(fs::read(&spooled.file.path).unwrap() == content, "{size}");
+        }
+    }
+
+    #[actix_web::test]
+    async fn however_many_uploads_pause_another_finds_a_block() {
+        let directory = tempfile::tempdir().unwrap();
+        let spool = Spool::open(directory.path()).unwrap();
+        let mut paused = Vec::new();
+        for _ in 0..100 {
+            let mut writer = spool.create();
+            writer.write(Bytes::from_static(b"%PDF")).await.unwrap();
+            writer.pause().await.unwrap();
+            paused.push(writer);
+        }
+        for writer in paused {
+            assert_eq!(writer.finish().await.unwrap().file.size, 4);
+        }
+    }
+
+    #[actix_web::test]
     async fn an_upload_that_breaks_off_leaves_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::open(directory.path()).unwrap();
-        let mut writer = spool.create().await.unwrap();
-        writer.write(Bytes::from(vec![0; BLOCK])).await.unwrap();
+        let mut writer = spool.create();
+        writer.write(Bytes::from(vec![0; BLOCK_SIZE])).await.unwrap();
         drop(writer);
         assert!(entries(spool.folder.path()).is_empty());
     }

@@ -14,7 +14,8 @@
 //!
 //! # What proves that an object has arrived
 //!
-//! The file is hashed while it is read, and an upload of bytes that are not those received is not completed. On S3 the
+//! In a folder on the file system of the spool, the object is the received file itself, under one more name. Everywhere else
+//! the file is hashed while it is read, and an upload of bytes that are not those received is not completed. On S3 the
 //! SHA-256 of each body is part of its signature, and, unless that is turned off, in a checksum header that the store
 //! verifies and keeps. Google and Azure are sent no checksum: there it is TLS that notices a change on the way, and the
 //! stated length a body that was cut off. An object that was put in parts is asked for its size afterwards.

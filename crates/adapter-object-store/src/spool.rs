@@ -73,15 +73,20 @@ impl SpoolReader {
 
 #[derive(Debug, thiserror::Error)]
 #[error("the spooled file does not have the size and the SHA-256 that it had when it was received")]
-struct NotTheFile;
+pub(crate) struct NotTheFile;
+
+/// What it means that a spooled file cannot be read: that it is gone or cut off is a bug, anything else the disk's.
+pub(crate) fn spool_error(error: io::Error) -> StoreError {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof => StoreError::Internal(error.into()),
+        _ => StoreError::Unavailable(error.into()),
+    }
+}
 
 /// Reads and hashes away from the threads that serve requests.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Result<T, StoreError> {
     match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done.map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof => StoreError::Internal(error.into()),
-            _ => StoreError::Unavailable(error.into()),
-        }),
+        Ok(done) => done.map_err(spool_error),
         Err(error) => Err(StoreError::Internal(error.into())),
     }
 }

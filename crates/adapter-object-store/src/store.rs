@@ -68,7 +68,10 @@ impl ObjectBlobStore {
     }
 
     pub(crate) fn on_disk(path: &FilePath) -> io::Result<Self> {
-        let disk = Disk::open(path)?;
+        Self::over_disk(Disk::open(path)?)
+    }
+
+    pub(crate) fn over_disk(disk: Disk) -> io::Result<Self> {
         let objects = LocalFileSystem::new_with_prefix(disk.root())?.with_fsync(true);
         let blocks = Blocks::new(DISK_PART, DISK_TURNS);
         Ok(Self { objects: Arc::new(objects), disk: Some(disk), blocks, turns: Turns::new(DISK_TURNS), reason: "" })
@@ -79,6 +82,15 @@ impl ObjectBlobStore {
         let Some(disk) = self.disk.clone() else { return Ok(()) };
         let done = tokio::task::spawn_blocking(move || work(disk)).await.map_err(|error| StoreError::Internal(error.into()))?;
         done.map_err(|error| StoreError::Unavailable(error.into()))
+    }
+
+    /// Makes the file an object without a copy, if objects are on a disk that can; answers whether it did. It takes no turn,
+    /// because it takes no memory; how many run at a time is bounded by the runtime's threads for blocking work.
+    async fn adopt(&self, location: &Path, file: &SpooledFile) -> Result<bool, StoreError> {
+        let Some(disk) = self.disk.clone() else { return Ok(false) };
+        let (location, file) = (location.clone(), file.clone());
+        let adopted = tokio::task::spawn_blocking(move || disk.adopt(location.as_ref(), &file)).await;
+        adopted.map_err(|error| StoreError::Internal(error.into()))?
     }
 
     async fn check_folder(&self) -> Result<(), StoreError> {
@@ -168,6 +180,9 @@ impl ObjectBlobStore {
 impl BlobStore for ObjectBlobStore {
     async fn put(&self, key: &ObjectKey, file: &SpooledFile) -> Result<(), StoreError> {
         let location = location(key)?;
+        if self.adopt(&location, file).await? {
+            return Ok(());
+        }
         let (turns, part) = self.share(file);
         let _turn = self.turns.take(turns).await?;
         self.check_folder().await?;

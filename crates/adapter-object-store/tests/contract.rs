@@ -105,9 +105,9 @@ mod in_a_folder {
 }
 
 mod in_s3 {
-    contract_tests::blob_store_contract!(super::S3::new());
+    contract_tests::copying_blob_store_contract!(super::S3::new());
 }
 
 mod in_memory {
-    contract_tests::blob_store_contract!(super::Memory::new());
+    contract_tests::copying_blob_store_contract!(super::Memory::new());
 }

@@ -32,7 +32,7 @@ macro_rules! blob_store_contract {
     ($fixture:expr) => {
         $crate::blob_store_contract!($fixture;
             what_was_put_is_there_byte_for_byte,
-            a_file_that_is_not_what_it_is_said_to_be_is_refused_and_leaves_nothing,
+            a_file_of_another_size_is_refused_and_leaves_nothing,
             a_missing_file_is_refused_and_leaves_nothing,
             a_file_that_may_only_be_read_is_stored,
             puts_side_by_side_do_not_mix,
@@ -48,6 +48,15 @@ macro_rules! blob_store_contract {
             $crate::blob_store::$obligation(&$fixture).await;
         }
     )+};
+}
+
+/// Runs the contract of [`BlobStore`] on a store that copies the bytes of every file, and sees therefore what they are.
+#[macro_export]
+macro_rules! copying_blob_store_contract {
+    ($fixture:expr) => {
+        $crate::blob_store_contract!($fixture);
+        $crate::blob_store_contract!($fixture; other_bytes_are_not_copied_and_leave_nothing);
+    };
 }
 
 const MIB: usize = 1024 * 1024;
@@ -75,17 +84,21 @@ pub async fn what_was_put_is_there_byte_for_byte(fixture: &dyn BlobStoreFixture)
     }
 }
 
-/// Of a small file and a large one: too short, too long, and other bytes of the same length.
-pub async fn a_file_that_is_not_what_it_is_said_to_be_is_refused_and_leaves_nothing(fixture: &dyn BlobStoreFixture) {
+/// A small file and a large one, too short and too long.
+pub async fn a_file_of_another_size_is_refused_and_leaves_nothing(fixture: &dyn BlobStoreFixture) {
+    refuses(fixture, |file| vec![SpooledFile { size: file.size - 1, ..file.clone() }, SpooledFile { size: file.size + 1, ..file.clone() }]).await;
+}
+
+/// A small file and a large one, of the size that was meant.
+pub async fn other_bytes_are_not_copied_and_leave_nothing(fixture: &dyn BlobStoreFixture) {
+    refuses(fixture, |file| vec![SpooledFile { sha256: Sha256Digest([7; 32]), ..file.clone() }]).await;
+}
+
+async fn refuses(fixture: &dyn BlobStoreFixture, others: impl Fn(&SpooledFile) -> Vec<SpooledFile> + Send + Sync) {
     let (spool, entropy) = (TempDir::new().unwrap(), CountingEntropy::default());
     for size in [1_000, 3 * MIB] {
         let (file, _) = spooled(spool.path(), size, &entropy);
-        let others = [
-            SpooledFile { size: file.size - 1, ..file.clone() },
-            SpooledFile { size: file.size + 1, ..file.clone() },
-            SpooledFile { sha256: Sha256Digest([7; 32]), ..file.clone() },
-        ];
-        for said in others {
+        for said in others(&file) {
             let key = ObjectKey::random(&entropy);
             assert!(fixture.store().put(&key, &said).await.is_err(), "{said:?}");
             assert_eq!(fixture.stored(&key).await, None);

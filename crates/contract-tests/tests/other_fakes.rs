@@ -55,7 +55,7 @@ impl NotifierFixture for Mails {
 }
 
 mod blob_store {
-    contract_tests::blob_store_contract!(super::Blobs::default());
+    contract_tests::copying_blob_store_contract!(super::Blobs::default());
 }
 
 mod notifier {

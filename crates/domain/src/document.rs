@@ -108,7 +108,8 @@ impl fmt::Debug for Sha256Digest {
     }
 }
 
-/// A file that waits on local disk to be stored. Who made it removes it; a blob store may move it away.
+/// A file that waits on local disk to be stored, and is not written to any more: it may become the object itself. Who made it
+/// removes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpooledFile {
     /// Where it lies.
