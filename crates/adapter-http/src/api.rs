@@ -111,12 +111,16 @@ async fn openapi_document(api: web::Data<Api>) -> HttpResponse {
     HttpResponse::Ok().json(openapi::document(&api.base_path))
 }
 
+// Boxed at once: the framework hands a handler's future on by value several times, and these have kilobytes.
+
 async fn create(request: HttpRequest, payload: web::Payload, api: web::Data<Api>) -> HttpResponse {
-    answer(&request, &api, WITHOUT_DOCUMENTS, order_from_json(&request, payload, &api)).await
+    let order = Box::pin(order_from_json(&request, payload, &api));
+    answer(&request, &api, WITHOUT_DOCUMENTS, order).await
 }
 
 async fn create_with_documents(request: HttpRequest, payload: web::Payload, api: web::Data<Api>) -> HttpResponse {
-    answer(&request, &api, WITH_DOCUMENTS, order_from_form(&request, payload, &api)).await
+    let order = Box::pin(order_from_form(&request, payload, &api));
+    answer(&request, &api, WITH_DOCUMENTS, order).await
 }
 
 async fn order_from_json(request: &HttpRequest, payload: web::Payload, api: &Api) -> Result<Placement, Problem> {
@@ -140,7 +144,7 @@ async fn order_from_json(request: &HttpRequest, payload: web::Payload, api: &Api
     match serde_json::from_str(text) {
         Ok(Field::Value(order)) => {
             let attempt = claim.map(|claim| idempotency::attempt(claim, WITHOUT_DOCUMENTS, &order, &[])).transpose()?;
-            let placement = Box::pin(api.place_order.place(&key, order, attempt.as_ref())).await;
+            let placement = api.place_order.place(&key, order, attempt.as_ref()).await;
             Ok(placement.inspect(|placement| api.count(WITHOUT_DOCUMENTS, placement))?)
         }
         Ok(Field::<OrderRequest>::Absent | Field::Mistyped) => Err(Problem::malformed("The body must be a JSON object.")),

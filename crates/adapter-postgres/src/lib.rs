@@ -27,13 +27,14 @@ mod uploads;
 pub use connect::{ConnectError, OpenError};
 pub use migrations::MigrateError;
 
-use crate::{batch::Batches, connect::Server, place::Wanted, pool::Pool, queue::Settled};
+use crate::{batch::Batches, connect::Server, place::Wanted, pool::Pool, queue::Settled, uploads::Recorded};
 
 /// Every storage port on one PostgreSQL database.
 pub struct PostgresStore {
     server: Server,
     pool: Pool,
     orders: Batches<Wanted>,
+    records: Batches<Recorded>,
     settlements: Batches<Settled>,
 }
 
@@ -46,7 +47,7 @@ impl PostgresStore {
     pub fn open(url: &str, connections: usize) -> Result<Self, OpenError> {
         let server = Server::named(url)?;
         let pool = Pool::of(server.clone(), connections)?;
-        Ok(Self { server, orders: Batches::on(pool.clone()), settlements: Batches::on(pool.clone()), pool })
+        Ok(Self { server, orders: Batches::on(pool.clone()), records: Batches::on(pool.clone()), settlements: Batches::on(pool.clone()), pool })
     }
 
     /// Brings the schema up to the version of the program, and answers how many migrations that took. To be called

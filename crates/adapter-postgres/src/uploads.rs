@@ -1,17 +1,23 @@
 //! The upload ledger. An order takes its uploads out of it by a trigger on the table of documents.
 
 use async_trait::async_trait;
-use diesel::prelude::*;
+use diesel::{
+    pg::Pg,
+    prelude::*,
+    query_builder::{AstPass, Query, QueryFragment, QueryId},
+    sql_types::{Array, Text, Timestamptz},
+};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     document::ObjectKey,
     ports::{StoreError, UploadLedger},
 };
-use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, FutureExt as _};
 use time::OffsetDateTime;
 
 use crate::{
     PostgresStore,
+    batch::{Shared, Waiting, Work},
     failure::Failure,
     rows::row_limit,
     schema::uploads,
@@ -44,8 +50,7 @@ macro_rules! locked_uploads {
 #[async_trait]
 impl UploadLedger for PostgresStore {
     async fn record(&self, keys: &[ObjectKey], at: OffsetDateTime) -> Result<(), StoreError> {
-        let keys = texts(keys);
-        Ok(self.pool.run(move |connection| record(connection, keys, at).boxed()).await?)
+        Ok(self.records.run(Recorded { keys: texts(keys), at }).await?)
     }
 
     async fn condemn(&self, keys: &[ObjectKey]) -> Result<Vec<ObjectKey>, StoreError> {
@@ -69,10 +74,71 @@ fn texts(keys: &[ObjectKey]) -> Vec<String> {
     keys.iter().map(|key| key.as_str().to_owned()).collect()
 }
 
-async fn record(connection: &mut AsyncPgConnection, keys: Vec<String>, at: OffsetDateTime) -> Result<(), Failure> {
-    let rows: Vec<_> = keys.into_iter().map(|key| (uploads::key.eq(key), uploads::recorded_at.eq(at))).collect();
-    Prepared(diesel::insert_into(uploads::table).values(rows)).execute(connection).await?;
+/// Uploads that a request is about to make.
+pub(crate) struct Recorded {
+    keys: Vec<String>,
+    at: OffsetDateTime,
+}
+
+impl Work for Recorded {
+    type Done = ();
+    type Refusal = Shared;
+
+    fn goes_with(&self, _other: &Self) -> bool {
+        true
+    }
+
+    fn commit(connection: &mut AsyncPgConnection, batch: Vec<Waiting<Self>>) -> BoxFuture<'_, Result<(), Shared>> {
+        async move {
+            let recorded = record(connection, batch.iter().map(|waiting| &waiting.work)).await;
+            if batch.len() > 1 && recorded.as_ref().is_err_and(Failure::is_constraint) {
+                // A key that is known already fails alone.
+                for waiting in batch {
+                    let recorded = record(connection, std::iter::once(&waiting.work)).await.map_err(Shared::from);
+                    waiting.tell(recorded);
+                }
+                return Ok(());
+            }
+            let recorded = recorded.map_err(Shared::from);
+            for waiting in batch {
+                waiting.tell(recorded.clone());
+            }
+            recorded
+        }
+        .boxed()
+    }
+}
+
+async fn record(connection: &mut AsyncPgConnection, batch: impl Iterator<Item = &Recorded>) -> Result<(), Failure> {
+    let (keys, at) = batch.flat_map(|recorded| recorded.keys.iter().map(|key| (key.as_str(), recorded.at))).unzip();
+    Prepared(Record { keys, at }).execute(connection).await?;
     Ok(())
+}
+
+/// Records uploads.
+struct Record<'a> {
+    keys: Vec<&'a str>,
+    at: Vec<OffsetDateTime>,
+}
+
+impl QueryId for Record<'_> {
+    type QueryId = ();
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
+impl Query for Record<'_> {
+    type SqlType = diesel::sql_types::Untyped;
+}
+
+impl QueryFragment<Pg> for Record<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        out.push_sql("INSERT INTO uploads (key, recorded_at) SELECT key, at FROM unnest(");
+        out.push_bind_param::<Array<Text>, _>(&self.keys)?;
+        out.push_sql(", ");
+        out.push_bind_param::<Array<Timestamptz>, _>(&self.at)?;
+        out.push_sql(") AS recorded (key, at) ORDER BY key COLLATE \"C\"");
+        Ok(())
+    }
 }
 
 async fn condemn(connection: &mut AsyncPgConnection, keys: Vec<String>) -> Result<Vec<String>, Failure> {

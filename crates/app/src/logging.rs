@@ -24,7 +24,7 @@ pub(crate) fn start(settings: &Settings) -> WorkerGuard {
     let lines = fmt::layer().with_writer(writer).with_ansi(terminal);
     match format {
         LogFormat::Pretty => registry().with(lines.with_filter(wanted)).init(),
-        LogFormat::Json => registry().with(lines.json().flatten_event(true).with_filter(wanted)).init(),
+        LogFormat::Json => registry().with(lines.json().flatten_event(true).with_span_list(false).with_filter(wanted)).init(),
     }
     std::panic::set_hook(Box::new(|panic| {
         // Not what the panic says: that may quote data of a client.

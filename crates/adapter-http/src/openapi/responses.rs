@@ -31,7 +31,12 @@ const SHARED: [(&str, &str, &str, &[Shown]); 8] = [
         &[problems::RATE_LIMITED, problems::TOO_MANY_FAILURES],
     ),
     ("InternalServerError", "500", "A bug: report the `request_id`.", &[problems::INTERNAL]),
-    ("ServiceUnavailable", "503", "A part that the service depends on does not answer: retry.", &[problems::UNAVAILABLE]),
+    (
+        "ServiceUnavailable",
+        "503",
+        "A part that the service depends on does not answer, or more orders arrive than the service can take: retry.",
+        &[problems::UNAVAILABLE],
+    ),
 ];
 
 pub(super) fn of_orders() -> Responses {
