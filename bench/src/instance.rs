@@ -48,6 +48,12 @@ impl<'a> Instance<'a> {
         Self { site, database }
     }
 
+    /// Leaves what it holds until all is measured: the database to its cluster, and the rest to [`clear_up`](crate::service::clear_up).
+    pub fn put_aside(mut self) {
+        self.site.put_aside();
+        self.database = None;
+    }
+
     /// Rows of a table.
     pub fn rows(&self, table: &str) -> u64 {
         let count: i64 = match &self.database {

@@ -63,8 +63,9 @@ impl Outcome {
     }
 
     /// # Panics
-    /// If an answer was anything but 201.
+    /// If an answer was anything but 201, or an order that was due was never sent.
     pub fn all_created(self) -> Self {
+        assert_eq!(self.unsent, 0, "orders that were due and never sent: their times are not counted");
         assert!(self.shed == 0 && self.others.is_empty(), "answers other than 201: 503 {} times, {:?}", self.shed, self.others);
         self
     }

@@ -83,6 +83,7 @@ fn main() -> ExitCode {
             }
         }
     }
+    service::clear_up();
     if proper { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

@@ -4,6 +4,7 @@ use std::{
     fs::{self, File},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::{Arc, Mutex},
     thread,
     time::{Duration, Instant},
 };
@@ -21,17 +22,31 @@ const START_PATIENCE: Duration = Duration::from_secs(30);
 pub struct Site {
     binary: PathBuf,
     database_url: Option<String>,
-    data: TempDir,
+    data: Arc<TempDir>,
+}
+
+/// What is removed at the end only. A file system without a journal is slow for a minute in making files where others have just
+/// been removed, and the next contestant would pay for that.
+static ASIDE: Mutex<Vec<Arc<TempDir>>> = Mutex::new(Vec::new());
+
+/// Removes what was put aside.
+pub fn clear_up() {
+    ASIDE.lock().unwrap().clear();
 }
 
 impl Site {
     /// Without a URL the service has its embedded database.
     pub fn new(binary: &Path, database_url: Option<String>) -> Self {
-        Self { binary: binary.to_owned(), database_url, data: tempfile::Builder::new().prefix("notary-orders-bench").tempdir().unwrap() }
+        Self { binary: binary.to_owned(), database_url, data: Arc::new(tempfile::Builder::new().prefix("notary-orders-bench").tempdir().unwrap()) }
     }
 
     pub fn data(&self) -> &Path {
         self.data.path()
+    }
+
+    /// Keeps its data until all is measured.
+    pub fn put_aside(&self) {
+        ASIDE.lock().unwrap().push(Arc::clone(&self.data));
     }
 
     /// Brings the schema up to date.

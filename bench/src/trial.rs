@@ -58,6 +58,8 @@ impl Plan {
         let service = instance.site.start();
         let trial = watch(&service, &self.load(&service, request, connections, pace, seed));
         instance.assert_orders(trial.outcome.acknowledged);
+        drop(service);
+        instance.put_aside();
         trial
     }
 }

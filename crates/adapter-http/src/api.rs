@@ -1,6 +1,6 @@
 //! The two operations.
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{panic::AssertUnwindSafe, pin::Pin, sync::Arc};
 
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, http::header, web};
 use domain::{
@@ -12,7 +12,7 @@ use domain::{
 };
 use futures_util::FutureExt as _;
 use ipnet::IpNet;
-use tokio::{runtime::Handle, sync::oneshot};
+use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
@@ -23,7 +23,7 @@ use crate::{
     observe::{OrderNote, RequestId},
     openapi,
     order_record::OrderRecord,
-    problem::{Problem, ProblemCode},
+    problem::{Problem, ProblemCode, logged},
     rate_limit::{Policy, RateLimits},
     room::Room,
     spool::Spool,
@@ -111,16 +111,15 @@ async fn openapi_document(api: web::Data<Api>) -> HttpResponse {
     HttpResponse::Ok().json(openapi::document(&api.base_path))
 }
 
-// Boxed at once: the framework hands a handler's future on by value several times, and these have kilobytes.
+/// Boxed, because the framework hands the future of a handler on by value several times, and what is within has kilobytes.
+type Answering = Pin<Box<dyn Future<Output = HttpResponse>>>;
 
-async fn create(request: HttpRequest, payload: web::Payload, api: web::Data<Api>) -> HttpResponse {
-    let order = Box::pin(order_from_json(&request, payload, &api));
-    answer(&request, &api, WITHOUT_DOCUMENTS, order).await
+fn create(request: HttpRequest, payload: web::Payload, api: web::Data<Api>) -> Answering {
+    Box::pin(async move { answer(&request, &api, WITHOUT_DOCUMENTS, Box::pin(order_from_json(&request, payload, &api))).await })
 }
 
-async fn create_with_documents(request: HttpRequest, payload: web::Payload, api: web::Data<Api>) -> HttpResponse {
-    let order = Box::pin(order_from_form(&request, payload, &api));
-    answer(&request, &api, WITH_DOCUMENTS, order).await
+fn create_with_documents(request: HttpRequest, payload: web::Payload, api: web::Data<Api>) -> Answering {
+    Box::pin(async move { answer(&request, &api, WITH_DOCUMENTS, Box::pin(order_from_form(&request, payload, &api))).await })
 }
 
 async fn order_from_json(request: &HttpRequest, payload: web::Payload, api: &Api) -> Result<Placement, Problem> {
@@ -144,7 +143,7 @@ async fn order_from_json(request: &HttpRequest, payload: web::Payload, api: &Api
     match serde_json::from_str(text) {
         Ok(Field::Value(order)) => {
             let attempt = claim.map(|claim| idempotency::attempt(claim, WITHOUT_DOCUMENTS, &order, &[])).transpose()?;
-            let placement = api.place_order.place(&key, order, attempt.as_ref()).await;
+            let placement = Box::pin(api.place_order.place(&key, order, attempt.as_ref())).await;
             Ok(placement.inspect(|placement| api.count(WITHOUT_DOCUMENTS, placement))?)
         }
         Ok(Field::<OrderRequest>::Absent | Field::Mistyped) => Err(Problem::malformed("The body must be a JSON object.")),
@@ -179,12 +178,14 @@ async fn order_from_form(request: &HttpRequest, payload: web::Payload, api: &web
         return Ok(placement.inspect(|placement| api.count(WITH_DOCUMENTS, placement))?);
     }
     let own = api.clone();
-    let (answer, answered) = oneshot::channel();
     let placing = async move {
         let placement = own.place_order.place_with_documents(&key, form.request, form.documents, attempt.as_ref()).await;
         drop(form.guards);
         match &placement {
             Ok(placement) => {
+                // Here, because its client may be gone before it is answered.
+                let (order_id, documents, test) = (placement.placed.id.0, placement.placed.documents.len(), placement.placed.is_test);
+                tracing::info!(order_id, documents, test, replayed = placement.replayed, "order placed");
                 own.count(WITH_DOCUMENTS, placement);
                 in_flight.into_iter().for_each(InFlight::answered);
             }
@@ -192,14 +193,13 @@ async fn order_from_form(request: &HttpRequest, payload: web::Payload, api: &web
             Err(PlaceOrderError::Unavailable(_)) => drop(in_flight),
             Err(_) => release(in_flight).await,
         }
-        if let Err(Ok(placement)) = answer.send(placement) {
-            tracing::info!(order_id = placement.placed.id.0, replayed = placement.replayed, "order created, and its client has gone");
-        }
+        placement
     };
     // On its own, so that a client that goes away does not leave an order half placed.
-    api.placing.spawn_on(placing.in_current_span(), &api.runtime);
-    // The panic hook has logged why there is no answer.
-    Ok(answered.await.map_err(|_| Problem::internal())??)
+    match api.placing.spawn_on(placing.in_current_span(), &api.runtime).await {
+        Ok(placement) => Ok(placement?),
+        Err(panic) => Err(logged(&panic, Problem::internal())),
+    }
 }
 
 async fn release(in_flight: Option<InFlight>) {

@@ -43,7 +43,7 @@ impl Spool {
                 fs::remove_dir_all(&folder)?;
             }
         }
-        let folder = tempfile::Builder::new().prefix("uploads-").tempdir_in(directory)?;
+        let folder = tempfile::Builder::new().prefix("uploads-").permissions(Permissions::from_mode(0o700)).tempdir_in(directory)?;
         let lock = File::create(folder.path().join(LOCK))?;
         lock.lock()?;
         Ok(Self { folder, blocks: Blocks::default(), _lock: lock })
@@ -203,6 +203,14 @@ mod tests {
         assert_eq!(fs::read(&spooled.file.path).unwrap(), content);
         drop(spooled);
         assert!(entries(spool.folder.path()).is_empty());
+    }
+
+    #[test]
+    fn nobody_else_may_enter_the_folder_wherever_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o777)).unwrap();
+        let spool = Spool::open(directory.path()).unwrap();
+        assert_eq!(fs::metadata(spool.folder.path()).unwrap().permissions().mode() & 0o777, 0o700);
     }
 
     #[actix_web::test]

@@ -3,6 +3,10 @@ use std::{
     io::{self, Write as _},
     os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use async_trait::async_trait;
@@ -19,15 +23,50 @@ use crate::{
 /// Puts mails into a folder as `.eml` files. One that is handed over again takes the place of the first.
 #[derive(Debug)]
 pub struct MailDrop {
-    folder: PathBuf,
+    folder: Arc<Folder>,
     sender: Sender,
+}
+
+/// The folder, and how far it is durable: mails that are written at the same time share a wait for the disk.
+#[derive(Debug)]
+struct Folder {
+    path: PathBuf,
+    /// Mails that are in it.
+    written: AtomicU64,
+    /// How many of them are there for good.
+    durable: Mutex<u64>,
+}
+
+impl Folder {
+    /// Waits until all that is in the folder now is there for good.
+    fn sync(&self) -> io::Result<()> {
+        let own = self.written.fetch_add(1, Ordering::SeqCst) + 1;
+        let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
+        if *durable < own {
+            let written = self.written.load(Ordering::SeqCst);
+            sync(&self.path)?;
+            *durable = written;
+        }
+        Ok(())
+    }
+
+    /// Writes a file that is seen whole or not at all, even after a power failure.
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), NotifyError> {
+        // A temporary file is readable for its owner alone, and removed when something fails.
+        let mut file = tempfile::Builder::new().prefix(".").suffix(".tmp").tempfile_in(&self.path).map_err(unavailable)?;
+        file.write_all(bytes).map_err(unavailable)?;
+        file.as_file().sync_all().map_err(unavailable)?;
+        // What is in the way of this mail is not in the way of others.
+        file.persist(self.path.join(name)).map_err(|error| NotifyError::Transient(error.into()))?;
+        self.sync().map_err(unavailable)
+    }
 }
 
 impl MailDrop {
     /// Opens a folder, and creates it if it is missing.
     pub fn in_folder(path: &Path, sender: Sender) -> Result<Self, OpenError> {
         let folder = make_folder(path).map_err(|source| OpenError::Folder { path: path.to_owned(), source })?;
-        Ok(Self { folder, sender })
+        Ok(Self { folder: Arc::new(Folder { path: folder, written: AtomicU64::new(0), durable: Mutex::new(0) }), sender })
     }
 }
 
@@ -46,17 +85,6 @@ fn sync(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Writes a file that is seen whole or not at all, even after a power failure.
-fn write(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), NotifyError> {
-    // A temporary file is readable for its owner alone, and removed when something fails.
-    let mut file = tempfile::Builder::new().prefix(".").suffix(".tmp").tempfile_in(folder).map_err(unavailable)?;
-    file.write_all(bytes).map_err(unavailable)?;
-    file.as_file().sync_all().map_err(unavailable)?;
-    // What is in the way of this mail is not in the way of others.
-    file.persist(folder.join(name)).map_err(|error| NotifyError::Transient(error.into()))?;
-    sync(folder).map_err(unavailable)
-}
-
 fn unavailable(error: io::Error) -> NotifyError {
     NotifyError::Unavailable(error.into())
 }
@@ -70,13 +98,13 @@ impl Notifier for MailDrop {
     async fn notify(&self, notification: &Notification) -> Result<(), NotifyError> {
         let name = format!("{}.eml", message_key(notification)?);
         let mail = render(&self.sender, notification)?.formatted();
-        let folder = self.folder.clone();
-        blocking(move || write(&folder, &name, &mail)).await
+        let folder = Arc::clone(&self.folder);
+        blocking(move || folder.write(&name, &mail)).await
     }
 
     async fn check(&self) -> Result<(), NotifyError> {
-        let folder = self.folder.clone();
+        let folder = Arc::clone(&self.folder);
         // A file without a name, which is gone as soon as it is closed.
-        blocking(move || tempfile::tempfile_in(folder).map(drop).map_err(unavailable)).await
+        blocking(move || tempfile::tempfile_in(&folder.path).map(drop).map_err(unavailable)).await
     }
 }

@@ -1,7 +1,5 @@
 //! Work of one kind that waits at the same time and shares a statement.
 
-use std::{fmt, sync::Arc};
-
 use diesel_async::AsyncPgConnection;
 use futures_util::future::BoxFuture;
 use group_commit::{Fit, Group, Lead};
@@ -57,36 +55,11 @@ impl<W: Work> Waiting<W> {
 }
 
 /// A failure that all of a batch have met.
-#[derive(Clone)]
-pub(crate) struct Shared(pub(crate) Arc<Failure>);
-
-impl<E: Into<Failure>> From<E> for Shared {
-    fn from(error: E) -> Self {
-        Self(Arc::new(error.into()))
-    }
-}
-
-impl fmt::Debug for Shared {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(formatter)
-    }
-}
-
-impl fmt::Display for Shared {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(formatter)
-    }
-}
-
-impl std::error::Error for Shared {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source()
-    }
-}
+pub(crate) type Shared = group_commit::Shared<Failure>;
 
 impl MayDoubtConnection for Shared {
     fn doubts_connection(&self) -> bool {
-        self.0.doubts_connection()
+        self.get().doubts_connection()
     }
 }
 

@@ -61,9 +61,11 @@ impl Failure {
         matches!(self, Self::Database(DatabaseError::DatabaseError(kind, _)) if is_constraint(kind))
     }
 
-    /// Whether the server refused a statement, and goes on.
+    /// Whether the server refused a statement, which took no effect, and goes on. Without a word of the server diesel says
+    /// that the command could not be sent, also when it was.
     pub(crate) fn is_refusal(&self) -> bool {
-        matches!(self, Self::Database(DatabaseError::DatabaseError(kind, _)) if !matches!(kind, DatabaseErrorKind::ClosedConnection))
+        let lost = |kind: &DatabaseErrorKind| matches!(kind, DatabaseErrorKind::ClosedConnection | DatabaseErrorKind::UnableToSendCommand);
+        matches!(self, Self::Database(DatabaseError::DatabaseError(kind, _)) if !lost(kind))
     }
 
     /// Whether the same call may succeed later. Whatever the server refuses without naming a constraint is its state and
@@ -104,8 +106,7 @@ impl From<Failure> for PlaceError {
     }
 }
 
-impl From<Shared> for StoreError {
-    fn from(failure: Shared) -> Self {
-        if failure.0.is_passing() { Self::Unavailable(failure.into()) } else { Self::Internal(failure.into()) }
-    }
+/// What it means to each of a batch.
+pub(crate) fn store_error(failure: Shared) -> StoreError {
+    if failure.get().is_passing() { StoreError::Unavailable(failure.into()) } else { StoreError::Internal(failure.into()) }
 }

@@ -50,7 +50,7 @@ impl From<Refusal> for PlaceError {
             Refusal::Duplicate { placed_at } => Self::Duplicate { placed_at },
             Refusal::KeyTaken(taken) => Self::KeyTaken(taken),
             Refusal::UploadSwept => Self::UploadSwept,
-            Refusal::Failed(failure) if failure.0.is_passing() => Self::Unavailable(failure.into()),
+            Refusal::Failed(failure) if failure.get().is_passing() => Self::Unavailable(failure.into()),
             Refusal::Failed(failure) => Self::Internal(failure.into()),
         }
     }
@@ -78,13 +78,15 @@ async fn place_all(connection: &mut AsyncPgConnection, batch: Vec<Waiting<Wanted
         Ok(placed) => tell_placed(connection, batch, placed).await,
         // Something in it is at fault, and that fails alone.
         Err(failure) if batch.len() > 1 && (failure.is_constraint() || failure.is_refusal() && began.elapsed() < REFUSAL) => {
+            let mut doubt = Ok(());
             for waiting in batch {
-                match try_place(connection, std::iter::once(&waiting.work)).await {
-                    Ok(placed) => tell_placed(connection, vec![waiting], placed).await?,
-                    Err(failure) => tell_failure(connection, vec![waiting], failure).await?,
-                }
+                let told = match try_place(connection, std::iter::once(&waiting.work)).await {
+                    Ok(placed) => tell_placed(connection, vec![waiting], placed).await,
+                    Err(failure) => tell_failure(connection, vec![waiting], failure).await,
+                };
+                doubt = doubt.and(told);
             }
-            Ok(())
+            doubt
         }
         Err(failure) => tell_failure(connection, batch, failure).await,
     }
@@ -135,11 +137,14 @@ async fn reasons(connection: &mut AsyncPgConnection, refused: &[Waiting<Wanted>]
         taken.push(key_use);
     }
     let used = last_uses(connection, &duplicates).await?;
-    let reason = |(Waiting { work: wanted, .. }, taken): (&Waiting<Wanted>, Option<KeyUse>)| match taken {
-        Some(taken) => Ok(Refusal::KeyTaken(taken)),
-        None => used.get(wanted.file_number()).map(|&placed_at| Refusal::Duplicate { placed_at }).ok_or(NotFound.into()),
+    let reason = |(Waiting { work: wanted, .. }, taken): (&Waiting<Wanted>, Option<KeyUse>)| match (taken, used.get(wanted.file_number())) {
+        (Some(taken), _) => Refusal::KeyTaken(taken),
+        (None, Some(&placed_at)) => Refusal::Duplicate { placed_at },
+        // Who had the key has given it up in between.
+        (None, None) if wanted.remembrance.is_some() => Refusal::KeyTaken(KeyUse::InFlight { until: wanted.row.created_at }),
+        (None, None) => Refusal::Failed(Failure::from(NotFound).into()),
     };
-    refused.iter().zip(taken).map(reason).collect()
+    Ok(refused.iter().zip(taken).map(reason).collect())
 }
 
 /// When file numbers were used last.
@@ -157,20 +162,24 @@ async fn last_uses(connection: &mut AsyncPgConnection, duplicates: &[&Wanted]) -
 /// Tells a batch that none of it was placed: one order why, if it is at fault itself, and several that they have met the same.
 async fn tell_failure(connection: &mut AsyncPgConnection, batch: Vec<Waiting<Wanted>>, failure: Failure) -> Result<(), Shared> {
     let failure = Shared::from(failure);
+    let mut doubt = if failure.doubts_connection() { Err(failure.clone()) } else { Ok(()) };
     for waiting in batch {
-        let refusal = match (failure.0.constraint(), &waiting.work.remembrance) {
+        let refusal = match (failure.get().constraint(), &waiting.work.remembrance) {
             (Some(ADOPTION), _) => Refusal::UploadSwept,
             (Some(KEY_IN_USE), Some(remembrance)) => {
                 let placed_at = waiting.work.row.created_at;
-                match idempotency::in_use(connection, &remembrance.attempt.claim, placed_at).await {
+                match idempotency::in_use(connection, &remembrance.attempt.claim, placed_at).await.map_err(Shared::from) {
                     // None, if who was first has given up the key in between.
                     Ok(taken) => Refusal::KeyTaken(taken.unwrap_or(KeyUse::InFlight { until: placed_at })),
-                    Err(failure) => Refusal::Failed(failure.into()),
+                    Err(failure) => {
+                        doubt = doubt.and(Err(failure.clone()));
+                        Refusal::Failed(failure)
+                    }
                 }
             }
             _ => Refusal::Failed(failure.clone()),
         };
         waiting.tell(Err(refusal));
     }
-    if failure.doubts_connection() { Err(failure) } else { Ok(()) }
+    doubt
 }

@@ -19,7 +19,7 @@ use time::{Duration, OffsetDateTime};
 use crate::{
     PostgresStore,
     batch::{Shared, Waiting, Work},
-    failure::Failure,
+    failure::{Failure, store_error},
     rows::{FollowUpRow, row_limit, storable},
     schema::follow_ups,
     statement::{Prepared, With},
@@ -41,7 +41,7 @@ impl FollowUpQueue for PostgresStore {
     }
 
     async fn settle(&self, id: FollowUpId, token: i64, settlement: &Settlement) -> Result<bool, StoreError> {
-        Ok(self.settlements.run(Settled { id: id.0, token, settlement: settlement.clone() }).await?)
+        self.settlements.run(Settled { id: id.0, token, settlement: settlement.clone() }).await.map_err(store_error)
     }
 
     async fn list(&self, buried: bool, limit: usize) -> Result<Vec<FollowUp>, StoreError> {

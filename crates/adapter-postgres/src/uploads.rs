@@ -18,7 +18,7 @@ use time::OffsetDateTime;
 use crate::{
     PostgresStore,
     batch::{Shared, Waiting, Work},
-    failure::Failure,
+    failure::{Failure, store_error},
     rows::row_limit,
     schema::uploads,
     statement::{Prepared, With},
@@ -50,7 +50,7 @@ macro_rules! locked_uploads {
 #[async_trait]
 impl UploadLedger for PostgresStore {
     async fn record(&self, keys: &[ObjectKey], at: OffsetDateTime) -> Result<(), StoreError> {
-        Ok(self.records.run(Recorded { keys: texts(keys), at }).await?)
+        self.records.run(Recorded { keys: texts(keys), at }).await.map_err(store_error)
     }
 
     async fn condemn(&self, keys: &[ObjectKey]) -> Result<Vec<ObjectKey>, StoreError> {
@@ -93,11 +93,13 @@ impl Work for Recorded {
             let recorded = record(connection, batch.iter().map(|waiting| &waiting.work)).await;
             if batch.len() > 1 && recorded.as_ref().is_err_and(Failure::is_constraint) {
                 // A key that is known already fails alone.
+                let mut doubt = Ok(());
                 for waiting in batch {
                     let recorded = record(connection, std::iter::once(&waiting.work)).await.map_err(Shared::from);
+                    doubt = doubt.and(recorded.clone());
                     waiting.tell(recorded);
                 }
-                return Ok(());
+                return doubt;
             }
             let recorded = recorded.map_err(Shared::from);
             for waiting in batch {

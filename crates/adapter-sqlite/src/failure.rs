@@ -31,6 +31,8 @@ pub(crate) enum Failure {
     Lost,
     #[error("the transaction was given up because of another call in it")]
     GivenUp,
+    #[error("the transaction could not be committed")]
+    NotCommitted(#[source] DatabaseError),
     #[error(transparent)]
     Shared(SharedFailure),
     #[error("the database did not come to the transaction in time")]
@@ -52,8 +54,9 @@ impl Failure {
     /// Whether the same call may succeed later: the database is locked, or cannot be reached, read or written now.
     fn is_passing(&self) -> bool {
         match self {
-            Self::Connection(_) | Self::Moved(_) | Self::Late | Self::GivenUp => true,
-            Self::Shared(failure) => failure.0.is_passing(),
+            // One that is not committed has met a disk that is full or broken, and may be found to have taken place.
+            Self::Connection(_) | Self::Moved(_) | Self::Late | Self::GivenUp | Self::NotCommitted(_) => true,
+            Self::Shared(failure) => failure.get().is_passing(),
             Self::Database(DatabaseError::DatabaseError(DatabaseErrorKind::Unknown, information)) => {
                 PASSING.iter().any(|text| information.message().starts_with(text))
             }

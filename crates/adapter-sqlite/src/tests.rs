@@ -278,6 +278,65 @@ async fn a_panic_ends_its_own_transaction_only() {
     assert_eq!(store.condemn_recorded_before(NOW, 10).await.unwrap(), [], "it was rolled back");
 }
 
+/// The writer, busy until the answer is dropped, so that what is called meanwhile waits together.
+async fn hold(store: &Arc<SqliteStore>) -> (mpsc::Sender<()>, tokio::task::JoinHandle<Result<(), Failure>>) {
+    let (release, held) = mpsc::channel::<()>();
+    let (began, begins) = tokio::sync::oneshot::channel();
+    let store = Arc::clone(store);
+    let holding = tokio::spawn(async move {
+        let occupy = move |_: &mut SqliteConnection| {
+            let _ = began.send(());
+            let _ = held.recv();
+            Ok::<_, Failure>(())
+        };
+        store.writer.run(occupy).await
+    });
+    begins.await.unwrap();
+    (release, holding)
+}
+
+/// Commits in the write-ahead log: frames that say how large the database is then (SQLite file format, section 4.1).
+fn commits(directory: &TempDir) -> usize {
+    let log = std::fs::read(directory.path().join("orders.db-wal")).unwrap();
+    log[32..].chunks_exact(24 + 4096).filter(|frame| frame[4..8] != [0; 4]).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_wait_at_the_same_time_share_a_commit() {
+    let directory = tempdir().unwrap();
+    let store = Arc::new(open(&directory).await);
+    let (release, holding) = hold(&store).await;
+    let before = commits(&directory);
+    let orders: Vec<_> = (0..60).map(|number| new_order(&format!("F-{number}"), NOW)).collect();
+    let mut placing = std::pin::pin!(join_all(orders.iter().map(|order| store.place(order, WINDOW))));
+    poll_fn(|context| Poll::Ready(placing.as_mut().poll(context).is_pending())).await;
+    drop(release);
+    assert!(placing.await.iter().all(Result::is_ok));
+    holding.await.unwrap().unwrap();
+    assert_eq!(commits(&directory) - before, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_told_of_a_success_that_was_not_committed() {
+    let directory = tempdir().unwrap();
+    let store = Arc::new(open(&directory).await);
+    let (release, holding) = hold(&store).await;
+    // Fails when it is committed, and not before.
+    let orphan = "PRAGMA defer_foreign_keys = ON;
+        INSERT INTO follow_ups (order_id, message_key, recipient, created_at_us, due_at_us) VALUES (999, 'k', 'a@b', 0, 0)";
+    let order = new_order("F-1", NOW);
+    let orphaned = store.writer.run(move |connection| connection.batch_execute(orphan).map_err(Failure::from));
+    let mut both = std::pin::pin!(futures_util::future::join(store.place(&order, WINDOW), orphaned));
+    poll_fn(|context| Poll::Ready(both.as_mut().poll(context).is_pending())).await;
+    drop(release);
+    let (placed, orphaned) = both.await;
+    assert!(matches!(placed, Err(PlaceError::Unavailable(_))), "{placed:?}");
+    orphaned.unwrap_err();
+    holding.await.unwrap().unwrap();
+    assert_eq!(store.stats().await.unwrap(), QueueStats::default());
+    store.place(&order, WINDOW).await.unwrap();
+}
+
 #[tokio::test]
 async fn nothing_is_done_for_a_caller_that_has_given_up_waiting() {
     let directory = tempdir().unwrap();

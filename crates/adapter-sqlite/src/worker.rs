@@ -1,9 +1,8 @@
 //! A thread that owns a connection and runs transactions on it one after another.
 
 use std::{
-    fmt,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, mpsc},
+    sync::mpsc,
     thread::{Builder, JoinHandle},
     time::Duration,
 };
@@ -12,7 +11,7 @@ use diesel::{
     connection::{AnsiTransactionManager, SimpleConnection as _, TransactionManager},
     sqlite::SqliteConnection,
 };
-use group_commit::{Fit, Group, Lead};
+use group_commit::{Fit, Group, Lead, Shared};
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
@@ -126,26 +125,7 @@ where
 }
 
 /// A failure that all calls of a transaction have met.
-#[derive(Clone)]
-pub(crate) struct SharedFailure(pub(crate) Arc<Failure>);
-
-impl fmt::Debug for SharedFailure {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(formatter)
-    }
-}
-
-impl fmt::Display for SharedFailure {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(formatter)
-    }
-}
-
-impl std::error::Error for SharedFailure {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source()
-    }
-}
+pub(crate) type SharedFailure = Shared<Box<Failure>>;
 
 /// What the thread works with. Transactions begin and end here only.
 struct Session {
@@ -158,7 +138,7 @@ impl Session {
     fn run(&mut self, mut batch: Vec<Box<dyn Call>>) {
         // The panic hook has told of a panic.
         let committed = catch_unwind(AssertUnwindSafe(|| self.transaction(&mut batch))).unwrap_or(Err(Failure::GivenUp));
-        let failure = committed.err().map(|failure| SharedFailure(Arc::new(failure)));
+        let failure = committed.err().map(|failure| SharedFailure::from(Box::new(failure)));
         for call in batch {
             call.end(failure.as_ref());
         }
@@ -189,7 +169,7 @@ fn transaction(connection: &mut SqliteConnection, access: Access, batch: &mut [B
         calls => calls.iter_mut().try_for_each(|call| run_among_others(connection, &mut **call)).map_err(Some),
     };
     match done {
-        Ok(()) => Ok(AnsiTransactionManager::commit_transaction(connection)?),
+        Ok(()) => AnsiTransactionManager::commit_transaction(connection).map_err(Failure::NotCommitted),
         Err(failure) => {
             // SQLite has rolled back by itself after some errors, such as a full disk; the first error says more.
             let _ = AnsiTransactionManager::rollback_transaction(connection);

@@ -26,7 +26,7 @@ struct Known {
 }
 
 impl Known {
-    /// A clock that was set back makes nothing fresh for longer.
+    /// A clock that was set back to before the key was looked up makes nothing fresh.
     fn is_fresh(&self, now: OffsetDateTime) -> bool {
         (Duration::ZERO..FRESH).contains(&(now - self.since))
     }

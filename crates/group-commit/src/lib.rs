@@ -8,6 +8,8 @@
 
 use std::{
     collections::VecDeque,
+    error::Error,
+    fmt, mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -16,10 +18,10 @@ mod tests;
 
 /// Who waits, and how many lead.
 pub struct Group<W> {
-    shared: Arc<Shared<W>>,
+    shared: Arc<Inside<W>>,
 }
 
-struct Shared<W> {
+struct Inside<W> {
     state: Mutex<State<W>>,
     /// Most leads at a time.
     leads: usize,
@@ -32,10 +34,17 @@ struct State<W> {
     leads: usize,
 }
 
-impl<W> Shared<W> {
+impl<W> Inside<W> {
     fn state(&self) -> MutexGuard<'_, State<W>> {
         // Nothing of ours panics while it holds the lock, but a question of the adapter's may.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends a lead; who waits is left over if it was the last.
+    fn end_lead(&self) -> VecDeque<W> {
+        let mut state = self.state();
+        state.leads -= 1;
+        if state.leads == 0 { mem::take(&mut state.waiting) } else { VecDeque::new() }
     }
 }
 
@@ -53,7 +62,7 @@ pub enum Fit {
 impl<W> Group<W> {
     /// A group with at most `leads` leads, each of which takes up to `batch` along.
     pub fn new(leads: usize, batch: usize) -> Self {
-        Self { shared: Arc::new(Shared { state: Mutex::new(State { waiting: VecDeque::new(), leads: 0 }), leads, batch }) }
+        Self { shared: Arc::new(Inside { state: Mutex::new(State { waiting: VecDeque::new(), leads: 0 }), leads, batch }) }
     }
 
     /// Joins those who wait. Who is given a lead must see to it that it is led: dropped before its end, it takes all who
@@ -72,7 +81,7 @@ impl<W> Group<W> {
 /// The duty to commit who waits.
 #[must_use]
 pub struct Lead<W> {
-    shared: Arc<Shared<W>>,
+    shared: Arc<Inside<W>>,
     over: bool,
 }
 
@@ -99,12 +108,11 @@ impl<W> Lead<W> {
         if self.over { None } else { Some(going) }
     }
 
-    /// Ends the lead when there is nothing to commit on, and answers all who wait, to be told.
+    /// Ends the lead when there is nothing to commit on, and answers who waits, to be told so: nobody if others lead, who may
+    /// have what this one has not.
     pub fn give_up(mut self) -> impl Iterator<Item = W> {
         self.over = true;
-        let mut state = self.shared.state();
-        state.leads -= 1;
-        std::mem::take(&mut state.waiting).into_iter()
+        self.shared.end_lead().into_iter()
     }
 }
 
@@ -113,11 +121,46 @@ impl<W> Drop for Lead<W> {
         if self.over {
             return;
         }
-        let mut state = self.shared.state();
-        state.leads -= 1;
-        let nobody_leads = state.leads == 0;
-        let lost = if nobody_leads { std::mem::take(&mut state.waiting) } else { VecDeque::new() };
-        drop(state);
-        drop(lost);
+        drop(self.shared.end_lead());
+    }
+}
+
+/// What all of a batch have met, which each is told.
+pub struct Shared<E>(Arc<E>);
+
+impl<E> Shared<E> {
+    /// What it is.
+    pub fn get(&self) -> &E {
+        &self.0
+    }
+}
+
+impl<E> From<E> for Shared<E> {
+    fn from(error: E) -> Self {
+        Self(Arc::new(error))
+    }
+}
+
+impl<E> Clone for Shared<E> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<E: fmt::Debug> fmt::Debug for Shared<E> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for Shared<E> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+impl<E: Error> Error for Shared<E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
     }
 }

@@ -93,3 +93,11 @@ fn without_a_connection_all_who_wait_are_given_up() {
     assert_eq!(lead.give_up().collect::<Vec<_>>(), [1, 2]);
     assert!(group.join(3).is_some());
 }
+
+#[test]
+fn who_gives_up_leaves_the_others_to_another_lead() {
+    let group = Group::new(2, 8);
+    let (first, mut second) = (group.join(1).unwrap(), group.join(2).unwrap());
+    assert_eq!(first.give_up().count(), 0);
+    assert_eq!(second.next(all), Some(vec![1, 2]));
+}
