@@ -33,8 +33,8 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     pub(crate) fn new(new: &NewOrder, window: DuplicateWindow) -> Result<Self, Failure> {
-        let NewOrder { documents, follow_ups, remembrance, .. } = new.clone();
-        Ok(Self { row: OrderRow::new(new)?, documents, follow_ups, remembrance, window })
+        let NewOrder { documents, follow_ups, remembrance, .. } = new;
+        Ok(Self { row: OrderRow::new(new)?, documents: documents.clone(), follow_ups: follow_ups.clone(), remembrance: remembrance.clone(), window })
     }
 
     pub(crate) fn file_number(&self) -> &str {

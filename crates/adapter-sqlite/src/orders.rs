@@ -3,8 +3,10 @@
 use async_trait::async_trait;
 use diesel::{prelude::*, sqlite::SqliteConnection, upsert::excluded};
 use domain::{
+    document::StoredDocument,
     duplicate_window::DuplicateWindow,
-    idempotency::KeyUse,
+    follow_up::NewFollowUp,
+    idempotency::{KeyUse, Remembrance},
     order::{OrderId, PlacedOrder},
     ports::{NewOrder, OrderRepo, PlaceError, StoreError},
 };
@@ -52,9 +54,10 @@ impl From<Refusal> for PlaceError {
 #[async_trait]
 impl OrderRepo for SqliteStore {
     async fn place(&self, order: &NewOrder, window: DuplicateWindow) -> Result<OrderId, PlaceError> {
-        let row = OrderRow::new(order)?;
-        let order = order.clone();
-        Ok(self.writer.run(move |connection| place(connection, &row, &order, window)).await?)
+        let NewOrder { documents, follow_ups, remembrance, .. } = order;
+        let (row, placed_at) = (OrderRow::new(order)?, order.placed_at);
+        let wanted = Wanted { row, placed_at, documents: documents.clone(), follow_ups: follow_ups.clone(), remembrance: remembrance.clone() };
+        Ok(self.writer.run(move |connection| place(connection, &wanted, window)).await?)
     }
 
     async fn find(&self, id: OrderId) -> Result<Option<PlacedOrder>, StoreError> {
@@ -85,13 +88,23 @@ macro_rules! claim_file_number {
     }};
 }
 
-fn place(connection: &mut SqliteConnection, row: &OrderRow, order: &NewOrder, window: DuplicateWindow) -> Result<OrderId, Refusal> {
+/// An order to be placed.
+struct Wanted {
+    row: OrderRow,
+    placed_at: OffsetDateTime,
+    documents: Vec<StoredDocument>,
+    follow_ups: Vec<NewFollowUp>,
+    remembrance: Option<Remembrance>,
+}
+
+fn place(connection: &mut SqliteConnection, order: &Wanted, window: DuplicateWindow) -> Result<OrderId, Refusal> {
+    let row = &order.row;
     if let Some(remembrance) = &order.remembrance
         && let Some(taken) = idempotency::in_use(connection, &remembrance.attempt.claim, order.placed_at)?
     {
         return Err(Refusal::KeyTaken(taken));
     }
-    if order.is_test {
+    if row.is_test {
         claim_file_number!(connection, test_file_numbers, &row.file_number, order.placed_at, window);
     } else {
         claim_file_number!(connection, file_numbers, &row.file_number, order.placed_at, window);

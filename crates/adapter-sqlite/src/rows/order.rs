@@ -75,7 +75,7 @@ pub(crate) struct OrderRow {
     notary_id: Option<i64>,
     created_at_us: i64,
     updated_at_us: i64,
-    is_test: bool,
+    pub(crate) is_test: bool,
 }
 
 impl OrderRow {
