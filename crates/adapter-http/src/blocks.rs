@@ -7,7 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Bytes that are hashed and written at once.
 pub(crate) const BLOCK_SIZE: usize = 256 * 1024;
-/// Blocks that are in memory at a time, over all uploads: more than there are threads that write them.
+/// Blocks that are in memory at a time, over all uploads.
 const COUNT: usize = 16;
 
 /// Memory for bytes on their way to the spool, in blocks that are used again and again.
