@@ -20,7 +20,7 @@ use crate::{
     auth, body, docs_page, form,
     idempotency::{self, Begun, IDEMPOTENCY_REPLAYED, InFlight, Underway},
     metrics::ApiMetrics,
-    observe::{OrderNote, RequestId},
+    observe::{OrderNote, RequestId, TurnedAway},
     openapi,
     order_record::OrderRecord,
     problem::{Problem, ProblemCode, logged},
@@ -137,6 +137,7 @@ async fn order_from_json(request: &HttpRequest, payload: web::Payload, api: &Api
     // Not before, because a body may take its time.
     let _place = api.room.enter().ok_or_else(|| {
         api.metrics.shed();
+        request.extensions_mut().insert(TurnedAway);
         Problem::overloaded()
     })?;
     let text = std::str::from_utf8(&body).map_err(|_| Problem::malformed("The body is not UTF-8."))?;

@@ -65,6 +65,10 @@ impl OrderNote {
 #[derive(Clone, Copy)]
 pub(crate) struct KeyNote(pub(crate) ApiKeyId);
 
+/// A request that found no room. A line for each would make the overload worse; they are counted.
+#[derive(Clone, Copy)]
+pub(crate) struct TurnedAway;
+
 /// The line of a request in the log; the only one, unless there is something strange about it.
 fn log(request: &HttpRequest, status: u16, took: Duration, route: &str) {
     let (method, milliseconds) = (request.method().as_str(), took.as_secs_f64() * 1_000.0);
@@ -77,6 +81,7 @@ fn log(request: &HttpRequest, status: u16, took: Duration, route: &str) {
         Some(&OrderNote { order_id, .. }) => {
             tracing::info!(method, route, status, milliseconds, api_key, order_id, "order created before, answered again");
         }
+        None if extensions.contains::<TurnedAway>() => tracing::debug!(method, route, status, milliseconds, api_key, "turned away"),
         None => tracing::info!(method, route, status, milliseconds, api_key, "answered"),
     }
 }

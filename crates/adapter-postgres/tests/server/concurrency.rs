@@ -2,9 +2,10 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use contract_tests::samples::{MICROSECOND, NOW, WINDOW, document, follow_up, new_order, object_key};
+use contract_tests::samples::{MICROSECOND, NOW, WINDOW, attempt, document, follow_up, idempotency_key, new_order, object_key};
 use domain::{
     document::StoredDocument,
+    idempotency::Remembrance,
     ports::{FollowUpQueue as _, NewOrder, OrderRepo as _, PlaceError, QueueStats, Settlement, UploadLedger as _},
 };
 use futures_util::future::join_all;
@@ -37,6 +38,36 @@ async fn of_two_instances_one_places_an_order() {
         assert_eq!(outcomes.iter().filter(|outcome| matches!(outcome, Err(PlaceError::Duplicate { placed_at }) if *placed_at == NOW)).count(), 49);
     }
     assert_eq!(database.sql("SELECT count(*), count(DISTINCT file_number) FROM orders"), "5|5");
+    assert_no_deadlock(&database);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_of_two_instances_that_want_the_same_never_wait_for_each_other_in_a_circle() {
+    let (stores, database) = two_stores().await;
+    for round in 0..10 {
+        let at = NOW + Duration::hours(round);
+        let order = |file_number: usize, key: usize| {
+            let attempt = attempt(&idempotency_key(1, &format!("{round} {key}")), 7);
+            let remembrance = Some(Remembrance { attempt, kept_until: at + Duration::DAY });
+            NewOrder { remembrance, ..new_order(&format!("F-{file_number}"), at) }
+        };
+        // The same numbers and keys at both, in opposite directions, and keys that go with other numbers.
+        let calls = (0..240_usize).map(|call| {
+            let (number, second) = (call / 2, call % 2);
+            let (number, key) = if second == 0 { (number, number) } else { (119 - number, number) };
+            let (store, order) = (Arc::clone(&stores[second]), order(number, key));
+            tokio::spawn(async move { store.place(&order, WINDOW).await })
+        });
+        let outcomes: Vec<_> = join_all(calls).await.into_iter().map(Result::unwrap).collect();
+        for outcome in &outcomes {
+            assert!(matches!(outcome, Ok(_) | Err(PlaceError::Duplicate { .. } | PlaceError::KeyTaken(_))), "{outcome:?}");
+        }
+        let placed = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+        let by = |column: &str, table: &str| format!("SELECT count(DISTINCT {column}) FROM {table} WHERE ");
+        let rows = database.sql(&format!("{} created_at = '{at}'", by("file_number", "orders")));
+        assert_eq!(rows, placed.to_string(), "no number has two orders");
+        assert_eq!(database.sql(&format!("{} taken_at = '{at}'", by("digest", "idempotency_keys"))), placed.to_string(), "nor has a key");
+    }
     assert_no_deadlock(&database);
 }
 
