@@ -4,11 +4,15 @@ use std::{
     io::{BufRead as _, BufReader, Read as _},
     process::{Child, ChildStdout, Command, Output, Stdio},
     thread::JoinHandle,
+    time::{Duration, Instant},
 };
 
 use serde_json::Value;
 
-use crate::wiring::Wiring;
+use crate::{
+    harness::{CREATE, client},
+    wiring::Wiring,
+};
 
 /// A command of the binary on a wiring, with nothing else in its environment. A flag among the arguments takes the place
 /// of the wiring's.
@@ -98,6 +102,16 @@ impl ServiceProcess {
         let log = self.log.take().unwrap();
         assert_eq!(self.stop("-TERM").0, Some(0));
         log.join().unwrap()
+    }
+
+    /// Waits until a key that was good is refused, as it must be ten seconds after its revocation.
+    pub async fn refuses_within_ten_seconds(&self, key: &str) {
+        let began = Instant::now();
+        // Not an order, so that none is created meanwhile.
+        while client().post(self.url(CREATE)).bearer_auth(key).json(&serde_json::json!({})).send().await.unwrap().status() != 401 {
+            assert!(began.elapsed() < Duration::from_secs(10));
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 
     pub async fn post(&self, key: &str, file_number: &str) -> reqwest::Response {
