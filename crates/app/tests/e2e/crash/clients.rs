@@ -7,7 +7,7 @@ use std::{
         Mutex, OnceLock, RwLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use fastrand::Rng;
@@ -115,11 +115,12 @@ impl Answers {
 
     /// Repeats every request of which nothing is known, until something is.
     pub async fn settle(&self) {
-        let (client, unknown) = (client(), self.unknown.lock().unwrap().clone());
+        let (client, unknown) = (client(), std::mem::take(&mut *self.unknown.lock().unwrap()));
         for number in unknown {
-            let heard = self.ask(&client, Wanted(number), false).await;
-            assert_eq!(heard, Heard::Enough, "{number}");
-            self.unknown.lock().unwrap().remove(&number);
+            let patience = Instant::now() + Duration::from_secs(30);
+            while self.ask(&client, Wanted(number), false).await != Heard::Enough {
+                assert!(Instant::now() < patience, "nothing is to be heard of {number}");
+            }
         }
     }
 
