@@ -197,6 +197,13 @@ mod tests {
     }
 
     #[test]
+    fn instants_less_than_a_second_apart_agree() {
+        let instant = datetime!(2026-12-01 19:30 UTC);
+        assert!(agrees(instant + Duration::milliseconds(999), instant) && agrees(instant - Duration::milliseconds(999), instant));
+        assert!(!agrees(instant + Duration::SECOND, instant) && !agrees(instant - Duration::SECOND, instant));
+    }
+
+    #[test]
     fn utc_datetimes_say_that_they_are_utc() {
         for valid in ["2026-12-01T19:30:00Z", "2026-12-01T19:30:00.000Z", "2026-12-01T19:30:00+00:00", "2026-12-01T19:30Z", "20261201T193000Z"] {
             assert_eq!(parse_utc(valid), Some(datetime!(2026-12-01 19:30 UTC)), "{valid}");

@@ -53,6 +53,9 @@ fn last_component(name: &str) -> &str {
 /// Longest name under which a document is stored, in characters.
 pub const MAX_FILE_NAME_CHARS: usize = 120;
 
+/// Of those that are accepted, with its dot.
+const LONGEST_EXTENSION: usize = ".docx".len();
+
 /// The name under which a document is stored: directories dropped, every character other than ASCII letters, digits,
 /// `.`, `-` and `_` replaced by `_`, no leading dot, at most [`MAX_FILE_NAME_CHARS`] characters of which the extension
 /// is kept (spec section 4.2, document rule 2).
@@ -65,15 +68,12 @@ pub fn sanitize_file_name(name: &str) -> String {
     if safe.starts_with('.') {
         safe.insert(0, '_');
     }
-    if safe.len() > MAX_FILE_NAME_CHARS {
-        safe = match safe.rsplit_once('.') {
-            Some((stem, extension)) if extension.len() < MAX_FILE_NAME_CHARS / 2 => {
-                format!("{}.{extension}", &stem[..MAX_FILE_NAME_CHARS - 1 - extension.len()])
-            }
-            _ => safe[..MAX_FILE_NAME_CHARS].to_owned(),
-        };
-    }
-    safe
+    let extension = match safe.rfind('.') {
+        Some(dot) if safe.len() - dot <= LONGEST_EXTENSION => safe.split_off(dot),
+        _ => String::new(),
+    };
+    safe.truncate(MAX_FILE_NAME_CHARS - extension.len());
+    safe + &extension
 }
 
 /// Limits of a request's documents.
@@ -238,6 +238,30 @@ mod tests {
         let name = sanitize_file_name(&format!("{}.docx", "é".repeat(500)));
         assert_eq!(name.len(), MAX_FILE_NAME_CHARS);
         assert!(name.ends_with("_.docx"));
+        assert_eq!(sanitize_file_name(&format!("{}.pdf", "a".repeat(116))), format!("{}.pdf", "a".repeat(116)));
+        assert_eq!(sanitize_file_name(&format!("{}.pdf", "a".repeat(117))), format!("{}.pdf", "a".repeat(116)));
+        // Not one that is accepted.
+        assert_eq!(sanitize_file_name(&format!("a.{}", "b".repeat(200))), format!("a.{}", "b".repeat(118)));
+    }
+
+    #[test]
+    fn a_digest_is_shown_in_hexadecimal() {
+        let digest = Sha256Digest([0xa5; 32]);
+        assert_eq!(digest.to_string(), "a5".repeat(32));
+        assert_eq!(format!("{digest:?}"), format!("Sha256Digest({digest})"));
+    }
+
+    #[test]
+    fn faults_have_names_for_programs() {
+        let faults = [DocumentFault::Empty, DocumentFault::UnsupportedExtension, DocumentFault::ContentMismatch];
+        assert_eq!(faults.map(DocumentFault::as_str), ["empty_document", "unsupported_extension", "content_mismatch"]);
+    }
+
+    #[test]
+    fn a_key_is_random_in_a_folder_of_its_first_letters() {
+        let key = ObjectKey::random(&crate::test_support::CountingEntropy::default());
+        assert_eq!(key.as_str(), "00/000102030405060708090a0b0c0d0e0f");
+        assert_eq!(ObjectKey::from_stored(key.as_str().to_owned()), key);
     }
 
     #[test]

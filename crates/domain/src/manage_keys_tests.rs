@@ -56,6 +56,32 @@ async fn the_first_key_is_shown_only_if_it_was_kept() {
 }
 
 #[tokio::test]
+async fn the_first_key_is_good_like_any_other() {
+    let mut keys = MockApiKeyRepo::new();
+    keys.expect_add_first().once().returning(|key, by| {
+        assert_eq!((key.name.as_str(), by), ("title company", "jane"));
+        Ok(Some(ApiKeyId(1)))
+    });
+    let (id, presented) = managing(keys).issue_first(terms(), "jane").await.unwrap().unwrap();
+    assert_eq!((id, presented.lookup()), (ApiKeyId(1), "0001020304050607"));
+}
+
+#[tokio::test]
+async fn keys_are_listed_and_revoked_now_and_all_of_it_is_in_the_trail() {
+    let revoked = ApiKey { revoked_at: Some(NOW), ..issued(KeyHash([0; 32])) };
+    let event = KeyEvent { key: ApiKeyId(3), change: KeyChange::Revoked, at: NOW, by: "jane".to_owned() };
+    let mut keys = MockApiKeyRepo::new();
+    let (listed, answered, told) = (revoked.clone(), revoked.clone(), event.clone());
+    keys.expect_list().once().returning(move || Ok(vec![listed.clone()]));
+    keys.expect_revoke().once().withf(|id, at, by| (*id, *at, by) == (ApiKeyId(3), NOW, "jane")).returning(move |_, _, _| Ok(Some(answered.clone())));
+    keys.expect_trail().once().returning(move || Ok(vec![told.clone()]));
+    let managing = managing(keys);
+    assert_eq!(managing.revoke(ApiKeyId(3), "jane").await.unwrap(), Some(revoked.clone()));
+    assert_eq!(managing.list().await.unwrap(), [revoked]);
+    assert_eq!(managing.trail().await.unwrap(), [event]);
+}
+
+#[tokio::test]
 async fn only_a_live_key_of_the_same_secret_is_admitted_and_counts_as_used() {
     let presented = PresentedKey::random(true, &CountingEntropy::default());
     let other = PresentedKey::random(true, &CountingEntropy::starting_at(9));
