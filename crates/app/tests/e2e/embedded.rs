@@ -13,6 +13,13 @@ use tempfile::TempDir;
 
 use crate::harness::files_below;
 
+/// How mails are refused.
+#[derive(Clone, Copy)]
+pub enum Refusal {
+    /// The folder is gone.
+    NoFolder,
+}
+
 pub struct Wiring {
     data: TempDir,
 }
@@ -99,6 +106,19 @@ impl Wiring {
 
     pub fn break_mail(&self) {
         std::fs::rename(self.data().join("mail"), self.data().join("mail-elsewhere")).unwrap();
+    }
+
+    pub const REFUSALS: [Refusal; 1] = [Refusal::NoFolder];
+
+    pub fn refuse_mails(&self, refusal: Refusal) {
+        match refusal {
+            Refusal::NoFolder => self.break_mail(),
+        }
+    }
+
+    /// What nobody may read anywhere.
+    pub fn secrets(&self) -> Vec<String> {
+        Vec::new()
     }
 
     pub fn mend_mail(&self) {
