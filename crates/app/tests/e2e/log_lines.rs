@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::{CREATE, CREATE_WITH_DOCUMENTS, RawAnswer, deed, form, order},
-    service_process::{ServiceProcess, issue_key},
+    service_process::{ServiceProcess, issue_key, output},
     wiring::Wiring,
 };
 
@@ -81,6 +81,47 @@ async fn log_in(format: &str) -> String {
     let log = service.stop_and_read_log();
     assert!(log.matches("answered").count() > 5 * HOSTILE.len(), "{log}");
     log
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_is_logged_with_its_problem_and_who_was_not_known() {
+    let wiring = Wiring::new();
+    let service = ServiceProcess::start(&wiring, &["--rate-per-second=1", "--rate-burst=3", "--trusted-proxies=127.0.0.1"]);
+    let (client, key) = (crate::harness::client(), issue_key(&wiring));
+    let bound = String::from_utf8(output(&wiring, &["keys", "issue", "--name", "bound", "--signing-service", "7"]).stdout).unwrap();
+    let post = |key: &str| client.post(service.url(CREATE)).bearer_auth(key.trim()).json(&order("F-1"));
+    let without_key = || client.post(service.url(CREATE)).header("x-forwarded-for", "203.0.113.9");
+    let invalid = client.post(service.url(CREATE)).bearer_auth(&key).json(&json!({}));
+    for (request, status) in [
+        (post(&key), 201),
+        (post(&key), 409),
+        (invalid, 400),
+        (post(&key), 429),
+        (post(&bound), 403),
+        (post("nok_unknown").header("x-forwarded-for", "2001:db8::7"), 401),
+        (without_key(), 401),
+        (without_key(), 401),
+        (without_key(), 401),
+        (without_key(), 429),
+    ] {
+        assert_eq!(request.send().await.unwrap().status(), status);
+    }
+    let log = service.stop_and_read_log();
+    let answered = log.lines().filter_map(|line| serde_json::from_str(line).ok()).filter(|event: &Value| event["message"] == "answered");
+    let told: Vec<_> = answered.map(|event| [&event["problem"], &event["api_key"], &event["peer"]].map(|value| value.to_string().replace('"', ""))).collect();
+    let none = "null";
+    let expected = [
+        ["duplicate_order", "2", none],
+        ["validation_failed", "2", none],
+        ["rate_limited", "2", none],
+        ["forbidden", "3", none],
+        ["unauthorized", none, "2001:db8::7"],
+        ["unauthorized", none, "203.0.113.9"],
+        ["unauthorized", none, "203.0.113.9"],
+        ["unauthorized", none, "203.0.113.9"],
+        ["rate_limited", none, "203.0.113.9"],
+    ];
+    assert_eq!(told, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
