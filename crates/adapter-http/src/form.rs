@@ -175,15 +175,13 @@ impl FormReader<'_> {
 /// The format that the name announces, if the content is of it.
 async fn recognize(name: &str, path: std::path::PathBuf) -> Result<Option<DocumentFormat>, Problem> {
     let Some(format) = DocumentFormat::of_file_name(name) else { return Ok(None) };
-    match spawn_blocking(move || content::is(format, &path)).await {
-        Ok(checked) => checked.map(|is| is.then_some(format)).map_err(|error| spool_failed(&error)),
-        Err(_) => {
-            // A reader of containers that breaks on a file has said enough about the file. The panic hook has told of the place;
-            // what the panic says may quote the file.
-            tracing::error!(?format, "content check panicked");
-            Ok(None)
-        }
+    if let Ok(checked) = spawn_blocking(move || content::is(format, &path)).await {
+        return checked.map(|is| is.then_some(format)).map_err(|error| spool_failed(&error));
     }
+    // A reader of containers that breaks on a file has said enough about the file. The panic hook has told of the place; what the
+    // panic says may quote the file.
+    tracing::error!(?format, "content check panicked");
+    Ok(None)
 }
 
 /// The disk is full or broken, or files have run out: nothing that the client could mend.

@@ -67,7 +67,7 @@ impl Observed {
     }
 
     /// Stops the service and looks through all that it said.
-    async fn assert_silent_about(self, wiring: &Wiring, follow_ups: &[String]) {
+    async fn assert_silent_about(self, follow_ups: &[String]) {
         let operators = [self.metrics().await, self.readiness().await];
         let Self { process, key, marked, answers, .. } = self;
         let log = process.stop_and_read_log();
@@ -76,7 +76,7 @@ impl Observed {
         let said = log.chain(answers.into_iter().map(|(_, body)| body)).chain(operators).chain(follow_ups.iter().cloned());
         for said in said {
             assert_eq!(marked.found_in(&said).collect::<Vec<_>>(), Vec::<&str>::new(), "{said}");
-            for secret in wiring.secrets().iter().chain([&key, &key[key.len() - 48..].to_owned()]) {
+            for secret in Wiring::secrets().iter().chain([&key, &key[key.len() - 48..].to_owned()]) {
                 assert!(!said.contains(secret.as_str()), "{said}");
             }
         }
@@ -216,7 +216,7 @@ async fn what_clients_send_is_in_no_log_metric_or_problem() {
     // The mails have everything in them, and are delivered.
     eventually(|| wiring.rows("follow_ups") == 0).await;
     assert!(wiring.mails().iter().any(|mail| mail.to_lowercase().contains("to: mk")));
-    service.assert_silent_about(&wiring, &[]).await;
+    service.assert_silent_about(&[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -250,7 +250,7 @@ async fn what_clients_send_is_told_of_by_no_failure() {
     for refused in [fresh(&service), fresh(&service)] {
         service.send(service.post(CREATE).json(&refused), 503).await;
     }
-    service.assert_silent_about(&wiring, &follow_ups).await;
+    service.assert_silent_about(&follow_ups).await;
 }
 
 /// The list of follow-ups once each has failed, pending ones and buried ones. It empties the queue for the next.

@@ -216,7 +216,7 @@ impl Wiring {
     }
 
     /// What nobody may read anywhere.
-    pub fn secrets(&self) -> Vec<String> {
+    pub fn secrets() -> Vec<String> {
         [postgres::PASSWORD, s3::SECRET_KEY, smtp::PASSWORD].map(str::to_owned).into()
     }
 
