@@ -23,7 +23,7 @@ impl Marker {
 
     pub fn is_in(&self, text: &str) -> bool {
         let text = text.to_lowercase();
-        let part_of_more = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || matches!(c, '.' | ':'));
+        let part_of_more = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '.' || c == ':' && self.needle.contains(':'));
         text.match_indices(&self.needle)
             .any(|(at, found)| !self.alone || !part_of_more(text[..at].chars().next_back()) && !part_of_more(text[at + found.len()..].chars().next()))
     }
@@ -43,6 +43,10 @@ impl MarkedOrder {
         let mut marked = Self { order: Value::Null, markers: Vec::new(), fields: Vec::new() };
         marked.order = marked.object(&document["components"]["schemas"], "OrderRequest", "");
         assert!(marked.fields.len() > 60, "{:?}", marked.fields);
+        // Whatever cannot be found where it is would be found nowhere.
+        let sent = marked.order.to_string();
+        let lost: Vec<&str> = marked.markers.iter().filter(|marker| !marker.is_in(&sent)).map(|marker| marker.field.as_str()).collect();
+        assert!(lost.is_empty() && marked.markers.len() > 60, "{lost:?} in {sent}");
         // Otherwise the property is the signing location, whatever the other fields say.
         marked.order["signingDetailsFormData"]["isPropertyAddressSame"] = json!(false);
         marked
@@ -69,7 +73,7 @@ impl MarkedOrder {
             Some("boolean") => self.planted(pointer, "boolean", json!(true), []),
             Some("integer") => {
                 let id = 7_351_846_000_000_000_i64 + i64::try_from(number).unwrap();
-                self.planted(pointer, "integer", json!(id), [Marker::alone(pointer, id.to_string())])
+                self.planted(pointer, "integer", json!(id), [Marker::text(pointer, id.to_string())])
             }
             Some("number") => {
                 let dollars = 7_351_800 + number;

@@ -126,6 +126,12 @@ async fn send_what_is_wrong(service: &mut Observed) {
             service.both(&order, 400).await;
         }
     }
+    for part in
+        ["mkelsewherezq", "Content-Disposition: mkelsewherezq; name=mkelsewherezq", "Content-Disposition: form-data; name=\"mkelsewherezq\"; mkelsewherezq"]
+    {
+        let body = format!("--b\r\n{part}\r\n\r\nmkelsewherezq\r\n--b-mkelsewherezq\r\n");
+        service.send(service.post(CREATE_WITH_DOCUMENTS).header("content-type", "multipart/form-data; boundary=b").body(body), 400).await;
+    }
     let whole = service.marked.order.to_string();
     for body in [
         &whole[..whole.len() / 2],
