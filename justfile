@@ -37,9 +37,30 @@ release-openapi:
 bench what="all" *arguments:
     {{ if what == "micro" { "cargo bench --package notary-orders-bench" } else { "cargo build --release && cargo run --release --package notary-orders-bench -- " + what } }} {{arguments}}
 
-# Checks licences, sources and duplicate versions (needs cargo-deny).
-deny:
-    cargo deny check bans licenses sources
+# Kills the service over and over under load, on both wirings; CRASH_SEED=N repeats the moments of a run.
+crash rounds="300":
+    CRASH_ROUNDS={{rounds}} cargo test --package notary-orders --test e2e --test e2e-production crash:: -- --nocapture
+
+# Stops the service over and over under full load, on both wirings.
+stops count="50":
+    STOPS={{count}} cargo test --package notary-orders --test e2e --test e2e-production stop_under_load:: -- --nocapture
+
+# Mixed load for so many minutes on each wiring; draws memory, file descriptors, threads and queue age to target/soak-*.svg.
+soak minutes="30" *arguments:
+    cargo build --release && cargo run --release --package notary-orders-bench -- soak {{minutes}} {{arguments}}
+
+# Checks licences, sources, advisories and unused dependencies (needs cargo-deny and cargo-machete).
+supply-chain:
+    cargo deny check
+    cargo machete
+
+# Writes what the binary is made of to target/notary-orders.cdx.json (needs cargo-cyclonedx).
+sbom:
+    ./scripts/sbom.sh
+
+# Changes the code and looks whether a test notices (needs cargo-mutants).
+mutants package="notary-orders-domain" *arguments:
+    cargo mutants --package {{package}} {{arguments}}
 
 # Builds the Debian package into target/debian (needs cargo-deb).
 deb:

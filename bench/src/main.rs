@@ -9,7 +9,7 @@ use std::{fs, process::ExitCode};
 use clap::{Parser, Subcommand};
 use test_servers::postgres::Cluster;
 
-use crate::{growth::Growth, trial::Plan};
+use crate::{growth::Growth, soak::Soak, trial::Plan};
 
 mod growth;
 mod http;
@@ -21,9 +21,11 @@ mod memory;
 mod orders;
 mod overload;
 mod pgbench;
+mod picture;
 mod request;
 mod schedule;
 mod service;
+mod soak;
 mod table;
 mod trial;
 mod upload;
@@ -52,7 +54,9 @@ enum Command {
     IdempotencyKey,
     /// Orders per second with up to 10 million orders in the database
     Growth(Growth),
-    /// Everything but growth
+    /// Mixed load for a long time: memory, file descriptors, threads and queue age, as a picture
+    Soak(Soak),
+    /// Everything but growth and soak
     All {
         /// Growth, too
         #[arg(long)]
@@ -72,6 +76,7 @@ fn main() -> ExitCode {
         Command::Memory => memory::run(&plan, &cluster),
         Command::IdempotencyKey => idempotency_key::run(&plan, &cluster),
         Command::Growth(growth) => growth.run(&plan, &cluster),
+        Command::Soak(soak) => proper = soak.run(&plan, &cluster),
         Command::All { growth } => {
             orders::run(&plan, &cluster);
             proper = overload::run(&plan, &cluster);

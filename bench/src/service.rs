@@ -117,12 +117,12 @@ impl Service {
 
     /// Resident memory in MiB.
     pub fn memory(&self) -> f64 {
-        self.status("VmRSS:")
+        self.status_number("VmRSS:") / 1024.0
     }
 
     /// Most resident memory in MiB since the last `forget_peak`.
     pub fn peak_memory(&self) -> f64 {
-        self.status("VmHWM:")
+        self.status_number("VmHWM:") / 1024.0
     }
 
     /// Lets the peak begin anew (`proc_pid_clear_refs(5)`).
@@ -130,10 +130,20 @@ impl Service {
         fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5").unwrap();
     }
 
-    fn status(&self, name: &str) -> f64 {
+    /// Threads of the process.
+    pub fn threads(&self) -> f64 {
+        self.status_number("Threads:")
+    }
+
+    /// Open file descriptors.
+    pub fn descriptors(&self) -> f64 {
+        fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count() as f64
+    }
+
+    fn status_number(&self, name: &str) -> f64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find(|line| line.starts_with(name)).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1024.0
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
     /// A figure of `/metrics`.

@@ -17,7 +17,9 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use crate::{
-    auth, body, docs_page, form,
+    auth, body,
+    connections::Connections,
+    docs_page, form,
     idempotency::{self, Begun, IDEMPOTENCY_REPLAYED, InFlight, Underway},
     metrics::ApiMetrics,
     observe::{OrderNote, RequestId, TurnedAway},
@@ -69,6 +71,8 @@ pub struct Api {
     pub placing: TaskTracker,
     /// The idempotency keys of orders without documents that are being placed.
     pub underway: Underway,
+    /// Who is connected.
+    pub connections: Connections,
     /// Room for the orders without documents that are placed at a time.
     pub room: Room,
 }

@@ -7,6 +7,7 @@
 //! | reading the multipart form as a stream | `form`, `part_lengths`, files in `spool` by `blocks`, their content in `content` |
 //! | credentials, rate limit and overload | `auth`, `rate_limit`, `peer`, `room` |
 //! | repeats under one `Idempotency-Key` | `idempotency` |
+//! | connections, and their end at a stop | `connections` |
 //! | problem responses | `problem` |
 //! | the creation response | `order_record` |
 //! | request ids, log, metrics | `observe`, `metrics` |
@@ -17,6 +18,7 @@ mod api;
 mod auth;
 mod blocks;
 mod body;
+mod connections;
 mod content;
 mod docs_page;
 mod form;
@@ -35,6 +37,7 @@ mod server;
 mod spool;
 
 pub use api::Api;
+pub use connections::{Connections, take_no_more};
 pub use content::is as content_is;
 pub use idempotency::Underway;
 pub use metrics::ApiMetrics;

@@ -14,7 +14,10 @@ use actix_web::{
     body::{BodySize, BoxBody, MessageBody},
     dev::{Payload, ServiceRequest, ServiceResponse},
     error::{InternalError, PayloadError},
-    http::header::{self, HeaderName, HeaderValue},
+    http::{
+        ConnectionType,
+        header::{self, HeaderName, HeaderValue},
+    },
     middleware::Next,
     web,
 };
@@ -107,6 +110,7 @@ pub(crate) async fn observe(
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let started = Instant::now();
+    api.connections.begin();
     let id = RequestId::new(&api);
     request.extensions_mut().insert(id.clone());
     // Of the highest level, so that whatever is logged of a request bears its id.
@@ -140,6 +144,9 @@ pub(crate) async fn observe(
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if !headers.contains_key(header::CACHE_CONTROL) {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+    if api.connections.are_ending() {
+        response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
     }
     Ok(response.map_body(|_, answer| Answer { answer, _unread: body }).map_into_boxed_body())
 }

@@ -12,7 +12,7 @@ use actix_web::{
 
 use crate::{
     api::{self, Api},
-    form,
+    connections, form,
     observe::observe,
     ops::{self, Ops},
 };
@@ -30,6 +30,7 @@ const BLOCKING_THREADS: usize = 4;
 
 /// Serves the API until it is stopped; then finishes what runs, for at most `grace`.
 pub fn serve_api(listener: TcpListener, api: web::Data<Api>, workers: usize, grace: Duration) -> io::Result<Server> {
+    let connected = api.clone();
     let server = HttpServer::new(move || {
         let observed = api.clone();
         let observe = from_fn(move |request, next| observe(observed.clone(), request, next));
@@ -37,6 +38,7 @@ pub fn serve_api(listener: TcpListener, api: web::Data<Api>, workers: usize, gra
     });
     let server = server
         .workers(workers)
+        .on_connect(move |_, connection| connections::opened(&connected, connection))
         .worker_max_blocking_threads(BLOCKING_THREADS)
         .disable_signals()
         .shutdown_timeout(grace.as_secs())

@@ -10,7 +10,7 @@ use actix_web::{
     dev::{Server, ServerHandle},
     web,
 };
-use adapter_http::{Api, ApiMetrics, Ops, RateLimits, Room, Spool, Underway};
+use adapter_http::{Api, ApiMetrics, Connections, Ops, RateLimits, Room, Spool, Underway};
 use anyhow::{Context as _, Result, anyhow};
 use domain::{
     api_key::Rate, document::DocumentLimits, duplicate_window::DuplicateWindow, follow_up::RetryPolicy, place_order::PlaceOrder, run_follow_ups::RunFollowUps,
@@ -31,13 +31,18 @@ use crate::{
     workers::{self, WorkerMetrics},
 };
 
+/// How long clients that go on asking are told to connect elsewhere.
+const PARTING: Duration = Duration::from_secs(2);
+
 /// A service that runs. It ends by [`Service::stop`].
 pub struct Service {
     /// Where the API listens.
     pub api_address: SocketAddr,
     /// Where operators are answered.
     pub ops_address: SocketAddr,
+    api: web::Data<Api>,
     ops: web::Data<Ops>,
+    api_listener: TcpListener,
     api_server: ServerHandle,
     ops_server: ServerHandle,
     placing: TaskTracker,
@@ -59,7 +64,7 @@ impl Service {
         let placing = TaskTracker::new();
         let Parts { api, ops, run_follow_ups, sweep, worker_metrics } = Parts::assemble(settings, machine, storage, placing.clone()).await?;
         let http_workers = std::thread::available_parallelism().map_or(2, usize::from);
-        let api_server = adapter_http::serve_api(api_listener, api.clone(), http_workers, grace)?;
+        let api_server = adapter_http::serve_api(api_listener.try_clone()?, api.clone(), http_workers, grace)?;
         let ops_server = adapter_http::serve_ops(ops_listener, ops.clone())?;
         let (api_handle, ops_handle) = (api_server.handle(), ops_server.handle());
         let workers_stop = CancellationToken::new();
@@ -68,9 +73,9 @@ impl Service {
         tasks.spawn(serve(ops_server));
         tasks.spawn(workers::deliver_follow_ups(run_follow_ups, api.clone(), worker_metrics.clone(), workers_stop.clone()));
         tasks.spawn(workers::note_key_uses(api.keys.clone(), workers_stop.clone()));
-        tasks.spawn(workers::keep_house(sweep, api, worker_metrics, workers_stop.clone()));
+        tasks.spawn(workers::keep_house(sweep, api.clone(), worker_metrics, workers_stop.clone()));
         tracing::info!(api = %api_address, ops = %ops_address, "listening");
-        Ok(Self { api_address, ops_address, ops, api_server: api_handle, ops_server: ops_handle, placing, workers_stop, tasks, grace })
+        Ok(Self { api_address, ops_address, api, ops, api_listener, api_server: api_handle, ops_server: ops_handle, placing, workers_stop, tasks, grace })
     }
 
     /// Waits until a part of the service fails, which none does on its own.
@@ -83,12 +88,18 @@ impl Service {
         }
     }
 
-    /// Stops gracefully: says that it is not ready, takes no more connections, finishes the requests that run (for at
+    /// Stops gracefully: says that it is not ready, takes no more connections, ends those that are there, finishes the requests that run (for at
     /// most the grace period) and the follow-ups that are leased.
     pub async fn stop(mut self) {
         tracing::info!("stopping");
         let deadline = Instant::now() + self.grace;
         self.ops.stop();
+        if let Err(error) = adapter_http::take_no_more(&self.api_listener) {
+            tracing::warn!(%error, "who connects at this moment may be reset");
+        }
+        self.api.connections.end(self.grace.min(PARTING)).await;
+        // With its copy, or the port would stay open.
+        drop(self.api_listener);
         self.api_server.stop(true).await;
         self.placing.close();
         if timeout_at(deadline, self.placing.wait()).await.is_err() {
@@ -162,6 +173,7 @@ impl Parts {
             runtime: Handle::current(),
             placing,
             underway: Underway::default(),
+            connections: Connections::default(),
             room: Room::new(usize::try_from(settings.max_orders_in_flight)?),
         });
         Ok(Self { api, ops, run_follow_ups, sweep, worker_metrics })

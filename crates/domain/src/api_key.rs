@@ -240,6 +240,26 @@ mod tests {
     }
 
     #[test]
+    fn what_is_secret_is_not_shown() {
+        let key = PresentedKey::random(false, &CountingEntropy::default());
+        assert_eq!(format!("{key:?}"), format!("PresentedKey({PREFIX}{}_…)", key.lookup()));
+        assert!(!format!("{key:?}").contains(&key.expose()[key.expose().len() - 8..]));
+        assert_eq!(format!("{:?}", key.hash()), "KeyHash(…)");
+    }
+
+    #[test]
+    fn a_change_is_read_as_what_it_was_stored_as_and_nothing_else_is_one() {
+        let successor = ApiKeyId(2);
+        let stored = [("issued", KeyChange::Issued), ("rotated", KeyChange::Rotated { successor }), ("revoked", KeyChange::Revoked)];
+        for (name, change) in stored {
+            assert_eq!((change.as_str(), KeyChange::from_stored(name, change.successor())), (name, Some(change)));
+        }
+        assert_eq!(KeyChange::from_stored("rotated", None), None);
+        assert_eq!(KeyChange::from_stored("revoked", Some(successor)), None);
+        assert_eq!(KeyChange::from_stored("forgotten", None), None);
+    }
+
+    #[test]
     fn a_test_key_is_told_by_its_beginning() {
         let key = PresentedKey::random(true, &CountingEntropy::default());
         assert!(key.expose().starts_with("nok_test_"));

@@ -98,15 +98,14 @@ impl Zone {
 /// Reads a date of the form `YYYY-MM-DD`, from year 1 to 9999.
 pub fn parse_date(text: &str) -> Option<Date> {
     let form = format_description!("[year base:calendar repr:full sign:automatic]-[month]-[day]");
-    let plain = text.len() == 10 && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
-    let date = if plain { Date::parse(text, form).ok()? } else { return None };
-    (1..=9999).contains(&date.year()).then_some(date)
+    let date = Date::parse(text, form).ok()?;
+    // A year with a sign is longer.
+    (text.len() == 10 && (1..=9999).contains(&date.year())).then_some(date)
 }
 
 /// Reads a time of the form `HH:MM`, from 00:00 to 23:59.
 pub fn parse_time(text: &str) -> Option<Time> {
-    let plain = text.len() == 5 && text.is_ascii();
-    if plain { Time::parse(text, format_description!("[hour]:[minute]")).ok() } else { None }
+    Time::parse(text, format_description!("[hour]:[minute]")).ok()
 }
 
 /// Reads an ISO 8601 datetime that says itself to be UTC (`Z` or a zero offset).
@@ -138,6 +137,12 @@ mod tests {
         assert_eq!(chicago.to_utc(date!(2026 - 01 - 15), time!(14:30), None), Ok(datetime!(2026-01-15 20:30 UTC)));
         assert_eq!(chicago.to_utc(date!(2026 - 07 - 15), time!(14:30), None), Ok(datetime!(2026-07-15 19:30 UTC)));
         assert_eq!(zone("Asia/Kathmandu").to_utc(date!(2026 - 01 - 01), time!(00:00), None), Ok(datetime!(2025-12-31 18:15 UTC)));
+    }
+
+    #[test]
+    fn a_zone_is_itself_alone() {
+        assert_eq!(zone("America/Chicago"), zone("america/chicago"));
+        assert_ne!(zone("America/Chicago"), zone("America/New_York"));
     }
 
     #[test]

@@ -8,8 +8,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use diesel::{Connection as _, QueryableByName, RunQueryDsl as _, SqliteConnection, sql_types::BigInt};
+use diesel::{
+    Connection as _, QueryableByName, RunQueryDsl as _, SqliteConnection,
+    sql_types::{BigInt, Text},
+};
 use tempfile::TempDir;
+use test_servers::postgres::Cluster;
 
 use crate::harness::files_below;
 
@@ -20,6 +24,9 @@ pub enum Refusal {
     NoFolder,
 }
 
+/// The hash of a document as text.
+pub const HEX_SHA256: &str = "lower(hex(sha256))";
+
 pub struct Wiring {
     data: TempDir,
 }
@@ -27,6 +34,16 @@ pub struct Wiring {
 impl Wiring {
     pub fn new() -> Self {
         Self { data: tempfile::tempdir().unwrap() }
+    }
+
+    /// The same: the database is within the service.
+    pub fn with_a_database_server() -> Self {
+        Self::new()
+    }
+
+    /// A server that may be killed by itself.
+    pub fn own_database_server(&self) -> Option<&Cluster> {
+        None
     }
 
     /// The data directory.
@@ -60,6 +77,17 @@ impl Wiring {
         }
         let count: Count = diesel::sql_query(format!("SELECT count(*) AS count FROM {table}")).get_result(&mut self.connection()).unwrap();
         count.count
+    }
+
+    /// The column `line` of a query.
+    pub fn lines(&self, query: &str) -> Vec<String> {
+        #[derive(QueryableByName)]
+        struct Line {
+            #[diesel(sql_type = Text)]
+            line: String,
+        }
+        let lines: Vec<Line> = diesel::sql_query(query).load(&mut self.connection()).unwrap();
+        lines.into_iter().map(|row| row.line).collect()
     }
 
     /// From now on no order can be kept, whoever tries it how often.

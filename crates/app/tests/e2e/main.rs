@@ -8,6 +8,7 @@ mod wiring;
 
 mod clients;
 mod concurrency;
+mod crash;
 mod docs_page;
 mod documents;
 mod errors;
@@ -31,4 +32,5 @@ mod restart;
 mod schemathesis;
 mod scripted_server;
 mod service_process;
+mod stop_under_load;
 mod wrong_settings;

@@ -19,6 +19,9 @@ use test_servers::{
 /// Objects are below the prefix of the URL.
 const PREFIX: &str = "orders/";
 
+/// The hash of a document as text.
+pub const HEX_SHA256: &str = "encode(sha256, 'hex')";
+
 /// Where the database is.
 enum Storage {
     Shared(Database<'static>),
@@ -81,9 +84,14 @@ impl Wiring {
     }
 
     pub fn database_server(&self) -> &Cluster {
+        self.own_database_server().expect("the server is the test's own")
+    }
+
+    /// A server that may be killed by itself.
+    pub fn own_database_server(&self) -> Option<&Cluster> {
         match &self.storage {
-            Storage::Own(cluster) => cluster,
-            _ => panic!("the server is shared"),
+            Storage::Own(cluster) => Some(cluster),
+            _ => None,
         }
     }
 
@@ -108,6 +116,11 @@ impl Wiring {
             Storage::Own(cluster) => cluster.sql(OWN, statement),
             Storage::At(_) => panic!("the test asks by itself"),
         }
+    }
+
+    /// The lines that a query prints.
+    pub fn lines(&self, query: &str) -> Vec<String> {
+        self.query(query).lines().map(str::to_owned).collect()
     }
 
     pub fn rows(&self, table: &str) -> i64 {

@@ -8,6 +8,7 @@ mod wiring;
 
 mod concurrency;
 mod copy;
+mod crash;
 mod documents;
 mod errors;
 mod failover;
@@ -29,5 +30,6 @@ mod response_headers;
 mod restart;
 mod service_process;
 mod several_instances;
+mod stop_under_load;
 mod unusable_dependencies;
 mod upkeep;
