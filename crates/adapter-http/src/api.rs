@@ -25,7 +25,7 @@ use crate::{
     observe::{OrderNote, RequestId, TurnedAway},
     openapi,
     order_record::OrderRecord,
-    problem::{Problem, ProblemCode, logged},
+    problem::{Problem, ProblemCode},
     rate_limit::{Policy, RateLimits},
     room::Room,
     spool::Spool,
@@ -203,7 +203,8 @@ async fn order_from_form(request: &HttpRequest, payload: web::Payload, api: &web
     // On its own, so that a client that goes away does not leave an order half placed.
     match api.placing.spawn_on(placing.in_current_span(), &api.runtime).await {
         Ok(placement) => Ok(placement?),
-        Err(panic) => Err(logged(&panic, Problem::internal())),
+        // The panic hook has logged it, with its place. What it says may quote the order.
+        Err(_) => Err(Problem::internal()),
     }
 }
 
@@ -232,6 +233,7 @@ async fn answer(request: &HttpRequest, api: &Api, operation: &'static str, work:
             if problem.code() == ProblemCode::DuplicateOrder {
                 api.metrics.duplicate();
             }
+            request.extensions_mut().insert(problem.code());
             problem.response(RequestId::of(request).as_str())
         }
     }

@@ -7,7 +7,7 @@ use domain::api_key::{ApiKey, PresentedKey};
 
 use crate::{
     api::Api,
-    observe::KeyNote,
+    observe::{KeyNote, RefusedPeer},
     peer,
     problem::Problem,
     rate_limit::{FAILED_AUTHENTICATIONS, Policy},
@@ -32,7 +32,10 @@ pub(crate) async fn admit(request: &HttpRequest, api: &Api, policy: Policy) -> R
         }
         Err(problem) => {
             let peer = peer::address(request, &api.trusted_proxies);
-            let throttled = peer.and_then(|peer| api.rates.failure(peer).err());
+            let throttled = peer.and_then(|peer| {
+                request.extensions_mut().insert(RefusedPeer(peer));
+                api.rates.failure(peer).err()
+            });
             Err(throttled.map_or(problem, |seconds| Problem::rate_limited(FAILED_AUTHENTICATIONS, seconds)))
         }
     }

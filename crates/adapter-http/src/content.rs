@@ -65,7 +65,8 @@ fn is_word_package(file: File) -> io::Result<bool> {
     for index in 0..archive.len() {
         let part = archive.by_index_raw(index)?;
         inflated = inflated.saturating_add(part.size());
-        if inflated > MAX_INFLATED || (part.size() > SMALL_PART && part.size() / part.compressed_size().max(1) > MAX_RATIO) {
+        // No Word document has a link; whoever unpacks one may be led elsewhere by it.
+        if part.is_symlink() || inflated > MAX_INFLATED || (part.size() > SMALL_PART && part.size() / part.compressed_size().max(1) > MAX_RATIO) {
             return Ok(false);
         }
         let name = part.name()?;

@@ -75,6 +75,17 @@ fn a_package_needs_both_the_content_type_and_the_part() {
     assert_eq!(formats_of(&package(&[("[Content_Types].xml", CONTENT_TYPES), ("word/document.xml", b"")])), []);
 }
 
+#[test]
+fn a_package_with_a_symbolic_link_is_none() {
+    let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, content) in [("[Content_Types].xml", CONTENT_TYPES), ("word/document.xml", BODY)] {
+        writer.start_file(name, SimpleFileOptions::default()).unwrap();
+        writer.write_all(content).unwrap();
+    }
+    writer.add_symlink("word/media/image1.png", "/etc/passwd", SimpleFileOptions::default()).unwrap();
+    assert_eq!(formats_of(&writer.finish().unwrap().into_inner()), []);
+}
+
 const BODY: &[u8] = b"<w:document/>";
 
 #[test]

@@ -7,7 +7,6 @@ use actix_web::{FromRequest as _, HttpRequest, dev::Payload, http::header, web};
 use domain::{
     document::{DocumentFormat, DocumentLimits, ReceivedDocument},
     order::{Field, JsonType, OrderRequest},
-    ports::error_chain,
 };
 use futures_util::{FutureExt as _, StreamExt as _};
 use serde::de::DeserializeOwned;
@@ -74,7 +73,7 @@ pub(crate) async fn read(request: &HttpRequest, payload: web::Payload, spool: &S
         if count > MAX_PARTS {
             return Err(Problem::malformed(format!("The form has more than {MAX_PARTS} parts.")));
         }
-        reader.part(part).await?;
+        reader.part(part, count).await?;
     }
     reader.body.finish().await?;
     Ok(OrderForm { request: reader.form.into_request()?, documents: reader.documents, guards: reader.guards })
@@ -110,33 +109,34 @@ impl FormReader<'_> {
         timeout(PATIENCE, next).await.map_err(|_| Problem::malformed("The form stopped arriving."))
     }
 
-    async fn part(&mut self, part: Part) -> Result<(), Problem> {
+    /// Reads a part, the first of which is number 1.
+    async fn part(&mut self, part: Part, number: usize) -> Result<(), Problem> {
         let (name, file_name) = names(&part)?;
         match (name.as_str(), file_name) {
             ("documents", Some(file_name)) => self.document(part, file_name).await,
             ("documents", None) => Err(Problem::malformed("A part named documents must be a file: it has no filename.")),
             // Browsers send a text that a script appends with its type as a file of this name.
             (name, Some(file_name)) if file_name == "blob" && TEXT_PARTS.iter().any(|(known, _)| *known == name) => {
-                let text = self.text(part, name).await?;
+                let text = self.text(part, &named(name, number)).await?;
                 self.form.set(name, text)
             }
-            (_, Some(_)) => Err(Problem::malformed(format!("The part {} is a file; files are parts named documents.", quoted(&name)))),
-            (_, None) => {
-                let text = self.text(part, &name).await?;
-                self.form.set(&name, text)
+            (name, Some(_)) => Err(Problem::malformed(format!("{} is a file; files are parts named documents.", named(name, number)))),
+            (name, None) => {
+                let text = self.text(part, &named(name, number)).await?;
+                self.form.set(name, text)
             }
         }
     }
 
-    async fn text(&self, mut part: Part, name: &str) -> Result<String, Problem> {
+    async fn text(&self, mut part: Part, named: &str) -> Result<String, Problem> {
         let mut collected = Vec::new();
         while let Some(chunk) = self.patiently(part.next()).await? {
             collected.extend_from_slice(&chunk.map_err(|error| self.body.explain(&error))?);
             if collected.len() > MAX_TEXT_PART {
-                return Err(Problem::new(ProblemCode::PayloadTooLarge, format!("The part {} is larger than {MAX_TEXT_PART} bytes.", quoted(name))));
+                return Err(Problem::new(ProblemCode::PayloadTooLarge, format!("{named} is larger than {MAX_TEXT_PART} bytes.")));
             }
         }
-        String::from_utf8(collected).map_err(|_| Problem::malformed(format!("The part {} is not UTF-8.", quoted(name))))
+        String::from_utf8(collected).map_err(|_| Problem::malformed(format!("{named} is not UTF-8.")))
     }
 
     async fn document(&mut self, mut part: Part, name_as_sent: String) -> Result<(), Problem> {
@@ -175,14 +175,13 @@ impl FormReader<'_> {
 /// The format that the name announces, if the content is of it.
 async fn recognize(name: &str, path: std::path::PathBuf) -> Result<Option<DocumentFormat>, Problem> {
     let Some(format) = DocumentFormat::of_file_name(name) else { return Ok(None) };
-    match spawn_blocking(move || content::is(format, &path)).await {
-        Ok(checked) => checked.map(|is| is.then_some(format)).map_err(|error| spool_failed(&error)),
-        Err(panic) => {
-            // A reader of containers that breaks on a file has said enough about the file.
-            tracing::error!(error = error_chain(&panic), ?format, "content check panicked");
-            Ok(None)
-        }
+    if let Ok(checked) = spawn_blocking(move || content::is(format, &path)).await {
+        return checked.map(|is| is.then_some(format)).map_err(|error| spool_failed(&error));
     }
+    // A reader of containers that breaks on a file has said enough about the file. The panic hook has told of the place; what the
+    // panic says may quote the file.
+    tracing::error!(?format, "content check panicked");
+    Ok(None)
 }
 
 /// The disk is full or broken, or files have run out: nothing that the client could mend.
@@ -190,7 +189,12 @@ fn spool_failed(error: &io::Error) -> Problem {
     logged(error, Problem::unavailable())
 }
 
-/// A client's own text in an answer to it, cut to a length that a person reads.
+/// A part, as the client is told of it. A name that an order does not know may be anything, so it is not repeated.
+fn named(name: &str, number: usize) -> String {
+    if TEXT_PARTS.iter().any(|(known, _)| *known == name) { format!("The part {name}") } else { format!("Part {number} of the form") }
+}
+
+/// The name of a client's own file in an answer to it, cut to a length that a person reads.
 fn quoted(text: &str) -> String {
     let cut: String = text.chars().take(200).collect();
     format!("\u{201c}{cut}\u{201d}")

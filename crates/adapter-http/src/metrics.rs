@@ -5,6 +5,14 @@ use std::time::Duration;
 use actix_web::http::Method;
 use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry};
 
+/// The method of a request as metrics and logs name it. A client can send any word for one.
+pub(crate) fn known_method(method: &Method) -> &str {
+    match method.as_str() {
+        known @ ("GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS") => known,
+        _ => "OTHER",
+    }
+}
+
 /// What the API counts.
 #[derive(Clone)]
 pub struct ApiMetrics {
@@ -75,10 +83,7 @@ impl ApiMetrics {
 
     /// Labels come from a closed set: a client cannot make new series.
     pub(crate) fn answered(&self, method: &Method, route: &str, status: u16, took: Duration) {
-        let method = match method.as_str() {
-            known @ ("GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS") => known,
-            _ => "OTHER",
-        };
+        let method = known_method(method);
         self.requests.with_label_values(&[method, route, &status.to_string()]).inc();
         self.durations.with_label_values(&[route]).observe(took.as_secs_f64());
     }

@@ -2,6 +2,7 @@
 
 use std::{
     cell::RefCell,
+    net::IpAddr,
     pin::Pin,
     rc::Rc,
     task::{Context, Poll},
@@ -25,7 +26,12 @@ use domain::{api_key::ApiKeyId, place_order::Placement};
 use futures_util::{Stream, StreamExt as _};
 use tracing::Instrument as _;
 
-use crate::{api::Api, problem::Problem, rate_limit::Allowance};
+use crate::{
+    api::Api,
+    metrics::known_method,
+    problem::{Problem, ProblemCode},
+    rate_limit::Allowance,
+};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -68,13 +74,17 @@ impl OrderNote {
 #[derive(Clone, Copy)]
 pub(crate) struct KeyNote(pub(crate) ApiKeyId);
 
+/// Where a request came from whose credentials were not good.
+#[derive(Clone, Copy)]
+pub(crate) struct RefusedPeer(pub(crate) IpAddr);
+
 /// A request that found no room. A line for each would make the overload worse; they are counted.
 #[derive(Clone, Copy)]
 pub(crate) struct TurnedAway;
 
 /// The line of a request in the log; the only one, unless there is something strange about it.
 fn log(request: &HttpRequest, status: u16, took: Duration, route: &str) {
-    let (method, milliseconds) = (request.method().as_str(), took.as_secs_f64() * 1_000.0);
+    let (method, milliseconds) = (known_method(request.method()), took.as_secs_f64() * 1_000.0);
     let extensions = request.extensions();
     let api_key = extensions.get::<KeyNote>().map(|key| key.0.0);
     match extensions.get::<OrderNote>() {
@@ -85,7 +95,11 @@ fn log(request: &HttpRequest, status: u16, took: Duration, route: &str) {
             tracing::info!(method, route, status, milliseconds, api_key, order_id, "order created before, answered again");
         }
         None if extensions.contains::<TurnedAway>() => tracing::debug!(method, route, status, milliseconds, api_key, "turned away"),
-        None => tracing::info!(method, route, status, milliseconds, api_key, "answered"),
+        None => {
+            let problem = extensions.get::<ProblemCode>().map(|code| code.as_str());
+            let peer = extensions.get::<RefusedPeer>().map(|peer| tracing::field::display(peer.0));
+            tracing::info!(method, route, status, milliseconds, api_key, problem, peer, "answered");
+        }
     }
 }
 

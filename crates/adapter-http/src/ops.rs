@@ -115,7 +115,7 @@ async fn metrics(ops: web::Data<Ops>) -> HttpResponse {
     let mut text = Vec::new();
     let encoder = TextEncoder::new();
     match encoder.encode(&ops.registry.gather(), &mut text) {
-        Ok(()) => HttpResponse::Ok().content_type(encoder.format_type()).body(text),
+        Ok(()) => HttpResponse::Ok().content_type(format!("{}; charset=utf-8", encoder.format_type())).body(text),
         Err(error) => {
             tracing::error!(error = error_chain(&error), "metrics could not be encoded");
             HttpResponse::InternalServerError().finish()

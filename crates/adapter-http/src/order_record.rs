@@ -6,7 +6,7 @@ use time::{OffsetDateTime, macros::format_description};
 use utoipa::ToSchema;
 
 /// An order that was created.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Serialize, ToSchema)]
 pub struct OrderRecord<'a> {
     /// Identifier of the new order.
     #[schema(minimum = 1, maximum = 9_223_372_036_854_775_807_i64, example = 1)]

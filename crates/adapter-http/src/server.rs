@@ -2,7 +2,13 @@
 
 use std::{io, net::TcpListener, time::Duration};
 
-use actix_web::{App, HttpServer, dev::Server, middleware::from_fn, web};
+use actix_web::{
+    App, HttpServer,
+    dev::Server,
+    http::header,
+    middleware::{DefaultHeaders, from_fn},
+    web,
+};
 
 use crate::{
     api::{self, Api},
@@ -45,6 +51,9 @@ pub fn serve_api(listener: TcpListener, api: web::Data<Api>, workers: usize, gra
 
 /// Serves operators until it is stopped.
 pub fn serve_ops(listener: TcpListener, ops: web::Data<Ops>) -> io::Result<Server> {
-    let server = HttpServer::new(move || App::new().app_data(ops.clone()).configure(ops::routes));
+    let server = HttpServer::new(move || {
+        let headers = DefaultHeaders::new().add((header::X_CONTENT_TYPE_OPTIONS, "nosniff")).add((header::CACHE_CONTROL, "no-store"));
+        App::new().app_data(ops.clone()).wrap(headers).configure(ops::routes)
+    });
     Ok(server.workers(1).disable_signals().shutdown_timeout(1).listen(listener)?.run())
 }

@@ -61,7 +61,8 @@ fn create_private(directory: &Path) -> io::Result<()> {
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
-    spawn_blocking(work).await.map_err(io::Error::other)?
+    // Not what a panic says, which the panic hook has told of.
+    spawn_blocking(work).await.map_err(|_| io::Error::other("the work on the file broke off"))?
 }
 
 /// Where blocks go.

@@ -90,7 +90,8 @@ fn unavailable(error: io::Error) -> NotifyError {
 }
 
 async fn blocking(work: impl FnOnce() -> Result<(), NotifyError> + Send + 'static) -> Result<(), NotifyError> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(NotifyError::Transient(error.into())))
+    // Not what a panic says, which may quote the mail.
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(NotifyError::Transient("the work on the file broke off".into())))
 }
 
 #[async_trait]

@@ -83,10 +83,15 @@ pub(crate) fn spool_error(error: io::Error) -> StoreError {
     }
 }
 
+/// Work that panicked. Not what the panic says, which may quote what was worked on; its place is told where panics are.
+pub(crate) fn broke_off() -> StoreError {
+    StoreError::Internal("the work on the file broke off".into())
+}
+
 /// Reads and hashes away from the threads that serve requests.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Result<T, StoreError> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done.map_err(spool_error),
-        Err(error) => Err(StoreError::Internal(error.into())),
+        Err(_) => Err(broke_off()),
     }
 }

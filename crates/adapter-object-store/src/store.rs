@@ -12,7 +12,7 @@ use crate::{
     blocks::Blocks,
     disk::Disk,
     failure::{Failure, is_absent, is_transient, store_error},
-    spool::SpoolReader,
+    spool::{SpoolReader, broke_off},
     turns::Turns,
 };
 
@@ -80,7 +80,7 @@ impl ObjectBlobStore {
     /// Runs blocking work on the disk, if the objects are on one.
     async fn with_disk(&self, work: impl FnOnce(Disk) -> io::Result<()> + Send + 'static) -> Result<(), StoreError> {
         let Some(disk) = self.disk.clone() else { return Ok(()) };
-        let done = tokio::task::spawn_blocking(move || work(disk)).await.map_err(|error| StoreError::Internal(error.into()))?;
+        let done = tokio::task::spawn_blocking(move || work(disk)).await.map_err(|_| broke_off())?;
         done.map_err(|error| StoreError::Unavailable(error.into()))
     }
 
@@ -90,7 +90,7 @@ impl ObjectBlobStore {
         let Some(disk) = self.disk.clone() else { return Ok(false) };
         let (location, file) = (location.clone(), file.clone());
         let adopted = tokio::task::spawn_blocking(move || disk.adopt(location.as_ref(), &file)).await;
-        adopted.map_err(|error| StoreError::Internal(error.into()))?
+        adopted.map_err(|_| broke_off())?
     }
 
     async fn check_folder(&self) -> Result<(), StoreError> {

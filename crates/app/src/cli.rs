@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write as _, io::Write as _, process::ExitC
 
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, Parser, Subcommand};
-use domain::follow_up::FollowUpId;
+use domain::{follow_up::FollowUpId, ports::error_chain};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -23,7 +23,8 @@ const BLOCKING_THREADS: usize = 8;
 /// Most follow-ups that are listed.
 const LISTED: usize = 1_000;
 
-#[derive(Debug, Parser)]
+// Without `Debug`: URLs among the arguments hold passwords.
+#[derive(Parser)]
 #[command(name = "notary-orders", version, about = "Creates notarial signing orders, with or without documents")]
 struct CommandLine {
     #[command(subcommand)]
@@ -32,7 +33,7 @@ struct CommandLine {
     settings: Settings,
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Subcommand)]
 enum Command {
     /// Run the service (the default)
     Serve,
@@ -129,7 +130,14 @@ enum FollowUpsCommand {
 
 /// Runs the command of this process.
 pub fn run() -> ExitCode {
-    let CommandLine { command, settings } = CommandLine::parse();
+    let CommandLine { command, settings } = match CommandLine::try_parse() {
+        Ok(read) => read,
+        Err(error) if error.use_stderr() => {
+            eprint!("{}", without_credentials(&error.to_string()));
+            return ExitCode::from(2);
+        }
+        Err(asked) => asked.exit(),
+    };
     let settings = Settings { environment: environment(), ..settings.without_blanks() };
     let _written = logging::start(&settings);
     let runtime =
@@ -137,11 +145,19 @@ pub fn run() -> ExitCode {
     match runtime.and_then(|runtime| runtime.block_on(execute(command.unwrap_or(Command::Serve), settings))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // On one line, whatever the causes say.
-            eprintln!("error: {}", format!("{error:#}").replace('\n', " "));
+            eprintln!("error: {}", without_credentials(&error_chain(error.as_ref())));
             ExitCode::FAILURE
         }
     }
+}
+
+/// A message in which every URL has lost its user and password: whoever mistypes a command may have them repeated.
+fn without_credentials(message: &str) -> String {
+    let told = |word: &str| match (word.find("://"), word.rfind('@')) {
+        (Some(scheme), Some(host)) if scheme < host => format!("{}…{}", &word[..scheme + 3], &word[host..]),
+        _ => word.to_owned(),
+    };
+    message.split_inclusive(char::is_whitespace).map(told).collect()
 }
 
 /// The variables that are text; none that matters here is anything else.

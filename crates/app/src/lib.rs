@@ -4,7 +4,7 @@ pub mod adapters;
 pub mod cli;
 mod copy;
 mod first_key;
-mod logging;
+pub mod logging;
 pub mod serve;
 pub mod settings;
 mod system;

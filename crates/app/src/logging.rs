@@ -13,7 +13,7 @@ const WAITING: usize = 4_096;
 
 /// Starts the log of this process, and has panics go there too. Lines are written by a thread of their own, as many at once as
 /// there are; what waits is written when the answer is dropped.
-pub(crate) fn start(settings: &Settings) -> WorkerGuard {
+pub fn start(settings: &Settings) -> WorkerGuard {
     let terminal = io::stderr().is_terminal();
     let format = settings.log_format.unwrap_or(if terminal { LogFormat::Pretty } else { LogFormat::Json });
     // What is no HTTP is answered and forgotten: whoever can reach the port could fill the log with errors.

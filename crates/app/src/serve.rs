@@ -82,7 +82,8 @@ impl Service {
     pub async fn failed(&mut self) -> anyhow::Error {
         match self.tasks.join_next().await {
             Some(Ok(Err(error))) => error,
-            Some(Err(error)) => error.into(),
+            // Not what a panic says, which may quote what was worked on: the log has its place.
+            Some(Err(_)) => anyhow!("a part of the service panicked"),
             Some(Ok(Ok(()))) | None => anyhow!("a part of the service ended"),
         }
     }

@@ -4,6 +4,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     net::{IpAddr, SocketAddr},
     path::PathBuf,
     str::FromStr,
@@ -14,7 +15,7 @@ use ipnet::IpNet;
 use tracing::level_filters::LevelFilter;
 
 /// How the service runs.
-#[derive(Debug, Clone, Args)]
+#[derive(Clone, Args)]
 #[command(next_help_heading = "Settings")]
 pub struct Settings {
     /// Address and port of the API
@@ -106,6 +107,15 @@ pub struct Settings {
     pub environment: BTreeMap<String, String>,
 }
 
+/// URLs and variables hold passwords.
+impl fmt::Debug for Settings {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { listen, ops_listen, base_path, data_dir, .. } = self;
+        let mut shown = formatter.debug_struct("Settings");
+        shown.field("listen", listen).field("ops_listen", ops_listen).field("base_path", base_path).field("data_dir", data_dir).finish_non_exhaustive()
+    }
+}
+
 /// Form of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
@@ -191,6 +201,20 @@ mod tests {
         for text in ["/..", "/a/./b", "signing", "//", "/a//b", "/{id}", "/a b", "/ä"] {
             assert!(base_path(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn debug_shows_no_secret() {
+        #[derive(clap::Parser)]
+        struct Flags {
+            #[command(flatten)]
+            settings: Settings,
+        }
+        let urls = ["--database-url=postgres://u:secret@h/d", "--documents-url=s3://b?secret", "--mail-url=smtp://u:secret@h"];
+        let settings = <Flags as clap::Parser>::parse_from(["notary-orders"].into_iter().chain(urls)).settings;
+        let settings = Settings { environment: [("AWS_SECRET_ACCESS_KEY".to_owned(), "the-secret".to_owned())].into(), ..settings };
+        let shown = format!("{settings:?} {settings:#?}");
+        assert!(shown.contains("127.0.0.1:8080") && !shown.contains("secret"), "{shown}");
     }
 
     #[test]

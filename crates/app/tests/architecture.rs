@@ -67,6 +67,19 @@ fn the_domain_uses_no_technology() {
     }
 }
 
+/// The lints of the workspace forbid `unsafe`, and what is forbidden cannot be allowed anywhere; a crate that does not inherit
+/// them would have none.
+#[test]
+fn no_crate_has_unsafe_code() {
+    let metadata = MetadataCommand::new().no_deps().exec().unwrap();
+    let manifest = std::fs::read_to_string(metadata.workspace_root.join("Cargo.toml")).unwrap();
+    assert!(manifest.contains("[workspace.lints.rust]") && manifest.contains("\nunsafe_code = \"forbid\"\n"));
+    for package in packages() {
+        let manifest = std::fs::read_to_string(&package.manifest_path).unwrap();
+        assert!(manifest.contains("\n[lints]\nworkspace = true\n"), "{} must inherit the lints of the workspace", package.name);
+    }
+}
+
 #[test]
 fn errors_without_a_type_are_for_the_application_alone() {
     for package in packages().iter().filter(|package| short(&package.name) != "notary-orders") {

@@ -121,7 +121,7 @@ pub struct SpooledFile {
 }
 
 /// A document as it was received, before it is known to be acceptable.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ReceivedDocument {
     /// File name, as the client sent it.
     pub name_as_sent: String,
@@ -129,6 +129,13 @@ pub struct ReceivedDocument {
     pub file: SpooledFile,
     /// What the bytes are, of the accepted formats.
     pub content: Option<DocumentFormat>,
+}
+
+/// People name files after people, so `Debug` does not show the name.
+impl fmt::Debug for ReceivedDocument {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("ReceivedDocument").field("file", &self.file).field("content", &self.content).finish_non_exhaustive()
+    }
 }
 
 /// What is wrong with a document.
@@ -191,7 +198,7 @@ impl ObjectKey {
 }
 
 /// A document of an order. Its place in the order's list is its position in the request.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct StoredDocument {
     /// Key in the blob store.
     pub key: ObjectKey,
@@ -205,6 +212,13 @@ pub struct StoredDocument {
     pub size: u64,
     /// SHA-256 of the bytes.
     pub sha256: Sha256Digest,
+}
+
+/// Nor of one that is stored.
+impl fmt::Debug for StoredDocument {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("StoredDocument").field("key", &self.key).field("size", &self.size).field("sha256", &self.sha256).finish_non_exhaustive()
+    }
 }
 
 #[cfg(test)]

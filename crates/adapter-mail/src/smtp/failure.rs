@@ -3,7 +3,7 @@
 use std::{error::Error as _, fmt};
 
 use domain::ports::Cause;
-use lettre::transport::smtp::Error;
+use lettre::{Address, transport::smtp::Error};
 
 /// Most characters of a reply that are kept.
 const REPLY_LENGTH: usize = 200;
@@ -36,6 +36,8 @@ pub(super) enum What {
     Sender,
     Recipient,
     Mail,
+    /// The mail, once the relay has read it.
+    Content,
 }
 
 impl fmt::Display for What {
@@ -46,7 +48,7 @@ impl fmt::Display for What {
             Self::Credentials => "the user or the password",
             Self::Sender => "the sender",
             Self::Recipient => "the recipient",
-            Self::Mail => "the mail",
+            Self::Mail | Self::Content => "the mail",
         })
     }
 }
@@ -69,14 +71,18 @@ impl Failure {
     pub(super) fn new(error: &Error, what: What, otherwise: impl FnOnce(Cause) -> Self) -> Self {
         let Some(code) = error.status() else { return otherwise(cause(error)) };
         let text = error.source().map(ToString::to_string).unwrap_or_default();
-        let text = if what == What::Credentials { enhanced_status(&text).to_owned() } else { without_addresses(&text) };
+        let text = match what {
+            // What the relay was told may be repeated by it in any form.
+            What::Credentials | What::Content => enhanced_status(&text).to_owned(),
+            _ => without_addresses(&text),
+        };
         Self::Refused { what, code: code.into(), reply: format!("{code} {text}").trim_end().to_owned() }
     }
 
-    /// The same, should a reply name a mailbox without its domain.
-    pub(super) fn without_mailbox(mut self, mailbox: &str) -> Self {
+    /// The same, should a reply name the mailbox or the domain of a recipient on its own, or write them otherwise.
+    pub(super) fn without(mut self, recipient: &Address) -> Self {
         if let Self::Refused { reply, .. } = &mut self {
-            let named = |word: &str| word.trim_matches(|character: char| !character.is_alphanumeric()).eq_ignore_ascii_case(mailbox);
+            let named = |word: &str| [recipient.user(), recipient.domain()].into_iter().any(|part| is_of(part, word));
             *reply = reply.split(' ').map(|word| if named(word) { "(address)" } else { word }).collect::<Vec<_>>().join(" ");
         }
         self
@@ -97,6 +103,12 @@ impl Failure {
     pub(super) fn leaves_connection(&self) -> bool {
         matches!(self, Self::NoTls | Self::NoAuth | Self::Refused { .. })
     }
+}
+
+/// Whether a word is a part of an address, or has it in it. One or two letters are in many words.
+fn is_of(part: &str, word: &str) -> bool {
+    let (part, word) = (part.to_ascii_lowercase(), word.to_ascii_lowercase());
+    if part.len() < 3 { word.trim_matches(|character: char| !character.is_alphanumeric()) == part } else { word.contains(&part) }
 }
 
 /// What is at the bottom of an error; each layer above repeats it.

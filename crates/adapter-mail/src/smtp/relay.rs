@@ -200,13 +200,14 @@ impl Transaction<'_> {
     /// Hands over the mail, whose lines all end in CRLF.
     pub(super) async fn send(&mut self, recipient: &Address, mail: &str) -> Result<(), Failure> {
         let answer = self.connection.command(Rcpt::new(recipient.clone(), Vec::new())).await;
-        expect(Severity::PositiveCompletion, answer, What::Recipient).map_err(|failure| failure.without_mailbox(recipient.user()))?;
-        expect(Severity::PositiveIntermediate, self.connection.command(Data).await, What::Mail)?;
+        expect(Severity::PositiveCompletion, answer, What::Recipient).map_err(|failure| failure.without(recipient))?;
+        let answer = self.connection.command(Data).await;
+        expect(Severity::PositiveIntermediate, answer, What::Mail).map_err(|failure| failure.without(recipient))?;
         // All in one go (RFC 5321 section 4.5.2). What lettre has for this writes the end apart, and two small writes
         // without an answer between them take 40 ms (RFC 896, RFC 1122 section 4.2.3.2).
         let content = mail.replace("\r\n.", "\r\n..") + ".\r\n";
         let answer = self.connection.command(content).await;
-        expect(Severity::PositiveCompletion, answer, What::Mail).map_err(|failure| failure.without_mailbox(recipient.user()))
+        expect(Severity::PositiveCompletion, answer, What::Content)
     }
 
     /// The mail was taken, and the connection waits for the next one.

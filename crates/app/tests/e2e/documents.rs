@@ -28,6 +28,19 @@ async fn genuine_documents_of_every_format_are_stored_byte_for_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_was_uploaded_is_served_at_no_path() {
+    let app = TestApp::start().await;
+    created(app.create_with(form(&order("F-1")).part("documents", file("deed.pdf", deed()))).await).await;
+    let key = app.wiring.objects().into_keys().next().unwrap();
+    for path in [key.clone(), format!("documents/{key}"), format!("data/documents/{key}"), format!("orders/{key}"), "deed.pdf".to_owned()] {
+        for path in [format!("/{path}"), format!("/docs/{path}"), format!("/docs/../{path}"), format!("/api/order/1/{path}")] {
+            problem(app.client.get(app.url(&path)).bearer_auth(&app.key).send().await.unwrap(), 404, "not_found").await;
+            assert_eq!(app.ops(&path).await.0, 404, "{path}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn names_are_sanitized_and_kept_as_sent() {
     let app = TestApp::start().await;
     let long = format!("{}.pdf", "x".repeat(500));

@@ -17,6 +17,13 @@ use test_servers::postgres::Cluster;
 
 use crate::harness::files_below;
 
+/// How mails are refused.
+#[derive(Clone, Copy)]
+pub enum Refusal {
+    /// The folder is gone.
+    NoFolder,
+}
+
 /// The hash of a document as text.
 pub const HEX_SHA256: &str = "lower(hex(sha256))";
 
@@ -127,6 +134,19 @@ impl Wiring {
 
     pub fn break_mail(&self) {
         std::fs::rename(self.data().join("mail"), self.data().join("mail-elsewhere")).unwrap();
+    }
+
+    pub const REFUSALS: [Refusal; 1] = [Refusal::NoFolder];
+
+    pub fn refuse_mails(&self, refusal: Refusal) {
+        match refusal {
+            Refusal::NoFolder => self.break_mail(),
+        }
+    }
+
+    /// What nobody may read anywhere.
+    pub fn secrets() -> Vec<String> {
+        Vec::new()
     }
 
     pub fn mend_mail(&self) {

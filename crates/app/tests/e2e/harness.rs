@@ -106,8 +106,12 @@ impl TestApp {
         format!("http://{}{path}", self.service.api_address)
     }
 
+    pub fn ops_url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.service.ops_address)
+    }
+
     pub async fn ops(&self, path: &str) -> (StatusCode, String) {
-        let response = self.client.get(format!("http://{}{path}", self.service.ops_address)).send().await.unwrap();
+        let response = self.client.get(self.ops_url(path)).send().await.unwrap();
         (response.status(), response.text().await.unwrap())
     }
 
@@ -210,7 +214,7 @@ pub struct RawAnswer {
 }
 
 impl RawAnswer {
-    fn to(address: SocketAddr, request: &[u8]) -> Self {
+    pub fn to(address: SocketAddr, request: &[u8]) -> Self {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let mut writer = stream.try_clone().unwrap();

@@ -11,9 +11,9 @@ use std::{
 
 use tempfile::TempDir;
 use test_servers::{
-    postgres::{Cluster, Database, Stop},
+    postgres::{self, Cluster, Database, Stop},
     s3::{self, S3Server},
-    smtp::{Offer, Phase, SmtpServer, Tls, Treatment},
+    smtp::{self, Offer, Phase, SmtpServer, Tls, Treatment},
 };
 
 /// Objects are below the prefix of the URL.
@@ -27,6 +27,15 @@ enum Storage {
     Shared(Database<'static>),
     Own(Box<Cluster>),
     At(String),
+}
+
+/// How the relay refuses mails.
+#[derive(Clone, Copy)]
+pub enum Refusal {
+    /// It says of each recipient, in every spelling, that it does not know it.
+    Recipient,
+    /// It repeats in its refusal what it has read of the mail.
+    Content,
 }
 
 pub struct Wiring {
@@ -199,6 +208,29 @@ impl Wiring {
 
     pub fn break_mail(&self) {
         self.relay.stop();
+    }
+
+    pub const REFUSALS: [Refusal; 2] = [Refusal::Recipient, Refusal::Content];
+
+    pub fn refuse_mails(&self, refusal: Refusal) {
+        self.relay.treat(move |step| {
+            let (user, home) = step.recipient.split_once('@').unwrap_or_default();
+            let shouted = user.to_uppercase();
+            let reply = match (refusal, step.phase) {
+                (Refusal::Recipient, Phase::Rcpt) => format!(
+                    "550-5.1.1 <{user}@{home}>: no \"{user}\" at {home}.\r\n550 5.1.1 {user}%40{home} {user}={home} {shouted} ({user}) is unknown, user_{user}"
+                ),
+                (Refusal::Content, Phase::Content) => format!("554 5.7.1 {user}@{home}: Mk1zq Mk8zq Mk17zq \"file Mkelsewherezq-2\" looks like spam"),
+                _ => return Treatment::Serve,
+            };
+            // Few, and for the length of a test.
+            Treatment::Refuse(reply.leak())
+        });
+    }
+
+    /// What nobody may read anywhere.
+    pub fn secrets() -> Vec<String> {
+        [postgres::PASSWORD, s3::SECRET_KEY, smtp::PASSWORD].map(str::to_owned).into()
     }
 
     pub fn mend_mail(&self) {

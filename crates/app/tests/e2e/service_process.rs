@@ -68,6 +68,11 @@ impl ServiceProcess {
             if event["message"] == "listening" {
                 break (event["api"].as_str().unwrap().to_owned(), event["ops"].as_str().unwrap().to_owned());
             }
+            // The form for people.
+            if let Some((_, said)) = line.split_once(": listening api=") {
+                let (api, ops) = said.trim().split_once(" ops=").unwrap();
+                break (api.to_owned(), ops.to_owned());
+            }
         };
         // Read on, so that the server never waits for its log to be read.
         let log = std::thread::spawn(move || {

@@ -40,6 +40,25 @@ fn a_wrong_setting_stops_the_start_with_a_line_that_names_it() {
     }
 }
 
+/// Whoever mistypes a command finds what was typed in the message; the log of a service manager keeps it.
+#[test]
+fn a_password_that_stands_in_the_wrong_place_is_not_repeated() {
+    for arguments in [
+        ["--database-url=", "postgres://user:se/cr@et-secret@host/db"],
+        ["serve", "postgres://user:secret@host/db"],
+        ["--database-connections", "postgres://user:secret@host/db"],
+        ["--listen", "smtp://user:secret@host"],
+        ["--databse-url=postgres://user:secret@host/db", "serve"],
+        ["copy", "--from=postgres://user:secret@host/db"],
+        ["--data-dir=/proc/nowhere", "--database-url=postgres://user:secret@host:port/db"],
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_notary-orders")).env_clear().args(arguments).output().unwrap();
+        let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(!output.status.success() && told.contains("error: "), "{arguments:?}: {told}");
+        assert!(!told.contains("secret"), "{arguments:?}: {told}");
+    }
+}
+
 #[test]
 fn help_lists_every_setting_with_its_variable_and_default_and_no_value_of_the_environment() {
     let help = Command::new(env!("CARGO_BIN_EXE_notary-orders")).arg("--help").env("DATABASE_URL", "postgres://user:secret@host/db").output().unwrap();

@@ -11,7 +11,7 @@ use serde::{
 ///
 /// Reading one never fails on well-formed JSON: a value of the wrong type becomes [`Field::Mistyped`], so that all
 /// violations of a request can be reported at once instead of the first alone.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Clone, PartialEq, Default)]
 pub enum Field<T> {
     /// Not sent, or `null`.
     #[default]
@@ -20,6 +20,17 @@ pub enum Field<T> {
     Mistyped,
     /// Sent.
     Value(T),
+}
+
+/// What a client sent may be personal data, or anything: `Debug` does not show it.
+impl<T> fmt::Debug for Field<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Absent => "Absent",
+            Self::Mistyped => "Mistyped",
+            Self::Value(_) => "Value(…)",
+        })
+    }
 }
 
 impl Field<i64> {

@@ -23,6 +23,18 @@ use time::OffsetDateTime;
 
 use crate::{appointment::Appointment, document::StoredDocument};
 
+/// Orders are personal data: they reach neither a log nor a panic through `Debug`.
+macro_rules! conceal {
+    ($($name:ident),*) => {$(
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str(concat!(stringify!($name), "(…)"))
+            }
+        }
+    )*};
+}
+conceal!(Order, SigningContacts, Contact, Address, SigningLocation, Signer, CoSigner, Invoice, InvoiceRecipient, RequestedBy);
+
 /// Identifier of a placed order, given by the repository; positive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct OrderId(pub i64);
@@ -32,7 +44,7 @@ pub struct OrderId(pub i64);
 pub struct SigningServiceId(pub i64);
 
 /// A valid order: made only by [`OrderRequest::parse`], or read back from where it was stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Order {
     /// The signing service the order belongs to.
     pub signing_service_id: SigningServiceId,
@@ -75,7 +87,7 @@ pub struct Order {
 }
 
 /// Who is told about an order.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct SigningContacts {
     /// Primary contact of the order.
     pub order_contact_email: EmailAddress,
@@ -105,7 +117,7 @@ impl SigningContacts {
 }
 
 /// A person and how to reach them; at least one field is there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contact {
     /// Full name.
     pub name: Option<String>,
@@ -116,7 +128,7 @@ pub struct Contact {
 }
 
 /// Address of a property in the United States.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Address {
     /// Full address.
     pub address: String,
@@ -129,7 +141,7 @@ pub struct Address {
 }
 
 /// Where the parties sign.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct SigningLocation {
     /// Whether the client said, or left it at the default, that this is the property.
     pub is_property: bool,
@@ -144,7 +156,7 @@ pub struct SigningLocation {
 }
 
 /// Primary signer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Signer {
     /// Full name.
     pub name: String,
@@ -157,7 +169,7 @@ pub struct Signer {
 }
 
 /// Second signer; every field is optional.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct CoSigner {
     /// Full name.
     pub name: Option<String>,
@@ -170,7 +182,7 @@ pub struct CoSigner {
 }
 
 /// Who is billed, and for how much.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Invoice {
     /// Company that receives the invoice.
     pub recipient: Option<InvoiceRecipient>,
@@ -187,7 +199,7 @@ pub struct Invoice {
 }
 
 /// Company that receives the invoice; at least one field is there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InvoiceRecipient {
     /// Company name.
     pub company_name: Option<String>,
@@ -202,7 +214,7 @@ pub struct InvoiceRecipient {
 }
 
 /// Who asked for the order.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestedBy {
     /// Identifier of the user.
     pub user_id: i64,
@@ -253,5 +265,39 @@ impl PlacedOrder {
     /// The order as it was when it was placed, whatever has become of it.
     pub fn when_placed(self) -> Self {
         Self { status: OrderStatus::New, notary_id: None, updated_at: self.created_at, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::test_support::minimal_request;
+
+    fn texts(value: &Value) -> Vec<&str> {
+        match value {
+            Value::String(text) => vec![text],
+            Value::Object(members) => members.values().flat_map(texts).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    #[test]
+    fn debug_shows_nothing_of_an_order() {
+        let mut sent = minimal_request();
+        let contact = json!({ "contact_name": "Alex Smith", "contact_phone": "+1 555 010 0100", "contact_email": "alex@example.com" });
+        sent["signingContactsFormData"]["inHouseContact"] = contact.clone();
+        sent["signingDetailsFormData"]["loanOfficer"] = contact;
+        sent["signingDetailsFormData"]["invoiceOrderTo"] = json!({ "company_name": "Title Company", "invoice_address": "77 Commerce St" });
+        sent["signingDetailsFormData"]["coSignerName"] = json!("Richard Roe");
+        sent["requestedBy"]["userRole"] = json!("escrow officer");
+        let request: OrderRequest = serde_json::from_value(sent.clone()).unwrap();
+        let order = request.clone().parse().unwrap();
+        let parts = (&order.order.contacts, &order.order.signer, &order.order.loan_officer, &order.order.file_number, &order.order.property);
+        let shown = format!("{request:#?} {order:?} {parts:?} {:?} {:?}", order.order.invoice.recipient, order.order.requested_by);
+        for text in texts(&sent).into_iter().filter(|text| *text != "at") {
+            assert!(!shown.contains(text), "{text}: {shown}");
+        }
     }
 }

@@ -55,7 +55,7 @@ impl fmt::Debug for EmailAddress {
 
 /// The client's file or loan number: one line of 1 to 100 characters without surrounding white space. Two file numbers
 /// are the same when they are so letter by letter, with regard to case.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct FileNumber(String);
 
 /// Why a text is no [`FileNumber`].
@@ -67,6 +67,13 @@ impl FileNumber {
     /// The file number as text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+/// Whose loan it is may be known.
+impl fmt::Debug for FileNumber {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("FileNumber(…)")
     }
 }
 

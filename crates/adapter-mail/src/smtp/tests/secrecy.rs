@@ -126,13 +126,21 @@ async fn no_failure_repeats_credentials_or_addresses() {
     server.treat_phase(Phase::Auth, Treatment::Refuse("535 s3cr3t"));
     assert_eq!(error_chain(&notifier.check().await.unwrap_err()), "no mail is taken now: the relay refuses the user or the password: 535");
 
-    for phase in [Phase::Rcpt, Phase::Content] {
+    for phase in [Phase::Rcpt, Phase::Data] {
         let reply = "550-5.1.1 <jane.doe@example.com>:\t\u{1b}[31m Jane.Doe\r\n550 5.1.1 (jane.doe) unknown to relay+jane.doe=example.com@relay";
         server.treat_phase(phase, Treatment::Refuse(reply));
         let refused = error_chain(&notifier.notify(&mail_to("jane.doe@example.com")).await.unwrap_err());
         assert!(refused.starts_with("the mail will never be taken: the relay refuses the "), "{refused}");
         assert!(refused.ends_with(": 550 5.1.1 (address) [31m (address) (address) unknown to (address)"), "{refused}");
     }
+    let spelt = "550 5.1.1 jane.doe%40example.com JANE.DOE=example.com to:<jane.doe>, user_jane.doe is not known at example.com.";
+    server.treat_phase(Phase::Rcpt, Treatment::Refuse(spelt));
+    let refused = error_chain(&notifier.notify(&mail_to("jane.doe@example.com")).await.unwrap_err());
+    assert!(refused.ends_with(": 550 5.1.1 (address) (address) (address) (address) is not known at (address)"), "{refused}");
+    // Of the mail itself it may repeat anything.
+    server.treat_phase(Phase::Content, Treatment::Refuse("554-5.7.1 \"Signing order 7 received: file REFI-7\"\r\n554 5.7.1 for Jane Doe is spam"));
+    let refused = error_chain(&notifier.notify(&mail_to("jane.doe@example.com")).await.unwrap_err());
+    assert_eq!(refused, "the mail will never be taken: the relay refuses the mail: 554 5.7.1");
     server.treat_phase(Phase::Rcpt, Treatment::Refuse(LONG_REPLY));
     assert_eq!(
         error_chain(&notifier.notify(&mail()).await.unwrap_err()).len(),

@@ -1,0 +1,146 @@
+//! Nobody who sends something writes a line into the log, or to the terminal on which it is read.
+
+use reqwest::multipart::{Form, Part};
+use serde_json::{Value, json};
+
+use crate::{
+    harness::{CREATE, CREATE_WITH_DOCUMENTS, RawAnswer, deed, form, order},
+    service_process::{ServiceProcess, issue_key, output},
+    wiring::Wiring,
+};
+
+/// What ends a line, moves a cursor, turns text round or ends a string somewhere.
+const HOSTILE: [&str; 10] = [
+    "a\r\nforged",
+    "a\nlevel=ERROR forged",
+    "\u{1b}[31mforged\u{1b}]0;forged\u{7}",
+    "a\u{9b}31mforged",
+    "a\u{85}forged",
+    "a\u{2028}forged\u{2029}forged",
+    "\u{202e}degrof forged",
+    "a\u{7f}\u{8}forged",
+    "\",\"level\":\"ERROR\",\"message\":\"forged\"}",
+    "%0d%0a%1b[31mforged",
+];
+
+/// A head or a part that no client library would send.
+async fn send_raw(service: &ServiceProcess, head: &str, body: &[u8]) {
+    let request = [format!("{head}Content-Length: {}\r\nConnection: close\r\n\r\n", body.len()).into_bytes(), body.to_vec()].concat();
+    let address = service.address.parse().unwrap();
+    // Whatever the answer is.
+    tokio::task::spawn_blocking(move || RawAnswer::to(address, &request)).await.unwrap();
+}
+
+async fn send_everywhere(service: &ServiceProcess, key: &str, hostile: &str) {
+    let client = crate::harness::client();
+    let authorization = format!("Host: test\r\nAuthorization: Bearer {key}\r\n");
+    let one_line = hostile.replace(['\r', '\n'], "\u{c}");
+    let mut order = order(hostile);
+    for field in ["signerName", "propertyAddress", "timeZoneId", "specialInstructions", "signingDate"] {
+        order["signingDetailsFormData"][field] = json!(hostile);
+    }
+    order["signingContactsFormData"]["orderContactEmail"] = json!(format!("{hostile}@example.com"));
+    client.post(service.url(CREATE)).bearer_auth(key).json(&order).send().await.unwrap();
+    let named = Form::new().percent_encode_noop().part("documents", Part::bytes(deed()).file_name(one_line.clone()));
+    client.post(service.url(CREATE_WITH_DOCUMENTS)).bearer_auth(key).multipart(named).send().await.unwrap();
+    client
+        .post(service.url(CREATE_WITH_DOCUMENTS))
+        .bearer_auth(key)
+        .multipart(form(&order).percent_encode_noop().text(one_line.clone(), hostile.to_owned()))
+        .send()
+        .await
+        .unwrap();
+    let path = hostile.replace([' ', '\r', '\n'], "%0A");
+    for head in [
+        format!("POST /{path} HTTP/1.1\r\n{authorization}"),
+        format!("GET {CREATE}?{path} HTTP/1.1\r\n{authorization}"),
+        format!("FORGED {CREATE} HTTP/1.1\r\n{authorization}"),
+        format!("POST {CREATE} HTTP/1.1\r\n{authorization}Idempotency-Key: {one_line}\r\nContent-Type: application/json\r\n"),
+        format!("POST {CREATE} HTTP/1.1\r\n{authorization}User-Agent: {one_line}\r\nX-Request-Id: {one_line}\r\nContent-Type: {one_line}\r\n"),
+        format!("POST {CREATE} HTTP/1.1\r\nHost: {one_line}\r\nAuthorization: Bearer {one_line}\r\nX-Forwarded-For: {one_line}\r\n"),
+        format!("POST {CREATE} HTTP/1.1\r\n{authorization}X-Folded: a\r\n {one_line}\r\n"),
+        format!("{one_line}\r\n"),
+    ] {
+        send_raw(service, &head, b"{}").await;
+    }
+}
+
+fn assert_plain(log: &str) {
+    let hidden = |c: char| c.is_control() && c != '\n' || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    assert!(!log.contains(hidden), "{:?}", log.lines().find(|line| line.contains(hidden)));
+    assert!(!log.to_lowercase().contains("forged"), "{:?}", log.lines().find(|line| line.to_lowercase().contains("forged")));
+}
+
+async fn log_in(format: &str) -> String {
+    let wiring = Wiring::new();
+    let service = ServiceProcess::start(&wiring, &["--log-level=trace", "--rate-per-second=0", &format!("--log-format={format}")]);
+    let key = issue_key(&wiring);
+    for hostile in HOSTILE {
+        send_everywhere(&service, &key, hostile).await;
+    }
+    let log = service.stop_and_read_log();
+    assert!(log.matches("answered").count() > 5 * HOSTILE.len(), "{log}");
+    log
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_is_logged_with_its_problem_and_who_was_not_known() {
+    let wiring = Wiring::new();
+    let service = ServiceProcess::start(&wiring, &["--rate-per-second=1", "--rate-burst=3", "--trusted-proxies=127.0.0.1"]);
+    let (client, key) = (crate::harness::client(), issue_key(&wiring));
+    let bound = String::from_utf8(output(&wiring, &["keys", "issue", "--name", "bound", "--signing-service", "7"]).stdout).unwrap();
+    let post = |key: &str| client.post(service.url(CREATE)).bearer_auth(key.trim()).json(&order("F-1"));
+    let without_key = || client.post(service.url(CREATE)).header("x-forwarded-for", "203.0.113.9");
+    let invalid = client.post(service.url(CREATE)).bearer_auth(&key).json(&json!({}));
+    for (request, status) in [
+        (post(&key), 201),
+        (post(&key), 409),
+        (invalid, 400),
+        (post(&key), 429),
+        (post(&bound), 403),
+        (post("nok_unknown").header("x-forwarded-for", "2001:db8::7"), 401),
+        (without_key(), 401),
+        (without_key(), 401),
+        (without_key(), 401),
+        (without_key(), 429),
+    ] {
+        assert_eq!(request.send().await.unwrap().status(), status);
+    }
+    let log = service.stop_and_read_log();
+    let answered = log.lines().filter_map(|line| serde_json::from_str(line).ok()).filter(|event: &Value| event["message"] == "answered");
+    let told: Vec<_> = answered.map(|event| [&event["problem"], &event["api_key"], &event["peer"]].map(|value| value.to_string().replace('"', ""))).collect();
+    let none = "null";
+    let expected = [
+        ["duplicate_order", "2", none],
+        ["validation_failed", "2", none],
+        ["rate_limited", "2", none],
+        ["forbidden", "3", none],
+        ["unauthorized", none, "2001:db8::7"],
+        ["unauthorized", none, "203.0.113.9"],
+        ["unauthorized", none, "203.0.113.9"],
+        ["unauthorized", none, "203.0.113.9"],
+        ["rate_limited", none, "203.0.113.9"],
+    ];
+    assert_eq!(told, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_line_of_the_log_in_json_is_one_event_of_the_service() {
+    let log = log_in("json").await;
+    assert_plain(&log);
+    for line in log.lines() {
+        let event: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert!(event["timestamp"].is_string() && event["level"].is_string() && event["target"].is_string(), "{line}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_line_of_the_log_for_people_is_one_event_of_the_service() {
+    let log = log_in("pretty").await;
+    assert_plain(&log);
+    for line in log.lines() {
+        let mut words = line.split_whitespace();
+        let (time, level) = (words.next().unwrap(), words.next().unwrap());
+        assert!(time.ends_with('Z') && time.len() == 27 && ["ERROR", "WARN", "INFO", "DEBUG", "TRACE"].contains(&level), "{line}");
+    }
+}
