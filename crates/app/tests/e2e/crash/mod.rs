@@ -79,17 +79,16 @@ impl Victims<'_> {
             thread::sleep(Duration::from_millis(1));
         }
         self.pause(0..300);
-        let database = self.wiring.own_database_server().filter(|_| at % 5 >= 3);
-        if at % 5 == 3 {
-            if let Some(database) = database {
-                database.stop(Stop::Kill);
-                self.kills.both += 1;
-            }
+        let server = self.wiring.own_database_server();
+        let (at_once, afterwards) = (server.filter(|_| at % 5 == 3), server.filter(|_| at % 5 == 4));
+        if let Some(database) = at_once {
+            database.stop(Stop::Kill);
+            self.kills.both += 1;
         }
         service.kill();
         self.kills.service += 1;
-        if at % 5 == 3 {
-            database.inspect(|database| database.resume_after_stop());
+        if let Some(database) = at_once {
+            database.resume_after_stop();
         }
         if self.moments.u8(..6) == 0 {
             let mut starting = notary_orders(self.wiring, FLAGS).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -99,14 +98,12 @@ impl Victims<'_> {
             self.kills.while_starting += 1;
         }
         let service = self.start();
-        if at % 5 == 4 {
-            if let Some(database) = database {
-                self.pause(20..200);
-                database.stop(Stop::Kill);
-                self.pause(0..500);
-                database.resume_after_stop();
-                self.kills.database += 1;
-            }
+        if let Some(database) = afterwards {
+            self.pause(20..200);
+            database.stop(Stop::Kill);
+            self.pause(0..500);
+            database.resume_after_stop();
+            self.kills.database += 1;
         }
         service
     }
@@ -135,7 +132,7 @@ async fn what_was_acknowledged_survives_every_kill_once_and_whole() {
     // Nothing is let go of before its time, and all is then.
     let orphans = Audit::of(&wiring, &answers).orphans();
     let clock = Arc::new(ManualClock::default());
-    clock.advance(time::OffsetDateTime::now_utc() + time::Duration::hours(2) - clock.now());
+    clock.advance(app::SystemClock.now() + time::Duration::hours(2) - clock.now());
     let app = TestApp::start_on(wiring, clock, FLAGS, Some(answers.key())).await;
     answers.serve_at(&app.address().to_string());
     answers.settle().await;
