@@ -347,3 +347,10 @@ async fn nobody_is_told_of_a_test_order() {
     });
     assert!(mocks.use_case().place(&test_key, request(minimal_request()), None).await.unwrap().placed.is_test);
 }
+
+#[tokio::test]
+async fn a_key_that_is_given_up_is_released_by_its_claim() {
+    let mut mocks = Mocks::default();
+    mocks.idempotency.expect_release().once().withf(|claim| *claim == attempt().claim).returning(|_| Ok(()));
+    mocks.use_case().release(&attempt().claim).await.unwrap();
+}

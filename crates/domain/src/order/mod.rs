@@ -284,6 +284,11 @@ mod tests {
     }
 
     #[test]
+    fn a_new_order_is_called_new() {
+        assert_eq!(OrderStatus::New.as_str(), "NEW");
+    }
+
+    #[test]
     fn debug_shows_nothing_of_an_order() {
         let mut sent = minimal_request();
         let contact = json!({ "contact_name": "Alex Smith", "contact_phone": "+1 555 010 0100", "contact_email": "alex@example.com" });
