@@ -2,6 +2,7 @@
 
 pub mod adapters;
 pub mod cli;
+mod connections;
 mod copy;
 mod first_key;
 mod logging;
