@@ -51,6 +51,8 @@ pub enum Treatment {
     Silence,
     /// Serve it as if the network had changed the first byte of its body.
     Corrupt,
+    /// Serve it after so long.
+    Delay(Duration),
     /// Answer 200 and do nothing, as something between that knows no S3 does.
     Pretend,
     /// Serve it, and say that the object is so many bytes longer than it is.
@@ -191,6 +193,7 @@ async fn answer(s3: S3Service, rule: Arc<Mutex<Option<Rule>>>, request: Request<
             return Ok(answer);
         }
         Treatment::Silence => pending().await,
+        Treatment::Delay(delay) => tokio::time::sleep(delay).await,
         Treatment::Corrupt => {
             let mut bytes = body.store_all_limited(usize::MAX).await.unwrap().to_vec();
             bytes[0] ^= 1;

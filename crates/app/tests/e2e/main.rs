@@ -6,11 +6,16 @@
 #[path = "embedded.rs"]
 mod wiring;
 
+mod abuse_connections;
+mod abuse_keys;
 mod clients;
 mod concurrency;
 mod docs_page;
 mod documents;
 mod errors;
+mod faults_clock;
+mod faults_disk;
+mod faults_disk_embedded;
 mod first_start;
 mod harness;
 mod hostile_forms;
@@ -27,4 +32,6 @@ mod restart;
 mod schemathesis;
 mod scripted_server;
 mod service_process;
+mod small_disk;
+mod smuggling;
 mod wrong_settings;

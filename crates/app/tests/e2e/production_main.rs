@@ -6,11 +6,18 @@
 #[path = "production.rs"]
 mod wiring;
 
+mod abuse_connections;
+mod abuse_keys;
 mod concurrency;
 mod copy;
 mod documents;
 mod errors;
 mod failover;
+mod faults_bucket;
+mod faults_clock;
+mod faults_database;
+mod faults_disk;
+mod faults_relay;
 mod harness;
 mod hostile_forms;
 mod hostile_json;
@@ -26,5 +33,7 @@ mod process;
 mod restart;
 mod service_process;
 mod several_instances;
+mod small_disk;
+mod smuggling;
 mod unusable_dependencies;
 mod upkeep;
