@@ -24,6 +24,7 @@ mod pgbench;
 mod request;
 mod schedule;
 mod service;
+mod slow_clients;
 mod table;
 mod trial;
 mod upload;
@@ -50,6 +51,8 @@ enum Command {
     Memory,
     /// What an Idempotency-Key costs; BASELINE=PATH names another build to compare with
     IdempotencyKey,
+    /// A normal client beside two thousand slow ones
+    SlowClients,
     /// Orders per second with up to 10 million orders in the database
     Growth(Growth),
     /// Everything but growth
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
         Command::Uploads => uploads::run(&plan, &cluster),
         Command::Memory => memory::run(&plan, &cluster),
         Command::IdempotencyKey => idempotency_key::run(&plan, &cluster),
+        Command::SlowClients => slow_clients::run(&plan, &cluster),
         Command::Growth(growth) => growth.run(&plan, &cluster),
         Command::All { growth } => {
             orders::run(&plan, &cluster);
@@ -78,6 +82,7 @@ fn main() -> ExitCode {
             uploads::run(&plan, &cluster);
             memory::run(&plan, &cluster);
             idempotency_key::run(&plan, &cluster);
+            slow_clients::run(&plan, &cluster);
             if growth {
                 Growth::default().run(&plan, &cluster);
             }

@@ -1,5 +1,5 @@
-//! Connections by the thousand that are slow, idle, or never read; more than there are files for; heads that do not end; the largest
-//! uploads at once. Nobody else notices.
+//! Connections by the thousand that are slow, idle, or never read; more than there are files for; heads that do not end. Nobody
+//! else notices.
 
 use std::{
     net::SocketAddr,
@@ -10,9 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
-use futures_util::{StreamExt as _, future::join_all, stream};
-use reqwest::{Body, Client, multipart::Part};
+use futures_util::future::join_all;
+use reqwest::Client;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -21,26 +20,26 @@ use tokio::{
 };
 
 use crate::{
-    harness::{CREATE, CREATE_WITH_DOCUMENTS, client, client_builder, created, deed, eventually, form, form_with_deed, order, raw_order_parts, spooled},
+    harness::{CREATE, CREATE_WITH_DOCUMENTS, client, client_builder, created, deed, form_with_deed, order, raw_order_parts, spooled},
     service_process::{ServiceProcess, issue_key},
     wiring::Wiring,
 };
 
-const MIB: u64 = 1024 * 1024;
+pub const MIB: u64 = 1024 * 1024;
 /// In which a client is served whatever others do.
 const SERVED: Duration = Duration::from_secs(3);
 /// A head or a refused body has ten seconds, the body of an order fifteen.
 const CUT: Duration = Duration::from_secs(15 + 10 + 5);
 
-struct Service {
-    process: Arc<ServiceProcess>,
-    wiring: Wiring,
-    key: String,
+pub struct Service {
+    pub process: Arc<ServiceProcess>,
+    pub wiring: Wiring,
+    pub key: String,
 }
 
 impl Service {
     /// By a shell that does something first.
-    fn start(first: &str) -> Self {
+    pub fn start(first: &str) -> Self {
         allow_files();
         let wiring = Wiring::new();
         let process = Arc::new(ServiceProcess::start_after(&wiring, first, &["--rate-per-second=0"]));
@@ -72,7 +71,7 @@ impl Service {
     }
 
     /// Orders on connections of its own, one after another, until told to stop; how many.
-    fn order_on(&self, name: &'static str, client: Client, until: Arc<AtomicUsize>) -> JoinHandle<usize> {
+    pub fn order_on(&self, name: &'static str, client: Client, until: Arc<AtomicUsize>) -> JoinHandle<usize> {
         let (url, upload, key) = (self.process.url(CREATE), self.process.url(CREATE_WITH_DOCUMENTS), self.key.clone());
         tokio::spawn(async move {
             let mut placed = 0;
@@ -96,7 +95,7 @@ fn allow_files() {
 }
 
 /// Each request on a connection of its own.
-fn every_time_anew() -> Client {
+pub fn every_time_anew() -> Client {
     client_builder().pool_max_idle_per_host(0).build().unwrap()
 }
 
@@ -220,43 +219,4 @@ async fn heads_that_are_too_large_or_do_not_end_are_refused_and_hold_little() {
     }
     open.store(0, Ordering::Relaxed);
     assert!(ordering.await.unwrap() > 0);
-}
-
-/// 4 x 20 documents of 10 MiB.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_largest_uploads_at_once_are_stored_whole_in_little_memory() {
-    const SIZE: usize = 10 * 1024 * 1024;
-    let service = Service::start(":");
-    created(service.process.post_with_deed(&service.key, "F-0").await).await;
-    let memory = service.process.memory();
-    let block = Bytes::from(vec![b' '; 64 * 1024]);
-    let document = || {
-        let rest = SIZE - 9;
-        let (blocks, last) = (rest / block.len(), block.slice(..rest % block.len()));
-        let pieces = std::iter::once(Bytes::from_static(b"%PDF-1.7\n")).chain(std::iter::repeat_n(block.clone(), blocks)).chain([last]);
-        Body::wrap_stream(stream::iter(pieces.map(Ok::<_, std::io::Error>).collect::<Vec<_>>()))
-    };
-    let (url, client) = (service.process.url(CREATE_WITH_DOCUMENTS), client());
-    let uploads = (0..4).map(|at| {
-        let part = || Part::stream_with_length(document(), SIZE as u64).file_name("large.pdf");
-        let form = (0..20).fold(form(&order(&format!("F-large-{at}"))), |form, _| form.part("documents", part()));
-        let request = client.post(&url).bearer_auth(&service.key).multipart(form);
-        tokio::spawn(async move { created(request.send().await.unwrap()).await })
-    });
-    let open = Arc::new(AtomicUsize::new(1));
-    let ordering = service.order_on("anew", every_time_anew(), Arc::clone(&open));
-    let mut uploads = stream::iter(uploads.collect::<Vec<_>>()).buffer_unordered(4);
-    while let Some(uploaded) = uploads.next().await {
-        assert_eq!(uploaded.unwrap()["documents_uploaded"], 20);
-        let held = service.process.memory().saturating_sub(memory);
-        assert!(held < 64 * MIB, "{} MiB", held / MIB);
-    }
-    open.store(0, Ordering::Relaxed);
-    assert!(ordering.await.unwrap() > 0);
-    eventually(|| spooled(service.wiring.data()).is_empty()).await;
-    let objects = service.wiring.objects();
-    let (large, small): (Vec<_>, Vec<_>) = objects.into_values().partition(|object| object.len() == SIZE);
-    assert_eq!(large.len(), 80);
-    assert!(large.iter().all(|object| object.starts_with(b"%PDF-1.7\n") && object[9..].iter().all(|byte| *byte == b' ')));
-    assert!(small.iter().all(|object| *object == deed()));
 }

@@ -17,7 +17,10 @@ use crate::{
     wiring::Wiring,
 };
 
-const DOCUMENTS: usize = 6;
+const DOCUMENTS: usize = 5;
+const EACH: [usize; DOCUMENTS] = [0, 1, 2, 3, 4];
+/// One of those that are put at once, and the one that waits for them.
+const FIRST_AND_LAST: [usize; 2] = [0, 4];
 
 fn with_documents(file_number: &str) -> Form {
     (0..DOCUMENTS).fold(form(&order(file_number)), |form, at| form.part("documents", file(&format!("{at}.pdf"), deed())))
@@ -56,17 +59,17 @@ async fn assert_whole(app: TestApp, orders: usize) {
 async fn whichever_of_several_objects_fails_the_order_is_refused_and_nothing_of_it_stays() {
     let app = TestApp::start().await;
     let mut orders = 0;
-    for (method, treatment) in [
-        ("PUT", Treatment::Refuse(500)),
-        ("PUT", Treatment::Refuse(403)),
-        ("PUT", Treatment::Silence),
-        ("PUT", Treatment::Corrupt),
-        ("PUT", Treatment::Pretend),
-        ("HEAD", Treatment::Exaggerate(1)),
-        ("HEAD", Treatment::Refuse(404)),
-        ("HEAD", Treatment::Silence),
+    for (method, treatment, which) in [
+        ("PUT", Treatment::Refuse(500), &EACH[..]),
+        ("PUT", Treatment::Refuse(403), &FIRST_AND_LAST),
+        ("PUT", Treatment::Silence, &FIRST_AND_LAST),
+        ("PUT", Treatment::Corrupt, &FIRST_AND_LAST),
+        ("PUT", Treatment::Pretend, &EACH),
+        ("HEAD", Treatment::Exaggerate(1), &EACH),
+        ("HEAD", Treatment::Refuse(404), &FIRST_AND_LAST),
+        ("HEAD", Treatment::Silence, &FIRST_AND_LAST),
     ] {
-        for nth in 0..DOCUMENTS {
+        for &nth in which {
             let number = format!("F {method} {treatment:?} {nth}");
             treat_nth(&app, method, nth, treatment);
             let asked = Instant::now();

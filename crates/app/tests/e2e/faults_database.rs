@@ -149,7 +149,7 @@ impl Drop for Crowd {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_out_of_connections() {
     let wiring = Wiring::with_database_server(Cluster::start(&["max_connections = 12", "superuser_reserved_connections = 0"]));
-    let app = TestApp::start_on(wiring, Arc::default(), &[], None).await;
+    let app = TestApp::start_on(wiring, Arc::default(), &["--database-connections=8"], None).await;
     created(app.create(&order("F-before")).await).await;
     let cluster = app.wiring.database_server();
     cluster.sql("postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'orders_alone'");

@@ -8,6 +8,7 @@ mod wiring;
 
 mod abuse_connections;
 mod abuse_keys;
+mod abuse_uploads;
 mod clients;
 mod concurrency;
 mod docs_page;
