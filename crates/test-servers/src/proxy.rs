@@ -40,6 +40,8 @@ struct State {
     /// How long everything takes to pass, each way.
     delay: Duration,
     cut: Option<Cut>,
+    /// What is counted for it: what holds this text.
+    cut_where: String,
     ended: bool,
     connections: Vec<Arc<Link>>,
     accepted: usize,
@@ -108,9 +110,10 @@ impl Proxy {
         self.network.state().delay = delay;
     }
 
-    /// Closes one connection, once, in the middle of what goes on there.
-    pub fn cut_once(&self, cut: Cut) {
-        self.network.state().cut = Some(cut);
+    /// Closes one connection, once, in the middle of what goes on there. Nothing is counted that does not hold this text.
+    pub fn cut_once(&self, cut: Cut, text: &str) {
+        let mut state = self.network.state();
+        (state.cut, state.cut_where) = (Some(cut), text.to_owned());
     }
 
     /// Whether the connection was closed that was to be; none is any more.
@@ -178,7 +181,7 @@ impl Network {
             if !delay.is_zero() {
                 thread::sleep(delay);
             }
-            if from_client && self.cuts_now(link) || !from_client && link.unanswered.load(Ordering::SeqCst) {
+            if from_client && self.cuts_now(link, &block[..count]) || !from_client && link.unanswered.load(Ordering::SeqCst) {
                 return;
             }
             if !link.lost.load(Ordering::SeqCst) && to.write_all(&block[..count]).is_err() {
@@ -190,8 +193,12 @@ impl Network {
 
 impl Network {
     /// Whether what a client has just said is not to reach the server.
-    fn cuts_now(&self, link: &Link) -> bool {
+    fn cuts_now(&self, link: &Link, said: &[u8]) -> bool {
         let mut state = self.state();
+        let text = state.cut_where.as_bytes();
+        if !text.is_empty() && !said.windows(text.len()).any(|part| part == text) {
+            return false;
+        }
         let (due, next) = match state.cut {
             Some(Cut::Question(0) | Cut::Answer(0)) => (true, None),
             Some(Cut::Question(more)) => (false, Some(Cut::Question(more - 1))),

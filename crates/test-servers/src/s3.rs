@@ -17,7 +17,10 @@ use hyper::{
     Request,
     body::Incoming,
     header::{CONTENT_LENGTH, HeaderValue},
-    http::request::Parts, server::conn::http1, service::service_fn};
+    http::request::Parts,
+    server::conn::http1,
+    service::service_fn,
+};
 use hyper_util::rt::TokioIo;
 use s3s::{
     Body, HttpError, HttpResponse, S3Result,

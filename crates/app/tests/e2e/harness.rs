@@ -292,8 +292,9 @@ pub async fn problem(response: Response, status: u16, code: &str) -> Value {
 /// A dependency fails, and the client is told so within three seconds and when to come back.
 pub async fn assert_unavailable(asked: Instant, response: Response) {
     assert!(asked.elapsed() < Duration::from_secs(3), "{:?}", asked.elapsed());
-    assert!(response.headers().contains_key("retry-after"));
+    let retry_after = response.headers().contains_key("retry-after");
     problem(response, 503, "unavailable").await;
+    assert!(retry_after);
 }
 
 /// The order record of a creation response.

@@ -215,8 +215,11 @@ async fn an_order_in_the_body_of_another_request_is_not_placed() {
     ] {
         for in_chunks in [false, true] {
             let hidden = sender.plain();
-            let (length, body) =
-                if in_chunks { ("Transfer-Encoding: chunked\r\n".to_owned(), chunked(&hidden)) } else { (format!("Content-Length: {}\r\n", hidden.len()), hidden) };
+            let (length, body) = if in_chunks {
+                ("Transfer-Encoding: chunked\r\n".to_owned(), chunked(&hidden))
+            } else {
+                (format!("Content-Length: {}\r\n", hidden.len()), hidden)
+            };
             let head = sender.head(&format!("{line} HTTP/1.1"), &length);
             let head = if change.0.is_empty() { head } else { head.replacen(change.0, change.1, 1) };
             sender.expect(&format!("{head}, in chunks: {in_chunks}"), head.clone() + &body, expected).await;
