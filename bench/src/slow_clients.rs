@@ -48,7 +48,7 @@ impl<'a> SlowClient<'a> {
     fn tick(&mut self) -> bool {
         let said = if self.says_more { self.stream.write(b" ").map(drop) } else { Ok(()) };
         let cut = [said, self.stream.read(&mut [0; 1024]).and_then(|read| if read == 0 { Err(ErrorKind::BrokenPipe.into()) } else { Ok(()) })];
-        let was_cut = cut.into_iter().flat_map(Result::err).any(|error| error.kind() != ErrorKind::WouldBlock);
+        let was_cut = cut.into_iter().filter_map(Result::err).any(|error| error.kind() != ErrorKind::WouldBlock);
         if was_cut {
             self.stream = open(self.address, self.begin);
         }

@@ -100,9 +100,9 @@ pub fn every_time_anew() -> Client {
 }
 
 /// Connects, sends what it begins with and then a byte each second, until the service closes; the status that it was told, or 0.
-async fn dribble(address: SocketAddr, begin: String, byte: Option<u8>) -> u16 {
+async fn dribble(address: SocketAddr, first: String, byte: Option<u8>) -> u16 {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(begin.as_bytes()).await.unwrap();
+    stream.write_all(first.as_bytes()).await.unwrap();
     let (mut reader, mut writer) = stream.into_split();
     let writing = tokio::spawn(async move {
         let mut second = tokio::time::interval(Duration::from_secs(1));
@@ -130,11 +130,11 @@ async fn two_thousand_that_are_slow_or_idle_are_cut_and_keep_nobody_from_orderin
         [("", None, 408), ("POST /api/order", None, 408), ("POST / HTTP/1.1\r\nX: ", Some(b'x'), 408), (&body, Some(b' '), 400), (&refused, Some(b' '), 401)];
     let open = Arc::new(AtomicUsize::new(2_000));
     let clients = (0..2_000).map(|at| {
-        let ((begin, byte, status), address, open) = (kinds[at % kinds.len()], service.address(), Arc::clone(&open));
-        let begin = begin.to_owned();
+        let ((first, byte, status), address, open) = (kinds[at % kinds.len()], service.address(), Arc::clone(&open));
+        let first = first.to_owned();
         tokio::spawn(async move {
             let began = Instant::now();
-            let told = dribble(address, begin, byte).await;
+            let told = dribble(address, first, byte).await;
             open.fetch_sub(1, Ordering::Relaxed);
             assert_eq!(told, status);
             assert!(began.elapsed() < CUT, "{status} after {:?}", began.elapsed());
