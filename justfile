@@ -33,7 +33,7 @@ renew-guide:
 release-openapi:
     cargo run --quiet -- openapi >"docs/released/openapi-$(cargo pkgid --package notary-orders | sed 's/.*@//').json"
 
-# Measures the release build: orders, overload, uploads, memory, idempotency-key, growth, all (see bench/README.md); or micro.
+# Measures the release build: orders, overload, uploads, memory, idempotency-key, slow-clients, growth, all (see bench/README.md); or micro.
 bench what="all" *arguments:
     {{ if what == "micro" { "cargo bench --package notary-orders-bench" } else { "cargo build --release && cargo run --release --package notary-orders-bench -- " + what } }} {{arguments}}
 

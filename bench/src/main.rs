@@ -25,6 +25,7 @@ mod picture;
 mod request;
 mod schedule;
 mod service;
+mod slow_clients;
 mod soak;
 mod table;
 mod trial;
@@ -52,6 +53,8 @@ enum Command {
     Memory,
     /// What an Idempotency-Key costs; BASELINE=PATH names another build to compare with
     IdempotencyKey,
+    /// A normal client beside two thousand slow ones
+    SlowClients,
     /// Orders per second with up to 10 million orders in the database
     Growth(Growth),
     /// Mixed load for a long time: memory, file descriptors, threads and queue age, as a picture
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
         Command::Uploads => uploads::run(&plan, &cluster),
         Command::Memory => memory::run(&plan, &cluster),
         Command::IdempotencyKey => idempotency_key::run(&plan, &cluster),
+        Command::SlowClients => slow_clients::run(&plan, &cluster),
         Command::Growth(growth) => growth.run(&plan, &cluster),
         Command::Soak(soak) => proper = soak.run(&plan, &cluster),
         Command::All { growth } => {
@@ -83,6 +87,7 @@ fn main() -> ExitCode {
             uploads::run(&plan, &cluster);
             memory::run(&plan, &cluster);
             idempotency_key::run(&plan, &cluster);
+            slow_clients::run(&plan, &cluster);
             if growth {
                 Growth::default().run(&plan, &cluster);
             }

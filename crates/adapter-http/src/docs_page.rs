@@ -1,15 +1,24 @@
 //! The page on which people read the API and try it: Swagger UI, from this program alone.
 
+use std::convert::Infallible;
+
 use actix_web::{
     HttpRequest, HttpResponse, Resource,
+    body::SizedStream,
     http::header::{self, HeaderName},
     web,
 };
+use bytes::Bytes;
+use futures_util::stream;
 
 use crate::{observe::RequestId, problem::Problem};
 
 /// Path of the page, below the base path.
 const DOCS: &str = "/docs";
+
+/// Bytes of a file that are put together with an answer at a time. Anybody may ask for these files: who never reads what he
+/// asked for holds this much of the service's memory, and not a megabyte.
+const PIECE: usize = 16 * 1024;
 
 /// Nothing but what this service serves itself, and no script or style within the page. Swagger UI has its icons as `data:`.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; \
@@ -64,13 +73,14 @@ fn resource(path: &str, answer: impl Fn() -> HttpResponse + Clone + 'static) -> 
 }
 
 fn answer(asset: &Asset, caching: &'static str) -> HttpResponse {
+    let pieces = asset.content.chunks(PIECE).map(|piece| Ok::<_, Infallible>(Bytes::from_static(piece)));
     HttpResponse::Ok()
         .content_type(asset.content_type)
         .insert_header((header::CACHE_CONTROL, caching))
         .insert_header((header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY))
         .insert_header((header::REFERRER_POLICY, "no-referrer"))
         .insert_header((HeaderName::from_static("cross-origin-opener-policy"), "same-origin"))
-        .body(asset.content)
+        .body(SizedStream::new(asset.content.len() as u64, stream::iter(pieces)))
 }
 
 #[cfg(test)]

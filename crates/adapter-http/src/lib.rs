@@ -45,5 +45,5 @@ pub use openapi::document as openapi_document;
 pub use ops::Ops;
 pub use rate_limit::RateLimits;
 pub use room::Room;
-pub use server::{serve_api, serve_ops};
+pub use server::{Crowd, serve_api, serve_ops};
 pub use spool::Spool;

@@ -28,8 +28,17 @@ const KEEP_ALIVE: Duration = Duration::from_secs(75);
 /// that allocates keeps memory.
 const BLOCKING_THREADS: usize = 4;
 
+/// How many threads serve how many clients.
+#[derive(Debug, Clone, Copy)]
+pub struct Crowd {
+    /// Threads.
+    pub workers: usize,
+    /// Connections of each of them. Beyond those, clients wait to be accepted until others leave.
+    pub connections: usize,
+}
+
 /// Serves the API until it is stopped; then finishes what runs, for at most `grace`.
-pub fn serve_api(listener: TcpListener, api: web::Data<Api>, workers: usize, grace: Duration) -> io::Result<Server> {
+pub fn serve_api(listener: TcpListener, api: web::Data<Api>, crowd: Crowd, grace: Duration) -> io::Result<Server> {
     let connected = api.clone();
     let server = HttpServer::new(move || {
         let observed = api.clone();
@@ -37,7 +46,8 @@ pub fn serve_api(listener: TcpListener, api: web::Data<Api>, workers: usize, gra
         App::new().app_data(api.clone()).app_data(form::parser_config()).wrap(observe).configure(|config| api::routes(config, &api.base_path))
     });
     let server = server
-        .workers(workers)
+        .workers(crowd.workers)
+        .max_connections(crowd.connections)
         .on_connect(move |_, connection| connections::opened(&connected, connection))
         .worker_max_blocking_threads(BLOCKING_THREADS)
         .disable_signals()

@@ -148,7 +148,7 @@ impl ObjectBlobStore {
             let _ = timeout(ABORT, upload.abort()).await;
             return Err(error);
         }
-        self.verify_size(location, file).await
+        Ok(())
     }
 
     /// Sends all parts and answers whether they were the file that was meant, which must be known before the upload is
@@ -163,10 +163,11 @@ impl ObjectBlobStore {
         }
     }
 
-    /// The checksums of requests say that each part has arrived; this says that the store has made one object of all.
+    /// The checksums of requests say that the bytes have arrived; this says that the store keeps one object of all of them. Whatever
+    /// stands between may say that a put succeeded, and only the store itself knows the size of what it never saw.
     async fn verify_size(&self, location: &Path, file: &SpooledFile) -> Result<(), StoreError> {
         let stored = self.answer(0, self.objects.head(location)).await?.size;
-        if stored == file.size { Ok(()) } else { Err(StoreError::Internal(WrongSize { stored, size: file.size }.into())) }
+        if stored == file.size { Ok(()) } else { Err(StoreError::Unavailable(WrongSize { stored, size: file.size }.into())) }
     }
 
     async fn put_and_remove_probe(&self) -> Result<(), StoreError> {
@@ -192,6 +193,9 @@ impl BlobStore for ObjectBlobStore {
             self.answer(first.content_length(), self.objects.put(&location, first)).await?;
         } else {
             self.put_in_parts(&location, file, reader, first).await?;
+        }
+        if self.disk.is_none() {
+            self.verify_size(&location, file).await?;
         }
         self.with_disk(move |disk| disk.sync_folders(location.as_ref())).await
     }

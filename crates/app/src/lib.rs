@@ -4,6 +4,7 @@ pub mod adapters;
 pub mod cli;
 mod copy;
 mod first_key;
+mod listen;
 pub mod logging;
 pub mod serve;
 pub mod settings;

@@ -10,7 +10,7 @@ use actix_web::{
     dev::{Server, ServerHandle},
     web,
 };
-use adapter_http::{Api, ApiMetrics, Connections, Ops, RateLimits, Room, Spool, Underway};
+use adapter_http::{Api, ApiMetrics, Connections, Crowd, Ops, RateLimits, Room, Spool, Underway};
 use anyhow::{Context as _, Result, anyhow};
 use domain::{
     api_key::Rate, document::DocumentLimits, duplicate_window::DuplicateWindow, follow_up::RetryPolicy, place_order::PlaceOrder, run_follow_ups::RunFollowUps,
@@ -27,6 +27,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     Machine,
     adapters::{Storage, create_data_dir, open_blobs, open_notifier},
+    listen,
     settings::Settings,
     workers::{self, WorkerMetrics},
 };
@@ -64,7 +65,8 @@ impl Service {
         let placing = TaskTracker::new();
         let Parts { api, ops, run_follow_ups, sweep, worker_metrics } = Parts::assemble(settings, machine, storage, placing.clone()).await?;
         let http_workers = std::thread::available_parallelism().map_or(2, usize::from);
-        let api_server = adapter_http::serve_api(api_listener.try_clone()?, api.clone(), http_workers, grace)?;
+        let most = listen::most_connections() / http_workers;
+        let api_server = adapter_http::serve_api(api_listener.try_clone()?, api.clone(), Crowd { workers: http_workers, connections: most.max(1) }, grace)?;
         let ops_server = adapter_http::serve_ops(ops_listener, ops.clone())?;
         let (api_handle, ops_handle) = (api_server.handle(), ops_server.handle());
         let workers_stop = CancellationToken::new();
@@ -188,7 +190,7 @@ fn rate_limits(settings: &Settings) -> RateLimits {
 }
 
 fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener> {
-    TcpListener::bind(address).with_context(|| format!("{setting}: {address}"))
+    listen::listen(address).with_context(|| format!("{setting}: {address}"))
 }
 
 async fn serve(server: Server) -> Result<()> {

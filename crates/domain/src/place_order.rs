@@ -182,6 +182,9 @@ impl PlaceOrder {
         match outcome {
             Ok(placed) => Ok(Placement { placed, utc_disagreements: parsed.utc_disagreements, replayed: false }),
             Err(error) => {
+                if matches!(error, PlaceError::UploadSwept) {
+                    self.record_again(&keys).await;
+                }
                 self.remove(&keys).await;
                 self.replay_or_explain(error, attempt).await
             }
@@ -281,6 +284,17 @@ impl PlaceOrder {
     fn in_flight(&self, until: OffsetDateTime) -> PlaceOrderError {
         let left = (until - self.clock.now()).whole_seconds();
         PlaceOrderError::InFlight { retry_after: left.clamp(1, 5).unsigned_abs() }
+    }
+
+    /// A sweeper whose clock was set forward may have been done with keys before their objects were put: it has deleted nothing and
+    /// forgotten them. No order can have adopted any of them, so all may go into the ledger again, and be removed like others.
+    async fn record_again(&self, keys: &[ObjectKey]) {
+        let Ok(known) = self.uploads.condemn(keys).await else { return };
+        let forgotten: Vec<ObjectKey> = keys.iter().filter(|key| !known.contains(key)).cloned().collect();
+        if !forgotten.is_empty() {
+            // An error here is not the client's concern: the store that does not answer now has just refused the order.
+            let _ = self.uploads.record(&forgotten, self.clock.now()).await;
+        }
     }
 
     /// Removes the objects of an order that was not placed. The ledger decides which: when the outcome of the commit is

@@ -167,6 +167,43 @@ async fn blobs_are_removed_when_one_of_them_cannot_be_put() {
     assert!(matches!(error, PlaceOrderError::Internal(_)), "{error}");
 }
 
+/// Between the record and the put the clock was set forward, and a sweeper was done with the first of two keys.
+#[tokio::test]
+async fn blobs_that_a_sweeper_had_forgotten_are_removed_all_the_same() {
+    let mut mocks = Mocks::default();
+    let ledger = Arc::new(Mutex::new(Vec::<ObjectKey>::new()));
+    let (recorded, condemned, forgotten) = (Arc::clone(&ledger), Arc::clone(&ledger), Arc::clone(&ledger));
+    mocks.uploads.expect_record().times(2).returning(move |keys, _| {
+        recorded.lock().unwrap().extend_from_slice(keys);
+        Ok(())
+    });
+    mocks.uploads.expect_condemn().returning(move |keys| Ok(condemned.lock().unwrap().iter().filter(|key| keys.contains(key)).cloned().collect()));
+    mocks.uploads.expect_forget().returning(move |keys| {
+        forgotten.lock().unwrap().retain(|key| !keys.contains(key));
+        Ok(())
+    });
+    let (stored, deleted) = (Arc::new(Mutex::new(Vec::<ObjectKey>::new())), Arc::clone(&ledger));
+    let (put, removed) = (Arc::clone(&stored), Arc::clone(&stored));
+    mocks.blobs.expect_put().times(2).returning(move |key, _| {
+        put.lock().unwrap().push(key.clone());
+        Ok(())
+    });
+    mocks.blobs.expect_delete().times(2).returning(move |key| {
+        assert!(deleted.lock().unwrap().contains(key), "one that is not in the ledger is lost if its removal fails");
+        removed.lock().unwrap().retain(|other| other != key);
+        Ok(())
+    });
+    let sweeper = Arc::clone(&ledger);
+    mocks.orders.expect_place().once().returning(move |_, _| {
+        sweeper.lock().unwrap().remove(0);
+        Err(PlaceError::UploadSwept)
+    });
+    let documents = vec![document("a.pdf"), document("b.pdf")];
+    let error = mocks.use_case().place_with_documents(&key(), request(minimal_request()), documents, None).await.unwrap_err();
+    assert!(matches!(error, PlaceOrderError::Unavailable(_)), "{error}");
+    assert_eq!((stored.lock().unwrap().len(), ledger.lock().unwrap().len()), (0, 0));
+}
+
 #[tokio::test]
 async fn blobs_of_a_store_that_does_not_answer_stay_in_the_ledger_for_the_sweeper() {
     let mut mocks = Mocks::default();

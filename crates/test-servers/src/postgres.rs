@@ -59,7 +59,12 @@ impl Cluster {
 
     /// A cluster of one's own, with these lines of `postgresql.conf`.
     pub fn start(settings: &[&str]) -> Self {
-        let cluster = Self::prepare();
+        Self::start_in(&std::env::temp_dir(), settings)
+    }
+
+    /// The same, with its data below a folder.
+    pub fn start_in(folder: &Path, settings: &[&str]) -> Self {
+        let cluster = Self::prepare(folder);
         let password_file = cluster.folder().join("password");
         fs::write(&password_file, PASSWORD).unwrap();
         let password_file = format!("--pwfile={}", password_file.display());
@@ -71,7 +76,7 @@ impl Cluster {
 
     /// A standby that follows this cluster under the name `standby`.
     pub fn standby(&self) -> Self {
-        let standby = Self::prepare();
+        let standby = Self::prepare(&std::env::temp_dir());
         let source = format!("--dbname={} application_name=standby", self.connection_string());
         let target = format!("--pgdata={}", standby.data.display());
         // It brings the settings and certificates of the primary along.
@@ -81,14 +86,14 @@ impl Cluster {
         standby
     }
 
-    fn prepare() -> Self {
-        let folder = tempfile::Builder::new().prefix("notary-orders-postgres").tempdir().unwrap();
+    fn prepare(below: &Path) -> Self {
+        let folder = tempfile::Builder::new().prefix("notary-orders-postgres").tempdir_in(below).unwrap();
         // The server's user must be able to reach its data.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let data = folder.path().join("data");
         fs::create_dir(&data).unwrap();
         fs::set_permissions(&data, fs::Permissions::from_mode(0o700)).unwrap();
-        if is_root() {
+        if user() == User::Root {
             succeed(Command::new("chown").arg("postgres").arg(&data));
         }
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -109,7 +114,7 @@ impl Cluster {
             let path = self.data.join(name);
             fs::write(&path, content).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-            if is_root() {
+            if user() == User::Root {
                 succeed(Command::new("chown").arg("postgres").arg(&path));
             }
         }
@@ -226,12 +231,18 @@ impl Cluster {
     /// A server program that works on the data, as the user that owns it.
     fn command(&self, program: &str) -> Command {
         let program = programs().join(program);
-        let mut command = if is_root() {
-            let mut command = Command::new("setpriv");
-            command.args(["--reuid=postgres", "--regid=postgres", "--init-groups"]).arg(program);
-            command
-        } else {
-            Command::new(program)
+        let mut command = match user() {
+            User::Root => {
+                let mut command = Command::new("setpriv");
+                command.args(["--reuid=postgres", "--regid=postgres", "--init-groups"]).arg(program);
+                command
+            }
+            User::Mapped => {
+                let mut command = Command::new("unshare");
+                command.args(["--user", "--map-user=1"]).arg(program);
+                command
+            }
+            User::Ordinary => Command::new(program),
         };
         command.env("PGDATA", &self.data).current_dir(self.folder());
         command
@@ -327,8 +338,21 @@ fn signal(signal: &str, processes: &[String]) {
     let _ = Command::new("sh").args(["-c", "kill \"$@\"", "sh", signal]).args(processes).stderr(Stdio::null()).status().unwrap();
 }
 
-fn is_root() -> bool {
-    fs::metadata("/proc/self").unwrap().uid() == 0
+/// Who runs the tests.
+#[derive(PartialEq, Eq)]
+enum User {
+    Ordinary,
+    Root,
+    /// An ordinary user who is called root in a user namespace, where there is nobody else (`unshare --map-root-user`).
+    Mapped,
+}
+
+fn user() -> User {
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return User::Ordinary;
+    }
+    let users = fs::read_to_string("/proc/self/uid_map").unwrap();
+    if users.split_whitespace().nth(2) == Some("1") { User::Mapped } else { User::Root }
 }
 
 fn succeed(command: &mut Command) -> Output {

@@ -8,12 +8,22 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 /// Forwards connections to a port until it is dropped, which ends them.
 pub struct Proxy {
     address: SocketAddr,
     network: Arc<Network>,
+}
+
+/// When a connection is closed in the middle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// What the client says next, after so many times on whatever connection, does not reach the server.
+    Question(usize),
+    /// The server gets that and acts on it, and its answer does not reach the client.
+    Answer(usize),
 }
 
 #[derive(Default)]
@@ -27,6 +37,11 @@ struct Network {
 #[derive(Default)]
 struct State {
     stalled: bool,
+    /// How long everything takes to pass, each way.
+    delay: Duration,
+    cut: Option<Cut>,
+    /// What is counted for it: what holds this text.
+    cut_where: String,
     ended: bool,
     connections: Vec<Arc<Link>>,
     accepted: usize,
@@ -40,6 +55,8 @@ struct Link {
     asked: AtomicBool,
     /// Nothing passes any more, and nobody is told.
     lost: AtomicBool,
+    /// The connection is closed instead of an answer.
+    unanswered: AtomicBool,
 }
 
 impl Proxy {
@@ -88,6 +105,22 @@ impl Proxy {
         self.network.changed.notify_all();
     }
 
+    /// Everything takes so long from now on, each way.
+    pub fn slow_down(&self, delay: Duration) {
+        self.network.state().delay = delay;
+    }
+
+    /// Closes one connection, once, in the middle of what goes on there. Nothing is counted that does not hold this text.
+    pub fn cut_once(&self, cut: Cut, text: &str) {
+        let mut state = self.network.state();
+        (state.cut, state.cut_where) = (Some(cut), text.to_owned());
+    }
+
+    /// Whether the connection was closed that was to be; none is any more.
+    pub fn was_cut(&self) -> bool {
+        self.network.state().cut.take().is_none()
+    }
+
     /// Nothing passes any more on the connections that there are, and nobody is told: the machine at the other end is
     /// gone. New ones work.
     pub fn lose(&self) {
@@ -119,7 +152,7 @@ impl Network {
         for stream in [&client, &server] {
             stream.set_nodelay(true).unwrap();
         }
-        let link = Arc::new(Link { client, server, asked: AtomicBool::new(false), lost: AtomicBool::new(false) });
+        let link = Arc::new(Link { client, server, asked: AtomicBool::new(false), lost: AtomicBool::new(false), unanswered: AtomicBool::new(false) });
         let mut state = self.state();
         state.accepted += 1;
         state.connections.push(Arc::clone(&link));
@@ -144,10 +177,40 @@ impl Network {
                 self.round_trips.fetch_add(1, Ordering::SeqCst);
             }
             drop(self.changed.wait_while(self.state(), |state| state.stalled && !state.ended));
+            let delay = self.state().delay;
+            if !delay.is_zero() {
+                thread::sleep(delay);
+            }
+            if from_client && self.cuts_now(link, &block[..count]) || !from_client && link.unanswered.load(Ordering::SeqCst) {
+                return;
+            }
             if !link.lost.load(Ordering::SeqCst) && to.write_all(&block[..count]).is_err() {
                 return;
             }
         }
+    }
+}
+
+impl Network {
+    /// Whether what a client has just said is not to reach the server.
+    fn cuts_now(&self, link: &Link, said: &[u8]) -> bool {
+        let mut state = self.state();
+        let text = state.cut_where.as_bytes();
+        if !text.is_empty() && !said.windows(text.len()).any(|part| part == text) {
+            return false;
+        }
+        let (due, next) = match state.cut {
+            Some(Cut::Question(0) | Cut::Answer(0)) => (true, None),
+            Some(Cut::Question(more)) => (false, Some(Cut::Question(more - 1))),
+            Some(Cut::Answer(more)) => (false, Some(Cut::Answer(more - 1))),
+            None => (false, None),
+        };
+        let question = matches!(state.cut, Some(Cut::Question(_)));
+        state.cut = next;
+        if due && !question {
+            link.unanswered.store(true, Ordering::SeqCst);
+        }
+        due && question
     }
 }
 

@@ -13,7 +13,14 @@ use std::{
 };
 
 use async_trait::async_trait;
-use hyper::{Request, body::Incoming, http::request::Parts, server::conn::http1, service::service_fn};
+use hyper::{
+    Request,
+    body::Incoming,
+    header::{CONTENT_LENGTH, HeaderValue},
+    http::request::Parts,
+    server::conn::http1,
+    service::service_fn,
+};
 use hyper_util::rt::TokioIo;
 use s3s::{
     Body, HttpError, HttpResponse, S3Result,
@@ -47,6 +54,12 @@ pub enum Treatment {
     Silence,
     /// Serve it as if the network had changed the first byte of its body.
     Corrupt,
+    /// Serve it after so long.
+    Delay(Duration),
+    /// Answer 200 and do nothing, as something between that knows no S3 does.
+    Pretend,
+    /// Serve it, and say that the object is so many bytes longer than it is.
+    Exaggerate(u64),
 }
 
 type Rule = Box<dyn Fn(&Parts) -> Treatment + Send>;
@@ -169,7 +182,21 @@ async fn answer(s3: S3Service, rule: Arc<Mutex<Option<Rule>>>, request: Request<
             *refusal.status_mut() = status.try_into().unwrap();
             return Ok(refusal);
         }
+        Treatment::Pretend => {
+            let mut answer = HttpResponse::new(Body::empty());
+            // Without it a client would not believe that it was a put.
+            answer.headers_mut().insert("etag", HeaderValue::from_static("\"0\""));
+            return Ok(answer);
+        }
+        Treatment::Exaggerate(bytes) => {
+            let mut answer = s3.call(Request::from_parts(head, body)).await?;
+            if let Some(length) = answer.headers_mut().get_mut(CONTENT_LENGTH) {
+                *length = (length.to_str().unwrap().parse::<u64>().unwrap() + bytes).into();
+            }
+            return Ok(answer);
+        }
         Treatment::Silence => pending().await,
+        Treatment::Delay(delay) => tokio::time::sleep(delay).await,
         Treatment::Corrupt => {
             let mut bytes = body.store_all_limited(usize::MAX).await.unwrap().to_vec();
             bytes[0] ^= 1;

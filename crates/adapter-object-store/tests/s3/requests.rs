@@ -5,18 +5,18 @@ use std::{collections::HashMap, fs, sync::Mutex};
 use adapter_object_store::ObjectBlobStore;
 use domain::{
     document::{Sha256Digest, SpooledFile},
-    ports::{BlobStore as _, StoreError, error_chain},
+    ports::{BlobStore as _, StoreError},
 };
 use test_servers::s3::{BUCKET, S3Server, Treatment};
 
 use crate::harness::{Files, LARGE, Log, MIB, log_requests, open, unavailable, variables};
 
 #[tokio::test]
-async fn a_file_of_one_part_is_one_request_and_a_larger_one_is_put_in_parts_and_its_size_verified() {
+async fn a_file_of_one_part_is_put_at_once_and_a_larger_one_in_parts_and_the_size_of_both_is_verified() {
     let (server, files) = (S3Server::start(), Files::new());
     let (store, log) = (open(&server), log_requests(&server));
     files.put(&store, 5 * MIB).await.unwrap();
-    assert_eq!(*log.lock().unwrap(), ["PUT"]);
+    assert_eq!(*log.lock().unwrap(), ["PUT", "HEAD"]);
     log.lock().unwrap().clear();
     files.put(&store, 10 * MIB + 1).await.unwrap();
     assert_eq!(*log.lock().unwrap(), ["POST uploads=", "PUT partNumber=1", "PUT partNumber=2", "PUT partNumber=3", "POST upload", "HEAD"]);
@@ -78,17 +78,29 @@ async fn a_large_file_that_is_not_what_it_is_said_to_be_is_refused_and_leaves_no
 #[tokio::test]
 async fn an_object_that_is_not_as_long_as_what_was_sent_is_refused() {
     let (server, files) = (S3Server::start(), Files::new());
-    let (store, bucket, (key, file)) = (open(&server), server.bucket(), files.make(LARGE));
-    let object = bucket.join("orders").join(key.as_str());
-    server.treat(move |request| {
-        if request.method == "HEAD" {
-            fs::write(&object, "half of it").unwrap();
-        }
-        Treatment::Serve
-    });
-    let error = store.put(&key, &file).await.unwrap_err();
-    assert!(matches!(error, StoreError::Internal(_)), "{error:?}");
-    assert_eq!(error_chain(&error), "the store failed: of 6291456 bytes that were sent the store keeps 10");
+    let (store, bucket) = (open(&server), server.bucket());
+    for size in [100, LARGE] {
+        let (key, file) = files.make(size);
+        let object = bucket.join("orders").join(key.as_str());
+        server.treat(move |request| {
+            if request.method == "HEAD" {
+                fs::write(&object, "half of it").unwrap();
+            }
+            Treatment::Serve
+        });
+        let told = unavailable(&store.put(&key, &file).await.unwrap_err());
+        assert_eq!(told, format!("the store does not answer: of {size} bytes that were sent the store keeps 10"));
+    }
+}
+
+#[tokio::test]
+async fn a_put_that_succeeded_by_the_word_of_somebody_else_is_refused() {
+    let (server, files) = (S3Server::start(), Files::new());
+    let store = open(&server);
+    server.treat(|request| if request.method == "PUT" || request.method == "POST" { Treatment::Pretend } else { Treatment::Serve });
+    let told = unavailable(&files.put(&store, 100).await.unwrap_err());
+    assert!(told.starts_with("the store does not answer: it answered 404"), "{told}");
+    assert_eq!(server.objects().len(), 0);
 }
 
 #[tokio::test]

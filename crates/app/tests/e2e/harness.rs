@@ -14,7 +14,7 @@ use clap::Parser;
 use contract_tests::fakes::ManualClock;
 use domain::{manage_keys::KeyTerms, order::SigningServiceId};
 use reqwest::{
-    Client, RequestBuilder, Response, StatusCode,
+    Client, ClientBuilder, RequestBuilder, Response, StatusCode,
     multipart::{Form, Part},
 };
 use serde_json::{Value, json};
@@ -239,10 +239,38 @@ impl RawAnswer {
     }
 }
 
+/// Sends bytes as they are, in one go; the statuses of the answers, once the service has closed the connection, which it is to do soon.
+pub async fn answers(address: SocketAddr, bytes: Vec<u8>) -> Vec<u16> {
+    let exchanged = tokio::task::spawn_blocking(move || {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.write_all(&bytes).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut answers = Vec::new();
+        stream.read_to_end(&mut answers).expect("the service closes the connection");
+        String::from_utf8(answers).unwrap()
+    });
+    let (text, mut statuses) = (exchanged.await.unwrap(), Vec::new());
+    let mut rest = text.as_str();
+    while let Some((head, behind)) = rest.split_once("\r\n\r\n") {
+        statuses.push(head.split(' ').nth(1).unwrap().parse().unwrap());
+        let length = head.to_ascii_lowercase().lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
+        // The answer to HEAD has a length, and nothing of it.
+        rest = behind.get(length.unwrap()..).unwrap_or_default();
+    }
+    assert_eq!(rest, "", "what is no answer");
+    statuses
+}
+
 /// A client like any other, once it knows whose cryptography to use: that of the service.
 pub fn client() -> Client {
+    client_builder().build().unwrap()
+}
+
+/// One that is not quite like any other.
+pub fn client_builder() -> ClientBuilder {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    Client::new()
+    Client::builder()
 }
 
 /// The problem that a response is, after checking that it is one in every way that RFC 9457 and the API promise.
@@ -263,6 +291,14 @@ pub async fn problem(response: Response, status: u16, code: &str) -> Value {
     assert!(body["title"].is_string() && body["detail"].is_string());
     assert_eq!(body["request_id"].as_str().unwrap(), headers["x-request-id"].to_str().unwrap());
     body
+}
+
+/// A dependency fails, and the client is told so within three seconds and when to come back.
+pub async fn assert_unavailable(asked: Instant, response: Response) {
+    assert!(asked.elapsed() < Duration::from_secs(3), "{:?}", asked.elapsed());
+    let retry_after = response.headers().contains_key("retry-after");
+    problem(response, 503, "unavailable").await;
+    assert!(retry_after);
 }
 
 /// The order record of a creation response.

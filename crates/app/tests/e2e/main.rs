@@ -6,12 +6,18 @@
 #[path = "embedded.rs"]
 mod wiring;
 
+mod abuse_connections;
+mod abuse_keys;
+mod abuse_uploads;
 mod clients;
 mod concurrency;
 mod crash;
 mod docs_page;
 mod documents;
 mod errors;
+mod faults_clock;
+mod faults_disk;
+mod faults_disk_embedded;
 mod first_start;
 mod harness;
 mod hostile_forms;
@@ -32,5 +38,7 @@ mod restart;
 mod schemathesis;
 mod scripted_server;
 mod service_process;
+mod small_disk;
+mod smuggling;
 mod stop_under_load;
 mod wrong_settings;

@@ -7,14 +7,12 @@ use serde_json::Value;
 use test_servers::postgres::Stop;
 
 use crate::{
-    harness::{CREATE, CREATE_WITH_DOCUMENTS, created, deed, eventually, file, form, form_with_deed, order, problem},
+    harness::{CREATE, CREATE_WITH_DOCUMENTS, assert_unavailable, created, deed, eventually, file, form, form_with_deed, order},
     service_process::{ServiceProcess, issue_key},
     wiring::Wiring,
 };
 
-/// What is promised: how soon a client learns that a dependency is gone.
-const ANSWERED: Duration = Duration::from_secs(3);
-/// How soon the service goes on once it is back.
+/// What is promised: how soon the service goes on once it is back.
 const RESUMED: Duration = Duration::from_secs(5);
 
 struct Service {
@@ -48,12 +46,6 @@ impl Service {
             assert_eq!(body[name] == "ok", name != dependency, "{body}");
         }
     }
-}
-
-async fn assert_unavailable(asked: Instant, response: Response) {
-    assert!(asked.elapsed() < ANSWERED, "{:?}", asked.elapsed());
-    assert!(response.headers().contains_key("retry-after"));
-    problem(response, 503, "unavailable").await;
 }
 
 /// Asks until an order is created, for as long as is promised.

@@ -50,12 +50,21 @@ const OWN: &str = "orders_alone";
 
 impl Wiring {
     pub fn new() -> Self {
-        Self::on(Storage::Shared(Cluster::shared().database()))
+        Self::on_shared(Cluster::shared().database())
+    }
+
+    /// On this database of the shared server.
+    pub fn on_shared(database: Database<'static>) -> Self {
+        Self::on(Storage::Shared(database))
     }
 
     /// On a server of the test's own, which may be stopped.
     pub fn with_a_database_server() -> Self {
-        let cluster = Cluster::start(&[]);
+        Self::with_database_server(Cluster::start(&[]))
+    }
+
+    /// On this server.
+    pub fn with_database_server(cluster: Cluster) -> Self {
         cluster.sql("postgres", &format!("CREATE DATABASE {OWN}"));
         Self::on(Storage::Own(Box::new(cluster)))
     }
@@ -81,6 +90,16 @@ impl Wiring {
             Storage::Own(cluster) => cluster.url(OWN),
             Storage::At(url) => url.clone(),
         }
+    }
+
+    /// The bucket, to be disturbed.
+    pub fn bucket(&self) -> &S3Server {
+        &self.bucket
+    }
+
+    /// The relay, to be disturbed.
+    pub fn relay(&self) -> &SmtpServer {
+        &self.relay
     }
 
     pub fn database_server(&self) -> &Cluster {

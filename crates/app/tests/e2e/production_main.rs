@@ -6,12 +6,19 @@
 #[path = "production.rs"]
 mod wiring;
 
+mod abuse_connections;
+mod abuse_keys;
 mod concurrency;
 mod copy;
 mod crash;
 mod documents;
 mod errors;
 mod failover;
+mod faults_bucket;
+mod faults_clock;
+mod faults_database;
+mod faults_disk;
+mod faults_relay;
 mod harness;
 mod hostile_forms;
 mod hostile_json;
@@ -30,6 +37,8 @@ mod response_headers;
 mod restart;
 mod service_process;
 mod several_instances;
+mod small_disk;
+mod smuggling;
 mod stop_under_load;
 mod unusable_dependencies;
 mod upkeep;

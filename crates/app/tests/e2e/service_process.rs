@@ -56,7 +56,20 @@ impl Drop for ServiceProcess {
 
 impl ServiceProcess {
     pub fn start(wiring: &Wiring, arguments: &[&str]) -> Self {
-        let mut child = notary_orders(wiring, arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Self::spawn(notary_orders(wiring, arguments))
+    }
+
+    /// The same, by a shell that does something first, such as `ulimit -n 64`.
+    pub fn start_after(wiring: &Wiring, first: &str, arguments: &[&str]) -> Self {
+        let command = notary_orders(wiring, arguments);
+        let mut shell = Command::new("sh");
+        shell.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        shell.args(["-c", &format!("{first}; exec \"$@\""), "sh"]).arg(command.get_program()).args(command.get_args());
+        Self::spawn(shell)
+    }
+
+    fn spawn(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let mut log = BufReader::new(child.stderr.take().unwrap());
         let (mut line, mut before) = (String::new(), String::new());
@@ -84,6 +97,18 @@ impl ServiceProcess {
 
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
+    }
+
+    /// Resident memory in bytes.
+    pub fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 1024
+    }
+
+    /// How many files and connections it has open.
+    pub fn open_files(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
     }
 
     /// SIGKILL.

@@ -1,0 +1,54 @@
+//! The largest uploads that are allowed, several at once.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, stream};
+use reqwest::{Body, multipart::Part};
+
+use crate::{
+    abuse_connections::{MIB, Service, every_time_anew},
+    harness::{CREATE_WITH_DOCUMENTS, client, created, deed, eventually, form, order, spooled},
+};
+
+/// 4 x 20 documents of 10 MiB.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_largest_uploads_at_once_are_stored_whole_in_little_memory() {
+    const SIZE: usize = 10 * 1024 * 1024;
+    let service = Service::start(":");
+    created(service.process.post_with_deed(&service.key, "F-0").await).await;
+    let memory = service.process.memory();
+    let block = Bytes::from(vec![b' '; 64 * 1024]);
+    let document = || {
+        let rest = SIZE - 9;
+        let (blocks, last) = (rest / block.len(), block.slice(..rest % block.len()));
+        let pieces = std::iter::once(Bytes::from_static(b"%PDF-1.7\n")).chain(std::iter::repeat_n(block.clone(), blocks)).chain([last]);
+        Body::wrap_stream(stream::iter(pieces.map(Ok::<_, std::io::Error>).collect::<Vec<_>>()))
+    };
+    let (url, client) = (service.process.url(CREATE_WITH_DOCUMENTS), client());
+    let uploads = (0..4).map(|at| {
+        let part = || Part::stream_with_length(document(), SIZE as u64).file_name("large.pdf");
+        let form = (0..20).fold(form(&order(&format!("F-large-{at}"))), |form, _| form.part("documents", part()));
+        let request = client.post(&url).bearer_auth(&service.key).multipart(form);
+        tokio::spawn(async move { created(request.send().await.unwrap()).await })
+    });
+    let open = Arc::new(AtomicUsize::new(1));
+    let ordering = service.order_on("anew", every_time_anew(), Arc::clone(&open));
+    let mut uploads = stream::iter(uploads.collect::<Vec<_>>()).buffer_unordered(4);
+    while let Some(uploaded) = uploads.next().await {
+        assert_eq!(uploaded.unwrap()["documents_uploaded"], 20);
+        let held = service.process.memory().saturating_sub(memory);
+        assert!(held < 64 * MIB, "{} MiB", held / MIB);
+    }
+    open.store(0, Ordering::Relaxed);
+    assert!(ordering.await.unwrap() > 0);
+    eventually(|| spooled(service.wiring.data()).is_empty()).await;
+    let objects = service.wiring.objects();
+    let (large, small): (Vec<_>, Vec<_>) = objects.into_values().partition(|object| object.len() == SIZE);
+    assert_eq!(large.len(), 80);
+    assert!(large.iter().all(|object| object.starts_with(b"%PDF-1.7\n") && object[9..].iter().all(|byte| *byte == b' ')));
+    assert!(small.iter().all(|object| *object == deed()));
+}

@@ -1,0 +1,119 @@
+//! The disk of the embedded default is full.
+
+use std::{sync::Arc, time::Instant};
+
+use crate::{
+    harness::{TestApp, assert_unavailable, created, deed, eventually, form_with_deed, order},
+    small_disk::{SmallDisk, done_with_mounts_of_its_own},
+    wiring::Wiring,
+};
+
+/// An order that fills a page of the database.
+fn wordy(file_number: &str) -> serde_json::Value {
+    let mut order = order(file_number);
+    order["signingDetailsFormData"]["specialInstructions"] = "Ring twice. ".repeat(400).trim().into();
+    order
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_everything() {
+    if done_with_mounts_of_its_own(module_path!(), "of_everything") {
+        return;
+    }
+    let wiring = Wiring::new();
+    let disk = SmallDisk::at(wiring.data(), 8);
+    let app = TestApp::start_on(wiring, Arc::default(), &[], None).await;
+    let mut acknowledged = vec![created(app.create(&wordy("F-before")).await).await];
+    app.mails(1).await;
+    disk.fill();
+    // The log of the database may still have room for a few.
+    let mut refused = 0;
+    for at in 0.. {
+        let asked = Instant::now();
+        let response = app.create(&wordy(&format!("F-{at}"))).await;
+        if response.status() == 201 {
+            acknowledged.push(created(response).await);
+            assert!(at < 2_000, "the disk is not full");
+            continue;
+        }
+        assert_unavailable(asked, response).await;
+        let asked = Instant::now();
+        assert_unavailable(asked, app.create_with(form_with_deed(&format!("F-form-{at}"))).await).await;
+        refused += 1;
+        if refused == 5 {
+            break;
+        }
+    }
+    disk.clear();
+    acknowledged.push(created(app.create(&wordy("F-after")).await).await);
+    created(app.create_with(form_with_deed("F-form-after")).await).await;
+    app.assert_spool_empty();
+    assert_eq!(usize::try_from(app.rows("orders")).unwrap(), acknowledged.len() + 1);
+    for order in &acknowledged {
+        let id = domain::order::OrderId(order["order_id"].as_i64().unwrap());
+        assert!(app.storage().orders.find(id).await.unwrap().is_some());
+    }
+    // Those that were to be written while there was no room.
+    app.clock.advance(time::Duration::hours(2));
+    app.mails(acknowledged.len() + 1).await;
+    let app = app.restart(&[]).await;
+    eventually(|| app.rows("uploads") == 0).await;
+    assert_eq!(app.documents(), [deed()]);
+    assert_eq!(app.ops("/readyz").await.0, 200);
+    drop(app);
+    drop(disk);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_the_documents() {
+    if done_with_mounts_of_its_own(module_path!(), "of_the_documents") {
+        return;
+    }
+    let wiring = Wiring::new();
+    let disk = SmallDisk::at(&wiring.data().join("documents"), 2);
+    let app = TestApp::start_on(wiring, Arc::default(), &[], None).await;
+    created(app.create_with(form_with_deed("F-before")).await).await;
+    disk.fill();
+    for at in 0..3 {
+        let asked = Instant::now();
+        assert_unavailable(asked, app.create_with(form_with_deed(&format!("F-{at}"))).await).await;
+        created(app.create(&order(&format!("F-json-{at}"))).await).await;
+    }
+    let (status, body) = app.ops("/readyz").await;
+    assert!(status == 503 && body.contains("documents"), "{body}");
+    disk.clear();
+    for at in 0..3 {
+        created(app.create_with(form_with_deed(&format!("F-{at}"))).await).await;
+    }
+    app.assert_spool_empty();
+    app.clock.advance(time::Duration::hours(2));
+    let app = app.restart(&[]).await;
+    eventually(|| app.rows("uploads") == 0).await;
+    assert_eq!((app.rows("orders"), app.documents()), (7, vec![deed(); 4]));
+    drop(app);
+    drop(disk);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_the_mails() {
+    if done_with_mounts_of_its_own(module_path!(), "of_the_mails") {
+        return;
+    }
+    let wiring = Wiring::new();
+    let disk = SmallDisk::at(&wiring.data().join("mail"), 1);
+    let app = TestApp::start_on(wiring, Arc::default(), &[], None).await;
+    disk.fill();
+    for at in 0..5 {
+        created(app.create(&order(&format!("F-{at}"))).await).await;
+    }
+    let told = |error: &Option<String>| error.as_ref().is_some_and(|error| error.contains("space"));
+    while !app.storage().queue.list(false, 10).await.unwrap().iter().all(|follow_up| told(&follow_up.last_error)) {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(app.wiring.mails().len(), 0);
+    disk.clear();
+    app.clock.advance(time::Duration::seconds(5));
+    app.mails(5).await;
+    drop(app);
+    drop(disk);
+}
