@@ -56,11 +56,11 @@ impl Stream for Arriving {
     }
 }
 
-/// Reads a form that arrives in pieces of a size, and hands what was read to `look` while its files are there.
+/// Reads a form that arrives in pieces of a size, or of more where there would be hundreds, and hands what was read to `look` while its files are there.
 pub(super) fn read<T>(content_type: &[u8], body: &[u8], piece: usize, look: impl FnOnce(Result<OrderForm, Problem>) -> T) -> Option<T> {
     let content_type = header::HeaderValue::from_bytes(content_type).ok()?;
     let request = TestRequest::default().insert_header((header::CONTENT_TYPE, content_type)).app_data(form::parser_config()).to_http_request();
-    let pieces = Bytes::copy_from_slice(body);
+    let (pieces, piece) = (Bytes::copy_from_slice(body), piece.max(body.len() / 100).max(1));
     let pieces = (0..body.len()).step_by(piece).map(|at| pieces.slice(at..body.len().min(at + piece))).collect();
     let mut payload: dev::Payload = dev::Payload::Stream { payload: Box::pin(Arriving { pieces, paused: false }) };
     let payload = web::Payload::from_request(&request, &mut payload).now_or_never()?.ok()?;
@@ -80,8 +80,8 @@ fn outcome(read: Result<OrderForm, Problem>) -> Outcome {
 /// lies between two boundaries. The first byte is the size of the pieces, the first line the content type.
 pub fn form(data: &[u8]) {
     let Some(((&piece, content_type), body)) = memchr::memchr(b'\n', data).and_then(|at| Some((data[..at].split_first()?, &data[at + 1..]))) else { return };
-    let Some(whole) = read(content_type, body, body.len().max(1), outcome) else { return };
-    let pieces = read(content_type, body, usize::from(piece).max(1), outcome).expect("the header is one");
+    let Some(whole) = read(content_type, body, body.len(), outcome) else { return };
+    let pieces = read(content_type, body, usize::from(piece), outcome).expect("the header is one");
     assert_eq!(whole, pieces);
 
     let Ok((_, documents)) = whole else { return };

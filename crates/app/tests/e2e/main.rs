@@ -23,6 +23,7 @@ mod openapi;
 mod operators;
 mod orders;
 mod process;
+mod random_bytes;
 mod restart;
 mod schemathesis;
 mod scripted_server;

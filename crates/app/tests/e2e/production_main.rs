@@ -23,6 +23,7 @@ mod operators;
 mod orders;
 mod outages;
 mod process;
+mod random_bytes;
 mod restart;
 mod service_process;
 mod several_instances;
