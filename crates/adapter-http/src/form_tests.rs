@@ -24,12 +24,12 @@ async fn read_stream(spool: &Spool, body: impl Stream<Item = Result<Bytes, Paylo
     read(&request, payload, spool, LIMITS).await
 }
 
-/// A form of a body, and the folder in which its documents are.
-async fn form(body: impl Into<Vec<u8>>) -> Result<(OrderForm, TempDir), Problem> {
+/// A form of a body, and the spool in which its documents are.
+async fn form(body: impl Into<Vec<u8>>) -> Result<(OrderForm, (Spool, TempDir)), Problem> {
     let folder = tempfile::tempdir().unwrap();
     let spool = Spool::open(folder.path()).unwrap();
     let form = read_stream(&spool, stream::iter([Ok(Bytes::from(body.into()))])).await?;
-    Ok((form, folder))
+    Ok((form, (spool, folder)))
 }
 
 /// What is wrong with a form of these parts.
@@ -74,7 +74,7 @@ fn a_content_type_has_one_boundary_of_1_to_70_characters() {
     for (malformed, detail) in [
         (&[FORM, FORM][..], "given twice"),
         (&["multipart/form-data"], "no boundary"),
-        (&["multipart/form-data; boundary=\"\""], "must have 1 to 70"),
+        (&["multipart/form-data; boundary="], "must have 1 to 70"),
         (&[&of_length(71)], "must have 1 to 70"),
         (&["multipart/form-data; boundary=a; boundary=b"], "more than one"),
     ] {
@@ -95,26 +95,26 @@ async fn texts_are_the_fields_of_the_same_names() {
         parts += &text(name, &content);
         assert_eq!(code(&text(name, &content).repeat(2)).await, MALFORMED, "{name} twice");
     }
-    let (form, _folder) = form(parts + &text("csrf", "x").repeat(2) + "--b--\r\n").await.unwrap();
+    let (form, _spool) = form(parts + &text("csrf", "x").repeat(2) + "--b--\r\n").await.unwrap();
     assert_eq!(form.request, serde_json::from_value(fields).unwrap());
     assert!(form.documents.is_empty() && form.guards.is_empty());
 }
 
 #[actix_web::test]
 async fn a_blank_text_is_none_and_one_that_is_no_json_is_malformed() {
-    let (form, _folder) = form(text("requestedBy", " ") + &text("signingServiceId", "") + "--b--\r\n").await.unwrap();
+    let (form, _spool) = form(text("requestedBy", " ") + &text("signingServiceId", "") + "--b--\r\n").await.unwrap();
     assert_eq!(form.request, OrderRequest::default());
     for name in ["signingContactsFormData", "signingDetailsFormData", "requestedBy"] {
         let (code, detail) = fault(&text(name, "{")).await.unwrap();
         assert!(code == ProblemCode::MalformedRequest && detail.contains(name), "{detail}");
     }
-    let (code, detail) = fault(&text("requestedBy", "{}").replace("{}", "\u{0}").replace('\0', "\u{e9}")).await.unwrap();
+    let (code, detail) = fault(&text("requestedBy", "é")).await.unwrap();
     assert_eq!(code, ProblemCode::MalformedRequest, "{detail}");
     let not_text = [text("csrf", "").trim_end().as_bytes(), b"\r\n\r\n\xFF\r\n--b--\r\n"].concat();
     let problem = super::tests::form(not_text).await.err().unwrap();
     assert!(format!("{problem:?}").contains("“csrf” is not UTF-8"), "{problem:?}");
     // A wrong value is no broken form.
-    let (form, _folder) = super::tests::form(text("requestedBy", "[]") + &text("signingServiceId", "x") + "--b--\r\n").await.unwrap();
+    let (form, _spool) = super::tests::form(text("requestedBy", "[]") + &text("signingServiceId", "x") + "--b--\r\n").await.unwrap();
     let violations = form.request.parse().unwrap_err();
     assert!(["/requestedBy", "/signingServiceId"].iter().all(|at| violations.iter().any(|Violation { pointer, .. }| pointer == at)), "{violations:?}");
 }
@@ -140,7 +140,7 @@ async fn a_form_has_200_parts_and_headers_of_16_kibibytes_at_the_most() {
 #[actix_web::test]
 async fn documents_arrive_byte_for_byte_under_their_names() {
     let parts = document("deed.pdf", "%PDF-1.7\r\n") + &document("C:\\x.PNG", "no image") + "--b--\r\n";
-    let (form, _folder) = form(parts).await.unwrap();
+    let (form, _spool) = form(parts).await.unwrap();
     let seen: Vec<_> =
         form.documents.iter().map(|document| (document.name_as_sent.as_str(), fs::read(&document.file.path).unwrap(), document.content)).collect();
     assert_eq!(seen, [("deed.pdf", b"%PDF-1.7\r\n".to_vec(), Some(DocumentFormat::Pdf)), ("C:\\x.PNG", b"no image".to_vec(), None)]);
@@ -161,9 +161,9 @@ async fn documents_have_limits_of_size_and_number() {
 #[actix_web::test]
 async fn a_file_input_in_which_nothing_was_chosen_is_no_document() {
     let nothing = document("", "");
-    let (form, _folder) = form(document("a.pdf", "").repeat(2) + &nothing + "--b--\r\n").await.unwrap();
+    let (form, _spool) = form(document("a.pdf", "").repeat(2) + &nothing + "--b--\r\n").await.unwrap();
     assert_eq!(form.documents.len(), 2);
-    let (form, _folder) = super::tests::form(nothing.repeat(3) + &document("", "x") + "--b--\r\n").await.unwrap();
+    let (form, _spool) = super::tests::form(nothing.repeat(3) + &document("", "x") + "--b--\r\n").await.unwrap();
     assert_eq!(form.documents.iter().map(|document| document.file.size).collect::<Vec<_>>(), [1]);
 }
 
@@ -173,7 +173,7 @@ async fn a_file_is_named_documents_and_a_document_is_a_file() {
     assert_eq!(code(&part("name=\"deed\"; filename=\"deed.pdf\"", "%PDF-")).await, MALFORMED);
     assert_eq!(code(&part("name=\"requestedBy\"; filename=\"a.json\"", "{}")).await, MALFORMED);
     assert_eq!(code(&part("name=\"csrf\"; filename=\"blob\"", "x")).await, MALFORMED);
-    let (form, _folder) = form(part("name=\"requestedBy\"; filename=\"blob\"", "{\"userId\":7}") + "--b--\r\n").await.unwrap();
+    let (form, _spool) = form(part("name=\"requestedBy\"; filename=\"blob\"", "{\"userId\":7}") + "--b--\r\n").await.unwrap();
     assert!(matches!(form.request.requested_by, Field::Value(by) if by.user_id == Field::Value(7)));
 }
 
@@ -211,7 +211,7 @@ async fn file_names_are_read_as_browsers_write_them() {
         ("filename*=UTF-8''d%C3%A9ed.pdf", "déed.pdf"),
         ("filename=\"é.pdf\"", "é.pdf"),
     ] {
-        let (form, _folder) = form(part(&format!("name=\"documents\"; {written}"), "x") + "--b--\r\n").await.unwrap();
+        let (form, _spool) = form(part(&format!("name=\"documents\"; {written}"), "x") + "--b--\r\n").await.unwrap();
         assert_eq!(form.documents[0].name_as_sent, name, "{written}");
     }
 }
