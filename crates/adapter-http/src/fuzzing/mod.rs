@@ -3,7 +3,13 @@
 //!
 //! No code of our own is `unsafe`, so there is nothing for a sanitizer to see: the properties are what finds bugs.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken property must stop the fuzzer, as it fails a test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a broken property must stop the fuzzer, as it fails a test"
+)]
 
 mod contents;
 mod form;
@@ -23,9 +29,12 @@ pub use orders::{order_fields, order_json};
 pub use parts::form_parts;
 pub use time::time;
 
+#[cfg(test)]
+type Property = fn(&[u8]);
+
 /// Every target by its name, which is that of its corpus.
 #[cfg(test)]
-const TARGETS: [(&str, fn(&[u8])); 13] = [
+const TARGETS: [(&str, Property); 13] = [
     ("authorization", authorization),
     ("content_doc", content_doc),
     ("content_docx", content_docx),

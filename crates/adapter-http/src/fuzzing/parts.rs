@@ -53,8 +53,11 @@ fn compare(form: &OrderForm, request: &OrderRequest, documents: &[(String, Vec<u
     }
 }
 
+/// Names and contents.
+type Documents = Vec<(String, Vec<u8>)>;
+
 /// The request and the documents that the parts make, or the first thing that is wrong with them.
-fn expected(parts: Vec<Part>) -> std::result::Result<(OrderRequest, Vec<(String, Vec<u8>)>), ProblemCode> {
+fn expected(parts: Vec<Part>) -> std::result::Result<(OrderRequest, Documents), ProblemCode> {
     let (mut members, mut documents) = (Map::new(), Vec::new());
     for part in parts {
         match part {

@@ -25,10 +25,9 @@ pub fn time(data: &[u8]) {
         return texts(std::str::from_utf8(input.take_rest()).unwrap_or_default());
     }
     let Ok((zone, day, minute, hint)) = input.arbitrary::<(u16, u32, u16, i16)>() else { return };
-    let date = Date::from_ordinal_date(1, 1).unwrap() + Duration::days((day % DAYS).into());
-    let minute = minute % 1440;
-    let time = Time::from_hms((minute / 60) as u8, (minute % 60) as u8, 0).unwrap();
-    ZONES.with(|zones| convert(&zones[usize::from(zone) % zones.len()], date, time, hint));
+    let start = Date::from_ordinal_date(1, 1).unwrap() + Duration::days((day % DAYS).into());
+    let at = start.midnight() + Duration::minutes((minute % 1440).into());
+    ZONES.with(|zones| convert(&zones[usize::from(zone) % zones.len()], at.date(), at.time(), hint));
 }
 
 fn convert((ours, theirs): &(Zone, TimeZone), date: Date, time: Time, hint: i16) {
