@@ -62,6 +62,18 @@ sbom:
 mutants package="notary-orders-domain" *arguments:
     cargo mutants --package {{package}} {{arguments}}
 
+# Fuzzes each target, or those that are named, for so many seconds (needs cargo-fuzz; see docs/fuzzing.md).
+fuzz seconds="60" *targets:
+    ./scripts/fuzz.sh {{seconds}} {{targets}}
+
+# Sends random bytes over so many connections to the service, on both wirings.
+random-bytes connections="100000" seed="6":
+    RANDOM_CONNECTIONS={{connections}} RANDOM_SEED={{seed}} cargo test --package notary-orders --test e2e --test e2e-production random_bytes
+
+# Mutates the form reader and looks whether a test of its crate fails each time (needs cargo-mutants).
+mutants-form *arguments:
+    cargo mutants --package notary-orders-adapter-http --file 'crates/adapter-http/src/{form,part_lengths,spool,body}.rs' {{arguments}} -- --lib
+
 # Builds the Debian package into target/debian (needs cargo-deb).
 deb:
     cargo deb --package notary-orders --locked

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use actix_web::{HttpMessage as _, HttpRequest, http::header};
+use actix_web::{
+    HttpMessage as _, HttpRequest,
+    http::header::{self, HeaderMap},
+};
 use domain::api_key::{ApiKey, PresentedKey};
 
 use crate::{
@@ -16,7 +19,7 @@ use crate::{
 /// The key that a request is made with, once it is good and within its rate. What is left of the rate goes with the answer,
 /// whatever that is.
 pub(crate) async fn admit(request: &HttpRequest, api: &Api, policy: Policy) -> Result<Arc<ApiKey>, Problem> {
-    let key = match bearer(request) {
+    let key = match bearer(request.headers()) {
         Ok(token) => match PresentedKey::parse(token) {
             Some(presented) => api.keys.authenticate(&presented).await?.ok_or_else(Problem::invalid_token),
             None => Err(Problem::invalid_token()),
@@ -42,8 +45,8 @@ pub(crate) async fn admit(request: &HttpRequest, api: &Api, policy: Policy) -> R
 }
 
 /// The token of `Authorization: Bearer <token>` (RFC 6750 section 2.1); the scheme in any letter case.
-fn bearer(request: &HttpRequest) -> Result<&str, Problem> {
-    let mut values = request.headers().get_all(header::AUTHORIZATION);
+pub(crate) fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
+    let mut values = headers.get_all(header::AUTHORIZATION);
     let value = values.next().ok_or_else(|| Problem::unauthorized("Send the header Authorization: Bearer <API key>."))?;
     let malformed = || Problem::unauthorized("The Authorization header must be: Bearer <API key>.");
     let (scheme, token) = value.to_str().ok().and_then(|text| text.trim().split_once(' ')).ok_or_else(malformed)?;
@@ -62,7 +65,7 @@ mod tests {
     fn the_scheme_is_bearer_in_any_letter_case() {
         for value in ["Bearer abc", "bearer abc", "BEARER  abc "] {
             let request = TestRequest::default().insert_header((header::AUTHORIZATION, value)).to_http_request();
-            assert_eq!(bearer(&request), Ok("abc"), "{value}");
+            assert_eq!(bearer(request.headers()), Ok("abc"), "{value}");
         }
     }
 
@@ -70,9 +73,9 @@ mod tests {
     fn anything_else_is_no_credential() {
         for value in ["", "abc", "Bearer", "Bearer ", "Basic abc", "Bearer a b", "Bearerabc"] {
             let request = TestRequest::default().insert_header((header::AUTHORIZATION, value)).to_http_request();
-            assert!(bearer(&request).is_err(), "{value}");
+            assert!(bearer(request.headers()).is_err(), "{value}");
         }
         let twice = TestRequest::default().append_header((header::AUTHORIZATION, "Bearer a")).append_header((header::AUTHORIZATION, "Bearer b"));
-        assert!(bearer(&twice.to_http_request()).is_err());
+        assert!(bearer(twice.to_http_request().headers()).is_err());
     }
 }

@@ -111,3 +111,7 @@ impl Stream for Body {
         polled
     }
 }
+
+#[cfg(test)]
+#[path = "body_tests.rs"]
+mod tests;

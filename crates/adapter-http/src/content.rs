@@ -32,8 +32,12 @@ const SMALL_PART: u64 = 16 * 1024 * 1024;
 
 /// Whether a file is of this format. An error is one of reading the file, not of its content.
 pub fn is(format: DocumentFormat, path: &Path) -> io::Result<bool> {
-    let file = File::open(path)?;
-    let signature = FileFormat::from_reader(&file)?;
+    is_of(format, File::open(path)?)
+}
+
+/// Whether what a reader gives is of this format.
+pub(crate) fn is_of<R: Read + Seek>(format: DocumentFormat, mut file: R) -> io::Result<bool> {
+    let signature = FileFormat::from_reader(&mut file)?;
     Ok(match format {
         DocumentFormat::Pdf => signature == FileFormat::PortableDocumentFormat,
         DocumentFormat::Jpeg => signature == FileFormat::JointPhotographicExpertsGroup,
@@ -45,7 +49,7 @@ pub fn is(format: DocumentFormat, path: &Path) -> io::Result<bool> {
 
 /// Whether a compound file holds a Word document: the stream `WordDocument`, which begins with the identifier of a file
 /// information block ([MS-DOC] section 2.5.2).
-fn is_word_compound_file(file: File) -> io::Result<bool> {
+fn is_word_compound_file<R: Read + Seek>(file: R) -> io::Result<bool> {
     let (reader, budget) = Budgeted::new(file, COMPOUND_DIRECTORY_BUDGET);
     let mut compound = cfb::OpenOptions::new().max_buffer_size(4096).open_with(reader)?;
     budget.set(CONTENT_BUDGET);
@@ -55,7 +59,7 @@ fn is_word_compound_file(file: File) -> io::Result<bool> {
 }
 
 /// Whether a ZIP file is a Word document: its content types name one (ECMA-376 part 1 section 11.3.10), and it is there.
-fn is_word_package(file: File) -> io::Result<bool> {
+fn is_word_package<R: Read + Seek>(file: R) -> io::Result<bool> {
     const MAIN: &str = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml";
     let (reader, budget) = Budgeted::new(file, ZIP_DIRECTORY_BUDGET);
     let mut archive = ZipArchive::new(BufReader::new(reader))?;
@@ -84,19 +88,19 @@ fn is_word_package(file: File) -> io::Result<bool> {
 }
 
 /// Reads no more than its budget, whoever seeks where.
-struct Budgeted {
-    file: File,
+struct Budgeted<R> {
+    file: R,
     left: Rc<Cell<u64>>,
 }
 
-impl Budgeted {
-    fn new(file: File, budget: u64) -> (Self, Rc<Cell<u64>>) {
+impl<R> Budgeted<R> {
+    fn new(file: R, budget: u64) -> (Self, Rc<Cell<u64>>) {
         let left = Rc::new(Cell::new(budget));
         (Self { file, left: Rc::clone(&left) }, left)
     }
 }
 
-impl Read for Budgeted {
+impl<R: Read> Read for Budgeted<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let left = usize::try_from(self.left.get()).unwrap_or(usize::MAX);
         if left == 0 {
@@ -109,7 +113,7 @@ impl Read for Budgeted {
     }
 }
 
-impl Seek for Budgeted {
+impl<R: Seek> Seek for Budgeted<R> {
     fn seek(&mut self, position: SeekFrom) -> io::Result<u64> {
         self.file.seek(position)
     }

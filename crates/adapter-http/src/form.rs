@@ -213,7 +213,11 @@ fn names(part: &Part) -> Result<(String, Option<String>), Problem> {
     match (&names[..], &file_names[..], &extended[..]) {
         _ if repeated_header => Err(Problem::malformed("A part has more than one Content-Disposition.")),
         ([name], [], []) => Ok(((*name).to_owned(), None)),
-        ([name], [file_name], [] | [_]) => Ok(((*name).to_owned(), Some(written_file_name(part).unwrap_or_else(|| (*file_name).to_owned())))),
+        ([name], [file_name], [] | [_]) => {
+            // Both are the same but for backslashes, unless the header has a file name where there is none.
+            let same = |written: &String| written.replace('\\', "") == file_name.replace('\\', "");
+            Ok(((*name).to_owned(), Some(written_file_name(part).filter(same).unwrap_or_else(|| (*file_name).to_owned()))))
+        }
         // RFC 7578 section 4.2 forbids the extended form, but older clients send it alone for names beyond ASCII.
         ([name], [], [file_name]) => match String::from_utf8(file_name.value.clone()) {
             Ok(file_name) if !file_name.contains('\0') => Ok(((*name).to_owned(), Some(file_name))),
@@ -308,3 +312,7 @@ where
         Some(text) => serde_json::from_str(text).map_err(|error| Problem::malformed(format!("The part {name} is not valid JSON: {error}."))),
     }
 }
+
+#[cfg(test)]
+#[path = "form_tests.rs"]
+mod tests;

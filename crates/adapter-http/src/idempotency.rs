@@ -54,7 +54,7 @@ pub(crate) fn claim(request: &HttpRequest, key: &ApiKey, api: &Api) -> Result<Op
 }
 
 /// The key itself: a String of RFC 9651 section 3.3.3, or, as many clients send it, the bare characters.
-fn text(value: &[u8]) -> Option<String> {
+pub(crate) fn text(value: &[u8]) -> Option<String> {
     let value = value.trim_ascii();
     if value.first() == Some(&b'"') {
         match Parser::new(value).parse::<Item>().ok()?.bare_item {

@@ -13,6 +13,7 @@
 //! | request ids, log, metrics | `observe`, `metrics` |
 //! | `/healthz`, `/readyz`, `/metrics` | `ops` |
 //! | OpenAPI, and the page that shows it | `openapi`, `docs_page` |
+//! | what must hold of any bytes that a stranger sends | `fuzzing`, for tests alone |
 
 mod api;
 mod auth;
@@ -22,6 +23,8 @@ mod connections;
 mod content;
 mod docs_page;
 mod form;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod idempotency;
 mod metrics;
 mod observe;

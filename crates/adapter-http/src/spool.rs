@@ -214,6 +214,41 @@ mod tests {
         assert_eq!(fs::metadata(spool.folder.path()).unwrap().permissions().mode() & 0o777, 0o700);
     }
 
+    #[test]
+    fn the_directory_is_made_for_nobody_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let spool = directory.path().join("data/spool");
+        drop(Spool::open(&spool).unwrap());
+        for made in [&spool, spool.parent().unwrap()] {
+            assert_eq!(fs::metadata(made).unwrap().permissions().mode() & 0o777, 0o700);
+        }
+    }
+
+    #[actix_web::test]
+    async fn what_is_worth_a_write_is_written_before_a_pause() {
+        let directory = tempfile::tempdir().unwrap();
+        let spool = Spool::open(directory.path()).unwrap();
+        let written = || entries(spool.folder.path()).iter().map(|name| fs::metadata(spool.folder.path().join(name)).unwrap().len()).sum::<u64>();
+        for (size, expected) in [(16 * 1024 - 1, 0), (16 * 1024, 16 * 1024), (BLOCK_SIZE - 1, BLOCK_SIZE - 1)] {
+            let mut writer = spool.create();
+            writer.write(Bytes::from(vec![7; size])).await.unwrap();
+            assert_eq!((written(), writer.size()), (0, size as u64));
+            writer.pause().await.unwrap();
+            assert_eq!(written(), expected as u64, "{size}");
+        }
+    }
+
+    #[actix_web::test]
+    async fn a_file_whose_block_could_not_be_written_is_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let spool = Spool::open(directory.path()).unwrap();
+        let mut writer = spool.create();
+        fs::remove_dir_all(spool.folder.path()).unwrap();
+        assert!(writer.write(Bytes::from(vec![0; BLOCK_SIZE])).await.is_err());
+        writer.write(Bytes::from_static(b"more")).await.unwrap();
+        assert_eq!(writer.finish().await.unwrap_err().to_string(), "an earlier write failed");
+    }
+
     #[actix_web::test]
     async fn pauses_change_nothing_of_a_file() {
         let directory = tempfile::tempdir().unwrap();

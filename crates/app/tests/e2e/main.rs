@@ -33,6 +33,7 @@ mod operators;
 mod orders;
 mod privacy;
 mod process;
+mod random_bytes;
 mod response_headers;
 mod restart;
 mod schemathesis;

@@ -33,6 +33,7 @@ mod orders;
 mod outages;
 mod privacy;
 mod process;
+mod random_bytes;
 mod response_headers;
 mod restart;
 mod service_process;

@@ -1,0 +1,111 @@
+use std::{
+    collections::VecDeque,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use actix_web::{FromRequest as _, dev, error::PayloadError, http::header, test::TestRequest, web};
+use bytes::Bytes;
+use domain::document::{DocumentLimits, Sha256Digest};
+use futures_util::{FutureExt as _, Stream};
+use memchr::memmem;
+use sha2::{Digest as _, Sha256};
+use tempfile::TempDir;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::{
+    form::{self, OrderForm},
+    problem::Problem,
+    spool::Spool,
+};
+
+/// Small, so that small inputs reach them.
+pub(super) const LIMITS: DocumentLimits = DocumentLimits { max_count: 3, max_bytes: 1_000 };
+
+/// What a form is read with, once for each thread.
+struct Reader {
+    runtime: Runtime,
+    spool: Spool,
+    _folder: TempDir,
+}
+
+thread_local! {
+    static READER: Reader = {
+        let folder = tempfile::tempdir().unwrap();
+        let runtime = Builder::new_current_thread().enable_time().max_blocking_threads(1).build().unwrap();
+        Reader { runtime, spool: Spool::open(folder.path()).unwrap(), _folder: folder }
+    };
+}
+
+/// A body that arrives in pieces, with a pause before each.
+struct Arriving {
+    pieces: VecDeque<Bytes>,
+    paused: bool,
+}
+
+impl Stream for Arriving {
+    type Item = Result<Bytes, PayloadError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.paused = !self.paused;
+        if self.paused {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(self.pieces.pop_front().map(Ok))
+    }
+}
+
+/// Reads a form that arrives in pieces of a size, or of more where there would be hundreds, and hands what was read to `look` while its files are there.
+pub(super) fn read<T>(content_type: &[u8], body: &[u8], piece: usize, look: impl FnOnce(Result<OrderForm, Problem>) -> T) -> Option<T> {
+    let content_type = header::HeaderValue::from_bytes(content_type).ok()?;
+    let request = TestRequest::default().insert_header((header::CONTENT_TYPE, content_type)).app_data(form::parser_config()).to_http_request();
+    let (pieces, piece) = (Bytes::copy_from_slice(body), piece.max(body.len() / 100).max(1));
+    let pieces = (0..body.len()).step_by(piece).map(|at| pieces.slice(at..body.len().min(at + piece))).collect();
+    let mut payload: dev::Payload = dev::Payload::Stream { payload: Box::pin(Arriving { pieces, paused: false }) };
+    let payload = web::Payload::from_request(&request, &mut payload).now_or_never()?.ok()?;
+    Some(READER.with(|reader| look(reader.runtime.block_on(form::read(&request, payload, &reader.spool, LIMITS)))))
+}
+
+/// What a form came to: what it asks for, and name, size and SHA-256 of its documents.
+type Outcome = Result<(String, Vec<(String, u64, Sha256Digest)>), Problem>;
+
+fn outcome(read: Result<OrderForm, Problem>) -> Outcome {
+    let form = read?;
+    let documents = form.documents.into_iter().map(|document| (document.name_as_sent, document.file.size, document.file.sha256));
+    Ok((format!("{:?}", form.request), documents.collect()))
+}
+
+/// Any bytes are a form or are refused, the same in whatever pieces they arrive; and every document of a form is, byte for byte, what
+/// lies between two boundaries. The first byte is the size of the pieces, the first line the content type.
+pub fn form(data: &[u8]) {
+    let Some(((&piece, content_type), body)) = memchr::memchr(b'\n', data).and_then(|at| Some((data[..at].split_first()?, &data[at + 1..]))) else { return };
+    let Some(whole) = read(content_type, body, body.len(), outcome) else { return };
+    let pieces = read(content_type, body, usize::from(piece), outcome).expect("the header is one");
+    assert_eq!(whole, pieces);
+
+    let Ok((_, documents)) = whole else { return };
+    let boundary = std::str::from_utf8(content_type).unwrap().parse::<mime::Mime>().unwrap().get_param(mime::BOUNDARY).unwrap().as_str().to_owned();
+    let contents = contents(body, &boundary).expect("a form that was read has boundaries");
+    let mut contents = contents.into_iter().map(|content| (content.len() as u64, Sha256Digest(Sha256::digest(content).into())));
+    assert!(documents.len() <= LIMITS.max_count);
+    for (name, size, sha256) in documents {
+        assert!(size <= LIMITS.max_bytes);
+        assert!(contents.any(|content| content == (size, sha256)), "{name} is no part of the form");
+    }
+}
+
+/// The contents of the parts of a form by a plain reading of RFC 2046 section 5.1.1; `None` if it does not end.
+fn contents<'a>(body: &'a [u8], boundary: &str) -> Option<Vec<&'a [u8]>> {
+    let (line, delimiter) = (format!("--{boundary}"), format!("\r\n--{boundary}"));
+    let starts = [0].into_iter().chain(memchr::memchr_iter(b'\n', body).map(|at| at + 1));
+    let mut rest = starts.filter_map(|at| body[at..].strip_prefix(line.as_bytes())).find(|rest| rest.starts_with(b"\r\n") || rest.starts_with(b"--\r\n"))?;
+    let mut contents = Vec::new();
+    while let Some(part) = rest.strip_prefix(b"\r\n") {
+        let content = &part[memmem::find(part, b"\r\n\r\n")? + 4..];
+        let end = memmem::find(content, delimiter.as_bytes())?;
+        contents.push(&content[..end]);
+        rest = &content[end + delimiter.len()..];
+    }
+    rest.starts_with(b"--").then_some(contents)
+}

@@ -1,0 +1,224 @@
+use std::collections::BTreeSet;
+
+use arbitrary::{Result, Unstructured};
+use domain::{
+    api_key::ApiKeyId,
+    appointment::AppointmentTime,
+    idempotency::{Claim, ClaimToken, Fingerprint, IdempotencyKey},
+    order::{Field, OrderRequest, ParsedOrder, Violation},
+};
+use serde_json::{Value, json};
+
+use crate::idempotency::attempt;
+
+/// A JSON body is read, or it is refused for its syntax; what is read is the same however it is written, and is a valid order or
+/// has violations.
+pub fn order_json(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let read = serde_json::from_str::<Field<OrderRequest>>(text);
+    let value = serde_json::from_str::<Value>(text);
+    match (&read, &value) {
+        (Ok(Field::Value(_)), Ok(value)) => assert!(value.is_object()),
+        (Ok(Field::Absent), Ok(value)) => assert!(value.is_null()),
+        (Ok(Field::Mistyped), Ok(value)) => assert!(!value.is_object() && !value.is_null()),
+        (Err(error), Ok(_)) => assert!(error.to_string().contains("duplicate field"), "{error}"),
+        // The reader of any value gives up in members that an order does not know and that are skipped otherwise.
+        (_, Err(_)) => {}
+    }
+    let Ok(Field::Value(request)) = read else { return };
+    let _ = check(&request);
+    if let Ok(value) = value {
+        // With the members in another order and other white space.
+        let again: Field<OrderRequest> = serde_json::from_str(&serde_json::to_string_pretty(&value).unwrap()).unwrap();
+        assert_eq!(again, Field::Value(request));
+    }
+}
+
+/// Any values in any fields of an order that is valid otherwise: only fields that were changed are at fault, and those that depend on
+/// them.
+pub fn order_fields(data: &[u8]) {
+    let mut input = Unstructured::new(data);
+    let mut order = minimal();
+    let mut changed = BTreeSet::new();
+    while !input.is_empty() {
+        let Ok((pointer, value)) = change(&mut input) else { break };
+        let (parent, name) = pointer.rsplit_once('/').unwrap();
+        let (section, object) = parent.rsplit_once('/').unwrap_or_default();
+        if let Some(Value::Object(members)) = order.pointer_mut(section)
+            && !object.is_empty()
+        {
+            members.entry(object).or_insert_with(|| json!({}));
+        }
+        // An object that holds the field may have become something else.
+        if let Some(Value::Object(members)) = order.pointer_mut(parent) {
+            members.insert(name.to_owned(), value);
+            changed.insert(pointer);
+        }
+    }
+    let request: OrderRequest = serde_json::from_value(order).unwrap();
+    for Violation { pointer, .. } in check(&request).err().unwrap_or_default() {
+        let depends = [
+            // Other fields say which times are required, and whether they exist.
+            ("/signingDetailsFormData/specificTime", &["signingTimeType", "signingDate", "timeZoneId"][..]),
+            ("/signingDetailsFormData/startTime", &["signingTimeType", "signingDate", "timeZoneId"]),
+            ("/signingDetailsFormData/endTime", &["signingTimeType", "signingDate", "timeZoneId", "startTime"]),
+        ];
+        let of_others = depends.iter().filter(|(field, _)| *field == pointer).flat_map(|(_, others)| *others);
+        let blamed = of_others.map(|name| format!("/signingDetailsFormData/{name}")).chain([pointer.to_string()]);
+        // A field is changed, too, when an object that it lies in is.
+        let was = |pointer: String| changed.iter().any(|changed| pointer == *changed || pointer.starts_with(&format!("{changed}/")));
+        assert!(blamed.into_iter().any(was), "{pointer} is at fault, but {changed:?} were changed");
+    }
+}
+
+fn change(input: &mut Unstructured<'_>) -> Result<(&'static str, Value)> {
+    let pointer = *input.choose(&POINTERS)?;
+    let text = |input: &mut Unstructured<'_>| Ok(input.arbitrary::<&str>()?.to_owned());
+    let value = match input.int_in_range(0..=9)? {
+        0 => Value::Null,
+        1 => json!(input.arbitrary::<bool>()?),
+        2 => json!(input.arbitrary::<i64>()?),
+        3 => json!(input.arbitrary::<f64>()?),
+        4 => json!([text(input)?]),
+        5 => json!({}),
+        6 => json!(format!("{:02}:{:02}", input.arbitrary::<u8>()? % 26, input.arbitrary::<u8>()? % 62)),
+        7 => {
+            json!(["at", "between", "anytime", "America/New_York", "Europe/Lisbon", "TX", "75201", "a@b", "2026-03-08", "2026-11-01"][input.choose_index(10)?])
+        }
+        8 => json!(text(input)?.repeat(input.int_in_range(1..=600)?)),
+        _ => json!(text(input)?),
+    };
+    Ok((pointer, value))
+}
+
+/// What must hold of every request that was read.
+fn check(request: &OrderRequest) -> std::result::Result<ParsedOrder, Vec<Violation>> {
+    let parsed = request.clone().parse();
+    assert_eq!(request.clone().parse(), parsed, "the same request is the same order");
+    match &parsed {
+        Ok(order) => valid(request, order),
+        Err(violations) => {
+            assert!(!violations.is_empty());
+            for Violation { pointer, detail, .. } in violations {
+                assert!(POINTERS.contains(&&**pointer) && !detail.is_empty(), "{pointer}: {detail}");
+            }
+            let pointers: BTreeSet<_> = violations.iter().map(|violation| &violation.pointer).collect();
+            assert_eq!(pointers.len(), violations.len(), "one fault of a field is told: {violations:?}");
+        }
+    }
+    parsed
+}
+
+fn valid(request: &OrderRequest, parsed: &ParsedOrder) {
+    // Nothing of a valid order is mistyped, so it can be written down and read again as the same.
+    let written = serde_json::to_string(request).unwrap();
+    let again: OrderRequest = serde_json::from_str(&written).unwrap();
+    assert_eq!(fingerprint(request), fingerprint(&again));
+    assert_eq!(again.parse().as_ref(), Ok(parsed));
+
+    let order = &parsed.order;
+    if let AppointmentTime::Between { start, end } = order.appointment.time {
+        assert!(start.local < end.local && start.utc < end.utc);
+    }
+    let recipients = order.contacts.recipients();
+    let distinct: BTreeSet<_> = recipients.iter().map(|recipient| recipient.as_str().to_ascii_lowercase()).collect();
+    assert_eq!(distinct.len(), recipients.len());
+    for recipient in recipients {
+        let address = recipient.as_str();
+        assert!(address.len() <= 254 && address.bytes().all(|byte| byte.is_ascii_graphic()) && address.matches('@').count() == 1, "{address}");
+    }
+    for line in [order.file_number.as_str(), &order.signer.name, &order.property.address, &order.property.city, &order.language] {
+        assert!(!line.is_empty() && line.trim() == line && !line.contains(char::is_control) && line.chars().count() <= 500, "{line:?}");
+    }
+    assert!(order.special_instructions.as_ref().is_none_or(|text| !text.contains('\0') && text.chars().count() <= 5_000));
+}
+
+fn fingerprint(request: &OrderRequest) -> Fingerprint {
+    let claim = Claim { key: IdempotencyKey::new(ApiKeyId(1), "key").unwrap(), token: ClaimToken([0; 16]) };
+    attempt(claim, "json", request, &[]).unwrap().fingerprint
+}
+
+fn minimal() -> Value {
+    json!({
+        "signingContactsFormData": { "orderContactEmail": "a@b.example" },
+        "signingDetailsFormData": {
+            "fileNumber": "1", "signingDate": "2026-12-01", "signingTimeType": "at", "specificTime": "14:30", "startTime": "09:00", "endTime": "11:30",
+            "timeZoneId": "America/Chicago", "propertyAddress": "1 Main St", "signingType": "Refinance", "signerName": "Jane Doe",
+            "signerPhone": "5550100", "signerEmail": "c@d.example", "city": "Dallas", "state": "TX", "zipcode": "75201"
+        },
+        "signingServiceId": 42,
+        "requestedBy": { "userId": 1001 }
+    })
+}
+
+/// Every field that an order knows.
+pub(super) const POINTERS: [&str; 68] = [
+    "/signingContactsFormData",
+    "/signingContactsFormData/orderContactEmail",
+    "/signingContactsFormData/clientCompanyId",
+    "/signingContactsFormData/observer",
+    "/signingContactsFormData/inHouseContact",
+    "/signingContactsFormData/inHouseContact/contact_name",
+    "/signingContactsFormData/inHouseContact/contact_phone",
+    "/signingContactsFormData/inHouseContact/contact_email",
+    "/signingContactsFormData/inHouseContact2",
+    "/signingContactsFormData/inHouseContact2/contact_name",
+    "/signingContactsFormData/inHouseContact2/contact_phone",
+    "/signingContactsFormData/inHouseContact2/contact_email",
+    "/signingDetailsFormData",
+    "/signingDetailsFormData/fileNumber",
+    "/signingDetailsFormData/signingDate",
+    "/signingDetailsFormData/signingTimeType",
+    "/signingDetailsFormData/specificTime",
+    "/signingDetailsFormData/startTime",
+    "/signingDetailsFormData/endTime",
+    "/signingDetailsFormData/timeZoneId",
+    "/signingDetailsFormData/propertyAddress",
+    "/signingDetailsFormData/signingType",
+    "/signingDetailsFormData/signerName",
+    "/signingDetailsFormData/signerPhone",
+    "/signingDetailsFormData/signerEmail",
+    "/signingDetailsFormData/city",
+    "/signingDetailsFormData/state",
+    "/signingDetailsFormData/zipcode",
+    "/signingDetailsFormData/language",
+    "/signingDetailsFormData/spouseName",
+    "/signingDetailsFormData/coSignerName",
+    "/signingDetailsFormData/coSignerSpouseName",
+    "/signingDetailsFormData/coSignerPhone",
+    "/signingDetailsFormData/coSignerEmail",
+    "/signingDetailsFormData/signingAddress",
+    "/signingDetailsFormData/signingCity",
+    "/signingDetailsFormData/signingState",
+    "/signingDetailsFormData/signingZipcode",
+    "/signingDetailsFormData/isPropertyAddressSame",
+    "/signingDetailsFormData/esigningPlatform",
+    "/signingDetailsFormData/scanbacksRequired",
+    "/signingDetailsFormData/ronSigning",
+    "/signingDetailsFormData/documentDelivery",
+    "/signingDetailsFormData/lender",
+    "/signingDetailsFormData/specialInstructions",
+    "/signingDetailsFormData/loanOfficer",
+    "/signingDetailsFormData/loanOfficer/contact_name",
+    "/signingDetailsFormData/loanOfficer/contact_phone",
+    "/signingDetailsFormData/loanOfficer/contact_email",
+    "/signingDetailsFormData/invoiceOrderTo",
+    "/signingDetailsFormData/invoiceOrderTo/company_name",
+    "/signingDetailsFormData/invoiceOrderTo/invoice_address",
+    "/signingDetailsFormData/invoiceOrderTo/city",
+    "/signingDetailsFormData/invoiceOrderTo/state",
+    "/signingDetailsFormData/invoiceOrderTo/zipcode",
+    "/signingDetailsFormData/invoiceName",
+    "/signingDetailsFormData/invoicePhone",
+    "/signingDetailsFormData/invoiceEmail",
+    "/signingDetailsFormData/invoiceFee",
+    "/signingDetailsFormData/notaryPay",
+    "/signingServiceId",
+    "/utcTimeDate",
+    "/utcStartTimeDate",
+    "/utcEndTimeDate",
+    "/requestedBy",
+    "/requestedBy/userId",
+    "/requestedBy/userRole",
+    "/requestedBy/signingServiceId",
+];

@@ -1,0 +1,80 @@
+use futures_util::{FutureExt as _, TryStreamExt as _, stream};
+use proptest::prelude::*;
+
+use super::*;
+
+fn pass(form: &[u8], chunk: usize) -> Vec<u8> {
+    let chunks: Vec<_> = form.chunks(chunk).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
+    let passed: Vec<Bytes> = WithoutPartLengths::new(stream::iter(chunks), "b").try_collect().now_or_never().unwrap().unwrap();
+    passed.concat()
+}
+
+#[test]
+fn lengths_of_parts_go_and_everything_else_stays() {
+    let form = b"--b\r\nA: 1\r\nContent-Length: 5\r\nB: 2\r\n\r\nContent-Length: 7\r\n\r\n\r\n--b\r\ncontent-length : 1\r\n\r\n\r\n--b\r\nC: 3\r\nCONTENT-LENGTH:9\r\n\r\n\r\n--b--\r\nContent-Length: 8\r\n\r\n";
+    let kept = b"\r\n--b\r\nA: 1\r\nB: 2\r\n\r\nContent-Length: 7\r\n\r\n\r\n--b\r\n\r\n\r\n--b\r\nC: 3\r\n\r\n\r\n--b--\r\nContent-Length: 8\r\n\r\n";
+    for chunk in 1..=form.len() {
+        assert_eq!(String::from_utf8(pass(form, chunk)).unwrap(), String::from_utf8(kept.to_vec()).unwrap(), "{chunk}");
+    }
+}
+
+#[test]
+fn a_boundary_is_a_whole_line_and_the_first_may_follow_a_plain_line_feed() {
+    let part = "--b\r\nContent-Length: 9\r\nA: 1\r\n\r\nlonger than nine";
+    for before in ["preamble\n", "\n", "--bfoo\r\n\r\n", "--bfoo\n", "x--b\r\n\r\n"] {
+        for chunk in 1..80 {
+            let passed = String::from_utf8(pass(format!("{before}{part}\r\n--b--").as_bytes(), chunk)).unwrap();
+            assert_eq!(passed, format!("\r\n{before}--b\r\nA: 1\r\n\r\nlonger than nine\r\n--b--"), "{before:?}");
+        }
+    }
+}
+
+#[test]
+fn a_chunk_of_any_size_is_looked_through() {
+    let content = "x".repeat(200_000);
+    let form = format!("--b\r\nContent-Length: 5\r\n\r\n{content}\r\n--b\r\nContent-Length: 5\r\n\r\n{content}\r\n--b--\r\n");
+    let passed = String::from_utf8(pass(form.as_bytes(), form.len())).unwrap();
+    assert!(!passed.contains("Content-Length") && passed.len() == form.len() + 2 - 2 * "\r\nContent-Length: 5".len());
+}
+
+#[test]
+fn a_boundary_behind_half_a_line_end_is_refused() {
+    let passes = |form: &[u8], chunk| {
+        let chunks: Vec<_> = form.chunks(chunk).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
+        WithoutPartLengths::new(stream::iter(chunks), "b").try_collect::<Vec<Bytes>>().now_or_never().unwrap().is_ok()
+    };
+    for chunk in 1..60 {
+        assert!(!passes(b"--b\r\nA: 1\r\n\r\nthe deed\r--b of trust, and more of it\r\n--b--\r\n", chunk), "{chunk}");
+        assert!(passes(b"\r--b\r\n--b\r\nA: \r--b\r\n\r\n--b\n--b\r-b\r -b\r\r\n--b--\r--b", chunk), "{chunk}");
+    }
+}
+
+#[test]
+fn headers_of_any_length_that_is_read_lose_their_lengths() {
+    for (padding, loses) in [(100, true), (2_000, true), (60 * 1024, true), (70 * 1024, false)] {
+        let headers = format!("A: {}\r\nContent-Length: 5\r\n", "x".repeat(padding));
+        let form = format!("--b\r\n{headers}\r\nlonger than five\r\n--b--\r\n");
+        for chunk in [1_000, form.len()] {
+            let passed = String::from_utf8(pass(form.as_bytes(), chunk)).unwrap();
+            assert_eq!(passed.contains("Content-Length"), !loses, "{padding}");
+        }
+    }
+}
+
+#[test]
+fn what_is_content_passes_without_a_copy() {
+    let form = Bytes::from(format!("--b\r\nA: 1\r\n\r\n{}\r\n--b--\r\n", "x".repeat(100_000)));
+    let passed: Vec<Bytes> = WithoutPartLengths::new(stream::iter([Ok(form.clone())]), "b").try_collect().now_or_never().unwrap().unwrap();
+    let own = |bytes: &&Bytes| form.as_ptr_range().contains(&bytes.as_ptr());
+    let uncopied: usize = passed.iter().filter(own).map(Bytes::len).sum();
+    assert!(uncopied > 85_000, "{uncopied}");
+    assert!(passed.iter().all(|bytes| !bytes.is_empty()));
+}
+
+proptest! {
+    #[test]
+    fn what_has_no_lengths_passes_as_it_is(form in prop::collection::vec(prop::sample::select(vec!["\r\n", "--b", "--", "\r", "\n", "A: 1", "b", "x"]), 0..60), chunk in 1_usize..60) {
+        let form = form.concat().replace("\r--b", "\r-b").into_bytes();
+        prop_assert_eq!(pass(&form, chunk), [b"\r\n", &form[..]].concat());
+    }
+}
