@@ -9,7 +9,6 @@ use std::{
 };
 
 use domain::document::DocumentFormat;
-use file_format::FileFormat;
 use zip::ZipArchive;
 
 /// Bytes that may be read to find one's way in a container: a Word document needs a fraction, and a container made to
@@ -37,14 +36,28 @@ pub fn is(format: DocumentFormat, path: &Path) -> io::Result<bool> {
 
 /// Whether what a reader gives is of this format.
 pub(crate) fn is_of<R: Read + Seek>(format: DocumentFormat, mut file: R) -> io::Result<bool> {
-    let signature = FileFormat::from_reader(&mut file)?;
-    Ok(match format {
-        DocumentFormat::Pdf => signature == FileFormat::PortableDocumentFormat,
-        DocumentFormat::Jpeg => signature == FileFormat::JointPhotographicExpertsGroup,
-        DocumentFormat::Png => matches!(signature, FileFormat::PortableNetworkGraphics | FileFormat::AnimatedPortableNetworkGraphics),
-        DocumentFormat::Doc => signature == FileFormat::CompoundFileBinary && is_word_compound_file(file).unwrap_or(false),
-        DocumentFormat::Docx => signature == FileFormat::Zip && is_word_package(file).unwrap_or(false),
-    })
+    let signature = signature(format);
+    let mut start = Vec::new();
+    file.by_ref().take(signature.len() as u64).read_to_end(&mut start)?;
+    Ok(start == signature
+        && match format {
+            DocumentFormat::Pdf | DocumentFormat::Jpeg | DocumentFormat::Png => true,
+            DocumentFormat::Doc => is_word_compound_file(file).unwrap_or(false),
+            DocumentFormat::Docx => is_word_package(file).unwrap_or(false),
+        })
+}
+
+/// The bytes that every file of a format begins with. Nothing else that it holds makes it another.
+fn signature(format: DocumentFormat) -> &'static [u8] {
+    match format {
+        DocumentFormat::Pdf => b"%PDF-",
+        DocumentFormat::Jpeg => b"\xFF\xD8\xFF",
+        DocumentFormat::Png => b"\x89PNG\r\n\x1A\n",
+        // A compound file ([MS-CFB] section 2.2).
+        DocumentFormat::Doc => b"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1",
+        // A ZIP file that is not empty, whose first part has its header here (APPNOTE section 4.3.7).
+        DocumentFormat::Docx => b"PK\x03\x04",
+    }
 }
 
 /// Whether a compound file holds a Word document: the stream `WordDocument`, which begins with the identifier of a file

@@ -54,6 +54,17 @@ fn what_only_begins_like_a_document_is_none() {
     }
 }
 
+#[test]
+fn the_signature_of_something_else_further_on_changes_nothing() {
+    for (start, format) in [(&b"%PDF-1.7\n%\xE2\xE3\xCF\xD3\n"[..], DocumentFormat::Pdf), (b"\xFF\xD8\xFF\xE0\0\x10JFIF\0\x01\x01\0\0", DocumentFormat::Jpeg)] {
+        let mut bytes = vec![b' '; 512];
+        bytes[..start.len()].copy_from_slice(start);
+        bytes[16..23].copy_from_slice(b"ftypjp2");
+        bytes[257..262].copy_from_slice(b"ustar");
+        assert_eq!(formats_of(&bytes), [format]);
+    }
+}
+
 const CONTENT_TYPES: &[u8] = br#"<Types><Override PartName="/word/document.xml" ContentType="application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"/></Types>"#;
 
 fn package(parts: &[(&str, &[u8])]) -> Vec<u8> {

@@ -22,7 +22,7 @@ use memchr::memmem::Finder;
 const MAX_HEADERS: usize = 64 * 1024;
 
 /// Bytes that are copied at a time, so that a form holds little more than that of itself.
-const STEP: usize = 8 * 1024;
+const STEP: usize = 8_192;
 
 /// A form without lengths in the headers of its parts.
 pub(crate) struct WithoutPartLengths<S> {

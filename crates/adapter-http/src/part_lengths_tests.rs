@@ -71,6 +71,20 @@ fn what_is_content_passes_without_a_copy() {
     assert!(passed.iter().all(|bytes| !bytes.is_empty()));
 }
 
+/// As many bytes as a boundary lacks one of.
+#[test]
+fn no_more_is_held_back_than_may_be_the_beginning_of_a_boundary() {
+    for content in [4, 9, 10, 11, 1_000, 8_192, 20_000] {
+        let headers = "--b\r\nA: 1\r\n\r\n";
+        for chunks in [vec![headers.to_owned() + &"x".repeat(content)], vec![headers.to_owned(), "x".repeat(content)]] {
+            let chunks: Vec<_> = chunks.into_iter().map(|chunk| Ok(Bytes::from(chunk))).collect();
+            let mut form = WithoutPartLengths::new(stream::iter(chunks).chain(stream::pending()), "b");
+            let passed: usize = std::iter::from_fn(|| form.next().now_or_never()).map(|bytes| bytes.unwrap().unwrap().len()).sum();
+            assert_eq!(passed, 2 + headers.len() + content - "\r\n--".len(), "{content}");
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn what_has_no_lengths_passes_as_it_is(form in prop::collection::vec(prop::sample::select(vec!["\r\n", "--b", "--", "\r", "\n", "A: 1", "b", "x"]), 0..60), chunk in 1_usize..60) {

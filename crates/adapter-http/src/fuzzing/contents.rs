@@ -54,8 +54,7 @@ pub fn content_pdf(data: &[u8]) {
 
 /// A PNG file has its signature at the very start.
 pub fn content_png(data: &[u8]) {
-    let signature = data.starts_with(b"\x89PNG\r\n\x1A\n");
-    assert!(signature || !is(DocumentFormat::Png, data));
+    assert_eq!(is(DocumentFormat::Png, data), data.starts_with(b"\x89PNG\r\n\x1A\n"));
 }
 
 /// A JPEG file has the start of an image and of a marker at the very start.

@@ -15,7 +15,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::{
     form::{self, OrderForm},
-    problem::Problem,
+    problem::{Problem, ProblemCode},
     spool::Spool,
 };
 
@@ -68,12 +68,14 @@ pub(super) fn read<T>(content_type: &[u8], body: &[u8], piece: usize, look: impl
 }
 
 /// What a form came to: what it asks for, and name, size and SHA-256 of its documents.
-type Outcome = Result<(String, Vec<(String, u64, Sha256Digest)>), Problem>;
+type Outcome = Option<(String, Vec<(String, u64, Sha256Digest)>)>;
 
 fn outcome(read: Result<OrderForm, Problem>) -> Outcome {
-    let form = read?;
+    // Of several faults it depends on the pieces which is told. Each of them is the client's.
+    let ours = |problem: &Problem| matches!(problem.code(), ProblemCode::Internal | ProblemCode::Unavailable);
+    let form = read.inspect_err(|problem| assert!(!ours(problem), "{problem:?}")).ok()?;
     let documents = form.documents.into_iter().map(|document| (document.name_as_sent, document.file.size, document.file.sha256));
-    Ok((format!("{:?}", form.request), documents.collect()))
+    Some((format!("{:?}", form.request), documents.collect()))
 }
 
 /// Any bytes are a form or are refused, the same in whatever pieces they arrive; and every document of a form is, byte for byte, what
@@ -84,7 +86,7 @@ pub fn form(data: &[u8]) {
     let pieces = read(content_type, body, usize::from(piece), outcome).expect("the header is one");
     assert_eq!(whole, pieces);
 
-    let Ok((_, documents)) = whole else { return };
+    let Some((_, documents)) = whole else { return };
     let boundary = std::str::from_utf8(content_type).unwrap().parse::<mime::Mime>().unwrap().get_param(mime::BOUNDARY).unwrap().as_str().to_owned();
     let contents = contents(body, &boundary).expect("a form that was read has boundaries");
     let mut contents = contents.into_iter().map(|content| (content.len() as u64, Sha256Digest(Sha256::digest(content).into())));

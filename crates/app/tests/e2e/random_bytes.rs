@@ -136,7 +136,7 @@ fn statuses(mut answers: &[u8]) -> Vec<u16> {
 }
 
 fn lane(address: &str, key: &str, seed: u64, connections: u64) -> Vec<u16> {
-    let mut seen = Vec::new();
+    let mut answers = Vec::new();
     for at in 0..connections {
         let mut rng = Rng::with_seed(seed.wrapping_mul(1_000_003).wrapping_add(at));
         let sent = requests(&mut rng, key);
@@ -145,9 +145,9 @@ fn lane(address: &str, key: &str, seed: u64, connections: u64) -> Vec<u16> {
             assert!(statuses.iter().all(|status| (100..500).contains(status)), "{statuses:?} to {}", sent.escape_ascii());
             statuses
         });
-        seen.extend(tried.unwrap_or_else(|_| panic!("connection {at} of {SEED}={seed}")));
+        answers.extend(tried.unwrap_or_else(|_| panic!("connection {at} of {SEED}={seed}")));
     }
-    seen
+    answers
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -156,7 +156,7 @@ async fn whatever_bytes_arrive_the_service_answers_or_closes_and_goes_on() {
     let key = issue_key(&wiring);
     let server = ServiceProcess::start(&wiring, &["--rate-per-second=0"]);
     let (connections, seed) = (setting(CONNECTIONS, 1_600), setting(SEED, 6));
-    let seen: Vec<u16> = thread::scope(|scope| {
+    let answers: Vec<u16> = thread::scope(|scope| {
         let lanes: Vec<_> = (0..LANES)
             .map(|lane_number| {
                 scope.spawn({
@@ -169,7 +169,7 @@ async fn whatever_bytes_arrive_the_service_answers_or_closes_and_goes_on() {
     });
     // The bytes went far enough to mean something: orders were created, and every kind of reader refused some.
     for status in [100, 200, 201, 400, 401, 404, 409, 415] {
-        assert!(seen.contains(&status), "{status} is not among {} answers", seen.len());
+        assert!(answers.contains(&status), "{status} is not among {} answers", answers.len());
     }
     let began = Instant::now();
     created(server.post(&key, "afterwards").await).await;
