@@ -28,7 +28,7 @@ for target in "${targets[@]}"; do
     mkdir -p "fuzz/grown/$target" "fuzz/found/$target"
     log="$TMPDIR/$target.log"
     dictionary="fuzz/dictionaries/$target"
-    options=("${limit[@]}" -max_len=2048 -timeout=5 -rss_limit_mb=1024 -print_final_stats=1 -artifact_prefix="fuzz/found/$target/")
+    options=("${limit[@]}" -timeout=5 -rss_limit_mb=1024 -print_final_stats=1 -artifact_prefix="fuzz/found/$target/")
     [ ! -f "$dictionary" ] || options+=(-dict="$dictionary")
     "fuzz/target/$host/release/$target" "${options[@]}" "fuzz/grown/$target" "fuzz/corpus/$target" >"$log" 2>&1 || { status=1; tail -n 40 "$log"; }
     rmdir --ignore-fail-on-non-empty "fuzz/found/$target"

@@ -16,6 +16,8 @@ use crate::api::Api;
 
 /// Without a new request for so long, whoever is still connected is idle.
 const QUIET: Duration = Duration::from_millis(250);
+/// Until whoever the kernel had taken is with a worker, and so counted.
+const ARRIVED: Duration = Duration::from_millis(100);
 /// How often is looked whether all have gone.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -28,11 +30,12 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Counts a request. The answer is to close the connection if this is true when it is made.
+    /// Counts a request.
     pub(crate) fn begin(&self) {
         self.begun.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Whether an answer that is made now is to close its connection.
     pub(crate) fn are_ending(&self) -> bool {
         self.ending.load(Ordering::Relaxed)
     }
@@ -40,9 +43,10 @@ impl Connections {
     /// From now on every answer closes its connection. Returns when all are closed or idle, or after `patience`.
     pub async fn end(&self, patience: Duration) {
         self.ending.store(true, Ordering::Relaxed);
-        let end = Instant::now() + patience;
+        let (arrived, end) = (Instant::now() + ARRIVED, Instant::now() + patience);
         let (mut begun, mut since) = (self.begun.load(Ordering::Relaxed), Instant::now());
-        while self.open.load(Ordering::Relaxed) > 0 && since.elapsed() < QUIET && Instant::now() < end {
+        let somebody_is_here = || self.open.load(Ordering::Relaxed) > 0 || Instant::now() < arrived;
+        while somebody_is_here() && since.elapsed() < QUIET && Instant::now() < end {
             sleep(LOOK).await;
             let now = self.begun.load(Ordering::Relaxed);
             if now != begun {
@@ -70,7 +74,7 @@ impl Drop for Open {
 /// connected and was not accepted yet, with a request that may be on its way.
 ///
 /// The kernel drops what asks for a new connection: a TCP header with SYN and without ACK (RFC 9293 section 3.1). Who asked does so
-/// again a second later, and is refused then, because the listener is closed.
+/// again one second and three seconds later, and is refused then, because the listener is closed.
 #[cfg(target_os = "linux")]
 pub fn take_no_more(listener: &TcpListener) -> io::Result<()> {
     const LOAD_BYTE: u16 = 0x30;

@@ -151,9 +151,10 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// A message in which every URL has lost its user and password: whoever mistypes a command may have them repeated.
+/// A message in which every URL has lost its user, password and query: whoever mistypes a command may have them repeated.
 fn without_credentials(message: &str) -> String {
     let told = |word: &str| match (word.find("://"), word.rfind('@')) {
+        (Some(scheme), _) if word.contains('?') => format!("{}… ", &word[..scheme + 3]),
         (Some(scheme), Some(host)) if scheme < host => format!("{}…{}", &word[..scheme + 3], &word[host..]),
         _ => word.to_owned(),
     };

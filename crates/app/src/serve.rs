@@ -65,7 +65,7 @@ impl Service {
         let placing = TaskTracker::new();
         let Parts { api, ops, run_follow_ups, sweep, worker_metrics } = Parts::assemble(settings, machine, storage, placing.clone()).await?;
         let http_workers = std::thread::available_parallelism().map_or(2, usize::from);
-        let most = listen::most_connections() / http_workers;
+        let most = listen::most_connections(settings.database_connections) / http_workers;
         let api_server = adapter_http::serve_api(api_listener.try_clone()?, api.clone(), Crowd { workers: http_workers, connections: most.max(1) }, grace)?;
         let ops_server = adapter_http::serve_ops(ops_listener, ops.clone())?;
         let (api_handle, ops_handle) = (api_server.handle(), ops_server.handle());

@@ -6,7 +6,10 @@ use std::{
 
 use actix_web::{FromRequest as _, dev, error::PayloadError, http::header, test::TestRequest, web};
 use bytes::Bytes;
-use domain::document::{DocumentLimits, Sha256Digest};
+use domain::{
+    document::{DocumentLimits, Sha256Digest},
+    order::OrderRequest,
+};
 use futures_util::{FutureExt as _, Stream};
 use memchr::memmem;
 use sha2::{Digest as _, Sha256};
@@ -68,14 +71,14 @@ pub(super) fn read<T>(content_type: &[u8], body: &[u8], piece: usize, look: impl
 }
 
 /// What a form came to: what it asks for, and name, size and SHA-256 of its documents.
-type Outcome = Option<(String, Vec<(String, u64, Sha256Digest)>)>;
+type Outcome = Option<(OrderRequest, Vec<(String, u64, Sha256Digest)>)>;
 
 fn outcome(read: Result<OrderForm, Problem>) -> Outcome {
     // Of several faults it depends on the pieces which is told. Each of them is the client's.
     let ours = |problem: &Problem| matches!(problem.code(), ProblemCode::Internal | ProblemCode::Unavailable);
     let form = read.inspect_err(|problem| assert!(!ours(problem), "{problem:?}")).ok()?;
     let documents = form.documents.into_iter().map(|document| (document.name_as_sent, document.file.size, document.file.sha256));
-    Some((format!("{:?}", form.request), documents.collect()))
+    Some((form.request, documents.collect()))
 }
 
 /// Any bytes are a form or are refused, the same in whatever pieces they arrive; and every document of a form is, byte for byte, what

@@ -31,7 +31,7 @@ enum Habit {
     Uploads,
 }
 
-const CLIENTS: [(Habit, usize); 3] = [(Habit::Keeps, 16), (Habit::Opens, 8), (Habit::Uploads, 4)];
+const CROWD: &[(Habit, usize)] = &[(Habit::Keeps, 16), (Habit::Opens, 8), (Habit::Uploads, 4)];
 
 struct Client<'a> {
     habit: Habit,
@@ -108,6 +108,16 @@ fn answer_closes(answers: &mut BufReader<TcpStream>, file_number: &str) -> bool 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_is_connected_at_a_stop_gets_an_answer_and_everybody_else_is_refused() {
+    assert_answered(CROWD).await;
+}
+
+/// Between its connections the service has none.
+#[tokio::test(flavor = "multi_thread")]
+async fn so_does_a_lone_client_that_connects_for_each_order() {
+    assert_answered(&[(Habit::Opens, 1)]).await;
+}
+
+async fn assert_answered(crowd: &[(Habit, usize)]) {
     let stops = std::env::var("STOPS").map_or(STOPS, |stops| stops.parse().unwrap());
     let (wiring, next) = (Wiring::new(), AtomicUsize::new(0));
     let mut key = None;
@@ -120,10 +130,10 @@ async fn whoever_is_connected_at_a_stop_gets_an_answer_and_everybody_else_is_ref
         acknowledged += block_in_place(|| {
             thread::scope(|scope| {
                 let client = |habit| Client { habit, address: &address, key: &key, next: &next };
-                let clients: Vec<_> = CLIENTS.iter().flat_map(|(habit, count)| (0..*count).map(|_| *habit)).collect();
+                let clients: Vec<_> = crowd.iter().flat_map(|(habit, count)| (0..*count).map(|_| *habit)).collect();
                 let clients: Vec<_> = clients.into_iter().map(|habit| scope.spawn(move || client(habit).run())).collect();
                 // All are at it.
-                while next.load(Ordering::Relaxed) < before + 200 {
+                while next.load(Ordering::Relaxed) < before + 20 * crowd.len() {
                     thread::sleep(Duration::from_millis(1));
                 }
                 thread::sleep(Duration::from_millis(fastrand::u64(0..100)));

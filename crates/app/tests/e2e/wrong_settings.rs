@@ -46,6 +46,7 @@ fn a_password_that_stands_in_the_wrong_place_is_not_repeated() {
     for arguments in [
         ["--database-url=", "postgres://user:se/cr@et-secret@host/db"],
         ["serve", "postgres://user:secret@host/db"],
+        ["serve", "postgres://host/db?password=sec@secret"],
         ["--database-connections", "postgres://user:secret@host/db"],
         ["--listen", "smtp://user:secret@host"],
         ["--databse-url=postgres://user:secret@host/db", "serve"],
