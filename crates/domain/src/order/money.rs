@@ -94,6 +94,14 @@ mod tests {
         }
     }
 
+    #[test]
+    fn amounts_are_written_with_cents_where_there_are_any() {
+        for (cents, number, text) in [(0, "0", "0.00"), (50, "0.5", "0.50"), (15_000, "150", "150.00"), (15_005, "150.05", "150.05")] {
+            let money = Money::from_cents(cents).unwrap();
+            assert_eq!((serde_json::to_string(&money).unwrap().as_str(), money.to_string().as_str()), (number, text));
+        }
+    }
+
     proptest! {
         #[test]
         fn every_amount_survives_json(cents in 0..=Money::MAX.cents()) {

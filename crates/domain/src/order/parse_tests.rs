@@ -322,3 +322,23 @@ fn each_recipient_is_told_once() {
 
 #[path = "parse_time_tests.rs"]
 mod time_rules;
+
+#[test]
+fn an_object_where_a_text_belongs_is_read_to_its_end() {
+    let mistyped = json!({ "first": "Jane", "last": ["Doe"] });
+    let text = with(&[("/signingDetailsFormData/city", Some(mistyped)), ("/signingDetailsFormData/zipcode", Some(json!("7520")))]).to_string();
+    let found = serde_json::from_str::<OrderRequest>(&text).unwrap().parse().unwrap_err();
+    let found: Vec<_> = found.into_iter().map(|violation| (violation.pointer.into_owned(), violation.code)).collect();
+    let expected = [("/signingDetailsFormData/city", ViolationCode::WrongType), ("/signingDetailsFormData/zipcode", ViolationCode::InvalidFormat)];
+    assert_eq!(found, expected.map(|(pointer, code)| (pointer.to_owned(), code)));
+}
+
+#[test]
+fn whoever_reads_a_field_from_something_else_than_json_is_told_what_it_must_be() {
+    use serde::{
+        Deserialize as _,
+        de::value::{BytesDeserializer, Error},
+    };
+    let error = Field::<String>::deserialize(BytesDeserializer::<Error>::new(b"Jane")).unwrap_err();
+    assert!(error.to_string().ends_with("expected a string"), "{error}");
+}

@@ -28,6 +28,8 @@ fn a_range_needs_both_ends_in_order() {
     for (start, end) in [("09:00", "09:00"), ("09:00", "08:59")] {
         assert_eq!(faults(&between(start, end)), [("/signingDetailsFormData/endTime".to_owned(), ViolationCode::EndNotAfterStart)]);
     }
+    let details: Vec<_> = parse(&with(&between("09:00", "09:00"))).unwrap_err().into_iter().map(|violation| violation.detail).collect();
+    assert_eq!(details, ["must be after startTime"]);
     let mut skipped = between("02:30", "02:15");
     skipped.push(("/signingDetailsFormData/signingDate", Some(json!("2026-03-08"))));
     let codes: Vec<_> = faults(&skipped).into_iter().map(|(_, code)| code).collect();

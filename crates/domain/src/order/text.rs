@@ -170,6 +170,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn states_have_two_letters_and_zip_codes_five_digits() {
+        assert!(["TX", "tx"].into_iter().all(|text| state(text).is_ok()));
+        assert!(["T", "TXX", "T1", "ÄÖ", "T "].into_iter().all(|text| state(text).is_err()));
+        assert!(["75201", "00501"].into_iter().all(|text| zipcode(text).is_ok()));
+        assert!(["7520", "752011", "7520A", "75 01", "７5201"].into_iter().all(|text| zipcode(text).is_err()));
+    }
+
+    #[test]
+    fn an_address_is_itself_as_a_text_and_hidden_from_debug() {
+        let address = EmailAddress::try_from("jane@example.com".to_owned()).unwrap();
+        assert_eq!(format!("{address:?}"), "EmailAddress(…)");
+        assert_eq!(String::from(address), "jane@example.com");
+    }
+
+    #[test]
     fn phones_have_seven_to_fifteen_digits() {
         for valid in [
             "5551234",
