@@ -89,7 +89,10 @@ impl Soak {
         let load = Load { address: &service.api, key: &key, stop: AtomicBool::new(false), acknowledged: AtomicU64::new(0) };
         let (samples, answers) = load.while_sampling(|| sample(&service, Duration::from_secs_f64(self.minutes * 60.0)));
         service.settle();
-        instance.assert_orders(load.acknowledged.load(Ordering::Relaxed));
+        let acknowledged = load.acknowledged.load(Ordering::Relaxed);
+        let unknown: u64 = answers.values().filter_map(|answers| answers.get(&503)).sum();
+        let rows = instance.rows("orders");
+        assert!((acknowledged..=acknowledged + unknown).contains(&rows), "{rows} orders, {acknowledged} acknowledged, {unknown} times 503");
 
         let panels = FIGURES.map(|(title, figure)| Panel { title, points: samples.iter().map(|sample| (sample.at / 60.0, figure(sample))).collect() });
         let picture = self.pictures.join(format!("soak-{}.svg", wiring.name().to_lowercase()));
@@ -104,7 +107,7 @@ impl Soak {
         let shown: Vec<_> =
             rows.iter().map(|(title, warm, last, most)| vec![(*title).to_owned(), short(*warm), short(*last), short(last / warm), short(*most)]).collect();
         table::print(&format!("{}: {} minutes of mixed load, {answers:?}", wiring.name(), self.minutes), &columns, &shown);
-        println!("\nEvery acknowledged order is in the database, and no other. Picture: {}", picture.display());
+        println!("\nEvery acknowledged order is in the database. Picture: {}", picture.display());
         if end < WARM + 2.0 * SPAN {
             println!("Too short to say whether anything grows.");
             return true;
@@ -189,7 +192,7 @@ impl Load<'_> {
     /// Asks with random pauses, now and then on a new connection.
     ///
     /// # Panics
-    /// If an answer is another than the expected one.
+    /// If an answer is neither the expected one nor 503.
     fn client(&self, pause: Duration, expected: u16, mut ask: impl FnMut(&mut Connection) -> u16) -> BTreeMap<u16, u64> {
         let (mut answers, mut random) = (BTreeMap::new(), fastrand::Rng::new());
         let mut connection = Connection::open(self.address).unwrap();
@@ -200,7 +203,8 @@ impl Load<'_> {
                 connection = Connection::open(self.address).unwrap();
             }
             let status = ask(&mut connection);
-            assert_eq!(status, expected);
+            // A machine that stands still for seconds is told from one that is slow by how often.
+            assert!(status == expected || status == 503, "{status}");
             *answers.entry(status).or_default() += 1;
             self.acknowledged.fetch_add(u64::from(status == 201), Ordering::Relaxed);
         }
