@@ -148,3 +148,17 @@ pub trait StoreTarget: Send + Sync {
     /// one does. Given up half way, it leaves nothing.
     async fn take_over<'a>(&self, source: &'a (dyn StoreSource + 'a)) -> Result<StoreCounts, MoveError>;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_say_of_what() {
+        let counts = StoreCounts { orders: 1, documents: 2, file_numbers: 3, uploads: 4, follow_ups: 5, api_keys: 6, key_events: 7, idempotency_keys: 8 };
+        assert_eq!(
+            counts.to_string(),
+            "1 orders, 2 documents, 3 file numbers, 4 unfinished uploads, 5 follow-ups, 6 API keys, 7 lines of their trail, 8 idempotency keys"
+        );
+    }
+}
