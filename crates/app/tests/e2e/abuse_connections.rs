@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use crate::{
-    harness::{CREATE, CREATE_WITH_DOCUMENTS, client, client_builder, created, deed, form_with_deed, order, raw_order_parts, spooled},
+    harness::{CREATE, CREATE_WITH_DOCUMENTS, client, client_builder, created, form_with_deed, order, raw_form_with_deed, spooled},
     service_process::{ServiceProcess, issue_key},
     wiring::Wiring,
 };
@@ -57,8 +57,7 @@ impl Service {
 
     /// An order with a document on a connection that stays.
     async fn upload_on(&self, connection: &mut TcpStream, file_number: &str) {
-        let disposition = "Content-Disposition: form-data; name=\"documents\"; filename=\"deed.pdf\"";
-        let body = [raw_order_parts(file_number).as_bytes(), format!("--b\r\n{disposition}\r\n\r\n").as_bytes(), &deed(), b"\r\n--b--\r\n"].concat();
+        let body = raw_form_with_deed(file_number);
         let head = self.head(CREATE_WITH_DOCUMENTS, &format!("Content-Length: {}\r\n", body.len()));
         let head = head.replace("application/json", "multipart/form-data; boundary=b");
         connection.write_all(&[head.as_bytes(), &body].concat()).await.unwrap();

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::task::block_in_place;
 
 use crate::{
-    harness::{CREATE, CREATE_WITH_DOCUMENTS, deed, order, raw_order_parts},
+    harness::{CREATE, CREATE_WITH_DOCUMENTS, order, raw_form_with_deed, setting},
     service_process::{ServiceProcess, issue_key},
     wiring::Wiring,
 };
@@ -74,11 +74,7 @@ impl Client<'_> {
     fn request(&self, file_number: &str) -> Vec<u8> {
         let (path, content_type, body) = match self.habit {
             Habit::Keeps | Habit::Opens => (CREATE, "application/json", order(file_number).to_string().into_bytes()),
-            Habit::Uploads => {
-                let head = "--b\r\nContent-Disposition: form-data; name=\"documents\"; filename=\"deed.pdf\"\r\n\r\n";
-                let body = [raw_order_parts(file_number).as_bytes(), head.as_bytes(), &deed(), b"\r\n--b--\r\n"].concat();
-                (CREATE_WITH_DOCUMENTS, "multipart/form-data; boundary=b", body)
-            }
+            Habit::Uploads => (CREATE_WITH_DOCUMENTS, "multipart/form-data; boundary=b", raw_form_with_deed(file_number)),
         };
         let connection = if matches!(self.habit, Habit::Opens) { "Connection: close\r\n" } else { "" };
         let head = format!(
@@ -108,7 +104,7 @@ fn answer_closes(answers: &mut BufReader<TcpStream>, file_number: &str) -> bool 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_is_connected_at_a_stop_gets_an_answer_and_everybody_else_is_refused() {
-    let stops = std::env::var("STOPS").map_or(STOPS, |stops| stops.parse().unwrap());
+    let stops = setting("STOPS", STOPS);
     let (wiring, next) = (Wiring::new(), AtomicUsize::new(0));
     let mut key = None;
     let mut acknowledged = 0;
