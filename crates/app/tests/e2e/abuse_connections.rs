@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use crate::{
-    harness::{CREATE, CREATE_WITH_DOCUMENTS, client, client_builder, created, deed, form_with_deed, order, raw_order_parts, spooled},
+    harness::{CREATE, CREATE_WITH_DOCUMENTS, client, client_builder, created, form_with_deed, order, raw_form_with_deed, spooled},
     service_process::{ServiceProcess, issue_key},
     wiring::Wiring,
 };
@@ -57,8 +57,7 @@ impl Service {
 
     /// An order with a document on a connection that stays.
     async fn upload_on(&self, connection: &mut TcpStream, file_number: &str) {
-        let disposition = "Content-Disposition: form-data; name=\"documents\"; filename=\"deed.pdf\"";
-        let body = [raw_order_parts(file_number).as_bytes(), format!("--b\r\n{disposition}\r\n\r\n").as_bytes(), &deed(), b"\r\n--b--\r\n"].concat();
+        let body = raw_form_with_deed(file_number);
         let head = self.head(CREATE_WITH_DOCUMENTS, &format!("Content-Length: {}\r\n", body.len()));
         let head = head.replace("application/json", "multipart/form-data; boundary=b");
         connection.write_all(&[head.as_bytes(), &body].concat()).await.unwrap();
@@ -79,7 +78,7 @@ impl Service {
                 let (asked, number) = (Instant::now(), format!("F-{name}-{placed}"));
                 let request = if placed % 4 == 0 { client.post(&upload).multipart(form_with_deed(&number)) } else { client.post(&url).json(&order(&number)) };
                 created(request.bearer_auth(&key).send().await.unwrap()).await;
-                assert!(asked.elapsed() < SERVED, "{:?}", asked.elapsed());
+                assert!(asked.elapsed() < SERVED, "{number}: {:?}", asked.elapsed());
                 placed += 1;
             }
             placed
@@ -123,7 +122,8 @@ async fn dribble(address: SocketAddr, first: String, byte: Option<u8>) -> u16 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_thousand_that_are_slow_or_idle_are_cut_and_keep_nobody_from_ordering() {
-    let service = Service::start(":");
+    // What shells and systemd begin with; the service asks for more.
+    let service = Service::start("ulimit -S -n 1024");
     let body = service.head(CREATE, "Content-Length: 1000\r\n") + "{";
     let refused = format!("POST {CREATE_WITH_DOCUMENTS} HTTP/1.1\r\nHost: t\r\nContent-Length: 1000000\r\n\r\n");
     let kinds: [(&str, Option<u8>, u16); 5] =
@@ -214,9 +214,9 @@ async fn heads_that_are_too_large_or_do_not_end_are_refused_and_hold_little() {
     let ordering = service.order_on("anew", every_time_anew(), Arc::clone(&open));
     for client in endless {
         assert!([408, 431].contains(&client.await.unwrap()));
-        let held = service.process.memory().saturating_sub(memory);
-        assert!(held < 100 * MIB, "{} MiB", held / MIB);
     }
+    let held = service.process.peak_memory().saturating_sub(memory);
+    assert!(held < 100 * MIB, "{} MiB", held / MIB);
     open.store(0, Ordering::Relaxed);
     assert!(ordering.await.unwrap() > 0);
 }

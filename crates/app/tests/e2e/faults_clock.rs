@@ -4,7 +4,7 @@ use reqwest::Response;
 use serde_json::Value;
 use time::Duration;
 
-use crate::harness::{CREATE, CREATE_WITH_DOCUMENTS, TestApp, created, deed, eventually, form_with_deed, order, problem};
+use crate::harness::{CREATE, CREATE_WITH_DOCUMENTS, TestApp, created, deed, eventually, eventually_told, form_with_deed, order, problem};
 
 async fn with_key(app: &TestApp, path: &str, file_number: &str) -> Response {
     let request = app.post(path).header("Idempotency-Key", format!("\"{path} {file_number}\""));
@@ -84,9 +84,7 @@ async fn a_mail_that_waits_is_delivered_whatever_the_clock_did() {
         let app = TestApp::start().await;
         app.wiring.break_mail();
         created(app.create(&order("F-1")).await).await;
-        while app.storage().queue.list(false, 1).await.unwrap().first().is_none_or(|follow_up| follow_up.last_error.is_none()) {
-            tokio::task::yield_now().await;
-        }
+        eventually_told(async || app.storage().queue.list(false, 1).await.unwrap().first().is_some_and(|follow_up| follow_up.last_error.is_some())).await;
         app.clock.advance(step);
         app.wiring.mend_mail();
         // Once the time is there again for which it was put off.

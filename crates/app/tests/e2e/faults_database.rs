@@ -1,7 +1,7 @@
 //! The database is slow, cuts connections in the middle of what it does, has none left, has no disk left.
 
 use std::{
-    io::Write as _,
+    io::{BufRead as _, BufReader, Write as _},
     process::{Child, Command, Stdio},
     sync::Arc,
     time::{Duration, Instant},
@@ -119,38 +119,34 @@ async fn a_connection_that_is_cut_in_the_middle_leaves_one_order_whole_or_none()
     assert_whole(app, orders, documents).await;
 }
 
-/// Somebody who takes every connection that is left, until dropped.
-struct Crowd(Vec<Child>);
+/// A connection to the server that somebody else has, until dropped.
+struct Session(Child);
 
-impl Crowd {
-    fn of(cluster: &Cluster) -> Self {
-        let mut sessions = Self(Vec::new());
-        loop {
-            let mut psql = Command::new("psql");
-            psql.args(["--quiet", "--no-align", "--tuples-only"])
-                .arg(cluster.url("postgres"))
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::null());
-            let mut session = psql.spawn().unwrap();
-            let asked = session.stdin.as_mut().unwrap().write_all(b"SELECT 'connected';\n").is_ok();
-            let mut line = String::new();
-            let answered = std::io::BufRead::read_line(&mut std::io::BufReader::new(session.stdout.as_mut().unwrap()), &mut line).is_ok();
-            let connected = asked && answered && line == "connected\n";
-            sessions.0.push(session);
-            if !connected {
-                return sessions;
-            }
-        }
+impl Session {
+    /// None if the server has no connection left.
+    fn open(cluster: &Cluster) -> Option<Self> {
+        let mut psql = Command::new("psql");
+        psql.args(["--quiet", "--no-align", "--tuples-only", "--set=ON_ERROR_STOP=1"])
+            .arg(cluster.url("postgres"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let mut session = Self(psql.spawn().unwrap());
+        session.run("SELECT 1").then_some(session)
+    }
+
+    /// Whether it could.
+    fn run(&mut self, statement: &str) -> bool {
+        let asked = writeln!(self.0.stdin.as_mut().unwrap(), "{statement}; SELECT 'done';").is_ok();
+        let mut lines = BufReader::new(self.0.stdout.as_mut().unwrap()).lines();
+        asked && lines.any(|line| line.unwrap() == "done")
     }
 }
 
-impl Drop for Crowd {
+impl Drop for Session {
     fn drop(&mut self) {
-        for session in &mut self.0 {
-            drop(session.stdin.take());
-            let _ = session.wait();
-        }
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
     }
 }
 
@@ -160,33 +156,48 @@ async fn a_server_that_is_out_of_connections() {
     let app = TestApp::start_on(wiring, Arc::default(), &["--database-connections=8"], None).await;
     created(app.create(&order("F-before")).await).await;
     let cluster = app.wiring.database_server();
-    cluster.sql("postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'orders_alone'");
-    // Whoever of the service's own sessions comes back in between keeps it; the others are the crowd's.
-    let crowd = Crowd::of(cluster);
-    let attempts = (0..32).map(|at| {
-        let app = &app;
-        async move {
-            let (asked, number) = (Instant::now(), format!("F-{at}"));
-            let response = if at % 4 == 0 { app.create_with(form_with_deed(&number)).await } else { app.create(&order(&number)).await };
-            if response.status() == StatusCode::CREATED {
-                assert!(asked.elapsed() < Duration::from_secs(6), "{:?}", asked.elapsed());
-                return 1;
+    // The service's own sessions end and do not come back before the crowd has every connection.
+    cluster.sql("postgres", "ALTER DATABASE orders_alone ALLOW_CONNECTIONS false");
+    cluster.sql("postgres", "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = 'orders_alone'");
+    let mut crowd = Vec::new();
+    eventually(|| {
+        crowd.extend(Session::open(cluster));
+        crowd.len() == 12
+    })
+    .await;
+    assert!(crowd[0].run("ALTER DATABASE orders_alone ALLOW_CONNECTIONS true"));
+    let path = |at: usize| if at.is_multiple_of(4) { CREATE_WITH_DOCUMENTS } else { CREATE };
+    let attempts = |from: usize| {
+        let attempts = (from..from + 32).map(|at| {
+            let app = &app;
+            async move {
+                let asked = Instant::now();
+                let response = send(app, path(at), &format!("F-{at}")).await;
+                let placed = response.status() == StatusCode::CREATED;
+                if placed {
+                    assert!(asked.elapsed() < Duration::from_secs(6), "{:?}", asked.elapsed());
+                } else {
+                    assert_unavailable(asked, response).await;
+                }
+                placed
             }
-            assert_unavailable(asked, response).await;
-            0
-        }
-    });
-    let placed: usize = futures_util::future::join_all(attempts).await.into_iter().sum();
+        });
+        futures_util::future::join_all(attempts)
+    };
+    let mut placed = attempts(0).await;
+    assert_eq!(placed, [false; 32]);
+    // Two are left.
+    crowd.truncate(10);
+    placed.extend(attempts(32).await);
     drop(crowd);
-    for at in 0..32 {
-        let path = if at % 4 == 0 { CREATE_WITH_DOCUMENTS } else { CREATE };
-        let began = Instant::now();
-        while !matches!(send(&app, path, &format!("F-{at}")).await.status().as_u16(), 201 | 409) {
-            assert!(began.elapsed() < Duration::from_secs(5), "it goes on within five seconds");
-        }
+    let began = Instant::now();
+    while send(&app, CREATE, "F-after").await.status() != StatusCode::CREATED {
+        assert!(began.elapsed() < Duration::from_secs(5), "it goes on within five seconds");
     }
-    assert!(placed < 33);
-    assert_whole(app, 33, 8).await;
+    for (at, placed) in placed.into_iter().enumerate() {
+        assert!(repeat(&app, path(at), &format!("F-{at}")).await || !placed, "F-{at}: what was acknowledged is there");
+    }
+    assert_whole(app, 66, 16).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use crate::{
-    harness::{TestApp, assert_unavailable, created, deed, eventually, form_with_deed, order},
+    harness::{TestApp, assert_unavailable, created, deed, eventually, eventually_told, form_with_deed, order},
     small_disk::{SmallDisk, done_with_mounts_of_its_own},
     wiring::Wiring,
 };
@@ -107,9 +107,7 @@ async fn of_the_mails() {
         created(app.create(&order(&format!("F-{at}"))).await).await;
     }
     let told = |error: &Option<String>| error.as_ref().is_some_and(|error| error.contains("space"));
-    while !app.storage().queue.list(false, 10).await.unwrap().iter().all(|follow_up| told(&follow_up.last_error)) {
-        tokio::task::yield_now().await;
-    }
+    eventually_told(async || app.storage().queue.list(false, 10).await.unwrap().iter().all(|follow_up| told(&follow_up.last_error))).await;
     assert_eq!(app.wiring.mails().len(), 0);
     disk.clear();
     app.clock.advance(time::Duration::seconds(5));

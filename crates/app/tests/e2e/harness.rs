@@ -1,10 +1,11 @@
 //! A service of its own for each test, and how to talk to it.
 
 use std::{
-    fmt::Write as _,
+    fmt::{Debug, Write as _},
     io::{Read as _, Write as _},
     net::{Shutdown, SocketAddr, TcpStream},
     path::{Path, PathBuf},
+    str::FromStr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -198,8 +199,13 @@ pub fn files_below(folder: &Path) -> Vec<PathBuf> {
 
 /// Waits for something that happens beside the test, for ten seconds at the most.
 pub async fn eventually(mut happened: impl FnMut() -> bool) {
+    eventually_told(async || happened()).await;
+}
+
+/// The same, of something that has to be asked for.
+pub async fn eventually_told(mut happened: impl AsyncFnMut() -> bool) {
     let patience = Instant::now() + Duration::from_secs(10);
-    while !happened() {
+    while !happened().await {
         assert!(Instant::now() < patience, "it did not happen within ten seconds");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -260,6 +266,11 @@ pub async fn answers(address: SocketAddr, bytes: Vec<u8>) -> Vec<u16> {
     }
     assert_eq!(rest, "", "what is no answer");
     statuses
+}
+
+/// A number that the environment may set.
+pub fn setting<T: FromStr<Err: Debug>>(name: &str, otherwise: T) -> T {
+    std::env::var(name).map_or(otherwise, |text| text.parse().unwrap())
 }
 
 /// A client like any other, once it knows whose cryptography to use: that of the service.
@@ -353,4 +364,10 @@ pub fn raw_order_parts(file_number: &str) -> String {
         write!(parts, "--b\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n").unwrap();
     }
     parts
+}
+
+/// The bytes of a form with boundary `b` and one genuine document.
+pub fn raw_form_with_deed(file_number: &str) -> Vec<u8> {
+    let head = "--b\r\nContent-Disposition: form-data; name=\"documents\"; filename=\"deed.pdf\"\r\n\r\n";
+    [raw_order_parts(file_number).as_bytes(), head.as_bytes(), &deed(), b"\r\n--b--\r\n"].concat()
 }

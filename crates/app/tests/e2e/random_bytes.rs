@@ -1,7 +1,6 @@
 //! The service under bytes of chance: requests that were damaged, and noise, over raw connections.
 
 use std::{
-    env,
     io::{Read as _, Write as _},
     net::{Shutdown, TcpStream},
     thread,
@@ -11,7 +10,7 @@ use std::{
 use fastrand::Rng;
 
 use crate::{
-    harness::{CREATE, CREATE_WITH_DOCUMENTS, created, order, raw_order_parts, spooled},
+    harness::{CREATE, CREATE_WITH_DOCUMENTS, created, order, raw_order_parts, setting, spooled},
     service_process::{ServiceProcess, issue_key},
     wiring::Wiring,
 };
@@ -23,10 +22,6 @@ const SEED: &str = "RANDOM_SEED";
 const LANES: u64 = 8;
 /// Longest time until a connection on which nothing more is sent is answered and closed.
 const BOUND: Duration = Duration::from_secs(10);
-
-fn setting(name: &str, otherwise: u64) -> u64 {
-    env::var(name).map_or(otherwise, |text| text.parse().unwrap())
-}
 
 /// A genuine request. Only some orders are told apart by their number, so that others meet the duplicate rule.
 fn genuine(rng: &mut Rng, key: &str) -> Vec<u8> {

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::task::block_in_place;
 
 use crate::{
-    harness::{CREATE, CREATE_WITH_DOCUMENTS, deed, order, raw_order_parts},
+    harness::{CREATE, CREATE_WITH_DOCUMENTS, order, raw_form_with_deed, setting},
     service_process::{ServiceProcess, issue_key},
     wiring::Wiring,
 };
@@ -74,11 +74,7 @@ impl Client<'_> {
     fn request(&self, file_number: &str) -> Vec<u8> {
         let (path, content_type, body) = match self.habit {
             Habit::Keeps | Habit::Opens => (CREATE, "application/json", order(file_number).to_string().into_bytes()),
-            Habit::Uploads => {
-                let head = "--b\r\nContent-Disposition: form-data; name=\"documents\"; filename=\"deed.pdf\"\r\n\r\n";
-                let body = [raw_order_parts(file_number).as_bytes(), head.as_bytes(), &deed(), b"\r\n--b--\r\n"].concat();
-                (CREATE_WITH_DOCUMENTS, "multipart/form-data; boundary=b", body)
-            }
+            Habit::Uploads => (CREATE_WITH_DOCUMENTS, "multipart/form-data; boundary=b", raw_form_with_deed(file_number)),
         };
         let connection = if matches!(self.habit, Habit::Opens) { "Connection: close\r\n" } else { "" };
         let head = format!(
@@ -118,7 +114,7 @@ async fn so_does_a_lone_client_that_connects_for_each_order() {
 }
 
 async fn assert_answered(crowd: &[(Habit, usize)]) {
-    let stops = std::env::var("STOPS").map_or(STOPS, |stops| stops.parse().unwrap());
+    let stops = setting("STOPS", STOPS);
     let (wiring, next) = (Wiring::new(), AtomicUsize::new(0));
     let mut key = None;
     let mut acknowledged = 0;

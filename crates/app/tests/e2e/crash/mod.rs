@@ -23,7 +23,7 @@ use crate::{
         audit::Audit,
         clients::{Answers, order_on_and_on},
     },
-    harness::TestApp,
+    harness::{TestApp, setting},
     service_process::{ServiceProcess, issue_key, notary_orders},
     wiring::Wiring,
 };
@@ -37,11 +37,6 @@ const FLAGS: &[&str] = &["--rate-per-second=0", "--duplicate-window-secs=86400"]
 const STARTED: Duration = Duration::from_secs(60);
 /// For all mails that the kills left behind.
 const DELIVERED: Duration = Duration::from_secs(600);
-
-/// A number that the environment may set.
-fn setting<T: std::str::FromStr<Err: std::fmt::Debug>>(name: &str, otherwise: impl FnOnce() -> T) -> T {
-    std::env::var(name).map_or_else(|_| otherwise(), |text| text.parse().unwrap())
-}
 
 #[derive(Debug, Default)]
 struct Kills {
@@ -111,7 +106,7 @@ impl Victims<'_> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_acknowledged_survives_every_kill_once_and_whole() {
-    let (rounds, seed) = (setting("CRASH_ROUNDS", || ROUNDS), setting("CRASH_SEED", || fastrand::u64(..)));
+    let (rounds, seed) = (setting("CRASH_ROUNDS", ROUNDS), setting("CRASH_SEED", fastrand::u64(..)));
     println!("CRASH_ROUNDS={rounds} CRASH_SEED={seed}");
     let wiring = Wiring::with_a_database_server();
     let answers = Arc::new(Answers::default());
