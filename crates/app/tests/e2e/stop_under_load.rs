@@ -104,16 +104,16 @@ fn answer_closes(answers: &mut BufReader<TcpStream>, file_number: &str) -> bool 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_is_connected_at_a_stop_gets_an_answer_and_everybody_else_is_refused() {
-    assert_answered(CROWD).await;
+    assert_answered(CROWD);
 }
 
 /// Between its connections the service has none.
 #[tokio::test(flavor = "multi_thread")]
 async fn so_does_a_lone_client_that_connects_for_each_order() {
-    assert_answered(&[(Habit::Opens, 1)]).await;
+    assert_answered(&[(Habit::Opens, 1)]);
 }
 
-async fn assert_answered(crowd: &[(Habit, usize)]) {
+fn assert_answered(crowd: &[(Habit, usize)]) {
     let stops = setting("STOPS", STOPS);
     let (wiring, next) = (Wiring::new(), AtomicUsize::new(0));
     let mut key = None;
