@@ -255,7 +255,22 @@ mod tests {
         assert_eq!(sanitize_file_name(&format!("{}.pdf", "a".repeat(116))), format!("{}.pdf", "a".repeat(116)));
         assert_eq!(sanitize_file_name(&format!("{}.pdf", "a".repeat(117))), format!("{}.pdf", "a".repeat(116)));
         // Not one that is accepted.
+        let long = format!("{}.{}", "a".repeat(60), "b".repeat(100));
+        assert_eq!(sanitize_file_name(&long), long[..MAX_FILE_NAME_CHARS]);
         assert_eq!(sanitize_file_name(&format!("a.{}", "b".repeat(200))), format!("a.{}", "b".repeat(118)));
+    }
+
+    #[test]
+    fn debug_shows_a_document_without_its_name() {
+        let file = SpooledFile { path: "spooled".into(), size: 7, sha256: Sha256Digest([0; 32]) };
+        let document = ReceivedDocument { name_as_sent: "Jane Doe.pdf".to_owned(), file, content: Some(DocumentFormat::Pdf) };
+        let shown = format!("{document:?}");
+        assert!(shown.starts_with("ReceivedDocument { file: ") && shown.contains("content: Some(Pdf)") && !shown.contains("Jane"), "{shown}");
+        let key = ObjectKey::from_stored("00/01".to_owned());
+        let (name, media_type) = ("Jane_Doe.pdf".to_owned(), "application/pdf".to_owned());
+        let stored = StoredDocument { key, name_as_sent: name.clone(), name, media_type, size: 7, sha256: Sha256Digest([0; 32]) };
+        let shown = format!("{stored:?}");
+        assert!(shown.starts_with("StoredDocument { key: ") && shown.contains("size: 7") && !shown.contains("Jane"), "{shown}");
     }
 
     #[test]

@@ -44,7 +44,7 @@ async fn who_guesses_is_throttled_whatever_address_he_claims_and_others_there_ar
         for at in 0..20 {
             let (asked, order) = (Instant::now(), order(&format!("F-{at}")));
             created(app.client.post(app.url(CREATE)).bearer_auth(&good).json(&order).send().await.unwrap()).await;
-            assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+            assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
         }
     };
     let (unthrottled, ()) = futures_util::join!(guessing, ordering);

@@ -69,7 +69,7 @@ async fn order_while_it_fails(app: &TestApp, phase: Phase, treatment: Treatment)
     });
     let asked = Instant::now();
     created(app.create(&order(&format!("F-{phase:?}"))).await).await;
-    assert!(asked.elapsed() < Duration::from_secs(3), "{:?}", asked.elapsed());
+    assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
     // No mail waits for the politeness at the end.
     let began = Instant::now();
     while met.load(Ordering::SeqCst) == 0 && phase != Phase::Quit {

@@ -197,16 +197,16 @@ pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Waits for something that happens beside the test, for ten seconds at the most.
+/// Waits for something that happens beside the test, for half a minute at the most.
 pub async fn eventually(mut happened: impl FnMut() -> bool) {
     eventually_told(async || happened()).await;
 }
 
 /// The same, of something that has to be asked for.
 pub async fn eventually_told(mut happened: impl AsyncFnMut() -> bool) {
-    let patience = Instant::now() + Duration::from_secs(10);
+    let patience = Instant::now() + Duration::from_secs(30);
     while !happened().await {
-        assert!(Instant::now() < patience, "it did not happen within ten seconds");
+        assert!(Instant::now() < patience, "it did not happen within half a minute");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

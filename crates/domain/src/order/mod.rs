@@ -263,8 +263,11 @@ pub struct PlacedOrder {
 
 impl PlacedOrder {
     /// The order as it was when it was placed, whatever has become of it.
-    pub fn when_placed(self) -> Self {
-        Self { status: OrderStatus::New, notary_id: None, updated_at: self.created_at, ..self }
+    pub fn when_placed(mut self) -> Self {
+        self.status = OrderStatus::New;
+        self.notary_id = None;
+        self.updated_at = self.created_at;
+        self
     }
 }
 

@@ -342,3 +342,9 @@ fn whoever_reads_a_field_from_something_else_than_json_is_told_what_it_must_be()
     let error = Field::<String>::deserialize(BytesDeserializer::<Error>::new(b"Jane")).unwrap_err();
     assert!(error.to_string().ends_with("expected a string"), "{error}");
 }
+
+#[test]
+fn debug_shows_of_a_field_whether_it_is_there() {
+    let fields = [Field::Absent, Field::Mistyped, Field::Value("Jane".to_owned())];
+    assert_eq!(fields.map(|field| format!("{field:?}")), ["Absent", "Mistyped", "Value(…)"]);
+}

@@ -181,6 +181,7 @@ mod tests {
     fn an_address_is_itself_as_a_text_and_hidden_from_debug() {
         let address = EmailAddress::try_from("jane@example.com".to_owned()).unwrap();
         assert_eq!(format!("{address:?}"), "EmailAddress(…)");
+        assert_eq!(format!("{:?}", FileNumber::try_from("F-1".to_owned()).unwrap()), "FileNumber(…)");
         assert_eq!(String::from(address), "jane@example.com");
     }
 
