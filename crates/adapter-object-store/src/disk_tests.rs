@@ -124,3 +124,13 @@ async fn a_spool_on_another_file_system_is_copied_from() {
     assert!(fs::read(here.path(&key)).unwrap() == bytes);
     assert_eq!(count_files(here.folder.path()), 1);
 }
+
+#[test]
+fn what_a_killed_process_left_of_its_probe_is_removed_at_the_next_start() {
+    let folder = tempfile::tempdir().unwrap();
+    for number in 1..=2 {
+        fs::write(folder.path().join(format!("readiness-probe#{number}")), "readiness-").unwrap();
+    }
+    ObjectBlobStore::on_disk(folder.path()).unwrap();
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}

@@ -68,7 +68,10 @@ impl ObjectBlobStore {
     }
 
     pub(crate) fn on_disk(path: &FilePath) -> io::Result<Self> {
-        Self::over_disk(Disk::open(path)?)
+        let disk = Disk::open(path)?;
+        // Of a process that was killed while it tried whether it can write.
+        disk.finish_delete(PROBE)?;
+        Self::over_disk(disk)
     }
 
     pub(crate) fn over_disk(disk: Disk) -> io::Result<Self> {
