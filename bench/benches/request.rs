@@ -1,4 +1,5 @@
-//! From the bytes of a request without documents to a valid order, and what a client is told who sent an invalid one.
+//! From the bytes of a request without documents to a valid order, and what a client is told who
+//! sent an invalid one.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "a measurement that cannot go on has failed")]
 

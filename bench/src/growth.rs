@@ -1,5 +1,5 @@
-//! Whether a database that has grown still takes as many orders. Beside each measurement of the one that grows, in turns, one of
-//! an empty database: a machine drifts by more than is looked for.
+//! Whether a database that has grown still takes as many orders. Beside each measurement of the one
+//! that grows, in turns, one of an empty database: a machine drifts by more than is looked for.
 
 use std::{fs, time::Instant};
 
@@ -18,7 +18,15 @@ use crate::{
 };
 
 const MILLION: u64 = 1_000_000;
-const COLUMNS: [&str; 7] = ["orders in the database", "orders/s", "with none", "ratio", "p99 ms", "with none", "seconds to fill"];
+const COLUMNS: [&str; 7] = [
+    "orders in the database",
+    "orders/s",
+    "with none",
+    "ratio",
+    "p99 ms",
+    "with none",
+    "seconds to fill",
+];
 
 /// How far a database grows.
 #[derive(Debug, Args)]
@@ -44,16 +52,43 @@ impl Growth {
             for millions in &self.millions {
                 let seconds = grown.fill(millions * MILLION);
                 let [with, without] = grown.compare();
-                let of = |rounds: &[Outcome], figure: &dyn Fn(&Outcome) -> f64| short(median(rounds.iter().map(figure)));
+                let of = |rounds: &[Outcome], figure: &dyn Fn(&Outcome) -> f64| {
+                    short(median(rounds.iter().map(figure)))
+                };
                 let p99 = |outcome: &Outcome| outcome.latencies.percentile(0.99);
                 let share = ratios(&with, &without, Outcome::rate, Outcome::rate);
-                let figures = [of(&with, &Outcome::rate), of(&without, &Outcome::rate), short(median(share.clone())), of(&with, &p99), of(&without, &p99)];
-                rows.push([vec![format!("{millions} million")], figures.to_vec(), vec![format!("{seconds:.0}")]].concat());
+                let figures = [
+                    of(&with, &Outcome::rate),
+                    of(&without, &Outcome::rate),
+                    short(median(share.clone())),
+                    of(&with, &p99),
+                    of(&without, &p99),
+                ];
+                rows.push(
+                    [
+                        vec![format!("{millions} million")],
+                        figures.to_vec(),
+                        vec![format!("{seconds:.0}")],
+                    ]
+                    .concat(),
+                );
                 if *millions == 10 {
-                    targets.push(target(&format!("orders/s on {} with 10 million orders / with none", wiring.name()), &share, "", Bound::AtLeast(0.9)));
+                    targets.push(target(
+                        &format!(
+                            "orders/s on {} with 10 million orders / with none",
+                            wiring.name()
+                        ),
+                        &share,
+                        "",
+                        Bound::AtLeast(0.9),
+                    ));
                 }
             }
-            table::print(&format!("growth on {}, {CONNECTIONS} connections", wiring.name()), &COLUMNS, &rows);
+            table::print(
+                &format!("growth on {}, {CONNECTIONS} connections", wiring.name()),
+                &COLUMNS,
+                &rows,
+            );
         }
         table::print("growth: targets", &TARGET_COLUMNS, &targets);
     }
@@ -76,7 +111,8 @@ impl<'a> Grown<'a> {
         Self { plan, wiring, cluster, instance, key, filled: 0 }
     }
 
-    /// Adds orders of long ago, whose mails are sent, until there are so many. Returns the seconds that it took.
+    /// Adds orders of long ago, whose mails are sent, until there are so many. Returns the seconds
+    /// that it took.
     fn fill(&mut self, orders: u64) -> f64 {
         let started = Instant::now();
         let missing = orders.saturating_sub(self.filled);
@@ -94,7 +130,10 @@ impl<'a> Grown<'a> {
     fn compare(&self) -> [Vec<Outcome>; 2] {
         let empty = |seed| {
             flush(self.cluster);
-            self.plan.trial(self.wiring, self.cluster, CONNECTIONS, Pace::Closed, seed).outcome.all_created()
+            self.plan
+                .trial(self.wiring, self.cluster, CONNECTIONS, Pace::Closed, seed)
+                .outcome
+                .all_created()
         };
         let rounds = alternate(self.plan.rounds, &[&|seed| self.round(seed), &empty]);
         rounds.try_into().unwrap_or_else(|_| unreachable!("two contestants"))
@@ -104,7 +143,10 @@ impl<'a> Grown<'a> {
         let before = self.instance.rows("orders");
         flush(self.cluster);
         let service = self.instance.site.start();
-        let (outcome, _) = self.plan.load(&service, Request::order(&self.key, false), CONNECTIONS, Pace::Closed, seed).run(|| ());
+        let (outcome, _) = self
+            .plan
+            .load(&service, Request::order(&self.key, false), CONNECTIONS, Pace::Closed, seed)
+            .run(|| ());
         drop(service);
         self.instance.assert_orders(before + outcome.acknowledged);
         // The next round begins with no mails to deliver, as that with an empty database does.
@@ -117,9 +159,12 @@ impl<'a> Grown<'a> {
     }
 }
 
-/// Their file numbers are in no order, as those of clients are not; indexes are filled in theirs, which is quicker.
+/// Their file numbers are in no order, as those of clients are not; indexes are filled in theirs,
+/// which is quicker.
 fn postgres_fill(from: u64, to: u64) -> String {
-    let numbers = format!("SELECT 'F-' || substr(md5(number::text), 1, 16) AS file_number FROM generate_series({from} + 1, {to}) AS number");
+    let numbers = format!(
+        "SELECT 'F-' || substr(md5(number::text), 1, 16) AS file_number FROM generate_series({from} + 1, {to}) AS number"
+    );
     format!(
         "INSERT INTO orders ({ORDER_COLUMNS}) SELECT file_number, '2025-01-01 00:00Z', '2025-01-01 00:00Z', {ORDER_VALUES} FROM ({numbers}) AS numbers;\n\
          INSERT INTO file_numbers (file_number, placed_at) SELECT file_number, '2025-01-01 00:00Z' FROM ({numbers}) AS numbers ORDER BY file_number;\n\
@@ -128,7 +173,9 @@ fn postgres_fill(from: u64, to: u64) -> String {
 }
 
 fn sqlite_fill(count: u64) -> String {
-    let columns = ORDER_COLUMNS.replace("created_at, updated_at", "created_at_us, updated_at_us").replace("start_utc", "start_utc_us");
+    let columns = ORDER_COLUMNS
+        .replace("created_at, updated_at", "created_at_us, updated_at_us")
+        .replace("start_utc", "start_utc_us");
     let values = ORDER_VALUES.replace("'2026-12-01 20:30Z'", "1796157000000000");
     let placed_at = 1_735_689_600_000_000_i64;
     format!(

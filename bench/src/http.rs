@@ -6,7 +6,8 @@ use std::{
     time::Duration,
 };
 
-/// Longest wait for a piece of an answer; a service that is silent for so long is counted as broken.
+/// Longest wait for a piece of an answer; a service that is silent for so long is counted as
+/// broken.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What a service said.
@@ -45,7 +46,9 @@ impl Connection {
 /// The body of an answer, for requests that are not worth a connection of their own.
 pub fn get(address: &str, path: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
-    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes())?;
+    stream.write_all(
+        format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes(),
+    )?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok(answer)
@@ -63,7 +66,11 @@ fn read_answer(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<Answe
         if let Some((answer, length)) = expected
             && buffer.len() >= length
         {
-            return if buffer.len() == length { Ok(answer) } else { Err(malformed("bytes behind the answer")) };
+            return if buffer.len() == length {
+                Ok(answer)
+            } else {
+                Err(malformed("bytes behind the answer"))
+            };
         }
         match stream.read(&mut piece)? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -72,16 +79,23 @@ fn read_answer(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<Answe
     }
 }
 
-/// The answer that a head announces, and the length of both head and body; nothing if the head is not complete.
+/// The answer that a head announces, and the length of both head and body; nothing if the head is
+/// not complete.
 fn parse_head(bytes: &[u8]) -> io::Result<Option<(Answer, usize)>> {
-    let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { return Ok(None) };
+    let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
+        return Ok(None);
+    };
     let head = str::from_utf8(&bytes[..end]).map_err(|_| malformed("a head that is no text"))?;
     let mut lines = head.split("\r\n");
-    let status = lines.next().and_then(|line| line.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()).ok_or_else(|| malformed("no status"))?;
+    let status = lines
+        .next()
+        .and_then(|line| line.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok())
+        .ok_or_else(|| malformed("no status"))?;
     let mut answer = Answer { status, retry_after: false, closes: false };
     let mut body = None;
     for line in lines {
-        let (name, value) = line.split_once(':').ok_or_else(|| malformed("a header without a colon"))?;
+        let (name, value) =
+            line.split_once(':').ok_or_else(|| malformed("a header without a colon"))?;
         let value = value.trim();
         if name.eq_ignore_ascii_case("content-length") {
             body = value.parse().ok();
@@ -117,11 +131,15 @@ mod tests {
         }
     }
 
-    const CREATED: &[u8] = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\nContent-Type: application/json\r\n\r\n{}";
+    const CREATED: &[u8] =
+        b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\nContent-Type: application/json\r\n\r\n{}";
     const SHED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\ncontent-length: 0\r\n\r\n";
 
     fn read(pieces: &[&[u8]]) -> io::Result<Answer> {
-        read_answer(&mut Pieces(pieces.iter().map(|piece| piece.to_vec()).collect()), &mut Vec::new())
+        read_answer(
+            &mut Pieces(pieces.iter().map(|piece| piece.to_vec()).collect()),
+            &mut Vec::new(),
+        )
     }
 
     #[test]
@@ -136,15 +154,31 @@ mod tests {
     fn what_a_client_must_heed_is_noticed() {
         assert_eq!(read(&[SHED]).unwrap(), Answer { status: 503, retry_after: true, closes: true });
         let without = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n";
-        assert_eq!(read(&[without]).unwrap(), Answer { status: 503, retry_after: false, closes: false });
+        assert_eq!(
+            read(&[without]).unwrap(),
+            Answer { status: 503, retry_after: false, closes: false }
+        );
     }
 
     #[test]
     fn an_answer_that_is_cut_off_or_unclear_is_an_error() {
-        assert_eq!(read(&[&CREATED[..CREATED.len() - 1]]).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(
+            read(&[&CREATED[..CREATED.len() - 1]]).unwrap_err().kind(),
+            io::ErrorKind::UnexpectedEof
+        );
         let behind = [CREATED, b"H"].concat();
-        for bytes in [&behind[..], b"HTTP/1.1 201 Created\r\n\r\n", b"HTTP/1.1 2\r\ncontent-length: 0\r\n\r\n", b"SSH-2.0\r\n\r\n"] {
-            assert_eq!(read(&[bytes]).unwrap_err().kind(), io::ErrorKind::InvalidData, "{}", String::from_utf8_lossy(bytes));
+        for bytes in [
+            &behind[..],
+            b"HTTP/1.1 201 Created\r\n\r\n",
+            b"HTTP/1.1 2\r\ncontent-length: 0\r\n\r\n",
+            b"SSH-2.0\r\n\r\n",
+        ] {
+            assert_eq!(
+                read(&[bytes]).unwrap_err().kind(),
+                io::ErrorKind::InvalidData,
+                "{}",
+                String::from_utf8_lossy(bytes)
+            );
         }
     }
 }

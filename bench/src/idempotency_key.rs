@@ -1,6 +1,7 @@
-//! What an `Idempotency-Key` costs. They are test orders, so that no mails are delivered meanwhile. With `BASELINE=PATH` of
-//! another build, also both builds without keys, for what the possibility costs who does not use it; these are real orders, and
-//! each round waits until the mails of the one before are delivered.
+//! What an `Idempotency-Key` costs. They are test orders, so that no mails are delivered meanwhile.
+//! With `BASELINE=PATH` of another build, also both builds without keys, for what the possibility
+//! costs who does not use it; these are real orders, and each round waits until the mails of the
+//! one before are delivered.
 
 use std::path::{Path, PathBuf};
 
@@ -33,7 +34,8 @@ impl<'a> Contestant<'a> {
     /// Orders per second of one round.
     fn round(&self, plan: &Plan, with_idempotency_key: bool) -> f64 {
         let request = Request::order(&self.key, with_idempotency_key);
-        let (outcome, _) = plan.load(&self.service, request, CONNECTIONS, Pace::Closed, 0).run(|| ());
+        let (outcome, _) =
+            plan.load(&self.service, request, CONNECTIONS, Pace::Closed, 0).run(|| ());
         self.service.settle();
         outcome.all_created().rate()
     }
@@ -45,16 +47,33 @@ pub fn run(plan: &Plan, cluster: &Cluster) {
     let mut compare = |what: String, one: &dyn Fn(u64) -> f64, other: &dyn Fn(u64) -> f64| {
         let rounds = alternate(plan.rounds, &[one, other]);
         let ratio = median(ratios(&rounds[0], &rounds[1], |rate| *rate, |rate| *rate));
-        rows.push(vec![what, short(median(rounds[0].clone())), short(median(rounds[1].clone())), format!("{ratio:.3}")]);
+        rows.push(vec![
+            what,
+            short(median(rounds[0].clone())),
+            short(median(rounds[1].clone())),
+            format!("{ratio:.3}"),
+        ]);
     };
     for wiring in Wiring::ALL {
         let own = Contestant::new(&plan.binary(), wiring, cluster, &["--test"]);
-        compare(format!("{}: with a key on every order / without", wiring.name()), &|_| own.round(plan, true), &|_| own.round(plan, false));
+        compare(
+            format!("{}: with a key on every order / without", wiring.name()),
+            &|_| own.round(plan, true),
+            &|_| own.round(plan, false),
+        );
         if let Some(baseline) = std::env::var_os("BASELINE").map(PathBuf::from) {
             let own = Contestant::new(&plan.binary(), wiring, cluster, &[]);
             let before = Contestant::new(&baseline, wiring, cluster, &[]);
-            compare(format!("{}: this build without keys / the other", wiring.name()), &|_| own.round(plan, false), &|_| before.round(plan, false));
+            compare(
+                format!("{}: this build without keys / the other", wiring.name()),
+                &|_| own.round(plan, false),
+                &|_| before.round(plan, false),
+            );
         }
     }
-    table::print("what an Idempotency-Key costs", &["", "orders/s", "orders/s of the other", "ratio"], &rows);
+    table::print(
+        "what an Idempotency-Key costs",
+        &["", "orders/s", "orders/s of the other", "ratio"],
+        &rows,
+    );
 }

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use diesel::{Connection as _, RunQueryDsl as _, SqliteConnection, connection::SimpleConnection as _, dsl::sql, sql_types::BigInt};
+use diesel::{
+    Connection as _, RunQueryDsl as _, SqliteConnection, connection::SimpleConnection as _,
+    dsl::sql, sql_types::BigInt,
+};
 use test_servers::postgres::{Cluster, Database};
 
 use crate::service::Site;
@@ -26,15 +29,23 @@ impl Wiring {
 }
 
 /// PostgreSQL with durable commits, and without TLS, which is no part of what is compared.
-pub const CLUSTER_SETTINGS: [&str; 7] =
-    ["fsync = on", "synchronous_commit = on", "full_page_writes = on", "ssl = off", "shared_buffers = 1GB", "max_wal_size = 4GB", "max_connections = 200"];
+pub const CLUSTER_SETTINGS: [&str; 7] = [
+    "fsync = on",
+    "synchronous_commit = on",
+    "full_page_writes = on",
+    "ssl = off",
+    "shared_buffers = 1GB",
+    "max_wal_size = 4GB",
+    "max_connections = 200",
+];
 
 /// A cluster with [`CLUSTER_SETTINGS`].
 pub fn cluster() -> Cluster {
     Cluster::start(&CLUSTER_SETTINGS)
 }
 
-/// A database with the service's schema that is removed when it is dropped, and a place to run the service on it.
+/// A database with the service's schema that is removed when it is dropped, and a place to run the
+/// service on it.
 pub struct Instance<'a> {
     pub site: Site,
     pub database: Option<Database<'a>>,
@@ -48,7 +59,8 @@ impl<'a> Instance<'a> {
         Self { site, database }
     }
 
-    /// Leaves what it holds until all is measured: the database to its cluster, and the rest to [`clear_up`](crate::service::clear_up).
+    /// Leaves what it holds until all is measured: the database to its cluster, and the rest to
+    /// [`clear_up`](crate::service::clear_up).
     pub fn put_aside(mut self) {
         self.site.put_aside();
         self.database = None;
@@ -57,8 +69,12 @@ impl<'a> Instance<'a> {
     /// Rows of a table.
     pub fn rows(&self, table: &str) -> u64 {
         let count: i64 = match &self.database {
-            Some(database) => database.sql(&format!("SELECT count(*) FROM {table}")).parse().unwrap(),
-            None => sql::<BigInt>(&format!("SELECT count(*) FROM {table}")).get_result(&mut self.sqlite()).unwrap(),
+            Some(database) => {
+                database.sql(&format!("SELECT count(*) FROM {table}")).parse().unwrap()
+            }
+            None => sql::<BigInt>(&format!("SELECT count(*) FROM {table}"))
+                .get_result(&mut self.sqlite())
+                .unwrap(),
         };
         count.try_into().unwrap()
     }
@@ -74,15 +90,21 @@ impl<'a> Instance<'a> {
     pub fn execute(&self, statements: &str) {
         match &self.database {
             // Each by itself: some of them must not be part of a transaction.
-            Some(database) => statements.split(";\n").filter(|statement| !statement.trim().is_empty()).for_each(|statement| {
-                database.sql(statement);
-            }),
+            Some(database) => statements
+                .split(";\n")
+                .filter(|statement| !statement.trim().is_empty())
+                .for_each(|statement| {
+                    database.sql(statement);
+                }),
             None => self.sqlite().batch_execute(statements).unwrap(),
         }
     }
 
     fn sqlite(&self) -> SqliteConnection {
-        let mut connection = SqliteConnection::establish(self.site.data().join("notary-orders.sqlite").to_str().unwrap()).unwrap();
+        let mut connection = SqliteConnection::establish(
+            self.site.data().join("notary-orders.sqlite").to_str().unwrap(),
+        )
+        .unwrap();
         connection.batch_execute("PRAGMA busy_timeout = 30000").unwrap();
         connection
     }
@@ -91,7 +113,9 @@ impl<'a> Instance<'a> {
 impl Drop for Instance<'_> {
     fn drop(&mut self) {
         if let Some(database) = &self.database {
-            database.cluster.sql("postgres", &format!("DROP DATABASE {} WITH (FORCE)", database.name));
+            database
+                .cluster
+                .sql("postgres", &format!("DROP DATABASE {} WITH (FORCE)", database.name));
         }
     }
 }

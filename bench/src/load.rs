@@ -1,5 +1,6 @@
-//! The load generator: a thread for each connection, which blocks as the clients of `pgbench` do. That costs two system calls
-//! per order, and the scheduler wakes a thread as late as it would an event loop.
+//! The load generator: a thread for each connection, which blocks as the clients of `pgbench` do.
+//! That costs two system calls per order, and the scheduler wakes a thread as late as it would an
+//! event loop.
 
 use std::{
     collections::BTreeMap,
@@ -37,7 +38,8 @@ pub struct Load<'a> {
 /// What came of it, in the window unless it says otherwise.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Times to the answer 201: since the request was due if the loop is open, since it was sent otherwise.
+    /// Times to the answer 201: since the request was due if the loop is open, since it was sent
+    /// otherwise.
     pub latencies: Latencies,
     /// The same, since they were sent.
     pub since_sent: Latencies,
@@ -65,8 +67,16 @@ impl Outcome {
     /// # Panics
     /// If an answer was anything but 201, or an order that was due was never sent.
     pub fn all_created(self) -> Self {
-        assert_eq!(self.unsent, 0, "orders that were due and never sent: their times are not counted");
-        assert!(self.shed == 0 && self.others.is_empty(), "answers other than 201: 503 {} times, {:?}", self.shed, self.others);
+        assert_eq!(
+            self.unsent, 0,
+            "orders that were due and never sent: their times are not counted"
+        );
+        assert!(
+            self.shed == 0 && self.others.is_empty(),
+            "answers other than 201: 503 {} times, {:?}",
+            self.shed,
+            self.others
+        );
         self
     }
 }
@@ -89,19 +99,24 @@ impl Load<'_> {
     /// If the service cannot be reached to begin with.
     pub fn run<T>(&self, probe: impl Fn() -> T) -> (Outcome, [T; 2]) {
         let schedule = Schedule::new(self.pace, self.warmup + self.window, self.seed);
-        let connections: Vec<Connection> = (0..self.connections).map(|_| Connection::open(self.address).unwrap()).collect();
+        let connections: Vec<Connection> =
+            (0..self.connections).map(|_| Connection::open(self.address).unwrap()).collect();
         let start = Instant::now() + HEAD_START;
         let (tallies, probes) = thread::scope(|scope| {
             let spawn = |connection| {
                 let schedule = &schedule;
-                thread::Builder::new().stack_size(128 * 1024).spawn_scoped(scope, move || self.work(connection, schedule, start)).unwrap()
+                thread::Builder::new()
+                    .stack_size(128 * 1024)
+                    .spawn_scoped(scope, move || self.work(connection, schedule, start))
+                    .unwrap()
             };
             let threads: Vec<_> = connections.into_iter().map(spawn).collect();
             let probe_at = |moment| {
                 sleep_until(moment);
                 probe()
             };
-            let probes = [self.warmup, self.warmup + self.window].map(|since| probe_at(start + since));
+            let probes =
+                [self.warmup, self.warmup + self.window].map(|since| probe_at(start + since));
             (threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>(), probes)
         });
         (self.sum(tallies, &schedule), probes)
@@ -132,7 +147,9 @@ impl Load<'_> {
         let (opens, end) = (start + self.warmup, start + self.warmup + self.window);
         sleep_until(start);
         loop {
-            let Some(due) = schedule.next(start.elapsed()).map(|due| start + due) else { return tally };
+            let Some(due) = schedule.next(start.elapsed()).map(|due| start + due) else {
+                return tally;
+            };
             sleep_until(due);
             let sent = Instant::now();
             // Whoever overslept is not taken for a client that found no free connection.
@@ -141,7 +158,8 @@ impl Load<'_> {
             }
             let answer = connection.send(request.next()).and_then(|()| connection.answer());
             let done = Instant::now();
-            // A closed loop is measured by what is done in the window, an open one by what is due in it.
+            // A closed loop is measured by what is done in the window, an open one by what is due
+            // in it.
             let counts = match self.pace {
                 Pace::Closed => (opens..end).contains(&done),
                 Pace::Open(_) => due >= opens,
@@ -169,7 +187,16 @@ impl Tally {
                 }
             }
             Ok(Answer { status: 503, retry_after: true, .. }) => self.shed += u64::from(counts),
-            Ok(answer) => *self.others.entry(format!("{}{}", answer.status, if answer.status == 503 { " without Retry-After" } else { "" })).or_default() += 1,
+            Ok(answer) => {
+                *self
+                    .others
+                    .entry(format!(
+                        "{}{}",
+                        answer.status,
+                        if answer.status == 503 { " without Retry-After" } else { "" }
+                    ))
+                    .or_default() += 1
+            }
             Err(error) => *self.others.entry(format!("no answer: {error}")).or_default() += 1,
         }
     }
@@ -224,29 +251,51 @@ mod tests {
     fn run(pace: Pace) -> Outcome {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        thread::spawn(move || listener.incoming().for_each(|stream| drop(thread::spawn(|| serve(stream.unwrap())))));
+        thread::spawn(move || {
+            listener.incoming().for_each(|stream| drop(thread::spawn(|| serve(stream.unwrap()))))
+        });
         let (warmup, window) = (Duration::from_millis(50), Duration::from_millis(500));
-        let load = Load { address: &address, request: Request::order("k", false), connections: 3, pace, warmup, window, seed: 1 };
+        let load = Load {
+            address: &address,
+            request: Request::order("k", false),
+            connections: 3,
+            pace,
+            warmup,
+            window,
+            seed: 1,
+        };
         load.run(|| ()).0
     }
 
     #[test]
     fn every_answer_is_counted_as_what_it_is_and_a_closed_connection_replaced() {
         let outcome = run(Pace::Closed);
-        assert!(outcome.acknowledged > 3 && outcome.acknowledged >= outcome.latencies.count() as u64, "{outcome:?}");
+        assert!(
+            outcome.acknowledged > 3 && outcome.acknowledged >= outcome.latencies.count() as u64,
+            "{outcome:?}"
+        );
         let kinds: Vec<&str> = outcome.others.keys().map(String::as_str).collect();
         assert_eq!(kinds, ["503 without Retry-After"]);
-        // Of three answers one is of each kind, but for those that the end cuts off, and the shed of the warm-up.
-        assert!(outcome.acknowledged - outcome.others["503 without Retry-After"] <= 3, "{outcome:?}");
+        // Of three answers one is of each kind, but for those that the end cuts off, and the shed
+        // of the warm-up.
+        assert!(
+            outcome.acknowledged - outcome.others["503 without Retry-After"] <= 3,
+            "{outcome:?}"
+        );
         assert!(outcome.shed > 0 && outcome.shed <= outcome.acknowledged, "{outcome:?}");
     }
 
     #[test]
     fn an_open_loop_accounts_for_everything_that_was_due_in_the_window() {
         let outcome = run(Pace::Open(600.0));
-        let due = Schedule::new(Pace::Open(600.0), Duration::from_millis(550), 1).due_since(Duration::from_millis(50)).unwrap() as u64;
+        let due = Schedule::new(Pace::Open(600.0), Duration::from_millis(550), 1)
+            .due_since(Duration::from_millis(50))
+            .unwrap() as u64;
         let answered = outcome.latencies.count() as u64 + outcome.shed;
         let others: u64 = outcome.others.values().sum();
-        assert!((due - others..=due).contains(&(answered + outcome.unsent)), "{due} due: {outcome:?}");
+        assert!(
+            (due - others..=due).contains(&(answered + outcome.unsent)),
+            "{due} due: {outcome:?}"
+        );
     }
 }

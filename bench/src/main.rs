@@ -1,8 +1,21 @@
 //! Measures the service as a process beside yardsticks; see the `README.md` of this folder.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a measurement that cannot go on has failed")]
-#![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "figures far below 2^53, none of them negative")]
-#![cfg_attr(test, allow(clippy::float_cmp, reason = "what is compared is computed in the same way"))]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a measurement that cannot go on has failed"
+)]
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "figures far below 2^53, none of them negative"
+)]
+#![cfg_attr(
+    test,
+    allow(clippy::float_cmp, reason = "what is compared is computed in the same way")
+)]
 
 use std::{fs, process::ExitCode};
 
@@ -33,7 +46,9 @@ mod upload;
 mod uploads;
 
 #[derive(Debug, Parser)]
-#[command(about = "Measures notary-orders beside PostgreSQL's own limit, the disk's own, and itself")]
+#[command(
+    about = "Measures notary-orders beside PostgreSQL's own limit, the disk's own, and itself"
+)]
 struct CommandLine {
     #[command(subcommand)]
     command: Command,
@@ -101,9 +116,15 @@ fn main() -> ExitCode {
 fn machine(cluster: &Cluster) -> String {
     let cores = std::thread::available_parallelism().unwrap();
     let cpus = fs::read_to_string("/proc/cpuinfo").unwrap();
-    let cpu = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ")).map_or("unknown", |(_, name)| name);
+    let cpu = cpus
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
+        .map_or("unknown", |(_, name)| name);
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let version = cluster.sql("postgres", "SHOW server_version");
     let settings = instance::CLUSTER_SETTINGS.join(", ");
-    format!("{cores} cores ({cpu}) for service, database and load generator; Linux {}; PostgreSQL {version} with {settings}.", kernel.trim())
+    format!(
+        "{cores} cores ({cpu}) for service, database and load generator; Linux {}; PostgreSQL {version} with {settings}.",
+        kernel.trim()
+    )
 }

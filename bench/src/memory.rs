@@ -1,4 +1,5 @@
-//! Memory of the service as a process: idle, at full rate, and while many clients slowly upload many large documents.
+//! Memory of the service as a process: idle, at full rate, and while many clients slowly upload
+//! many large documents.
 
 use std::{
     thread,
@@ -50,10 +51,27 @@ pub fn run(plan: &Plan, cluster: &Cluster) {
             short(under_uploads),
             format!("{seconds:.0}"),
         ]);
-        targets.push(target(&format!("{name}: {CONNECTIONS} connections at full rate"), &at_full_rate, " MiB", Bound::AtMost(32.0)));
-        targets.push(target(&format!("{name}: {CONNECTIONS} slow uploads of {DOCUMENTS} x 10 MB"), &[under_uploads], " MiB", Bound::AtMost(32.0)));
+        targets.push(target(
+            &format!("{name}: {CONNECTIONS} connections at full rate"),
+            &at_full_rate,
+            " MiB",
+            Bound::AtMost(32.0),
+        ));
+        targets.push(target(
+            &format!("{name}: {CONNECTIONS} slow uploads of {DOCUMENTS} x 10 MB"),
+            &[under_uploads],
+            " MiB",
+            Bound::AtMost(32.0),
+        ));
     }
-    let columns = ["", "ms from start to ready", "MiB idle", "MiB over idle at full rate", "MiB over idle under slow uploads", "seconds that they took"];
+    let columns = [
+        "",
+        "ms from start to ready",
+        "MiB idle",
+        "MiB over idle at full rate",
+        "MiB over idle under slow uploads",
+        "seconds that they took",
+    ];
     table::print("memory", &columns, &rows);
     table::print("memory: targets", &TARGET_COLUMNS, &targets);
 }
@@ -61,7 +79,8 @@ pub fn run(plan: &Plan, cluster: &Cluster) {
 /// Seconds that a first start takes.
 fn start(plan: &Plan, wiring: Wiring, cluster: &Cluster) -> f64 {
     let database = (wiring == Wiring::Postgres).then(|| cluster.database());
-    let site = Site::new(&plan.binary(), database.as_ref().map(test_servers::postgres::Database::url));
+    let site =
+        Site::new(&plan.binary(), database.as_ref().map(test_servers::postgres::Database::url));
     let ready_after = site.start().ready_after.as_secs_f64();
     if let Some(database) = database {
         cluster.sql("postgres", &format!("DROP DATABASE {} WITH (FORCE)", database.name));
@@ -69,8 +88,8 @@ fn start(plan: &Plan, wiring: Wiring, cluster: &Cluster) -> f64 {
     ready_after
 }
 
-/// MiB when idle, MiB over it at the most, and the seconds of the uploads. All are complete, so that what they need at their end is
-/// counted.
+/// MiB when idle, MiB over it at the most, and the seconds of the uploads. All are complete, so
+/// that what they need at their end is counted.
 fn slow_uploads(plan: &Plan, wiring: Wiring, cluster: &Cluster) -> (f64, f64, f64) {
     let instance = Instance::new(&plan.binary(), wiring, cluster);
     let document = document(DOCUMENT_BYTES);
@@ -82,8 +101,14 @@ fn slow_uploads(plan: &Plan, wiring: Wiring, cluster: &Cluster) -> (f64, f64, f6
     let started = Instant::now();
     thread::scope(|scope| {
         for _ in 0..CONNECTIONS {
-            let (mut form, mut connection) = (form.clone(), Connection::open(&service.api).unwrap());
-            scope.spawn(move || assert_eq!(form.upload(&mut connection, || thread::sleep(PAUSE)).unwrap().status, 201));
+            let (mut form, mut connection) =
+                (form.clone(), Connection::open(&service.api).unwrap());
+            scope.spawn(move || {
+                assert_eq!(
+                    form.upload(&mut connection, || thread::sleep(PAUSE)).unwrap().status,
+                    201
+                )
+            });
         }
     });
     let seconds = started.elapsed().as_secs_f64();

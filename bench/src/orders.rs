@@ -74,7 +74,12 @@ const COLUMNS: [&str; 11] = [
 ];
 
 /// Rounds of the service on PostgreSQL, of `pgbench`, and of the service on SQLite.
-fn rounds(plan: &Plan, cluster: &Cluster, connections: usize, rate: Option<f64>) -> [Vec<Round>; 3] {
+fn rounds(
+    plan: &Plan,
+    cluster: &Cluster,
+    connections: usize,
+    rate: Option<f64>,
+) -> [Vec<Round>; 3] {
     let pace = rate.map_or(Pace::Closed, Pace::Open);
     let service = |wiring, seed| {
         flush(cluster);
@@ -85,18 +90,29 @@ fn rounds(plan: &Plan, cluster: &Cluster, connections: usize, rate: Option<f64>)
     let pgbench = |_| {
         flush(cluster);
         let instance = crate::instance::Instance::new(&plan.binary(), Wiring::Postgres, cluster);
-        let outcome = Pgbench { clients: connections, rate, warmup: plan.warmup(), window: plan.window() }.run(&instance);
+        let outcome =
+            Pgbench { clients: connections, rate, warmup: plan.warmup(), window: plan.window() }
+                .run(&instance);
         instance.put_aside();
         Round::Pgbench(outcome)
     };
-    let rounds = alternate(plan.rounds, &[&|seed| service(Wiring::Postgres, seed), &pgbench, &|seed| service(Wiring::Sqlite, seed)]);
+    let rounds = alternate(
+        plan.rounds,
+        &[&|seed| service(Wiring::Postgres, seed), &pgbench, &|seed| service(Wiring::Sqlite, seed)],
+    );
     rounds.try_into().unwrap_or_else(|_| unreachable!("three contestants"))
 }
 
 fn row(name: &str, rounds: &[Round]) -> Vec<String> {
     let of = |figure: &dyn Fn(&Round) -> f64| short(median(rounds.iter().map(figure)));
     let trials: Vec<&Trial> = rounds.iter().filter_map(Round::trial).collect();
-    let of_trials = |figure: &dyn Fn(&Trial) -> f64| if trials.is_empty() { String::new() } else { short(median(trials.iter().map(|trial| figure(trial)))) };
+    let of_trials = |figure: &dyn Fn(&Trial) -> f64| {
+        if trials.is_empty() {
+            String::new()
+        } else {
+            short(median(trials.iter().map(|trial| figure(trial))))
+        }
+    };
     vec![
         name.to_owned(),
         of(&Round::rate),
@@ -113,31 +129,59 @@ fn row(name: &str, rounds: &[Round]) -> Vec<String> {
 }
 
 fn print(title: &str, [postgres, pgbench, sqlite]: &[Vec<Round>; 3]) {
-    let rows = [row("service on PostgreSQL", postgres), row("pgbench", pgbench), row("service on SQLite", sqlite)];
+    let rows = [
+        row("service on PostgreSQL", postgres),
+        row("pgbench", pgbench),
+        row("service on SQLite", sqlite),
+    ];
     table::print(title, &COLUMNS, &rows);
 }
 
 /// Runs it all.
 pub fn run(plan: &Plan, cluster: &Cluster) {
     let full = rounds(plan, cluster, CONNECTIONS, None);
-    print(&format!("{CONNECTIONS} connections, each sends the next order when it has the answer"), &full);
+    print(
+        &format!("{CONNECTIONS} connections, each sends the next order when it has the answer"),
+        &full,
+    );
     let [postgres, pgbench, sqlite] = &full;
-    let cpu = |rounds: &[Round]| rounds.iter().filter_map(Round::trial).map(|trial| trial.cpu).collect::<Vec<_>>();
+    let cpu = |rounds: &[Round]| {
+        rounds.iter().filter_map(Round::trial).map(|trial| trial.cpu).collect::<Vec<_>>()
+    };
     let mut targets = vec![
-        target("orders/s on PostgreSQL / pgbench", &ratios(postgres, pgbench, Round::rate, Round::rate), "", Bound::AtLeast(1.0)),
-        target("orders/s on SQLite / on PostgreSQL", &ratios(sqlite, postgres, Round::rate, Round::rate), "", Bound::AtLeast(1.0)),
+        target(
+            "orders/s on PostgreSQL / pgbench",
+            &ratios(postgres, pgbench, Round::rate, Round::rate),
+            "",
+            Bound::AtLeast(1.0),
+        ),
+        target(
+            "orders/s on SQLite / on PostgreSQL",
+            &ratios(sqlite, postgres, Round::rate, Round::rate),
+            "",
+            Bound::AtLeast(1.0),
+        ),
         target("CPU seconds per 1,000 orders, PostgreSQL", &cpu(postgres), "", Bound::AtMost(0.04)),
         target("CPU seconds per 1,000 orders, SQLite", &cpu(sqlite), "", Bound::AtMost(0.04)),
     ];
 
-    // What both can do: where pgbench is slower than the service, half of the service's rate might be all of its own.
-    let half = median(postgres.iter().map(Round::rate)).min(median(pgbench.iter().map(Round::rate))) / 2.0;
+    // What both can do: where pgbench is slower than the service, half of the service's rate might
+    // be all of its own.
+    let half =
+        median(postgres.iter().map(Round::rate)).min(median(pgbench.iter().map(Round::rate))) / 2.0;
     let at_half = rounds(plan, cluster, CONNECTIONS, Some(half));
     print(
-        &format!("{half:.0} orders/s, half of what the slower of the service on PostgreSQL and pgbench can, at random moments; times since an order was due"),
+        &format!(
+            "{half:.0} orders/s, half of what the slower of the service on PostgreSQL and pgbench can, at random moments; times since an order was due"
+        ),
         &at_half,
     );
-    targets.push(target("p99 at half of the rate / pgbench", &ratios(&at_half[0], &at_half[1], Round::p99, Round::p99), "", Bound::AtMost(2.0)));
+    targets.push(target(
+        "p99 at half of the rate / pgbench",
+        &ratios(&at_half[0], &at_half[1], Round::p99, Round::p99),
+        "",
+        Bound::AtMost(2.0),
+    ));
 
     let lone = rounds(plan, cluster, 1, None);
     print("one client, one order after the other", &lone);

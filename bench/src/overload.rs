@@ -12,7 +12,8 @@ use crate::{
     trial::{CONNECTIONS, Plan, Trial},
 };
 
-/// More than any queue in the service has places, so that it is the service that sheds, not its clients that wait.
+/// More than any queue in the service has places, so that it is the service that sheds, not its
+/// clients that wait.
 const CLIENTS: usize = 512;
 
 const COLUMNS: [&str; 11] = [
@@ -29,13 +30,17 @@ const COLUMNS: [&str; 11] = [
     "other answers",
 ];
 
-/// Runs it on both wirings, and says whether every answer was one that an overloaded service may give.
+/// Runs it on both wirings, and says whether every answer was one that an overloaded service may
+/// give.
 pub fn run(plan: &Plan, cluster: &Cluster) -> bool {
     let (mut rows, mut proper) = (Vec::new(), true);
     for wiring in Wiring::ALL {
         let full = (0..plan.rounds).map(|round| {
             flush(cluster);
-            plan.trial(wiring, cluster, CONNECTIONS, Pace::Closed, round.into()).outcome.all_created().rate()
+            plan.trial(wiring, cluster, CONNECTIONS, Pace::Closed, round.into())
+                .outcome
+                .all_created()
+                .rate()
         });
         let rate = 2.0 * median(full);
         let rounds = (0..plan.rounds).map(|round| {
@@ -63,7 +68,16 @@ pub fn run(plan: &Plan, cluster: &Cluster) -> bool {
             if others.is_empty() { "none".to_owned() } else { format!("{others:?}") },
         ]);
     }
-    table::print(&format!("twice the rate of {CONNECTIONS} connections, over {CLIENTS}; times since an order was due"), &COLUMNS, &rows);
-    println!("\nEvery answer was 201, or 503 with Retry-After, and every order acknowledged is in the database: {}.", if proper { "yes" } else { "no" });
+    table::print(
+        &format!(
+            "twice the rate of {CONNECTIONS} connections, over {CLIENTS}; times since an order was due"
+        ),
+        &COLUMNS,
+        &rows,
+    );
+    println!(
+        "\nEvery answer was 201, or 503 with Retry-After, and every order acknowledged is in the database: {}.",
+        if proper { "yes" } else { "no" }
+    );
     proper
 }

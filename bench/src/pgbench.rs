@@ -1,5 +1,5 @@
-//! The limit that PostgreSQL itself sets: `pgbench` with the durable work of one order, in one prepared statement on the
-//! service's own schema, as a straightforward service would have it.
+//! The limit that PostgreSQL itself sets: `pgbench` with the durable work of one order, in one
+//! prepared statement on the service's own schema, as a straightforward service would have it.
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
@@ -7,7 +7,8 @@ use test_servers::postgres::{Database, PASSWORD, SUPERUSER, program};
 
 use crate::{instance::Instance, latency::Latencies, service::children_cpu_seconds};
 
-/// Columns that the benchmark's order fills, and their values; the file number and the instant are the caller's.
+/// Columns that the benchmark's order fills, and their values; the file number and the instant are
+/// the caller's.
 pub const ORDER_COLUMNS: &str = "file_number, created_at, updated_at, signing_service_id, order_contact_email, signing_date, time_zone_id, signing_time_type, \
      start_time, start_utc, property_address, property_city, property_state, property_zipcode, is_property_address_same, signing_address, signing_city, \
      signing_state, signing_zipcode, signing_type, signer_name, signer_phone, signer_email, language, scanbacks_required, ron_signing, requested_by, status";
@@ -75,8 +76,12 @@ impl Pgbench {
         let before = children_cpu_seconds();
         let output = self.command(database, &script_file, folder.path()).output().unwrap();
         let cpu = children_cpu_seconds() - before;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && text.contains("number of failed transactions: 0 "), "{text}");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success() && text.contains("number of failed transactions: 0 "),
+            "{text}"
+        );
         let transactions = read_logs(folder.path());
         instance.assert_orders(transactions.len() as u64);
         self.outcome(&transactions, cpu)
@@ -84,11 +89,28 @@ impl Pgbench {
 
     fn command(self, database: &Database<'_>, script: &Path, folder: &Path) -> Command {
         let mut command = Command::new(program("pgbench"));
-        command.args(["--protocol=prepared", "--no-vacuum", "--log", "--host=127.0.0.1", "--username", SUPERUSER]).env("PGPASSWORD", PASSWORD);
-        command.args([format!("--port={}", database.cluster.port()), format!("--client={}", self.clients), format!("--jobs={}", self.clients.min(2))]);
+        command
+            .args([
+                "--protocol=prepared",
+                "--no-vacuum",
+                "--log",
+                "--host=127.0.0.1",
+                "--username",
+                SUPERUSER,
+            ])
+            .env("PGPASSWORD", PASSWORD);
+        command.args([
+            format!("--port={}", database.cluster.port()),
+            format!("--client={}", self.clients),
+            format!("--jobs={}", self.clients.min(2)),
+        ]);
         command.arg(format!("--time={}", (TO_CONNECT + self.warmup + self.window).as_secs_f64()));
         command.args(self.rate.map(|rate| format!("--rate={rate:.3}")));
-        command.arg(format!("--log-prefix={}", folder.join("transactions").display())).arg("--file").arg(script).arg(&database.name);
+        command
+            .arg(format!("--log-prefix={}", folder.join("transactions").display()))
+            .arg("--file")
+            .arg(script)
+            .arg(&database.name);
         command
     }
 
@@ -98,9 +120,13 @@ impl Pgbench {
         let end = opens + self.window.as_micros() as u64;
         let last = transactions.iter().map(|transaction| transaction.done).max().unwrap();
         assert!(last >= end, "the clients of pgbench took longer than {TO_CONNECT:?} to connect");
-        // As the load generator counts: by what is due in the window if there is a rate, otherwise by what is done in it.
-        let moment = |transaction: &Transaction| if self.rate.is_some() { transaction.began() } else { transaction.done };
-        let counted = transactions.iter().filter(|transaction| (opens..end).contains(&moment(transaction)));
+        // As the load generator counts: by what is due in the window if there is a rate, otherwise
+        // by what is done in it.
+        let moment = |transaction: &Transaction| {
+            if self.rate.is_some() { transaction.began() } else { transaction.done }
+        };
+        let counted =
+            transactions.iter().filter(|transaction| (opens..end).contains(&moment(transaction)));
         let latencies = Latencies::new(counted.map(|transaction| transaction.took).collect());
         let rate = latencies.count() as f64 / self.window.as_secs_f64();
         let transactions = transactions.len() as u64;
@@ -126,8 +152,10 @@ impl Transaction {
 /// There is one log for each thread.
 fn read_logs(folder: &Path) -> Vec<Transaction> {
     let logs = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let logs = logs.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("transactions"));
-    logs.flat_map(|log| fs::read_to_string(log).unwrap().lines().map(parse).collect::<Vec<_>>()).collect()
+    let logs =
+        logs.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("transactions"));
+    logs.flat_map(|log| fs::read_to_string(log).unwrap().lines().map(parse).collect::<Vec<_>>())
+        .collect()
 }
 
 /// `client transaction microseconds script seconds microseconds [lag]`
@@ -151,7 +179,8 @@ mod tests {
     fn the_warm_up_is_not_counted() {
         let done = |seconds: u64| Transaction { took: 1000, done: seconds * 1_000_000 };
         let second = Duration::from_secs(1);
-        let outcome = Pgbench { clients: 1, rate: None, warmup: second, window: 2 * second }.outcome(&[done(1), done(2), done(3), done(9)], 0.0);
+        let outcome = Pgbench { clients: 1, rate: None, warmup: second, window: 2 * second }
+            .outcome(&[done(1), done(2), done(3), done(9)], 0.0);
         assert_eq!((outcome.latencies.count(), outcome.rate), (2, 1.0));
     }
 }

@@ -15,7 +15,8 @@ const HEIGHT: u32 = 180;
 
 /// Draws panels one below the other as SVG.
 pub fn draw(path: &Path, time: &str, panels: &[Panel]) {
-    let root = SVGBackend::new(path, (WIDTH, HEIGHT * u32::try_from(panels.len()).unwrap())).into_drawing_area();
+    let root = SVGBackend::new(path, (WIDTH, HEIGHT * u32::try_from(panels.len()).unwrap()))
+        .into_drawing_area();
     root.fill(&WHITE).unwrap();
     for (area, panel) in root.split_evenly((panels.len(), 1)).iter().zip(panels) {
         let most = |of: fn(&(f64, f64)) -> f64| panel.points.iter().map(of).fold(0.0, f64::max);
@@ -27,7 +28,13 @@ pub fn draw(path: &Path, time: &str, panels: &[Panel]) {
             .y_label_area_size(48)
             .build_cartesian_2d(0.0..end, 0.0..top)
             .unwrap();
-        chart.configure_mesh().x_desc(time).y_labels(5).light_line_style(TRANSPARENT).draw().unwrap();
+        chart
+            .configure_mesh()
+            .x_desc(time)
+            .y_labels(5)
+            .light_line_style(TRANSPARENT)
+            .draw()
+            .unwrap();
         chart.draw_series(LineSeries::new(panel.points.iter().copied(), BLUE)).unwrap();
     }
     root.present().unwrap();

@@ -10,7 +10,8 @@ pub const ORDER: &str = r#"{"signingContactsFormData":{"orderContactEmail":"escr
 
 static LAST: AtomicU64 = AtomicU64::new(0);
 
-/// A number that was not there before and has nothing in common with the one before, so that indexes are hit all over.
+/// A number that was not there before and has nothing in common with the one before, so that
+/// indexes are hit all over.
 fn next_number() -> u64 {
     scatter(LAST.fetch_add(1, Ordering::Relaxed))
 }
@@ -31,9 +32,14 @@ pub struct Request {
 }
 
 impl Request {
-    /// An order without documents; with an `Idempotency-Key` of its own each time, if it is to have one.
+    /// An order without documents; with an `Idempotency-Key` of its own each time, if it is to have
+    /// one.
     pub fn order(key: &str, with_idempotency_key: bool) -> Self {
-        let idempotency_key = if with_idempotency_key { format!("Idempotency-Key: \"{SLOT}-8e03978e40d543dd\"\r\n") } else { String::new() };
+        let idempotency_key = if with_idempotency_key {
+            format!("Idempotency-Key: \"{SLOT}-8e03978e40d543dd\"\r\n")
+        } else {
+            String::new()
+        };
         Self::new(format!(
             "POST /api/order/create HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n{idempotency_key}Content-Type: application/json\r\n\
              Content-Length: {}\r\n\r\n{ORDER}",
@@ -73,7 +79,8 @@ mod tests {
     #[test]
     fn every_slot_of_a_request_gets_the_number_of_its_turn() {
         let mut request = Request::order("k", true);
-        let turns: Vec<String> = (0..2).map(|_| String::from_utf8(request.next().to_vec()).unwrap()).collect();
+        let turns: Vec<String> =
+            (0..2).map(|_| String::from_utf8(request.next().to_vec()).unwrap()).collect();
         for turn in &turns {
             let (_, file_number) = turn.split_once(r#""fileNumber":"F-"#).unwrap();
             let (_, idempotency_key) = turn.split_once("Idempotency-Key: \"").unwrap();

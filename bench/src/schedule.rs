@@ -10,7 +10,8 @@ use std::{
 pub enum Pace {
     /// Each connection sends the next when it has the answer to the one before.
     Closed,
-    /// So many per second arrive, at random moments, whether others are answered or not; as with `pgbench --rate`.
+    /// So many per second arrive, at random moments, whether others are answered or not; as with
+    /// `pgbench --rate`.
     Open(f64),
 }
 
@@ -66,7 +67,10 @@ mod tests {
         assert!((19_400..20_600).contains(&due.len()), "{}", due.len());
         assert!(due.is_sorted());
         // Of the gaps of a Poisson process 1 in e is longer than the mean.
-        let long = due.windows(2).filter(|pair| pair[1].checked_sub(pair[0]).unwrap() > Duration::from_millis(1)).count();
+        let long = due
+            .windows(2)
+            .filter(|pair| pair[1].checked_sub(pair[0]).unwrap() > Duration::from_millis(1))
+            .count();
         assert!((0.34..0.40).contains(&(long as f64 / due.len() as f64)), "{long}");
     }
 

@@ -25,8 +25,8 @@ pub struct Site {
     data: Arc<TempDir>,
 }
 
-/// What is removed at the end only. A file system without a journal is slow for a minute in making files where others have just
-/// been removed, and the next contestant would pay for that.
+/// What is removed at the end only. A file system without a journal is slow for a minute in making
+/// files where others have just been removed, and the next contestant would pay for that.
 static ASIDE: Mutex<Vec<Arc<TempDir>>> = Mutex::new(Vec::new());
 
 /// Removes what was put aside.
@@ -37,7 +37,13 @@ pub fn clear_up() {
 impl Site {
     /// Without a URL the service has its embedded database.
     pub fn new(binary: &Path, database_url: Option<String>) -> Self {
-        Self { binary: binary.to_owned(), database_url, data: Arc::new(tempfile::Builder::new().prefix("notary-orders-bench").tempdir().unwrap()) }
+        Self {
+            binary: binary.to_owned(),
+            database_url,
+            data: Arc::new(
+                tempfile::Builder::new().prefix("notary-orders-bench").tempdir().unwrap(),
+            ),
+        }
     }
 
     pub fn data(&self) -> &Path {
@@ -56,7 +62,12 @@ impl Site {
 
     /// A new API key.
     pub fn issue_key(&self, kind: &[&str]) -> String {
-        let issued = self.command().args(["keys", "issue", "--name", "measurement"]).args(kind).output().unwrap();
+        let issued = self
+            .command()
+            .args(["keys", "issue", "--name", "measurement"])
+            .args(kind)
+            .output()
+            .unwrap();
         assert!(issued.status.success(), "{}", String::from_utf8_lossy(&issued.stderr));
         String::from_utf8(issued.stdout).unwrap().trim().to_owned()
     }
@@ -65,15 +76,24 @@ impl Site {
     pub fn start(&self) -> Service {
         let log = self.data().join("service.log");
         let started = Instant::now();
-        let child = self.command().stdout(Stdio::null()).stderr(File::create(&log).unwrap()).spawn().unwrap();
-        let mut service = Service { child, api: String::new(), ops: String::new(), ready_after: Duration::ZERO };
+        let child = self
+            .command()
+            .stdout(Stdio::null())
+            .stderr(File::create(&log).unwrap())
+            .spawn()
+            .unwrap();
+        let mut service =
+            Service { child, api: String::new(), ops: String::new(), ready_after: Duration::ZERO };
         let event = loop {
             let text = fs::read_to_string(&log).unwrap();
             let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
             if let Some(line) = lines.into_iter().find(|line| line.contains("\"listening\"")) {
                 break serde_json::from_str::<serde_json::Value>(line).unwrap();
             }
-            assert!(started.elapsed() < START_PATIENCE && service.child.try_wait().unwrap().is_none(), "the service did not start: {text}");
+            assert!(
+                started.elapsed() < START_PATIENCE && service.child.try_wait().unwrap().is_none(),
+                "the service did not start: {text}"
+            );
             thread::sleep(Duration::from_millis(1));
         };
         let address = |name: &str| event[name].as_str().unwrap().to_owned();
@@ -92,7 +112,13 @@ impl Site {
             }
         }
         command.arg("--data-dir").arg(self.data());
-        command.args(["--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--rate-per-second=0", "--log-format=json", "--log-level=info"]);
+        command.args([
+            "--listen=127.0.0.1:0",
+            "--ops-listen=127.0.0.1:0",
+            "--rate-per-second=0",
+            "--log-format=json",
+            "--log-level=info",
+        ]);
         command.args(self.database_url.as_ref().map(|url| format!("--database-url={url}")));
         command
     }
@@ -168,8 +194,8 @@ impl Drop for Service {
     }
 }
 
-/// Where a process's own time begins in `/proc/PID/stat` behind its name (`proc_pid_stat(5)`: `utime`, `stime`), and where that of
-/// its children that have ended (`cutime`, `cstime`).
+/// Where a process's own time begins in `/proc/PID/stat` behind its name (`proc_pid_stat(5)`:
+/// `utime`, `stime`), and where that of its children that have ended (`cutime`, `cstime`).
 const OWN: usize = 11;
 const CHILDREN: usize = 13;
 
@@ -195,6 +221,9 @@ mod tests {
     #[test]
     fn the_time_of_a_process_is_found_behind_a_strange_name() {
         let stat = "42 (a) b (c) S 1 42 42 0 -1 4194560 1089 0 0 0 250 75 9 9 20 0 5 0 100 1000 10";
-        assert_eq!([super::OWN, super::CHILDREN].map(|at| super::cpu_seconds(stat, at)), [3.25, 0.18]);
+        assert_eq!(
+            [super::OWN, super::CHILDREN].map(|at| super::cpu_seconds(stat, at)),
+            [3.25, 0.18]
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! What a normal client notices of two thousand slow ones: heads and bodies of a byte a second, and connections on which nothing is said.
+//! What a normal client notices of two thousand slow ones: heads and bodies of a byte a second, and
+//! connections on which nothing is said.
 
 use std::{
     io::{ErrorKind, Read as _, Write as _},
@@ -47,8 +48,16 @@ impl<'a> SlowClient<'a> {
     /// Says a byte, and answers whether it had been cut off.
     fn tick(&mut self) -> bool {
         let said = if self.says_more { self.stream.write(b" ").map(drop) } else { Ok(()) };
-        let cut = [said, self.stream.read(&mut [0; 1024]).and_then(|read| if read == 0 { Err(ErrorKind::BrokenPipe.into()) } else { Ok(()) })];
-        let was_cut = cut.into_iter().filter_map(Result::err).any(|error| error.kind() != ErrorKind::WouldBlock);
+        let cut = [
+            said,
+            self.stream.read(&mut [0; 1024]).and_then(|read| {
+                if read == 0 { Err(ErrorKind::BrokenPipe.into()) } else { Ok(()) }
+            }),
+        ];
+        let was_cut = cut
+            .into_iter()
+            .filter_map(Result::err)
+            .any(|error| error.kind() != ErrorKind::WouldBlock);
         if was_cut {
             self.stream = open(self.address, self.begin);
         }
@@ -63,12 +72,17 @@ fn open(address: &str, begin: &str) -> TcpStream {
     stream
 }
 
-/// One round of the normal client, with so many slow ones; the orders, and how many slow clients were cut off meanwhile.
+/// One round of the normal client, with so many slow ones; the orders, and how many slow clients
+/// were cut off meanwhile.
 fn round(plan: &Plan, service: &Service, key: &str, slow: usize, seed: u64) -> (Outcome, usize) {
-    let begin = format!("POST /api/order/create HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n");
-    let (head, body) = (format!("{begin}X-Slow: "), format!("{begin}Content-Length: 10000\r\n\r\n{{"));
+    let begin = format!(
+        "POST /api/order/create HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n"
+    );
+    let (head, body) =
+        (format!("{begin}X-Slow: "), format!("{begin}Content-Length: 10000\r\n\r\n{{"));
     let kinds = [(head.as_str(), true), (&body, true), ("", false)];
-    let clients: Vec<_> = (0..slow).map(|at| SlowClient::connect(&service.api, kinds[at % kinds.len()])).collect();
+    let clients: Vec<_> =
+        (0..slow).map(|at| SlowClient::connect(&service.api, kinds[at % kinds.len()])).collect();
     let done = &AtomicBool::new(false);
     thread::scope(|scope| {
         let crowd = scope.spawn(move || {
@@ -78,12 +92,21 @@ fn round(plan: &Plan, service: &Service, key: &str, slow: usize, seed: u64) -> (
                 if done.load(Ordering::Relaxed) {
                     break;
                 }
-                cut += clients.iter_mut().skip(group).step_by(10).filter_map(|client| client.tick().then_some(())).count();
+                cut += clients
+                    .iter_mut()
+                    .skip(group)
+                    .step_by(10)
+                    .filter_map(|client| client.tick().then_some(()))
+                    .count();
                 thread::sleep(TICK / 10);
             }
             cut
         });
-        let outcome = plan.load(service, Request::order(key, false), NORMAL, Pace::Open(RATE), seed).run(|| ()).0.all_created();
+        let outcome = plan
+            .load(service, Request::order(key, false), NORMAL, Pace::Open(RATE), seed)
+            .run(|| ())
+            .0
+            .all_created();
         done.store(true, Ordering::Relaxed);
         (outcome, crowd.join().unwrap())
     })
@@ -108,20 +131,41 @@ pub fn run(plan: &Plan, cluster: &Cluster) {
             }
         };
         let rounds = alternate(plan.rounds, &[&with(0), &with(SLOW)]);
-        instance.assert_orders(rounds.iter().flatten().map(|(outcome, _)| outcome.acknowledged).sum());
+        instance
+            .assert_orders(rounds.iter().flatten().map(|(outcome, _)| outcome.acknowledged).sum());
         let p99 = |(outcome, _): &(Outcome, usize)| outcome.latencies.percentile(0.99);
         for (rounds, slow) in rounds.iter().zip([0, SLOW]) {
-            let of = |figure: &dyn Fn(&(Outcome, usize)) -> f64| short(median(rounds.iter().map(figure)));
-            let (p50, cut) = (of(&|(outcome, _)| outcome.latencies.percentile(0.5)), rounds.iter().map(|(_, cut)| cut).sum::<usize>());
-            rows.push(vec![format!("{}, {slow} slow clients", wiring.name()), p50, of(&p99), cut.to_string(), "0".to_owned()]);
+            let of = |figure: &dyn Fn(&(Outcome, usize)) -> f64| {
+                short(median(rounds.iter().map(figure)))
+            };
+            let (p50, cut) = (
+                of(&|(outcome, _)| outcome.latencies.percentile(0.5)),
+                rounds.iter().map(|(_, cut)| cut).sum::<usize>(),
+            );
+            rows.push(vec![
+                format!("{}, {slow} slow clients", wiring.name()),
+                p50,
+                of(&p99),
+                cut.to_string(),
+                "0".to_owned(),
+            ]);
         }
         let ratios = ratios(&rounds[1], &rounds[0], p99, p99);
-        targets.push(table::target(&format!("{}: p99 with {SLOW} slow clients / without", wiring.name()), &ratios, "", Bound::AtMost(2.0)));
+        targets.push(table::target(
+            &format!("{}: p99 with {SLOW} slow clients / without", wiring.name()),
+            &ratios,
+            "",
+            Bound::AtMost(2.0),
+        ));
         drop(service);
         instance.put_aside();
     }
     let title = format!("{RATE} orders per second of a normal client, beside {SLOW} slow ones");
-    table::print(&title, &["", "p50 ms", "p99 ms", "slow ones cut off", "answers other than 201"], &rows);
+    table::print(
+        &title,
+        &["", "p50 ms", "p99 ms", "slow ones cut off", "answers other than 201"],
+        &rows,
+    );
     table::print("slow clients", &table::TARGET_COLUMNS, &targets);
 }
 
@@ -131,5 +175,8 @@ fn allow_files() {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
     let wanted = SLOW as u64 + FILES;
-    assert!(limit.maximum.is_none_or(|files| files >= wanted), "{SLOW} connections need `ulimit -Hn {wanted}`");
+    assert!(
+        limit.maximum.is_none_or(|files| files >= wanted),
+        "{SLOW} connections need `ulimit -Hn {wanted}`"
+    );
 }

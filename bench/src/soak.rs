@@ -76,7 +76,9 @@ const FIGURES: [Figure; 4] = [
 impl Soak {
     /// Whether nothing grew, every answer the expected one, and every acknowledged order kept.
     pub fn run(&self, plan: &Plan, cluster: &Cluster) -> bool {
-        let wirings = Wiring::ALL.into_iter().filter(|wiring| self.on.as_ref().is_none_or(|on| wiring.name().to_lowercase().starts_with(on)));
+        let wirings = Wiring::ALL.into_iter().filter(|wiring| {
+            self.on.as_ref().is_none_or(|on| wiring.name().to_lowercase().starts_with(on))
+        });
         // All of them, whatever the first has shown.
         let flat: Vec<bool> = wirings.map(|wiring| self.on_wiring(plan, wiring, cluster)).collect();
         flat.iter().all(|flat| *flat)
@@ -86,27 +88,62 @@ impl Soak {
         let instance = Instance::new(&plan.binary(), wiring, cluster);
         let key = instance.site.issue_key(&[]);
         let service = instance.site.start();
-        let load = Load { address: &service.api, key: &key, stop: AtomicBool::new(false), acknowledged: AtomicU64::new(0) };
-        let (samples, answers) = load.while_sampling(|| sample(&service, Duration::from_secs_f64(self.minutes * 60.0)));
+        let load = Load {
+            address: &service.api,
+            key: &key,
+            stop: AtomicBool::new(false),
+            acknowledged: AtomicU64::new(0),
+        };
+        let (samples, answers) =
+            load.while_sampling(|| sample(&service, Duration::from_secs_f64(self.minutes * 60.0)));
         service.settle();
         let acknowledged = load.acknowledged.load(Ordering::Relaxed);
         let unknown: u64 = answers.values().filter_map(|answers| answers.get(&503)).sum();
         let rows = instance.rows("orders");
-        assert!((acknowledged..=acknowledged + unknown).contains(&rows), "{rows} orders, {acknowledged} acknowledged, {unknown} times 503");
+        assert!(
+            (acknowledged..=acknowledged + unknown).contains(&rows),
+            "{rows} orders, {acknowledged} acknowledged, {unknown} times 503"
+        );
 
-        let panels = FIGURES.map(|(title, figure)| Panel { title, points: samples.iter().map(|sample| (sample.at / 60.0, figure(sample))).collect() });
+        let panels = FIGURES.map(|(title, figure)| Panel {
+            title,
+            points: samples.iter().map(|sample| (sample.at / 60.0, figure(sample))).collect(),
+        });
         let picture = self.pictures.join(format!("soak-{}.svg", wiring.name().to_lowercase()));
         picture::draw(&picture, "minutes", &panels);
         let end = samples.last().unwrap().at;
         let rows = FIGURES.map(|(title, figure)| {
-            let over = |from: f64, to: f64| samples.iter().filter(|sample| (from..=to).contains(&sample.at)).map(figure).collect::<Vec<_>>();
-            let (warm, last) = (median(over(WARM.min(end), (WARM + SPAN).min(end))), median(over(end - SPAN, end)));
+            let over = |from: f64, to: f64| {
+                samples
+                    .iter()
+                    .filter(|sample| (from..=to).contains(&sample.at))
+                    .map(figure)
+                    .collect::<Vec<_>>()
+            };
+            let (warm, last) = (
+                median(over(WARM.min(end), (WARM + SPAN).min(end))),
+                median(over(end - SPAN, end)),
+            );
             (title, warm, last, samples.iter().map(figure).fold(0.0, f64::max))
         });
         let columns = ["", "in minute 5", "in the last minute", "÷", "most"];
-        let shown: Vec<_> =
-            rows.iter().map(|(title, warm, last, most)| vec![(*title).to_owned(), short(*warm), short(*last), short(last / warm), short(*most)]).collect();
-        table::print(&format!("{}: {} minutes of mixed load, {answers:?}", wiring.name(), self.minutes), &columns, &shown);
+        let shown: Vec<_> = rows
+            .iter()
+            .map(|(title, warm, last, most)| {
+                vec![
+                    (*title).to_owned(),
+                    short(*warm),
+                    short(*last),
+                    short(last / warm),
+                    short(*most),
+                ]
+            })
+            .collect();
+        table::print(
+            &format!("{}: {} minutes of mixed load, {answers:?}", wiring.name(), self.minutes),
+            &columns,
+            &shown,
+        );
         println!("\nEvery acknowledged order is in the database. Picture: {}", picture.display());
         if end < WARM + 2.0 * SPAN {
             println!("Too short to say whether anything grows.");
@@ -114,7 +151,9 @@ impl Soak {
         }
         let [memory, descriptors, threads, queue] = rows;
         // A connection or a thread more or less at a moment is no growth.
-        let flat = memory.2 <= memory.1 * FLAT && [descriptors, threads].iter().all(|row| row.2 <= row.1 * FLAT + 2.0) && queue.3 <= WAITS;
+        let flat = memory.2 <= memory.1 * FLAT
+            && [descriptors, threads].iter().all(|row| row.2 <= row.1 * FLAT + 2.0)
+            && queue.3 <= WAITS;
         println!("Flat after minute 5: {}.", if flat { "yes" } else { "no" });
         flat
     }
@@ -157,23 +196,46 @@ impl Load<'_> {
             let mut clients = Vec::new();
             for at in 0..ORDERS.1 {
                 let mut request = requests[at % 2].clone();
-                clients.push(("orders", scope.spawn(move || self.client(ORDERS.0, 201, |connection| send(connection, request.next())))));
+                clients.push((
+                    "orders",
+                    scope.spawn(move || {
+                        self.client(ORDERS.0, 201, |connection| send(connection, request.next()))
+                    }),
+                ));
             }
             for _ in 0..UPLOADS.1 {
                 let mut form = forms[0].clone();
-                clients.push(("uploads", scope.spawn(move || self.client(UPLOADS.0, 201, |connection| form.upload(connection, || ()).unwrap().status))));
+                clients.push((
+                    "uploads",
+                    scope.spawn(move || {
+                        self.client(UPLOADS.0, 201, |connection| {
+                            form.upload(connection, || ()).unwrap().status
+                        })
+                    }),
+                ));
             }
             for _ in 0..SLOW_UPLOADS.1 {
                 let mut form = forms[1].clone();
                 let pause = || thread::sleep(Duration::from_millis(20));
-                let upload = move |connection: &mut Connection| form.upload(connection, pause).unwrap().status;
-                clients.push(("slow uploads", scope.spawn(move || self.client(SLOW_UPLOADS.0, 201, upload))));
+                let upload = move |connection: &mut Connection| {
+                    form.upload(connection, pause).unwrap().status
+                };
+                clients.push((
+                    "slow uploads",
+                    scope.spawn(move || self.client(SLOW_UPLOADS.0, 201, upload)),
+                ));
             }
             for _ in 0..REFUSALS.1 {
                 let mut request = Request::order("nok_wrong", false);
-                clients.push(("refusals", scope.spawn(move || self.client(REFUSALS.0, 401, |connection| send(connection, request.next())))));
+                clients.push((
+                    "refusals",
+                    scope.spawn(move || {
+                        self.client(REFUSALS.0, 401, |connection| send(connection, request.next()))
+                    }),
+                ));
             }
-            let departures: Vec<_> = (0..DEPARTURES.1).map(|_| scope.spawn(|| self.departures())).collect();
+            let departures: Vec<_> =
+                (0..DEPARTURES.1).map(|_| scope.spawn(|| self.departures())).collect();
             let samples = sample();
             self.stop.store(true, Ordering::Relaxed);
             let mut answers = Answers::new();
@@ -193,7 +255,12 @@ impl Load<'_> {
     ///
     /// # Panics
     /// If an answer is neither the expected one nor 503.
-    fn client(&self, pause: Duration, expected: u16, mut ask: impl FnMut(&mut Connection) -> u16) -> BTreeMap<u16, u64> {
+    fn client(
+        &self,
+        pause: Duration,
+        expected: u16,
+        mut ask: impl FnMut(&mut Connection) -> u16,
+    ) -> BTreeMap<u16, u64> {
         let (mut answers, mut random) = (BTreeMap::new(), fastrand::Rng::new());
         let mut connection = Connection::open(self.address).unwrap();
         while !self.stop.load(Ordering::Relaxed) {

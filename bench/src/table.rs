@@ -24,17 +24,26 @@ impl Bound {
     }
 }
 
-/// A row of a table of targets: what, the figure with its unit, the least and the greatest of the rounds, the target, whether
-/// it is met.
+/// A row of a table of targets: what, the figure with its unit, the least and the greatest of the
+/// rounds, the target, whether it is met.
 pub fn target(what: &str, rounds: &[f64], unit: &str, bound: Bound) -> Vec<String> {
     let figure = crate::latency::median(rounds.iter().copied());
-    let (least, greatest) = (rounds.iter().copied().fold(f64::INFINITY, f64::min), rounds.iter().copied().fold(f64::NEG_INFINITY, f64::max));
+    let (least, greatest) = (
+        rounds.iter().copied().fold(f64::INFINITY, f64::min),
+        rounds.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+    );
     let target = match bound {
         Bound::AtLeast(bound) => format!("≥ {bound}{unit}"),
         Bound::AtMost(bound) => format!("≤ {bound}{unit}"),
     };
     let met = if bound.met_by(figure) { "yes" } else { "no" };
-    vec![what.to_owned(), format!("{}{unit}", short(figure)), format!("{} to {}", short(least), short(greatest)), target, met.to_owned()]
+    vec![
+        what.to_owned(),
+        format!("{}{unit}", short(figure)),
+        format!("{} to {}", short(least), short(greatest)),
+        target,
+        met.to_owned(),
+    ]
 }
 
 pub const TARGET_COLUMNS: [&str; 5] = ["target", "measured", "rounds", "wanted", "met"];

@@ -1,4 +1,5 @@
-//! One round of a service: orders for a while, watched from outside, and counted in its database afterwards.
+//! One round of a service: orders for a while, watched from outside, and counted in its database
+//! afterwards.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -43,16 +44,41 @@ impl Plan {
     }
 
     pub fn binary(&self) -> PathBuf {
-        self.binary.clone().unwrap_or_else(|| std::env::current_exe().unwrap().with_file_name("notary-orders"))
+        self.binary
+            .clone()
+            .unwrap_or_else(|| std::env::current_exe().unwrap().with_file_name("notary-orders"))
     }
 
     /// Orders over so many connections for a round.
-    pub fn load<'a>(&self, service: &'a Service, request: Request, connections: usize, pace: Pace, seed: u64) -> Load<'a> {
-        Load { address: &service.api, request, connections, pace, warmup: self.warmup(), window: self.window(), seed }
+    pub fn load<'a>(
+        &self,
+        service: &'a Service,
+        request: Request,
+        connections: usize,
+        pace: Pace,
+        seed: u64,
+    ) -> Load<'a> {
+        Load {
+            address: &service.api,
+            request,
+            connections,
+            pace,
+            warmup: self.warmup(),
+            window: self.window(),
+            seed,
+        }
     }
 
-    /// A round of a new service on a new database; real orders, so that its workers deliver mails meanwhile.
-    pub fn trial(&self, wiring: Wiring, cluster: &Cluster, connections: usize, pace: Pace, seed: u64) -> Trial {
+    /// A round of a new service on a new database; real orders, so that its workers deliver mails
+    /// meanwhile.
+    pub fn trial(
+        &self,
+        wiring: Wiring,
+        cluster: &Cluster,
+        connections: usize,
+        pace: Pace,
+        seed: u64,
+    ) -> Trial {
         let instance = Instance::new(&self.binary(), wiring, cluster);
         let request = Request::order(&instance.site.issue_key(&[]), false);
         let service = instance.site.start();
@@ -95,7 +121,8 @@ pub fn watch(service: &Service, load: &Load<'_>) -> Trial {
     }
 }
 
-/// Runs every contestant once in each round, in an order that moves on, so that none is always first.
+/// Runs every contestant once in each round, in an order that moves on, so that none is always
+/// first.
 pub fn alternate<T>(rounds: u16, contestants: &[&dyn Fn(u64) -> T]) -> Vec<Vec<T>> {
     let mut results: Vec<Vec<T>> = contestants.iter().map(|_| Vec::new()).collect();
     for round in 0..usize::from(rounds) {
@@ -109,7 +136,12 @@ pub fn alternate<T>(rounds: u16, contestants: &[&dyn Fn(u64) -> T]) -> Vec<Vec<T
 }
 
 /// One figure of the one by the same of the other, round by round.
-pub fn ratios<T, U>(ones: &[T], others: &[U], one: impl Fn(&T) -> f64, other: impl Fn(&U) -> f64) -> Vec<f64> {
+pub fn ratios<T, U>(
+    ones: &[T],
+    others: &[U],
+    one: impl Fn(&T) -> f64,
+    other: impl Fn(&U) -> f64,
+) -> Vec<f64> {
     ones.iter().zip(others).map(|(a, b)| one(a) / other(b)).collect()
 }
 

@@ -39,8 +39,13 @@ pub struct Form<'a> {
 
 impl<'a> Form<'a> {
     pub fn new(key: &str, documents: usize, document: &'a [u8]) -> Self {
-        let texts = TEXTS.map(|(name, text)| format!("--b\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{text}\r\n")).concat();
-        let length = texts.len() + documents * (part(0).len() + document.len()) - "\r\n".len() + END.len();
+        let texts = TEXTS
+            .map(|(name, text)| {
+                format!("--b\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{text}\r\n")
+            })
+            .concat();
+        let length =
+            texts.len() + documents * (part(0).len() + document.len()) - "\r\n".len() + END.len();
         let begin = Request::new(format!(
             "POST /api/order/create-with-documents HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\
              Content-Type: multipart/form-data; boundary=b\r\nContent-Length: {length}\r\n\r\n{texts}"
@@ -67,5 +72,7 @@ impl<'a> Form<'a> {
 
 /// What is between two documents.
 fn part(at: usize) -> String {
-    format!("\r\n--b\r\nContent-Disposition: form-data; name=\"documents\"; filename=\"{at:02}.pdf\"\r\n\r\n")
+    format!(
+        "\r\n--b\r\nContent-Disposition: form-data; name=\"documents\"; filename=\"{at:02}.pdf\"\r\n\r\n"
+    )
 }

@@ -1,5 +1,5 @@
-//! Orders with documents, beside a yardstick that only writes the same files, as many at a time, and has them on the disk before
-//! it goes on: the file, and the folder that names it.
+//! Orders with documents, beside a yardstick that only writes the same files, as many at a time,
+//! and has them on the disk before it goes on: the file, and the folder that names it.
 
 use std::{
     fs::{self, File},
@@ -35,9 +35,27 @@ struct Shape {
 }
 
 const SHAPES: [Shape; 3] = [
-    Shape { name: "1 x 10 MB, 8 connections", documents: 1, bytes: 10_000_000, connections: 8, wanted: Some(0.6) },
-    Shape { name: "20 x 1 MB, 8 connections", documents: 20, bytes: 1_000_000, connections: 8, wanted: None },
-    Shape { name: "1 x 100 KB, 32 connections", documents: 1, bytes: 100_000, connections: 32, wanted: Some(0.5) },
+    Shape {
+        name: "1 x 10 MB, 8 connections",
+        documents: 1,
+        bytes: 10_000_000,
+        connections: 8,
+        wanted: Some(0.6),
+    },
+    Shape {
+        name: "20 x 1 MB, 8 connections",
+        documents: 20,
+        bytes: 1_000_000,
+        connections: 8,
+        wanted: None,
+    },
+    Shape {
+        name: "1 x 100 KB, 32 connections",
+        documents: 1,
+        bytes: 100_000,
+        connections: 32,
+        wanted: Some(0.5),
+    },
 ];
 
 #[derive(Clone, Copy)]
@@ -50,8 +68,14 @@ struct Round {
     memory: f64,
 }
 
-/// Lets threads work until the time is over or the bytes are used up. Returns how often they did it, and the seconds that it took.
-fn work_for(plan: &Plan, threads: usize, bytes: u64, work: impl Fn(usize) -> Box<dyn FnMut()> + Sync) -> (u64, f64) {
+/// Lets threads work until the time is over or the bytes are used up. Returns how often they did
+/// it, and the seconds that it took.
+fn work_for(
+    plan: &Plan,
+    threads: usize,
+    bytes: u64,
+    work: impl Fn(usize) -> Box<dyn FnMut()> + Sync,
+) -> (u64, f64) {
     let (started, done) = (Instant::now(), AtomicU64::new(0));
     let most = ROUND_BYTES / bytes;
     let finished: Vec<(u64, Duration)> = thread::scope(|scope| {
@@ -60,7 +84,9 @@ fn work_for(plan: &Plan, threads: usize, bytes: u64, work: impl Fn(usize) -> Box
                 let (work, done) = (&work, &done);
                 scope.spawn(move || {
                     let (mut work, mut own) = (work(thread), 0);
-                    while started.elapsed() < plan.window() && done.fetch_add(1, Ordering::Relaxed) < most {
+                    while started.elapsed() < plan.window()
+                        && done.fetch_add(1, Ordering::Relaxed) < most
+                    {
                         work();
                         own += 1;
                     }
@@ -74,7 +100,13 @@ fn work_for(plan: &Plan, threads: usize, bytes: u64, work: impl Fn(usize) -> Box
     (finished.iter().map(|(own, _)| own).sum(), last.as_secs_f64())
 }
 
-fn service(plan: &Plan, shape: &Shape, document: &'static [u8], wiring: Wiring, cluster: &Cluster) -> Round {
+fn service(
+    plan: &Plan,
+    shape: &Shape,
+    document: &'static [u8],
+    wiring: Wiring,
+    cluster: &Cluster,
+) -> Round {
     flush(cluster);
     let instance = Instance::new(&plan.binary(), wiring, cluster);
     let form = Form::new(&instance.site.issue_key(&[]), shape.documents, document);
@@ -91,7 +123,11 @@ fn service(plan: &Plan, shape: &Shape, document: &'static [u8], wiring: Wiring, 
     instance.assert_orders(orders);
     let files = files_of(&instance.site.data().join("documents"), shape.bytes as u64);
     let documents = orders * shape.documents as u64;
-    assert_eq!((instance.rows("documents"), files), (documents, documents), "rows of documents, and files");
+    assert_eq!(
+        (instance.rows("documents"), files),
+        (documents, documents),
+        "rows of documents, and files"
+    );
     let megabytes = (orders * bytes) as f64 / 1e6;
     Round { rate: megabytes / seconds, cpu: cpu * 100.0 / megabytes, memory }
 }
@@ -101,7 +137,11 @@ fn files_of(folder: &Path, bytes: u64) -> u64 {
     let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
     let count = |entry: fs::DirEntry| {
         let metadata = entry.metadata().unwrap();
-        if metadata.is_dir() { files_of(&entry.path(), bytes) } else { u64::from(metadata.len() == bytes) }
+        if metadata.is_dir() {
+            files_of(&entry.path(), bytes)
+        } else {
+            u64::from(metadata.len() == bytes)
+        }
     };
     entries.map(count).sum()
 }
@@ -141,20 +181,41 @@ pub fn run(plan: &Plan, cluster: &Cluster) {
         let document: &'static [u8] = document(shape.bytes).leak();
         let sqlite = |_| service(plan, shape, document, Wiring::Sqlite, cluster);
         let postgres = |_| service(plan, shape, document, Wiring::Postgres, cluster);
-        let rounds = alternate(plan.rounds, &[&sqlite, &|_| disk(plan, shape, document, cluster), &postgres]);
-        let of = |rounds: &[Round], figure: fn(&Round) -> f64| short(median(rounds.iter().map(figure)));
+        let rounds = alternate(
+            plan.rounds,
+            &[&sqlite, &|_| disk(plan, shape, document, cluster), &postgres],
+        );
+        let of =
+            |rounds: &[Round], figure: fn(&Round) -> f64| short(median(rounds.iter().map(figure)));
         let disk = &rounds[1];
-        rows.push(vec![format!("{}: disk alone", shape.name), of(disk, |round| round.rate), String::new(), String::new(), String::new()]);
+        rows.push(vec![
+            format!("{}: disk alone", shape.name),
+            of(disk, |round| round.rate),
+            String::new(),
+            String::new(),
+            String::new(),
+        ]);
         for (name, rounds) in [("SQLite", &rounds[0]), ("PostgreSQL", &rounds[2])] {
             let share = ratios(rounds, disk, |round| round.rate, |round| round.rate);
             let name = format!("{}: {name}", shape.name);
-            let figures = [of(rounds, |round| round.rate), short(median(share.clone())), of(rounds, |round| round.cpu), of(rounds, |round| round.memory)];
+            let figures = [
+                of(rounds, |round| round.rate),
+                short(median(share.clone())),
+                of(rounds, |round| round.cpu),
+                of(rounds, |round| round.memory),
+            ];
             rows.push([vec![name.clone()], figures.to_vec()].concat());
-            targets.extend(shape.wanted.map(|wanted| target(&format!("{name} / disk"), &share, "", Bound::AtLeast(wanted))));
+            targets.extend(shape.wanted.map(|wanted| {
+                target(&format!("{name} / disk"), &share, "", Bound::AtLeast(wanted))
+            }));
         }
     }
     let title = "uploads, each on the disk before it is acknowledged";
-    table::print(title, &["", "MB/s", "of the disk's", "CPU s per 100 MB", "MiB over idle at the most"], &rows);
+    table::print(
+        title,
+        &["", "MB/s", "of the disk's", "CPU s per 100 MB", "MiB over idle at the most"],
+        &rows,
+    );
     println!("\nSHA-256 on one core: {} MB/s.", short(sha256()));
     table::print("uploads: targets", &TARGET_COLUMNS, &targets);
 }

@@ -1,7 +1,8 @@
 //! Creates an order, and one with documents, each exactly once whatever happens on the way.
 //!
-//! `BASE_URL` and `API_KEY` say where and as whom; `FILE_NUMBER` begins the file numbers; in `STATE_DIR` the idempotency
-//! keys are kept. Needs reqwest (features `json`, `multipart`), tokio, serde, `serde_json`, uuid (feature `v4`) and fastrand.
+//! `BASE_URL` and `API_KEY` say where and as whom; `FILE_NUMBER` begins the file numbers; in
+//! `STATE_DIR` the idempotency keys are kept. Needs reqwest (features `json`, `multipart`), tokio,
+//! serde, `serde_json`, uuid (feature `v4`) and fastrand.
 
 use std::{env, error::Error, fs, io, path::Path, process::ExitCode, time::Duration};
 
@@ -35,8 +36,9 @@ fn order(file_number: &str) -> Value {
     })
 }
 
-/// Made once for each order and stored before the first attempt, so that a program that was restarted in between repeats
-/// with the same key. Here in a file; in your product, in a column beside the order.
+/// Made once for each order and stored before the first attempt, so that a program that was
+/// restarted in between repeats with the same key. Here in a file; in your product, in a column
+/// beside the order.
 fn idempotency_key(file_number: &str) -> io::Result<String> {
     let folder = env::var("STATE_DIR").unwrap_or_else(|_| ".".to_owned());
     let stored = Path::new(&folder).join(format!("{file_number}.idempotency-key"));
@@ -75,7 +77,9 @@ struct FieldProblem {
 
 impl Refusal {
     fn is_worth_repeating(&self) -> bool {
-        self.status == StatusCode::TOO_MANY_REQUESTS || self.status.is_server_error() || self.problem.code == "idempotency_in_flight"
+        self.status == StatusCode::TOO_MANY_REQUESTS
+            || self.status.is_server_error()
+            || self.problem.code == "idempotency_in_flight"
     }
 
     fn described(&self) -> String {
@@ -83,15 +87,22 @@ impl Refusal {
             "unauthorized" => "check API_KEY, or ask the operator for a new key",
             "forbidden" => "the key is bound to another signing service: ask the operator",
             "not_found" | "method_not_allowed" => "check BASE_URL",
-            "duplicate_order" => "somebody used this file number a moment ago: look who, before you send it again",
-            "idempotency_key_reused" => "the stored key was used for another payload: send that one, or a new order with a key of its own",
+            "duplicate_order" => {
+                "somebody used this file number a moment ago: look who, before you send it again"
+            }
+            "idempotency_key_reused" => {
+                "the stored key was used for another payload: send that one, or a new order with a key of its own"
+            }
             _ if self.status.is_client_error() => "mend the request",
             _ if self.status.is_server_error() => "not the client's fault",
             _ => "check BASE_URL",
         };
         let Problem { code, detail, request_id, errors } = &self.problem;
-        let first = format!("{} {code}: {detail} ({advice}; request {request_id})", self.status.as_u16());
-        let rest = errors.iter().map(|error| format!("\n  {} {}: {}", error.pointer, error.code, error.detail));
+        let first =
+            format!("{} {code}: {detail} ({advice}; request {request_id})", self.status.as_u16());
+        let rest = errors
+            .iter()
+            .map(|error| format!("\n  {} {}: {}", error.pointer, error.code, error.detail));
         first + &rest.collect::<String>()
     }
 }
@@ -102,7 +113,9 @@ async fn send(request: impl Fn() -> RequestBuilder) -> Result<i64, Failure> {
     for attempt in 0..ATTEMPTS {
         let retry_after = match attempt_once(request()).await {
             Ok(Ok(order_id)) => return Ok(order_id),
-            Ok(Err(refusal)) if !refusal.is_worth_repeating() => return Err(refusal.described().into()),
+            Ok(Err(refusal)) if !refusal.is_worth_repeating() => {
+                return Err(refusal.described().into());
+            }
             Ok(Err(refusal)) => {
                 failure = refusal.described();
                 refusal.retry_after
@@ -114,7 +127,8 @@ async fn send(request: impl Fn() -> RequestBuilder) -> Result<i64, Failure> {
             }
         };
         if attempt + 1 < ATTEMPTS {
-            // Never earlier than Retry-After; the jitter on top keeps clients that were told the same apart.
+            // Never earlier than Retry-After; the jitter on top keeps clients that were told the
+            // same apart.
             let backoff = LONGEST_BACKOFF.min(FIRST_BACKOFF * 2_u32.pow(attempt));
             tokio::time::sleep(retry_after + backoff.mul_f64(fastrand::f64())).await;
         }
@@ -132,9 +146,15 @@ async fn attempt_once(request: RequestBuilder) -> reqwest::Result<Result<i64, Re
     if status == StatusCode::CREATED {
         return Ok(Ok(response.json::<Order>().await?.order_id));
     }
-    let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let header = |name| {
+        response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    };
     let retry_after = Duration::from_secs(header(RETRY_AFTER).parse().unwrap_or(0));
-    let problem = if header(CONTENT_TYPE).starts_with("application/problem+json") { response.json().await.unwrap_or_default() } else { Problem::default() };
+    let problem = if header(CONTENT_TYPE).starts_with("application/problem+json") {
+        response.json().await.unwrap_or_default()
+    } else {
+        Problem::default()
+    };
     Ok(Err(Refusal { status, problem, retry_after }))
 }
 
@@ -147,7 +167,10 @@ struct Orders {
 impl Orders {
     fn post(&self, path: &str, key: &str) -> RequestBuilder {
         let url = format!("{}{path}", self.base_url.trim_end_matches('/'));
-        self.client.post(url).bearer_auth(&self.api_key).header("Idempotency-Key", format!("\"{key}\""))
+        self.client
+            .post(url)
+            .bearer_auth(&self.api_key)
+            .header("Idempotency-Key", format!("\"{key}\""))
     }
 
     async fn create(&self, file_number: &str) -> Result<i64, Failure> {
@@ -155,7 +178,11 @@ impl Orders {
         send(|| self.post("/api/order/create", &key).timeout(TIMEOUT).json(&order)).await
     }
 
-    async fn create_with_documents(&self, file_number: &str, documents: &[(&'static str, Vec<u8>)]) -> Result<i64, Failure> {
+    async fn create_with_documents(
+        &self,
+        file_number: &str,
+        documents: &[(&'static str, Vec<u8>)],
+    ) -> Result<i64, Failure> {
         let (key, order) = (idempotency_key(file_number)?, order(file_number));
         send(|| {
             let mut form = Form::new();
@@ -166,14 +193,17 @@ impl Orders {
             for (name, content) in documents {
                 form = form.part("documents", Part::bytes(content.clone()).file_name(*name));
             }
-            self.post("/api/order/create-with-documents", &key).timeout(UPLOAD_TIMEOUT).multipart(form)
+            self.post("/api/order/create-with-documents", &key)
+                .timeout(UPLOAD_TIMEOUT)
+                .multipart(form)
         })
         .await
     }
 }
 
 async fn run() -> Result<(), Failure> {
-    // For this workspace, which builds no other cryptography. Yours has reqwest's default and needs no such line.
+    // For this workspace, which builds no other cryptography. Yours has reqwest's default and needs
+    // no such line.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let variable = |name: &str| env::var(name).map_err(|_| format!("set {name}"));
     let client = Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
@@ -183,7 +213,10 @@ async fn run() -> Result<(), Failure> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples");
     let read = |name: &'static str| fs::read(folder.join(name)).map(|content| (name, content));
     let documents = [read("deed-of-trust.pdf")?, read("signing-instructions.docx")?];
-    println!("order_id {}", orders.create_with_documents(&format!("{file_number}-2"), &documents).await?);
+    println!(
+        "order_id {}",
+        orders.create_with_documents(&format!("{file_number}-2"), &documents).await?
+    );
     Ok(())
 }
 

@@ -78,8 +78,13 @@ pub struct Api {
 }
 
 impl Api {
-    /// Counts an order, and logs what is strange about it, whether or not its client is still there to be told.
-    fn count(&self, operation: &str, Placement { placed, utc_disagreements, replayed }: &Placement) {
+    /// Counts an order, and logs what is strange about it, whether or not its client is still there
+    /// to be told.
+    fn count(
+        &self,
+        operation: &str,
+        Placement { placed, utc_disagreements, replayed }: &Placement,
+    ) {
         if *replayed {
             return self.metrics.replayed();
         }
@@ -89,22 +94,43 @@ impl Api {
             self.metrics.created(operation, placed.documents.iter().map(|document| document.size));
         }
         for field in utc_disagreements {
-            tracing::warn!(order_id = placed.id.0, field, "supplied UTC datetime disagrees with the conversion, which was stored");
+            tracing::warn!(
+                order_id = placed.id.0,
+                field,
+                "supplied UTC datetime disagrees with the conversion, which was stored"
+            );
             self.metrics.utc_disagreement(field);
         }
     }
 }
 
 pub(crate) fn routes(config: &mut web::ServiceConfig, base_path: &str) {
-    let only = |method: &'static str| web::route().to(move |request: HttpRequest| async move { failed(&request, &Problem::method_not_allowed(method)) });
+    let only = |method: &'static str| {
+        web::route().to(move |request: HttpRequest| async move {
+            failed(&request, &Problem::method_not_allowed(method))
+        })
+    };
     config
-        .service(web::resource(format!("{base_path}{CREATE}")).post(create).default_service(only("POST")))
-        .service(web::resource(format!("{base_path}{CREATE_WITH_DOCUMENTS}")).post(create_with_documents).default_service(only("POST")))
+        .service(
+            web::resource(format!("{base_path}{CREATE}"))
+                .post(create)
+                .default_service(only("POST")),
+        )
+        .service(
+            web::resource(format!("{base_path}{CREATE_WITH_DOCUMENTS}"))
+                .post(create_with_documents)
+                .default_service(only("POST")),
+        )
         .configure(|config| docs_page::routes(config, base_path))
         .service(
-            web::resource(format!("{base_path}{OPENAPI}")).get(openapi_document).route(web::head().to(openapi_document)).default_service(only("GET, HEAD")),
+            web::resource(format!("{base_path}{OPENAPI}"))
+                .get(openapi_document)
+                .route(web::head().to(openapi_document))
+                .default_service(only("GET, HEAD")),
         )
-        .default_service(web::to(async |request: HttpRequest| failed(&request, &Problem::new(ProblemCode::NotFound, "There is nothing at this path."))));
+        .default_service(web::to(async |request: HttpRequest| {
+            failed(&request, &Problem::new(ProblemCode::NotFound, "There is nothing at this path."))
+        }));
 }
 
 fn failed(request: &HttpRequest, problem: &Problem) -> HttpResponse {
@@ -115,18 +141,38 @@ async fn openapi_document(api: web::Data<Api>) -> HttpResponse {
     HttpResponse::Ok().json(openapi::document(&api.base_path))
 }
 
-/// Boxed, because the framework hands the future of a handler on by value several times, and what is within has kilobytes.
+/// Boxed, because the framework hands the future of a handler on by value several times, and what
+/// is within has kilobytes.
 type Answering = Pin<Box<dyn Future<Output = HttpResponse>>>;
 
 fn create(request: HttpRequest, payload: web::Payload, api: web::Data<Api>) -> Answering {
-    Box::pin(async move { answer(&request, &api, WITHOUT_DOCUMENTS, Box::pin(order_from_json(&request, payload, &api))).await })
+    Box::pin(async move {
+        answer(
+            &request,
+            &api,
+            WITHOUT_DOCUMENTS,
+            Box::pin(order_from_json(&request, payload, &api)),
+        )
+        .await
+    })
 }
 
-fn create_with_documents(request: HttpRequest, payload: web::Payload, api: web::Data<Api>) -> Answering {
-    Box::pin(async move { answer(&request, &api, WITH_DOCUMENTS, Box::pin(order_from_form(&request, payload, &api))).await })
+fn create_with_documents(
+    request: HttpRequest,
+    payload: web::Payload,
+    api: web::Data<Api>,
+) -> Answering {
+    Box::pin(async move {
+        answer(&request, &api, WITH_DOCUMENTS, Box::pin(order_from_form(&request, payload, &api)))
+            .await
+    })
 }
 
-async fn order_from_json(request: &HttpRequest, payload: web::Payload, api: &Api) -> Result<Placement, Problem> {
+async fn order_from_json(
+    request: &HttpRequest,
+    payload: web::Payload,
+    api: &Api,
+) -> Result<Placement, Problem> {
     let key = auth::admit(request, api, Policy::Orders).await?;
     let claim = idempotency::claim(request, &key, api)?;
     let _turn = claim.as_ref().map(|claim| api.underway.begin(&claim.key)).transpose()?;
@@ -134,7 +180,10 @@ async fn order_from_json(request: &HttpRequest, payload: web::Payload, api: &Api
         return Err(Problem::malformed("The content type is given twice."));
     }
     if !request.content_type().eq_ignore_ascii_case("application/json") {
-        return Err(Problem::new(ProblemCode::UnsupportedMediaType, "The content type must be application/json."));
+        return Err(Problem::new(
+            ProblemCode::UnsupportedMediaType,
+            "The content type must be application/json.",
+        ));
     }
     body::announced(request, MAX_JSON_BODY)?;
     let body = body::whole(request, payload, MAX_JSON_BODY).await?;
@@ -144,19 +193,28 @@ async fn order_from_json(request: &HttpRequest, payload: web::Payload, api: &Api
         request.extensions_mut().insert(TurnedAway);
         Problem::overloaded()
     })?;
-    let text = std::str::from_utf8(&body).map_err(|_| Problem::malformed("The body is not UTF-8."))?;
+    let text =
+        std::str::from_utf8(&body).map_err(|_| Problem::malformed("The body is not UTF-8."))?;
     match serde_json::from_str(text) {
         Ok(Field::Value(order)) => {
-            let attempt = claim.map(|claim| idempotency::attempt(claim, WITHOUT_DOCUMENTS, &order, &[])).transpose()?;
+            let attempt = claim
+                .map(|claim| idempotency::attempt(claim, WITHOUT_DOCUMENTS, &order, &[]))
+                .transpose()?;
             let placement = Box::pin(api.place_order.place(&key, order, attempt.as_ref())).await;
             Ok(placement.inspect(|placement| api.count(WITHOUT_DOCUMENTS, placement))?)
         }
-        Ok(Field::<OrderRequest>::Absent | Field::Mistyped) => Err(Problem::malformed("The body must be a JSON object.")),
+        Ok(Field::<OrderRequest>::Absent | Field::Mistyped) => {
+            Err(Problem::malformed("The body must be a JSON object."))
+        }
         Err(error) => Err(Problem::malformed(format!("The body is not valid JSON: {error}."))),
     }
 }
 
-async fn order_from_form(request: &HttpRequest, payload: web::Payload, api: &web::Data<Api>) -> Result<Placement, Problem> {
+async fn order_from_form(
+    request: &HttpRequest,
+    payload: web::Payload,
+    api: &web::Data<Api>,
+) -> Result<Placement, Problem> {
     let key = auth::admit(request, api, Policy::OrdersWithDocuments).await?;
     let claim = idempotency::claim(request, &key, api)?;
     body::announced(request, form::cap(api.limits))?;
@@ -168,7 +226,11 @@ async fn order_from_form(request: &HttpRequest, payload: web::Payload, api: &web
         None => (None, None),
     };
     let read = form::read(request, payload, &api.spool, api.limits).await.and_then(|form| {
-        let attempt = claim.map(|claim| idempotency::attempt(claim, WITH_DOCUMENTS, &form.request, &form.documents)).transpose()?;
+        let attempt = claim
+            .map(|claim| {
+                idempotency::attempt(claim, WITH_DOCUMENTS, &form.request, &form.documents)
+            })
+            .transpose()?;
         Ok((form, attempt))
     });
     let (form, attempt) = match read {
@@ -184,17 +246,31 @@ async fn order_from_form(request: &HttpRequest, payload: web::Payload, api: &web
     }
     let own = api.clone();
     let placing = async move {
-        let placement = own.place_order.place_with_documents(&key, form.request, form.documents, attempt.as_ref()).await;
+        let placement = own
+            .place_order
+            .place_with_documents(&key, form.request, form.documents, attempt.as_ref())
+            .await;
         drop(form.guards);
         match &placement {
             Ok(placement) => {
                 // Here, because its client may be gone before it is answered.
-                let (order_id, documents, test) = (placement.placed.id.0, placement.placed.documents.len(), placement.placed.is_test);
-                tracing::info!(order_id, documents, test, replayed = placement.replayed, "order placed");
+                let (order_id, documents, test) = (
+                    placement.placed.id.0,
+                    placement.placed.documents.len(),
+                    placement.placed.is_test,
+                );
+                tracing::info!(
+                    order_id,
+                    documents,
+                    test,
+                    replayed = placement.replayed,
+                    "order placed"
+                );
                 own.count(WITH_DOCUMENTS, placement);
                 in_flight.into_iter().for_each(InFlight::answered);
             }
-            // Who waits for the answer need not wait until a store that does not answer has not answered once more.
+            // Who waits for the answer need not wait until a store that does not answer has not
+            // answered once more.
             Err(PlaceOrderError::Unavailable(_)) => drop(in_flight),
             Err(_) => release(in_flight).await,
         }
@@ -215,7 +291,12 @@ async fn release(in_flight: Option<InFlight>) {
 }
 
 /// Makes the response of an operation.
-async fn answer(request: &HttpRequest, api: &Api, operation: &'static str, work: impl Future<Output = Result<Placement, Problem>>) -> HttpResponse {
+async fn answer(
+    request: &HttpRequest,
+    api: &Api,
+    operation: &'static str,
+    work: impl Future<Output = Result<Placement, Problem>>,
+) -> HttpResponse {
     let outcome = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| {
         // The panic hook has logged it, with its place.
         Err(Problem::internal())

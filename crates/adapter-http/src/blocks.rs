@@ -24,12 +24,16 @@ impl Default for Blocks {
 }
 
 impl Blocks {
-    /// An empty block, once there is one. Who holds one waits for nothing but its being written: else all could wait for
-    /// each other.
+    /// An empty block, once there is one. Who holds one waits for nothing but its being written:
+    /// else all could wait for each other.
     pub(crate) async fn take(&self) -> io::Result<Block> {
         let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(io::Error::other)?;
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        Ok(Block { bytes: free.unwrap_or_else(|| Vec::with_capacity(BLOCK_SIZE)), home: Arc::clone(&self.free), _turn: turn })
+        Ok(Block {
+            bytes: free.unwrap_or_else(|| Vec::with_capacity(BLOCK_SIZE)),
+            home: Arc::clone(&self.free),
+            _turn: turn,
+        })
     }
 }
 
@@ -50,7 +54,10 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         self.bytes.clear();
-        self.home.lock().unwrap_or_else(PoisonError::into_inner).push(std::mem::take(&mut self.bytes));
+        self.home
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(std::mem::take(&mut self.bytes));
     }
 }
 
@@ -63,13 +70,17 @@ mod tests {
     #[test]
     fn there_are_so_many_blocks_and_each_is_used_again() {
         let blocks = Blocks::default();
-        let mut taken: Vec<Block> = (0..COUNT).map(|_| blocks.take().now_or_never().unwrap().unwrap()).collect();
+        let mut taken: Vec<Block> =
+            (0..COUNT).map(|_| blocks.take().now_or_never().unwrap().unwrap()).collect();
         assert!(blocks.take().now_or_never().is_none());
         let mut last = taken.pop().unwrap();
         last.bytes.extend_from_slice(b"papers");
         let address = last.bytes.as_ptr();
         drop(last);
         let again = blocks.take().now_or_never().unwrap().unwrap();
-        assert_eq!((again.bytes.as_ptr(), again.bytes.len(), again.room()), (address, 0, BLOCK_SIZE));
+        assert_eq!(
+            (again.bytes.as_ptr(), again.bytes.len(), again.room()),
+            (address, 0, BLOCK_SIZE)
+        );
     }
 }

@@ -19,15 +19,22 @@ use crate::problem::{Problem, ProblemCode};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// Longest time for a JSON body, all of it.
 const JSON_PATIENCE: Duration = Duration::from_secs(15);
-/// A form may be slow, but not for ever: after a minute it must have come at this many bytes per second.
+/// A form may be slow, but not for ever: after a minute it must have come at this many bytes per
+/// second.
 const LEAST_RATE: u64 = 1024;
 const RATE_FREE: Duration = Duration::from_secs(60);
 
 /// Refuses a body that is coded, or announced to be larger than `cap`, before any of it is read.
 pub(crate) fn announced(request: &HttpRequest, cap: u64) -> Result<(), Problem> {
-    let coded = request.headers().get_all(header::CONTENT_ENCODING).any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"));
+    let coded = request
+        .headers()
+        .get_all(header::CONTENT_ENCODING)
+        .any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"));
     if coded {
-        return Err(Problem::new(ProblemCode::UnsupportedMediaType, "The body must not have a content coding."));
+        return Err(Problem::new(
+            ProblemCode::UnsupportedMediaType,
+            "The body must not have a content coding.",
+        ));
     }
     if length(request).is_some_and(|length| length > cap) { Err(too_large(cap)) } else { Ok(()) }
 }
@@ -41,7 +48,11 @@ fn too_large(cap: u64) -> Problem {
 }
 
 /// The whole body in memory, of at most `cap` bytes.
-pub(crate) async fn whole(request: &HttpRequest, payload: web::Payload, cap: u64) -> Result<Bytes, Problem> {
+pub(crate) async fn whole(
+    request: &HttpRequest,
+    payload: web::Payload,
+    cap: u64,
+) -> Result<Bytes, Problem> {
     let mut body = Body::new(request, payload, cap);
     let mut collected = BytesMut::new();
     let collect = async {
@@ -51,13 +62,17 @@ pub(crate) async fn whole(request: &HttpRequest, payload: web::Payload, cap: u64
         Ok::<_, PayloadError>(())
     };
     match timeout(JSON_PATIENCE, collect).await {
-        Err(_) => Err(Problem::malformed(format!("The body did not arrive within {} s.", JSON_PATIENCE.as_secs()))),
+        Err(_) => Err(Problem::malformed(format!(
+            "The body did not arrive within {} s.",
+            JSON_PATIENCE.as_secs()
+        ))),
         Ok(Ok(())) => Ok(collected.freeze()),
         Ok(Err(error)) => Err(body.explain(&error)),
     }
 }
 
-/// A body that fails when it exceeds its cap, or comes too slowly for too long. Clones read the same body.
+/// A body that fails when it exceeds its cap, or comes too slowly for too long. Clones read the
+/// same body.
 #[derive(Clone)]
 pub(crate) struct Body(Rc<Reading>);
 
@@ -65,24 +80,39 @@ struct Reading {
     payload: RefCell<web::Payload>,
     started: Instant,
     cap: u64,
-    /// The end that the request announces; the framework does not keep to it when the request has an `Upgrade` header.
+    /// The end that the request announces; the framework does not keep to it when the request has
+    /// an `Upgrade` header.
     length: Option<u64>,
     received: Cell<u64>,
 }
 
 impl Body {
     pub(crate) fn new(request: &HttpRequest, payload: web::Payload, cap: u64) -> Self {
-        Self(Rc::new(Reading { payload: RefCell::new(payload), started: Instant::now(), cap, length: length(request), received: Cell::new(0) }))
+        Self(Rc::new(Reading {
+            payload: RefCell::new(payload),
+            started: Instant::now(),
+            cap,
+            length: length(request),
+            received: Cell::new(0),
+        }))
     }
 
     /// What the client is told of a body that failed, whatever its reader made of the failure.
     pub(crate) fn explain(&self, error: &dyn std::error::Error) -> Problem {
-        if self.0.received.get() > self.0.cap { too_large(self.0.cap) } else { Problem::malformed(format!("The body could not be read: {error}.")) }
+        if self.0.received.get() > self.0.cap {
+            too_large(self.0.cap)
+        } else {
+            Problem::malformed(format!("The body could not be read: {error}."))
+        }
     }
 
-    /// Reads what its reader had no use for, so that the connection is in step for the next request.
+    /// Reads what its reader had no use for, so that the connection is in step for the next
+    /// request.
     pub(crate) async fn finish(mut self) -> Result<(), Problem> {
-        while let Some(chunk) = timeout(PATIENCE, self.next()).await.map_err(|_| Problem::malformed("The body stopped arriving."))? {
+        while let Some(chunk) = timeout(PATIENCE, self.next())
+            .await
+            .map_err(|_| Problem::malformed("The body stopped arriving."))?
+        {
             chunk.map_err(|error| self.explain(&error))?;
         }
         Ok(())
@@ -105,7 +135,9 @@ impl Stream for Body {
                 return Poll::Ready(Some(Err(PayloadError::Overflow)));
             }
             if reading.started.elapsed() > RATE_FREE + Duration::from_secs(received / LEAST_RATE) {
-                return Poll::Ready(Some(Err(PayloadError::Io(std::io::ErrorKind::TimedOut.into()))));
+                return Poll::Ready(Some(Err(PayloadError::Io(
+                    std::io::ErrorKind::TimedOut.into(),
+                ))));
             }
         }
         polled

@@ -10,7 +10,10 @@ type Chunks = Vec<Result<Bytes, PayloadError>>;
 
 fn payload(stream: impl Stream<Item = Result<Bytes, PayloadError>> + 'static) -> web::Payload {
     let mut payload: dev::Payload = dev::Payload::Stream { payload: Box::pin(stream) };
-    web::Payload::from_request(&TestRequest::default().to_http_request(), &mut payload).now_or_never().unwrap().unwrap()
+    web::Payload::from_request(&TestRequest::default().to_http_request(), &mut payload)
+        .now_or_never()
+        .unwrap()
+        .unwrap()
 }
 
 fn chunks(sizes: &[usize]) -> Chunks {
@@ -18,7 +21,10 @@ fn chunks(sizes: &[usize]) -> Chunks {
 }
 
 fn announcing(headers: &[(&'static str, &'static str)]) -> HttpRequest {
-    headers.iter().fold(TestRequest::default(), |request, header| request.append_header(*header)).to_http_request()
+    headers
+        .iter()
+        .fold(TestRequest::default(), |request, header| request.append_header(*header))
+        .to_http_request()
 }
 
 fn code<T>(result: Result<T, Problem>) -> Option<ProblemCode> {
@@ -33,55 +39,89 @@ fn what_is_announced_to_be_coded_or_too_large_is_refused() {
     assert_eq!(announced(&[("content-length", "101")]), Some(ProblemCode::PayloadTooLarge));
     assert_eq!(announced(&[("content-encoding", "Identity")]), None);
     assert_eq!(announced(&[("content-encoding", "gzip")]), Some(ProblemCode::UnsupportedMediaType));
-    assert_eq!(announced(&[("content-encoding", "identity"), ("content-encoding", "br")]), Some(ProblemCode::UnsupportedMediaType));
+    assert_eq!(
+        announced(&[("content-encoding", "identity"), ("content-encoding", "br")]),
+        Some(ProblemCode::UnsupportedMediaType)
+    );
 }
 
 #[actix_web::test]
 async fn a_body_is_whole_up_to_its_cap() {
-    let whole = async |sizes: &[usize]| super::whole(&announcing(&[]), payload(stream::iter(chunks(sizes))), 100).await;
+    let whole = async |sizes: &[usize]| {
+        super::whole(&announcing(&[]), payload(stream::iter(chunks(sizes))), 100).await
+    };
     assert_eq!(whole(&[60, 0, 40]).await, Ok(Bytes::from(vec![b'x'; 100])));
     assert_eq!(code(whole(&[60, 41]).await), Some(ProblemCode::PayloadTooLarge));
-    let broken = payload(stream::iter([Ok(Bytes::from_static(b"x")), Err(PayloadError::Io(ErrorKind::ConnectionReset.into()))]));
-    assert_eq!(code(super::whole(&announcing(&[]), broken, 100).await), Some(ProblemCode::MalformedRequest));
+    let broken = payload(stream::iter([
+        Ok(Bytes::from_static(b"x")),
+        Err(PayloadError::Io(ErrorKind::ConnectionReset.into())),
+    ]));
+    assert_eq!(
+        code(super::whole(&announcing(&[]), broken, 100).await),
+        Some(ProblemCode::MalformedRequest)
+    );
 }
 
 #[actix_web::test]
 async fn a_body_ends_where_it_is_announced_to_end() {
     let endless = payload(stream::iter(chunks(&[60, 40])).chain(stream::pending()));
-    assert_eq!(whole(&announcing(&[("content-length", "100")]), endless, 100).await.unwrap().len(), 100);
+    assert_eq!(
+        whole(&announcing(&[("content-length", "100")]), endless, 100).await.unwrap().len(),
+        100
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_body_that_does_not_come_is_given_up() {
     let began = Instant::now();
     let problem = whole(&announcing(&[]), payload(stream::pending()), 100).await;
-    assert_eq!((code(problem), began.elapsed().as_secs()), (Some(ProblemCode::MalformedRequest), 15));
+    assert_eq!(
+        (code(problem), began.elapsed().as_secs()),
+        (Some(ProblemCode::MalformedRequest), 15)
+    );
     let began = Instant::now();
     let problem = Body::new(&announcing(&[]), payload(stream::pending()), 100).finish().await;
-    assert_eq!((code(problem), began.elapsed().as_secs()), (Some(ProblemCode::MalformedRequest), 30));
+    assert_eq!(
+        (code(problem), began.elapsed().as_secs()),
+        (Some(ProblemCode::MalformedRequest), 30)
+    );
 }
 
 #[actix_web::test]
 async fn what_nobody_has_read_is_read_to_its_end() {
     let read = Rc::new(Cell::new(0));
     let counted = read.clone();
-    let body = stream::iter(chunks(&[1, 2, 3])).inspect(move |chunk| counted.set(counted.get() + chunk.as_ref().unwrap().len()));
+    let body = stream::iter(chunks(&[1, 2, 3]))
+        .inspect(move |chunk| counted.set(counted.get() + chunk.as_ref().unwrap().len()));
     assert_eq!(Body::new(&announcing(&[]), payload(body), 100).finish().await, Ok(()));
     assert_eq!(read.get(), 6);
-    let too_large = Body::new(&announcing(&[]), payload(stream::iter(chunks(&[101]))), 100).finish().await;
+    let too_large =
+        Body::new(&announcing(&[]), payload(stream::iter(chunks(&[101]))), 100).finish().await;
     assert_eq!(code(too_large), Some(ProblemCode::PayloadTooLarge));
     let broken = payload(stream::iter([Err(PayloadError::Io(ErrorKind::ConnectionReset.into()))]));
-    assert_eq!(code(Body::new(&announcing(&[]), broken, 100).finish().await), Some(ProblemCode::MalformedRequest));
+    assert_eq!(
+        code(Body::new(&announcing(&[]), broken, 100).finish().await),
+        Some(ProblemCode::MalformedRequest)
+    );
 }
 
 /// A minute is free; after it a body must have come at 1,024 bytes per second.
 #[tokio::test(start_paused = true)]
 async fn a_body_may_be_slow_but_not_for_ever() {
-    for (size, milliseconds, in_time) in
-        [(1, 60_000, true), (1, 60_001, false), (1_024, 60_999, true), (10 * 1_024, 70_000, true), (10 * 1_024, 70_001, false), (10 * 1_024, 30_000, true)]
-    {
+    for (size, milliseconds, in_time) in [
+        (1, 60_000, true),
+        (1, 60_001, false),
+        (1_024, 60_999, true),
+        (10 * 1_024, 70_000, true),
+        (10 * 1_024, 70_001, false),
+        (10 * 1_024, 30_000, true),
+    ] {
         let mut body = Body::new(&announcing(&[]), payload(stream::iter(chunks(&[size]))), 100_000);
         advance(Duration::from_millis(milliseconds)).await;
-        assert_eq!(body.next().await.unwrap().is_ok(), in_time, "{size} bytes after {milliseconds} ms");
+        assert_eq!(
+            body.next().await.unwrap().is_ok(),
+            in_time,
+            "{size} bytes after {milliseconds} ms"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The connections of the API, and their end when the service stops: each is told so in an answer, and none is reset before its own.
+//! The connections of the API, and their end when the service stops: each is told so in an answer,
+//! and none is reset before its own.
 
 use std::{
     io,
@@ -40,7 +41,8 @@ impl Connections {
         self.ending.load(Ordering::Relaxed)
     }
 
-    /// From now on every answer closes its connection. Returns when all are closed or idle, or after `patience`.
+    /// From now on every answer closes its connection. Returns when all are closed or idle, or
+    /// after `patience`.
     pub async fn end(&self, patience: Duration) {
         self.ending.store(true, Ordering::Relaxed);
         let (arrived, end) = (Instant::now() + ARRIVED, Instant::now() + patience);
@@ -70,11 +72,13 @@ impl Drop for Open {
     }
 }
 
-/// Lets no new connection begin, and those that have begun be accepted. A listener that is closed instead resets whoever is
-/// connected and was not accepted yet, with a request that may be on its way.
+/// Lets no new connection begin, and those that have begun be accepted. A listener that is closed
+/// instead resets whoever is connected and was not accepted yet, with a request that may be on its
+/// way.
 ///
-/// The kernel drops what asks for a new connection: a TCP header with SYN and without ACK (RFC 9293 section 3.1). Who asked does so
-/// again one second and three seconds later, and is refused then, because the listener is closed.
+/// The kernel drops what asks for a new connection: a TCP header with SYN and without ACK (RFC 9293
+/// section 3.1). Who asked does so again one second and three seconds later, and is refused then,
+/// because the listener is closed.
 #[cfg(target_os = "linux")]
 pub fn take_no_more(listener: &TcpListener) -> io::Result<()> {
     const LOAD_BYTE: u16 = 0x30;

@@ -11,10 +11,11 @@ use std::{
 use domain::document::DocumentFormat;
 use zip::ZipArchive;
 
-/// Bytes that may be read to find one's way in a container: a Word document needs a fraction, and a container made to
-/// cost memory is refused before it does.
+/// Bytes that may be read to find one's way in a container: a Word document needs a fraction, and a
+/// container made to cost memory is refused before it does.
 const COMPOUND_DIRECTORY_BUDGET: u64 = 1024 * 1024;
-/// A ZIP file's directory takes many times its size in memory; this much has some five thousand parts.
+/// A ZIP file's directory takes many times its size in memory; this much has some five thousand
+/// parts.
 const ZIP_DIRECTORY_BUDGET: u64 = 256 * 1024;
 /// Bytes that may be read afterwards, of a document's parts; each part costs a block at least.
 const CONTENT_BUDGET: u64 = 64 * 1024 * 1024;
@@ -25,7 +26,8 @@ const MAX_MAIN_PART: u64 = 64 * 1024 * 1024;
 
 /// A DOCX whose parts say that they inflate to more than this, all together, is a bomb.
 const MAX_INFLATED: u64 = 512 * 1024 * 1024;
-/// So is one with a part of over 16 MiB that inflates by more than this factor; smaller ones may be blank bitmaps.
+/// So is one with a part of over 16 MiB that inflates by more than this factor; smaller ones may be
+/// blank bitmaps.
 const MAX_RATIO: u64 = 200;
 const SMALL_PART: u64 = 16 * 1024 * 1024;
 
@@ -55,13 +57,14 @@ fn signature(format: DocumentFormat) -> &'static [u8] {
         DocumentFormat::Png => b"\x89PNG\r\n\x1A\n",
         // A compound file ([MS-CFB] section 2.2).
         DocumentFormat::Doc => b"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1",
-        // A ZIP file that is not empty, whose first part has its header here (APPNOTE section 4.3.7).
+        // A ZIP file that is not empty, whose first part has its header here (APPNOTE section
+        // 4.3.7).
         DocumentFormat::Docx => b"PK\x03\x04",
     }
 }
 
-/// Whether a compound file holds a Word document: the stream `WordDocument`, which begins with the identifier of a file
-/// information block ([MS-DOC] section 2.5.2).
+/// Whether a compound file holds a Word document: the stream `WordDocument`, which begins with the
+/// identifier of a file information block ([MS-DOC] section 2.5.2).
 fn is_word_compound_file<R: Read + Seek>(file: R) -> io::Result<bool> {
     let (reader, budget) = Budgeted::new(file, COMPOUND_DIRECTORY_BUDGET);
     let mut compound = cfb::OpenOptions::new().max_buffer_size(4096).open_with(reader)?;
@@ -71,9 +74,11 @@ fn is_word_compound_file<R: Read + Seek>(file: R) -> io::Result<bool> {
     Ok(u16::from_le_bytes(identifier) == 0xA5EC)
 }
 
-/// Whether a ZIP file is a Word document: its content types name one (ECMA-376 part 1 section 11.3.10), and it is there.
+/// Whether a ZIP file is a Word document: its content types name one (ECMA-376 part 1 section
+/// 11.3.10), and it is there.
 fn is_word_package<R: Read + Seek>(file: R) -> io::Result<bool> {
-    const MAIN: &str = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml";
+    const MAIN: &str =
+        "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml";
     let (reader, budget) = Budgeted::new(file, ZIP_DIRECTORY_BUDGET);
     let mut archive = ZipArchive::new(BufReader::new(reader))?;
     budget.set(CONTENT_BUDGET);
@@ -83,7 +88,10 @@ fn is_word_package<R: Read + Seek>(file: R) -> io::Result<bool> {
         let part = archive.by_index_raw(index)?;
         inflated = inflated.saturating_add(part.size());
         // No Word document has a link; whoever unpacks one may be led elsewhere by it.
-        if part.is_symlink() || inflated > MAX_INFLATED || (part.size() > SMALL_PART && part.size() / part.compressed_size().max(1) > MAX_RATIO) {
+        if part.is_symlink()
+            || inflated > MAX_INFLATED
+            || (part.size() > SMALL_PART && part.size() / part.compressed_size().max(1) > MAX_RATIO)
+        {
             return Ok(false);
         }
         let name = part.name()?;
@@ -94,9 +102,13 @@ fn is_word_package<R: Read + Seek>(file: R) -> io::Result<bool> {
     let Some(main_part) = main_part else { return Ok(false) };
 
     let mut content_types = String::new();
-    archive.by_name("[Content_Types].xml")?.take(MAX_CONTENT_TYPES).read_to_string(&mut content_types)?;
+    archive
+        .by_name("[Content_Types].xml")?
+        .take(MAX_CONTENT_TYPES)
+        .read_to_string(&mut content_types)?;
     // What the parts say of their size may be a lie: the main part is inflated, as far as the cap.
-    let length = io::copy(&mut archive.by_index(main_part)?.take(MAX_MAIN_PART + 1), &mut io::sink())?;
+    let length =
+        io::copy(&mut archive.by_index(main_part)?.take(MAX_MAIN_PART + 1), &mut io::sink())?;
     Ok(content_types.contains(MAIN) && (1..=MAX_MAIN_PART).contains(&length))
 }
 

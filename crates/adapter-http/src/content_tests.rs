@@ -6,7 +6,13 @@ use zip::{ZipWriter, write::SimpleFileOptions};
 
 use super::*;
 
-const FORMATS: [DocumentFormat; 5] = [DocumentFormat::Pdf, DocumentFormat::Doc, DocumentFormat::Docx, DocumentFormat::Jpeg, DocumentFormat::Png];
+const FORMATS: [DocumentFormat; 5] = [
+    DocumentFormat::Pdf,
+    DocumentFormat::Doc,
+    DocumentFormat::Docx,
+    DocumentFormat::Jpeg,
+    DocumentFormat::Png,
+];
 
 fn formats_of(bytes: &[u8]) -> Vec<DocumentFormat> {
     let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -50,13 +56,21 @@ fn what_only_begins_like_a_document_is_none() {
         cut("signing-instructions.docx", 4_000),
         b"MZ this is a program".to_vec(),
     ] {
-        assert_eq!(formats_of(&bytes), [], "{:?}", String::from_utf8_lossy(&bytes[..bytes.len().min(20)]));
+        assert_eq!(
+            formats_of(&bytes),
+            [],
+            "{:?}",
+            String::from_utf8_lossy(&bytes[..bytes.len().min(20)])
+        );
     }
 }
 
 #[test]
 fn the_signature_of_something_else_further_on_changes_nothing() {
-    for (start, format) in [(&b"%PDF-1.7\n%\xE2\xE3\xCF\xD3\n"[..], DocumentFormat::Pdf), (b"\xFF\xD8\xFF\xE0\0\x10JFIF\0\x01\x01\0\0", DocumentFormat::Jpeg)] {
+    for (start, format) in [
+        (&b"%PDF-1.7\n%\xE2\xE3\xCF\xD3\n"[..], DocumentFormat::Pdf),
+        (b"\xFF\xD8\xFF\xE0\0\x10JFIF\0\x01\x01\0\0", DocumentFormat::Jpeg),
+    ] {
         let mut bytes = vec![b' '; 512];
         bytes[..start.len()].copy_from_slice(start);
         bytes[16..23].copy_from_slice(b"ftypjp2");
@@ -79,11 +93,17 @@ fn package(parts: &[(&str, &[u8])]) -> Vec<u8> {
 #[test]
 fn a_package_needs_both_the_content_type_and_the_part() {
     let part: (&str, &[u8]) = ("word/document.xml", b"<w:document/>");
-    assert_eq!(formats_of(&package(&[("[Content_Types].xml", CONTENT_TYPES), part])), [DocumentFormat::Docx]);
+    assert_eq!(
+        formats_of(&package(&[("[Content_Types].xml", CONTENT_TYPES), part])),
+        [DocumentFormat::Docx]
+    );
     assert_eq!(formats_of(&package(&[part])), []);
     assert_eq!(formats_of(&package(&[("[Content_Types].xml", CONTENT_TYPES)])), []);
     assert_eq!(formats_of(&package(&[("[Content_Types].xml", b"<Types/>"), part])), []);
-    assert_eq!(formats_of(&package(&[("[Content_Types].xml", CONTENT_TYPES), ("word/document.xml", b"")])), []);
+    assert_eq!(
+        formats_of(&package(&[("[Content_Types].xml", CONTENT_TYPES), ("word/document.xml", b"")])),
+        []
+    );
 }
 
 #[test]
@@ -93,7 +113,9 @@ fn a_package_with_a_symbolic_link_is_none() {
         writer.start_file(name, SimpleFileOptions::default()).unwrap();
         writer.write_all(content).unwrap();
     }
-    writer.add_symlink("word/media/image1.png", "/etc/passwd", SimpleFileOptions::default()).unwrap();
+    writer
+        .add_symlink("word/media/image1.png", "/etc/passwd", SimpleFileOptions::default())
+        .unwrap();
     assert_eq!(formats_of(&writer.finish().unwrap().into_inner()), []);
 }
 
@@ -104,9 +126,21 @@ fn bombs_are_no_documents() {
     let zeros = vec![0; 80 * 1024 * 1024];
     let types = [CONTENT_TYPES, &zeros].concat();
     for parts in [
-        [("[Content_Types].xml", CONTENT_TYPES), ("word/document.xml", &zeros[..]), ("word/media/image1.bmp", b"BM")],
-        [("[Content_Types].xml", CONTENT_TYPES), ("word/document.xml", BODY), ("word/media/image1.bmp", &zeros)],
-        [("[Content_Types].xml", &types), ("word/document.xml", BODY), ("word/media/image1.bmp", b"BM")],
+        [
+            ("[Content_Types].xml", CONTENT_TYPES),
+            ("word/document.xml", &zeros[..]),
+            ("word/media/image1.bmp", b"BM"),
+        ],
+        [
+            ("[Content_Types].xml", CONTENT_TYPES),
+            ("word/document.xml", BODY),
+            ("word/media/image1.bmp", &zeros),
+        ],
+        [
+            ("[Content_Types].xml", &types),
+            ("word/document.xml", BODY),
+            ("word/media/image1.bmp", b"BM"),
+        ],
     ] {
         let package = package(&parts);
         assert!(package.len() < 200 * 1024);
@@ -117,11 +151,16 @@ fn bombs_are_no_documents() {
 #[test]
 fn a_blank_bitmap_is_no_bomb() {
     let blank = vec![0; 4 * 1024 * 1024];
-    let package = package(&[("[Content_Types].xml", CONTENT_TYPES), ("word/document.xml", BODY), ("word/media/image1.bmp", &blank)]);
+    let package = package(&[
+        ("[Content_Types].xml", CONTENT_TYPES),
+        ("word/document.xml", BODY),
+        ("word/media/image1.bmp", &blank),
+    ]);
     assert_eq!(formats_of(&package), [DocumentFormat::Docx]);
 }
 
-/// A compound file with a `WordDocument` of this size, and as many further storages with a stream each.
+/// A compound file with a `WordDocument` of this size, and as many further storages with a stream
+/// each.
 fn compound_file(size: usize, storages: usize) -> Vec<u8> {
     let mut compound = cfb::CompoundFile::create(Cursor::new(Vec::new())).unwrap();
     let mut content = vec![7; size];
@@ -129,7 +168,11 @@ fn compound_file(size: usize, storages: usize) -> Vec<u8> {
     compound.create_stream("/WordDocument").unwrap().write_all(&content).unwrap();
     for at in 0..storages {
         compound.create_storage(format!("/object{at}")).unwrap();
-        compound.create_stream(format!("/object{at}/Contents")).unwrap().write_all(&[1; 5_000]).unwrap();
+        compound
+            .create_stream(format!("/object{at}/Contents"))
+            .unwrap()
+            .write_all(&[1; 5_000])
+            .unwrap();
     }
     compound.into_inner().into_inner()
 }
@@ -137,14 +180,19 @@ fn compound_file(size: usize, storages: usize) -> Vec<u8> {
 #[test]
 fn word_documents_of_any_size_and_with_many_objects_are_word_documents() {
     for (size, storages) in [(4_096, 0), (1_000_000, 0), (10_000_000, 0), (2_000_000, 300)] {
-        assert_eq!(formats_of(&compound_file(size, storages)), [DocumentFormat::Doc], "{size} bytes, {storages} storages");
+        assert_eq!(
+            formats_of(&compound_file(size, storages)),
+            [DocumentFormat::Doc],
+            "{size} bytes, {storages} storages"
+        );
     }
 }
 
 #[test]
 fn a_directory_of_forty_thousand_parts_is_refused_unread() {
     let names: Vec<String> = (0..40_000).map(|at| format!("word/{at}.xml")).collect();
-    let mut parts: Vec<(&str, &[u8])> = vec![("[Content_Types].xml", CONTENT_TYPES), ("word/document.xml", BODY)];
+    let mut parts: Vec<(&str, &[u8])> =
+        vec![("[Content_Types].xml", CONTENT_TYPES), ("word/document.xml", BODY)];
     parts.extend(names.iter().map(|name| (name.as_str(), &b""[..])));
     assert_eq!(formats_of(&package(&parts)), []);
 }
@@ -152,7 +200,8 @@ fn a_directory_of_forty_thousand_parts_is_refused_unread() {
 #[test]
 fn a_size_that_lies_does_not_help_a_bomb() {
     let zeros = vec![0; 70 * 1024 * 1024];
-    let mut bytes = package(&[("[Content_Types].xml", CONTENT_TYPES), ("word/document.xml", &zeros)]);
+    let mut bytes =
+        package(&[("[Content_Types].xml", CONTENT_TYPES), ("word/document.xml", &zeros)]);
     let size = u32::try_from(zeros.len()).unwrap().to_le_bytes();
     // Every statement of the size, in the local header and in the directory, becomes a modest one.
     for at in 0..bytes.len() - 4 {

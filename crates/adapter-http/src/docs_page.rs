@@ -16,11 +16,12 @@ use crate::{observe::RequestId, problem::Problem};
 /// Path of the page, below the base path.
 const DOCS: &str = "/docs";
 
-/// Bytes of a file that are put together with an answer at a time. Anybody may ask for these files: who never reads what he
-/// asked for holds this much of the service's memory, and not a megabyte.
+/// Bytes of a file that are put together with an answer at a time. Anybody may ask for these files:
+/// who never reads what he asked for holds this much of the service's memory, and not a megabyte.
 const PIECE: usize = 16 * 1024;
 
-/// Nothing but what this service serves itself, and no script or style within the page. Swagger UI has its icons as `data:`.
+/// Nothing but what this service serves itself, and no script or style within the page. Swagger UI
+/// has its icons as `data:`.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -33,9 +34,17 @@ struct Asset {
     content: &'static [u8],
 }
 
-const PAGE: Asset = Asset { path: "", content_type: "text/html; charset=utf-8", content: include_bytes!("../assets/docs/index.html") };
+const PAGE: Asset = Asset {
+    path: "",
+    content_type: "text/html; charset=utf-8",
+    content: include_bytes!("../assets/docs/index.html"),
+};
 
-const SCRIPT: Asset = Asset { path: "/docs.js", content_type: "text/javascript; charset=utf-8", content: include_bytes!("../assets/docs/docs.js") };
+const SCRIPT: Asset = Asset {
+    path: "/docs.js",
+    content_type: "text/javascript; charset=utf-8",
+    content: include_bytes!("../assets/docs/docs.js"),
+};
 
 /// The vendored files, whose path names their version.
 const SWAGGER_UI: [Asset; 2] = [
@@ -53,19 +62,27 @@ const SWAGGER_UI: [Asset; 2] = [
 
 pub(crate) fn routes(config: &mut web::ServiceConfig, base_path: &str) {
     for own in [PAGE, SCRIPT] {
-        config.service(resource(&format!("{base_path}{DOCS}{}", own.path), move || answer(&own, "no-store")));
+        config.service(resource(&format!("{base_path}{DOCS}{}", own.path), move || {
+            answer(&own, "no-store")
+        }));
     }
     for vendored in SWAGGER_UI {
         // What stands at this path never changes: another version stands at another.
-        config.service(resource(&format!("{base_path}{DOCS}{}", vendored.path), move || answer(&vendored, "public, max-age=31536000, immutable")));
+        config.service(resource(&format!("{base_path}{DOCS}{}", vendored.path), move || {
+            answer(&vendored, "public, max-age=31536000, immutable")
+        }));
     }
     // The links of the page are relative to the path without a slash.
-    config.service(resource(&format!("{base_path}{DOCS}/"), || HttpResponse::PermanentRedirect().insert_header((header::LOCATION, "../docs")).finish()));
+    config.service(resource(&format!("{base_path}{DOCS}/"), || {
+        HttpResponse::PermanentRedirect().insert_header((header::LOCATION, "../docs")).finish()
+    }));
 }
 
 fn resource(path: &str, answer: impl Fn() -> HttpResponse + Clone + 'static) -> Resource {
     let (get, head) = (answer.clone(), answer);
-    let refuse = |request: HttpRequest| async move { Problem::method_not_allowed("GET, HEAD").response(RequestId::of(&request).as_str()) };
+    let refuse = |request: HttpRequest| async move {
+        Problem::method_not_allowed("GET, HEAD").response(RequestId::of(&request).as_str())
+    };
     web::resource(path)
         .get(move || std::future::ready(get()))
         .route(web::head().to(move || std::future::ready(head())))
@@ -73,7 +90,8 @@ fn resource(path: &str, answer: impl Fn() -> HttpResponse + Clone + 'static) -> 
 }
 
 fn answer(asset: &Asset, caching: &'static str) -> HttpResponse {
-    let pieces = asset.content.chunks(PIECE).map(|piece| Ok::<_, Infallible>(Bytes::from_static(piece)));
+    let pieces =
+        asset.content.chunks(PIECE).map(|piece| Ok::<_, Infallible>(Bytes::from_static(piece)));
     HttpResponse::Ok()
         .content_type(asset.content_type)
         .insert_header((header::CACHE_CONTROL, caching))
@@ -96,7 +114,10 @@ mod tests {
         assert_eq!(sums.lines().count(), 5);
         for line in sums.lines() {
             let (sum, name) = line.split_once("  ").unwrap();
-            let published: Vec<u8> = (0..64).step_by(2).map(|at| u8::from_str_radix(&sum[at..at + 2], 16).unwrap()).collect();
+            let published: Vec<u8> = (0..64)
+                .step_by(2)
+                .map(|at| u8::from_str_radix(&sum[at..at + 2], 16).unwrap())
+                .collect();
             let content = std::fs::read(format!("{folder}/{name}")).unwrap();
             assert!(Sha256::digest(&content)[..] == published, "{name}");
         }

@@ -48,24 +48,40 @@ pub(crate) struct OrderForm {
     pub(crate) guards: Vec<TempPath>,
 }
 
-/// How the parser reads a form: its buffer is what an upload holds in memory, and the most that the headers of a part may
-/// have.
+/// How the parser reads a form: its buffer is what an upload holds in memory, and the most that the
+/// headers of a part may have.
 pub(crate) fn parser_config() -> MultipartConfig {
     MultipartConfig::new().buffer_limit(16 * 1024)
 }
 
-/// Bytes of a whole form: one document more than there may be, so that one too many is told from too large.
+/// Bytes of a whole form: one document more than there may be, so that one too many is told from
+/// too large.
 pub(crate) fn cap(limits: DocumentLimits) -> u64 {
     limits.max_bytes.saturating_mul(limits.max_count as u64 + 1).saturating_add(FORM_OVERHEAD)
 }
 
 /// Reads the form of a request.
-pub(crate) async fn read(request: &HttpRequest, payload: web::Payload, spool: &Spool, limits: DocumentLimits) -> Result<OrderForm, Problem> {
+pub(crate) async fn read(
+    request: &HttpRequest,
+    payload: web::Payload,
+    spool: &Spool,
+    limits: DocumentLimits,
+) -> Result<OrderForm, Problem> {
     let boundary = boundary(request)?;
     let body = Body::new(request, payload, cap(limits));
-    let mut form: Payload = Payload::Stream { payload: Box::pin(WithoutPartLengths::new(body.clone(), &boundary)) };
-    let mut parts = Multipart::from_request(request, &mut form).await.map_err(|error| Problem::malformed(format!("The form is broken: {error}.")))?;
-    let mut reader = FormReader { spool, limits, body, form: TextParts::default(), documents: Vec::new(), guards: Vec::new() };
+    let mut form: Payload =
+        Payload::Stream { payload: Box::pin(WithoutPartLengths::new(body.clone(), &boundary)) };
+    let mut parts = Multipart::from_request(request, &mut form)
+        .await
+        .map_err(|error| Problem::malformed(format!("The form is broken: {error}.")))?;
+    let mut reader = FormReader {
+        spool,
+        limits,
+        body,
+        form: TextParts::default(),
+        documents: Vec::new(),
+        guards: Vec::new(),
+    };
     let mut count = 0;
     while let Some(part) = reader.patiently(parts.next()).await? {
         let part = part.map_err(|error| reader.body.explain(&error))?;
@@ -76,21 +92,37 @@ pub(crate) async fn read(request: &HttpRequest, payload: web::Payload, spool: &S
         reader.part(part, count).await?;
     }
     reader.body.finish().await?;
-    Ok(OrderForm { request: reader.form.into_request()?, documents: reader.documents, guards: reader.guards })
+    Ok(OrderForm {
+        request: reader.form.into_request()?,
+        documents: reader.documents,
+        guards: reader.guards,
+    })
 }
 
 /// The one boundary of `multipart/form-data`, or what is wrong with the content type.
 fn boundary(request: &HttpRequest) -> Result<String, Problem> {
     let mut values = request.headers().get_all(header::CONTENT_TYPE);
-    let content_type = values.next().and_then(|value| value.to_str().ok()?.parse::<mime::Mime>().ok());
-    let form = content_type.filter(|content_type| content_type.essence_str() == mime::MULTIPART_FORM_DATA.essence_str());
-    let form = form.ok_or_else(|| Problem::new(ProblemCode::UnsupportedMediaType, "The content type must be multipart/form-data."))?;
+    let content_type =
+        values.next().and_then(|value| value.to_str().ok()?.parse::<mime::Mime>().ok());
+    let form = content_type.filter(|content_type| {
+        content_type.essence_str() == mime::MULTIPART_FORM_DATA.essence_str()
+    });
+    let form = form.ok_or_else(|| {
+        Problem::new(
+            ProblemCode::UnsupportedMediaType,
+            "The content type must be multipart/form-data.",
+        )
+    })?;
     let boundaries: Vec<_> = form.params().filter(|(name, _)| *name == mime::BOUNDARY).collect();
     match boundaries[..] {
         _ if values.next().is_some() => Err(Problem::malformed("The content type is given twice.")),
         [] => Err(Problem::malformed("The content type has no boundary.")),
-        [(_, boundary)] if (1..=MAX_BOUNDARY).contains(&boundary.as_str().len()) => Ok(boundary.as_str().to_owned()),
-        [_] => Err(Problem::malformed(format!("The boundary must have 1 to {MAX_BOUNDARY} characters."))),
+        [(_, boundary)] if (1..=MAX_BOUNDARY).contains(&boundary.as_str().len()) => {
+            Ok(boundary.as_str().to_owned())
+        }
+        [_] => Err(Problem::malformed(format!(
+            "The boundary must have 1 to {MAX_BOUNDARY} characters."
+        ))),
         _ => Err(Problem::malformed("The content type has more than one boundary.")),
     }
 }
@@ -114,13 +146,20 @@ impl FormReader<'_> {
         let (name, file_name) = names(&part)?;
         match (name.as_str(), file_name) {
             ("documents", Some(file_name)) => self.document(part, file_name).await,
-            ("documents", None) => Err(Problem::malformed("A part named documents must be a file: it has no filename.")),
+            ("documents", None) => Err(Problem::malformed(
+                "A part named documents must be a file: it has no filename.",
+            )),
             // Browsers send a text that a script appends with its type as a file of this name.
-            (name, Some(file_name)) if file_name == "blob" && TEXT_PARTS.iter().any(|(known, _)| *known == name) => {
+            (name, Some(file_name))
+                if file_name == "blob" && TEXT_PARTS.iter().any(|(known, _)| *known == name) =>
+            {
                 let text = self.text(part, &named(name, number)).await?;
                 self.form.set(name, text)
             }
-            (name, Some(_)) => Err(Problem::malformed(format!("{} is a file; files are parts named documents.", named(name, number)))),
+            (name, Some(_)) => Err(Problem::malformed(format!(
+                "{} is a file; files are parts named documents.",
+                named(name, number)
+            ))),
             (name, None) => {
                 let text = self.text(part, &named(name, number)).await?;
                 self.form.set(name, text)
@@ -133,10 +172,14 @@ impl FormReader<'_> {
         while let Some(chunk) = self.patiently(part.next()).await? {
             collected.extend_from_slice(&chunk.map_err(|error| self.body.explain(&error))?);
             if collected.len() > MAX_TEXT_PART {
-                return Err(Problem::new(ProblemCode::PayloadTooLarge, format!("{named} is larger than {MAX_TEXT_PART} bytes.")));
+                return Err(Problem::new(
+                    ProblemCode::PayloadTooLarge,
+                    format!("{named} is larger than {MAX_TEXT_PART} bytes."),
+                ));
             }
         }
-        String::from_utf8(collected).map_err(|_| Problem::malformed(format!("{named} is not UTF-8.")))
+        String::from_utf8(collected)
+            .map_err(|_| Problem::malformed(format!("{named} is not UTF-8.")))
     }
 
     async fn document(&mut self, mut part: Part, name_as_sent: String) -> Result<(), Problem> {
@@ -144,7 +187,10 @@ impl FormReader<'_> {
         // What browsers send for a file input in which nothing was chosen.
         let nothing_chosen = name_as_sent.is_empty();
         if self.documents.len() == max_count && !nothing_chosen {
-            return Err(Problem::new(ProblemCode::TooManyDocuments, format!("At most {max_count} documents can be sent with an order.")));
+            return Err(Problem::new(
+                ProblemCode::TooManyDocuments,
+                format!("At most {max_count} documents can be sent with an order."),
+            ));
         }
         let mut writer = self.spool.create();
         loop {
@@ -155,16 +201,23 @@ impl FormReader<'_> {
                 self.patiently(part.next()).await?
             };
             let Some(chunk) = next else { break };
-            writer.write(chunk.map_err(|error| self.body.explain(&error))?).await.map_err(|error| spool_failed(&error))?;
+            writer
+                .write(chunk.map_err(|error| self.body.explain(&error))?)
+                .await
+                .map_err(|error| spool_failed(&error))?;
             if writer.size() > max_bytes {
-                let detail = format!("The document {} is larger than {max_bytes} bytes.", quoted(&name_as_sent));
+                let detail = format!(
+                    "The document {} is larger than {max_bytes} bytes.",
+                    quoted(&name_as_sent)
+                );
                 return Err(Problem::new(ProblemCode::DocumentTooLarge, detail));
             }
         }
         if nothing_chosen && writer.size() == 0 {
             return Ok(());
         }
-        let Spooled { file, guard } = writer.finish().await.map_err(|error| spool_failed(&error))?;
+        let Spooled { file, guard } =
+            writer.finish().await.map_err(|error| spool_failed(&error))?;
         let content = recognize(&name_as_sent, file.path.clone()).await?;
         self.documents.push(ReceivedDocument { name_as_sent, file, content });
         self.guards.push(guard);
@@ -173,13 +226,16 @@ impl FormReader<'_> {
 }
 
 /// The format that the name announces, if the content is of it.
-async fn recognize(name: &str, path: std::path::PathBuf) -> Result<Option<DocumentFormat>, Problem> {
+async fn recognize(
+    name: &str,
+    path: std::path::PathBuf,
+) -> Result<Option<DocumentFormat>, Problem> {
     let Some(format) = DocumentFormat::of_file_name(name) else { return Ok(None) };
     if let Ok(checked) = spawn_blocking(move || content::is(format, &path)).await {
         return checked.map(|is| is.then_some(format)).map_err(|error| spool_failed(&error));
     }
-    // A reader of containers that breaks on a file has said enough about the file. The panic hook has told of the place; what the
-    // panic says may quote the file.
+    // A reader of containers that breaks on a file has said enough about the file. The panic hook
+    // has told of the place; what the panic says may quote the file.
     tracing::error!(?format, "content check panicked");
     Ok(None)
 }
@@ -189,9 +245,14 @@ fn spool_failed(error: &io::Error) -> Problem {
     logged(error, Problem::unavailable())
 }
 
-/// A part, as the client is told of it. A name that an order does not know may be anything, so it is not repeated.
+/// A part, as the client is told of it. A name that an order does not know may be anything, so it
+/// is not repeated.
 fn named(name: &str, number: usize) -> String {
-    if TEXT_PARTS.iter().any(|(known, _)| *known == name) { format!("The part {name}") } else { format!("Part {number} of the form") }
+    if TEXT_PARTS.iter().any(|(known, _)| *known == name) {
+        format!("The part {name}")
+    } else {
+        format!("Part {number} of the form")
+    }
 }
 
 /// The name of a client's own file in an answer to it, cut to a length that a person reads.
@@ -202,7 +263,9 @@ fn quoted(text: &str) -> String {
 
 /// Field name and file name of a part, each given once.
 fn names(part: &Part) -> Result<(String, Option<String>), Problem> {
-    let disposition = part.content_disposition().ok_or_else(|| Problem::malformed("A part has no Content-Disposition."))?;
+    let disposition = part
+        .content_disposition()
+        .ok_or_else(|| Problem::malformed("A part has no Content-Disposition."))?;
     let (mut names, mut file_names, mut extended) = (Vec::new(), Vec::new(), Vec::new());
     for parameter in &disposition.parameters {
         names.extend(parameter.as_name());
@@ -211,14 +274,23 @@ fn names(part: &Part) -> Result<(String, Option<String>), Problem> {
     }
     let repeated_header = part.headers().get_all(header::CONTENT_DISPOSITION).count() > 1;
     match (&names[..], &file_names[..], &extended[..]) {
-        _ if repeated_header => Err(Problem::malformed("A part has more than one Content-Disposition.")),
+        _ if repeated_header => {
+            Err(Problem::malformed("A part has more than one Content-Disposition."))
+        }
         ([name], [], []) => Ok(((*name).to_owned(), None)),
         ([name], [file_name], [] | [_]) => {
-            // Both are the same but for backslashes, unless the header has a file name where there is none.
+            // Both are the same but for backslashes, unless the header has a file name where there
+            // is none.
             let same = |written: &String| written.replace('\\', "") == file_name.replace('\\', "");
-            Ok(((*name).to_owned(), Some(written_file_name(part).filter(same).unwrap_or_else(|| (*file_name).to_owned()))))
+            Ok((
+                (*name).to_owned(),
+                Some(
+                    written_file_name(part).filter(same).unwrap_or_else(|| (*file_name).to_owned()),
+                ),
+            ))
         }
-        // RFC 7578 section 4.2 forbids the extended form, but older clients send it alone for names beyond ASCII.
+        // RFC 7578 section 4.2 forbids the extended form, but older clients send it alone for names
+        // beyond ASCII.
         ([name], [], [file_name]) => match String::from_utf8(file_name.value.clone()) {
             Ok(file_name) if !file_name.contains('\0') => Ok(((*name).to_owned(), Some(file_name))),
             _ => Err(Problem::malformed("A filename* is not UTF-8 without NUL.")),
@@ -227,14 +299,19 @@ fn names(part: &Part) -> Result<(String, Option<String>), Problem> {
     }
 }
 
-/// The quoted file name of a part as browsers write it: a backslash escapes a quote or a backslash, and stands for itself
-/// before anything else, as in `C:\deed.pdf`. The parser of the framework takes it for an escape always.
+/// The quoted file name of a part as browsers write it: a backslash escapes a quote or a backslash,
+/// and stands for itself before anything else, as in `C:\deed.pdf`. The parser of the framework
+/// takes it for an escape always.
 fn written_file_name(part: &Part) -> Option<String> {
-    let header = std::str::from_utf8(part.headers().get(header::CONTENT_DISPOSITION)?.as_bytes()).ok()?;
+    let header =
+        std::str::from_utf8(part.headers().get(header::CONTENT_DISPOSITION)?.as_bytes()).ok()?;
     let (mut rest, mut quoted, mut begins) = (header, false, false);
     // Only a parameter outside of quotes is meant: another one's value may hold the same text.
     let written = loop {
-        if begins && !quoted && rest.get(..10).is_some_and(|name| name.eq_ignore_ascii_case("filename=\"")) {
+        if begins
+            && !quoted
+            && rest.get(..10).is_some_and(|name| name.eq_ignore_ascii_case("filename=\""))
+        {
             break &rest[10..];
         }
         let mut characters = rest.chars();
@@ -242,7 +319,9 @@ fn written_file_name(part: &Part) -> Option<String> {
         begins = matches!(character, ';' | ' ' | '\t');
         match character {
             '"' => quoted = !quoted,
-            '\\' if quoted && characters.as_str().starts_with(['"', '\\']) => drop(characters.next()),
+            '\\' if quoted && characters.as_str().starts_with(['"', '\\']) => {
+                drop(characters.next())
+            }
             _ => {}
         }
         rest = characters.as_str();
@@ -251,7 +330,9 @@ fn written_file_name(part: &Part) -> Option<String> {
     loop {
         match characters.next()? {
             '"' => return Some(name),
-            '\\' => name.push(characters.next_if(|next| matches!(next, '"' | '\\')).unwrap_or('\\')),
+            '\\' => {
+                name.push(characters.next_if(|next| matches!(next, '"' | '\\')).unwrap_or('\\'))
+            }
             character => name.push(character),
         }
     }
@@ -293,7 +374,9 @@ impl TextParts {
         Ok(OrderRequest {
             signing_contacts_form_data: json("signingContactsFormData", self.contacts.as_deref())?,
             signing_details_form_data: json("signingDetailsFormData", self.details.as_deref())?,
-            signing_service_id: self.signing_service_id.map_or(Field::Absent, |id| Field::from_decimal(&id)),
+            signing_service_id: self
+                .signing_service_id
+                .map_or(Field::Absent, |id| Field::from_decimal(&id)),
             utc_time_date: text(self.utc_time),
             utc_start_time_date: text(self.utc_start),
             utc_end_time_date: text(self.utc_end),
@@ -309,7 +392,9 @@ where
 {
     match text.map(str::trim) {
         None | Some("") => Ok(Field::Absent),
-        Some(text) => serde_json::from_str(text).map_err(|error| Problem::malformed(format!("The part {name} is not valid JSON: {error}."))),
+        Some(text) => serde_json::from_str(text).map_err(|error| {
+            Problem::malformed(format!("The part {name} is not valid JSON: {error}."))
+        }),
     }
 }
 

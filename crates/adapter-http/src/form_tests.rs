@@ -14,10 +14,16 @@ const LIMITS: DocumentLimits = DocumentLimits { max_count: 2, max_bytes: 100 };
 
 fn request(content_types: &[&str]) -> HttpRequest {
     let request = TestRequest::default().app_data(parser_config());
-    content_types.iter().fold(request, |request, value| request.append_header((header::CONTENT_TYPE, *value))).to_http_request()
+    content_types
+        .iter()
+        .fold(request, |request, value| request.append_header((header::CONTENT_TYPE, *value)))
+        .to_http_request()
 }
 
-async fn read_stream(spool: &Spool, body: impl Stream<Item = Result<Bytes, PayloadError>> + 'static) -> Result<OrderForm, Problem> {
+async fn read_stream(
+    spool: &Spool,
+    body: impl Stream<Item = Result<Bytes, PayloadError>> + 'static,
+) -> Result<OrderForm, Problem> {
     let request = request(&[FORM]);
     let mut payload: Payload = dev::Payload::Stream { payload: Box::pin(body) };
     let payload = web::Payload::from_request(&request, &mut payload).await.unwrap();
@@ -34,7 +40,10 @@ async fn form(body: impl Into<Vec<u8>>) -> Result<(OrderForm, (Spool, TempDir)),
 
 /// What is wrong with a form of these parts.
 async fn fault(parts: &str) -> Option<(ProblemCode, String)> {
-    form(parts.to_owned() + "--b--\r\n").await.err().map(|problem| (problem.code(), format!("{problem:?}")))
+    form(parts.to_owned() + "--b--\r\n")
+        .await
+        .err()
+        .map(|problem| (problem.code(), format!("{problem:?}")))
 }
 
 async fn code(parts: &str) -> Option<ProblemCode> {
@@ -63,13 +72,24 @@ fn a_form_may_have_one_document_more_than_there_may_be_and_four_mebibytes() {
 
 #[test]
 fn a_content_type_has_one_boundary_of_1_to_70_characters() {
-    let boundary = |content_types: &[&str]| boundary(&request(content_types)).map_err(|problem| problem.code());
+    let boundary = |content_types: &[&str]| {
+        boundary(&request(content_types)).map_err(|problem| problem.code())
+    };
     let of_length = |length| format!("multipart/form-data; boundary={}", "b".repeat(length));
     assert_eq!(boundary(&[FORM]), Ok("b".to_owned()));
-    assert_eq!(boundary(&["Multipart/Form-Data; charset=utf-8; boundary=\"a b\""]), Ok("a b".to_owned()));
+    assert_eq!(
+        boundary(&["Multipart/Form-Data; charset=utf-8; boundary=\"a b\""]),
+        Ok("a b".to_owned())
+    );
     assert_eq!(boundary(&[&of_length(70)]), Ok("b".repeat(70)));
-    for unsupported in [&[][..], &["multipart/mixed; boundary=b"], &["application/json"], &["nonsense"]] {
-        assert_eq!(boundary(unsupported), Err(ProblemCode::UnsupportedMediaType), "{unsupported:?}");
+    for unsupported in
+        [&[][..], &["multipart/mixed; boundary=b"], &["application/json"], &["nonsense"]]
+    {
+        assert_eq!(
+            boundary(unsupported),
+            Err(ProblemCode::UnsupportedMediaType),
+            "{unsupported:?}"
+        );
     }
     for (malformed, detail) in [
         (&[FORM, FORM][..], "given twice"),
@@ -79,7 +99,11 @@ fn a_content_type_has_one_boundary_of_1_to_70_characters() {
         (&["multipart/form-data; boundary=a; boundary=b"], "more than one"),
     ] {
         let problem = super::boundary(&request(malformed)).unwrap_err();
-        assert!(problem.code() == ProblemCode::MalformedRequest && format!("{problem:?}").contains(detail), "{problem:?}");
+        assert!(
+            problem.code() == ProblemCode::MalformedRequest
+                && format!("{problem:?}").contains(detail),
+            "{problem:?}"
+        );
     }
 }
 
@@ -102,7 +126,8 @@ async fn texts_are_the_fields_of_the_same_names() {
 
 #[actix_web::test]
 async fn a_blank_text_is_none_and_one_that_is_no_json_is_malformed() {
-    let (form, _spool) = form(text("requestedBy", " ") + &text("signingServiceId", "") + "--b--\r\n").await.unwrap();
+    let (form, _spool) =
+        form(text("requestedBy", " ") + &text("signingServiceId", "") + "--b--\r\n").await.unwrap();
     assert_eq!(form.request, OrderRequest::default());
     for name in ["signingContactsFormData", "signingDetailsFormData", "requestedBy"] {
         let (code, detail) = fault(&text(name, "{")).await.unwrap();
@@ -114,16 +139,29 @@ async fn a_blank_text_is_none_and_one_that_is_no_json_is_malformed() {
     let problem = super::tests::form(not_text).await.err().unwrap();
     assert!(format!("{problem:?}").contains("Part 1 of the form is not UTF-8."), "{problem:?}");
     // A wrong value is no broken form.
-    let (form, _spool) = super::tests::form(text("requestedBy", "[]") + &text("signingServiceId", "x") + "--b--\r\n").await.unwrap();
+    let (form, _spool) = super::tests::form(
+        text("requestedBy", "[]") + &text("signingServiceId", "x") + "--b--\r\n",
+    )
+    .await
+    .unwrap();
     let violations = form.request.parse().unwrap_err();
-    assert!(["/requestedBy", "/signingServiceId"].iter().all(|at| violations.iter().any(|Violation { pointer, .. }| pointer == at)), "{violations:?}");
+    assert!(
+        ["/requestedBy", "/signingServiceId"]
+            .iter()
+            .all(|at| violations.iter().any(|Violation { pointer, .. }| pointer == at)),
+        "{violations:?}"
+    );
 }
 
 #[actix_web::test]
 async fn a_text_has_an_end() {
     assert_eq!(code(&text("notes", &"x".repeat(256 * 1024))).await, None);
     let (code, detail) = fault(&text("notes", &"x".repeat(256 * 1024 + 1))).await.unwrap();
-    assert!(code == ProblemCode::PayloadTooLarge && detail.contains("Part 1 of the form is larger than 262144 bytes."), "{detail}");
+    assert!(
+        code == ProblemCode::PayloadTooLarge
+            && detail.contains("Part 1 of the form is larger than 262144 bytes."),
+        "{detail}"
+    );
     let (_, detail) = fault(&text("requestedBy", &"x".repeat(256 * 1024 + 1))).await.unwrap();
     assert!(detail.contains("The part requestedBy is larger than 262144 bytes."), "{detail}");
 }
@@ -132,18 +170,39 @@ async fn a_text_has_an_end() {
 async fn a_form_has_200_parts_and_headers_of_16_kibibytes_at_the_most() {
     assert_eq!(code(&text("a", "").repeat(200)).await, None);
     assert_eq!(code(&text("a", "").repeat(201)).await, MALFORMED);
-    let long = |length| format!("--b\r\nX-Long: {}\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n\r\n", "x".repeat(length));
+    let long = |length| {
+        format!(
+            "--b\r\nX-Long: {}\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n\r\n",
+            "x".repeat(length)
+        )
+    };
     assert_eq!(code(&long(15 * 1024)).await, None);
     assert_eq!(code(&long(17 * 1024)).await, MALFORMED);
 }
 
 #[actix_web::test]
 async fn documents_arrive_byte_for_byte_under_their_names() {
-    let parts = document("deed.pdf", "%PDF-1.7\r\n") + &document("C:\\x.PNG", "no image") + "--b--\r\n";
+    let parts =
+        document("deed.pdf", "%PDF-1.7\r\n") + &document("C:\\x.PNG", "no image") + "--b--\r\n";
     let (form, _spool) = form(parts).await.unwrap();
-    let seen: Vec<_> =
-        form.documents.iter().map(|document| (document.name_as_sent.as_str(), fs::read(&document.file.path).unwrap(), document.content)).collect();
-    assert_eq!(seen, [("deed.pdf", b"%PDF-1.7\r\n".to_vec(), Some(DocumentFormat::Pdf)), ("C:\\x.PNG", b"no image".to_vec(), None)]);
+    let seen: Vec<_> = form
+        .documents
+        .iter()
+        .map(|document| {
+            (
+                document.name_as_sent.as_str(),
+                fs::read(&document.file.path).unwrap(),
+                document.content,
+            )
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            ("deed.pdf", b"%PDF-1.7\r\n".to_vec(), Some(DocumentFormat::Pdf)),
+            ("C:\\x.PNG", b"no image".to_vec(), None)
+        ]
+    );
     let paths: Vec<_> = form.documents.iter().map(|document| document.file.path.clone()).collect();
     drop(form.guards);
     assert!(paths.iter().all(|path| !path.exists()));
@@ -154,16 +213,22 @@ async fn documents_have_limits_of_size_and_number() {
     let of_size = |size| document("a.pdf", &"x".repeat(size));
     assert_eq!(code(&of_size(100).repeat(2)).await, None);
     let (too_large, detail) = fault(&of_size(101)).await.unwrap();
-    assert!(too_large == ProblemCode::DocumentTooLarge && detail.contains("“a.pdf” is larger than 100 bytes"), "{detail}");
+    assert!(
+        too_large == ProblemCode::DocumentTooLarge
+            && detail.contains("“a.pdf” is larger than 100 bytes"),
+        "{detail}"
+    );
     assert_eq!(code(&of_size(1).repeat(3)).await, Some(ProblemCode::TooManyDocuments));
 }
 
 #[actix_web::test]
 async fn a_file_input_in_which_nothing_was_chosen_is_no_document() {
     let nothing = document("", "");
-    let (form, _spool) = form(document("a.pdf", "").repeat(2) + &nothing + "--b--\r\n").await.unwrap();
+    let (form, _spool) =
+        form(document("a.pdf", "").repeat(2) + &nothing + "--b--\r\n").await.unwrap();
     assert_eq!(form.documents.len(), 2);
-    let (form, _spool) = super::tests::form(nothing.repeat(3) + &document("", "x") + "--b--\r\n").await.unwrap();
+    let (form, _spool) =
+        super::tests::form(nothing.repeat(3) + &document("", "x") + "--b--\r\n").await.unwrap();
     assert_eq!(form.documents.iter().map(|document| document.file.size).collect::<Vec<_>>(), [1]);
 }
 
@@ -173,7 +238,10 @@ async fn a_file_is_named_documents_and_a_document_is_a_file() {
     assert_eq!(code(&part("name=\"deed\"; filename=\"deed.pdf\"", "%PDF-")).await, MALFORMED);
     assert_eq!(code(&part("name=\"requestedBy\"; filename=\"a.json\"", "{}")).await, MALFORMED);
     assert_eq!(code(&part("name=\"csrf\"; filename=\"blob\"", "x")).await, MALFORMED);
-    let (form, _spool) = form(part("name=\"requestedBy\"; filename=\"blob\"", "{\"userId\":7}") + "--b--\r\n").await.unwrap();
+    let (form, _spool) =
+        form(part("name=\"requestedBy\"; filename=\"blob\"", "{\"userId\":7}") + "--b--\r\n")
+            .await
+            .unwrap();
     assert!(matches!(form.request.requested_by, Field::Value(by) if by.user_id == Field::Value(7)));
 }
 
@@ -211,12 +279,14 @@ async fn file_names_are_read_as_browsers_write_them() {
         ("filename*=UTF-8''d%C3%A9ed.pdf", "déed.pdf"),
         ("filename=\"é.pdf\"", "é.pdf"),
     ] {
-        let (form, _spool) = form(part(&format!("name=\"documents\"; {written}"), "x") + "--b--\r\n").await.unwrap();
+        let (form, _spool) =
+            form(part(&format!("name=\"documents\"; {written}"), "x") + "--b--\r\n").await.unwrap();
         assert_eq!(form.documents[0].name_as_sent, name, "{written}");
     }
 }
 
-/// Dropped, what stands behind the boundary on its line would be missing in a document that was acknowledged.
+/// Dropped, what stands behind the boundary on its line would be missing in a document that was
+/// acknowledged.
 #[actix_web::test]
 async fn a_boundary_behind_half_a_line_end_is_no_end_of_a_document() {
     assert_eq!(code(&document("a.pdf", "the deed\r--b of trust, and more of it")).await, MALFORMED);
@@ -233,7 +303,9 @@ async fn a_form_that_breaks_off_is_malformed_and_one_with_an_epilogue_is_read_to
         assert!(form(&whole[..end]).await.is_err(), "{end}");
     }
     let reset = || Err(PayloadError::Io(io::ErrorKind::ConnectionReset.into()));
-    let body = |last| stream::iter([Ok(Bytes::from(whole.clone())), Ok(Bytes::from_static(b"It ended.")), last]);
+    let body = |last| {
+        stream::iter([Ok(Bytes::from(whole.clone())), Ok(Bytes::from_static(b"It ended.")), last])
+    };
     assert!(read_stream(&spool, body(Ok(Bytes::new()))).await.is_ok());
     assert!(read_stream(&spool, body(reset())).await.is_err());
 }
@@ -242,11 +314,19 @@ async fn a_form_that_breaks_off_is_malformed_and_one_with_an_epilogue_is_read_to
 async fn a_form_that_stops_arriving_is_given_up_after_30_seconds() {
     let folder = tempfile::tempdir().unwrap();
     let spool = Spool::open(folder.path()).unwrap();
-    for begun in [String::new(), text("a", ""), document("a.pdf", "%PDF-"), text("a", "x").trim_end().to_owned()] {
+    for begun in [
+        String::new(),
+        text("a", ""),
+        document("a.pdf", "%PDF-"),
+        text("a", "x").trim_end().to_owned(),
+    ] {
         let began = tokio::time::Instant::now();
         let body = stream::iter([Ok(Bytes::from(begun))]).chain(stream::pending());
         let problem = read_stream(&spool, body).await.err().unwrap();
-        assert_eq!((problem.code(), began.elapsed().as_secs()), (ProblemCode::MalformedRequest, 30));
+        assert_eq!(
+            (problem.code(), began.elapsed().as_secs()),
+            (ProblemCode::MalformedRequest, 30)
+        );
     }
 }
 
@@ -256,5 +336,8 @@ async fn a_disk_that_takes_no_document_is_ours_to_mend() {
     let spool = Spool::open(folder.path()).unwrap();
     fs::remove_dir_all(folder.path()).unwrap();
     let body = Bytes::from(document("a.pdf", "%PDF-") + "--b--\r\n");
-    assert_eq!(read_stream(&spool, stream::iter([Ok(body)])).await.err().unwrap().code(), ProblemCode::Unavailable);
+    assert_eq!(
+        read_stream(&spool, stream::iter([Ok(body)])).await.err().unwrap().code(),
+        ProblemCode::Unavailable
+    );
 }

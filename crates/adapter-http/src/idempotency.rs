@@ -1,5 +1,5 @@
-//! Repeats of a request under one `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header): the header, what is the same
-//! request, and the claim of one that is in flight.
+//! Repeats of a request under one `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header):
+//! the header, what is the same request, and the claim of one that is in flight.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -36,7 +36,11 @@ pub(crate) const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("ide
 const EXTENSION: Duration = Duration::from_secs(5);
 
 /// The claim of a request to its key, if it has one.
-pub(crate) fn claim(request: &HttpRequest, key: &ApiKey, api: &Api) -> Result<Option<Claim>, Problem> {
+pub(crate) fn claim(
+    request: &HttpRequest,
+    key: &ApiKey,
+    api: &Api,
+) -> Result<Option<Claim>, Problem> {
     let mut values = request.headers().get_all(IDEMPOTENCY_KEY);
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
@@ -53,7 +57,8 @@ pub(crate) fn claim(request: &HttpRequest, key: &ApiKey, api: &Api) -> Result<Op
     Ok(Some(Claim::new(key.ok_or_else(malformed)?, &*api.entropy)))
 }
 
-/// The key itself: a String of RFC 9651 section 3.3.3, or, as many clients send it, the bare characters.
+/// The key itself: a String of RFC 9651 section 3.3.3, or, as many clients send it, the bare
+/// characters.
 pub(crate) fn text(value: &[u8]) -> Option<String> {
     let value = value.trim_ascii();
     if value.first() == Some(&b'"') {
@@ -68,10 +73,16 @@ pub(crate) fn text(value: &[u8]) -> Option<String> {
     }
 }
 
-/// The attempt of a request that was read: the same as another when operation, fields and documents are the same, however
-/// they are written.
-pub(crate) fn attempt(claim: Claim, operation: &str, request: &OrderRequest, documents: &[ReceivedDocument]) -> Result<Attempt, Problem> {
-    let fields = serde_json::to_value(request).map_err(|error| logged(&error, Problem::internal()))?;
+/// The attempt of a request that was read: the same as another when operation, fields and documents
+/// are the same, however they are written.
+pub(crate) fn attempt(
+    claim: Claim,
+    operation: &str,
+    request: &OrderRequest,
+    documents: &[ReceivedDocument],
+) -> Result<Attempt, Problem> {
+    let fields =
+        serde_json::to_value(request).map_err(|error| logged(&error, Problem::internal()))?;
     let mut hash = Sha256::new();
     hash_text(&mut hash, operation);
     hash_value(&mut hash, &fields);
@@ -89,12 +100,13 @@ fn hash_text(hash: &mut Sha256, text: &str) {
     hash.update(text);
 }
 
-/// Members in the order of their names, texts without white space around them, and nothing that is absent: a field that a
-/// later version knows changes nothing for requests without it.
+/// Members in the order of their names, texts without white space around them, and nothing that is
+/// absent: a field that a later version knows changes nothing for requests without it.
 fn hash_value(hash: &mut Sha256, value: &Value) {
     match value {
         Value::Object(members) => {
-            let members: BTreeMap<_, _> = members.iter().filter(|(_, member)| !is_absent(member)).collect();
+            let members: BTreeMap<_, _> =
+                members.iter().filter(|(_, member)| !is_absent(member)).collect();
             hash.update([b'{']);
             hash.update((members.len() as u64).to_be_bytes());
             for (name, member) in members {
@@ -114,8 +126,8 @@ fn is_absent(value: &Value) -> bool {
     value.is_null() || value.as_str().is_some_and(|text| text.trim().is_empty())
 }
 
-/// Keys of requests without documents that this process is at. It spares the database the wait of one for the other; that
-/// one order is placed does not depend on it.
+/// Keys of requests without documents that this process is at. It spares the database the wait of
+/// one for the other; that one order is placed does not depend on it.
 #[derive(Clone, Default)]
 pub struct Underway(Arc<Mutex<HashSet<IdempotencyKey>>>);
 
@@ -123,7 +135,11 @@ impl Underway {
     /// The key's turn, until it is dropped.
     pub(crate) fn begin(&self, key: &IdempotencyKey) -> Result<Turn, Problem> {
         let begun = self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone());
-        if begun { Ok(Turn { underway: self.clone(), key: key.clone() }) } else { Err(PlaceOrderError::InFlight { retry_after: 1 }.into()) }
+        if begun {
+            Ok(Turn { underway: self.clone(), key: key.clone() })
+        } else {
+            Err(PlaceOrderError::InFlight { retry_after: 1 }.into())
+        }
     }
 }
 
@@ -139,7 +155,8 @@ impl Drop for Turn {
     }
 }
 
-/// A claim of a request in flight, extended until its end. Dropped with its request, it is released.
+/// A claim of a request in flight, extended until its end. Dropped with its request, it is
+/// released.
 pub(crate) struct InFlight {
     api: web::Data<Api>,
     claim: Claim,
@@ -159,9 +176,15 @@ impl InFlight {
     /// Claims the key of a request.
     pub(crate) async fn begin(api: &web::Data<Api>, claim: &Claim) -> Result<Begun, Problem> {
         let ended = CancellationToken::new();
-        let extending = extend(api.place_order.clone(), claim.clone(), ended.clone()).in_current_span();
+        let extending =
+            extend(api.place_order.clone(), claim.clone(), ended.clone()).in_current_span();
         // There before the claim is, so that a claim whose client goes away meanwhile is released.
-        let own = Self { api: api.clone(), claim: claim.clone(), ended, extending: Some(api.runtime.spawn(extending)) };
+        let own = Self {
+            api: api.clone(),
+            claim: claim.clone(),
+            ended,
+            extending: Some(api.runtime.spawn(extending)),
+        };
         match api.place_order.claim(claim).await {
             Ok(Claimed::Own) => Ok(Begun::First(own)),
             Ok(Claimed::Answered(answered)) => {
@@ -199,7 +222,10 @@ impl InFlight {
             // An extension that is under way would claim the key anew.
             let _ = extending.await;
             if let Err(error) = place_order.release(&claim).await {
-                tracing::warn!(error = error_chain(&error), "an idempotency key was not released, and stays in flight for some seconds");
+                tracing::warn!(
+                    error = error_chain(&error),
+                    "an idempotency key was not released, and stays in flight for some seconds"
+                );
             }
         };
         Some(self.api.placing.spawn_on(release.in_current_span(), &self.api.runtime))
@@ -212,11 +238,15 @@ impl Drop for InFlight {
     }
 }
 
-/// A claim that could not be extended, or was lost, may end; that one order is placed does not depend on it.
+/// A claim that could not be extended, or was lost, may end; that one order is placed does not
+/// depend on it.
 async fn extend(place_order: PlaceOrder, claim: Claim, ended: CancellationToken) {
     while timeout(EXTENSION, ended.cancelled()).await.is_err() {
         if let Err(error) = place_order.claim(&claim).await {
-            tracing::debug!(error = error_chain(&error), "the claim of an idempotency key was not extended");
+            tracing::debug!(
+                error = error_chain(&error),
+                "the claim of an idempotency key was not extended"
+            );
         }
     }
 }

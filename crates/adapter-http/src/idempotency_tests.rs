@@ -28,8 +28,22 @@ fn a_key_may_be_quoted_or_bare() {
 
 #[test]
 fn what_is_neither_is_no_key() {
-    for header in ["two words", "a,b", "a;b", "\"open", "open\"", "a\"b", "a\\b", "\"a\" b", "\"a\", \"b\"", "\"tab\t\"", "\"é\"", "é", "\"a\\b\"", "a\u{7f}"]
-    {
+    for header in [
+        "two words",
+        "a,b",
+        "a;b",
+        "\"open",
+        "open\"",
+        "a\"b",
+        "a\\b",
+        "\"a\" b",
+        "\"a\", \"b\"",
+        "\"tab\t\"",
+        "\"é\"",
+        "é",
+        "\"a\\b\"",
+        "a\u{7f}",
+    ] {
         assert_eq!(text(header.as_bytes()), None, "{header}");
     }
 }
@@ -64,22 +78,31 @@ fn document(name: &str, sha256: u8) -> ReceivedDocument {
 }
 
 fn fingerprint(operation: &str, request: &str, documents: &[ReceivedDocument]) -> Fingerprint {
-    let claim = Claim { key: IdempotencyKey::new(ApiKeyId(1), "key").unwrap(), token: ClaimToken([0; 16]) };
-    attempt(claim, operation, &serde_json::from_str(request).unwrap(), documents).unwrap().fingerprint
+    let claim =
+        Claim { key: IdempotencyKey::new(ApiKeyId(1), "key").unwrap(), token: ClaimToken([0; 16]) };
+    attempt(claim, operation, &serde_json::from_str(request).unwrap(), documents)
+        .unwrap()
+        .fingerprint
 }
 
 #[test]
 fn the_same_request_written_otherwise_is_the_same() {
     let original = request().to_string();
     let expected = fingerprint("json", &original, &[]);
-    let mut unlike = serde_json::to_string_pretty(&request()).unwrap().replace("9999999999.99", "9.99999999999e9");
+    let mut unlike = serde_json::to_string_pretty(&request())
+        .unwrap()
+        .replace("9999999999.99", "9.99999999999e9");
     unlike = unlike.replacen('{', "{\"somethingElse\": [1], ", 1);
     assert_ne!(original, unlike);
     assert_eq!(fingerprint("json", &unlike, &[]), expected);
     // Members in another order.
     assert_eq!(
         fingerprint("json", r#"{"signingServiceId": 1, "utcTimeDate": "x"}"#, &[]),
-        fingerprint("json", r#"{"utcTimeDate": "x", "signingServiceId": 1, "utcEndTimeDate": null}"#, &[])
+        fingerprint(
+            "json",
+            r#"{"utcTimeDate": "x", "signingServiceId": 1, "utcEndTimeDate": null}"#,
+            &[]
+        )
     );
 }
 
@@ -106,7 +129,9 @@ fn another_value_of_any_field_makes_another_request() {
 
 fn leaves(value: &Value, path: String, paths: &mut Vec<String>) {
     match value {
-        Value::Object(members) => members.iter().for_each(|(name, member)| leaves(member, format!("{path}/{name}"), paths)),
+        Value::Object(members) => members
+            .iter()
+            .for_each(|(name, member)| leaves(member, format!("{path}/{name}"), paths)),
         _ => paths.push(path),
     }
 }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use actix_web::http::Method;
-use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry};
+use prometheus::{
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry,
+};
 
 /// The method of a request as metrics and logs name it. A client can send any word for one.
 pub(crate) fn known_method(method: &Method) -> &str {
@@ -32,28 +34,53 @@ pub struct ApiMetrics {
 impl ApiMetrics {
     /// Registers the metrics. An error is a name that is taken.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let requests = Opts::new("notary_orders_http_requests_total", "Requests by method, route and status.");
-        let durations =
-            HistogramOpts::new("notary_orders_http_request_duration_seconds", "Time from the head of a request to the head of its answer, by route.")
-                .buckets(vec![0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0]);
+        let requests =
+            Opts::new("notary_orders_http_requests_total", "Requests by method, route and status.");
+        let durations = HistogramOpts::new(
+            "notary_orders_http_request_duration_seconds",
+            "Time from the head of a request to the head of its answer, by route.",
+        )
+        .buckets(vec![
+            0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+            60.0,
+        ]);
         let sizes =
-            HistogramOpts::new("notary_orders_document_size_bytes", "Sizes of stored documents.").buckets(prometheus::exponential_buckets(1024.0, 4.0, 8)?);
+            HistogramOpts::new("notary_orders_document_size_bytes", "Sizes of stored documents.")
+                .buckets(prometheus::exponential_buckets(1024.0, 4.0, 8)?);
         let metrics = Self {
             requests: IntCounterVec::new(requests, &["method", "route", "status"])?,
             durations: HistogramVec::new(durations, &["route"])?,
-            orders: IntCounterVec::new(Opts::new("notary_orders_orders_created_total", "Orders created, by operation."), &["operation"])?,
+            orders: IntCounterVec::new(
+                Opts::new("notary_orders_orders_created_total", "Orders created, by operation."),
+                &["operation"],
+            )?,
             test_orders: IntCounterVec::new(
-                Opts::new("notary_orders_test_orders_created_total", "Orders created with test keys, by operation."),
+                Opts::new(
+                    "notary_orders_test_orders_created_total",
+                    "Orders created with test keys, by operation.",
+                ),
                 &["operation"],
             )?,
             replays: IntCounter::new(
                 "notary_orders_idempotent_replays_total",
                 "Repeats under an idempotency key that were answered with the order created before.",
             )?,
-            duplicates: IntCounter::new("notary_orders_duplicate_orders_total", "Orders refused because their file number was used within the window.")?,
-            shed: IntCounter::new("notary_orders_shed_total", "Orders without documents that found no room and were answered 503 at once.")?,
-            documents: IntCounter::new("notary_orders_documents_stored_total", "Documents stored.")?,
-            document_bytes: IntCounter::new("notary_orders_document_bytes_stored_total", "Bytes of documents stored.")?,
+            duplicates: IntCounter::new(
+                "notary_orders_duplicate_orders_total",
+                "Orders refused because their file number was used within the window.",
+            )?,
+            shed: IntCounter::new(
+                "notary_orders_shed_total",
+                "Orders without documents that found no room and were answered 503 at once.",
+            )?,
+            documents: IntCounter::new(
+                "notary_orders_documents_stored_total",
+                "Documents stored.",
+            )?,
+            document_bytes: IntCounter::new(
+                "notary_orders_document_bytes_stored_total",
+                "Bytes of documents stored.",
+            )?,
             document_sizes: Histogram::with_opts(sizes)?,
             utc_disagreements: IntCounterVec::new(
                 Opts::new(

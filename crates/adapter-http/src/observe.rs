@@ -1,4 +1,5 @@
-//! What every request gets: an identifier, a line in the log, its place in the metrics, and safe headers.
+//! What every request gets: an identifier, a line in the log, its place in the metrics, and safe
+//! headers.
 
 use std::{
     cell::RefCell,
@@ -43,7 +44,13 @@ impl RequestId {
     fn new(api: &Api) -> Self {
         let mut bytes = [0; 12];
         api.entropy.fill(&mut bytes);
-        Self(format!("{:024x}", bytes.iter().fold(0_u128, |number, byte| number << 8 | u128::from(*byte))).into())
+        Self(
+            format!(
+                "{:024x}",
+                bytes.iter().fold(0_u128, |number, byte| number << 8 | u128::from(*byte))
+            )
+            .into(),
+        )
     }
 
     pub(crate) fn of(request: &HttpRequest) -> Self {
@@ -66,7 +73,12 @@ pub(crate) struct OrderNote {
 
 impl OrderNote {
     pub(crate) fn of(Placement { placed, replayed, .. }: &Placement) -> Self {
-        Self { order_id: placed.id.0, documents: placed.documents.len(), test: placed.is_test, replayed: *replayed }
+        Self {
+            order_id: placed.id.0,
+            documents: placed.documents.len(),
+            test: placed.is_test,
+            replayed: *replayed,
+        }
     }
 }
 
@@ -89,12 +101,32 @@ fn log(request: &HttpRequest, status: u16, took: Duration, route: &str) {
     let api_key = extensions.get::<KeyNote>().map(|key| key.0.0);
     match extensions.get::<OrderNote>() {
         Some(&OrderNote { order_id, documents, test, replayed: false }) => {
-            tracing::info!(method, route, status, milliseconds, api_key, order_id, documents, test, "order created");
+            tracing::info!(
+                method,
+                route,
+                status,
+                milliseconds,
+                api_key,
+                order_id,
+                documents,
+                test,
+                "order created"
+            );
         }
         Some(&OrderNote { order_id, .. }) => {
-            tracing::info!(method, route, status, milliseconds, api_key, order_id, "order created before, answered again");
+            tracing::info!(
+                method,
+                route,
+                status,
+                milliseconds,
+                api_key,
+                order_id,
+                "order created before, answered again"
+            );
         }
-        None if extensions.contains::<TurnedAway>() => tracing::debug!(method, route, status, milliseconds, api_key, "turned away"),
+        None if extensions.contains::<TurnedAway>() => {
+            tracing::debug!(method, route, status, milliseconds, api_key, "turned away")
+        }
         None => {
             let problem = extensions.get::<ProblemCode>().map(|code| code.as_str());
             let peer = extensions.get::<RefusedPeer>().map(|peer| tracing::field::display(peer.0));
@@ -123,7 +155,11 @@ pub(crate) async fn observe(
         Ok(response) => response.map_into_boxed_body(),
         // Whatever the framework refuses on its own is refused in our words.
         Err(error) => {
-            let problem = if error.as_response_error().status_code().is_server_error() { Problem::internal() } else { Problem::malformed(error.to_string()) };
+            let problem = if error.as_response_error().status_code().is_server_error() {
+                Problem::internal()
+            } else {
+                Problem::malformed(error.to_string())
+            };
             return Err(InternalError::from_response(error, problem.response(id.as_str())).into());
         }
     };
@@ -151,9 +187,9 @@ pub(crate) async fn observe(
     Ok(response.map_body(|_, answer| Answer { answer, _unread: body }).map_into_boxed_body())
 }
 
-/// The body of a request, kept until its answer is sent: the framework closes the connection of one that was not read to
-/// its end, and lets the client read the answer first. One that is dropped before, and is chunked, it would go on reading
-/// for ever.
+/// The body of a request, kept until its answer is sent: the framework closes the connection of one
+/// that was not read to its end, and lets the client read the answer first. One that is dropped
+/// before, and is chunked, it would go on reading for ever.
 #[derive(Clone)]
 struct Unread(Rc<RefCell<Payload>>);
 
@@ -186,7 +222,10 @@ impl MessageBody for Answer {
         self.answer.size()
     }
 
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, Self::Error>>> {
         Pin::new(&mut self.answer).poll_next(context)
     }
 }

@@ -8,7 +8,10 @@ mod texts;
 #[cfg(test)]
 mod tests;
 
-use domain::order::{ContactRequest, InvoiceRecipientRequest, OrderRequest, RequestedByRequest, SigningContactsRequest, SigningDetailsRequest};
+use domain::order::{
+    ContactRequest, InvoiceRecipientRequest, OrderRequest, RequestedByRequest,
+    SigningContactsRequest, SigningDetailsRequest,
+};
 use utoipa::{
     Modify, OpenApi, ToSchema,
     openapi::{
@@ -73,13 +76,18 @@ struct BearerScheme;
 impl Modify for BearerScheme {
     fn modify(&self, document: &mut openapi::OpenApi) {
         let description = "An API key, which the operator of the service issues. Keys begin with `nok_`, those for tests with `nok_test_`.";
-        let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format("nok_…").description(Some(description)).build();
+        let bearer = HttpBuilder::new()
+            .scheme(HttpAuthScheme::Bearer)
+            .bearer_format("nok_…")
+            .description(Some(description))
+            .build();
         let components = document.components.get_or_insert_with(Default::default);
         components.add_security_scheme("api_key", SecurityScheme::Http(bearer));
     }
 }
 
-/// The form of an order with documents. Parts that are JSON have the structure of the same field of `OrderRequest`.
+/// The form of an order with documents. Parts that are JSON have the structure of the same field of
+/// `OrderRequest`.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 #[expect(dead_code, reason = "describes the form; the form itself is read part by part")]
@@ -105,8 +113,8 @@ struct OrderForm {
     /// Who creates the order: JSON.
     #[schema(value_type = RequestedByRequest)]
     requested_by: String,
-    /// The files to be signed: 1 to 20, each a PDF, DOC, DOCX, JPG, JPEG or PNG file of at most 10 MiB that is not empty and is named so. Repeat
-    /// the part for each file.
+    /// The files to be signed: 1 to 20, each a PDF, DOC, DOCX, JPG, JPEG or PNG file of at most 10
+    /// MiB that is not empty and is named so. Repeat the part for each file.
     #[schema(value_type = Vec<String>, format = Binary, min_items = 1, max_items = 20)]
     documents: Vec<u8>,
 }
@@ -145,20 +153,28 @@ struct Operations;
 impl Modify for Operations {
     fn modify(&self, document: &mut openapi::OpenApi) {
         let paths = &mut document.paths.paths;
-        if let Some(create) = paths.get_mut("/api/order/create").and_then(|path| path.post.as_mut()) {
+        if let Some(create) = paths.get_mut("/api/order/create").and_then(|path| path.post.as_mut())
+        {
             create.parameters = Some(vec![idempotency_key().into()]);
             create.responses = responses::of_orders();
             if let Some(body) = body(create, "application/json") {
                 body.examples = examples::orders();
             }
         }
-        if let Some(create) = paths.get_mut("/api/order/create-with-documents").and_then(|path| path.post.as_mut()) {
+        if let Some(create) =
+            paths.get_mut("/api/order/create-with-documents").and_then(|path| path.post.as_mut())
+        {
             create.parameters = Some(vec![idempotency_key().into()]);
             create.responses = responses::of_orders_with_documents();
             if let Some(body) = body(create, "multipart/form-data") {
                 body.example = Some(examples::form());
-                for (name, content_type) in TEXT_PARTS.into_iter().chain([("documents", DOCUMENT_TYPES)]) {
-                    body.encoding.insert(name.to_owned(), Encoding::builder().content_type(Some(content_type)).build());
+                for (name, content_type) in
+                    TEXT_PARTS.into_iter().chain([("documents", DOCUMENT_TYPES)])
+                {
+                    body.encoding.insert(
+                        name.to_owned(),
+                        Encoding::builder().content_type(Some(content_type)).build(),
+                    );
                 }
             }
         }
@@ -182,7 +198,8 @@ fn body<'a>(operation: &'a mut Operation, media_type: &str) -> Option<&'a mut Co
 fn idempotency_key() -> Parameter {
     let mut key = Object::with_type(Type::String);
     key.min_length = Some(1);
-    key.pattern = Some(r#"^(?:[!#-+\--:<-\[\]-~]{1,255}|"(?:[!#-\[\]-~]|\\["\\]){1,255}")$"#.to_owned());
+    key.pattern =
+        Some(r#"^(?:[!#-+\--:<-\[\]-~]{1,255}|"(?:[!#-\[\]-~]|\\["\\]){1,255}")$"#.to_owned());
     key.examples = vec!["\"8e03978e-40d5-43dd-bc93-6894a57f9324\"".into()];
     ParameterBuilder::new()
         .name("Idempotency-Key")

@@ -1,4 +1,5 @@
-//! The listener for operators: liveness, readiness, metrics. It asks for no key and belongs on a private address.
+//! The listener for operators: liveness, readiness, metrics. It asks for no key and belongs on a
+//! private address.
 
 use std::{
     future::Future,
@@ -40,13 +41,32 @@ impl Ops {
         clock: Arc<dyn Clock>,
         registry: Registry,
     ) -> Result<Self, prometheus::Error> {
-        let pending = Gauge::new("notary_orders_follow_ups_pending", "Follow-ups that are to be done, in the whole queue.")?;
-        let buried = Gauge::new("notary_orders_follow_ups_buried", "Follow-ups that were given up and wait for an operator.")?;
-        let oldest = Gauge::new("notary_orders_follow_up_oldest_age_seconds", "Age of the oldest pending follow-up; 0 if there is none.")?;
+        let pending = Gauge::new(
+            "notary_orders_follow_ups_pending",
+            "Follow-ups that are to be done, in the whole queue.",
+        )?;
+        let buried = Gauge::new(
+            "notary_orders_follow_ups_buried",
+            "Follow-ups that were given up and wait for an operator.",
+        )?;
+        let oldest = Gauge::new(
+            "notary_orders_follow_up_oldest_age_seconds",
+            "Age of the oldest pending follow-up; 0 if there is none.",
+        )?;
         for gauge in [&pending, &buried, &oldest] {
             registry.register(Box::new(gauge.clone()))?;
         }
-        Ok(Self { orders, blobs, queue, clock, registry, pending, buried, oldest, stopping: AtomicBool::new(false) })
+        Ok(Self {
+            orders,
+            blobs,
+            queue,
+            clock,
+            registry,
+            pending,
+            buried,
+            oldest,
+            stopping: AtomicBool::new(false),
+        })
     }
 
     /// From now on the service says that it is not ready.
@@ -59,13 +79,20 @@ impl Ops {
         let stats = self.queue.stats().await?;
         self.pending.set(stats.pending as f64);
         self.buried.set(stats.buried as f64);
-        self.oldest.set(stats.oldest_created_at.map_or(0.0, |created_at| (self.clock.now() - created_at).as_seconds_f64().max(0.0)));
+        self.oldest.set(
+            stats.oldest_created_at.map_or(0.0, |created_at| {
+                (self.clock.now() - created_at).as_seconds_f64().max(0.0)
+            }),
+        );
         Ok(())
     }
 }
 
 pub(crate) fn routes(config: &mut web::ServiceConfig) {
-    config.route("/healthz", web::get().to(healthz)).route("/readyz", web::get().to(readyz)).route("/metrics", web::get().to(metrics));
+    config
+        .route("/healthz", web::get().to(healthz))
+        .route("/readyz", web::get().to(readyz))
+        .route("/metrics", web::get().to(metrics));
 }
 
 async fn healthz() -> HttpResponse {
@@ -81,17 +108,24 @@ struct Readiness {
 }
 
 async fn readyz(ops: web::Data<Ops>) -> HttpResponse {
-    let (database, documents) = futures_util::join!(check("database", ops.orders.check()), check("documents", ops.blobs.check()));
+    let (database, documents) = futures_util::join!(
+        check("database", ops.orders.check()),
+        check("documents", ops.blobs.check())
+    );
     let status = match () {
         () if ops.stopping.load(Ordering::Relaxed) => "stopping",
         () if database == "ok" && documents == "ok" => "ready",
         () => "unavailable",
     };
-    let mut response = if status == "ready" { HttpResponse::Ok() } else { HttpResponse::ServiceUnavailable() };
+    let mut response =
+        if status == "ready" { HttpResponse::Ok() } else { HttpResponse::ServiceUnavailable() };
     response.json(Readiness { status, database, documents })
 }
 
-async fn check(dependency: &'static str, answer: impl Future<Output = Result<(), StoreError>>) -> &'static str {
+async fn check(
+    dependency: &'static str,
+    answer: impl Future<Output = Result<(), StoreError>>,
+) -> &'static str {
     match timeout(PATIENCE, answer).await {
         Ok(Ok(())) => "ok",
         Ok(Err(error)) => {
@@ -106,7 +140,8 @@ async fn check(dependency: &'static str, answer: impl Future<Output = Result<(),
 }
 
 async fn metrics(ops: web::Data<Ops>) -> HttpResponse {
-    // The other metrics are worth having when the queue cannot be asked; its gauges then keep their last value.
+    // The other metrics are worth having when the queue cannot be asked; its gauges then keep their
+    // last value.
     match timeout(PATIENCE, ops.measure_queue()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::warn!(error = error_chain(&error), "queue not measured"),
@@ -115,7 +150,9 @@ async fn metrics(ops: web::Data<Ops>) -> HttpResponse {
     let mut text = Vec::new();
     let encoder = TextEncoder::new();
     match encoder.encode(&ops.registry.gather(), &mut text) {
-        Ok(()) => HttpResponse::Ok().content_type(format!("{}; charset=utf-8", encoder.format_type())).body(text),
+        Ok(()) => HttpResponse::Ok()
+            .content_type(format!("{}; charset=utf-8", encoder.format_type()))
+            .body(text),
         Err(error) => {
             tracing::error!(error = error_chain(&error), "metrics could not be encoded");
             HttpResponse::InternalServerError().finish()

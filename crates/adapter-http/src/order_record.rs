@@ -78,6 +78,7 @@ impl<'a> OrderRecord<'a> {
 
 /// RFC 3339 in UTC with microseconds, always of the same length.
 fn timestamp(instant: OffsetDateTime) -> String {
-    let format = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]Z");
+    let format =
+        format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]Z");
     instant.format(format).unwrap_or_else(|_| instant.to_string())
 }

@@ -1,11 +1,11 @@
 //! Takes `Content-Length` out of the headers of a form's parts.
 //!
-//! A part ends at its boundary (RFC 2046 section 5.1.1), and RFC 7578 section 4.8 gives a part no length of its own. Some
-//! clients state one all the same, which is harmless while it is true; the parser believes it, and would silently drop the
-//! rest of a part whose length is understated.
+//! A part ends at its boundary (RFC 2046 section 5.1.1), and RFC 7578 section 4.8 gives a part no
+//! length of its own. Some clients state one all the same, which is harmless while it is true; the
+//! parser believes it, and would silently drop the rest of a part whose length is understated.
 //!
-//! The parser also takes a boundary behind a carriage return alone for the end of a part, and drops what follows it on its line.
-//! Such a form is refused.
+//! The parser also takes a boundary behind a carriage return alone for the end of a part, and drops
+//! what follows it on its line. Such a form is refused.
 
 use std::{
     io,
@@ -56,7 +56,8 @@ impl<S> WithoutPartLengths<S> {
         // The first boundary may stand at the very start, without a line end before it.
         let pending = BytesMut::from(&b"\r\n"[..]);
         let finder = |text: String| Finder::new(&text).into_owned();
-        let (first, boundary) = (finder(format!("\n--{boundary}")), finder(format!("--{boundary}")));
+        let (first, boundary) =
+            (finder(format!("\n--{boundary}")), finder(format!("--{boundary}")));
         Self { form, first, boundary, state: State::Preamble, arrived: Bytes::new(), pending }
     }
 
@@ -69,13 +70,17 @@ impl<S> WithoutPartLengths<S> {
     fn delimiter(&self, content: &[u8]) -> Option<Result<usize, PayloadError>> {
         self.boundary.find_iter(content).find_map(|at| match content[..at] {
             [.., b'\r', b'\n'] => Some(Ok(at - 2)),
-            [.., b'\r'] => Some(Err(io::Error::new(io::ErrorKind::InvalidData, "a boundary stands behind half a line end").into())),
+            [.., b'\r'] => Some(Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a boundary stands behind half a line end",
+            )
+            .into())),
             _ => None,
         })
     }
 
-    /// The next bytes of a part's content that can be passed on as they have arrived, without a copy: up to a boundary, or to
-    /// what may be the beginning of one.
+    /// The next bytes of a part's content that can be passed on as they have arrived, without a
+    /// copy: up to a boundary, or to what may be the beginning of one.
     fn through(&mut self) -> Option<Result<Bytes, PayloadError>> {
         let length = self.delimiter_length();
         if self.state != State::Content || self.arrived.len() < 2 * length {
@@ -83,7 +88,8 @@ impl<S> WithoutPartLengths<S> {
         }
         let held = self.pending.len();
         if held > 0 {
-            // Whether a boundary begins in what was held back shows in as many bytes as it may lack.
+            // Whether a boundary begins in what was held back shows in as many bytes as it may
+            // lack.
             self.pending.extend_from_slice(&self.arrived[..length - 1]);
             if self.delimiter(&self.pending).is_some() {
                 self.arrived.advance(length - 1);
@@ -157,7 +163,8 @@ fn without_length(headers: &[u8]) -> BytesMut {
     let mut kept = BytesMut::with_capacity(headers.len());
     let mut first = true;
     for line in headers.split(|byte| *byte == b'\n') {
-        let is_length = line.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME)) && line[NAME.len()..].trim_ascii_start().starts_with(b":");
+        let is_length = line.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME))
+            && line[NAME.len()..].trim_ascii_start().starts_with(b":");
         if !is_length {
             if !first {
                 kept.extend_from_slice(b"\n");

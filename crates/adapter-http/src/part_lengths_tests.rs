@@ -4,8 +4,13 @@ use proptest::prelude::*;
 use super::*;
 
 fn pass(form: &[u8], chunk: usize) -> Vec<u8> {
-    let chunks: Vec<_> = form.chunks(chunk).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
-    let passed: Vec<Bytes> = WithoutPartLengths::new(stream::iter(chunks), "b").try_collect().now_or_never().unwrap().unwrap();
+    let chunks: Vec<_> =
+        form.chunks(chunk).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
+    let passed: Vec<Bytes> = WithoutPartLengths::new(stream::iter(chunks), "b")
+        .try_collect()
+        .now_or_never()
+        .unwrap()
+        .unwrap();
     passed.concat()
 }
 
@@ -14,7 +19,11 @@ fn lengths_of_parts_go_and_everything_else_stays() {
     let form = b"--b\r\nA: 1\r\nContent-Length: 5\r\nB: 2\r\n\r\nContent-Length: 7\r\n\r\n\r\n--b\r\ncontent-length : 1\r\n\r\n\r\n--b\r\nC: 3\r\nCONTENT-LENGTH:9\r\n\r\n\r\n--b--\r\nContent-Length: 8\r\n\r\n";
     let kept = b"\r\n--b\r\nA: 1\r\nB: 2\r\n\r\nContent-Length: 7\r\n\r\n\r\n--b\r\n\r\n\r\n--b\r\nC: 3\r\n\r\n\r\n--b--\r\nContent-Length: 8\r\n\r\n";
     for chunk in 1..=form.len() {
-        assert_eq!(String::from_utf8(pass(form, chunk)).unwrap(), String::from_utf8(kept.to_vec()).unwrap(), "{chunk}");
+        assert_eq!(
+            String::from_utf8(pass(form, chunk)).unwrap(),
+            String::from_utf8(kept.to_vec()).unwrap(),
+            "{chunk}"
+        );
     }
 }
 
@@ -23,8 +32,14 @@ fn a_boundary_is_a_whole_line_and_the_first_may_follow_a_plain_line_feed() {
     let part = "--b\r\nContent-Length: 9\r\nA: 1\r\n\r\nlonger than nine";
     for before in ["preamble\n", "\n", "--bfoo\r\n\r\n", "--bfoo\n", "x--b\r\n\r\n"] {
         for chunk in 1..80 {
-            let passed = String::from_utf8(pass(format!("{before}{part}\r\n--b--").as_bytes(), chunk)).unwrap();
-            assert_eq!(passed, format!("\r\n{before}--b\r\nA: 1\r\n\r\nlonger than nine\r\n--b--"), "{before:?}");
+            let passed =
+                String::from_utf8(pass(format!("{before}{part}\r\n--b--").as_bytes(), chunk))
+                    .unwrap();
+            assert_eq!(
+                passed,
+                format!("\r\n{before}--b\r\nA: 1\r\n\r\nlonger than nine\r\n--b--"),
+                "{before:?}"
+            );
         }
     }
 }
@@ -32,20 +47,39 @@ fn a_boundary_is_a_whole_line_and_the_first_may_follow_a_plain_line_feed() {
 #[test]
 fn a_chunk_of_any_size_is_looked_through() {
     let content = "x".repeat(200_000);
-    let form = format!("--b\r\nContent-Length: 5\r\n\r\n{content}\r\n--b\r\nContent-Length: 5\r\n\r\n{content}\r\n--b--\r\n");
+    let form = format!(
+        "--b\r\nContent-Length: 5\r\n\r\n{content}\r\n--b\r\nContent-Length: 5\r\n\r\n{content}\r\n--b--\r\n"
+    );
     let passed = String::from_utf8(pass(form.as_bytes(), form.len())).unwrap();
-    assert!(!passed.contains("Content-Length") && passed.len() == form.len() + 2 - 2 * "\r\nContent-Length: 5".len());
+    assert!(
+        !passed.contains("Content-Length")
+            && passed.len() == form.len() + 2 - 2 * "\r\nContent-Length: 5".len()
+    );
 }
 
 #[test]
 fn a_boundary_behind_half_a_line_end_is_refused() {
     let passes = |form: &[u8], chunk| {
-        let chunks: Vec<_> = form.chunks(chunk).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
-        WithoutPartLengths::new(stream::iter(chunks), "b").try_collect::<Vec<Bytes>>().now_or_never().unwrap().is_ok()
+        let chunks: Vec<_> =
+            form.chunks(chunk).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
+        WithoutPartLengths::new(stream::iter(chunks), "b")
+            .try_collect::<Vec<Bytes>>()
+            .now_or_never()
+            .unwrap()
+            .is_ok()
     };
     for chunk in 1..60 {
-        assert!(!passes(b"--b\r\nA: 1\r\n\r\nthe deed\r--b of trust, and more of it\r\n--b--\r\n", chunk), "{chunk}");
-        assert!(passes(b"\r--b\r\n--b\r\nA: \r--b\r\n\r\n--b\n--b\r-b\r -b\r\r\n--b--\r--b", chunk), "{chunk}");
+        assert!(
+            !passes(
+                b"--b\r\nA: 1\r\n\r\nthe deed\r--b of trust, and more of it\r\n--b--\r\n",
+                chunk
+            ),
+            "{chunk}"
+        );
+        assert!(
+            passes(b"\r--b\r\n--b\r\nA: \r--b\r\n\r\n--b\n--b\r-b\r -b\r\r\n--b--\r--b", chunk),
+            "{chunk}"
+        );
     }
 }
 
@@ -64,7 +98,11 @@ fn headers_of_any_length_that_is_read_lose_their_lengths() {
 #[test]
 fn what_is_content_passes_without_a_copy() {
     let form = Bytes::from(format!("--b\r\nA: 1\r\n\r\n{}\r\n--b--\r\n", "x".repeat(100_000)));
-    let passed: Vec<Bytes> = WithoutPartLengths::new(stream::iter([Ok(form.clone())]), "b").try_collect().now_or_never().unwrap().unwrap();
+    let passed: Vec<Bytes> = WithoutPartLengths::new(stream::iter([Ok(form.clone())]), "b")
+        .try_collect()
+        .now_or_never()
+        .unwrap()
+        .unwrap();
     let own = |bytes: &&Bytes| form.as_ptr_range().contains(&bytes.as_ptr());
     let uncopied: usize = passed.iter().filter(own).map(Bytes::len).sum();
     assert!(uncopied > 85_000, "{uncopied}");
@@ -76,10 +114,16 @@ fn what_is_content_passes_without_a_copy() {
 fn no_more_is_held_back_than_may_be_the_beginning_of_a_boundary() {
     for content in [4, 9, 10, 11, 1_000, 8_192, 20_000] {
         let headers = "--b\r\nA: 1\r\n\r\n";
-        for chunks in [vec![headers.to_owned() + &"x".repeat(content)], vec![headers.to_owned(), "x".repeat(content)]] {
+        for chunks in [
+            vec![headers.to_owned() + &"x".repeat(content)],
+            vec![headers.to_owned(), "x".repeat(content)],
+        ] {
             let chunks: Vec<_> = chunks.into_iter().map(|chunk| Ok(Bytes::from(chunk))).collect();
-            let mut form = WithoutPartLengths::new(stream::iter(chunks).chain(stream::pending()), "b");
-            let passed: usize = std::iter::from_fn(|| form.next().now_or_never()).map(|bytes| bytes.unwrap().unwrap().len()).sum();
+            let mut form =
+                WithoutPartLengths::new(stream::iter(chunks).chain(stream::pending()), "b");
+            let passed: usize = std::iter::from_fn(|| form.next().now_or_never())
+                .map(|bytes| bytes.unwrap().unwrap().len())
+                .sum();
             assert_eq!(passed, 2 + headers.len() + content - "\r\n--".len(), "{content}");
         }
     }

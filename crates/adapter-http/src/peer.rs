@@ -5,13 +5,18 @@ use std::net::IpAddr;
 use actix_web::{HttpRequest, http::header};
 use ipnet::IpNet;
 
-/// The address to which a request is held. `X-Forwarded-For` is read from its right end, and only as far as trusted
-/// proxies have written it: a client can put anything to the left of that.
+/// The address to which a request is held. `X-Forwarded-For` is read from its right end, and only
+/// as far as trusted proxies have written it: a client can put anything to the left of that.
 pub(crate) fn address(request: &HttpRequest, trusted_proxies: &[IpNet]) -> Option<IpAddr> {
-    let trusted = |address: IpAddr| trusted_proxies.iter().any(|network| network.contains(&address));
+    let trusted =
+        |address: IpAddr| trusted_proxies.iter().any(|network| network.contains(&address));
     let mut address = request.peer_addr()?.ip().to_canonical();
-    let forwarded: Vec<&str> =
-        request.headers().get_all(header::X_FORWARDED_FOR).filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).collect();
+    let forwarded: Vec<&str> = request
+        .headers()
+        .get_all(header::X_FORWARDED_FOR)
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .collect();
     for hop in forwarded.into_iter().rev() {
         if !trusted(address) {
             break;
@@ -48,8 +53,15 @@ mod tests {
     #[test]
     fn a_trusted_proxy_names_the_client() {
         assert_eq!(seen("10.0.0.1", &["203.0.113.9"], &["10.0.0.0/8"]).to_string(), "203.0.113.9");
-        assert_eq!(seen("10.0.0.1", &["198.51.100.1, 203.0.113.9", "10.0.0.2"], &["10.0.0.0/8"]).to_string(), "203.0.113.9");
-        assert_eq!(seen("10.0.0.1", &["forged", "unknown"], &["10.0.0.0/8"]).to_string(), "10.0.0.1");
+        assert_eq!(
+            seen("10.0.0.1", &["198.51.100.1, 203.0.113.9", "10.0.0.2"], &["10.0.0.0/8"])
+                .to_string(),
+            "203.0.113.9"
+        );
+        assert_eq!(
+            seen("10.0.0.1", &["forged", "unknown"], &["10.0.0.0/8"]).to_string(),
+            "10.0.0.1"
+        );
         assert_eq!(seen("10.0.0.1", &[], &["10.0.0.0/8"]).to_string(), "10.0.0.1");
     }
 }

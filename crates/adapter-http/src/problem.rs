@@ -60,24 +60,62 @@ impl ProblemCode {
     /// Status, name and title.
     fn facts(self) -> (StatusCode, &'static str, &'static str) {
         match self {
-            Self::MalformedRequest => (StatusCode::BAD_REQUEST, "malformed_request", "The request cannot be read"),
-            Self::ValidationFailed => (StatusCode::BAD_REQUEST, "validation_failed", "Fields are missing or invalid"),
-            Self::UnsupportedDocument => (StatusCode::BAD_REQUEST, "unsupported_document", "A document is not acceptable"),
-            Self::TooManyDocuments => (StatusCode::BAD_REQUEST, "too_many_documents", "Too many documents"),
+            Self::MalformedRequest => {
+                (StatusCode::BAD_REQUEST, "malformed_request", "The request cannot be read")
+            }
+            Self::ValidationFailed => {
+                (StatusCode::BAD_REQUEST, "validation_failed", "Fields are missing or invalid")
+            }
+            Self::UnsupportedDocument => {
+                (StatusCode::BAD_REQUEST, "unsupported_document", "A document is not acceptable")
+            }
+            Self::TooManyDocuments => {
+                (StatusCode::BAD_REQUEST, "too_many_documents", "Too many documents")
+            }
             Self::NoDocuments => (StatusCode::BAD_REQUEST, "no_documents", "No documents"),
-            Self::Unauthorized => (StatusCode::UNAUTHORIZED, "unauthorized", "A valid API key is required"),
+            Self::Unauthorized => {
+                (StatusCode::UNAUTHORIZED, "unauthorized", "A valid API key is required")
+            }
             Self::Forbidden => (StatusCode::FORBIDDEN, "forbidden", "The API key may not do this"),
             Self::NotFound => (StatusCode::NOT_FOUND, "not_found", "No such path"),
-            Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "The path does not take this method"),
-            Self::DuplicateOrder => (StatusCode::CONFLICT, "duplicate_order", "The file number was used a moment ago"),
-            Self::IdempotencyInFlight => (StatusCode::CONFLICT, "idempotency_in_flight", "A request with the same idempotency key is under way"),
-            Self::IdempotencyKeyReused => (StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused", "The idempotency key was used for another request"),
-            Self::DocumentTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "document_too_large", "A document is too large"),
-            Self::PayloadTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", "The request is too large"),
-            Self::UnsupportedMediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", "The content type is not the operation's"),
-            Self::RateLimited => (StatusCode::TOO_MANY_REQUESTS, "rate_limited", "Too many requests"),
-            Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal", "Something went wrong"),
-            Self::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "The service is not available"),
+            Self::MethodNotAllowed => (
+                StatusCode::METHOD_NOT_ALLOWED,
+                "method_not_allowed",
+                "The path does not take this method",
+            ),
+            Self::DuplicateOrder => {
+                (StatusCode::CONFLICT, "duplicate_order", "The file number was used a moment ago")
+            }
+            Self::IdempotencyInFlight => (
+                StatusCode::CONFLICT,
+                "idempotency_in_flight",
+                "A request with the same idempotency key is under way",
+            ),
+            Self::IdempotencyKeyReused => (
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "idempotency_key_reused",
+                "The idempotency key was used for another request",
+            ),
+            Self::DocumentTooLarge => {
+                (StatusCode::PAYLOAD_TOO_LARGE, "document_too_large", "A document is too large")
+            }
+            Self::PayloadTooLarge => {
+                (StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", "The request is too large")
+            }
+            Self::UnsupportedMediaType => (
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "unsupported_media_type",
+                "The content type is not the operation's",
+            ),
+            Self::RateLimited => {
+                (StatusCode::TOO_MANY_REQUESTS, "rate_limited", "Too many requests")
+            }
+            Self::Internal => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "internal", "Something went wrong")
+            }
+            Self::Unavailable => {
+                (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "The service is not available")
+            }
         }
     }
 
@@ -109,11 +147,13 @@ impl ProblemCode {
         self.facts().1
     }
 
-    /// The `type` of a problem response, described in `docs/api.md`; of too many requests the registered one
-    /// (draft-ietf-httpapi-ratelimit-headers-10 section 5.1).
+    /// The `type` of a problem response, described in `docs/api.md`; of too many requests the
+    /// registered one (draft-ietf-httpapi-ratelimit-headers-10 section 5.1).
     pub fn type_uri(self) -> Cow<'static, str> {
         match self {
-            Self::RateLimited => "https://iana.org/assignments/http-problem-types#quota-exceeded".into(),
+            Self::RateLimited => {
+                "https://iana.org/assignments/http-problem-types#quota-exceeded".into()
+            }
             _ => format!("urn:problem-type:notary-orders:{}", self.as_str()).into(),
         }
     }
@@ -153,7 +193,15 @@ pub struct FieldProblem {
 impl Problem {
     /// A problem with nothing but its code and what to say about it.
     pub fn new(code: ProblemCode, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, detail: detail.into(), errors: Vec::new(), retry_after: None, violated_policy: None, challenge: None, allow: None }
+        Self {
+            code,
+            detail: detail.into(),
+            errors: Vec::new(),
+            retry_after: None,
+            violated_policy: None,
+            challenge: None,
+            allow: None,
+        }
     }
 
     /// A request that cannot be read.
@@ -163,46 +211,71 @@ impl Problem {
 
     /// A bug: the client learns nothing but that.
     pub fn internal() -> Self {
-        Self::new(ProblemCode::Internal, "The failure was recorded. Quote the request id when you report it.")
+        Self::new(
+            ProblemCode::Internal,
+            "The failure was recorded. Quote the request id when you report it.",
+        )
     }
 
     /// A dependency that does not answer.
     pub fn unavailable() -> Self {
         let detail = "A part that the service depends on does not answer. Try again later.";
-        Self { retry_after: Some(RETRY_UNAVAILABLE_SECONDS), ..Self::new(ProblemCode::Unavailable, detail) }
+        Self {
+            retry_after: Some(RETRY_UNAVAILABLE_SECONDS),
+            ..Self::new(ProblemCode::Unavailable, detail)
+        }
     }
 
     /// More orders at once than can be placed soon.
     pub(crate) fn overloaded() -> Self {
-        let detail = "More orders arrive than the service can take now. Nothing was done; try again.";
-        Self { retry_after: Some(RETRY_OVERLOADED_SECONDS), ..Self::new(ProblemCode::Unavailable, detail) }
+        let detail =
+            "More orders arrive than the service can take now. Nothing was done; try again.";
+        Self {
+            retry_after: Some(RETRY_OVERLOADED_SECONDS),
+            ..Self::new(ProblemCode::Unavailable, detail)
+        }
     }
 
     /// Too many requests for a policy; free again in `seconds`.
     pub fn rate_limited(policy: &'static str, seconds: u64) -> Self {
-        let problem = Self::new(ProblemCode::RateLimited, format!("Too many requests. Try again in {seconds} s."));
+        let problem = Self::new(
+            ProblemCode::RateLimited,
+            format!("Too many requests. Try again in {seconds} s."),
+        );
         Self { retry_after: Some(seconds), violated_policy: Some(policy), ..problem }
     }
 
     /// Credentials that are missing or cannot be read (RFC 6750 section 3).
     pub fn unauthorized(detail: &'static str) -> Self {
-        Self { challenge: Some(r#"Bearer realm="notary-orders""#), ..Self::new(ProblemCode::Unauthorized, detail) }
+        Self {
+            challenge: Some(r#"Bearer realm="notary-orders""#),
+            ..Self::new(ProblemCode::Unauthorized, detail)
+        }
     }
 
     /// A key that is not good (RFC 6750 section 3.1).
     pub fn invalid_token() -> Self {
         let detail = "The API key is unknown, expired or revoked.";
-        Self { challenge: Some(r#"Bearer realm="notary-orders", error="invalid_token""#), ..Self::new(ProblemCode::Unauthorized, detail) }
+        Self {
+            challenge: Some(r#"Bearer realm="notary-orders", error="invalid_token""#),
+            ..Self::new(ProblemCode::Unauthorized, detail)
+        }
     }
 
     fn insufficient_scope() -> Self {
         let detail = "The API key may not create orders for this signing service.";
-        Self { challenge: Some(r#"Bearer realm="notary-orders", error="insufficient_scope""#), ..Self::new(ProblemCode::Forbidden, detail) }
+        Self {
+            challenge: Some(r#"Bearer realm="notary-orders", error="insufficient_scope""#),
+            ..Self::new(ProblemCode::Forbidden, detail)
+        }
     }
 
     /// A path that takes only the methods of `allow`.
     pub fn method_not_allowed(allow: &'static str) -> Self {
-        Self { allow: Some(allow), ..Self::new(ProblemCode::MethodNotAllowed, format!("The path takes {allow}.")) }
+        Self {
+            allow: Some(allow),
+            ..Self::new(ProblemCode::MethodNotAllowed, format!("The path takes {allow}."))
+        }
     }
 
     fn rejected(rejection: Rejection) -> Self {
@@ -221,8 +294,21 @@ impl Problem {
             code: fault.as_str(),
             detail: describe(fault).into(),
         });
-        let errors: Vec<_> = rejection.violations.into_iter().map(FieldProblem::from).chain(no_documents).chain(documents).collect();
-        let detail = format!("{} to mend; see errors.", if errors.len() == 1 { "1 thing".to_owned() } else { format!("{} things", errors.len()) });
+        let errors: Vec<_> = rejection
+            .violations
+            .into_iter()
+            .map(FieldProblem::from)
+            .chain(no_documents)
+            .chain(documents)
+            .collect();
+        let detail = format!(
+            "{} to mend; see errors.",
+            if errors.len() == 1 {
+                "1 thing".to_owned()
+            } else {
+                format!("{} things", errors.len())
+            }
+        );
         Self { errors, ..Self::new(code, detail) }
     }
 
@@ -234,7 +320,12 @@ impl Problem {
     /// What the client of a request reads.
     pub(crate) fn body<'a>(&'a self, request_id: &'a str) -> ProblemBody<'a> {
         let (status, code, title) = self.code.facts();
-        let with_errors = matches!(self.code, ProblemCode::ValidationFailed | ProblemCode::UnsupportedDocument | ProblemCode::NoDocuments);
+        let with_errors = matches!(
+            self.code,
+            ProblemCode::ValidationFailed
+                | ProblemCode::UnsupportedDocument
+                | ProblemCode::NoDocuments
+        );
         ProblemBody {
             r#type: self.code.type_uri(),
             title,
@@ -298,7 +389,9 @@ pub struct ProblemBody<'a> {
 fn describe(fault: DocumentFault) -> &'static str {
     match fault {
         DocumentFault::Empty => "must not be empty",
-        DocumentFault::UnsupportedExtension => "must be a PDF, DOC, DOCX, JPG, JPEG or PNG file, and be named so",
+        DocumentFault::UnsupportedExtension => {
+            "must be a PDF, DOC, DOCX, JPG, JPEG or PNG file, and be named so"
+        }
         DocumentFault::ContentMismatch => "must be what its extension says",
     }
 }
@@ -318,15 +411,21 @@ impl From<PlaceOrderError> for Problem {
                 retry_after: Some(retry_after),
                 ..Self::new(
                     ProblemCode::DuplicateOrder,
-                    format!("An order with this fileNumber was created a moment ago. It can be used again in {retry_after} s."),
+                    format!(
+                        "An order with this fileNumber was created a moment ago. It can be used again in {retry_after} s."
+                    ),
                 )
             },
-            PlaceOrderError::KeyReused => {
-                Self::new(ProblemCode::IdempotencyKeyReused, "The Idempotency-Key was used for a request with another payload. Use a new key for a new order.")
-            }
+            PlaceOrderError::KeyReused => Self::new(
+                ProblemCode::IdempotencyKeyReused,
+                "The Idempotency-Key was used for a request with another payload. Use a new key for a new order.",
+            ),
             PlaceOrderError::InFlight { retry_after } => {
                 let detail = "A request with the same Idempotency-Key is being worked on. Repeat yours to get its answer.";
-                Self { retry_after: Some(retry_after), ..Self::new(ProblemCode::IdempotencyInFlight, detail) }
+                Self {
+                    retry_after: Some(retry_after),
+                    ..Self::new(ProblemCode::IdempotencyInFlight, detail)
+                }
             }
             PlaceOrderError::Unavailable(_) => logged(&error, Self::unavailable()),
             PlaceOrderError::Internal(_) => logged(&error, Self::internal()),

@@ -42,7 +42,8 @@ impl Policy {
     }
 }
 
-/// The buckets of every key and every peer. They are this process's own: of several instances each allows the rate.
+/// The buckets of every key and every peer. They are this process's own: of several instances each
+/// allows the rate.
 pub struct RateLimits {
     orders: KeyLimit,
     orders_with_documents: KeyLimit,
@@ -50,10 +51,15 @@ pub struct RateLimits {
 }
 
 impl RateLimits {
-    /// Buckets of these rates for orders of a key that has none of its own, without documents and with; and, of the first
-    /// of them, for failed authentications of a peer. No limit where either number is 0.
+    /// Buckets of these rates for orders of a key that has none of its own, without documents and
+    /// with; and, of the first of them, for failed authentications of a peer. No limit where either
+    /// number is 0.
     pub fn new(orders: Rate, orders_with_documents: Rate) -> Self {
-        Self { orders: KeyLimit::new(orders), orders_with_documents: KeyLimit::new(orders_with_documents), failures: Buckets::new(orders) }
+        Self {
+            orders: KeyLimit::new(orders),
+            orders_with_documents: KeyLimit::new(orders_with_documents),
+            failures: Buckets::new(orders),
+        }
     }
 
     /// Counts a request of a key; `None` if it has no limit.
@@ -67,12 +73,14 @@ impl RateLimits {
         Some(Allowance { policy, rate, taken })
     }
 
-    /// Counts a failed authentication of a peer. The error is the whole seconds to wait, at least one.
+    /// Counts a failed authentication of a peer. The error is the whole seconds to wait, at least
+    /// one.
     pub(crate) fn failure(&self, peer: IpAddr) -> Result<(), u64> {
         self.failures.as_ref().map_or(Ok(()), |buckets| buckets.take(&network(peer)).map(drop))
     }
 
-    /// Forgets keys and peers whose buckets are full again, so that memory does not grow with their number.
+    /// Forgets keys and peers whose buckets are full again, so that memory does not grow with their
+    /// number.
     pub fn forget_idle(&self) {
         self.orders.forget_idle();
         self.orders_with_documents.forget_idle();
@@ -98,16 +106,22 @@ pub(crate) struct Allowance {
 }
 
 impl Allowance {
-    /// `RateLimit-Policy` and `RateLimit`. A bucket that holds `q` requests and is refilled in `w` seconds has `r` left, and
-    /// more after `t` seconds.
+    /// `RateLimit-Policy` and `RateLimit`. A bucket that holds `q` requests and is refilled in `w`
+    /// seconds has `r` left, and more after `t` seconds.
     pub(crate) fn headers(self) -> [(HeaderName, HeaderValue); 2] {
         let (name, Rate { per_second, burst }) = (self.policy.as_str(), self.rate);
         // No rate is below one a second.
-        let (remaining, more_after) = self.taken.map_or_else(|seconds| (0, seconds), |remaining| (remaining, 1));
+        let (remaining, more_after) =
+            self.taken.map_or_else(|seconds| (0, seconds), |remaining| (remaining, 1));
         let window = burst.div_ceil(per_second);
         // Digits and a name of ours are fit for a header.
-        let value = |text: String| HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""));
-        [(RATE_LIMIT_POLICY, value(format!("\"{name}\";q={burst};w={window}"))), (RATE_LIMIT, value(format!("\"{name}\";r={remaining};t={more_after}")))]
+        let value = |text: String| {
+            HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
+        };
+        [
+            (RATE_LIMIT_POLICY, value(format!("\"{name}\";q={burst};w={window}"))),
+            (RATE_LIMIT, value(format!("\"{name}\";r={remaining};t={more_after}"))),
+        ]
     }
 }
 
@@ -123,7 +137,9 @@ impl KeyLimit {
     }
 
     fn buckets(&self, rate: Rate) -> Option<Arc<Buckets<ApiKeyId>>> {
-        if let Some(buckets) = self.by_rate.read().unwrap_or_else(PoisonError::into_inner).get(&rate) {
+        if let Some(buckets) =
+            self.by_rate.read().unwrap_or_else(PoisonError::into_inner).get(&rate)
+        {
             return buckets.clone();
         }
         let mut by_rate = self.by_rate.write().unwrap_or_else(PoisonError::into_inner);
@@ -131,22 +147,34 @@ impl KeyLimit {
     }
 
     fn forget_idle(&self) {
-        self.by_rate.read().unwrap_or_else(PoisonError::into_inner).values().flatten().for_each(|buckets| buckets.forget_idle());
+        self.by_rate
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .flatten()
+            .for_each(|buckets| buckets.forget_idle());
     }
 }
 
-struct Buckets<K: Hash + Eq + Clone>(RateLimiter<K, DefaultKeyedStateStore<K>, DefaultClock, StateInformationMiddleware>);
+struct Buckets<K: Hash + Eq + Clone>(
+    RateLimiter<K, DefaultKeyedStateStore<K>, DefaultClock, StateInformationMiddleware>,
+);
 
 impl<K: Hash + Eq + Clone> Buckets<K> {
     fn new(rate: Rate) -> Option<Self> {
-        let (per_second, burst) = NonZeroU32::new(rate.per_second).zip(NonZeroU32::new(rate.burst))?;
-        Some(Self(RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst)).with_middleware()))
+        let (per_second, burst) =
+            NonZeroU32::new(rate.per_second).zip(NonZeroU32::new(rate.burst))?;
+        Some(Self(
+            RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst)).with_middleware(),
+        ))
     }
 
     /// Requests that are left after one, or whole seconds to wait.
     fn take(&self, key: &K) -> Result<u32, u64> {
         let taken = self.0.check_key(key);
-        taken.map(|state| state.remaining_burst_capacity()).map_err(|until| until.wait_time_from(DefaultClock::default().now()).as_secs() + 1)
+        taken
+            .map(|state| state.remaining_burst_capacity())
+            .map_err(|until| until.wait_time_from(DefaultClock::default().now()).as_secs() + 1)
     }
 
     fn forget_idle(&self) {
@@ -164,7 +192,11 @@ mod tests {
     use super::*;
 
     fn key(id: i64, rate: Option<Rate>) -> ApiKey {
-        let key = NewApiKey { rate, documents_rate: None, ..samples::api_key(OffsetDateTime::UNIX_EPOCH) };
+        let key = NewApiKey {
+            rate,
+            documents_rate: None,
+            ..samples::api_key(OffsetDateTime::UNIX_EPOCH)
+        };
         ApiKey { id: ApiKeyId(id), key, revoked_at: None, last_used_at: None }
     }
 
@@ -187,7 +219,8 @@ mod tests {
     #[test]
     fn orders_with_documents_have_a_limit_of_their_own() {
         let limits = limits(1, 3);
-        let with_documents = || limits.request(Policy::OrdersWithDocuments, &key(1, None)).unwrap().taken;
+        let with_documents =
+            || limits.request(Policy::OrdersWithDocuments, &key(1, None)).unwrap().taken;
         assert_eq!(with_documents(), Ok(0));
         assert!(with_documents().is_err());
         assert_eq!(left(&limits, &key(1, None)), Ok(2));
@@ -197,14 +230,20 @@ mod tests {
     fn the_rate_of_a_key_comes_before_that_of_the_service() {
         let limits = limits(1, 3);
         assert_eq!(left(&limits, &key(1, Some(Rate { per_second: 10, burst: 20 }))), Ok(19));
-        let none = RateLimits::new(Rate { per_second: 0, burst: 0 }, Rate { per_second: 0, burst: 0 });
+        let none =
+            RateLimits::new(Rate { per_second: 0, burst: 0 }, Rate { per_second: 0, burst: 0 });
         assert_eq!(left(&none, &key(1, Some(Rate { per_second: 10, burst: 20 }))), Ok(19));
     }
 
     #[test]
     fn the_headers_say_what_is_left_and_when_there_is_more() {
         let headers = |taken| {
-            let [policy, limit] = Allowance { policy: Policy::Orders, rate: Rate { per_second: 50, burst: 120 }, taken }.headers();
+            let [policy, limit] = Allowance {
+                policy: Policy::Orders,
+                rate: Rate { per_second: 50, burst: 120 },
+                taken,
+            }
+            .headers();
             (policy.1.to_str().unwrap().to_owned(), limit.1.to_str().unwrap().to_owned())
         };
         let policy = r#""orders";q=120;w=3"#.to_owned();
@@ -216,7 +255,11 @@ mod tests {
     fn zero_turns_the_limit_off() {
         for (per_second, burst) in [(0, 1), (1, 0)] {
             assert_eq!(limits(per_second, burst).request(Policy::Orders, &key(1, None)), None);
-            assert!((0..1_000).all(|_| limits(per_second, burst).failure("192.0.2.1".parse().unwrap()).is_ok()));
+            assert!(
+                (0..1_000).all(|_| limits(per_second, burst)
+                    .failure("192.0.2.1".parse().unwrap())
+                    .is_ok())
+            );
         }
     }
 

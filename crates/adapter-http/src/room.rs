@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Room for so many orders. Who finds none is turned away at once, so that what is accepted is answered soon, however much
-/// arrives.
+/// Room for so many orders. Who finds none is turned away at once, so that what is accepted is
+/// answered soon, however much arrives.
 #[derive(Debug)]
 pub struct Room {
     free: Semaphore,

@@ -19,13 +19,15 @@ use crate::{
 
 /// Longest time from the first byte of a request's head to its last.
 const HEAD_PATIENCE: Duration = Duration::from_secs(10);
-/// How long a refused upload is still read and thrown away, so that its client gets to read the answer.
+/// How long a refused upload is still read and thrown away, so that its client gets to read the
+/// answer.
 const LINGER: Duration = Duration::from_secs(10);
-/// Longer than the 60 s after which common load balancers drop an idle connection, so that it is they who do.
+/// Longer than the 60 s after which common load balancers drop an idle connection, so that it is
+/// they who do.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 
-/// Threads of each worker that write the spool. They wait for the disk, which more of them do not make faster, and each
-/// that allocates keeps memory.
+/// Threads of each worker that write the spool. They wait for the disk, which more of them do not
+/// make faster, and each that allocates keeps memory.
 const BLOCKING_THREADS: usize = 4;
 
 /// How many threads serve how many clients.
@@ -38,12 +40,21 @@ pub struct Crowd {
 }
 
 /// Serves the API until it is stopped; then finishes what runs, for at most `grace`.
-pub fn serve_api(listener: TcpListener, api: web::Data<Api>, crowd: Crowd, grace: Duration) -> io::Result<Server> {
+pub fn serve_api(
+    listener: TcpListener,
+    api: web::Data<Api>,
+    crowd: Crowd,
+    grace: Duration,
+) -> io::Result<Server> {
     let connected = api.clone();
     let server = HttpServer::new(move || {
         let observed = api.clone();
         let observe = from_fn(move |request, next| observe(observed.clone(), request, next));
-        App::new().app_data(api.clone()).app_data(form::parser_config()).wrap(observe).configure(|config| api::routes(config, &api.base_path))
+        App::new()
+            .app_data(api.clone())
+            .app_data(form::parser_config())
+            .wrap(observe)
+            .configure(|config| api::routes(config, &api.base_path))
     });
     let server = server
         .workers(crowd.workers)
@@ -62,7 +73,9 @@ pub fn serve_api(listener: TcpListener, api: web::Data<Api>, crowd: Crowd, grace
 /// Serves operators until it is stopped.
 pub fn serve_ops(listener: TcpListener, ops: web::Data<Ops>) -> io::Result<Server> {
     let server = HttpServer::new(move || {
-        let headers = DefaultHeaders::new().add((header::X_CONTENT_TYPE_OPTIONS, "nosniff")).add((header::CACHE_CONTROL, "no-store"));
+        let headers = DefaultHeaders::new()
+            .add((header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
+            .add((header::CACHE_CONTROL, "no-store"));
         App::new().app_data(ops.clone()).wrap(headers).configure(ops::routes)
     });
     Ok(server.workers(1).disable_signals().shutdown_timeout(1).listen(listener)?.run())

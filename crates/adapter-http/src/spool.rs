@@ -20,8 +20,8 @@ const REST: usize = 16 * 1024;
 
 const LOCK: &str = "lock";
 
-/// The spool of one process. Its folder goes when it is dropped; what a killed process left is removed by the next
-/// that opens the same directory.
+/// The spool of one process. Its folder goes when it is dropped; what a killed process left is
+/// removed by the next that opens the same directory.
 #[derive(Debug)]
 pub struct Spool {
     folder: TempDir,
@@ -30,11 +30,13 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// Opens a spool under `directory`, which is created if need be, and removes what dead processes left there. A
-    /// folder belongs to a living process as long as somebody holds the lock on the file in it.
+    /// Opens a spool under `directory`, which is created if need be, and removes what dead
+    /// processes left there. A folder belongs to a living process as long as somebody holds the
+    /// lock on the file in it.
     pub fn open(directory: &Path) -> io::Result<Self> {
         create_private(directory)?;
-        // One process at a time looks, so that none takes the folder of another that is about to lock it.
+        // One process at a time looks, so that none takes the folder of another that is about to
+        // lock it.
         let entrance = File::create(directory.join(LOCK))?;
         entrance.lock()?;
         for entry in fs::read_dir(directory)? {
@@ -43,7 +45,10 @@ impl Spool {
                 fs::remove_dir_all(&folder)?;
             }
         }
-        let folder = tempfile::Builder::new().prefix("uploads-").permissions(Permissions::from_mode(0o700)).tempdir_in(directory)?;
+        let folder = tempfile::Builder::new()
+            .prefix("uploads-")
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir_in(directory)?;
         let lock = File::create(folder.path().join(LOCK))?;
         lock.lock()?;
         Ok(Self { folder, blocks: Blocks::default(), _lock: lock })
@@ -52,7 +57,13 @@ impl Spool {
     /// Begins a file, which is made with its first block.
     pub(crate) fn create(&self) -> SpoolWriter {
         let sink = Sink { folder: self.folder.path().to_owned(), file: None, hash: Sha256::new() };
-        SpoolWriter { sink: Some(sink), blocks: self.blocks.clone(), block: None, rest: Vec::new(), size: 0 }
+        SpoolWriter {
+            sink: Some(sink),
+            blocks: self.blocks.clone(),
+            block: None,
+            rest: Vec::new(),
+            size: 0,
+        }
     }
 }
 
@@ -60,7 +71,9 @@ fn create_private(directory: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
     // Not what a panic says, which the panic hook has told of.
     spawn_blocking(work).await.map_err(|_| io::Error::other("the work on the file broke off"))?
 }
@@ -78,12 +91,14 @@ impl Sink {
         self.file()?.write_all(block)
     }
 
-    /// The file, in a folder that nobody else may enter. Its own permissions are those of any file, because it may become
-    /// the stored object.
+    /// The file, in a folder that nobody else may enter. Its own permissions are those of any file,
+    /// because it may become the stored object.
     fn file(&mut self) -> io::Result<&mut NamedTempFile> {
         let file = match self.file.take() {
             Some(file) => file,
-            None => tempfile::Builder::new().permissions(Permissions::from_mode(0o666)).tempfile_in(&self.folder)?,
+            None => tempfile::Builder::new()
+                .permissions(Permissions::from_mode(0o666))
+                .tempfile_in(&self.folder)?,
         };
         Ok(self.file.insert(file))
     }
@@ -170,7 +185,8 @@ fn failed_before() -> io::Error {
     io::Error::other("an earlier write failed")
 }
 
-/// A file that has arrived. Its name in the spool is removed with its guard, whatever the blob store has made of it.
+/// A file that has arrived. Its name in the spool is removed with its guard, whatever the blob
+/// store has made of it.
 #[derive(Debug)]
 pub(crate) struct Spooled {
     pub(crate) file: SpooledFile,
@@ -183,8 +199,11 @@ mod tests {
     use crate::blocks::BLOCK_SIZE;
 
     fn entries(directory: &Path) -> Vec<String> {
-        let mut names: Vec<String> =
-            fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).filter(|name| name != LOCK).collect();
+        let mut names: Vec<String> = fs::read_dir(directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name != LOCK)
+            .collect();
         names.sort();
         names
     }
@@ -228,8 +247,15 @@ mod tests {
     async fn what_is_worth_a_write_is_written_before_a_pause() {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::open(directory.path()).unwrap();
-        let written = || entries(spool.folder.path()).iter().map(|name| fs::metadata(spool.folder.path().join(name)).unwrap().len()).sum::<u64>();
-        for (size, expected) in [(16 * 1024 - 1, 0), (16 * 1024, 16 * 1024), (BLOCK_SIZE - 1, BLOCK_SIZE - 1)] {
+        let written = || {
+            entries(spool.folder.path())
+                .iter()
+                .map(|name| fs::metadata(spool.folder.path().join(name)).unwrap().len())
+                .sum::<u64>()
+        };
+        for (size, expected) in
+            [(16 * 1024 - 1, 0), (16 * 1024, 16 * 1024), (BLOCK_SIZE - 1, BLOCK_SIZE - 1)]
+        {
             let mut writer = spool.create();
             writer.write(Bytes::from(vec![7; size])).await.unwrap();
             assert_eq!((written(), writer.size()), (0, size as u64));

@@ -43,7 +43,15 @@ impl Confirmation {
             ("Signing service", Some(order.signing_service_id.0.to_string())),
             ("Signing type", Some(order.signing_type.clone())),
             ("Appointment", Some(appointment(&order.appointment)?)),
-            ("Property", Some(place(&property.address, Some(&property.city), Some(&property.state), Some(&property.zipcode)))),
+            (
+                "Property",
+                Some(place(
+                    &property.address,
+                    Some(&property.city),
+                    Some(&property.state),
+                    Some(&property.zipcode),
+                )),
+            ),
             ("Signing location", Some(location(&order.signing_location))),
             ("Signer", Some(order.signer.name.clone())),
             ("Co-signer", order.co_signer.name.clone()),
@@ -54,9 +62,17 @@ impl Confirmation {
             ("Documents", Some(documents(placed))),
             ("Received", Some(instant(placed.created_at)?)),
         ];
-        let facts = facts.into_iter().filter_map(|(label, value)| value.map(|value| Fact { label, value })).collect();
+        let facts = facts
+            .into_iter()
+            .filter_map(|(label, value)| value.map(|value| Fact { label, value }))
+            .collect();
         // A carriage return alone ends no line in a mail.
-        let instructions = order.special_instructions.as_deref().unwrap_or_default().replace("\r\n", "\n").replace('\r', "\n");
+        let instructions = order
+            .special_instructions
+            .as_deref()
+            .unwrap_or_default()
+            .replace("\r\n", "\n")
+            .replace('\r', "\n");
         Ok(Self { facts, instructions: instructions.lines().map(str::to_owned).collect() })
     }
 
@@ -70,13 +86,21 @@ impl Confirmation {
 }
 
 fn appointment(appointment: &Appointment) -> Result<String, time::error::Format> {
-    let date = appointment.date.format(format_description!("[weekday], [month repr:long] [day padding:none], [year]"))?;
+    let date = appointment
+        .date
+        .format(format_description!("[weekday], [month repr:long] [day padding:none], [year]"))?;
     let zone = appointment.zone.id();
     Ok(match appointment.time {
-        AppointmentTime::At(at) => format!("{date} at {} ({zone}; {})", clock_time(at.local)?, instant(at.utc)?),
+        AppointmentTime::At(at) => {
+            format!("{date} at {} ({zone}; {})", clock_time(at.local)?, instant(at.utc)?)
+        }
         AppointmentTime::Between { start, end } => {
             let (from, to) = (clock_time(start.local)?, clock_time(end.local)?);
-            format!("{date} between {from} and {to} ({zone}; {} to {})", instant(start.utc)?, instant(end.utc)?)
+            format!(
+                "{date} between {from} and {to} ({zone}; {} to {})",
+                instant(start.utc)?,
+                instant(end.utc)?
+            )
         }
         AppointmentTime::Anytime => format!("{date} at any time ({zone})"),
     })
@@ -94,23 +118,37 @@ fn location(location: &SigningLocation) -> String {
     if location.is_property {
         return "At the property".to_owned();
     }
-    place(&location.address, location.city.as_deref(), location.state.as_deref(), location.zipcode.as_deref())
+    place(
+        &location.address,
+        location.city.as_deref(),
+        location.state.as_deref(),
+        location.zipcode.as_deref(),
+    )
 }
 
-/// An address in one line. Clients often write the whole of it into its first field, so it is not told twice.
+/// An address in one line. Clients often write the whole of it into its first field, so it is not
+/// told twice.
 fn place(address: &str, city: Option<&str>, state: Option<&str>, zipcode: Option<&str>) -> String {
     if zipcode.is_some_and(|zipcode| address.contains(zipcode)) {
         return address.to_owned();
     }
     let region = [state, zipcode].into_iter().flatten().collect::<Vec<_>>().join(" ");
-    [address, city.unwrap_or_default(), &region].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+    [address, city.unwrap_or_default(), &region]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn documents(placed: &PlacedOrder) -> String {
     match placed.documents.as_slice() {
         [] => "none".to_owned(),
         documents => {
-            let names = documents.iter().map(|document| document.name.as_str()).collect::<Vec<_>>().join(", ");
+            let names = documents
+                .iter()
+                .map(|document| document.name.as_str())
+                .collect::<Vec<_>>()
+                .join(", ");
             format!("{} ({names})", documents.len())
         }
     }

@@ -15,7 +15,8 @@
 //! | `tls=none` | never STARTTLS |
 //! | `ca=/absolute/root.pem` | the root certificates to trust, instead of the system's |
 //!
-//! `tls` is for `smtp://` alone. Credentials go unencrypted only to this machine, or after `tls=none`.
+//! `tls` is for `smtp://` alone. Credentials go unencrypted only to this machine, or after
+//! `tls=none`.
 //!
 //! Each way hands over the same mail: what it says is in the module `message`.
 

@@ -20,14 +20,16 @@ use crate::{
     message::{message_key, render},
 };
 
-/// Puts mails into a folder as `.eml` files. One that is handed over again takes the place of the first.
+/// Puts mails into a folder as `.eml` files. One that is handed over again takes the place of the
+/// first.
 #[derive(Debug)]
 pub struct MailDrop {
     folder: Arc<Folder>,
     sender: Sender,
 }
 
-/// The folder, and how far it is durable: mails that are written at the same time share a wait for the disk.
+/// The folder, and how far it is durable: mails that are written at the same time share a wait for
+/// the disk.
 #[derive(Debug)]
 struct Folder {
     path: PathBuf,
@@ -53,7 +55,11 @@ impl Folder {
     /// Writes a file that is seen whole or not at all, even after a power failure.
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), NotifyError> {
         // A temporary file is readable for its owner alone, and removed when something fails.
-        let mut file = tempfile::Builder::new().prefix(".").suffix(".tmp").tempfile_in(&self.path).map_err(unavailable)?;
+        let mut file = tempfile::Builder::new()
+            .prefix(".")
+            .suffix(".tmp")
+            .tempfile_in(&self.path)
+            .map_err(unavailable)?;
         file.write_all(bytes).map_err(unavailable)?;
         file.as_file().sync_all().map_err(unavailable)?;
         // What is in the way of this mail is not in the way of others.
@@ -65,8 +71,16 @@ impl Folder {
 impl MailDrop {
     /// Opens a folder, and creates it if it is missing.
     pub fn in_folder(path: &Path, sender: Sender) -> Result<Self, OpenError> {
-        let folder = make_folder(path).map_err(|source| OpenError::Folder { path: path.to_owned(), source })?;
-        Ok(Self { folder: Arc::new(Folder { path: folder, written: AtomicU64::new(0), durable: Mutex::new(0) }), sender })
+        let folder = make_folder(path)
+            .map_err(|source| OpenError::Folder { path: path.to_owned(), source })?;
+        Ok(Self {
+            folder: Arc::new(Folder {
+                path: folder,
+                written: AtomicU64::new(0),
+                durable: Mutex::new(0),
+            }),
+            sender,
+        })
     }
 }
 
@@ -89,9 +103,13 @@ fn unavailable(error: io::Error) -> NotifyError {
     NotifyError::Unavailable(error.into())
 }
 
-async fn blocking(work: impl FnOnce() -> Result<(), NotifyError> + Send + 'static) -> Result<(), NotifyError> {
+async fn blocking(
+    work: impl FnOnce() -> Result<(), NotifyError> + Send + 'static,
+) -> Result<(), NotifyError> {
     // Not what a panic says, which may quote the mail.
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(NotifyError::Transient("the work on the file broke off".into())))
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|_| Err(NotifyError::Transient("the work on the file broke off".into())))
 }
 
 #[async_trait]

@@ -33,20 +33,24 @@ enum NotAMail {
 /// The message key of a notification, which becomes part of a header and of a file name.
 pub(crate) fn message_key(notification: &Notification) -> Result<&str, NotifyError> {
     let key = notification.message_key.as_str();
-    let plain = (1..=64).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase());
+    let plain = (1..=64).contains(&key.len())
+        && key.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase());
     if plain { Ok(key) } else { Err(permanent(NotAMail::MessageKey)) }
 }
 
-/// The mail that tells a recipient of an order. The same notification makes the same mail, byte for byte.
+/// The mail that tells a recipient of an order. The same notification makes the same mail, byte for
+/// byte.
 pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Message, NotifyError> {
     let key = message_key(notification)?;
     let order = &notification.order;
     let from = sender.mailbox().clone();
     let to: Address = notification.recipient.as_str().parse().map_err(permanent)?;
-    let placed_at = u64::try_from(order.created_at.unix_timestamp()).map_err(|_| permanent(NotAMail::Date))?;
+    let placed_at =
+        u64::try_from(order.created_at.unix_timestamp()).map_err(|_| permanent(NotAMail::Date))?;
     let confirmation = Confirmation::new(order).map_err(permanent)?;
 
-    let subject = format!("Signing order {} received: file {}", order.id.0, order.order.file_number.as_str());
+    let subject =
+        format!("Signing order {} received: file {}", order.id.0, order.order.file_number.as_str());
     // The boundary is found nowhere in the parts, which nobody wrote who knew the random key.
     let alternatives = MultiPart::alternative()
         .boundary(format!("{key}-boundary"))
@@ -60,13 +64,17 @@ pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Mes
         .to(Mailbox::new(None, to))
         .raw_header(subject_header(subject).map_err(permanent)?)
         .date(UNIX_EPOCH + Duration::from_secs(placed_at))
-        .raw_header(HeaderValue::new(HeaderName::new_from_ascii_str("Auto-Submitted"), "auto-generated".to_owned()))
+        .raw_header(HeaderValue::new(
+            HeaderName::new_from_ascii_str("Auto-Submitted"),
+            "auto-generated".to_owned(),
+        ))
         .multipart(alternatives)
         .map_err(permanent)
 }
 
-/// The subject, encoded as a whole (RFC 2047) unless it is sure to be read as it is written. Lettre encodes it word by
-/// word, which loses spaces, and takes text that looks like an encoded word for one.
+/// The subject, encoded as a whole (RFC 2047) unless it is sure to be read as it is written. Lettre
+/// encodes it word by word, which loses spaces, and takes text that looks like an encoded word for
+/// one.
 fn subject_header(subject: String) -> Result<HeaderValue, fmt::Error> {
     let name = HeaderName::new_from_ascii_str("Subject");
     if subject.is_ascii() && !["=?", "  "].iter().any(|misread| subject.contains(misread)) {

@@ -27,7 +27,8 @@ fn text_of(details: &serde_json::Value) -> String {
     for (name, value) in details.as_object().unwrap() {
         request["signingDetailsFormData"][name] = value.clone();
     }
-    let raw = raw(&notification_of(request, "escrow@title.example.com", &CountingEntropy::default()));
+    let raw =
+        raw(&notification_of(request, "escrow@title.example.com", &CountingEntropy::default()));
     MessageParser::default().parse(&raw).unwrap().body_text(0).unwrap().replace("\r\n", "\n")
 }
 
@@ -45,7 +46,14 @@ fn the_message_id_is_of_the_key_and_the_senders_domain() {
 
 #[test]
 fn the_sender_is_read_as_it_was_written() {
-    for name in ["Example Orders", "Orders, Inc.", "Zoë & Söhne", "O'Hara (Title) @ Law; : .", "=?utf-8?q?gotcha?=", &"Long ".repeat(60)] {
+    for name in [
+        "Example Orders",
+        "Orders, Inc.",
+        "Zoë & Söhne",
+        "O'Hara (Title) @ Law; : .",
+        "=?utf-8?q?gotcha?=",
+        &"Long ".repeat(60),
+    ] {
         let sender = format!("\"{name}\" <orders@example.com>").parse().unwrap();
         let raw = render(&sender, &notification()).unwrap().formatted();
         let parsed = MessageParser::default().parse(&raw).unwrap();
@@ -88,12 +96,17 @@ You receive this automatic message because the order names you as a contact.";
 
 #[test]
 fn what_an_order_does_not_have_is_not_told() {
-    let text =
-        text_of(&json!({ "coSignerName": null, "lender": null, "specialInstructions": null, "scanbacksRequired": false, "isPropertyAddressSame": true }));
+    let text = text_of(
+        &json!({ "coSignerName": null, "lender": null, "specialInstructions": null, "scanbacksRequired": false, "isPropertyAddressSame": true }),
+    );
     for absent in ["Co-signer", "Lender", "Special instructions"] {
         assert!(!text.contains(absent), "{absent}");
     }
-    assert!(text.contains("Scanbacks required: no\n") && text.contains("Signing location: At the property\n"), "{text}");
+    assert!(
+        text.contains("Scanbacks required: no\n")
+            && text.contains("Signing location: At the property\n"),
+        "{text}"
+    );
 
     let mut notification = notification();
     notification.order.documents.clear();
@@ -108,18 +121,34 @@ fn an_address_that_is_whole_is_not_told_twice() {
 
 #[test]
 fn every_kind_of_appointment_is_told() {
-    let between = text_of(&json!({ "signingTimeType": "between", "startTime": "09:00", "endTime": "12:15" }));
+    let between =
+        text_of(&json!({ "signingTimeType": "between", "startTime": "09:00", "endTime": "12:15" }));
     let told = "Appointment: Tuesday, December 1, 2026 between 9:00 AM and 12:15 PM (America/Chicago; 2026-12-01 15:00 UTC to 2026-12-01 18:15 UTC)\n";
     assert!(between.contains(told), "{between}");
     let anytime = text_of(&json!({ "signingTimeType": "anytime" }));
-    assert!(anytime.contains("Appointment: Tuesday, December 1, 2026 at any time (America/Chicago)\n"), "{anytime}");
+    assert!(
+        anytime.contains("Appointment: Tuesday, December 1, 2026 at any time (America/Chicago)\n"),
+        "{anytime}"
+    );
 }
 
 #[test]
 fn a_message_key_that_is_not_plain_is_refused_for_good() {
-    for key in ["", "../../etc/passwd", "a.b", "ABC", "a\r\nBcc: eve@example.com", "a>", "é", &"a".repeat(65)] {
+    for key in [
+        "",
+        "../../etc/passwd",
+        "a.b",
+        "ABC",
+        "a\r\nBcc: eve@example.com",
+        "a>",
+        "é",
+        &"a".repeat(65),
+    ] {
         let notification = Notification { message_key: key.to_owned(), ..notification() };
-        assert!(matches!(render(&sender(), &notification), Err(NotifyError::Permanent(_))), "{key:?}");
+        assert!(
+            matches!(render(&sender(), &notification), Err(NotifyError::Permanent(_))),
+            "{key:?}"
+        );
     }
 }
 
@@ -135,14 +164,25 @@ fn an_order_from_before_1970_is_refused_for_good() {
 fn subject_of_file(file_number: &str) -> String {
     let mut request = full_request();
     request["signingDetailsFormData"]["fileNumber"] = file_number.into();
-    let raw = raw(&notification_of(request, "escrow@title.example.com", &CountingEntropy::default()));
+    let raw =
+        raw(&notification_of(request, "escrow@title.example.com", &CountingEntropy::default()));
     MessageParser::default().parse(&raw).unwrap().subject().unwrap().to_owned()
 }
 
 #[test]
 fn the_subject_names_order_and_file() {
-    for file_number in ["REFI-1", "Zoë 李雷  é", "two  spaces", "=?utf-8?q?gotcha?=", &"=?utf-8?q?a?= ".repeat(7), &"a b ".repeat(25)] {
-        assert_eq!(subject_of_file(file_number), format!("Signing order 170017 received: file {}", file_number.trim()));
+    for file_number in [
+        "REFI-1",
+        "Zoë 李雷  é",
+        "two  spaces",
+        "=?utf-8?q?gotcha?=",
+        &"=?utf-8?q?a?= ".repeat(7),
+        &"a b ".repeat(25),
+    ] {
+        assert_eq!(
+            subject_of_file(file_number),
+            format!("Signing order 170017 received: file {}", file_number.trim())
+        );
     }
 }
 
@@ -152,7 +192,9 @@ fn address() -> impl Strategy<Value = EmailAddress> {
     let domain = format!("{label}(\\.{label}){{0,3}}|[0-9]{{1,3}}(\\.[0-9]{{1,3}}){{3}}");
     let user = "[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}";
     (user, prop::string::string_regex(&domain).unwrap())
-        .prop_filter_map("the domain refuses it", |(user, domain)| EmailAddress::try_from(format!("{user}@{domain}")).ok())
+        .prop_filter_map("the domain refuses it", |(user, domain)| {
+            EmailAddress::try_from(format!("{user}@{domain}")).ok()
+        })
 }
 
 proptest! {

@@ -5,7 +5,8 @@ use url::Url;
 
 use crate::{MailDrop, Sender, smtp::Smtp};
 
-/// Why a URL names no place that mails can go to. The text never repeats the URL, which may hold credentials.
+/// Why a URL names no place that mails can go to. The text never repeats the URL, which may hold
+/// credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// It is not a URL.
@@ -26,13 +27,20 @@ pub enum OpenError {
         source: io::Error,
     },
     /// It names no host, or a path on it.
-    #[error("must be of the form smtp://host or smtps://host, with :port and ?parameters after the host if need be")]
+    #[error(
+        "must be of the form smtp://host or smtps://host, with :port and ?parameters after the host if need be"
+    )]
     NotARelay,
     /// It has a user without a password, or the other way round, or what is no text.
-    #[error("must have both a user and a password before the host, each percent-encoded, or neither")]
+    #[error(
+        "must have both a user and a password before the host, each percent-encoded, or neither"
+    )]
     Credentials,
-    /// It has a parameter that is unknown, has an unknown value, stands there twice or contradicts the others.
-    #[error("takes ca=/absolute/path/to/root.pem, and with smtp:// also tls=required, tls=opportunistic or (without ca) tls=none, each once")]
+    /// It has a parameter that is unknown, has an unknown value, stands there twice or contradicts
+    /// the others.
+    #[error(
+        "takes ca=/absolute/path/to/root.pem, and with smtp:// also tls=required, tls=opportunistic or (without ca) tls=none, each once"
+    )]
     Parameter,
     /// The root certificate cannot be read, or is none.
     #[error("the root certificate {} cannot be used", path.display())]
@@ -47,8 +55,8 @@ pub enum OpenError {
     Tls(#[source] Cause),
 }
 
-/// Opens the way that a URL names for mails to take; the crate's documentation lists the schemes. A folder is created if
-/// it is missing; a relay need not be there yet.
+/// Opens the way that a URL names for mails to take; the crate's documentation lists the schemes. A
+/// folder is created if it is missing; a relay need not be there yet.
 pub fn open(url: &str, sender: Sender) -> Result<Arc<dyn Notifier>, OpenError> {
     let url = Url::parse(url).map_err(|_| OpenError::NotAUrl)?;
     match url.scheme() {

@@ -9,7 +9,9 @@ pub struct Sender(Mailbox);
 
 /// Why a text is no [`Sender`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("is not a sender of mails; write orders@example.com or Example Orders <orders@example.com>")]
+#[error(
+    "is not a sender of mails; write orders@example.com or Example Orders <orders@example.com>"
+)]
 pub struct InvalidSender;
 
 impl Sender {
@@ -31,15 +33,21 @@ impl FromStr for Sender {
             None => ("", text),
         };
         let name = name.trim();
-        let name = name.strip_prefix('"').and_then(|name| name.strip_suffix('"')).unwrap_or(name).trim();
+        let name =
+            name.strip_prefix('"').and_then(|name| name.strip_suffix('"')).unwrap_or(name).trim();
         if name.contains(['"', '\\', '>']) {
             return Err(InvalidSender);
         }
         let address = EmailAddress::try_from(address.to_owned()).map_err(|_| InvalidSender)?;
         let address: Address = address.as_str().parse().map_err(|_| InvalidSender)?;
         let mailbox = Mailbox::new((!name.is_empty()).then(|| name.to_owned()), address);
-        // Lettre reads the header again that it writes, and a mail without a readable sender is refused.
-        let trial = Message::builder().date(std::time::UNIX_EPOCH).from(mailbox.clone()).to(mailbox.clone()).body(String::new());
+        // Lettre reads the header again that it writes, and a mail without a readable sender is
+        // refused.
+        let trial = Message::builder()
+            .date(std::time::UNIX_EPOCH)
+            .from(mailbox.clone())
+            .to(mailbox.clone())
+            .body(String::new());
         trial.map(|_| Self(mailbox)).map_err(|_| InvalidSender)
     }
 }
@@ -61,7 +69,11 @@ mod tests {
             ("Zoë & Söhne <orders@example.com>", Some("Zoë & Söhne"), "orders@example.com"),
         ] {
             let sender: Sender = text.parse().unwrap();
-            assert_eq!((sender.0.name.as_deref(), sender.0.email.as_ref()), (name, address), "{text}");
+            assert_eq!(
+                (sender.0.name.as_deref(), sender.0.email.as_ref()),
+                (name, address),
+                "{text}"
+            );
         }
     }
 

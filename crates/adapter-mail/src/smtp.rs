@@ -1,8 +1,8 @@
 //! A mail relay.
 //!
-//! Whose a failure is, the phase tells. Up to the sender, nothing differs from mail to mail, so a failure is everybody's.
-//! From the recipient on, a refusal is the mail's; a silence or a broken connection may be either's, and a new connection
-//! tells (docs/adr/0010).
+//! Whose a failure is, the phase tells. Up to the sender, nothing differs from mail to mail, so a
+//! failure is everybody's. From the recipient on, a refusal is the mail's; a silence or a broken
+//! connection may be either's, and a new connection tells (docs/adr/0010).
 
 mod failure;
 mod relay;
@@ -26,7 +26,8 @@ use self::{
 };
 use crate::{OpenError, Sender, message::render};
 
-/// How long a relay may take for each part of its work. Together less than the 30 seconds that a notifier has.
+/// How long a relay may take for each part of its work. Together less than the 30 seconds that a
+/// notifier has.
 #[derive(Debug, Clone, Copy)]
 struct Patience {
     /// Until it has accepted the sender; includes the wait for a connection.
@@ -66,10 +67,15 @@ impl Smtp {
 impl Notifier for Smtp {
     async fn notify(&self, notification: &Notification) -> Result<(), NotifyError> {
         let mail = render(&self.sender, notification)?;
-        let [recipient] = mail.envelope().to() else { return Err(NotifyError::Permanent("a mail has one recipient".into())) };
-        let text = String::from_utf8(mail.formatted()).map_err(|error| NotifyError::Permanent(error.into()))?;
-        let mut transaction = within(self.patience.begin, self.relay.begin()).await.map_err(unavailable)?;
-        let Err(failure) = within(self.patience.transfer, transaction.send(recipient, &text)).await else {
+        let [recipient] = mail.envelope().to() else {
+            return Err(NotifyError::Permanent("a mail has one recipient".into()));
+        };
+        let text = String::from_utf8(mail.formatted())
+            .map_err(|error| NotifyError::Permanent(error.into()))?;
+        let mut transaction =
+            within(self.patience.begin, self.relay.begin()).await.map_err(unavailable)?;
+        let Err(failure) = within(self.patience.transfer, transaction.send(recipient, &text)).await
+        else {
             transaction.done();
             return Ok(());
         };
@@ -78,12 +84,18 @@ impl Notifier for Smtp {
             verdict @ (Verdict::Later | Verdict::Never) => {
                 // Whether it is of use again does not change what became of this mail.
                 let _ = within(self.patience.aftermath, transaction.reset()).await;
-                Err(if verdict == Verdict::Never { NotifyError::Permanent(failure.into()) } else { NotifyError::Transient(failure.into()) })
+                Err(if verdict == Verdict::Never {
+                    NotifyError::Permanent(failure.into())
+                } else {
+                    NotifyError::Transient(failure.into())
+                })
             }
-            Verdict::Unknown => match within(self.patience.aftermath, transaction.check_relay()).await {
-                Ok(()) => Err(NotifyError::Transient(failure.into())),
-                Err(_) => Err(unavailable(failure)),
-            },
+            Verdict::Unknown => {
+                match within(self.patience.aftermath, transaction.check_relay()).await {
+                    Ok(()) => Err(NotifyError::Transient(failure.into())),
+                    Err(_) => Err(unavailable(failure)),
+                }
+            }
         }
     }
 
@@ -92,7 +104,10 @@ impl Notifier for Smtp {
     }
 }
 
-async fn within<T>(patience: Duration, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+async fn within<T>(
+    patience: Duration,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
     timeout(patience, work).await.unwrap_or(Err(Failure::Silence))
 }
 

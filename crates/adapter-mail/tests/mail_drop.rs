@@ -72,7 +72,10 @@ contract_tests::notifier_contract!(Folder::new());
 contract_tests::mail_content_contract!(Folder::new());
 
 fn open(path: &Path) -> Result<Arc<dyn Notifier>, OpenError> {
-    adapter_mail::open(&format!("file://{}", path.display()), "Example Orders <orders@example.com>".parse().unwrap())
+    adapter_mail::open(
+        &format!("file://{}", path.display()),
+        "Example Orders <orders@example.com>".parse().unwrap(),
+    )
 }
 
 fn notification() -> Notification {
@@ -88,7 +91,10 @@ async fn a_mail_is_one_file_for_its_owner_alone() {
     let (folder, notification) = (Folder::new(), notification());
     folder.notifier.notify(&notification).await.unwrap();
     let files = folder.files();
-    assert_eq!(files.iter().filter_map(|path| path.file_name()).collect::<Vec<_>>(), [OsStr::new(&format!("{}.eml", notification.message_key))]);
+    assert_eq!(
+        files.iter().filter_map(|path| path.file_name()).collect::<Vec<_>>(),
+        [OsStr::new(&format!("{}.eml", notification.message_key))]
+    );
     assert_eq!(mode(&files[0]), 0o600);
 }
 
@@ -107,7 +113,11 @@ async fn a_missing_folder_is_made_for_nobody_else() {
     let parent = TempDir::new().unwrap();
     let folder = parent.path().join("data").join("mail drop");
     let url = format!("file://{}/data/mail%20drop", parent.path().display());
-    adapter_mail::open(&url, "orders@localhost".parse().unwrap()).unwrap().notify(&notification()).await.unwrap();
+    adapter_mail::open(&url, "orders@localhost".parse().unwrap())
+        .unwrap()
+        .notify(&notification())
+        .await
+        .unwrap();
     assert_eq!((mode(&folder), mode(folder.parent().unwrap())), (0o700, 0o700));
 }
 
@@ -124,7 +134,11 @@ async fn a_folder_that_is_gone_is_not_made_anew() {
     let folder = Folder::new();
     folder.break_down().await;
     let refused = folder.notifier.notify(&notification()).await.unwrap_err();
-    assert!(error_chain(&refused).starts_with("no mail is taken now: No such file or directory"), "{}", error_chain(&refused));
+    assert!(
+        error_chain(&refused).starts_with("no mail is taken now: No such file or directory"),
+        "{}",
+        error_chain(&refused)
+    );
     folder.notifier.check().await.unwrap_err();
     assert!(!folder.path().exists());
 }

@@ -17,7 +17,11 @@ struct Relay {
 impl Relay {
     fn new(tls: Tls, auth: Option<&'static str>) -> Self {
         let server = SmtpServer::offering(Offer { tls, auth });
-        let notifier = adapter_mail::open(&server.url(), "Example Orders <orders@example.com>".parse().unwrap()).unwrap();
+        let notifier = adapter_mail::open(
+            &server.url(),
+            "Example Orders <orders@example.com>".parse().unwrap(),
+        )
+        .unwrap();
         Self { notifier, server }
     }
 }

@@ -2,8 +2,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-/// Memory for the bytes of files, in blocks of one size that are used again and again: most allocators give back little
-/// of the large pieces that threads take and return in turns.
+/// Memory for the bytes of files, in blocks of one size that are used again and again: most
+/// allocators give back little of the large pieces that threads take and return in turns.
 #[derive(Clone)]
 pub(crate) struct Blocks {
     size: usize,

@@ -32,23 +32,30 @@ impl Disk {
         for parent in missing.into_iter().filter_map(Path::parent) {
             sync(parent)?;
         }
-        Ok(Self { root: fs::canonicalize(path)?, durable: Arc::default(), link: |file, object| fs::hard_link(file, object) })
+        Ok(Self {
+            root: fs::canonicalize(path)?,
+            durable: Arc::default(),
+            link: |file, object| fs::hard_link(file, object),
+        })
     }
 
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Whether the folder is there: an object store that finds it gone would make another of the same name.
+    /// Whether the folder is there: an object store that finds it gone would make another of the
+    /// same name.
     pub(crate) fn check(&self) -> io::Result<()> {
         fs::metadata(&self.root).map(drop)
     }
 
-    /// Makes a spooled file an object, durably, without a second copy of its bytes: by a link under the key. Answers whether
-    /// it did. It does not where the spool is on another file system, where the file system has no links or no more of them for
-    /// this file, and where there is an object already; a copy serves there, or tells what is wrong.
+    /// Makes a spooled file an object, durably, without a second copy of its bytes: by a link under
+    /// the key. Answers whether it did. It does not where the spool is on another file system,
+    /// where the file system has no links or no more of them for this file, and where there is an
+    /// object already; a copy serves there, or tells what is wrong.
     ///
-    /// A link, and not a move: the spooled file is still there when the put has failed, and is its maker's to remove.
+    /// A link, and not a move: the spooled file is still there when the put has failed, and is its
+    /// maker's to remove.
     pub(crate) fn adopt(&self, object: &str, spooled: &SpooledFile) -> Result<bool, StoreError> {
         let root = fs::metadata(&self.root).map_err(unavailable)?;
         let file = File::open(&spooled.path).map_err(spool_error)?;
@@ -59,7 +66,8 @@ impl Disk {
         if received.dev() != root.dev() {
             return Ok(false);
         }
-        // Before the link: under the key nothing is to be seen that a power failure could take back.
+        // Before the link: under the key nothing is to be seen that a power failure could take
+        // back.
         file.sync_all().map_err(unavailable)?;
         self.link(&spooled.path, &self.path(object)).map_err(unavailable)
     }
@@ -87,21 +95,27 @@ impl Disk {
         self.durable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the folders between the root and an object durable. `object_store` does so only for those that it made
-    /// itself, which another put may still be doing for a folder that this put found there.
+    /// Makes the folders between the root and an object durable. `object_store` does so only for
+    /// those that it made itself, which another put may still be doing for a folder that this put
+    /// found there.
     pub(crate) fn sync_folders(&self, object: &str) -> io::Result<()> {
         self.sync_above(&self.path(object))
     }
 
     fn sync_above(&self, object: &Path) -> io::Result<()> {
-        object.ancestors().skip(2).take_while(|folder| folder.starts_with(&self.root)).try_for_each(sync)
+        object
+            .ancestors()
+            .skip(2)
+            .take_while(|folder| folder.starts_with(&self.root))
+            .try_for_each(sync)
     }
 
-    /// Removes what a put of this object left unfinished when its process died, and makes that and the removal of the
-    /// object itself durable: the key is forgotten next.
+    /// Removes what a put of this object left unfinished when its process died, and makes that and
+    /// the removal of the object itself durable: the key is forgotten next.
     pub(crate) fn finish_delete(&self, object: &str) -> io::Result<()> {
         let path = self.path(object);
-        // While it is written, an object is in a file of this name with the first number that is free.
+        // While it is written, an object is in a file of this name with the first number that is
+        // free.
         for number in 1.. {
             let mut unfinished = path.clone().into_os_string();
             unfinished.push(format!("#{number}"));

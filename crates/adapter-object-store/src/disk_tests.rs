@@ -27,7 +27,10 @@ struct WithoutLinks {
 impl WithoutLinks {
     fn new() -> Self {
         let folder = TempDir::new().unwrap();
-        let disk = Disk { link: |_, _| Err(io::ErrorKind::Unsupported.into()), ..Disk::open(folder.path()).unwrap() };
+        let disk = Disk {
+            link: |_, _| Err(io::ErrorKind::Unsupported.into()),
+            ..Disk::open(folder.path()).unwrap()
+        };
         Self { store: Arc::new(ObjectBlobStore::over_disk(disk).unwrap()), folder }
     }
 }
@@ -61,7 +64,12 @@ struct Linking {
 impl Linking {
     fn new() -> Self {
         let folder = TempDir::new().unwrap();
-        Self { store: ObjectBlobStore::in_folder(folder.path()).unwrap(), folder, spool: TempDir::new().unwrap(), entropy: CountingEntropy::default() }
+        Self {
+            store: ObjectBlobStore::in_folder(folder.path()).unwrap(),
+            folder,
+            spool: TempDir::new().unwrap(),
+            entropy: CountingEntropy::default(),
+        }
     }
 
     fn spooled(&self, size: usize) -> (SpooledFile, Vec<u8>) {
@@ -80,7 +88,10 @@ async fn the_file_itself_becomes_the_object_and_outlives_its_name_in_the_spool()
     fs::set_permissions(&file.path, fs::Permissions::from_mode(0o640)).unwrap();
     let key = ObjectKey::random(&here.entropy);
     here.store.put(&key, &file).await.unwrap();
-    assert_eq!(fs::metadata(&file.path).unwrap().ino(), fs::metadata(here.path(&key)).unwrap().ino());
+    assert_eq!(
+        fs::metadata(&file.path).unwrap().ino(),
+        fs::metadata(here.path(&key)).unwrap().ino()
+    );
     fs::remove_file(&file.path).unwrap();
     assert_eq!(fs::read(here.path(&key)).unwrap(), bytes);
     assert_eq!(fs::metadata(here.path(&key)).unwrap().permissions().mode() & 0o777, 0o640);
@@ -117,7 +128,10 @@ async fn a_folder_that_somebody_removed_is_made_again() {
 async fn a_spool_on_another_file_system_is_copied_from() {
     let here = Linking::new();
     let spool = TempDir::new_in("/dev/shm").unwrap();
-    assert_ne!(fs::metadata(spool.path()).unwrap().dev(), fs::metadata(here.folder.path()).unwrap().dev());
+    assert_ne!(
+        fs::metadata(spool.path()).unwrap().dev(),
+        fs::metadata(here.folder.path()).unwrap().dev()
+    );
     let (file, bytes) = spooled(spool.path(), 300_000, &here.entropy);
     let key = ObjectKey::random(&here.entropy);
     here.store.put(&key, &file).await.unwrap();

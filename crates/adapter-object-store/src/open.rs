@@ -8,7 +8,8 @@ use url::Url;
 
 use crate::{ObjectBlobStore, remote};
 
-/// Why a URL names no store that can be used. The text never repeats the URL or a variable, which may hold credentials.
+/// Why a URL names no store that can be used. The text never repeats the URL or a variable, which
+/// may hold credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// It is not a URL.
@@ -49,7 +50,9 @@ pub enum OpenError {
         values: [&'static str; 2],
     },
     /// The address of the store, which the URL or a variable gives, is none.
-    #[error("the endpoint must be of the form https://host or http://host:port, without credentials")]
+    #[error(
+        "the endpoint must be of the form https://host or http://host:port, without credentials"
+    )]
     Endpoint,
     /// The store cannot be used with these parameters and variables.
     #[error("{0}")]
@@ -57,19 +60,26 @@ pub enum OpenError {
 }
 
 impl ObjectBlobStore {
-    /// Opens the store that a URL names, with what it needs beside that from environment variables. A folder is created if it is
-    /// missing. Whether a remote store can be used is for a check to say.
-    pub fn open(url: &str, variables: impl IntoIterator<Item = (String, String)>) -> Result<Self, OpenError> {
+    /// Opens the store that a URL names, with what it needs beside that from environment variables.
+    /// A folder is created if it is missing. Whether a remote store can be used is for a check to
+    /// say.
+    pub fn open(
+        url: &str,
+        variables: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Self, OpenError> {
         let url = Url::parse(url).map_err(|_| OpenError::NotAUrl)?;
         let open = match url.scheme() {
-            "file" if url.query().is_none() && url.fragment().is_none() => return Self::in_folder(&url.to_file_path().map_err(|()| OpenError::NotAPath)?),
+            "file" if url.query().is_none() && url.fragment().is_none() => {
+                return Self::in_folder(&url.to_file_path().map_err(|()| OpenError::NotAPath)?);
+            }
             "file" => return Err(OpenError::NotAPath),
             "s3" => remote::s3,
             "gs" => remote::google,
             "az" => remote::azure,
             _ => return Err(OpenError::UnknownScheme),
         };
-        // TLS takes the process's provider. Whoever installed one before this has made the same choice: no other is linked in.
+        // TLS takes the process's provider. Whoever installed one before this has made the same
+        // choice: no other is linked in.
         let _ = ring::default_provider().install_default();
         let variables: Vec<_> = variables.into_iter().collect();
         let (objects, reason) = open(&url, &variables)?;
@@ -100,33 +110,68 @@ mod tests {
         for not_a_path in ["file://host/path", "file:///path?fsync=no", "file:///path#fragment"] {
             assert!(matches!(refusal(not_a_path), OpenError::NotAPath), "{not_a_path}");
         }
-        for no_bucket in ["s3://", "s3:///prefix", "s3:bucket", "gs://?endpoint=http://h", "az:///"] {
+        for no_bucket in ["s3://", "s3:///prefix", "s3:bucket", "gs://?endpoint=http://h", "az:///"]
+        {
             assert!(matches!(refusal(no_bucket), OpenError::NoBucket), "{no_bucket}");
         }
-        for not_a_bucket in ["s3://bucket:9000/prefix", "s3://bucket/prefix#fragment", "gs://bucket/a//b", "az://container/a%2F..%2Fb"] {
+        for not_a_bucket in [
+            "s3://bucket:9000/prefix",
+            "s3://bucket/prefix#fragment",
+            "gs://bucket/a//b",
+            "az://container/a%2F..%2Fb",
+        ] {
             assert!(matches!(refusal(not_a_bucket), OpenError::NotABucket), "{not_a_bucket}");
         }
     }
 
     #[test]
     fn a_parameter_is_known_and_there_once() {
-        for url in ["s3://bucket?secret=s", "s3://bucket?region=a&region=b", "gs://bucket?region=eu", "az://container?path_style=true"] {
+        for url in [
+            "s3://bucket?secret=s",
+            "s3://bucket?region=a&region=b",
+            "gs://bucket?region=eu",
+            "az://container?path_style=true",
+        ] {
             assert!(matches!(refusal(url), OpenError::Parameters(_)), "{url}");
         }
-        assert_eq!(refusal("s3://bucket?x=1").to_string(), "has an unknown or repeated parameter; known are endpoint, region, path_style, checksum");
-        assert_eq!(refusal("s3://bucket?path_style=1").to_string(), "the parameter path_style must be true or false");
-        assert_eq!(refusal("s3://bucket?checksum=md5").to_string(), "the parameter checksum must be sha256 or none");
+        assert_eq!(
+            refusal("s3://bucket?x=1").to_string(),
+            "has an unknown or repeated parameter; known are endpoint, region, path_style, checksum"
+        );
+        assert_eq!(
+            refusal("s3://bucket?path_style=1").to_string(),
+            "the parameter path_style must be true or false"
+        );
+        assert_eq!(
+            refusal("s3://bucket?checksum=md5").to_string(),
+            "the parameter checksum must be sha256 or none"
+        );
     }
 
     #[test]
     fn an_endpoint_is_a_web_address_whoever_gives_it() {
-        for endpoint in ["localhost:9000", "ftp://host", "http://key:secret@host", "https://host?secret", "https://"] {
+        for endpoint in [
+            "localhost:9000",
+            "ftp://host",
+            "http://key:secret@host",
+            "https://host?secret",
+            "https://",
+        ] {
             for scheme in ["s3", "gs", "az"] {
-                assert!(matches!(refusal(&format!("{scheme}://bucket?endpoint={endpoint}")), OpenError::Endpoint), "{scheme} {endpoint}");
+                assert!(
+                    matches!(
+                        refusal(&format!("{scheme}://bucket?endpoint={endpoint}")),
+                        OpenError::Endpoint
+                    ),
+                    "{scheme} {endpoint}"
+                );
             }
         }
         let variables = [("AWS_ENDPOINT_URL".to_owned(), "host:9000".to_owned())];
-        assert!(matches!(ObjectBlobStore::open("s3://bucket", variables), Err(OpenError::Endpoint)));
+        assert!(matches!(
+            ObjectBlobStore::open("s3://bucket", variables),
+            Err(OpenError::Endpoint)
+        ));
     }
 
     #[test]
@@ -155,15 +200,39 @@ mod tests {
     fn settings_that_cannot_be_used_are_named_without_their_values() {
         let cases = [
             ("s3://bucket", "AWS_SECRET_ACCESS_KEY", "the-secret", "Missing AccessKeyId"),
-            ("s3://bucket", "AWS_SKIP_SIGNATURE", "the-secret", "failed to parse \"AWS_SKIP_SIGNATURE\" as boolean"),
-            ("gs://bucket", "GOOGLE_SERVICE_ACCOUNT_KEY", "{\"private_key\": the-secret", "the credentials cannot be decoded"),
-            ("gs://bucket", "GOOGLE_APPLICATION_CREDENTIALS", "/the-secret/key.json", "GOOGLE_APPLICATION_CREDENTIALS"),
-            ("az://container", "AZURE_STORAGE_ACCOUNT_KEY", "the-secret", "Account must be specified"),
+            (
+                "s3://bucket",
+                "AWS_SKIP_SIGNATURE",
+                "the-secret",
+                "failed to parse \"AWS_SKIP_SIGNATURE\" as boolean",
+            ),
+            (
+                "gs://bucket",
+                "GOOGLE_SERVICE_ACCOUNT_KEY",
+                "{\"private_key\": the-secret",
+                "the credentials cannot be decoded",
+            ),
+            (
+                "gs://bucket",
+                "GOOGLE_APPLICATION_CREDENTIALS",
+                "/the-secret/key.json",
+                "GOOGLE_APPLICATION_CREDENTIALS",
+            ),
+            (
+                "az://container",
+                "AZURE_STORAGE_ACCOUNT_KEY",
+                "the-secret",
+                "Account must be specified",
+            ),
         ];
         for (url, name, value, expected) in cases {
-            let error = ObjectBlobStore::open(url, [(name.to_owned(), value.to_owned())]).err().unwrap();
+            let error =
+                ObjectBlobStore::open(url, [(name.to_owned(), value.to_owned())]).err().unwrap();
             assert!(error.to_string().contains(expected), "{error}");
-            assert!(error.source().is_none() && !format!("{error} {error:?}").contains("the-secret"), "{error:?}");
+            assert!(
+                error.source().is_none() && !format!("{error} {error:?}").contains("the-secret"),
+                "{error:?}"
+            );
         }
     }
 }

@@ -19,14 +19,21 @@ impl Place {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(OpenError::Credentials);
         }
-        let bucket = url.host_str().filter(|bucket| !bucket.is_empty()).ok_or(OpenError::NoBucket)?.to_owned();
+        let bucket = url
+            .host_str()
+            .filter(|bucket| !bucket.is_empty())
+            .ok_or(OpenError::NoBucket)?
+            .to_owned();
         if url.port().is_some() || url.fragment().is_some() {
             return Err(OpenError::NotABucket);
         }
-        let prefix = Path::from_url_path(url.path().trim_end_matches('/')).map_err(|_| OpenError::NotABucket)?;
+        let prefix = Path::from_url_path(url.path().trim_end_matches('/'))
+            .map_err(|_| OpenError::NotABucket)?;
         let mut parameters = BTreeMap::new();
         for (name, value) in url.query_pairs() {
-            if !known.contains(&&*name) || parameters.insert(name.into_owned(), value.into_owned()).is_some() {
+            if !known.contains(&&*name)
+                || parameters.insert(name.into_owned(), value.into_owned()).is_some()
+            {
                 return Err(OpenError::Parameters(known));
             }
         }
@@ -38,15 +45,26 @@ impl Place {
     }
 
     /// A parameter with two values, of which the first is the default.
-    pub(crate) fn choice(&self, name: &'static str, [default, other]: [&'static str; 2]) -> Result<&'static str, OpenError> {
+    pub(crate) fn choice(
+        &self,
+        name: &'static str,
+        [default, other]: [&'static str; 2],
+    ) -> Result<&'static str, OpenError> {
         match self.parameter(name) {
             None => Ok(default),
-            Some(value) => [default, other].into_iter().find(|known| *known == value).ok_or(OpenError::Parameter { name, values: [default, other] }),
+            Some(value) => [default, other]
+                .into_iter()
+                .find(|known| *known == value)
+                .ok_or(OpenError::Parameter { name, values: [default, other] }),
         }
     }
 
     /// The part of a whole bucket that is meant.
     pub(crate) fn part_of(&self, bucket: impl ObjectStore) -> Arc<dyn ObjectStore> {
-        if self.prefix.as_ref().is_empty() { Arc::new(bucket) } else { Arc::new(PrefixStore::new(bucket, self.prefix.clone())) }
+        if self.prefix.as_ref().is_empty() {
+            Arc::new(bucket)
+        } else {
+            Arc::new(PrefixStore::new(bucket, self.prefix.clone()))
+        }
     }
 }

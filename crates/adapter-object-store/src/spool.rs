@@ -27,7 +27,11 @@ pub(crate) struct SpoolReader {
 
 impl SpoolReader {
     /// Opens a spooled file and reads its first part, of at most that many bytes.
-    pub(crate) async fn open(spooled: &SpooledFile, blocks: Blocks, part: usize) -> Result<(Self, PutPayload), StoreError> {
+    pub(crate) async fn open(
+        spooled: &SpooledFile,
+        blocks: Blocks,
+        part: usize,
+    ) -> Result<(Self, PutPayload), StoreError> {
         let path = spooled.path.clone();
         blocking(move || {
             let file = File::open(path)?;
@@ -48,7 +52,8 @@ impl SpoolReader {
     }
 
     fn read_part(mut self) -> io::Result<(Self, PutPayload)> {
-        let mut left = usize::try_from(self.length.saturating_sub(self.read)).map_or(self.part, |left| left.min(self.part));
+        let mut left = usize::try_from(self.length.saturating_sub(self.read))
+            .map_or(self.part, |left| left.min(self.part));
         let mut part = Vec::new();
         while left > 0 {
             let mut block = self.blocks.take();
@@ -67,7 +72,11 @@ impl SpoolReader {
     /// Whether what was read is the file that was meant.
     pub(crate) fn verify(self, spooled: &SpooledFile) -> Result<(), StoreError> {
         let sha256 = Sha256Digest(self.sha256.finalize().into());
-        if self.read == spooled.size && sha256 == spooled.sha256 { Ok(()) } else { Err(StoreError::Internal(NotTheFile.into())) }
+        if self.read == spooled.size && sha256 == spooled.sha256 {
+            Ok(())
+        } else {
+            Err(StoreError::Internal(NotTheFile.into()))
+        }
     }
 }
 
@@ -75,21 +84,27 @@ impl SpoolReader {
 #[error("the spooled file does not have the size and the SHA-256 that it had when it was received")]
 pub(crate) struct NotTheFile;
 
-/// What it means that a spooled file cannot be read: that it is gone or cut off is a bug, anything else the disk's.
+/// What it means that a spooled file cannot be read: that it is gone or cut off is a bug, anything
+/// else the disk's.
 pub(crate) fn spool_error(error: io::Error) -> StoreError {
     match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof => StoreError::Internal(error.into()),
+        io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof => {
+            StoreError::Internal(error.into())
+        }
         _ => StoreError::Unavailable(error.into()),
     }
 }
 
-/// Work that panicked. Not what the panic says, which may quote what was worked on; its place is told where panics are.
+/// Work that panicked. Not what the panic says, which may quote what was worked on; its place is
+/// told where panics are.
 pub(crate) fn broke_off() -> StoreError {
     StoreError::Internal("the work on the file broke off".into())
 }
 
 /// Reads and hashes away from the threads that serve requests.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Result<T, StoreError> {
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, StoreError> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done.map_err(spool_error),
         Err(_) => Err(broke_off()),

@@ -5,7 +5,10 @@ use domain::{
     document::{ObjectKey, SpooledFile},
     ports::{BlobStore, StoreError},
 };
-use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt as _, PutPayload, local::LocalFileSystem, path::Path};
+use object_store::{
+    MultipartUpload, ObjectStore, ObjectStoreExt as _, PutPayload, local::LocalFileSystem,
+    path::Path,
+};
 use tokio::time::timeout;
 
 use crate::{
@@ -25,7 +28,8 @@ const DISK_TURNS: usize = 8;
 /// The least size of a part that S3 takes, but for the last.
 const REMOTE_PART_MIB: u32 = 5;
 const REMOTE_PART: usize = REMOTE_PART_MIB as usize * MIB;
-/// MiB of parts that are in memory at a time: six puts of large files, or thirty of files up to 1 MiB.
+/// MiB of parts that are in memory at a time: six puts of large files, or thirty of files up to 1
+/// MiB.
 const REMOTE_TURNS: usize = 30;
 
 /// How long a remote store may take for a request, retries included, beside the time for its body.
@@ -57,14 +61,21 @@ impl fmt::Debug for ObjectBlobStore {
 }
 
 impl ObjectBlobStore {
-    /// A blob store over an object store that makes an object durable before it says that it is complete. It is taken
-    /// for a remote one: files over 5 MiB are put in parts of that size, with at most 30 MiB of parts in memory.
+    /// A blob store over an object store that makes an object durable before it says that it is
+    /// complete. It is taken for a remote one: files over 5 MiB are put in parts of that size, with
+    /// at most 30 MiB of parts in memory.
     pub fn over(objects: Arc<dyn ObjectStore>) -> Self {
         Self::remote(objects, "")
     }
 
     pub(crate) fn remote(objects: Arc<dyn ObjectStore>, reason: &'static str) -> Self {
-        Self { objects, disk: None, blocks: Blocks::new(MIB, REMOTE_TURNS), turns: Turns::new(REMOTE_TURNS), reason }
+        Self {
+            objects,
+            disk: None,
+            blocks: Blocks::new(MIB, REMOTE_TURNS),
+            turns: Turns::new(REMOTE_TURNS),
+            reason,
+        }
     }
 
     pub(crate) fn on_disk(path: &FilePath) -> io::Result<Self> {
@@ -77,22 +88,34 @@ impl ObjectBlobStore {
     pub(crate) fn over_disk(disk: Disk) -> io::Result<Self> {
         let objects = LocalFileSystem::new_with_prefix(disk.root())?.with_fsync(true);
         let blocks = Blocks::new(DISK_PART, DISK_TURNS);
-        Ok(Self { objects: Arc::new(objects), disk: Some(disk), blocks, turns: Turns::new(DISK_TURNS), reason: "" })
+        Ok(Self {
+            objects: Arc::new(objects),
+            disk: Some(disk),
+            blocks,
+            turns: Turns::new(DISK_TURNS),
+            reason: "",
+        })
     }
 
     /// Runs blocking work on the disk, if the objects are on one.
-    async fn with_disk(&self, work: impl FnOnce(Disk) -> io::Result<()> + Send + 'static) -> Result<(), StoreError> {
+    async fn with_disk(
+        &self,
+        work: impl FnOnce(Disk) -> io::Result<()> + Send + 'static,
+    ) -> Result<(), StoreError> {
         let Some(disk) = self.disk.clone() else { return Ok(()) };
-        let done = tokio::task::spawn_blocking(move || work(disk)).await.map_err(|_| broke_off())?;
+        let done =
+            tokio::task::spawn_blocking(move || work(disk)).await.map_err(|_| broke_off())?;
         done.map_err(|error| StoreError::Unavailable(error.into()))
     }
 
-    /// Makes the file an object without a copy, if objects are on a disk that can; answers whether it did. It takes no turn,
-    /// because it takes no memory; how many run at a time is bounded by the runtime's threads for blocking work.
+    /// Makes the file an object without a copy, if objects are on a disk that can; answers whether
+    /// it did. It takes no turn, because it takes no memory; how many run at a time is bounded by
+    /// the runtime's threads for blocking work.
     async fn adopt(&self, location: &Path, file: &SpooledFile) -> Result<bool, StoreError> {
         let Some(disk) = self.disk.clone() else { return Ok(false) };
         let (location, file) = (location.clone(), file.clone());
-        let adopted = tokio::task::spawn_blocking(move || disk.adopt(location.as_ref(), &file)).await;
+        let adopted =
+            tokio::task::spawn_blocking(move || disk.adopt(location.as_ref(), &file)).await;
         adopted.map_err(|_| broke_off())?
     }
 
@@ -101,14 +124,20 @@ impl ObjectBlobStore {
     }
 
     /// Awaits what a store does with a body of so many bytes, with patience but not for ever.
-    async fn answer<T>(&self, bytes: usize, call: impl Future<Output = object_store::Result<T>> + Send) -> Result<T, StoreError> {
+    async fn answer<T>(
+        &self,
+        bytes: usize,
+        call: impl Future<Output = object_store::Result<T>> + Send,
+    ) -> Result<T, StoreError> {
         if self.disk.is_some() {
             return call.await.map_err(store_error);
         }
         let patience = PATIENCE + Duration::from_secs((bytes / SLOWEST) as u64);
         let answer = match timeout(patience, call).await {
             Ok(Ok(done)) => Ok(done),
-            Ok(Err(error)) if is_transient(&error) => Err(StoreError::Unavailable(Failure::of(&error, self.reason).into())),
+            Ok(Err(error)) if is_transient(&error) => {
+                Err(StoreError::Unavailable(Failure::of(&error, self.reason).into()))
+            }
             Ok(Err(error)) => Err(StoreError::Internal(Failure::of(&error, self.reason).into())),
             Err(_) => Err(self.silence(patience)),
         };
@@ -134,29 +163,47 @@ impl ObjectBlobStore {
             return (1, DISK_PART);
         }
         let most = REMOTE_PART_MIB;
-        (u32::try_from(file.size.div_ceil(MIB as u64)).map_or(most, |mib| mib.clamp(1, most)), REMOTE_PART)
+        (
+            u32::try_from(file.size.div_ceil(MIB as u64)).map_or(most, |mib| mib.clamp(1, most)),
+            REMOTE_PART,
+        )
     }
 
     /// Uploads a file that is more than its first part.
-    async fn put_in_parts(&self, location: &Path, file: &SpooledFile, reader: SpoolReader, first: PutPayload) -> Result<(), StoreError> {
+    async fn put_in_parts(
+        &self,
+        location: &Path,
+        file: &SpooledFile,
+        reader: SpoolReader,
+        first: PutPayload,
+    ) -> Result<(), StoreError> {
         let mut upload = self.answer(0, self.objects.put_multipart(location)).await?;
         let sent = match self.send_parts(&mut *upload, file, reader, first).await {
             // A store may copy the parts for it.
-            Ok(()) => self.answer(usize::try_from(file.size).unwrap_or(usize::MAX), upload.complete()).await,
+            Ok(()) => {
+                self.answer(usize::try_from(file.size).unwrap_or(usize::MAX), upload.complete())
+                    .await
+            }
             Err(error) => Err(error),
         };
         if let Err(error) = sent {
-            // The caller is told the first error. What an abort that fails leaves, the removal of the key takes away from
-            // a disk, and a rule of the bucket from a remote store.
+            // The caller is told the first error. What an abort that fails leaves, the removal of
+            // the key takes away from a disk, and a rule of the bucket from a remote store.
             let _ = timeout(ABORT, upload.abort()).await;
             return Err(error);
         }
         Ok(())
     }
 
-    /// Sends all parts and answers whether they were the file that was meant, which must be known before the upload is
-    /// completed: from then on the object is seen.
-    async fn send_parts(&self, upload: &mut dyn MultipartUpload, file: &SpooledFile, mut reader: SpoolReader, mut part: PutPayload) -> Result<(), StoreError> {
+    /// Sends all parts and answers whether they were the file that was meant, which must be known
+    /// before the upload is completed: from then on the object is seen.
+    async fn send_parts(
+        &self,
+        upload: &mut dyn MultipartUpload,
+        file: &SpooledFile,
+        mut reader: SpoolReader,
+        mut part: PutPayload,
+    ) -> Result<(), StoreError> {
         loop {
             self.answer(part.content_length(), upload.put_part(part)).await?;
             if reader.is_at_end() {
@@ -166,11 +213,16 @@ impl ObjectBlobStore {
         }
     }
 
-    /// The checksums of requests say that the bytes have arrived; this says that the store keeps one object of all of them. Whatever
-    /// stands between may say that a put succeeded, and only the store itself knows the size of what it never saw.
+    /// The checksums of requests say that the bytes have arrived; this says that the store keeps
+    /// one object of all of them. Whatever stands between may say that a put succeeded, and only
+    /// the store itself knows the size of what it never saw.
     async fn verify_size(&self, location: &Path, file: &SpooledFile) -> Result<(), StoreError> {
         let stored = self.answer(0, self.objects.head(location)).await?.size;
-        if stored == file.size { Ok(()) } else { Err(StoreError::Unavailable(WrongSize { stored, size: file.size }.into())) }
+        if stored == file.size {
+            Ok(())
+        } else {
+            Err(StoreError::Unavailable(WrongSize { stored, size: file.size }.into()))
+        }
     }
 
     async fn put_and_remove_probe(&self) -> Result<(), StoreError> {
@@ -212,7 +264,9 @@ impl BlobStore for ObjectBlobStore {
 
     async fn check(&self) -> Result<(), StoreError> {
         self.check_folder().await?;
-        timeout(CHECK, self.put_and_remove_probe()).await.unwrap_or_else(|_| Err(self.silence(CHECK)))
+        timeout(CHECK, self.put_and_remove_probe())
+            .await
+            .unwrap_or_else(|_| Err(self.silence(CHECK)))
     }
 }
 

@@ -14,14 +14,23 @@ impl Turns {
         Self { free: Semaphore::new(count), out_of_reach: AtomicBool::new(false) }
     }
 
-    /// Waits for that many turns, which are given back when the permit is dropped. Whoever had to wait does not try a
-    /// store that those before found out of reach: else each would add its own attempts to the wait of the next.
+    /// Waits for that many turns, which are given back when the permit is dropped. Whoever had to
+    /// wait does not try a store that those before found out of reach: else each would add its own
+    /// attempts to the wait of the next.
     pub(crate) async fn take(&self, count: u32) -> Result<SemaphorePermit<'_>, StoreError> {
         if let Ok(permit) = self.free.try_acquire_many(count) {
             return Ok(permit);
         }
-        let permit = self.free.acquire_many(count).await.map_err(|error| StoreError::Internal(error.into()))?;
-        if self.out_of_reach.load(Ordering::Relaxed) { Err(StoreError::Unavailable(OutOfReach.into())) } else { Ok(permit) }
+        let permit = self
+            .free
+            .acquire_many(count)
+            .await
+            .map_err(|error| StoreError::Internal(error.into()))?;
+        if self.out_of_reach.load(Ordering::Relaxed) {
+            Err(StoreError::Unavailable(OutOfReach.into()))
+        } else {
+            Ok(permit)
+        }
     }
 
     /// Remembers whether the store did what it was asked last.

@@ -81,7 +81,10 @@ struct S3 {
 impl S3 {
     fn new() -> Self {
         let server = S3Server::start();
-        Self { store: Arc::new(ObjectBlobStore::open(&server.url(), server.variables()).unwrap()), server }
+        Self {
+            store: Arc::new(ObjectBlobStore::open(&server.url(), server.variables()).unwrap()),
+            server,
+        }
     }
 }
 

@@ -31,7 +31,8 @@ async fn a_missing_folder_is_made_for_nobody_else() {
 
 #[tokio::test]
 async fn a_folder_that_is_there_stays_as_it_is() {
-    let (folder, spool, entropy) = (TempDir::new().unwrap(), TempDir::new().unwrap(), CountingEntropy::default());
+    let (folder, spool, entropy) =
+        (TempDir::new().unwrap(), TempDir::new().unwrap(), CountingEntropy::default());
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o750)).unwrap();
     let (file, bytes) = spooled(spool.path(), 10, &entropy);
     let key = ObjectKey::random(&entropy);
@@ -44,7 +45,8 @@ async fn a_folder_that_is_there_stays_as_it_is() {
 #[test]
 fn a_path_with_spaces_is_percent_encoded() {
     let parent = TempDir::new().unwrap();
-    ObjectBlobStore::open(&format!("file://{}/my%20documents", parent.path().display()), []).unwrap();
+    ObjectBlobStore::open(&format!("file://{}/my%20documents", parent.path().display()), [])
+        .unwrap();
     assert!(parent.path().join("my documents").is_dir());
 }
 
@@ -59,7 +61,8 @@ fn a_file_is_no_folder() {
 
 #[tokio::test]
 async fn a_folder_that_has_vanished_is_not_made_anew() {
-    let (parent, spool, entropy) = (TempDir::new().unwrap(), TempDir::new().unwrap(), CountingEntropy::default());
+    let (parent, spool, entropy) =
+        (TempDir::new().unwrap(), TempDir::new().unwrap(), CountingEntropy::default());
     let folder = parent.path().join("documents");
     let store = open(&folder).unwrap();
     fs::remove_dir(&folder).unwrap();
@@ -92,7 +95,9 @@ async fn deleting_a_key_removes_what_a_killed_process_left_of_it() {
         upload.put_part("half of it".into()).await.unwrap();
         std::mem::forget(upload);
     }
-    let left_of = |key: &ObjectKey| fs::read_dir(folder.path().join(key.as_str()).parent().unwrap()).unwrap().count();
+    let left_of = |key: &ObjectKey| {
+        fs::read_dir(folder.path().join(key.as_str()).parent().unwrap()).unwrap().count()
+    };
     assert_eq!((left_of(&key), left_of(&other)), (2, 1));
     store.delete(&key).await.unwrap();
     assert_eq!((left_of(&key), left_of(&other)), (0, 1));
@@ -100,7 +105,8 @@ async fn deleting_a_key_removes_what_a_killed_process_left_of_it() {
 
 #[tokio::test]
 async fn a_key_never_leaves_the_folder() {
-    let (parent, spool, entropy) = (TempDir::new().unwrap(), TempDir::new().unwrap(), CountingEntropy::default());
+    let (parent, spool, entropy) =
+        (TempDir::new().unwrap(), TempDir::new().unwrap(), CountingEntropy::default());
     let store = open(&parent.path().join("documents")).unwrap();
     let (file, _) = spooled(spool.path(), 10, &entropy);
     for key in ["../escaped", "a/../../escaped", "", "a//b"] {

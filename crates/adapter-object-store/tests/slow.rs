@@ -1,4 +1,5 @@
-//! How long a remote store may take. Time is the runtime's, which passes at once when all wait for it.
+//! How long a remote store may take. Time is the runtime's, which passes at once when all wait for
+//! it.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

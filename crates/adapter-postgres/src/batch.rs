@@ -10,10 +10,12 @@ use crate::{
     pool::{MayDoubtConnection, PATIENCE, Pool},
 };
 
-/// Most work of one statement. More gains little: at 64 the commit is a small part of what an order costs.
+/// Most work of one statement. More gains little: at 64 the commit is a small part of what an order
+/// costs.
 const BATCH: usize = 64;
 
-/// Batches of a kind that are under way at a time: while the server works on one, the next is made ready.
+/// Batches of a kind that are under way at a time: while the server works on one, the next is made
+/// ready.
 const LEADS: usize = 2;
 
 /// What can share a statement with others of its kind.
@@ -26,8 +28,12 @@ pub(crate) trait Work: Sized + Send + 'static {
     /// Whether both can go into one statement.
     fn goes_with(&self, other: &Self) -> bool;
 
-    /// Does the work of a batch and tells each its outcome. An error is one after which the connection may be in doubt.
-    fn commit(connection: &mut AsyncPgConnection, batch: Vec<Waiting<Self>>) -> BoxFuture<'_, Result<(), Shared>>;
+    /// Does the work of a batch and tells each its outcome. An error is one after which the
+    /// connection may be in doubt.
+    fn commit(
+        connection: &mut AsyncPgConnection,
+        batch: Vec<Waiting<Self>>,
+    ) -> BoxFuture<'_, Result<(), Shared>>;
 }
 
 /// Work that waits, and who waits for it.
@@ -98,7 +104,9 @@ async fn commit_all<W: Work>(pool: Pool, mut lead: Lead<Waiting<W>>) {
             }
             Err(failure) => {
                 let failure = Shared::from(failure);
-                return lead.give_up().for_each(|waiting| waiting.tell(Err(failure.clone().into())));
+                return lead
+                    .give_up()
+                    .for_each(|waiting| waiting.tell(Err(failure.clone().into())));
             }
         }
     }

@@ -9,7 +9,9 @@ use std::{
     time::Duration,
 };
 
-use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _, pooled_connection::deadpool::BuildError};
+use diesel_async::{
+    AsyncPgConnection, SimpleAsyncConnection as _, pooled_connection::deadpool::BuildError,
+};
 use domain::ports::{Cause, error_chain};
 use percent_encoding::percent_decode_str;
 use rustls::{
@@ -25,7 +27,8 @@ use tokio::time::timeout;
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// How long one host has to accept a connection, and, if there are others, to let it in; unless the URL says otherwise.
+/// How long one host has to accept a connection, and, if there are others, to let it in; unless the
+/// URL says otherwise.
 const CONNECT: Duration = Duration::from_secs(1);
 
 /// How long all hosts have, to accept a connection and to let it in.
@@ -34,8 +37,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A connection whose peer is gone without a word is noticed after so long.
 const UNANSWERED: Duration = Duration::from_secs(10);
 
-/// What every connection is told first. The server gives a statement up before the caller does, so that the caller learns
-/// what became of it. A commit that is acknowledged before it is durable would be no acknowledgement.
+/// What every connection is told first. The server gives a statement up before the caller does, so
+/// that the caller learns what became of it. A commit that is acknowledged before it is durable
+/// would be no acknowledgement.
 const SETTINGS: &str = "SET statement_timeout = '2s';
     SET idle_in_transaction_session_timeout = '10s';
     SET default_transaction_isolation = 'read committed';
@@ -104,8 +108,8 @@ impl From<tokio_postgres::Error> for ConnectError {
 pub(crate) struct Server {
     /// One for each host, in the order of the URL.
     hosts: Arc<[tokio_postgres::Config]>,
-    /// The host that was tried last. It comes first the next time, so that one that is gone does not delay every
-    /// connection.
+    /// The host that was tried last. It comes first the next time, so that one that is gone does
+    /// not delay every connection.
     last: Arc<AtomicUsize>,
     tls: MakeRustlsConnect,
 }
@@ -113,7 +117,8 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn named(url: &str) -> Result<Self, OpenError> {
         let (rest, security) = Security::split_from(url)?;
-        let mut hosts = one_url_per_host(&rest)?.iter().map(|url| host(url)).collect::<Result<Vec<_>, _>>()?;
+        let mut hosts =
+            one_url_per_host(&rest)?.iter().map(|url| host(url)).collect::<Result<Vec<_>, _>>()?;
         let several = hosts.len() > 1;
         for host in &mut hosts {
             if host.get_hostaddrs().len() > usize::from(!several) {
@@ -125,7 +130,11 @@ impl Server {
             }
             host.ssl_mode(security.mode);
         }
-        Ok(Self { hosts: hosts.into(), last: Arc::default(), tls: MakeRustlsConnect::new(security.client()?) })
+        Ok(Self {
+            hosts: hosts.into(),
+            last: Arc::default(),
+            tls: MakeRustlsConnect::new(security.client()?),
+        })
     }
 
     /// A connection whose statements end after a while.
@@ -143,15 +152,21 @@ impl Server {
         timeout(PATIENCE, self.first_that_lets_in()).await.map_err(|_| ConnectError::Late)?
     }
 
-    /// Not left to `tokio_postgres`, for which a host that accepts a connection and then says nothing hides all others.
+    /// Not left to `tokio_postgres`, for which a host that accepts a connection and then says
+    /// nothing hides all others.
     async fn first_that_lets_in(&self) -> Result<AsyncPgConnection, ConnectError> {
         let (first, mut outcome) = (self.last.load(Ordering::Relaxed), Err(ConnectError::Late));
         for turn in first..first + self.hosts.len() {
             let turn = turn % self.hosts.len();
             self.last.store(turn, Ordering::Relaxed);
             let host = &self.hosts[turn];
-            let patience = if self.hosts.len() > 1 { host.get_connect_timeout().copied().unwrap_or(CONNECT) } else { PATIENCE };
-            outcome = timeout(patience, self.let_in_by(host)).await.unwrap_or(Err(ConnectError::Late));
+            let patience = if self.hosts.len() > 1 {
+                host.get_connect_timeout().copied().unwrap_or(CONNECT)
+            } else {
+                PATIENCE
+            };
+            outcome =
+                timeout(patience, self.let_in_by(host)).await.unwrap_or(Err(ConnectError::Late));
             if outcome.is_ok() {
                 break;
             }
@@ -159,17 +174,22 @@ impl Server {
         outcome
     }
 
-    async fn let_in_by(&self, host: &tokio_postgres::Config) -> Result<AsyncPgConnection, ConnectError> {
+    async fn let_in_by(
+        &self,
+        host: &tokio_postgres::Config,
+    ) -> Result<AsyncPgConnection, ConnectError> {
         let (client, connection) = host.connect(self.tls.clone()).await?;
         Ok(AsyncPgConnection::try_from_client_and_connection(client, connection).await?)
     }
 }
 
-/// `postgres://user@one,two/database` is `postgres://user@one/database` and `postgres://user@two/database`.
+/// `postgres://user@one,two/database` is `postgres://user@one/database` and
+/// `postgres://user@two/database`.
 fn one_url_per_host(url: &str) -> Result<Vec<String>, OpenError> {
     let (scheme, rest) = url.split_once("://").ok_or(OpenError::NotAUrl)?;
     let (address, query) = rest.split_at(rest.find('?').unwrap_or(rest.len()));
-    // Where a password has an @ that is not percent-encoded, a part of it would be taken for the host.
+    // Where a password has an @ that is not percent-encoded, a part of it would be taken for the
+    // host.
     if rest.matches('@').count() > 1 || query.contains('@') {
         return Err(OpenError::NotAUrl);
     }
@@ -183,7 +203,10 @@ fn host(url: &str) -> Result<tokio_postgres::Config, OpenError> {
     let mut config: tokio_postgres::Config = url.parse().map_err(|_| OpenError::NotAUrl)?;
     let default = tokio_postgres::Config::new();
     // Hosts are tried in their order.
-    if config.get_hosts().len() != 1 || config.get_ports().len() > 1 || config.get_load_balance_hosts() != default.get_load_balance_hosts() {
+    if config.get_hosts().len() != 1
+        || config.get_ports().len() > 1
+        || config.get_load_balance_hosts() != default.get_load_balance_hosts()
+    {
         return Err(OpenError::NotAUrl);
     }
     if config.get_application_name().is_none() {
@@ -214,7 +237,8 @@ struct Security {
 }
 
 impl Security {
-    /// Takes `sslmode` and `sslrootcert` out of a URL; `tokio_postgres` does not know the second, nor all of the first.
+    /// Takes `sslmode` and `sslrootcert` out of a URL; `tokio_postgres` does not know the second,
+    /// nor all of the first.
     fn split_from(url: &str) -> Result<(String, Self), OpenError> {
         if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
             return Err(OpenError::NotAUrl);
@@ -223,7 +247,12 @@ impl Security {
         let (mut mode, mut root, mut others) = (None, None, Vec::new());
         for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
             let (name, value) = parameter.split_once('=').ok_or(OpenError::NotAUrl)?;
-            let value_of = || percent_decode_str(value).decode_utf8().map(String::from).map_err(|_| OpenError::NotAUrl);
+            let value_of = || {
+                percent_decode_str(value)
+                    .decode_utf8()
+                    .map(String::from)
+                    .map_err(|_| OpenError::NotAUrl)
+            };
             match name {
                 "sslmode" => mode = Some(value_of()?),
                 "sslrootcert" => root = Some(PathBuf::from(value_of()?)),
@@ -247,11 +276,15 @@ impl Security {
 
     fn client(self) -> Result<ClientConfig, OpenError> {
         let provider = Arc::new(ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()?;
         Ok(if self.verified {
             builder.with_root_certificates(roots(self.root)?).with_no_client_auth()
         } else {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyServer(provider))).with_no_client_auth()
+            builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(AnyServer(provider)))
+                .with_no_client_auth()
         })
     }
 }
@@ -260,16 +293,27 @@ impl Security {
 fn roots(file: Option<PathBuf>) -> Result<RootCertStore, OpenError> {
     let mut store = RootCertStore::empty();
     match file {
-        None if store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs).0 == 0 => return Err(OpenError::NoRoot),
+        None if store
+            .add_parsable_certificates(rustls_native_certs::load_native_certs().certs)
+            .0
+            == 0 =>
+        {
+            return Err(OpenError::NoRoot);
+        }
         None => {}
-        Some(path) => add_certificates(&mut store, &path).map_err(|source| OpenError::Root { path, source })?,
+        Some(path) => add_certificates(&mut store, &path)
+            .map_err(|source| OpenError::Root { path, source })?,
     }
     Ok(store)
 }
 
 fn add_certificates(store: &mut RootCertStore, path: &Path) -> Result<(), pem::Error> {
     let certificates: Vec<_> = CertificateDer::pem_file_iter(path)?.collect::<Result<_, _>>()?;
-    if store.add_parsable_certificates(certificates).0 == 0 { Err(pem::Error::NoItemsFound) } else { Ok(()) }
+    if store.add_parsable_certificates(certificates).0 == 0 {
+        Err(pem::Error::NoItemsFound)
+    } else {
+        Ok(())
+    }
 }
 
 /// Encrypts for whoever answers: what `sslmode=prefer` and `require` promise, and no more.
@@ -294,7 +338,12 @@ impl ServerCertVerifier for AnyServer {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+        verify_tls12_signature(
+            message,
+            certificate,
+            signature,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn verify_tls13_signature(
@@ -303,7 +352,12 @@ impl ServerCertVerifier for AnyServer {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+        verify_tls13_signature(
+            message,
+            certificate,
+            signature,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

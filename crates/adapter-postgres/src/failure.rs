@@ -1,7 +1,10 @@
 //! What can go wrong inside the adapter, and what it means to the caller of a port.
 
 use diesel::{
-    result::DatabaseErrorKind::{self, CheckViolation, ExclusionViolation, ForeignKeyViolation, NotNullViolation, RestrictViolation, UniqueViolation},
+    result::DatabaseErrorKind::{
+        self, CheckViolation, ExclusionViolation, ForeignKeyViolation, NotNullViolation,
+        RestrictViolation, UniqueViolation,
+    },
     result::Error as DatabaseError,
 };
 use diesel_async::pooled_connection::deadpool::PoolError;
@@ -51,7 +54,11 @@ impl Failure {
     /// The constraint that refused a row.
     pub(crate) fn constraint(&self) -> Option<&str> {
         match self {
-            Self::Database(DatabaseError::DatabaseError(kind, information)) if is_constraint(kind) => information.constraint_name(),
+            Self::Database(DatabaseError::DatabaseError(kind, information))
+                if is_constraint(kind) =>
+            {
+                information.constraint_name()
+            }
             _ => None,
         }
     }
@@ -61,18 +68,27 @@ impl Failure {
         matches!(self, Self::Database(DatabaseError::DatabaseError(kind, _)) if is_constraint(kind))
     }
 
-    /// Whether the server refused a statement, which took no effect, and goes on. Without a word of the server diesel says
-    /// that the command could not be sent, also when it was.
+    /// Whether the server refused a statement, which took no effect, and goes on. Without a word of
+    /// the server diesel says that the command could not be sent, also when it was.
     pub(crate) fn is_refusal(&self) -> bool {
-        let lost = |kind: &DatabaseErrorKind| matches!(kind, DatabaseErrorKind::ClosedConnection | DatabaseErrorKind::UnableToSendCommand);
+        let lost = |kind: &DatabaseErrorKind| {
+            matches!(
+                kind,
+                DatabaseErrorKind::ClosedConnection | DatabaseErrorKind::UnableToSendCommand
+            )
+        };
         matches!(self, Self::Database(DatabaseError::DatabaseError(kind, _)) if !lost(kind))
     }
 
-    /// Whether the same call may succeed later. Whatever the server refuses without naming a constraint is its state and
-    /// not the row's: it shuts down, has become a standby, is out of connections or of disk, or lacks a right.
+    /// Whether the same call may succeed later. Whatever the server refuses without naming a
+    /// constraint is its state and not the row's: it shuts down, has become a standby, is out of
+    /// connections or of disk, or lacks a right.
     pub(crate) fn is_passing(&self) -> bool {
         match self {
-            Self::Connection(_) | Self::ReadOnly | Self::Late | Self::Database(DatabaseError::BrokenTransactionManager) => true,
+            Self::Connection(_)
+            | Self::ReadOnly
+            | Self::Late
+            | Self::Database(DatabaseError::BrokenTransactionManager) => true,
             Self::Database(DatabaseError::DatabaseError(kind, _)) => !is_constraint(kind),
             _ => false,
         }
@@ -83,7 +99,9 @@ impl MayDoubtConnection for Failure {
     fn doubts_connection(&self) -> bool {
         match self {
             Self::Database(DatabaseError::DatabaseError(kind, _)) => !is_constraint(kind),
-            Self::Database(DatabaseError::NotFound) | Self::Unreadable(_) | Self::Unstorable(_) => false,
+            Self::Database(DatabaseError::NotFound) | Self::Unreadable(_) | Self::Unstorable(_) => {
+                false
+            }
             _ => true,
         }
     }
@@ -91,22 +109,42 @@ impl MayDoubtConnection for Failure {
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "diesel's kinds cannot be copied")]
 fn is_constraint(kind: &DatabaseErrorKind) -> bool {
-    matches!(kind, UniqueViolation | ForeignKeyViolation | NotNullViolation | CheckViolation | RestrictViolation | ExclusionViolation)
+    matches!(
+        kind,
+        UniqueViolation
+            | ForeignKeyViolation
+            | NotNullViolation
+            | CheckViolation
+            | RestrictViolation
+            | ExclusionViolation
+    )
 }
 
 impl From<Failure> for StoreError {
     fn from(failure: Failure) -> Self {
-        if failure.is_passing() { Self::Unavailable(failure.into()) } else { Self::Internal(failure.into()) }
+        if failure.is_passing() {
+            Self::Unavailable(failure.into())
+        } else {
+            Self::Internal(failure.into())
+        }
     }
 }
 
 impl From<Failure> for PlaceError {
     fn from(failure: Failure) -> Self {
-        if failure.is_passing() { Self::Unavailable(failure.into()) } else { Self::Internal(failure.into()) }
+        if failure.is_passing() {
+            Self::Unavailable(failure.into())
+        } else {
+            Self::Internal(failure.into())
+        }
     }
 }
 
 /// What it means to each of a batch.
 pub(crate) fn store_error(failure: Shared) -> StoreError {
-    if failure.get().is_passing() { StoreError::Unavailable(failure.into()) } else { StoreError::Internal(failure.into()) }
+    if failure.get().is_passing() {
+        StoreError::Unavailable(failure.into())
+    } else {
+        StoreError::Internal(failure.into())
+    }
 }

@@ -41,7 +41,15 @@ impl NewKeyRow {
     fn claimed(claim: Claim, now: OffsetDateTime, until: OffsetDateTime) -> Self {
         let Claim { key, token } = claim;
         let (digest, token) = (key.digest.to_vec(), token.0.to_vec());
-        Self { client_id: key.client.0, digest, token, fingerprint: None, order_id: None, taken_at: now, kept_until: until }
+        Self {
+            client_id: key.client.0,
+            digest,
+            token,
+            fingerprint: None,
+            order_id: None,
+            taken_at: now,
+            kept_until: until,
+        }
     }
 
     /// Of a request that was remembered in another store, where its claim stays.
@@ -70,17 +78,35 @@ struct KeyUseRow {
 
 impl KeyUseRow {
     fn into_use(self) -> Result<KeyUse, Unreadable> {
-        let (Some(order_id), Some(fingerprint)) = (self.order_id, self.fingerprint) else { return Ok(KeyUse::InFlight { until: self.kept_until }) };
-        let unreadable = |_| Unreadable { table: "idempotency_keys", row: format!("of client {}", self.client_id), column: "fingerprint" };
-        Ok(KeyUse::Answered(Answered { fingerprint: Fingerprint(fingerprint.try_into().map_err(unreadable)?), order_id: OrderId(order_id) }))
+        let (Some(order_id), Some(fingerprint)) = (self.order_id, self.fingerprint) else {
+            return Ok(KeyUse::InFlight { until: self.kept_until });
+        };
+        let unreadable = |_| Unreadable {
+            table: "idempotency_keys",
+            row: format!("of client {}", self.client_id),
+            column: "fingerprint",
+        };
+        Ok(KeyUse::Answered(Answered {
+            fingerprint: Fingerprint(fingerprint.try_into().map_err(unreadable)?),
+            order_id: OrderId(order_id),
+        }))
     }
 }
 
 #[async_trait]
 impl IdempotencyLedger for PostgresStore {
-    async fn claim(&self, claim: &Claim, now: OffsetDateTime, until: OffsetDateTime) -> Result<(), ClaimError> {
+    async fn claim(
+        &self,
+        claim: &Claim,
+        now: OffsetDateTime,
+        until: OffsetDateTime,
+    ) -> Result<(), ClaimError> {
         let claim = claim.clone();
-        match self.pool.run(move |connection| try_claim(connection, claim, now, until).boxed()).await {
+        match self
+            .pool
+            .run(move |connection| try_claim(connection, claim, now, until).boxed())
+            .await
+        {
             Ok(None) => Ok(()),
             Ok(Some(taken)) => Err(ClaimError::Taken(taken)),
             Err(failure) => Err(match StoreError::from(failure) {
@@ -95,12 +121,25 @@ impl IdempotencyLedger for PostgresStore {
         Ok(self.pool.run(move |connection| release(connection, claim).boxed()).await?)
     }
 
-    async fn forget_free(&self, after: Option<IdempotencyKey>, now: OffsetDateTime, limit: usize) -> Result<Option<IdempotencyKey>, StoreError> {
-        Ok(self.pool.run(move |connection| forget_free(connection, after, now, limit).boxed()).await?)
+    async fn forget_free(
+        &self,
+        after: Option<IdempotencyKey>,
+        now: OffsetDateTime,
+        limit: usize,
+    ) -> Result<Option<IdempotencyKey>, StoreError> {
+        Ok(self
+            .pool
+            .run(move |connection| forget_free(connection, after, now, limit).boxed())
+            .await?)
     }
 }
 
-async fn try_claim(connection: &mut AsyncPgConnection, claim: Claim, now: OffsetDateTime, until: OffsetDateTime) -> Result<Option<KeyUse>, Failure> {
+async fn try_claim(
+    connection: &mut AsyncPgConnection,
+    claim: Claim,
+    now: OffsetDateTime,
+    until: OffsetDateTime,
+) -> Result<Option<KeyUse>, Failure> {
     use diesel::query_dsl::methods::FilterDsl as _;
 
     use crate::schema::idempotency_keys::dsl;
@@ -126,9 +165,14 @@ async fn try_claim(connection: &mut AsyncPgConnection, claim: Claim, now: Offset
 }
 
 /// What a key is in use for at `now`, unless for this very claim.
-pub(crate) async fn in_use(connection: &mut AsyncPgConnection, claim: &Claim, now: OffsetDateTime) -> Result<Option<KeyUse>, Failure> {
+pub(crate) async fn in_use(
+    connection: &mut AsyncPgConnection,
+    claim: &Claim,
+    now: OffsetDateTime,
+) -> Result<Option<KeyUse>, Failure> {
     let Claim { key, token } = claim;
-    let others = idempotency_keys::order_id.is_not_null().or(idempotency_keys::token.ne(token.0.to_vec()));
+    let others =
+        idempotency_keys::order_id.is_not_null().or(idempotency_keys::token.ne(token.0.to_vec()));
     let row: Option<KeyUseRow> = idempotency_keys::table
         .find((key.client.0, key.digest.to_vec()))
         .filter(idempotency_keys::kept_until.gt(now).and(others))
@@ -141,13 +185,18 @@ pub(crate) async fn in_use(connection: &mut AsyncPgConnection, claim: &Claim, no
 
 async fn release(connection: &mut AsyncPgConnection, claim: Claim) -> Result<(), Failure> {
     let Claim { key, token } = claim;
-    let own = idempotency_keys::order_id.is_null().and(idempotency_keys::token.eq(token.0.to_vec()));
-    Prepared(diesel::delete(idempotency_keys::table.find((key.client.0, key.digest.to_vec())).filter(own))).execute(connection).await?;
+    let own =
+        idempotency_keys::order_id.is_null().and(idempotency_keys::token.eq(token.0.to_vec()));
+    Prepared(diesel::delete(
+        idempotency_keys::table.find((key.client.0, key.digest.to_vec())).filter(own),
+    ))
+    .execute(connection)
+    .await?;
     Ok(())
 }
 
-/// Rows are found by their place once they were looked at, so that no plan reads the whole table. What another instance is at is
-/// left to it.
+/// Rows are found by their place once they were looked at, so that no plan reads the whole table.
+/// What another instance is at is left to it.
 const FORGET_FREE: &str = "WITH looked AS (
         SELECT ctid, client_id, digest, kept_until FROM idempotency_keys WHERE (client_id, digest) > ($1, $2) ORDER BY client_id, digest LIMIT $3
     ), free AS (
@@ -170,12 +219,24 @@ async fn forget_free(
     now: OffsetDateTime,
     limit: usize,
 ) -> Result<Option<IdempotencyKey>, Failure> {
-    let (client, digest) = after.map_or((i64::MIN, Vec::new()), |key| (key.client.0, key.digest.to_vec()));
+    let (client, digest) =
+        after.map_or((i64::MIN, Vec::new()), |key| (key.client.0, key.digest.to_vec()));
     let walk = diesel::sql_query(FORGET_FREE).bind::<BigInt, _>(client).bind::<Binary, _>(digest);
-    let looked: Vec<Looked> = walk.bind::<BigInt, _>(row_limit(limit)).bind::<Timestamptz, _>(now).get_results(connection).await?;
+    let looked: Vec<Looked> = walk
+        .bind::<BigInt, _>(row_limit(limit))
+        .bind::<Timestamptz, _>(now)
+        .get_results(connection)
+        .await?;
     let read = |Looked { client_id, digest }| {
-        let unreadable = |_| Unreadable { table: "idempotency_keys", row: format!("of client {client_id}"), column: "digest" };
-        Ok::<_, Failure>(IdempotencyKey { client: ApiKeyId(client_id), digest: digest.try_into().map_err(unreadable)? })
+        let unreadable = |_| Unreadable {
+            table: "idempotency_keys",
+            row: format!("of client {client_id}"),
+            column: "digest",
+        };
+        Ok::<_, Failure>(IdempotencyKey {
+            client: ApiKeyId(client_id),
+            digest: digest.try_into().map_err(unreadable)?,
+        })
     };
     looked.into_iter().next().map(read).transpose()
 }

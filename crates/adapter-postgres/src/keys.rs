@@ -7,7 +7,9 @@ use diesel::{
     select,
     sql_types::{Array, BigInt, Timestamptz},
 };
-use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection as _};
+use diesel_async::{
+    AsyncConnection as _, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection as _,
+};
 use domain::{
     api_key::{ApiKey, ApiKeyId, KeyChange, KeyEvent, NewApiKey},
     ports::{ApiKeyRepo, StoreError},
@@ -26,18 +28,43 @@ use crate::{
 impl ApiKeyRepo for PostgresStore {
     async fn add(&self, key: &NewApiKey, by: &str) -> Result<ApiKeyId, StoreError> {
         let (key, by) = (key.clone(), by.to_owned());
-        Ok(self.pool.run(|connection| connection.transaction(async move |connection| add(connection, &key, &by).await).boxed()).await?)
+        Ok(self
+            .pool
+            .run(|connection| {
+                connection
+                    .transaction(async move |connection| add(connection, &key, &by).await)
+                    .boxed()
+            })
+            .await?)
     }
 
     async fn add_first(&self, key: &NewApiKey, by: &str) -> Result<Option<ApiKeyId>, StoreError> {
         let (key, by) = (key.clone(), by.to_owned());
-        Ok(self.pool.run(|connection| connection.transaction(async move |connection| add_first(connection, &key, &by).await).boxed()).await?)
+        Ok(self
+            .pool
+            .run(|connection| {
+                connection
+                    .transaction(async move |connection| add_first(connection, &key, &by).await)
+                    .boxed()
+            })
+            .await?)
     }
 
-    async fn rotate(&self, id: ApiKeyId, successor: &NewApiKey, until: OffsetDateTime, by: &str) -> Result<Option<ApiKeyId>, StoreError> {
+    async fn rotate(
+        &self,
+        id: ApiKeyId,
+        successor: &NewApiKey,
+        until: OffsetDateTime,
+        by: &str,
+    ) -> Result<Option<ApiKeyId>, StoreError> {
         let (successor, by) = (successor.clone(), by.to_owned());
-        let rotated =
-            self.pool.run(move |connection| connection.transaction(async move |connection| rotate(connection, id, &successor, until, &by).await).boxed());
+        let rotated = self.pool.run(move |connection| {
+            connection
+                .transaction(async move |connection| {
+                    rotate(connection, id, &successor, until, &by).await
+                })
+                .boxed()
+        });
         Ok(rotated.await?)
     }
 
@@ -50,9 +77,21 @@ impl ApiKeyRepo for PostgresStore {
         Ok(self.pool.run(|connection| list(connection).boxed()).await?)
     }
 
-    async fn revoke(&self, id: ApiKeyId, at: OffsetDateTime, by: &str) -> Result<Option<ApiKey>, StoreError> {
+    async fn revoke(
+        &self,
+        id: ApiKeyId,
+        at: OffsetDateTime,
+        by: &str,
+    ) -> Result<Option<ApiKey>, StoreError> {
         let by = by.to_owned();
-        Ok(self.pool.run(move |connection| connection.transaction(async move |connection| revoke(connection, id, at, &by).await).boxed()).await?)
+        Ok(self
+            .pool
+            .run(move |connection| {
+                connection
+                    .transaction(async move |connection| revoke(connection, id, at, &by).await)
+                    .boxed()
+            })
+            .await?)
     }
 
     async fn note_uses(&self, uses: &[(ApiKeyId, OffsetDateTime)]) -> Result<(), StoreError> {
@@ -66,7 +105,11 @@ impl ApiKeyRepo for PostgresStore {
 }
 
 async fn insert(connection: &mut AsyncPgConnection, key: &NewApiKey) -> Result<ApiKeyId, Failure> {
-    let id = diesel::insert_into(api_keys::table).values(NewApiKeyRow::new(key)).returning(api_keys::id).get_result(connection).await?;
+    let id = diesel::insert_into(api_keys::table)
+        .values(NewApiKeyRow::new(key))
+        .returning(api_keys::id)
+        .get_result(connection)
+        .await?;
     Ok(ApiKeyId(id))
 }
 
@@ -75,60 +118,121 @@ async fn record(connection: &mut AsyncPgConnection, event: KeyEventRow) -> Resul
     Ok(())
 }
 
-async fn add(connection: &mut AsyncPgConnection, key: &NewApiKey, by: &str) -> Result<ApiKeyId, Failure> {
+async fn add(
+    connection: &mut AsyncPgConnection,
+    key: &NewApiKey,
+    by: &str,
+) -> Result<ApiKeyId, Failure> {
     let id = insert(connection, key).await?;
     record(connection, KeyEventRow::new(id, KeyChange::Issued, key.issued_at, by)).await?;
     Ok(id)
 }
 
 /// Of two that find no key, the lock lets one go first.
-async fn add_first(connection: &mut AsyncPgConnection, key: &NewApiKey, by: &str) -> Result<Option<ApiKeyId>, Failure> {
+async fn add_first(
+    connection: &mut AsyncPgConnection,
+    key: &NewApiKey,
+    by: &str,
+) -> Result<Option<ApiKeyId>, Failure> {
     connection.batch_execute("LOCK TABLE api_keys IN SHARE ROW EXCLUSIVE MODE").await?;
-    let some: bool = select(exists(api_keys::table.select(api_keys::id))).get_result(connection).await?;
+    let some: bool =
+        select(exists(api_keys::table.select(api_keys::id))).get_result(connection).await?;
     if some { Ok(None) } else { add(connection, key, by).await.map(Some) }
 }
 
-async fn rotate(connection: &mut AsyncPgConnection, id: ApiKeyId, successor: &NewApiKey, until: OffsetDateTime, by: &str) -> Result<Option<ApiKeyId>, Failure> {
-    let live = api_keys::revoked_at.is_null().and(api_keys::expires_at.is_null().or(api_keys::expires_at.gt(successor.issued_at)));
+async fn rotate(
+    connection: &mut AsyncPgConnection,
+    id: ApiKeyId,
+    successor: &NewApiKey,
+    until: OffsetDateTime,
+    by: &str,
+) -> Result<Option<ApiKeyId>, Failure> {
+    let live = api_keys::revoked_at
+        .is_null()
+        .and(api_keys::expires_at.is_null().or(api_keys::expires_at.gt(successor.issued_at)));
     let live = api_keys::table.find(id.0).filter(live).select(api_keys::expires_at).for_update();
     let expires_at: Option<Option<OffsetDateTime>> = live.first(connection).await.optional()?;
     let Some(expires_at) = expires_at else { return Ok(None) };
     let earlier = expires_at.map_or(until, |end| end.min(until));
-    diesel::update(api_keys::table.find(id.0)).set(api_keys::expires_at.eq(earlier)).execute(connection).await?;
+    diesel::update(api_keys::table.find(id.0))
+        .set(api_keys::expires_at.eq(earlier))
+        .execute(connection)
+        .await?;
     let successor_id = add(connection, successor, by).await?;
-    record(connection, KeyEventRow::new(id, KeyChange::Rotated { successor: successor_id }, successor.issued_at, by)).await?;
+    record(
+        connection,
+        KeyEventRow::new(
+            id,
+            KeyChange::Rotated { successor: successor_id },
+            successor.issued_at,
+            by,
+        ),
+    )
+    .await?;
     Ok(Some(successor_id))
 }
 
-async fn find(connection: &mut AsyncPgConnection, lookup: String) -> Result<Option<ApiKey>, Failure> {
-    let row: Option<ApiKeyRow> = api_keys::table.filter(api_keys::lookup.eq(lookup)).select(ApiKeyRow::as_select()).first(connection).await.optional()?;
+async fn find(
+    connection: &mut AsyncPgConnection,
+    lookup: String,
+) -> Result<Option<ApiKey>, Failure> {
+    let row: Option<ApiKeyRow> = api_keys::table
+        .filter(api_keys::lookup.eq(lookup))
+        .select(ApiKeyRow::as_select())
+        .first(connection)
+        .await
+        .optional()?;
     Ok(row.map(ApiKeyRow::into_key).transpose()?)
 }
 
 async fn list(connection: &mut AsyncPgConnection) -> Result<Vec<ApiKey>, Failure> {
-    let rows: Vec<ApiKeyRow> = api_keys::table.order(api_keys::id).select(ApiKeyRow::as_select()).load(connection).await?;
+    let rows: Vec<ApiKeyRow> =
+        api_keys::table.order(api_keys::id).select(ApiKeyRow::as_select()).load(connection).await?;
     Ok(rows.into_iter().map(ApiKeyRow::into_key).collect::<Result<_, _>>()?)
 }
 
-async fn revoke(connection: &mut AsyncPgConnection, id: ApiKeyId, at: OffsetDateTime, by: &str) -> Result<Option<ApiKey>, Failure> {
+async fn revoke(
+    connection: &mut AsyncPgConnection,
+    id: ApiKeyId,
+    at: OffsetDateTime,
+    by: &str,
+) -> Result<Option<ApiKey>, Failure> {
     let live = api_keys::table.find(id.0).filter(api_keys::revoked_at.is_null());
     if diesel::update(live).set(api_keys::revoked_at.eq(at)).execute(connection).await? > 0 {
         record(connection, KeyEventRow::new(id, KeyChange::Revoked, at, by)).await?;
     }
-    let row: Option<ApiKeyRow> = api_keys::table.find(id.0).select(ApiKeyRow::as_select()).first(connection).await.optional()?;
+    let row: Option<ApiKeyRow> = api_keys::table
+        .find(id.0)
+        .select(ApiKeyRow::as_select())
+        .first(connection)
+        .await
+        .optional()?;
     Ok(row.map(ApiKeyRow::into_key).transpose()?)
 }
 
-/// Keys are locked in their order, so that two instances that note the same ones never wait for each other.
-async fn note_uses(connection: &mut AsyncPgConnection, ids: Vec<i64>, instants: Vec<OffsetDateTime>) -> Result<(), Failure> {
+/// Keys are locked in their order, so that two instances that note the same ones never wait for
+/// each other.
+async fn note_uses(
+    connection: &mut AsyncPgConnection,
+    ids: Vec<i64>,
+    instants: Vec<OffsetDateTime>,
+) -> Result<(), Failure> {
     const NOTE: &str = "WITH locked AS (SELECT id FROM api_keys WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE)
         UPDATE api_keys SET last_used_at = used.at FROM locked JOIN unnest($1, $2) AS used (id, at) USING (id)
         WHERE api_keys.id = locked.id AND (last_used_at IS NULL OR last_used_at < used.at)";
-    diesel::sql_query(NOTE).bind::<Array<BigInt>, _>(ids).bind::<Array<Timestamptz>, _>(instants).execute(connection).await?;
+    diesel::sql_query(NOTE)
+        .bind::<Array<BigInt>, _>(ids)
+        .bind::<Array<Timestamptz>, _>(instants)
+        .execute(connection)
+        .await?;
     Ok(())
 }
 
 async fn trail(connection: &mut AsyncPgConnection) -> Result<Vec<KeyEvent>, Failure> {
-    let rows: Vec<KeyEventRow> = key_events::table.order(key_events::id).select(KeyEventRow::as_select()).load(connection).await?;
+    let rows: Vec<KeyEventRow> = key_events::table
+        .order(key_events::id)
+        .select(KeyEventRow::as_select())
+        .load(connection)
+        .await?;
     Ok(rows.into_iter().map(KeyEventRow::into_event).collect::<Result<_, _>>()?)
 }

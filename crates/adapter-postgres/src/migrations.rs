@@ -8,7 +8,9 @@ use diesel::{
     sql_query,
     sql_types::{Bool, Text},
 };
-use diesel_async::{AsyncMigrationHarness, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection as _};
+use diesel_async::{
+    AsyncMigrationHarness, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection as _,
+};
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness as _, embed_migrations};
 use domain::ports::Cause;
 
@@ -16,12 +18,23 @@ use crate::{ConnectError, connect::Server};
 
 pub(crate) const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/postgres");
 
-/// What instances that start at once take in turns: the ASCII codes of `notaryor`. Whoever waits longer tells the operator
-/// instead. Locks of tables are not waited for long, because whoever wants an order placed meanwhile waits behind.
+/// What instances that start at once take in turns: the ASCII codes of `notaryor`. Whoever waits
+/// longer tells the operator instead. Locks of tables are not waited for long, because whoever
+/// wants an order placed meanwhile waits behind.
 const TAKE_TURN: &str = "SET lock_timeout = '60s'; SELECT pg_advisory_lock(7957707180310490994); SET lock_timeout = '1s'";
 
 /// The tables that the migrations make.
-const TABLES: [&str; 9] = ["orders", "documents", "file_numbers", "uploads", "follow_ups", "api_keys", "test_file_numbers", "key_events", "idempotency_keys"];
+const TABLES: [&str; 9] = [
+    "orders",
+    "documents",
+    "file_numbers",
+    "uploads",
+    "follow_ups",
+    "api_keys",
+    "test_file_numbers",
+    "key_events",
+    "idempotency_keys",
+];
 
 /// Rights without which no order could be kept: table, privilege.
 const RIGHTS: &str = "VALUES ('orders', 'SELECT'), ('orders', 'INSERT'), ('documents', 'SELECT'), ('documents', 'INSERT'),
@@ -45,7 +58,9 @@ pub enum MigrateError {
     #[error("the database is encoded in {0}, and must be in UTF8")]
     Encoding(String),
     /// Another program uses the database.
-    #[error("the database has a table {0} that is not this program's; give it a database or a schema of its own")]
+    #[error(
+        "the database has a table {0} that is not this program's; give it a database or a schema of its own"
+    )]
     Foreign(&'static str),
     /// The user may not do what the service does.
     #[error("the database user lacks the right to {privilege} on the table {table}")]
@@ -66,8 +81,8 @@ impl From<diesel::result::Error> for MigrateError {
     }
 }
 
-/// Applies what is missing and answers how many migrations that was. Of several processes that start at once one does it;
-/// where nothing is missing, nobody is waited for.
+/// Applies what is missing and answers how many migrations that was. Of several processes that
+/// start at once one does it; where nothing is missing, nobody is waited for.
 pub(crate) async fn migrate(server: &Server) -> Result<usize, MigrateError> {
     let mut connection = server.connect_unlimited().await?;
     check_encoding(&mut connection).await?;
@@ -86,17 +101,22 @@ pub(crate) async fn migrate(server: &Server) -> Result<usize, MigrateError> {
 
 /// How many migrations are to be applied.
 async fn missing(connection: &mut AsyncPgConnection) -> Result<usize, MigrateError> {
-    let known: Vec<Box<dyn Migration<Pg>>> = MIGRATIONS.migrations().map_err(MigrateError::Failed)?;
+    let known: Vec<Box<dyn Migration<Pg>>> =
+        MIGRATIONS.migrations().map_err(MigrateError::Failed)?;
     let applied = applied(connection).await?;
-    let is_known = |version: &String| known.iter().any(|migration| migration.name().version() == MigrationVersion::from(version.as_str()));
+    let is_known = |version: &String| {
+        known
+            .iter()
+            .any(|migration| migration.name().version() == MigrationVersion::from(version.as_str()))
+    };
     if let Some(unknown) = applied.iter().find(|version| !is_known(version)) {
         return Err(MigrateError::Newer(unknown.clone()));
     }
     Ok(known.len() - applied.len())
 }
 
-/// That no other program has tables of these names. Only whoever's turn it is can tell: before, they may be those that
-/// another instance has made a moment ago.
+/// That no other program has tables of these names. Only whoever's turn it is can tell: before,
+/// they may be those that another instance has made a moment ago.
 async fn check_tables(connection: &mut AsyncPgConnection) -> Result<(), MigrateError> {
     if applied(connection).await?.is_empty() {
         for table in TABLES {
@@ -110,7 +130,9 @@ async fn check_tables(connection: &mut AsyncPgConnection) -> Result<(), MigrateE
 
 async fn apply(connection: AsyncPgConnection) -> Result<AsyncPgConnection, MigrateError> {
     let mut harness = AsyncMigrationHarness::new(connection);
-    let run = tokio::task::spawn_blocking(move || harness.run_pending_migrations(MIGRATIONS).map(drop).map(|()| harness.into_inner()));
+    let run = tokio::task::spawn_blocking(move || {
+        harness.run_pending_migrations(MIGRATIONS).map(drop).map(|()| harness.into_inner())
+    });
     run.await.map_err(|error| MigrateError::Failed(error.into()))?.map_err(MigrateError::Failed)
 }
 
@@ -124,7 +146,11 @@ async fn applied(connection: &mut AsyncPgConnection) -> Result<Vec<String>, Migr
         return Ok(Vec::new());
     }
     check_rights(connection, "VALUES ('__diesel_schema_migrations', 'SELECT')").await?;
-    Ok(__diesel_schema_migrations::table.select(__diesel_schema_migrations::version).order(__diesel_schema_migrations::version).load(connection).await?)
+    Ok(__diesel_schema_migrations::table
+        .select(__diesel_schema_migrations::version)
+        .order(__diesel_schema_migrations::version)
+        .load(connection)
+        .await?)
 }
 
 async fn is_there(connection: &mut AsyncPgConnection, table: &str) -> Result<bool, MigrateError> {
@@ -133,14 +159,23 @@ async fn is_there(connection: &mut AsyncPgConnection, table: &str) -> Result<boo
 }
 
 async fn check_encoding(connection: &mut AsyncPgConnection) -> Result<(), MigrateError> {
-    let encoding: String = diesel::select(sql::<Text>("current_setting('server_encoding')")).get_result(connection).await?;
+    let encoding: String = diesel::select(sql::<Text>("current_setting('server_encoding')"))
+        .get_result(connection)
+        .await?;
     if encoding == "UTF8" { Ok(()) } else { Err(MigrateError::Encoding(encoding)) }
 }
 
-async fn check_rights(connection: &mut AsyncPgConnection, rights: &str) -> Result<(), MigrateError> {
-    let query = format!("SELECT * FROM ({rights}) AS needed (table_name, privilege) WHERE NOT has_table_privilege(table_name, privilege) LIMIT 1");
+async fn check_rights(
+    connection: &mut AsyncPgConnection,
+    rights: &str,
+) -> Result<(), MigrateError> {
+    let query = format!(
+        "SELECT * FROM ({rights}) AS needed (table_name, privilege) WHERE NOT has_table_privilege(table_name, privilege) LIMIT 1"
+    );
     let lacking: Option<Right> = sql_query(query).get_result(connection).await.optional()?;
-    lacking.map_or(Ok(()), |Right { table_name, privilege }| Err(MigrateError::Right { table: table_name, privilege }))
+    lacking.map_or(Ok(()), |Right { table_name, privilege }| {
+        Err(MigrateError::Right { table: table_name, privilege })
+    })
 }
 
 #[derive(QueryableByName)]

@@ -20,7 +20,11 @@ use crate::{
 
 #[async_trait]
 impl OrderRepo for PostgresStore {
-    async fn place(&self, order: &NewOrder, window: DuplicateWindow) -> Result<OrderId, PlaceError> {
+    async fn place(
+        &self,
+        order: &NewOrder,
+        window: DuplicateWindow,
+    ) -> Result<OrderId, PlaceError> {
         Ok(self.orders.run(Wanted::new(order, window)?).await?)
     }
 
@@ -33,11 +37,23 @@ impl OrderRepo for PostgresStore {
     }
 }
 
-async fn find(connection: &mut AsyncPgConnection, id: OrderId) -> Result<Option<PlacedOrder>, Failure> {
-    let order: Option<OrderRow> = orders::table.find(id.0).select(OrderRow::as_select()).first(connection).await.optional()?;
+async fn find(
+    connection: &mut AsyncPgConnection,
+    id: OrderId,
+) -> Result<Option<PlacedOrder>, Failure> {
+    let order: Option<OrderRow> = orders::table
+        .find(id.0)
+        .select(OrderRow::as_select())
+        .first(connection)
+        .await
+        .optional()?;
     let Some(order) = order else { return Ok(None) };
-    let documents: Vec<DocumentRow> =
-        documents::table.filter(documents::order_id.eq(id.0)).order(documents::position).select(DocumentRow::as_select()).load(connection).await?;
+    let documents: Vec<DocumentRow> = documents::table
+        .filter(documents::order_id.eq(id.0))
+        .order(documents::position)
+        .select(DocumentRow::as_select())
+        .load(connection)
+        .await?;
     Ok(Some(order.into_placed(id, documents)?))
 }
 
@@ -45,7 +61,11 @@ async fn find(connection: &mut AsyncPgConnection, id: OrderId) -> Result<Option<
 async fn check(connection: &mut AsyncPgConnection) -> Result<(), Failure> {
     use diesel::dsl::sql;
 
-    let read_only: bool = diesel::select(sql::<diesel::sql_types::Bool>("current_setting('transaction_read_only')::boolean")).get_result(connection).await?;
+    let read_only: bool = diesel::select(sql::<diesel::sql_types::Bool>(
+        "current_setting('transaction_read_only')::boolean",
+    ))
+    .get_result(connection)
+    .await?;
     if read_only {
         return Err(Failure::ReadOnly);
     }

@@ -34,7 +34,13 @@ pub(crate) struct Wanted {
 impl Wanted {
     pub(crate) fn new(new: &NewOrder, window: DuplicateWindow) -> Result<Self, Failure> {
         let NewOrder { documents, follow_ups, remembrance, .. } = new;
-        Ok(Self { row: OrderRow::new(new)?, documents: documents.clone(), follow_ups: follow_ups.clone(), remembrance: remembrance.clone(), window })
+        Ok(Self {
+            row: OrderRow::new(new)?,
+            documents: documents.clone(),
+            follow_ups: follow_ups.clone(),
+            remembrance: remembrance.clone(),
+            window,
+        })
     }
 
     pub(crate) fn file_number(&self) -> &str {
@@ -46,12 +52,13 @@ impl Wanted {
     }
 }
 
-/// Claims the file numbers of a batch, except where an idempotency key is in use, keeps the orders that got theirs with their
-/// documents and follow-ups, and remembers their requests. Answers the identifier and the file number of each order that is
-/// placed. Everything or nothing takes place.
+/// Claims the file numbers of a batch, except where an idempotency key is in use, keeps the orders
+/// that got theirs with their documents and follow-ups, and remembers their requests. Answers the
+/// identifier and the file number of each order that is placed. Everything or nothing takes place.
 ///
-/// What others may be at is locked table by table and in the order of the keys, so that batches never wait for each other in
-/// a circle: the last part, which is read first, is through with the file numbers before the parts that nobody reads begin.
+/// What others may be at is locked table by table and in the order of the keys, so that batches
+/// never wait for each other in a circle: the last part, which is read first, is through with the
+/// file numbers before the parts that nobody reads begin.
 pub(crate) struct PlaceAll<'a> {
     /// Test orders do not take file numbers from others.
     is_test: bool,
@@ -84,7 +91,9 @@ impl<'a> PlaceAll<'a> {
     fn claim_file_numbers<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         out.push_sql("INSERT INTO ");
         out.push_sql(if self.is_test { "test_file_numbers" } else { "file_numbers" });
-        out.push_sql(" AS known (file_number, placed_at) SELECT file_number, placed_at FROM unnest(");
+        out.push_sql(
+            " AS known (file_number, placed_at) SELECT file_number, placed_at FROM unnest(",
+        );
         out.push_bind_param::<Array<Text>, _>(&self.file_numbers)?;
         out.push_sql(", ");
         out.push_bind_param::<Array<Timestamptz>, _>(&self.placed_at)?;
@@ -122,7 +131,10 @@ impl QueryFragment<Pg> for PlaceAll<'_> {
 }
 
 /// Pushes one array after another, with commas between them.
-fn arrays<'b, S, T>(out: &mut AstPass<'_, 'b, Pg>, columns: impl IntoIterator<Item = &'b Vec<T>>) -> QueryResult<()>
+fn arrays<'b, S, T>(
+    out: &mut AstPass<'_, 'b, Pg>,
+    columns: impl IntoIterator<Item = &'b Vec<T>>,
+) -> QueryResult<()>
 where
     S: SqlType,
     T: 'b,
@@ -197,7 +209,10 @@ impl<'a> Documents<'a> {
                 documents.names.push(&document.name);
                 documents.names_as_sent.push(&document.name_as_sent);
                 documents.media_types.push(&document.media_type);
-                documents.sizes.push(i64::try_from(document.size).map_err(|error| Failure::Unstorable(error.into()))?);
+                documents.sizes.push(
+                    i64::try_from(document.size)
+                        .map_err(|error| Failure::Unstorable(error.into()))?,
+                );
                 documents.digests.push(&document.sha256.0);
             }
         }
@@ -205,7 +220,16 @@ impl<'a> Documents<'a> {
     }
 
     fn insert<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        let Self { file_numbers, positions, keys, names, names_as_sent, media_types, sizes, digests } = self;
+        let Self {
+            file_numbers,
+            positions,
+            keys,
+            names,
+            names_as_sent,
+            media_types,
+            sizes,
+            digests,
+        } = self;
         if file_numbers.is_empty() {
             return Ok(());
         }
@@ -258,14 +282,15 @@ impl<'a> FollowUps<'a> {
         arrays::<Text, _>(&mut out, [file_numbers, message_keys, recipients])?;
         out.push_sql(", ");
         arrays::<Timestamptz, _>(&mut out, [at])?;
-        // Identifiers are given in this order, by which those that are due at one instant are leased.
+        // Identifiers are given in this order, by which those that are due at one instant are
+        // leased.
         out.push_sql(") WITH ORDINALITY AS f (file_number, message_key, recipient, at, position) JOIN placed USING (file_number) ORDER BY f.position)");
         Ok(())
     }
 }
 
-/// What is remembered of the requests of a batch, column by column: one row for each order, and nothing in it if the request
-/// has no key.
+/// What is remembered of the requests of a batch, column by column: one row for each order, and
+/// nothing in it if the request has no key.
 #[derive(Default)]
 struct Requests<'a> {
     any: bool,
@@ -289,14 +314,17 @@ impl<'a> Requests<'a> {
             requests.digests.push(attempt.map(|attempt| &attempt.claim.key.digest[..]));
             requests.tokens.push(attempt.map(|attempt| &attempt.claim.token.0[..]));
             requests.fingerprints.push(attempt.map(|attempt| &attempt.fingerprint.0[..]));
-            requests.kept_until.push(wanted.remembrance.as_ref().map(|remembrance| remembrance.kept_until));
+            requests
+                .kept_until
+                .push(wanted.remembrance.as_ref().map(|remembrance| remembrance.kept_until));
             requests.placed_at.push(wanted.row.created_at);
         }
         requests
     }
 
-    /// Ends the list of what is claimed. The condition is the same as in `idempotency::in_use` and in the trigger
-    /// `idempotency_keys_in_use`; as a value it is looked up in the primary key, whatever a plan is made for.
+    /// Ends the list of what is claimed. The condition is the same as in `idempotency::in_use` and
+    /// in the trigger `idempotency_keys_in_use`; as a value it is looked up in the primary key,
+    /// whatever a plan is made for.
     fn unless_in_use<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         if !self.any {
             out.push_sql(") AS asked (file_number, placed_at)");
@@ -312,9 +340,19 @@ impl<'a> Requests<'a> {
         Ok(())
     }
 
-    /// Where another request has come first after all, a trigger refuses, and with it the whole statement.
+    /// Where another request has come first after all, a trigger refuses, and with it the whole
+    /// statement.
     fn insert<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        let Self { any, file_numbers, clients, digests, tokens, fingerprints, kept_until, placed_at } = self;
+        let Self {
+            any,
+            file_numbers,
+            clients,
+            digests,
+            tokens,
+            fingerprints,
+            kept_until,
+            placed_at,
+        } = self;
         if !any {
             return Ok(());
         }

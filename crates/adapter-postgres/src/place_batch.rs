@@ -21,8 +21,8 @@ use crate::{
     statement::Prepared,
 };
 
-/// A batch that the server refuses within this time was refused for something in it, and each of its orders is tried alone;
-/// after a longer wait it is the server's state.
+/// A batch that the server refuses within this time was refused for something in it, and each of
+/// its orders is tried alone; after a longer wait it is the server's state.
 const REFUSAL: Duration = Duration::from_secs(1);
 
 /// The trigger by which a document adopts its upload.
@@ -50,7 +50,9 @@ impl From<Refusal> for PlaceError {
             Refusal::Duplicate { placed_at } => Self::Duplicate { placed_at },
             Refusal::KeyTaken(taken) => Self::KeyTaken(taken),
             Refusal::UploadSwept => Self::UploadSwept,
-            Refusal::Failed(failure) if failure.get().is_passing() => Self::Unavailable(failure.into()),
+            Refusal::Failed(failure) if failure.get().is_passing() => {
+                Self::Unavailable(failure.into())
+            }
             Refusal::Failed(failure) => Self::Internal(failure.into()),
         }
     }
@@ -63,21 +65,33 @@ impl Work for Wanted {
     /// One statement has one table of file numbers and one window, and touches no row twice.
     fn goes_with(&self, other: &Self) -> bool {
         let same_kind = (self.row.is_test, self.window) == (other.row.is_test, other.window);
-        same_kind && self.file_number() != other.file_number() && (self.key().is_none() || self.key() != other.key())
+        same_kind
+            && self.file_number() != other.file_number()
+            && (self.key().is_none() || self.key() != other.key())
     }
 
-    fn commit(connection: &mut AsyncPgConnection, batch: Vec<Waiting<Self>>) -> BoxFuture<'_, Result<(), Shared>> {
+    fn commit(
+        connection: &mut AsyncPgConnection,
+        batch: Vec<Waiting<Self>>,
+    ) -> BoxFuture<'_, Result<(), Shared>> {
         place_all(connection, batch).boxed()
     }
 }
 
 /// Places a batch and tells each its outcome.
-async fn place_all(connection: &mut AsyncPgConnection, batch: Vec<Waiting<Wanted>>) -> Result<(), Shared> {
+async fn place_all(
+    connection: &mut AsyncPgConnection,
+    batch: Vec<Waiting<Wanted>>,
+) -> Result<(), Shared> {
     let began = Instant::now();
     match try_place(connection, batch.iter().map(|waiting| &waiting.work)).await {
         Ok(placed) => tell_placed(connection, batch, placed).await,
         // Something in it is at fault, and that fails alone.
-        Err(failure) if batch.len() > 1 && (failure.is_constraint() || failure.is_refusal() && began.elapsed() < REFUSAL) => {
+        Err(failure)
+            if batch.len() > 1
+                && (failure.is_constraint()
+                    || failure.is_refusal() && began.elapsed() < REFUSAL) =>
+        {
             let mut doubt = Ok(());
             for waiting in batch {
                 let told = match try_place(connection, std::iter::once(&waiting.work)).await {
@@ -92,8 +106,12 @@ async fn place_all(connection: &mut AsyncPgConnection, batch: Vec<Waiting<Wanted
     }
 }
 
-/// By one statement, and so one round trip and one transaction. Answers who was placed, by file number.
-async fn try_place(connection: &mut AsyncPgConnection, batch: impl Iterator<Item = &Wanted> + Clone) -> Result<HashMap<String, OrderId>, Failure> {
+/// By one statement, and so one round trip and one transaction. Answers who was placed, by file
+/// number.
+async fn try_place(
+    connection: &mut AsyncPgConnection,
+    batch: impl Iterator<Item = &Wanted> + Clone,
+) -> Result<HashMap<String, OrderId>, Failure> {
     let statement = Prepared(PlaceAll::of(batch)?);
     // All rows: they come before the commit, and the end of the rows after it.
     let placed: Vec<(i64, String)> = statement.get_results(connection).await?;
@@ -101,7 +119,11 @@ async fn try_place(connection: &mut AsyncPgConnection, batch: impl Iterator<Item
 }
 
 /// Tells those who were placed first; why the others were not has to be asked for.
-async fn tell_placed(connection: &mut AsyncPgConnection, batch: Vec<Waiting<Wanted>>, placed: HashMap<String, OrderId>) -> Result<(), Shared> {
+async fn tell_placed(
+    connection: &mut AsyncPgConnection,
+    batch: Vec<Waiting<Wanted>>,
+    placed: HashMap<String, OrderId>,
+) -> Result<(), Shared> {
     let mut refused = Vec::new();
     for waiting in batch {
         match placed.get(waiting.work.file_number()) {
@@ -111,7 +133,10 @@ async fn tell_placed(connection: &mut AsyncPgConnection, batch: Vec<Waiting<Want
     }
     match reasons(connection, &refused).await {
         Ok(reasons) => {
-            refused.into_iter().zip(reasons).for_each(|(waiting, reason)| waiting.tell(Err(reason)));
+            refused
+                .into_iter()
+                .zip(reasons)
+                .for_each(|(waiting, reason)| waiting.tell(Err(reason)));
             Ok(())
         }
         Err(failure) => {
@@ -124,43 +149,68 @@ async fn tell_placed(connection: &mut AsyncPgConnection, batch: Vec<Waiting<Want
     }
 }
 
-/// Why orders got no file number. Asked for now, because the statement saw what was there when it began, which may be before
-/// the order that won.
-async fn reasons(connection: &mut AsyncPgConnection, refused: &[Waiting<Wanted>]) -> Result<Vec<Refusal>, Failure> {
+/// Why orders got no file number. Asked for now, because the statement saw what was there when it
+/// began, which may be before the order that won.
+async fn reasons(
+    connection: &mut AsyncPgConnection,
+    refused: &[Waiting<Wanted>],
+) -> Result<Vec<Refusal>, Failure> {
     let (mut taken, mut duplicates) = (Vec::with_capacity(refused.len()), Vec::new());
     for Waiting { work: wanted, .. } in refused {
         let key_use = match &wanted.remembrance {
-            Some(remembrance) => idempotency::in_use(connection, &remembrance.attempt.claim, wanted.row.created_at).await?,
+            Some(remembrance) => {
+                idempotency::in_use(connection, &remembrance.attempt.claim, wanted.row.created_at)
+                    .await?
+            }
             None => None,
         };
         duplicates.extend(key_use.is_none().then_some(wanted));
         taken.push(key_use);
     }
     let used = last_uses(connection, &duplicates).await?;
-    let reason = |(Waiting { work: wanted, .. }, taken): (&Waiting<Wanted>, Option<KeyUse>)| match (taken, used.get(wanted.file_number())) {
+    let reason = |(Waiting { work: wanted, .. }, taken): (&Waiting<Wanted>, Option<KeyUse>)| match (
+        taken,
+        used.get(wanted.file_number()),
+    ) {
         (Some(taken), _) => Refusal::KeyTaken(taken),
         (None, Some(&placed_at)) => Refusal::Duplicate { placed_at },
         // Who had the key has given it up in between.
-        (None, None) if wanted.remembrance.is_some() => Refusal::KeyTaken(KeyUse::InFlight { until: wanted.row.created_at }),
+        (None, None) if wanted.remembrance.is_some() => {
+            Refusal::KeyTaken(KeyUse::InFlight { until: wanted.row.created_at })
+        }
         (None, None) => Refusal::Failed(Failure::from(NotFound).into()),
     };
     Ok(refused.iter().zip(taken).map(reason).collect())
 }
 
 /// When file numbers were used last.
-async fn last_uses(connection: &mut AsyncPgConnection, duplicates: &[&Wanted]) -> Result<HashMap<String, OffsetDateTime>, Failure> {
+async fn last_uses(
+    connection: &mut AsyncPgConnection,
+    duplicates: &[&Wanted],
+) -> Result<HashMap<String, OffsetDateTime>, Failure> {
     let Some(first) = duplicates.first() else { return Ok(HashMap::new()) };
     let wanted: Vec<&str> = duplicates.iter().map(|wanted| wanted.file_number()).collect();
     let used: Vec<(String, OffsetDateTime)> = if first.row.is_test {
-        test_file_numbers::table.filter(test_file_numbers::file_number.eq_any(wanted)).load(connection).await?
+        test_file_numbers::table
+            .filter(test_file_numbers::file_number.eq_any(wanted))
+            .load(connection)
+            .await?
     } else {
-        file_numbers::table.filter(file_numbers::file_number.eq_any(wanted)).load(connection).await?
+        file_numbers::table
+            .filter(file_numbers::file_number.eq_any(wanted))
+            .load(connection)
+            .await?
     };
     Ok(used.into_iter().collect())
 }
 
-/// Tells a batch that none of it was placed: one order why, if it is at fault itself, and several that they have met the same.
-async fn tell_failure(connection: &mut AsyncPgConnection, batch: Vec<Waiting<Wanted>>, failure: Failure) -> Result<(), Shared> {
+/// Tells a batch that none of it was placed: one order why, if it is at fault itself, and several
+/// that they have met the same.
+async fn tell_failure(
+    connection: &mut AsyncPgConnection,
+    batch: Vec<Waiting<Wanted>>,
+    failure: Failure,
+) -> Result<(), Shared> {
     let failure = Shared::from(failure);
     let mut doubt = if failure.doubts_connection() { Err(failure.clone()) } else { Ok(()) };
     for waiting in batch {
@@ -168,9 +218,14 @@ async fn tell_failure(connection: &mut AsyncPgConnection, batch: Vec<Waiting<Wan
             (Some(ADOPTION), _) => Refusal::UploadSwept,
             (Some(KEY_IN_USE), Some(remembrance)) => {
                 let placed_at = waiting.work.row.created_at;
-                match idempotency::in_use(connection, &remembrance.attempt.claim, placed_at).await.map_err(Shared::from) {
+                match idempotency::in_use(connection, &remembrance.attempt.claim, placed_at)
+                    .await
+                    .map_err(Shared::from)
+                {
                     // None, if who was first has given up the key in between.
-                    Ok(taken) => Refusal::KeyTaken(taken.unwrap_or(KeyUse::InFlight { until: placed_at })),
+                    Ok(taken) => {
+                        Refusal::KeyTaken(taken.unwrap_or(KeyUse::InFlight { until: placed_at }))
+                    }
                     Err(failure) => {
                         doubt = doubt.and(Err(failure.clone()));
                         Refusal::Failed(failure)

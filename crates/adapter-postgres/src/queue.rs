@@ -36,12 +36,28 @@ diesel::allow_tables_to_appear_in_same_query!(follow_ups, due);
 
 #[async_trait]
 impl FollowUpQueue for PostgresStore {
-    async fn lease(&self, now: OffsetDateTime, lease_for: Duration, limit: usize) -> Result<Vec<Lease>, StoreError> {
-        Ok(self.pool.run(move |connection| lease(connection, now, lease_for, limit).boxed()).await?)
+    async fn lease(
+        &self,
+        now: OffsetDateTime,
+        lease_for: Duration,
+        limit: usize,
+    ) -> Result<Vec<Lease>, StoreError> {
+        Ok(self
+            .pool
+            .run(move |connection| lease(connection, now, lease_for, limit).boxed())
+            .await?)
     }
 
-    async fn settle(&self, id: FollowUpId, token: i64, settlement: &Settlement) -> Result<bool, StoreError> {
-        self.settlements.run(Settled { id: id.0, token, settlement: settlement.clone() }).await.map_err(store_error)
+    async fn settle(
+        &self,
+        id: FollowUpId,
+        token: i64,
+        settlement: &Settlement,
+    ) -> Result<bool, StoreError> {
+        self.settlements
+            .run(Settled { id: id.0, token, settlement: settlement.clone() })
+            .await
+            .map_err(store_error)
     }
 
     async fn list(&self, buried: bool, limit: usize) -> Result<Vec<FollowUp>, StoreError> {
@@ -57,8 +73,14 @@ impl FollowUpQueue for PostgresStore {
     }
 }
 
-async fn lease(connection: &mut AsyncPgConnection, now: OffsetDateTime, lease_for: Duration, limit: usize) -> Result<Vec<Lease>, Failure> {
-    let free = follow_ups::leased_until.is_null().or(follow_ups::leased_until.le(now).assume_not_null());
+async fn lease(
+    connection: &mut AsyncPgConnection,
+    now: OffsetDateTime,
+    lease_for: Duration,
+    limit: usize,
+) -> Result<Vec<Lease>, Failure> {
+    let free =
+        follow_ups::leased_until.is_null().or(follow_ups::leased_until.le(now).assume_not_null());
     let common = follow_ups::table
         .filter(follow_ups::buried_at.is_null())
         .filter(follow_ups::due_at.le(now))
@@ -68,13 +90,20 @@ async fn lease(connection: &mut AsyncPgConnection, now: OffsetDateTime, lease_fo
         .select(follow_ups::id)
         .for_update()
         .skip_locked();
-    let body = diesel::update(follow_ups::table.filter(follow_ups::id.eq_any(due::table.select(due::id))))
-        .set((follow_ups::leased_until.eq(now.saturating_add(lease_for)), follow_ups::lease_token.eq(follow_ups::lease_token + 1)))
-        .returning((FollowUpRow::as_returning(), follow_ups::lease_token));
-    let mut rows: Vec<(FollowUpRow, i64)> = Prepared(With { name: "due", common, body }).get_results(connection).await?;
+    let body =
+        diesel::update(follow_ups::table.filter(follow_ups::id.eq_any(due::table.select(due::id))))
+            .set((
+                follow_ups::leased_until.eq(now.saturating_add(lease_for)),
+                follow_ups::lease_token.eq(follow_ups::lease_token + 1),
+            ))
+            .returning((FollowUpRow::as_returning(), follow_ups::lease_token));
+    let mut rows: Vec<(FollowUpRow, i64)> =
+        Prepared(With { name: "due", common, body }).get_results(connection).await?;
     // An update returns its rows in any order.
     rows.sort_by_key(|(row, _)| (row.due_at, row.id));
-    rows.into_iter().map(|(row, token)| Ok(Lease { follow_up: row.into_follow_up()?, token })).collect()
+    rows.into_iter()
+        .map(|(row, token)| Ok(Lease { follow_up: row.into_follow_up()?, token }))
+        .collect()
 }
 
 /// What became of a follow-up that was leased.
@@ -94,14 +123,21 @@ impl Work for Settled {
     type Done = bool;
     type Refusal = Shared;
 
-    /// What is done leaves the queue together with others; what failed, which is rare, is settled alone.
+    /// What is done leaves the queue together with others; what failed, which is rare, is settled
+    /// alone.
     fn goes_with(&self, other: &Self) -> bool {
         self.is_done() && other.is_done() && self.id != other.id
     }
 
-    fn commit(connection: &mut AsyncPgConnection, batch: Vec<Waiting<Self>>) -> BoxFuture<'_, Result<(), Shared>> {
+    fn commit(
+        connection: &mut AsyncPgConnection,
+        batch: Vec<Waiting<Self>>,
+    ) -> BoxFuture<'_, Result<(), Shared>> {
         async move {
-            let settled = settle_all(connection, batch.iter().map(|waiting| &waiting.work).collect()).await.map_err(Shared::from);
+            let settled =
+                settle_all(connection, batch.iter().map(|waiting| &waiting.work).collect())
+                    .await
+                    .map_err(Shared::from);
             for waiting in batch {
                 let outcome = settled.as_ref().map(|settled| settled.contains(&waiting.work.id));
                 waiting.tell(outcome.map_err(Clone::clone));
@@ -112,8 +148,8 @@ impl Work for Settled {
     }
 }
 
-/// Takes what is done out of the queue, as far as its lease is held still. Locked by identifier, so that two workers that
-/// settle the same wait for each other in one order.
+/// Takes what is done out of the queue, as far as its lease is held still. Locked by identifier, so
+/// that two workers that settle the same wait for each other in one order.
 struct Done {
     ids: Vec<i64>,
     tokens: Vec<i64>,
@@ -142,7 +178,10 @@ impl QueryFragment<Pg> for Done {
 }
 
 /// The identifiers of those whose leases were held still.
-async fn settle_all(connection: &mut AsyncPgConnection, batch: Vec<&Settled>) -> Result<Vec<i64>, Failure> {
+async fn settle_all(
+    connection: &mut AsyncPgConnection,
+    batch: Vec<&Settled>,
+) -> Result<Vec<i64>, Failure> {
     if let [one] = batch[..] {
         return Ok(settle_one(connection, one).await?.then_some(one.id).into_iter().collect());
     }
@@ -150,28 +189,47 @@ async fn settle_all(connection: &mut AsyncPgConnection, batch: Vec<&Settled>) ->
     Ok(Prepared(Done { ids, tokens }).get_results(connection).await?)
 }
 
-async fn settle_one(connection: &mut AsyncPgConnection, Settled { id, token, settlement }: &Settled) -> Result<bool, Failure> {
-    let held = follow_ups::table.find(id).filter(follow_ups::lease_token.eq(token)).filter(follow_ups::leased_until.is_not_null());
-    let failed = (follow_ups::leased_until.eq(None::<OffsetDateTime>), follow_ups::attempts.eq(follow_ups::attempts + 1));
+async fn settle_one(
+    connection: &mut AsyncPgConnection,
+    Settled { id, token, settlement }: &Settled,
+) -> Result<bool, Failure> {
+    let held = follow_ups::table
+        .find(id)
+        .filter(follow_ups::lease_token.eq(token))
+        .filter(follow_ups::leased_until.is_not_null());
+    let failed = (
+        follow_ups::leased_until.eq(None::<OffsetDateTime>),
+        follow_ups::attempts.eq(follow_ups::attempts + 1),
+    );
     let settled = match settlement {
         Settlement::Done => diesel::delete(held).execute(connection).await?,
         Settlement::RetryAt { due_at, error } => {
-            let again = (failed, follow_ups::due_at.eq(due_at), follow_ups::last_error.eq(storable(error)));
+            let again =
+                (failed, follow_ups::due_at.eq(due_at), follow_ups::last_error.eq(storable(error)));
             Prepared(diesel::update(held).set(again)).execute(connection).await?
         }
         Settlement::Postpone { due_at, error } => {
-            let postponed = (follow_ups::leased_until.eq(None::<OffsetDateTime>), follow_ups::due_at.eq(due_at), follow_ups::last_error.eq(storable(error)));
+            let postponed = (
+                follow_ups::leased_until.eq(None::<OffsetDateTime>),
+                follow_ups::due_at.eq(due_at),
+                follow_ups::last_error.eq(storable(error)),
+            );
             Prepared(diesel::update(held).set(postponed)).execute(connection).await?
         }
         Settlement::Bury { at, error } => {
-            let buried = (failed, follow_ups::buried_at.eq(at), follow_ups::last_error.eq(storable(error)));
+            let buried =
+                (failed, follow_ups::buried_at.eq(at), follow_ups::last_error.eq(storable(error)));
             Prepared(diesel::update(held).set(buried)).execute(connection).await?
         }
     };
     Ok(settled > 0)
 }
 
-async fn list(connection: &mut AsyncPgConnection, buried: bool, limit: usize) -> Result<Vec<FollowUp>, Failure> {
+async fn list(
+    connection: &mut AsyncPgConnection,
+    buried: bool,
+    limit: usize,
+) -> Result<Vec<FollowUp>, Failure> {
     let rows: Vec<FollowUpRow> = follow_ups::table
         .filter(follow_ups::buried_at.is_not_null().eq(buried))
         .order((follow_ups::created_at, follow_ups::id))
@@ -183,14 +241,34 @@ async fn list(connection: &mut AsyncPgConnection, buried: bool, limit: usize) ->
 }
 
 /// Leaves the lease of a worker that is at it alone, so that the mail is not sent twice at once.
-async fn retry(connection: &mut AsyncPgConnection, id: FollowUpId, now: OffsetDateTime) -> Result<bool, Failure> {
-    let anew = (follow_ups::attempts.eq(0), follow_ups::created_at.eq(now), follow_ups::due_at.eq(now), follow_ups::buried_at.eq(None::<OffsetDateTime>));
+async fn retry(
+    connection: &mut AsyncPgConnection,
+    id: FollowUpId,
+    now: OffsetDateTime,
+) -> Result<bool, Failure> {
+    let anew = (
+        follow_ups::attempts.eq(0),
+        follow_ups::created_at.eq(now),
+        follow_ups::due_at.eq(now),
+        follow_ups::buried_at.eq(None::<OffsetDateTime>),
+    );
     Ok(diesel::update(follow_ups::table.find(id.0)).set(anew).execute(connection).await? > 0)
 }
 
 async fn stats(connection: &mut AsyncPgConnection) -> Result<QueueStats, Failure> {
     let pending = follow_ups::table.filter(follow_ups::buried_at.is_null());
-    let (pending, oldest): (i64, Option<OffsetDateTime>) = pending.select((dsl::count_star(), dsl::min(follow_ups::created_at))).first(connection).await?;
-    let buried: i64 = follow_ups::table.filter(follow_ups::buried_at.is_not_null()).count().get_result(connection).await?;
-    Ok(QueueStats { pending: pending.unsigned_abs(), buried: buried.unsigned_abs(), oldest_created_at: oldest })
+    let (pending, oldest): (i64, Option<OffsetDateTime>) = pending
+        .select((dsl::count_star(), dsl::min(follow_ups::created_at)))
+        .first(connection)
+        .await?;
+    let buried: i64 = follow_ups::table
+        .filter(follow_ups::buried_at.is_not_null())
+        .count()
+        .get_result(connection)
+        .await?;
+    Ok(QueueStats {
+        pending: pending.unsigned_abs(),
+        buried: buried.unsigned_abs(),
+        oldest_created_at: oldest,
+    })
 }

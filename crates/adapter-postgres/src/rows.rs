@@ -72,7 +72,11 @@ pub(crate) struct NewDocumentRow {
 }
 
 impl NewDocumentRow {
-    pub(crate) fn new(order: OrderId, position: i32, document: &StoredDocument) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        order: OrderId,
+        position: i32,
+        document: &StoredDocument,
+    ) -> Result<Self, Failure> {
         Ok(Self {
             order_id: order.0,
             position,
@@ -80,7 +84,8 @@ impl NewDocumentRow {
             name: document.name.clone(),
             name_as_sent: document.name_as_sent.clone(),
             media_type: document.media_type.clone(),
-            size: i64::try_from(document.size).map_err(|error| Failure::Unstorable(error.into()))?,
+            size: i64::try_from(document.size)
+                .map_err(|error| Failure::Unstorable(error.into()))?,
             sha256: document.sha256.0.to_vec(),
         })
     }
@@ -119,8 +124,12 @@ impl FollowUpRow {
         Ok(FollowUp {
             id: FollowUpId(self.id),
             order_id: OrderId(self.order_id),
-            task: NewFollowUp { message_key: self.message_key, recipient: EmailAddress::from_stored(self.recipient) },
-            attempts: u32::try_from(self.attempts).map_err(|_| Column("attempts").of("follow_ups", self.id))?,
+            task: NewFollowUp {
+                message_key: self.message_key,
+                recipient: EmailAddress::from_stored(self.recipient),
+            },
+            attempts: u32::try_from(self.attempts)
+                .map_err(|_| Column("attempts").of("follow_ups", self.id))?,
             created_at: self.created_at,
             due_at: self.due_at,
             buried_at: self.buried_at,

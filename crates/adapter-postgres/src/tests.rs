@@ -1,4 +1,5 @@
-//! What cannot be seen from outside: what a session is told, the pool after a panic, migrations taken back.
+//! What cannot be seen from outside: what a session is told, the pool after a panic, migrations
+//! taken back.
 
 mod migrations;
 mod pool;

@@ -40,10 +40,15 @@ macro_rules! chosen_uploads {
     };
 }
 
-/// Uploads of these keys, locked in the order of the keys, so that two who are at the same never wait for each other.
+/// Uploads of these keys, locked in the order of the keys, so that two who are at the same never
+/// wait for each other.
 macro_rules! locked_uploads {
     ($keys:expr) => {
-        uploads::table.filter(uploads::key.eq_any($keys)).order(uploads::key).select(uploads::key).for_update()
+        uploads::table
+            .filter(uploads::key.eq_any($keys))
+            .order(uploads::key)
+            .select(uploads::key)
+            .for_update()
     };
 }
 
@@ -56,11 +61,22 @@ impl UploadLedger for PostgresStore {
     async fn condemn(&self, keys: &[ObjectKey]) -> Result<Vec<ObjectKey>, StoreError> {
         let texts = texts(keys);
         let condemned = self.pool.run(move |connection| condemn(connection, texts).boxed()).await?;
-        Ok(keys.iter().filter(|key| condemned.iter().any(|condemned| condemned == key.as_str())).cloned().collect())
+        Ok(keys
+            .iter()
+            .filter(|key| condemned.iter().any(|condemned| condemned == key.as_str()))
+            .cloned()
+            .collect())
     }
 
-    async fn condemn_recorded_before(&self, instant: OffsetDateTime, limit: usize) -> Result<Vec<ObjectKey>, StoreError> {
-        let keys = self.pool.run(move |connection| condemn_recorded_before(connection, instant, limit).boxed()).await?;
+    async fn condemn_recorded_before(
+        &self,
+        instant: OffsetDateTime,
+        limit: usize,
+    ) -> Result<Vec<ObjectKey>, StoreError> {
+        let keys = self
+            .pool
+            .run(move |connection| condemn_recorded_before(connection, instant, limit).boxed())
+            .await?;
         Ok(keys.into_iter().map(ObjectKey::from_stored).collect())
     }
 
@@ -88,14 +104,19 @@ impl Work for Recorded {
         true
     }
 
-    fn commit(connection: &mut AsyncPgConnection, batch: Vec<Waiting<Self>>) -> BoxFuture<'_, Result<(), Shared>> {
+    fn commit(
+        connection: &mut AsyncPgConnection,
+        batch: Vec<Waiting<Self>>,
+    ) -> BoxFuture<'_, Result<(), Shared>> {
         async move {
             let recorded = record(connection, batch.iter().map(|waiting| &waiting.work)).await;
             if batch.len() > 1 && recorded.as_ref().is_err_and(Failure::is_constraint) {
                 // A key that is known already fails alone.
                 let mut doubt = Ok(());
                 for waiting in batch {
-                    let recorded = record(connection, std::iter::once(&waiting.work)).await.map_err(Shared::from);
+                    let recorded = record(connection, std::iter::once(&waiting.work))
+                        .await
+                        .map_err(Shared::from);
                     doubt = doubt.and(recorded.clone());
                     waiting.tell(recorded);
                 }
@@ -111,8 +132,13 @@ impl Work for Recorded {
     }
 }
 
-async fn record(connection: &mut AsyncPgConnection, batch: impl Iterator<Item = &Recorded>) -> Result<(), Failure> {
-    let (keys, at) = batch.flat_map(|recorded| recorded.keys.iter().map(|key| (key.as_str(), recorded.at))).unzip();
+async fn record(
+    connection: &mut AsyncPgConnection,
+    batch: impl Iterator<Item = &Recorded>,
+) -> Result<(), Failure> {
+    let (keys, at) = batch
+        .flat_map(|recorded| recorded.keys.iter().map(|key| (key.as_str(), recorded.at)))
+        .unzip();
     Prepared(Record { keys, at }).execute(connection).await?;
     Ok(())
 }
@@ -143,27 +169,41 @@ impl QueryFragment<Pg> for Record<'_> {
     }
 }
 
-async fn condemn(connection: &mut AsyncPgConnection, keys: Vec<String>) -> Result<Vec<String>, Failure> {
-    let body = diesel::update(chosen_uploads!()).set(uploads::condemned.eq(true)).returning(uploads::key);
-    Ok(Prepared(With { name: "chosen", common: locked_uploads!(keys), body }).get_results(connection).await?)
+async fn condemn(
+    connection: &mut AsyncPgConnection,
+    keys: Vec<String>,
+) -> Result<Vec<String>, Failure> {
+    let body =
+        diesel::update(chosen_uploads!()).set(uploads::condemned.eq(true)).returning(uploads::key);
+    Ok(Prepared(With { name: "chosen", common: locked_uploads!(keys), body })
+        .get_results(connection)
+        .await?)
 }
 
-async fn condemn_recorded_before(connection: &mut AsyncPgConnection, instant: OffsetDateTime, limit: usize) -> Result<Vec<String>, Failure> {
+async fn condemn_recorded_before(
+    connection: &mut AsyncPgConnection,
+    instant: OffsetDateTime,
+    limit: usize,
+) -> Result<Vec<String>, Failure> {
     let due = uploads::table
         .filter(uploads::condemned.or(uploads::recorded_at.lt(instant)))
-        // Those condemned earlier come last: objects that cannot be deleted must not keep the sweeper from the others.
+        // Those condemned earlier come last: objects that cannot be deleted must not keep the
+        // sweeper from the others.
         .order((uploads::condemned, uploads::recorded_at, uploads::key))
         .limit(row_limit(limit))
         .select(uploads::key)
         // What another sweeper is at is left to it.
         .for_update()
         .skip_locked();
-    let body = diesel::update(chosen_uploads!()).set(uploads::condemned.eq(true)).returning(uploads::key);
+    let body =
+        diesel::update(chosen_uploads!()).set(uploads::condemned.eq(true)).returning(uploads::key);
     Ok(Prepared(With { name: "chosen", common: due, body }).get_results(connection).await?)
 }
 
 async fn forget(connection: &mut AsyncPgConnection, keys: Vec<String>) -> Result<(), Failure> {
     let body = diesel::delete(chosen_uploads!().filter(uploads::condemned));
-    Prepared(With { name: "chosen", common: locked_uploads!(keys), body }).execute(connection).await?;
+    Prepared(With { name: "chosen", common: locked_uploads!(keys), body })
+        .execute(connection)
+        .await?;
     Ok(())
 }

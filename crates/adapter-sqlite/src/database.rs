@@ -6,12 +6,15 @@ use std::{
     path::{Path, PathBuf, absolute},
 };
 
-use diesel::{Connection as _, ConnectionError, ConnectionResult, connection::SimpleConnection as _, sqlite::SqliteConnection};
+use diesel::{
+    Connection as _, ConnectionError, ConnectionResult, connection::SimpleConnection as _,
+    sqlite::SqliteConnection,
+};
 
 use crate::{OpenError, failure::Failure};
 
-/// `synchronous = FULL` makes a commit wait until it is on the disk, `fullfsync` on macOS too. `busy_timeout` is first
-/// because the switch to WAL waits for others.
+/// `synchronous = FULL` makes a commit wait until it is on the disk, `fullfsync` on macOS too.
+/// `busy_timeout` is first because the switch to WAL waits for others.
 const SETTINGS: &str = "PRAGMA busy_timeout = 3000;
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = FULL;
@@ -28,7 +31,8 @@ pub(crate) enum Access {
 }
 
 impl Access {
-    /// A writer takes the write lock at once: a transaction that first reads could not wait for it later.
+    /// A writer takes the write lock at once: a transaction that first reads could not wait for it
+    /// later.
     pub(crate) fn begin(self) -> &'static str {
         match self {
             Self::Read => "BEGIN",
@@ -47,7 +51,8 @@ pub(crate) struct Database {
 impl Database {
     /// Finds the database, or makes an empty one that only its owner can read.
     pub(crate) fn at(path: &Path) -> Result<Self, OpenError> {
-        // A relative path would change its meaning with the working directory, and `:memory:` or `file:…` are none.
+        // A relative path would change its meaning with the working directory, and `:memory:` or
+        // `file:…` are none.
         let path = absolute(path).map_err(OpenError::File)?;
         if !path.try_exists().map_err(OpenError::File)? {
             create(&path)?;
@@ -60,7 +65,9 @@ impl Database {
         let mut connection = establish(&self.path)?;
         connection.batch_execute(SETTINGS).map_err(ConnectionError::CouldntSetupConfiguration)?;
         if access == Access::Read {
-            connection.batch_execute("PRAGMA query_only = ON").map_err(ConnectionError::CouldntSetupConfiguration)?;
+            connection
+                .batch_execute("PRAGMA query_only = ON")
+                .map_err(ConnectionError::CouldntSetupConfiguration)?;
         }
         Ok(connection)
     }
@@ -71,8 +78,8 @@ impl Database {
         Ok(self.connect(access)?)
     }
 
-    /// Whether the file is still where it was opened. A file that was removed or replaced goes on taking orders, which
-    /// nobody ever finds again.
+    /// Whether the file is still where it was opened. A file that was removed or replaced goes on
+    /// taking orders, which nobody ever finds again.
     pub(crate) fn check_place(&self) -> Result<(), Failure> {
         match FileId::of(&self.path) {
             Ok(file) if file == self.file => Ok(()),
@@ -82,15 +89,22 @@ impl Database {
 }
 
 fn establish(path: &Path) -> ConnectionResult<SqliteConnection> {
-    let path = path.to_str().ok_or_else(|| ConnectionError::InvalidConnectionUrl("the path is not UTF-8".to_owned()))?;
+    let path = path
+        .to_str()
+        .ok_or_else(|| ConnectionError::InvalidConnectionUrl("the path is not UTF-8".to_owned()))?;
     SqliteConnection::establish(path)
 }
 
-/// Makes the database beside its place and moves it there when it is whole. SQLite fails at once, and does not wait, when
-/// several processes switch one database to WAL.
+/// Makes the database beside its place and moves it there when it is whole. SQLite fails at once,
+/// and does not wait, when several processes switch one database to WAL.
 fn create(path: &Path) -> Result<(), OpenError> {
-    let directory = path.parent().ok_or_else(|| OpenError::File(io::ErrorKind::InvalidInput.into()))?;
-    let made = tempfile::Builder::new().prefix(".new-database").tempfile_in(directory).map_err(OpenError::File)?.into_temp_path();
+    let directory =
+        path.parent().ok_or_else(|| OpenError::File(io::ErrorKind::InvalidInput.into()))?;
+    let made = tempfile::Builder::new()
+        .prefix(".new-database")
+        .tempfile_in(directory)
+        .map_err(OpenError::File)?
+        .into_temp_path();
     let switched = establish(&made)?.batch_execute("PRAGMA journal_mode = WAL");
     switched.map_err(ConnectionError::CouldntSetupConfiguration)?;
 
@@ -101,7 +115,9 @@ fn create(path: &Path) -> Result<(), OpenError> {
         return Err(OpenError::LogWithoutDatabase(path.to_owned()));
     }
     match made.persist_noclobber(path) {
-        Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => Err(OpenError::File(error.error)),
+        Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(OpenError::File(error.error))
+        }
         _ => Ok(()),
     }
 }

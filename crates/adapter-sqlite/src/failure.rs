@@ -39,8 +39,9 @@ pub(crate) enum Failure {
     Late,
 }
 
-/// SQLite's texts for the codes `SQLITE_BUSY`, `SQLITE_LOCKED`, `SQLITE_IOERR`, `SQLITE_FULL`, `SQLITE_CANTOPEN` and
-/// `SQLITE_READONLY`. Diesel passes no code on, and the texts are constants of SQLite.
+/// SQLite's texts for the codes `SQLITE_BUSY`, `SQLITE_LOCKED`, `SQLITE_IOERR`, `SQLITE_FULL`,
+/// `SQLITE_CANTOPEN` and `SQLITE_READONLY`. Diesel passes no code on, and the texts are constants
+/// of SQLite.
 const PASSING: [&str; 6] = [
     "database is locked",
     "database table is locked",
@@ -51,15 +52,22 @@ const PASSING: [&str; 6] = [
 ];
 
 impl Failure {
-    /// Whether the same call may succeed later: the database is locked, or cannot be reached, read or written now.
+    /// Whether the same call may succeed later: the database is locked, or cannot be reached, read
+    /// or written now.
     fn is_passing(&self) -> bool {
         match self {
-            // One that is not committed has met a disk that is full or broken, and may be found to have taken place.
-            Self::Connection(_) | Self::Moved(_) | Self::Late | Self::GivenUp | Self::NotCommitted(_) => true,
+            // One that is not committed has met a disk that is full or broken, and may be found to
+            // have taken place.
+            Self::Connection(_)
+            | Self::Moved(_)
+            | Self::Late
+            | Self::GivenUp
+            | Self::NotCommitted(_) => true,
             Self::Shared(failure) => failure.get().is_passing(),
-            Self::Database(DatabaseError::DatabaseError(DatabaseErrorKind::Unknown, information)) => {
-                PASSING.iter().any(|text| information.message().starts_with(text))
-            }
+            Self::Database(DatabaseError::DatabaseError(
+                DatabaseErrorKind::Unknown,
+                information,
+            )) => PASSING.iter().any(|text| information.message().starts_with(text)),
             _ => false,
         }
     }
@@ -67,12 +75,20 @@ impl Failure {
 
 impl From<Failure> for StoreError {
     fn from(failure: Failure) -> Self {
-        if failure.is_passing() { Self::Unavailable(failure.into()) } else { Self::Internal(failure.into()) }
+        if failure.is_passing() {
+            Self::Unavailable(failure.into())
+        } else {
+            Self::Internal(failure.into())
+        }
     }
 }
 
 impl From<Failure> for PlaceError {
     fn from(failure: Failure) -> Self {
-        if failure.is_passing() { Self::Unavailable(failure.into()) } else { Self::Internal(failure.into()) }
+        if failure.is_passing() {
+            Self::Unavailable(failure.into())
+        } else {
+            Self::Internal(failure.into())
+        }
     }
 }

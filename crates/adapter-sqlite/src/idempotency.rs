@@ -49,7 +49,11 @@ impl KeyRow {
     }
 
     fn unreadable(&self, column: &'static str) -> Unreadable {
-        Unreadable { table: "idempotency_keys", row: format!("of client {}", self.client_id), column }
+        Unreadable {
+            table: "idempotency_keys",
+            row: format!("of client {}", self.client_id),
+            column,
+        }
     }
 
     fn instant(&self, micros: i64, column: &'static str) -> Result<OffsetDateTime, Unreadable> {
@@ -57,8 +61,11 @@ impl KeyRow {
     }
 
     fn answered(&self) -> Result<Option<Answered>, Unreadable> {
-        let (Some(order_id), Some(fingerprint)) = (self.order_id, &self.fingerprint) else { return Ok(None) };
-        let fingerprint = fingerprint.as_slice().try_into().map_err(|_| self.unreadable("fingerprint"))?;
+        let (Some(order_id), Some(fingerprint)) = (self.order_id, &self.fingerprint) else {
+            return Ok(None);
+        };
+        let fingerprint =
+            fingerprint.as_slice().try_into().map_err(|_| self.unreadable("fingerprint"))?;
         Ok(Some(Answered { fingerprint: Fingerprint(fingerprint), order_id: OrderId(order_id) }))
     }
 
@@ -80,7 +87,11 @@ impl KeyRow {
 }
 
 fn read_key(client: i64, digest: &[u8]) -> Result<IdempotencyKey, Unreadable> {
-    let unreadable = |_| Unreadable { table: "idempotency_keys", row: format!("of client {client}"), column: "digest" };
+    let unreadable = |_| Unreadable {
+        table: "idempotency_keys",
+        row: format!("of client {client}"),
+        column: "digest",
+    };
     Ok(IdempotencyKey { client: ApiKeyId(client), digest: digest.try_into().map_err(unreadable)? })
 }
 
@@ -110,7 +121,12 @@ impl From<NotClaimed> for ClaimError {
 
 #[async_trait]
 impl IdempotencyLedger for SqliteStore {
-    async fn claim(&self, claim: &Claim, now: OffsetDateTime, until: OffsetDateTime) -> Result<(), ClaimError> {
+    async fn claim(
+        &self,
+        claim: &Claim,
+        now: OffsetDateTime,
+        until: OffsetDateTime,
+    ) -> Result<(), ClaimError> {
         let claim = claim.clone();
         let take = move |connection: &mut SqliteConnection| match in_use(connection, &claim, now)? {
             Some(taken) => Err(NotClaimed::Taken(taken)),
@@ -124,10 +140,26 @@ impl IdempotencyLedger for SqliteStore {
         Ok(self.writer.run(move |connection| release(connection, &claim)).await?)
     }
 
-    async fn forget_free(&self, after: Option<IdempotencyKey>, now: OffsetDateTime, limit: usize) -> Result<Option<IdempotencyKey>, StoreError> {
-        let (looked, now) = (self.reader.run(move |connection| some_keys(connection, after, limit)).await?, micros(now));
-        let last = looked.last().map(|(client, digest, _)| read_key(*client, digest)).transpose().map_err(Failure::from)?;
-        let free: Vec<_> = looked.into_iter().filter(|(_, _, until)| *until <= now).map(|(client, digest, _)| (client, digest)).collect();
+    async fn forget_free(
+        &self,
+        after: Option<IdempotencyKey>,
+        now: OffsetDateTime,
+        limit: usize,
+    ) -> Result<Option<IdempotencyKey>, StoreError> {
+        let (looked, now) = (
+            self.reader.run(move |connection| some_keys(connection, after, limit)).await?,
+            micros(now),
+        );
+        let last = looked
+            .last()
+            .map(|(client, digest, _)| read_key(*client, digest))
+            .transpose()
+            .map_err(Failure::from)?;
+        let free: Vec<_> = looked
+            .into_iter()
+            .filter(|(_, _, until)| *until <= now)
+            .map(|(client, digest, _)| (client, digest))
+            .collect();
         if !free.is_empty() {
             self.writer.run(move |connection| forget(connection, &free, now)).await?;
         }
@@ -136,9 +168,14 @@ impl IdempotencyLedger for SqliteStore {
 }
 
 /// What a key is in use for at `now`, unless for this very claim.
-pub(crate) fn in_use(connection: &mut SqliteConnection, claim: &Claim, now: OffsetDateTime) -> Result<Option<KeyUse>, Failure> {
+pub(crate) fn in_use(
+    connection: &mut SqliteConnection,
+    claim: &Claim,
+    now: OffsetDateTime,
+) -> Result<Option<KeyUse>, Failure> {
     let Claim { key, token } = claim;
-    let others = idempotency_keys::order_id.is_not_null().or(idempotency_keys::token.ne(&token.0[..]));
+    let others =
+        idempotency_keys::order_id.is_not_null().or(idempotency_keys::token.ne(&token.0[..]));
     let row: Option<KeyRow> = idempotency_keys::table
         .find((key.client.0, &key.digest[..]))
         .filter(idempotency_keys::kept_until_us.gt(micros(now)).and(others))
@@ -149,10 +186,22 @@ pub(crate) fn in_use(connection: &mut SqliteConnection, claim: &Claim, now: Offs
 }
 
 /// Remembers a request under its key, which is not [`in_use`].
-pub(crate) fn remember(connection: &mut SqliteConnection, remembrance: &Remembrance, order: OrderId, placed_at: OffsetDateTime) -> Result<(), Failure> {
+pub(crate) fn remember(
+    connection: &mut SqliteConnection,
+    remembrance: &Remembrance,
+    order: OrderId,
+    placed_at: OffsetDateTime,
+) -> Result<(), Failure> {
     let Remembrance { attempt, kept_until } = remembrance;
     let claimed = KeyRow::claimed(&attempt.claim, placed_at, *kept_until);
-    keep(connection, &KeyRow { fingerprint: Some(attempt.fingerprint.0.to_vec()), order_id: Some(order.0), ..claimed })
+    keep(
+        connection,
+        &KeyRow {
+            fingerprint: Some(attempt.fingerprint.0.to_vec()),
+            order_id: Some(order.0),
+            ..claimed
+        },
+    )
 }
 
 fn keep(connection: &mut SqliteConnection, row: &KeyRow) -> Result<(), Failure> {
@@ -163,35 +212,68 @@ fn keep(connection: &mut SqliteConnection, row: &KeyRow) -> Result<(), Failure> 
 fn release(connection: &mut SqliteConnection, claim: &Claim) -> Result<(), Failure> {
     let Claim { key, token } = claim;
     let own = idempotency_keys::order_id.is_null().and(idempotency_keys::token.eq(&token.0[..]));
-    diesel::delete(idempotency_keys::table.find((key.client.0, &key.digest[..])).filter(own)).execute(connection)?;
+    diesel::delete(idempotency_keys::table.find((key.client.0, &key.digest[..])).filter(own))
+        .execute(connection)?;
     Ok(())
 }
 
-/// Whether a key comes after another, or after none: a comparison of rows, which SQLite looks up in the primary key. The type
-/// is too long to be written down.
+/// Whether a key comes after another, or after none: a comparison of rows, which SQLite looks up in
+/// the primary key. The type is too long to be written down.
 macro_rules! later {
     ($after:expr) => {{
-        let (client, digest) = $after.map_or((i64::MIN, Vec::new()), |key: IdempotencyKey| (key.client.0, key.digest.to_vec()));
-        sql::<Bool>("(client_id, digest) > (").bind::<BigInt, _>(client).sql(", ").bind::<Binary, _>(digest).sql(")")
+        let (client, digest) = $after.map_or((i64::MIN, Vec::new()), |key: IdempotencyKey| {
+            (key.client.0, key.digest.to_vec())
+        });
+        sql::<Bool>("(client_id, digest) > (")
+            .bind::<BigInt, _>(client)
+            .sql(", ")
+            .bind::<Binary, _>(digest)
+            .sql(")")
     }};
 }
 
 /// Keys after `after`, each with when it is free again.
-fn some_keys(connection: &mut SqliteConnection, after: Option<IdempotencyKey>, limit: usize) -> Result<Vec<(i64, Vec<u8>, i64)>, Failure> {
-    let keys = idempotency_keys::table.filter(later!(after)).order((idempotency_keys::client_id, idempotency_keys::digest)).limit(row_limit(limit));
-    Ok(keys.select((idempotency_keys::client_id, idempotency_keys::digest, idempotency_keys::kept_until_us)).load(connection)?)
+fn some_keys(
+    connection: &mut SqliteConnection,
+    after: Option<IdempotencyKey>,
+    limit: usize,
+) -> Result<Vec<(i64, Vec<u8>, i64)>, Failure> {
+    let keys = idempotency_keys::table
+        .filter(later!(after))
+        .order((idempotency_keys::client_id, idempotency_keys::digest))
+        .limit(row_limit(limit));
+    Ok(keys
+        .select((
+            idempotency_keys::client_id,
+            idempotency_keys::digest,
+            idempotency_keys::kept_until_us,
+        ))
+        .load(connection)?)
 }
 
-fn forget(connection: &mut SqliteConnection, keys: &[(i64, Vec<u8>)], now: i64) -> Result<(), Failure> {
+fn forget(
+    connection: &mut SqliteConnection,
+    keys: &[(i64, Vec<u8>)],
+    now: i64,
+) -> Result<(), Failure> {
     for (client, digest) in keys {
         // One may have been taken again in between.
-        diesel::delete(idempotency_keys::table.find((client, digest)).filter(idempotency_keys::kept_until_us.le(now))).execute(connection)?;
+        diesel::delete(
+            idempotency_keys::table
+                .find((client, digest))
+                .filter(idempotency_keys::kept_until_us.le(now)),
+        )
+        .execute(connection)?;
     }
     Ok(())
 }
 
 /// Requests that are remembered under keys after `after`.
-pub(crate) fn remembered(connection: &mut SqliteConnection, after: Option<IdempotencyKey>, limit: usize) -> Result<Vec<RememberedRequest>, Failure> {
+pub(crate) fn remembered(
+    connection: &mut SqliteConnection,
+    after: Option<IdempotencyKey>,
+    limit: usize,
+) -> Result<Vec<RememberedRequest>, Failure> {
     let rows: Vec<KeyRow> = idempotency_keys::table
         .filter(idempotency_keys::order_id.is_not_null().and(later!(after)))
         .order((idempotency_keys::client_id, idempotency_keys::digest))

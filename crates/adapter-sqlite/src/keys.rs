@@ -27,9 +27,18 @@ impl ApiKeyRepo for SqliteStore {
         Ok(self.writer.run(move |connection| add_first(connection, &key, &by)).await?)
     }
 
-    async fn rotate(&self, id: ApiKeyId, successor: &NewApiKey, until: OffsetDateTime, by: &str) -> Result<Option<ApiKeyId>, StoreError> {
+    async fn rotate(
+        &self,
+        id: ApiKeyId,
+        successor: &NewApiKey,
+        until: OffsetDateTime,
+        by: &str,
+    ) -> Result<Option<ApiKeyId>, StoreError> {
         let (successor, by) = (successor.clone(), by.to_owned());
-        Ok(self.writer.run(move |connection| rotate(connection, id, &successor, until, &by)).await?)
+        Ok(self
+            .writer
+            .run(move |connection| rotate(connection, id, &successor, until, &by))
+            .await?)
     }
 
     async fn find(&self, lookup: &str) -> Result<Option<ApiKey>, StoreError> {
@@ -41,7 +50,12 @@ impl ApiKeyRepo for SqliteStore {
         Ok(self.reader.run(list).await?)
     }
 
-    async fn revoke(&self, id: ApiKeyId, at: OffsetDateTime, by: &str) -> Result<Option<ApiKey>, StoreError> {
+    async fn revoke(
+        &self,
+        id: ApiKeyId,
+        at: OffsetDateTime,
+        by: &str,
+    ) -> Result<Option<ApiKey>, StoreError> {
         let by = by.to_owned();
         Ok(self.writer.run(move |connection| revoke(connection, id, at, &by)).await?)
     }
@@ -57,7 +71,10 @@ impl ApiKeyRepo for SqliteStore {
 }
 
 fn insert(connection: &mut SqliteConnection, key: &NewApiKey) -> Result<ApiKeyId, Failure> {
-    let id = diesel::insert_into(api_keys::table).values(NewApiKeyRow::new(key)).returning(api_keys::id).get_result(connection)?;
+    let id = diesel::insert_into(api_keys::table)
+        .values(NewApiKeyRow::new(key))
+        .returning(api_keys::id)
+        .get_result(connection)?;
     Ok(ApiKeyId(id))
 }
 
@@ -72,52 +89,98 @@ fn add(connection: &mut SqliteConnection, key: &NewApiKey, by: &str) -> Result<A
     Ok(id)
 }
 
-fn add_first(connection: &mut SqliteConnection, key: &NewApiKey, by: &str) -> Result<Option<ApiKeyId>, Failure> {
+fn add_first(
+    connection: &mut SqliteConnection,
+    key: &NewApiKey,
+    by: &str,
+) -> Result<Option<ApiKeyId>, Failure> {
     let some = api_keys::table.select(api_keys::id).first::<i64>(connection).optional()?.is_some();
     if some { Ok(None) } else { add(connection, key, by).map(Some) }
 }
 
-fn rotate(connection: &mut SqliteConnection, id: ApiKeyId, successor: &NewApiKey, until: OffsetDateTime, by: &str) -> Result<Option<ApiKeyId>, Failure> {
+fn rotate(
+    connection: &mut SqliteConnection,
+    id: ApiKeyId,
+    successor: &NewApiKey,
+    until: OffsetDateTime,
+    by: &str,
+) -> Result<Option<ApiKeyId>, Failure> {
     let (now, until) = (micros(successor.issued_at), micros(until));
-    let live = api_keys::revoked_at_us.is_null().and(api_keys::expires_at_us.is_null().or(api_keys::expires_at_us.gt(now)));
-    let expires_at: Option<Option<i64>> = api_keys::table.find(id.0).filter(live).select(api_keys::expires_at_us).first(connection).optional()?;
+    let live = api_keys::revoked_at_us
+        .is_null()
+        .and(api_keys::expires_at_us.is_null().or(api_keys::expires_at_us.gt(now)));
+    let expires_at: Option<Option<i64>> = api_keys::table
+        .find(id.0)
+        .filter(live)
+        .select(api_keys::expires_at_us)
+        .first(connection)
+        .optional()?;
     let Some(expires_at) = expires_at else { return Ok(None) };
     let earlier = expires_at.map_or(until, |end| end.min(until));
-    diesel::update(api_keys::table.find(id.0)).set(api_keys::expires_at_us.eq(earlier)).execute(connection)?;
+    diesel::update(api_keys::table.find(id.0))
+        .set(api_keys::expires_at_us.eq(earlier))
+        .execute(connection)?;
     let successor_id = add(connection, successor, by)?;
-    record(connection, KeyEventRow::new(id, KeyChange::Rotated { successor: successor_id }, successor.issued_at, by))?;
+    record(
+        connection,
+        KeyEventRow::new(
+            id,
+            KeyChange::Rotated { successor: successor_id },
+            successor.issued_at,
+            by,
+        ),
+    )?;
     Ok(Some(successor_id))
 }
 
 fn find(connection: &mut SqliteConnection, lookup: &str) -> Result<Option<ApiKey>, Failure> {
-    let row: Option<ApiKeyRow> = api_keys::table.filter(api_keys::lookup.eq(lookup)).select(ApiKeyRow::as_select()).first(connection).optional()?;
+    let row: Option<ApiKeyRow> = api_keys::table
+        .filter(api_keys::lookup.eq(lookup))
+        .select(ApiKeyRow::as_select())
+        .first(connection)
+        .optional()?;
     Ok(row.map(ApiKeyRow::into_key).transpose()?)
 }
 
 fn list(connection: &mut SqliteConnection) -> Result<Vec<ApiKey>, Failure> {
-    let rows: Vec<ApiKeyRow> = api_keys::table.order(api_keys::id).select(ApiKeyRow::as_select()).load(connection)?;
+    let rows: Vec<ApiKeyRow> =
+        api_keys::table.order(api_keys::id).select(ApiKeyRow::as_select()).load(connection)?;
     Ok(rows.into_iter().map(ApiKeyRow::into_key).collect::<Result<_, _>>()?)
 }
 
-fn revoke(connection: &mut SqliteConnection, id: ApiKeyId, at: OffsetDateTime, by: &str) -> Result<Option<ApiKey>, Failure> {
+fn revoke(
+    connection: &mut SqliteConnection,
+    id: ApiKeyId,
+    at: OffsetDateTime,
+    by: &str,
+) -> Result<Option<ApiKey>, Failure> {
     let live = api_keys::table.find(id.0).filter(api_keys::revoked_at_us.is_null());
     if diesel::update(live).set(api_keys::revoked_at_us.eq(micros(at))).execute(connection)? > 0 {
         record(connection, KeyEventRow::new(id, KeyChange::Revoked, at, by))?;
     }
-    let row: Option<ApiKeyRow> = api_keys::table.find(id.0).select(ApiKeyRow::as_select()).first(connection).optional()?;
+    let row: Option<ApiKeyRow> =
+        api_keys::table.find(id.0).select(ApiKeyRow::as_select()).first(connection).optional()?;
     Ok(row.map(ApiKeyRow::into_key).transpose()?)
 }
 
-fn note_uses(connection: &mut SqliteConnection, uses: &[(ApiKeyId, OffsetDateTime)]) -> Result<(), Failure> {
+fn note_uses(
+    connection: &mut SqliteConnection,
+    uses: &[(ApiKeyId, OffsetDateTime)],
+) -> Result<(), Failure> {
     for (id, at) in uses {
         let at = micros(*at);
         let earlier = api_keys::last_used_at_us.is_null().or(api_keys::last_used_at_us.lt(at));
-        diesel::update(api_keys::table.find(id.0).filter(earlier)).set(api_keys::last_used_at_us.eq(at)).execute(connection)?;
+        diesel::update(api_keys::table.find(id.0).filter(earlier))
+            .set(api_keys::last_used_at_us.eq(at))
+            .execute(connection)?;
     }
     Ok(())
 }
 
 fn trail(connection: &mut SqliteConnection) -> Result<Vec<KeyEvent>, Failure> {
-    let rows: Vec<KeyEventRow> = key_events::table.order(key_events::id).select(KeyEventRow::as_select()).load(connection)?;
+    let rows: Vec<KeyEventRow> = key_events::table
+        .order(key_events::id)
+        .select(KeyEventRow::as_select())
+        .load(connection)?;
     Ok(rows.into_iter().map(KeyEventRow::into_event).collect::<Result<_, _>>()?)
 }

@@ -28,14 +28,20 @@ impl From<Failure> for MigrateError {
     }
 }
 
-/// Applies what is missing and answers how many migrations that was. Runs in a transaction that holds the write lock, so
-/// that of several processes that start at once one does it.
+/// Applies what is missing and answers how many migrations that was. Runs in a transaction that
+/// holds the write lock, so that of several processes that start at once one does it.
 pub(crate) fn migrate(connection: &mut SqliteConnection) -> Result<usize, MigrateError> {
-    let known: Vec<Box<dyn Migration<Sqlite>>> = MIGRATIONS.migrations().map_err(MigrateError::Failed)?;
+    let known: Vec<Box<dyn Migration<Sqlite>>> =
+        MIGRATIONS.migrations().map_err(MigrateError::Failed)?;
     let applied = connection.applied_migrations().map_err(MigrateError::Failed)?;
-    let is_known = |version: &MigrationVersion<'_>| known.iter().any(|migration| migration.name().version() == *version);
+    let is_known = |version: &MigrationVersion<'_>| {
+        known.iter().any(|migration| migration.name().version() == *version)
+    };
     match applied.iter().find(|version| !is_known(version)) {
         Some(unknown) => Err(MigrateError::Newer(unknown.to_string())),
-        None => connection.run_pending_migrations(MIGRATIONS).map(|applied| applied.len()).map_err(MigrateError::Failed),
+        None => connection
+            .run_pending_migrations(MIGRATIONS)
+            .map(|applied| applied.len())
+            .map_err(MigrateError::Failed),
     }
 }

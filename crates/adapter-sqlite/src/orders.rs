@@ -53,10 +53,20 @@ impl From<Refusal> for PlaceError {
 
 #[async_trait]
 impl OrderRepo for SqliteStore {
-    async fn place(&self, order: &NewOrder, window: DuplicateWindow) -> Result<OrderId, PlaceError> {
+    async fn place(
+        &self,
+        order: &NewOrder,
+        window: DuplicateWindow,
+    ) -> Result<OrderId, PlaceError> {
         let NewOrder { documents, follow_ups, remembrance, .. } = order;
         let (row, placed_at) = (OrderRow::new(order)?, order.placed_at);
-        let wanted = Wanted { row, placed_at, documents: documents.clone(), follow_ups: follow_ups.clone(), remembrance: remembrance.clone() };
+        let wanted = Wanted {
+            row,
+            placed_at,
+            documents: documents.clone(),
+            follow_ups: follow_ups.clone(),
+            remembrance: remembrance.clone(),
+        };
         Ok(self.writer.run(move |connection| place(connection, &wanted, window)).await?)
     }
 
@@ -69,11 +79,12 @@ impl OrderRepo for SqliteStore {
     }
 }
 
-/// One statement decides: it inserts the file number into a table, or renews it when the window has left its last use behind,
-/// or touches nothing.
+/// One statement decides: it inserts the file number into a table, or renews it when the window has
+/// left its last use behind, or touches nothing.
 macro_rules! claim_file_number {
     ($connection:expr, $table:ident, $file_number:expr, $placed_at:expr, $window:expr) => {{
-        let row = ($table::file_number.eq($file_number), $table::placed_at_us.eq(micros($placed_at)));
+        let row =
+            ($table::file_number.eq($file_number), $table::placed_at_us.eq(micros($placed_at)));
         let claim = diesel::insert_into($table::table)
             .values(row)
             .on_conflict($table::file_number)
@@ -81,9 +92,16 @@ macro_rules! claim_file_number {
             .set($table::placed_at_us.eq(excluded($table::placed_at_us)));
         let past = $table::placed_at_us.le(micros($window.opens_at($placed_at)));
         if diesel::query_dsl::methods::FilterDsl::filter(claim, past).execute($connection)? == 0 {
-            let at: i64 = $table::table.find($file_number).select($table::placed_at_us).first($connection)?;
-            let unreadable = || Unreadable { table: stringify!($table), row: $file_number.clone(), column: "placed_at_us" };
-            return Err(Refusal::Duplicate { placed_at: instant(at).ok_or_else(unreadable).map_err(Failure::from)? });
+            let at: i64 =
+                $table::table.find($file_number).select($table::placed_at_us).first($connection)?;
+            let unreadable = || Unreadable {
+                table: stringify!($table),
+                row: $file_number.clone(),
+                column: "placed_at_us",
+            };
+            return Err(Refusal::Duplicate {
+                placed_at: instant(at).ok_or_else(unreadable).map_err(Failure::from)?,
+            });
         }
     }};
 }
@@ -97,19 +115,33 @@ struct Wanted {
     remembrance: Option<Remembrance>,
 }
 
-fn place(connection: &mut SqliteConnection, order: &Wanted, window: DuplicateWindow) -> Result<OrderId, Refusal> {
+fn place(
+    connection: &mut SqliteConnection,
+    order: &Wanted,
+    window: DuplicateWindow,
+) -> Result<OrderId, Refusal> {
     let row = &order.row;
     if let Some(remembrance) = &order.remembrance
-        && let Some(taken) = idempotency::in_use(connection, &remembrance.attempt.claim, order.placed_at)?
+        && let Some(taken) =
+            idempotency::in_use(connection, &remembrance.attempt.claim, order.placed_at)?
     {
         return Err(Refusal::KeyTaken(taken));
     }
     if row.is_test {
-        claim_file_number!(connection, test_file_numbers, &row.file_number, order.placed_at, window);
+        claim_file_number!(
+            connection,
+            test_file_numbers,
+            &row.file_number,
+            order.placed_at,
+            window
+        );
     } else {
         claim_file_number!(connection, file_numbers, &row.file_number, order.placed_at, window);
     }
-    let id: i64 = diesel::insert_into(orders::table).values(row).returning(orders::id).get_result(connection)?;
+    let id: i64 = diesel::insert_into(orders::table)
+        .values(row)
+        .returning(orders::id)
+        .get_result(connection)?;
     for (position, document) in (0..).zip(&order.documents) {
         if !uploads::adopt(connection, &document.key)? {
             return Err(Refusal::UploadSwept);
@@ -128,9 +160,16 @@ fn place(connection: &mut SqliteConnection, order: &Wanted, window: DuplicateWin
 }
 
 fn find(connection: &mut SqliteConnection, id: OrderId) -> Result<Option<PlacedOrder>, Failure> {
-    let Some(order): Option<OrderRow> = orders::table.find(id.0).select(OrderRow::as_select()).first(connection).optional()? else { return Ok(None) };
-    let documents: Vec<DocumentRow> =
-        documents::table.filter(documents::order_id.eq(id.0)).order(documents::position).select(DocumentRow::as_select()).load(connection)?;
+    let Some(order): Option<OrderRow> =
+        orders::table.find(id.0).select(OrderRow::as_select()).first(connection).optional()?
+    else {
+        return Ok(None);
+    };
+    let documents: Vec<DocumentRow> = documents::table
+        .filter(documents::order_id.eq(id.0))
+        .order(documents::position)
+        .select(DocumentRow::as_select())
+        .load(connection)?;
     Ok(Some(order.into_placed(id, documents)?))
 }
 

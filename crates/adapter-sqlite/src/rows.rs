@@ -68,7 +68,11 @@ pub(crate) struct DocumentRow {
 }
 
 impl DocumentRow {
-    pub(crate) fn new(order_id: i64, position: i64, document: &StoredDocument) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        order_id: i64,
+        position: i64,
+        document: &StoredDocument,
+    ) -> Result<Self, Failure> {
         Ok(Self {
             order_id,
             position,
@@ -76,7 +80,8 @@ impl DocumentRow {
             name: document.name.clone(),
             name_as_sent: document.name_as_sent.clone(),
             media_type: document.media_type.clone(),
-            size: i64::try_from(document.size).map_err(|error| Failure::Unstorable(error.into()))?,
+            size: i64::try_from(document.size)
+                .map_err(|error| Failure::Unstorable(error.into()))?,
             sha256: document.sha256.0.to_vec(),
         })
     }
@@ -110,7 +115,13 @@ pub(crate) struct NewFollowUpRow<'a> {
 
 impl<'a> NewFollowUpRow<'a> {
     pub(crate) fn new(order_id: i64, task: &'a NewFollowUp, at: OffsetDateTime) -> Self {
-        Self { order_id, message_key: &task.message_key, recipient: task.recipient.as_str(), created_at_us: micros(at), due_at_us: micros(at) }
+        Self {
+            order_id,
+            message_key: &task.message_key,
+            recipient: task.recipient.as_str(),
+            created_at_us: micros(at),
+            due_at_us: micros(at),
+        }
     }
 }
 
@@ -138,7 +149,10 @@ impl FollowUpRow {
         Ok(FollowUp {
             id: FollowUpId(self.id),
             order_id: OrderId(self.order_id),
-            task: NewFollowUp { message_key: self.message_key, recipient: EmailAddress::from_stored(self.recipient) },
+            task: NewFollowUp {
+                message_key: self.message_key,
+                recipient: EmailAddress::from_stored(self.recipient),
+            },
             attempts: u32::try_from(self.attempts).map_err(|_| Column("attempts"))?,
             created_at: read_instant(self.created_at_us, "created_at_us")?,
             due_at: read_instant(self.due_at_us, "due_at_us")?,

@@ -10,7 +10,10 @@ use domain::{
     follow_up::FollowUp,
     idempotency::IdempotencyKey,
     order::{FileNumber, OrderId, PlacedOrder},
-    ports::{ApiKeyRepo as _, RecordedUpload, RememberedRequest, StoreCounts, StoreError, StoreSource, UsedFileNumber},
+    ports::{
+        ApiKeyRepo as _, RecordedUpload, RememberedRequest, StoreCounts, StoreError, StoreSource,
+        UsedFileNumber,
+    },
 };
 
 use crate::{
@@ -18,10 +21,14 @@ use crate::{
     failure::{Failure, Unreadable},
     idempotency,
     rows::{DocumentRow, FollowUpRow, OrderRow, instant, row_limit},
-    schema::{api_keys, documents, file_numbers, follow_ups, idempotency_keys, key_events, orders, uploads},
+    schema::{
+        api_keys, documents, file_numbers, follow_ups, idempotency_keys, key_events, orders,
+        uploads,
+    },
 };
 
-/// Orders that are counted at a time. All of them may take longer than a transaction may: SQLite walks through the rows.
+/// Orders that are counted at a time. All of them may take longer than a transaction may: SQLite
+/// walks through the rows.
 const STEP: i64 = 20_000;
 
 #[async_trait]
@@ -37,11 +44,19 @@ impl StoreSource for SqliteStore {
         }
     }
 
-    async fn orders(&self, after: Option<OrderId>, limit: usize) -> Result<Vec<PlacedOrder>, StoreError> {
+    async fn orders(
+        &self,
+        after: Option<OrderId>,
+        limit: usize,
+    ) -> Result<Vec<PlacedOrder>, StoreError> {
         Ok(self.reader.run(move |connection| some_orders(connection, after, limit)).await?)
     }
 
-    async fn file_numbers(&self, after: Option<FileNumber>, limit: usize) -> Result<Vec<UsedFileNumber>, StoreError> {
+    async fn file_numbers(
+        &self,
+        after: Option<FileNumber>,
+        limit: usize,
+    ) -> Result<Vec<UsedFileNumber>, StoreError> {
         let after = after.map(|file_number| file_number.as_str().to_owned());
         Ok(self.reader.run(move |connection| some_file_numbers(connection, after, limit)).await?)
     }
@@ -62,8 +77,15 @@ impl StoreSource for SqliteStore {
         self.trail().await
     }
 
-    async fn remembered(&self, after: Option<IdempotencyKey>, limit: usize) -> Result<Vec<RememberedRequest>, StoreError> {
-        Ok(self.reader.run(move |connection| idempotency::remembered(connection, after, limit)).await?)
+    async fn remembered(
+        &self,
+        after: Option<IdempotencyKey>,
+        limit: usize,
+    ) -> Result<Vec<RememberedRequest>, StoreError> {
+        Ok(self
+            .reader
+            .run(move |connection| idempotency::remembered(connection, after, limit))
+            .await?)
     }
 }
 
@@ -76,19 +98,38 @@ fn counts_but_orders(connection: &mut SqliteConnection) -> Result<StoreCounts, F
         follow_ups: follow_ups::table.count().get_result::<i64>(connection)?.unsigned_abs(),
         api_keys: api_keys::table.count().get_result::<i64>(connection)?.unsigned_abs(),
         key_events: key_events::table.count().get_result::<i64>(connection)?.unsigned_abs(),
-        idempotency_keys: idempotency_keys::table.filter(idempotency_keys::order_id.is_not_null()).count().get_result::<i64>(connection)?.unsigned_abs(),
+        idempotency_keys: idempotency_keys::table
+            .filter(idempotency_keys::order_id.is_not_null())
+            .count()
+            .get_result::<i64>(connection)?
+            .unsigned_abs(),
     })
 }
 
 fn some_order_ids(connection: &mut SqliteConnection, after: i64) -> Result<Vec<i64>, Failure> {
-    Ok(orders::table.filter(orders::id.gt(after)).order(orders::id).limit(STEP).select(orders::id).load(connection)?)
+    Ok(orders::table
+        .filter(orders::id.gt(after))
+        .order(orders::id)
+        .limit(STEP)
+        .select(orders::id)
+        .load(connection)?)
 }
 
-fn some_orders(connection: &mut SqliteConnection, after: Option<OrderId>, limit: usize) -> Result<Vec<PlacedOrder>, Failure> {
+fn some_orders(
+    connection: &mut SqliteConnection,
+    after: Option<OrderId>,
+    limit: usize,
+) -> Result<Vec<PlacedOrder>, Failure> {
     let after = after.map_or(i64::MIN, |id| id.0);
-    let rows: Vec<(i64, OrderRow)> =
-        orders::table.filter(orders::id.gt(after)).order(orders::id).limit(row_limit(limit)).select((orders::id, OrderRow::as_select())).load(connection)?;
-    let (Some((first, _)), Some((last, _))) = (rows.first(), rows.last()) else { return Ok(Vec::new()) };
+    let rows: Vec<(i64, OrderRow)> = orders::table
+        .filter(orders::id.gt(after))
+        .order(orders::id)
+        .limit(row_limit(limit))
+        .select((orders::id, OrderRow::as_select()))
+        .load(connection)?;
+    let (Some((first, _)), Some((last, _))) = (rows.first(), rows.last()) else {
+        return Ok(Vec::new());
+    };
     let theirs: Vec<DocumentRow> = documents::table
         .filter(documents::order_id.between(*first, *last))
         .order((documents::order_id, documents::position))
@@ -98,20 +139,31 @@ fn some_orders(connection: &mut SqliteConnection, after: Option<OrderId>, limit:
     for document in theirs {
         documents.entry(document.order_id()).or_default().push(document);
     }
-    let placed = rows.into_iter().map(|(id, row)| row.into_placed(OrderId(id), documents.remove(&id).unwrap_or_default()));
+    let placed = rows
+        .into_iter()
+        .map(|(id, row)| row.into_placed(OrderId(id), documents.remove(&id).unwrap_or_default()));
     Ok(placed.collect::<Result<_, _>>()?)
 }
 
-fn some_file_numbers(connection: &mut SqliteConnection, after: Option<String>, limit: usize) -> Result<Vec<UsedFileNumber>, Failure> {
+fn some_file_numbers(
+    connection: &mut SqliteConnection,
+    after: Option<String>,
+    limit: usize,
+) -> Result<Vec<UsedFileNumber>, Failure> {
     // No file number is empty, so all come after the empty text.
     let after = after.unwrap_or_default();
-    let rows: Vec<(String, i64)> =
-        file_numbers::table.filter(file_numbers::file_number.gt(after)).order(file_numbers::file_number).limit(row_limit(limit)).load(connection)?;
+    let rows: Vec<(String, i64)> = file_numbers::table
+        .filter(file_numbers::file_number.gt(after))
+        .order(file_numbers::file_number)
+        .limit(row_limit(limit))
+        .load(connection)?;
     let read = |(file_number, placed_at): (String, i64)| {
-        let unreadable = |column| Unreadable { table: "file_numbers", row: file_number.clone(), column };
+        let unreadable =
+            |column| Unreadable { table: "file_numbers", row: file_number.clone(), column };
         Ok(UsedFileNumber {
             placed_at: instant(placed_at).ok_or_else(|| unreadable("placed_at_us"))?,
-            file_number: FileNumber::try_from(file_number.clone()).map_err(|_| unreadable("file_number"))?,
+            file_number: FileNumber::try_from(file_number.clone())
+                .map_err(|_| unreadable("file_number"))?,
         })
     };
     rows.into_iter().map(read).collect()
@@ -120,13 +172,21 @@ fn some_file_numbers(connection: &mut SqliteConnection, after: Option<String>, l
 fn all_uploads(connection: &mut SqliteConnection) -> Result<Vec<RecordedUpload>, Failure> {
     let rows: Vec<(String, i64, bool)> = uploads::table.order(uploads::key).load(connection)?;
     let read = |(key, recorded_at, condemned): (String, i64, bool)| {
-        let unreadable = || Unreadable { table: "uploads", row: key.clone(), column: "recorded_at_us" };
-        Ok(RecordedUpload { recorded_at: instant(recorded_at).ok_or_else(unreadable)?, key: ObjectKey::from_stored(key), condemned })
+        let unreadable =
+            || Unreadable { table: "uploads", row: key.clone(), column: "recorded_at_us" };
+        Ok(RecordedUpload {
+            recorded_at: instant(recorded_at).ok_or_else(unreadable)?,
+            key: ObjectKey::from_stored(key),
+            condemned,
+        })
     };
     rows.into_iter().map(read).collect()
 }
 
 fn all_follow_ups(connection: &mut SqliteConnection) -> Result<Vec<FollowUp>, Failure> {
-    let rows: Vec<FollowUpRow> = follow_ups::table.order(follow_ups::id).select(FollowUpRow::as_select()).load(connection)?;
+    let rows: Vec<FollowUpRow> = follow_ups::table
+        .order(follow_ups::id)
+        .select(FollowUpRow::as_select())
+        .load(connection)?;
     Ok(rows.into_iter().map(FollowUpRow::into_follow_up).collect::<Result<_, _>>()?)
 }

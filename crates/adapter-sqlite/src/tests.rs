@@ -17,7 +17,10 @@ use diesel::{
 use diesel_migrations::MigrationHarness as _;
 use domain::{
     order::OrderId,
-    ports::{ApiKeyRepo, FollowUpQueue as _, NewOrder, OrderRepo, PlaceError, QueueStats, StoreError, UploadLedger as _},
+    ports::{
+        ApiKeyRepo, FollowUpQueue as _, NewOrder, OrderRepo, PlaceError, QueueStats, StoreError,
+        UploadLedger as _,
+    },
 };
 use futures_util::future::join_all;
 use tempfile::{TempDir, tempdir};
@@ -40,7 +43,11 @@ fn outsider(path: &Path) -> SqliteConnection {
 }
 
 async fn on_writer(store: &SqliteStore, statements: &'static str) {
-    store.writer.run(move |connection| connection.batch_execute(statements).map_err(Failure::from)).await.unwrap();
+    store
+        .writer
+        .run(move |connection| connection.batch_execute(statements).map_err(Failure::from))
+        .await
+        .unwrap();
 }
 
 fn schema(connection: &mut SqliteConnection) -> Vec<String> {
@@ -49,7 +56,10 @@ fn schema(connection: &mut SqliteConnection) -> Vec<String> {
         #[diesel(sql_type = Text)]
         sql: String,
     }
-    let definitions: Vec<Definition> = sql_query("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name").load(connection).unwrap();
+    let definitions: Vec<Definition> =
+        sql_query("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name")
+            .load(connection)
+            .unwrap();
     definitions.into_iter().map(|definition| definition.sql).collect()
 }
 
@@ -74,7 +84,10 @@ async fn references_are_enforced() {
     let directory = tempdir().unwrap();
     let store = open(&directory).await;
     let orphan = "INSERT INTO follow_ups (order_id, message_key, recipient, created_at_us, due_at_us) VALUES (1, 'k', 'a@b', 0, 0)";
-    let outcome = store.writer.run(move |connection| connection.batch_execute(orphan).map_err(Failure::from)).await;
+    let outcome = store
+        .writer
+        .run(move |connection| connection.batch_execute(orphan).map_err(Failure::from))
+        .await;
     assert!(outcome.unwrap_err().to_string().contains("FOREIGN KEY"));
 }
 
@@ -82,7 +95,10 @@ async fn references_are_enforced() {
 async fn the_reader_cannot_write() {
     let directory = tempdir().unwrap();
     let store = open(&directory).await;
-    let outcome = store.reader.run(|connection| connection.batch_execute("DELETE FROM orders").map_err(Failure::from)).await;
+    let outcome = store
+        .reader
+        .run(|connection| connection.batch_execute("DELETE FROM orders").map_err(Failure::from))
+        .await;
     assert!(outcome.unwrap_err().to_string().contains("readonly"));
 }
 
@@ -94,9 +110,17 @@ async fn processes_that_start_at_once_migrate_once() {
             let path = path(&directory);
             tokio::task::spawn_blocking(move || SqliteStore::open(&path).unwrap())
         });
-        let stores: Vec<SqliteStore> = join_all(starts).await.into_iter().map(Result::unwrap).collect();
-        let applied: Vec<usize> = join_all(stores.iter().map(SqliteStore::migrate)).await.into_iter().map(Result::unwrap).collect();
-        let known = diesel::migration::MigrationSource::<diesel::sqlite::Sqlite>::migrations(&MIGRATIONS).unwrap().len();
+        let stores: Vec<SqliteStore> =
+            join_all(starts).await.into_iter().map(Result::unwrap).collect();
+        let applied: Vec<usize> = join_all(stores.iter().map(SqliteStore::migrate))
+            .await
+            .into_iter()
+            .map(Result::unwrap)
+            .collect();
+        let known =
+            diesel::migration::MigrationSource::<diesel::sqlite::Sqlite>::migrations(&MIGRATIONS)
+                .unwrap()
+                .len();
         assert_eq!(applied.iter().filter(|&&count| count == known).count(), 1);
         assert_eq!(applied.iter().sum::<usize>(), known);
     }
@@ -109,7 +133,14 @@ async fn every_migration_can_be_taken_back_and_applied_again() {
     let mut connection = outsider(&path(&directory));
     let before = schema(&mut connection);
     connection.revert_all_migrations(MIGRATIONS).unwrap();
-    assert_eq!(schema(&mut connection).iter().filter(|sql| !sql.contains("__diesel_schema_migrations") && !sql.contains("sqlite_sequence")).count(), 0);
+    assert_eq!(
+        schema(&mut connection)
+            .iter()
+            .filter(|sql| !sql.contains("__diesel_schema_migrations")
+                && !sql.contains("sqlite_sequence"))
+            .count(),
+        0
+    );
     connection.run_pending_migrations(MIGRATIONS).unwrap();
     assert_eq!(schema(&mut connection), before);
 }
@@ -118,9 +149,14 @@ async fn every_migration_can_be_taken_back_and_applied_again() {
 async fn a_database_of_a_newer_program_is_refused_and_left_alone() {
     let directory = tempdir().unwrap();
     drop(open(&directory).await);
-    outsider(&path(&directory)).batch_execute("INSERT INTO __diesel_schema_migrations (version) VALUES ('99991231235959')").unwrap();
+    outsider(&path(&directory))
+        .batch_execute("INSERT INTO __diesel_schema_migrations (version) VALUES ('99991231235959')")
+        .unwrap();
     let refused = SqliteStore::open(&path(&directory)).unwrap().migrate().await.unwrap_err();
-    assert!(matches!(&refused, MigrateError::Newer(version) if version == "99991231235959"), "{refused}");
+    assert!(
+        matches!(&refused, MigrateError::Newer(version) if version == "99991231235959"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -128,7 +164,10 @@ fn what_is_no_database_is_not_opened() {
     let directory = tempdir().unwrap();
     std::fs::write(path(&directory), "dear diary, ".repeat(1_000)).unwrap();
     assert!(matches!(SqliteStore::open(&path(&directory)), Err(OpenError::Connection(_))));
-    assert!(matches!(SqliteStore::open(&directory.path().join("no/such/folder.db")), Err(OpenError::File(_))));
+    assert!(matches!(
+        SqliteStore::open(&directory.path().join("no/such/folder.db")),
+        Err(OpenError::File(_))
+    ));
 }
 
 #[test]
@@ -136,7 +175,9 @@ fn a_log_that_lost_its_database_is_not_overwritten() {
     let directory = tempdir().unwrap();
     let log = directory.path().join("orders.db-wal");
     std::fs::write(&log, "orders").unwrap();
-    assert!(matches!(SqliteStore::open(&path(&directory)), Err(OpenError::LogWithoutDatabase(missing)) if missing == path(&directory)));
+    assert!(
+        matches!(SqliteStore::open(&path(&directory)), Err(OpenError::LogWithoutDatabase(missing)) if missing == path(&directory))
+    );
     assert_eq!(std::fs::read(&log).unwrap(), b"orders");
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
 }
@@ -167,13 +208,20 @@ async fn a_name_that_means_something_to_sqlite_is_a_file_all_the_same() {
 async fn what_was_kept_is_there_after_a_restart_in_one_file() {
     let directory = tempdir().unwrap();
     let store = open(&directory).await;
-    let (order, key, uploads) = (NewOrder { documents: vec![document()], ..new_order("F-1", NOW) }, api_key(NOW), [document().key]);
+    let (order, key, uploads) = (
+        NewOrder { documents: vec![document()], ..new_order("F-1", NOW) },
+        api_key(NOW),
+        [document().key],
+    );
     store.record(&[order.documents[0].key.clone()], NOW).await.unwrap();
     store.record(&uploads, NOW).await.unwrap();
     let id = store.place(&order, WINDOW).await.unwrap();
     store.add(&key, "jane").await.unwrap();
     drop(store);
-    let files: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let files: Vec<_> = std::fs::read_dir(directory.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     assert_eq!(files, ["orders.db"], "the store has ended and left nothing beside its database");
 
     let store = open(&directory).await;
@@ -181,7 +229,10 @@ async fn what_was_kept_is_there_after_a_restart_in_one_file() {
     assert_eq!(ApiKeyRepo::find(&store, &key.lookup).await.unwrap().unwrap().key, key);
     assert_eq!(store.stats().await.unwrap().pending, 1);
     assert_eq!(store.condemn(&uploads).await.unwrap(), uploads);
-    assert!(matches!(store.place(&new_order("F-1", NOW), WINDOW).await, Err(PlaceError::Duplicate { .. })));
+    assert!(matches!(
+        store.place(&new_order("F-1", NOW), WINDOW).await,
+        Err(PlaceError::Duplicate { .. })
+    ));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -191,11 +242,19 @@ async fn of_two_processes_one_places_an_order() {
     for round in 0..20 {
         let tasks = (0..10).map(|number| {
             let store = stores[number % 2].clone();
-            tokio::spawn(async move { store.place(&new_order(&format!("F-{round}"), NOW), WINDOW).await })
+            tokio::spawn(async move {
+                store.place(&new_order(&format!("F-{round}"), NOW), WINDOW).await
+            })
         });
         let outcomes: Vec<_> = join_all(tasks).await.into_iter().map(Result::unwrap).collect();
         assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
-        assert_eq!(outcomes.iter().filter(|outcome| matches!(outcome, Err(PlaceError::Duplicate { .. }))).count(), 9);
+        assert_eq!(
+            outcomes
+                .iter()
+                .filter(|outcome| matches!(outcome, Err(PlaceError::Duplicate { .. })))
+                .count(),
+            9
+        );
     }
 }
 
@@ -207,9 +266,16 @@ async fn a_lock_that_another_process_holds_makes_the_store_unavailable() {
     let mut other = outsider(&path(&directory));
     other.batch_execute("BEGIN IMMEDIATE").unwrap();
 
-    assert!(matches!(store.place(&new_order("F-1", NOW), WINDOW).await, Err(PlaceError::Unavailable(_))));
+    assert!(matches!(
+        store.place(&new_order("F-1", NOW), WINDOW).await,
+        Err(PlaceError::Unavailable(_))
+    ));
     assert!(matches!(store.check().await, Err(StoreError::Unavailable(_))));
-    assert_eq!(OrderRepo::find(&store, OrderId(1)).await.unwrap(), None, "a lock does not keep anybody from reading");
+    assert_eq!(
+        OrderRepo::find(&store, OrderId(1)).await.unwrap(),
+        None,
+        "a lock does not keep anybody from reading"
+    );
     other.batch_execute("ROLLBACK").unwrap();
     store.place(&new_order("F-1", NOW), WINDOW).await.unwrap();
 }
@@ -244,11 +310,17 @@ async fn a_database_that_is_not_in_its_place_takes_no_orders() {
     assert!(matches!(store.check().await, Err(StoreError::Unavailable(_))), "it is gone");
     // The panic makes the next transaction open the database again.
     store.writer.run(|_| -> Result<(), Failure> { panic!("on purpose") }).await.unwrap_err();
-    assert!(matches!(store.place(&new_order("F-1", NOW), WINDOW).await, Err(PlaceError::Unavailable(_))));
+    assert!(matches!(
+        store.place(&new_order("F-1", NOW), WINDOW).await,
+        Err(PlaceError::Unavailable(_))
+    ));
     assert!(!path.exists(), "no empty database took its place");
     if cfg!(unix) {
         std::fs::copy(&aside, &path).unwrap();
-        assert!(matches!(store.check().await, Err(StoreError::Unavailable(_))), "it is another one");
+        assert!(
+            matches!(store.check().await, Err(StoreError::Unavailable(_))),
+            "it is another one"
+        );
     }
     std::fs::rename(&aside, &path).unwrap();
     store.check().await.unwrap();
@@ -268,7 +340,8 @@ async fn a_panic_ends_its_own_transaction_only() {
     let lost = store
         .writer
         .run(|connection| -> Result<(), Failure> {
-            connection.batch_execute("INSERT INTO uploads (key, recorded_at_us) VALUES ('half', 0)")?;
+            connection
+                .batch_execute("INSERT INTO uploads (key, recorded_at_us) VALUES ('half', 0)")?;
             panic!("on purpose");
         })
         .await
@@ -279,7 +352,9 @@ async fn a_panic_ends_its_own_transaction_only() {
 }
 
 /// The writer, busy until the answer is dropped, so that what is called meanwhile waits together.
-async fn hold(store: &Arc<SqliteStore>) -> (mpsc::Sender<()>, tokio::task::JoinHandle<Result<(), Failure>>) {
+async fn hold(
+    store: &Arc<SqliteStore>,
+) -> (mpsc::Sender<()>, tokio::task::JoinHandle<Result<(), Failure>>) {
     let (release, held) = mpsc::channel::<()>();
     let (began, begins) = tokio::sync::oneshot::channel();
     let store = Arc::clone(store);
@@ -295,7 +370,8 @@ async fn hold(store: &Arc<SqliteStore>) -> (mpsc::Sender<()>, tokio::task::JoinH
     (release, holding)
 }
 
-/// Commits in the write-ahead log: frames that say how large the database is then (SQLite file format, section 4.1).
+/// Commits in the write-ahead log: frames that say how large the database is then (SQLite file
+/// format, section 4.1).
 fn commits(directory: &TempDir) -> usize {
     let log = std::fs::read(directory.path().join("orders.db-wal")).unwrap();
     log[32..].chunks_exact(24 + 4096).filter(|frame| frame[4..8] != [0; 4]).count()
@@ -308,7 +384,8 @@ async fn calls_that_wait_at_the_same_time_share_a_commit() {
     let (release, holding) = hold(&store).await;
     let before = commits(&directory);
     let orders: Vec<_> = (0..60).map(|number| new_order(&format!("F-{number}"), NOW)).collect();
-    let mut placing = std::pin::pin!(join_all(orders.iter().map(|order| store.place(order, WINDOW))));
+    let mut placing =
+        std::pin::pin!(join_all(orders.iter().map(|order| store.place(order, WINDOW))));
     poll_fn(|context| Poll::Ready(placing.as_mut().poll(context).is_pending())).await;
     drop(release);
     assert!(placing.await.iter().all(Result::is_ok));
@@ -325,8 +402,10 @@ async fn nobody_is_told_of_a_success_that_was_not_committed() {
     let orphan = "PRAGMA defer_foreign_keys = ON;
         INSERT INTO follow_ups (order_id, message_key, recipient, created_at_us, due_at_us) VALUES (999, 'k', 'a@b', 0, 0)";
     let order = new_order("F-1", NOW);
-    let orphaned = store.writer.run(move |connection| connection.batch_execute(orphan).map_err(Failure::from));
-    let mut both = std::pin::pin!(futures_util::future::join(store.place(&order, WINDOW), orphaned));
+    let orphaned =
+        store.writer.run(move |connection| connection.batch_execute(orphan).map_err(Failure::from));
+    let mut both =
+        std::pin::pin!(futures_util::future::join(store.place(&order, WINDOW), orphaned));
     poll_fn(|context| Poll::Ready(both.as_mut().poll(context).is_pending())).await;
     drop(release);
     let (placed, orphaned) = both.await;
@@ -343,7 +422,9 @@ async fn nothing_is_done_for_a_caller_that_has_given_up_waiting() {
     let store = Arc::new(open(&directory).await);
     let (release, blocked) = mpsc::channel::<()>();
     let busy = store.clone();
-    let busy = tokio::spawn(async move { busy.writer.run(move |_| blocked.recv().map_err(|_| Failure::Lost)).await });
+    let busy = tokio::spawn(async move {
+        busy.writer.run(move |_| blocked.recv().map_err(|_| Failure::Lost)).await
+    });
     tokio::task::yield_now().await;
 
     let order = new_order("F-1", NOW);
@@ -361,12 +442,29 @@ async fn a_row_that_cannot_be_read_back_is_named() {
     let directory = tempdir().unwrap();
     let store = open(&directory).await;
     let id = store.place(&new_order("F-1", NOW), WINDOW).await.unwrap();
-    for (change, column) in [("time_zone_id = 'Mars/Olympus'", "time_zone_id"), ("requested_by = '{}'", "requested_by"), ("status = 'LOST'", "status")] {
+    for (change, column) in [
+        ("time_zone_id = 'Mars/Olympus'", "time_zone_id"),
+        ("requested_by = '{}'", "requested_by"),
+        ("status = 'LOST'", "status"),
+    ] {
         let mut other = outsider(&path(&directory));
-        other.batch_execute(&format!("CREATE TABLE kept AS SELECT * FROM orders; UPDATE orders SET {change}")).unwrap();
-        let Err(StoreError::Internal(cause)) = OrderRepo::find(&store, id).await else { panic!("{column}") };
-        assert_eq!(cause.to_string(), format!("row {} of orders cannot be read back: {column}", id.0));
-        other.batch_execute(&format!("UPDATE orders SET {column} = (SELECT {column} FROM kept); DROP TABLE kept")).unwrap();
+        other
+            .batch_execute(&format!(
+                "CREATE TABLE kept AS SELECT * FROM orders; UPDATE orders SET {change}"
+            ))
+            .unwrap();
+        let Err(StoreError::Internal(cause)) = OrderRepo::find(&store, id).await else {
+            panic!("{column}")
+        };
+        assert_eq!(
+            cause.to_string(),
+            format!("row {} of orders cannot be read back: {column}", id.0)
+        );
+        other
+            .batch_execute(&format!(
+                "UPDATE orders SET {column} = (SELECT {column} FROM kept); DROP TABLE kept"
+            ))
+            .unwrap();
     }
     assert!(OrderRepo::find(&store, id).await.unwrap().is_some());
 }

@@ -27,8 +27,15 @@ impl UploadLedger for SqliteStore {
         Ok(self.writer.run(move |connection| condemn(connection, keys)).await?)
     }
 
-    async fn condemn_recorded_before(&self, instant: OffsetDateTime, limit: usize) -> Result<Vec<ObjectKey>, StoreError> {
-        Ok(self.writer.run(move |connection| condemn_recorded_before(connection, instant, limit)).await?)
+    async fn condemn_recorded_before(
+        &self,
+        instant: OffsetDateTime,
+        limit: usize,
+    ) -> Result<Vec<ObjectKey>, StoreError> {
+        Ok(self
+            .writer
+            .run(move |connection| condemn_recorded_before(connection, instant, limit))
+            .await?)
     }
 
     async fn forget(&self, keys: &[ObjectKey]) -> Result<(), StoreError> {
@@ -37,7 +44,11 @@ impl UploadLedger for SqliteStore {
     }
 }
 
-fn record(connection: &mut SqliteConnection, keys: &[ObjectKey], at: OffsetDateTime) -> Result<(), Failure> {
+fn record(
+    connection: &mut SqliteConnection,
+    keys: &[ObjectKey],
+    at: OffsetDateTime,
+) -> Result<(), Failure> {
     for key in keys {
         let row = (uploads::key.eq(key.as_str()), uploads::recorded_at_us.eq(micros(at)));
         diesel::insert_into(uploads::table).values(row).execute(connection)?;
@@ -45,20 +56,32 @@ fn record(connection: &mut SqliteConnection, keys: &[ObjectKey], at: OffsetDateT
     Ok(())
 }
 
-fn condemn(connection: &mut SqliteConnection, keys: Vec<ObjectKey>) -> Result<Vec<ObjectKey>, Failure> {
+fn condemn(
+    connection: &mut SqliteConnection,
+    keys: Vec<ObjectKey>,
+) -> Result<Vec<ObjectKey>, Failure> {
     let mut condemned = Vec::with_capacity(keys.len());
     for key in keys {
-        if diesel::update(uploads::table.find(key.as_str())).set(uploads::condemned.eq(true)).execute(connection)? > 0 {
+        if diesel::update(uploads::table.find(key.as_str()))
+            .set(uploads::condemned.eq(true))
+            .execute(connection)?
+            > 0
+        {
             condemned.push(key);
         }
     }
     Ok(condemned)
 }
 
-fn condemn_recorded_before(connection: &mut SqliteConnection, instant: OffsetDateTime, limit: usize) -> Result<Vec<ObjectKey>, Failure> {
+fn condemn_recorded_before(
+    connection: &mut SqliteConnection,
+    instant: OffsetDateTime,
+    limit: usize,
+) -> Result<Vec<ObjectKey>, Failure> {
     let keys: Vec<String> = uploads::table
         .filter(uploads::condemned.or(uploads::recorded_at_us.lt(micros(instant))))
-        // Those condemned earlier come last: objects that cannot be deleted must not keep the sweeper from the others.
+        // Those condemned earlier come last: objects that cannot be deleted must not keep the
+        // sweeper from the others.
         .order((uploads::condemned, uploads::recorded_at_us, uploads::key))
         .limit(row_limit(limit))
         .select(uploads::key)
@@ -68,12 +91,14 @@ fn condemn_recorded_before(connection: &mut SqliteConnection, instant: OffsetDat
 
 fn forget(connection: &mut SqliteConnection, keys: &[ObjectKey]) -> Result<(), Failure> {
     for key in keys {
-        diesel::delete(uploads::table.find(key.as_str()).filter(uploads::condemned)).execute(connection)?;
+        diesel::delete(uploads::table.find(key.as_str()).filter(uploads::condemned))
+            .execute(connection)?;
     }
     Ok(())
 }
 
-/// Takes an upload out of the ledger for an order; `false` if it is not there any more, or condemned.
+/// Takes an upload out of the ledger for an order; `false` if it is not there any more, or
+/// condemned.
 pub(crate) fn adopt(connection: &mut SqliteConnection, key: &ObjectKey) -> QueryResult<bool> {
     let live = uploads::table.find(key.as_str()).filter(diesel::dsl::not(uploads::condemned));
     Ok(diesel::delete(live).execute(connection)? > 0)

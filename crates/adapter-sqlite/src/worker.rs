@@ -23,8 +23,8 @@ use crate::{
 /// Most calls that share a transaction.
 const BATCH: usize = 64;
 
-/// How long a caller waits, for its turn and for its transaction. Longer than SQLite waits for a lock, so that one that
-/// meets a lock learns of it.
+/// How long a caller waits, for its turn and for its transaction. Longer than SQLite waits for a
+/// lock, so that one that meets a lock learns of it.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 /// The thread. Dropped, it finishes what was handed over, closes its connection and ends.
@@ -41,25 +41,37 @@ impl Worker {
         let (leads, queue) = mpsc::channel::<Lead<Box<dyn Call>>>();
         let work = move || {
             for mut lead in queue {
-                // Work that piled up behind a lock is not done for callers that have given up waiting.
-                while let Some(batch) = lead.next(|_, call| if call.is_awaited() { Fit::Goes } else { Fit::Gone }) {
+                // Work that piled up behind a lock is not done for callers that have given up
+                // waiting.
+                while let Some(batch) =
+                    lead.next(|_, call| if call.is_awaited() { Fit::Goes } else { Fit::Gone })
+                {
                     session.run(batch);
                 }
             }
         };
-        let thread = Builder::new().name(format!("sqlite {access:?}")).spawn(work).map_err(OpenError::Thread)?;
+        let thread = Builder::new()
+            .name(format!("sqlite {access:?}"))
+            .spawn(work)
+            .map_err(OpenError::Thread)?;
         Ok(Self { group: Group::new(1, BATCH), leads: Some(leads), thread: Some(thread) })
     }
 
-    /// Runs `body` in a transaction, which it shares with others that wait at the same time: when it answers `Err`, what it
-    /// did is rolled back, and nothing else. `Ok` is returned once it is committed.
-    pub(crate) async fn run<T, E>(&self, body: impl FnOnce(&mut SqliteConnection) -> Result<T, E> + Send + 'static) -> Result<T, E>
+    /// Runs `body` in a transaction, which it shares with others that wait at the same time: when
+    /// it answers `Err`, what it did is rolled back, and nothing else. `Ok` is returned once it is
+    /// committed.
+    pub(crate) async fn run<T, E>(
+        &self,
+        body: impl FnOnce(&mut SqliteConnection) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<Failure> + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        if let Some(lead) = self.group.join(Box::new(Waiting { body: Some(body), outcome: None, reply })) {
+        if let Some(lead) =
+            self.group.join(Box::new(Waiting { body: Some(body), outcome: None, reply }))
+        {
             // The thread ends after this handle is dropped.
             let _ = self.leads.as_ref().map(|leads| leads.send(lead));
         }
@@ -137,7 +149,8 @@ struct Session {
 impl Session {
     fn run(&mut self, mut batch: Vec<Box<dyn Call>>) {
         // The panic hook has told of a panic.
-        let committed = catch_unwind(AssertUnwindSafe(|| self.transaction(&mut batch))).unwrap_or(Err(Failure::GivenUp));
+        let committed = catch_unwind(AssertUnwindSafe(|| self.transaction(&mut batch)))
+            .unwrap_or(Err(Failure::GivenUp));
         let failure = committed.err().map(|failure| SharedFailure::from(Box::new(failure)));
         for call in batch {
             call.end(failure.as_ref());
@@ -148,8 +161,8 @@ impl Session {
         if self.access == Access::Write {
             self.database.check_place()?;
         }
-        // Taken out, so that a connection whose state is in doubt after a panic is closed, and the next transaction has
-        // a new one.
+        // Taken out, so that a connection whose state is in doubt after a panic is closed, and the
+        // next transaction has a new one.
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.database.reconnect(self.access)?,
@@ -162,26 +175,39 @@ impl Session {
     }
 }
 
-fn transaction(connection: &mut SqliteConnection, access: Access, batch: &mut [Box<dyn Call>]) -> Result<(), Failure> {
+fn transaction(
+    connection: &mut SqliteConnection,
+    access: Access,
+    batch: &mut [Box<dyn Call>],
+) -> Result<(), Failure> {
     AnsiTransactionManager::begin_transaction_sql(connection, access.begin())?;
     let done = match batch {
         [call] => call.run(connection).then_some(()).ok_or(None),
-        calls => calls.iter_mut().try_for_each(|call| run_among_others(connection, &mut **call)).map_err(Some),
+        calls => calls
+            .iter_mut()
+            .try_for_each(|call| run_among_others(connection, &mut **call))
+            .map_err(Some),
     };
     match done {
-        Ok(()) => AnsiTransactionManager::commit_transaction(connection).map_err(Failure::NotCommitted),
+        Ok(()) => {
+            AnsiTransactionManager::commit_transaction(connection).map_err(Failure::NotCommitted)
+        }
         Err(failure) => {
-            // SQLite has rolled back by itself after some errors, such as a full disk; the first error says more.
+            // SQLite has rolled back by itself after some errors, such as a full disk; the first
+            // error says more.
             let _ = AnsiTransactionManager::rollback_transaction(connection);
             failure.map_or(Ok(()), Err)
         }
     }
 }
 
-/// Runs a call so that what it did can be rolled back alone. An error is one of the whole transaction.
+/// Runs a call so that what it did can be rolled back alone. An error is one of the whole
+/// transaction.
 fn run_among_others(connection: &mut SqliteConnection, call: &mut dyn Call) -> Result<(), Failure> {
     connection.batch_execute("SAVEPOINT call")?;
     let kept = call.run(connection);
     // After some errors, such as a full disk, there is no transaction any more.
-    connection.batch_execute(if kept { "RELEASE call" } else { "ROLLBACK TO call; RELEASE call" }).map_err(|_| Failure::GivenUp)
+    connection
+        .batch_execute(if kept { "RELEASE call" } else { "ROLLBACK TO call; RELEASE call" })
+        .map_err(|_| Failure::GivenUp)
 }

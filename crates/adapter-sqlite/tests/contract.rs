@@ -37,7 +37,9 @@ struct Source {
 impl Source {
     async fn new() -> Self {
         let (store, directory) = store().await;
-        let shell = SqliteConnection::establish(directory.path().join("orders.db").to_str().unwrap()).unwrap();
+        let shell =
+            SqliteConnection::establish(directory.path().join("orders.db").to_str().unwrap())
+                .unwrap();
         Self { storage: Storage::new(store.clone(), directory), store, shell: Mutex::new(shell) }
     }
 
@@ -62,7 +64,10 @@ impl StoreSourceFixture for Source {
 
     async fn assign_notary(&self, id: OrderId, notary_id: i64, at: OffsetDateTime) {
         let at = at.unix_timestamp_nanos() / 1_000;
-        self.sql(&format!("UPDATE orders SET notary_id = {notary_id}, updated_at_us = {at} WHERE id = {}", id.0));
+        self.sql(&format!(
+            "UPDATE orders SET notary_id = {notary_id}, updated_at_us = {at} WHERE id = {}",
+            id.0
+        ));
     }
 }
 

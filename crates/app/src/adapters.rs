@@ -15,7 +15,9 @@ use adapter_sqlite::SqliteStore;
 use anyhow::{Context as _, Result};
 use domain::{
     manage_keys::ManageKeys,
-    ports::{ApiKeyRepo, BlobStore, FollowUpQueue, IdempotencyLedger, Notifier, OrderRepo, UploadLedger},
+    ports::{
+        ApiKeyRepo, BlobStore, FollowUpQueue, IdempotencyLedger, Notifier, OrderRepo, UploadLedger,
+    },
 };
 
 use crate::{
@@ -55,9 +57,19 @@ impl Storage {
         Ok(storage)
     }
 
-    fn on<S: OrderRepo + UploadLedger + IdempotencyLedger + ApiKeyRepo + FollowUpQueue + 'static>(store: S) -> Self {
+    fn on<
+        S: OrderRepo + UploadLedger + IdempotencyLedger + ApiKeyRepo + FollowUpQueue + 'static,
+    >(
+        store: S,
+    ) -> Self {
         let store = Arc::new(store);
-        Self { orders: store.clone(), uploads: store.clone(), idempotency: store.clone(), keys: store.clone(), queue: store }
+        Self {
+            orders: store.clone(),
+            uploads: store.clone(),
+            idempotency: store.clone(),
+            keys: store.clone(),
+            queue: store,
+        }
     }
 
     /// The use case of API keys on this storage.
@@ -81,7 +93,11 @@ pub(crate) async fn open_sqlite(path: &Path, setting: &str) -> Result<SqliteStor
 }
 
 /// Opens the PostgreSQL database that a setting names.
-pub(crate) async fn open_postgres(url: &str, settings: &Settings, setting: &'static str) -> Result<PostgresStore> {
+pub(crate) async fn open_postgres(
+    url: &str,
+    settings: &Settings,
+    setting: &'static str,
+) -> Result<PostgresStore> {
     let store = PostgresStore::open(url, settings.database_connections.into()).context(setting)?;
     store.migrate().await.context(setting)?;
     Ok(store)
@@ -105,10 +121,13 @@ pub(crate) async fn open_blobs(settings: &Settings) -> Result<Arc<dyn BlobStore>
 /// Opens the way that mails take, and finds whether it is open.
 pub(crate) async fn open_notifier(settings: &Settings) -> Result<Arc<dyn Notifier>> {
     const SETTING: &str = "--mail-url (NOTARY_ORDERS_MAIL_URL)";
-    let sender: Sender = settings.mail_from.parse().context("--mail-from (NOTARY_ORDERS_MAIL_FROM)")?;
+    let sender: Sender =
+        settings.mail_from.parse().context("--mail-from (NOTARY_ORDERS_MAIL_FROM)")?;
     let notifier: Arc<dyn Notifier> = match &settings.mail_url {
         Some(url) => adapter_mail::open(url, sender).context(SETTING)?,
-        None => Arc::new(MailDrop::in_folder(&settings.in_data_dir("mail"), sender).context(SETTING)?),
+        None => {
+            Arc::new(MailDrop::in_folder(&settings.in_data_dir("mail"), sender).context(SETTING)?)
+        }
     };
     notifier.check().await.context(SETTING)?;
     Ok(notifier)
@@ -124,5 +143,7 @@ pub(crate) fn create_data_dir(settings: &Settings) -> Result<()> {
         }
         Ok(())
     };
-    create().with_context(|| format!("--data-dir (NOTARY_ORDERS_DATA_DIR): {}", settings.data_dir.display()))
+    create().with_context(|| {
+        format!("--data-dir (NOTARY_ORDERS_DATA_DIR): {}", settings.data_dir.display())
+    })
 }

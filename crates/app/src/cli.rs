@@ -25,7 +25,11 @@ const LISTED: usize = 1_000;
 
 // Without `Debug`: URLs among the arguments hold passwords.
 #[derive(Parser)]
-#[command(name = "notary-orders", version, about = "Creates notarial signing orders, with or without documents")]
+#[command(
+    name = "notary-orders",
+    version,
+    about = "Creates notarial signing orders, with or without documents"
+)]
 struct CommandLine {
     #[command(subcommand)]
     command: Option<Command>,
@@ -47,12 +51,16 @@ enum Command {
     FollowUps(FollowUpsCommand),
     /// Print the OpenAPI document
     Openapi,
-    /// Move from one database to another: orders, what is known of their documents, keys and pending mails. The documents
-    /// themselves are not touched. Stop the service first
+    /// Move from one database to another: orders, what is known of their documents, keys and
+    /// pending mails. The documents themselves are not touched. Stop the service first
     Copy {
         #[arg(long, value_name = "URL", help = "The database that has everything: sqlite://PATH")]
         from: String,
-        #[arg(long, value_name = "URL", help = "The database that has nothing yet: postgres://USER:PASSWORD@HOST/DATABASE")]
+        #[arg(
+            long,
+            value_name = "URL",
+            help = "The database that has nothing yet: postgres://USER:PASSWORD@HOST/DATABASE"
+        )]
         to: String,
     },
 }
@@ -78,7 +86,8 @@ enum KeysCommand {
     },
     /// List every key ever issued
     List,
-    /// Issue a key on the terms of another, and print it alone on standard output; the other is good for some time longer
+    /// Issue a key on the terms of another, and print it alone on standard output; the other is
+    /// good for some time longer
     Rotate {
         /// Identifier of the other, as listed
         id: i64,
@@ -140,9 +149,14 @@ pub fn run() -> ExitCode {
     };
     let settings = Settings { environment: environment(), ..settings.without_blanks() };
     let _written = logging::start(&settings);
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().max_blocking_threads(BLOCKING_THREADS).enable_all().build().context("the runtime could not be started");
-    match runtime.and_then(|runtime| runtime.block_on(execute(command.unwrap_or(Command::Serve), settings))) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .max_blocking_threads(BLOCKING_THREADS)
+        .enable_all()
+        .build()
+        .context("the runtime could not be started");
+    match runtime
+        .and_then(|runtime| runtime.block_on(execute(command.unwrap_or(Command::Serve), settings)))
+    {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {}", without_credentials(&error_chain(error.as_ref())));
@@ -151,11 +165,14 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// A message in which every URL has lost its user, password and query: whoever mistypes a command may have them repeated.
+/// A message in which every URL has lost its user, password and query: whoever mistypes a command
+/// may have them repeated.
 fn without_credentials(message: &str) -> String {
     let told = |word: &str| match (word.find("://"), word.rfind('@')) {
         (Some(scheme), _) if word.contains('?') => format!("{}… ", &word[..scheme + 3]),
-        (Some(scheme), Some(host)) if scheme < host => format!("{}…{}", &word[..scheme + 3], &word[host..]),
+        (Some(scheme), Some(host)) if scheme < host => {
+            format!("{}…{}", &word[..scheme + 3], &word[host..])
+        }
         _ => word.to_owned(),
     };
     message.split_inclusive(char::is_whitespace).map(told).collect()
@@ -163,7 +180,9 @@ fn without_credentials(message: &str) -> String {
 
 /// The variables that are text; none that matters here is anything else.
 fn environment() -> BTreeMap<String, String> {
-    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
 }
 
 async fn execute(command: Command, settings: Settings) -> Result<()> {
@@ -174,10 +193,22 @@ async fn execute(command: Command, settings: Settings) -> Result<()> {
             Storage::open(&settings).await?;
             Ok(())
         }
-        Command::Keys(command) => keys::run(command, &Storage::open(&settings).await?.manage_keys(&machine), machine.clock.now()).await,
-        Command::FollowUps(command) => follow_ups(command, &Storage::open(&settings).await?, &machine).await,
+        Command::Keys(command) => {
+            keys::run(
+                command,
+                &Storage::open(&settings).await?.manage_keys(&machine),
+                machine.clock.now(),
+            )
+            .await
+        }
+        Command::FollowUps(command) => {
+            follow_ups(command, &Storage::open(&settings).await?, &machine).await
+        }
         Command::Copy { from, to } => print(&copy::everything(&from, &to, &settings).await?),
-        Command::Openapi => print(&format!("{}\n", serde_json::to_string_pretty(&adapter_http::openapi_document(&settings.base_path))?)),
+        Command::Openapi => print(&format!(
+            "{}\n",
+            serde_json::to_string_pretty(&adapter_http::openapi_document(&settings.base_path))?
+        )),
     }
 }
 
@@ -188,7 +219,8 @@ async fn serve(settings: &Settings, machine: &Machine) -> Result<()> {
     let keys = storage.manage_keys(machine);
     let mut service = Service::start(settings, machine, storage).await?;
     if matches!(settings.database()?, Database::Sqlite(_))
-        && let Some(welcome) = first_key::welcome(&keys, service.api_address, &settings.base_path).await?
+        && let Some(welcome) =
+            first_key::welcome(&keys, service.api_address, &settings.base_path).await?
     {
         print(&welcome)?;
     }
@@ -205,7 +237,8 @@ async fn serve(settings: &Settings, machine: &Machine) -> Result<()> {
 }
 
 fn stop_signal() -> Result<impl Future<Output = ()>> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (mut terminate, mut interrupt) =
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     Ok(async move {
         tokio::select! {
             _ = terminate.recv() => {}
@@ -217,13 +250,28 @@ fn stop_signal() -> Result<impl Future<Output = ()>> {
 async fn follow_ups(command: FollowUpsCommand, storage: &Storage, machine: &Machine) -> Result<()> {
     match command {
         FollowUpsCommand::List { buried } => {
-            let mut table =
-                format!("{:>8}  {:>8}  {:>8}  {:<20} {:<20} LAST ERROR\n", "ID", "ORDER", "ATTEMPTS", "CREATED", if buried { "BURIED" } else { "DUE" });
+            let mut table = format!(
+                "{:>8}  {:>8}  {:>8}  {:<20} {:<20} LAST ERROR\n",
+                "ID",
+                "ORDER",
+                "ATTEMPTS",
+                "CREATED",
+                if buried { "BURIED" } else { "DUE" }
+            );
             for follow_up in storage.queue.list(buried, LISTED).await? {
                 let moment = second(follow_up.buried_at.unwrap_or(follow_up.due_at));
                 let error = follow_up.last_error.unwrap_or_default();
-                let (id, order, attempts, created) = (follow_up.id.0, follow_up.order_id.0, follow_up.attempts, second(follow_up.created_at));
-                writeln!(table, "{id:>8}  {order:>8}  {attempts:>8}  {created:<20} {moment:<20} {}", error.escape_debug())?;
+                let (id, order, attempts, created) = (
+                    follow_up.id.0,
+                    follow_up.order_id.0,
+                    follow_up.attempts,
+                    second(follow_up.created_at),
+                );
+                writeln!(
+                    table,
+                    "{id:>8}  {order:>8}  {attempts:>8}  {created:<20} {moment:<20} {}",
+                    error.escape_debug()
+                )?;
             }
             print(&table)?;
             if table.lines().count() > LISTED {
@@ -232,7 +280,10 @@ async fn follow_ups(command: FollowUpsCommand, storage: &Storage, machine: &Mach
             Ok(())
         }
         FollowUpsCommand::Retry { id } => {
-            ensure!(storage.queue.retry(FollowUpId(id), machine.clock.now()).await?, "there is no follow-up {id}");
+            ensure!(
+                storage.queue.retry(FollowUpId(id), machine.clock.now()).await?,
+                "there is no follow-up {id}"
+            );
             print(&format!("follow-up {id} is due now\n"))
         }
     }

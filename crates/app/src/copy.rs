@@ -10,8 +10,12 @@ use crate::{
 
 /// Copies everything, and says what it was.
 pub(crate) async fn everything(from: &str, to: &str, settings: &Settings) -> Result<String> {
-    let (Database::Sqlite(from), Database::Postgres(to)) = (from.parse().context("--from")?, to.parse().context("--to")?) else {
-        bail!("--from must be sqlite://PATH and --to must be postgres://USER:PASSWORD@HOST/DATABASE");
+    let (Database::Sqlite(from), Database::Postgres(to)) =
+        (from.parse().context("--from")?, to.parse().context("--to")?)
+    else {
+        bail!(
+            "--from must be sqlite://PATH and --to must be postgres://USER:PASSWORD@HOST/DATABASE"
+        );
     };
     // An empty database would be made where none is.
     ensure!(from.is_file(), "--from: there is no database at {}", from.display());

@@ -6,7 +6,11 @@ use anyhow::Result;
 use domain::manage_keys::{KeyTerms, ManageKeys};
 
 /// Issues a key if none was ever issued; the text shows it, which nothing will do again.
-pub(crate) async fn welcome(keys: &ManageKeys, api: SocketAddr, base_path: &str) -> Result<Option<String>> {
+pub(crate) async fn welcome(
+    keys: &ManageKeys,
+    api: SocketAddr,
+    base_path: &str,
+) -> Result<Option<String>> {
     let terms = KeyTerms { name: "first start".to_owned(), ..KeyTerms::default() };
     let issued = keys.issue_first(terms, "first start").await?;
     Ok(issued.map(|(_, key)| text(key.expose(), &format!("http://{}{base_path}", reachable(api)))))

@@ -1,4 +1,5 @@
-//! Wiring: settings, adapters behind ports, the command line, start and graceful stop. No rule lives here.
+//! Wiring: settings, adapters behind ports, the command line, start and graceful stop. No rule
+//! lives here.
 
 pub mod adapters;
 pub mod cli;

@@ -13,7 +13,8 @@ use actix_web::{
 use adapter_http::{Api, ApiMetrics, Connections, Crowd, Ops, RateLimits, Room, Spool, Underway};
 use anyhow::{Context as _, Result, anyhow};
 use domain::{
-    api_key::Rate, document::DocumentLimits, duplicate_window::DuplicateWindow, follow_up::RetryPolicy, place_order::PlaceOrder, run_follow_ups::RunFollowUps,
+    api_key::Rate, document::DocumentLimits, duplicate_window::DuplicateWindow,
+    follow_up::RetryPolicy, place_order::PlaceOrder, run_follow_ups::RunFollowUps,
     sweep_uploads::SweepUploads,
 };
 use prometheus::Registry;
@@ -54,8 +55,8 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts the service on storage that is open, once it has found that documents can be stored and mails handed over.
-    /// When it returns, the service takes requests.
+    /// Starts the service on storage that is open, once it has found that documents can be stored
+    /// and mails handed over. When it returns, the service takes requests.
     pub async fn start(settings: &Settings, machine: &Machine, storage: Storage) -> Result<Self> {
         let api_listener = bind(settings.listen, "--listen (NOTARY_ORDERS_LISTEN)")?;
         let ops_listener = bind(settings.ops_listen, "--ops-listen (NOTARY_ORDERS_OPS_LISTEN)")?;
@@ -63,21 +64,44 @@ impl Service {
         let grace = Duration::from_secs(settings.shutdown_grace_secs.into());
 
         let placing = TaskTracker::new();
-        let Parts { api, ops, run_follow_ups, sweep, worker_metrics } = Parts::assemble(settings, machine, storage, placing.clone()).await?;
+        let Parts { api, ops, run_follow_ups, sweep, worker_metrics } =
+            Parts::assemble(settings, machine, storage, placing.clone()).await?;
         let http_workers = std::thread::available_parallelism().map_or(2, usize::from);
         let most = listen::most_connections(settings.database_connections) / http_workers;
-        let api_server = adapter_http::serve_api(api_listener.try_clone()?, api.clone(), Crowd { workers: http_workers, connections: most.max(1) }, grace)?;
+        let api_server = adapter_http::serve_api(
+            api_listener.try_clone()?,
+            api.clone(),
+            Crowd { workers: http_workers, connections: most.max(1) },
+            grace,
+        )?;
         let ops_server = adapter_http::serve_ops(ops_listener, ops.clone())?;
         let (api_handle, ops_handle) = (api_server.handle(), ops_server.handle());
         let workers_stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         tasks.spawn(serve(api_server));
         tasks.spawn(serve(ops_server));
-        tasks.spawn(workers::deliver_follow_ups(run_follow_ups, api.clone(), worker_metrics.clone(), workers_stop.clone()));
+        tasks.spawn(workers::deliver_follow_ups(
+            run_follow_ups,
+            api.clone(),
+            worker_metrics.clone(),
+            workers_stop.clone(),
+        ));
         tasks.spawn(workers::note_key_uses(api.keys.clone(), workers_stop.clone()));
         tasks.spawn(workers::keep_house(sweep, api.clone(), worker_metrics, workers_stop.clone()));
         tracing::info!(api = %api_address, ops = %ops_address, "listening");
-        Ok(Self { api_address, ops_address, api, ops, api_listener, api_server: api_handle, ops_server: ops_handle, placing, workers_stop, tasks, grace })
+        Ok(Self {
+            api_address,
+            ops_address,
+            api,
+            ops,
+            api_listener,
+            api_server: api_handle,
+            ops_server: ops_handle,
+            placing,
+            workers_stop,
+            tasks,
+            grace,
+        })
     }
 
     /// Waits until a part of the service fails, which none does on its own.
@@ -90,8 +114,9 @@ impl Service {
         }
     }
 
-    /// Stops gracefully: says that it is not ready, takes no more connections, ends those that are there, finishes the requests that run (for at
-    /// most the grace period) and the follow-ups that are leased.
+    /// Stops gracefully: says that it is not ready, takes no more connections, ends those that are
+    /// there, finishes the requests that run (for at most the grace period) and the follow-ups that
+    /// are leased.
     pub async fn stop(mut self) {
         tracing::info!("stopping");
         let deadline = Instant::now() + self.grace;
@@ -105,13 +130,18 @@ impl Service {
         self.api_server.stop(true).await;
         self.placing.close();
         if timeout_at(deadline, self.placing.wait()).await.is_err() {
-            tracing::warn!("orders with documents were still being placed at the end of the grace period");
+            tracing::warn!(
+                "orders with documents were still being placed at the end of the grace period"
+            );
         }
         self.workers_stop.cancel();
         self.ops_server.stop(false).await;
-        let ended = timeout_at(deadline, async { while self.tasks.join_next().await.is_some() {} }).await;
+        let ended =
+            timeout_at(deadline, async { while self.tasks.join_next().await.is_some() {} }).await;
         if ended.is_err() {
-            tracing::warn!("follow-ups were still being delivered at the end of the grace period; they will be delivered again");
+            tracing::warn!(
+                "follow-ups were still being delivered at the end of the grace period; they will be delivered again"
+            );
         }
         tracing::info!("stopped");
     }
@@ -127,17 +157,29 @@ struct Parts {
 }
 
 impl Parts {
-    async fn assemble(settings: &Settings, machine: &Machine, storage: Storage, placing: TaskTracker) -> Result<Self> {
+    async fn assemble(
+        settings: &Settings,
+        machine: &Machine,
+        storage: Storage,
+        placing: TaskTracker,
+    ) -> Result<Self> {
         create_data_dir(settings)?;
         let blobs = open_blobs(settings).await?;
         let notifier = open_notifier(settings).await?;
-        let spool = Spool::open(&settings.in_data_dir("spool")).context("--data-dir (NOTARY_ORDERS_DATA_DIR): spool")?;
+        let spool = Spool::open(&settings.in_data_dir("spool"))
+            .context("--data-dir (NOTARY_ORDERS_DATA_DIR): spool")?;
         let registry = Registry::new();
         let keys = storage.manage_keys(machine);
         let Machine { clock, entropy } = machine.clone();
         let Storage { orders, uploads, idempotency, queue, .. } = storage;
 
-        let ops = web::Data::new(Ops::new(Arc::clone(&orders), Arc::clone(&blobs), Arc::clone(&queue), Arc::clone(&clock), registry.clone())?);
+        let ops = web::Data::new(Ops::new(
+            Arc::clone(&orders),
+            Arc::clone(&blobs),
+            Arc::clone(&queue),
+            Arc::clone(&clock),
+            registry.clone(),
+        )?);
         let worker_metrics = WorkerMetrics::register(&registry)?;
         let run_follow_ups = RunFollowUps {
             queue,
@@ -161,13 +203,18 @@ impl Parts {
                 blobs,
                 clock,
                 entropy: Arc::clone(&entropy),
-                window: DuplicateWindow(time::Duration::seconds(settings.duplicate_window_secs.into())),
+                window: DuplicateWindow(time::Duration::seconds(
+                    settings.duplicate_window_secs.into(),
+                )),
                 remember_for: time::Duration::seconds(settings.idempotency_retention_secs.into()),
             },
             keys,
             rates: rate_limits(settings),
             trusted_proxies: settings.trusted_proxies.clone(),
-            limits: DocumentLimits { max_bytes: settings.max_document_bytes, ..DocumentLimits::default() },
+            limits: DocumentLimits {
+                max_bytes: settings.max_document_bytes,
+                ..DocumentLimits::default()
+            },
             spool,
             metrics: ApiMetrics::register(&registry)?,
             entropy,
@@ -184,8 +231,10 @@ impl Parts {
 
 fn rate_limits(settings: &Settings) -> RateLimits {
     let orders = Rate { per_second: settings.rate_per_second, burst: settings.rate_burst };
-    let with_documents =
-        Rate { per_second: settings.documents_rate_per_second.unwrap_or(orders.per_second), burst: settings.documents_rate_burst.unwrap_or(orders.burst) };
+    let with_documents = Rate {
+        per_second: settings.documents_rate_per_second.unwrap_or(orders.per_second),
+        burst: settings.documents_rate_burst.unwrap_or(orders.burst),
+    };
     RateLimits::new(orders, with_documents)
 }
 

@@ -1,6 +1,9 @@
 //! Settings: each is a flag and an environment variable.
 
-#![expect(clippy::doc_markdown, reason = "the comments on settings are the help text, shown as they are")]
+#![expect(
+    clippy::doc_markdown,
+    reason = "the comments on settings are the help text, shown as they are"
+)]
 
 use std::{
     collections::BTreeMap,
@@ -19,11 +22,25 @@ use tracing::level_filters::LevelFilter;
 #[command(next_help_heading = "Settings")]
 pub struct Settings {
     /// Address and port of the API
-    #[arg(long, value_name = "ADDRESS", env = "NOTARY_ORDERS_LISTEN", default_value = "127.0.0.1:8080", global = true, hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        env = "NOTARY_ORDERS_LISTEN",
+        default_value = "127.0.0.1:8080",
+        global = true,
+        hide_env_values = true
+    )]
     pub listen: SocketAddr,
 
     /// Address and port of /metrics, /healthz and /readyz; keep it private
-    #[arg(long, value_name = "ADDRESS", env = "NOTARY_ORDERS_OPS_LISTEN", default_value = "127.0.0.1:8081", global = true, hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        env = "NOTARY_ORDERS_OPS_LISTEN",
+        default_value = "127.0.0.1:8081",
+        global = true,
+        hide_env_values = true
+    )]
     pub ops_listen: SocketAddr,
 
     /// Put before every API path, such as /signing
@@ -31,10 +48,18 @@ pub struct Settings {
     pub base_path: String,
 
     /// Folder of the embedded database, documents, mail drop and spool
-    #[arg(long, value_name = "FOLDER", env = "NOTARY_ORDERS_DATA_DIR", default_value = "data", global = true, hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        env = "NOTARY_ORDERS_DATA_DIR",
+        default_value = "data",
+        global = true,
+        hide_env_values = true
+    )]
     pub data_dir: PathBuf,
 
-    /// Database: postgres://USER:PASSWORD@HOST/DATABASE or sqlite://PATH [default: notary-orders.sqlite in the data directory]
+    /// Database: postgres://USER:PASSWORD@HOST/DATABASE or sqlite://PATH [default:
+    /// notary-orders.sqlite in the data directory]
     #[arg(long, value_name = "URL", env = "DATABASE_URL", global = true, hide_env_values = true)]
     pub database_url: Option<String>,
 
@@ -42,16 +67,37 @@ pub struct Settings {
     #[arg(long, value_name = "NUMBER", env = "NOTARY_ORDERS_DATABASE_CONNECTIONS", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1_000), global = true, hide_env_values = true)]
     pub database_connections: u16,
 
-    /// Where documents are kept: s3://BUCKET/PREFIX, gs://…, az://… or file:///PATH [default: documents in the data directory]
-    #[arg(long, value_name = "URL", env = "NOTARY_ORDERS_DOCUMENTS_URL", global = true, hide_env_values = true)]
+    /// Where documents are kept: s3://BUCKET/PREFIX, gs://…, az://… or file:///PATH [default:
+    /// documents in the data directory]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "NOTARY_ORDERS_DOCUMENTS_URL",
+        global = true,
+        hide_env_values = true
+    )]
     pub documents_url: Option<String>,
 
-    /// Where mails go: smtp://USER:PASSWORD@HOST, smtps://… or file:///PATH, a folder of .eml files [default: mail in the data directory]
-    #[arg(long, value_name = "URL", env = "NOTARY_ORDERS_MAIL_URL", global = true, hide_env_values = true)]
+    /// Where mails go: smtp://USER:PASSWORD@HOST, smtps://… or file:///PATH, a folder of .eml files
+    /// [default: mail in the data directory]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "NOTARY_ORDERS_MAIL_URL",
+        global = true,
+        hide_env_values = true
+    )]
     pub mail_url: Option<String>,
 
     /// Sender of mails
-    #[arg(long, value_name = "ADDRESS", env = "NOTARY_ORDERS_MAIL_FROM", default_value = "orders@localhost", global = true, hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        env = "NOTARY_ORDERS_MAIL_FROM",
+        default_value = "orders@localhost",
+        global = true,
+        hide_env_values = true
+    )]
     pub mail_from: String,
 
     /// Seconds after an order in which its file number is refused as a duplicate
@@ -62,20 +108,49 @@ pub struct Settings {
     #[arg(long, value_name = "BYTES", env = "NOTARY_ORDERS_MAX_DOCUMENT_BYTES", default_value_t = 10 * 1024 * 1024, value_parser = clap::value_parser!(u64).range(1..=1_073_741_824), global = true, hide_env_values = true)]
     pub max_document_bytes: u64,
 
-    /// Orders per second of one API key, and failed authentications per second of one peer; 0 turns the limit off
-    #[arg(long, value_name = "NUMBER", env = "NOTARY_ORDERS_RATE_PER_SECOND", default_value_t = 50, global = true, hide_env_values = true)]
+    /// Orders per second of one API key, and failed authentications per second of one peer; 0 turns
+    /// the limit off
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        env = "NOTARY_ORDERS_RATE_PER_SECOND",
+        default_value_t = 50,
+        global = true,
+        hide_env_values = true
+    )]
     pub rate_per_second: u32,
 
-    /// Orders of one API key, and failed authentications of one peer, at once; 0 turns the limit off
-    #[arg(long, value_name = "NUMBER", env = "NOTARY_ORDERS_RATE_BURST", default_value_t = 100, global = true, hide_env_values = true)]
+    /// Orders of one API key, and failed authentications of one peer, at once; 0 turns the limit
+    /// off
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        env = "NOTARY_ORDERS_RATE_BURST",
+        default_value_t = 100,
+        global = true,
+        hide_env_values = true
+    )]
     pub rate_burst: u32,
 
-    /// Orders with documents per second of one API key; 0 turns the limit off [default: --rate-per-second]
-    #[arg(long, value_name = "NUMBER", env = "NOTARY_ORDERS_DOCUMENTS_RATE_PER_SECOND", global = true, hide_env_values = true)]
+    /// Orders with documents per second of one API key; 0 turns the limit off [default:
+    /// --rate-per-second]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        env = "NOTARY_ORDERS_DOCUMENTS_RATE_PER_SECOND",
+        global = true,
+        hide_env_values = true
+    )]
     pub documents_rate_per_second: Option<u32>,
 
     /// Orders with documents of one API key at once; 0 turns the limit off [default: --rate-burst]
-    #[arg(long, value_name = "NUMBER", env = "NOTARY_ORDERS_DOCUMENTS_RATE_BURST", global = true, hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        env = "NOTARY_ORDERS_DOCUMENTS_RATE_BURST",
+        global = true,
+        hide_env_values = true
+    )]
     pub documents_rate_burst: Option<u32>,
 
     /// Seconds that a request is remembered under its Idempotency-Key
@@ -95,7 +170,13 @@ pub struct Settings {
     pub shutdown_grace_secs: u32,
 
     /// Form of the log [default: pretty on a terminal, json otherwise]
-    #[arg(long, value_name = "FORM", env = "NOTARY_ORDERS_LOG_FORMAT", global = true, hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "FORM",
+        env = "NOTARY_ORDERS_LOG_FORMAT",
+        global = true,
+        hide_env_values = true
+    )]
     pub log_format: Option<LogFormat>,
 
     /// Least level that is logged: off, error, warn, info, debug or trace
@@ -112,7 +193,12 @@ impl fmt::Debug for Settings {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { listen, ops_listen, base_path, data_dir, .. } = self;
         let mut shown = formatter.debug_struct("Settings");
-        shown.field("listen", listen).field("ops_listen", ops_listen).field("base_path", base_path).field("data_dir", data_dir).finish_non_exhaustive()
+        shown
+            .field("listen", listen)
+            .field("ops_listen", ops_listen)
+            .field("base_path", base_path)
+            .field("data_dir", data_dir)
+            .finish_non_exhaustive()
     }
 }
 
@@ -141,7 +227,10 @@ impl Settings {
 
     /// The database.
     pub(crate) fn database(&self) -> Result<Database, UnknownDatabase> {
-        self.database_url.as_ref().map_or_else(|| Ok(Database::Sqlite(self.in_data_dir("notary-orders.sqlite"))), |url| url.parse())
+        self.database_url.as_ref().map_or_else(
+            || Ok(Database::Sqlite(self.in_data_dir("notary-orders.sqlite"))),
+            |url| url.parse(),
+        )
     }
 }
 
@@ -154,7 +243,8 @@ pub(crate) enum Database {
     Postgres(String),
 }
 
-/// The URL names no database that the program knows. The text does not repeat it, because it may hold a password.
+/// The URL names no database that the program knows. The text does not repeat it, because it may
+/// hold a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("is neither postgres://USER:PASSWORD@HOST/DATABASE nor sqlite://PATH")]
 pub(crate) struct UnknownDatabase;
@@ -173,9 +263,18 @@ impl FromStr for Database {
 
 fn base_path(text: &str) -> Result<String, String> {
     let path = text.strip_suffix('/').unwrap_or(text);
-    let segment = |segment: &str| !matches!(segment, "" | "." | "..") && segment.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte));
-    let whole = path.is_empty() || path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(segment));
-    if whole { Ok(path.to_owned()) } else { Err("must be empty, or begin with / and hold only letters, digits and -._~ between slashes".to_owned()) }
+    let segment = |segment: &str| {
+        !matches!(segment, "" | "." | "..")
+            && segment.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte))
+    };
+    let whole =
+        path.is_empty() || path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(segment));
+    if whole {
+        Ok(path.to_owned())
+    } else {
+        Err("must be empty, or begin with / and hold only letters, digits and -._~ between slashes"
+            .to_owned())
+    }
 }
 
 fn log_level(text: &str) -> Result<LevelFilter, String> {
@@ -186,7 +285,9 @@ fn log_level(text: &str) -> Result<LevelFilter, String> {
 fn network(text: &str) -> Result<IpNet, String> {
     let text = text.trim();
     let address = text.parse::<IpAddr>().map(IpNet::from);
-    address.or_else(|_| text.parse()).map_err(|_| "must be an address such as 10.0.0.1 or a network such as 10.0.0.0/8".to_owned())
+    address.or_else(|_| text.parse()).map_err(|_| {
+        "must be an address such as 10.0.0.1 or a network such as 10.0.0.0/8".to_owned()
+    })
 }
 
 #[cfg(test)]
@@ -210,9 +311,17 @@ mod tests {
             #[command(flatten)]
             settings: Settings,
         }
-        let urls = ["--database-url=postgres://u:secret@h/d", "--documents-url=s3://b?secret", "--mail-url=smtp://u:secret@h"];
-        let settings = <Flags as clap::Parser>::parse_from(["notary-orders"].into_iter().chain(urls)).settings;
-        let settings = Settings { environment: [("AWS_SECRET_ACCESS_KEY".to_owned(), "the-secret".to_owned())].into(), ..settings };
+        let urls = [
+            "--database-url=postgres://u:secret@h/d",
+            "--documents-url=s3://b?secret",
+            "--mail-url=smtp://u:secret@h",
+        ];
+        let settings =
+            <Flags as clap::Parser>::parse_from(["notary-orders"].into_iter().chain(urls)).settings;
+        let settings = Settings {
+            environment: [("AWS_SECRET_ACCESS_KEY".to_owned(), "the-secret".to_owned())].into(),
+            ..settings
+        };
         let shown = format!("{settings:?} {settings:#?}");
         assert!(shown.contains("127.0.0.1:8080") && !shown.contains("secret"), "{shown}");
     }

@@ -27,7 +27,10 @@ impl Entropy for OsEntropy {
         #[expect(clippy::disallowed_methods, reason = "this is the Entropy port's adapter")]
         let filled = getrandom::fill(bytes);
         // Without randomness there are no secrets, and nothing sensible to answer.
-        #[expect(clippy::expect_used, reason = "an operating system without randomness cannot run this service")]
+        #[expect(
+            clippy::expect_used,
+            reason = "an operating system without randomness cannot run this service"
+        )]
         filled.expect("the operating system has randomness");
     }
 }

@@ -17,8 +17,9 @@ use tokio_util::sync::CancellationToken;
 
 /// Follow-ups that are leased and delivered side by side.
 const BATCH: usize = 16;
-/// Pause between batches while orders are placed: who waits for an answer comes before who waits for a mail, and mails take the
-/// same disk and cores. Over a hundred are delivered in a second all the same.
+/// Pause between batches while orders are placed: who waits for an answer comes before who waits
+/// for a mail, and mails take the same disk and cores. Over a hundred are delivered in a second all
+/// the same.
 const BREATHER: Duration = Duration::from_millis(100);
 /// Pause when nothing is due, or nobody's mail is taken.
 const POLL: Duration = Duration::from_secs(1);
@@ -26,8 +27,8 @@ const POLL: Duration = Duration::from_secs(1);
 const HOUSE_KEEPING: Duration = Duration::from_secs(60);
 /// Uploads that are swept at a time.
 const SWEEP: usize = 100;
-/// Idempotency keys that are looked at at a time, and how often in a round. At 100 keys a second it passes all of a day in an hour and
-/// a half.
+/// Idempotency keys that are looked at at a time, and how often in a round. At 100 keys a second it
+/// passes all of a day in an hour and a half.
 const KEYS: usize = 1_000;
 const KEY_STEPS: usize = 100;
 /// Pause between notes of when keys were used.
@@ -42,11 +43,17 @@ pub(crate) struct WorkerMetrics {
 
 impl WorkerMetrics {
     pub(crate) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let mails = IntCounterVec::new(Opts::new("notary_orders_mails_total", "Attempts to deliver a mail, by outcome."), &["outcome"])?;
+        let mails = IntCounterVec::new(
+            Opts::new("notary_orders_mails_total", "Attempts to deliver a mail, by outcome."),
+            &["outcome"],
+        )?;
         for outcome in ["delivered", "retried", "postponed", "buried", "lease_lost"] {
             mails.with_label_values(&[outcome]);
         }
-        let swept = IntCounter::new("notary_orders_uploads_swept_total", "Uploads removed because no order adopted them.")?;
+        let swept = IntCounter::new(
+            "notary_orders_uploads_swept_total",
+            "Uploads removed because no order adopted them.",
+        )?;
         registry.register(Box::new(mails.clone()))?;
         registry.register(Box::new(swept.clone()))?;
         Ok(Self { mails, swept })
@@ -60,12 +67,22 @@ impl WorkerMetrics {
                 "delivered"
             }
             DeliveryOutcome::Retried(error) => {
-                tracing::warn!(follow_up = id, order_id, error, "mail not delivered, to be retried");
+                tracing::warn!(
+                    follow_up = id,
+                    order_id,
+                    error,
+                    "mail not delivered, to be retried"
+                );
                 "retried"
             }
             // A line for each would flood the log; that there is an outage is said once.
             DeliveryOutcome::Postponed(error) => {
-                tracing::debug!(follow_up = id, order_id, error, "no mail is taken now, to be retried soon");
+                tracing::debug!(
+                    follow_up = id,
+                    order_id,
+                    error,
+                    "no mail is taken now, to be retried soon"
+                );
                 "postponed"
             }
             DeliveryOutcome::Buried(error) => {
@@ -82,7 +99,12 @@ impl WorkerMetrics {
 }
 
 /// Delivers follow-ups until told to stop; then finishes what it has leased.
-pub(crate) async fn deliver_follow_ups(run: RunFollowUps, api: web::Data<Api>, metrics: WorkerMetrics, stop: CancellationToken) -> anyhow::Result<()> {
+pub(crate) async fn deliver_follow_ups(
+    run: RunFollowUps,
+    api: web::Data<Api>,
+    metrics: WorkerMetrics,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
     let (mut outage, mut unsettled) = (false, Vec::new());
     while !stop.is_cancelled() {
         let orders = api.room.entered();
@@ -90,7 +112,10 @@ pub(crate) async fn deliver_follow_ups(run: RunFollowUps, api: web::Data<Api>, m
             match run.run_once(BATCH).await {
                 Ok(deliveries) => Batch::record(deliveries, &metrics),
                 Err(error) => {
-                    tracing::error!(error = error_chain(&error), "follow-ups could not be worked on");
+                    tracing::error!(
+                        error = error_chain(&error),
+                        "follow-ups could not be worked on"
+                    );
                     Batch::default()
                 }
             }
@@ -100,7 +125,10 @@ pub(crate) async fn deliver_follow_ups(run: RunFollowUps, api: web::Data<Api>, m
         };
         match (outage, &batch.outage) {
             (false, Some(error)) if batch.moved == 0 => {
-                tracing::warn!(error, "mails cannot be delivered; all wait, and are retried every few seconds");
+                tracing::warn!(
+                    error,
+                    "mails cannot be delivered; all wait, and are retried every few seconds"
+                );
                 outage = true;
             }
             (true, None) if batch.moved > 0 => {
@@ -124,8 +152,15 @@ pub(crate) async fn deliver_follow_ups(run: RunFollowUps, api: web::Data<Api>, m
     Ok(())
 }
 
-async fn settle_again(run: &RunFollowUps, unsettled: Vec<Unsettled>, metrics: &WorkerMetrics) -> Batch {
-    Batch::record(join_all(unsettled.into_iter().map(|unsettled| run.settle_again(unsettled))).await, metrics)
+async fn settle_again(
+    run: &RunFollowUps,
+    unsettled: Vec<Unsettled>,
+    metrics: &WorkerMetrics,
+) -> Batch {
+    Batch::record(
+        join_all(unsettled.into_iter().map(|unsettled| run.settle_again(unsettled))).await,
+        metrics,
+    )
 }
 
 /// How a batch went.
@@ -152,7 +187,10 @@ impl Batch {
                     }
                 }
                 Err(unsettled) => {
-                    tracing::error!(error = error_chain(&unsettled), "tried again until its lease ends");
+                    tracing::error!(
+                        error = error_chain(&unsettled),
+                        "tried again until its lease ends"
+                    );
                     batch.unsettled.push(unsettled);
                 }
             }
@@ -168,7 +206,10 @@ pub(crate) async fn note_key_uses(keys: ManageKeys, stop: CancellationToken) -> 
         let stopping = stop.is_cancelled();
         let noted = keys.note_uses().await;
         if let (Err(error), false) = (&noted, failing) {
-            tracing::warn!(error = error_chain(error), "the last use of API keys is not noted until the database answers");
+            tracing::warn!(
+                error = error_chain(error),
+                "the last use of API keys is not noted until the database answers"
+            );
         }
         failing = noted.is_err();
         if stopping {
@@ -179,10 +220,15 @@ pub(crate) async fn note_key_uses(keys: ManageKeys, stop: CancellationToken) -> 
 }
 
 /// Walks on past the idempotency keys, and forgets those that are free again.
-async fn forget_free_keys(api: &Api, last: &mut Option<IdempotencyKey>, stop: &CancellationToken) -> Result<(), StoreError> {
+async fn forget_free_keys(
+    api: &Api,
+    last: &mut Option<IdempotencyKey>,
+    stop: &CancellationToken,
+) -> Result<(), StoreError> {
     let place_order = &api.place_order;
     for _ in 0..KEY_STEPS {
-        *last = place_order.idempotency.forget_free(last.take(), place_order.clock.now(), KEYS).await?;
+        *last =
+            place_order.idempotency.forget_free(last.take(), place_order.clock.now(), KEYS).await?;
         if last.is_none() || stop.is_cancelled() {
             break;
         }
@@ -190,13 +236,22 @@ async fn forget_free_keys(api: &Api, last: &mut Option<IdempotencyKey>, stop: &C
     Ok(())
 }
 
-/// Sweeps abandoned uploads, forgets idle rate limits and idempotency keys that are free again, until told to stop.
-pub(crate) async fn keep_house(sweep: SweepUploads, api: web::Data<Api>, metrics: WorkerMetrics, stop: CancellationToken) -> anyhow::Result<()> {
+/// Sweeps abandoned uploads, forgets idle rate limits and idempotency keys that are free again,
+/// until told to stop.
+pub(crate) async fn keep_house(
+    sweep: SweepUploads,
+    api: web::Data<Api>,
+    metrics: WorkerMetrics,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
     let mut last_key = None;
     while !stop.is_cancelled() {
         api.rates.forget_idle();
         if let Err(error) = forget_free_keys(&api, &mut last_key, &stop).await {
-            tracing::error!(error = error_chain(&error), "idempotency keys that are free again could not be forgotten");
+            tracing::error!(
+                error = error_chain(&error),
+                "idempotency keys that are free again could not be forgotten"
+            );
         }
         let swept = match sweep.run_once(SWEEP).await {
             Ok(swept) => {
@@ -204,7 +259,10 @@ pub(crate) async fn keep_house(sweep: SweepUploads, api: web::Data<Api>, metrics
                 swept
             }
             Err(error) => {
-                tracing::error!(error = error_chain(&error), "abandoned uploads could not be swept");
+                tracing::error!(
+                    error = error_chain(&error),
+                    "abandoned uploads could not be swept"
+                );
                 0
             }
         };

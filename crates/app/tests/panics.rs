@@ -1,7 +1,12 @@
-//! A panic is a bug, which may quote what a client sent: the log says where it was, the client that something went wrong, and
-//! neither what it quoted.
+//! A panic is a bug, which may quote what a client sent: the log says where it was, the client that
+//! something went wrong, and neither what it quoted.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test, what cannot go on fails the test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "in a test, what cannot go on fails the test"
+)]
 
 use std::{path::Path, process::Command, sync::Arc};
 
@@ -60,17 +65,38 @@ fn order() -> Value {
 
 /// Serves on a store that panics, and asks for an order of either kind.
 async fn panic_twice(data: &str) {
-    let flags = ["notary-orders", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--log-format=json", "--log-level=trace", "--data-dir", data];
+    let flags = [
+        "notary-orders",
+        "--listen=127.0.0.1:0",
+        "--ops-listen=127.0.0.1:0",
+        "--log-format=json",
+        "--log-level=trace",
+        "--data-dir",
+        data,
+    ];
     let settings = Flags::parse_from(flags).settings;
     let _written = logging::start(&settings);
     let machine = Machine::default();
-    let storage = Storage { orders: Arc::new(Panicking), ..Storage::open(&settings).await.unwrap() };
-    let (_, key) = storage.manage_keys(&machine).issue(KeyTerms { name: "test".to_owned(), ..KeyTerms::default() }, "tests").await.unwrap();
+    let storage =
+        Storage { orders: Arc::new(Panicking), ..Storage::open(&settings).await.unwrap() };
+    let (_, key) = storage
+        .manage_keys(&machine)
+        .issue(KeyTerms { name: "test".to_owned(), ..KeyTerms::default() }, "tests")
+        .await
+        .unwrap();
     let service = Service::start(&settings, &machine, storage).await.unwrap();
     rustls::crypto::ring::default_provider().install_default().unwrap();
     let client = reqwest::Client::new();
-    let post = |path: &str| client.post(format!("http://{}/api/order/{path}", service.api_address)).bearer_auth(key.expose());
-    let mut form = Form::new().part("documents", Part::bytes(contract_tests::documents::bytes("deed-of-trust.pdf")).file_name(format!("{MARKER}.pdf")));
+    let post = |path: &str| {
+        client
+            .post(format!("http://{}/api/order/{path}", service.api_address))
+            .bearer_auth(key.expose())
+    };
+    let mut form = Form::new().part(
+        "documents",
+        Part::bytes(contract_tests::documents::bytes("deed-of-trust.pdf"))
+            .file_name(format!("{MARKER}.pdf")),
+    );
     for (name, value) in order().as_object().unwrap() {
         form = form.text(name.clone(), value.to_string());
     }
@@ -87,18 +113,31 @@ async fn panic_twice(data: &str) {
 #[test]
 fn a_panic_tells_nobody_what_a_client_sent() {
     if let Ok(data) = std::env::var(DATA) {
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(panic_twice(&data));
+        tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .unwrap()
+            .block_on(panic_twice(&data));
         return;
     }
     // In a process of its own: the log and the panic hook are a process's.
     let data = tempfile::tempdir().unwrap();
     let this = std::env::current_exe().unwrap();
     let name = "a_panic_tells_nobody_what_a_client_sent";
-    let child = Command::new(this).args(["--exact", name, "--nocapture"]).env(DATA, data.path()).output().unwrap();
-    let (log, out) = (String::from_utf8(child.stderr).unwrap(), String::from_utf8(child.stdout).unwrap());
+    let child = Command::new(this)
+        .args(["--exact", name, "--nocapture"])
+        .env(DATA, data.path())
+        .output()
+        .unwrap();
+    let (log, out) =
+        (String::from_utf8(child.stderr).unwrap(), String::from_utf8(child.stdout).unwrap());
     assert!(child.status.success() && out.contains("1 passed"), "{out}\n{log}");
     assert!(!log.contains(MARKER), "{}", log.lines().find(|line| line.contains(MARKER)).unwrap());
-    let panics: Vec<Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).filter(|event: &Value| event["message"] == "panic").collect();
+    let panics: Vec<Value> = log
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .filter(|event: &Value| event["message"] == "panic")
+        .collect();
     assert_eq!(panics.len(), 2, "{log}");
     for panic in panics {
         let place = panic["place"].as_str().unwrap();

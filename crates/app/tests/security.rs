@@ -1,6 +1,12 @@
-//! `docs/security.md` walks three lists: no item is left out, and what a row says is shown by tests that are there.
+//! `docs/security.md` walks three lists: no item is left out, and what a row says is shown by tests
+//! that are there.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test, what cannot go on fails the test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "in a test, what cannot go on fails the test"
+)]
 
 use std::{
     collections::BTreeMap,
@@ -8,7 +14,8 @@ use std::{
 };
 
 /// The items of ASVS 5.0: the number of requirements of each section of a chapter.
-const ASVS: [(&str, &[u32]); 3] = [("4", &[5, 5, 2, 4]), ("5", &[1, 6, 3, 3]), ("16", &[1, 5, 4, 3, 4])];
+const ASVS: [(&str, &[u32]); 3] =
+    [("4", &[5, 5, 2, 4]), ("5", &[1, 6, 3, 3]), ("16", &[1, 5, 4, 3, 4])];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -17,9 +24,13 @@ fn root() -> PathBuf {
 /// The rows of a section's table, by the first word of their first column.
 fn rows(section: &str) -> BTreeMap<String, Vec<String>> {
     let document = std::fs::read_to_string(root().join("docs/security.md")).unwrap();
-    let text = document.split("\n## ").find(|text| text.starts_with(section)).unwrap_or_else(|| panic!("no section {section}"));
+    let text = document
+        .split("\n## ")
+        .find(|text| text.starts_with(section))
+        .unwrap_or_else(|| panic!("no section {section}"));
     let table = text.lines().filter(|line| line.starts_with("| ")).skip(1).map(|line| {
-        let columns: Vec<String> = line.trim_matches('|').split(" | ").map(|column| column.trim().to_owned()).collect();
+        let columns: Vec<String> =
+            line.trim_matches('|').split(" | ").map(|column| column.trim().to_owned()).collect();
         assert_eq!(columns.len(), 3, "{line}");
         (columns[0].split(' ').next().unwrap().to_owned(), columns)
     });
@@ -33,14 +44,26 @@ fn rows(section: &str) -> BTreeMap<String, Vec<String>> {
 }
 
 fn asvs(chapter: &str, sections: &[u32]) -> Vec<String> {
-    (1..).zip(sections).flat_map(|(section, &items)| (1..=items).map(move |item| format!("{chapter}.{section}.{item}"))).collect()
+    (1..)
+        .zip(sections)
+        .flat_map(|(section, &items)| {
+            (1..=items).map(move |item| format!("{chapter}.{section}.{item}"))
+        })
+        .collect()
 }
 
 #[test]
 fn every_item_of_every_list_has_a_row() {
-    let numbered = |prefix: &str, count: u32| (1..=count).map(|number| format!("{prefix}{number}")).collect::<Vec<_>>();
-    let mut lists = vec![("File Upload Cheat Sheet".to_owned(), numbered("U", 23)), ("API Security Top 10 (2023)".to_owned(), numbered("API", 10))];
-    lists.extend(ASVS.iter().map(|(chapter, sections)| (format!("ASVS 5.0, chapter V{chapter}:"), asvs(chapter, sections))));
+    let numbered = |prefix: &str, count: u32| {
+        (1..=count).map(|number| format!("{prefix}{number}")).collect::<Vec<_>>()
+    };
+    let mut lists = vec![
+        ("File Upload Cheat Sheet".to_owned(), numbered("U", 23)),
+        ("API Security Top 10 (2023)".to_owned(), numbered("API", 10)),
+    ];
+    lists.extend(ASVS.iter().map(|(chapter, sections)| {
+        (format!("ASVS 5.0, chapter V{chapter}:"), asvs(chapter, sections))
+    }));
     for (section, mut items) in lists {
         items.sort();
         assert_eq!(rows(&section).into_keys().collect::<Vec<_>>(), items, "{section}");
@@ -58,14 +81,26 @@ fn is_test(source: &str, name: &str) -> bool {
 #[test]
 fn every_row_is_shown_by_tests_that_are_there_or_says_why_by_none() {
     let mut shown = 0;
-    for section in ["File Upload", "API Security", "ASVS 5.0, chapter V4", "ASVS 5.0, chapter V5", "ASVS 5.0, chapter V16", "Secrets"] {
+    for section in [
+        "File Upload",
+        "API Security",
+        "ASVS 5.0, chapter V4",
+        "ASVS 5.0, chapter V5",
+        "ASVS 5.0, chapter V16",
+        "Secrets",
+    ] {
         for columns in rows(section).into_values() {
-            let tests: Vec<&str> = columns[2].split('`').filter(|text| text.contains("::")).collect();
+            let tests: Vec<&str> =
+                columns[2].split('`').filter(|text| text.contains("::")).collect();
             let reason = columns[2].strip_prefix("no test: ");
-            assert!(tests.is_empty() != reason.is_none_or(|reason| reason.len() < 20), "{columns:?}");
+            assert!(
+                tests.is_empty() != reason.is_none_or(|reason| reason.len() < 20),
+                "{columns:?}"
+            );
             for test in tests {
                 let (file, name) = test.split_once("::").unwrap();
-                let source = std::fs::read_to_string(root().join("crates").join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+                let source = std::fs::read_to_string(root().join("crates").join(file))
+                    .unwrap_or_else(|error| panic!("{file}: {error}"));
                 assert!(is_test(&source, name), "there is no test {test}");
                 shown += 1;
             }
@@ -82,6 +117,9 @@ fn whoever_looks_for_them_finds_both_documents() {
         ("docs/architecture.md", "(security.md)"),
         ("docs/security.md", "(../SECURITY.md)"),
     ] {
-        assert!(std::fs::read_to_string(root().join(document)).unwrap().contains(link), "{document}: {link}");
+        assert!(
+            std::fs::read_to_string(root().join(document)).unwrap().contains(link),
+            "{document}: {link}"
+        );
     }
 }

@@ -45,7 +45,10 @@ macro_rules! api_key_repo_contract {
 async fn assert_found_as_added(storage: &Storage, key: NewApiKey) {
     let id = storage.keys.add(&key, BY).await.unwrap();
     assert!(id.0 > 0);
-    assert_eq!(storage.keys.find(&key.lookup).await.unwrap(), Some(ApiKey { id, key, revoked_at: None, last_used_at: None }));
+    assert_eq!(
+        storage.keys.find(&key.lookup).await.unwrap(),
+        Some(ApiKey { id, key, revoked_at: None, last_used_at: None })
+    );
 }
 
 /// Round trip with every field.
@@ -55,13 +58,27 @@ pub async fn a_key_is_found_as_it_was_added(storage: &Storage) {
 
 /// Round trip with no optional field.
 pub async fn a_key_without_optional_fields_is_found_as_it_was_added(storage: &Storage) {
-    assert_found_as_added(storage, NewApiKey { signing_service: None, expires_at: None, is_test: false, rate: None, documents_rate: None, ..api_key(NOW) })
-        .await;
+    assert_found_as_added(
+        storage,
+        NewApiKey {
+            signing_service: None,
+            expires_at: None,
+            is_test: false,
+            rate: None,
+            documents_rate: None,
+            ..api_key(NOW)
+        },
+    )
+    .await;
 }
 
 /// Nor is one that differs by letter case.
 pub async fn a_lookup_part_that_is_not_there_is_not_found(storage: &Storage) {
-    storage.keys.add(&NewApiKey { lookup: "00000000000000aa".to_owned(), ..api_key(NOW) }, BY).await.unwrap();
+    storage
+        .keys
+        .add(&NewApiKey { lookup: "00000000000000aa".to_owned(), ..api_key(NOW) }, BY)
+        .await
+        .unwrap();
     for unknown in ["", "00000000000000AA", "00000000000000a", "%"] {
         assert_eq!(storage.keys.find(unknown).await.unwrap(), None, "{unknown}");
     }
@@ -82,7 +99,12 @@ pub async fn keys_are_listed_oldest_first(storage: &Storage) {
     for minutes in 0..5 {
         let issued_at = NOW + Duration::minutes(minutes);
         let key = NewApiKey { expires_at: Some(issued_at), ..api_key(issued_at) };
-        expected.push(ApiKey { id: storage.keys.add(&key, BY).await.unwrap(), key, revoked_at: None, last_used_at: None });
+        expected.push(ApiKey {
+            id: storage.keys.add(&key, BY).await.unwrap(),
+            key,
+            revoked_at: None,
+            last_used_at: None,
+        });
     }
     expected[2] = storage.keys.revoke(expected[2].id, NOW, BY).await.unwrap().unwrap();
     assert_eq!(storage.keys.list().await.unwrap(), expected);
@@ -120,7 +142,10 @@ pub async fn the_first_key_is_added_once(storage: &Storage) {
     let (first, second) = (api_key(NOW), api_key(NOW));
     let id = storage.keys.add_first(&first, BY).await.unwrap().unwrap();
     assert_eq!(storage.keys.add_first(&second, BY).await.unwrap(), None);
-    assert_eq!(storage.keys.list().await.unwrap(), [ApiKey { id, key: first, revoked_at: None, last_used_at: None }]);
+    assert_eq!(
+        storage.keys.list().await.unwrap(),
+        [ApiKey { id, key: first, revoked_at: None, last_used_at: None }]
+    );
 }
 
 /// Whoever revoked the only key does not want another one to appear at the next start.
@@ -137,7 +162,10 @@ pub async fn of_many_concurrent_first_keys_one_is_added(storage: &Storage) {
         tokio::spawn(async move { keys.add_first(&api_key(NOW), BY).await.unwrap() })
     });
     let added: Vec<_> = join_all(tasks).await.into_iter().filter_map(Result::unwrap).collect();
-    assert_eq!(storage.keys.list().await.unwrap().iter().map(|key| key.id).collect::<Vec<_>>(), added);
+    assert_eq!(
+        storage.keys.list().await.unwrap().iter().map(|key| key.id).collect::<Vec<_>>(),
+        added
+    );
     assert_eq!(added.len(), 1);
 }
 
@@ -149,7 +177,10 @@ pub async fn a_successor_is_good_at_once_and_the_key_until_then(storage: &Storag
     let successor = NewApiKey { first: Some(id), ..api_key(rotated_at) };
     let successor_id = storage.keys.rotate(id, &successor, until, BY).await.unwrap().unwrap();
     assert!(successor_id > id);
-    assert_eq!(storage.keys.find(&old.lookup).await.unwrap().unwrap().key, NewApiKey { expires_at: Some(until), ..old });
+    assert_eq!(
+        storage.keys.find(&old.lookup).await.unwrap().unwrap().key,
+        NewApiKey { expires_at: Some(until), ..old }
+    );
     let found = storage.keys.find(&successor.lookup).await.unwrap().unwrap();
     assert_eq!((found.id, found.client()), (successor_id, id));
     assert_eq!(found.key, successor);
@@ -160,17 +191,24 @@ pub async fn a_key_that_expires_earlier_still_does(storage: &Storage) {
     let old = NewApiKey { expires_at: Some(NOW + Duration::MINUTE), ..api_key(NOW) };
     let id = storage.keys.add(&old, BY).await.unwrap();
     storage.keys.rotate(id, &api_key(NOW), NOW + Duration::HOUR, BY).await.unwrap().unwrap();
-    assert_eq!(storage.keys.find(&old.lookup).await.unwrap().unwrap().key.expires_at, Some(NOW + Duration::MINUTE));
+    assert_eq!(
+        storage.keys.find(&old.lookup).await.unwrap().unwrap().key.expires_at,
+        Some(NOW + Duration::MINUTE)
+    );
 }
 
 /// Else who lost a key that was revoked would get another; nothing is written.
 pub async fn only_a_live_key_is_rotated(storage: &Storage) {
-    let expired = storage.keys.add(&NewApiKey { expires_at: Some(NOW), ..api_key(NOW) }, BY).await.unwrap();
+    let expired =
+        storage.keys.add(&NewApiKey { expires_at: Some(NOW), ..api_key(NOW) }, BY).await.unwrap();
     let revoked = storage.keys.add(&api_key(NOW), BY).await.unwrap();
     storage.keys.revoke(revoked, NOW, BY).await.unwrap();
     let (before, trail) = (storage.keys.list().await.unwrap(), storage.keys.trail().await.unwrap());
     for id in [expired, revoked, ApiKeyId(revoked.0 + 1)] {
-        assert_eq!(storage.keys.rotate(id, &api_key(NOW), NOW + Duration::HOUR, BY).await.unwrap(), None);
+        assert_eq!(
+            storage.keys.rotate(id, &api_key(NOW), NOW + Duration::HOUR, BY).await.unwrap(),
+            None
+        );
     }
     assert_eq!(storage.keys.list().await.unwrap(), before);
     assert_eq!(storage.keys.trail().await.unwrap(), trail);
@@ -178,12 +216,16 @@ pub async fn only_a_live_key_is_rotated(storage: &Storage) {
 
 /// Whatever order instances note them in; of keys that are there.
 pub async fn the_last_use_is_the_latest_that_was_noted(storage: &Storage) {
-    let (one, other) = (storage.keys.add(&api_key(NOW), BY).await.unwrap(), storage.keys.add(&api_key(NOW), BY).await.unwrap());
+    let (one, other) = (
+        storage.keys.add(&api_key(NOW), BY).await.unwrap(),
+        storage.keys.add(&api_key(NOW), BY).await.unwrap(),
+    );
     for at in [NOW, NOW + MICROSECOND, NOW - Duration::HOUR] {
         storage.keys.note_uses(&[(one, at), (ApiKeyId(other.0 + 1), NOW)]).await.unwrap();
     }
     storage.keys.note_uses(&[]).await.unwrap();
-    let last_uses: Vec<_> = storage.keys.list().await.unwrap().into_iter().map(|key| key.last_used_at).collect();
+    let last_uses: Vec<_> =
+        storage.keys.list().await.unwrap().into_iter().map(|key| key.last_used_at).collect();
     assert_eq!(last_uses, [Some(NOW + MICROSECOND), None]);
 }
 
@@ -191,13 +233,20 @@ pub async fn the_last_use_is_the_latest_that_was_noted(storage: &Storage) {
 pub async fn the_trail_tells_who_changed_which_key_when(storage: &Storage) {
     assert_eq!(storage.keys.trail().await.unwrap(), []);
     let minute = |number| NOW + Duration::minutes(number);
-    let first = storage.keys.add_first(&NewApiKey { expires_at: None, ..api_key(minute(0)) }, "first start").await.unwrap().unwrap();
+    let first = storage
+        .keys
+        .add_first(&NewApiKey { expires_at: None, ..api_key(minute(0)) }, "first start")
+        .await
+        .unwrap()
+        .unwrap();
     storage.keys.add_first(&api_key(minute(1)), "second start").await.unwrap();
     let other = storage.keys.add(&api_key(minute(2)), BY).await.unwrap();
-    let successor = storage.keys.rotate(first, &api_key(minute(3)), minute(9), "rick").await.unwrap().unwrap();
+    let successor =
+        storage.keys.rotate(first, &api_key(minute(3)), minute(9), "rick").await.unwrap().unwrap();
     storage.keys.revoke(first, minute(4), BY).await.unwrap();
     storage.keys.revoke(first, minute(5), "too late").await.unwrap();
-    let event = |key, change, at, by: &str| KeyEvent { key, change, at: minute(at), by: by.to_owned() };
+    let event =
+        |key, change, at, by: &str| KeyEvent { key, change, at: minute(at), by: by.to_owned() };
     let expected = [
         event(first, KeyChange::Issued, 0, "first start"),
         event(other, KeyChange::Issued, 2, BY),
@@ -214,12 +263,17 @@ pub async fn concurrent_rotations_of_one_key_all_count(storage: &Storage) {
     let id = storage.keys.add(&old, BY).await.unwrap();
     let tasks = (1..=10).map(|hours| {
         let keys = storage.keys.clone();
-        tokio::spawn(async move { keys.rotate(id, &api_key(NOW), NOW + Duration::hours(hours), BY).await.unwrap().unwrap() })
+        tokio::spawn(async move {
+            keys.rotate(id, &api_key(NOW), NOW + Duration::hours(hours), BY).await.unwrap().unwrap()
+        })
     });
     for successor in join_all(tasks).await {
         successor.unwrap();
     }
     assert_eq!(storage.keys.list().await.unwrap().len(), 11);
     assert_eq!(storage.keys.trail().await.unwrap().len(), 21);
-    assert_eq!(storage.keys.find(&old.lookup).await.unwrap().unwrap().key.expires_at, Some(NOW + Duration::HOUR));
+    assert_eq!(
+        storage.keys.find(&old.lookup).await.unwrap().unwrap().key.expires_at,
+        Some(NOW + Duration::HOUR)
+    );
 }

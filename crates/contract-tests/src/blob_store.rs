@@ -22,7 +22,8 @@ pub trait BlobStoreFixture: Send + Sync {
     /// The bytes that are to be seen under a key.
     async fn stored(&self, key: &ObjectKey) -> Option<Vec<u8>>;
 
-    /// How many things the store holds: objects, unfinished ones, and whatever else it has left behind.
+    /// How many things the store holds: objects, unfinished ones, and whatever else it has left
+    /// behind.
     async fn count(&self) -> usize;
 }
 
@@ -50,7 +51,8 @@ macro_rules! blob_store_contract {
     )+};
 }
 
-/// Runs the contract of [`BlobStore`] on a store that copies the bytes of every file, and sees therefore what they are.
+/// Runs the contract of [`BlobStore`] on a store that copies the bytes of every file, and sees
+/// therefore what they are.
 #[macro_export]
 macro_rules! copying_blob_store_contract {
     ($fixture:expr) => {
@@ -71,10 +73,12 @@ pub fn spooled(spool: &Path, size: usize, entropy: &CountingEntropy) -> (Spooled
     (SpooledFile { path, size: size as u64, sha256 }, bytes)
 }
 
-/// Empty files, small ones, the largest that the service takes, and those at which a buffer is just full or just not.
+/// Empty files, small ones, the largest that the service takes, and those at which a buffer is just
+/// full or just not.
 pub async fn what_was_put_is_there_byte_for_byte(fixture: &dyn BlobStoreFixture) {
     let (spool, entropy) = (TempDir::new().unwrap(), CountingEntropy::default());
-    let sizes = [0, 1, 4_096, MIB - 1, MIB, MIB + 1, 2 * MIB, 5 * MIB - 1, 5 * MIB, 5 * MIB + 1, 10 * MIB];
+    let sizes =
+        [0, 1, 4_096, MIB - 1, MIB, MIB + 1, 2 * MIB, 5 * MIB - 1, 5 * MIB, 5 * MIB + 1, 10 * MIB];
     for (stored_before, size) in sizes.into_iter().enumerate() {
         let (file, bytes) = spooled(spool.path(), size, &entropy);
         let key = ObjectKey::random(&entropy);
@@ -86,15 +90,25 @@ pub async fn what_was_put_is_there_byte_for_byte(fixture: &dyn BlobStoreFixture)
 
 /// A small file and a large one, too short and too long.
 pub async fn a_file_of_another_size_is_refused_and_leaves_nothing(fixture: &dyn BlobStoreFixture) {
-    refuses(fixture, |file| vec![SpooledFile { size: file.size - 1, ..file.clone() }, SpooledFile { size: file.size + 1, ..file.clone() }]).await;
+    refuses(fixture, |file| {
+        vec![
+            SpooledFile { size: file.size - 1, ..file.clone() },
+            SpooledFile { size: file.size + 1, ..file.clone() },
+        ]
+    })
+    .await;
 }
 
 /// A small file and a large one, of the size that was meant.
 pub async fn other_bytes_are_not_copied_and_leave_nothing(fixture: &dyn BlobStoreFixture) {
-    refuses(fixture, |file| vec![SpooledFile { sha256: Sha256Digest([7; 32]), ..file.clone() }]).await;
+    refuses(fixture, |file| vec![SpooledFile { sha256: Sha256Digest([7; 32]), ..file.clone() }])
+        .await;
 }
 
-async fn refuses(fixture: &dyn BlobStoreFixture, others: impl Fn(&SpooledFile) -> Vec<SpooledFile> + Send + Sync) {
+async fn refuses(
+    fixture: &dyn BlobStoreFixture,
+    others: impl Fn(&SpooledFile) -> Vec<SpooledFile> + Send + Sync,
+) {
     let (spool, entropy) = (TempDir::new().unwrap(), CountingEntropy::default());
     for size in [1_000, 3 * MIB] {
         let (file, _) = spooled(spool.path(), size, &entropy);
@@ -134,7 +148,9 @@ pub async fn a_file_that_may_only_be_read_is_stored(fixture: &dyn BlobStoreFixtu
 pub async fn puts_side_by_side_do_not_mix(fixture: &dyn BlobStoreFixture) {
     const PUTS: usize = 40;
     let (spool, entropy) = (TempDir::new().unwrap(), CountingEntropy::default());
-    let files: Vec<_> = (0..PUTS).map(|number| (ObjectKey::random(&entropy), spooled(spool.path(), MIB + number, &entropy))).collect();
+    let files: Vec<_> = (0..PUTS)
+        .map(|number| (ObjectKey::random(&entropy), spooled(spool.path(), MIB + number, &entropy)))
+        .collect();
     join_all(files.iter().map(|(key, (file, _))| async {
         let (store, key, file) = (fixture.store(), key.clone(), file.clone());
         tokio::spawn(async move { store.put(&key, &file).await.unwrap() }).await.unwrap();

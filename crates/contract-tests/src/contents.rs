@@ -8,14 +8,17 @@ use domain::{
     follow_up::FollowUp,
     idempotency::{Answered, KeyUse, Remembrance},
     order::PlacedOrder,
-    ports::{ClaimError, Lease, NewOrder, PlaceError, RecordedUpload, RememberedRequest, Settlement, StoreCounts, StoreSource, UsedFileNumber},
+    ports::{
+        ClaimError, Lease, NewOrder, PlaceError, RecordedUpload, RememberedRequest, Settlement,
+        StoreCounts, StoreSource, UsedFileNumber,
+    },
 };
 use futures_util::stream::{self, StreamExt as _};
 use time::{Duration, OffsetDateTime};
 
 use crate::samples::{
-    MICROSECOND, NOW, Storage, WINDOW, api_key, attempt, claim, document, follow_up, idempotency_key, maximal_order, minimal_order, new_order, object_key,
-    unlike_orders,
+    MICROSECOND, NOW, Storage, WINDOW, api_key, attempt, claim, document, follow_up,
+    idempotency_key, maximal_order, minimal_order, new_order, object_key, unlike_orders,
 };
 
 /// Everything, in orders that do not depend on the store.
@@ -50,7 +53,8 @@ pub const EARLIER: OffsetDateTime = NOW.saturating_sub(Duration::HOUR);
 pub const LEASED: usize = 4;
 
 impl Contents {
-    /// Puts something of every kind and in every state into an empty store, and answers what its ports show then.
+    /// Puts something of every kind and in every state into an empty store, and answers what its
+    /// ports show then.
     pub async fn fill(storage: &Storage) -> Self {
         let mut contents = Self { uploads: fill_ledger(storage).await, ..Self::default() };
         fill_queue(storage, &mut contents).await;
@@ -62,13 +66,19 @@ impl Contents {
 
     /// Places an order, whose documents need not be in the ledger.
     pub async fn place(&mut self, storage: &Storage, new: NewOrder) {
-        let keys: Vec<ObjectKey> = new.documents.iter().map(|document| document.key.clone()).collect();
+        let keys: Vec<ObjectKey> =
+            new.documents.iter().map(|document| document.key.clone()).collect();
         storage.uploads.record(&keys, new.placed_at).await.unwrap();
         let id = storage.orders.place(&new, WINDOW).await.unwrap();
         self.orders.push(storage.orders.find(id).await.unwrap().unwrap());
         if let Some(Remembrance { attempt, kept_until }) = new.remembrance {
             let answered = Answered { fingerprint: attempt.fingerprint, order_id: id };
-            self.remembered.push(RememberedRequest { key: attempt.claim.key, answered, taken_at: new.placed_at, kept_until });
+            self.remembered.push(RememberedRequest {
+                key: attempt.claim.key,
+                answered,
+                taken_at: new.placed_at,
+                kept_until,
+            });
         }
         if new.is_test {
             return;
@@ -98,16 +108,28 @@ impl Contents {
             }
             assert!(page.len() <= limit);
             let ids = after.into_iter().chain(page.iter().map(|order| order.id));
-            assert!(ids.is_sorted_by(|one, next| one < next), "they come in the order of their identifiers, each once");
+            assert!(
+                ids.is_sorted_by(|one, next| one < next),
+                "they come in the order of their identifiers, each once"
+            );
             contents.orders.extend(page);
         }
         loop {
-            let page = source.file_numbers(contents.file_numbers.last().map(|used| used.file_number.clone()), limit).await.unwrap();
+            let page = source
+                .file_numbers(
+                    contents.file_numbers.last().map(|used| used.file_number.clone()),
+                    limit,
+                )
+                .await
+                .unwrap();
             if page.is_empty() {
                 break;
             }
             assert!(page.len() <= limit);
-            assert!(page.iter().all(|used| !contents.file_numbers.contains(used)), "each comes once");
+            assert!(
+                page.iter().all(|used| !contents.file_numbers.contains(used)),
+                "each comes once"
+            );
             contents.file_numbers.extend(page);
         }
         contents.uploads = source.uploads().await.unwrap();
@@ -115,12 +137,21 @@ impl Contents {
         contents.api_keys = source.api_keys().await.unwrap();
         contents.key_events = source.key_events().await.unwrap();
         loop {
-            let page = source.remembered(contents.remembered.last().map(|remembered| remembered.key.clone()), limit).await.unwrap();
+            let page = source
+                .remembered(
+                    contents.remembered.last().map(|remembered| remembered.key.clone()),
+                    limit,
+                )
+                .await
+                .unwrap();
             if page.is_empty() {
                 break;
             }
             assert!(page.len() <= limit);
-            assert!(page.iter().all(|remembered| !contents.remembered.contains(remembered)), "each comes once");
+            assert!(
+                page.iter().all(|remembered| !contents.remembered.contains(remembered)),
+                "each comes once"
+            );
             contents.remembered.extend(page);
         }
         contents.sort();
@@ -141,11 +172,17 @@ impl Contents {
         }
     }
 
-    /// That the ports show all of it and no more, as far as can be asked without changing something.
+    /// That the ports show all of it and no more, as far as can be asked without changing
+    /// something.
     pub async fn assert_shown_by(&self, storage: &Storage) {
         let found = self.orders.iter().map(|order| storage.orders.find(order.id));
         let found: Vec<_> = stream::iter(found).buffered(AT_ONCE).collect().await;
-        let adopted: Vec<ObjectKey> = self.orders.iter().flat_map(|order| &order.documents).map(|document| document.key.clone()).collect();
+        let adopted: Vec<ObjectKey> = self
+            .orders
+            .iter()
+            .flat_map(|order| &order.documents)
+            .map(|document| document.key.clone())
+            .collect();
         assert_eq!(storage.uploads.condemn(&adopted).await.unwrap(), [], "they belong to orders");
         let last_use = self.file_numbers.iter().map(|used| last_use(storage, used));
         let file_numbers = stream::iter(last_use).buffered(AT_ONCE).collect().await;
@@ -154,8 +191,18 @@ impl Contents {
         }
         let orders = found.into_iter().filter_map(Result::unwrap).collect();
         for remembered in &self.remembered {
-            let taken = storage.idempotency.claim(&claim(&remembered.key), remembered.kept_until - MICROSECOND, remembered.kept_until).await;
-            assert!(matches!(taken, Err(ClaimError::Taken(KeyUse::Answered(answered))) if answered == remembered.answered), "{taken:?}");
+            let taken = storage
+                .idempotency
+                .claim(
+                    &claim(&remembered.key),
+                    remembered.kept_until - MICROSECOND,
+                    remembered.kept_until,
+                )
+                .await;
+            assert!(
+                matches!(taken, Err(ClaimError::Taken(KeyUse::Answered(answered))) if answered == remembered.answered),
+                "{taken:?}"
+            );
         }
         let (uploads, remembered) = (self.uploads.clone(), self.remembered.clone());
         let mut shown = Self { orders, file_numbers, uploads, remembered, ..Self::default() };
@@ -165,7 +212,8 @@ impl Contents {
 
     fn sort(&mut self) {
         self.orders.sort_by_key(|order| order.id);
-        self.file_numbers.sort_by(|one, other| one.file_number.as_str().cmp(other.file_number.as_str()));
+        self.file_numbers
+            .sort_by(|one, other| one.file_number.as_str().cmp(other.file_number.as_str()));
         self.uploads.sort_by(|one, other| one.key.as_str().cmp(other.key.as_str()));
         self.follow_ups.sort_by_key(|follow_up| follow_up.id);
         self.api_keys.sort_by_key(|key| key.id.0);
@@ -185,7 +233,9 @@ async fn last_use(storage: &Storage, used: &UsedFileNumber) -> UsedFileNumber {
 /// Old and new, condemned and not; and one that was forgotten.
 async fn fill_ledger(storage: &Storage) -> Vec<RecordedUpload> {
     let mut uploads = Vec::new();
-    for (recorded_at, condemned) in [(NOW, false), (EARLIER, false), (EARLIER + MICROSECOND, true), (NOW, true)] {
+    for (recorded_at, condemned) in
+        [(NOW, false), (EARLIER, false), (EARLIER + MICROSECOND, true), (NOW, true)]
+    {
         let key = object_key();
         storage.uploads.record(from_ref(&key), recorded_at).await.unwrap();
         if condemned {
@@ -202,7 +252,12 @@ async fn fill_ledger(storage: &Storage) -> Vec<RecordedUpload> {
 
 /// Of one order: done, retried, buried, buried and retried by hand, leased, retried twice.
 async fn fill_queue(storage: &Storage, contents: &mut Contents) {
-    contents.place(storage, NewOrder { follow_ups: (0..6).map(follow_up).collect(), ..new_order("mails", EARLIER) }).await;
+    contents
+        .place(
+            storage,
+            NewOrder { follow_ups: (0..6).map(follow_up).collect(), ..new_order("mails", EARLIER) },
+        )
+        .await;
     let error = "450 « bîte »\r\n%'\"\\".to_owned();
     let retry_at = |due_at| Settlement::RetryAt { due_at, error: error.clone() };
     let bury = || Settlement::Bury { at: EARLIER + Duration::SECOND, error: error.clone() };
@@ -224,23 +279,39 @@ async fn settle(storage: &Storage, lease: &Lease, settlement: Settlement) {
     assert!(storage.queue.settle(lease.follow_up.id, lease.token, &settlement).await.unwrap());
 }
 
-/// Of every kind, with no documents, some, or as many as can be; file numbers that differ by little, and one used twice.
+/// Of every kind, with no documents, some, or as many as can be; file numbers that differ by
+/// little, and one used twice.
 async fn fill_orders(storage: &Storage, contents: &mut Contents) {
     for placed_at in [EARLIER, NOW] {
         contents.place(storage, new_order("again", placed_at)).await;
     }
-    for file_number in ["Fé-1", "fé-1", "FÉ-1", "Fe-1", "Fe\u{301}-1", "Fé-1.", "Fé-10", "%", "𝕏"] {
-        contents.place(storage, NewOrder { follow_ups: vec![], ..new_order(file_number, NOW) }).await;
+    for file_number in ["Fé-1", "fé-1", "FÉ-1", "Fe-1", "Fe\u{301}-1", "Fé-1.", "Fé-10", "%", "𝕏"]
+    {
+        contents
+            .place(storage, NewOrder { follow_ups: vec![], ..new_order(file_number, NOW) })
+            .await;
     }
     for (number, mut order) in unlike_orders().into_iter().chain([minimal_order()]).enumerate() {
         order.file_number = format!("kind {number}").try_into().unwrap();
         let mut documents: Vec<_> = (0..number % 4).map(|_| document()).collect();
         documents.reverse();
         let placed_at = NOW + Duration::microseconds(number.try_into().unwrap());
-        contents.place(storage, NewOrder { order, documents, follow_ups: (0..number % 3).map(follow_up).collect(), ..new_order("replaced", placed_at) }).await;
+        contents
+            .place(
+                storage,
+                NewOrder {
+                    order,
+                    documents,
+                    follow_ups: (0..number % 3).map(follow_up).collect(),
+                    ..new_order("replaced", placed_at)
+                },
+            )
+            .await;
     }
     let documents = (0..20).map(|_| document()).collect();
-    contents.place(storage, NewOrder { order: maximal_order(), documents, ..new_order("maximal", NOW) }).await;
+    contents
+        .place(storage, NewOrder { order: maximal_order(), documents, ..new_order("maximal", NOW) })
+        .await;
     fill_remembered(storage, contents).await;
 }
 
@@ -253,18 +324,36 @@ async fn fill_keys(storage: &Storage) {
     }
     let revoked = storage.keys.add(&api_key(NOW), "jane").await.unwrap();
     let successor = NewApiKey { first: Some(revoked), ..api_key(NOW) };
-    let successor = storage.keys.rotate(revoked, &successor, NOW + Duration::HOUR, "rick").await.unwrap().unwrap();
+    let successor = storage
+        .keys
+        .rotate(revoked, &successor, NOW + Duration::HOUR, "rick")
+        .await
+        .unwrap()
+        .unwrap();
     storage.keys.revoke(revoked, NOW + MICROSECOND, "jane").await.unwrap();
     storage.keys.note_uses(&[(successor, NOW + MICROSECOND)]).await.unwrap();
 }
 
-/// Test orders and others, of two clients; and a key in flight, which is of no consequence elsewhere.
+/// Test orders and others, of two clients; and a key in flight, which is of no consequence
+/// elsewhere.
 async fn fill_remembered(storage: &Storage, contents: &mut Contents) {
     for number in 0..9 {
         let key = idempotency_key(1 + number % 2, &format!("key {number}"));
-        let remembrance = Remembrance { attempt: attempt(&key, 7), kept_until: NOW + Duration::hours(number) + MICROSECOND };
+        let remembrance = Remembrance {
+            attempt: attempt(&key, 7),
+            kept_until: NOW + Duration::hours(number) + MICROSECOND,
+        };
         let order = new_order(&format!("remembered {number}"), NOW);
-        contents.place(storage, NewOrder { is_test: number % 3 == 0, remembrance: Some(remembrance), ..order }).await;
+        contents
+            .place(
+                storage,
+                NewOrder { is_test: number % 3 == 0, remembrance: Some(remembrance), ..order },
+            )
+            .await;
     }
-    storage.idempotency.claim(&claim(&idempotency_key(1, "in flight")), NOW, NOW + Duration::HOUR).await.unwrap();
+    storage
+        .idempotency
+        .claim(&claim(&idempotency_key(1, "in flight")), NOW, NOW + Duration::HOUR)
+        .await
+        .unwrap();
 }

@@ -1,4 +1,5 @@
-//! Genuine documents, made by the programs that people make them with; see the `README.md` beside them.
+//! Genuine documents, made by the programs that people make them with; see the `README.md` beside
+//! them.
 
 use std::path::{Path, PathBuf};
 

@@ -10,7 +10,8 @@ use time::{Duration, OffsetDateTime};
 
 use crate::samples::{MICROSECOND, NOW, Storage, WINDOW, follow_up, new_order, recipient};
 
-/// Runs the contract of `FollowUpQueue` on the [`Storage`] that an expression makes, anew for each test.
+/// Runs the contract of `FollowUpQueue` on the [`Storage`] that an expression makes, anew for each
+/// test.
 #[macro_export]
 macro_rules! follow_up_queue_contract {
     ($storage:expr) => {
@@ -47,7 +48,8 @@ const LEASE: Duration = Duration::minutes(2);
 
 /// Enqueues a follow-up for the recipient of that number.
 async fn enqueue(storage: &Storage, number: usize, at: OffsetDateTime) {
-    let order = NewOrder { follow_ups: vec![follow_up(number)], ..new_order(&format!("F-{number}"), at) };
+    let order =
+        NewOrder { follow_ups: vec![follow_up(number)], ..new_order(&format!("F-{number}"), at) };
     storage.orders.place(&order, WINDOW).await.unwrap();
 }
 
@@ -91,9 +93,13 @@ pub async fn the_longest_due_are_leased_first_and_no_more_than_asked_for(storage
     for (number, age) in [(1, 10), (2, 30), (3, 20), (4, 0)] {
         enqueue(storage, number, NOW - Duration::seconds(age)).await;
     }
-    let batches = [lease(storage, NOW, 0).await, lease(storage, NOW, 3).await, lease(storage, NOW, 3).await];
+    let batches =
+        [lease(storage, NOW, 0).await, lease(storage, NOW, 3).await, lease(storage, NOW, 3).await];
     let batches = batches.map(|leases| recipients(leases.iter().map(|lease| &lease.follow_up)));
-    assert_eq!(batches, [vec![], vec![recipient(2), recipient(3), recipient(1)], vec![recipient(4)]]);
+    assert_eq!(
+        batches,
+        [vec![], vec![recipient(2), recipient(3), recipient(1)], vec![recipient(4)]]
+    );
 }
 
 /// At the instant itself it is due.
@@ -130,7 +136,8 @@ pub async fn many_workers_never_share_a_follow_up(storage: &Storage) {
             }
         })
     });
-    let mut leased: Vec<FollowUpId> = join_all(workers).await.into_iter().flat_map(Result::unwrap).collect();
+    let mut leased: Vec<FollowUpId> =
+        join_all(workers).await.into_iter().flat_map(Result::unwrap).collect();
     assert_eq!(leased.len(), 60);
     leased.sort();
     leased.dedup();
@@ -148,7 +155,8 @@ pub async fn what_is_done_leaves_the_queue(storage: &Storage) {
     assert_eq!(recipients([&lease_one(storage, NOW + LEASE).await.follow_up]), [recipient(2)]);
 }
 
-/// With one more attempt, the error, and all else as it was; even before its lease would have ended.
+/// With one more attempt, the error, and all else as it was; even before its lease would have
+/// ended.
 pub async fn what_failed_is_due_again_when_the_settlement_says(storage: &Storage) {
     enqueue(storage, 1, NOW).await;
     let mut expected = lease_one(storage, NOW).await;
@@ -159,7 +167,10 @@ pub async fn what_failed_is_due_again_when_the_settlement_says(storage: &Storage
         let leased = lease_one(storage, due_at).await;
         assert_ne!(leased.token, expected.token);
         let last_error = Some("no route to hôst".to_owned());
-        assert_eq!(leased.follow_up, FollowUp { attempts, due_at, last_error, ..expected.follow_up });
+        assert_eq!(
+            leased.follow_up,
+            FollowUp { attempts, due_at, last_error, ..expected.follow_up }
+        );
         expected = leased;
     }
 }
@@ -186,7 +197,12 @@ pub async fn what_is_buried_is_not_leased(storage: &Storage) {
     assert!(settle(storage, &leased, bury_at(at)).await);
     assert_eq!(lease(storage, NOW + Duration::weeks(5_000), 10).await, []);
     assert_eq!(listed(storage, false).await, []);
-    let buried = FollowUp { attempts: 1, buried_at: Some(at), last_error: Some("no such mailbox".to_owned()), ..leased.follow_up };
+    let buried = FollowUp {
+        attempts: 1,
+        buried_at: Some(at),
+        last_error: Some("no such mailbox".to_owned()),
+        ..leased.follow_up
+    };
     assert_eq!(listed(storage, true).await, [buried]);
 }
 
@@ -207,7 +223,15 @@ pub async fn a_lease_that_has_passed_to_another_settles_nothing(storage: &Storag
 
 /// Its follow-up may have been retried, or buried, by then.
 pub async fn a_lease_settles_once(storage: &Storage) {
-    for (number, settlement) in [Settlement::Done, retry_at(NOW + Duration::HOUR), postpone_until(NOW + Duration::HOUR), bury_at(NOW)].into_iter().enumerate() {
+    for (number, settlement) in [
+        Settlement::Done,
+        retry_at(NOW + Duration::HOUR),
+        postpone_until(NOW + Duration::HOUR),
+        bury_at(NOW),
+    ]
+    .into_iter()
+    .enumerate()
+    {
         enqueue(storage, number, NOW).await;
         let leased = lease_one(storage, NOW).await;
         assert!(settle(storage, &leased, settlement).await);
@@ -262,7 +286,14 @@ pub async fn a_buried_follow_up_is_retried_anew(storage: &Storage) {
     let later = NOW + Duration::weeks(1);
     assert!(storage.queue.retry(leased.follow_up.id, later).await.unwrap());
     let last_error = Some("no such mailbox".to_owned());
-    let expected = FollowUp { attempts: 0, created_at: later, due_at: later, buried_at: None, last_error, ..leased.follow_up };
+    let expected = FollowUp {
+        attempts: 0,
+        created_at: later,
+        due_at: later,
+        buried_at: None,
+        last_error,
+        ..leased.follow_up
+    };
     assert_eq!(listed(storage, true).await, []);
     assert_eq!(listed(storage, false).await, std::slice::from_ref(&expected));
     assert_eq!(lease(storage, later - MICROSECOND, 10).await, []);
@@ -304,10 +335,16 @@ pub async fn the_queue_tells_how_full_it_is(storage: &Storage) {
         enqueue(storage, number, NOW + Duration::seconds(number.try_into().unwrap())).await;
     }
     let oldest = lease_one(storage, NOW).await;
-    assert_eq!(storage.queue.stats().await.unwrap(), QueueStats { pending: 4, buried: 0, oldest_created_at: Some(NOW) });
+    assert_eq!(
+        storage.queue.stats().await.unwrap(),
+        QueueStats { pending: 4, buried: 0, oldest_created_at: Some(NOW) }
+    );
     settle(storage, &oldest, bury_at(NOW)).await;
     let second = lease_one(storage, NOW + Duration::SECOND).await;
     settle(storage, &second, Settlement::Done).await;
     let oldest_created_at = Some(NOW + Duration::seconds(2));
-    assert_eq!(storage.queue.stats().await.unwrap(), QueueStats { pending: 2, buried: 1, oldest_created_at });
+    assert_eq!(
+        storage.queue.stats().await.unwrap(),
+        QueueStats { pending: 2, buried: 1, oldest_created_at }
+    );
 }

@@ -10,9 +10,12 @@ use domain::{
 use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
 
-use crate::samples::{MICROSECOND, NOW, Storage, WINDOW, attempt, claim, document, idempotency_key, new_order, placed};
+use crate::samples::{
+    MICROSECOND, NOW, Storage, WINDOW, attempt, claim, document, idempotency_key, new_order, placed,
+};
 
-/// Runs the contract of `IdempotencyLedger` on the [`Storage`] that an expression makes, anew for each test.
+/// Runs the contract of `IdempotencyLedger` on the [`Storage`] that an expression makes, anew for
+/// each test.
 #[macro_export]
 macro_rules! idempotency_ledger_contract {
     ($storage:expr) => {
@@ -54,7 +57,11 @@ fn with_key(order: NewOrder, attempt: &Attempt) -> NewOrder {
     NewOrder { remembrance: Some(Remembrance { attempt: attempt.clone(), kept_until }), ..order }
 }
 
-async fn try_claim(storage: &Storage, claim: &Claim, now: OffsetDateTime) -> Result<(), ClaimError> {
+async fn try_claim(
+    storage: &Storage,
+    claim: &Claim,
+    now: OffsetDateTime,
+) -> Result<(), ClaimError> {
     storage.idempotency.claim(claim, now, now + Duration::MINUTE).await
 }
 
@@ -78,7 +85,10 @@ async fn refused(storage: &Storage, order: &NewOrder) -> KeyUse {
 pub async fn a_key_is_claimed_once(storage: &Storage) {
     let key = idempotency_key(1, "key");
     try_claim(storage, &claim(&key), NOW).await.unwrap();
-    assert_eq!(in_use(storage, &claim(&key), NOW).await, KeyUse::InFlight { until: NOW + Duration::MINUTE });
+    assert_eq!(
+        in_use(storage, &claim(&key), NOW).await,
+        KeyUse::InFlight { until: NOW + Duration::MINUTE }
+    );
 }
 
 /// As often as it likes.
@@ -88,7 +98,10 @@ pub async fn a_claim_is_extended_by_who_has_it(storage: &Storage) {
     for seconds in [0, 50, 59, 100] {
         try_claim(storage, &own, NOW + Duration::seconds(seconds)).await.unwrap();
     }
-    assert_eq!(in_use(storage, &claim(&key), NOW + Duration::seconds(130)).await, KeyUse::InFlight { until: NOW + Duration::seconds(160) });
+    assert_eq!(
+        in_use(storage, &claim(&key), NOW + Duration::seconds(130)).await,
+        KeyUse::InFlight { until: NOW + Duration::seconds(160) }
+    );
 }
 
 /// To the microsecond; then another has it, and who had it does not get it back.
@@ -126,7 +139,11 @@ pub async fn clients_do_not_see_each_others_keys(storage: &Storage) {
     }
     for (number, client) in [1, 2].into_iter().enumerate() {
         let key = idempotency_key(client, "order");
-        storage.orders.place(&with_key(new_order(&format!("F-{number}"), NOW), &attempt(&key, 7)), WINDOW).await.unwrap();
+        storage
+            .orders
+            .place(&with_key(new_order(&format!("F-{number}"), NOW), &attempt(&key, 7)), WINDOW)
+            .await
+            .unwrap();
     }
 }
 
@@ -139,7 +156,10 @@ pub async fn an_order_is_remembered_under_its_key(storage: &Storage) {
     assert_eq!(storage.orders.find(order_id).await.unwrap(), Some(placed(order_id, &order)));
     let answered = KeyUse::Answered(Answered { fingerprint: first.fingerprint, order_id });
     assert_eq!(in_use(storage, &claim(&key), NOW).await, answered);
-    assert_eq!(refused(storage, &with_key(new_order("F-2", NOW), &attempt(&key, 8))).await, answered);
+    assert_eq!(
+        refused(storage, &with_key(new_order("F-2", NOW), &attempt(&key, 8))).await,
+        answered
+    );
     // Who placed it included.
     assert_eq!(in_use(storage, &first.claim, NOW).await, answered);
     assert_eq!(refused(storage, &with_key(new_order("F-3", NOW), &first)).await, answered);
@@ -150,7 +170,11 @@ pub async fn a_claimed_key_passes_to_the_order_of_its_claim(storage: &Storage) {
     let key = idempotency_key(1, "key");
     let own = attempt(&key, 7);
     try_claim(storage, &own.claim, NOW).await.unwrap();
-    let order_id = storage.orders.place(&with_key(new_order("F-1", NOW + Duration::SECOND), &own), WINDOW).await.unwrap();
+    let order_id = storage
+        .orders
+        .place(&with_key(new_order("F-1", NOW + Duration::SECOND), &own), WINDOW)
+        .await
+        .unwrap();
     let answered = KeyUse::Answered(Answered { fingerprint: own.fingerprint, order_id });
     assert_eq!(in_use(storage, &claim(&key), NOW + Duration::HOUR).await, answered);
 }
@@ -169,17 +193,31 @@ pub async fn a_key_in_flight_refuses_orders_of_others(storage: &Storage) {
 pub async fn a_key_in_use_is_told_before_a_file_number_in_use(storage: &Storage) {
     let key = idempotency_key(1, "key");
     let first = attempt(&key, 7);
-    let order_id = storage.orders.place(&with_key(new_order("F-1", NOW), &first), WINDOW).await.unwrap();
+    let order_id =
+        storage.orders.place(&with_key(new_order("F-1", NOW), &first), WINDOW).await.unwrap();
     let again = with_key(new_order("F-1", NOW + Duration::SECOND), &attempt(&key, 7));
-    assert_eq!(refused(storage, &again).await, KeyUse::Answered(Answered { fingerprint: first.fingerprint, order_id }));
-    let under_another = with_key(new_order("F-1", NOW + Duration::SECOND), &attempt(&idempotency_key(1, "other"), 7));
-    assert!(matches!(storage.orders.place(&under_another, WINDOW).await, Err(PlaceError::Duplicate { .. })));
+    assert_eq!(
+        refused(storage, &again).await,
+        KeyUse::Answered(Answered { fingerprint: first.fingerprint, order_id })
+    );
+    let under_another = with_key(
+        new_order("F-1", NOW + Duration::SECOND),
+        &attempt(&idempotency_key(1, "other"), 7),
+    );
+    assert!(matches!(
+        storage.orders.place(&under_another, WINDOW).await,
+        Err(PlaceError::Duplicate { .. })
+    ));
 }
 
 /// To the microsecond.
 pub async fn a_key_is_free_again_when_it_was_kept_long_enough(storage: &Storage) {
     let key = idempotency_key(1, "key");
-    storage.orders.place(&with_key(new_order("F-1", NOW), &attempt(&key, 7)), WINDOW).await.unwrap();
+    storage
+        .orders
+        .place(&with_key(new_order("F-1", NOW), &attempt(&key, 7)), WINDOW)
+        .await
+        .unwrap();
     in_use(storage, &claim(&key), NOW + KEPT - MICROSECOND).await;
     try_claim(storage, &claim(&key), NOW + KEPT).await.unwrap();
 }
@@ -187,10 +225,21 @@ pub async fn a_key_is_free_again_when_it_was_kept_long_enough(storage: &Storage)
 /// Instead of the one before.
 pub async fn an_order_under_a_key_that_is_free_again_is_remembered(storage: &Storage) {
     let key = idempotency_key(1, "key");
-    storage.orders.place(&with_key(new_order("F-1", NOW), &attempt(&key, 7)), WINDOW).await.unwrap();
+    storage
+        .orders
+        .place(&with_key(new_order("F-1", NOW), &attempt(&key, 7)), WINDOW)
+        .await
+        .unwrap();
     let later = attempt(&key, 8);
-    let order_id = storage.orders.place(&with_key(new_order("F-1", NOW + KEPT), &later), WINDOW).await.unwrap();
-    assert_eq!(in_use(storage, &claim(&key), NOW + KEPT).await, KeyUse::Answered(Answered { fingerprint: later.fingerprint, order_id }));
+    let order_id = storage
+        .orders
+        .place(&with_key(new_order("F-1", NOW + KEPT), &later), WINDOW)
+        .await
+        .unwrap();
+    assert_eq!(
+        in_use(storage, &claim(&key), NOW + KEPT).await,
+        KeyUse::Answered(Answered { fingerprint: later.fingerprint, order_id })
+    );
 }
 
 /// The key of a duplicate, or of an order whose upload was swept, may be used for the next attempt.
@@ -198,7 +247,9 @@ pub async fn what_was_not_placed_is_not_remembered(storage: &Storage) {
     storage.orders.place(&new_order("F-1", NOW), WINDOW).await.unwrap();
     let key = idempotency_key(1, "key");
     let attempt = attempt(&key, 7);
-    for refused in [new_order("F-1", NOW), NewOrder { documents: vec![document()], ..new_order("F-2", NOW) }] {
+    for refused in
+        [new_order("F-1", NOW), NewOrder { documents: vec![document()], ..new_order("F-2", NOW) }]
+    {
         storage.orders.place(&with_key(refused, &attempt), WINDOW).await.unwrap_err();
         try_claim(storage, &claim(&key), NOW).await.unwrap();
         // What was claimed before stays claimed.
@@ -222,12 +273,22 @@ pub async fn a_release_does_not_forget_an_order(storage: &Storage) {
 /// However many are looked at at a time.
 pub async fn what_is_free_is_forgotten_and_nothing_else(storage: &Storage) {
     for limit in [1, 2, 100] {
-        let key = |name: &str| idempotency_key(if name == "0" { 2 } else { 1 }, &format!("{name} of {limit}"));
+        let key = |name: &str| {
+            idempotency_key(if name == "0" { 2 } else { 1 }, &format!("{name} of {limit}"))
+        };
         for number in 0..5 {
             let order = new_order(&format!("F-{limit}-{number}"), NOW + Duration::minutes(number));
-            storage.orders.place(&with_key(order, &attempt(&key(&number.to_string()), 7)), WINDOW).await.unwrap();
+            storage
+                .orders
+                .place(&with_key(order, &attempt(&key(&number.to_string()), 7)), WINDOW)
+                .await
+                .unwrap();
         }
-        storage.idempotency.claim(&claim(&key("in flight")), NOW, NOW + KEPT + Duration::minutes(3)).await.unwrap();
+        storage
+            .idempotency
+            .claim(&claim(&key("in flight")), NOW, NOW + KEPT + Duration::minutes(3))
+            .await
+            .unwrap();
         let there = count(storage).await;
         walk(storage, NOW + KEPT - MICROSECOND, limit).await;
         assert_eq!(count(storage).await, there);
@@ -260,7 +321,13 @@ pub async fn of_many_concurrent_claims_one_is_kept(storage: &Storage) {
     let claims: Vec<_> = (0..30).map(|_| claim(&key)).collect();
     let outcomes = join_all(claims.iter().map(|claim| try_claim(storage, claim, NOW))).await;
     assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
-    assert!(outcomes.iter().all(|outcome| matches!(outcome, Ok(()) | Err(ClaimError::Taken(KeyUse::InFlight { .. })))), "{outcomes:?}");
+    assert!(
+        outcomes.iter().all(|outcome| matches!(
+            outcome,
+            Ok(()) | Err(ClaimError::Taken(KeyUse::InFlight { .. }))
+        )),
+        "{outcomes:?}"
+    );
 }
 
 async fn place_all(storage: &Storage, orders: Vec<NewOrder>) -> Vec<Result<OrderId, PlaceError>> {
@@ -276,7 +343,10 @@ fn assert_one_placed(outcomes: &[Result<OrderId, PlaceError>]) {
     let placed: Vec<_> = outcomes.iter().flatten().collect();
     assert_eq!(placed.len(), 1, "{outcomes:?}");
     for refusal in outcomes.iter().filter_map(|outcome| outcome.as_ref().err()) {
-        assert!(matches!(refusal, PlaceError::KeyTaken(KeyUse::Answered(answered)) if answered.order_id == *placed[0]), "{refusal:?}");
+        assert!(
+            matches!(refusal, PlaceError::KeyTaken(KeyUse::Answered(answered)) if answered.order_id == *placed[0]),
+            "{refusal:?}"
+        );
     }
 }
 
@@ -289,10 +359,16 @@ pub async fn of_many_concurrent_orders_with_one_key_one_is_placed(storage: &Stor
 }
 
 /// Where no file number keeps them apart.
-pub async fn of_concurrent_orders_with_one_key_and_file_numbers_of_their_own_one_is_placed(storage: &Storage) {
+pub async fn of_concurrent_orders_with_one_key_and_file_numbers_of_their_own_one_is_placed(
+    storage: &Storage,
+) {
     for round in 0..5 {
         let key = idempotency_key(1, &format!("key {round}"));
-        let orders = (0..10).map(|number| with_key(new_order(&format!("F-{round}-{number}"), NOW), &attempt(&key, number))).collect();
+        let orders = (0..10)
+            .map(|number| {
+                with_key(new_order(&format!("F-{round}-{number}"), NOW), &attempt(&key, number))
+            })
+            .collect();
         assert_one_placed(&place_all(storage, orders).await);
         assert_eq!(storage.queue.stats().await.unwrap().pending, round + 1);
     }
@@ -301,9 +377,20 @@ pub async fn of_concurrent_orders_with_one_key_and_file_numbers_of_their_own_one
 /// So that they can be removed.
 pub async fn documents_of_an_order_that_lost_the_race_stay_in_the_ledger(storage: &Storage) {
     let key = idempotency_key(1, "key");
-    storage.orders.place(&with_key(new_order("F-1", NOW), &attempt(&key, 7)), WINDOW).await.unwrap();
+    storage
+        .orders
+        .place(&with_key(new_order("F-1", NOW), &attempt(&key, 7)), WINDOW)
+        .await
+        .unwrap();
     let late = document();
     storage.uploads.record(from_ref(&late.key), NOW).await.unwrap();
-    refused(storage, &with_key(NewOrder { documents: vec![late.clone()], ..new_order("F-2", NOW) }, &attempt(&key, 7))).await;
+    refused(
+        storage,
+        &with_key(
+            NewOrder { documents: vec![late.clone()], ..new_order("F-2", NOW) },
+            &attempt(&key, 7),
+        ),
+    )
+    .await;
     assert_eq!(storage.uploads.condemn(from_ref(&late.key)).await.unwrap(), [late.key]);
 }

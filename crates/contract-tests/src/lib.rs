@@ -1,13 +1,20 @@
-//! The obligations of every port of the domain, as tests over the port alone, and in-memory fakes that keep them.
+//! The obligations of every port of the domain, as tests over the port alone, and in-memory fakes
+//! that keep them.
 //!
-//! Each module is one port's contract; its functions are its obligations and read as the port's documentation. An
-//! adapter runs all of them by one macro call, so that it cannot leave one out:
+//! Each module is one port's contract; its functions are its obligations and read as the port's
+//! documentation. An adapter runs all of them by one macro call, so that it cannot leave one out:
 //!
 //! ```text
 //! contract_tests::order_repo_contract!(Fixture::new().await);
 //! ```
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc, reason = "everything here is for tests, which fail by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "everything here is for tests, which fail by panicking"
+)]
 
 pub mod api_key_repo;
 pub mod blob_store;

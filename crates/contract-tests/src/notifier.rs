@@ -31,7 +31,8 @@ impl ReceivedMail {
     /// Reads a mail whose recipients are those that its headers name.
     pub fn parse(raw: Vec<u8>) -> Self {
         let mail = parsed(&raw);
-        let named = [mail.to(), mail.cc(), mail.bcc()].into_iter().flatten().flat_map(Address::iter);
+        let named =
+            [mail.to(), mail.cc(), mail.bcc()].into_iter().flatten().flat_map(Address::iter);
         let to = named.map(|one| one.address().unwrap().to_owned()).collect();
         Self { message_id: mail.message_id().unwrap().to_owned(), to, raw }
     }
@@ -75,8 +76,8 @@ macro_rules! notifier_contract {
     )+};
 }
 
-/// Runs what a mail has to say on the fixture that an expression makes, anew for each test. For notifiers that make
-/// mails.
+/// Runs what a mail has to say on the fixture that an expression makes, anew for each test. For
+/// notifiers that make mails.
 #[macro_export]
 macro_rules! mail_content_contract {
     ($fixture:expr) => {
@@ -131,7 +132,11 @@ pub fn notification_of(request: Value, recipient: &str, entropy: &CountingEntrop
         created_at: placed_at,
         updated_at: placed_at,
     };
-    Notification { message_key: NewFollowUp::mail(recipient.clone(), entropy).message_key, recipient, order }
+    Notification {
+        message_key: NewFollowUp::mail(recipient.clone(), entropy).message_key,
+        recipient,
+        order,
+    }
 }
 
 fn parsed(raw: &[u8]) -> Message<'_> {
@@ -163,7 +168,11 @@ async fn mail_of(fixture: &dyn NotifierFixture, notification: &Notification) -> 
 
 /// Whoever else the order names.
 pub async fn a_mail_goes_to_its_recipient_and_nobody_else(fixture: &dyn NotifierFixture) {
-    let mail = mail_of(fixture, &notification_of(full_request(), "observer@example.com", &CountingEntropy::default())).await;
+    let mail = mail_of(
+        fixture,
+        &notification_of(full_request(), "observer@example.com", &CountingEntropy::default()),
+    )
+    .await;
     assert_eq!(mail.to, ["observer@example.com"]);
 }
 
@@ -188,7 +197,8 @@ pub async fn every_notification_is_a_mail_of_its_own(fixture: &dyn NotifierFixtu
 
 /// So that one who gets it twice can tell.
 pub async fn the_same_notification_bears_the_same_message_id(fixture: &dyn NotifierFixture) {
-    let notification = notification_of(full_request(), "escrow@title.example.com", &CountingEntropy::default());
+    let notification =
+        notification_of(full_request(), "escrow@title.example.com", &CountingEntropy::default());
     let first = mail_of(fixture, &notification).await;
     fixture.notifier().notify(&notification).await.unwrap();
     for mail in fixture.received().await {
@@ -210,9 +220,14 @@ pub async fn the_oddest_addresses_get_their_mail(fixture: &dyn NotifierFixture) 
         "a@xn--bcher-kva.example".to_owned(),
     ];
     for address in &odd {
-        fixture.notifier().notify(&notification_of(full_request(), address, &entropy)).await.unwrap();
+        fixture
+            .notifier()
+            .notify(&notification_of(full_request(), address, &entropy))
+            .await
+            .unwrap();
     }
-    let mut reached: Vec<_> = fixture.received().await.iter().map(|mail| mail.to.join(",")).collect();
+    let mut reached: Vec<_> =
+        fixture.received().await.iter().map(|mail| mail.to.join(",")).collect();
     let mut expected = odd.to_vec();
     reached.sort_unstable();
     expected.sort_unstable();
@@ -229,7 +244,8 @@ pub async fn a_check_hands_nothing_over(fixture: &dyn NotifierFixture) {
 /// By a mail, by one that was handed over before, and by a check.
 pub async fn an_outage_is_told_from_every_other_failure(fixture: &dyn NotifierFixture) {
     let entropy = CountingEntropy::default();
-    let [before, meanwhile] = ["before@example.com", "meanwhile@example.com"].map(|recipient| notification_of(full_request(), recipient, &entropy));
+    let [before, meanwhile] = ["before@example.com", "meanwhile@example.com"]
+        .map(|recipient| notification_of(full_request(), recipient, &entropy));
     fixture.notifier().notify(&before).await.unwrap();
     fixture.break_down().await;
     for notification in [&before, &meanwhile] {
@@ -244,7 +260,8 @@ pub async fn an_outage_is_told_from_every_other_failure(fixture: &dyn NotifierFi
 
 /// Without anything said to the notifier, and the mail that waited arrives once.
 pub async fn an_outage_ends_by_itself(fixture: &dyn NotifierFixture) {
-    let notification = notification_of(full_request(), "escrow@title.example.com", &CountingEntropy::default());
+    let notification =
+        notification_of(full_request(), "escrow@title.example.com", &CountingEntropy::default());
     fixture.break_down().await;
     fixture.notifier().notify(&notification).await.unwrap_err();
     fixture.recover().await;
@@ -255,7 +272,11 @@ pub async fn an_outage_ends_by_itself(fixture: &dyn NotifierFixture) {
 
 /// Everything that somebody at a title company checks at a glance.
 pub async fn text_and_html_tell_what_was_ordered(fixture: &dyn NotifierFixture) {
-    let mail = mail_of(fixture, &notification_of(full_request(), "escrow@title.example.com", &CountingEntropy::default())).await;
+    let mail = mail_of(
+        fixture,
+        &notification_of(full_request(), "escrow@title.example.com", &CountingEntropy::default()),
+    )
+    .await;
     let (text, html) = bodies(&mail);
     let told = [
         "170017",
@@ -289,11 +310,18 @@ pub async fn text_and_html_tell_what_was_ordered(fixture: &dyn NotifierFixture) 
 
 /// Of whom, when, about what, and that no answering machine should answer (RFC 3834).
 pub async fn the_headers_say_what_the_mail_is(fixture: &dyn NotifierFixture) {
-    let mail = mail_of(fixture, &notification_of(full_request(), "escrow@title.example.com", &CountingEntropy::default())).await;
+    let mail = mail_of(
+        fixture,
+        &notification_of(full_request(), "escrow@title.example.com", &CountingEntropy::default()),
+    )
+    .await;
     let message = parsed(&mail.raw);
     let subject = message.subject().unwrap();
     assert!(subject.contains("170017") && subject.contains("REFI-2026-001"), "{subject}");
-    assert_eq!(message.date().unwrap().to_timestamp(), datetime!(2026-11-21 12:00:07 UTC).unix_timestamp());
+    assert_eq!(
+        message.date().unwrap().to_timestamp(),
+        datetime!(2026-11-21 12:00:07 UTC).unix_timestamp()
+    );
     assert_eq!(message.header_raw("Auto-Submitted").unwrap().trim(), "auto-generated");
     let names = header_names(&mail);
     let mut once = names.clone();
@@ -302,7 +330,8 @@ pub async fn the_headers_say_what_the_mail_is(fixture: &dyn NotifierFixture) {
 }
 
 fn header_names(mail: &ReceivedMail) -> Vec<String> {
-    let mut names: Vec<_> = parsed(&mail.raw).headers_raw().map(|(name, _)| name.to_lowercase()).collect();
+    let mut names: Vec<_> =
+        parsed(&mail.raw).headers_raw().map(|(name, _)| name.to_lowercase()).collect();
     names.sort_unstable();
     names
 }
@@ -356,10 +385,14 @@ fn hostile_request(line: &str) -> Value {
 }
 
 /// The mails of an ordinary request and of every hostile one, in this order.
-async fn mails_of_hostile_requests(fixture: &dyn NotifierFixture) -> Vec<(Notification, ReceivedMail)> {
+async fn mails_of_hostile_requests(
+    fixture: &dyn NotifierFixture,
+) -> Vec<(Notification, ReceivedMail)> {
     let mut paragraph = full_request();
     paragraph["signingDetailsFormData"]["specialInstructions"] = HOSTILE_PARAGRAPH.into();
-    let requests = [full_request(), paragraph].into_iter().chain(hostile_lines().into_iter().map(|line| hostile_request(&line)));
+    let requests = [full_request(), paragraph]
+        .into_iter()
+        .chain(hostile_lines().into_iter().map(|line| hostile_request(&line)));
 
     let entropy = CountingEntropy::default();
     let mut mails: Vec<(Notification, ReceivedMail)> = Vec::new();
@@ -367,14 +400,18 @@ async fn mails_of_hostile_requests(fixture: &dyn NotifierFixture) -> Vec<(Notifi
         let notification = notification_of(request, "escrow@title.example.com", &entropy);
         fixture.notifier().notify(&notification).await.unwrap();
         let received = fixture.received().await;
-        let new: Vec<_> = received.into_iter().filter(|mail| mails.iter().all(|(_, seen)| seen.message_id != mail.message_id)).collect();
+        let new: Vec<_> = received
+            .into_iter()
+            .filter(|mail| mails.iter().all(|(_, seen)| seen.message_id != mail.message_id))
+            .collect();
         assert_eq!(new.len(), 1);
         mails.push((notification, new[0].clone()));
     }
     mails
 }
 
-/// Seven-bit lines of at most 998 characters that end in CRLF (RFC 5322 section 2.1.1), without anything a relay mends.
+/// Seven-bit lines of at most 998 characters that end in CRLF (RFC 5322 section 2.1.1), without
+/// anything a relay mends.
 pub async fn a_mail_passes_through_every_relay(fixture: &dyn NotifierFixture) {
     for (_, mail) in mails_of_hostile_requests(fixture).await {
         let raw = String::from_utf8(mail.raw).unwrap();
@@ -389,7 +426,10 @@ pub async fn a_mail_passes_through_every_relay(fixture: &dyn NotifierFixture) {
 pub async fn hostile_text_stays_text(fixture: &dyn NotifierFixture) {
     for (notification, mail) in mails_of_hostile_requests(fixture).await {
         let (text, html) = bodies(&mail);
-        assert!(!text.contains('\r') && !html.contains('\r'), "a carriage return alone ends no line");
+        assert!(
+            !text.contains('\r') && !html.contains('\r'),
+            "a carriage return alone ends no line"
+        );
         for markup in ["<script", "<img", "<b>"] {
             assert!(!html.contains(markup), "{markup}");
         }
@@ -397,8 +437,13 @@ pub async fn hostile_text_stays_text(fixture: &dyn NotifierFixture) {
         let shown = unescaped(&html);
         let order = &notification.order.order;
         let instructions = order.special_instructions.as_deref().unwrap_or_default();
-        let one_line =
-            [order.file_number.as_str(), &order.signer.name, &order.property.address, &order.signing_type, order.lender.as_deref().unwrap_or_default()];
+        let one_line = [
+            order.file_number.as_str(),
+            &order.signer.name,
+            &order.property.address,
+            &order.signing_type,
+            order.lender.as_deref().unwrap_or_default(),
+        ];
         for written in one_line.into_iter().chain(instructions.split(['\r', '\n'])) {
             assert!(text.contains(written), "{written:?} is not in the text:\n{text}");
             assert!(shown.contains(written), "{written:?} is not in the HTML:\n{html}");
@@ -407,15 +452,25 @@ pub async fn hostile_text_stays_text(fixture: &dyn NotifierFixture) {
 }
 
 fn unescaped(html: &str) -> String {
-    let entities = [("<", "&lt;", "&#60;"), (">", "&gt;", "&#62;"), ("\"", "&quot;", "&#34;"), ("'", "&apos;", "&#39;"), ("&", "&amp;", "&#38;")];
-    entities.iter().fold(html.to_owned(), |html, (character, named, numbered)| html.replace(named, character).replace(numbered, character))
+    let entities = [
+        ("<", "&lt;", "&#60;"),
+        (">", "&gt;", "&#62;"),
+        ("\"", "&quot;", "&#34;"),
+        ("'", "&apos;", "&#39;"),
+        ("&", "&amp;", "&#38;"),
+    ];
+    entities.iter().fold(html.to_owned(), |html, (character, named, numbered)| {
+        html.replace(named, character).replace(numbered, character)
+    })
 }
 
-/// No header more, none less, and none but the subject and what differs from mail to mail says anything else.
+/// No header more, none less, and none but the subject and what differs from mail to mail says
+/// anything else.
 pub async fn hostile_text_changes_no_header(fixture: &dyn NotifierFixture) {
     let headers = |mail: &ReceivedMail| {
         let message = parsed(&mail.raw);
-        ["From", "To", "Date", "Auto-Submitted", "MIME-Version"].map(|name| message.header_raw(name).unwrap().to_owned())
+        ["From", "To", "Date", "Auto-Submitted", "MIME-Version"]
+            .map(|name| message.header_raw(name).unwrap().to_owned())
     };
     let mails = mails_of_hostile_requests(fixture).await;
     let ordinary = &mails[0].1;

@@ -10,13 +10,17 @@ use domain::{
 use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
 
-use crate::samples::{MICROSECOND, NOW, Storage, WINDOW, document, follow_up, maximal_order, minimal_order, new_order, object_key, placed, unlike_orders};
+use crate::samples::{
+    MICROSECOND, NOW, Storage, WINDOW, document, follow_up, maximal_order, minimal_order,
+    new_order, object_key, placed, unlike_orders,
+};
 
 mod together;
 
 pub use together::*;
 
-/// Runs the contract of `OrderRepo` on the [`Storage`] that an expression makes, anew for each test.
+/// Runs the contract of `OrderRepo` on the [`Storage`] that an expression makes, anew for each
+/// test.
 #[macro_export]
 macro_rules! order_repo_contract {
     ($storage:expr) => {
@@ -62,7 +66,11 @@ async fn place(storage: &Storage, order: &NewOrder) -> OrderId {
 }
 
 /// When the order that makes this one a duplicate was placed.
-async fn duplicate_of(storage: &Storage, order: &NewOrder, window: DuplicateWindow) -> OffsetDateTime {
+async fn duplicate_of(
+    storage: &Storage,
+    order: &NewOrder,
+    window: DuplicateWindow,
+) -> OffsetDateTime {
     match storage.orders.place(order, window).await {
         Err(PlaceError::Duplicate { placed_at }) => placed_at,
         other => panic!("{other:?}"),
@@ -81,7 +89,14 @@ async fn assert_found_as_placed(storage: &Storage, order: &NewOrder) {
 pub async fn a_minimal_order_is_found_as_it_was_placed(storage: &Storage) {
     assert_found_as_placed(
         storage,
-        &NewOrder { order: minimal_order(), documents: vec![], follow_ups: vec![], placed_at: NOW, is_test: false, remembrance: None },
+        &NewOrder {
+            order: minimal_order(),
+            documents: vec![],
+            follow_ups: vec![],
+            placed_at: NOW,
+            is_test: false,
+            remembrance: None,
+        },
     )
     .await;
 }
@@ -91,7 +106,14 @@ pub async fn a_maximal_order_is_found_as_it_was_placed(storage: &Storage) {
     let documents = (0..20).map(|_| document()).collect();
     assert_found_as_placed(
         storage,
-        &NewOrder { order: maximal_order(), documents, follow_ups: vec![follow_up(0)], placed_at: NOW, is_test: false, remembrance: None },
+        &NewOrder {
+            order: maximal_order(),
+            documents,
+            follow_ups: vec![follow_up(0)],
+            placed_at: NOW,
+            is_test: false,
+            remembrance: None,
+        },
     )
     .await;
 }
@@ -102,7 +124,14 @@ pub async fn every_kind_of_order_is_found_as_it_was_placed(storage: &Storage) {
         order.file_number = format!("kind {number}").try_into().unwrap();
         assert_found_as_placed(
             storage,
-            &NewOrder { order, documents: vec![document()], follow_ups: vec![], placed_at: NOW, is_test: false, remembrance: None },
+            &NewOrder {
+                order,
+                documents: vec![document()],
+                follow_ups: vec![],
+                placed_at: NOW,
+                is_test: false,
+                remembrance: None,
+            },
         )
         .await;
     }
@@ -128,7 +157,10 @@ pub async fn what_was_never_placed_is_not_found(storage: &Storage) {
 pub async fn a_second_order_within_the_window_is_a_duplicate_of_the_first(storage: &Storage) {
     place(storage, &new_order("F-1", NOW)).await;
     assert_eq!(duplicate_of(storage, &new_order("F-1", NOW), WINDOW).await, NOW);
-    assert_eq!(duplicate_of(storage, &new_order("F-1", NOW + Duration::seconds(30)), WINDOW).await, NOW);
+    assert_eq!(
+        duplicate_of(storage, &new_order("F-1", NOW + Duration::seconds(30)), WINDOW).await,
+        NOW
+    );
 }
 
 /// One microsecond before its end the window still covers the first order; at its end it does not.
@@ -159,7 +191,10 @@ pub async fn a_later_order_starts_a_window_of_its_own(storage: &Storage) {
     place(storage, &new_order("F-1", NOW)).await;
     let later = NOW + WINDOW.0;
     place(storage, &new_order("F-1", later)).await;
-    assert_eq!(duplicate_of(storage, &new_order("F-1", later + WINDOW.0 - MICROSECOND), WINDOW).await, later);
+    assert_eq!(
+        duplicate_of(storage, &new_order("F-1", later + WINDOW.0 - MICROSECOND), WINDOW).await,
+        later
+    );
 }
 
 /// Nor do accents or trailing characters make two file numbers one.
@@ -174,7 +209,10 @@ pub async fn a_refused_duplicate_writes_nothing(storage: &Storage) {
     let first = place(storage, &NewOrder { follow_ups: vec![], ..new_order("F-1", NOW) }).await;
     let document = document();
     storage.uploads.record(from_ref(&document.key), NOW).await.unwrap();
-    let again = NewOrder { documents: vec![document.clone()], ..new_order("F-1", NOW + WINDOW.0 - MICROSECOND) };
+    let again = NewOrder {
+        documents: vec![document.clone()],
+        ..new_order("F-1", NOW + WINDOW.0 - MICROSECOND)
+    };
     duplicate_of(storage, &again, WINDOW).await;
 
     assert_eq!(storage.orders.find(OrderId(first.0 + 1)).await.unwrap(), None);
@@ -183,7 +221,10 @@ pub async fn a_refused_duplicate_writes_nothing(storage: &Storage) {
     place(storage, &new_order("F-1", NOW + WINDOW.0)).await;
 }
 
-async fn place_at_once(storage: &Storage, orders: Vec<NewOrder>) -> Vec<Result<OrderId, PlaceError>> {
+async fn place_at_once(
+    storage: &Storage,
+    orders: Vec<NewOrder>,
+) -> Vec<Result<OrderId, PlaceError>> {
     let tasks = orders.into_iter().map(|order| {
         let repo = storage.orders.clone();
         tokio::spawn(async move { repo.place(&order, WINDOW).await })
@@ -195,7 +236,10 @@ async fn assert_one_of_fifty_wins(storage: &Storage, at: OffsetDateTime) {
     let outcomes = place_at_once(storage, (0..50).map(|_| new_order("F-1", at)).collect()).await;
     assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
     for outcome in outcomes.iter().filter_map(|outcome| outcome.as_ref().err()) {
-        assert!(matches!(outcome, PlaceError::Duplicate { placed_at } if *placed_at == at), "{outcome}");
+        assert!(
+            matches!(outcome, PlaceError::Duplicate { placed_at } if *placed_at == at),
+            "{outcome}"
+        );
     }
 }
 
@@ -225,10 +269,21 @@ pub async fn concurrent_orders_with_different_file_numbers_are_all_placed(storag
 /// They leave the ledger; the uploads of others stay.
 pub async fn placing_adopts_the_uploads(storage: &Storage) {
     let (one, two, of_another) = (document(), document(), object_key());
-    storage.uploads.record(&[one.key.clone(), two.key.clone(), of_another.clone()], NOW).await.unwrap();
-    place(storage, &NewOrder { documents: vec![one.clone(), two.clone()], ..new_order("F-1", NOW) }).await;
+    storage
+        .uploads
+        .record(&[one.key.clone(), two.key.clone(), of_another.clone()], NOW)
+        .await
+        .unwrap();
+    place(
+        storage,
+        &NewOrder { documents: vec![one.clone(), two.clone()], ..new_order("F-1", NOW) },
+    )
+    .await;
     assert_eq!(storage.uploads.condemn(&[one.key, two.key]).await.unwrap(), []);
-    assert_eq!(storage.uploads.condemn_recorded_before(NOW + MICROSECOND, 10).await.unwrap(), [of_another]);
+    assert_eq!(
+        storage.uploads.condemn_recorded_before(NOW + MICROSECOND, 10).await.unwrap(),
+        [of_another]
+    );
 }
 
 async fn assert_swept(storage: &Storage, order: &NewOrder) {
@@ -246,14 +301,16 @@ pub async fn an_order_with_a_condemned_upload_is_not_placed(storage: &Storage) {
     let (live, condemned) = (document(), document());
     storage.uploads.record(&[live.key.clone(), condemned.key.clone()], NOW).await.unwrap();
     storage.uploads.condemn(from_ref(&condemned.key)).await.unwrap();
-    assert_swept(storage, &NewOrder { documents: vec![live, condemned], ..new_order("F-1", NOW) }).await;
+    assert_swept(storage, &NewOrder { documents: vec![live, condemned], ..new_order("F-1", NOW) })
+        .await;
 }
 
 /// The same: a condemned upload that was forgotten looks like this.
 pub async fn an_order_with_an_upload_that_was_never_recorded_is_not_placed(storage: &Storage) {
     let (live, unknown) = (document(), document());
     storage.uploads.record(from_ref(&live.key), NOW).await.unwrap();
-    assert_swept(storage, &NewOrder { documents: vec![live, unknown], ..new_order("F-1", NOW) }).await;
+    assert_swept(storage, &NewOrder { documents: vec![live, unknown], ..new_order("F-1", NOW) })
+        .await;
 }
 
 /// In the order in which they were given, and with what they were given.
@@ -265,7 +322,10 @@ pub async fn follow_ups_are_due_at_once(storage: &Storage) {
     assert_eq!(tasks, order.follow_ups);
     for follow_up in leases.into_iter().map(|lease| lease.follow_up) {
         assert!(follow_up.id.0 > 0);
-        assert_eq!((follow_up.order_id, follow_up.attempts, follow_up.last_error, follow_up.buried_at), (id, 0, None, None));
+        assert_eq!(
+            (follow_up.order_id, follow_up.attempts, follow_up.last_error, follow_up.buried_at),
+            (id, 0, None, None)
+        );
         assert_eq!((follow_up.created_at, follow_up.due_at), (NOW, NOW));
     }
 }
@@ -279,16 +339,31 @@ pub async fn a_store_that_works_says_so(storage: &Storage) {
 
 /// And no other is.
 pub async fn a_test_order_is_found_as_one(storage: &Storage) {
-    assert_found_as_placed(storage, &NewOrder { is_test: true, documents: vec![document()], ..new_order("F-1", NOW) }).await;
-    assert_found_as_placed(storage, &NewOrder { is_test: false, documents: vec![document()], ..new_order("F-2", NOW) }).await;
+    assert_found_as_placed(
+        storage,
+        &NewOrder { is_test: true, documents: vec![document()], ..new_order("F-1", NOW) },
+    )
+    .await;
+    assert_found_as_placed(
+        storage,
+        &NewOrder { is_test: false, documents: vec![document()], ..new_order("F-2", NOW) },
+    )
+    .await;
 }
 
 /// But each kind its own.
 pub async fn test_orders_and_others_do_not_take_each_others_file_numbers(storage: &Storage) {
-    let (real, test) = (new_order("F-1", NOW), NewOrder { is_test: true, ..new_order("F-1", NOW + Duration::SECOND) });
+    let (real, test) = (
+        new_order("F-1", NOW),
+        NewOrder { is_test: true, ..new_order("F-1", NOW + Duration::SECOND) },
+    );
     place(storage, &test).await;
     place(storage, &real).await;
     assert_eq!(duplicate_of(storage, &test, WINDOW).await, NOW + Duration::SECOND);
     assert_eq!(duplicate_of(storage, &real, WINDOW).await, NOW);
-    place(storage, &NewOrder { placed_at: NOW + Duration::seconds(61), follow_ups: vec![], ..test }).await;
+    place(
+        storage,
+        &NewOrder { placed_at: NOW + Duration::seconds(61), follow_ups: vec![], ..test },
+    )
+    .await;
 }

@@ -1,4 +1,5 @@
-//! Orders and what belongs to them, to be stored and read back; and what the contracts of the stores run on.
+//! Orders and what belongs to them, to be stored and read back; and what the contracts of the
+//! stores run on.
 
 use std::{
     any::Any,
@@ -42,7 +43,14 @@ impl Storage {
     where
         S: OrderRepo + UploadLedger + IdempotencyLedger + ApiKeyRepo + FollowUpQueue + 'static,
     {
-        Self { orders: store.clone(), uploads: store.clone(), idempotency: store.clone(), keys: store.clone(), queue: store, guard: Box::new(guard) }
+        Self {
+            orders: store.clone(),
+            uploads: store.clone(),
+            idempotency: store.clone(),
+            keys: store.clone(),
+            queue: store,
+            guard: Box::new(guard),
+        }
     }
 }
 
@@ -69,7 +77,8 @@ pub fn minimal_request() -> Value {
     })
 }
 
-/// A text of that many characters, most of them beyond ASCII, with what SQL and JSON have to escape.
+/// A text of that many characters, most of them beyond ASCII, with what SQL and JSON have to
+/// escape.
 fn long(characters: usize) -> String {
     "é'\"\\%𝕏;ß中{".chars().cycle().take(characters).collect()
 }
@@ -122,8 +131,9 @@ pub fn maximal_order() -> Order {
     order(maximal_request())
 }
 
-/// Minimal orders but for the members of `signingDetailsFormData` that tell them apart: every kind of appointment, the
-/// first and the last year, a time that occurs twice, and sections of one field.
+/// Minimal orders but for the members of `signingDetailsFormData` that tell them apart: every kind
+/// of appointment, the first and the last year, a time that occurs twice, and sections of one
+/// field.
 pub fn unlike_orders() -> Vec<Order> {
     let with = |members: Value, utc: Option<&str>| {
         let mut request = minimal_request();
@@ -134,15 +144,33 @@ pub fn unlike_orders() -> Vec<Order> {
     };
     vec![
         with(json!({ "signingTimeType": "anytime" }), None),
-        with(json!({ "signingTimeType": "anytime", "signingDate": "0001-01-01", "timeZoneId": "Etc/GMT+12" }), None),
+        with(
+            json!({ "signingTimeType": "anytime", "signingDate": "0001-01-01", "timeZoneId": "Etc/GMT+12" }),
+            None,
+        ),
         with(json!({ "signingDate": "0001-01-01", "specificTime": "00:00" }), None),
-        with(json!({ "signingDate": "1969-12-31", "specificTime": "23:59", "timeZoneId": "UTC" }), None),
-        with(json!({ "signingTimeType": "between", "startTime": "09:00", "endTime": "09:01" }), None),
-        with(json!({ "signingDate": "2026-11-01", "specificTime": "01:30" }), Some("2026-11-01T06:30:00Z")),
-        with(json!({ "signingDate": "2026-11-01", "specificTime": "01:30" }), Some("2026-11-01T07:30:00Z")),
+        with(
+            json!({ "signingDate": "1969-12-31", "specificTime": "23:59", "timeZoneId": "UTC" }),
+            None,
+        ),
+        with(
+            json!({ "signingTimeType": "between", "startTime": "09:00", "endTime": "09:01" }),
+            None,
+        ),
+        with(
+            json!({ "signingDate": "2026-11-01", "specificTime": "01:30" }),
+            Some("2026-11-01T06:30:00Z"),
+        ),
+        with(
+            json!({ "signingDate": "2026-11-01", "specificTime": "01:30" }),
+            Some("2026-11-01T07:30:00Z"),
+        ),
         with(json!({ "isPropertyAddressSame": false }), None),
         with(json!({ "isPropertyAddressSame": false, "signingAddress": "a café" }), None),
-        with(json!({ "loanOfficer": { "contact_phone": "5550100" }, "invoiceOrderTo": { "city": "Austin" }, "notaryPay": 0.01 }), None),
+        with(
+            json!({ "loanOfficer": { "contact_phone": "5550100" }, "invoiceOrderTo": { "city": "Austin" }, "notaryPay": 0.01 }),
+            None,
+        ),
     ]
 }
 
@@ -189,7 +217,14 @@ pub fn follow_up(number: usize) -> NewFollowUp {
 pub fn new_order(file_number: &str, placed_at: OffsetDateTime) -> NewOrder {
     let mut order = minimal_order();
     order.file_number = file_number.to_owned().try_into().unwrap();
-    NewOrder { order, documents: vec![], follow_ups: vec![follow_up(0)], placed_at, is_test: false, remembrance: None }
+    NewOrder {
+        order,
+        documents: vec![],
+        follow_ups: vec![follow_up(0)],
+        placed_at,
+        is_test: false,
+        remembrance: None,
+    }
 }
 
 /// What the repository should answer for an order that it has placed.

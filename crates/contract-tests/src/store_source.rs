@@ -30,7 +30,8 @@ pub trait StoreSourceFixture: Send + Sync {
     async fn assign_notary(&self, id: OrderId, notary_id: i64, at: OffsetDateTime);
 }
 
-/// Runs the contract of `StoreSource` on the [`StoreSourceFixture`] that an expression makes, anew for each test.
+/// Runs the contract of `StoreSource` on the [`StoreSourceFixture`] that an expression makes, anew
+/// for each test.
 #[macro_export]
 macro_rules! store_source_contract {
     ($fixture:expr) => {
@@ -68,11 +69,23 @@ pub async fn everything_comes_out_as_the_ports_show_it(fixture: &dyn StoreSource
     assert_eq!(Contents::of(&*fixture.source(), 1_000).await, filled);
 }
 
-/// However the pages divide orders of many documents and of none, and file numbers that differ by little.
+/// However the pages divide orders of many documents and of none, and file numbers that differ by
+/// little.
 pub async fn pages_of_every_size_are_complete_and_in_order(fixture: &dyn StoreSourceFixture) {
     let filled = Contents::fill(fixture.storage()).await;
     let (orders, file_numbers) = (filled.orders.len(), filled.file_numbers.len());
-    for limit in [1, 2, 3, orders - 1, orders, orders + 1, file_numbers - 1, file_numbers, file_numbers + 1, usize::MAX] {
+    for limit in [
+        1,
+        2,
+        3,
+        orders - 1,
+        orders,
+        orders + 1,
+        file_numbers - 1,
+        file_numbers,
+        file_numbers + 1,
+        usize::MAX,
+    ] {
         assert_eq!(Contents::of(&*fixture.source(), limit).await, filled, "{limit} at a time");
     }
 }
@@ -82,14 +95,25 @@ pub async fn gaps_between_identifiers_are_passed_over(fixture: &dyn StoreSourceF
     let mut contents = Contents::default();
     for number in 0..12 {
         let documents = if number % 4 == 1 { vec![document(), document()] } else { vec![] };
-        contents.place(fixture.storage(), NewOrder { documents, follow_ups: vec![], ..new_order(&format!("F-{number}"), NOW) }).await;
+        contents
+            .place(
+                fixture.storage(),
+                NewOrder {
+                    documents,
+                    follow_ups: vec![],
+                    ..new_order(&format!("F-{number}"), NOW)
+                },
+            )
+            .await;
     }
     let ids: Vec<OrderId> = contents.orders.iter().map(|order| order.id).collect();
     for gone in [0, 3, 4, 6, 7, 8, 11] {
         fixture.remove_order(ids[gone]).await;
         contents.orders.retain(|order| order.id != ids[gone]);
     }
-    let found = |page: Vec<domain::order::PlacedOrder>| page.into_iter().map(|order| order.id).collect::<Vec<_>>();
+    let found = |page: Vec<domain::order::PlacedOrder>| {
+        page.into_iter().map(|order| order.id).collect::<Vec<_>>()
+    };
     for limit in [1, 2, 3, 100] {
         let out = Contents::of(&*fixture.source(), limit).await;
         assert_eq!(out.orders, contents.orders, "{limit} at a time");
@@ -112,7 +136,10 @@ pub async fn after_the_last_comes_nothing(fixture: &dyn StoreSourceFixture) {
         assert_eq!(source.orders(Some(id), usize::MAX).await.unwrap(), filled.orders);
     }
     let all = source.file_numbers(None, usize::MAX).await.unwrap();
-    assert_eq!(source.file_numbers(Some(all.last().unwrap().file_number.clone()), 10).await.unwrap(), []);
+    assert_eq!(
+        source.file_numbers(Some(all.last().unwrap().file_number.clone()), 10).await.unwrap(),
+        []
+    );
 }
 
 /// The service gives orders to nobody, but those that work them off do.
@@ -129,7 +156,14 @@ pub async fn what_others_wrote_to_an_order_comes_out(fixture: &dyn StoreSourceFi
 /// Whoever leased it cannot settle it elsewhere.
 pub async fn a_leased_follow_up_comes_out(fixture: &dyn StoreSourceFixture) {
     let storage = fixture.storage();
-    storage.orders.place(&NewOrder { follow_ups: vec![follow_up(LEASED)], ..new_order("F-1", EARLIER) }, WINDOW).await.unwrap();
+    storage
+        .orders
+        .place(
+            &NewOrder { follow_ups: vec![follow_up(LEASED)], ..new_order("F-1", EARLIER) },
+            WINDOW,
+        )
+        .await
+        .unwrap();
     let lease = storage.queue.lease(EARLIER, LEASE, 1).await.unwrap().remove(0);
     assert_eq!(lease.follow_up.task.recipient, recipient(LEASED));
     assert_eq!(fixture.source().follow_ups().await.unwrap(), [lease.follow_up]);
@@ -139,10 +173,18 @@ pub async fn a_leased_follow_up_comes_out(fixture: &dyn StoreSourceFixture) {
 pub async fn what_is_gone_does_not_come_out(fixture: &dyn StoreSourceFixture) {
     let (storage, source) = (fixture.storage(), fixture.source());
     let mut contents = Contents::default();
-    let order = NewOrder { documents: vec![document()], follow_ups: vec![follow_up(0)], ..new_order("F-1", NOW) };
+    let order = NewOrder {
+        documents: vec![document()],
+        follow_ups: vec![follow_up(0)],
+        ..new_order("F-1", NOW)
+    };
     contents.place(storage, order).await;
     let lease = storage.queue.lease(NOW, LEASE, 1).await.unwrap().remove(0);
-    storage.queue.settle(lease.follow_up.id, lease.token, &domain::ports::Settlement::Done).await.unwrap();
+    storage
+        .queue
+        .settle(lease.follow_up.id, lease.token, &domain::ports::Settlement::Done)
+        .await
+        .unwrap();
     let forgotten = [document().key];
     storage.uploads.record(&forgotten, NOW).await.unwrap();
     storage.uploads.condemn(&forgotten).await.unwrap();
@@ -150,7 +192,10 @@ pub async fn what_is_gone_does_not_come_out(fixture: &dyn StoreSourceFixture) {
 
     assert_eq!(source.follow_ups().await.unwrap(), []);
     assert_eq!(source.uploads().await.unwrap(), []);
-    assert_eq!(source.counts().await.unwrap(), StoreCounts { orders: 1, documents: 1, file_numbers: 1, ..StoreCounts::default() });
+    assert_eq!(
+        source.counts().await.unwrap(),
+        StoreCounts { orders: 1, documents: 1, file_numbers: 1, ..StoreCounts::default() }
+    );
 }
 
 /// A file number used twice counts once.
@@ -168,18 +213,31 @@ pub async fn to_take_everything_out_changes_nothing(fixture: &dyn StoreSourceFix
     fixture.source().counts().await.unwrap();
     filled.assert_shown_by(fixture.storage()).await;
     let pending = filled.follow_ups.iter().filter(|follow_up| follow_up.buried_at.is_none());
-    let leased = fixture.storage().queue.lease(NOW + Duration::weeks(1), LEASE, usize::MAX).await.unwrap();
+    let leased =
+        fixture.storage().queue.lease(NOW + Duration::weeks(1), LEASE, usize::MAX).await.unwrap();
     assert_eq!(leased.len(), pending.count());
 }
 
 /// Never with some of its documents.
-pub async fn an_order_that_is_placed_meanwhile_comes_out_whole_or_not_at_all(fixture: &dyn StoreSourceFixture) {
-    let (source, orders, uploads) = (fixture.source(), fixture.storage().orders.clone(), fixture.storage().uploads.clone());
+pub async fn an_order_that_is_placed_meanwhile_comes_out_whole_or_not_at_all(
+    fixture: &dyn StoreSourceFixture,
+) {
+    let (source, orders, uploads) =
+        (fixture.source(), fixture.storage().orders.clone(), fixture.storage().uploads.clone());
     let placing = tokio::spawn(async move {
         for number in 0..40 {
             let documents: Vec<_> = (0..5).map(|_| document()).collect();
-            uploads.record(&documents.iter().map(|document| document.key.clone()).collect::<Vec<_>>(), NOW).await.unwrap();
-            orders.place(&NewOrder { documents, ..new_order(&format!("F-{number}"), NOW) }, WINDOW).await.unwrap();
+            uploads
+                .record(
+                    &documents.iter().map(|document| document.key.clone()).collect::<Vec<_>>(),
+                    NOW,
+                )
+                .await
+                .unwrap();
+            orders
+                .place(&NewOrder { documents, ..new_order(&format!("F-{number}"), NOW) }, WINDOW)
+                .await
+                .unwrap();
         }
     });
     let (mut after, mut read) = (None, 0);

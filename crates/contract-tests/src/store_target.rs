@@ -1,4 +1,5 @@
-//! The contract of `StoreTarget`, whose source is an in-memory store that keeps the contract of `StoreSource`.
+//! The contract of `StoreTarget`, whose source is an in-memory store that keeps the contract of
+//! `StoreSource`.
 
 use std::{any::Any, sync::Arc};
 
@@ -6,14 +7,20 @@ use domain::{
     api_key::{NewApiKey, PresentedKey},
     document::StoredDocument,
     order::{Order, OrderId},
-    ports::{ApiKeyRepo, FollowUpQueue, IdempotencyLedger, NewOrder, OrderRepo, PlaceError, Settlement, StoreSource, StoreTarget, UploadLedger},
+    ports::{
+        ApiKeyRepo, FollowUpQueue, IdempotencyLedger, NewOrder, OrderRepo, PlaceError, Settlement,
+        StoreSource, StoreTarget, UploadLedger,
+    },
 };
 use time::Duration;
 
 use crate::{
     contents::{EARLIER, LEASE, LEASED},
     fakes::CountingEntropy,
-    samples::{MICROSECOND, NOW, Storage, WINDOW, api_key, document, follow_up, maximal_order, new_order, object_key, recipient},
+    samples::{
+        MICROSECOND, NOW, Storage, WINDOW, api_key, document, follow_up, maximal_order, new_order,
+        object_key, recipient,
+    },
 };
 
 mod all_or_nothing;
@@ -35,13 +42,20 @@ impl StoreTargetFixture {
     /// A store that keeps every port.
     pub fn new<S>(store: Arc<S>, guard: impl Any + Send + Sync) -> Self
     where
-        S: OrderRepo + UploadLedger + IdempotencyLedger + ApiKeyRepo + FollowUpQueue + StoreTarget + 'static,
+        S: OrderRepo
+            + UploadLedger
+            + IdempotencyLedger
+            + ApiKeyRepo
+            + FollowUpQueue
+            + StoreTarget
+            + 'static,
     {
         Self { storage: Storage::new(store.clone(), guard), target: store }
     }
 }
 
-/// Runs the contract of `StoreTarget` on the [`StoreTargetFixture`] that an expression makes, anew for each test.
+/// Runs the contract of `StoreTarget` on the [`StoreTargetFixture`] that an expression makes, anew
+/// for each test.
 #[macro_export]
 macro_rules! store_target_contract {
     ($fixture:expr) => {
@@ -85,7 +99,12 @@ pub async fn everything_is_found_under_the_same_identifiers(fixture: &StoreTarge
 
 /// An operator may have removed orders, and what is done has left the queue.
 pub async fn gaps_between_identifiers_stay(fixture: &StoreTargetFixture) {
-    let mut source = Source::with((0..20).map(|number| NewOrder { follow_ups: vec![], ..new_order(&format!("F-{number}"), NOW) })).await;
+    let mut source =
+        Source::with((0..20).map(|number| NewOrder {
+            follow_ups: vec![],
+            ..new_order(&format!("F-{number}"), NOW)
+        }))
+        .await;
     for gone in [0, 1, 7, 8, 9, 15, 19] {
         source.store.remove_order(source.contents.orders[gone].id);
     }
@@ -97,8 +116,13 @@ pub async fn gaps_between_identifiers_stay(fixture: &StoreTargetFixture) {
 
 /// The service gives orders to nobody, but those that work them off do.
 pub async fn what_others_wrote_to_an_order_is_found(fixture: &StoreTargetFixture) {
-    let mut source = Source::with(["F-1", "F-2"].map(|file_number| new_order(file_number, NOW))).await;
-    source.store.assign_notary(source.contents.orders[0].id, i64::MAX, NOW + Duration::microseconds(90_000_000_001));
+    let mut source =
+        Source::with(["F-1", "F-2"].map(|file_number| new_order(file_number, NOW))).await;
+    source.store.assign_notary(
+        source.contents.orders[0].id,
+        i64::MAX,
+        NOW + Duration::microseconds(90_000_000_001),
+    );
     source.contents.orders = source.store.orders(None, 2).await.unwrap();
     assert_eq!(source.contents.orders[0].notary_id, Some(i64::MAX));
     source.assert_moved_to(fixture).await;
@@ -109,7 +133,12 @@ pub async fn keys_admit_whom_they_admitted(fixture: &StoreTargetFixture) {
     let (mut source, entropy) = (Source::empty(), CountingEntropy::default());
     let [live, expired, revoked] = [(); 3].map(|()| PresentedKey::random(false, &entropy));
     for (presented, expires_at) in [(&live, None), (&expired, Some(NOW)), (&revoked, None)] {
-        let key = NewApiKey { lookup: presented.lookup().to_owned(), hash: presented.hash(), expires_at, ..api_key(EARLIER) };
+        let key = NewApiKey {
+            lookup: presented.lookup().to_owned(),
+            hash: presented.hash(),
+            expires_at,
+            ..api_key(EARLIER)
+        };
         let id = source.storage.keys.add(&key, "jane").await.unwrap();
         if *presented == revoked {
             source.storage.keys.revoke(id, EARLIER, "jane").await.unwrap();
@@ -129,7 +158,10 @@ pub async fn keys_admit_whom_they_admitted(fixture: &StoreTargetFixture) {
 
 /// To the microsecond, and ends when it would have ended.
 pub async fn the_duplicate_window_goes_on(fixture: &StoreTargetFixture) {
-    Source::with([new_order("F-1", NOW - WINDOW.0), new_order("F-1", NOW)]).await.move_to(fixture).await;
+    Source::with([new_order("F-1", NOW - WINDOW.0), new_order("F-1", NOW)])
+        .await
+        .move_to(fixture)
+        .await;
     let end = NOW + WINDOW.0;
     match fixture.storage.orders.place(&new_order("F-1", end - MICROSECOND), WINDOW).await {
         Err(PlaceError::Duplicate { placed_at }) => assert_eq!(placed_at, NOW),
@@ -142,17 +174,29 @@ pub async fn the_duplicate_window_goes_on(fixture: &StoreTargetFixture) {
 pub async fn pending_follow_ups_are_leased_when_they_are_due(fixture: &StoreTargetFixture) {
     let source = Source::full().await;
     source.move_to(fixture).await;
-    let mut pending: Vec<_> = source.contents.follow_ups.into_iter().filter(|follow_up| follow_up.buried_at.is_none()).collect();
+    let mut pending: Vec<_> = source
+        .contents
+        .follow_ups
+        .into_iter()
+        .filter(|follow_up| follow_up.buried_at.is_none())
+        .collect();
     pending.sort_by_key(|follow_up| (follow_up.due_at, follow_up.id));
-    assert!(pending.iter().any(|follow_up| follow_up.attempts == 2 && follow_up.last_error.is_some()));
+    assert!(
+        pending.iter().any(|follow_up| follow_up.attempts == 2 && follow_up.last_error.is_some())
+    );
 
     let queue = &fixture.storage.queue;
     for due in pending.chunk_by(|one, next| one.due_at == next.due_at) {
-        assert_eq!(queue.lease(due[0].due_at - MICROSECOND, Duration::weeks(52), 100).await.unwrap(), []);
+        assert_eq!(
+            queue.lease(due[0].due_at - MICROSECOND, Duration::weeks(52), 100).await.unwrap(),
+            []
+        );
         let leases = queue.lease(due[0].due_at, Duration::weeks(52), 100).await.unwrap();
         assert_eq!(leases.iter().map(|lease| lease.follow_up.clone()).collect::<Vec<_>>(), due);
         for lease in leases {
-            assert!(queue.settle(lease.follow_up.id, lease.token, &Settlement::Done).await.unwrap());
+            assert!(
+                queue.settle(lease.follow_up.id, lease.token, &Settlement::Done).await.unwrap()
+            );
         }
     }
     assert_eq!(queue.list(false, 100).await.unwrap(), []);
@@ -160,7 +204,9 @@ pub async fn pending_follow_ups_are_leased_when_they_are_due(fixture: &StoreTarg
 
 /// However long the lease would have held there: whoever has it is gone.
 pub async fn a_follow_up_that_was_leased_at_the_source_is_leased(fixture: &StoreTargetFixture) {
-    let mut source = Source::with([NewOrder { follow_ups: vec![follow_up(LEASED)], ..new_order("F-1", NOW) }]).await;
+    let mut source =
+        Source::with([NewOrder { follow_ups: vec![follow_up(LEASED)], ..new_order("F-1", NOW) }])
+            .await;
     let there = source.storage.queue.lease(NOW, Duration::weeks(52), 1).await.unwrap().remove(0);
     source.contents.read_back(&source.storage).await;
     source.assert_moved_to(fixture).await;
@@ -181,7 +227,13 @@ pub async fn buried_follow_ups_wait_until_they_are_retried(fixture: &StoreTarget
     assert!(!leased.is_empty() && leased.iter().all(|lease| lease.follow_up.id != buried.id));
     assert!(queue.retry(buried.id, later).await.unwrap());
     let retried = queue.lease(later, LEASE, 100).await.unwrap();
-    assert_eq!(retried.iter().map(|lease| (lease.follow_up.id, lease.follow_up.attempts)).collect::<Vec<_>>(), [(buried.id, 0)]);
+    assert_eq!(
+        retried
+            .iter()
+            .map(|lease| (lease.follow_up.id, lease.follow_up.attempts))
+            .collect::<Vec<_>>(),
+        [(buried.id, 0)]
+    );
 }
 
 /// By their age, or at once if they were condemned.
@@ -192,7 +244,11 @@ pub async fn uploads_are_swept_as_before(fixture: &StoreTargetFixture) {
     for instant in [EARLIER, EARLIER + MICROSECOND, NOW, NOW + MICROSECOND] {
         let mut swept = uploads.condemn_recorded_before(instant, 100).await.unwrap();
         swept.sort();
-        let due = source.contents.uploads.iter().filter(|upload| upload.condemned || upload.recorded_at < instant);
+        let due = source
+            .contents
+            .uploads
+            .iter()
+            .filter(|upload| upload.condemned || upload.recorded_at < instant);
         assert_eq!(swept, due.map(|upload| upload.key.clone()).collect::<Vec<_>>());
     }
     let all: Vec<_> = source.contents.uploads.iter().map(|upload| upload.key.clone()).collect();
@@ -206,7 +262,11 @@ pub async fn an_upload_that_was_not_condemned_is_adopted(fixture: &StoreTargetFi
     source.move_to(fixture).await;
     for (number, upload) in source.contents.uploads.iter().enumerate() {
         let documents = vec![StoredDocument { key: upload.key.clone(), ..document() }];
-        let outcome = fixture.storage.orders.place(&NewOrder { documents, ..new_order(&format!("F-{number}"), NOW) }, WINDOW).await;
+        let outcome = fixture
+            .storage
+            .orders
+            .place(&NewOrder { documents, ..new_order(&format!("F-{number}"), NOW) }, WINDOW)
+            .await;
         match outcome {
             Err(PlaceError::UploadSwept) => assert!(upload.condemned),
             other => assert!(other.is_ok() && !upload.condemned, "{other:?}"),
@@ -220,23 +280,45 @@ pub async fn identifiers_go_on_after_those_that_were_moved(fixture: &StoreTarget
     source.move_to(fixture).await;
     let (contents, storage) = (&source.contents, &fixture.storage);
     for file_number in ["F-1", "F-2"] {
-        let id = storage.orders.place(&NewOrder { follow_ups: vec![], ..new_order(file_number, NOW) }, WINDOW).await.unwrap();
+        let id = storage
+            .orders
+            .place(&NewOrder { follow_ups: vec![], ..new_order(file_number, NOW) }, WINDOW)
+            .await
+            .unwrap();
         assert!(id > contents.orders.last().unwrap().id);
-        assert!(storage.keys.add(&api_key(NOW), "jane").await.unwrap().0 > contents.api_keys.last().unwrap().id.0);
+        assert!(
+            storage.keys.add(&api_key(NOW), "jane").await.unwrap().0
+                > contents.api_keys.last().unwrap().id.0
+        );
     }
-    storage.orders.place(&NewOrder { follow_ups: vec![follow_up(99)], ..new_order("F-3", NOW) }, WINDOW).await.unwrap();
+    storage
+        .orders
+        .place(&NewOrder { follow_ups: vec![follow_up(99)], ..new_order("F-3", NOW) }, WINDOW)
+        .await
+        .unwrap();
     let pending = storage.queue.list(false, 100).await.unwrap();
     let new = pending.iter().find(|follow_up| follow_up.task.recipient == recipient(99)).unwrap();
     assert!(new.id > contents.follow_ups.last().unwrap().id);
 }
 
-/// Of each kind, such as orders with every field; and twenty documents of each of many orders that follow each other.
+/// Of each kind, such as orders with every field; and twenty documents of each of many orders that
+/// follow each other.
 pub async fn more_than_fits_into_one_statement_is_moved(fixture: &StoreTargetFixture) {
     let every_field = Order { special_instructions: Some("short".to_owned()), ..maximal_order() };
     let orders = (0..520).map(|number| {
-        let order = Order { file_number: format!("F-{number}").try_into().unwrap(), ..every_field.clone() };
-        let documents = if (470..510).contains(&number) { (0..20).map(|_| document()).collect() } else { vec![] };
-        NewOrder { order, documents, follow_ups: vec![follow_up(number)], ..new_order("replaced", NOW) }
+        let order =
+            Order { file_number: format!("F-{number}").try_into().unwrap(), ..every_field.clone() };
+        let documents = if (470..510).contains(&number) {
+            (0..20).map(|_| document()).collect()
+        } else {
+            vec![]
+        };
+        NewOrder {
+            order,
+            documents,
+            follow_ups: vec![follow_up(number)],
+            ..new_order("replaced", NOW)
+        }
     });
     let mut source = Source::with(orders).await;
     for _ in 0..520 {
@@ -247,7 +329,16 @@ pub async fn more_than_fits_into_one_statement_is_moved(fixture: &StoreTargetFix
     source.contents.uploads = source.store.uploads().await.unwrap();
     source.contents.read_back(&source.storage).await;
     source.assert_moved_to(fixture).await;
-    assert_eq!(fixture.storage.uploads.condemn_recorded_before(NOW + MICROSECOND, 10_000).await.unwrap().len(), keys.len());
+    assert_eq!(
+        fixture
+            .storage
+            .uploads
+            .condemn_recorded_before(NOW + MICROSECOND, 10_000)
+            .await
+            .unwrap()
+            .len(),
+        keys.len()
+    );
 }
 
 /// And the store is as empty as it was.

@@ -9,7 +9,8 @@ use domain::{
 
 use crate::samples::{MICROSECOND, NOW, Storage, WINDOW, document, new_order, object_key};
 
-/// Runs the contract of `UploadLedger` on the [`Storage`] that an expression makes, anew for each test.
+/// Runs the contract of `UploadLedger` on the [`Storage`] that an expression makes, anew for each
+/// test.
 #[macro_export]
 macro_rules! upload_ledger_contract {
     ($storage:expr) => {
@@ -49,9 +50,13 @@ fn set(keys: impl IntoIterator<Item = ObjectKey>) -> HashSet<ObjectKey> {
 /// Only those asked for, and of them only those in the ledger.
 pub async fn recorded_keys_are_condemned(storage: &Storage) {
     let [one, two, three] = recorded(storage).await;
-    let condemned = storage.uploads.condemn(&[one.clone(), object_key(), three.clone()]).await.unwrap();
+    let condemned =
+        storage.uploads.condemn(&[one.clone(), object_key(), three.clone()]).await.unwrap();
     assert_eq!(set(condemned), set([one, three]));
-    let order = NewOrder { documents: vec![domain::document::StoredDocument { key: two, ..document() }], ..new_order("F-1", NOW) };
+    let order = NewOrder {
+        documents: vec![domain::document::StoredDocument { key: two, ..document() }],
+        ..new_order("F-1", NOW)
+    };
     storage.orders.place(&order, WINDOW).await.unwrap();
 }
 
@@ -77,8 +82,15 @@ pub async fn keys_recorded_before_an_instant_are_condemned(storage: &Storage) {
     storage.uploads.record(from_ref(&earlier), NOW - MICROSECOND).await.unwrap();
     storage.uploads.record(from_ref(&same), NOW).await.unwrap();
     assert_eq!(storage.uploads.condemn_recorded_before(NOW, 10).await.unwrap(), from_ref(&earlier));
-    assert_eq!(storage.uploads.condemn_recorded_before(NOW, 10).await.unwrap(), from_ref(&earlier), "it is not forgotten yet");
-    assert_eq!(set(storage.uploads.condemn_recorded_before(NOW + MICROSECOND, 10).await.unwrap()), set([earlier, same]));
+    assert_eq!(
+        storage.uploads.condemn_recorded_before(NOW, 10).await.unwrap(),
+        from_ref(&earlier),
+        "it is not forgotten yet"
+    );
+    assert_eq!(
+        set(storage.uploads.condemn_recorded_before(NOW + MICROSECOND, 10).await.unwrap()),
+        set([earlier, same])
+    );
 }
 
 /// What a request condemned and then could not delete is left to the sweeper at once.
@@ -93,7 +105,8 @@ pub async fn a_sweep_has_a_limit(storage: &Storage) {
     let keys: [_; 5] = recorded(storage).await;
     let mut swept = HashSet::new();
     for expected in [2, 2, 1, 0] {
-        let condemned = storage.uploads.condemn_recorded_before(NOW + MICROSECOND, 2).await.unwrap();
+        let condemned =
+            storage.uploads.condemn_recorded_before(NOW + MICROSECOND, 2).await.unwrap();
         assert_eq!(condemned.len(), expected);
         storage.uploads.forget(&condemned).await.unwrap();
         swept.extend(condemned);
@@ -107,7 +120,10 @@ pub async fn condemned_keys_are_forgotten(storage: &Storage) {
     storage.uploads.condemn(&[gone.clone(), kept.clone()]).await.unwrap();
     for _ in 0..2 {
         storage.uploads.forget(from_ref(&gone)).await.unwrap();
-        assert_eq!(storage.uploads.condemn(&[gone.clone(), kept.clone()]).await.unwrap(), from_ref(&kept));
+        assert_eq!(
+            storage.uploads.condemn(&[gone.clone(), kept.clone()]).await.unwrap(),
+            from_ref(&kept)
+        );
     }
 }
 

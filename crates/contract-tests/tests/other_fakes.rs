@@ -42,7 +42,13 @@ impl NotifierFixture for Mails {
 
     async fn received(&self) -> Vec<ReceivedMail> {
         let taken = self.0.taken().into_iter();
-        taken.map(|mail| ReceivedMail { message_id: mail.message_key, to: vec![mail.recipient.into()], raw: Vec::new() }).collect()
+        taken
+            .map(|mail| ReceivedMail {
+                message_id: mail.message_key,
+                to: vec![mail.recipient.into()],
+                raw: Vec::new(),
+            })
+            .collect()
     }
 
     async fn break_down(&self) {

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use contract_tests::{fakes::InMemoryStore, samples::Storage, store_source::StoreSourceFixture, store_target::StoreTargetFixture};
+use contract_tests::{
+    fakes::InMemoryStore, samples::Storage, store_source::StoreSourceFixture,
+    store_target::StoreTargetFixture,
+};
 use domain::{order::OrderId, ports::StoreSource};
 use time::OffsetDateTime;
 
@@ -67,7 +70,10 @@ mod store_source {
 }
 
 mod store_target {
-    contract_tests::store_target_contract!(super::StoreTargetFixture::new(std::sync::Arc::new(super::InMemoryStore::default()), ()));
+    contract_tests::store_target_contract!(super::StoreTargetFixture::new(
+        std::sync::Arc::new(super::InMemoryStore::default()),
+        ()
+    ));
 }
 
 #[test]
@@ -79,10 +85,19 @@ fn every_obligation_is_in_the_macro_of_its_contract() {
         include_str!("../src/api_key_repo.rs"),
         include_str!("../src/follow_up_queue.rs"),
         include_str!("../src/store_source.rs"),
-        concat!(include_str!("../src/store_target.rs"), include_str!("../src/store_target/all_or_nothing.rs")),
+        concat!(
+            include_str!("../src/store_target.rs"),
+            include_str!("../src/store_target/all_or_nothing.rs")
+        ),
     ] {
-        for obligation in source.lines().filter_map(|line| line.strip_prefix("pub async fn ")?.split_once('(')) {
-            assert!(source.contains(&format!("            {},\n", obligation.0)), "{}", obligation.0);
+        for obligation in
+            source.lines().filter_map(|line| line.strip_prefix("pub async fn ")?.split_once('('))
+        {
+            assert!(
+                source.contains(&format!("            {},\n", obligation.0)),
+                "{}",
+                obligation.0
+            );
         }
     }
 }

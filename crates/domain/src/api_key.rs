@@ -17,8 +17,8 @@ const SECRET_BYTES: usize = 24;
 const LOOKUP_CHARS: usize = LOOKUP_BYTES * 2;
 const SECRET_CHARS: usize = SECRET_BYTES * 2;
 
-/// A key as a client shows it: `nok_`, `test_` if it is a test key, 16 hexadecimal digits by which it is looked up, `_`, and
-/// a secret of 192 random bits as 48 hexadecimal digits.
+/// A key as a client shows it: `nok_`, `test_` if it is a test key, 16 hexadecimal digits by which
+/// it is looked up, `_`, and a secret of 192 random bits as 48 hexadecimal digits.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PresentedKey {
     text: String,
@@ -38,9 +38,11 @@ impl PresentedKey {
     pub fn parse(text: &str) -> Option<Self> {
         let rest = text.strip_prefix(PREFIX)?;
         let (lookup, secret) = rest.strip_prefix(TEST).unwrap_or(rest).split_once('_')?;
-        let hexadecimal = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let hexadecimal =
+            |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let whole = lookup.len() == LOOKUP_CHARS && secret.len() == SECRET_CHARS;
-        (whole && hexadecimal(lookup) && hexadecimal(secret)).then(|| Self { text: text.to_owned() })
+        (whole && hexadecimal(lookup) && hexadecimal(secret))
+            .then(|| Self { text: text.to_owned() })
     }
 
     /// The part by which the key is found in the repository; no secret.
@@ -49,7 +51,8 @@ impl PresentedKey {
         &self.text[end - LOOKUP_CHARS..end]
     }
 
-    /// What the service keeps of the key. The secret is random and long, so one round of SHA-256 protects it.
+    /// What the service keeps of the key. The secret is random and long, so one round of SHA-256
+    /// protects it.
     pub fn hash(&self) -> KeyHash {
         KeyHash(Sha256::digest(&self.text).into())
     }
@@ -193,8 +196,8 @@ pub struct KeyEvent {
 }
 
 impl ApiKey {
-    /// Who the client is: the same for all keys of a line of rotations, so that a client which has rotated its key is still
-    /// known for what it sent before.
+    /// Who the client is: the same for all keys of a line of rotations, so that a client which has
+    /// rotated its key is still known for what it sent before.
     pub fn client(&self) -> ApiKeyId {
         self.key.first.unwrap_or(self.id)
     }
@@ -225,14 +228,18 @@ mod tests {
     const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 
     fn issued(presented: &PresentedKey) -> ApiKey {
-        let key = NewApiKey { lookup: presented.lookup().to_owned(), ..new_api_key(presented.hash(), NOW) };
+        let key = NewApiKey {
+            lookup: presented.lookup().to_owned(),
+            ..new_api_key(presented.hash(), NOW)
+        };
         ApiKey { id: ApiKeyId(1), key, revoked_at: None, last_used_at: None }
     }
 
     #[test]
     fn a_key_has_a_prefix_and_192_random_bits() {
         let entropy = CountingEntropy::default();
-        let (one, other) = (PresentedKey::random(false, &entropy), PresentedKey::random(false, &entropy));
+        let (one, other) =
+            (PresentedKey::random(false, &entropy), PresentedKey::random(false, &entropy));
         assert!(one.expose().starts_with(PREFIX));
         assert_eq!(one.expose().len(), 69);
         assert_ne!(one, other);
@@ -250,9 +257,16 @@ mod tests {
     #[test]
     fn a_change_is_read_as_what_it_was_stored_as_and_nothing_else_is_one() {
         let successor = ApiKeyId(2);
-        let stored = [("issued", KeyChange::Issued), ("rotated", KeyChange::Rotated { successor }), ("revoked", KeyChange::Revoked)];
+        let stored = [
+            ("issued", KeyChange::Issued),
+            ("rotated", KeyChange::Rotated { successor }),
+            ("revoked", KeyChange::Revoked),
+        ];
         for (name, change) in stored {
-            assert_eq!((change.as_str(), KeyChange::from_stored(name, change.successor())), (name, Some(change)));
+            assert_eq!(
+                (change.as_str(), KeyChange::from_stored(name, change.successor())),
+                (name, Some(change))
+            );
         }
         assert_eq!(KeyChange::from_stored("rotated", None), None);
         assert_eq!(KeyChange::from_stored("revoked", Some(successor)), None);
@@ -276,16 +290,27 @@ mod tests {
     fn keys_of_one_line_are_one_client() {
         let first = issued(&PresentedKey::random(false, &CountingEntropy::default()));
         assert_eq!(first.client(), ApiKeyId(1));
-        let rotated = ApiKey { id: ApiKeyId(7), key: NewApiKey { first: Some(first.client()), ..first.key.clone() }, ..first };
+        let rotated = ApiKey {
+            id: ApiKeyId(7),
+            key: NewApiKey { first: Some(first.client()), ..first.key.clone() },
+            ..first
+        };
         assert_eq!(rotated.client(), ApiKeyId(1));
     }
 
     #[test]
     fn what_cannot_be_a_key_is_not_looked_up() {
         let key = PresentedKey::random(false, &CountingEntropy::default()).expose().to_owned();
-        for text in
-            ["", "nok_", &key[1..], &key.to_uppercase(), &key.replace("nok_", "sk__"), &format!("{key}0"), &format!(" {key}"), &key.replacen('0', "é", 1)]
-        {
+        for text in [
+            "",
+            "nok_",
+            &key[1..],
+            &key.to_uppercase(),
+            &key.replace("nok_", "sk__"),
+            &format!("{key}0"),
+            &format!(" {key}"),
+            &key.replacen('0', "é", 1),
+        ] {
             assert_eq!(PresentedKey::parse(text), None, "{text}");
         }
     }
@@ -295,7 +320,8 @@ mod tests {
         let presented = PresentedKey::random(false, &CountingEntropy::default());
         let key = issued(&presented);
         assert!(key.admits(&presented, NOW));
-        let expiring = ApiKey { key: NewApiKey { expires_at: Some(NOW), ..key.key.clone() }, ..key.clone() };
+        let expiring =
+            ApiKey { key: NewApiKey { expires_at: Some(NOW), ..key.key.clone() }, ..key.clone() };
         assert!(expiring.admits(&presented, NOW - Duration::NANOSECOND));
         assert!(!expiring.admits(&presented, NOW));
         assert!(!ApiKey { revoked_at: Some(NOW), ..key.clone() }.admits(&presented, NOW));

@@ -79,19 +79,39 @@ impl Zone {
 
     /// The instant of a local time.
     ///
-    /// Of a time that occurs twice because clocks are put back it is the earlier instant, unless `hint` is the later.
-    pub fn to_utc(&self, date: Date, time: Time, hint: Option<OffsetDateTime>) -> Result<OffsetDateTime, ConversionError> {
-        let found = DateTime::find(date.year(), date.month().into(), date.day(), time.hour(), time.minute(), time.second(), 0, self.rules)
-            .map_err(|_| ConversionError::OutOfRange)?
-            .into_inner();
+    /// Of a time that occurs twice because clocks are put back it is the earlier instant, unless
+    /// `hint` is the later.
+    pub fn to_utc(
+        &self,
+        date: Date,
+        time: Time,
+        hint: Option<OffsetDateTime>,
+    ) -> Result<OffsetDateTime, ConversionError> {
+        let found = DateTime::find(
+            date.year(),
+            date.month().into(),
+            date.day(),
+            time.hour(),
+            time.minute(),
+            time.second(),
+            0,
+            self.rules,
+        )
+        .map_err(|_| ConversionError::OutOfRange)?
+        .into_inner();
         let mut instants = Vec::with_capacity(found.len());
         for kind in found {
             if let FoundDateTimeKind::Normal(instant) = kind {
-                instants.push(OffsetDateTime::from_unix_timestamp(instant.unix_time()).map_err(|_| ConversionError::OutOfRange)?);
+                instants.push(
+                    OffsetDateTime::from_unix_timestamp(instant.unix_time())
+                        .map_err(|_| ConversionError::OutOfRange)?,
+                );
             }
         }
         let earliest = instants.iter().min().copied().ok_or(ConversionError::Skipped)?;
-        Ok(hint.and_then(|hint| instants.into_iter().find(|instant| agrees(hint, *instant))).unwrap_or(earliest))
+        Ok(hint
+            .and_then(|hint| instants.into_iter().find(|instant| agrees(hint, *instant)))
+            .unwrap_or(earliest))
     }
 }
 
@@ -110,7 +130,9 @@ pub fn parse_time(text: &str) -> Option<Time> {
 
 /// Reads an ISO 8601 datetime that says itself to be UTC (`Z` or a zero offset).
 pub fn parse_utc(text: &str) -> Option<OffsetDateTime> {
-    let instant = OffsetDateTime::parse(text, &time::format_description::well_known::Iso8601::PARSING).ok()?;
+    let instant =
+        OffsetDateTime::parse(text, &time::format_description::well_known::Iso8601::PARSING)
+            .ok()?;
     let whole = text.contains('T') && instant.offset().is_utc();
     (whole && (1..=9999).contains(&instant.year())).then_some(instant)
 }
@@ -134,9 +156,18 @@ mod tests {
     #[test]
     fn a_local_time_becomes_the_instant_of_its_zone_and_season() {
         let chicago = zone("America/Chicago");
-        assert_eq!(chicago.to_utc(date!(2026 - 01 - 15), time!(14:30), None), Ok(datetime!(2026-01-15 20:30 UTC)));
-        assert_eq!(chicago.to_utc(date!(2026 - 07 - 15), time!(14:30), None), Ok(datetime!(2026-07-15 19:30 UTC)));
-        assert_eq!(zone("Asia/Kathmandu").to_utc(date!(2026 - 01 - 01), time!(00:00), None), Ok(datetime!(2025-12-31 18:15 UTC)));
+        assert_eq!(
+            chicago.to_utc(date!(2026 - 01 - 15), time!(14:30), None),
+            Ok(datetime!(2026-01-15 20:30 UTC))
+        );
+        assert_eq!(
+            chicago.to_utc(date!(2026 - 07 - 15), time!(14:30), None),
+            Ok(datetime!(2026-07-15 19:30 UTC))
+        );
+        assert_eq!(
+            zone("Asia/Kathmandu").to_utc(date!(2026 - 01 - 01), time!(00:00), None),
+            Ok(datetime!(2025-12-31 18:15 UTC))
+        );
     }
 
     #[test]
@@ -147,8 +178,14 @@ mod tests {
 
     #[test]
     fn a_time_that_clocks_skip_is_an_error() {
-        assert_eq!(zone("America/New_York").to_utc(date!(2026 - 03 - 08), time!(02:30), None), Err(ConversionError::Skipped));
-        assert_eq!(zone("Pacific/Apia").to_utc(date!(2011 - 12 - 30), time!(12:00), None), Err(ConversionError::Skipped));
+        assert_eq!(
+            zone("America/New_York").to_utc(date!(2026 - 03 - 08), time!(02:30), None),
+            Err(ConversionError::Skipped)
+        );
+        assert_eq!(
+            zone("Pacific/Apia").to_utc(date!(2011 - 12 - 30), time!(12:00), None),
+            Err(ConversionError::Skipped)
+        );
         assert!(zone("America/Phoenix").to_utc(date!(2026 - 03 - 08), time!(02:30), None).is_ok());
     }
 
@@ -191,7 +228,9 @@ mod tests {
         }
         assert_eq!(parse_time("00:00"), Some(time!(00:00)));
         assert_eq!(parse_time("23:59"), Some(time!(23:59)));
-        for invalid in ["24:00", "12:60", "9:30", "09:30:00", "0930", "+9:30", " 9:30", "09-30", "9:30 PM"] {
+        for invalid in
+            ["24:00", "12:60", "9:30", "09:30:00", "0930", "+9:30", " 9:30", "09-30", "9:30 PM"]
+        {
             assert_eq!(parse_time(invalid), None, "{invalid}");
         }
     }
@@ -199,34 +238,63 @@ mod tests {
     #[test]
     fn instants_less_than_a_second_apart_agree() {
         let instant = datetime!(2026-12-01 19:30 UTC);
-        assert!(agrees(instant + Duration::milliseconds(999), instant) && agrees(instant - Duration::milliseconds(999), instant));
-        assert!(!agrees(instant + Duration::SECOND, instant) && !agrees(instant - Duration::SECOND, instant));
+        assert!(
+            agrees(instant + Duration::milliseconds(999), instant)
+                && agrees(instant - Duration::milliseconds(999), instant)
+        );
+        assert!(
+            !agrees(instant + Duration::SECOND, instant)
+                && !agrees(instant - Duration::SECOND, instant)
+        );
     }
 
     #[test]
     fn utc_datetimes_say_that_they_are_utc() {
-        for valid in ["2026-12-01T19:30:00Z", "2026-12-01T19:30:00.000Z", "2026-12-01T19:30:00+00:00", "2026-12-01T19:30Z", "20261201T193000Z"] {
+        for valid in [
+            "2026-12-01T19:30:00Z",
+            "2026-12-01T19:30:00.000Z",
+            "2026-12-01T19:30:00+00:00",
+            "2026-12-01T19:30Z",
+            "20261201T193000Z",
+        ] {
             assert_eq!(parse_utc(valid), Some(datetime!(2026-12-01 19:30 UTC)), "{valid}");
         }
-        for invalid in ["2026-12-01", "2026-12-01T19:30:00", "2026-12-01T19:30:00-06:00", "2026-12-01 19:30", "yesterday", "2026-02-30T00:00:00Z", "1764617400"]
-        {
+        for invalid in [
+            "2026-12-01",
+            "2026-12-01T19:30:00",
+            "2026-12-01T19:30:00-06:00",
+            "2026-12-01 19:30",
+            "yesterday",
+            "2026-02-30T00:00:00Z",
+            "1764617400",
+        ] {
             assert_eq!(parse_utc(invalid), None, "{invalid}");
         }
     }
 
     /// Every zone, at the minutes around one of its own clock changes.
     fn around_a_clock_change() -> impl Strategy<Value = (Zone, OffsetDateTime)> {
-        (0..tzdb::TZ_NAMES.len(), any::<prop::sample::Index>(), -200_i64..200).prop_map(|(name, change, minutes)| {
-            let zone = zone(tzdb::TZ_NAMES[name]);
-            let (first, last) =
-                (date!(1900 - 01 - 01).midnight().assume_utc().unix_timestamp(), date!(2200 - 01 - 01).midnight().assume_utc().unix_timestamp());
-            // The listed transitions end where the yearly rule takes over, so days of any year join them.
-            let mut changes: Vec<i64> =
-                zone.rules.transitions().iter().map(tz::timezone::Transition::unix_leap_time).filter(|at| (first..last).contains(at)).collect();
-            changes.extend((0..1_800).map(|week| 1_700_000_000 + week * 7 * 86_400));
-            let at = *change.get(&changes) + minutes * 60;
-            (zone, OffsetDateTime::from_unix_timestamp(at - at.rem_euclid(60)).unwrap())
-        })
+        (0..tzdb::TZ_NAMES.len(), any::<prop::sample::Index>(), -200_i64..200).prop_map(
+            |(name, change, minutes)| {
+                let zone = zone(tzdb::TZ_NAMES[name]);
+                let (first, last) = (
+                    date!(1900 - 01 - 01).midnight().assume_utc().unix_timestamp(),
+                    date!(2200 - 01 - 01).midnight().assume_utc().unix_timestamp(),
+                );
+                // The listed transitions end where the yearly rule takes over, so days of any year
+                // join them.
+                let mut changes: Vec<i64> = zone
+                    .rules
+                    .transitions()
+                    .iter()
+                    .map(tz::timezone::Transition::unix_leap_time)
+                    .filter(|at| (first..last).contains(at))
+                    .collect();
+                changes.extend((0..1_800).map(|week| 1_700_000_000 + week * 7 * 86_400));
+                let at = *change.get(&changes) + minutes * 60;
+                (zone, OffsetDateTime::from_unix_timestamp(at - at.rem_euclid(60)).unwrap())
+            },
+        )
     }
 
     fn local(zone: &Zone, utc: OffsetDateTime) -> (Date, Time) {
@@ -238,7 +306,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4_000))]
 
-        /// From UTC to the wall clock and back: the instant itself when it is named, and otherwise never a later one.
+        /// From UTC to the wall clock and back: the instant itself when it is named, and otherwise
+        /// never a later one.
         #[test]
         fn what_the_wall_clock_shows_leads_back((zone, utc) in around_a_clock_change()) {
             let (date, time) = local(&zone, utc);
@@ -248,7 +317,8 @@ mod tests {
             prop_assert_eq!(local(&zone, unnamed), (date, time));
         }
 
-        /// A wall-clock time either is shown at the instant given for it, or is shown at no instant near it.
+        /// A wall-clock time either is shown at the instant given for it, or is shown at no instant
+        /// near it.
         #[test]
         fn only_times_that_no_clock_shows_are_skipped((zone, utc) in around_a_clock_change()) {
             // Any wall-clock time, shown or not: read the instant as if it were one.
@@ -271,7 +341,11 @@ mod tests {
             let zone = zone(name);
             for change in zone.rules.transitions() {
                 for minutes in [-31, -1, 0, 29] {
-                    let Ok(utc) = OffsetDateTime::from_unix_timestamp(change.unix_leap_time() + minutes * 60) else { continue };
+                    let Ok(utc) =
+                        OffsetDateTime::from_unix_timestamp(change.unix_leap_time() + minutes * 60)
+                    else {
+                        continue;
+                    };
                     let (date, time) = local(&zone, utc);
                     assert_eq!(zone.to_utc(date, time, Some(utc)), Ok(utc), "{name}");
                     assert!(zone.to_utc(date, time, None).unwrap() <= utc, "{name}");

@@ -56,12 +56,14 @@ pub const MAX_FILE_NAME_CHARS: usize = 120;
 /// Of those that are accepted, with its dot.
 const LONGEST_EXTENSION: usize = ".docx".len();
 
-/// The name under which a document is stored: directories dropped, every character other than ASCII letters, digits,
-/// `.`, `-` and `_` replaced by `_`, no leading dot, at most [`MAX_FILE_NAME_CHARS`] characters of which the extension
-/// is kept (spec section 4.2, document rule 2).
+/// The name under which a document is stored: directories dropped, every character other than ASCII
+/// letters, digits, `.`, `-` and `_` replaced by `_`, no leading dot, at most
+/// [`MAX_FILE_NAME_CHARS`] characters of which the extension is kept (spec section 4.2, document
+/// rule 2).
 pub fn sanitize_file_name(name: &str) -> String {
     let kept = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-    let mut safe: String = last_component(name).chars().map(|c| if kept(c) { c } else { '_' }).collect();
+    let mut safe: String =
+        last_component(name).chars().map(|c| if kept(c) { c } else { '_' }).collect();
     if safe.is_empty() {
         safe.push_str("document");
     }
@@ -108,8 +110,8 @@ impl fmt::Debug for Sha256Digest {
     }
 }
 
-/// A file that waits on local disk to be stored, and is not written to any more: it may become the object itself. Who made it
-/// removes it.
+/// A file that waits on local disk to be stored, and is not written to any more: it may become the
+/// object itself. Who made it removes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpooledFile {
     /// Where it lies.
@@ -134,7 +136,11 @@ pub struct ReceivedDocument {
 /// People name files after people, so `Debug` does not show the name.
 impl fmt::Debug for ReceivedDocument {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("ReceivedDocument").field("file", &self.file).field("content", &self.content).finish_non_exhaustive()
+        formatter
+            .debug_struct("ReceivedDocument")
+            .field("file", &self.file)
+            .field("content", &self.content)
+            .finish_non_exhaustive()
     }
 }
 
@@ -163,7 +169,8 @@ impl DocumentFault {
 impl ReceivedDocument {
     /// The format of the document, which its extension and its content must agree on.
     pub fn format(&self) -> Result<DocumentFormat, DocumentFault> {
-        let announced = DocumentFormat::of_file_name(&self.name_as_sent).ok_or(DocumentFault::UnsupportedExtension)?;
+        let announced = DocumentFormat::of_file_name(&self.name_as_sent)
+            .ok_or(DocumentFault::UnsupportedExtension)?;
         match self.content {
             _ if self.file.size == 0 => Err(DocumentFault::Empty),
             Some(content) if content == announced => Ok(announced),
@@ -172,7 +179,8 @@ impl ReceivedDocument {
     }
 }
 
-/// The key of a document in the blob store: random, so that nothing that a client sends becomes a path.
+/// The key of a document in the blob store: random, so that nothing that a client sends becomes a
+/// path.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey(String);
 
@@ -217,7 +225,12 @@ pub struct StoredDocument {
 /// Nor of one that is stored.
 impl fmt::Debug for StoredDocument {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("StoredDocument").field("key", &self.key).field("size", &self.size).field("sha256", &self.sha256).finish_non_exhaustive()
+        formatter
+            .debug_struct("StoredDocument")
+            .field("key", &self.key)
+            .field("size", &self.size)
+            .field("sha256", &self.sha256)
+            .finish_non_exhaustive()
     }
 }
 
@@ -252,25 +265,55 @@ mod tests {
         let name = sanitize_file_name(&format!("{}.docx", "é".repeat(500)));
         assert_eq!(name.len(), MAX_FILE_NAME_CHARS);
         assert!(name.ends_with("_.docx"));
-        assert_eq!(sanitize_file_name(&format!("{}.pdf", "a".repeat(116))), format!("{}.pdf", "a".repeat(116)));
-        assert_eq!(sanitize_file_name(&format!("{}.pdf", "a".repeat(117))), format!("{}.pdf", "a".repeat(116)));
+        assert_eq!(
+            sanitize_file_name(&format!("{}.pdf", "a".repeat(116))),
+            format!("{}.pdf", "a".repeat(116))
+        );
+        assert_eq!(
+            sanitize_file_name(&format!("{}.pdf", "a".repeat(117))),
+            format!("{}.pdf", "a".repeat(116))
+        );
         // Not one that is accepted.
         let long = format!("{}.{}", "a".repeat(60), "b".repeat(100));
         assert_eq!(sanitize_file_name(&long), long[..MAX_FILE_NAME_CHARS]);
-        assert_eq!(sanitize_file_name(&format!("a.{}", "b".repeat(200))), format!("a.{}", "b".repeat(118)));
+        assert_eq!(
+            sanitize_file_name(&format!("a.{}", "b".repeat(200))),
+            format!("a.{}", "b".repeat(118))
+        );
     }
 
     #[test]
     fn debug_shows_a_document_without_its_name() {
         let file = SpooledFile { path: "spooled".into(), size: 7, sha256: Sha256Digest([0; 32]) };
-        let document = ReceivedDocument { name_as_sent: "Jane Doe.pdf".to_owned(), file, content: Some(DocumentFormat::Pdf) };
+        let document = ReceivedDocument {
+            name_as_sent: "Jane Doe.pdf".to_owned(),
+            file,
+            content: Some(DocumentFormat::Pdf),
+        };
         let shown = format!("{document:?}");
-        assert!(shown.starts_with("ReceivedDocument { file: ") && shown.contains("content: Some(Pdf)") && !shown.contains("Jane"), "{shown}");
+        assert!(
+            shown.starts_with("ReceivedDocument { file: ")
+                && shown.contains("content: Some(Pdf)")
+                && !shown.contains("Jane"),
+            "{shown}"
+        );
         let key = ObjectKey::from_stored("00/01".to_owned());
         let (name, media_type) = ("Jane_Doe.pdf".to_owned(), "application/pdf".to_owned());
-        let stored = StoredDocument { key, name_as_sent: name.clone(), name, media_type, size: 7, sha256: Sha256Digest([0; 32]) };
+        let stored = StoredDocument {
+            key,
+            name_as_sent: name.clone(),
+            name,
+            media_type,
+            size: 7,
+            sha256: Sha256Digest([0; 32]),
+        };
         let shown = format!("{stored:?}");
-        assert!(shown.starts_with("StoredDocument { key: ") && shown.contains("size: 7") && !shown.contains("Jane"), "{shown}");
+        assert!(
+            shown.starts_with("StoredDocument { key: ")
+                && shown.contains("size: 7")
+                && !shown.contains("Jane"),
+            "{shown}"
+        );
     }
 
     #[test]
@@ -282,8 +325,15 @@ mod tests {
 
     #[test]
     fn faults_have_names_for_programs() {
-        let faults = [DocumentFault::Empty, DocumentFault::UnsupportedExtension, DocumentFault::ContentMismatch];
-        assert_eq!(faults.map(DocumentFault::as_str), ["empty_document", "unsupported_extension", "content_mismatch"]);
+        let faults = [
+            DocumentFault::Empty,
+            DocumentFault::UnsupportedExtension,
+            DocumentFault::ContentMismatch,
+        ];
+        assert_eq!(
+            faults.map(DocumentFault::as_str),
+            ["empty_document", "unsupported_extension", "content_mismatch"]
+        );
     }
 
     #[test]
@@ -307,7 +357,18 @@ mod tests {
         ] {
             assert_eq!(DocumentFormat::of_file_name(name), Some(format), "{name}");
         }
-        for name in ["", "pdf", "a", "a.", "a.pdf.exe", "a.txt", "a.pdf/", "a.pdf/b", "dir.pdf\\b", "a.pdf\0"] {
+        for name in [
+            "",
+            "pdf",
+            "a",
+            "a.",
+            "a.pdf.exe",
+            "a.txt",
+            "a.pdf/",
+            "a.pdf/b",
+            "dir.pdf\\b",
+            "a.pdf\0",
+        ] {
             assert_eq!(DocumentFormat::of_file_name(name), None, "{name:?}");
         }
     }
@@ -315,12 +376,24 @@ mod tests {
     #[test]
     fn extension_and_content_must_agree() {
         let file = SpooledFile { path: PathBuf::new(), size: 1, sha256: Sha256Digest([0; 32]) };
-        let received =
-            |name: &str, size, content| ReceivedDocument { name_as_sent: name.to_owned(), file: SpooledFile { size, ..file.clone() }, content }.format();
+        let received = |name: &str, size, content| {
+            ReceivedDocument {
+                name_as_sent: name.to_owned(),
+                file: SpooledFile { size, ..file.clone() },
+                content,
+            }
+            .format()
+        };
         assert_eq!(received("a.pdf", 1, Some(DocumentFormat::Pdf)), Ok(DocumentFormat::Pdf));
-        assert_eq!(received("a.pdf", 1, Some(DocumentFormat::Png)), Err(DocumentFault::ContentMismatch));
+        assert_eq!(
+            received("a.pdf", 1, Some(DocumentFormat::Png)),
+            Err(DocumentFault::ContentMismatch)
+        );
         assert_eq!(received("a.pdf", 1, None), Err(DocumentFault::ContentMismatch));
-        assert_eq!(received("a.exe", 1, Some(DocumentFormat::Pdf)), Err(DocumentFault::UnsupportedExtension));
+        assert_eq!(
+            received("a.exe", 1, Some(DocumentFormat::Pdf)),
+            Err(DocumentFault::UnsupportedExtension)
+        );
         assert_eq!(received("a.pdf", 0, None), Err(DocumentFault::Empty));
     }
 

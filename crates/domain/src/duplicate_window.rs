@@ -13,7 +13,8 @@ impl Default for DuplicateWindow {
 }
 
 impl DuplicateWindow {
-    /// Whether an order at `now` is a duplicate of one placed at `placed`. At exactly the window it is not.
+    /// Whether an order at `now` is a duplicate of one placed at `placed`. At exactly the window it
+    /// is not.
     pub fn covers(self, placed: OffsetDateTime, now: OffsetDateTime) -> bool {
         now - placed < self.0
     }

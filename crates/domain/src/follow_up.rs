@@ -1,4 +1,5 @@
-//! Work that follows an order: a mail to each of its recipients, retried until delivered or given up.
+//! Work that follows an order: a mail to each of its recipients, retried until delivered or given
+//! up.
 
 use time::{Duration, OffsetDateTime};
 
@@ -15,7 +16,8 @@ pub struct FollowUpId(pub i64);
 /// A mail to be sent once its order is placed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewFollowUp {
-    /// Random and stable: the `Message-ID` of the mail is made of it, so that a mail delivered twice can be told.
+    /// Random and stable: the `Message-ID` of the mail is made of it, so that a mail delivered
+    /// twice can be told.
     pub message_key: String,
     /// Who gets the mail.
     pub recipient: EmailAddress,
@@ -69,34 +71,64 @@ pub struct RetryPolicy {
     pub first_delay: Duration,
     /// Longest wait.
     pub max_delay: Duration,
-    /// Wait while nobody's mail is taken. It does not grow: a relay that is back is to be noticed soon, however long it
-    /// was away.
+    /// Wait while nobody's mail is taken. It does not grow: a relay that is back is to be noticed
+    /// soon, however long it was away.
     pub outage_delay: Duration,
-    /// Age at which a follow-up that still fails is buried (RFC 5321 section 4.5.4.1 asks for four to five days).
+    /// Age at which a follow-up that still fails is buried (RFC 5321 section 4.5.4.1 asks for four
+    /// to five days).
     pub give_up_after: Duration,
 }
 
 impl Default for RetryPolicy {
     fn default() -> Self {
-        Self { first_delay: Duration::seconds(5), max_delay: Duration::HOUR, outage_delay: Duration::seconds(4), give_up_after: Duration::days(5) }
+        Self {
+            first_delay: Duration::seconds(5),
+            max_delay: Duration::HOUR,
+            outage_delay: Duration::seconds(4),
+            give_up_after: Duration::days(5),
+        }
     }
 }
 
 impl RetryPolicy {
-    /// When to try again after `attempts` failures, the last of them at `now`; `None` when it is time to give up.
-    pub fn next_attempt(&self, created_at: OffsetDateTime, attempts: u32, now: OffsetDateTime, entropy: &dyn Entropy) -> Option<OffsetDateTime> {
+    /// When to try again after `attempts` failures, the last of them at `now`; `None` when it is
+    /// time to give up.
+    pub fn next_attempt(
+        &self,
+        created_at: OffsetDateTime,
+        attempts: u32,
+        now: OffsetDateTime,
+        entropy: &dyn Entropy,
+    ) -> Option<OffsetDateTime> {
         let doublings = attempts.saturating_sub(1).min(20);
-        let delay = self.first_delay.checked_mul(1 << doublings).unwrap_or(self.max_delay).min(self.max_delay);
+        let delay = self
+            .first_delay
+            .checked_mul(1 << doublings)
+            .unwrap_or(self.max_delay)
+            .min(self.max_delay);
         self.after(delay, created_at, now, entropy)
     }
 
-    /// When to try again after a failure at `now` that is everybody's; `None` when it is time to give up.
-    pub fn next_attempt_in_outage(&self, created_at: OffsetDateTime, now: OffsetDateTime, entropy: &dyn Entropy) -> Option<OffsetDateTime> {
+    /// When to try again after a failure at `now` that is everybody's; `None` when it is time to
+    /// give up.
+    pub fn next_attempt_in_outage(
+        &self,
+        created_at: OffsetDateTime,
+        now: OffsetDateTime,
+        entropy: &dyn Entropy,
+    ) -> Option<OffsetDateTime> {
         self.after(self.outage_delay, created_at, now, entropy)
     }
 
-    /// Between half of the delay and the whole, at random, so that what failed together is not tried again together.
-    fn after(&self, delay: Duration, created_at: OffsetDateTime, now: OffsetDateTime, entropy: &dyn Entropy) -> Option<OffsetDateTime> {
+    /// Between half of the delay and the whole, at random, so that what failed together is not
+    /// tried again together.
+    fn after(
+        &self,
+        delay: Duration,
+        created_at: OffsetDateTime,
+        now: OffsetDateTime,
+        entropy: &dyn Entropy,
+    ) -> Option<OffsetDateTime> {
         if now - created_at >= self.give_up_after {
             return None;
         }
@@ -121,9 +153,21 @@ mod tests {
     fn five_days_of_failures_are_enough() {
         let policy = RetryPolicy::default();
         let entropy = CountingEntropy::default();
-        assert!(policy.next_attempt(START, 99, START + Duration::days(5) - Duration::SECOND, &entropy).is_some());
+        assert!(
+            policy
+                .next_attempt(START, 99, START + Duration::days(5) - Duration::SECOND, &entropy)
+                .is_some()
+        );
         assert_eq!(policy.next_attempt(START, 1, START + Duration::days(5), &entropy), None);
-        assert!(policy.next_attempt_in_outage(START, START + Duration::days(5) - Duration::SECOND, &entropy).is_some());
+        assert!(
+            policy
+                .next_attempt_in_outage(
+                    START,
+                    START + Duration::days(5) - Duration::SECOND,
+                    &entropy
+                )
+                .is_some()
+        );
         assert_eq!(policy.next_attempt_in_outage(START, START + Duration::days(5), &entropy), None);
     }
 

@@ -1,4 +1,5 @@
-//! Repeats of a request under one `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header): which are the same, and what becomes of them.
+//! Repeats of a request under one `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header):
+//! which are the same, and what becomes of them.
 
 use sha2::{Digest as _, Sha256};
 use time::OffsetDateTime;
@@ -18,9 +19,11 @@ pub struct IdempotencyKey {
 }
 
 impl IdempotencyKey {
-    /// The key of a client; `None` unless it has 1 to 255 characters, all of them visible ASCII or spaces.
+    /// The key of a client; `None` unless it has 1 to 255 characters, all of them visible ASCII or
+    /// spaces.
     pub fn new(client: ApiKeyId, text: &str) -> Option<Self> {
-        let whole = (1..=MAX_KEY_CHARS).contains(&text.len()) && text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+        let whole = (1..=MAX_KEY_CHARS).contains(&text.len())
+            && text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
         whole.then(|| Self { client, digest: Sha256::digest(text).into() })
     }
 }
@@ -90,8 +93,8 @@ pub enum KeyUse {
     Answered(Answered),
 }
 
-/// A request that was answered with an order. Nothing of an order's answer changes once it is placed, so the order is the
-/// answer.
+/// A request that was answered with an order. Nothing of an order's answer changes once it is
+/// placed, so the order is the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answered {
     /// What it asked for.
@@ -107,7 +110,9 @@ mod tests {
 
     #[test]
     fn a_key_has_1_to_255_visible_characters() {
-        for text in ["a", "8e03978e-40d5-43dd-bc93-6894a57f9324", "two words, and ~", &"x".repeat(255)] {
+        for text in
+            ["a", "8e03978e-40d5-43dd-bc93-6894a57f9324", "two words, and ~", &"x".repeat(255)]
+        {
             assert!(IdempotencyKey::new(ApiKeyId(1), text).is_some(), "{text}");
         }
         for text in ["", &"x".repeat(256), "line\nbreak", "tab\t", "é", "\u{7f}", "\0"] {

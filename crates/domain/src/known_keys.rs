@@ -9,7 +9,8 @@ use time::{Duration, OffsetDateTime};
 
 use crate::api_key::ApiKey;
 
-/// How long a key is known without asking again. A revocation takes effect within 10 s on every instance; this is half of it.
+/// How long a key is known without asking again. A revocation takes effect within 10 s on every
+/// instance; this is half of it.
 const FRESH: Duration = Duration::seconds(5);
 
 /// Most keys that are known. Who presents what is no key cannot fill it.

@@ -1,8 +1,9 @@
-//! Notarial signing orders: the rules of the business, and the ports through which they reach the world.
+//! Notarial signing orders: the rules of the business, and the ports through which they reach the
+//! world.
 //!
-//! Nothing here knows a runtime, a protocol, a database, the time of day or a source of randomness. What the rules
-//! need from outside they ask of a *port*: a trait in [`ports`] whose documentation is the obligation that an adapter
-//! takes on.
+//! Nothing here knows a runtime, a protocol, a database, the time of day or a source of randomness.
+//! What the rules need from outside they ask of a *port*: a trait in [`ports`] whose documentation
+//! is the obligation that an adapter takes on.
 //!
 //! | concept | place |
 //! |---|---|
@@ -17,11 +18,12 @@
 //!
 //! # Adding a port
 //!
-//! 1. Write the trait in [`ports`] as few, whole operations; say for each what holds when it returns, and what each
-//!    error means to the caller.
-//! 2. Add `#[cfg_attr(any(test, feature = "mocks"), mockall::automock)]`, so that use cases can be unit-tested.
-//! 3. Write its obligations as a suite in the `contract-tests` crate with an in-memory fake, and run the suite in
-//!    every adapter.
+//! 1. Write the trait in [`ports`] as few, whole operations; say for each what holds when it
+//!    returns, and what each error means to the caller.
+//! 2. Add `#[cfg_attr(any(test, feature = "mocks"), mockall::automock)]`, so that use cases can be
+//!    unit-tested.
+//! 3. Write its obligations as a suite in the `contract-tests` crate with an in-memory fake, and
+//!    run the suite in every adapter.
 
 pub mod api_key;
 pub mod appointment;

@@ -47,8 +47,8 @@ pub struct KeyTerms {
     pub documents_rate: Option<Rate>,
 }
 
-/// When keys were last used, as far as it is not noted yet: to write it down at every request would cost more than the
-/// requests.
+/// When keys were last used, as far as it is not noted yet: to write it down at every request would
+/// cost more than the requests.
 #[derive(Debug, Default)]
 pub struct KeyUses(Mutex<BTreeMap<ApiKeyId, OffsetDateTime>>);
 
@@ -91,13 +91,21 @@ pub enum RotateError {
 
 impl ManageKeys {
     /// Issues a key, in the name of `by`. The answer is the only time that its secret is seen.
-    pub async fn issue(&self, terms: KeyTerms, by: &str) -> Result<(ApiKeyId, PresentedKey), StoreError> {
+    pub async fn issue(
+        &self,
+        terms: KeyTerms,
+        by: &str,
+    ) -> Result<(ApiKeyId, PresentedKey), StoreError> {
         let (presented, key) = self.new_key(terms);
         Ok((self.keys.add(&key, by).await?, presented))
     }
 
     /// Issues a key if none was ever issued.
-    pub async fn issue_first(&self, terms: KeyTerms, by: &str) -> Result<Option<(ApiKeyId, PresentedKey)>, StoreError> {
+    pub async fn issue_first(
+        &self,
+        terms: KeyTerms,
+        by: &str,
+    ) -> Result<Option<(ApiKeyId, PresentedKey)>, StoreError> {
         let (presented, key) = self.new_key(terms);
         Ok(self.keys.add_first(&key, by).await?.map(|id| (id, presented)))
     }
@@ -121,27 +129,49 @@ impl ManageKeys {
         (presented, key)
     }
 
-    /// Issues a key on the terms of another, for as long as that one was issued for. The new key is good at once, and the old
-    /// one for `grace` longer, unless it expires before.
-    pub async fn rotate(&self, id: ApiKeyId, grace: Duration, by: &str) -> Result<Rotation, RotateError> {
+    /// Issues a key on the terms of another, for as long as that one was issued for. The new key is
+    /// good at once, and the old one for `grace` longer, unless it expires before.
+    pub async fn rotate(
+        &self,
+        id: ApiKeyId,
+        grace: Duration,
+        by: &str,
+    ) -> Result<Rotation, RotateError> {
         let keys = self.keys.list().await?;
         let old = keys.iter().find(|key| key.id == id).ok_or(RotateError::Unknown)?;
         let first = Some(old.client());
         let lifetime = lifetime(&keys, &self.keys.trail().await?, old);
-        let NewApiKey { name, signing_service, expires_at, is_test, rate, documents_rate, .. } = old.key.clone();
-        let (presented, key) = self.new_key(KeyTerms { name, signing_service, lifetime, is_test, rate, documents_rate });
+        let NewApiKey { name, signing_service, expires_at, is_test, rate, documents_rate, .. } =
+            old.key.clone();
+        let (presented, key) = self.new_key(KeyTerms {
+            name,
+            signing_service,
+            lifetime,
+            is_test,
+            rate,
+            documents_rate,
+        });
         let until = key.issued_at.saturating_add(grace);
         let successor = NewApiKey { first, ..key };
         let id = self.keys.rotate(id, &successor, until, by).await?.ok_or(RotateError::NotLive)?;
         Ok(Rotation { id, presented, old_until: expires_at.map_or(until, |end| end.min(until)) })
     }
 
-    /// The key that a client presents, if it is good now. What happens to a key elsewhere is seen within five seconds.
-    pub async fn authenticate(&self, presented: &PresentedKey) -> Result<Option<Arc<ApiKey>>, StoreError> {
+    /// The key that a client presents, if it is good now. What happens to a key elsewhere is seen
+    /// within five seconds.
+    pub async fn authenticate(
+        &self,
+        presented: &PresentedKey,
+    ) -> Result<Option<Arc<ApiKey>>, StoreError> {
         let asked_at = self.clock.now();
         let key = match self.known.get(presented.lookup(), asked_at) {
             Some(key) => Some(key),
-            None => self.keys.find(presented.lookup()).await?.map(Arc::new).inspect(|key| self.known.put(Arc::clone(key), asked_at)),
+            None => self
+                .keys
+                .find(presented.lookup())
+                .await?
+                .map(Arc::new)
+                .inspect(|key| self.known.put(Arc::clone(key), asked_at)),
         };
         let now = self.clock.now();
         let key = key.filter(|key| key.admits(presented, now));
@@ -182,7 +212,8 @@ impl ManageKeys {
     }
 }
 
-/// How long a key was issued for. A rotation has cut what it says of itself, but not what its successor says.
+/// How long a key was issued for. A rotation has cut what it says of itself, but not what its
+/// successor says.
 fn lifetime(keys: &[ApiKey], trail: &[KeyEvent], key: &ApiKey) -> Option<Duration> {
     let mut told = key;
     let successor = |key: &ApiKey| {

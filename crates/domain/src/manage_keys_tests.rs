@@ -12,11 +12,22 @@ const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 fn managing(keys: MockApiKeyRepo) -> ManageKeys {
     let mut clock = MockClock::new();
     clock.expect_now().return_const(NOW);
-    ManageKeys { keys: Arc::new(keys), clock: Arc::new(clock), entropy: Arc::new(CountingEntropy::default()), uses: Arc::default(), known: Arc::default() }
+    ManageKeys {
+        keys: Arc::new(keys),
+        clock: Arc::new(clock),
+        entropy: Arc::new(CountingEntropy::default()),
+        uses: Arc::default(),
+        known: Arc::default(),
+    }
 }
 
 fn terms() -> KeyTerms {
-    KeyTerms { name: "title company".to_owned(), signing_service: Some(SigningServiceId(42)), lifetime: Some(Duration::days(90)), ..KeyTerms::default() }
+    KeyTerms {
+        name: "title company".to_owned(),
+        signing_service: Some(SigningServiceId(42)),
+        lifetime: Some(Duration::days(90)),
+        ..KeyTerms::default()
+    }
 }
 
 fn issued(hash: KeyHash) -> ApiKey {
@@ -39,8 +50,14 @@ fn issued(hash: KeyHash) -> ApiKey {
 async fn a_key_is_kept_as_its_hash_and_terms() {
     let mut keys = MockApiKeyRepo::new();
     keys.expect_add().once().returning(|key, by| {
-        assert_eq!((key.name.as_str(), key.signing_service, key.issued_at, by), ("title company", Some(SigningServiceId(42)), NOW, "jane"));
-        assert_eq!((key.expires_at, key.first, key.is_test), (Some(NOW + Duration::days(90)), None, false));
+        assert_eq!(
+            (key.name.as_str(), key.signing_service, key.issued_at, by),
+            ("title company", Some(SigningServiceId(42)), NOW, "jane")
+        );
+        assert_eq!(
+            (key.expires_at, key.first, key.is_test),
+            (Some(NOW + Duration::days(90)), None, false)
+        );
         Ok(ApiKeyId(7))
     });
     let (id, presented) = managing(keys).issue(terms(), "jane").await.unwrap();
@@ -69,11 +86,15 @@ async fn the_first_key_is_good_like_any_other() {
 #[tokio::test]
 async fn keys_are_listed_and_revoked_now_and_all_of_it_is_in_the_trail() {
     let revoked = ApiKey { revoked_at: Some(NOW), ..issued(KeyHash([0; 32])) };
-    let event = KeyEvent { key: ApiKeyId(3), change: KeyChange::Revoked, at: NOW, by: "jane".to_owned() };
+    let event =
+        KeyEvent { key: ApiKeyId(3), change: KeyChange::Revoked, at: NOW, by: "jane".to_owned() };
     let mut keys = MockApiKeyRepo::new();
     let (listed, answered, told) = (revoked.clone(), revoked.clone(), event.clone());
     keys.expect_list().once().returning(move || Ok(vec![listed.clone()]));
-    keys.expect_revoke().once().withf(|id, at, by| (*id, *at, by) == (ApiKeyId(3), NOW, "jane")).returning(move |_, _, _| Ok(Some(answered.clone())));
+    keys.expect_revoke()
+        .once()
+        .withf(|id, at, by| (*id, *at, by) == (ApiKeyId(3), NOW, "jane"))
+        .returning(move |_, _, _| Ok(Some(answered.clone())));
     keys.expect_trail().once().returning(move || Ok(vec![told.clone()]));
     let managing = managing(keys);
     assert_eq!(managing.revoke(ApiKeyId(3), "jane").await.unwrap(), Some(revoked.clone()));
@@ -85,10 +106,17 @@ async fn keys_are_listed_and_revoked_now_and_all_of_it_is_in_the_trail() {
 async fn only_a_live_key_of_the_same_secret_is_admitted_and_counts_as_used() {
     let presented = PresentedKey::random(true, &CountingEntropy::default());
     let other = PresentedKey::random(true, &CountingEntropy::starting_at(9));
-    for (hash, revoked_at, admitted) in [(presented.hash(), None, true), (presented.hash(), Some(NOW), false), (other.hash(), None, false)] {
+    for (hash, revoked_at, admitted) in [
+        (presented.hash(), None, true),
+        (presented.hash(), Some(NOW), false),
+        (other.hash(), None, false),
+    ] {
         let mut keys = MockApiKeyRepo::new();
         keys.expect_find().returning(move |_| Ok(Some(ApiKey { revoked_at, ..issued(hash) })));
-        keys.expect_note_uses().withf(|uses| uses == [(ApiKeyId(3), NOW)]).times(usize::from(admitted)).returning(|_| Ok(()));
+        keys.expect_note_uses()
+            .withf(|uses| uses == [(ApiKeyId(3), NOW)])
+            .times(usize::from(admitted))
+            .returning(|_| Ok(()));
         let managing = managing(keys);
         assert_eq!(managing.authenticate(&presented).await.unwrap().is_some(), admitted);
         managing.note_uses().await.unwrap();
@@ -103,7 +131,9 @@ async fn a_key_is_looked_up_once_in_five_seconds_and_its_revocation_is_seen_afte
     let hash = presented.hash();
     let mut keys = MockApiKeyRepo::new();
     keys.expect_find().once().returning(move |_| Ok(Some(issued(hash))));
-    keys.expect_find().once().returning(move |_| Ok(Some(ApiKey { revoked_at: Some(NOW), ..issued(hash) })));
+    keys.expect_find()
+        .once()
+        .returning(move |_| Ok(Some(ApiKey { revoked_at: Some(NOW), ..issued(hash) })));
     let mut clock = MockClock::new();
     // Read before a key is looked for, and after.
     for seconds in [0, 0, 4, 4, 5, 5] {
@@ -134,12 +164,20 @@ async fn a_key_that_is_known_is_refused_from_the_instant_at_which_it_expires() {
 
 #[tokio::test]
 async fn a_key_that_is_known_admits_no_other_secret() {
-    let (presented, other) = (PresentedKey::random(true, &CountingEntropy::default()), PresentedKey::random(true, &CountingEntropy::starting_at(9)));
+    let (presented, other) = (
+        PresentedKey::random(true, &CountingEntropy::default()),
+        PresentedKey::random(true, &CountingEntropy::starting_at(9)),
+    );
     let lookup = presented.lookup().to_owned();
     let hash = presented.hash();
     let forged = PresentedKey::parse(&other.expose().replace(other.lookup(), &lookup)).unwrap();
     let mut keys = MockApiKeyRepo::new();
-    keys.expect_find().returning(move |lookup| Ok(Some(ApiKey { key: NewApiKey { lookup: lookup.to_owned(), ..issued(hash).key }, ..issued(hash) })));
+    keys.expect_find().returning(move |lookup| {
+        Ok(Some(ApiKey {
+            key: NewApiKey { lookup: lookup.to_owned(), ..issued(hash).key },
+            ..issued(hash)
+        }))
+    });
     let managing = managing(keys);
     assert!(managing.authenticate(&presented).await.unwrap().is_some());
     assert!(managing.authenticate(&forged).await.unwrap().is_none());
@@ -167,7 +205,12 @@ async fn a_successor_has_the_terms_of_the_key_and_its_client() {
     keys.expect_rotate().once().returning(|id, successor, until, by| {
         assert_eq!((id, until, by), (ApiKeyId(3), NOW + Duration::hours(24), "jane"));
         let old = issued(successor.hash).key;
-        let expected = NewApiKey { issued_at: NOW, expires_at: Some(NOW + Duration::days(90)), first: Some(ApiKeyId(3)), ..old };
+        let expected = NewApiKey {
+            issued_at: NOW,
+            expires_at: Some(NOW + Duration::days(90)),
+            first: Some(ApiKeyId(3)),
+            ..old
+        };
         assert_eq!(*successor, NewApiKey { lookup: successor.lookup.clone(), ..expected });
         Ok(Some(ApiKeyId(8)))
     });
@@ -193,8 +236,14 @@ async fn only_a_live_key_is_rotated() {
     keys.expect_trail().returning(|| Ok(vec![]));
     keys.expect_rotate().returning(|_, _, _, _| Ok(None));
     let managing = managing(keys);
-    assert!(matches!(managing.rotate(ApiKeyId(3), Duration::ZERO, "jane").await, Err(RotateError::NotLive)));
-    assert!(matches!(managing.rotate(ApiKeyId(4), Duration::ZERO, "jane").await, Err(RotateError::Unknown)));
+    assert!(matches!(
+        managing.rotate(ApiKeyId(3), Duration::ZERO, "jane").await,
+        Err(RotateError::NotLive)
+    ));
+    assert!(matches!(
+        managing.rotate(ApiKeyId(4), Duration::ZERO, "jane").await,
+        Err(RotateError::Unknown)
+    ));
 }
 
 #[tokio::test]
@@ -202,12 +251,24 @@ async fn a_key_rotated_again_has_a_successor_for_as_long_as_it_was_issued_for() 
     for lifetime in [None, Some(Duration::days(90))] {
         let key = |id, issued_at, expires_at| {
             let issued = issued(KeyHash([7; 32]));
-            ApiKey { id: ApiKeyId(id), key: NewApiKey { issued_at, expires_at, ..issued.key }, ..issued }
+            ApiKey {
+                id: ApiKeyId(id),
+                key: NewApiKey { issued_at, expires_at, ..issued.key },
+                ..issued
+            }
         };
         // Rotated a minute ago, when it had been issued an hour before.
         let (issued_at, rotated_at) = (NOW - Duration::HOUR, NOW - Duration::MINUTE);
-        let keys_there = vec![key(3, issued_at, Some(NOW + Duration::DAY)), key(4, rotated_at, lifetime.map(|lifetime| rotated_at + lifetime))];
-        let rotated = KeyEvent { key: ApiKeyId(3), change: KeyChange::Rotated { successor: ApiKeyId(4) }, at: rotated_at, by: "jane".to_owned() };
+        let keys_there = vec![
+            key(3, issued_at, Some(NOW + Duration::DAY)),
+            key(4, rotated_at, lifetime.map(|lifetime| rotated_at + lifetime)),
+        ];
+        let rotated = KeyEvent {
+            key: ApiKeyId(3),
+            change: KeyChange::Rotated { successor: ApiKeyId(4) },
+            at: rotated_at,
+            by: "jane".to_owned(),
+        };
         let mut keys = MockApiKeyRepo::new();
         keys.expect_list().returning(move || Ok(keys_there.clone()));
         keys.expect_trail().returning(move || Ok(vec![rotated.clone()]));

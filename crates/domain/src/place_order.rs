@@ -10,12 +10,17 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{
     api_key::ApiKey,
-    document::{DocumentFault, ObjectKey, ReceivedDocument, SpooledFile, StoredDocument, sanitize_file_name},
+    document::{
+        DocumentFault, ObjectKey, ReceivedDocument, SpooledFile, StoredDocument, sanitize_file_name,
+    },
     duplicate_window::DuplicateWindow,
     follow_up::NewFollowUp,
     idempotency::{Answered, Attempt, Claim, Claimed, Fingerprint, KeyUse, Remembrance},
     order::{Order, OrderRequest, OrderStatus, PlacedOrder, SigningServiceId, Violation},
-    ports::{BlobStore, Cause, ClaimError, Clock, Entropy, IdempotencyLedger, NewOrder, OrderRepo, PlaceError, StoreError, UploadLedger},
+    ports::{
+        BlobStore, Cause, ClaimError, Clock, Entropy, IdempotencyLedger, NewOrder, OrderRepo,
+        PlaceError, StoreError, UploadLedger,
+    },
 };
 
 /// Documents of one order that are stored at the same time.
@@ -112,8 +117,8 @@ impl PlaceOrder {
     /// How long a claim to an idempotency key holds unless it is extended.
     pub const CLAIM: Duration = Duration::seconds(15);
 
-    /// Claims the idempotency key of a request that takes long, so that others under the key are told that it is under way,
-    /// or extends the claim.
+    /// Claims the idempotency key of a request that takes long, so that others under the key are
+    /// told that it is under way, or extends the claim.
     pub async fn claim(&self, claim: &Claim) -> Result<Claimed, PlaceOrderError> {
         match self.try_claim(claim).await? {
             None => Ok(Claimed::Own),
@@ -122,33 +127,56 @@ impl PlaceOrder {
         }
     }
 
-    /// What a request gets under whose key another was answered: the same order, if it repeats the other.
-    pub async fn repeat(&self, answered: Answered, fingerprint: Fingerprint) -> Result<Placement, PlaceOrderError> {
+    /// What a request gets under whose key another was answered: the same order, if it repeats the
+    /// other.
+    pub async fn repeat(
+        &self,
+        answered: Answered,
+        fingerprint: Fingerprint,
+    ) -> Result<Placement, PlaceOrderError> {
         if answered.fingerprint != fingerprint {
             return Err(PlaceOrderError::KeyReused);
         }
         let placed = self.orders.find(answered.order_id).await?;
-        let placed = placed.ok_or_else(|| PlaceOrderError::Internal("the order of an idempotency key is gone".into()))?;
-        Ok(Placement { placed: placed.when_placed(), utc_disagreements: Vec::new(), replayed: true })
+        let placed = placed.ok_or_else(|| {
+            PlaceOrderError::Internal("the order of an idempotency key is gone".into())
+        })?;
+        Ok(Placement {
+            placed: placed.when_placed(),
+            utc_disagreements: Vec::new(),
+            replayed: true,
+        })
     }
 
-    /// Gives up the claim of a request that was not placed, so that the key is free for the next attempt.
+    /// Gives up the claim of a request that was not placed, so that the key is free for the next
+    /// attempt.
     pub async fn release(&self, claim: &Claim) -> Result<(), StoreError> {
         self.idempotency.release(claim).await
     }
 
     /// Places an order without documents.
-    pub async fn place(&self, key: &ApiKey, request: OrderRequest, attempt: Option<&Attempt>) -> Result<Placement, PlaceOrderError> {
+    pub async fn place(
+        &self,
+        key: &ApiKey,
+        request: OrderRequest,
+        attempt: Option<&Attempt>,
+    ) -> Result<Placement, PlaceOrderError> {
         authorize(key, &request)?;
-        let parsed = request.parse().map_err(|violations| PlaceOrderError::Rejected(Rejection { violations, ..Rejection::default() }))?;
+        let parsed = request.parse().map_err(|violations| {
+            PlaceOrderError::Rejected(Rejection { violations, ..Rejection::default() })
+        })?;
         match self.commit(key, parsed.order, Vec::new(), attempt).await {
-            Ok(placed) => Ok(Placement { placed, utc_disagreements: parsed.utc_disagreements, replayed: false }),
+            Ok(placed) => Ok(Placement {
+                placed,
+                utc_disagreements: parsed.utc_disagreements,
+                replayed: false,
+            }),
             Err(error) => self.replay_or_explain(error, attempt).await,
         }
     }
 
-    /// Places an order with documents. Run it to its end even when nobody waits for the answer any more: dropped half
-    /// way, it leaves its objects to the sweeper.
+    /// Places an order with documents. Run it to its end even when nobody waits for the answer any
+    /// more: dropped half way, it leaves its objects to the sweeper.
     pub async fn place_with_documents(
         &self,
         key: &ApiKey,
@@ -161,7 +189,13 @@ impl PlaceOrder {
         let no_documents = documents.is_empty() && faults.is_empty();
         let parsed = match request.parse() {
             Ok(parsed) if faults.is_empty() && !no_documents => parsed,
-            parsed => return Err(PlaceOrderError::Rejected(Rejection { violations: parsed.err().unwrap_or_default(), documents: faults, no_documents })),
+            parsed => {
+                return Err(PlaceOrderError::Rejected(Rejection {
+                    violations: parsed.err().unwrap_or_default(),
+                    documents: faults,
+                    no_documents,
+                }));
+            }
         };
         // Asked once more before anything is stored, so that a repeat stores nothing.
         if let Some(attempt) = attempt
@@ -169,18 +203,32 @@ impl PlaceOrder {
         {
             return self.answer_again(taken, attempt.fingerprint).await;
         }
-        let keys: Vec<ObjectKey> = documents.iter().map(|(document, _)| document.key.clone()).collect();
+        let keys: Vec<ObjectKey> =
+            documents.iter().map(|(document, _)| document.key.clone()).collect();
         self.uploads.record(&keys, self.clock.now()).await?;
 
         let outcome = match self.put_all(&documents).await {
-            Ok(()) => self.commit(key, parsed.order, documents.into_iter().map(|(document, _)| document).collect(), attempt).await,
-            // Left to the sweeper, for whom they are recorded: a put that was given up may take effect after a removal now, and
-            // the client need not wait until the objects cannot be removed either.
+            Ok(()) => {
+                self.commit(
+                    key,
+                    parsed.order,
+                    documents.into_iter().map(|(document, _)| document).collect(),
+                    attempt,
+                )
+                .await
+            }
+            // Left to the sweeper, for whom they are recorded: a put that was given up may take
+            // effect after a removal now, and the client need not wait until the objects cannot be
+            // removed either.
             Err(error @ StoreError::Unavailable(_)) => return Err(error.into()),
             Err(StoreError::Internal(cause)) => Err(PlaceError::Internal(cause)),
         };
         match outcome {
-            Ok(placed) => Ok(Placement { placed, utc_disagreements: parsed.utc_disagreements, replayed: false }),
+            Ok(placed) => Ok(Placement {
+                placed,
+                utc_disagreements: parsed.utc_disagreements,
+                replayed: false,
+            }),
             Err(error) => {
                 if matches!(error, PlaceError::UploadSwept) {
                     self.record_again(&keys).await;
@@ -192,7 +240,10 @@ impl PlaceOrder {
     }
 
     /// What is stored of each acceptable document, and what is wrong with the others.
-    fn accept(&self, documents: Vec<ReceivedDocument>) -> (Vec<Acceptable>, Vec<(usize, DocumentFault)>) {
+    fn accept(
+        &self,
+        documents: Vec<ReceivedDocument>,
+    ) -> (Vec<Acceptable>, Vec<(usize, DocumentFault)>) {
         let (mut accepted, mut faults) = (Vec::with_capacity(documents.len()), Vec::new());
         for (position, document) in documents.into_iter().enumerate() {
             match document.format() {
@@ -213,8 +264,8 @@ impl PlaceOrder {
         (accepted, faults)
     }
 
-    /// Puts every document; after a failure no other is begun, and those under way are finished first, so that none
-    /// appears after its removal.
+    /// Puts every document; after a failure no other is begun, and those under way are finished
+    /// first, so that none appears after its removal.
     async fn put_all(&self, documents: &[Acceptable]) -> Result<(), StoreError> {
         let failed = &AtomicBool::new(false);
         let puts = documents.iter().map(|(document, file)| async move {
@@ -225,19 +276,31 @@ impl PlaceOrder {
             failed.fetch_or(put.is_err(), Ordering::Relaxed);
             put
         });
-        // Collected, because a lazy borrowing closure would make the future of the whole use case unfit for `spawn`.
+        // Collected, because a lazy borrowing closure would make the future of the whole use case
+        // unfit for `spawn`.
         let puts: Vec<_> = puts.collect();
-        let results: Vec<Result<(), StoreError>> = stream::iter(puts).buffer_unordered(PARALLEL_PUTS).collect().await;
+        let results: Vec<Result<(), StoreError>> =
+            stream::iter(puts).buffer_unordered(PARALLEL_PUTS).collect().await;
         results.into_iter().collect()
     }
 
-    async fn commit(&self, key: &ApiKey, order: Order, documents: Vec<StoredDocument>, attempt: Option<&Attempt>) -> Result<PlacedOrder, PlaceError> {
+    async fn commit(
+        &self,
+        key: &ApiKey,
+        order: Order,
+        documents: Vec<StoredDocument>,
+        attempt: Option<&Attempt>,
+    ) -> Result<PlacedOrder, PlaceError> {
         let (is_test, placed_at) = (key.key.is_test, self.clock.now());
         // Nobody is told of a signing that does not take place.
         let recipients = if is_test { Vec::new() } else { order.contacts.recipients() };
-        let follow_ups = recipients.into_iter().map(|recipient| NewFollowUp::mail(recipient, &*self.entropy)).collect();
+        let follow_ups = recipients
+            .into_iter()
+            .map(|recipient| NewFollowUp::mail(recipient, &*self.entropy))
+            .collect();
         let kept_until = placed_at.saturating_add(self.remember_for);
-        let remembrance = attempt.map(|attempt| Remembrance { attempt: attempt.clone(), kept_until });
+        let remembrance =
+            attempt.map(|attempt| Remembrance { attempt: attempt.clone(), kept_until });
         let new = NewOrder { order, documents, follow_ups, placed_at, is_test, remembrance };
         let id = self.orders.place(&new, self.window).await?;
         Ok(PlacedOrder {
@@ -253,12 +316,24 @@ impl PlaceOrder {
     }
 
     /// What a request gets that was not placed: the answer that it got before, or why it gets none.
-    async fn replay_or_explain(&self, error: PlaceError, attempt: Option<&Attempt>) -> Result<Placement, PlaceOrderError> {
+    async fn replay_or_explain(
+        &self,
+        error: PlaceError,
+        attempt: Option<&Attempt>,
+    ) -> Result<Placement, PlaceOrderError> {
         Err(match (error, attempt) {
-            (PlaceError::KeyTaken(taken), Some(attempt)) => return self.answer_again(taken, attempt.fingerprint).await,
-            (PlaceError::Duplicate { placed_at }, _) => PlaceOrderError::Duplicate { retry_after: self.window.seconds_left(placed_at, self.clock.now()) },
-            (error @ (PlaceError::UploadSwept | PlaceError::Unavailable(_)), _) => PlaceOrderError::Unavailable(error.into()),
-            (error @ (PlaceError::Internal(_) | PlaceError::KeyTaken(_)), _) => PlaceOrderError::Internal(error.into()),
+            (PlaceError::KeyTaken(taken), Some(attempt)) => {
+                return self.answer_again(taken, attempt.fingerprint).await;
+            }
+            (PlaceError::Duplicate { placed_at }, _) => PlaceOrderError::Duplicate {
+                retry_after: self.window.seconds_left(placed_at, self.clock.now()),
+            },
+            (error @ (PlaceError::UploadSwept | PlaceError::Unavailable(_)), _) => {
+                PlaceOrderError::Unavailable(error.into())
+            }
+            (error @ (PlaceError::Internal(_) | PlaceError::KeyTaken(_)), _) => {
+                PlaceOrderError::Internal(error.into())
+            }
         })
     }
 
@@ -267,13 +342,19 @@ impl PlaceOrder {
         match self.idempotency.claim(claim, now, now.saturating_add(Self::CLAIM)).await {
             Ok(()) => Ok(None),
             Err(ClaimError::Taken(taken)) => Ok(Some(taken)),
-            Err(error @ ClaimError::Unavailable(_)) => Err(PlaceOrderError::Unavailable(error.into())),
+            Err(error @ ClaimError::Unavailable(_)) => {
+                Err(PlaceOrderError::Unavailable(error.into()))
+            }
             Err(error @ ClaimError::Internal(_)) => Err(PlaceOrderError::Internal(error.into())),
         }
     }
 
     /// What a request gets whose key is in use.
-    async fn answer_again(&self, taken: KeyUse, fingerprint: Fingerprint) -> Result<Placement, PlaceOrderError> {
+    async fn answer_again(
+        &self,
+        taken: KeyUse,
+        fingerprint: Fingerprint,
+    ) -> Result<Placement, PlaceOrderError> {
         match taken {
             KeyUse::InFlight { until } => Err(self.in_flight(until)),
             KeyUse::Answered(answered) => self.repeat(answered, fingerprint).await,
@@ -286,20 +367,23 @@ impl PlaceOrder {
         PlaceOrderError::InFlight { retry_after: left.clamp(1, 5).unsigned_abs() }
     }
 
-    /// A sweeper whose clock was set forward may have been done with keys before their objects were put: it has deleted nothing and
-    /// forgotten them. No order can have adopted any of them, so all may go into the ledger again, and be removed like others.
+    /// A sweeper whose clock was set forward may have been done with keys before their objects were
+    /// put: it has deleted nothing and forgotten them. No order can have adopted any of them, so
+    /// all may go into the ledger again, and be removed like others.
     async fn record_again(&self, keys: &[ObjectKey]) {
         let Ok(known) = self.uploads.condemn(keys).await else { return };
-        let forgotten: Vec<ObjectKey> = keys.iter().filter(|key| !known.contains(key)).cloned().collect();
+        let forgotten: Vec<ObjectKey> =
+            keys.iter().filter(|key| !known.contains(key)).cloned().collect();
         if !forgotten.is_empty() {
-            // An error here is not the client's concern: the store that does not answer now has just refused the order.
+            // An error here is not the client's concern: the store that does not answer now has
+            // just refused the order.
             let _ = self.uploads.record(&forgotten, self.clock.now()).await;
         }
     }
 
-    /// Removes the objects of an order that was not placed. The ledger decides which: when the outcome of the commit is
-    /// unknown and the order was placed after all, its keys are no longer there and its objects stay. What cannot be
-    /// removed now is left to the sweeper.
+    /// Removes the objects of an order that was not placed. The ledger decides which: when the
+    /// outcome of the commit is unknown and the order was placed after all, its keys are no longer
+    /// there and its objects stay. What cannot be removed now is left to the sweeper.
     async fn remove(&self, keys: &[ObjectKey]) {
         let Ok(condemned) = self.uploads.condemn(keys).await else { return };
         // An error here is not the client's concern, and the sweeper meets it again.
@@ -307,10 +391,16 @@ impl PlaceOrder {
     }
 }
 
-/// Deletes the objects of condemned keys, then forgets those whose objects are gone; answers how many, or the first
-/// error once all were tried.
-pub(crate) async fn remove_condemned(blobs: &dyn BlobStore, uploads: &dyn UploadLedger, condemned: Vec<ObjectKey>) -> Result<usize, StoreError> {
-    let deletions = stream::iter(condemned).map(|key| async move { blobs.delete(&key).await.map(|()| key) }).buffer_unordered(PARALLEL_PUTS);
+/// Deletes the objects of condemned keys, then forgets those whose objects are gone; answers how
+/// many, or the first error once all were tried.
+pub(crate) async fn remove_condemned(
+    blobs: &dyn BlobStore,
+    uploads: &dyn UploadLedger,
+    condemned: Vec<ObjectKey>,
+) -> Result<usize, StoreError> {
+    let deletions = stream::iter(condemned)
+        .map(|key| async move { blobs.delete(&key).await.map(|()| key) })
+        .buffer_unordered(PARALLEL_PUTS);
     let results: Vec<Result<ObjectKey, StoreError>> = deletions.collect().await;
     let gone: Vec<ObjectKey> = results.iter().flatten().cloned().collect();
     if !gone.is_empty() {
@@ -322,7 +412,9 @@ pub(crate) async fn remove_condemned(blobs: &dyn BlobStore, uploads: &dyn Upload
 /// A key that is bound to one signing service is told so before anything else about the request.
 fn authorize(key: &ApiKey, request: &OrderRequest) -> Result<(), PlaceOrderError> {
     match request.signing_service_id {
-        crate::order::Field::Value(service) if !key.may_order_for(SigningServiceId(service)) => Err(PlaceOrderError::Forbidden),
+        crate::order::Field::Value(service) if !key.may_order_for(SigningServiceId(service)) => {
+            Err(PlaceOrderError::Forbidden)
+        }
         _ => Ok(()),
     }
 }

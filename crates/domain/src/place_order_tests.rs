@@ -42,7 +42,8 @@ impl Mocks {
         }
     }
 
-    /// Uploads that succeed, and are taken back afterwards: every put key is condemned, deleted and forgotten.
+    /// Uploads that succeed, and are taken back afterwards: every put key is condemned, deleted and
+    /// forgotten.
     fn expect_uploads_taken_back(&mut self, count: usize) {
         let recorded = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&recorded);
@@ -51,18 +52,31 @@ impl Mocks {
             seen.lock().unwrap().extend_from_slice(keys);
             Ok(())
         });
-        self.uploads.expect_condemn().withf(move |keys| keys.len() == count).once().returning(|keys| Ok(keys.to_vec()));
+        self.uploads
+            .expect_condemn()
+            .withf(move |keys| keys.len() == count)
+            .once()
+            .returning(|keys| Ok(keys.to_vec()));
         let expected = Arc::clone(&recorded);
         self.blobs.expect_delete().times(count).returning(move |key| {
             assert!(expected.lock().unwrap().contains(key));
             Ok(())
         });
-        self.uploads.expect_forget().withf(move |keys| keys.len() == count).once().returning(|_| Ok(()));
+        self.uploads
+            .expect_forget()
+            .withf(move |keys| keys.len() == count)
+            .once()
+            .returning(|_| Ok(()));
     }
 }
 
 fn key() -> ApiKey {
-    ApiKey { id: ApiKeyId(1), key: new_api_key(KeyHash([0; 32]), NOW), revoked_at: None, last_used_at: None }
+    ApiKey {
+        id: ApiKeyId(1),
+        key: new_api_key(KeyHash([0; 32]), NOW),
+        revoked_at: None,
+        last_used_at: None,
+    }
 }
 
 fn request(json: Value) -> OrderRequest {
@@ -78,8 +92,12 @@ fn document(name: &str) -> ReceivedDocument {
 async fn an_order_is_placed_with_its_follow_ups() {
     let mut mocks = Mocks::default();
     mocks.orders.expect_place().once().returning(|new, window| {
-        assert_eq!((new.placed_at, window, new.documents.len()), (NOW, DuplicateWindow::default(), 0));
-        let recipients: Vec<_> = new.follow_ups.iter().map(|follow_up| follow_up.recipient.as_str()).collect();
+        assert_eq!(
+            (new.placed_at, window, new.documents.len()),
+            (NOW, DuplicateWindow::default(), 0)
+        );
+        let recipients: Vec<_> =
+            new.follow_ups.iter().map(|follow_up| follow_up.recipient.as_str()).collect();
         assert_eq!(recipients, ["escrow@title.example.com", "observer@example.com"]);
         assert_ne!(new.follow_ups[0].message_key, new.follow_ups[1].message_key);
         Ok(OrderId(9))
@@ -87,7 +105,10 @@ async fn an_order_is_placed_with_its_follow_ups() {
     let mut json = minimal_request();
     json["signingContactsFormData"]["observer"] = json!("observer@example.com");
     let placed = mocks.use_case().place(&key(), request(json), None).await.unwrap().placed;
-    assert_eq!((placed.id, placed.status, placed.notary_id, placed.created_at, placed.updated_at), (OrderId(9), OrderStatus::New, None, NOW, NOW));
+    assert_eq!(
+        (placed.id, placed.status, placed.notary_id, placed.created_at, placed.updated_at),
+        (OrderId(9), OrderStatus::New, None, NOW, NOW)
+    );
 }
 
 #[tokio::test]
@@ -96,7 +117,11 @@ async fn nothing_is_stored_when_validation_fails() {
     json["signingServiceId"] = Value::Null;
     for error in [
         Mocks::default().use_case().place(&key(), request(json.clone()), None).await.unwrap_err(),
-        Mocks::default().use_case().place_with_documents(&key(), request(json), vec![document("a.pdf")], None).await.unwrap_err(),
+        Mocks::default()
+            .use_case()
+            .place_with_documents(&key(), request(json), vec![document("a.pdf")], None)
+            .await
+            .unwrap_err(),
     ] {
         let PlaceOrderError::Rejected(rejection) = error else { panic!("{error}") };
         assert_eq!(rejection.violations[0].pointer, "/signingServiceId");
@@ -108,32 +133,68 @@ async fn nothing_is_stored_when_a_document_is_not_acceptable() {
     let documents = vec![document("a.pdf"), document("b.exe"), document("c.png")];
     let mut json = minimal_request();
     json["requestedBy"] = Value::Null;
-    let error = Mocks::default().use_case().place_with_documents(&key(), request(json), documents, None).await.unwrap_err();
+    let error = Mocks::default()
+        .use_case()
+        .place_with_documents(&key(), request(json), documents, None)
+        .await
+        .unwrap_err();
     let PlaceOrderError::Rejected(rejection) = error else { panic!("{error}") };
-    assert_eq!(rejection.documents, [(1, DocumentFault::UnsupportedExtension), (2, DocumentFault::ContentMismatch)]);
+    assert_eq!(
+        rejection.documents,
+        [(1, DocumentFault::UnsupportedExtension), (2, DocumentFault::ContentMismatch)]
+    );
     assert_eq!(rejection.violations.len(), 1);
 }
 
 #[tokio::test]
 async fn documents_are_expected() {
-    let error = Mocks::default().use_case().place_with_documents(&key(), request(minimal_request()), vec![], None).await.unwrap_err();
-    assert!(matches!(error, PlaceOrderError::Rejected(Rejection { no_documents: true, .. })), "{error}");
+    let error = Mocks::default()
+        .use_case()
+        .place_with_documents(&key(), request(minimal_request()), vec![], None)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error, PlaceOrderError::Rejected(Rejection { no_documents: true, .. })),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn documents_are_recorded_put_and_adopted_in_their_order() {
     let mut mocks = Mocks::default();
     let mut sequence = mockall::Sequence::new();
-    mocks.uploads.expect_record().withf(|keys, _| keys.len() == 2).once().in_sequence(&mut sequence).returning(|_, _| Ok(()));
+    mocks
+        .uploads
+        .expect_record()
+        .withf(|keys, _| keys.len() == 2)
+        .once()
+        .in_sequence(&mut sequence)
+        .returning(|_, _| Ok(()));
     mocks.blobs.expect_put().times(2).in_sequence(&mut sequence).returning(|_, _| Ok(()));
     mocks.orders.expect_place().once().in_sequence(&mut sequence).returning(|new, _| {
         let names: Vec<_> = new.documents.iter().map(|document| document.name.as_str()).collect();
         assert_eq!(names, ["a_1.pdf", "b.pdf"]);
-        assert_eq!((new.documents[0].name_as_sent.as_str(), new.documents[0].size, new.documents[0].media_type.as_str()), ("a 1.pdf", 5, "application/pdf"));
+        assert_eq!(
+            (
+                new.documents[0].name_as_sent.as_str(),
+                new.documents[0].size,
+                new.documents[0].media_type.as_str()
+            ),
+            ("a 1.pdf", 5, "application/pdf")
+        );
         Ok(OrderId(1))
     });
-    let placed =
-        mocks.use_case().place_with_documents(&key(), request(minimal_request()), vec![document("a 1.pdf"), document("b.pdf")], None).await.unwrap().placed;
+    let placed = mocks
+        .use_case()
+        .place_with_documents(
+            &key(),
+            request(minimal_request()),
+            vec![document("a 1.pdf"), document("b.pdf")],
+            None,
+        )
+        .await
+        .unwrap()
+        .placed;
     assert_eq!(placed.documents.len(), 2);
 }
 
@@ -142,8 +203,20 @@ async fn blobs_are_removed_when_the_repository_says_duplicate() {
     let mut mocks = Mocks::default();
     mocks.expect_uploads_taken_back(2);
     mocks.blobs.expect_put().returning(|_, _| Ok(()));
-    mocks.orders.expect_place().returning(|_, _| Err(PlaceError::Duplicate { placed_at: NOW - Duration::seconds(18) }));
-    let error = mocks.use_case().place_with_documents(&key(), request(minimal_request()), vec![document("a.pdf"), document("b.pdf")], None).await.unwrap_err();
+    mocks
+        .orders
+        .expect_place()
+        .returning(|_, _| Err(PlaceError::Duplicate { placed_at: NOW - Duration::seconds(18) }));
+    let error = mocks
+        .use_case()
+        .place_with_documents(
+            &key(),
+            request(minimal_request()),
+            vec![document("a.pdf"), document("b.pdf")],
+            None,
+        )
+        .await
+        .unwrap_err();
     assert!(matches!(error, PlaceOrderError::Duplicate { retry_after: 42 }), "{error}");
 }
 
@@ -153,7 +226,11 @@ async fn blobs_are_removed_when_the_repository_fails() {
     mocks.expect_uploads_taken_back(1);
     mocks.blobs.expect_put().returning(|_, _| Ok(()));
     mocks.orders.expect_place().returning(|_, _| Err(PlaceError::Internal("broken".into())));
-    let error = mocks.use_case().place_with_documents(&key(), request(minimal_request()), vec![document("a.pdf")], None).await.unwrap_err();
+    let error = mocks
+        .use_case()
+        .place_with_documents(&key(), request(minimal_request()), vec![document("a.pdf")], None)
+        .await
+        .unwrap_err();
     assert!(matches!(error, PlaceOrderError::Internal(_)), "{error}");
 }
 
@@ -161,23 +238,37 @@ async fn blobs_are_removed_when_the_repository_fails() {
 async fn blobs_are_removed_when_one_of_them_cannot_be_put() {
     let mut mocks = Mocks::default();
     mocks.expect_uploads_taken_back(3);
-    mocks.blobs.expect_put().times(2).returning(|_, file| if file.path.as_os_str() == "b.pdf" { Err(StoreError::Internal("broken".into())) } else { Ok(()) });
+    mocks.blobs.expect_put().times(2).returning(|_, file| {
+        if file.path.as_os_str() == "b.pdf" {
+            Err(StoreError::Internal("broken".into()))
+        } else {
+            Ok(())
+        }
+    });
     let documents = vec![document("a.pdf"), document("b.pdf"), document("c.pdf")];
-    let error = mocks.use_case().place_with_documents(&key(), request(minimal_request()), documents, None).await.unwrap_err();
+    let error = mocks
+        .use_case()
+        .place_with_documents(&key(), request(minimal_request()), documents, None)
+        .await
+        .unwrap_err();
     assert!(matches!(error, PlaceOrderError::Internal(_)), "{error}");
 }
 
-/// Between the record and the put the clock was set forward, and a sweeper was done with the first of two keys.
+/// Between the record and the put the clock was set forward, and a sweeper was done with the first
+/// of two keys.
 #[tokio::test]
 async fn blobs_that_a_sweeper_had_forgotten_are_removed_all_the_same() {
     let mut mocks = Mocks::default();
     let ledger = Arc::new(Mutex::new(Vec::<ObjectKey>::new()));
-    let (recorded, condemned, forgotten) = (Arc::clone(&ledger), Arc::clone(&ledger), Arc::clone(&ledger));
+    let (recorded, condemned, forgotten) =
+        (Arc::clone(&ledger), Arc::clone(&ledger), Arc::clone(&ledger));
     mocks.uploads.expect_record().times(2).returning(move |keys, _| {
         recorded.lock().unwrap().extend_from_slice(keys);
         Ok(())
     });
-    mocks.uploads.expect_condemn().returning(move |keys| Ok(condemned.lock().unwrap().iter().filter(|key| keys.contains(key)).cloned().collect()));
+    mocks.uploads.expect_condemn().returning(move |keys| {
+        Ok(condemned.lock().unwrap().iter().filter(|key| keys.contains(key)).cloned().collect())
+    });
     mocks.uploads.expect_forget().returning(move |keys| {
         forgotten.lock().unwrap().retain(|key| !keys.contains(key));
         Ok(())
@@ -189,7 +280,10 @@ async fn blobs_that_a_sweeper_had_forgotten_are_removed_all_the_same() {
         Ok(())
     });
     mocks.blobs.expect_delete().times(2).returning(move |key| {
-        assert!(deleted.lock().unwrap().contains(key), "one that is not in the ledger is lost if its removal fails");
+        assert!(
+            deleted.lock().unwrap().contains(key),
+            "one that is not in the ledger is lost if its removal fails"
+        );
         removed.lock().unwrap().retain(|other| other != key);
         Ok(())
     });
@@ -199,7 +293,11 @@ async fn blobs_that_a_sweeper_had_forgotten_are_removed_all_the_same() {
         Err(PlaceError::UploadSwept)
     });
     let documents = vec![document("a.pdf"), document("b.pdf")];
-    let error = mocks.use_case().place_with_documents(&key(), request(minimal_request()), documents, None).await.unwrap_err();
+    let error = mocks
+        .use_case()
+        .place_with_documents(&key(), request(minimal_request()), documents, None)
+        .await
+        .unwrap_err();
     assert!(matches!(error, PlaceOrderError::Unavailable(_)), "{error}");
     assert_eq!((stored.lock().unwrap().len(), ledger.lock().unwrap().len()), (0, 0));
 }
@@ -210,7 +308,16 @@ async fn blobs_of_a_store_that_does_not_answer_stay_in_the_ledger_for_the_sweepe
     mocks.uploads.expect_record().returning(|_, _| Ok(()));
     mocks.blobs.expect_put().once().returning(|_, _| Err(StoreError::Unavailable("down".into())));
     // Nothing is condemned or deleted.
-    let error = mocks.use_case().place_with_documents(&key(), request(minimal_request()), vec![document("a.pdf"), document("b.pdf")], None).await.unwrap_err();
+    let error = mocks
+        .use_case()
+        .place_with_documents(
+            &key(),
+            request(minimal_request()),
+            vec![document("a.pdf"), document("b.pdf")],
+            None,
+        )
+        .await
+        .unwrap_err();
     assert!(matches!(error, PlaceOrderError::Unavailable(_)), "{error}");
 }
 
@@ -248,9 +355,15 @@ async fn after_a_failure_puts_under_way_are_finished_and_no_other_is_begun() {
     mocks.uploads.expect_record().returning(|_, _| Ok(()));
     let use_case = PlaceOrder { blobs: Arc::clone(&blobs) as _, ..mocks.use_case() };
     let documents = (0..20).map(|number| document(&format!("{number}.pdf"))).collect();
-    let error = use_case.place_with_documents(&key(), request(minimal_request()), documents, None).await.unwrap_err();
+    let error = use_case
+        .place_with_documents(&key(), request(minimal_request()), documents, None)
+        .await
+        .unwrap_err();
     assert!(matches!(error, PlaceOrderError::Unavailable(_)), "{error}");
-    assert_eq!((blobs.begun.load(Ordering::SeqCst), blobs.ended.load(Ordering::SeqCst)), (PARALLEL_PUTS, PARALLEL_PUTS));
+    assert_eq!(
+        (blobs.begun.load(Ordering::SeqCst), blobs.ended.load(Ordering::SeqCst)),
+        (PARALLEL_PUTS, PARALLEL_PUTS)
+    );
 }
 
 #[tokio::test]
@@ -258,10 +371,18 @@ async fn objects_stay_when_the_order_was_placed_although_the_answer_was_lost() {
     let mut mocks = Mocks::default();
     mocks.uploads.expect_record().returning(|_, _| Ok(()));
     mocks.blobs.expect_put().returning(|_, _| Ok(()));
-    mocks.orders.expect_place().returning(|_, _| Err(PlaceError::Unavailable("connection lost at commit".into())));
-    // The commit took effect: the key has left the ledger, so nothing is condemned and nothing deleted.
+    mocks
+        .orders
+        .expect_place()
+        .returning(|_, _| Err(PlaceError::Unavailable("connection lost at commit".into())));
+    // The commit took effect: the key has left the ledger, so nothing is condemned and nothing
+    // deleted.
     mocks.uploads.expect_condemn().once().returning(|_| Ok(vec![]));
-    let error = mocks.use_case().place_with_documents(&key(), request(minimal_request()), vec![document("a.pdf")], None).await.unwrap_err();
+    let error = mocks
+        .use_case()
+        .place_with_documents(&key(), request(minimal_request()), vec![document("a.pdf")], None)
+        .await
+        .unwrap_err();
     assert!(matches!(error, PlaceOrderError::Unavailable(_)), "{error}");
 }
 
@@ -269,7 +390,11 @@ async fn objects_stay_when_the_order_was_placed_although_the_answer_was_lost() {
 async fn nothing_is_put_that_could_be_forgotten() {
     let mut mocks = Mocks::default();
     mocks.uploads.expect_record().returning(|_, _| Err(StoreError::Unavailable("down".into())));
-    let error = mocks.use_case().place_with_documents(&key(), request(minimal_request()), vec![document("a.pdf")], None).await.unwrap_err();
+    let error = mocks
+        .use_case()
+        .place_with_documents(&key(), request(minimal_request()), vec![document("a.pdf")], None)
+        .await
+        .unwrap_err();
     assert!(matches!(error, PlaceOrderError::Unavailable(_)), "{error}");
 }
 
@@ -278,9 +403,14 @@ async fn a_bound_key_is_refused_for_another_signing_service_whatever_else_is_wro
     let mut key = key();
     key.key.signing_service = Some(SigningServiceId(7));
     let json = json!({ "signingServiceId": 42 });
-    let error = Mocks::default().use_case().place(&key, request(json.clone()), None).await.unwrap_err();
+    let error =
+        Mocks::default().use_case().place(&key, request(json.clone()), None).await.unwrap_err();
     assert!(matches!(error, PlaceOrderError::Forbidden), "{error}");
-    let error = Mocks::default().use_case().place_with_documents(&key, request(json), vec![], None).await.unwrap_err();
+    let error = Mocks::default()
+        .use_case()
+        .place_with_documents(&key, request(json), vec![], None)
+        .await
+        .unwrap_err();
     assert!(matches!(error, PlaceOrderError::Forbidden), "{error}");
 }
 
@@ -307,10 +437,14 @@ fn placed_before() -> PlacedOrder {
 async fn a_request_with_a_key_is_remembered_for_as_long_as_is_set() {
     let mut mocks = Mocks::default();
     mocks.orders.expect_place().once().returning(|new, _| {
-        assert_eq!(new.remembrance, Some(Remembrance { attempt: attempt(), kept_until: NOW + Duration::DAY }));
+        assert_eq!(
+            new.remembrance,
+            Some(Remembrance { attempt: attempt(), kept_until: NOW + Duration::DAY })
+        );
         Ok(OrderId(9))
     });
-    let placement = mocks.use_case().place(&key(), request(minimal_request()), Some(&attempt())).await.unwrap();
+    let placement =
+        mocks.use_case().place(&key(), request(minimal_request()), Some(&attempt())).await.unwrap();
     assert!(!placement.replayed);
 }
 
@@ -318,39 +452,68 @@ async fn a_request_with_a_key_is_remembered_for_as_long_as_is_set() {
 async fn a_repeat_gets_the_order_as_it_was_when_it_was_placed() {
     for with_documents in [false, true] {
         let mut mocks = Mocks::default();
-        let answered = KeyUse::Answered(Answered { fingerprint: attempt().fingerprint, order_id: OrderId(5) });
-        mocks.orders.expect_place().times(usize::from(!with_documents)).returning(move |_, _| Err(PlaceError::KeyTaken(answered)));
-        mocks.idempotency.expect_claim().times(usize::from(with_documents)).returning(move |_, _, _| Err(ClaimError::Taken(answered)));
+        let answered =
+            KeyUse::Answered(Answered { fingerprint: attempt().fingerprint, order_id: OrderId(5) });
+        mocks
+            .orders
+            .expect_place()
+            .times(usize::from(!with_documents))
+            .returning(move |_, _| Err(PlaceError::KeyTaken(answered)));
+        mocks
+            .idempotency
+            .expect_claim()
+            .times(usize::from(with_documents))
+            .returning(move |_, _, _| Err(ClaimError::Taken(answered)));
         mocks.orders.expect_find().once().returning(|_| Ok(Some(placed_before())));
         let (use_case, request) = (mocks.use_case(), request(minimal_request()));
         let placement = if with_documents {
             // Nothing is recorded or put.
-            use_case.place_with_documents(&key(), request, vec![document("a.pdf")], Some(&attempt())).await
+            use_case
+                .place_with_documents(&key(), request, vec![document("a.pdf")], Some(&attempt()))
+                .await
         } else {
             use_case.place(&key(), request, Some(&attempt())).await
         };
         let Placement { placed, replayed, .. } = placement.unwrap();
         assert!(replayed);
-        assert_eq!((placed.id, placed.notary_id, placed.updated_at), (OrderId(5), None, NOW - Duration::HOUR));
+        assert_eq!(
+            (placed.id, placed.notary_id, placed.updated_at),
+            (OrderId(5), None, NOW - Duration::HOUR)
+        );
     }
 }
 
 #[tokio::test]
 async fn a_key_is_for_one_request() {
     let mut mocks = Mocks::default();
-    let other = KeyUse::Answered(Answered { fingerprint: Fingerprint([3; 32]), order_id: OrderId(5) });
+    let other =
+        KeyUse::Answered(Answered { fingerprint: Fingerprint([3; 32]), order_id: OrderId(5) });
     mocks.orders.expect_place().returning(move |_, _| Err(PlaceError::KeyTaken(other)));
-    let error = mocks.use_case().place(&key(), request(minimal_request()), Some(&attempt())).await.unwrap_err();
+    let error = mocks
+        .use_case()
+        .place(&key(), request(minimal_request()), Some(&attempt()))
+        .await
+        .unwrap_err();
     assert!(matches!(error, PlaceOrderError::KeyReused), "{error}");
 }
 
 #[tokio::test]
 async fn while_an_attempt_is_under_way_others_are_told_to_wait() {
-    for (left, retry_after) in [(Duration::seconds(15), 5), (Duration::milliseconds(2_500), 2), (Duration::milliseconds(10), 1), (-Duration::SECOND, 1)] {
+    for (left, retry_after) in [
+        (Duration::seconds(15), 5),
+        (Duration::milliseconds(2_500), 2),
+        (Duration::milliseconds(10), 1),
+        (-Duration::SECOND, 1),
+    ] {
         let mut mocks = Mocks::default();
-        mocks.idempotency.expect_claim().returning(move |_, _, _| Err(ClaimError::Taken(KeyUse::InFlight { until: NOW + left })));
+        mocks.idempotency.expect_claim().returning(move |_, _, _| {
+            Err(ClaimError::Taken(KeyUse::InFlight { until: NOW + left }))
+        });
         let error = mocks.use_case().claim(&attempt().claim).await.unwrap_err();
-        assert!(matches!(error, PlaceOrderError::InFlight { retry_after: told } if told == retry_after), "{error:?}");
+        assert!(
+            matches!(error, PlaceOrderError::InFlight { retry_after: told } if told == retry_after),
+            "{error:?}"
+        );
     }
 }
 
@@ -359,17 +522,35 @@ async fn documents_of_a_repeat_that_lost_the_race_are_removed() {
     let mut mocks = Mocks::default();
     mocks.expect_uploads_taken_back(1);
     mocks.blobs.expect_put().returning(|_, _| Ok(()));
-    mocks.idempotency.expect_claim().withf(|_, now, until| (*now, *until) == (NOW, NOW + PlaceOrder::CLAIM)).returning(|_, _, _| Ok(()));
-    let answered = KeyUse::Answered(Answered { fingerprint: attempt().fingerprint, order_id: OrderId(5) });
+    mocks
+        .idempotency
+        .expect_claim()
+        .withf(|_, now, until| (*now, *until) == (NOW, NOW + PlaceOrder::CLAIM))
+        .returning(|_, _, _| Ok(()));
+    let answered =
+        KeyUse::Answered(Answered { fingerprint: attempt().fingerprint, order_id: OrderId(5) });
     mocks.orders.expect_place().returning(move |_, _| Err(PlaceError::KeyTaken(answered)));
     mocks.orders.expect_find().returning(|_| Ok(Some(placed_before())));
-    let placement = mocks.use_case().place_with_documents(&key(), request(minimal_request()), vec![document("a.pdf")], Some(&attempt())).await.unwrap();
+    let placement = mocks
+        .use_case()
+        .place_with_documents(
+            &key(),
+            request(minimal_request()),
+            vec![document("a.pdf")],
+            Some(&attempt()),
+        )
+        .await
+        .unwrap();
     assert!(placement.replayed);
 }
 
 #[tokio::test]
 async fn nothing_is_claimed_for_a_request_that_is_not_valid() {
-    let error = Mocks::default().use_case().place_with_documents(&key(), request(json!({})), vec![document("a.pdf")], Some(&attempt())).await.unwrap_err();
+    let error = Mocks::default()
+        .use_case()
+        .place_with_documents(&key(), request(json!({})), vec![document("a.pdf")], Some(&attempt()))
+        .await
+        .unwrap_err();
     assert!(matches!(error, PlaceOrderError::Rejected(_)), "{error}");
 }
 
@@ -382,12 +563,25 @@ async fn nobody_is_told_of_a_test_order() {
         assert!(new.is_test && new.follow_ups.is_empty());
         Ok(OrderId(9))
     });
-    assert!(mocks.use_case().place(&test_key, request(minimal_request()), None).await.unwrap().placed.is_test);
+    assert!(
+        mocks
+            .use_case()
+            .place(&test_key, request(minimal_request()), None)
+            .await
+            .unwrap()
+            .placed
+            .is_test
+    );
 }
 
 #[tokio::test]
 async fn a_key_that_is_given_up_is_released_by_its_claim() {
     let mut mocks = Mocks::default();
-    mocks.idempotency.expect_release().once().withf(|claim| *claim == attempt().claim).returning(|_| Ok(()));
+    mocks
+        .idempotency
+        .expect_release()
+        .once()
+        .withf(|claim| *claim == attempt().claim)
+        .returning(|_| Ok(()));
     mocks.use_case().release(&attempt().claim).await.unwrap();
 }

@@ -8,7 +8,10 @@ use time::Duration;
 use crate::{
     follow_up::{FollowUp, FollowUpId, Notification, RetryPolicy},
     order::OrderId,
-    ports::{Clock, Entropy, FollowUpQueue, Lease, Notifier, NotifyError, OrderRepo, Settlement, StoreError, error_chain},
+    ports::{
+        Clock, Entropy, FollowUpQueue, Lease, Notifier, NotifyError, OrderRepo, Settlement,
+        StoreError, error_chain,
+    },
 };
 
 /// How the delivery of one follow-up went.
@@ -33,7 +36,8 @@ pub enum DeliveryOutcome {
     Postponed(String),
     /// It failed for good and waits for an operator; the text says why.
     Buried(String),
-    /// It was delivered or failed after its lease had passed to another worker, which has the say now.
+    /// It was delivered or failed after its lease had passed to another worker, which has the say
+    /// now.
     LeaseLost,
 }
 
@@ -69,9 +73,12 @@ impl RunFollowUps {
     /// How long a worker has for what it leased: four times what a notifier may take.
     pub const LEASE: Duration = Duration::minutes(2);
 
-    /// Leases up to `limit` due follow-ups, delivers them side by side and settles each. An empty answer means that
-    /// nothing is due.
-    pub async fn run_once(&self, limit: usize) -> Result<Vec<Result<Delivery, Unsettled>>, StoreError> {
+    /// Leases up to `limit` due follow-ups, delivers them side by side and settles each. An empty
+    /// answer means that nothing is due.
+    pub async fn run_once(
+        &self,
+        limit: usize,
+    ) -> Result<Vec<Result<Delivery, Unsettled>>, StoreError> {
         let leases = self.queue.lease(self.clock.now(), Self::LEASE, limit).await?;
         Ok(join_all(leases.into_iter().map(|lease| self.work_on(lease))).await)
     }
@@ -82,17 +89,27 @@ impl RunFollowUps {
             Ok(()) => (Settlement::Done, DeliveryOutcome::Delivered),
             Err(failure) => self.after_failure(&follow_up, &failure),
         };
-        self.settle(Delivery { id: follow_up.id, order_id: follow_up.order_id, outcome }, token, settlement).await
+        self.settle(
+            Delivery { id: follow_up.id, order_id: follow_up.order_id, outcome },
+            token,
+            settlement,
+        )
+        .await
     }
 
-    /// Tries once more what the queue did not take. Until it does, and once the lease has ended, another worker delivers
-    /// the same again.
+    /// Tries once more what the queue did not take. Until it does, and once the lease has ended,
+    /// another worker delivers the same again.
     pub async fn settle_again(&self, unsettled: Unsettled) -> Result<Delivery, Unsettled> {
         let Unsettled { delivery, token, settlement, .. } = unsettled;
         self.settle(delivery, token, settlement).await
     }
 
-    async fn settle(&self, delivery: Delivery, token: i64, settlement: Settlement) -> Result<Delivery, Unsettled> {
+    async fn settle(
+        &self,
+        delivery: Delivery,
+        token: i64,
+        settlement: Settlement,
+    ) -> Result<Delivery, Unsettled> {
         match self.queue.settle(delivery.id, token, &settlement).await {
             Ok(true) => Ok(delivery),
             Ok(false) => Ok(Delivery { outcome: DeliveryOutcome::LeaseLost, ..delivery }),
@@ -106,27 +123,53 @@ impl RunFollowUps {
             StoreError::Internal(_) => NotifyError::Transient(error.into()),
         })?;
         let order = found.ok_or_else(|| NotifyError::Permanent("the order is gone".into()))?;
-        let notification = Notification { message_key: follow_up.task.message_key.clone(), recipient: follow_up.task.recipient.clone(), order };
+        let notification = Notification {
+            message_key: follow_up.task.message_key.clone(),
+            recipient: follow_up.task.recipient.clone(),
+            order,
+        };
         // One mail that breaks the program that writes it must not stop all the others.
         let notified = AssertUnwindSafe(self.notifier.notify(&notification)).catch_unwind().await;
         notified.unwrap_or_else(|_| Err(NotifyError::Permanent("the notifier panicked".into())))
     }
 
-    fn after_failure(&self, follow_up: &FollowUp, failure: &NotifyError) -> (Settlement, DeliveryOutcome) {
+    fn after_failure(
+        &self,
+        follow_up: &FollowUp,
+        failure: &NotifyError,
+    ) -> (Settlement, DeliveryOutcome) {
         let now = self.clock.now();
         let text = error_chain(failure);
         let again = match failure {
             NotifyError::Unavailable(_) => {
-                let due_at = self.retry.next_attempt_in_outage(follow_up.created_at, now, &*self.entropy);
-                due_at.map(|due_at| (Settlement::Postpone { due_at, error: text.clone() }, DeliveryOutcome::Postponed(text.clone())))
+                let due_at =
+                    self.retry.next_attempt_in_outage(follow_up.created_at, now, &*self.entropy);
+                due_at.map(|due_at| {
+                    (
+                        Settlement::Postpone { due_at, error: text.clone() },
+                        DeliveryOutcome::Postponed(text.clone()),
+                    )
+                })
             }
             NotifyError::Transient(_) => {
-                let due_at = self.retry.next_attempt(follow_up.created_at, follow_up.attempts + 1, now, &*self.entropy);
-                due_at.map(|due_at| (Settlement::RetryAt { due_at, error: text.clone() }, DeliveryOutcome::Retried(text.clone())))
+                let due_at = self.retry.next_attempt(
+                    follow_up.created_at,
+                    follow_up.attempts + 1,
+                    now,
+                    &*self.entropy,
+                );
+                due_at.map(|due_at| {
+                    (
+                        Settlement::RetryAt { due_at, error: text.clone() },
+                        DeliveryOutcome::Retried(text.clone()),
+                    )
+                })
             }
             NotifyError::Permanent(_) => None,
         };
-        again.unwrap_or_else(|| (Settlement::Bury { at: now, error: text.clone() }, DeliveryOutcome::Buried(text)))
+        again.unwrap_or_else(|| {
+            (Settlement::Bury { at: now, error: text.clone() }, DeliveryOutcome::Buried(text))
+        })
     }
 }
 

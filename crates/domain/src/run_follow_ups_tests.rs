@@ -13,7 +13,8 @@ const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 
 #[expect(clippy::unnecessary_wraps, reason = "it is what a store answers")]
 fn placed() -> Result<Option<PlacedOrder>, StoreError> {
-    let order = serde_json::from_value::<OrderRequest>(minimal_request()).unwrap().parse().unwrap().order;
+    let order =
+        serde_json::from_value::<OrderRequest>(minimal_request()).unwrap().parse().unwrap().order;
     Ok(Some(PlacedOrder {
         id: OrderId(1),
         order,
@@ -27,9 +28,21 @@ fn placed() -> Result<Option<PlacedOrder>, StoreError> {
 }
 
 fn lease(attempts: u32, created_at: OffsetDateTime) -> Lease {
-    let task = NewFollowUp { message_key: "k".to_owned(), recipient: EmailAddress::try_from("a@example.com".to_owned()).unwrap() };
+    let task = NewFollowUp {
+        message_key: "k".to_owned(),
+        recipient: EmailAddress::try_from("a@example.com".to_owned()).unwrap(),
+    };
     Lease {
-        follow_up: FollowUp { id: FollowUpId(5), order_id: OrderId(1), task, attempts, created_at, due_at: NOW, buried_at: None, last_error: None },
+        follow_up: FollowUp {
+            id: FollowUpId(5),
+            order_id: OrderId(1),
+            task,
+            attempts,
+            created_at,
+            due_at: NOW,
+            buried_at: None,
+            last_error: None,
+        },
         token: 3,
     }
 }
@@ -43,10 +56,16 @@ async fn run(
     held: bool,
 ) -> DeliveryOutcome {
     let mut queue = MockFollowUpQueue::new();
-    queue.expect_lease().with(eq(NOW), eq(RunFollowUps::LEASE), eq(8)).once().returning(move |_, _, _| Ok(vec![lease.clone()]));
+    queue
+        .expect_lease()
+        .with(eq(NOW), eq(RunFollowUps::LEASE), eq(8))
+        .once()
+        .returning(move |_, _, _| Ok(vec![lease.clone()]));
     queue
         .expect_settle()
-        .withf(move |id, token, settlement| *id == FollowUpId(5) && *token == 3 && settled(settlement))
+        .withf(move |id, token, settlement| {
+            *id == FollowUpId(5) && *token == 3 && settled(settlement)
+        })
         .once()
         .returning(move |_, _, _| Ok(held));
     let deliveries = use_case(queue, notifier, found).run_once(8).await.unwrap();
@@ -54,7 +73,11 @@ async fn run(
     deliveries[0].as_ref().unwrap().outcome.clone()
 }
 
-fn use_case(queue: MockFollowUpQueue, notifier: MockNotifier, found: impl Fn() -> Result<Option<PlacedOrder>, StoreError> + Send + 'static) -> RunFollowUps {
+fn use_case(
+    queue: MockFollowUpQueue,
+    notifier: MockNotifier,
+    found: impl Fn() -> Result<Option<PlacedOrder>, StoreError> + Send + 'static,
+) -> RunFollowUps {
     let mut orders = MockOrderRepo::new();
     orders.expect_find().with(eq(OrderId(1))).returning(move |_| found());
     let mut clock = MockClock::new();
@@ -71,13 +94,26 @@ fn use_case(queue: MockFollowUpQueue, notifier: MockNotifier, found: impl Fn() -
 
 fn notifier(answer: impl Fn() -> Result<(), NotifyError> + Send + 'static) -> MockNotifier {
     let mut notifier = MockNotifier::new();
-    notifier.expect_notify().withf(|notification| notification.message_key == "k" && notification.order.id == OrderId(1)).once().returning(move |_| answer());
+    notifier
+        .expect_notify()
+        .withf(|notification| {
+            notification.message_key == "k" && notification.order.id == OrderId(1)
+        })
+        .once()
+        .returning(move |_| answer());
     notifier
 }
 
 #[tokio::test]
 async fn a_delivered_mail_is_done() {
-    let outcome = run(lease(0, NOW), notifier(|| Ok(())), placed, |settlement| *settlement == Settlement::Done, true).await;
+    let outcome = run(
+        lease(0, NOW),
+        notifier(|| Ok(())),
+        placed,
+        |settlement| *settlement == Settlement::Done,
+        true,
+    )
+    .await;
     assert_eq!(outcome, DeliveryOutcome::Delivered);
 }
 
@@ -86,7 +122,8 @@ async fn a_failing_notifier_is_retried_later_and_later() {
     for (attempts, shortest, longest) in [(0, 2.5, 5.0), (1, 5.0, 10.0), (30, 1_800.0, 3_600.0)] {
         let retried = move |settlement: &Settlement| match settlement {
             Settlement::RetryAt { due_at, error } => {
-                (shortest..=longest).contains(&(*due_at - NOW).as_seconds_f64()) && error == "the mail was not taken this time: relay is busy"
+                (shortest..=longest).contains(&(*due_at - NOW).as_seconds_f64())
+                    && error == "the mail was not taken this time: relay is busy"
             }
             _ => false,
         };
@@ -99,7 +136,9 @@ async fn a_failing_notifier_is_retried_later_and_later() {
 /// Due in two to four seconds, for the reason given.
 fn waits(settlement: &Settlement, reason: &str) -> bool {
     match settlement {
-        Settlement::Postpone { due_at, error } => (2.0..=4.0).contains(&(*due_at - NOW).as_seconds_f64()) && error == reason,
+        Settlement::Postpone { due_at, error } => {
+            (2.0..=4.0).contains(&(*due_at - NOW).as_seconds_f64()) && error == reason
+        }
         _ => false,
     }
 }
@@ -108,8 +147,18 @@ fn waits(settlement: &Settlement, reason: &str) -> bool {
 async fn in_an_outage_a_mail_waits_for_a_few_seconds_however_long_it_lasts() {
     for (attempts, age) in [(0, Duration::ZERO), (100_000, Duration::days(5) - Duration::SECOND)] {
         let down = notifier(|| Err(NotifyError::Unavailable("relay is down".into())));
-        let outcome = run(lease(attempts, NOW - age), down, placed, |settlement| waits(settlement, "no mail is taken now: relay is down"), true).await;
-        assert_eq!(outcome, DeliveryOutcome::Postponed("no mail is taken now: relay is down".to_owned()));
+        let outcome = run(
+            lease(attempts, NOW - age),
+            down,
+            placed,
+            |settlement| waits(settlement, "no mail is taken now: relay is down"),
+            true,
+        )
+        .await;
+        assert_eq!(
+            outcome,
+            DeliveryOutcome::Postponed("no mail is taken now: relay is down".to_owned())
+        );
     }
 }
 
@@ -117,7 +166,14 @@ async fn in_an_outage_a_mail_waits_for_a_few_seconds_however_long_it_lasts() {
 async fn a_store_that_does_not_answer_is_an_outage() {
     let down = || Err(StoreError::Unavailable("gone".into()));
     let reason = "no mail is taken now: the store does not answer: gone";
-    let outcome = run(lease(9, NOW), MockNotifier::new(), down, move |settlement| waits(settlement, reason), true).await;
+    let outcome = run(
+        lease(9, NOW),
+        MockNotifier::new(),
+        down,
+        move |settlement| waits(settlement, reason),
+        true,
+    )
+    .await;
     assert_eq!(outcome, DeliveryOutcome::Postponed(reason.to_owned()));
 }
 
@@ -132,8 +188,18 @@ async fn an_order_that_cannot_be_read_is_retried_later_and_later() {
 #[tokio::test]
 async fn a_permanent_failure_is_buried() {
     let failing = notifier(|| Err(NotifyError::Permanent("no such user".into())));
-    let outcome = run(lease(0, NOW), failing, placed, |settlement| matches!(settlement, Settlement::Bury { at, .. } if *at == NOW), true).await;
-    assert_eq!(outcome, DeliveryOutcome::Buried("the mail will never be taken: no such user".to_owned()));
+    let outcome = run(
+        lease(0, NOW),
+        failing,
+        placed,
+        |settlement| matches!(settlement, Settlement::Bury { at, .. } if *at == NOW),
+        true,
+    )
+    .await;
+    assert_eq!(
+        outcome,
+        DeliveryOutcome::Buried("the mail will never be taken: no such user".to_owned())
+    );
 }
 
 #[tokio::test]
@@ -141,14 +207,28 @@ async fn what_fails_for_five_days_is_buried() {
     let transient = || Err(NotifyError::Transient("relay is busy".into()));
     let unavailable = || Err(NotifyError::Unavailable("relay is down".into()));
     for failing in [notifier(transient), notifier(unavailable)] {
-        let outcome = run(lease(40, NOW - Duration::days(5)), failing, placed, |settlement| matches!(settlement, Settlement::Bury { .. }), true).await;
+        let outcome = run(
+            lease(40, NOW - Duration::days(5)),
+            failing,
+            placed,
+            |settlement| matches!(settlement, Settlement::Bury { .. }),
+            true,
+        )
+        .await;
         assert!(matches!(outcome, DeliveryOutcome::Buried(_)));
     }
 }
 
 #[tokio::test]
 async fn a_mail_about_no_order_is_buried_unsent() {
-    let outcome = run(lease(0, NOW), MockNotifier::new(), || Ok(None), |settlement| matches!(settlement, Settlement::Bury { .. }), true).await;
+    let outcome = run(
+        lease(0, NOW),
+        MockNotifier::new(),
+        || Ok(None),
+        |settlement| matches!(settlement, Settlement::Bury { .. }),
+        true,
+    )
+    .await;
     assert!(matches!(outcome, DeliveryOutcome::Buried(_)));
 }
 
@@ -161,24 +241,43 @@ async fn a_lost_lease_is_reported_as_such() {
 #[tokio::test]
 async fn a_notifier_that_panics_buries_its_mail_and_nothing_else() {
     let panicking = notifier(|| panic!("this panic is part of the test"));
-    let outcome = run(lease(0, NOW), panicking, placed, |settlement| matches!(settlement, Settlement::Bury { .. }), true).await;
-    assert_eq!(outcome, DeliveryOutcome::Buried("the mail will never be taken: the notifier panicked".to_owned()));
+    let outcome = run(
+        lease(0, NOW),
+        panicking,
+        placed,
+        |settlement| matches!(settlement, Settlement::Bury { .. }),
+        true,
+    )
+    .await;
+    assert_eq!(
+        outcome,
+        DeliveryOutcome::Buried("the mail will never be taken: the notifier panicked".to_owned())
+    );
 }
 
 #[tokio::test]
 async fn what_the_queue_did_not_take_is_settled_again_and_not_delivered_again() {
     let mut queue = MockFollowUpQueue::new();
     queue.expect_lease().once().returning(move |_, _, _| Ok(vec![lease(0, NOW)]));
-    let done = |_: &FollowUpId, token: &i64, settlement: &Settlement| *token == 3 && *settlement == Settlement::Done;
+    let done = |_: &FollowUpId, token: &i64, settlement: &Settlement| {
+        *token == 3 && *settlement == Settlement::Done
+    };
     let mut failures_left = 2;
     queue.expect_settle().withf(done).times(3).returning(move |_, _, _| {
         failures_left -= 1;
-        if failures_left >= 0 { Err(StoreError::Unavailable("no database".into())) } else { Ok(true) }
+        if failures_left >= 0 {
+            Err(StoreError::Unavailable("no database".into()))
+        } else {
+            Ok(true)
+        }
     });
     let use_case = use_case(queue, notifier(|| Ok(())), placed);
 
     let unsettled = use_case.run_once(8).await.unwrap().remove(0).unwrap_err();
     let unsettled = use_case.settle_again(unsettled).await.unwrap_err();
-    assert_eq!(error_chain(&unsettled), "the queue does not know what became of a follow-up: the store does not answer: no database");
+    assert_eq!(
+        error_chain(&unsettled),
+        "the queue does not know what became of a follow-up: the store does not answer: no database"
+    );
     assert_eq!(use_case.settle_again(unsettled).await.unwrap().outcome, DeliveryOutcome::Delivered);
 }

@@ -1,10 +1,13 @@
-//! Group commit: work that waits at the same time is committed together, so that it shares what a commit costs.
+//! Group commit: work that waits at the same time is committed together, so that it shares what a
+//! commit costs.
 //!
-//! There is no timer. Whoever finds that nobody leads, or not enough do, becomes a [`Lead`]: it gets a connection and then
-//! takes along who waits by then, commits them together, and goes on until nobody waits. So a lone order is committed at
-//! once, and under load a batch is what has come while the one before was committed.
+//! There is no timer. Whoever finds that nobody leads, or not enough do, becomes a [`Lead`]: it
+//! gets a connection and then takes along who waits by then, commits them together, and goes on
+//! until nobody waits. So a lone order is committed at once, and under load a batch is what has
+//! come while the one before was committed.
 //!
-//! This is the queue alone. What work is, how a batch is committed, and how each is told its own outcome is the adapter's.
+//! This is the queue alone. What work is, how a batch is committed, and how each is told its own
+//! outcome is the adapter's.
 
 use std::{
     collections::VecDeque,
@@ -62,11 +65,17 @@ pub enum Fit {
 impl<W> Group<W> {
     /// A group with at most `leads` leads, each of which takes up to `batch` along.
     pub fn new(leads: usize, batch: usize) -> Self {
-        Self { shared: Arc::new(Inside { state: Mutex::new(State { waiting: VecDeque::new(), leads: 0 }), leads, batch }) }
+        Self {
+            shared: Arc::new(Inside {
+                state: Mutex::new(State { waiting: VecDeque::new(), leads: 0 }),
+                leads,
+                batch,
+            }),
+        }
     }
 
-    /// Joins those who wait. Who is given a lead must see to it that it is led: dropped before its end, it takes all who
-    /// wait with it unless others lead.
+    /// Joins those who wait. Who is given a lead must see to it that it is led: dropped before its
+    /// end, it takes all who wait with it unless others lead.
     pub fn join(&self, work: W) -> Option<Lead<W>> {
         let mut state = self.shared.state();
         state.waiting.push_back(work);
@@ -86,8 +95,9 @@ pub struct Lead<W> {
 }
 
 impl<W> Lead<W> {
-    /// The next batch, in the order of joining; to be asked for when there is a connection to commit it on. `fit` says what
-    /// becomes of each, given those that go already. `None` ends the lead: nobody waits.
+    /// The next batch, in the order of joining; to be asked for when there is a connection to
+    /// commit it on. `fit` says what becomes of each, given those that go already. `None` ends the
+    /// lead: nobody waits.
     pub fn next(&mut self, mut fit: impl FnMut(&[W], &W) -> Fit) -> Option<Vec<W>> {
         let mut state = self.shared.state();
         let (mut going, mut staying) = (Vec::new(), VecDeque::new());
@@ -108,8 +118,8 @@ impl<W> Lead<W> {
         if self.over { None } else { Some(going) }
     }
 
-    /// Ends the lead when there is nothing to commit on, and answers who waits, to be told so: nobody if others lead, who may
-    /// have what this one has not.
+    /// Ends the lead when there is nothing to commit on, and answers who waits, to be told so:
+    /// nobody if others lead, who may have what this one has not.
     pub fn give_up(mut self) -> impl Iterator<Item = W> {
         self.over = true;
         self.shared.end_lead().into_iter()

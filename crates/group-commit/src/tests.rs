@@ -39,7 +39,8 @@ fn a_batch_is_bounded_and_in_the_order_of_joining() {
 #[test]
 fn what_is_in_the_way_of_another_waits_for_the_next_batch_and_keeps_its_place() {
     let group = Group::new(1, 3);
-    let once = |going: &[u32], number: &u32| if going.contains(number) { Fit::Waits } else { Fit::Goes };
+    let once =
+        |going: &[u32], number: &u32| if going.contains(number) { Fit::Waits } else { Fit::Goes };
     let mut lead = group.join(1).unwrap();
     for number in [1, 2, 1, 3, 4] {
         assert!(group.join(number).is_none());
@@ -53,7 +54,8 @@ fn what_is_in_the_way_of_another_waits_for_the_next_batch_and_keeps_its_place() 
 #[test]
 fn for_whom_nobody_waits_is_left_out() {
     let group = Group::new(1, 8);
-    let even = |_: &[u32], number: &u32| if number.is_multiple_of(2) { Fit::Goes } else { Fit::Gone };
+    let even =
+        |_: &[u32], number: &u32| if number.is_multiple_of(2) { Fit::Goes } else { Fit::Gone };
     let mut lead = group.join(1).unwrap();
     assert!(group.join(2).is_none());
     assert_eq!(lead.next(even), Some(vec![2]));
@@ -66,7 +68,10 @@ fn no_more_lead_than_may() {
     let group = Group::new(2, 1);
     let (mut first, mut second) = (group.join(1).unwrap(), group.join(2).unwrap());
     assert!(group.join(3).is_none());
-    assert_eq!((first.next(all), second.next(all), first.next(all)), (Some(vec![1]), Some(vec![2]), Some(vec![3])));
+    assert_eq!(
+        (first.next(all), second.next(all), first.next(all)),
+        (Some(vec![1]), Some(vec![2]), Some(vec![3]))
+    );
     assert_eq!(second.next(all), None);
     assert!(group.join(4).is_some());
 }

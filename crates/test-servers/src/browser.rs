@@ -15,8 +15,9 @@ use tempfile::TempDir;
 /// How long the page may take to show what is waited for.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Starts the driver, and ends it with every process of its browser when standard input ends, however that comes about. Standard output is the driver's
-/// alone, so that it ends with a driver that does not start.
+/// Starts the driver, and ends it with every process of its browser when standard input ends,
+/// however that comes about. Standard output is the driver's alone, so that it ends with a driver
+/// that does not start.
 const JANITOR: &str = r#"
 chromedriver --port=0 </dev/null &
 exec >/dev/null
@@ -31,7 +32,8 @@ rm -rf "$PROFILE"
 /// What WebDriver calls an element.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// A browser with a new profile and one window. It ends when it is dropped or the test process ends.
+/// A browser with a new profile and one window. It ends when it is dropped or the test process
+/// ends.
 pub struct Browser {
     janitor: Child,
     client: Client,
@@ -46,15 +48,38 @@ impl Browser {
         let mut janitor = Command::new("sh");
         // Not in the group of the test, which a terminal or a supervisor interrupts as a whole.
         janitor.process_group(0).args(["-c", JANITOR]).env("PROFILE", profile.path());
-        let mut janitor = janitor.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut janitor = janitor
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         let mut lines = BufReader::new(janitor.stdout.take().unwrap()).lines();
-        let port = lines.by_ref().find_map(|line| Some(line.unwrap().split_once("started successfully on port ")?.1.trim_end_matches('.').to_owned()));
-        let driver = format!("http://127.0.0.1:{}", port.expect("chromedriver starts; install the packages chromium and chromium-driver"));
+        let port = lines.by_ref().find_map(|line| {
+            Some(
+                line.unwrap()
+                    .split_once("started successfully on port ")?
+                    .1
+                    .trim_end_matches('.')
+                    .to_owned(),
+            )
+        });
+        let driver = format!(
+            "http://127.0.0.1:{}",
+            port.expect("chromedriver starts; install the packages chromium and chromium-driver")
+        );
         // Read on, so that the driver never waits for its output to be read.
         std::thread::spawn(move || lines.for_each(drop));
         let mut browser = Self { janitor, client, session: driver, profile };
-        let created = browser.command(Method::POST, "/session", json!({ "capabilities": { "alwaysMatch": browser.capabilities() } })).await;
-        browser.session = format!("{}/session/{}", browser.session, created["sessionId"].as_str().unwrap());
+        let created = browser
+            .command(
+                Method::POST,
+                "/session",
+                json!({ "capabilities": { "alwaysMatch": browser.capabilities() } }),
+            )
+            .await;
+        browser.session =
+            format!("{}/session/{}", browser.session, created["sessionId"].as_str().unwrap());
         browser
     }
 
@@ -95,7 +120,8 @@ impl Browser {
 
     /// Runs the body of a function in the page, and returns what it returns.
     pub async fn run(&self, script: &str, arguments: &[&str]) -> Value {
-        self.command(Method::POST, "/execute/sync", json!({ "script": script, "args": arguments })).await
+        self.command(Method::POST, "/execute/sync", json!({ "script": script, "args": arguments }))
+            .await
     }
 
     /// The text of the first element of a selector, once there is one that shows text.
@@ -114,7 +140,13 @@ impl Browser {
     async fn element(&self, selector: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let found = self.command(Method::POST, "/elements", json!({ "using": "css selector", "value": selector })).await;
+            let found = self
+                .command(
+                    Method::POST,
+                    "/elements",
+                    json!({ "using": "css selector", "value": selector }),
+                )
+                .await;
             if let Some(element) = found[0][ELEMENT].as_str() {
                 return format!("/element/{element}");
             }
@@ -135,7 +167,8 @@ impl Browser {
         self.command(Method::POST, &format!("{element}/value"), json!({ "text": text })).await;
     }
 
-    /// Replaces the text of the first element of a selector at once, as pasting does: the page works at every key.
+    /// Replaces the text of the first element of a selector at once, as pasting does: the page
+    /// works at every key.
     pub async fn paste_over(&self, selector: &str, text: &str) {
         self.element(selector).await;
         let script = "const element = document.querySelector(arguments[0]);
@@ -146,22 +179,32 @@ impl Browser {
 
     /// What the window shows, as PNG.
     pub async fn screenshot(&self) -> Vec<u8> {
-        BASE64_STANDARD.decode(self.command(Method::GET, "/screenshot", Value::Null).await.as_str().unwrap()).unwrap()
+        BASE64_STANDARD
+            .decode(self.command(Method::GET, "/screenshot", Value::Null).await.as_str().unwrap())
+            .unwrap()
     }
 
     /// What the pages complained of since this was asked last, as level and text.
     pub async fn complaints(&self) -> Vec<(String, String)> {
         let entries = self.command(Method::POST, "/se/log", json!({ "type": "browser" })).await;
         let text = |entry: &Value, name: &str| entry[name].as_str().unwrap().to_owned();
-        entries.as_array().unwrap().iter().map(|entry| (text(entry, "level"), text(entry, "message"))).collect()
+        entries
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|entry| (text(entry, "level"), text(entry, "message")))
+            .collect()
     }
 
     /// The URLs that pages requested since this was asked last.
     pub async fn requested(&self) -> Vec<String> {
         let entries = self.command(Method::POST, "/se/log", json!({ "type": "performance" })).await;
-        let events = entries.as_array().unwrap().iter().map(|entry| serde_json::from_str::<Value>(entry["message"].as_str().unwrap()).unwrap());
+        let events = entries.as_array().unwrap().iter().map(|entry| {
+            serde_json::from_str::<Value>(entry["message"].as_str().unwrap()).unwrap()
+        });
         let sent = events.filter(|event| event["message"]["method"] == "Network.requestWillBeSent");
-        let urls = sent.map(|event| event["message"]["params"]["request"]["url"].as_str().unwrap().to_owned());
+        let urls = sent
+            .map(|event| event["message"]["params"]["request"]["url"].as_str().unwrap().to_owned());
         // The browser's own pages, such as the one that it begins with, ask nobody else.
         urls.filter(|url| !url.starts_with("chrome:")).collect()
     }

@@ -1,7 +1,13 @@
-//! Real servers for tests: each is started by the test that needs it, listens on loopback, and ends with it. A server
-//! that cannot be started fails the test.
+//! Real servers for tests: each is started by the test that needs it, listens on loopback, and ends
+//! with it. A server that cannot be started fails the test.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc, reason = "everything here is for tests, which fail by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "everything here is for tests, which fail by panicking"
+)]
 
 #[cfg(feature = "browser")]
 pub mod browser;

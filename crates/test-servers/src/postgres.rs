@@ -28,8 +28,8 @@ pub const SUPERUSER: &str = "orders";
 /// Its password.
 pub const PASSWORD: &str = "s3cr3t-passw0rd";
 
-/// A cluster that listens on loopback. It stops, and its data is removed, when it is dropped or the test process ends,
-/// however that comes about.
+/// A cluster that listens on loopback. It stops, and its data is removed, when it is dropped or the
+/// test process ends, however that comes about.
 pub struct Cluster {
     data: PathBuf,
     port: u16,
@@ -68,7 +68,18 @@ impl Cluster {
         let password_file = cluster.folder().join("password");
         fs::write(&password_file, PASSWORD).unwrap();
         let password_file = format!("--pwfile={}", password_file.display());
-        cluster.run("initdb", &["--no-sync", "--username", SUPERUSER, "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", &password_file]);
+        cluster.run(
+            "initdb",
+            &[
+                "--no-sync",
+                "--username",
+                SUPERUSER,
+                "--auth=scram-sha-256",
+                "--encoding=UTF8",
+                "--locale=C",
+                &password_file,
+            ],
+        );
         cluster.configure(settings);
         cluster.resume_after_stop();
         cluster
@@ -80,14 +91,21 @@ impl Cluster {
         let source = format!("--dbname={} application_name=standby", self.connection_string());
         let target = format!("--pgdata={}", standby.data.display());
         // It brings the settings and certificates of the primary along.
-        succeed(standby.command("pg_basebackup").args([&source, &target, "--write-recovery-conf", "--checkpoint=fast", "--no-sync"]));
+        succeed(standby.command("pg_basebackup").args([
+            &source,
+            &target,
+            "--write-recovery-conf",
+            "--checkpoint=fast",
+            "--no-sync",
+        ]));
         standby.configure(&[]);
         standby.resume_after_stop();
         standby
     }
 
     fn prepare(below: &Path) -> Self {
-        let folder = tempfile::Builder::new().prefix("notary-orders-postgres").tempdir_in(below).unwrap();
+        let folder =
+            tempfile::Builder::new().prefix("notary-orders-postgres").tempdir_in(below).unwrap();
         // The server's user must be able to reach its data.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let data = folder.path().join("data");
@@ -97,12 +115,16 @@ impl Cluster {
             succeed(Command::new("chown").arg("postgres").arg(&data));
         }
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let end =
-            r#"cat >/dev/null; server="$(head -1 "$1/data/postmaster.pid")"; kill -QUIT "$server"; while kill -0 "$server"; do sleep 0.02; done; rm -rf "$1""#;
+        let end = r#"cat >/dev/null; server="$(head -1 "$1/data/postmaster.pid")"; kill -QUIT "$server"; while kill -0 "$server"; do sleep 0.02; done; rm -rf "$1""#;
         let mut janitor = Command::new("sh");
         // Not in the group of the test, which a terminal or a supervisor interrupts as a whole.
         janitor.process_group(0);
-        janitor.args(["-c", end, "sh"]).arg(folder.path()).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        janitor
+            .args(["-c", end, "sh"])
+            .arg(folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         let root_certificate = folder.path().join("root.pem");
         Self { data, port, root_certificate, janitor: janitor.spawn().unwrap(), _folder: folder }
     }
@@ -118,10 +140,18 @@ impl Cluster {
                 succeed(Command::new("chown").arg("postgres").arg(&path));
             }
         }
-        // Nothing here outlives a crash of the machine, so nothing waits for the disk; a killed server loses nothing by it.
-        let own =
-            ["fsync = off", "full_page_writes = off", "max_connections = 300", "unix_socket_directories = ''", "ssl = on", "listen_addresses = '127.0.0.1'"];
-        let mut file = fs::OpenOptions::new().append(true).open(self.data.join("postgresql.conf")).unwrap();
+        // Nothing here outlives a crash of the machine, so nothing waits for the disk; a killed
+        // server loses nothing by it.
+        let own = [
+            "fsync = off",
+            "full_page_writes = off",
+            "max_connections = 300",
+            "unix_socket_directories = ''",
+            "ssl = on",
+            "listen_addresses = '127.0.0.1'",
+        ];
+        let mut file =
+            fs::OpenOptions::new().append(true).open(self.data.join("postgresql.conf")).unwrap();
         for line in own.iter().chain(settings) {
             writeln!(file, "{line}").unwrap();
         }
@@ -132,10 +162,16 @@ impl Cluster {
     pub fn resume_after_stop(&self) {
         let log = self.data.join("server.log");
         let log = log.to_str().unwrap();
-        // A killed postmaster's backends may hold its shared memory for another moment; `pg_ctl` does not wait for that.
+        // A killed postmaster's backends may hold its shared memory for another moment; `pg_ctl`
+        // does not wait for that.
         for _ in 0..50 {
-            let started =
-                self.command("pg_ctl").args(["--wait", "--silent", "--log", log, "start"]).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+            let started = self
+                .command("pg_ctl")
+                .args(["--wait", "--silent", "--log", log, "start"])
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .status()
+                .unwrap();
             if started.success() {
                 return;
             }
@@ -154,7 +190,10 @@ impl Cluster {
                 let processes = self.processes();
                 signal("-KILL", &processes);
                 // A process that has ended has no program any more.
-                while processes.iter().any(|process| fs::read_link(format!("/proc/{process}/exe")).is_ok()) {
+                while processes
+                    .iter()
+                    .any(|process| fs::read_link(format!("/proc/{process}/exe")).is_ok())
+                {
                     thread::sleep(Duration::from_millis(5));
                 }
                 // Its number is soon that of another process.
@@ -182,14 +221,23 @@ impl Cluster {
 
     /// A new empty database, whose name no other one of this test run has.
     pub fn database(&self) -> Database<'_> {
-        let name = format!("orders_{}_{}", std::process::id(), DATABASES.fetch_add(1, Ordering::Relaxed));
+        let name =
+            format!("orders_{}_{}", std::process::id(), DATABASES.fetch_add(1, Ordering::Relaxed));
         self.sql("postgres", &format!("CREATE DATABASE {name}"));
         Database { cluster: self, name }
     }
 
-    /// Runs statements as the superuser, and returns what they print: values separated by `|`, one row a line.
+    /// Runs statements as the superuser, and returns what they print: values separated by `|`, one
+    /// row a line.
     pub fn sql(&self, database: &str, statements: &str) -> String {
-        let output = succeed(self.client("psql", database).args(["--no-align", "--tuples-only", "--quiet", "--set=ON_ERROR_STOP=1", "--command", statements]));
+        let output = succeed(self.client("psql", database).args([
+            "--no-align",
+            "--tuples-only",
+            "--quiet",
+            "--set=ON_ERROR_STOP=1",
+            "--command",
+            statements,
+        ]));
         String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
     }
 
@@ -214,7 +262,10 @@ impl Cluster {
     }
 
     fn connection_string(&self) -> String {
-        format!("host=127.0.0.1 port={} user={SUPERUSER} password={PASSWORD} dbname=postgres", self.port)
+        format!(
+            "host=127.0.0.1 port={} user={SUPERUSER} password={PASSWORD} dbname=postgres",
+            self.port
+        )
     }
 
     fn folder(&self) -> &Path {
@@ -225,7 +276,10 @@ impl Cluster {
     fn processes(&self) -> Vec<String> {
         let file = fs::read_to_string(self.data.join("postmaster.pid")).unwrap_or_default();
         let postmaster = file.lines().next().map(str::to_owned);
-        postmaster.into_iter().flat_map(|postmaster| [vec![postmaster.clone()], children_of(&postmaster)].concat()).collect()
+        postmaster
+            .into_iter()
+            .flat_map(|postmaster| [vec![postmaster.clone()], children_of(&postmaster)].concat())
+            .collect()
     }
 
     /// A server program that works on the data, as the user that owns it.
@@ -234,7 +288,9 @@ impl Cluster {
         let mut command = match user() {
             User::Root => {
                 let mut command = Command::new("setpriv");
-                command.args(["--reuid=postgres", "--regid=postgres", "--init-groups"]).arg(program);
+                command
+                    .args(["--reuid=postgres", "--regid=postgres", "--init-groups"])
+                    .arg(program);
                 command
             }
             User::Mapped => {
@@ -254,7 +310,17 @@ impl Cluster {
 
     fn client(&self, program: &str, database: &str) -> Command {
         let mut command = Command::new(programs().join(program));
-        command.args(["--host=127.0.0.1", "--port", &self.port.to_string(), "--username", SUPERUSER, "--dbname", database]).env("PGPASSWORD", PASSWORD);
+        command
+            .args([
+                "--host=127.0.0.1",
+                "--port",
+                &self.port.to_string(),
+                "--username",
+                SUPERUSER,
+                "--dbname",
+                database,
+            ])
+            .env("PGPASSWORD", PASSWORD);
         command
     }
 }
@@ -287,14 +353,17 @@ impl Database<'_> {
         format!("postgres://{user}:{password}@127.0.0.1:{}/{}", self.cluster.port, self.name)
     }
 
-    /// Runs statements as the superuser, and returns what they print: values separated by `|`, one row a line.
+    /// Runs statements as the superuser, and returns what they print: values separated by `|`, one
+    /// row a line.
     pub fn sql(&self, statements: &str) -> String {
         self.cluster.sql(&self.name, statements)
     }
 
     /// Everything that is defined in it, as SQL.
     pub fn schema(&self) -> String {
-        let output = succeed(self.cluster.client("pg_dump", &self.name).args(["--schema-only", "--no-owner"]));
+        let output = succeed(
+            self.cluster.client("pg_dump", &self.name).args(["--schema-only", "--no-owner"]),
+        );
         // Newer versions of pg_dump write a random key around their output.
         let text = String::from_utf8(output.stdout).unwrap();
         text.lines().filter(|line| !line.starts_with('\\')).collect::<Vec<_>>().join("\n")
@@ -307,7 +376,10 @@ fn certificates() -> (String, String, String) {
     root.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let root = CertifiedIssuer::self_signed(root, KeyPair::generate().unwrap()).unwrap();
     let key = KeyPair::generate().unwrap();
-    let server = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().signed_by(&key, &root).unwrap();
+    let server = CertificateParams::new(vec!["localhost".to_owned()])
+        .unwrap()
+        .signed_by(&key, &root)
+        .unwrap();
     (root.pem(), server.pem(), key.serialize_pem())
 }
 
@@ -320,22 +392,38 @@ pub fn program(name: &str) -> PathBuf {
 fn programs() -> &'static Path {
     static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
     PROGRAMS.get_or_init(|| {
-        let debian = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().map(|version| version.unwrap().path());
-        let version = |path: &PathBuf| path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok());
-        let newest = debian.filter(|path| path.join("bin/initdb").exists()).max_by_key(version).map(|path| path.join("bin"));
-        let on_path = || std::env::split_paths(&std::env::var_os("PATH")?).find(|folder| folder.join("initdb").exists());
+        let debian = fs::read_dir("/usr/lib/postgresql")
+            .into_iter()
+            .flatten()
+            .map(|version| version.unwrap().path());
+        let version =
+            |path: &PathBuf| path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok());
+        let newest = debian
+            .filter(|path| path.join("bin/initdb").exists())
+            .max_by_key(version)
+            .map(|path| path.join("bin"));
+        let on_path = || {
+            std::env::split_paths(&std::env::var_os("PATH")?)
+                .find(|folder| folder.join("initdb").exists())
+        };
         newest.or_else(on_path).expect("PostgreSQL is installed; scripts/test.sh does so")
     })
 }
 
 fn children_of(process: &str) -> Vec<String> {
-    let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
+    let children =
+        fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
     children.split_whitespace().map(str::to_owned).collect()
 }
 
 /// Processes that have just ended by themselves are no failure.
 fn signal(signal: &str, processes: &[String]) {
-    let _ = Command::new("sh").args(["-c", "kill \"$@\"", "sh", signal]).args(processes).stderr(Stdio::null()).status().unwrap();
+    let _ = Command::new("sh")
+        .args(["-c", "kill \"$@\"", "sh", signal])
+        .args(processes)
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
 }
 
 /// Who runs the tests.
@@ -343,7 +431,8 @@ fn signal(signal: &str, processes: &[String]) {
 enum User {
     Ordinary,
     Root,
-    /// An ordinary user who is called root in a user namespace, where there is nobody else (`unshare --map-root-user`).
+    /// An ordinary user who is called root in a user namespace, where there is nobody else
+    /// (`unshare --map-root-user`).
     Mapped,
 }
 
@@ -357,6 +446,11 @@ fn user() -> User {
 
 fn succeed(command: &mut Command) -> Output {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    assert!(output.status.success(), "{command:?}: {}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
     output
 }

@@ -20,7 +20,8 @@ pub struct Proxy {
 /// When a connection is closed in the middle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
-    /// What the client says next, after so many times on whatever connection, does not reach the server.
+    /// What the client says next, after so many times on whatever connection, does not reach the
+    /// server.
     Question(usize),
     /// The server gets that and acts on it, and its answer does not reach the client.
     Answer(usize),
@@ -70,8 +71,10 @@ impl Proxy {
                 if network.state().ended {
                     return;
                 }
-                // A server that is down refuses the connection, and so does the proxy, as far as it can.
-                if let (Ok(client), Ok(server)) = (client, TcpStream::connect(("127.0.0.1", port))) {
+                // A server that is down refuses the connection, and so does the proxy, as far as it
+                // can.
+                if let (Ok(client), Ok(server)) = (client, TcpStream::connect(("127.0.0.1", port)))
+                {
                     network.join(client, server);
                 }
             }
@@ -84,7 +87,8 @@ impl Proxy {
         self.address.port()
     }
 
-    /// How often, over all connections, the server has answered what a client had said: round trips.
+    /// How often, over all connections, the server has answered what a client had said: round
+    /// trips.
     pub fn round_trips(&self) -> usize {
         self.network.round_trips.load(Ordering::SeqCst)
     }
@@ -110,7 +114,8 @@ impl Proxy {
         self.network.state().delay = delay;
     }
 
-    /// Closes one connection, once, in the middle of what goes on there. Nothing is counted that does not hold this text.
+    /// Closes one connection, once, in the middle of what goes on there. Nothing is counted that
+    /// does not hold this text.
     pub fn cut_once(&self, cut: Cut, text: &str) {
         let mut state = self.network.state();
         (state.cut, state.cut_where) = (Some(cut), text.to_owned());
@@ -121,10 +126,14 @@ impl Proxy {
         self.network.state().cut.take().is_none()
     }
 
-    /// Nothing passes any more on the connections that there are, and nobody is told: the machine at the other end is
-    /// gone. New ones work.
+    /// Nothing passes any more on the connections that there are, and nobody is told: the machine
+    /// at the other end is gone. New ones work.
     pub fn lose(&self) {
-        self.network.state().connections.iter().for_each(|link| link.lost.store(true, Ordering::SeqCst));
+        self.network
+            .state()
+            .connections
+            .iter()
+            .for_each(|link| link.lost.store(true, Ordering::SeqCst));
     }
 
     /// Closes every connection. New ones work.
@@ -152,7 +161,13 @@ impl Network {
         for stream in [&client, &server] {
             stream.set_nodelay(true).unwrap();
         }
-        let link = Arc::new(Link { client, server, asked: AtomicBool::new(false), lost: AtomicBool::new(false), unanswered: AtomicBool::new(false) });
+        let link = Arc::new(Link {
+            client,
+            server,
+            asked: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
+            unanswered: AtomicBool::new(false),
+        });
         let mut state = self.state();
         state.accepted += 1;
         state.connections.push(Arc::clone(&link));
@@ -168,7 +183,8 @@ impl Network {
     }
 
     fn forward(&self, link: &Link, from_client: bool) {
-        let (mut from, mut to) = if from_client { (&link.client, &link.server) } else { (&link.server, &link.client) };
+        let (mut from, mut to) =
+            if from_client { (&link.client, &link.server) } else { (&link.server, &link.client) };
         let mut block = vec![0; 64 * 1024];
         while let Ok(count @ 1..) = from.read(&mut block) {
             if from_client {
@@ -181,7 +197,9 @@ impl Network {
             if !delay.is_zero() {
                 thread::sleep(delay);
             }
-            if from_client && self.cuts_now(link, &block[..count]) || !from_client && link.unanswered.load(Ordering::SeqCst) {
+            if from_client && self.cuts_now(link, &block[..count])
+                || !from_client && link.unanswered.load(Ordering::SeqCst)
+            {
                 return;
             }
             if !link.lost.load(Ordering::SeqCst) && to.write_all(&block[..count]).is_err() {

@@ -78,7 +78,12 @@ impl S3Server {
         let folder = TempDir::new().unwrap();
         fs::create_dir(folder.path().join(BUCKET)).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let server = Self { folder, address: listener.local_addr().unwrap(), rule: Arc::default(), running: Mutex::default() };
+        let server = Self {
+            folder,
+            address: listener.local_addr().unwrap(),
+            rule: Arc::default(),
+            running: Mutex::default(),
+        };
         server.serve(listener);
         server
     }
@@ -97,7 +102,11 @@ impl S3Server {
         let listener = loop {
             match TcpListener::bind(self.address) {
                 // While the server was stopped, the system may have lent its port to a client.
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => thread::sleep(Duration::from_millis(20)),
+                Err(error)
+                    if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline =>
+                {
+                    thread::sleep(Duration::from_millis(20))
+                }
                 bound => break bound.unwrap(),
             }
         };
@@ -121,7 +130,8 @@ impl S3Server {
 
     /// The environment variables that the service needs beside the URL.
     pub fn variables(&self) -> [(String, String); 2] {
-        [("AWS_ACCESS_KEY_ID", ACCESS_KEY), ("AWS_SECRET_ACCESS_KEY", SECRET_KEY)].map(|(name, value)| (name.to_owned(), value.to_owned()))
+        [("AWS_ACCESS_KEY_ID", ACCESS_KEY), ("AWS_SECRET_ACCESS_KEY", SECRET_KEY)]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
     }
 
     /// The folder of the bucket: a file for each object, at its key.
@@ -138,7 +148,8 @@ impl S3Server {
 
     /// Multipart uploads that were neither completed nor aborted.
     pub fn unfinished_uploads(&self) -> usize {
-        let names = fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let names =
+            fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
         names.filter(|name| name.to_str().unwrap().starts_with(".upload-")).count()
     }
 
@@ -157,7 +168,8 @@ impl S3Server {
             loop {
                 let (socket, _) = listener.accept().await.unwrap();
                 let (s3, rule) = (s3.clone(), Arc::clone(&rule));
-                let service = service_fn(move |request| answer(s3.clone(), Arc::clone(&rule), request));
+                let service =
+                    service_fn(move |request| answer(s3.clone(), Arc::clone(&rule), request));
                 tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(socket), service));
             }
         });
@@ -171,7 +183,11 @@ impl Drop for S3Server {
     }
 }
 
-async fn answer(s3: S3Service, rule: Arc<Mutex<Option<Rule>>>, request: Request<Incoming>) -> Result<HttpResponse, HttpError> {
+async fn answer(
+    s3: S3Service,
+    rule: Arc<Mutex<Option<Rule>>>,
+    request: Request<Incoming>,
+) -> Result<HttpResponse, HttpError> {
     let (head, body) = request.into_parts();
     let mut body = Body::from(body);
     let treatment = rule.lock().unwrap().as_ref().map_or(Treatment::Serve, |rule| rule(&head));
@@ -216,7 +232,9 @@ impl S3Access for Policy {
     async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
         match context.s3_path().get_bucket_name() {
             _ if context.credentials().is_none() => Err(s3_error!(AccessDenied, "Access Denied")),
-            Some(bucket) if !self.root.join(bucket).is_dir() => Err(s3_error!(NoSuchBucket, "The specified bucket does not exist")),
+            Some(bucket) if !self.root.join(bucket).is_dir() => {
+                Err(s3_error!(NoSuchBucket, "The specified bucket does not exist"))
+            }
             _ => Ok(()),
         }
     }

@@ -1,4 +1,5 @@
-//! A mail relay (RFC 5321) that keeps what it is handed, and does as it is told: refuse, stall, hang up.
+//! A mail relay (RFC 5321) that keeps what it is handed, and does as it is told: refuse, stall,
+//! hang up.
 
 mod session;
 
@@ -42,8 +43,8 @@ pub enum Tls {
 pub struct Offer {
     /// When it speaks TLS.
     pub tls: Tls,
-    /// The AUTH mechanisms that it knows, such as `PLAIN LOGIN` (RFC 4954). With any, it takes no mail without
-    /// credentials.
+    /// The AUTH mechanisms that it knows, such as `PLAIN LOGIN` (RFC 4954). With any, it takes no
+    /// mail without credentials.
     pub auth: Option<&'static str>,
 }
 
@@ -92,7 +93,8 @@ pub struct Step<'a> {
 pub enum Treatment {
     /// Serve it.
     Serve,
-    /// Answer with these lines instead, such as `550 5.1.1 No such user`. After a 421 the connection is closed.
+    /// Answer with these lines instead, such as `550 5.1.1 No such user`. After a 421 the
+    /// connection is closed.
     Refuse(&'static str),
     /// Do not answer until the rule changes.
     Stall,
@@ -159,7 +161,8 @@ pub struct SmtpServer {
     relay: Arc<Relay>,
     address: SocketAddr,
     folder: TempDir,
-    /// Keeps the port while the relay is stopped: it is bound and does not listen, so connections are refused.
+    /// Keeps the port while the relay is stopped: it is bound and does not listen, so connections
+    /// are refused.
     _port: TcpSocket,
     running: Mutex<Option<Runtime>>,
 }
@@ -189,7 +192,13 @@ impl SmtpServer {
             commands: Mutex::default(),
             connections: AtomicUsize::default(),
         };
-        let server = Self { relay: Arc::new(relay), address, folder, _port: port, running: Mutex::default() };
+        let server = Self {
+            relay: Arc::new(relay),
+            address,
+            folder,
+            _port: port,
+            running: Mutex::default(),
+        };
         server.start_again();
         server
     }
@@ -205,7 +214,11 @@ impl SmtpServer {
     /// Starts again after a stop, on the same port.
     pub fn start_again(&self) {
         // Of its own, so that the relay answers while a test blocks its threads.
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
         let listener = TcpListener::bind(self.address).unwrap();
         listener.set_nonblocking(true).unwrap();
         let listener = {
@@ -222,7 +235,8 @@ impl SmtpServer {
         *self.running.lock().unwrap() = Some(runtime);
     }
 
-    /// Lets a rule decide what becomes of each step from now on. What a former rule holds up is decided anew.
+    /// Lets a rule decide what becomes of each step from now on. What a former rule holds up is
+    /// decided anew.
     pub fn treat(&self, rule: impl Fn(Step<'_>) -> Treatment + Send + 'static) {
         self.set_rule(Some(Box::new(rule)));
     }
@@ -260,12 +274,16 @@ impl SmtpServer {
     /// The URL of the relay with these credentials.
     pub fn url_with(&self, credentials: Option<(&str, &str)>) -> String {
         let encoded = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
-        let credentials = credentials.map(|(user, password)| format!("{}:{}@", encoded(user), encoded(password))).unwrap_or_default();
+        let credentials = credentials
+            .map(|(user, password)| format!("{}:{}@", encoded(user), encoded(password)))
+            .unwrap_or_default();
         let port = self.address.port();
         let root = self.root_certificate();
         match self.relay.offer.tls {
             Tls::Never => format!("smtp://{credentials}127.0.0.1:{port}"),
-            Tls::StartTls => format!("smtp://{credentials}localhost:{port}?tls=required&ca={}", root.display()),
+            Tls::StartTls => {
+                format!("smtp://{credentials}localhost:{port}?tls=required&ca={}", root.display())
+            }
             Tls::Implicit => format!("smtps://{credentials}localhost:{port}?ca={}", root.display()),
         }
     }
@@ -325,7 +343,12 @@ fn certificates(port: u16) -> (String, TlsAcceptor) {
     let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
     let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &root).unwrap();
     let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let config = config.with_no_client_auth().with_single_cert(vec![certificate.der().clone()], key.into()).unwrap();
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    let config = config
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key.into())
+        .unwrap();
     (root.pem(), TlsAcceptor::from(Arc::new(config)))
 }

@@ -59,15 +59,30 @@ impl Stream for Arriving {
     }
 }
 
-/// Reads a form that arrives in pieces of a size, or of more where there would be hundreds, and hands what was read to `look` while its files are there.
-pub(super) fn read<T>(content_type: &[u8], body: &[u8], piece: usize, look: impl FnOnce(Result<OrderForm, Problem>) -> T) -> Option<T> {
+/// Reads a form that arrives in pieces of a size, or of more where there would be hundreds, and
+/// hands what was read to `look` while its files are there.
+pub(super) fn read<T>(
+    content_type: &[u8],
+    body: &[u8],
+    piece: usize,
+    look: impl FnOnce(Result<OrderForm, Problem>) -> T,
+) -> Option<T> {
     let content_type = header::HeaderValue::from_bytes(content_type).ok()?;
-    let request = TestRequest::default().insert_header((header::CONTENT_TYPE, content_type)).app_data(form::parser_config()).to_http_request();
+    let request = TestRequest::default()
+        .insert_header((header::CONTENT_TYPE, content_type))
+        .app_data(form::parser_config())
+        .to_http_request();
     let (pieces, piece) = (Bytes::copy_from_slice(body), piece.max(body.len() / 100).max(1));
-    let pieces = (0..body.len()).step_by(piece).map(|at| pieces.slice(at..body.len().min(at + piece))).collect();
-    let mut payload: dev::Payload = dev::Payload::Stream { payload: Box::pin(Arriving { pieces, paused: false }) };
+    let pieces = (0..body.len())
+        .step_by(piece)
+        .map(|at| pieces.slice(at..body.len().min(at + piece)))
+        .collect();
+    let mut payload: dev::Payload =
+        dev::Payload::Stream { payload: Box::pin(Arriving { pieces, paused: false }) };
     let payload = web::Payload::from_request(&request, &mut payload).now_or_never()?.ok()?;
-    Some(READER.with(|reader| look(reader.runtime.block_on(form::read(&request, payload, &reader.spool, LIMITS)))))
+    Some(READER.with(|reader| {
+        look(reader.runtime.block_on(form::read(&request, payload, &reader.spool, LIMITS)))
+    }))
 }
 
 /// What a form came to: what it asks for, and name, size and SHA-256 of its documents.
@@ -75,24 +90,43 @@ type Outcome = Option<(OrderRequest, Vec<(String, u64, Sha256Digest)>)>;
 
 fn outcome(read: Result<OrderForm, Problem>) -> Outcome {
     // Of several faults it depends on the pieces which is told. Each of them is the client's.
-    let ours = |problem: &Problem| matches!(problem.code(), ProblemCode::Internal | ProblemCode::Unavailable);
+    let ours = |problem: &Problem| {
+        matches!(problem.code(), ProblemCode::Internal | ProblemCode::Unavailable)
+    };
     let form = read.inspect_err(|problem| assert!(!ours(problem), "{problem:?}")).ok()?;
-    let documents = form.documents.into_iter().map(|document| (document.name_as_sent, document.file.size, document.file.sha256));
+    let documents = form
+        .documents
+        .into_iter()
+        .map(|document| (document.name_as_sent, document.file.size, document.file.sha256));
     Some((form.request, documents.collect()))
 }
 
-/// Any bytes are a form or are refused, the same in whatever pieces they arrive; and every document of a form is, byte for byte, what
-/// lies between two boundaries. The first byte is the size of the pieces, the first line the content type.
+/// Any bytes are a form or are refused, the same in whatever pieces they arrive; and every document
+/// of a form is, byte for byte, what lies between two boundaries. The first byte is the size of the
+/// pieces, the first line the content type.
 pub fn form(data: &[u8]) {
-    let Some(((&piece, content_type), body)) = memchr::memchr(b'\n', data).and_then(|at| Some((data[..at].split_first()?, &data[at + 1..]))) else { return };
+    let Some(((&piece, content_type), body)) = memchr::memchr(b'\n', data)
+        .and_then(|at| Some((data[..at].split_first()?, &data[at + 1..])))
+    else {
+        return;
+    };
     let Some(whole) = read(content_type, body, body.len(), outcome) else { return };
     let pieces = read(content_type, body, usize::from(piece), outcome).expect("the header is one");
     assert_eq!(whole, pieces);
 
     let Some((_, documents)) = whole else { return };
-    let boundary = std::str::from_utf8(content_type).unwrap().parse::<mime::Mime>().unwrap().get_param(mime::BOUNDARY).unwrap().as_str().to_owned();
+    let boundary = std::str::from_utf8(content_type)
+        .unwrap()
+        .parse::<mime::Mime>()
+        .unwrap()
+        .get_param(mime::BOUNDARY)
+        .unwrap()
+        .as_str()
+        .to_owned();
     let contents = contents(body, &boundary).expect("a form that was read has boundaries");
-    let mut contents = contents.into_iter().map(|content| (content.len() as u64, Sha256Digest(Sha256::digest(content).into())));
+    let mut contents = contents
+        .into_iter()
+        .map(|content| (content.len() as u64, Sha256Digest(Sha256::digest(content).into())));
     assert!(documents.len() <= LIMITS.max_count);
     for (name, size, sha256) in documents {
         assert!(size <= LIMITS.max_bytes);
@@ -100,11 +134,14 @@ pub fn form(data: &[u8]) {
     }
 }
 
-/// The contents of the parts of a form by a plain reading of RFC 2046 section 5.1.1; `None` if it does not end.
+/// The contents of the parts of a form by a plain reading of RFC 2046 section 5.1.1; `None` if it
+/// does not end.
 fn contents<'a>(body: &'a [u8], boundary: &str) -> Option<Vec<&'a [u8]>> {
     let (line, delimiter) = (format!("--{boundary}"), format!("\r\n--{boundary}"));
     let starts = [0].into_iter().chain(memchr::memchr_iter(b'\n', body).map(|at| at + 1));
-    let mut rest = starts.filter_map(|at| body[at..].strip_prefix(line.as_bytes())).find(|rest| rest.starts_with(b"\r\n") || rest.starts_with(b"--\r\n"))?;
+    let mut rest = starts
+        .filter_map(|at| body[at..].strip_prefix(line.as_bytes()))
+        .find(|rest| rest.starts_with(b"\r\n") || rest.starts_with(b"--\r\n"))?;
     let mut contents = Vec::new();
     while let Some(part) = rest.strip_prefix(b"\r\n") {
         let content = &part[memmem::find(part, b"\r\n\r\n")? + 4..];

@@ -21,7 +21,11 @@ pub fn authorization(data: &[u8]) {
     if let Some(read) = read {
         // Nothing but the scheme, white space and the token.
         let text = std::str::from_utf8(data).unwrap().trim();
-        assert!(text[..6].eq_ignore_ascii_case("bearer") && text.as_bytes()[6] == b' ' && text[7..].trim() == read);
+        assert!(
+            text[..6].eq_ignore_ascii_case("bearer")
+                && text.as_bytes()[6] == b' '
+                && text[7..].trim() == read
+        );
         assert!(read.bytes().all(|byte| byte.is_ascii_graphic()), "{read:?}");
         key(read);
     }
@@ -43,7 +47,10 @@ fn credentials(value: &[u8]) -> Option<&[u8]> {
 fn key(token: &str) {
     let rest = token.strip_prefix("nok_").map(|rest| rest.strip_prefix("test_").unwrap_or(rest));
     let formed = rest.is_some_and(|rest| {
-        rest.len() == 65 && rest.bytes().enumerate().all(|(at, byte)| if at == 16 { byte == b'_' } else { b"0123456789abcdef".contains(&byte) })
+        rest.len() == 65
+            && rest.bytes().enumerate().all(|(at, byte)| {
+                if at == 16 { byte == b'_' } else { b"0123456789abcdef".contains(&byte) }
+            })
     });
     let parsed = PresentedKey::parse(token);
     assert_eq!(parsed.is_some(), formed, "{token}");
@@ -65,14 +72,19 @@ pub fn idempotency_key(data: &[u8]) {
             None => assert_eq!(read, None),
             Some((text, [])) => assert_eq!(read.as_ref(), Some(text)),
             // Parameters, or nothing that belongs there.
-            Some((text, rest)) => assert!(read.is_none() || rest[0] == b';' && read.as_ref() == Some(text)),
+            Some((text, rest)) => {
+                assert!(read.is_none() || rest[0] == b';' && read.as_ref() == Some(text))
+            }
         }
     } else {
         let bare = value.iter().all(|byte| byte.is_ascii_graphic() && !b"\",;\\".contains(byte));
         assert_eq!(read.as_deref().map(str::as_bytes), bare.then_some(value));
     }
     let Some(text) = read else { return };
-    let quoted: String = text.chars().flat_map(|c| matches!(c, '"' | '\\').then_some('\\').into_iter().chain([c])).collect();
+    let quoted: String = text
+        .chars()
+        .flat_map(|c| matches!(c, '"' | '\\').then_some('\\').into_iter().chain([c]))
+        .collect();
     assert_eq!(idempotency::text(format!("\"{quoted}\"").as_bytes()).as_ref(), Some(&text));
     let key = IdempotencyKey::new(ApiKeyId(1), &text);
     assert_eq!(key.is_some(), (1..=MAX_KEY_CHARS).contains(&text.chars().count()), "{text}");

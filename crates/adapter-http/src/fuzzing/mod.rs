@@ -1,7 +1,8 @@
-//! What must hold of any bytes that a stranger sends: one function for each target of `fuzz/`, which panics when its property
-//! is broken. The tests run each of them over the corpus.
+//! What must hold of any bytes that a stranger sends: one function for each target of `fuzz/`,
+//! which panics when its property is broken. The tests run each of them over the corpus.
 //!
-//! No code of our own is `unsafe`, so there is nothing for a sanitizer to see: the properties are what finds bugs.
+//! No code of our own is `unsafe`, so there is nothing for a sanitizer to see: the properties are
+//! what finds bugs.
 
 #![allow(
     clippy::unwrap_used,

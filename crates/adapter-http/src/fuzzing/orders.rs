@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use crate::idempotency::attempt;
 
-/// A JSON body is read, or it is refused for its syntax; what is read is the same however it is written, and is a valid order or
-/// has violations.
+/// A JSON body is read, or it is refused for its syntax; what is read is the same however it is
+/// written, and is a valid order or has violations.
 pub fn order_json(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let read = serde_json::from_str::<Field<OrderRequest>>(text);
@@ -22,20 +22,22 @@ pub fn order_json(data: &[u8]) {
         (Ok(Field::Absent), Ok(value)) => assert!(value.is_null()),
         (Ok(Field::Mistyped), Ok(value)) => assert!(!value.is_object() && !value.is_null()),
         (Err(error), Ok(_)) => assert!(error.to_string().contains("duplicate field"), "{error}"),
-        // The reader of any value gives up in members that an order does not know and that are skipped otherwise.
+        // The reader of any value gives up in members that an order does not know and that are
+        // skipped otherwise.
         (_, Err(_)) => {}
     }
     let Ok(Field::Value(request)) = read else { return };
     let _ = check(&request);
     if let Ok(value) = value {
         // With the members in another order and other white space.
-        let again: Field<OrderRequest> = serde_json::from_str(&serde_json::to_string_pretty(&value).unwrap()).unwrap();
+        let again: Field<OrderRequest> =
+            serde_json::from_str(&serde_json::to_string_pretty(&value).unwrap()).unwrap();
         assert_eq!(again, Field::Value(request));
     }
 }
 
-/// Any values in any fields of an order that is valid otherwise: only fields that were changed are at fault, and those that depend on
-/// them.
+/// Any values in any fields of an order that is valid otherwise: only fields that were changed are
+/// at fault, and those that depend on them.
 pub fn order_fields(data: &[u8]) {
     let mut input = Unstructured::new(data);
     let mut order = minimal();
@@ -59,14 +61,30 @@ pub fn order_fields(data: &[u8]) {
     for Violation { pointer, .. } in check(&request).err().unwrap_or_default() {
         let depends = [
             // Other fields say which times are required, and whether they exist.
-            ("/signingDetailsFormData/specificTime", &["signingTimeType", "signingDate", "timeZoneId"][..]),
-            ("/signingDetailsFormData/startTime", &["signingTimeType", "signingDate", "timeZoneId"]),
-            ("/signingDetailsFormData/endTime", &["signingTimeType", "signingDate", "timeZoneId", "startTime"]),
+            (
+                "/signingDetailsFormData/specificTime",
+                &["signingTimeType", "signingDate", "timeZoneId"][..],
+            ),
+            (
+                "/signingDetailsFormData/startTime",
+                &["signingTimeType", "signingDate", "timeZoneId"],
+            ),
+            (
+                "/signingDetailsFormData/endTime",
+                &["signingTimeType", "signingDate", "timeZoneId", "startTime"],
+            ),
         ];
-        let of_others = depends.iter().filter(|(field, _)| *field == pointer).flat_map(|(_, others)| *others);
-        let blamed = of_others.map(|name| format!("/signingDetailsFormData/{name}")).chain([pointer.to_string()]);
+        let of_others =
+            depends.iter().filter(|(field, _)| *field == pointer).flat_map(|(_, others)| *others);
+        let blamed = of_others
+            .map(|name| format!("/signingDetailsFormData/{name}"))
+            .chain([pointer.to_string()]);
         // A field is changed, too, when an object that it lies in is.
-        let was = |pointer: String| changed.iter().any(|changed| pointer == *changed || pointer.starts_with(&format!("{changed}/")));
+        let was = |pointer: String| {
+            changed
+                .iter()
+                .any(|changed| pointer == *changed || pointer.starts_with(&format!("{changed}/")))
+        };
         assert!(blamed.into_iter().any(was), "{pointer} is at fault, but {changed:?} were changed");
     }
 }
@@ -81,9 +99,26 @@ fn change(input: &mut Unstructured<'_>) -> Result<(&'static str, Value)> {
         3 => json!(input.arbitrary::<f64>()?),
         4 => json!([text(input)?]),
         5 => json!({}),
-        6 => json!(format!("{:02}:{:02}", input.arbitrary::<u8>()? % 26, input.arbitrary::<u8>()? % 62)),
+        6 => json!(format!(
+            "{:02}:{:02}",
+            input.arbitrary::<u8>()? % 26,
+            input.arbitrary::<u8>()? % 62
+        )),
         7 => {
-            json!(["at", "between", "anytime", "America/New_York", "Europe/Lisbon", "TX", "75201", "a@b", "2026-03-08", "2026-11-01"][input.choose_index(10)?])
+            json!(
+                [
+                    "at",
+                    "between",
+                    "anytime",
+                    "America/New_York",
+                    "Europe/Lisbon",
+                    "TX",
+                    "75201",
+                    "a@b",
+                    "2026-03-08",
+                    "2026-11-01"
+                ][input.choose_index(10)?]
+            )
         }
         8 => json!(text(input)?.repeat(input.int_in_range(1..=600)?)),
         _ => json!(text(input)?),
@@ -100,10 +135,18 @@ fn check(request: &OrderRequest) -> std::result::Result<ParsedOrder, Vec<Violati
         Err(violations) => {
             assert!(!violations.is_empty());
             for Violation { pointer, detail, .. } in violations {
-                assert!(POINTERS.contains(&&**pointer) && !detail.is_empty(), "{pointer}: {detail}");
+                assert!(
+                    POINTERS.contains(&&**pointer) && !detail.is_empty(),
+                    "{pointer}: {detail}"
+                );
             }
-            let pointers: BTreeSet<_> = violations.iter().map(|violation| &violation.pointer).collect();
-            assert_eq!(pointers.len(), violations.len(), "one fault of a field is told: {violations:?}");
+            let pointers: BTreeSet<_> =
+                violations.iter().map(|violation| &violation.pointer).collect();
+            assert_eq!(
+                pointers.len(),
+                violations.len(),
+                "one fault of a field is told: {violations:?}"
+            );
         }
     }
     parsed
@@ -121,20 +164,44 @@ fn valid(request: &OrderRequest, parsed: &ParsedOrder) {
         assert!(start.local < end.local && start.utc < end.utc);
     }
     let recipients = order.contacts.recipients();
-    let distinct: BTreeSet<_> = recipients.iter().map(|recipient| recipient.as_str().to_ascii_lowercase()).collect();
+    let distinct: BTreeSet<_> =
+        recipients.iter().map(|recipient| recipient.as_str().to_ascii_lowercase()).collect();
     assert_eq!(distinct.len(), recipients.len());
     for recipient in recipients {
         let address = recipient.as_str();
-        assert!(address.len() <= 254 && address.bytes().all(|byte| byte.is_ascii_graphic()) && address.matches('@').count() == 1, "{address}");
+        assert!(
+            address.len() <= 254
+                && address.bytes().all(|byte| byte.is_ascii_graphic())
+                && address.matches('@').count() == 1,
+            "{address}"
+        );
     }
-    for line in [order.file_number.as_str(), &order.signer.name, &order.property.address, &order.property.city, &order.language] {
-        assert!(!line.is_empty() && line.trim() == line && !line.contains(char::is_control) && line.chars().count() <= 500, "{line:?}");
+    for line in [
+        order.file_number.as_str(),
+        &order.signer.name,
+        &order.property.address,
+        &order.property.city,
+        &order.language,
+    ] {
+        assert!(
+            !line.is_empty()
+                && line.trim() == line
+                && !line.contains(char::is_control)
+                && line.chars().count() <= 500,
+            "{line:?}"
+        );
     }
-    assert!(order.special_instructions.as_ref().is_none_or(|text| !text.contains('\0') && text.chars().count() <= 5_000));
+    assert!(
+        order
+            .special_instructions
+            .as_ref()
+            .is_none_or(|text| !text.contains('\0') && text.chars().count() <= 5_000)
+    );
 }
 
 fn fingerprint(request: &OrderRequest) -> Fingerprint {
-    let claim = Claim { key: IdempotencyKey::new(ApiKeyId(1), "key").unwrap(), token: ClaimToken([0; 16]) };
+    let claim =
+        Claim { key: IdempotencyKey::new(ApiKeyId(1), "key").unwrap(), token: ClaimToken([0; 16]) };
     attempt(claim, "json", request, &[]).unwrap().fingerprint
 }
 

@@ -19,8 +19,9 @@ enum Part {
     Document(String, Vec<u8>),
 }
 
-/// A form that is written from parts is read as these parts: the request that the same fields make as a JSON body, and every document
-/// with its name and its bytes; or it is refused for what is wrong with the parts.
+/// A form that is written from parts is read as these parts: the request that the same fields make
+/// as a JSON body, and every document with its name and its bytes; or it is refused for what is
+/// wrong with the parts.
 pub fn form_parts(data: &[u8]) {
     let mut input = Unstructured::new(data);
     let Ok(piece) = input.int_in_range(1..=600) else { return };
@@ -37,11 +38,20 @@ pub fn form_parts(data: &[u8]) {
     if memmem::find_iter(&body, BOUNDARY).count() > parts.len() + 1 {
         return;
     }
-    read(format!("multipart/form-data; boundary={BOUNDARY}").as_bytes(), &body, piece, |read| match (read, expected(parts)) {
-        (Ok(form), Ok((request, documents))) => compare(&form, &request, &documents),
-        (Err(problem), Err(code)) => assert_eq!(problem.code(), code, "{problem:?}"),
-        (read, expected) => panic!("{:?} should be {:?}", read.map(|form| form.request), expected.map(|(request, _)| request)),
-    });
+    read(
+        format!("multipart/form-data; boundary={BOUNDARY}").as_bytes(),
+        &body,
+        piece,
+        |read| match (read, expected(parts)) {
+            (Ok(form), Ok((request, documents))) => compare(&form, &request, &documents),
+            (Err(problem), Err(code)) => assert_eq!(problem.code(), code, "{problem:?}"),
+            (read, expected) => panic!(
+                "{:?} should be {:?}",
+                read.map(|form| form.request),
+                expected.map(|(request, _)| request)
+            ),
+        },
+    );
 }
 
 fn compare(form: &OrderForm, request: &OrderRequest, documents: &[(String, Vec<u8>)]) {
@@ -90,7 +100,11 @@ fn part(input: &mut Unstructured<'_>) -> Result<Part> {
         // Nothing that would be a header of its own.
         let name = input.arbitrary::<&str>()?.replace(char::is_control, "");
         let length = input.int_in_range(0..=1_100)?;
-        let content = if input.ratio(1_u8, 8)? { vec![b'\r'; length] } else { input.bytes(length.min(input.len()))?.to_vec() };
+        let content = if input.ratio(1_u8, 8)? {
+            vec![b'\r'; length]
+        } else {
+            input.bytes(length.min(input.len()))?.to_vec()
+        };
         return Ok(Part::Document(name, content));
     }
     let index = input.choose_index(TEXT_PARTS.len() + 1)?;
@@ -99,17 +113,22 @@ fn part(input: &mut Unstructured<'_>) -> Result<Part> {
     let value = match name {
         "signingServiceId" => Value::from(input.arbitrary::<i64>()?),
         _ if name.starts_with("utc") => Value::from(text),
-        _ => serde_json::json!({ "userId": input.arbitrary::<i64>()?, "orderContactEmail": text, "fileNumber": [text] }),
+        _ => {
+            serde_json::json!({ "userId": input.arbitrary::<i64>()?, "orderContactEmail": text, "fileNumber": [text] })
+        }
     };
     Ok(Part::Text(name, value))
 }
 
-/// Writes a part as clients do, some of which state its length, or its type, before or after what it is.
+/// Writes a part as clients do, some of which state its length, or its type, before or after what
+/// it is.
 fn write(part: &Part, input: &mut Unstructured<'_>, body: &mut Vec<u8>) -> Result<()> {
     let (name, file_name, content) = match part {
         Part::Text(name, Value::String(text)) => (*name, None, text.clone().into_bytes()),
         Part::Text(name, value) => (*name, None, value.to_string().into_bytes()),
-        Part::Document(name, content) => ("documents", Some(name.replace('\\', "\\\\").replace('"', "\\\"")), content.clone()),
+        Part::Document(name, content) => {
+            ("documents", Some(name.replace('\\', "\\\\").replace('"', "\\\"")), content.clone())
+        }
     };
     let file_name = file_name.map(|name| format!("; filename=\"{name}\"")).unwrap_or_default();
     let disposition = format!("Content-Disposition: form-data; name=\"{name}\"{file_name}\r\n");

@@ -8,7 +8,9 @@ const FUZZ: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz");
 
 fn names(folder: &str) -> BTreeSet<String> {
     let entries = fs::read_dir(Path::new(FUZZ).join(folder)).unwrap();
-    entries.map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned()).collect()
+    entries
+        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
@@ -22,12 +24,18 @@ fn every_target_is_fuzzed_and_has_a_corpus() {
 #[test]
 fn the_properties_hold_for_every_known_input() {
     for (name, property) in TARGETS {
-        let inputs = |folder: &str| fs::read_dir(Path::new(FUZZ).join(folder).join(name)).into_iter().flatten().map(|entry| entry.unwrap().path());
+        let inputs = |folder: &str| {
+            fs::read_dir(Path::new(FUZZ).join(folder).join(name))
+                .into_iter()
+                .flatten()
+                .map(|entry| entry.unwrap().path())
+        };
         let corpus: Vec<_> = inputs("corpus").collect();
         assert!(corpus.len() >= 3, "{name} has {} inputs", corpus.len());
         for path in corpus.into_iter().chain(inputs("found")) {
             let input = fs::read(&path).unwrap();
-            std::panic::catch_unwind(|| property(&input)).unwrap_or_else(|_| panic!("{} breaks its property", path.display()));
+            std::panic::catch_unwind(|| property(&input))
+                .unwrap_or_else(|_| panic!("{} breaks its property", path.display()));
         }
     }
 }
@@ -41,7 +49,15 @@ fn the_fields_that_are_changed_are_all_that_there_are() {
             found.insert(at);
         }
     }
-    let mut found = BTreeSet::from(["/utcTimeDate", "/utcStartTimeDate", "/utcEndTimeDate", "/signingDetailsFormData/specificTime"].map(str::to_owned));
+    let mut found = BTreeSet::from(
+        [
+            "/utcTimeDate",
+            "/utcStartTimeDate",
+            "/utcEndTimeDate",
+            "/signingDetailsFormData/specificTime",
+        ]
+        .map(str::to_owned),
+    );
     pointers(&contract_tests::samples::maximal_request(), "", &mut found);
     assert_eq!(POINTERS.map(str::to_owned).into_iter().collect::<BTreeSet<_>>(), found);
 }

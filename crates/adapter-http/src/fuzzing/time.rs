@@ -14,11 +14,12 @@ thread_local! {
     };
 }
 
-/// Days from the first of year 1 to the last of which the other library knows every instant, in December 9999.
+/// Days from the first of year 1 to the last of which the other library knows every instant, in
+/// December 9999.
 const DAYS: u32 = 3_652_057;
 
-/// A local time becomes the instant that another library finds, skipped and repeated times included; and texts of dates and
-/// times are read as another library reads them.
+/// A local time becomes the instant that another library finds, skipped and repeated times
+/// included; and texts of dates and times are read as another library reads them.
 pub fn time(data: &[u8]) {
     let mut input = Unstructured::new(data);
     if input.ratio(1_u8, 4) == Ok(true) {
@@ -27,7 +28,8 @@ pub fn time(data: &[u8]) {
     let Ok((zone, day, minute, hint)) = input.arbitrary::<(u16, u32, u16, i16)>() else { return };
     let start = Date::from_ordinal_date(1, 1).unwrap() + Duration::days((day % DAYS).into());
     let at = start.midnight() + Duration::minutes((minute % 1440).into());
-    ZONES.with(|zones| convert(&zones[usize::from(zone) % zones.len()], at.date(), at.time(), hint));
+    ZONES
+        .with(|zones| convert(&zones[usize::from(zone) % zones.len()], at.date(), at.time(), hint));
 }
 
 fn convert((ours, theirs): &(Zone, TimeZone), date: Date, time: Time, hint: i16) {
@@ -37,10 +39,14 @@ fn convert((ours, theirs): &(Zone, TimeZone), date: Date, time: Time, hint: i16)
         AmbiguousOffset::Gap { .. } => [None, None],
         AmbiguousOffset::Fold { before, after } => [Some(before), Some(after)],
     };
-    // Where a zone's list of clock changes ends and its rule begins, as in America/Nuuk on 28 October 2023, it finds an instant of which
-    // it says itself that the clocks show another time.
-    let shown = |offset: &Offset| offset.to_timestamp(local).is_ok_and(|instant| theirs.to_datetime(instant) == local);
-    let instant = |offset: Offset| date.with_time(time).assume_utc() - Duration::seconds(offset.seconds().into());
+    // Where a zone's list of clock changes ends and its rule begins, as in America/Nuuk on 28
+    // October 2023, it finds an instant of which it says itself that the clocks show another time.
+    let shown = |offset: &Offset| {
+        offset.to_timestamp(local).is_ok_and(|instant| theirs.to_datetime(instant) == local)
+    };
+    let instant = |offset: Offset| {
+        date.with_time(time).assume_utc() - Duration::seconds(offset.seconds().into())
+    };
     let instants: Vec<_> = offsets.into_iter().flatten().filter(shown).map(instant).collect();
     let convert = |hint| ours.to_utc(date, time, hint);
     let context = format!("{} {local}", ours.id());
@@ -49,24 +55,47 @@ fn convert((ours, theirs): &(Zone, TimeZone), date: Date, time: Time, hint: i16)
     };
     assert_eq!(convert(None), Ok(earlier), "{context}");
     let hint = later + Duration::milliseconds(hint.into());
-    assert_eq!(convert(Some(hint)), Ok(if agrees(hint, later) { later } else { earlier }), "{context}");
+    assert_eq!(
+        convert(Some(hint)),
+        Ok(if agrees(hint, later) { later } else { earlier }),
+        "{context}"
+    );
 }
 
 fn local(date: Date, time: Time) -> civil::DateTime {
     let whole = |number: u8| i8::try_from(number).unwrap();
     let year = i16::try_from(date.year()).unwrap();
-    civil::datetime(year, whole(date.month().into()), whole(date.day()), whole(time.hour()), whole(time.minute()), 0, 0)
+    civil::datetime(
+        year,
+        whole(date.month().into()),
+        whole(date.day()),
+        whole(time.hour()),
+        whole(time.minute()),
+        0,
+        0,
+    )
 }
 
 fn texts(text: &str) {
     // Digits stand where the form has zeros.
     let formed = |form: &str| {
-        text.len() == form.len() && text.bytes().zip(form.bytes()).all(|(byte, form)| if form == b'0' { byte.is_ascii_digit() } else { byte == form })
+        text.len() == form.len()
+            && text
+                .bytes()
+                .zip(form.bytes())
+                .all(|(byte, form)| if form == b'0' { byte.is_ascii_digit() } else { byte == form })
     };
-    let date = formed("0000-00-00").then(|| text.parse::<civil::Date>().ok()).flatten().filter(|date| date.year() > 0);
+    let date = formed("0000-00-00")
+        .then(|| text.parse::<civil::Date>().ok())
+        .flatten()
+        .filter(|date| date.year() > 0);
     assert_eq!(parse_date(text).map(|date| local(date, Time::MIDNIGHT).date()), date, "{text}");
     let time = formed("00:00").then(|| text.parse::<civil::Time>().ok()).flatten();
-    assert_eq!(parse_time(text).map(|time| local(Date::MIN.replace_year(2000).unwrap(), time).time()), time, "{text}");
+    assert_eq!(
+        parse_time(text).map(|time| local(Date::MIN.replace_year(2000).unwrap(), time).time()),
+        time,
+        "{text}"
+    );
     if let (Some(ours), Ok(theirs)) = (parse_utc(text), text.parse::<Timestamp>()) {
         // A leap second is the end of the second before it, or that second.
         assert!((ours.unix_timestamp() - theirs.as_second()).abs() <= 1, "{text}");
@@ -88,13 +117,25 @@ mod tests {
             let mut changes = 0;
             for zone in zones {
                 let first = "0001-01-02T12:00Z".parse().unwrap();
-                let listed = zone.1.following(first).map(|change| change.timestamp()).take_while(|change| change.as_second() < 4_000_000_000);
+                let listed = zone
+                    .1
+                    .following(first)
+                    .map(|change| change.timestamp())
+                    .take_while(|change| change.as_second() < 4_000_000_000);
                 for change in listed.chain([first, end]) {
                     changes += 1;
                     for minutes in [-31, -1, 0, 29, 60] {
                         let shown = zone.1.to_datetime(change).saturating_add(minutes.minutes());
-                        let midnight = Date::from_ordinal_date(shown.year().into(), shown.day_of_year().try_into().unwrap()).unwrap().midnight();
-                        let at = midnight + Duration::minutes(i64::from(shown.hour()) * 60 + i64::from(shown.minute()));
+                        let midnight = Date::from_ordinal_date(
+                            shown.year().into(),
+                            shown.day_of_year().try_into().unwrap(),
+                        )
+                        .unwrap()
+                        .midnight();
+                        let at = midnight
+                            + Duration::minutes(
+                                i64::from(shown.hour()) * 60 + i64::from(shown.minute()),
+                            );
                         convert(zone, at.date(), at.time(), 0);
                     }
                 }

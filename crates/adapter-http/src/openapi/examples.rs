@@ -10,10 +10,15 @@ use utoipa::openapi::{
 
 /// Orders without documents, one for each way to say the time.
 pub(super) fn orders() -> BTreeMap<String, RefOr<Example>> {
-    let example = |summary: &str, value: Value| RefOr::from(ExampleBuilder::new().summary(summary).value(Some(value)));
+    let example = |summary: &str, value: Value| {
+        RefOr::from(ExampleBuilder::new().summary(summary).value(Some(value)))
+    };
     BTreeMap::from([
         ("at".to_owned(), example("A signing at 14:30, every field given", at())),
-        ("between".to_owned(), example("A signing between 09:00 and 11:30, only what is required", between())),
+        (
+            "between".to_owned(),
+            example("A signing between 09:00 and 11:30, only what is required", between()),
+        ),
     ])
 }
 

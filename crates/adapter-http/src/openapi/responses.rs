@@ -12,18 +12,39 @@ use super::problems::{self, Shown};
 const ORDER: &str = "The order was created.";
 const ORDER_WITH_DOCUMENTS: &str = "The order was created and its documents are stored.";
 
-/// Problems that both operations answer alike: name among the shared responses, status, description, examples.
+/// Problems that both operations answer alike: name among the shared responses, status,
+/// description, examples.
 const SHARED: [(&str, &str, &str, &[Shown]); 8] = [
-    ("Unauthorized", "401", "Credentials are missing, malformed or not good: check the key.", &[problems::UNAUTHORIZED]),
-    ("Forbidden", "403", "The key is bound to another signing service: use the right one.", &[problems::FORBIDDEN]),
+    (
+        "Unauthorized",
+        "401",
+        "Credentials are missing, malformed or not good: check the key.",
+        &[problems::UNAUTHORIZED],
+    ),
+    (
+        "Forbidden",
+        "403",
+        "The key is bound to another signing service: use the right one.",
+        &[problems::FORBIDDEN],
+    ),
     (
         "Conflict",
         "409",
         "The file number was used less than a minute ago, or the first request with this `Idempotency-Key` is still being answered.",
         &[problems::DUPLICATE, problems::IN_FLIGHT],
     ),
-    ("UnsupportedMediaType", "415", "The content type is not the operation's, or the body has a content coding.", &[problems::MEDIA_TYPE]),
-    ("IdempotencyKeyReused", "422", "The `Idempotency-Key` was used with another payload: use a new one.", &[problems::KEY_REUSED]),
+    (
+        "UnsupportedMediaType",
+        "415",
+        "The content type is not the operation's, or the body has a content coding.",
+        &[problems::MEDIA_TYPE],
+    ),
+    (
+        "IdempotencyKeyReused",
+        "422",
+        "The `Idempotency-Key` was used with another payload: use a new one.",
+        &[problems::KEY_REUSED],
+    ),
     (
         "TooManyRequests",
         "429",
@@ -40,7 +61,11 @@ const SHARED: [(&str, &str, &str, &[Shown]); 8] = [
 ];
 
 pub(super) fn of_orders() -> Responses {
-    let bad = problem("400", "The request cannot be read, or fields are missing or invalid: mend it.", &[problems::MALFORMED, problems::INVALID]);
+    let bad = problem(
+        "400",
+        "The request cannot be read, or fields are missing or invalid: mend it.",
+        &[problems::MALFORMED, problems::INVALID],
+    );
     let large = problem("413", "The body is larger than 256 KiB.", &[problems::TOO_LARGE]);
     with_shared(created(ORDER, None), bad, large)
 }
@@ -49,9 +74,19 @@ pub(super) fn of_orders_with_documents() -> Responses {
     let bad = problem(
         "400",
         "The request cannot be read, fields are missing or invalid, or documents are not acceptable: mend it.",
-        &[problems::MALFORMED, problems::INVALID, problems::UNSUPPORTED, problems::TOO_MANY, problems::NONE],
+        &[
+            problems::MALFORMED,
+            problems::INVALID,
+            problems::UNSUPPORTED,
+            problems::TOO_MANY,
+            problems::NONE,
+        ],
     );
-    let large = problem("413", "A document, a text part or the whole form is too large: send less.", &[problems::DOCUMENT_TOO_LARGE, problems::TOO_LARGE]);
+    let large = problem(
+        "413",
+        "A document, a text part or the whole form is too large: send less.",
+        &[problems::DOCUMENT_TOO_LARGE, problems::TOO_LARGE],
+    );
     with_shared(created(ORDER_WITH_DOCUMENTS, Some(1)), bad, large)
 }
 
@@ -84,7 +119,10 @@ fn created(description: &str, documents: Option<u32>) -> Response {
         record["documents_uploaded"] = documents.into();
     }
     let mut body = Content::new(Some(Ref::from_schema_name("OrderRecord")));
-    body.examples.insert("created".to_owned(), ExampleBuilder::new().summary("A new order").value(Some(record)).into());
+    body.examples.insert(
+        "created".to_owned(),
+        ExampleBuilder::new().summary("A new order").value(Some(record)).into(),
+    );
     let mut response = Response::new(description);
     response.content.insert("application/json".to_owned(), body.into());
     response.headers.insert("Idempotency-Replayed".to_owned(), header_ref("Idempotency-Replayed"));
@@ -116,7 +154,13 @@ fn header_ref(name: &str) -> RefOr<Header> {
 
 fn headers() -> [(&'static str, Header); 6] {
     [
-        ("X-Request-Id", header("Identifier of the request; quote it when you ask for help.", text("^[0-9a-f]{24}$", "5a1c0e9d7b3f4a2286c0d1e5"))),
+        (
+            "X-Request-Id",
+            header(
+                "Identifier of the request; quote it when you ask for help.",
+                text("^[0-9a-f]{24}$", "5a1c0e9d7b3f4a2286c0d1e5"),
+            ),
+        ),
         (
             "RateLimit-Policy",
             header(
@@ -135,17 +179,27 @@ fn headers() -> [(&'static str, Header); 6] {
         ("Retry-After", header("Seconds to wait before the request is sent again.", seconds())),
         (
             "WWW-Authenticate",
-            header("What is wrong with the credentials (RFC 6750).", text("^Bearer ", r#"Bearer realm="notary-orders", error="invalid_token""#)),
+            header(
+                "What is wrong with the credentials (RFC 6750).",
+                text("^Bearer ", r#"Bearer realm="notary-orders", error="invalid_token""#),
+            ),
         ),
         (
             "Idempotency-Replayed",
-            header("`true` when this is the answer to an earlier request with the same `Idempotency-Key`; absent otherwise.", text("^true$", "true")),
+            header(
+                "`true` when this is the answer to an earlier request with the same `Idempotency-Key`; absent otherwise.",
+                text("^true$", "true"),
+            ),
         ),
     ]
 }
 
 fn header(description: &str, (schema, example): (Object, Value)) -> Header {
-    HeaderBuilder::new().description(Some(description)).schema(Some(Schema::Object(schema))).example(Some(example)).build()
+    HeaderBuilder::new()
+        .description(Some(description))
+        .schema(Some(Schema::Object(schema)))
+        .example(Some(example))
+        .build()
 }
 
 fn text(pattern: &str, example: &str) -> (Object, Value) {

@@ -1,4 +1,5 @@
-//! The document is whole: every part of it says what an integrator has to know, and is true of the rest.
+//! The document is whole: every part of it says what an integrator has to know, and is true of the
+//! rest.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +14,9 @@ fn document() -> Value {
 /// What a `$ref` names, or the value itself.
 fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     match value["$ref"].as_str() {
-        Some(name) => document.pointer(name.strip_prefix('#').unwrap()).unwrap_or_else(|| panic!("{name} is not in the document")),
+        Some(name) => document
+            .pointer(name.strip_prefix('#').unwrap())
+            .unwrap_or_else(|| panic!("{name} is not in the document")),
         None => value,
     }
 }
@@ -24,11 +27,16 @@ fn walk<'a>(path: &str, value: &'a Value, visit: &mut impl FnMut(&str, &'a Value
     let inside = |name: &str| format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
     match value {
         Value::Object(members) => {
-            for (name, member) in members.iter().filter(|(name, _)| !matches!(name.as_str(), "example" | "examples")) {
+            for (name, member) in
+                members.iter().filter(|(name, _)| !matches!(name.as_str(), "example" | "examples"))
+            {
                 walk(&inside(name), member, visit);
             }
         }
-        Value::Array(items) => items.iter().enumerate().for_each(|(at, item)| walk(&inside(&at.to_string()), item, visit)),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .for_each(|(at, item)| walk(&inside(&at.to_string()), item, visit)),
         _ => {}
     }
 }
@@ -39,8 +47,14 @@ fn schemas(document: &Value) -> &Map<String, Value> {
 
 fn properties(document: &Value) -> Vec<(String, &Value)> {
     let named = |(schema, body): (&String, &'_ Value)| {
-        let properties = body["properties"].as_object().unwrap_or_else(|| panic!("{schema} has no properties")).clone();
-        properties.keys().map(|name| format!("/components/schemas/{schema}/properties/{name}")).collect::<Vec<_>>()
+        let properties = body["properties"]
+            .as_object()
+            .unwrap_or_else(|| panic!("{schema} has no properties"))
+            .clone();
+        properties
+            .keys()
+            .map(|name| format!("/components/schemas/{schema}/properties/{name}"))
+            .collect::<Vec<_>>()
     };
     let paths: Vec<_> = schemas(document).iter().flat_map(named).collect();
     paths.into_iter().map(|path| (path.clone(), document.pointer(&path).unwrap())).collect()
@@ -48,7 +62,9 @@ fn properties(document: &Value) -> Vec<(String, &Value)> {
 
 /// The schema of a property without its alternative `null`.
 fn without_null(property: &Value) -> &Value {
-    property["oneOf"].as_array().map_or(property, |kinds| kinds.iter().find(|kind| kind["type"] != "null").unwrap())
+    property["oneOf"]
+        .as_array()
+        .map_or(property, |kinds| kinds.iter().find(|kind| kind["type"] != "null").unwrap())
 }
 
 /// The response objects, each with its status.
@@ -67,14 +83,20 @@ fn examples(document: &Value) -> Vec<(String, Value, Value)> {
     let mut found = Vec::new();
     walk("", document, &mut |path, value| {
         let schema = if value["schema"].is_object() { &value["schema"] } else { value };
-        let mut add = |name: &str, example: &Value| found.push((format!("{path}{name}"), schema.clone(), example.clone()));
+        let mut add = |name: &str, example: &Value| {
+            found.push((format!("{path}{name}"), schema.clone(), example.clone()))
+        };
         if let Some(example) = value.get("example") {
             add("/example", example);
         }
         match value.get("examples") {
-            Some(Value::Array(examples)) => examples.iter().for_each(|example| add("/examples", example)),
+            Some(Value::Array(examples)) => {
+                examples.iter().for_each(|example| add("/examples", example))
+            }
             Some(Value::Object(examples)) if path != "/components" => {
-                examples.iter().for_each(|(name, example)| add(&format!("/examples/{name}"), &example["value"]));
+                examples.iter().for_each(|(name, example)| {
+                    add(&format!("/examples/{name}"), &example["value"])
+                });
             }
             _ => {}
         }
@@ -88,20 +110,27 @@ fn every_property_says_what_it_is_and_how_far_it_goes() {
     let mut found = 0;
     for (path, property) in properties(&document) {
         let property = without_null(property);
-        assert!(property["description"].as_str().is_some_and(|text| text.len() > 10), "{path} has no description");
+        assert!(
+            property["description"].as_str().is_some_and(|text| text.len() > 10),
+            "{path} has no description"
+        );
         if property["$ref"].is_string() {
             continue;
         }
-        let kinds = property["type"].as_array().cloned().unwrap_or_else(|| vec![property["type"].clone()]);
-        let limits: &[&str] = match kinds[0].as_str().unwrap_or_else(|| panic!("{path} has no type")) {
-            "string" => &["maxLength", "pattern", "enum", "format"],
-            "integer" | "number" => &["maximum"],
-            "array" => &["maxItems"],
-            "boolean" => &["type"],
-            other => panic!("{path} is {other}"),
-        };
+        let kinds =
+            property["type"].as_array().cloned().unwrap_or_else(|| vec![property["type"].clone()]);
+        let limits: &[&str] =
+            match kinds[0].as_str().unwrap_or_else(|| panic!("{path} has no type")) {
+                "string" => &["maxLength", "pattern", "enum", "format"],
+                "integer" | "number" => &["maximum"],
+                "array" => &["maxItems"],
+                "boolean" => &["type"],
+                other => panic!("{path} is {other}"),
+            };
         assert!(limits.iter().any(|limit| !property[limit].is_null()), "{path} has no limit");
-        let described = property.get("example").is_some() || property["items"]["$ref"].is_string() || property["items"]["format"] == "binary";
+        let described = property.get("example").is_some()
+            || property["items"]["$ref"].is_string()
+            || property["items"]["format"] == "binary";
         assert!(described, "{path} has no example");
         found += 1;
     }
@@ -111,16 +140,26 @@ fn every_property_says_what_it_is_and_how_far_it_goes() {
 #[test]
 fn optional_fields_of_a_request_may_be_null_and_blank() {
     let document = document();
-    for (path, property) in properties(&document).into_iter().filter(|(path, _)| path.contains("Request/")) {
+    for (path, property) in
+        properties(&document).into_iter().filter(|(path, _)| path.contains("Request/"))
+    {
         let schema = path.split('/').nth(3).unwrap();
         let name = path.rsplit('/').next().unwrap();
-        let required = schemas(&document)[schema]["required"].as_array().is_some_and(|required| required.contains(&json!(name)));
+        let required = schemas(&document)[schema]["required"]
+            .as_array()
+            .is_some_and(|required| required.contains(&json!(name)));
         let mut whole = property.clone();
         whole["components"] = document["components"].clone();
         let validator = jsonschema::validator_for(&whole).unwrap();
         assert_eq!(validator.is_valid(&Value::Null), !required, "{path}");
-        if property["type"].as_array().is_some_and(|kinds| kinds.contains(&json!("string"))) || property["type"] == "string" {
-            assert_eq!(validator.is_valid(&json!(" \t")), !required || property["format"] == "date", "{path}");
+        if property["type"].as_array().is_some_and(|kinds| kinds.contains(&json!("string")))
+            || property["type"] == "string"
+        {
+            assert_eq!(
+                validator.is_valid(&json!(" \t")),
+                !required || property["format"] == "date",
+                "{path}"
+            );
         }
     }
 }
@@ -145,11 +184,16 @@ fn every_response_names_its_headers_and_every_problem_has_its_examples() {
         assert_eq!(headers.keys().map(String::as_str).collect::<BTreeSet<_>>(), expected, "{path}");
         for (name, header) in headers {
             let header = resolve(&document, header);
-            assert!(header["description"].is_string() && !header["example"].is_null(), "{path} {name}");
+            assert!(
+                header["description"].is_string() && !header["example"].is_null(),
+                "{path} {name}"
+            );
         }
         assert!(response["description"].as_str().is_some_and(|text| text.len() > 10), "{path}");
         if status != "201" {
-            let examples = response["content"]["application/problem+json"]["examples"].as_object().unwrap_or_else(|| panic!("{path} has no examples"));
+            let examples = response["content"]["application/problem+json"]["examples"]
+                .as_object()
+                .unwrap_or_else(|| panic!("{path} has no examples"));
             for (name, example) in examples {
                 assert_eq!(example["value"]["status"].to_string(), status, "{path} {name}");
             }
@@ -165,8 +209,14 @@ fn every_example_fits_its_schema() {
     for (path, schema, example) in examples {
         let mut whole = schema;
         whole["components"] = document["components"].clone();
-        let validator = jsonschema::options().should_validate_formats(true).build(&whole).unwrap_or_else(|error| panic!("{path}: {error}"));
-        let faults: Vec<_> = validator.iter_errors(&example).map(|error| format!("{} {error}", error.instance_path())).collect();
+        let validator = jsonschema::options()
+            .should_validate_formats(true)
+            .build(&whole)
+            .unwrap_or_else(|error| panic!("{path}: {error}"));
+        let faults: Vec<_> = validator
+            .iter_errors(&example)
+            .map(|error| format!("{} {error}", error.instance_path()))
+            .collect();
         assert!(faults.is_empty(), "{path}: {faults:?}");
     }
 }
@@ -176,12 +226,20 @@ fn every_code_of_the_operations_has_an_example() {
     let document = document();
     let mut shown = BTreeSet::new();
     for (_, _, response) in responses(&document) {
-        for (_, example) in response["content"]["application/problem+json"]["examples"].as_object().into_iter().flatten() {
+        for (_, example) in response["content"]["application/problem+json"]["examples"]
+            .as_object()
+            .into_iter()
+            .flatten()
+        {
             shown.insert(example["value"]["code"].as_str().unwrap().to_owned());
         }
     }
     let of_no_operation = [ProblemCode::NotFound, ProblemCode::MethodNotAllowed];
-    let expected: BTreeSet<_> = ProblemCode::ALL.iter().filter(|code| !of_no_operation.contains(code)).map(|code| code.as_str().to_owned()).collect();
+    let expected: BTreeSet<_> = ProblemCode::ALL
+        .iter()
+        .filter(|code| !of_no_operation.contains(code))
+        .map(|code| code.as_str().to_owned())
+        .collect();
     assert_eq!(shown, expected);
 }
 
@@ -190,10 +248,20 @@ fn every_operation_has_a_summary_a_key_and_described_parameters() {
     let document = document();
     for (path, operations) in document["paths"].as_object().unwrap() {
         let operation = &operations["post"];
-        assert!(operation["summary"].is_string() && operation["description"].is_string() && operation["tags"][0] == "orders", "{path}");
+        assert!(
+            operation["summary"].is_string()
+                && operation["description"].is_string()
+                && operation["tags"][0] == "orders",
+            "{path}"
+        );
         assert_eq!(operation["security"], json!([{ "api_key": [] }]), "{path}");
         for parameter in operation["parameters"].as_array().unwrap() {
-            assert!(parameter["description"].is_string() && parameter["schema"]["examples"][0].is_string(), "{path} {}", parameter["name"]);
+            assert!(
+                parameter["description"].is_string()
+                    && parameter["schema"]["examples"][0].is_string(),
+                "{path} {}",
+                parameter["name"]
+            );
         }
         assert_eq!(operation["parameters"][0]["name"], "Idempotency-Key", "{path}");
     }
@@ -202,11 +270,17 @@ fn every_operation_has_a_summary_a_key_and_described_parameters() {
 #[test]
 fn every_part_of_the_form_has_its_encoding() {
     let document = document();
-    let form = &document["paths"]["/api/order/create-with-documents"]["post"]["requestBody"]["content"]["multipart/form-data"];
-    let parts: BTreeSet<_> = resolve(&document, &form["schema"])["properties"].as_object().unwrap().keys().collect();
+    let form = &document["paths"]["/api/order/create-with-documents"]["post"]["requestBody"]["content"]
+        ["multipart/form-data"];
+    let parts: BTreeSet<_> =
+        resolve(&document, &form["schema"])["properties"].as_object().unwrap().keys().collect();
     let encodings = form["encoding"].as_object().unwrap();
     assert_eq!(encodings.keys().collect::<BTreeSet<_>>(), parts);
-    assert!(encodings.values().all(|encoding| encoding["contentType"].as_str().is_some_and(|kind| kind.contains('/'))));
+    assert!(
+        encodings.values().all(|encoding| encoding["contentType"]
+            .as_str()
+            .is_some_and(|kind| kind.contains('/')))
+    );
 }
 
 #[test]
@@ -236,7 +310,9 @@ fn a_time_of_each_kind_asks_for_its_fields() {
 fn phones_and_addresses_are_told_as_they_are_read() {
     let document = document();
     let property = |name: &str| {
-        let schema = document.pointer(&format!("/components/schemas/SigningDetailsRequest/properties/{name}")).unwrap();
+        let schema = document
+            .pointer(&format!("/components/schemas/SigningDetailsRequest/properties/{name}"))
+            .unwrap();
         jsonschema::options().should_validate_formats(true).build(schema).unwrap()
     };
     let cases = [
@@ -279,7 +355,9 @@ fn no_text_looks_like_a_real_key() {
 #[test]
 fn the_copy_in_the_documentation_is_current() {
     let current = format!("{}\n", serde_json::to_string_pretty(&super::document("")).unwrap());
-    let copy = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json")).unwrap_or_default();
+    let copy =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json"))
+            .unwrap_or_default();
     assert!(
         current == copy,
         "docs/openapi.json is not current; renew it: cargo run --package notary-orders -- openapi --base-path '' > docs/openapi.json (or `just openapi`)"

@@ -1,19 +1,31 @@
 //! The rules of the request's texts, as patterns.
 //!
-//! The attributes of the request types say what a text is; here is added what holds for all of them: texts are trimmed, those that are optional may
-//! be blank, and those without a format are one line.
+//! The attributes of the request types say what a text is; here is added what holds for all of
+//! them: texts are trimmed, those that are optional may be blank, and those without a format are
+//! one line.
 
 use serde_json::json;
 use utoipa::{
     Modify,
-    openapi::{Components, KnownFormat, Object, OpenApi, RefOr, Schema, SchemaFormat, Type, schema::SchemaType},
+    openapi::{
+        Components, KnownFormat, Object, OpenApi, RefOr, Schema, SchemaFormat, Type,
+        schema::SchemaType,
+    },
 };
 
 /// The schemas that clients send.
-const REQUESTS: [&str; 7] =
-    ["OrderRequest", "OrderForm", "SigningContactsRequest", "ContactRequest", "SigningDetailsRequest", "InvoiceRecipientRequest", "RequestedByRequest"];
+const REQUESTS: [&str; 7] = [
+    "OrderRequest",
+    "OrderForm",
+    "SigningContactsRequest",
+    "ContactRequest",
+    "SigningDetailsRequest",
+    "InvoiceRecipientRequest",
+    "RequestedByRequest",
+];
 
-/// White space that is trimmed: one character is told for any number of them, or text could be within its length after trimming, and beyond it before.
+/// White space that is trimmed: one character is told for any number of them, or text could be
+/// within its length after trimming, and beyond it before.
 const BLANK: &str = r"[\t-\r ]?";
 /// The same, with what ends a line elsewhere.
 const BLANK_LINES: &str = r"[\t-\r \x85\u2028\u2029]?";
@@ -68,7 +80,9 @@ fn restrict(schema: &mut Object, required: bool) {
         (Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)), _) => Some(UTC.to_owned()),
         (Some(SchemaFormat::Custom(format)), _) if format == "email" => Some(EMAIL.to_owned()),
         (Some(SchemaFormat::Custom(format)), _) if format == "phone" => Some(PHONE.to_owned()),
-        (_, pattern) => pattern.as_deref().map(|pattern| pattern.trim_start_matches('^').trim_end_matches('$').to_owned()),
+        (_, pattern) => pattern
+            .as_deref()
+            .map(|pattern| pattern.trim_start_matches('^').trim_end_matches('$').to_owned()),
     };
     let lines = format.is_none();
     schema.pattern = Some(match format {
@@ -103,6 +117,7 @@ fn time_types(details: &mut Object) {
             "then": { "properties": { "startTime": given, "endTime": given }, "required": ["startTime", "endTime"] }
         }
     ]);
-    // Keywords of JSON Schema that the type of the schema has no member for; programs that do not know them pass over them.
+    // Keywords of JSON Schema that the type of the schema has no member for; programs that do not
+    // know them pass over them.
     details.extensions.get_or_insert_default().insert("allOf".to_owned(), conditions);
 }

@@ -34,8 +34,8 @@ use crate::OpenError;
 const CONNECTIONS: usize = 8;
 /// Longest wait for one address of the relay to take a connection.
 const CONNECT: Duration = Duration::from_secs(3);
-/// How long a connection may lie idle and be used again. Relays close it after minutes, what is on the way forgets it
-/// earlier.
+/// How long a connection may lie idle and be used again. Relays close it after minutes, what is on
+/// the way forgets it earlier.
 const IDLE: Duration = Duration::from_secs(30);
 /// Longest wait for a connection that was used before to show that it is still there.
 const WAKE: Duration = Duration::from_secs(2);
@@ -77,10 +77,25 @@ impl Relay {
             Encryption::Required => Tls::Required(parameters()?),
             Encryption::Implicit => Tls::Wrapper(parameters()?),
         };
-        // The machine's name is rarely one that the world knows, and many relays refuse others (RFC 5321 section 4.1.4).
-        let hello = if sender.domain().contains('.') { ClientId::Domain(sender.domain().to_owned()) } else { ClientId::default() };
+        // The machine's name is rarely one that the world knows, and many relays refuse others (RFC
+        // 5321 section 4.1.4).
+        let hello = if sender.domain().contains('.') {
+            ClientId::Domain(sender.domain().to_owned())
+        } else {
+            ClientId::default()
+        };
         let (turns, idle) = (Semaphore::new(CONNECTIONS), Mutex::default());
-        Ok(Self { host, port, tls, credentials: credentials.map(Credentials::from), credentials_in_clear, sender, hello, turns, idle })
+        Ok(Self {
+            host,
+            port,
+            tls,
+            credentials: credentials.map(Credentials::from),
+            credentials_in_clear,
+            sender,
+            hello,
+            turns,
+            idle,
+        })
     }
 
     /// Begins to hand over a mail, on a connection that waits or a new one.
@@ -135,17 +150,30 @@ impl Relay {
         let (host, port) = (self.host.as_str(), self.port);
         let no_connection = |source| Failure::NoConnection { host: host.to_owned(), port, source };
         if let Tls::Wrapper(parameters) = &self.tls {
-            let connected = AsyncSmtpConnection::connect_tokio1((host, port), Some(CONNECT), &self.hello, Some(parameters.clone()), None);
-            return connected.await.map_err(|error| Failure::new(&error, What::Connection, no_connection));
+            let connected = AsyncSmtpConnection::connect_tokio1(
+                (host, port),
+                Some(CONNECT),
+                &self.hello,
+                Some(parameters.clone()),
+                None,
+            );
+            return connected
+                .await
+                .map_err(|error| Failure::new(&error, What::Connection, no_connection));
         }
         let tcp = connect_tcp(host, port).await.map_err(|error| no_connection(error.into()))?;
-        let connected = AsyncSmtpConnection::connect_with_transport(Box::new(Unencrypted::new(tcp)), &self.hello);
+        let connected = AsyncSmtpConnection::connect_with_transport(
+            Box::new(Unencrypted::new(tcp)),
+            &self.hello,
+        );
         connected.await.map_err(|error| Failure::new(&error, What::Connection, Failure::Broken))
     }
 
     async fn encrypt(&self, connection: &mut AsyncSmtpConnection) -> Result<(), Failure> {
         match &self.tls {
-            Tls::Opportunistic(parameters) | Tls::Required(parameters) if connection.can_starttls() => {
+            Tls::Opportunistic(parameters) | Tls::Required(parameters)
+                if connection.can_starttls() =>
+            {
                 let encrypted = connection.starttls(parameters.clone(), &self.hello).await;
                 encrypted.map_err(|error| Failure::new(&error, What::StartTls, Failure::Tls))
             }
@@ -163,7 +191,9 @@ impl Relay {
             return Err(Failure::NoAuth);
         }
         let logged_in = connection.auth(DEFAULT_MECHANISMS, credentials).await;
-        logged_in.map(drop).map_err(|error| Failure::new(&error, What::Credentials, Failure::Broken))
+        logged_in
+            .map(drop)
+            .map_err(|error| Failure::new(&error, What::Credentials, Failure::Broken))
     }
 
     async fn name_sender(&self, connection: &mut AsyncSmtpConnection) -> Result<(), Failure> {
@@ -200,11 +230,14 @@ impl Transaction<'_> {
     /// Hands over the mail, whose lines all end in CRLF.
     pub(super) async fn send(&mut self, recipient: &Address, mail: &str) -> Result<(), Failure> {
         let answer = self.connection.command(Rcpt::new(recipient.clone(), Vec::new())).await;
-        expect(Severity::PositiveCompletion, answer, What::Recipient).map_err(|failure| failure.without(recipient))?;
+        expect(Severity::PositiveCompletion, answer, What::Recipient)
+            .map_err(|failure| failure.without(recipient))?;
         let answer = self.connection.command(Data).await;
-        expect(Severity::PositiveIntermediate, answer, What::Mail).map_err(|failure| failure.without(recipient))?;
-        // All in one go (RFC 5321 section 4.5.2). What lettre has for this writes the end apart, and two small writes
-        // without an answer between them take 40 ms (RFC 896, RFC 1122 section 4.2.3.2).
+        expect(Severity::PositiveIntermediate, answer, What::Mail)
+            .map_err(|failure| failure.without(recipient))?;
+        // All in one go (RFC 5321 section 4.5.2). What lettre has for this writes the end apart,
+        // and two small writes without an answer between them take 40 ms (RFC 896, RFC 1122 section
+        // 4.2.3.2).
         let content = mail.replace("\r\n.", "\r\n..") + ".\r\n";
         let answer = self.connection.command(content).await;
         expect(Severity::PositiveCompletion, answer, What::Content)
@@ -228,10 +261,16 @@ impl Transaction<'_> {
     }
 }
 
-fn expect(severity: Severity, answer: Result<Response, lettre::transport::smtp::Error>, what: What) -> Result<(), Failure> {
+fn expect(
+    severity: Severity,
+    answer: Result<Response, lettre::transport::smtp::Error>,
+    what: What,
+) -> Result<(), Failure> {
     match answer {
         Ok(response) if response.code().severity == severity => Ok(()),
-        Ok(response) => Err(Failure::Broken(format!("an answer of {} is out of step", response.code()).into())),
+        Ok(response) => {
+            Err(Failure::Broken(format!("an answer of {} is out of step", response.code()).into()))
+        }
         Err(error) => Err(Failure::new(&error, what, Failure::Broken)),
     }
 }
@@ -253,17 +292,24 @@ async fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     Err(failure)
 }
 
-fn tls_parameters(host: &str, root: Option<std::path::PathBuf>) -> Result<TlsParameters, OpenError> {
+fn tls_parameters(
+    host: &str,
+    root: Option<std::path::PathBuf>,
+) -> Result<TlsParameters, OpenError> {
     let builder = TlsParameters::builder(host.to_owned());
-    let Some(path) = root else { return builder.build_rustls().map_err(|error| OpenError::Tls(error.to_string().into())) };
+    let Some(path) = root else {
+        return builder.build_rustls().map_err(|error| OpenError::Tls(error.to_string().into()));
+    };
     let unusable = |source: Cause| OpenError::RootCertificate { path: path.clone(), source };
     let pem = std::fs::read(&path).map_err(|error| unusable(error.into()))?;
     // Lettre takes a file without certificates for no certificate.
     if !pem.windows(BEGIN.len()).any(|text| text == BEGIN) {
         return Err(unusable("it holds no certificate in PEM".into()));
     }
-    let certificate = Certificate::from_pem(&pem).map_err(|error| unusable(error.to_string().into()))?;
-    let builder = builder.certificate_store(CertificateStore::None).add_root_certificate(certificate);
+    let certificate =
+        Certificate::from_pem(&pem).map_err(|error| unusable(error.to_string().into()))?;
+    let builder =
+        builder.certificate_store(CertificateStore::None).add_root_certificate(certificate);
     builder.build_rustls().map_err(|error| unusable(error.to_string().into()))
 }
 

@@ -26,7 +26,10 @@ fn notifier(url: &str) -> Smtp {
 }
 
 fn from(sender: &str, url: &str) -> Smtp {
-    Smtp { patience: IMPATIENCE, ..Smtp::open(&Url::parse(url).unwrap(), sender.parse().unwrap()).unwrap() }
+    Smtp {
+        patience: IMPATIENCE,
+        ..Smtp::open(&Url::parse(url).unwrap(), sender.parse().unwrap()).unwrap()
+    }
 }
 
 fn mail() -> Notification {
@@ -118,18 +121,36 @@ async fn a_relay_that_does_not_go_on_is_given_up_in_time() {
         (Phase::Content, MailsForNow),
     ];
     let treatments = [Treatment::Stall, Treatment::Drip, Treatment::HangUp];
-    let cases: Vec<_> = phases.into_iter().flat_map(|phase| treatments.map(|treatment| (phase, treatment))).collect();
+    let cases: Vec<_> = phases
+        .into_iter()
+        .flat_map(|phase| treatments.map(|treatment| (phase, treatment)))
+        .collect();
     join_all(cases.into_iter().map(async |((phase, expected), treatment)| {
-        let server = SmtpServer::offering(if phase == Phase::Handshake { Offer { tls: Tls::Implicit, auth: None } } else { FULL });
+        let server = SmtpServer::offering(if phase == Phase::Handshake {
+            Offer { tls: Tls::Implicit, auth: None }
+        } else {
+            FULL
+        });
         let notifier = notifier(&server.url());
         server.treat_phase(phase, treatment);
         let start = Instant::now();
-        assert_eq!(whose(&notifier.notify(&mail()).await), Some(expected), "{treatment:?} at {phase:?}");
-        let most = IMPATIENCE.begin + IMPATIENCE.transfer + IMPATIENCE.aftermath + Duration::from_millis(500);
+        assert_eq!(
+            whose(&notifier.notify(&mail()).await),
+            Some(expected),
+            "{treatment:?} at {phase:?}"
+        );
+        let most = IMPATIENCE.begin
+            + IMPATIENCE.transfer
+            + IMPATIENCE.aftermath
+            + Duration::from_millis(500);
         assert!(start.elapsed() < most, "{treatment:?} at {phase:?} took {:?}", start.elapsed());
         assert_eq!(server.mails(), [], "{treatment:?} at {phase:?}");
         server.behave();
-        assert_eq!(whose(&notifier.notify(&mail()).await), None, "after {treatment:?} at {phase:?}");
+        assert_eq!(
+            whose(&notifier.notify(&mail()).await),
+            None,
+            "after {treatment:?} at {phase:?}"
+        );
         assert_eq!(server.mails().len(), 1, "after {treatment:?} at {phase:?}");
     }))
     .await;
@@ -141,8 +162,18 @@ async fn a_relay_that_stops_in_the_middle_of_a_mail_is_an_outage() {
         let server = SmtpServer::start();
         let notifier = notifier(&server.url());
         // From here on, nothing at all.
-        server.treat(move |step| if step.phase == phase || step.connection > 1 { Treatment::Stall } else { Treatment::Serve });
-        assert_eq!(whose(&notifier.notify(&mail()).await), Some(Whose::Everybodys), "stalled at {phase:?}");
+        server.treat(move |step| {
+            if step.phase == phase || step.connection > 1 {
+                Treatment::Stall
+            } else {
+                Treatment::Serve
+            }
+        });
+        assert_eq!(
+            whose(&notifier.notify(&mail()).await),
+            Some(Whose::Everybodys),
+            "stalled at {phase:?}"
+        );
 
         server.treat_phase(phase, Treatment::Stall);
         let mail = mail();
@@ -183,11 +214,17 @@ async fn a_refused_recipient_keeps_no_other_from_its_mail() {
         _ => Treatment::Serve,
     });
     for _ in 0..3 {
-        assert_eq!(whose(&notifier.notify(&mail_to("unknown@example.com")).await), Some(Whose::MailsForGood));
+        assert_eq!(
+            whose(&notifier.notify(&mail_to("unknown@example.com")).await),
+            Some(Whose::MailsForGood)
+        );
         assert_eq!(whose(&notifier.notify(&mail_to("known@example.com")).await), None);
     }
     let mails = server.mails();
-    assert!(mails.len() == 3 && mails.iter().all(|mail| mail.to == ["known@example.com"]), "{mails:?}");
+    assert!(
+        mails.len() == 3 && mails.iter().all(|mail| mail.to == ["known@example.com"]),
+        "{mails:?}"
+    );
     assert_eq!(server.connections(), 1);
 }
 
@@ -197,7 +234,8 @@ async fn what_is_sent_is_received_byte_for_byte() {
     let notifier = notifier(&server.url());
     let mut request = full_request();
     request["signingDetailsFormData"]["specialInstructions"] = ".\n..\n.hidden\n\n.\nQUIT".into();
-    let notification = notification_of(request, "escrow@title.example.com", &CountingEntropy::default());
+    let notification =
+        notification_of(request, "escrow@title.example.com", &CountingEntropy::default());
     notifier.notify(&notification).await.unwrap();
     assert_eq!(server.mails()[0].raw, render(&notifier.sender, &notification).unwrap().formatted());
 }
@@ -207,7 +245,9 @@ async fn connections_are_few_and_used_again() {
     let server = SmtpServer::start();
     let notifier = Arc::new(notifier(&server.url()));
     let (recipients, entropy) = (0..200, CountingEntropy::default());
-    let notifications: Vec<_> = recipients.map(|number| notification_of(full_request(), &format!("r{number}@example.com"), &entropy)).collect();
+    let notifications: Vec<_> = recipients
+        .map(|number| notification_of(full_request(), &format!("r{number}@example.com"), &entropy))
+        .collect();
     let sent = notifications.into_iter().map(|notification| {
         let notifier = Arc::clone(&notifier);
         tokio::spawn(async move { notifier.notify(&notification).await })
@@ -232,8 +272,18 @@ async fn a_mail_meets_no_connection_that_was_closed_meanwhile() {
     server.start_again();
     notifier.notify(&mail()).await.unwrap();
 
-    for treatment in [Treatment::HangUp, Treatment::Refuse("421 4.7.0 Too many mails"), Treatment::Refuse("452 4.5.3 Too many mails")] {
-        server.treat(move |step| if step.phase == Phase::Mail && step.mails_before > 0 { treatment } else { Treatment::Serve });
+    for treatment in [
+        Treatment::HangUp,
+        Treatment::Refuse("421 4.7.0 Too many mails"),
+        Treatment::Refuse("452 4.5.3 Too many mails"),
+    ] {
+        server.treat(move |step| {
+            if step.phase == Phase::Mail && step.mails_before > 0 {
+                treatment
+            } else {
+                Treatment::Serve
+            }
+        });
         notifier.notify(&mail()).await.unwrap();
     }
     assert_eq!(server.mails().len(), 5);
@@ -272,7 +322,9 @@ async fn a_connection_that_lay_idle_for_long_is_left_politely() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_greeting_names_the_domain_of_the_sender_or_an_address() {
-    for (sender, hello) in [("Orders <orders@example.com>", "example.com"), ("orders@localhost", "[127.0.0.1]")] {
+    for (sender, hello) in
+        [("Orders <orders@example.com>", "example.com"), ("orders@localhost", "[127.0.0.1]")]
+    {
         let server = SmtpServer::start();
         from(sender, &server.url()).notify(&mail()).await.unwrap();
         assert_eq!(server.mails()[0].hello, hello);

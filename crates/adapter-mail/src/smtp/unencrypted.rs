@@ -14,9 +14,10 @@ use tokio::{
 /// The first byte of a TLS handshake (RFC 8446 section 5.1), which no SMTP command begins with.
 const HANDSHAKE: u8 = 0x16;
 
-/// A connection that begins without encryption. Until TLS begins it gives out one line at a time: lettre keeps what it
-/// has read ahead, and would take what somebody on the way has put behind the reply to STARTTLS for replies of the relay
-/// under TLS (CVE-2011-0411 is the same on the other side).
+/// A connection that begins without encryption. Until TLS begins it gives out one line at a time:
+/// lettre keeps what it has read ahead, and would take what somebody on the way has put behind the
+/// reply to STARTTLS for replies of the relay under TLS (CVE-2011-0411 is the same on the other
+/// side).
 #[derive(Debug)]
 pub(super) struct Unencrypted {
     tcp: TcpStream,
@@ -36,7 +37,11 @@ impl AsyncTokioStream for Unencrypted {
 }
 
 impl AsyncRead for Unencrypted {
-    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         if this.handed_over_to_tls {
             return Pin::new(&mut this.tcp).poll_read(context, buffer);
@@ -45,7 +50,8 @@ impl AsyncRead for Unencrypted {
         let space = bytes.len().min(buffer.remaining());
         let mut ahead = ReadBuf::new(&mut bytes[..space]);
         ready!(this.tcp.poll_peek(context, &mut ahead))?;
-        let line = ahead.filled().split_inclusive(|byte| *byte == b'\n').next().map_or(0, <[u8]>::len);
+        let line =
+            ahead.filled().split_inclusive(|byte| *byte == b'\n').next().map_or(0, <[u8]>::len);
         let mut taken = ReadBuf::new(&mut bytes[..line]);
         ready!(Pin::new(&mut this.tcp).poll_read(context, &mut taken))?;
         buffer.put_slice(taken.filled());
@@ -54,7 +60,11 @@ impl AsyncRead for Unencrypted {
 }
 
 impl AsyncWrite for Unencrypted {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         this.handed_over_to_tls |= bytes.first() == Some(&HANDSHAKE);
         Pin::new(&mut this.tcp).poll_write(context, bytes)

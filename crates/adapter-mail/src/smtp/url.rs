@@ -45,7 +45,8 @@ impl RelayUrl {
         let credentials = credentials(url)?;
         let implicit = url.scheme() == "smtps";
         let (tls, root) = parameters(url)?;
-        let here = host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
+        let here = host.eq_ignore_ascii_case("localhost")
+            || host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
         let encryption = match (implicit, tls) {
             (true, None) => Encryption::Implicit,
             (false, Some(Encryption::Never)) if root.is_some() => return Err(OpenError::Parameter),
@@ -54,14 +55,22 @@ impl RelayUrl {
             (false, None) => Encryption::IfOffered,
             (true, Some(_)) => return Err(OpenError::Parameter),
         };
-        // Ports 25, 465 and 587: RFC 5321 section 2.3.8, RFC 8314 section 7.3, RFC 6409 section 3.1.
+        // Ports 25, 465 and 587: RFC 5321 section 2.3.8, RFC 8314 section 7.3, RFC 6409 section
+        // 3.1.
         let usual_port = match &credentials {
             _ if implicit => 465,
             Some(_) => 587,
             None => 25,
         };
         let credentials_in_clear = here || encryption == Encryption::Never;
-        Ok(Self { host, port: url.port().unwrap_or(usual_port), credentials, encryption, credentials_in_clear, root })
+        Ok(Self {
+            host,
+            port: url.port().unwrap_or(usual_port),
+            credentials,
+            encryption,
+            credentials_in_clear,
+            root,
+        })
     }
 }
 
@@ -82,7 +91,9 @@ fn credentials(url: &Url) -> Result<Option<(String, String)>, OpenError> {
     };
     match (url.username(), url.password()) {
         ("", None) => Ok(None),
-        (user, password) => Ok(Some(decode(user).zip(password.and_then(decode)).ok_or(OpenError::Credentials)?)),
+        (user, password) => {
+            Ok(Some(decode(user).zip(password.and_then(decode)).ok_or(OpenError::Credentials)?))
+        }
     }
 }
 
@@ -128,14 +139,24 @@ mod tests {
 
     #[test]
     fn a_host_is_a_name_or_an_address() {
-        for (url, host) in
-            [("smtp://relay.example.com", "relay.example.com"), ("smtp://127.0.0.1:25", "127.0.0.1"), ("smtp://[::1]:25", "::1"), ("smtp://mail_1", "mail_1")]
-        {
+        for (url, host) in [
+            ("smtp://relay.example.com", "relay.example.com"),
+            ("smtp://127.0.0.1:25", "127.0.0.1"),
+            ("smtp://[::1]:25", "::1"),
+            ("smtp://mail_1", "mail_1"),
+        ] {
             assert_eq!(parse(url).unwrap().host, host, "{url}");
         }
-        for url in
-            ["smtp:relay", "smtp://", "smtp:///", "smtp://re%20lay", "smtp://exämple.com", "smtp://relay/path", "smtp://relay#fragment", "smtp://relay:0"]
-        {
+        for url in [
+            "smtp:relay",
+            "smtp://",
+            "smtp:///",
+            "smtp://re%20lay",
+            "smtp://exämple.com",
+            "smtp://relay/path",
+            "smtp://relay#fragment",
+            "smtp://relay:0",
+        ] {
             assert!(matches!(parse(url), Err(OpenError::NotARelay)), "{url}");
         }
     }
@@ -157,16 +178,30 @@ mod tests {
             ("smtps://user:password@relay", Encryption::Implicit, false),
         ] {
             let relay = parse(url).unwrap();
-            assert_eq!((relay.encryption, relay.credentials_in_clear), (encryption, in_clear), "{url}");
+            assert_eq!(
+                (relay.encryption, relay.credentials_in_clear),
+                (encryption, in_clear),
+                "{url}"
+            );
         }
     }
 
     #[test]
     fn credentials_are_percent_encoded() {
-        let relay = parse("smtp://orders%40example.com:p%C3%A4ss%3A%2F%3F%23%40%25word+@relay").unwrap();
-        assert_eq!(relay.credentials, Some(("orders@example.com".to_owned(), "päss:/?#@%word+".to_owned())));
+        let relay =
+            parse("smtp://orders%40example.com:p%C3%A4ss%3A%2F%3F%23%40%25word+@relay").unwrap();
+        assert_eq!(
+            relay.credentials,
+            Some(("orders@example.com".to_owned(), "päss:/?#@%word+".to_owned()))
+        );
         assert_eq!(parse("smtp://relay").unwrap().credentials, None);
-        for url in ["smtp://user@relay", "smtp://user:@relay", "smtp://:password@relay", "smtp://user:%FF@relay", "smtp://us%00er:password@relay"] {
+        for url in [
+            "smtp://user@relay",
+            "smtp://user:@relay",
+            "smtp://:password@relay",
+            "smtp://user:%FF@relay",
+            "smtp://us%00er:password@relay",
+        ] {
             assert!(matches!(parse(url), Err(OpenError::Credentials)), "{url}");
         }
     }
@@ -174,11 +209,27 @@ mod tests {
     #[test]
     fn parameters_are_known_and_stand_there_once() {
         let relay = parse("smtp://relay?ca=/etc/ssl/our%20root.pem&tls=required").unwrap();
-        assert_eq!((relay.root, relay.encryption), (Some("/etc/ssl/our root.pem".into()), Encryption::Required));
-        for parameters in
-            ["tls", "tls=", "tls=on", "TLS=none", "timeout=5", "tls=none&tls=none", "ca=/a&ca=/a", "ca=", "ca=root.pem", "tls=none&ca=/root.pem", "&a"]
-        {
-            assert!(matches!(parse(&format!("smtp://relay?{parameters}")), Err(OpenError::Parameter)), "{parameters}");
+        assert_eq!(
+            (relay.root, relay.encryption),
+            (Some("/etc/ssl/our root.pem".into()), Encryption::Required)
+        );
+        for parameters in [
+            "tls",
+            "tls=",
+            "tls=on",
+            "TLS=none",
+            "timeout=5",
+            "tls=none&tls=none",
+            "ca=/a&ca=/a",
+            "ca=",
+            "ca=root.pem",
+            "tls=none&ca=/root.pem",
+            "&a",
+        ] {
+            assert!(
+                matches!(parse(&format!("smtp://relay?{parameters}")), Err(OpenError::Parameter)),
+                "{parameters}"
+            );
         }
         assert!(matches!(parse("smtps://relay?tls=required"), Err(OpenError::Parameter)));
     }

@@ -39,7 +39,9 @@ pub fn open(server: &S3Server) -> ObjectBlobStore {
     ObjectBlobStore::open(&server.url(), server.variables()).unwrap()
 }
 
-pub fn variables<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<(String, String)> {
+pub fn variables<'a>(
+    variables: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Vec<(String, String)> {
     variables.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
@@ -58,7 +60,10 @@ pub fn log_requests(server: &S3Server) -> Log<String> {
     let noted = Arc::clone(&log);
     server.treat(move |request| {
         let query = request.uri.query().unwrap_or_default();
-        let about = query.split('&').find(|pair| pair.starts_with("partNumber")).unwrap_or(if query.starts_with("uploadId") { "upload" } else { query });
+        let about = query
+            .split('&')
+            .find(|pair| pair.starts_with("partNumber"))
+            .unwrap_or(if query.starts_with("uploadId") { "upload" } else { query });
         noted.lock().unwrap().push(format!("{} {about}", request.method).trim_end().to_owned());
         Treatment::Serve
     });

@@ -67,7 +67,10 @@ async fn a_stopped_bucket_is_told_of_at_once_and_used_again_when_it_is_back() {
 async fn many_who_wait_for_their_turn_are_told_as_soon_as_one() {
     let (server, files) = (S3Server::start(), Files::new());
     let store = open(&server);
-    let (file, keys) = (files.make(LARGE).1, (0..60).map(|_| ObjectKey::random(&files.entropy)).collect::<Vec<_>>());
+    let (file, keys) = (
+        files.make(LARGE).1,
+        (0..60).map(|_| ObjectKey::random(&files.entropy)).collect::<Vec<_>>(),
+    );
     server.stop();
     let (puts, took) = timed(join_all(keys.iter().map(|key| store.put(key, &file)))).await;
     for put in puts {
@@ -113,7 +116,10 @@ async fn a_bucket_that_takes_connections_and_never_answers_does_not_hold_up_a_ch
     let store = open(&server);
     server.treat(|_| Treatment::Silence);
     let (checked, took) = timed(store.check()).await;
-    assert_eq!(unavailable(&checked.unwrap_err()), "the store does not answer: no answer within 1.5 seconds");
+    assert_eq!(
+        unavailable(&checked.unwrap_err()),
+        "the store does not answer: no answer within 1.5 seconds"
+    );
     assert!(took < Duration::from_secs(2), "{took:?}");
 }
 
@@ -139,21 +145,34 @@ impl Service {
             window: DuplicateWindow::default(),
             remember_for: SweepUploads::ABANDONED_AFTER,
         };
-        let sweep = SweepUploads { uploads: store.clone(), blobs, clock: clock.clone(), abandoned_after: SweepUploads::ABANDONED_AFTER };
+        let sweep = SweepUploads {
+            uploads: store.clone(),
+            blobs,
+            clock: clock.clone(),
+            abandoned_after: SweepUploads::ABANDONED_AFTER,
+        };
         Self { place_order, sweep, store, clock, files: Files::new() }
     }
 
     async fn place(&self, documents: usize) -> Result<(), PlaceOrderError> {
-        let received = |_| ReceivedDocument { name_as_sent: "deed.pdf".to_owned(), file: self.files.make(100_000).1, content: Some(DocumentFormat::Pdf) };
+        let received = |_| ReceivedDocument {
+            name_as_sent: "deed.pdf".to_owned(),
+            file: self.files.make(100_000).1,
+            content: Some(DocumentFormat::Pdf),
+        };
         let request = serde_json::from_value(samples::minimal_request()).unwrap();
         let key = NewApiKey { signing_service: None, ..samples::api_key(self.clock.now()) };
         let key = ApiKey { id: ApiKeyId(1), key, revoked_at: None, last_used_at: None };
-        self.place_order.place_with_documents(&key, request, (0..documents).map(received).collect(), None).await.map(drop)
+        self.place_order
+            .place_with_documents(&key, request, (0..documents).map(received).collect(), None)
+            .await
+            .map(drop)
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_is_told_within_three_seconds_however_many_documents_it_sent_and_nothing_is_left() {
+async fn a_client_is_told_within_three_seconds_however_many_documents_it_sent_and_nothing_is_left()
+{
     for documents in [1, 20] {
         let server = S3Server::start();
         let service = Service::on(&server);

@@ -12,21 +12,35 @@ use test_servers::s3::{BUCKET, S3Server, Treatment};
 use crate::harness::{Files, LARGE, Log, MIB, log_requests, open, unavailable, variables};
 
 #[tokio::test]
-async fn a_file_of_one_part_is_put_at_once_and_a_larger_one_in_parts_and_the_size_of_both_is_verified() {
+async fn a_file_of_one_part_is_put_at_once_and_a_larger_one_in_parts_and_the_size_of_both_is_verified()
+ {
     let (server, files) = (S3Server::start(), Files::new());
     let (store, log) = (open(&server), log_requests(&server));
     files.put(&store, 5 * MIB).await.unwrap();
     assert_eq!(*log.lock().unwrap(), ["PUT", "HEAD"]);
     log.lock().unwrap().clear();
     files.put(&store, 10 * MIB + 1).await.unwrap();
-    assert_eq!(*log.lock().unwrap(), ["POST uploads=", "PUT partNumber=1", "PUT partNumber=2", "PUT partNumber=3", "POST upload", "HEAD"]);
+    assert_eq!(
+        *log.lock().unwrap(),
+        [
+            "POST uploads=",
+            "PUT partNumber=1",
+            "PUT partNumber=2",
+            "PUT partNumber=3",
+            "POST upload",
+            "HEAD"
+        ]
+    );
 }
 
 #[tokio::test]
 async fn every_body_is_signed_and_has_a_checksum_unless_the_url_turns_that_off() {
     let (server, files) = (S3Server::start(), Files::new());
     // Not even a variable can make it another.
-    let own = server.variables().into_iter().chain(variables([("AWS_CHECKSUM_ALGORITHM", "crc64nvme"), ("AWS_UNSIGNED_PAYLOAD", "true")]));
+    let own = server.variables().into_iter().chain(variables([
+        ("AWS_CHECKSUM_ALGORITHM", "crc64nvme"),
+        ("AWS_UNSIGNED_PAYLOAD", "true"),
+    ]));
     let own: Vec<_> = own.collect();
     for (url, checksum) in [(server.url(), true), (server.url() + "&checksum=none", false)] {
         let store = ObjectBlobStore::open(&url, own.clone()).unwrap();
@@ -35,7 +49,10 @@ async fn every_body_is_signed_and_has_a_checksum_unless_the_url_turns_that_off()
         server.treat(move |request| {
             let signed = request.headers["x-amz-content-sha256"].to_str().unwrap();
             if request.method == "PUT" {
-                noted.lock().unwrap().push((signed.len(), request.headers.contains_key("x-amz-checksum-sha256")));
+                noted
+                    .lock()
+                    .unwrap()
+                    .push((signed.len(), request.headers.contains_key("x-amz-checksum-sha256")));
             }
             Treatment::Serve
         });
@@ -48,12 +65,18 @@ async fn every_body_is_signed_and_has_a_checksum_unless_the_url_turns_that_off()
 #[tokio::test]
 async fn a_body_that_the_network_has_changed_is_refused_and_leaves_nothing() {
     let (server, files) = (S3Server::start(), Files::new());
-    server.treat(|request| if request.method == "PUT" { Treatment::Corrupt } else { Treatment::Serve });
+    server.treat(
+        |request| if request.method == "PUT" { Treatment::Corrupt } else { Treatment::Serve },
+    );
     for url in [server.url(), server.url() + "&checksum=none"] {
         let store = ObjectBlobStore::open(&url, server.variables()).unwrap();
         for size in [100, LARGE] {
             unavailable(&files.put(&store, size).await.unwrap_err());
-            assert_eq!((server.objects().len(), server.unfinished_uploads()), (0, 0), "{size} bytes");
+            assert_eq!(
+                (server.objects().len(), server.unfinished_uploads()),
+                (0, 0),
+                "{size} bytes"
+            );
         }
     }
 }
@@ -89,7 +112,10 @@ async fn an_object_that_is_not_as_long_as_what_was_sent_is_refused() {
             Treatment::Serve
         });
         let told = unavailable(&store.put(&key, &file).await.unwrap_err());
-        assert_eq!(told, format!("the store does not answer: of {size} bytes that were sent the store keeps 10"));
+        assert_eq!(
+            told,
+            format!("the store does not answer: of {size} bytes that were sent the store keeps 10")
+        );
     }
 }
 
@@ -97,7 +123,13 @@ async fn an_object_that_is_not_as_long_as_what_was_sent_is_refused() {
 async fn a_put_that_succeeded_by_the_word_of_somebody_else_is_refused() {
     let (server, files) = (S3Server::start(), Files::new());
     let store = open(&server);
-    server.treat(|request| if request.method == "PUT" || request.method == "POST" { Treatment::Pretend } else { Treatment::Serve });
+    server.treat(|request| {
+        if request.method == "PUT" || request.method == "POST" {
+            Treatment::Pretend
+        } else {
+            Treatment::Serve
+        }
+    });
     let told = unavailable(&files.put(&store, 100).await.unwrap_err());
     assert!(told.starts_with("the store does not answer: it answered 404"), "{told}");
     assert_eq!(server.objects().len(), 0);
@@ -130,7 +162,8 @@ async fn an_upload_that_fails_is_aborted() {
         let (server, files) = (S3Server::start(), Files::new());
         let store = open(&server);
         server.treat(move |request| {
-            let fails = request.method != "DELETE" && request.uri.query().is_some_and(|query| query.starts_with(failing));
+            let fails = request.method != "DELETE"
+                && request.uri.query().is_some_and(|query| query.starts_with(failing));
             if fails { Treatment::Refuse(500) } else { Treatment::Serve }
         });
         let told = unavailable(&files.put(&store, LARGE).await.unwrap_err());

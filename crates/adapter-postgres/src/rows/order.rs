@@ -6,8 +6,8 @@ use diesel::{
 use domain::{
     appointment::{Appointment, AppointmentTime, Moment, Zone},
     order::{
-        Address, CoSigner, EmailAddress, FileNumber, Invoice, Money, Order, OrderId, OrderStatus, PlacedOrder, Signer, SigningContacts, SigningLocation,
-        SigningServiceId,
+        Address, CoSigner, EmailAddress, FileNumber, Invoice, Money, Order, OrderId, OrderStatus,
+        PlacedOrder, Signer, SigningContacts, SigningLocation, SigningServiceId,
     },
     ports::NewOrder,
 };
@@ -97,15 +97,31 @@ with_order_columns!(order_row);
 
 impl OrderRow {
     pub(crate) fn new(new: &NewOrder) -> Result<Self, Failure> {
-        Ok(Self { is_test: new.is_test, ..Self::with(new.order.clone(), OrderStatus::New, None, (new.placed_at, new.placed_at))? })
+        Ok(Self {
+            is_test: new.is_test,
+            ..Self::with(new.order.clone(), OrderStatus::New, None, (new.placed_at, new.placed_at))?
+        })
     }
 
     pub(crate) fn of(placed: PlacedOrder) -> Result<Self, Failure> {
         let is_test = placed.is_test;
-        Ok(Self { is_test, ..Self::with(placed.order, placed.status, placed.notary_id, (placed.created_at, placed.updated_at))? })
+        Ok(Self {
+            is_test,
+            ..Self::with(
+                placed.order,
+                placed.status,
+                placed.notary_id,
+                (placed.created_at, placed.updated_at),
+            )?
+        })
     }
 
-    fn with(order: Order, status: OrderStatus, notary_id: Option<i64>, (created_at, updated_at): (OffsetDateTime, OffsetDateTime)) -> Result<Self, Failure> {
+    fn with(
+        order: Order,
+        status: OrderStatus,
+        notary_id: Option<i64>,
+        (created_at, updated_at): (OffsetDateTime, OffsetDateTime),
+    ) -> Result<Self, Failure> {
         let (signing_time_type, start, end) = time_columns(order.appointment.time);
         let (start_time, start_utc) = moment_columns(start);
         let (end_time, end_utc) = moment_columns(end);
@@ -165,13 +181,22 @@ impl OrderRow {
         })
     }
 
-    pub(crate) fn into_placed(self, id: OrderId, documents: Vec<DocumentRow>) -> Result<PlacedOrder, Unreadable> {
-        let documents = documents.into_iter().map(DocumentRow::into_document).collect::<Result<_, _>>()?;
+    pub(crate) fn into_placed(
+        self,
+        id: OrderId,
+        documents: Vec<DocumentRow>,
+    ) -> Result<PlacedOrder, Unreadable> {
+        let documents =
+            documents.into_iter().map(DocumentRow::into_document).collect::<Result<_, _>>()?;
         let unreadable = |column: Column| column.of("orders", id.0);
         let known_status = self.status == OrderStatus::New.as_str();
         Ok(PlacedOrder {
             id,
-            status: if known_status { OrderStatus::New } else { return Err(unreadable(Column("status"))) },
+            status: if known_status {
+                OrderStatus::New
+            } else {
+                return Err(unreadable(Column("status")));
+            },
             notary_id: self.notary_id,
             documents,
             is_test: self.is_test,
@@ -192,9 +217,15 @@ impl OrderRow {
                 in_house_contact: read_optional_json(self.in_house_contact, "in_house_contact")?,
                 in_house_contact2: read_optional_json(self.in_house_contact2, "in_house_contact2")?,
             },
-            file_number: FileNumber::try_from(self.file_number).map_err(|_| Column("file_number"))?,
+            file_number: FileNumber::try_from(self.file_number)
+                .map_err(|_| Column("file_number"))?,
             appointment,
-            property: Address { address: self.property_address, city: self.property_city, state: self.property_state, zipcode: self.property_zipcode },
+            property: Address {
+                address: self.property_address,
+                city: self.property_city,
+                state: self.property_state,
+                zipcode: self.property_zipcode,
+            },
             signing_location: SigningLocation {
                 is_property: self.is_property_address_same,
                 address: self.signing_address,
@@ -231,7 +262,8 @@ impl OrderRow {
                 fee: read_money(self.invoice_fee, "invoice_fee")?,
                 notary_pay: read_money(self.notary_pay, "notary_pay")?,
             },
-            requested_by: serde_json::from_value(self.requested_by).map_err(|_| Column("requested_by"))?,
+            requested_by: serde_json::from_value(self.requested_by)
+                .map_err(|_| Column("requested_by"))?,
         })
     }
 
@@ -275,7 +307,10 @@ fn optional_json<T: Serialize>(value: Option<&T>) -> Result<Option<Value>, Failu
     value.map(json).transpose()
 }
 
-fn read_optional_json<T: DeserializeOwned>(value: Option<Value>, column: &'static str) -> Result<Option<T>, Column> {
+fn read_optional_json<T: DeserializeOwned>(
+    value: Option<Value>,
+    column: &'static str,
+) -> Result<Option<T>, Column> {
     value.map(serde_json::from_value).transpose().map_err(|_| Column(column))
 }
 
@@ -284,6 +319,8 @@ fn decimal(money: Money) -> BigDecimal {
 }
 
 fn read_money(amount: Option<BigDecimal>, column: &'static str) -> Result<Option<Money>, Column> {
-    let cents = |amount: BigDecimal| Money::from_cents(amount.with_scale(2).into_bigint_and_exponent().0.to_i64()?);
+    let cents = |amount: BigDecimal| {
+        Money::from_cents(amount.with_scale(2).into_bigint_and_exponent().0.to_i64()?)
+    };
     amount.map(|amount| cents(amount).ok_or(Column(column))).transpose()
 }

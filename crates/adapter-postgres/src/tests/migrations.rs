@@ -9,7 +9,9 @@ async fn every_migration_can_be_taken_back_and_applied_again() {
     let (store, database) = store(1).await;
     let before = database.schema();
     let mut harness = AsyncMigrationHarness::new(store.server.connect_unlimited().await.unwrap());
-    let reverted = tokio::task::spawn_blocking(move || harness.revert_all_migrations(MIGRATIONS).unwrap().len());
+    let reverted = tokio::task::spawn_blocking(move || {
+        harness.revert_all_migrations(MIGRATIONS).unwrap().len()
+    });
     assert!(reverted.await.unwrap() > 0);
     let left = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind <> 'i'
         UNION ALL SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace
@@ -23,7 +25,8 @@ async fn every_migration_can_be_taken_back_and_applied_again() {
 async fn each_migration_can_be_taken_back_by_itself() {
     let (store, database) = store(1).await;
     let mut schemas = vec![database.schema()];
-    let count: usize = database.sql("SELECT count(*) FROM __diesel_schema_migrations").parse().unwrap();
+    let count: usize =
+        database.sql("SELECT count(*) FROM __diesel_schema_migrations").parse().unwrap();
     let mut harness = AsyncMigrationHarness::new(store.server.connect_unlimited().await.unwrap());
     for _ in 0..count {
         harness = tokio::task::spawn_blocking(move || {

@@ -26,7 +26,13 @@ async fn a_panic_ends_its_own_call_only_and_leaves_nothing_behind() {
     for round in 0..3 {
         let lost = store.pool.run(panic_half_way).await.unwrap_err();
         assert!(matches!(StoreError::from(lost), StoreError::Internal(_)));
-        let lost = store.pool.run(|_| -> BoxFuture<'_, Result<(), Failure>> { panic!("before there is anything to wait for") }).await.unwrap_err();
+        let lost = store
+            .pool
+            .run(|_| -> BoxFuture<'_, Result<(), Failure>> {
+                panic!("before there is anything to wait for")
+            })
+            .await
+            .unwrap_err();
         assert!(matches!(StoreError::from(lost), StoreError::Internal(_)));
         store.place(&new_order(&format!("F-{round}"), NOW), WINDOW).await.unwrap();
     }

@@ -43,9 +43,18 @@ async fn what_an_order_relies_on_is_so_whatever_the_defaults_of_the_database_are
 
 #[tokio::test]
 async fn how_far_a_commit_waits_for_standbys_is_left_to_the_operator() {
-    for (by_default, in_force) in [("on", "on"), ("off", "on"), ("local", "local"), ("remote_write", "remote_write"), ("remote_apply", "remote_apply")] {
+    for (by_default, in_force) in [
+        ("on", "on"),
+        ("off", "on"),
+        ("local", "local"),
+        ("remote_write", "remote_write"),
+        ("remote_apply", "remote_apply"),
+    ] {
         let (store, database) = store(1).await;
-        database.sql(&format!("ALTER DATABASE {} SET synchronous_commit = {by_default}", database.name));
+        database.sql(&format!(
+            "ALTER DATABASE {} SET synchronous_commit = {by_default}",
+            database.name
+        ));
         assert_eq!(setting(&store, "synchronous_commit").await, in_force);
     }
 }
@@ -55,7 +64,11 @@ async fn whoever_leaves_a_transaction_open_does_not_keep_its_locks_for_ever() {
     let (store, database) = store(1).await;
     let left = store.server.connect().await.unwrap();
     let mut left = left;
-    left.batch_execute("SET idle_in_transaction_session_timeout = '100ms'; BEGIN; LOCK TABLE orders").await.unwrap();
+    left.batch_execute(
+        "SET idle_in_transaction_session_timeout = '100ms'; BEGIN; LOCK TABLE orders",
+    )
+    .await
+    .unwrap();
     // Waits for the lock, and so for the end of the other session.
     assert_eq!(database.sql("LOCK TABLE orders; SELECT count(*) FROM orders"), "0");
 }

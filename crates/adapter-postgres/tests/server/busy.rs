@@ -8,7 +8,9 @@ use futures_util::future::join_all;
 use test_servers::{postgres::Cluster, proxy::Proxy};
 use tokio::time::Instant;
 
-use super::{PostgresStore, not_placed, outsider, place, sessions, store, unavailable, until, url_through};
+use super::{
+    PostgresStore, not_placed, outsider, place, sessions, store, unavailable, until, url_through,
+};
 
 #[tokio::test]
 async fn the_server_gives_a_statement_up_before_the_caller_does() {
@@ -20,7 +22,11 @@ async fn the_server_gives_a_statement_up_before_the_caller_does() {
     assert!(told.contains("statement timeout"), "{told}");
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     holder.batch_execute("ROLLBACK").await.unwrap();
-    assert_eq!(database.sql("SELECT count(*) FROM orders, file_numbers"), "0", "it did not take place");
+    assert_eq!(
+        database.sql("SELECT count(*) FROM orders, file_numbers"),
+        "0",
+        "it did not take place"
+    );
     place(&store, "F-1").await.unwrap();
 }
 
@@ -29,7 +35,9 @@ async fn whoever_gets_no_connection_in_time_is_told_so_and_later_calls_work() {
     for connections in [1, 2] {
         let database = Cluster::shared().database();
         let proxy = Proxy::to(Cluster::shared().port());
-        let store = Arc::new(PostgresStore::open(&url_through(proxy.port(), &database), connections).unwrap());
+        let store = Arc::new(
+            PostgresStore::open(&url_through(proxy.port(), &database), connections).unwrap(),
+        );
         store.migrate().await.unwrap();
         place(&store, "F-0").await.unwrap();
         proxy.stall();
@@ -64,7 +72,11 @@ async fn there_are_never_more_connections_than_were_allowed() {
     join_all(calls).await.into_iter().for_each(|call| call.unwrap().unwrap());
     let outsider = outsider(&database).await;
     assert!(sessions(&outsider).await.0 <= 3);
-    assert!(proxy.accepted() <= 1 + 3, "the migrations had one, and no other was ever replaced: {}", proxy.accepted());
+    assert!(
+        proxy.accepted() <= 1 + 3,
+        "the migrations had one, and no other was ever replaced: {}",
+        proxy.accepted()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -98,10 +110,13 @@ async fn connections_outlive_the_runtime_whose_call_made_them() {
     for round in 0..5 {
         let store = Arc::clone(&store);
         let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(place(&store, &format!("F-{round}"))).unwrap();
             // A call that is under way when its runtime ends.
-            runtime.spawn(async move { store.place(&new_order(&format!("G-{round}"), NOW), WINDOW).await });
+            runtime.spawn(async move {
+                store.place(&new_order(&format!("G-{round}"), NOW), WINDOW).await
+            });
         });
         thread.join().unwrap();
     }

@@ -2,11 +2,16 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use contract_tests::samples::{MICROSECOND, NOW, WINDOW, attempt, document, follow_up, idempotency_key, new_order, object_key};
+use contract_tests::samples::{
+    MICROSECOND, NOW, WINDOW, attempt, document, follow_up, idempotency_key, new_order, object_key,
+};
 use domain::{
     document::StoredDocument,
     idempotency::Remembrance,
-    ports::{FollowUpQueue as _, NewOrder, OrderRepo as _, PlaceError, QueueStats, Settlement, UploadLedger as _},
+    ports::{
+        FollowUpQueue as _, NewOrder, OrderRepo as _, PlaceError, QueueStats, Settlement,
+        UploadLedger as _,
+    },
 };
 use futures_util::future::join_all;
 use test_servers::postgres::{Cluster, Database};
@@ -17,7 +22,8 @@ use super::{PostgresStore, outsider, sessions, store_at, until};
 /// Two stores on one database, as two instances have them.
 async fn two_stores() -> ([Arc<PostgresStore>; 2], Database<'static>) {
     let database = Cluster::shared().database();
-    let stores = [Arc::new(store_at(&database.url()).await), Arc::new(store_at(&database.url()).await)];
+    let stores =
+        [Arc::new(store_at(&database.url()).await), Arc::new(store_at(&database.url()).await)];
     (stores, database)
 }
 
@@ -31,7 +37,9 @@ async fn of_two_instances_one_places_an_order() {
     for round in 0..5 {
         let calls = (0..50).map(|number| {
             let store = Arc::clone(&stores[number % 2]);
-            tokio::spawn(async move { store.place(&new_order(&format!("F-{round}"), NOW), WINDOW).await })
+            tokio::spawn(async move {
+                store.place(&new_order(&format!("F-{round}"), NOW), WINDOW).await
+            })
         });
         let outcomes: Vec<_> = join_all(calls).await.into_iter().map(Result::unwrap).collect();
         assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
@@ -51,7 +59,8 @@ async fn batches_of_two_instances_that_want_the_same_never_wait_for_each_other_i
             let remembrance = Some(Remembrance { attempt, kept_until: at + Duration::DAY });
             NewOrder { remembrance, ..new_order(&format!("F-{file_number}"), at) }
         };
-        // The same numbers and keys at both, in opposite directions, and keys that go with other numbers.
+        // The same numbers and keys at both, in opposite directions, and keys that go with other
+        // numbers.
         let calls = (0..240_usize).map(|call| {
             let (number, second) = (call / 2, call % 2);
             let (number, key) = if second == 0 { (number, number) } else { (119 - number, number) };
@@ -60,13 +69,25 @@ async fn batches_of_two_instances_that_want_the_same_never_wait_for_each_other_i
         });
         let outcomes: Vec<_> = join_all(calls).await.into_iter().map(Result::unwrap).collect();
         for outcome in &outcomes {
-            assert!(matches!(outcome, Ok(_) | Err(PlaceError::Duplicate { .. } | PlaceError::KeyTaken(_))), "{outcome:?}");
+            assert!(
+                matches!(
+                    outcome,
+                    Ok(_) | Err(PlaceError::Duplicate { .. } | PlaceError::KeyTaken(_))
+                ),
+                "{outcome:?}"
+            );
         }
         let placed = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
-        let by = |column: &str, table: &str| format!("SELECT count(DISTINCT {column}) FROM {table} WHERE ");
+        let by = |column: &str, table: &str| {
+            format!("SELECT count(DISTINCT {column}) FROM {table} WHERE ")
+        };
         let rows = database.sql(&format!("{} created_at = '{at}'", by("file_number", "orders")));
         assert_eq!(rows, placed.to_string(), "no number has two orders");
-        assert_eq!(database.sql(&format!("{} taken_at = '{at}'", by("digest", "idempotency_keys"))), placed.to_string(), "nor has a key");
+        assert_eq!(
+            database.sql(&format!("{} taken_at = '{at}'", by("digest", "idempotency_keys"))),
+            placed.to_string(),
+            "nor has a key"
+        );
     }
     assert_no_deadlock(&database);
 }
@@ -98,13 +119,20 @@ async fn uploads_that_are_adopted_and_condemned_at_once_are_one_or_the_other() {
             tokio::spawn(async move { store.condemn_recorded_before(NOW + MICROSECOND, 7).await })
         };
         let (placing, others) = if round % 2 == 0 {
-            (place(&stores[0]), [condemn(&stores[1], true), condemn(&stores[0], false), sweep(&stores[1])])
+            (
+                place(&stores[0]),
+                [condemn(&stores[1], true), condemn(&stores[0], false), sweep(&stores[1])],
+            )
         } else {
             let others = [condemn(&stores[1], false), sweep(&stores[0]), condemn(&stores[0], true)];
             (place(&stores[1]), others)
         };
         let placed = placing.await.unwrap();
-        let condemned: HashSet<_> = join_all(others).await.into_iter().flat_map(|outcome| outcome.unwrap().unwrap()).collect();
+        let condemned: HashSet<_> = join_all(others)
+            .await
+            .into_iter()
+            .flat_map(|outcome| outcome.unwrap().unwrap())
+            .collect();
         match placed {
             Ok(_) => assert_eq!(condemned.len(), 0),
             Err(PlaceError::UploadSwept) => assert!(!condemned.is_empty()),
@@ -131,7 +159,8 @@ async fn sweepers_at_once_leave_nothing_and_wait_for_nobody() {
             own.rotate_left(number * 25);
             tokio::spawn(async move {
                 loop {
-                    let mut condemned = store.condemn_recorded_before(NOW + MICROSECOND, 30).await.unwrap();
+                    let mut condemned =
+                        store.condemn_recorded_before(NOW + MICROSECOND, 30).await.unwrap();
                     // Requests that failed condemn and forget their own meanwhile.
                     let theirs = store.condemn(&own[..20]).await.unwrap();
                     store.forget(&theirs).await.unwrap();
@@ -145,7 +174,9 @@ async fn sweepers_at_once_leave_nothing_and_wait_for_nobody() {
         });
         join_all(sweepers).await.into_iter().for_each(Result::unwrap);
         // One that met only rows of others has stopped early.
-        while let condemned @ [_, ..] = &stores[0].condemn_recorded_before(NOW + MICROSECOND, 500).await.unwrap()[..] {
+        while let condemned @ [_, ..] =
+            &stores[0].condemn_recorded_before(NOW + MICROSECOND, 500).await.unwrap()[..]
+        {
             stores[0].forget(condemned).await.unwrap();
         }
         assert_eq!(database.sql("SELECT count(*) FROM uploads"), "0");
@@ -166,7 +197,13 @@ async fn whoever_forgets_and_whoever_condemns_the_same_wait_for_each_other_in_on
         stores[0].condemn(std::slice::from_ref(key)).await.unwrap();
     }
     let (holder, watcher) = (outsider(&database).await, outsider(&database).await);
-    holder.batch_execute(&format!("BEGIN; SELECT FROM uploads WHERE key = '{}' FOR UPDATE", keys[1].as_str())).await.unwrap();
+    holder
+        .batch_execute(&format!(
+            "BEGIN; SELECT FROM uploads WHERE key = '{}' FOR UPDATE",
+            keys[1].as_str()
+        ))
+        .await
+        .unwrap();
     let (store, theirs) = (Arc::clone(&stores[0]), keys.clone());
     let forgetting = tokio::spawn(async move { store.forget(&theirs).await });
     until("one waits", async || sessions(&watcher).await.1 == 1).await;
@@ -183,7 +220,10 @@ async fn whoever_forgets_and_whoever_condemns_the_same_wait_for_each_other_in_on
 async fn follow_ups_that_many_lease_settle_and_retry_are_each_done_once() {
     let (stores, database) = two_stores().await;
     for number in 0..10 {
-        let order = NewOrder { follow_ups: (0..20).map(follow_up).collect(), ..new_order(&format!("F-{number}"), NOW) };
+        let order = NewOrder {
+            follow_ups: (0..20).map(follow_up).collect(),
+            ..new_order(&format!("F-{number}"), NOW)
+        };
         stores[0].place(&order, WINDOW).await.unwrap();
     }
     let workers = (0..8).map(|number| {
@@ -218,7 +258,9 @@ async fn follow_ups_that_many_lease_settle_and_retry_are_each_done_once() {
     let mut done: Vec<_> = join_all(workers).await.into_iter().flat_map(Result::unwrap).collect();
     // What a worker buried or delayed as the last one may have found nobody.
     while let [lease, ..] = &stores[0].lease(NOW, Duration::MINUTE, 1).await.unwrap()[..] {
-        assert!(stores[0].settle(lease.follow_up.id, lease.token, &Settlement::Done).await.unwrap());
+        assert!(
+            stores[0].settle(lease.follow_up.id, lease.token, &Settlement::Done).await.unwrap()
+        );
         done.push(lease.follow_up.id);
     }
     assert_eq!(done.len(), 200);

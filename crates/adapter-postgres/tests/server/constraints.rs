@@ -1,8 +1,11 @@
-//! Rows that the program cannot have written, or could not read back, are refused by the database itself.
+//! Rows that the program cannot have written, or could not read back, are refused by the database
+//! itself.
 
 use std::collections::BTreeSet;
 
-use contract_tests::samples::{NOW, WINDOW, api_key, attempt, document, idempotency_key, maximal_order, new_order};
+use contract_tests::samples::{
+    NOW, WINDOW, api_key, attempt, document, idempotency_key, maximal_order, new_order,
+};
 use domain::{
     idempotency::Remembrance,
     order::FileNumber,
@@ -20,11 +23,16 @@ async fn full() -> Client {
     let (store, database) = store().await;
     let (document, spare) = (document(), document());
     store.record(&[document.key.clone(), spare.key], NOW).await.unwrap();
-    let order = NewOrder { order: maximal_order(), documents: vec![document], ..new_order("maximal", NOW) };
+    let order =
+        NewOrder { order: maximal_order(), documents: vec![document], ..new_order("maximal", NOW) };
     store.place(&order, WINDOW).await.unwrap();
     // Free at once, so that it may be changed.
-    let remembrance = Some(Remembrance { attempt: attempt(&idempotency_key(1, "key"), 7), kept_until: NOW });
-    store.place(&NewOrder { is_test: true, remembrance, ..new_order("test", NOW) }, WINDOW).await.unwrap();
+    let remembrance =
+        Some(Remembrance { attempt: attempt(&idempotency_key(1, "key"), 7), kept_until: NOW });
+    store
+        .place(&NewOrder { is_test: true, remembrance, ..new_order("test", NOW) }, WINDOW)
+        .await
+        .unwrap();
     store.add(&api_key(NOW), "jane").await.unwrap();
     outsider(&database).await
 }
@@ -122,8 +130,14 @@ const INVALID: [(&str, &[&str]); 9] = [
             "updated_at = '10000-01-01 00:00Z'",
         ],
     ),
-    ("file_numbers", &["file_number = repeat('x', 101)", "file_number = E'x\\n'", "placed_at = 'infinity'"]),
-    ("test_file_numbers", &["file_number = repeat('x', 101)", "file_number = E'x\\n'", "placed_at = 'infinity'"]),
+    (
+        "file_numbers",
+        &["file_number = repeat('x', 101)", "file_number = E'x\\n'", "placed_at = 'infinity'"],
+    ),
+    (
+        "test_file_numbers",
+        &["file_number = repeat('x', 101)", "file_number = E'x\\n'", "placed_at = 'infinity'"],
+    ),
     ("uploads", &["recorded_at = 'infinity'", "recorded_at = '0001-01-01 BC'"]),
     (
         "documents",
@@ -183,7 +197,16 @@ const INVALID: [(&str, &[&str]); 9] = [
             "documents_rate_burst = NULL",
         ],
     ),
-    ("key_events", &["id = 0", "change = 'lost'", "change = 'rotated'", "successor_id = api_key_id", "at = 'infinity'"]),
+    (
+        "key_events",
+        &[
+            "id = 0",
+            "change = 'lost'",
+            "change = 'rotated'",
+            "successor_id = api_key_id",
+            "at = 'infinity'",
+        ],
+    ),
     (
         "idempotency_keys",
         &[
@@ -221,7 +244,8 @@ async fn an_invalid_row_is_refused_and_no_constraint_goes_untried() {
         if !ANY_TEXT.contains(&column.as_str()) {
             let (table, name) = column.split_once('.').unwrap();
             for blank in ["", "   "] {
-                let refused = refusal(&client, &format!("UPDATE {table} SET {name} = '{blank}'")).await;
+                let refused =
+                    refusal(&client, &format!("UPDATE {table} SET {name} = '{blank}'")).await;
                 assert_eq!(*refused.code(), SqlState::CHECK_VIOLATION, "{column}: {refused}");
                 tried.insert(refused.constraint().unwrap().to_owned());
             }
@@ -229,7 +253,11 @@ async fn an_invalid_row_is_refused_and_no_constraint_goes_untried() {
     }
     let all = client.query("SELECT conname::text FROM pg_constraint WHERE contype = 'c' AND connamespace = 'public'::regnamespace", &[]).await.unwrap();
     let all: BTreeSet<String> = all.iter().map(|row| row.get(0)).collect();
-    assert_eq!(all.difference(&tried).collect::<Vec<_>>(), Vec::<&String>::new(), "these were not tried");
+    assert_eq!(
+        all.difference(&tried).collect::<Vec<_>>(),
+        Vec::<&String>::new(),
+        "these were not tried"
+    );
 }
 
 /// Every other column must have a value.
@@ -282,10 +310,20 @@ async fn what_is_required_must_be_there() {
     let client = full().await;
     let columns = "SELECT table_name || '.' || column_name, is_nullable = 'YES' FROM information_schema.columns
         WHERE table_schema = 'public' AND table_name <> '__diesel_schema_migrations' ORDER BY 1";
-    let columns: Vec<(String, bool)> = client.query(columns, &[]).await.unwrap().iter().map(|row| (row.get(0), row.get(1))).collect();
+    let columns: Vec<(String, bool)> = client
+        .query(columns, &[])
+        .await
+        .unwrap()
+        .iter()
+        .map(|row| (row.get(0), row.get(1)))
+        .collect();
     // Whether a time is needed depends on the kind of appointment, by a constraint.
     let by_constraint = ["orders.start_time", "orders.start_utc"];
-    let optional: Vec<_> = columns.iter().filter(|(name, nullable)| *nullable && !by_constraint.contains(&name.as_str())).map(|(name, _)| name).collect();
+    let optional: Vec<_> = columns
+        .iter()
+        .filter(|(name, nullable)| *nullable && !by_constraint.contains(&name.as_str()))
+        .map(|(name, _)| name)
+        .collect();
     assert_eq!(optional, OPTIONAL);
     for (column, _) in columns.iter().filter(|(_, nullable)| !nullable) {
         let (table, name) = column.split_once('.').unwrap();
@@ -318,7 +356,8 @@ async fn rows_belong_together_and_are_told_apart() {
             "INSERT INTO follow_ups (order_id, message_key, recipient, created_at, due_at) SELECT order_id, message_key, recipient, created_at, due_at FROM follow_ups",
             SqlState::UNIQUE_VIOLATION,
         ),
-        // An object of one document becomes that of another, or a second document has the place of the first.
+        // An object of one document becomes that of another, or a second document has the place of
+        // the first.
         (
             "INSERT INTO uploads (key, recorded_at) SELECT key, now() FROM documents;
             INSERT INTO documents SELECT order_id, position + 1, key, name, name_as_sent, media_type, size, sha256 FROM documents",
@@ -334,30 +373,59 @@ async fn rows_belong_together_and_are_told_apart() {
     }
     for key in ["'ff/unknown'", "(SELECT key FROM uploads)"] {
         client.batch_execute("UPDATE uploads SET condemned = true").await.unwrap();
-        let document = format!("INSERT INTO documents SELECT order_id, 1, {key}, name, name_as_sent, media_type, size, sha256 FROM documents");
+        let document = format!(
+            "INSERT INTO documents SELECT order_id, 1, {key}, name, name_as_sent, media_type, size, sha256 FROM documents"
+        );
         let refused = refusal(&client, &document).await;
-        assert_eq!((refused.code(), refused.constraint()), (&SqlState::CHECK_VIOLATION, Some("documents_adopt_uploads")), "{key}");
+        assert_eq!(
+            (refused.code(), refused.constraint()),
+            (&SqlState::CHECK_VIOLATION, Some("documents_adopt_uploads")),
+            "{key}"
+        );
     }
     let later = "UPDATE idempotency_keys SET kept_until = taken_at + interval '1 day'";
     client.batch_execute(later).await.unwrap();
     let refused = refusal(&client, later).await;
-    assert_eq!((refused.code(), refused.constraint()), (&SqlState::UNIQUE_VIOLATION, Some("idempotency_keys_in_use")));
+    assert_eq!(
+        (refused.code(), refused.constraint()),
+        (&SqlState::UNIQUE_VIOLATION, Some("idempotency_keys_in_use"))
+    );
 }
 
 #[tokio::test]
 async fn a_file_number_is_one_to_the_database_exactly_if_it_is_one_to_the_domain() {
     let client = full().await;
-    // Every character that a rule may be about, and some that none is: alone, before, behind and between others.
-    let characters = (1..=0x2ff).chain(0x1600..=0x1700).chain(0x1800..=0x1810).chain(0x2000..=0x2070).chain(0x3000..=0x3003).chain([0xfeff, 0x1_f600]);
+    // Every character that a rule may be about, and some that none is: alone, before, behind and
+    // between others.
+    let characters = (1..=0x2ff)
+        .chain(0x1600..=0x1700)
+        .chain(0x1800..=0x1810)
+        .chain(0x2000..=0x2070)
+        .chain(0x3000..=0x3003)
+        .chain([0xfeff, 0x1_f600]);
     let characters: Vec<char> = characters.filter_map(char::from_u32).collect();
-    let texts = characters.iter().flat_map(|c| [c.to_string(), format!("{c}x"), format!("x{c}"), format!("x{c}x")]);
+    let texts = characters
+        .iter()
+        .flat_map(|c| [c.to_string(), format!("{c}x"), format!("x{c}"), format!("x{c}x")]);
     let texts: Vec<String> = texts.chain([100, 101].map(|length| "𝕏".repeat(length))).collect();
     // The constraints themselves, on a table that keeps nothing else.
     for constraint in ["orders_file_number", "file_numbers_file_number"] {
-        let definition = client.query_one("SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = $1", &[&constraint]).await.unwrap();
+        let definition = client
+            .query_one(
+                "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = $1",
+                &[&constraint],
+            )
+            .await
+            .unwrap();
         let definition: String = definition.get(0);
         let condition = definition.strip_prefix("CHECK ").unwrap();
-        let rows = client.query(&format!("SELECT file_number, {condition} FROM unnest($1::text[]) file_number"), &[&texts]).await.unwrap();
+        let rows = client
+            .query(
+                &format!("SELECT file_number, {condition} FROM unnest($1::text[]) file_number"),
+                &[&texts],
+            )
+            .await
+            .unwrap();
         assert_eq!(rows.len(), texts.len());
         for row in rows {
             let (text, accepted): (String, bool) = (row.get(0), row.get(1));

@@ -1,14 +1,21 @@
 //! What callers, and the log, are told of what goes wrong.
 
-use contract_tests::samples::{NOW, WINDOW, api_key, attempt, document, idempotency_key, new_order};
+use contract_tests::samples::{
+    NOW, WINDOW, api_key, attempt, document, idempotency_key, new_order,
+};
 use domain::{
     idempotency::Remembrance,
-    ports::{ApiKeyRepo as _, FollowUpQueue, NewOrder, OrderRepo as _, PlaceError, Settlement, StoreError, UploadLedger as _},
+    ports::{
+        ApiKeyRepo as _, FollowUpQueue, NewOrder, OrderRepo as _, PlaceError, Settlement,
+        StoreError, UploadLedger as _,
+    },
 };
 use test_servers::postgres::{Cluster, Database, PASSWORD, SUPERUSER};
 use time::Duration;
 
-use super::{PostgresStore, not_placed, one_line, outsider, place, store, unavailable, url_through};
+use super::{
+    PostgresStore, not_placed, one_line, outsider, place, store, unavailable, url_through,
+};
 
 /// Makes every order fail with this code of PostgreSQL.
 fn refuse_orders(database: &Database<'_>, code: &str) {
@@ -40,7 +47,13 @@ async fn what_may_pass_is_unavailable_and_what_a_row_is_at_fault_for_is_internal
         let told = not_placed(place(&store, "F-1").await);
         assert!(told.ends_with(": no"), "{meaning}: {told}");
     }
-    for (code, meaning) in [("23502", "not_null"), ("23503", "foreign_key"), ("23505", "unique"), ("23514", "check"), ("23P01", "exclusion")] {
+    for (code, meaning) in [
+        ("23502", "not_null"),
+        ("23503", "foreign_key"),
+        ("23505", "unique"),
+        ("23514", "check"),
+        ("23P01", "exclusion"),
+    ] {
         refuse_orders(&database, code);
         let refused = place(&store, "F-1").await.unwrap_err();
         assert!(matches!(refused, PlaceError::Internal(_)), "{meaning}: {refused:?}");
@@ -63,9 +76,13 @@ async fn an_error_repeats_nothing_of_the_row_that_is_at_fault() {
         one_line(&store.add(&key, "jane").await.unwrap_err()),
         one_line(&store.record(std::slice::from_ref(&document.key), NOW).await.unwrap_err()),
     ];
-    for (told, constraint) in refused.iter().zip(["not_jane", "api_keys_lookup_key", "uploads_pkey"]) {
+    for (told, constraint) in
+        refused.iter().zip(["not_jane", "api_keys_lookup_key", "uploads_pkey"])
+    {
         assert!(told.contains(constraint), "{told}");
-        for secret in ["Jane", "example.com", "REFI", "F-1", &key.lookup, &key.name, document.key.as_str()] {
+        for secret in
+            ["Jane", "example.com", "REFI", "F-1", &key.lookup, &key.name, document.key.as_str()]
+        {
             assert!(!told.contains(secret), "{told}");
         }
     }
@@ -79,7 +96,9 @@ async fn whoever_is_not_let_in_any_more_is_unavailable_until_the_operator_mends_
     database.sql(&format!("CREATE ROLE {role} LOGIN PASSWORD 'one'; ALTER DATABASE {} OWNER TO {role}; ALTER SCHEMA public OWNER TO {role}", database.name));
     let store = PostgresStore::open(&database.url_as(&role, "one"), 2).unwrap();
     store.migrate().await.unwrap();
-    let ended = format!("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = '{role}'");
+    let ended = format!(
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = '{role}'"
+    );
     for (taken, cause, given_back) in [
         ("PASSWORD 'two'", "password authentication failed", "PASSWORD 'one'"),
         ("NOLOGIN", "is not permitted to log in", "LOGIN"),
@@ -106,13 +125,34 @@ async fn a_connection_that_cannot_be_made_is_told_in_one_line_with_its_cause() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let unknown = "x".repeat(64);
     for (url, cause) in [
-        (url_through(free, &database), "no connection to the database: error connecting to server: Connection refused"),
-        (format!("postgres://{SUPERUSER}:{PASSWORD}@{unknown}/x"), "no connection to the database: error connecting to server: failed to lookup address"),
-        (database.url_as(SUPERUSER, "wrong"), "no connection to the database: FATAL: password authentication failed for user \"orders\""),
-        (format!("postgres://{SUPERUSER}@127.0.0.1:{port}/x"), "no connection to the database: invalid configuration: password missing"),
-        (database.url_as("nobody", PASSWORD), "no connection to the database: FATAL: password authentication failed for user \"nobody\""),
-        (format!("postgres://{SUPERUSER}:{PASSWORD}@127.0.0.1:{port}/nowhere"), "no connection to the database: FATAL: database \"nowhere\" does not exist"),
-        (format!("{}?options=-c%20nothing%3D1", database.url()), "no connection to the database: FATAL: unrecognized configuration parameter \"nothing\""),
+        (
+            url_through(free, &database),
+            "no connection to the database: error connecting to server: Connection refused",
+        ),
+        (
+            format!("postgres://{SUPERUSER}:{PASSWORD}@{unknown}/x"),
+            "no connection to the database: error connecting to server: failed to lookup address",
+        ),
+        (
+            database.url_as(SUPERUSER, "wrong"),
+            "no connection to the database: FATAL: password authentication failed for user \"orders\"",
+        ),
+        (
+            format!("postgres://{SUPERUSER}@127.0.0.1:{port}/x"),
+            "no connection to the database: invalid configuration: password missing",
+        ),
+        (
+            database.url_as("nobody", PASSWORD),
+            "no connection to the database: FATAL: password authentication failed for user \"nobody\"",
+        ),
+        (
+            format!("postgres://{SUPERUSER}:{PASSWORD}@127.0.0.1:{port}/nowhere"),
+            "no connection to the database: FATAL: database \"nowhere\" does not exist",
+        ),
+        (
+            format!("{}?options=-c%20nothing%3D1", database.url()),
+            "no connection to the database: FATAL: unrecognized configuration parameter \"nothing\"",
+        ),
     ] {
         let store = PostgresStore::open(&url, 1).unwrap();
         let told = one_line(&store.migrate().await.unwrap_err());
@@ -128,10 +168,24 @@ async fn what_the_server_says_beside_its_message_stays_in_the_line() {
     let url = database.url();
     database.sql(&format!("ALTER DATABASE {} CONNECTION LIMIT 0", database.name));
     let role = format!("role_of_{}", database.name);
-    Cluster::shared().sql("postgres", &format!("CREATE ROLE {role} LOGIN PASSWORD 'one'; REVOKE CONNECT ON DATABASE {} FROM PUBLIC", database.name));
-    let store = PostgresStore::open(&url.replace(&format!("{SUPERUSER}:{PASSWORD}"), &format!("{role}:one")), 1).unwrap();
+    Cluster::shared().sql(
+        "postgres",
+        &format!(
+            "CREATE ROLE {role} LOGIN PASSWORD 'one'; REVOKE CONNECT ON DATABASE {} FROM PUBLIC",
+            database.name
+        ),
+    );
+    let store = PostgresStore::open(
+        &url.replace(&format!("{SUPERUSER}:{PASSWORD}"), &format!("{role}:one")),
+        1,
+    )
+    .unwrap();
     let told = one_line(&store.migrate().await.unwrap_err());
-    assert!(told.contains("permission denied for database") && told.contains("DETAIL: User does not have CONNECT privilege"), "{told}");
+    assert!(
+        told.contains("permission denied for database")
+            && told.contains("DETAIL: User does not have CONNECT privilege"),
+        "{told}"
+    );
 }
 
 #[tokio::test]
@@ -151,7 +205,12 @@ async fn an_error_of_a_mail_is_kept_whatever_bytes_it_has() {
     for (buried, count) in [(true, 1), (false, 2)] {
         let listed = FollowUpQueue::list(&store, buried, 10).await.unwrap();
         assert_eq!(listed.len(), count);
-        assert!(listed.iter().all(|follow_up| follow_up.last_error.as_deref() == Some("550 \u{fffd} no such user")));
+        assert!(
+            listed
+                .iter()
+                .all(|follow_up| follow_up.last_error.as_deref()
+                    == Some("550 \u{fffd} no such user"))
+        );
     }
 }
 
@@ -164,8 +223,14 @@ async fn an_order_whose_commit_fails_is_not_placed() {
         "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'at the commit'; END$$;
         CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON orders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()",
     );
-    let remembrance = Remembrance { attempt: attempt(&idempotency_key(1, "key"), 7), kept_until: NOW + Duration::DAY };
-    for order in [new_order("F-2", NOW), NewOrder { remembrance: Some(remembrance), ..new_order("F-3", NOW) }] {
+    let remembrance = Remembrance {
+        attempt: attempt(&idempotency_key(1, "key"), 7),
+        kept_until: NOW + Duration::DAY,
+    };
+    for order in [
+        new_order("F-2", NOW),
+        NewOrder { remembrance: Some(remembrance), ..new_order("F-3", NOW) },
+    ] {
         let told = not_placed(store.place(&order, WINDOW).await);
         assert!(told.contains("at the commit"), "{told}");
     }

@@ -10,7 +10,8 @@ use super::{PostgresStore, not_placed, place, store, store_at, unavailable, unti
 
 /// The URL of a database on several servers, the first of them first.
 fn url(database: &Database<'_>, servers: &[&Cluster], parameters: &str) -> String {
-    let hosts: Vec<_> = servers.iter().map(|server| format!("127.0.0.1:{}", server.port())).collect();
+    let hosts: Vec<_> =
+        servers.iter().map(|server| format!("127.0.0.1:{}", server.port())).collect();
     format!("postgres://{SUPERUSER}:{PASSWORD}@{}/{}?{parameters}", hosts.join(","), database.name)
 }
 
@@ -20,7 +21,10 @@ async fn of_several_servers_the_one_that_takes_writes_is_found_whatever_the_othe
     let database = primary.database();
     store_at(&database.url()).await;
     let standby = primary.standby();
-    until("the standby follows", async || primary.sql("postgres", "SELECT count(*) FROM pg_stat_replication") == "1").await;
+    until("the standby follows", async || {
+        primary.sql("postgres", "SELECT count(*) FROM pg_stat_replication") == "1"
+    })
+    .await;
 
     let to_standby = PostgresStore::open(&url(&database, &[&standby], ""), 2).unwrap();
     unavailable(to_standby.check().await);
@@ -28,9 +32,15 @@ async fn of_several_servers_the_one_that_takes_writes_is_found_whatever_the_othe
 
     // In either order, and each store several times, on several connections.
     let parameters = "target_session_attrs=read-write";
-    let open = |servers: &[&Cluster], parameters| PostgresStore::open(&url(&database, servers, parameters), 2).unwrap();
+    let open = |servers: &[&Cluster], parameters| {
+        PostgresStore::open(&url(&database, servers, parameters), 2).unwrap()
+    };
     // Where there are several, it is what the store needs whether the URL says so or not.
-    let stores = [open(&[&standby, &primary], parameters), open(&[&primary, &standby], parameters), open(&[&standby, &primary], "")];
+    let stores = [
+        open(&[&standby, &primary], parameters),
+        open(&[&primary, &standby], parameters),
+        open(&[&standby, &primary], ""),
+    ];
     for (number, store) in stores.iter().enumerate() {
         store.check().await.unwrap();
         place(store, &format!("F-{number}")).await.unwrap();
@@ -42,7 +52,10 @@ async fn of_several_servers_the_one_that_takes_writes_is_found_whatever_the_othe
     place(&store, "past the frozen one").await.unwrap();
     standby.thaw();
 
-    until("the standby has all", async || primary.sql("postgres", "SELECT sent_lsn = replay_lsn FROM pg_stat_replication") == "t").await;
+    until("the standby has all", async || {
+        primary.sql("postgres", "SELECT sent_lsn = replay_lsn FROM pg_stat_replication") == "t"
+    })
+    .await;
     primary.stop(Stop::Kill);
     for store in &stores {
         not_placed(place(store, "too early").await);
@@ -54,7 +67,10 @@ async fn of_several_servers_the_one_that_takes_writes_is_found_whatever_the_othe
         place(store, &format!("G-{number}")).await.unwrap();
     }
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
-    assert_eq!(standby.sql(&database.name, "SELECT string_agg(file_number, ' ' ORDER BY id) FROM orders"), "F-0 F-1 F-2 past the frozen one G-0 G-1 G-2");
+    assert_eq!(
+        standby.sql(&database.name, "SELECT string_agg(file_number, ' ' ORDER BY id) FROM orders"),
+        "F-0 F-1 F-2 past the frozen one G-0 G-1 G-2"
+    );
 }
 
 #[tokio::test]
@@ -62,7 +78,11 @@ async fn a_host_that_is_not_there_costs_little_and_one_is_enough() {
     let database = Cluster::shared().database();
     let server = Cluster::shared();
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let url = format!("postgres://{SUPERUSER}:{PASSWORD}@127.0.0.1:{free},[::1]:{free},localhost:{}/{}", server.port(), database.name);
+    let url = format!(
+        "postgres://{SUPERUSER}:{PASSWORD}@127.0.0.1:{free},[::1]:{free},localhost:{}/{}",
+        server.port(),
+        database.name
+    );
     let store = store_at(&url).await;
     place(&store, "F-1").await.unwrap();
 }
@@ -70,10 +90,14 @@ async fn a_host_that_is_not_there_costs_little_and_one_is_enough() {
 #[tokio::test]
 async fn a_database_that_takes_no_writes_is_unavailable_until_it_does() {
     let (store, database) = store().await;
-    database.sql(&format!("ALTER DATABASE {} SET default_transaction_read_only = on", database.name));
+    database
+        .sql(&format!("ALTER DATABASE {} SET default_transaction_read_only = on", database.name));
     unavailable(store.check().await);
     not_placed(place(&store, "F-1").await);
-    database.cluster.sql("postgres", &format!("ALTER DATABASE {} RESET default_transaction_read_only", database.name));
+    database.cluster.sql(
+        "postgres",
+        &format!("ALTER DATABASE {} RESET default_transaction_read_only", database.name),
+    );
     store.check().await.unwrap();
     place(&store, "F-1").await.unwrap();
 }

@@ -5,7 +5,10 @@ use domain::{
     document::ObjectKey,
     idempotency::Remembrance,
     order::OrderId,
-    ports::{ApiKeyRepo, FollowUpQueue as _, IdempotencyLedger as _, NewOrder, OrderRepo, Settlement, UploadLedger as _},
+    ports::{
+        ApiKeyRepo, FollowUpQueue as _, IdempotencyLedger as _, NewOrder, OrderRepo, Settlement,
+        UploadLedger as _,
+    },
 };
 use time::Duration;
 
@@ -33,11 +36,13 @@ async fn there_are_no_other_indexes() {
     let (_store, database) = store().await;
     let query = "SELECT indexname || '|' || regexp_replace(indexdef, '.* ON public.', '') FROM pg_indexes
         WHERE schemaname = 'public' AND tablename <> '__diesel_schema_migrations' ORDER BY indexname";
-    let expected: Vec<_> = INDEXES.iter().map(|(name, definition)| format!("{name}|{definition}")).collect();
+    let expected: Vec<_> =
+        INDEXES.iter().map(|(name, definition)| format!("{name}|{definition}")).collect();
     assert_eq!(database.sql(query), expected.join("\n"));
 }
 
-/// Ten thousand orders with a document, a follow-up, a key and an idempotency key each, of which one is due.
+/// Ten thousand orders with a document, a follow-up, a key and an idempotency key each, of which
+/// one is due.
 const MANY: &str = "
     INSERT INTO orders (signing_service_id, file_number, order_contact_email, signing_date, time_zone_id, signing_time_type, property_address,
         property_city, property_state, property_zipcode, is_property_address_same, signing_address, signing_type, signer_name, signer_phone,
@@ -63,42 +68,58 @@ async fn calls_that_many_rows_must_not_slow_down_read_no_table_from_end_to_end()
     database.sql(MANY);
     // A session tells what it has read when it ends.
     let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'psql'";
-    until("the session that made them has ended", async || outsider.query_one(others, &[]).await.unwrap().get::<_, i64>(0) == 0).await;
+    until("the session that made them has ended", async || {
+        outsider.query_one(others, &[]).await.unwrap().get::<_, i64>(0) == 0
+    })
+    .await;
     outsider.execute("SELECT pg_stat_reset()", &[]).await.unwrap();
 
     store.place(&new_order("F-2", NOW), WINDOW).await.unwrap();
     store.place(&new_order("F-2", NOW), WINDOW).await.unwrap_err();
-    let (in_flight, answered) = (idempotency_key(1, "in flight"), attempt(&idempotency_key(1, "answered"), 7));
+    let (in_flight, answered) =
+        (idempotency_key(1, "in flight"), attempt(&idempotency_key(1, "answered"), 7));
     store.claim(&claim(&in_flight), NOW, NOW + Duration::MINUTE).await.unwrap();
     store.claim(&claim(&in_flight), NOW, NOW + Duration::MINUTE).await.unwrap_err();
     store.release(&claim(&in_flight)).await.unwrap();
     let remembrance = Some(Remembrance { attempt: answered, kept_until: NOW + Duration::DAY });
-    let with_key = NewOrder { is_test: true, remembrance, follow_ups: vec![], ..new_order("F-3", NOW) };
+    let with_key =
+        NewOrder { is_test: true, remembrance, follow_ups: vec![], ..new_order("F-3", NOW) };
     store.place(&with_key, WINDOW).await.unwrap();
     store.place(&with_key, WINDOW).await.unwrap_err();
     assert!(store.forget_free(None, NOW + Duration::MINUTE, 50).await.unwrap().is_some());
-    assert_eq!(OrderRepo::find(&store, OrderId(id.0 + 77)).await.unwrap().unwrap().documents.len(), 1);
+    assert_eq!(
+        OrderRepo::find(&store, OrderId(id.0 + 77)).await.unwrap().unwrap().documents.len(),
+        1
+    );
     ApiKeyRepo::find(&store, "m77").await.unwrap().unwrap();
     let leases = store.lease(NOW, Duration::MINUTE, 50).await.unwrap();
     assert_eq!(leases.len(), 2);
     let retry = Settlement::RetryAt { due_at: NOW, error: "busy".to_owned() };
     assert!(store.settle(leases[0].follow_up.id, leases[0].token, &retry).await.unwrap());
     assert!(store.retry(leases[0].follow_up.id, NOW).await.unwrap());
-    assert!(store.settle(leases[1].follow_up.id, leases[1].token, &Settlement::Done).await.unwrap());
-    let keys: Vec<_> = (id.0..id.0 + 20).map(|number| ObjectKey::from_stored(format!("u/{number}"))).collect();
+    assert!(
+        store.settle(leases[1].follow_up.id, leases[1].token, &Settlement::Done).await.unwrap()
+    );
+    let keys: Vec<_> =
+        (id.0..id.0 + 20).map(|number| ObjectKey::from_stored(format!("u/{number}"))).collect();
     assert_eq!(store.condemn(&keys).await.unwrap().len(), 20);
     store.forget(&keys).await.unwrap();
     store.check().await.unwrap();
 
     drop(store);
-    until("the sessions of the store have ended", async || super::sessions(&outsider).await.0 == 0).await;
-    let whole = database.sql("SELECT relname FROM pg_stat_user_tables WHERE seq_tup_read > 100 ORDER BY 1");
+    until("the sessions of the store have ended", async || super::sessions(&outsider).await.0 == 0)
+        .await;
+    let whole =
+        database.sql("SELECT relname FROM pg_stat_user_tables WHERE seq_tup_read > 100 ORDER BY 1");
     assert_eq!(whole, "", "these were read from end to end");
     let used = "SELECT indexrelname FROM pg_stat_user_indexes WHERE idx_scan > 0 AND relname <> '__diesel_schema_migrations' ORDER BY 1";
     let expected: Vec<_> = INDEXES
         .iter()
         .map(|(name, _)| *name)
-        .filter(|name| !["documents_key_key", "follow_ups_message_key_key", "api_keys_pkey", "key_events_pkey"].contains(name))
+        .filter(|name| {
+            !["documents_key_key", "follow_ups_message_key_key", "api_keys_pkey", "key_events_pkey"]
+                .contains(name)
+        })
         .collect();
     assert_eq!(database.sql(used), expected.join("\n"));
 }

@@ -1,7 +1,12 @@
-//! What the store promises beyond the contract of its ports: how it behaves with a real server that is slow, gone, full,
-//! closed to it, or not what it should be.
+//! What the store promises beyond the contract of its ports: how it behaves with a real server that
+//! is slow, gone, full, closed to it, or not what it should be.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod busy;
 mod concurrency;
@@ -72,7 +77,8 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
 
 /// How many sessions of stores there are, of which so many wait for a lock.
 async fn sessions(outsider: &Client) -> (i64, i64) {
-    let query = "SELECT count(*), count(*) FILTER (WHERE wait_event_type = 'Lock') FROM pg_stat_activity
+    let query =
+        "SELECT count(*), count(*) FILTER (WHERE wait_event_type = 'Lock') FROM pg_stat_activity
         WHERE datname = current_database() AND application_name = 'notary-orders'";
     let row = outsider.query_one(query, &[]).await.unwrap();
     (row.get(0), row.get(1))

@@ -1,10 +1,15 @@
 //! The schema: made once, by whoever comes first, and never made of what is somebody else's.
 
 use adapter_postgres::{MigrateError, PostgresStore};
-use contract_tests::samples::{NOW, WINDOW, api_key, attempt, document, idempotency_key, new_order};
+use contract_tests::samples::{
+    NOW, WINDOW, api_key, attempt, document, idempotency_key, new_order,
+};
 use domain::{
     idempotency::Remembrance,
-    ports::{ApiKeyRepo, FollowUpQueue, IdempotencyLedger as _, NewOrder, OrderRepo, Settlement, UploadLedger as _},
+    ports::{
+        ApiKeyRepo, FollowUpQueue, IdempotencyLedger as _, NewOrder, OrderRepo, Settlement,
+        UploadLedger as _,
+    },
 };
 use futures_util::future::join_all;
 use test_servers::postgres::{Cluster, Database};
@@ -22,8 +27,13 @@ async fn stores_that_migrate_at_once_migrate_once() {
     for _ in 0..5 {
         let database = Cluster::shared().database();
         let stores: Vec<_> = (0..8).map(|_| open(&database.url())).collect();
-        let applied: Vec<usize> = join_all(stores.iter().map(PostgresStore::migrate)).await.into_iter().map(Result::unwrap).collect();
-        let known: usize = database.sql("SELECT count(*) FROM __diesel_schema_migrations").parse().unwrap();
+        let applied: Vec<usize> = join_all(stores.iter().map(PostgresStore::migrate))
+            .await
+            .into_iter()
+            .map(Result::unwrap)
+            .collect();
+        let known: usize =
+            database.sql("SELECT count(*) FROM __diesel_schema_migrations").parse().unwrap();
         assert_eq!(applied.iter().filter(|&&count| count == known).count(), 1);
         assert_eq!(applied.iter().sum::<usize>(), known);
         assert_eq!(stores[0].migrate().await.unwrap(), 0);
@@ -37,7 +47,11 @@ async fn whoever_finds_the_schema_up_to_date_waits_for_nobody() {
     // Another that hangs while it migrates, or orders that are placed for hours.
     let (hung, busy) = (outsider(&database).await, outsider(&database).await);
     hung.batch_execute("SELECT pg_advisory_lock(7957707180310490994)").await.unwrap();
-    busy.batch_execute("BEGIN; LOCK TABLE orders, uploads, __diesel_schema_migrations IN ROW EXCLUSIVE MODE").await.unwrap();
+    busy.batch_execute(
+        "BEGIN; LOCK TABLE orders, uploads, __diesel_schema_migrations IN ROW EXCLUSIVE MODE",
+    )
+    .await
+    .unwrap();
     let store = open(&database.url());
     assert_eq!(timeout(PATIENCE, store.migrate()).await.unwrap().unwrap(), 0);
 }
@@ -49,7 +63,10 @@ async fn a_database_of_a_newer_program_is_refused_and_left_alone() {
     database.sql("INSERT INTO __diesel_schema_migrations (version) VALUES ('99991231235959')");
     let before = database.schema();
     let refused = open(&database.url()).migrate().await.unwrap_err();
-    assert!(matches!(&refused, MigrateError::Newer(version) if version == "99991231235959"), "{refused}");
+    assert!(
+        matches!(&refused, MigrateError::Newer(version) if version == "99991231235959"),
+        "{refused}"
+    );
     // Even if it lacks one that this program has.
     database.sql("DELETE FROM __diesel_schema_migrations WHERE version <> '99991231235959'");
     assert!(matches!(open(&database.url()).migrate().await, Err(MigrateError::Newer(_))));
@@ -60,10 +77,16 @@ async fn a_database_of_a_newer_program_is_refused_and_left_alone() {
 async fn a_database_that_another_program_uses_is_refused_and_left_alone() {
     for table in ["orders", "api_keys", "uploads"] {
         let database = Cluster::shared().database();
-        database.sql(&format!("CREATE TABLE {table} (number integer); INSERT INTO {table} VALUES (1)"));
+        database
+            .sql(&format!("CREATE TABLE {table} (number integer); INSERT INTO {table} VALUES (1)"));
         let before = database.schema();
         let refused = open(&database.url()).migrate().await.unwrap_err();
-        assert_eq!(one_line(&refused), format!("the database has a table {table} that is not this program's; give it a database or a schema of its own"));
+        assert_eq!(
+            one_line(&refused),
+            format!(
+                "the database has a table {table} that is not this program's; give it a database or a schema of its own"
+            )
+        );
         assert_eq!(database.schema(), before);
     }
 }
@@ -74,9 +97,16 @@ async fn a_migration_that_fails_changes_nothing() {
     database.sql("CREATE TYPE follow_ups AS ENUM ('of another program')");
     let before = database.schema();
     let told = one_line(&open(&database.url()).migrate().await.unwrap_err());
-    assert!(told.starts_with("the database could not be migrated: ") && told.contains("follow_ups"), "{told}");
+    assert!(
+        told.starts_with("the database could not be migrated: ") && told.contains("follow_ups"),
+        "{told}"
+    );
     let table = "CREATE TABLE public.__diesel_schema_migrations";
-    assert!(!before.contains("CREATE TABLE") && database.schema().matches("CREATE TABLE").count() == database.schema().matches(table).count());
+    assert!(
+        !before.contains("CREATE TABLE")
+            && database.schema().matches("CREATE TABLE").count()
+                == database.schema().matches(table).count()
+    );
     assert_eq!(database.sql("SELECT count(*) FROM pg_proc WHERE proname = 'adopt_upload'"), "0");
 }
 
@@ -85,7 +115,8 @@ async fn a_database_in_another_encoding_is_refused_and_left_alone() {
     for encoding in ["LATIN1", "SQL_ASCII"] {
         let mut database = Cluster::shared().database();
         database.name = format!("{}_{}", database.name, encoding.to_lowercase());
-        let created = format!("CREATE DATABASE {} ENCODING '{encoding}' TEMPLATE template0", database.name);
+        let created =
+            format!("CREATE DATABASE {} ENCODING '{encoding}' TEMPLATE template0", database.name);
         Cluster::shared().sql("postgres", &created);
         let before = database.schema();
         let told = one_line(&open(&database.url()).migrate().await.unwrap_err());
@@ -97,7 +128,9 @@ async fn a_database_in_another_encoding_is_refused_and_left_alone() {
 /// A role that may do nothing yet, and the URL with which it comes.
 fn role(database: &Database<'_>) -> (String, String) {
     let role = format!("role_of_{}", database.name);
-    database.sql(&format!("CREATE ROLE {role} LOGIN PASSWORD 'one'; REVOKE ALL ON SCHEMA public FROM PUBLIC"));
+    database.sql(&format!(
+        "CREATE ROLE {role} LOGIN PASSWORD 'one'; REVOKE ALL ON SCHEMA public FROM PUBLIC"
+    ));
     let url = database.url_as(&role, "one");
     (role, url)
 }
@@ -144,7 +177,10 @@ async fn a_user_who_may_only_read_and_write_serves_a_schema_that_is_there() {
     let (one, two) = (document(), document());
     store.check().await.unwrap();
     store.record(&[one.key.clone(), two.key.clone()], NOW).await.unwrap();
-    let order = store.place(&NewOrder { documents: vec![one], ..new_order("F-1", NOW) }, WINDOW).await.unwrap();
+    let order = store
+        .place(&NewOrder { documents: vec![one], ..new_order("F-1", NOW) }, WINDOW)
+        .await
+        .unwrap();
     place(&store, "F-1").await.unwrap_err();
     OrderRepo::find(&store, order).await.unwrap().unwrap();
     store.condemn(std::slice::from_ref(&two.key)).await.unwrap();
@@ -179,13 +215,18 @@ async fn a_user_who_lacks_a_right_is_told_which() {
     let database = Cluster::shared().database();
     store_at(&database.url()).await;
     let (role, url) = role(&database);
-    database.sql(&format!("GRANT USAGE ON SCHEMA public TO {role}; GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}"));
+    database.sql(&format!(
+        "GRANT USAGE ON SCHEMA public TO {role}; GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}"
+    ));
     let store = open(&url);
     for (lacking, privileges) in RIGHTS {
         for &needed in privileges {
             database.sql(&format!("REVOKE {needed} ON {lacking} FROM {role}"));
             let refused = store.migrate().await.unwrap_err();
-            assert!(matches!(&refused, MigrateError::Right { table, privilege } if table == lacking && privilege == needed), "{refused:?}");
+            assert!(
+                matches!(&refused, MigrateError::Right { table, privilege } if table == lacking && privilege == needed),
+                "{refused:?}"
+            );
             database.sql(&format!("GRANT {needed} ON {lacking} TO {role}"));
         }
     }

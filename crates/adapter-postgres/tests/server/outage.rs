@@ -3,11 +3,15 @@
 use std::time::Duration;
 
 use contract_tests::samples::{NOW, WINDOW, document, follow_up, new_order};
-use domain::ports::{ApiKeyRepo, FollowUpQueue as _, NewOrder, OrderRepo as _, PlaceError, UploadLedger as _};
+use domain::ports::{
+    ApiKeyRepo, FollowUpQueue as _, NewOrder, OrderRepo as _, PlaceError, UploadLedger as _,
+};
 use test_servers::postgres::{Cluster, Stop};
 use tokio::time::Instant;
 
-use super::{PostgresStore, not_placed, outsider, place, sessions, store, store_at, unavailable, until};
+use super::{
+    PostgresStore, not_placed, outsider, place, sessions, store, store_at, unavailable, until,
+};
 
 /// Waits until a store takes orders again, and returns how long that took.
 async fn recovery(store: &PostgresStore, file_number: &str) -> Duration {
@@ -49,10 +53,17 @@ async fn a_server_that_does_not_answer_is_given_up_in_time_and_leaves_nothing_ha
     let store = std::sync::Arc::new(store_at(&database.url()).await);
     place(&store, "before").await.unwrap();
     let documents: Vec<_> = (0..20).map(|_| document()).collect();
-    store.record(&documents.iter().map(|document| document.key.clone()).collect::<Vec<_>>(), NOW).await.unwrap();
+    store
+        .record(&documents.iter().map(|document| document.key.clone()).collect::<Vec<_>>(), NOW)
+        .await
+        .unwrap();
 
     cluster.freeze();
-    let order = NewOrder { documents, follow_ups: (0..3).map(follow_up).collect(), ..new_order("frozen", NOW) };
+    let order = NewOrder {
+        documents,
+        follow_ups: (0..3).map(follow_up).collect(),
+        ..new_order("frozen", NOW)
+    };
     let calls = (0..8).map(|number| {
         let (store, order) = (store.clone(), order.clone());
         tokio::spawn(async move {
@@ -76,14 +87,24 @@ async fn a_server_that_does_not_answer_is_given_up_in_time_and_leaves_nothing_ha
 
     // What the server had received by then it may do now, or not.
     let outsider = outsider(&database).await;
-    until("the connections that were given up have ended", async || sessions(&outsider).await.0 <= 4).await;
+    until("the connections that were given up have ended", async || {
+        sessions(&outsider).await.0 <= 4
+    })
+    .await;
     let whole = "SELECT count(*) FROM orders o
         WHERE (SELECT count(*) FROM follow_ups WHERE order_id = o.id) <> CASE file_number WHEN 'frozen' THEN 3 ELSE 1 END
         OR (SELECT count(*) FROM documents WHERE order_id = o.id) <> CASE file_number WHEN 'frozen' THEN 20 ELSE 0 END
         OR NOT EXISTS (SELECT FROM file_numbers f WHERE f.file_number = o.file_number)";
     assert_eq!(database.sql(whole), "0", "no order is there in part");
-    assert_eq!(database.sql("SELECT (SELECT count(*) FROM orders) - (SELECT count(*) FROM file_numbers)"), "0");
-    assert_eq!(database.sql("SELECT (SELECT count(*) FROM documents) + (SELECT count(*) FROM uploads)"), "20", "an upload is adopted or in the ledger");
+    assert_eq!(
+        database.sql("SELECT (SELECT count(*) FROM orders) - (SELECT count(*) FROM file_numbers)"),
+        "0"
+    );
+    assert_eq!(
+        database.sql("SELECT (SELECT count(*) FROM documents) + (SELECT count(*) FROM uploads)"),
+        "20",
+        "an upload is adopted or in the ledger"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -118,7 +139,8 @@ async fn connections_that_the_server_ended_are_replaced() {
         // An order may get a second connection while the one before is being given back.
         let mut ended = outsider.query(ended, &[]).await.unwrap().len();
         assert!((1..=2).contains(&ended), "{ended}");
-        // The call may be there before the end of its connection is; one that was ended fails one call at most.
+        // The call may be there before the end of its connection is; one that was ended fails one
+        // call at most.
         loop {
             let outcome = place(&store, &format!("F-{round}")).await;
             if outcome.is_ok() {

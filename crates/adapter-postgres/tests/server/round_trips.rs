@@ -2,10 +2,16 @@
 
 use std::{collections::HashSet, future::Future};
 
-use contract_tests::samples::{MICROSECOND, NOW, WINDOW, api_key, attempt, claim, document, follow_up, idempotency_key, new_order, object_key};
+use contract_tests::samples::{
+    MICROSECOND, NOW, WINDOW, api_key, attempt, claim, document, follow_up, idempotency_key,
+    new_order, object_key,
+};
 use domain::{
     idempotency::Remembrance,
-    ports::{ApiKeyRepo, FollowUpQueue as _, IdempotencyLedger as _, NewOrder, OrderRepo as _, PlaceError, Settlement, UploadLedger as _},
+    ports::{
+        ApiKeyRepo, FollowUpQueue as _, IdempotencyLedger as _, NewOrder, OrderRepo as _,
+        PlaceError, Settlement, UploadLedger as _,
+    },
 };
 use futures_util::future::join_all;
 use test_servers::{postgres::Cluster, proxy::Proxy};
@@ -44,12 +50,16 @@ async fn an_order_is_placed_in_one_round_trip_whatever_belongs_to_it() {
         for (documents, follow_ups) in [(0, 0), (0, 1), (0, 4), (1, 0), (1, 1), (20, 4), (3, 2)] {
             number += 1;
             let order = order(number, documents, follow_ups);
-            let keys: Vec<_> = order.documents.iter().map(|document| document.key.clone()).collect();
+            let keys: Vec<_> =
+                order.documents.iter().map(|document| document.key.clone()).collect();
             store.record(&keys, NOW).await.unwrap();
             let (placed, round_trips) = counted(&proxy, store.place(&order, WINDOW)).await;
             placed.unwrap();
             // The first round prepares the statements.
-            assert!(round == 0 || round_trips == 1, "{documents} documents, {follow_ups} follow-ups: {round_trips}");
+            assert!(
+                round == 0 || round_trips == 1,
+                "{documents} documents, {follow_ups} follow-ups: {round_trips}"
+            );
         }
     }
 }
@@ -59,7 +69,8 @@ async fn orders_that_wait_at_the_same_time_share_a_round_trip() {
     let (store, proxy) = wired().await;
     store.place(&order(0, 0, 1), WINDOW).await.unwrap();
     let orders: Vec<_> = (1..=128).map(|number| order(number, 0, 1)).collect();
-    let (placed, round_trips) = counted(&proxy, join_all(orders.iter().map(|order| store.place(order, WINDOW)))).await;
+    let (placed, round_trips) =
+        counted(&proxy, join_all(orders.iter().map(|order| store.place(order, WINDOW)))).await;
     let ids: HashSet<_> = placed.into_iter().map(Result::unwrap).collect();
     assert_eq!((ids.len(), round_trips), (128, 2));
 }
@@ -71,8 +82,11 @@ async fn all_of_a_batch_that_are_refused_share_a_round_trip_more() {
     store.place(&order(0, 0, 1), WINDOW).await.unwrap_err();
     let orders: Vec<_> = (1..=32).map(|number| order(number, 0, 1)).collect();
     join_all(orders.iter().map(|order| store.place(order, WINDOW))).await;
-    let (refused, round_trips) = counted(&proxy, join_all(orders.iter().map(|order| store.place(order, WINDOW)))).await;
-    assert!(refused.iter().all(|refused| matches!(refused, Err(PlaceError::Duplicate { placed_at }) if *placed_at == NOW)));
+    let (refused, round_trips) =
+        counted(&proxy, join_all(orders.iter().map(|order| store.place(order, WINDOW)))).await;
+    assert!(refused.iter().all(
+        |refused| matches!(refused, Err(PlaceError::Duplicate { placed_at }) if *placed_at == NOW)
+    ));
     assert_eq!(round_trips, 2);
 }
 
@@ -81,7 +95,10 @@ async fn an_idempotency_key_takes_no_round_trip_more() {
     let (store, proxy) = wired().await;
     let with_key = |number: usize| {
         let attempt = attempt(&idempotency_key(1, &format!("key {number}")), 7);
-        NewOrder { remembrance: Some(Remembrance { attempt, kept_until: NOW + Duration::DAY }), ..order(number, 0, 2) }
+        NewOrder {
+            remembrance: Some(Remembrance { attempt, kept_until: NOW + Duration::DAY }),
+            ..order(number, 0, 2)
+        }
     };
     store.place(&with_key(0), WINDOW).await.unwrap();
     store.place(&with_key(0), WINDOW).await.unwrap_err();
@@ -95,7 +112,8 @@ async fn an_idempotency_key_takes_no_round_trip_more() {
     }
     for round in 0..2 {
         let claim = claim(&idempotency_key(2, "in flight"));
-        let (claimed, first) = counted(&proxy, store.claim(&claim, NOW, NOW + Duration::MINUTE)).await;
+        let (claimed, first) =
+            counted(&proxy, store.claim(&claim, NOW, NOW + Duration::MINUTE)).await;
         let (released, second) = counted(&proxy, store.release(&claim)).await;
         claimed.unwrap();
         released.unwrap();
@@ -127,12 +145,17 @@ async fn a_follow_up_is_leased_in_one_round_trip_and_settled_in_another() {
     ];
     for round in 0..2 {
         for settlement in &settlements {
-            let (leased, for_the_lease) = counted(&proxy, store.lease(NOW, Duration::MINUTE, 1)).await;
+            let (leased, for_the_lease) =
+                counted(&proxy, store.lease(NOW, Duration::MINUTE, 1)).await;
             let lease = &leased.unwrap()[0];
-            let (settled, for_the_settlement) = counted(&proxy, store.settle(lease.follow_up.id, lease.token, settlement)).await;
+            let (settled, for_the_settlement) =
+                counted(&proxy, store.settle(lease.follow_up.id, lease.token, settlement)).await;
             assert!(settled.unwrap());
             // The first round prepares the statements.
-            assert!(round == 0 || (for_the_lease, for_the_settlement) == (1, 1), "{settlement:?}: {for_the_lease}, {for_the_settlement}");
+            assert!(
+                round == 0 || (for_the_lease, for_the_settlement) == (1, 1),
+                "{settlement:?}: {for_the_lease}, {for_the_settlement}"
+            );
         }
     }
 }
@@ -156,10 +179,14 @@ async fn uploads_are_recorded_condemned_and_forgotten_in_one_round_trip_each() {
         let keys: Vec<_> = (0..20).map(|_| object_key()).collect();
         let (recorded, first) = counted(&proxy, store.record(&keys, NOW)).await;
         let (condemned, second) = counted(&proxy, store.condemn(&keys)).await;
-        let (swept, third) = counted(&proxy, store.condemn_recorded_before(NOW + MICROSECOND, 50)).await;
+        let (swept, third) =
+            counted(&proxy, store.condemn_recorded_before(NOW + MICROSECOND, 50)).await;
         let (forgotten, fourth) = counted(&proxy, store.forget(&keys)).await;
         recorded.and(forgotten).unwrap();
         assert_eq!((condemned.unwrap().len(), swept.unwrap().len()), (20, 20));
-        assert!(round == 0 || [first, second, third, fourth] == [1; 4], "{first}, {second}, {third}, {fourth}");
+        assert!(
+            round == 0 || [first, second, third, fourth] == [1; 4],
+            "{first}, {second}, {third}, {fourth}"
+        );
     }
 }

@@ -7,7 +7,9 @@ use contract_tests::{
     fakes::{InMemoryStore, InterruptedSource},
     samples::{NOW, Storage, WINDOW, new_order},
 };
-use domain::ports::{FollowUpQueue, MoveError, OrderRepo as _, Settlement, StoreCounts, StoreTarget as _};
+use domain::ports::{
+    FollowUpQueue, MoveError, OrderRepo as _, Settlement, StoreCounts, StoreTarget as _,
+};
 use futures_util::FutureExt as _;
 use time::Duration;
 
@@ -26,7 +28,10 @@ async fn a_database_with_nothing_but_a_file_number_is_not_empty() {
     database.sql("INSERT INTO file_numbers VALUES ('F-1', now())");
     let refused = target.take_over(&*source().await.0).await;
     let there = StoreCounts { file_numbers: 1, ..StoreCounts::default() };
-    assert!(matches!(&refused, Err(MoveError::NotEmpty(counts)) if *counts == there), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(MoveError::NotEmpty(counts)) if *counts == there),
+        "{refused:?}"
+    );
     assert_eq!(database.sql("SELECT file_number FROM file_numbers"), "F-1");
 }
 
@@ -49,19 +54,32 @@ async fn an_order_that_is_being_placed_is_waited_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_of_the_server_neither_end_it_nor_make_it_less_durable() {
     let (target, database) = store().await;
-    let asked_for = ["statement_timeout", "idle_in_transaction_session_timeout", "synchronous_commit", "transaction_isolation"];
+    let asked_for = [
+        "statement_timeout",
+        "idle_in_transaction_session_timeout",
+        "synchronous_commit",
+        "transaction_isolation",
+    ];
     database.sql(
         "CREATE TABLE seen (name text, value text);
         CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN INSERT INTO seen SELECT name, setting FROM pg_settings; RETURN NULL; END $$;
         CREATE TRIGGER see AFTER INSERT ON api_keys EXECUTE FUNCTION see()",
     );
-    for setting in ["statement_timeout = '1min'", "idle_in_transaction_session_timeout = '1min'", "synchronous_commit = off"] {
+    for setting in [
+        "statement_timeout = '1min'",
+        "idle_in_transaction_session_timeout = '1min'",
+        "synchronous_commit = off",
+    ] {
         database.sql(&format!("ALTER DATABASE {} SET {setting}", database.name));
     }
-    database.sql(&format!("ALTER DATABASE {} SET default_transaction_isolation = 'repeatable read'", database.name));
+    database.sql(&format!(
+        "ALTER DATABASE {} SET default_transaction_isolation = 'repeatable read'",
+        database.name
+    ));
     target.take_over(&*source().await.0).await.unwrap();
-    let seen = asked_for.map(|name| database.sql(&format!("SELECT value FROM seen WHERE name = '{name}'")));
+    let seen = asked_for
+        .map(|name| database.sql(&format!("SELECT value FROM seen WHERE name = '{name}'")));
     assert_eq!(seen, ["0", "0", "on", "read committed"]);
 }
 
@@ -97,5 +115,8 @@ async fn an_error_that_postgresql_takes_for_no_text_is_moved() {
     let buried = Settlement::Bury { at: NOW, error: "550 \0 no such user".to_owned() };
     assert!(source.settle(lease.follow_up.id, lease.token, &buried).await.unwrap());
     target.take_over(&*source).await.unwrap();
-    assert_eq!(FollowUpQueue::list(&target, true, 1).await.unwrap()[0].last_error.as_deref(), Some("550 \u{fffd} no such user"));
+    assert_eq!(
+        FollowUpQueue::list(&target, true, 1).await.unwrap()[0].last_error.as_deref(),
+        Some("550 \u{fffd} no such user")
+    );
 }

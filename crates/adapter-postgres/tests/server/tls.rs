@@ -7,7 +7,11 @@ use super::{PostgresStore, one_line, unavailable};
 
 /// Whether connections by this URL are encrypted; why there are none otherwise.
 async fn encrypted(database: &Database<'_>, host: &str, parameters: &str) -> Result<bool, String> {
-    let url = format!("postgres://{SUPERUSER}:{PASSWORD}@{host}:{}/{}?application_name=tls&{parameters}", database.cluster.port(), database.name);
+    let url = format!(
+        "postgres://{SUPERUSER}:{PASSWORD}@{host}:{}/{}?application_name=tls&{parameters}",
+        database.cluster.port(),
+        database.name
+    );
     let store = PostgresStore::open(&url, 1).map_err(|error| one_line(&error))?;
     if let Err(error) = store.migrate().await {
         // What serves requests sees it the same way.
@@ -41,7 +45,11 @@ async fn what_is_encrypted_is_what_the_url_says() {
         ("localhost", format!("sslmode=verify-full&{root}"), true),
         ("localhost", format!("{root}&channel_binding=require&sslmode=verify-full"), true),
     ] {
-        assert_eq!(encrypted(&server.database(), host, &parameters).await, Ok(expected), "{parameters}");
+        assert_eq!(
+            encrypted(&server.database(), host, &parameters).await,
+            Ok(expected),
+            "{parameters}"
+        );
     }
 }
 
@@ -51,10 +59,26 @@ async fn a_server_that_cannot_prove_to_be_the_host_of_the_url_is_refused() {
     let database = server.database();
     for (host, parameters, cause) in [
         // As one in the middle would answer: with a certificate that somebody else has signed.
-        ("localhost", format!("sslmode=verify-full&{}", root(&other)), "invalid peer certificate: BadSignature"),
-        ("localhost", format!("sslmode=require&{}", root(&other)), "invalid peer certificate: BadSignature"),
-        ("127.0.0.1", format!("sslmode=verify-full&{}", root(server)), "certificate not valid for name \"127.0.0.1\""),
-        ("127.0.0.1", format!("sslmode=require&{}", root(server)), "certificate not valid for name \"127.0.0.1\""),
+        (
+            "localhost",
+            format!("sslmode=verify-full&{}", root(&other)),
+            "invalid peer certificate: BadSignature",
+        ),
+        (
+            "localhost",
+            format!("sslmode=require&{}", root(&other)),
+            "invalid peer certificate: BadSignature",
+        ),
+        (
+            "127.0.0.1",
+            format!("sslmode=verify-full&{}", root(server)),
+            "certificate not valid for name \"127.0.0.1\"",
+        ),
+        (
+            "127.0.0.1",
+            format!("sslmode=require&{}", root(server)),
+            "certificate not valid for name \"127.0.0.1\"",
+        ),
     ] {
         let refused = encrypted(&database, host, &parameters).await.unwrap_err();
         assert!(refused.contains(cause), "{parameters}: {refused}");
@@ -71,7 +95,11 @@ async fn a_server_without_tls_is_for_those_who_do_not_ask_for_it() {
     for parameters in ["sslmode=disable", "sslmode=prefer", ""] {
         assert_eq!(encrypted(&database, "localhost", parameters).await, Ok(false), "{parameters}");
     }
-    for parameters in ["sslmode=require".to_owned(), format!("sslmode=require&{root}"), format!("sslmode=verify-full&{root}")] {
+    for parameters in [
+        "sslmode=require".to_owned(),
+        format!("sslmode=require&{root}"),
+        format!("sslmode=verify-full&{root}"),
+    ] {
         let refused = encrypted(&database, "localhost", &parameters).await.unwrap_err();
         assert!(refused.contains("server does not support TLS"), "{parameters}: {refused}");
     }
@@ -82,10 +110,17 @@ async fn root_certificates_that_cannot_be_read_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let (empty, rubbish) = (folder.path().join("empty.pem"), folder.path().join("rubbish.pem"));
     std::fs::write(&empty, "").unwrap();
-    std::fs::write(&rubbish, "-----BEGIN CERTIFICATE-----\nnothing\n-----END CERTIFICATE-----\n").unwrap();
+    std::fs::write(&rubbish, "-----BEGIN CERTIFICATE-----\nnothing\n-----END CERTIFICATE-----\n")
+        .unwrap();
     let database = Cluster::shared().database();
     for file in [&empty, &rubbish, &folder.path().join("missing.pem"), &folder.path().to_owned()] {
-        let refused = encrypted(&database, "localhost", &format!("sslmode=verify-full&sslrootcert={}", file.display())).await.unwrap_err();
+        let refused = encrypted(
+            &database,
+            "localhost",
+            &format!("sslmode=verify-full&sslrootcert={}", file.display()),
+        )
+        .await
+        .unwrap_err();
         assert!(refused.contains(file.to_str().unwrap()), "{refused}");
     }
 }

@@ -1,7 +1,9 @@
 //! Rows that the constraints cannot refuse, or that were written without them.
 
 use contract_tests::samples::{NOW, WINDOW, api_key, document, maximal_order, new_order};
-use domain::ports::{ApiKeyRepo, FollowUpQueue, NewOrder, OrderRepo, StoreError, UploadLedger as _};
+use domain::ports::{
+    ApiKeyRepo, FollowUpQueue, NewOrder, OrderRepo, StoreError, UploadLedger as _,
+};
 use test_servers::postgres::Database;
 use time::Duration;
 
@@ -31,7 +33,8 @@ async fn a_row_that_cannot_be_read_back_is_named() {
     let (store, database) = store().await;
     let (document, key) = (document(), api_key(NOW));
     store.record(std::slice::from_ref(&document.key), NOW).await.unwrap();
-    let order = NewOrder { order: maximal_order(), documents: vec![document], ..new_order("F-1", NOW) };
+    let order =
+        NewOrder { order: maximal_order(), documents: vec![document], ..new_order("F-1", NOW) };
     let id = store.place(&order, WINDOW).await.unwrap();
     let key_id = store.add(&key, "jane").await.unwrap().0;
     drop_constraints(&database);
@@ -52,24 +55,34 @@ async fn a_row_that_cannot_be_read_back_is_named() {
         ("notary_pay = 1e30", "notary_pay"),
     ] {
         let name = change.split(' ').next().unwrap();
-        database.sql(&format!("CREATE TABLE kept AS SELECT * FROM orders; UPDATE orders SET {change}"));
-        let expected = format!("the store failed: row {} of orders cannot be read back: {column}", id.0);
+        database
+            .sql(&format!("CREATE TABLE kept AS SELECT * FROM orders; UPDATE orders SET {change}"));
+        let expected =
+            format!("the store failed: row {} of orders cannot be read back: {column}", id.0);
         assert_eq!(told(OrderRepo::find(&store, id).await), expected, "{change}");
-        database.sql(&format!("UPDATE orders SET {name} = (SELECT {name} FROM kept); DROP TABLE kept"));
+        database
+            .sql(&format!("UPDATE orders SET {name} = (SELECT {name} FROM kept); DROP TABLE kept"));
     }
     assert!(OrderRepo::find(&store, id).await.unwrap().is_some());
 
     database.sql("UPDATE documents SET size = -1");
-    assert_eq!(told(OrderRepo::find(&store, id).await), format!("the store failed: row {} of documents of order cannot be read back: size", id.0));
+    assert_eq!(
+        told(OrderRepo::find(&store, id).await),
+        format!("the store failed: row {} of documents of order cannot be read back: size", id.0)
+    );
     database.sql("UPDATE documents SET size = 1, sha256 = substr(sha256, 1, 31)");
-    assert_eq!(told(OrderRepo::find(&store, id).await), format!("the store failed: row {} of documents of order cannot be read back: sha256", id.0));
+    assert_eq!(
+        told(OrderRepo::find(&store, id).await),
+        format!("the store failed: row {} of documents of order cannot be read back: sha256", id.0)
+    );
     database.sql("UPDATE api_keys SET hash = ''");
     let expected = format!("the store failed: row {key_id} of api_keys cannot be read back: hash");
     assert_eq!(told(ApiKeyRepo::find(&store, &key.lookup).await), expected);
     assert_eq!(told(ApiKeyRepo::list(&store).await), expected);
     database.sql("UPDATE follow_ups SET attempts = -1");
     let follow_up = database.sql("SELECT id FROM follow_ups");
-    let expected = format!("the store failed: row {follow_up} of follow_ups cannot be read back: attempts");
+    let expected =
+        format!("the store failed: row {follow_up} of follow_ups cannot be read back: attempts");
     assert_eq!(told(FollowUpQueue::list(&store, false, 1).await), expected);
     assert_eq!(told(store.lease(NOW, Duration::MINUTE, 1).await), expected);
 }
@@ -77,7 +90,10 @@ async fn a_row_that_cannot_be_read_back_is_named() {
 #[tokio::test]
 async fn a_value_that_no_program_can_hold_fails_its_call_and_no_other() {
     let (store, database) = store().await;
-    let id = store.place(&NewOrder { order: maximal_order(), ..new_order("F-1", NOW) }, WINDOW).await.unwrap();
+    let id = store
+        .place(&NewOrder { order: maximal_order(), ..new_order("F-1", NOW) }, WINDOW)
+        .await
+        .unwrap();
     let other = store.place(&new_order("F-2", NOW), WINDOW).await.unwrap();
     drop_constraints(&database);
     for (change, column) in [
@@ -91,9 +107,14 @@ async fn a_value_that_no_program_can_hold_fails_its_call_and_no_other() {
         ("notary_pay = '-Infinity'", "notary_pay"),
     ] {
         let name = change.split(' ').next().unwrap();
-        database.sql(&format!("CREATE TABLE kept AS SELECT * FROM orders; UPDATE orders SET {change} WHERE id = {}", id.0));
+        database.sql(&format!(
+            "CREATE TABLE kept AS SELECT * FROM orders; UPDATE orders SET {change} WHERE id = {}",
+            id.0
+        ));
         match OrderRepo::find(&store, id).await {
-            Err(error @ StoreError::Internal(_)) => assert!(one_line(&error).contains(column), "{change}: {}", one_line(&error)),
+            Err(error @ StoreError::Internal(_)) => {
+                assert!(one_line(&error).contains(column), "{change}: {}", one_line(&error))
+            }
             other => panic!("{change}: {other:?}"),
         }
         assert!(OrderRepo::find(&store, other).await.unwrap().is_some());

@@ -58,13 +58,22 @@ async fn what_is_no_url_of_postgresql_is_refused_and_not_repeated() {
         assert!(!format!("{refused:?} {}", one_line(&refused)).contains("hunter2"), "{refused:?}");
     }
     for mode in ["", "on", "allow", "verify-ca", "Require", "require "] {
-        assert!(matches!(opened(&format!("postgres://host/orders?sslmode={mode}")), Err(OpenError::SslMode)), "{mode}");
+        assert!(
+            matches!(
+                opened(&format!("postgres://host/orders?sslmode={mode}")),
+                Err(OpenError::SslMode)
+            ),
+            "{mode}"
+        );
     }
     for mode in ["", "&sslmode=disable", "&sslmode=prefer"] {
         let refused = opened(&format!("postgres://host/orders?sslrootcert=/root.pem{mode}"));
         assert!(matches!(refused, Err(OpenError::RootWithoutVerification)), "{mode}");
     }
-    assert!(matches!(opened("postgres://host/orders?sslmode=require&sslrootcert=/no/such/root.pem"), Err(OpenError::Root { .. })));
+    assert!(matches!(
+        opened("postgres://host/orders?sslmode=require&sslrootcert=/no/such/root.pem"),
+        Err(OpenError::Root { .. })
+    ));
 }
 
 #[tokio::test]

@@ -56,20 +56,33 @@ impl NewApiKeyRow {
             hash: KeyHash(read_digest(self.hash, "hash")?),
             signing_service: self.signing_service_id.map(SigningServiceId),
             issued_at: read_instant(self.issued_at_us, "issued_at_us")?,
-            expires_at: self.expires_at_us.map(|at| read_instant(at, "expires_at_us")).transpose()?,
+            expires_at: self
+                .expires_at_us
+                .map(|at| read_instant(at, "expires_at_us"))
+                .transpose()?,
             is_test: self.is_test,
             rate: read_rate(self.rate_per_second, self.rate_burst, "rate_per_second")?,
-            documents_rate: read_rate(self.documents_rate_per_second, self.documents_rate_burst, "documents_rate_per_second")?,
+            documents_rate: read_rate(
+                self.documents_rate_per_second,
+                self.documents_rate_burst,
+                "documents_rate_per_second",
+            )?,
             first: self.first_id.map(ApiKeyId),
         })
     }
 }
 
-fn read_rate(per_second: Option<i64>, burst: Option<i64>, column: &'static str) -> Result<Option<Rate>, Column> {
+fn read_rate(
+    per_second: Option<i64>,
+    burst: Option<i64>,
+    column: &'static str,
+) -> Result<Option<Rate>, Column> {
     let number = |number: i64| u32::try_from(number).map_err(|_| Column(column));
     match (per_second, burst) {
         (None, None) => Ok(None),
-        (Some(per_second), Some(burst)) => Ok(Some(Rate { per_second: number(per_second)?, burst: number(burst)? })),
+        (Some(per_second), Some(burst)) => {
+            Ok(Some(Rate { per_second: number(per_second)?, burst: number(burst)? }))
+        }
         _ => Err(Column(column)),
     }
 }
@@ -94,8 +107,14 @@ impl ApiKeyRow {
         Ok(ApiKey {
             id: ApiKeyId(self.id),
             key: self.key.read()?,
-            revoked_at: self.revoked_at_us.map(|at| read_instant(at, "revoked_at_us")).transpose()?,
-            last_used_at: self.last_used_at_us.map(|at| read_instant(at, "last_used_at_us")).transpose()?,
+            revoked_at: self
+                .revoked_at_us
+                .map(|at| read_instant(at, "revoked_at_us"))
+                .transpose()?,
+            last_used_at: self
+                .last_used_at_us
+                .map(|at| read_instant(at, "last_used_at_us"))
+                .transpose()?,
         })
     }
 }
@@ -113,7 +132,13 @@ pub(crate) struct KeyEventRow {
 impl KeyEventRow {
     pub(crate) fn new(key: ApiKeyId, change: KeyChange, at: OffsetDateTime, by: &str) -> Self {
         let successor_id = change.successor().map(|id| id.0);
-        Self { api_key_id: key.0, change: change.as_str().to_owned(), successor_id, at_us: micros(at), by: by.to_owned() }
+        Self {
+            api_key_id: key.0,
+            change: change.as_str().to_owned(),
+            successor_id,
+            at_us: micros(at),
+            by: by.to_owned(),
+        }
     }
 
     pub(crate) fn into_event(self) -> Result<KeyEvent, Unreadable> {
@@ -122,7 +147,13 @@ impl KeyEventRow {
     }
 
     fn read(self) -> Result<KeyEvent, Column> {
-        let change = KeyChange::from_stored(&self.change, self.successor_id.map(ApiKeyId)).ok_or(Column("change"))?;
-        Ok(KeyEvent { key: ApiKeyId(self.api_key_id), change, at: read_instant(self.at_us, "at_us")?, by: self.by })
+        let change = KeyChange::from_stored(&self.change, self.successor_id.map(ApiKeyId))
+            .ok_or(Column("change"))?;
+        Ok(KeyEvent {
+            key: ApiKeyId(self.api_key_id),
+            change,
+            at: read_instant(self.at_us, "at_us")?,
+            by: self.by,
+        })
     }
 }

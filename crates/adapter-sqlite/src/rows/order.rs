@@ -5,8 +5,8 @@ use diesel::{
 use domain::{
     appointment::{Appointment, AppointmentTime, Moment, Zone, parse_date, parse_time},
     order::{
-        Address, CoSigner, EmailAddress, FileNumber, Invoice, Money, Order, OrderId, OrderStatus, PlacedOrder, Signer, SigningContacts, SigningLocation,
-        SigningServiceId,
+        Address, CoSigner, EmailAddress, FileNumber, Invoice, Money, Order, OrderId, OrderStatus,
+        PlacedOrder, Signer, SigningContacts, SigningLocation, SigningServiceId,
     },
     ports::NewOrder,
 };
@@ -20,7 +20,8 @@ use crate::{
 
 /// An order but for its identifier and its documents.
 #[derive(Insertable, Queryable, Selectable)]
-// With `None` left out of the statement, it would have a text of its own for each set of fields, and be prepared anew.
+// With `None` left out of the statement, it would have a text of its own for each set of fields,
+// and be prepared anew.
 #[diesel(table_name = orders, check_for_backend(Sqlite), treat_none_as_default_value = false)]
 #[expect(clippy::struct_excessive_bools, reason = "the columns of the table")]
 pub(crate) struct OrderRow {
@@ -140,13 +141,22 @@ impl OrderRow {
         })
     }
 
-    pub(crate) fn into_placed(self, id: OrderId, documents: Vec<DocumentRow>) -> Result<PlacedOrder, Unreadable> {
-        let documents = documents.into_iter().map(DocumentRow::into_document).collect::<Result<_, _>>()?;
+    pub(crate) fn into_placed(
+        self,
+        id: OrderId,
+        documents: Vec<DocumentRow>,
+    ) -> Result<PlacedOrder, Unreadable> {
+        let documents =
+            documents.into_iter().map(DocumentRow::into_document).collect::<Result<_, _>>()?;
         let unreadable = |column: Column| column.of("orders", id.0);
         let known_status = self.status == OrderStatus::New.as_str();
         Ok(PlacedOrder {
             id,
-            status: if known_status { OrderStatus::New } else { return Err(unreadable(Column("status"))) },
+            status: if known_status {
+                OrderStatus::New
+            } else {
+                return Err(unreadable(Column("status")));
+            },
             notary_id: self.notary_id,
             documents,
             is_test: self.is_test,
@@ -167,9 +177,15 @@ impl OrderRow {
                 in_house_contact: read_optional_json(self.in_house_contact, "in_house_contact")?,
                 in_house_contact2: read_optional_json(self.in_house_contact2, "in_house_contact2")?,
             },
-            file_number: FileNumber::try_from(self.file_number).map_err(|_| Column("file_number"))?,
+            file_number: FileNumber::try_from(self.file_number)
+                .map_err(|_| Column("file_number"))?,
             appointment,
-            property: Address { address: self.property_address, city: self.property_city, state: self.property_state, zipcode: self.property_zipcode },
+            property: Address {
+                address: self.property_address,
+                city: self.property_city,
+                state: self.property_state,
+                zipcode: self.property_zipcode,
+            },
             signing_location: SigningLocation {
                 is_property: self.is_property_address_same,
                 address: self.signing_address,
@@ -206,13 +222,17 @@ impl OrderRow {
                 fee: read_money(self.invoice_fee_cents, "invoice_fee_cents")?,
                 notary_pay: read_money(self.notary_pay_cents, "notary_pay_cents")?,
             },
-            requested_by: serde_json::from_str(&self.requested_by).map_err(|_| Column("requested_by"))?,
+            requested_by: serde_json::from_str(&self.requested_by)
+                .map_err(|_| Column("requested_by"))?,
         })
     }
 
     fn appointment(&self) -> Result<Appointment, Column> {
-        let start = || read_moment(self.start_time.as_deref(), self.start_utc_us).ok_or(Column("start_time"));
-        let end = || read_moment(self.end_time.as_deref(), self.end_utc_us).ok_or(Column("end_time"));
+        let start = || {
+            read_moment(self.start_time.as_deref(), self.start_utc_us).ok_or(Column("start_time"))
+        };
+        let end =
+            || read_moment(self.end_time.as_deref(), self.end_utc_us).ok_or(Column("end_time"));
         Ok(Appointment {
             date: parse_date(&self.signing_date).ok_or(Column("signing_date"))?,
             zone: Zone::named(&self.time_zone_id).ok_or(Column("time_zone_id"))?,
@@ -235,7 +255,11 @@ fn time_columns(time: AppointmentTime) -> (&'static str, Option<Moment>, Option<
 }
 
 fn moment_columns(moment: Option<Moment>) -> (Option<String>, Option<i64>) {
-    moment.map(|moment| (format!("{:02}:{:02}", moment.local.hour(), moment.local.minute()), micros(moment.utc))).unzip()
+    moment
+        .map(|moment| {
+            (format!("{:02}:{:02}", moment.local.hour(), moment.local.minute()), micros(moment.utc))
+        })
+        .unzip()
 }
 
 fn read_moment(local: Option<&str>, utc: Option<i64>) -> Option<Moment> {
@@ -250,7 +274,10 @@ fn optional_json<T: Serialize>(value: Option<&T>) -> Result<Option<String>, Fail
     value.map(json).transpose()
 }
 
-fn read_optional_json<T: DeserializeOwned>(text: Option<String>, column: &'static str) -> Result<Option<T>, Column> {
+fn read_optional_json<T: DeserializeOwned>(
+    text: Option<String>,
+    column: &'static str,
+) -> Result<Option<T>, Column> {
     text.map(|text| serde_json::from_str(&text)).transpose().map_err(|_| Column(column))
 }
 

@@ -15,17 +15,27 @@ use super::{KeysCommand, print, second};
 /// Longest name of a key, or of an operator in the trail.
 const MAX_CHARS: usize = 100;
 
-pub(super) async fn run(command: KeysCommand, keys: &ManageKeys, now: OffsetDateTime) -> Result<()> {
+pub(super) async fn run(
+    command: KeysCommand,
+    keys: &ManageKeys,
+    now: OffsetDateTime,
+) -> Result<()> {
     match command {
         KeysCommand::Issue { name, signing_service, expires_in_days, test, limits } => {
-            ensure!(is_plain(&name), "--name must be one line of at most {MAX_CHARS} characters that can all be seen, and not blank");
+            ensure!(
+                is_plain(&name),
+                "--name must be one line of at most {MAX_CHARS} characters that can all be seen, and not blank"
+            );
             let terms = KeyTerms {
                 name,
                 signing_service: signing_service.map(SigningServiceId),
                 lifetime: expires_in_days.map(|days| Duration::days(days.into())),
                 is_test: test,
                 rate: rate(limits.limit_per_second, limits.limit_burst),
-                documents_rate: rate(limits.documents_limit_per_second, limits.documents_limit_burst),
+                documents_rate: rate(
+                    limits.documents_limit_per_second,
+                    limits.documents_limit_burst,
+                ),
             };
             let (id, key) = keys.issue(terms, &operator()).await?;
             show(id, &key)?;
@@ -33,10 +43,17 @@ pub(super) async fn run(command: KeysCommand, keys: &ManageKeys, now: OffsetDate
             Ok(())
         }
         KeysCommand::List => print(&table(&keys.list().await?, now)?),
-        KeysCommand::Rotate { id, grace_hours } => match keys.rotate(ApiKeyId(id), Duration::hours(grace_hours.into()), &operator()).await {
+        KeysCommand::Rotate { id, grace_hours } => match keys
+            .rotate(ApiKeyId(id), Duration::hours(grace_hours.into()), &operator())
+            .await
+        {
             Ok(rotation) => {
                 show(rotation.id, &rotation.presented)?;
-                eprintln!("issued as key {} in the place of key {id}, which is good until {}", rotation.id.0, second(rotation.old_until));
+                eprintln!(
+                    "issued as key {} in the place of key {id}, which is good until {}",
+                    rotation.id.0,
+                    second(rotation.old_until)
+                );
                 Ok(())
             }
             Err(RotateError::Unknown) => bail!("there is no key {id}"),
@@ -55,7 +72,13 @@ pub(super) async fn run(command: KeysCommand, keys: &ManageKeys, now: OffsetDate
                     KeyChange::Rotated { successor } => format!("rotated to key {}", successor.0),
                     KeyChange::Revoked => "revoked".to_owned(),
                 };
-                writeln!(table, "{:<20}  {:>6}  {what:<24}  {}", second(event.at), event.key.0, event.by)?;
+                writeln!(
+                    table,
+                    "{:<20}  {:>6}  {what:<24}  {}",
+                    second(event.at),
+                    event.key.0,
+                    event.by
+                )?;
             }
             print(&table)
         }
@@ -73,17 +96,23 @@ fn show(id: ApiKeyId, key: &PresentedKey) -> Result<()> {
     shown.with_context(|| format!("key {} was issued and could not be shown; revoke it", id.0))
 }
 
-/// Whether a text can be shown in a table as what it is: no control, invisible or direction-changing characters.
+/// Whether a text can be shown in a table as what it is: no control, invisible or
+/// direction-changing characters.
 fn is_plain(text: &str) -> bool {
     let hidden = |character: char| {
-        character.is_control() || matches!(character, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+        character.is_control()
+            || matches!(character, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
     };
     !text.trim().is_empty() && text.chars().count() <= MAX_CHARS && !text.chars().any(hidden)
 }
 
-/// Who runs the command: whoever became another user to do so, or the user. It can be forged by whoever may run the command.
+/// Who runs the command: whoever became another user to do so, or the user. It can be forged by
+/// whoever may run the command.
 fn operator() -> String {
-    let named = ["SUDO_USER", "USER", "LOGNAME"].into_iter().filter_map(|name| std::env::var(name).ok()).find(|name| !name.trim().is_empty());
+    let named = ["SUDO_USER", "USER", "LOGNAME"]
+        .into_iter()
+        .filter_map(|name| std::env::var(name).ok())
+        .find(|name| !name.trim().is_empty());
     let plain = named.unwrap_or_else(|| "unknown".to_owned());
     plain.chars().filter(|character| !character.is_control()).take(MAX_CHARS).collect()
 }
@@ -91,7 +120,15 @@ fn operator() -> String {
 fn table(keys: &[ApiKey], now: OffsetDateTime) -> Result<String> {
     let mut table = format!(
         "{:>6}  {:<8} {:<10} {:<20} {:<20} {:<20} {:>15} {:>12} {:>14}  NAME\n",
-        "ID", "STATE", "KIND", "ISSUED", "EXPIRES", "LAST USED", "SIGNING SERVICE", "LIMIT", "WITH DOCUMENTS"
+        "ID",
+        "STATE",
+        "KIND",
+        "ISSUED",
+        "EXPIRES",
+        "LAST USED",
+        "SIGNING SERVICE",
+        "LIMIT",
+        "WITH DOCUMENTS"
     );
     for ApiKey { id, key, revoked_at, last_used_at } in keys {
         let state = match (revoked_at, key.expires_at) {
@@ -100,10 +137,18 @@ fn table(keys: &[ApiKey], now: OffsetDateTime) -> Result<String> {
             _ => "live",
         };
         let kind = if key.is_test { "test" } else { "production" };
-        let instant = |instant: Option<OffsetDateTime>| instant.map_or_else(|| "never".to_owned(), second);
-        let limit = |rate: Option<Rate>| rate.map_or_else(|| "default".to_owned(), |rate| format!("{}/s, {}", rate.per_second, rate.burst));
-        let service = key.signing_service.map_or_else(|| "any".to_owned(), |service| service.0.to_string());
-        let (issued, expires, used) = (second(key.issued_at), instant(key.expires_at), instant(*last_used_at));
+        let instant =
+            |instant: Option<OffsetDateTime>| instant.map_or_else(|| "never".to_owned(), second);
+        let limit = |rate: Option<Rate>| {
+            rate.map_or_else(
+                || "default".to_owned(),
+                |rate| format!("{}/s, {}", rate.per_second, rate.burst),
+            )
+        };
+        let service =
+            key.signing_service.map_or_else(|| "any".to_owned(), |service| service.0.to_string());
+        let (issued, expires, used) =
+            (second(key.issued_at), instant(key.expires_at), instant(*last_used_at));
         let (orders, with_documents) = (limit(key.rate), limit(key.documents_rate));
         writeln!(
             table,

@@ -1,5 +1,5 @@
-//! Connections by the thousand that are slow, idle, or never read; more than there are files for; heads that do not end. Nobody
-//! else notices.
+//! Connections by the thousand that are slow, idle, or never read; more than there are files for;
+//! heads that do not end. Nobody else notices.
 
 use std::{
     net::SocketAddr,
@@ -20,7 +20,10 @@ use tokio::{
 };
 
 use crate::{
-    harness::{CREATE, CREATE_WITH_DOCUMENTS, client, client_builder, created, form_with_deed, order, raw_form_with_deed, spooled},
+    harness::{
+        CREATE, CREATE_WITH_DOCUMENTS, client, client_builder, created, form_with_deed, order,
+        raw_form_with_deed, spooled,
+    },
     service_process::{ServiceProcess, issue_key},
     wiring::Wiring,
 };
@@ -28,7 +31,8 @@ use crate::{
 pub const MIB: u64 = 1024 * 1024;
 /// In which a client is served whatever others do.
 const SERVED: Duration = Duration::from_secs(10);
-/// A head or a refused body has ten seconds, the body of an order fifteen; the rest is for a machine that is busy.
+/// A head or a refused body has ten seconds, the body of an order fifteen; the rest is for a
+/// machine that is busy.
 const CUT: Duration = Duration::from_secs(15 + 10 + 20);
 
 pub struct Service {
@@ -42,7 +46,8 @@ impl Service {
     pub fn start(first: &str) -> Self {
         allow_files();
         let wiring = Wiring::new();
-        let process = Arc::new(ServiceProcess::start_after(&wiring, first, &["--rate-per-second=0"]));
+        let process =
+            Arc::new(ServiceProcess::start_after(&wiring, first, &["--rate-per-second=0"]));
         Self { key: issue_key(&wiring), process, wiring }
     }
 
@@ -52,7 +57,10 @@ impl Service {
 
     /// A request up to its body.
     fn head(&self, path: &str, more: &str) -> String {
-        format!("POST {path} HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n{more}\r\n", self.key)
+        format!(
+            "POST {path} HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n{more}\r\n",
+            self.key
+        )
     }
 
     /// An order with a document on a connection that stays.
@@ -64,19 +72,34 @@ impl Service {
         let mut answer = Vec::new();
         // The end of the order record, which has no object within.
         while !answer.ends_with(b"}") {
-            assert_ne!(connection.read_buf(&mut answer).await.unwrap(), 0, "{}", String::from_utf8_lossy(&answer));
+            assert_ne!(
+                connection.read_buf(&mut answer).await.unwrap(),
+                0,
+                "{}",
+                String::from_utf8_lossy(&answer)
+            );
         }
         assert!(answer.starts_with(b"HTTP/1.1 201"), "{}", String::from_utf8_lossy(&answer));
     }
 
     /// Orders on connections of its own, one after another, until told to stop; how many.
-    pub fn order_on(&self, name: &'static str, client: Client, until: Arc<AtomicUsize>) -> JoinHandle<usize> {
-        let (url, upload, key) = (self.process.url(CREATE), self.process.url(CREATE_WITH_DOCUMENTS), self.key.clone());
+    pub fn order_on(
+        &self,
+        name: &'static str,
+        client: Client,
+        until: Arc<AtomicUsize>,
+    ) -> JoinHandle<usize> {
+        let (url, upload, key) =
+            (self.process.url(CREATE), self.process.url(CREATE_WITH_DOCUMENTS), self.key.clone());
         tokio::spawn(async move {
             let mut placed = 0;
             while until.load(Ordering::Relaxed) > 0 {
                 let (asked, number) = (Instant::now(), format!("F-{name}-{placed}"));
-                let request = if placed % 4 == 0 { client.post(&upload).multipart(form_with_deed(&number)) } else { client.post(&url).json(&order(&number)) };
+                let request = if placed % 4 == 0 {
+                    client.post(&upload).multipart(form_with_deed(&number))
+                } else {
+                    client.post(&url).json(&order(&number))
+                };
                 created(request.bearer_auth(&key).send().await.unwrap()).await;
                 assert!(asked.elapsed() < SERVED, "{number}: {:?}", asked.elapsed());
                 placed += 1;
@@ -98,7 +121,8 @@ pub fn every_time_anew() -> Client {
     client_builder().pool_max_idle_per_host(0).build().unwrap()
 }
 
-/// Connects, sends what it begins with and then a byte each second, until the service closes; the status that it was told, or 0.
+/// Connects, sends what it begins with and then a byte each second, until the service closes; the
+/// status that it was told, or 0.
 async fn dribble(address: SocketAddr, first: String, byte: Option<u8>) -> u16 {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(first.as_bytes()).await.unwrap();
@@ -125,12 +149,20 @@ async fn two_thousand_that_are_slow_or_idle_are_cut_and_keep_nobody_from_orderin
     // What shells and systemd begin with; the service asks for more.
     let service = Service::start("ulimit -S -n 1024");
     let body = service.head(CREATE, "Content-Length: 1000\r\n") + "{";
-    let refused = format!("POST {CREATE_WITH_DOCUMENTS} HTTP/1.1\r\nHost: t\r\nContent-Length: 1000000\r\n\r\n");
-    let kinds: [(&str, Option<u8>, u16); 5] =
-        [("", None, 408), ("POST /api/order", None, 408), ("POST / HTTP/1.1\r\nX: ", Some(b'x'), 408), (&body, Some(b' '), 400), (&refused, Some(b' '), 401)];
+    let refused = format!(
+        "POST {CREATE_WITH_DOCUMENTS} HTTP/1.1\r\nHost: t\r\nContent-Length: 1000000\r\n\r\n"
+    );
+    let kinds: [(&str, Option<u8>, u16); 5] = [
+        ("", None, 408),
+        ("POST /api/order", None, 408),
+        ("POST / HTTP/1.1\r\nX: ", Some(b'x'), 408),
+        (&body, Some(b' '), 400),
+        (&refused, Some(b' '), 401),
+    ];
     let open = Arc::new(AtomicUsize::new(2_000));
     let clients = (0..2_000).map(|at| {
-        let ((first, byte, status), address, open) = (kinds[at % kinds.len()], service.address(), Arc::clone(&open));
+        let ((first, byte, status), address, open) =
+            (kinds[at % kinds.len()], service.address(), Arc::clone(&open));
         let first = first.to_owned();
         tokio::spawn(async move {
             let began = Instant::now();
@@ -141,7 +173,10 @@ async fn two_thousand_that_are_slow_or_idle_are_cut_and_keep_nobody_from_orderin
         })
     });
     let clients: Vec<_> = clients.collect();
-    let ordering = [service.order_on("anew", every_time_anew(), Arc::clone(&open)), service.order_on("kept", client(), Arc::clone(&open))];
+    let ordering = [
+        service.order_on("anew", every_time_anew(), Arc::clone(&open)),
+        service.order_on("kept", client(), Arc::clone(&open)),
+    ];
     for client in clients {
         client.await.unwrap();
     }
@@ -156,7 +191,8 @@ async fn who_never_reads_holds_little_and_not_for_ever() {
     let service = Service::start(":");
     created(service.process.post(&service.key, "F-0").await).await;
     let (files, memory) = (service.process.open_files(), service.process.memory());
-    let request = "GET /docs/swagger-ui-5.35.0/swagger-ui-bundle.js HTTP/1.1\r\nHost: t\r\n\r\n".repeat(8);
+    let request =
+        "GET /docs/swagger-ui-5.35.0/swagger-ui-bundle.js HTTP/1.1\r\nHost: t\r\n\r\n".repeat(8);
     let mut connections = Vec::new();
     for _ in 0..200 {
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
@@ -171,7 +207,11 @@ async fn who_never_reads_holds_little_and_not_for_ever() {
     while service.process.open_files() > files + 10 {
         let held = service.process.memory().saturating_sub(memory);
         assert!(held < 80 * MIB, "{} MiB for 200 who do not read", held / MIB);
-        assert!(began.elapsed() < Duration::from_secs(60), "{} files are open", service.process.open_files());
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "{} files are open",
+            service.process.open_files()
+        );
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     created(service.process.post(&service.key, "F-2").await).await;
@@ -207,10 +247,15 @@ async fn heads_that_are_too_large_or_do_not_end_are_refused_and_hold_little() {
     for (head, status) in [(many, 431), (large, 431)] {
         let told = join_all((0..50).map(|_| dribble(service.address(), head.clone(), None))).await;
         // One that is still sending when it is refused may not get to read that.
-        assert!(told.iter().all(|told| [status, 0].contains(told)) && told.contains(&status), "{told:?}");
+        assert!(
+            told.iter().all(|told| [status, 0].contains(told)) && told.contains(&status),
+            "{told:?}"
+        );
     }
     let open = Arc::new(AtomicUsize::new(1));
-    let endless: Vec<_> = (0..200).map(|_| tokio::spawn(dribble(service.address(), endless.clone(), Some(b'y')))).collect();
+    let endless: Vec<_> = (0..200)
+        .map(|_| tokio::spawn(dribble(service.address(), endless.clone(), Some(b'y'))))
+        .collect();
     let ordering = service.order_on("anew", every_time_anew(), Arc::clone(&open));
     for client in endless {
         assert!([408, 431].contains(&client.await.unwrap()));

@@ -16,10 +16,18 @@ fn guess() -> String {
 }
 
 async fn attempt(app: &TestApp, key: &str, forwarded_for: String) -> Response {
-    app.client.post(app.url(CREATE)).bearer_auth(key).header("X-Forwarded-For", forwarded_for).json(&order("F-guessed")).send().await.unwrap()
+    app.client
+        .post(app.url(CREATE))
+        .bearer_auth(key)
+        .header("X-Forwarded-For", forwarded_for)
+        .json(&order("F-guessed"))
+        .send()
+        .await
+        .unwrap()
 }
 
-/// How many of so many guesses were answered 401, the others 429. Each claims to come from an address of its own.
+/// How many of so many guesses were answered 401, the others 429. Each claims to come from an
+/// address of its own.
 async fn unthrottled(app: &TestApp, guesses: usize) -> usize {
     let statuses = stream::iter(0..guesses).map(|at| async move {
         let key = if at % 2 == 0 { guess() } else { format!("nok_{at}") };
@@ -43,19 +51,36 @@ async fn who_guesses_is_throttled_whatever_address_he_claims_and_others_there_ar
     let ordering = async {
         for at in 0..20 {
             let (asked, order) = (Instant::now(), order(&format!("F-{at}")));
-            created(app.client.post(app.url(CREATE)).bearer_auth(&good).json(&order).send().await.unwrap()).await;
+            created(
+                app.client
+                    .post(app.url(CREATE))
+                    .bearer_auth(&good)
+                    .json(&order)
+                    .send()
+                    .await
+                    .unwrap(),
+            )
+            .await;
             assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
         }
     };
     let (unthrottled, ()) = futures_util::join!(guessing, ordering);
     let allowed = 21 + 5 * usize::try_from(began.elapsed().as_secs() + 1).unwrap();
-    assert!((20..=allowed).contains(&unthrottled), "{unthrottled} of {GUESSES} guesses were looked at");
+    assert!(
+        (20..=allowed).contains(&unthrottled),
+        "{unthrottled} of {GUESSES} guesses were looked at"
+    );
     assert_eq!(app.rows("orders"), 20);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn behind_a_trusted_proxy_each_address_is_throttled_by_itself() {
-    let app = TestApp::start_with(&["--rate-per-second=1", "--rate-burst=2", "--trusted-proxies=127.0.0.1"]).await;
+    let app = TestApp::start_with(&[
+        "--rate-per-second=1",
+        "--rate-burst=2",
+        "--trusted-proxies=127.0.0.1",
+    ])
+    .await;
     assert_eq!(unthrottled(&app, 100).await, 100);
     let from = |address: &str| attempt(&app, "nok_guess", address.to_owned());
     for _ in 0..2 {

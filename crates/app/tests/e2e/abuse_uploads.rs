@@ -25,13 +25,16 @@ async fn the_largest_uploads_at_once_are_stored_whole_in_little_memory() {
     let document = || {
         let rest = SIZE - 9;
         let (blocks, last) = (rest / block.len(), block.slice(..rest % block.len()));
-        let pieces = std::iter::once(Bytes::from_static(b"%PDF-1.7\n")).chain(std::iter::repeat_n(block.clone(), blocks)).chain([last]);
+        let pieces = std::iter::once(Bytes::from_static(b"%PDF-1.7\n"))
+            .chain(std::iter::repeat_n(block.clone(), blocks))
+            .chain([last]);
         Body::wrap_stream(stream::iter(pieces.map(Ok::<_, std::io::Error>).collect::<Vec<_>>()))
     };
     let (url, client) = (service.process.url(CREATE_WITH_DOCUMENTS), client());
     let uploads = (0..4).map(|at| {
         let part = || Part::stream_with_length(document(), SIZE as u64).file_name("large.pdf");
-        let form = (0..20).fold(form(&order(&format!("F-large-{at}"))), |form, _| form.part("documents", part()));
+        let form = (0..20)
+            .fold(form(&order(&format!("F-large-{at}"))), |form, _| form.part("documents", part()));
         let request = client.post(&url).bearer_auth(&service.key).multipart(form);
         tokio::spawn(async move { created(request.send().await.unwrap()).await })
     });
@@ -47,8 +50,12 @@ async fn the_largest_uploads_at_once_are_stored_whole_in_little_memory() {
     assert!(ordering.await.unwrap() > 0);
     eventually(|| spooled(service.wiring.data()).is_empty()).await;
     let objects = service.wiring.objects();
-    let (large, small): (Vec<_>, Vec<_>) = objects.into_values().partition(|object| object.len() == SIZE);
+    let (large, small): (Vec<_>, Vec<_>) =
+        objects.into_values().partition(|object| object.len() == SIZE);
     assert_eq!(large.len(), 80);
-    assert!(large.iter().all(|object| object.starts_with(b"%PDF-1.7\n") && object[9..].iter().all(|byte| *byte == b' ')));
+    assert!(
+        large.iter().all(|object| object.starts_with(b"%PDF-1.7\n")
+            && object[9..].iter().all(|byte| *byte == b' '))
+    );
     assert!(small.iter().all(|object| *object == deed()));
 }

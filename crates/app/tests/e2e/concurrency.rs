@@ -10,7 +10,11 @@ async fn of_fifty_orders_with_one_file_number_one_is_created() {
     let attempts = (0..50).map(|at| {
         let app = &app;
         async move {
-            let response = if at % 2 == 0 { app.create(&order("F-1")).await } else { app.create_with(form_with_deed("F-1")).await };
+            let response = if at % 2 == 0 {
+                app.create(&order("F-1")).await
+            } else {
+                app.create_with(form_with_deed("F-1")).await
+            };
             response.status().as_u16()
         }
     });
@@ -30,7 +34,11 @@ async fn different_file_numbers_do_not_stand_in_each_others_way() {
         let app = &app;
         async move {
             let number = format!("F-{at}");
-            let response = if at % 2 == 0 { app.create(&order(&number)).await } else { app.create_with(form_with_deed(&number)).await };
+            let response = if at % 2 == 0 {
+                app.create(&order(&number)).await
+            } else {
+                app.create_with(form_with_deed(&number)).await
+            };
             response.status().as_u16()
         }
     });

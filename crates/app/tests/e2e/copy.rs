@@ -64,14 +64,24 @@ async fn a_copy_that_cannot_be_made_says_why_and_makes_nothing() {
     let from = format!("sqlite://{}", empty.display());
     assert!(output(&wiring, &[&format!("--database-url={from}"), "migrate"]).status.success());
     for (from, to, reason) in [
-        ("postgres://u:secret@h/d", "sqlite://x", "error: --from must be sqlite://PATH and --to must be postgres://"),
+        (
+            "postgres://u:secret@h/d",
+            "sqlite://x",
+            "error: --from must be sqlite://PATH and --to must be postgres://",
+        ),
         ("mysql://u:secret@h/d", "sqlite://x", "error: --from: is neither"),
         (&from, "mysql://u:secret@h/d", "error: --to: is neither"),
         (&from, "postgres://u:secret@127.0.0.1:1/d", "error: --to: no connection to the database"),
     ] {
         let error = error_of(&copy(&wiring, from, to));
-        assert!(error.starts_with(reason) && error.lines().count() == 1 && !error.contains("secret"), "{error}");
+        assert!(
+            error.starts_with(reason) && error.lines().count() == 1 && !error.contains("secret"),
+            "{error}"
+        );
     }
-    assert!(copy(&wiring, &from, &wiring.database_url()).status.success(), "nothing is a store, too");
+    assert!(
+        copy(&wiring, &from, &wiring.database_url()).status.success(),
+        "nothing is a store, too"
+    );
     issue_key(&wiring);
 }

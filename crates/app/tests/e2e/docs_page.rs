@@ -17,8 +17,12 @@ fn below_root(path: &str) -> PathBuf {
 /// Presses "Execute" of an operation and reads what the page shows of the answer: status and body.
 async fn execute(browser: &Browser, operation: &str) -> (String, Value) {
     browser.click(&format!("{operation} .execute")).await;
-    let status = browser.text(&format!("{operation} .live-responses-table tbody .response-col_status")).await;
-    let body = browser.text(&format!("{operation} .live-responses-table tbody .response-col_description code")).await;
+    let status = browser
+        .text(&format!("{operation} .live-responses-table tbody .response-col_status"))
+        .await;
+    let body = browser
+        .text(&format!("{operation} .live-responses-table tbody .response-col_description code"))
+        .await;
     (status.trim().to_owned(), serde_json::from_str(&body).unwrap())
 }
 
@@ -65,9 +69,17 @@ async fn orders_are_created_and_refused_on_the_docs_page() {
 
     browser.click(&format!("{FORM} .opblock-summary-control")).await;
     let details = order("FORM-2026-001")["signingDetailsFormData"].to_string();
-    browser.paste_over(&format!("{FORM} [data-property-name=signingDetailsFormData] textarea"), &details).await;
+    browser
+        .paste_over(
+            &format!("{FORM} [data-property-name=signingDetailsFormData] textarea"),
+            &details,
+        )
+        .await;
     let documents = format!("{FORM} [data-property-name=documents]");
-    for (at, name) in ["docs/examples/deed-of-trust.pdf", "docs/examples/signing-instructions.docx"].iter().enumerate() {
+    for (at, name) in ["docs/examples/deed-of-trust.pdf", "docs/examples/signing-instructions.docx"]
+        .iter()
+        .enumerate()
+    {
         if at > 0 {
             browser.click(&format!("{documents} .json-schema-form-item-add")).await;
         }
@@ -75,23 +87,37 @@ async fn orders_are_created_and_refused_on_the_docs_page() {
         browser.type_into(&input, below_root(name).to_str().unwrap()).await;
     }
     let (status, record) = execute(&browser, FORM).await;
-    assert_eq!((status.as_str(), &record["documents_uploaded"], &record["file_number"]), ("201", &json!(2), &json!("FORM-2026-001")), "{record}");
+    assert_eq!(
+        (status.as_str(), &record["documents_uploaded"], &record["file_number"]),
+        ("201", &json!(2), &json!("FORM-2026-001")),
+        "{record}"
+    );
     assert_eq!((app.rows("orders"), app.rows("documents"), app.documents().len()), (2, 2, 2));
     assert_eq!(errors(&browser).await, Vec::<String>::new());
 
     browser.paste_over(&format!("{JSON} .body-param__text"), "{}").await;
     browser.click(&format!("{JSON} .btn-clear")).await;
     let (status, problem) = execute(&browser, JSON).await;
-    assert_eq!((status.as_str(), &problem["code"]), ("400", &json!("validation_failed")), "{problem}");
+    assert_eq!(
+        (status.as_str(), &problem["code"]),
+        ("400", &json!("validation_failed")),
+        "{problem}"
+    );
     let errors = errors(&browser).await;
-    assert!(errors.len() == 1 && errors[0].contains("/api/order/create") && errors[0].contains("400"), "{errors:?}");
+    assert!(
+        errors.len() == 1 && errors[0].contains("/api/order/create") && errors[0].contains("400"),
+        "{errors:?}"
+    );
     assert_stayed_home(&browser, &app).await;
 }
 
 /// What the browser's log says of errors; a breach of the content security policy is one.
 async fn errors(browser: &Browser) -> Vec<String> {
     let complaints = browser.complaints().await.into_iter();
-    complaints.filter(|(level, text)| level == "SEVERE" || text.contains("Content Security Policy")).map(|(_, text)| text).collect()
+    complaints
+        .filter(|(level, text)| level == "SEVERE" || text.contains("Content Security Policy"))
+        .map(|(_, text)| text)
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,7 +127,9 @@ async fn the_docs_page_stands_below_the_base_path_and_forgets_keys() {
     browser.open(&app.url("/signing/v1/docs/")).await;
     authorize(&browser, &app.key).await;
     assert!(browser.text(".auth-wrapper .locked").await.contains("Authorize"));
-    let kept = browser.run("return JSON.stringify([localStorage, sessionStorage, document.cookie])", &[]).await;
+    let kept = browser
+        .run("return JSON.stringify([localStorage, sessionStorage, document.cookie])", &[])
+        .await;
     assert_eq!(kept, json!("[{},{},\"\"]"));
     browser.open(&app.url("/signing/v1/docs")).await;
     assert!(browser.text(".auth-wrapper .unlocked").await.contains("Authorize"));
@@ -125,10 +153,22 @@ async fn the_page_and_its_files_have_safe_headers() {
         assert_eq!(page.headers()[name], value);
     }
     let policy = page.headers()["content-security-policy"].to_str().unwrap().to_owned();
-    assert!(policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self';") && policy.contains("frame-ancestors 'none'"), "{policy}");
+    assert!(
+        policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self';")
+            && policy.contains("frame-ancestors 'none'"),
+        "{policy}"
+    );
     assert!(!policy.contains("unsafe"), "{policy}");
-    let head = app.client.head(app.url("/docs/swagger-ui-5.35.0/swagger-ui-bundle.js")).send().await.unwrap();
-    assert_eq!((head.status().as_u16(), &head.headers()["cache-control"]), (200, &"public, max-age=31536000, immutable".parse().unwrap()));
+    let head = app
+        .client
+        .head(app.url("/docs/swagger-ui-5.35.0/swagger-ui-bundle.js"))
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(
+        (head.status().as_u16(), &head.headers()["cache-control"]),
+        (200, &"public, max-age=31536000, immutable".parse().unwrap())
+    );
     assert_eq!(head.headers()["content-length"], "1732839");
     let refused = app.client.post(app.url("/docs")).send().await.unwrap();
     assert_eq!(refused.headers()["allow"], "GET, HEAD");

@@ -8,8 +8,14 @@ use crate::harness::{TestApp, created, deed, file, form, order, problem};
 #[tokio::test(flavor = "multi_thread")]
 async fn genuine_documents_of_every_format_are_stored_byte_for_byte() {
     let app = TestApp::start().await;
-    let names =
-        ["deed-of-trust.pdf", "closing-disclosure.doc", "signing-instructions.docx", "driver-license.jpg", "driver-license-scan.jpeg", "signature-page.png"];
+    let names = [
+        "deed-of-trust.pdf",
+        "closing-disclosure.doc",
+        "signing-instructions.docx",
+        "driver-license.jpg",
+        "driver-license-scan.jpeg",
+        "signature-page.png",
+    ];
     let mut form = form(&order("F-1"));
     for name in names {
         form = form.part("documents", file(name, documents::bytes(name)));
@@ -22,7 +28,10 @@ async fn genuine_documents_of_every_format_are_stored_byte_for_byte() {
     sent.sort();
     assert!(stored == sent);
     let placed = app.storage().orders.find(domain::order::OrderId(1)).await.unwrap().unwrap();
-    assert_eq!(placed.documents.iter().map(|document| document.name.as_str()).collect::<Vec<_>>(), names);
+    assert_eq!(
+        placed.documents.iter().map(|document| document.name.as_str()).collect::<Vec<_>>(),
+        names
+    );
     assert_eq!(app.rows("uploads"), 0);
     app.assert_spool_empty();
 }
@@ -30,11 +39,28 @@ async fn genuine_documents_of_every_format_are_stored_byte_for_byte() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_uploaded_is_served_at_no_path() {
     let app = TestApp::start().await;
-    created(app.create_with(form(&order("F-1")).part("documents", file("deed.pdf", deed()))).await).await;
+    created(app.create_with(form(&order("F-1")).part("documents", file("deed.pdf", deed()))).await)
+        .await;
     let key = app.wiring.objects().into_keys().next().unwrap();
-    for path in [key.clone(), format!("documents/{key}"), format!("data/documents/{key}"), format!("orders/{key}"), "deed.pdf".to_owned()] {
-        for path in [format!("/{path}"), format!("/docs/{path}"), format!("/docs/../{path}"), format!("/api/order/1/{path}")] {
-            problem(app.client.get(app.url(&path)).bearer_auth(&app.key).send().await.unwrap(), 404, "not_found").await;
+    for path in [
+        key.clone(),
+        format!("documents/{key}"),
+        format!("data/documents/{key}"),
+        format!("orders/{key}"),
+        "deed.pdf".to_owned(),
+    ] {
+        for path in [
+            format!("/{path}"),
+            format!("/docs/{path}"),
+            format!("/docs/../{path}"),
+            format!("/api/order/1/{path}"),
+        ] {
+            problem(
+                app.client.get(app.url(&path)).bearer_auth(&app.key).send().await.unwrap(),
+                404,
+                "not_found",
+            )
+            .await;
             assert_eq!(app.ops(&path).await.0, 404, "{path}");
         }
     }
@@ -44,7 +70,13 @@ async fn what_was_uploaded_is_served_at_no_path() {
 async fn names_are_sanitized_and_kept_as_sent() {
     let app = TestApp::start().await;
     let long = format!("{}.pdf", "x".repeat(500));
-    let sent = ["../../Deed of \"Trust\".pdf", "договор №5.PDF", "..\\..\\boot.ini.pdf", "a;name=evil.pdf", &long];
+    let sent = [
+        "../../Deed of \"Trust\".pdf",
+        "договор №5.PDF",
+        "..\\..\\boot.ini.pdf",
+        "a;name=evil.pdf",
+        &long,
+    ];
     let mut form = form(&order("F-1"));
     for name in sent {
         form = form.part("documents", file(name, deed()));
@@ -52,7 +84,10 @@ async fn names_are_sanitized_and_kept_as_sent() {
     created(app.create_with(form).await).await;
     let placed = app.storage().orders.find(domain::order::OrderId(1)).await.unwrap().unwrap();
     let names: Vec<_> = placed.documents.iter().map(|document| document.name.clone()).collect();
-    assert_eq!(names[..4], ["Deed_of__Trust_.pdf", "_________5.PDF", "boot.ini.pdf", "a_name_evil.pdf"]);
+    assert_eq!(
+        names[..4],
+        ["Deed_of__Trust_.pdf", "_________5.PDF", "boot.ini.pdf", "a_name_evil.pdf"]
+    );
     assert_eq!(names[4], format!("{}.pdf", "x".repeat(116)));
     assert!(app.wiring.objects().keys().all(|key| key.rsplit('/').next().unwrap().len() == 32));
 }
@@ -77,7 +112,12 @@ async fn extension_and_content_both_decide_whatever_the_part_claims() {
     ] {
         let part = file(name, content).mime_str("application/pdf").unwrap();
         let body = problem(
-            app.create_with(form(&order("F-1")).part("documents", file("deed.pdf", deed())).part("documents", part)).await,
+            app.create_with(
+                form(&order("F-1"))
+                    .part("documents", file("deed.pdf", deed()))
+                    .part("documents", part),
+            )
+            .await,
             400,
             "unsupported_document",
         )
@@ -94,13 +134,23 @@ async fn fields_and_documents_at_fault_are_reported_together() {
     order["signingDetailsFormData"]["state"] = json!("Texas");
     order["signingServiceId"] = json!("");
     let body = problem(
-        app.create_with(form(&order).part("documents", file("a.exe", "MZ")).part("documents", file("b.pdf", "")).part("documents", file("c.pdf", deed())))
-            .await,
+        app.create_with(
+            form(&order)
+                .part("documents", file("a.exe", "MZ"))
+                .part("documents", file("b.pdf", ""))
+                .part("documents", file("c.pdf", deed())),
+        )
+        .await,
         400,
         "validation_failed",
     )
     .await;
-    let found: Vec<_> = body["errors"].as_array().unwrap().iter().map(|error| (error["pointer"].as_str().unwrap(), error["code"].as_str().unwrap())).collect();
+    let found: Vec<_> = body["errors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|error| (error["pointer"].as_str().unwrap(), error["code"].as_str().unwrap()))
+        .collect();
     let expected = [
         ("/signingDetailsFormData/state", "invalid_format"),
         ("/signingServiceId", "required"),
@@ -115,7 +165,11 @@ async fn fields_and_documents_at_fault_are_reported_together() {
 async fn an_order_of_documents_has_one_to_twenty() {
     let app = TestApp::start().await;
     problem(app.create_with(form(&order("F-0"))).await, 400, "no_documents").await;
-    let with = |count: usize| (0..count).fold(form(&order(&format!("F-{count}"))), |form, at| form.part("documents", file(&format!("{at}.pdf"), deed())));
+    let with = |count: usize| {
+        (0..count).fold(form(&order(&format!("F-{count}"))), |form, at| {
+            form.part("documents", file(&format!("{at}.pdf"), deed()))
+        })
+    };
     problem(app.create_with(with(21)).await, 400, "too_many_documents").await;
     app.assert_untouched();
     let nothing_chosen = with(20).part("documents", file("", ""));
@@ -132,10 +186,22 @@ async fn ten_mebibytes_are_taken_and_one_byte_more_is_not() {
         content
     };
     let limit = 10 * 1024 * 1024;
-    let body = problem(app.create_with(form(&order("F-1")).part("documents", file("large one.pdf", sized(limit + 1)))).await, 413, "document_too_large").await;
+    let body = problem(
+        app.create_with(
+            form(&order("F-1")).part("documents", file("large one.pdf", sized(limit + 1))),
+        )
+        .await,
+        413,
+        "document_too_large",
+    )
+    .await;
     assert!(body["detail"].as_str().unwrap().contains("large one.pdf"));
     app.assert_untouched();
-    created(app.create_with(form(&order("F-1")).part("documents", file("just.pdf", sized(limit)))).await).await;
+    created(
+        app.create_with(form(&order("F-1")).part("documents", file("just.pdf", sized(limit))))
+            .await,
+    )
+    .await;
     assert_eq!(app.documents()[0].len(), limit);
 }
 
@@ -143,7 +209,8 @@ async fn ten_mebibytes_are_taken_and_one_byte_more_is_not() {
 async fn a_duplicate_leaves_no_object() {
     let app = TestApp::start().await;
     created(app.create(&order("F-1")).await).await;
-    let refused = app.create_with(form(&order("F-1")).part("documents", file("deed.pdf", deed()))).await;
+    let refused =
+        app.create_with(form(&order("F-1")).part("documents", file("deed.pdf", deed()))).await;
     assert_eq!(refused.headers()["retry-after"], "60");
     problem(refused, 409, "duplicate_order").await;
     assert_eq!((app.documents().len(), app.rows("uploads"), app.rows("documents")), (0, 0, 0));
@@ -153,14 +220,26 @@ async fn a_duplicate_leaves_no_object() {
 #[tokio::test(flavor = "multi_thread")]
 async fn texts_may_come_as_browsers_send_blobs() {
     let app = TestApp::start().await;
-    let blob = |text: String| reqwest::multipart::Part::text(text).file_name("blob").mime_str("application/json").unwrap();
+    let blob = |text: String| {
+        reqwest::multipart::Part::text(text).file_name("blob").mime_str("application/json").unwrap()
+    };
     let blobs = || {
         let order = order("F-1");
-        let form =
-            order.as_object().unwrap().iter().fold(reqwest::multipart::Form::new(), |form, (name, value)| form.part(name.clone(), blob(value.to_string())));
+        let form = order
+            .as_object()
+            .unwrap()
+            .iter()
+            .fold(reqwest::multipart::Form::new(), |form, (name, value)| {
+                form.part(name.clone(), blob(value.to_string()))
+            });
         form.part("documents", file("deed.pdf", deed()))
     };
     // Of a part that the service does not know, it cannot tell a text from an upload.
-    problem(app.create_with(blobs().part("notes", blob("{}".to_owned()))).await, 400, "malformed_request").await;
+    problem(
+        app.create_with(blobs().part("notes", blob("{}".to_owned()))).await,
+        400,
+        "malformed_request",
+    )
+    .await;
     created(app.create_with(blobs()).await).await;
 }

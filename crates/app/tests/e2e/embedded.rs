@@ -1,4 +1,5 @@
-//! What stands behind the ports on the embedded default: SQLite, a folder of documents, a folder of mails.
+//! What stands behind the ports on the embedded default: SQLite, a folder of documents, a folder of
+//! mails.
 
 #![allow(clippy::unused_self, reason = "the other wiring has something to look up")]
 
@@ -75,7 +76,9 @@ impl Wiring {
             #[diesel(sql_type = BigInt)]
             count: i64,
         }
-        let count: Count = diesel::sql_query(format!("SELECT count(*) AS count FROM {table}")).get_result(&mut self.connection()).unwrap();
+        let count: Count = diesel::sql_query(format!("SELECT count(*) AS count FROM {table}"))
+            .get_result(&mut self.connection())
+            .unwrap();
         count.count
     }
 
@@ -122,13 +125,16 @@ impl Wiring {
     }
 
     pub fn break_documents(&self) {
-        std::fs::rename(self.data().join("documents"), self.data().join("documents-elsewhere")).unwrap();
+        std::fs::rename(self.data().join("documents"), self.data().join("documents-elsewhere"))
+            .unwrap();
     }
 
     /// Every mail that was delivered.
     pub fn mails(&self) -> Vec<String> {
         // One that is still being written has another name.
-        let delivered = files_below(&self.data().join("mail")).into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "eml"));
+        let delivered = files_below(&self.data().join("mail"))
+            .into_iter()
+            .filter(|path| path.extension().is_some_and(|extension| extension == "eml"));
         delivered.map(|path| std::fs::read_to_string(path).unwrap()).collect()
     }
 

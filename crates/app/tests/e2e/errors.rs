@@ -10,7 +10,14 @@ use crate::harness::{CREATE, CREATE_WITH_DOCUMENTS, TestApp, form_with_deed, ord
 async fn no_credentials_no_order() {
     let app = TestApp::start().await;
     for path in [CREATE, CREATE_WITH_DOCUMENTS] {
-        for value in [None, Some(""), Some("Bearer"), Some("Basic abc"), Some("Bearer a b"), Some(app.key.as_str())] {
+        for value in [
+            None,
+            Some(""),
+            Some("Bearer"),
+            Some("Basic abc"),
+            Some("Bearer a b"),
+            Some(app.key.as_str()),
+        ] {
             let mut request = app.client.post(app.url(path)).body("not even read");
             if let Some(value) = value {
                 request = request.header(header::AUTHORIZATION, value);
@@ -26,21 +33,35 @@ async fn no_credentials_no_order() {
 async fn a_key_that_is_not_good_is_an_invalid_token() {
     let app = TestApp::start().await;
     let invalid = async |token: &str| {
-        for request in [app.client.post(app.url(CREATE)).json(&order("F-1")), app.client.post(app.url(CREATE_WITH_DOCUMENTS)).multipart(form_with_deed("F-1"))]
-        {
+        for request in [
+            app.client.post(app.url(CREATE)).json(&order("F-1")),
+            app.client.post(app.url(CREATE_WITH_DOCUMENTS)).multipart(form_with_deed("F-1")),
+        ] {
             let response = request.bearer_auth(token).send().await.unwrap();
-            assert_eq!(response.headers()["www-authenticate"], r#"Bearer realm="notary-orders", error="invalid_token""#);
+            assert_eq!(
+                response.headers()["www-authenticate"],
+                r#"Bearer realm="notary-orders", error="invalid_token""#
+            );
             problem(response, 401, "unauthorized").await;
         }
     };
     invalid("nonsense").await;
-    let unknown = app.key.replace(&app.key[4..8], if app.key[4..8] == *"0000" { "1111" } else { "0000" });
+    let unknown =
+        app.key.replace(&app.key[4..8], if app.key[4..8] == *"0000" { "1111" } else { "0000" });
     invalid(&unknown).await;
-    let forged = format!("{}{}", &app.key[..app.key.len() - 4], if app.key.ends_with("0000") { "1111" } else { "0000" });
+    let forged = format!(
+        "{}{}",
+        &app.key[..app.key.len() - 4],
+        if app.key.ends_with("0000") { "1111" } else { "0000" }
+    );
     invalid(&forged).await;
 
     let keys = app.storage().manage_keys(app.machine());
-    let terms = domain::manage_keys::KeyTerms { name: "short".to_owned(), lifetime: Some(Duration::DAY), ..domain::manage_keys::KeyTerms::default() };
+    let terms = domain::manage_keys::KeyTerms {
+        name: "short".to_owned(),
+        lifetime: Some(Duration::DAY),
+        ..domain::manage_keys::KeyTerms::default()
+    };
     let (_, expiring) = keys.issue(terms, "tests").await.unwrap();
     app.clock.advance(Duration::DAY);
     invalid(expiring.expose()).await;
@@ -54,25 +75,47 @@ async fn a_key_that_is_not_good_is_an_invalid_token() {
 async fn a_bound_key_orders_for_its_own_signing_service_only() {
     let app = TestApp::start().await;
     let foreign = app.issue_key(Some(7)).await;
-    for request in [app.client.post(app.url(CREATE)).json(&order("F-1")), app.client.post(app.url(CREATE_WITH_DOCUMENTS)).multipart(form_with_deed("F-1"))] {
+    for request in [
+        app.client.post(app.url(CREATE)).json(&order("F-1")),
+        app.client.post(app.url(CREATE_WITH_DOCUMENTS)).multipart(form_with_deed("F-1")),
+    ] {
         let response = request.bearer_auth(&foreign).send().await.unwrap();
-        assert_eq!(response.headers()["www-authenticate"], r#"Bearer realm="notary-orders", error="insufficient_scope""#);
+        assert_eq!(
+            response.headers()["www-authenticate"],
+            r#"Bearer realm="notary-orders", error="insufficient_scope""#
+        );
         problem(response, 403, "forbidden").await;
     }
     app.assert_untouched();
     let own = app.issue_key(Some(42)).await;
-    let response = app.client.post(app.url(CREATE)).bearer_auth(own).json(&order("F-1")).send().await.unwrap();
+    let response =
+        app.client.post(app.url(CREATE)).bearer_auth(own).json(&order("F-1")).send().await.unwrap();
     assert_eq!(response.status(), 201);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_paths_and_methods_are_problems_too() {
     let app = TestApp::start().await;
-    for path in ["/", "/api/order", "/api/order/create/", "/API/ORDER/CREATE", "/api/order/create%2F", "/metrics", "/healthz"] {
+    for path in [
+        "/",
+        "/api/order",
+        "/api/order/create/",
+        "/API/ORDER/CREATE",
+        "/api/order/create%2F",
+        "/metrics",
+        "/healthz",
+    ] {
         problem(app.post(path).json(&order("F-1")).send().await.unwrap(), 404, "not_found").await;
     }
     for path in [CREATE, CREATE_WITH_DOCUMENTS] {
-        for method in [Method::GET, Method::PUT, Method::DELETE, Method::PATCH, Method::OPTIONS, Method::from_bytes(b"BREW").unwrap()] {
+        for method in [
+            Method::GET,
+            Method::PUT,
+            Method::DELETE,
+            Method::PATCH,
+            Method::OPTIONS,
+            Method::from_bytes(b"BREW").unwrap(),
+        ] {
             let response = app.client.request(method, app.url(path)).send().await.unwrap();
             assert_eq!(response.headers()["allow"], "POST");
             problem(response, 405, "method_not_allowed").await;
@@ -85,25 +128,69 @@ async fn wrong_paths_and_methods_are_problems_too() {
 async fn each_operation_takes_its_own_content_type() {
     let app = TestApp::start().await;
     let body = order("F-1").to_string();
-    for content_type in
-        ["", "text/plain", "application/xml", "application/jsonp", "application/x-www-form-urlencoded", "multipart/form-data; boundary=b", "nonsense"]
-    {
-        problem(app.post(CREATE).header(header::CONTENT_TYPE, content_type).body(body.clone()).send().await.unwrap(), 415, "unsupported_media_type").await;
-    }
-    problem(app.post(CREATE).body(body.clone()).send().await.unwrap(), 415, "unsupported_media_type").await;
-    for content_type in ["application/json", "multipart/mixed; boundary=b", "multipart/form-dat; boundary=b", "text/plain", "nonsense"] {
+    for content_type in [
+        "",
+        "text/plain",
+        "application/xml",
+        "application/jsonp",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=b",
+        "nonsense",
+    ] {
         problem(
-            app.post(CREATE_WITH_DOCUMENTS).header(header::CONTENT_TYPE, content_type).body(body.clone()).send().await.unwrap(),
+            app.post(CREATE)
+                .header(header::CONTENT_TYPE, content_type)
+                .body(body.clone())
+                .send()
+                .await
+                .unwrap(),
             415,
             "unsupported_media_type",
         )
         .await;
     }
-    let coded =
-        app.post(CREATE).header(header::CONTENT_TYPE, "application/json").header(header::CONTENT_ENCODING, "gzip").body(body.clone()).send().await.unwrap();
+    problem(
+        app.post(CREATE).body(body.clone()).send().await.unwrap(),
+        415,
+        "unsupported_media_type",
+    )
+    .await;
+    for content_type in [
+        "application/json",
+        "multipart/mixed; boundary=b",
+        "multipart/form-dat; boundary=b",
+        "text/plain",
+        "nonsense",
+    ] {
+        problem(
+            app.post(CREATE_WITH_DOCUMENTS)
+                .header(header::CONTENT_TYPE, content_type)
+                .body(body.clone())
+                .send()
+                .await
+                .unwrap(),
+            415,
+            "unsupported_media_type",
+        )
+        .await;
+    }
+    let coded = app
+        .post(CREATE)
+        .header(header::CONTENT_TYPE, "application/json")
+        .header(header::CONTENT_ENCODING, "gzip")
+        .body(body.clone())
+        .send()
+        .await
+        .unwrap();
     problem(coded, 415, "unsupported_media_type").await;
     app.assert_untouched();
-    let parameters = app.post(CREATE).header(header::CONTENT_TYPE, "Application/JSON; charset=utf-8").body(body).send().await.unwrap();
+    let parameters = app
+        .post(CREATE)
+        .header(header::CONTENT_TYPE, "Application/JSON; charset=utf-8")
+        .body(body)
+        .send()
+        .await
+        .unwrap();
     assert_eq!(parameters.status(), 201);
 }
 
@@ -125,11 +212,16 @@ async fn all_violations_come_at_once_with_the_same_pointers_on_both_operations()
         ("/signingDetailsFormData/signerName", "required"),
         ("/requestedBy/userId", "out_of_range"),
     ];
-    let form = crate::harness::form(&bad).part("documents", crate::harness::file("deed.pdf", crate::harness::deed()));
+    let form = crate::harness::form(&bad)
+        .part("documents", crate::harness::file("deed.pdf", crate::harness::deed()));
     for response in [app.create(&bad).await, app.create_with(form).await] {
         let body = problem(response, 400, "validation_failed").await;
-        let found: Vec<_> =
-            body["errors"].as_array().unwrap().iter().map(|error| (error["pointer"].as_str().unwrap(), error["code"].as_str().unwrap())).collect();
+        let found: Vec<_> = body["errors"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|error| (error["pointer"].as_str().unwrap(), error["code"].as_str().unwrap()))
+            .collect();
         assert_eq!(found, expected);
         assert!(body["errors"].as_array().unwrap().iter().all(|error| error["detail"].is_string()));
         assert!(!body.to_string().contains("nobody"));
@@ -154,7 +246,8 @@ async fn a_document_store_that_is_gone_fails_only_orders_with_documents() {
 async fn a_broken_database_is_an_internal_problem_without_an_inside() {
     let app = TestApp::start().await;
     app.wiring.spoil_database();
-    for response in [app.create(&order("F-1")).await, app.create_with(form_with_deed("F-2")).await] {
+    for response in [app.create(&order("F-1")).await, app.create_with(form_with_deed("F-2")).await]
+    {
         let body = problem(response, 500, "internal").await;
         for word in ["table", "orders\"", "sqlite", "diesel"] {
             assert!(!body["detail"].as_str().unwrap().to_lowercase().contains(word), "{body}");
@@ -168,10 +261,13 @@ async fn a_database_that_is_locked_or_gone_is_unavailable_soon_and_for_all_at_on
     let app = TestApp::start().await;
     let lock = app.wiring.lock_database();
     let started = std::time::Instant::now();
-    let attempts = (0..10).map(|at| {
-        let app = &app;
-        async move { problem(app.create(&order(&format!("F-{at}"))).await, 503, "unavailable").await }
-    });
+    let attempts =
+        (0..10).map(|at| {
+            let app = &app;
+            async move {
+                problem(app.create(&order(&format!("F-{at}"))).await, 503, "unavailable").await
+            }
+        });
     futures_util::future::join_all(attempts).await;
     assert!(started.elapsed() < std::time::Duration::from_secs(8), "{:?}", started.elapsed());
     drop(lock);

@@ -46,7 +46,11 @@ async fn order_on_and_on(service: Arc<ServiceProcess>, key: String, answers: Arc
         match response.status() {
             StatusCode::CREATED => {
                 let body: Value = response.json().await.unwrap();
-                answers.acknowledged.lock().unwrap().insert((body["order_id"].as_i64().unwrap(), file_number));
+                answers
+                    .acknowledged
+                    .lock()
+                    .unwrap()
+                    .insert((body["order_id"].as_i64().unwrap(), file_number));
                 answers.created.fetch_add(1, Ordering::Relaxed);
             }
             StatusCode::SERVICE_UNAVAILABLE => {
@@ -65,14 +69,20 @@ async fn every_acknowledged_order_survives_the_loss_of_the_primary() {
     let standby = primary.standby();
     primary.sql("postgres", "ALTER SYSTEM SET synchronous_standby_names = 'standby'");
     primary.sql("postgres", "SELECT pg_reload_conf()");
-    eventually(|| primary.sql("postgres", "SELECT sync_state FROM pg_stat_replication") == "sync").await;
+    eventually(|| primary.sql("postgres", "SELECT sync_state FROM pg_stat_replication") == "sync")
+        .await;
 
     let hosts = format!("127.0.0.1:{},127.0.0.1:{}", primary.port(), standby.port());
-    let url = format!("postgres://{SUPERUSER}:{PASSWORD}@{hosts}/orders?target_session_attrs=read-write");
+    let url =
+        format!("postgres://{SUPERUSER}:{PASSWORD}@{hosts}/orders?target_session_attrs=read-write");
     let wiring = Wiring::on_database(url);
     let service = Arc::new(ServiceProcess::start(&wiring, &["--rate-per-second=0"]));
     let (key, answers) = (issue_key(&wiring), Arc::new(Answers::default()));
-    let clients: Vec<_> = (0..CLIENTS).map(|_| tokio::spawn(order_on_and_on(Arc::clone(&service), key.clone(), Arc::clone(&answers)))).collect();
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|_| {
+            tokio::spawn(order_on_and_on(Arc::clone(&service), key.clone(), Arc::clone(&answers)))
+        })
+        .collect();
     let created_more_than = |count: usize| answers.created.load(Ordering::Relaxed) > count;
     eventually(|| created_more_than(200)).await;
 
@@ -90,13 +100,23 @@ async fn every_acknowledged_order_survives_the_loss_of_the_primary() {
     let query = |statement: &str| standby.sql("orders", statement);
     let kept: Vec<(i64, String)> = query("SELECT id, file_number FROM orders ORDER BY id")
         .lines()
-        .map(|line| line.split_once('|').map(|(id, file_number)| (id.parse().unwrap(), file_number.to_owned())).unwrap())
+        .map(|line| {
+            line.split_once('|')
+                .map(|(id, file_number)| (id.parse().unwrap(), file_number.to_owned()))
+                .unwrap()
+        })
         .collect();
-    let file_numbers: BTreeSet<&str> = kept.iter().map(|(_, file_number)| file_number.as_str()).collect();
+    let file_numbers: BTreeSet<&str> =
+        kept.iter().map(|(_, file_number)| file_number.as_str()).collect();
     assert_eq!(file_numbers.len(), kept.len(), "no order is there twice");
     let kept: BTreeSet<(i64, String)> = kept.into_iter().collect();
     let lost: Vec<_> = acknowledged.difference(&kept).collect();
-    assert!(lost.is_empty(), "{} of {} acknowledged orders are lost: {lost:?}", lost.len(), acknowledged.len());
+    assert!(
+        lost.is_empty(),
+        "{} of {} acknowledged orders are lost: {lost:?}",
+        lost.len(),
+        acknowledged.len()
+    );
     let objects = wiring.objects();
     for key in query("SELECT key FROM documents").lines() {
         assert!(objects.get(key).is_some_and(|object| *object == deed()), "{key}");

@@ -23,7 +23,9 @@ const EACH: [usize; DOCUMENTS] = [0, 1, 2, 3, 4];
 const FIRST_AND_LAST: [usize; 2] = [0, 4];
 
 fn with_documents(file_number: &str) -> Form {
-    (0..DOCUMENTS).fold(form(&order(file_number)), |form, at| form.part("documents", file(&format!("{at}.pdf"), deed())))
+    (0..DOCUMENTS).fold(form(&order(file_number)), |form, at| {
+        form.part("documents", file(&format!("{at}.pdf"), deed()))
+    })
 }
 
 /// Treats every request of a method for the n-th object that it is made for so, counted from 0.
@@ -51,7 +53,10 @@ async fn assert_whole(app: TestApp, orders: usize) {
     let app = app.restart(&[]).await;
     eventually(|| app.rows("uploads") == 0 && app.rows("follow_ups") == 0).await;
     let objects = app.wiring.objects();
-    assert_eq!(objects.keys().cloned().collect::<BTreeSet<_>>(), app.wiring.document_keys().into_iter().collect());
+    assert_eq!(
+        objects.keys().cloned().collect::<BTreeSet<_>>(),
+        app.wiring.document_keys().into_iter().collect()
+    );
     assert!(objects.len() == documents && objects.into_values().all(|object| object == deed()));
 }
 
@@ -88,15 +93,21 @@ async fn whichever_of_several_objects_fails_the_order_is_refused_and_nothing_of_
 async fn a_bucket_that_is_slow_is_waited_for() {
     let app = TestApp::start().await;
     // On the thread of the request alone: the others go on.
-    app.wiring.bucket().treat(|request| if request.method == "PUT" { Treatment::Delay(Duration::from_millis(700)) } else { Treatment::Serve });
+    app.wiring.bucket().treat(|request| {
+        if request.method == "PUT" {
+            Treatment::Delay(Duration::from_millis(700))
+        } else {
+            Treatment::Serve
+        }
+    });
     let asked = Instant::now();
     created(app.create_with(with_documents("F-1")).await).await;
     assert!(asked.elapsed() > Duration::from_millis(700));
     assert_whole(app, 1).await;
 }
 
-/// The clock is set forward while objects are on their way: a sweeper takes the upload for abandoned, deletes what is not there yet, and
-/// forgets it. Then the objects arrive.
+/// The clock is set forward while objects are on their way: a sweeper takes the upload for
+/// abandoned, deletes what is not there yet, and forgets it. Then the objects arrive.
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_that_arrive_when_a_sweeper_is_done_with_them_belong_to_no_order_and_do_not_stay() {
     let database = Cluster::shared().database();

@@ -1,4 +1,5 @@
-//! The database is slow, cuts connections in the middle of what it does, has none left, has no disk left.
+//! The database is slow, cuts connections in the middle of what it does, has none left, has no disk
+//! left.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -14,7 +15,10 @@ use test_servers::{
 };
 
 use crate::{
-    harness::{CREATE, CREATE_WITH_DOCUMENTS, TestApp, assert_unavailable, created, deed, eventually, form_with_deed, order, problem},
+    harness::{
+        CREATE, CREATE_WITH_DOCUMENTS, TestApp, assert_unavailable, created, deed, eventually,
+        form_with_deed, order, problem,
+    },
     small_disk::{SmallDisk, done_with_mounts_of_its_own},
     wiring::Wiring,
 };
@@ -22,7 +26,11 @@ use crate::{
 /// Sends an order under a key of its own.
 async fn send(app: &TestApp, path: &str, file_number: &str) -> Response {
     let request = app.post(path).header("Idempotency-Key", format!("\"{file_number}\""));
-    let request = if path == CREATE { request.json(&order(file_number)) } else { request.multipart(form_with_deed(file_number)) };
+    let request = if path == CREATE {
+        request.json(&order(file_number))
+    } else {
+        request.multipart(form_with_deed(file_number))
+    };
     request.send().await.unwrap()
 }
 
@@ -35,14 +43,20 @@ async fn repeat(app: &TestApp, path: &str, file_number: &str) -> bool {
             return response.headers().contains_key("idempotency-replayed");
         }
         assert!(matches!(response.status().as_u16(), 409 | 503), "{response:?}");
-        assert!(began.elapsed() < Duration::from_secs(20), "the claim of an upload that was cut off ends after 15 seconds");
+        assert!(
+            began.elapsed() < Duration::from_secs(20),
+            "the claim of an upload that was cut off ends after 15 seconds"
+        );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
 /// Every order once, each document of each and nothing else, and no mail lost.
 async fn assert_whole(app: TestApp, orders: usize, documents: usize) {
-    assert_eq!(app.wiring.query("SELECT count(*), count(DISTINCT file_number) FROM orders"), format!("{orders}|{orders}"));
+    assert_eq!(
+        app.wiring.query("SELECT count(*), count(DISTINCT file_number) FROM orders"),
+        format!("{orders}|{orders}")
+    );
     app.assert_spool_empty();
     // Mails are delivered at least once.
     app.clock.advance(time::Duration::hours(2));
@@ -60,8 +74,10 @@ async fn behind_a_proxy() -> (TestApp, Proxy) {
     let port = wiring.database_server().port();
     let proxy = Proxy::to(port);
     // Without TLS, so that the proxy can tell what passes.
-    let url = wiring.database_url().replace(&format!(":{port}/"), &format!(":{}/", proxy.port())) + "?sslmode=disable";
-    let app = TestApp::start_on(wiring, Arc::default(), &[&format!("--database-url={url}")], None).await;
+    let url = wiring.database_url().replace(&format!(":{port}/"), &format!(":{}/", proxy.port()))
+        + "?sslmode=disable";
+    let app =
+        TestApp::start_on(wiring, Arc::default(), &[&format!("--database-url={url}")], None).await;
     (app, proxy)
 }
 
@@ -81,7 +97,8 @@ async fn a_slow_database_is_waited_for_and_one_that_is_too_slow_is_told_of() {
     assert_whole(app, 6, 3).await;
 }
 
-/// Before the server has the statement that places the order, after it has committed it, and at each other round trip.
+/// Before the server has the statement that places the order, after it has committed it, and at
+/// each other round trip.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_is_cut_in_the_middle_leaves_one_order_whole_or_none() {
     let (app, proxy) = behind_a_proxy().await;
@@ -110,7 +127,10 @@ async fn a_connection_that_is_cut_in_the_middle_leaves_one_order_whole_or_none()
                     assert_unavailable(asked, response).await;
                 }
                 proxy.was_cut();
-                assert!(repeat(&app, path, &number).await || !acknowledged, "{number}: what was acknowledged is there");
+                assert!(
+                    repeat(&app, path, &number).await || !acknowledged,
+                    "{number}: what was acknowledged is there"
+                );
             }
         }
         orders += 12;
@@ -152,7 +172,10 @@ impl Drop for Session {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_out_of_connections() {
-    let wiring = Wiring::with_database_server(Cluster::start(&["max_connections = 12", "superuser_reserved_connections = 0"]));
+    let wiring = Wiring::with_database_server(Cluster::start(&[
+        "max_connections = 12",
+        "superuser_reserved_connections = 0",
+    ]));
     let app = TestApp::start_on(wiring, Arc::default(), &["--database-connections=8"], None).await;
     created(app.create(&order("F-before")).await).await;
     let cluster = app.wiring.database_server();
@@ -195,7 +218,10 @@ async fn a_server_that_is_out_of_connections() {
         assert!(began.elapsed() < Duration::from_secs(15), "it goes on");
     }
     for (at, placed) in placed.into_iter().enumerate() {
-        assert!(repeat(&app, path(at), &format!("F-{at}")).await || !placed, "F-{at}: what was acknowledged is there");
+        assert!(
+            repeat(&app, path(at), &format!("F-{at}")).await || !placed,
+            "F-{at}: what was acknowledged is there"
+        );
     }
     assert_whole(app, 66, 16).await;
 }
@@ -207,7 +233,10 @@ async fn a_server_that_is_out_of_disk() {
     }
     let folder = tempfile::tempdir().unwrap();
     let disk = SmallDisk::at(folder.path(), 128);
-    let wiring = Wiring::with_database_server(Cluster::start_in(folder.path(), &["max_wal_size = 32MB", "min_wal_size = 32MB"]));
+    let wiring = Wiring::with_database_server(Cluster::start_in(
+        folder.path(),
+        &["max_wal_size = 32MB", "min_wal_size = 32MB"],
+    ));
     let app = TestApp::start_on(wiring, Arc::default(), &[], None).await;
     created(app.create(&order("F-before")).await).await;
     disk.fill();
@@ -217,8 +246,13 @@ async fn a_server_that_is_out_of_disk() {
         let (asked, number) = (Instant::now(), format!("F-{at}"));
         let with_documents = at % 4 == 0;
         let mut wordy = order(&number);
-        wordy["signingDetailsFormData"]["specialInstructions"] = (0..400).map(|_| fastrand::alphanumeric()).collect::<String>().into();
-        let response = if with_documents { app.create_with(form_with_deed(&number)).await } else { app.create(&wordy).await };
+        wordy["signingDetailsFormData"]["specialInstructions"] =
+            (0..400).map(|_| fastrand::alphanumeric()).collect::<String>().into();
+        let response = if with_documents {
+            app.create_with(form_with_deed(&number)).await
+        } else {
+            app.create(&wordy).await
+        };
         if response.status() == StatusCode::CREATED {
             created(response).await;
             placed += 1;
@@ -234,7 +268,12 @@ async fn a_server_that_is_out_of_disk() {
     disk.clear();
     // A server that could not write its log has ended, and is started by whoever watches it.
     let server = app.wiring.database_server();
-    if Command::new("psql").arg(server.url("postgres")).args(["--command", "SELECT 1"]).output().is_ok_and(|output| !output.status.success()) {
+    if Command::new("psql")
+        .arg(server.url("postgres"))
+        .args(["--command", "SELECT 1"])
+        .output()
+        .is_ok_and(|output| !output.status.success())
+    {
         server.stop(Stop::Kill);
         server.resume_after_stop();
     }
@@ -251,9 +290,18 @@ async fn the_database_is_not_asked_for_what_cannot_be_a_key() {
     let app = TestApp::start().await;
     let good = app.key.clone();
     let unknown = domain::api_key::PresentedKey::random(false, &app::OsEntropy).expose().to_owned();
-    let order_with = async |key: &str| app.client.post(app.url(CREATE)).bearer_auth(key).json(&order("F-1")).send().await.unwrap();
+    let order_with = async |key: &str| {
+        app.client.post(app.url(CREATE)).bearer_auth(key).json(&order("F-1")).send().await.unwrap()
+    };
     app.wiring.break_database();
-    for text in ["nonsense", "nok_", &good[..good.len() - 1], &format!("{good}0"), &good.to_uppercase(), &good.replace("nok_", "nok_test_x")] {
+    for text in [
+        "nonsense",
+        "nok_",
+        &good[..good.len() - 1],
+        &format!("{good}0"),
+        &good.to_uppercase(),
+        &good.replace("nok_", "nok_test_x"),
+    ] {
         problem(order_with(text).await, 401, "unauthorized").await;
     }
     // For what can be one it is.

@@ -16,7 +16,10 @@ fn large() -> Vec<u8> {
 }
 
 async fn create_with_large(app: &TestApp, file_number: &str) -> Response {
-    app.create_with((0..2).fold(form(&order(file_number)), |form, at| form.part("documents", file(&format!("{at}.pdf"), large())))).await
+    app.create_with((0..2).fold(form(&order(file_number)), |form, at| {
+        form.part("documents", file(&format!("{at}.pdf"), large()))
+    }))
+    .await
 }
 
 async fn assert_clean(app: &TestApp, orders: i64, documents: i64) {
@@ -55,7 +58,9 @@ async fn of_the_spool() {
     disk.clear();
     // One that ends in the middle: five documents are more than there is room for.
     let asked = Instant::now();
-    let five = (0..5).fold(form(&order("F-five")), |form, at| form.part("documents", file(&format!("{at}.pdf"), large())));
+    let five = (0..5).fold(form(&order("F-five")), |form, at| {
+        form.part("documents", file(&format!("{at}.pdf"), large()))
+    });
     assert_unavailable(asked, app.create_with(five).await).await;
     created(create_with_large(&app, "F-0").await).await;
     assert_clean(&app, 5, 4).await;

@@ -3,7 +3,10 @@
 use std::{sync::Arc, time::Instant};
 
 use crate::{
-    harness::{TestApp, assert_unavailable, created, deed, eventually, eventually_told, form_with_deed, order},
+    harness::{
+        TestApp, assert_unavailable, created, deed, eventually, eventually_told, form_with_deed,
+        order,
+    },
     small_disk::{SmallDisk, done_with_mounts_of_its_own},
     wiring::Wiring,
 };
@@ -11,7 +14,8 @@ use crate::{
 /// An order that fills a page of the database.
 fn wordy(file_number: &str) -> serde_json::Value {
     let mut order = order(file_number);
-    order["signingDetailsFormData"]["specialInstructions"] = "Ring twice. ".repeat(400).trim().into();
+    order["signingDetailsFormData"]["specialInstructions"] =
+        "Ring twice. ".repeat(400).trim().into();
     order
 }
 
@@ -38,7 +42,8 @@ async fn of_everything() {
         }
         assert_unavailable(asked, response).await;
         let asked = Instant::now();
-        assert_unavailable(asked, app.create_with(form_with_deed(&format!("F-form-{at}"))).await).await;
+        assert_unavailable(asked, app.create_with(form_with_deed(&format!("F-form-{at}"))).await)
+            .await;
         refused += 1;
         if refused == 5 {
             break;
@@ -107,7 +112,16 @@ async fn of_the_mails() {
         created(app.create(&order(&format!("F-{at}"))).await).await;
     }
     let told = |error: &Option<String>| error.as_ref().is_some_and(|error| error.contains("space"));
-    eventually_told(async || app.storage().queue.list(false, 10).await.unwrap().iter().all(|follow_up| told(&follow_up.last_error))).await;
+    eventually_told(async || {
+        app.storage()
+            .queue
+            .list(false, 10)
+            .await
+            .unwrap()
+            .iter()
+            .all(|follow_up| told(&follow_up.last_error))
+    })
+    .await;
     assert_eq!(app.wiring.mails().len(), 0);
     disk.clear();
     app.clock.advance(time::Duration::seconds(5));

@@ -14,7 +14,17 @@ use test_servers::smtp::{Phase, Treatment};
 
 use crate::harness::{TestApp, created, order};
 
-const PHASES: [Phase; 9] = [Phase::Greeting, Phase::Ehlo, Phase::StartTls, Phase::Auth, Phase::Mail, Phase::Rcpt, Phase::Data, Phase::Content, Phase::Quit];
+const PHASES: [Phase; 9] = [
+    Phase::Greeting,
+    Phase::Ehlo,
+    Phase::StartTls,
+    Phase::Auth,
+    Phase::Mail,
+    Phase::Rcpt,
+    Phase::Data,
+    Phase::Content,
+    Phase::Quit,
+];
 
 const TREATMENTS: [Treatment; 6] = [
     Treatment::Refuse("451 4.3.0 Not now"),
@@ -35,10 +45,17 @@ async fn in_whatever_phase_it_refuses_hangs_up_or_stalls() {
         app.wiring.relay().behave();
         let began = Instant::now();
         while app.rows("follow_ups") > 0 {
-            assert!(began.elapsed() < Duration::from_secs(60), "{treatment:?}: {:?}", app.storage().queue.list(false, 10).await);
+            assert!(
+                began.elapsed() < Duration::from_secs(60),
+                "{treatment:?}: {:?}",
+                app.storage().queue.list(false, 10).await
+            );
             // What was refused for good is an operator's to try again.
             for buried in app.storage().queue.list(true, 10).await.unwrap() {
-                assert!(matches!(treatment, Treatment::Refuse(said) if said.starts_with('5')), "{treatment:?}: {buried:?}");
+                assert!(
+                    matches!(treatment, Treatment::Refuse(said) if said.starts_with('5')),
+                    "{treatment:?}: {buried:?}"
+                );
                 app.storage().queue.retry(buried.id, app.clock.now()).await.unwrap();
             }
             app.clock.advance(time::Duration::minutes(3));
@@ -73,7 +90,10 @@ async fn order_while_it_fails(app: &TestApp, phase: Phase, treatment: Treatment)
     // No mail waits for the politeness at the end.
     let began = Instant::now();
     while met.load(Ordering::SeqCst) == 0 && phase != Phase::Quit {
-        assert!(began.elapsed() < Duration::from_secs(20), "{treatment:?} in {phase:?} was not met");
+        assert!(
+            began.elapsed() < Duration::from_secs(20),
+            "{treatment:?} in {phase:?} was not met"
+        );
         app.clock.advance(time::Duration::SECOND);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

@@ -42,7 +42,8 @@ pub struct TestApp {
 }
 
 impl TestApp {
-    /// A service with the default settings, except that no test meets the rate limit unless it is about it.
+    /// A service with the default settings, except that no test meets the rate limit unless it is
+    /// about it.
     pub async fn start() -> Self {
         Self::start_with(&[]).await
     }
@@ -51,17 +52,35 @@ impl TestApp {
         Self::start_on(Wiring::new(), Arc::default(), flags, None).await
     }
 
-    pub async fn start_on(wiring: Wiring, clock: Arc<ManualClock>, flags: &[&str], key: Option<String>) -> Self {
+    pub async fn start_on(
+        wiring: Wiring,
+        clock: Arc<ManualClock>,
+        flags: &[&str],
+        key: Option<String>,
+    ) -> Self {
         let data = wiring.data().to_str().unwrap();
-        let own = ["notary-orders", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--rate-per-second=0", "--data-dir", data].map(str::to_owned);
+        let own = [
+            "notary-orders",
+            "--listen=127.0.0.1:0",
+            "--ops-listen=127.0.0.1:0",
+            "--rate-per-second=0",
+            "--data-dir",
+            data,
+        ]
+        .map(str::to_owned);
         let named: Vec<&str> = flags.iter().filter_map(|flag| flag.split('=').next()).collect();
-        let own = own.into_iter().chain(wiring.flags()).filter(|flag| !named.contains(&flag.split('=').next().unwrap()));
-        let settings = Flags::parse_from(own.chain(flags.iter().map(|&flag| flag.to_owned()))).settings;
+        let own = own
+            .into_iter()
+            .chain(wiring.flags())
+            .filter(|flag| !named.contains(&flag.split('=').next().unwrap()));
+        let settings =
+            Flags::parse_from(own.chain(flags.iter().map(|&flag| flag.to_owned()))).settings;
         let settings = Settings { environment: wiring.environment(), ..settings };
         let machine = Machine { clock: Arc::clone(&clock) as _, entropy: Arc::new(OsEntropy) };
         let storage = Storage::open(&settings).await.unwrap();
         let service = Service::start(&settings, &machine, storage.clone()).await.unwrap();
-        let mut app = Self { service, storage, machine, clock, client: client(), key: String::new(), wiring };
+        let mut app =
+            Self { service, storage, machine, clock, client: client(), key: String::new(), wiring };
         app.key = match key {
             Some(key) => key,
             None => app.issue_key(None).await,
@@ -83,12 +102,23 @@ impl TestApp {
     }
 
     pub async fn issue_key(&self, signing_service: Option<i64>) -> String {
-        self.issue_key_on(KeyTerms { signing_service: signing_service.map(SigningServiceId), ..KeyTerms::default() }).await
+        self.issue_key_on(KeyTerms {
+            signing_service: signing_service.map(SigningServiceId),
+            ..KeyTerms::default()
+        })
+        .await
     }
 
     pub async fn issue_key_on(&self, terms: KeyTerms) -> String {
         let terms = KeyTerms { name: "test".to_owned(), ..terms };
-        self.storage.manage_keys(&self.machine).issue(terms, "tests").await.unwrap().1.expose().to_owned()
+        self.storage
+            .manage_keys(&self.machine)
+            .issue(terms, "tests")
+            .await
+            .unwrap()
+            .1
+            .expose()
+            .to_owned()
     }
 
     pub fn storage(&self) -> &Storage {
@@ -128,7 +158,8 @@ impl TestApp {
         self.post(CREATE_WITH_DOCUMENTS).multipart(form).send().await.unwrap()
     }
 
-    /// Sends bytes as they are, in one go, and reads until the service closes the connection or has answered.
+    /// Sends bytes as they are, in one go, and reads until the service closes the connection or has
+    /// answered.
     pub async fn raw(&self, request: Vec<u8>) -> RawAnswer {
         let address = self.address();
         tokio::task::spawn_blocking(move || RawAnswer::to(address, &request)).await.unwrap()
@@ -162,7 +193,9 @@ impl TestApp {
 
     /// No row, no object, no spool file: as if nothing had been asked.
     pub fn assert_untouched(&self) {
-        for table in ["orders", "documents", "uploads", "follow_ups", "file_numbers", "idempotency_keys"] {
+        for table in
+            ["orders", "documents", "uploads", "follow_ups", "file_numbers", "idempotency_keys"]
+        {
             assert_eq!(self.rows(table), 0, "{table}");
         }
         assert_eq!(self.wiring.objects().len(), 0);
@@ -234,18 +267,28 @@ impl RawAnswer {
         stream.read_to_end(&mut answer).expect("the service answers and closes within ten seconds");
         writing.join().unwrap();
         let text = String::from_utf8(answer).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer but {text:?}"));
+        let (head, body) =
+            text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer but {text:?}"));
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Self { status, head: head.to_owned(), body: serde_json::from_str(body).unwrap_or(Value::Null) }
+        Self {
+            status,
+            head: head.to_owned(),
+            body: serde_json::from_str(body).unwrap_or(Value::Null),
+        }
     }
 
     pub fn assert_problem(&self, status: u16, code: &str) {
         assert_eq!((self.status, &self.body["code"]), (status, &json!(code)), "{self:?}");
-        assert!(self.head.to_ascii_lowercase().contains("content-type: application/problem+json"), "{}", self.head);
+        assert!(
+            self.head.to_ascii_lowercase().contains("content-type: application/problem+json"),
+            "{}",
+            self.head
+        );
     }
 }
 
-/// Sends bytes as they are, in one go; the statuses of the answers, once the service has closed the connection, which it is to do soon.
+/// Sends bytes as they are, in one go; the statuses of the answers, once the service has closed the
+/// connection, which it is to do soon.
 pub async fn answers(address: SocketAddr, bytes: Vec<u8>) -> Vec<u16> {
     let exchanged = tokio::task::spawn_blocking(move || {
         let mut stream = TcpStream::connect(address).unwrap();
@@ -260,7 +303,10 @@ pub async fn answers(address: SocketAddr, bytes: Vec<u8>) -> Vec<u16> {
     let mut rest = text.as_str();
     while let Some((head, behind)) = rest.split_once("\r\n\r\n") {
         statuses.push(head.split(' ').nth(1).unwrap().parse().unwrap());
-        let length = head.to_ascii_lowercase().lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
+        let length = head
+            .to_ascii_lowercase()
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
         // The answer to HEAD has a length, and nothing of it.
         rest = behind.get(length.unwrap()..).unwrap_or_default();
     }
@@ -284,7 +330,8 @@ pub fn client_builder() -> ClientBuilder {
     Client::builder()
 }
 
-/// The problem that a response is, after checking that it is one in every way that RFC 9457 and the API promise.
+/// The problem that a response is, after checking that it is one in every way that RFC 9457 and the
+/// API promise.
 pub async fn problem(response: Response, status: u16, code: &str) -> Value {
     let headers = response.headers().clone();
     let got = response.status().as_u16();
@@ -295,7 +342,9 @@ pub async fn problem(response: Response, status: u16, code: &str) -> Value {
     assert_eq!(body["code"], code, "{text}");
     assert_eq!(body["status"], status);
     let kind = match code {
-        "rate_limited" => "https://iana.org/assignments/http-problem-types#quota-exceeded".to_owned(),
+        "rate_limited" => {
+            "https://iana.org/assignments/http-problem-types#quota-exceeded".to_owned()
+        }
         _ => format!("urn:problem-type:notary-orders:{code}"),
     };
     assert_eq!(body["type"], kind);
@@ -361,13 +410,15 @@ pub fn deed() -> Vec<u8> {
 pub fn raw_order_parts(file_number: &str) -> String {
     let mut parts = String::new();
     for (name, value) in order(file_number).as_object().unwrap() {
-        write!(parts, "--b\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n").unwrap();
+        write!(parts, "--b\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n")
+            .unwrap();
     }
     parts
 }
 
 /// The bytes of a form with boundary `b` and one genuine document.
 pub fn raw_form_with_deed(file_number: &str) -> Vec<u8> {
-    let head = "--b\r\nContent-Disposition: form-data; name=\"documents\"; filename=\"deed.pdf\"\r\n\r\n";
+    let head =
+        "--b\r\nContent-Disposition: form-data; name=\"documents\"; filename=\"deed.pdf\"\r\n\r\n";
     [raw_order_parts(file_number).as_bytes(), head.as_bytes(), &deed(), b"\r\n--b--\r\n"].concat()
 }

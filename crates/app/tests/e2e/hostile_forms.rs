@@ -2,14 +2,22 @@
 
 use std::io::Write as _;
 
-use crate::harness::{CREATE_WITH_DOCUMENTS, TestApp, created, deed, file, form, form_with_deed, order, problem, raw_order_parts};
+use crate::harness::{
+    CREATE_WITH_DOCUMENTS, TestApp, created, deed, file, form, form_with_deed, order, problem,
+    raw_order_parts,
+};
 
 const FORM: &str = "multipart/form-data; boundary=b";
 
 /// A whole form with boundary `b`, whose document part has this disposition.
 fn whole(disposition: &str) -> Vec<u8> {
     let mut body = raw_order_parts("F-1").into_bytes();
-    body.extend_from_slice(format!("--b\r\nContent-Disposition: {disposition}\r\nContent-Type: application/pdf\r\n\r\n").as_bytes());
+    body.extend_from_slice(
+        format!(
+            "--b\r\nContent-Disposition: {disposition}\r\nContent-Type: application/pdf\r\n\r\n"
+        )
+        .as_bytes(),
+    );
     body.extend_from_slice(&deed());
     body.extend_from_slice(b"\r\n--b--\r\n");
     body
@@ -23,12 +31,18 @@ fn plain() -> Vec<u8> {
 async fn a_form_needs_one_boundary() {
     let app = TestApp::start().await;
     let long = format!("multipart/form-data; boundary={}", "b".repeat(71));
-    for content_type in
-        ["multipart/form-data", "multipart/form-data; boundary=", "multipart/form-data; boundary=a; boundary=b", &long, "multipart/form-data; boundary=other"]
-    {
+    for content_type in [
+        "multipart/form-data",
+        "multipart/form-data; boundary=",
+        "multipart/form-data; boundary=a; boundary=b",
+        &long,
+        "multipart/form-data; boundary=other",
+    ] {
         app.raw_form(content_type, &plain()).await.assert_problem(400, "malformed_request");
     }
-    app.raw_form(&format!("{FORM}\r\nContent-Type: {FORM}"), &plain()).await.assert_problem(400, "malformed_request");
+    app.raw_form(&format!("{FORM}\r\nContent-Type: {FORM}"), &plain())
+        .await
+        .assert_problem(400, "malformed_request");
     app.assert_untouched();
 }
 
@@ -38,7 +52,9 @@ async fn a_broken_form_is_malformed() {
     let whole = plain();
     let text = raw_order_parts("F-1");
     let part = |head: &str| format!("--b\r\n{head}\r\n\r\ntext\r\n--b--\r\n").into_bytes();
-    let twice = format!("{text}--b\r\nContent-Disposition: form-data; name=\"signingServiceId\"\r\n\r\n42\r\n--b--\r\n");
+    let twice = format!(
+        "{text}--b\r\nContent-Disposition: form-data; name=\"signingServiceId\"\r\n\r\n42\r\n--b--\r\n"
+    );
     for body in [
         Vec::new(),
         b"nonsense".to_vec(),
@@ -50,27 +66,47 @@ async fn a_broken_form_is_malformed() {
         part("Content-Disposition: attachment; name=\"requestedBy\""),
         part("Content-Disposition: form-data"),
         part("Content-Disposition: form-data; name=\"a\"; name=\"b\""),
-        part("Content-Disposition: form-data; name=\"documents\"; filename=\"a.pdf\"; filename=\"b.pdf\""),
+        part(
+            "Content-Disposition: form-data; name=\"documents\"; filename=\"a.pdf\"; filename=\"b.pdf\"",
+        ),
         part("Content-Disposition: form-data; name=\"documents\""),
         part("Content-Disposition: form-data; name=\"documents\"; filename=\"a\0.pdf\""),
         part("Content-Disposition: form-data; name=\"documents\"; filename*=UTF-8''a%00.pdf"),
         part("Content-Disposition: form-data; name=\"documents\"; filename*=UTF-8''a%FF.pdf"),
         part("Content-Disposition: form-data; name=\"deed\"; filename=\"deed.pdf\""),
-        part("Content-Disposition: form-data; name=\"requestedBy\"; filename=\"requested-by.json\""),
+        part(
+            "Content-Disposition: form-data; name=\"requestedBy\"; filename=\"requested-by.json\"",
+        ),
         part("Content-Disposition: form-data; name=\"documents\"; filename=\"a.pdf"),
-        part("Content-Disposition: form-data; name=\"a\"\r\nContent-Type: multipart/mixed; boundary=c"),
-        part("Content-Disposition: form-data; name=\"a\"\r\nContent-Disposition: form-data; name=\"b\""),
+        part(
+            "Content-Disposition: form-data; name=\"a\"\r\nContent-Type: multipart/mixed; boundary=c",
+        ),
+        part(
+            "Content-Disposition: form-data; name=\"a\"\r\nContent-Disposition: form-data; name=\"b\"",
+        ),
         part("not a header"),
-        part(&format!("Content-Disposition: form-data; name=\"a\"\r\nX-Long: {}", "x".repeat(1024 * 1024))),
-        part(&format!("Content-Disposition: form-data; name=\"a\"\r\n{}", "X-Many: x\r\n".repeat(1_000).trim_end())),
+        part(&format!(
+            "Content-Disposition: form-data; name=\"a\"\r\nX-Long: {}",
+            "x".repeat(1024 * 1024)
+        )),
+        part(&format!(
+            "Content-Disposition: form-data; name=\"a\"\r\n{}",
+            "X-Many: x\r\n".repeat(1_000).trim_end()
+        )),
         twice.into_bytes(),
         format!("{}--b--\r\n", text.replace("\"userId\"", "userId")).into_bytes(),
-        [b"--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n\xFF\xFE\r\n--b--\r\n".to_vec()].concat(),
+        [b"--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n\xFF\xFE\r\n--b--\r\n"
+            .to_vec()]
+        .concat(),
         "--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n\r\n".repeat(5_000).into_bytes(),
     ] {
         let answer = app.raw_form(FORM, &body).await;
         let beginning = String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned();
-        assert_eq!((answer.status, answer.body["code"].as_str()), (400, Some("malformed_request")), "{beginning}");
+        assert_eq!(
+            (answer.status, answer.body["code"].as_str()),
+            (400, Some("malformed_request")),
+            "{beginning}"
+        );
     }
     app.assert_untouched();
 }
@@ -91,7 +127,8 @@ async fn file_names_arrive_however_they_are_written() {
         ("filename*=UTF-8''d%C3%A9ed.pdf", "déed.pdf"),
         ("filename=\"plain.pdf\"; filename*=UTF-8''d%C3%A9ed.pdf", "plain.pdf"),
     ] {
-        let answer = app.raw_form(FORM, &whole(&format!("form-data; name=\"documents\"; {written}"))).await;
+        let answer =
+            app.raw_form(FORM, &whole(&format!("form-data; name=\"documents\"; {written}"))).await;
         assert_eq!(answer.status, 201, "{written}: {answer:?}");
         let id = domain::order::OrderId(answer.body["order_id"].as_i64().unwrap());
         let placed = app.storage().orders.find(id).await.unwrap().unwrap();
@@ -111,14 +148,22 @@ async fn a_preamble_and_an_epilogue_are_no_part_of_the_form() {
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_text_parts_are_ignored() {
     let app = TestApp::start().await;
-    let form = form_with_deed("F-1").text("csrf", "x").text("csrf", "y").text("signingContactsFormdata", "{}");
+    let form = form_with_deed("F-1")
+        .text("csrf", "x")
+        .text("csrf", "y")
+        .text("signingContactsFormdata", "{}");
     created(app.create_with(form).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn parts_and_forms_over_their_caps_are_refused() {
     let app = TestApp::start().await;
-    let body = problem(app.create_with(form(&order("F-1")).text("notes", "x".repeat(300_000))).await, 413, "payload_too_large").await;
+    let body = problem(
+        app.create_with(form(&order("F-1")).text("notes", "x".repeat(300_000))).await,
+        413,
+        "payload_too_large",
+    )
+    .await;
     assert_eq!(body["detail"], "Part 5 of the form is larger than 262144 bytes.");
     let head = format!(
         "POST {CREATE_WITH_DOCUMENTS} HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer {}\r\nContent-Type: {FORM}\r\nContent-Length: 300000000\r\n\r\n--b\r\n",
@@ -131,13 +176,22 @@ async fn parts_and_forms_over_their_caps_are_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_early_refusal_reaches_a_client_that_is_still_sending() {
     let app = TestApp::start().await;
-    let mut form = form(&order("F-1")).part("documents", file("large.pdf", vec![b'x'; 11 * 1024 * 1024]));
+    let mut form =
+        form(&order("F-1")).part("documents", file("large.pdf", vec![b'x'; 11 * 1024 * 1024]));
     for at in 0..8 {
         form = form.part("documents", file(&format!("{at}.pdf"), vec![b'x'; 9 * 1024 * 1024]));
     }
     problem(app.create_with(form).await, 413, "document_too_large").await;
-    let form = crate::harness::form(&order("F-1")).part("documents", file("large.pdf", vec![b'x'; 60 * 1024 * 1024]));
-    let refused = app.client.post(app.url(CREATE_WITH_DOCUMENTS)).bearer_auth("nobody").multipart(form).send().await.unwrap();
+    let form = crate::harness::form(&order("F-1"))
+        .part("documents", file("large.pdf", vec![b'x'; 60 * 1024 * 1024]));
+    let refused = app
+        .client
+        .post(app.url(CREATE_WITH_DOCUMENTS))
+        .bearer_auth("nobody")
+        .multipart(form)
+        .send()
+        .await
+        .unwrap();
     problem(refused, 401, "unauthorized").await;
     app.assert_untouched();
 }
@@ -166,7 +220,10 @@ async fn the_length_that_a_part_states_of_itself_is_not_believed() {
     let app = TestApp::start().await;
     for (at, stated) in ["20", "1", "99999999", "-1", "nonsense"].into_iter().enumerate() {
         let mut body = raw_order_parts(&format!("F-{at}"))
-            .replace("name=\"signingServiceId\"", &format!("name=\"signingServiceId\"\r\nContent-Length: {stated}"))
+            .replace(
+                "name=\"signingServiceId\"",
+                &format!("name=\"signingServiceId\"\r\nContent-Length: {stated}"),
+            )
             .into_bytes();
         body.extend_from_slice(
             format!("--b\r\nContent-Length: {stated}\r\nContent-Disposition: form-data; name=\"documents\"; filename=\"a.pdf\"\r\n\r\n").as_bytes(),
@@ -174,7 +231,11 @@ async fn the_length_that_a_part_states_of_itself_is_not_believed() {
         body.extend_from_slice(&deed());
         body.extend_from_slice(b"\r\n--b--\r\n");
         let answer = app.raw_form(FORM, &body).await;
-        assert_eq!((answer.status, answer.body["signing_service_id"].as_i64()), (201, Some(42)), "{stated}: {answer:?}");
+        assert_eq!(
+            (answer.status, answer.body["signing_service_id"].as_i64()),
+            (201, Some(42)),
+            "{stated}: {answer:?}"
+        );
     }
     assert!(app.documents().iter().all(|document| *document == deed()));
 }
@@ -214,15 +275,26 @@ async fn a_refused_chunked_body_is_answered_and_its_connection_closed() {
 async fn a_chunked_form_keeps_the_connection_in_step() {
     let app = TestApp::start().await;
     let form = plain();
-    let head = |path: &str| format!("POST {path} HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer {}\r\n", app.key);
+    let head = |path: &str| {
+        format!("POST {path} HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer {}\r\n", app.key)
+    };
     let chunked = [
-        format!("{}Content-Type: {FORM}\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n", head(CREATE_WITH_DOCUMENTS), form.len()).into_bytes(),
+        format!(
+            "{}Content-Type: {FORM}\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n",
+            head(CREATE_WITH_DOCUMENTS),
+            form.len()
+        )
+        .into_bytes(),
         form,
         b"\r\n0\r\n\r\n".to_vec(),
     ]
     .concat();
     let json = order("F-2").to_string();
-    let second = format!("{}Content-Type: application/json\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{json}", head("/api/order/create"), json.len());
+    let second = format!(
+        "{}Content-Type: application/json\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{json}",
+        head("/api/order/create"),
+        json.len()
+    );
     let address = app.address();
     let answers = tokio::task::spawn_blocking(move || {
         let mut stream = std::net::TcpStream::connect(address).unwrap();

@@ -6,7 +6,12 @@ use serde_json::json;
 use crate::harness::{CREATE, TestApp, created, order, problem};
 
 async fn post(app: &TestApp, body: impl Into<reqwest::Body>) -> reqwest::Response {
-    app.post(CREATE).header(header::CONTENT_TYPE, "application/json").body(body).send().await.unwrap()
+    app.post(CREATE)
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(body)
+        .send()
+        .await
+        .unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -35,7 +40,9 @@ async fn what_is_no_json_object_is_malformed() {
         latin,
         deep.clone().into_bytes(),
         valid.replace("\"fileNumber\"", "\"fileNumber\":\"F-2\",\"fileNumber\"").into_bytes(),
-        valid.replace("\"requestedBy\"", "\"requestedBy\":{\"userId\":7},\"requestedBy\"").into_bytes(),
+        valid
+            .replace("\"requestedBy\"", "\"requestedBy\":{\"userId\":7},\"requestedBy\"")
+            .into_bytes(),
         valid.replace("Jane", "\\ud800Jane").into_bytes(),
         valid.replace("Jane", "Ja\nne").into_bytes(),
     ] {
@@ -46,7 +53,8 @@ async fn what_is_no_json_object_is_malformed() {
     let nested = valid.replace("\"Jane Doe\"", &deep[99_900..100_100]);
     problem(post(&app, nested).await, 400, "validation_failed").await;
     app.assert_untouched();
-    let ignored = format!("{{\"surprise\":{},{}", "[".repeat(50_000) + &"]".repeat(50_000), &valid[1..]);
+    let ignored =
+        format!("{{\"surprise\":{},{}", "[".repeat(50_000) + &"]".repeat(50_000), &valid[1..]);
     created(post(&app, ignored).await).await;
 }
 
@@ -56,7 +64,8 @@ async fn a_body_over_its_cap_is_refused_announced_or_not() {
     let mut order = order("F-1");
     order["padding"] = json!("x".repeat(300_000));
     problem(app.create(&order).await, 413, "payload_too_large").await;
-    let chunks = futures_util::stream::iter((0..40).map(|_| Ok::<_, std::io::Error>(vec![b' '; 10_000])));
+    let chunks =
+        futures_util::stream::iter((0..40).map(|_| Ok::<_, std::io::Error>(vec![b' '; 10_000])));
     problem(post(&app, reqwest::Body::wrap_stream(chunks)).await, 413, "payload_too_large").await;
     let announced = format!(
         "POST {CREATE} HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\nContent-Length: 9999999999\r\n\r\n",
@@ -86,12 +95,16 @@ async fn a_body_that_breaks_off_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn line_ends_and_nuls_reach_no_field_of_one_line() {
     let app = TestApp::start().await;
-    for text in ["Jane\r\nBcc: x@example.com", "Jane\nDoe", "Jane\0Doe", "Jane\u{2028}Doe", "Jane\u{85}Doe"] {
+    for text in
+        ["Jane\r\nBcc: x@example.com", "Jane\nDoe", "Jane\0Doe", "Jane\u{2028}Doe", "Jane\u{85}Doe"]
+    {
         let mut order = order("F-1");
         order["signingDetailsFormData"]["signerName"] = json!(text);
         order["signingDetailsFormData"]["fileNumber"] = json!(text);
-        order["signingContactsFormData"]["orderContactEmail"] = json!(format!("a@example.com{}", &text[4..]));
-        order["signingContactsFormData"]["inHouseContact"] = json!({ "contact_email": format!("{text}@example.com") });
+        order["signingContactsFormData"]["orderContactEmail"] =
+            json!(format!("a@example.com{}", &text[4..]));
+        order["signingContactsFormData"]["inHouseContact"] =
+            json!({ "contact_email": format!("{text}@example.com") });
         let body = problem(app.create(&order).await, 400, "validation_failed").await;
         assert_eq!(body["errors"].as_array().unwrap().len(), 4, "{body}");
     }
@@ -103,7 +116,13 @@ async fn the_longest_texts_of_the_widest_characters_fit_the_body() {
     let app = TestApp::start().await;
     let mut order = order(&"é".repeat(100));
     let details = order["signingDetailsFormData"].as_object_mut().unwrap();
-    for (name, cap) in [("signerName", 200), ("propertyAddress", 500), ("specialInstructions", 5_000), ("lender", 200), ("signingAddress", 500)] {
+    for (name, cap) in [
+        ("signerName", 200),
+        ("propertyAddress", 500),
+        ("specialInstructions", 5_000),
+        ("lender", 200),
+        ("signingAddress", 500),
+    ] {
         details.insert(name.to_owned(), json!("\u{1f58b}".repeat(cap)));
     }
     created(app.create(&order).await).await;

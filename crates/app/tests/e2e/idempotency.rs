@@ -17,7 +17,10 @@ use tokio::{
 };
 
 use crate::{
-    harness::{CREATE, CREATE_WITH_DOCUMENTS, TestApp, created, deed, file, form, form_with_deed, order, problem, raw_order_parts},
+    harness::{
+        CREATE, CREATE_WITH_DOCUMENTS, TestApp, created, deed, file, form, form_with_deed, order,
+        problem, raw_order_parts,
+    },
     service_process::{ServiceProcess, issue_key},
     wiring::Wiring,
 };
@@ -30,21 +33,34 @@ impl TestApp {
     }
 
     async fn create_with_under(&self, key: &str, form: Form) -> Response {
-        self.post(CREATE_WITH_DOCUMENTS).header("Idempotency-Key", key).multipart(form).send().await.unwrap()
+        self.post(CREATE_WITH_DOCUMENTS)
+            .header("Idempotency-Key", key)
+            .multipart(form)
+            .send()
+            .await
+            .unwrap()
     }
 }
 
 /// The body of a first answer, as it was sent.
 async fn first(response: Response) -> String {
-    assert_eq!((response.status().as_u16(), response.headers().get("idempotency-replayed")), (201, None));
+    assert_eq!(
+        (response.status().as_u16(), response.headers().get("idempotency-replayed")),
+        (201, None)
+    );
     response.text().await.unwrap()
 }
 
 /// The body of an answer that was given before.
 async fn again(response: Response) -> String {
-    let (status, replayed) = (response.status(), response.headers().get("idempotency-replayed").cloned());
+    let (status, replayed) =
+        (response.status(), response.headers().get("idempotency-replayed").cloned());
     let text = response.text().await.unwrap();
-    assert_eq!((status.as_u16(), replayed.as_ref().map(|value| value.to_str().unwrap())), (201, Some("true")), "{text}");
+    assert_eq!(
+        (status.as_u16(), replayed.as_ref().map(|value| value.to_str().unwrap())),
+        (201, Some("true")),
+        "{text}"
+    );
     text
 }
 
@@ -67,13 +83,20 @@ async fn a_repeat_gets_the_same_answer_and_creates_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repeat_with_documents_stores_none_of_them_again() {
     let app = TestApp::start().await;
-    let documents = |number| form(&order(number)).part("documents", file("a.pdf", deed())).part("documents", file("b.pdf", deed()));
+    let documents = |number| {
+        form(&order(number))
+            .part("documents", file("a.pdf", deed()))
+            .part("documents", file("b.pdf", deed()))
+    };
     let body = first(app.create_with_under(KEY, documents("F-1")).await).await;
     for _ in 0..3 {
         assert_eq!(again(app.create_with_under(KEY, documents("F-1")).await).await, body);
     }
     assert_eq!(serde_json::from_str::<Value>(&body).unwrap()["documents_uploaded"], 2);
-    assert_eq!((app.rows("orders"), app.rows("documents"), app.rows("uploads"), app.documents().len()), (1, 2, 0, 2));
+    assert_eq!(
+        (app.rows("orders"), app.rows("documents"), app.rows("uploads"), app.documents().len()),
+        (1, 2, 0, 2)
+    );
     app.assert_spool_empty();
 }
 
@@ -87,7 +110,10 @@ async fn the_same_request_may_be_written_otherwise() {
     otherwise["signingContactsFormData"]["observer"] = Value::Null;
     otherwise["ours"] = json!({ "of no": "concern" });
     let pretty = serde_json::to_string_pretty(&otherwise).unwrap();
-    let request = app.post(CREATE).header("idempotency-key", KEY).header("content-type", "application/json; charset=utf-8");
+    let request = app
+        .post(CREATE)
+        .header("idempotency-key", KEY)
+        .header("content-type", "application/json; charset=utf-8");
     assert_eq!(again(request.body(pretty).send().await.unwrap()).await, body);
 }
 
@@ -100,14 +126,20 @@ async fn another_payload_under_the_key_is_refused() {
     problem(app.create_under(KEY, &other).await, 422, "idempotency_key_reused").await;
     problem(app.create_under(KEY, &order("F-2")).await, 422, "idempotency_key_reused").await;
     // The same fields, but another operation.
-    problem(app.create_with_under(KEY, form_with_deed("F-1")).await, 422, "idempotency_key_reused").await;
+    problem(app.create_with_under(KEY, form_with_deed("F-1")).await, 422, "idempotency_key_reused")
+        .await;
 
     first(app.create_with_under("with-documents", form_with_deed("F-3")).await).await;
     let renamed = form(&order("F-3")).part("documents", file("deed-2.pdf", deed()));
-    problem(app.create_with_under("with-documents", renamed).await, 422, "idempotency_key_reused").await;
+    problem(app.create_with_under("with-documents", renamed).await, 422, "idempotency_key_reused")
+        .await;
     let twice = form_with_deed("F-3").part("documents", file("deed.pdf", deed()));
-    problem(app.create_with_under("with-documents", twice).await, 422, "idempotency_key_reused").await;
-    assert_eq!((app.rows("orders"), app.rows("documents"), app.rows("uploads"), app.documents().len()), (2, 1, 0, 1));
+    problem(app.create_with_under("with-documents", twice).await, 422, "idempotency_key_reused")
+        .await;
+    assert_eq!(
+        (app.rows("orders"), app.rows("documents"), app.rows("uploads"), app.documents().len()),
+        (2, 1, 0, 1)
+    );
     app.assert_spool_empty();
 }
 
@@ -118,23 +150,64 @@ async fn nothing_is_remembered_of_a_request_that_was_refused() {
     bad["signingDetailsFormData"]["state"] = json!("Texas");
     for _ in 0..2 {
         problem(app.create_under(KEY, &bad).await, 400, "validation_failed").await;
-        problem(app.create_with_under(KEY, form(&bad).part("documents", file("deed.pdf", deed()))).await, 400, "validation_failed").await;
-        problem(app.create_with_under(KEY, form(&order("F-1"))).await, 400, "no_documents").await;
-        problem(app.create_with_under(KEY, form(&order("F-1")).part("documents", file("deed.exe", deed()))).await, 400, "unsupported_document").await;
-        problem(app.create_with_under(KEY, form_with_deed("F-1").part("deed", file("deed.pdf", deed()))).await, 400, "malformed_request").await;
         problem(
-            app.post(CREATE).header("idempotency-key", KEY).body("{").header("content-type", "application/json").send().await.unwrap(),
+            app.create_with_under(KEY, form(&bad).part("documents", file("deed.pdf", deed())))
+                .await,
+            400,
+            "validation_failed",
+        )
+        .await;
+        problem(app.create_with_under(KEY, form(&order("F-1"))).await, 400, "no_documents").await;
+        problem(
+            app.create_with_under(
+                KEY,
+                form(&order("F-1")).part("documents", file("deed.exe", deed())),
+            )
+            .await,
+            400,
+            "unsupported_document",
+        )
+        .await;
+        problem(
+            app.create_with_under(
+                KEY,
+                form_with_deed("F-1").part("deed", file("deed.pdf", deed())),
+            )
+            .await,
             400,
             "malformed_request",
         )
         .await;
-        problem(app.post(CREATE_WITH_DOCUMENTS).header("idempotency-key", KEY).json(&order("F-1")).send().await.unwrap(), 415, "unsupported_media_type").await;
+        problem(
+            app.post(CREATE)
+                .header("idempotency-key", KEY)
+                .body("{")
+                .header("content-type", "application/json")
+                .send()
+                .await
+                .unwrap(),
+            400,
+            "malformed_request",
+        )
+        .await;
+        problem(
+            app.post(CREATE_WITH_DOCUMENTS)
+                .header("idempotency-key", KEY)
+                .json(&order("F-1"))
+                .send()
+                .await
+                .unwrap(),
+            415,
+            "unsupported_media_type",
+        )
+        .await;
     }
     app.assert_untouched();
     first(app.create_with_under(KEY, form_with_deed("F-1")).await).await;
 
     problem(app.create_under("another", &order("F-1")).await, 409, "duplicate_order").await;
-    problem(app.create_with_under("another", form_with_deed("F-1")).await, 409, "duplicate_order").await;
+    problem(app.create_with_under("another", form_with_deed("F-1")).await, 409, "duplicate_order")
+        .await;
     app.clock.advance(time::Duration::MINUTE);
     first(app.create_under("another", &order("F-1")).await).await;
 }
@@ -155,7 +228,8 @@ async fn each_client_has_keys_of_its_own() {
     let app = TestApp::start().await;
     let body = first(app.create_under(KEY, &order("F-1")).await).await;
     let other = app.issue_key(None).await;
-    let request = app.client.post(app.url(CREATE)).bearer_auth(other).header("Idempotency-Key", KEY);
+    let request =
+        app.client.post(app.url(CREATE)).bearer_auth(other).header("Idempotency-Key", KEY);
     assert_ne!(first(request.json(&order("F-2")).send().await.unwrap()).await, body);
 }
 
@@ -169,7 +243,8 @@ async fn a_client_that_has_rotated_its_key_may_repeat_what_it_sent_with_the_old_
     // For so long a key is known without asking.
     app.clock.advance(time::Duration::seconds(5));
     problem(app.create_under(KEY, &order("F-1")).await, 401, "unauthorized").await;
-    let request = app.client.post(app.url(CREATE)).bearer_auth(new.expose()).header("Idempotency-Key", KEY);
+    let request =
+        app.client.post(app.url(CREATE)).bearer_auth(new.expose()).header("Idempotency-Key", KEY);
     assert_eq!(again(request.json(&order("F-1")).send().await.unwrap()).await, body);
 }
 
@@ -178,15 +253,40 @@ async fn headers_that_are_no_key_are_refused_by_name() {
     let app = TestApp::start().await;
     let long = "x".repeat(256);
     let quoted_long = format!("\"{long}\"");
-    for value in ["", "\"\"", " ", "two words", "a,b", "\"open", "\"a\", \"b\"", long.as_str(), quoted_long.as_str(), "\u{e9}"] {
+    for value in [
+        "",
+        "\"\"",
+        " ",
+        "two words",
+        "a,b",
+        "\"open",
+        "\"a\", \"b\"",
+        long.as_str(),
+        quoted_long.as_str(),
+        "\u{e9}",
+    ] {
         let bytes = reqwest::header::HeaderValue::from_bytes(value.as_bytes()).unwrap();
-        for request in [app.post(CREATE).json(&order("F-1")), app.post(CREATE_WITH_DOCUMENTS).multipart(form_with_deed("F-1"))] {
-            let refused = problem(request.header("Idempotency-Key", bytes.clone()).send().await.unwrap(), 400, "malformed_request").await;
+        for request in [
+            app.post(CREATE).json(&order("F-1")),
+            app.post(CREATE_WITH_DOCUMENTS).multipart(form_with_deed("F-1")),
+        ] {
+            let refused = problem(
+                request.header("Idempotency-Key", bytes.clone()).send().await.unwrap(),
+                400,
+                "malformed_request",
+            )
+            .await;
             let detail = refused["detail"].as_str().unwrap();
-            assert!(detail.contains("Idempotency-Key") && (value.len() < 5 || !detail.contains(value)), "{value}: {detail}");
+            assert!(
+                detail.contains("Idempotency-Key") && (value.len() < 5 || !detail.contains(value)),
+                "{value}: {detail}"
+            );
         }
     }
-    for request in [app.post(CREATE).json(&order("F-1")), app.post(CREATE_WITH_DOCUMENTS).multipart(form_with_deed("F-1"))] {
+    for request in [
+        app.post(CREATE).json(&order("F-1")),
+        app.post(CREATE_WITH_DOCUMENTS).multipart(form_with_deed("F-1")),
+    ] {
         let twice = request.header("Idempotency-Key", "a").header("Idempotency-Key", "a");
         let refused = problem(twice.send().await.unwrap(), 400, "malformed_request").await;
         assert!(refused["detail"].as_str().unwrap().contains("Idempotency-Key"), "{refused}");
@@ -196,7 +296,8 @@ async fn headers_that_are_no_key_are_refused_by_name() {
     first(app.create_under(&format!("\"{}\"", "y".repeat(255)), &order("F-2")).await).await;
 }
 
-/// That answers to repeats of one request are the same order, or say that it is under way; the body.
+/// That answers to repeats of one request are the same order, or say that it is under way; the
+/// body.
 async fn one_answer(answers: Vec<Response>) -> String {
     let mut bodies = Vec::new();
     for answer in answers {
@@ -214,8 +315,14 @@ async fn one_answer(answers: Vec<Response>) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn of_fifty_repeats_with_documents_one_creates_and_the_others_hear_of_it() {
     let app = TestApp::start().await;
-    let body = one_answer(join_all((0..50).map(|_| app.create_with_under(KEY, form_with_deed("F-1")))).await).await;
-    assert_eq!((app.rows("orders"), app.rows("documents"), app.rows("uploads"), app.documents().len()), (1, 1, 0, 1));
+    let body = one_answer(
+        join_all((0..50).map(|_| app.create_with_under(KEY, form_with_deed("F-1")))).await,
+    )
+    .await;
+    assert_eq!(
+        (app.rows("orders"), app.rows("documents"), app.rows("uploads"), app.documents().len()),
+        (1, 1, 0, 1)
+    );
     app.assert_spool_empty();
     assert_eq!(again(app.create_with_under(KEY, form_with_deed("F-1")).await).await, body);
 }
@@ -235,8 +342,9 @@ async fn under_way(app: &TestApp, head: &str) -> TcpStream {
     loop {
         let mut stream = TcpStream::connect(app.address()).await.unwrap();
         stream.write_all(head.as_bytes()).await.unwrap();
-        // Of a key that is under way, a repeat is told at once; before, and of any other, it would be refused as empty. If it holds
-        // the key itself just when the request begins, then that is the one that is told, and has to begin again.
+        // Of a key that is under way, a repeat is told at once; before, and of any other, it would
+        // be refused as empty. If it holds the key itself just when the request begins, then that
+        // is the one that is told, and has to begin again.
         while stream.try_read(&mut [0]).is_err() {
             if app.create_under(KEY, &json!({})).await.status() == 409 {
                 return stream;
@@ -264,13 +372,18 @@ async fn while_an_order_without_documents_arrives_repeats_of_it_are_told_so() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
-    assert_eq!(again(app.create_under(KEY, &order("F-1")).await).await, answer.split_once("\r\n\r\n").unwrap().1);
+    assert_eq!(
+        again(app.create_under(KEY, &order("F-1")).await).await,
+        answer.split_once("\r\n\r\n").unwrap().1
+    );
 }
 
 /// An upload whose last bytes are kept back.
 async fn half_an_upload(app: &TestApp, file_number: &str) -> (TcpStream, Vec<u8>) {
     let mut body = raw_order_parts(file_number).into_bytes();
-    body.extend_from_slice(b"--b\r\nContent-Disposition: form-data; name=\"documents\"; filename=\"deed.pdf\"\r\n\r\n");
+    body.extend_from_slice(
+        b"--b\r\nContent-Disposition: form-data; name=\"documents\"; filename=\"deed.pdf\"\r\n\r\n",
+    );
     body.extend_from_slice(&deed());
     body.extend_from_slice(b"\r\n--b--\r\n");
     let rest = body.split_off(body.len() - 100);
@@ -290,7 +403,8 @@ async fn half_an_upload(app: &TestApp, file_number: &str) -> (TcpStream, Vec<u8>
 /// Until when the key is in flight, as others are told.
 async fn in_flight_until(app: &TestApp) -> OffsetDateTime {
     let client = app.storage().keys.list().await.unwrap()[0].client();
-    let other = Claim { key: IdempotencyKey::new(client, KEY).unwrap(), token: ClaimToken([9; 16]) };
+    let other =
+        Claim { key: IdempotencyKey::new(client, KEY).unwrap(), token: ClaimToken([9; 16]) };
     let now = app.clock.now();
     match app.storage().idempotency.claim(&other, now, now).await {
         Err(ClaimError::Taken(KeyUse::InFlight { until })) => until,
@@ -311,7 +425,10 @@ async fn while_an_upload_arrives_repeats_of_it_are_told_so_however_long_it_takes
     }
     app.clock.advance(time::Duration::seconds(14));
     let refused = app.create_with_under(KEY, form_with_deed("F-1")).await;
-    assert!((1..=5).contains(&refused.headers()["retry-after"].to_str().unwrap().parse::<u64>().unwrap()));
+    assert!(
+        (1..=5)
+            .contains(&refused.headers()["retry-after"].to_str().unwrap().parse::<u64>().unwrap())
+    );
     problem(refused, 409, "idempotency_in_flight").await;
     problem(app.create_under(KEY, &order("F-1")).await, 409, "idempotency_in_flight").await;
 
@@ -336,10 +453,12 @@ async fn an_upload_that_breaks_off_frees_its_key() {
 async fn a_key_that_a_killed_instance_held_is_free_within_seconds() {
     let app = TestApp::start().await;
     let client = app.storage().keys.list().await.unwrap()[0].client();
-    let killed = Claim { key: IdempotencyKey::new(client, KEY).unwrap(), token: ClaimToken([9; 16]) };
+    let killed =
+        Claim { key: IdempotencyKey::new(client, KEY).unwrap(), token: ClaimToken([9; 16]) };
     let now = app.clock.now();
     app.storage().idempotency.claim(&killed, now, now + PlaceOrder::CLAIM).await.unwrap();
-    problem(app.create_with_under(KEY, form_with_deed("F-1")).await, 409, "idempotency_in_flight").await;
+    problem(app.create_with_under(KEY, form_with_deed("F-1")).await, 409, "idempotency_in_flight")
+        .await;
     app.clock.advance(PlaceOrder::CLAIM);
     first(app.create_with_under(KEY, form_with_deed("F-1")).await).await;
 }
@@ -351,7 +470,10 @@ async fn metrics_tell_repeats_from_orders() {
         created(app.create_under(KEY, &order("F-1")).await).await;
     }
     let metrics = app.ops("/metrics").await.1;
-    for line in [r#"notary_orders_orders_created_total{operation="json"} 1"#, "notary_orders_idempotent_replays_total 2"] {
+    for line in [
+        r#"notary_orders_orders_created_total{operation="json"} 1"#,
+        "notary_orders_idempotent_replays_total 2",
+    ] {
         assert!(metrics.lines().any(|found| found == line), "{line}\n\n{metrics}");
     }
 }
@@ -378,14 +500,29 @@ async fn no_key_reaches_the_log_at_any_level() {
     let wiring = Wiring::new();
     let service = ServiceProcess::start(&wiring, &["--log-level=trace", "--rate-per-second=0"]);
     let (api_key, client) = (issue_key(&wiring), crate::harness::client());
-    let marked = [r#""forged\\\" level=error""#, "marked-bare-key", "marked key, malformed", "marked\u{e9}", "\"marked-open"];
+    let marked = [
+        r#""forged\\\" level=error""#,
+        "marked-bare-key",
+        "marked key, malformed",
+        "marked\u{e9}",
+        "\"marked-open",
+    ];
     for (number, key) in marked.into_iter().enumerate() {
         for again in 0..2 {
             let header = reqwest::header::HeaderValue::from_bytes(key.as_bytes()).unwrap();
-            let with_key = |path| client.post(service.url(path)).bearer_auth(&api_key).header("Idempotency-Key", header.clone());
+            let with_key = |path| {
+                client
+                    .post(service.url(path))
+                    .bearer_auth(&api_key)
+                    .header("Idempotency-Key", header.clone())
+            };
             let order = order(&format!("F-{}", number + again));
             with_key(CREATE).json(&order).send().await.unwrap();
-            with_key(CREATE_WITH_DOCUMENTS).multipart(form(&order).part("documents", file("deed.pdf", deed()))).send().await.unwrap();
+            with_key(CREATE_WITH_DOCUMENTS)
+                .multipart(form(&order).part("documents", file("deed.pdf", deed())))
+                .send()
+                .await
+                .unwrap();
         }
     }
     let log = service.stop_and_read_log();

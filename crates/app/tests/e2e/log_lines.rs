@@ -25,7 +25,11 @@ const HOSTILE: [&str; 10] = [
 
 /// A head or a part that no client library would send.
 async fn send_raw(service: &ServiceProcess, head: &str, body: &[u8]) {
-    let request = [format!("{head}Content-Length: {}\r\nConnection: close\r\n\r\n", body.len()).into_bytes(), body.to_vec()].concat();
+    let request = [
+        format!("{head}Content-Length: {}\r\nConnection: close\r\n\r\n", body.len()).into_bytes(),
+        body.to_vec(),
+    ]
+    .concat();
     let address = service.address.parse().unwrap();
     // Whatever the answer is.
     tokio::task::spawn_blocking(move || RawAnswer::to(address, &request)).await.unwrap();
@@ -36,13 +40,23 @@ async fn send_everywhere(service: &ServiceProcess, key: &str, hostile: &str) {
     let authorization = format!("Host: test\r\nAuthorization: Bearer {key}\r\n");
     let one_line = hostile.replace(['\r', '\n'], "\u{c}");
     let mut order = order(hostile);
-    for field in ["signerName", "propertyAddress", "timeZoneId", "specialInstructions", "signingDate"] {
+    for field in
+        ["signerName", "propertyAddress", "timeZoneId", "specialInstructions", "signingDate"]
+    {
         order["signingDetailsFormData"][field] = json!(hostile);
     }
     order["signingContactsFormData"]["orderContactEmail"] = json!(format!("{hostile}@example.com"));
     client.post(service.url(CREATE)).bearer_auth(key).json(&order).send().await.unwrap();
-    let named = Form::new().percent_encode_noop().part("documents", Part::bytes(deed()).file_name(one_line.clone()));
-    client.post(service.url(CREATE_WITH_DOCUMENTS)).bearer_auth(key).multipart(named).send().await.unwrap();
+    let named = Form::new()
+        .percent_encode_noop()
+        .part("documents", Part::bytes(deed()).file_name(one_line.clone()));
+    client
+        .post(service.url(CREATE_WITH_DOCUMENTS))
+        .bearer_auth(key)
+        .multipart(named)
+        .send()
+        .await
+        .unwrap();
     client
         .post(service.url(CREATE_WITH_DOCUMENTS))
         .bearer_auth(key)
@@ -55,9 +69,15 @@ async fn send_everywhere(service: &ServiceProcess, key: &str, hostile: &str) {
         format!("POST /{path} HTTP/1.1\r\n{authorization}"),
         format!("GET {CREATE}?{path} HTTP/1.1\r\n{authorization}"),
         format!("FORGED {CREATE} HTTP/1.1\r\n{authorization}"),
-        format!("POST {CREATE} HTTP/1.1\r\n{authorization}Idempotency-Key: {one_line}\r\nContent-Type: application/json\r\n"),
-        format!("POST {CREATE} HTTP/1.1\r\n{authorization}User-Agent: {one_line}\r\nX-Request-Id: {one_line}\r\nContent-Type: {one_line}\r\n"),
-        format!("POST {CREATE} HTTP/1.1\r\nHost: {one_line}\r\nAuthorization: Bearer {one_line}\r\nX-Forwarded-For: {one_line}\r\n"),
+        format!(
+            "POST {CREATE} HTTP/1.1\r\n{authorization}Idempotency-Key: {one_line}\r\nContent-Type: application/json\r\n"
+        ),
+        format!(
+            "POST {CREATE} HTTP/1.1\r\n{authorization}User-Agent: {one_line}\r\nX-Request-Id: {one_line}\r\nContent-Type: {one_line}\r\n"
+        ),
+        format!(
+            "POST {CREATE} HTTP/1.1\r\nHost: {one_line}\r\nAuthorization: Bearer {one_line}\r\nX-Forwarded-For: {one_line}\r\n"
+        ),
         format!("POST {CREATE} HTTP/1.1\r\n{authorization}X-Folded: a\r\n {one_line}\r\n"),
         format!("{one_line}\r\n"),
     ] {
@@ -66,14 +86,24 @@ async fn send_everywhere(service: &ServiceProcess, key: &str, hostile: &str) {
 }
 
 fn assert_plain(log: &str) {
-    let hidden = |c: char| c.is_control() && c != '\n' || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let hidden = |c: char| {
+        c.is_control() && c != '\n'
+            || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
     assert!(!log.contains(hidden), "{:?}", log.lines().find(|line| line.contains(hidden)));
-    assert!(!log.to_lowercase().contains("forged"), "{:?}", log.lines().find(|line| line.to_lowercase().contains("forged")));
+    assert!(
+        !log.to_lowercase().contains("forged"),
+        "{:?}",
+        log.lines().find(|line| line.to_lowercase().contains("forged"))
+    );
 }
 
 async fn log_in(format: &str) -> String {
     let wiring = Wiring::new();
-    let service = ServiceProcess::start(&wiring, &["--log-level=trace", "--rate-per-second=0", &format!("--log-format={format}")]);
+    let service = ServiceProcess::start(
+        &wiring,
+        &["--log-level=trace", "--rate-per-second=0", &format!("--log-format={format}")],
+    );
     let key = issue_key(&wiring);
     for hostile in HOSTILE {
         send_everywhere(&service, &key, hostile).await;
@@ -86,10 +116,17 @@ async fn log_in(format: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_is_logged_with_its_problem_and_who_was_not_known() {
     let wiring = Wiring::new();
-    let service = ServiceProcess::start(&wiring, &["--rate-per-second=1", "--rate-burst=3", "--trusted-proxies=127.0.0.1"]);
+    let service = ServiceProcess::start(
+        &wiring,
+        &["--rate-per-second=1", "--rate-burst=3", "--trusted-proxies=127.0.0.1"],
+    );
     let (client, key) = (crate::harness::client(), issue_key(&wiring));
-    let bound = String::from_utf8(output(&wiring, &["keys", "issue", "--name", "bound", "--signing-service", "7"]).stdout).unwrap();
-    let post = |key: &str| client.post(service.url(CREATE)).bearer_auth(key.trim()).json(&order("F-1"));
+    let bound = String::from_utf8(
+        output(&wiring, &["keys", "issue", "--name", "bound", "--signing-service", "7"]).stdout,
+    )
+    .unwrap();
+    let post =
+        |key: &str| client.post(service.url(CREATE)).bearer_auth(key.trim()).json(&order("F-1"));
     let without_key = || client.post(service.url(CREATE)).header("x-forwarded-for", "203.0.113.9");
     let invalid = client.post(service.url(CREATE)).bearer_auth(&key).json(&json!({}));
     for (request, status) in [
@@ -107,8 +144,16 @@ async fn a_refusal_is_logged_with_its_problem_and_who_was_not_known() {
         assert_eq!(request.send().await.unwrap().status(), status);
     }
     let log = service.stop_and_read_log();
-    let answered = log.lines().filter_map(|line| serde_json::from_str(line).ok()).filter(|event: &Value| event["message"] == "answered");
-    let told: Vec<_> = answered.map(|event| [&event["problem"], &event["api_key"], &event["peer"]].map(|value| value.to_string().replace('"', ""))).collect();
+    let answered = log
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .filter(|event: &Value| event["message"] == "answered");
+    let told: Vec<_> = answered
+        .map(|event| {
+            [&event["problem"], &event["api_key"], &event["peer"]]
+                .map(|value| value.to_string().replace('"', ""))
+        })
+        .collect();
     let none = "null";
     let expected = [
         ["duplicate_order", "2", none],
@@ -129,8 +174,14 @@ async fn every_line_of_the_log_in_json_is_one_event_of_the_service() {
     let log = log_in("json").await;
     assert_plain(&log);
     for line in log.lines() {
-        let event: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
-        assert!(event["timestamp"].is_string() && event["level"].is_string() && event["target"].is_string(), "{line}");
+        let event: Value =
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert!(
+            event["timestamp"].is_string()
+                && event["level"].is_string()
+                && event["target"].is_string(),
+            "{line}"
+        );
     }
 }
 
@@ -141,6 +192,11 @@ async fn every_line_of_the_log_for_people_is_one_event_of_the_service() {
     for line in log.lines() {
         let mut words = line.split_whitespace();
         let (time, level) = (words.next().unwrap(), words.next().unwrap());
-        assert!(time.ends_with('Z') && time.len() == 27 && ["ERROR", "WARN", "INFO", "DEBUG", "TRACE"].contains(&level), "{line}");
+        assert!(
+            time.ends_with('Z')
+                && time.len() == 27
+                && ["ERROR", "WARN", "INFO", "DEBUG", "TRACE"].contains(&level),
+            "{line}"
+        );
     }
 }

@@ -15,7 +15,11 @@ async fn each_recipient_gets_one_mail() {
     created(app.create(&order).await).await;
     let mails = app.mails(3).await;
     for recipient in ["contact@example.com", "observer@example.com", "house@example.com"] {
-        assert_eq!(mails.iter().filter(|mail| mail.contains(&format!("To: {recipient}"))).count(), 1, "{recipient}");
+        assert_eq!(
+            mails.iter().filter(|mail| mail.contains(&format!("To: {recipient}"))).count(),
+            1,
+            "{recipient}"
+        );
     }
     eventually(|| app.rows("follow_ups") == 0).await;
     assert_eq!(app.wiring.mails().len(), 3);
@@ -28,7 +32,9 @@ async fn a_mail_that_cannot_be_dropped_waits_and_the_answer_does_not() {
     let app = TestApp::start().await;
     app.wiring.break_mail();
     created(app.create_with(form_with_deed("F-1")).await).await;
-    let postponed = async || app.ops("/metrics").await.1.contains(r#"notary_orders_mails_total{outcome="postponed"} 1"#);
+    let postponed = async || {
+        app.ops("/metrics").await.1.contains(r#"notary_orders_mails_total{outcome="postponed"} 1"#)
+    };
     for _ in 0..500 {
         if postponed().await {
             break;

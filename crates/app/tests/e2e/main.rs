@@ -1,7 +1,12 @@
-//! The service as its users meet it: over real HTTP, on the embedded default, each test with a data directory and ports
-//! of its own. `e2e-production` is the same on PostgreSQL, S3 and SMTP.
+//! The service as its users meet it: over real HTTP, on the embedded default, each test with a data
+//! directory and ports of its own. `e2e-production` is the same on PostgreSQL, S3 and SMTP.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test, what cannot go on fails the test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "in a test, what cannot go on fails the test"
+)]
 
 #[path = "embedded.rs"]
 mod wiring;

@@ -23,13 +23,21 @@ impl Marker {
 
     pub fn is_in(&self, text: &str) -> bool {
         let text = text.to_lowercase();
-        let part_of_more = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '.' || c == ':' && self.needle.contains(':'));
-        text.match_indices(&self.needle)
-            .any(|(at, found)| !self.alone || !part_of_more(text[..at].chars().next_back()) && !part_of_more(text[at + found.len()..].chars().next()))
+        let part_of_more = |c: Option<char>| {
+            c.is_some_and(|c| {
+                c.is_alphanumeric() || c == '.' || c == ':' && self.needle.contains(':')
+            })
+        };
+        text.match_indices(&self.needle).any(|(at, found)| {
+            !self.alone
+                || !part_of_more(text[..at].chars().next_back())
+                    && !part_of_more(text[at + found.len()..].chars().next())
+        })
     }
 }
 
-/// A valid order with a marker in every field that the OpenAPI document knows, so that a new field cannot be forgotten.
+/// A valid order with a marker in every field that the OpenAPI document knows, so that a new field
+/// cannot be forgotten.
 pub struct MarkedOrder {
     pub order: Value,
     pub markers: Vec<Marker>,
@@ -45,7 +53,12 @@ impl MarkedOrder {
         assert!(marked.fields.len() > 60, "{:?}", marked.fields);
         // Whatever cannot be found where it is would be found nowhere.
         let sent = marked.order.to_string();
-        let lost: Vec<&str> = marked.markers.iter().filter(|marker| !marker.is_in(&sent)).map(|marker| marker.field.as_str()).collect();
+        let lost: Vec<&str> = marked
+            .markers
+            .iter()
+            .filter(|marker| !marker.is_in(&sent))
+            .map(|marker| marker.field.as_str())
+            .collect();
         assert!(lost.is_empty() && marked.markers.len() > 60, "{lost:?} in {sent}");
         // Otherwise the property is the signing location, whatever the other fields say.
         marked.order["signingDetailsFormData"]["isPropertyAddressSame"] = json!(false);
@@ -58,16 +71,23 @@ impl MarkedOrder {
 
     fn object(&mut self, schemas: &Value, name: &str, path: &str) -> Value {
         let properties = schemas[name]["properties"].as_object().unwrap();
-        let fields = properties.iter().map(|(property, schema)| (property.clone(), self.field(schemas, schema, &format!("{path}/{property}"))));
+        let fields = properties.iter().map(|(property, schema)| {
+            (property.clone(), self.field(schemas, schema, &format!("{path}/{property}")))
+        });
         Value::Object(fields.collect())
     }
 
     fn field(&mut self, schemas: &Value, schema: &Value, pointer: &str) -> Value {
-        let reference = schema["$ref"].as_str().or_else(|| schema["oneOf"].as_array()?.iter().find_map(|one| one["$ref"].as_str()));
+        let reference = schema["$ref"]
+            .as_str()
+            .or_else(|| schema["oneOf"].as_array()?.iter().find_map(|one| one["$ref"].as_str()));
         if let Some(reference) = reference {
             return self.object(schemas, reference.rsplit('/').next().unwrap(), pointer);
         }
-        let kind = |wanted: &str| schema["type"] == wanted || schema["type"].as_array().is_some_and(|types| types.contains(&json!(wanted)));
+        let kind = |wanted: &str| {
+            schema["type"] == wanted
+                || schema["type"].as_array().is_some_and(|types| types.contains(&json!(wanted)))
+        };
         let number = 1 + self.fields.len();
         match ["boolean", "integer", "number", "string"].into_iter().find(|wanted| kind(wanted)) {
             Some("boolean") => self.planted(pointer, "boolean", json!(true), []),
@@ -77,7 +97,12 @@ impl MarkedOrder {
             }
             Some("number") => {
                 let dollars = 7_351_800 + number;
-                self.planted(pointer, "number", json!(f64::from(u32::try_from(dollars).unwrap()) + 0.25), [Marker::text(pointer, dollars.to_string())])
+                self.planted(
+                    pointer,
+                    "number",
+                    json!(f64::from(u32::try_from(dollars).unwrap()) + 0.25),
+                    [Marker::text(pointer, dollars.to_string())],
+                )
             }
             Some("string") => self.string(schema, pointer, number),
             _ => panic!("say how a marker of {pointer} looks: {schema}"),
@@ -85,7 +110,8 @@ impl MarkedOrder {
     }
 
     fn string(&mut self, schema: &Value, pointer: &str, number: usize) -> Value {
-        let example = schema["example"].as_str().unwrap_or_else(|| panic!("{pointer} has no example"));
+        let example =
+            schema["example"].as_str().unwrap_or_else(|| panic!("{pointer} has no example"));
         if let Some(known) = schema["enum"].as_array() {
             // Nothing but these can be sent, and they are no secret.
             return self.planted(pointer, "string", known[0].clone(), []);
@@ -95,7 +121,10 @@ impl MarkedOrder {
         let (value, needles) = match example {
             _ if example.contains('@') => {
                 let (user, home) = (format!("mk{number}zq"), format!("home{number}zq"));
-                (format!("{user}@{home}.example.com"), vec![Marker::text(pointer, user), Marker::text(pointer, home)])
+                (
+                    format!("{user}@{home}.example.com"),
+                    vec![Marker::text(pointer, user), Marker::text(pointer, home)],
+                )
             }
             _ if example.starts_with("+1 ") => {
                 let tail = format!("735 {}", 1_000 + number);
@@ -105,23 +134,46 @@ impl MarkedOrder {
                 let instant = format!("2087-03-29T{:02}:47:00Z", number % 24);
                 (instant.clone(), vec![Marker::text(pointer, &instant[..16])])
             }
-            _ if schema["format"] == "date" => ("2087-03-29".to_owned(), vec![Marker::text(pointer, "2087-03-29")]),
-            _ if pointer.ends_with("/timeZoneId") => ("Pacific/Chatham".to_owned(), vec![Marker::text(pointer, "chatham")]),
-            _ if !free && example.len() == 5 && digits(&example.replace(':', "")) && example.contains(':') => {
-                let time = format!("{:02}:47", number % 12 + if pointer.ends_with("endTime") { 12 } else { 0 });
+            _ if schema["format"] == "date" => {
+                ("2087-03-29".to_owned(), vec![Marker::text(pointer, "2087-03-29")])
+            }
+            _ if pointer.ends_with("/timeZoneId") => {
+                ("Pacific/Chatham".to_owned(), vec![Marker::text(pointer, "chatham")])
+            }
+            _ if !free
+                && example.len() == 5
+                && digits(&example.replace(':', ""))
+                && example.contains(':') =>
+            {
+                let time = format!(
+                    "{:02}:47",
+                    number % 12 + if pointer.ends_with("endTime") { 12 } else { 0 }
+                );
                 (time.clone(), vec![Marker::alone(pointer, time)])
             }
-            _ if !free && example.len() == 5 && digits(example) => {
-                (format!("{}", 79_000 + number), vec![Marker::alone(pointer, (79_000 + number).to_string())])
+            _ if !free && example.len() == 5 && digits(example) => (
+                format!("{}", 79_000 + number),
+                vec![Marker::alone(pointer, (79_000 + number).to_string())],
+            ),
+            _ if !free && example.len() == 2 => {
+                ("QZ".to_owned(), vec![Marker::alone(pointer, "qz")])
             }
-            _ if !free && example.len() == 2 => ("QZ".to_owned(), vec![Marker::alone(pointer, "qz")]),
-            _ if free => (format!("Mk{number}zq Planted"), vec![Marker::text(pointer, format!("mk{number}zq"))]),
+            _ if free => (
+                format!("Mk{number}zq Planted"),
+                vec![Marker::text(pointer, format!("mk{number}zq"))],
+            ),
             _ => panic!("say how a marker of {pointer} looks: {schema}"),
         };
         self.planted(pointer, "string", json!(value), needles)
     }
 
-    fn planted(&mut self, pointer: &str, kind: &'static str, value: Value, markers: impl IntoIterator<Item = Marker>) -> Value {
+    fn planted(
+        &mut self,
+        pointer: &str,
+        kind: &'static str,
+        value: Value,
+        markers: impl IntoIterator<Item = Marker>,
+    ) -> Value {
         self.fields.push((pointer.to_owned(), kind));
         self.markers.extend(markers);
         value

@@ -43,7 +43,11 @@ async fn metrics_count_what_happened() {
     created(app.create_with(form_with_deed("F-2")).await).await;
     problem(app.create(&order("F-1")).await, 409, "duplicate_order").await;
     app.client.get(app.url("/nowhere/42")).send().await.unwrap();
-    app.client.request(reqwest::Method::from_bytes(b"BREW").unwrap(), app.url(CREATE)).send().await.unwrap();
+    app.client
+        .request(reqwest::Method::from_bytes(b"BREW").unwrap(), app.url(CREATE))
+        .send()
+        .await
+        .unwrap();
     app.mails(2).await;
     crate::harness::eventually(|| app.rows("follow_ups") == 0).await;
     let (status, metrics) = app.ops("/metrics").await;
@@ -71,11 +75,24 @@ async fn metrics_count_what_happened() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_openapi_document_names_both_operations() {
     let app = TestApp::start().await;
-    let document: Value = app.client.get(app.url("/openapi.json")).send().await.unwrap().json().await.unwrap();
+    let document: Value =
+        app.client.get(app.url("/openapi.json")).send().await.unwrap().json().await.unwrap();
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
     for path in ["/api/order/create", "/api/order/create-with-documents"] {
         assert!(document["paths"][path]["post"]["responses"]["201"].is_object(), "{path}");
     }
-    assert_eq!(document["components"]["schemas"]["SigningDetailsRequest"]["properties"].as_object().unwrap().len(), 39);
-    assert_eq!(document["components"]["schemas"]["SigningDetailsRequest"]["required"].as_array().unwrap().len(), 12);
+    assert_eq!(
+        document["components"]["schemas"]["SigningDetailsRequest"]["properties"]
+            .as_object()
+            .unwrap()
+            .len(),
+        39
+    );
+    assert_eq!(
+        document["components"]["schemas"]["SigningDetailsRequest"]["required"]
+            .as_array()
+            .unwrap()
+            .len(),
+        12
+    );
 }

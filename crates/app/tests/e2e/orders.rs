@@ -29,8 +29,14 @@ async fn what_was_sent_is_echoed() {
     order["signingDetailsFormData"]["notaryPay"] = json!(100);
     order["signingDetailsFormData"]["signerName"] = json!("Zoë \u{1f58b} O'Doe");
     let record = created(app.create(&order).await).await;
-    assert_eq!((&record["client_company_id"], &record["invoice_fee"], &record["notary_pay"]), (&json!(7), &json!(150.1), &json!(100)));
-    assert_eq!((&record["file_number"], &record["signer_name"]), (&json!("F-2"), &json!("Zoë \u{1f58b} O'Doe")));
+    assert_eq!(
+        (&record["client_company_id"], &record["invoice_fee"], &record["notary_pay"]),
+        (&json!(7), &json!(150.1), &json!(100))
+    );
+    assert_eq!(
+        (&record["file_number"], &record["signer_name"]),
+        (&json!("F-2"), &json!("Zoë \u{1f58b} O'Doe"))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -55,7 +61,10 @@ async fn a_wrong_utc_datetime_is_overruled_and_counted() {
     order["utcTimeDate"] = json!("2026-12-01T14:30:00Z");
     created(app.create(&order).await).await;
     let (_, metrics) = app.ops("/metrics").await;
-    assert!(metrics.contains(r#"notary_orders_utc_disagreements_total{field="utcTimeDate"} 1"#), "{metrics}");
+    assert!(
+        metrics.contains(r#"notary_orders_utc_disagreements_total{field="utcTimeDate"} 1"#),
+        "{metrics}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -86,5 +95,6 @@ async fn the_window_is_a_setting() {
 async fn the_base_path_comes_before_every_path() {
     let app = TestApp::start_with(&["--base-path=/signing/v1/"]).await;
     problem(app.create(&order("F-1")).await, 404, "not_found").await;
-    created(app.post("/signing/v1/api/order/create").json(&order("F-1")).send().await.unwrap()).await;
+    created(app.post("/signing/v1/api/order/create").json(&order("F-1")).send().await.unwrap())
+        .await;
 }

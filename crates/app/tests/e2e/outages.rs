@@ -7,7 +7,10 @@ use serde_json::Value;
 use test_servers::postgres::Stop;
 
 use crate::{
-    harness::{CREATE, CREATE_WITH_DOCUMENTS, assert_unavailable, created, deed, eventually, file, form, form_with_deed, order},
+    harness::{
+        CREATE, CREATE_WITH_DOCUMENTS, assert_unavailable, created, deed, eventually, file, form,
+        form_with_deed, order,
+    },
     service_process::{ServiceProcess, issue_key},
     wiring::Wiring,
 };
@@ -23,19 +26,40 @@ struct Service {
 
 impl Service {
     fn start(wiring: &Wiring) -> Self {
-        Self { process: ServiceProcess::start(wiring, &["--rate-per-second=0"]), key: issue_key(wiring), client: crate::harness::client() }
+        Self {
+            process: ServiceProcess::start(wiring, &["--rate-per-second=0"]),
+            key: issue_key(wiring),
+            client: crate::harness::client(),
+        }
     }
 
     async fn create(&self, file_number: &str) -> Response {
-        self.client.post(self.process.url(CREATE)).bearer_auth(&self.key).json(&order(file_number)).send().await.unwrap()
+        self.client
+            .post(self.process.url(CREATE))
+            .bearer_auth(&self.key)
+            .json(&order(file_number))
+            .send()
+            .await
+            .unwrap()
     }
 
     async fn create_with(&self, form: Form) -> Response {
-        self.client.post(self.process.url(CREATE_WITH_DOCUMENTS)).bearer_auth(&self.key).multipart(form).send().await.unwrap()
+        self.client
+            .post(self.process.url(CREATE_WITH_DOCUMENTS))
+            .bearer_auth(&self.key)
+            .multipart(form)
+            .send()
+            .await
+            .unwrap()
     }
 
     async fn readiness(&self) -> (StatusCode, Value) {
-        let response = self.client.get(format!("http://{}/readyz", self.process.ops_address)).send().await.unwrap();
+        let response = self
+            .client
+            .get(format!("http://{}/readyz", self.process.ops_address))
+            .send()
+            .await
+            .unwrap();
         (response.status(), response.json().await.unwrap())
     }
 
@@ -97,14 +121,20 @@ async fn while_postgresql_is_stopped_or_silent_orders_are_refused_soon_and_then_
 async fn while_the_bucket_is_gone_only_orders_with_documents_are_refused() {
     let wiring = Wiring::new();
     let service = Service::start(&wiring);
-    let twenty = |number: &str| (0..20).fold(form(&order(number)), |form, at| form.part("documents", file(&format!("{at}.pdf"), deed())));
+    let twenty = |number: &str| {
+        (0..20).fold(form(&order(number)), |form, at| {
+            form.part("documents", file(&format!("{at}.pdf"), deed()))
+        })
+    };
     for silent in [false, true] {
         if silent {
             wiring.silence_documents();
         } else {
             wiring.break_documents();
         }
-        for (at, form) in [form_with_deed("F-1"), twenty("F-2"), twenty("F-3")].into_iter().enumerate() {
+        for (at, form) in
+            [form_with_deed("F-1"), twenty("F-2"), twenty("F-3")].into_iter().enumerate()
+        {
             let asked = Instant::now();
             assert_unavailable(asked, service.create_with(form).await).await;
             created(service.create(&format!("F-{silent}-{at}")).await).await;
@@ -117,7 +147,10 @@ async fn while_the_bucket_is_gone_only_orders_with_documents_are_refused() {
         } else {
             wiring.mend_documents();
         }
-        assert_resumes(async |at| service.create_with(twenty(&format!("F-after-{silent}-{at}"))).await).await;
+        assert_resumes(async |at| {
+            service.create_with(twenty(&format!("F-after-{silent}-{at}"))).await
+        })
+        .await;
         assert_eq!(service.readiness().await.0, StatusCode::OK);
     }
     assert_eq!((wiring.rows("orders"), wiring.rows("documents")), (8, 40));
@@ -136,7 +169,8 @@ async fn while_the_relay_is_gone_nothing_but_mails_waits() {
     created(service.create_with(form_with_deed("F-20")).await).await;
     assert_eq!(service.readiness().await.0, StatusCode::OK);
     // Every mail has been tried.
-    let tried = || wiring.query("SELECT count(*) FROM follow_ups WHERE last_error IS NOT NULL") == "21";
+    let tried =
+        || wiring.query("SELECT count(*) FROM follow_ups WHERE last_error IS NOT NULL") == "21";
     eventually(tried).await;
 
     wiring.mend_mail();

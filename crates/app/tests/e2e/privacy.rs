@@ -1,6 +1,6 @@
-//! Nothing personal, and no secret, is in the log, the metrics, the answers or the list of follow-ups, whatever is asked and
-//! whatever fails: markers are planted in everything that a client sends, and looked for in everything that the service says
-//! beside the order record.
+//! Nothing personal, and no secret, is in the log, the metrics, the answers or the list of
+//! follow-ups, whatever is asked and whatever fails: markers are planted in everything that a
+//! client sends, and looked for in everything that the service says beside the order record.
 
 use std::time::Instant;
 
@@ -25,12 +25,26 @@ struct Observed {
 
 impl Observed {
     fn start(wiring: &Wiring) -> Self {
-        let process = ServiceProcess::start(wiring, &["--log-level=trace", "--rate-per-second=0", "--duplicate-window-secs=60"]);
+        let process = ServiceProcess::start(
+            wiring,
+            &["--log-level=trace", "--rate-per-second=0", "--duplicate-window-secs=60"],
+        );
         let mut marked = MarkedOrder::new();
-        for (what, needle) in [("file name", "mkfilezq"), ("document", "mkcontentzq"), ("Idempotency-Key", "mkidemzq"), ("elsewhere", "mkelsewherezq")] {
+        for (what, needle) in [
+            ("file name", "mkfilezq"),
+            ("document", "mkcontentzq"),
+            ("Idempotency-Key", "mkidemzq"),
+            ("elsewhere", "mkelsewherezq"),
+        ] {
             marked.markers.push(Marker::text(what, needle));
         }
-        Self { process, client: crate::harness::client(), key: issue_key(wiring), marked, answers: Vec::new() }
+        Self {
+            process,
+            client: crate::harness::client(),
+            key: issue_key(wiring),
+            marked,
+            answers: Vec::new(),
+        }
     }
 
     fn post(&self, path: &str) -> RequestBuilder {
@@ -59,11 +73,25 @@ impl Observed {
     }
 
     async fn metrics(&self) -> String {
-        self.client.get(format!("http://{}/metrics", self.process.ops_address)).send().await.unwrap().text().await.unwrap()
+        self.client
+            .get(format!("http://{}/metrics", self.process.ops_address))
+            .send()
+            .await
+            .unwrap()
+            .text()
+            .await
+            .unwrap()
     }
 
     async fn readiness(&self) -> String {
-        self.client.get(format!("http://{}/readyz", self.process.ops_address)).send().await.unwrap().text().await.unwrap()
+        self.client
+            .get(format!("http://{}/readyz", self.process.ops_address))
+            .send()
+            .await
+            .unwrap()
+            .text()
+            .await
+            .unwrap()
     }
 
     /// Stops the service and looks through all that it said.
@@ -71,12 +99,19 @@ impl Observed {
         let operators = [self.metrics().await, self.readiness().await];
         let Self { process, key, marked, answers, .. } = self;
         let log = process.stop_and_read_log();
-        assert!(log.contains("\"TRACE\"") || log.contains("\"DEBUG\""), "the log tells less than it can: {log}");
+        assert!(
+            log.contains("\"TRACE\"") || log.contains("\"DEBUG\""),
+            "the log tells less than it can: {log}"
+        );
         let log = log.lines().map(without_measures);
-        let said = log.chain(answers.into_iter().map(|(_, body)| body)).chain(operators).chain(follow_ups.iter().cloned());
+        let said = log
+            .chain(answers.into_iter().map(|(_, body)| body))
+            .chain(operators)
+            .chain(follow_ups.iter().cloned());
         for said in said {
             assert_eq!(marked.found_in(&said).collect::<Vec<_>>(), Vec::<&str>::new(), "{said}");
-            for secret in Wiring::secrets().iter().chain([&key, &key[key.len() - 48..].to_owned()]) {
+            for secret in Wiring::secrets().iter().chain([&key, &key[key.len() - 48..].to_owned()])
+            {
                 assert!(!said.contains(secret.as_str()), "{said}");
             }
         }
@@ -88,9 +123,11 @@ fn document() -> Vec<u8> {
     [deed(), b"\n% mkcontentzq\n".to_vec()].concat()
 }
 
-/// A line of the log but for its numbers that are different each time, in which any digits may come up.
+/// A line of the log but for its numbers that are different each time, in which any digits may come
+/// up.
 fn without_measures(line: &str) -> String {
-    let mut event: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("no line of the log: {line}"));
+    let mut event: Value =
+        serde_json::from_str(line).unwrap_or_else(|_| panic!("no line of the log: {line}"));
     for measure in ["timestamp", "milliseconds"] {
         event.as_object_mut().unwrap().remove(measure);
     }
@@ -112,25 +149,49 @@ fn altered(marked: &MarkedOrder, alter: impl Fn(&str, &Value) -> Option<Value>) 
 
 async fn send_what_is_wrong(service: &mut Observed) {
     let wrong_type = |_: &str, value: &Value| Some(json!({ "mkelsewherezq": value }));
-    let control = |kind: &str, value: &Value| (kind == "string").then(|| json!(format!("{}\u{7}", value.as_str().unwrap())));
-    let long = |kind: &str, value: &Value| (kind == "string").then(|| json!(value.as_str().unwrap().repeat(1 + 5_000 / value.as_str().unwrap().len())));
-    let out_of_range = |kind: &str, value: &Value| (kind == "integer" || kind == "number").then(|| json!(-value.as_f64().unwrap()));
-    for (alter, least) in [(&wrong_type as &dyn Fn(&str, &Value) -> Option<Value>, 50), (&control, 40), (&long, 40), (&out_of_range, 5)] {
+    let control = |kind: &str, value: &Value| {
+        (kind == "string").then(|| json!(format!("{}\u{7}", value.as_str().unwrap())))
+    };
+    let long = |kind: &str, value: &Value| {
+        (kind == "string").then(|| {
+            json!(value.as_str().unwrap().repeat(1 + 5_000 / value.as_str().unwrap().len()))
+        })
+    };
+    let out_of_range = |kind: &str, value: &Value| {
+        (kind == "integer" || kind == "number").then(|| json!(-value.as_f64().unwrap()))
+    };
+    for (alter, least) in [
+        (&wrong_type as &dyn Fn(&str, &Value) -> Option<Value>, 50),
+        (&control, 40),
+        (&long, 40),
+        (&out_of_range, 5),
+    ] {
         let (order, count) = altered(&service.marked, alter);
         assert!(count >= least, "{count}");
         service.send(service.post(CREATE).json(&order), 400).await;
         let problem: Value = serde_json::from_str(&service.answers.last().unwrap().1).unwrap();
-        // Fields that do not belong to the kind of time are ignored, and a number may be sent as another.
+        // Fields that do not belong to the kind of time are ignored, and a number may be sent as
+        // another.
         assert!(problem["errors"].as_array().unwrap().len() + 8 >= count, "{problem}");
         if order["signingServiceId"].is_i64() {
             service.both(&order, 400).await;
         }
     }
-    for part in
-        ["mkelsewherezq", "Content-Disposition: mkelsewherezq; name=mkelsewherezq", "Content-Disposition: form-data; name=\"mkelsewherezq\"; mkelsewherezq"]
-    {
+    for part in [
+        "mkelsewherezq",
+        "Content-Disposition: mkelsewherezq; name=mkelsewherezq",
+        "Content-Disposition: form-data; name=\"mkelsewherezq\"; mkelsewherezq",
+    ] {
         let body = format!("--b\r\n{part}\r\n\r\nmkelsewherezq\r\n--b-mkelsewherezq\r\n");
-        service.send(service.post(CREATE_WITH_DOCUMENTS).header("content-type", "multipart/form-data; boundary=b").body(body), 400).await;
+        service
+            .send(
+                service
+                    .post(CREATE_WITH_DOCUMENTS)
+                    .header("content-type", "multipart/form-data; boundary=b")
+                    .body(body),
+                400,
+            )
+            .await;
     }
     let whole = service.marked.order.to_string();
     for body in [
@@ -139,8 +200,18 @@ async fn send_what_is_wrong(service: &mut Observed) {
         "\"mkelsewherezq\"",
         "mkelsewherezq",
     ] {
-        service.send(service.post(CREATE).header("content-type", "application/json").body(body.to_owned()), 400).await;
-        let with_broken_part = Form::new().text("signingDetailsFormData", body.to_owned()).text("mkelsewherezq", "mkelsewherezq");
+        service
+            .send(
+                service
+                    .post(CREATE)
+                    .header("content-type", "application/json")
+                    .body(body.to_owned()),
+                400,
+            )
+            .await;
+        let with_broken_part = Form::new()
+            .text("signingDetailsFormData", body.to_owned())
+            .text("mkelsewherezq", "mkelsewherezq");
         service.send(service.post(CREATE_WITH_DOCUMENTS).multipart(with_broken_part), 400).await;
     }
 }
@@ -157,17 +228,34 @@ async fn send_documents_that_are_refused(service: &mut Observed) {
         (form().part("mkelsewherezq", part("Mkfilezq.pdf", &document())), 400),
         (form().part("requestedBy", part("Mkfilezq.pdf", &document())), 400),
         (form().text("mkelsewherezq", "mkcontentzq".repeat(30_000)), 413),
-        (form().part("mkelsewherezq", reqwest::multipart::Part::bytes(b"mkcontentzq\xFF".to_vec())), 400),
+        (
+            form().part(
+                "mkelsewherezq",
+                reqwest::multipart::Part::bytes(b"mkcontentzq\xFF".to_vec()),
+            ),
+            400,
+        ),
         (form().text("signingServiceId", "mkelsewherezq"), 400),
         (form(), 400),
     ] {
         service.send(service.post(CREATE_WITH_DOCUMENTS).multipart(refused), status).await;
     }
-    // The one answer that repeats something: the API promises to name the file, to the client that has just sent the name.
-    service.send(service.post(CREATE_WITH_DOCUMENTS).multipart(form().part("documents", part("Mkfilezq.pdf", &large))), 413).await;
+    // The one answer that repeats something: the API promises to name the file, to the client that
+    // has just sent the name.
+    service
+        .send(
+            service
+                .post(CREATE_WITH_DOCUMENTS)
+                .multipart(form().part("documents", part("Mkfilezq.pdf", &large))),
+            413,
+        )
+        .await;
     let (_, named) = service.answers.pop().unwrap();
     let named: Value = serde_json::from_str(&named).unwrap();
-    assert_eq!(named["detail"], "The document \u{201c}Mkfilezq.pdf\u{201d} is larger than 10485760 bytes.");
+    assert_eq!(
+        named["detail"],
+        "The document \u{201c}Mkfilezq.pdf\u{201d} is larger than 10485760 bytes."
+    );
     service.answers.push((413, named.to_string().replace("Mkfilezq", "")));
 }
 
@@ -180,11 +268,31 @@ async fn send_heads_that_are_refused(service: &mut Observed) {
         (json(client.post(&url)).bearer_auth(service.key.replace("nok_", "nok_test_")), 401),
         (json(client.post(&url)).basic_auth("mkelsewherezq", Some("mkelsewherezq")), 401),
         (json(service.post(CREATE)).header("content-type", "text/mkelsewherezq"), 400),
-        (service.post(CREATE).header("content-type", "text/mkelsewherezq").body("mkelsewherezq"), 415),
-        (service.post(CREATE_WITH_DOCUMENTS).header("content-type", "multipart/form-data; boundary=mkelsewherezq").body("mkelsewherezq"), 400),
-        (service.post(CREATE).header("content-type", "application/json").header("content-encoding", "mkelsewherezq").body("{}"), 415),
+        (
+            service.post(CREATE).header("content-type", "text/mkelsewherezq").body("mkelsewherezq"),
+            415,
+        ),
+        (
+            service
+                .post(CREATE_WITH_DOCUMENTS)
+                .header("content-type", "multipart/form-data; boundary=mkelsewherezq")
+                .body("mkelsewherezq"),
+            400,
+        ),
+        (
+            service
+                .post(CREATE)
+                .header("content-type", "application/json")
+                .header("content-encoding", "mkelsewherezq")
+                .body("{}"),
+            415,
+        ),
         (json(service.post(CREATE)).header("idempotency-key", "mkidemzq, malformed"), 400),
-        (json(service.post(CREATE)).header("idempotency-key", HeaderValue::from_bytes(b"mkidemzq\xE9").unwrap()), 400),
+        (
+            json(service.post(CREATE))
+                .header("idempotency-key", HeaderValue::from_bytes(b"mkidemzq\xE9").unwrap()),
+            400,
+        ),
         (json(service.post("/api/order/mkelsewherezq?mkelsewherezq=mkelsewherezq")), 404),
         (client.request(reqwest::Method::from_bytes(b"MKELSEWHEREZQ").unwrap(), &url), 405),
         (
@@ -204,7 +312,9 @@ async fn send_heads_that_are_refused(service: &mut Observed) {
 async fn what_clients_send_is_in_no_log_metric_or_problem() {
     let wiring = Wiring::new();
     let mut service = Observed::start(&wiring);
-    let keyed = |service: &Observed, order: &Value| service.post(CREATE).header("idempotency-key", "\"mkidemzq 1\"").json(order);
+    let keyed = |service: &Observed, order: &Value| {
+        service.post(CREATE).header("idempotency-key", "\"mkidemzq 1\"").json(order)
+    };
     let order = service.marked.order.clone();
     service.send(keyed(&service, &order), 201).await;
     service.send(keyed(&service, &order), 201).await;
@@ -214,8 +324,18 @@ async fn what_clients_send_is_in_no_log_metric_or_problem() {
     other["signingDetailsFormData"]["signingTimeType"] = json!("between");
     service.send(keyed(&service, &other), 422).await;
     other["signingDetailsFormData"]["fileNumber"] = json!("Mkelsewherezq");
-    let with_documents = form(&other).part("documents", file("Mkfilezq deed.pdf", document())).part("documents", file("../Mkfilezq/2.PDF", document()));
-    service.send(service.post(CREATE_WITH_DOCUMENTS).header("idempotency-key", "mkidemzq-2").multipart(with_documents), 201).await;
+    let with_documents = form(&other)
+        .part("documents", file("Mkfilezq deed.pdf", document()))
+        .part("documents", file("../Mkfilezq/2.PDF", document()));
+    service
+        .send(
+            service
+                .post(CREATE_WITH_DOCUMENTS)
+                .header("idempotency-key", "mkidemzq-2")
+                .multipart(with_documents),
+            201,
+        )
+        .await;
     send_what_is_wrong(&mut service).await;
     send_documents_that_are_refused(&mut service).await;
     send_heads_that_are_refused(&mut service).await;
@@ -259,11 +379,15 @@ async fn what_clients_send_is_told_of_by_no_failure() {
     service.assert_silent_about(&follow_ups).await;
 }
 
-/// The list of follow-ups once each has failed, pending ones and buried ones. It empties the queue for the next.
+/// The list of follow-ups once each has failed, pending ones and buried ones. It empties the queue
+/// for the next.
 async fn tried_follow_ups(wiring: &Wiring) -> String {
     let began = Instant::now();
     loop {
-        let list = |flags: &[&str]| String::from_utf8(output(wiring, &[&["follow-ups", "list"], flags].concat()).stdout).unwrap();
+        let list = |flags: &[&str]| {
+            String::from_utf8(output(wiring, &[&["follow-ups", "list"], flags].concat()).stdout)
+                .unwrap()
+        };
         let listed = list(&[]) + &list(&["--buried"]);
         let failed = listed.lines().filter(|line| line.contains("mail")).count();
         if i64::try_from(failed).unwrap() == wiring.rows("follow_ups") && failed > 0 {

@@ -12,7 +12,19 @@ use crate::{
 async fn keys_are_issued_listed_and_revoked_while_the_server_runs() {
     let wiring = Wiring::new();
     let server = ServiceProcess::start(&wiring, &[]);
-    let issued = output(&wiring, &["keys", "issue", "--name", "Title Co", "--signing-service", "42", "--expires-in-days", "30"]);
+    let issued = output(
+        &wiring,
+        &[
+            "keys",
+            "issue",
+            "--name",
+            "Title Co",
+            "--signing-service",
+            "42",
+            "--expires-in-days",
+            "30",
+        ],
+    );
     assert!(issued.status.success());
     let key = String::from_utf8(issued.stdout).unwrap();
     assert_eq!(key.lines().count(), 1);
@@ -21,7 +33,10 @@ async fn keys_are_issued_listed_and_revoked_while_the_server_runs() {
 
     let listed = String::from_utf8(output(&wiring, &["keys", "list"]).stdout).unwrap();
     let line = listed.lines().find(|line| line.ends_with("Title Co")).unwrap();
-    assert!(line.contains(" live ") && line.contains(" 42 ") && !listed.contains(&key[20..]), "{listed}");
+    assert!(
+        line.contains(" live ") && line.contains(" 42 ") && !listed.contains(&key[20..]),
+        "{listed}"
+    );
     let id = line.split_whitespace().next().unwrap();
     assert!(output(&wiring, &["keys", "revoke", id]).status.success());
     server.refuses_within_ten_seconds(&key).await;
@@ -43,7 +58,15 @@ async fn a_server_that_is_killed_has_kept_what_it_acknowledged() {
     assert_eq!(wiring.objects().into_values().collect::<Vec<_>>(), [deed()]);
 
     let server = ServiceProcess::start(&wiring, &[]);
-    assert_eq!(crate::harness::client().get(format!("http://{}/readyz", server.ops_address)).send().await.unwrap().status(), 200);
+    assert_eq!(
+        crate::harness::client()
+            .get(format!("http://{}/readyz", server.ops_address))
+            .send()
+            .await
+            .unwrap()
+            .status(),
+        200
+    );
     assert_eq!(server.post(&key, "F-1").await.status(), 409);
     created(server.post(&key, "F-3").await).await;
 }

@@ -1,4 +1,5 @@
-//! What stands behind the ports in production: PostgreSQL, S3 and SMTP, each spoken to over the wire.
+//! What stands behind the ports in production: PostgreSQL, S3 and SMTP, each spoken to over the
+//! wire.
 
 use std::{
     any::Any,
@@ -120,7 +121,11 @@ impl Wiring {
 
     /// Flags that name what is not below the data directory.
     pub fn flags(&self) -> Vec<String> {
-        vec![format!("--database-url={}", self.database_url()), format!("--documents-url={}", self.bucket.url()), format!("--mail-url={}", self.relay.url())]
+        vec![
+            format!("--database-url={}", self.database_url()),
+            format!("--documents-url={}", self.bucket.url()),
+            format!("--mail-url={}", self.relay.url()),
+        ]
     }
 
     /// Variables that the service finds credentials in.
@@ -161,7 +166,12 @@ impl Wiring {
                 self.0.wait().unwrap();
             }
         }
-        let mut psql = Command::new("psql").arg("--quiet").arg(self.database_url()).stdin(Stdio::piped()).spawn().unwrap();
+        let mut psql = Command::new("psql")
+            .arg("--quiet")
+            .arg(self.database_url())
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
         psql.stdin.as_mut().unwrap().write_all(b"BEGIN; LOCK TABLE file_numbers;\n").unwrap();
         let lock = Lock(psql);
         while self.query("SELECT count(*) FROM pg_locks WHERE granted AND mode = 'AccessExclusiveLock' AND relation = 'file_numbers'::regclass") == "0" {

@@ -1,7 +1,12 @@
-//! The service as its users meet it: the same tests as `e2e`, on PostgreSQL, S3 and SMTP over the wire, and what only
-//! several instances can show.
+//! The service as its users meet it: the same tests as `e2e`, on PostgreSQL, S3 and SMTP over the
+//! wire, and what only several instances can show.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test, what cannot go on fails the test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "in a test, what cannot go on fails the test"
+)]
 
 #[path = "production.rs"]
 mod wiring;

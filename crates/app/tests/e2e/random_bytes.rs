@@ -15,7 +15,8 @@ use crate::{
     wiring::Wiring,
 };
 
-/// Connections of a run, and where their chance begins; for longer runs (`just random-bytes`) both can be named.
+/// Connections of a run, and where their chance begins; for longer runs (`just random-bytes`) both
+/// can be named.
 const CONNECTIONS: &str = "RANDOM_CONNECTIONS";
 const SEED: &str = "RANDOM_SEED";
 /// Connections at a time.
@@ -23,17 +24,23 @@ const LANES: u64 = 8;
 /// Longest time until a connection on which nothing more is sent is answered and closed.
 const BOUND: Duration = Duration::from_secs(10);
 
-/// A genuine request. Only some orders are told apart by their number, so that others meet the duplicate rule.
+/// A genuine request. Only some orders are told apart by their number, so that others meet the
+/// duplicate rule.
 fn genuine(rng: &mut Rng, key: &str) -> Vec<u8> {
     let number = format!("R-{}", rng.u32(..1_000));
-    let head = |path: &str| format!("POST {path} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {key}\r\n");
-    let chunked = |body: &str| format!("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    let head = |path: &str| {
+        format!("POST {path} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {key}\r\n")
+    };
+    let chunked = |body: &str| {
+        format!("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n", body.len())
+    };
     let whole = |body: &str| format!("Content-Length: {}\r\n\r\n{body}", body.len());
     let json = order(&number).to_string();
     let document = "--b\r\nContent-Disposition: form-data; name=\"documents\"; filename=\"deed.pdf\"\r\n\r\n%PDF-1.7\r\n--b--\r\n";
     let form = raw_order_parts(&number) + document;
     let json_head = head(CREATE) + "Content-Type: application/json\r\n";
-    let form_head = head(CREATE_WITH_DOCUMENTS) + "Content-Type: multipart/form-data; boundary=b\r\n";
+    let form_head =
+        head(CREATE_WITH_DOCUMENTS) + "Content-Type: multipart/form-data; boundary=b\r\n";
     match rng.u8(..8) {
         0 => format!("{json_head}Idempotency-Key: \"{number}\"\r\n{}", whole(&json)),
         1 => json_head + &chunked(&json),
@@ -111,7 +118,9 @@ fn exchange(address: &str, rng: &mut Rng, bytes: &[u8]) -> Vec<u8> {
     let _ = stream.shutdown(Shutdown::Write);
     let mut answers = Vec::new();
     match stream.read_to_end(&mut answers) {
-        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => panic!("neither answered nor closed within {BOUND:?}"),
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+            panic!("neither answered nor closed within {BOUND:?}")
+        }
         // Reset, because it closed the connection with bytes unread.
         _ => answers,
     }
@@ -121,10 +130,17 @@ fn exchange(address: &str, rng: &mut Rng, bytes: &[u8]) -> Vec<u8> {
 fn statuses(mut answers: &[u8]) -> Vec<u16> {
     let mut statuses = Vec::new();
     while let Some(end) = answers.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
-        let head = std::str::from_utf8(&answers[..end]).expect("a head is text").to_ascii_lowercase();
-        let status = head.strip_prefix("http/1.1 ").or_else(|| head.strip_prefix("http/1.0 ")).unwrap_or_else(|| panic!("not an answer: {head}"));
+        let head =
+            std::str::from_utf8(&answers[..end]).expect("a head is text").to_ascii_lowercase();
+        let status = head
+            .strip_prefix("http/1.1 ")
+            .or_else(|| head.strip_prefix("http/1.0 "))
+            .unwrap_or_else(|| panic!("not an answer: {head}"));
         statuses.push(status[..3].parse().unwrap());
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).map_or(0, |length| length.parse().unwrap());
+        let length = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: "))
+            .map_or(0, |length| length.parse().unwrap());
         answers = &answers[(end + 4 + length).min(answers.len())..];
     }
     statuses
@@ -137,7 +153,11 @@ fn lane(address: &str, key: &str, seed: u64, connections: u64) -> Vec<u16> {
         let sent = requests(&mut rng, key);
         let tried = std::panic::catch_unwind(move || {
             let statuses = statuses(&exchange(address, &mut rng, &sent));
-            assert!(statuses.iter().all(|status| (100..500).contains(status)), "{statuses:?} to {}", sent.escape_ascii());
+            assert!(
+                statuses.iter().all(|status| (100..500).contains(status)),
+                "{statuses:?} to {}",
+                sent.escape_ascii()
+            );
             statuses
         });
         answers.extend(tried.unwrap_or_else(|_| panic!("connection {at} of {SEED}={seed}")));
@@ -162,7 +182,8 @@ async fn whatever_bytes_arrive_the_service_answers_or_closes_and_goes_on() {
             .collect();
         lanes.into_iter().flat_map(|lane| lane.join().expect("the seed is above")).collect()
     });
-    // The bytes went far enough to mean something: orders were created, and every kind of reader refused some.
+    // The bytes went far enough to mean something: orders were created, and every kind of reader
+    // refused some.
     for status in [100, 200, 201, 400, 401, 404, 409, 415] {
         assert!(answers.contains(&status), "{status} is not among {} answers", answers.len());
     }

@@ -10,10 +10,16 @@ async fn everything_is_still_there_after_a_restart() {
     created(app.create(&order("F-1")).await).await;
     created(app.create_with(form_with_deed("F-2")).await).await;
     app.mails(2).await;
-    let before = [app.storage().orders.find(OrderId(1)).await.unwrap(), app.storage().orders.find(OrderId(2)).await.unwrap()];
+    let before = [
+        app.storage().orders.find(OrderId(1)).await.unwrap(),
+        app.storage().orders.find(OrderId(2)).await.unwrap(),
+    ];
 
     let app = app.restart(&[]).await;
-    let after = [app.storage().orders.find(OrderId(1)).await.unwrap(), app.storage().orders.find(OrderId(2)).await.unwrap()];
+    let after = [
+        app.storage().orders.find(OrderId(1)).await.unwrap(),
+        app.storage().orders.find(OrderId(2)).await.unwrap(),
+    ];
     assert!(before == after && before.iter().all(Option::is_some));
     assert_eq!(app.documents()[0], deed());
     problem(app.create(&order("F-1")).await, 409, "duplicate_order").await;

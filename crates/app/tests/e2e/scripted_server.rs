@@ -1,5 +1,5 @@
-//! A server that says what it was told to say, and remembers what it was asked: for failures that the service does not
-//! produce on request.
+//! A server that says what it was told to say, and remembers what it was asked: for failures that
+//! the service does not produce on request.
 
 use std::{
     collections::VecDeque,
@@ -27,13 +27,20 @@ pub enum Reply {
 }
 
 impl Reply {
-    pub fn problem(status: u16, code: &str, headers: Vec<(&'static str, String)>, errors: Option<Value>) -> Self {
-        let mut body =
-            json!({ "type": "about:blank", "title": "", "status": status, "detail": "what is wrong", "code": code, "request_id": "5a1c0e9d7b3f4a2286c0d1e5" });
+    pub fn problem(
+        status: u16,
+        code: &str,
+        headers: Vec<(&'static str, String)>,
+        errors: Option<Value>,
+    ) -> Self {
+        let mut body = json!({ "type": "about:blank", "title": "", "status": status, "detail": "what is wrong", "code": code, "request_id": "5a1c0e9d7b3f4a2286c0d1e5" });
         if let Some(errors) = errors {
             body["errors"] = errors;
         }
-        let headers = [("Content-Type", "application/problem+json".to_owned())].into_iter().chain(headers).collect();
+        let headers = [("Content-Type", "application/problem+json".to_owned())]
+            .into_iter()
+            .chain(headers)
+            .collect();
         Self::Answer { status, headers, body: body.to_string() }
     }
 
@@ -127,7 +134,10 @@ impl ScriptedServer {
                 // Whoever connects and says nothing wants the server to end.
                 let Some(request) = Request::read_from(&stream) else { return };
                 record.lock().unwrap().push(request);
-                script.pop_front().unwrap_or_else(|| Reply::created(order_id)).write_to(&mut stream);
+                script
+                    .pop_front()
+                    .unwrap_or_else(|| Reply::created(order_id))
+                    .write_to(&mut stream);
             }
         });
         Self { address, seen, thread: Some(thread) }

@@ -14,14 +14,20 @@ use crate::{
     wiring::Wiring,
 };
 
-/// A command of the binary on a wiring, with nothing else in its environment. A flag among the arguments takes the place
-/// of the wiring's.
+/// A command of the binary on a wiring, with nothing else in its environment. A flag among the
+/// arguments takes the place of the wiring's.
 pub fn notary_orders(wiring: &Wiring, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_notary-orders"));
     command.env_clear().envs(wiring.environment()).arg("--data-dir").arg(wiring.data());
-    let own = ["--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0"].map(str::to_owned).into_iter().chain(wiring.flags());
-    let named: Vec<&str> = arguments.iter().filter_map(|argument| argument.split('=').next()).collect();
-    command.args(own.filter(|flag| !named.contains(&flag.split('=').next().unwrap()))).args(arguments);
+    let own = ["--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(wiring.flags());
+    let named: Vec<&str> =
+        arguments.iter().filter_map(|argument| argument.split('=').next()).collect();
+    command
+        .args(own.filter(|flag| !named.contains(&flag.split('=').next().unwrap())))
+        .args(arguments);
     command
 }
 
@@ -64,7 +70,10 @@ impl ServiceProcess {
         let command = notary_orders(wiring, arguments);
         let mut shell = Command::new("sh");
         shell.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        shell.args(["-c", &format!("{first}; exec \"$@\""), "sh"]).arg(command.get_program()).args(command.get_args());
+        shell
+            .args(["-c", &format!("{first}; exec \"$@\""), "sh"])
+            .arg(command.get_program())
+            .args(command.get_args());
         Self::spawn(shell)
     }
 
@@ -75,11 +84,18 @@ impl ServiceProcess {
         let (mut line, mut before) = (String::new(), String::new());
         let (address, ops_address) = loop {
             line.clear();
-            assert_ne!(log.read_line(&mut line).unwrap(), 0, "the server ended before it listened: {before}");
+            assert_ne!(
+                log.read_line(&mut line).unwrap(),
+                0,
+                "the server ended before it listened: {before}"
+            );
             before += &line;
             let event: Value = serde_json::from_str(&line).unwrap_or_default();
             if event["message"] == "listening" {
-                break (event["api"].as_str().unwrap().to_owned(), event["ops"].as_str().unwrap().to_owned());
+                break (
+                    event["api"].as_str().unwrap().to_owned(),
+                    event["ops"].as_str().unwrap().to_owned(),
+                );
             }
             // The form for people.
             if let Some((_, said)) = line.split_once(": listening api=") {
@@ -130,7 +146,13 @@ impl ServiceProcess {
     /// Sends a signal and waits for the end; the exit code, and what was still printed.
     pub fn stop(mut self, signal: &str) -> (Option<i32>, String) {
         // The shell has `kill` built in.
-        assert!(Command::new("sh").args(["-c", &format!("kill {signal} {}", self.child.id())]).status().unwrap().success());
+        assert!(
+            Command::new("sh")
+                .args(["-c", &format!("kill {signal} {}", self.child.id())])
+                .status()
+                .unwrap()
+                .success()
+        );
         let code = self.child.wait().unwrap().code();
         let mut rest = String::new();
         self.stdout.read_to_string(&mut rest).unwrap();
@@ -148,7 +170,16 @@ impl ServiceProcess {
     pub async fn refuses_within_ten_seconds(&self, key: &str) {
         let began = Instant::now();
         // Not an order, so that none is created meanwhile.
-        while client().post(self.url(CREATE)).bearer_auth(key).json(&serde_json::json!({})).send().await.unwrap().status() != 401 {
+        while client()
+            .post(self.url(CREATE))
+            .bearer_auth(key)
+            .json(&serde_json::json!({}))
+            .send()
+            .await
+            .unwrap()
+            .status()
+            != 401
+        {
             assert!(began.elapsed() < Duration::from_secs(10));
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -156,11 +187,19 @@ impl ServiceProcess {
 
     pub async fn post(&self, key: &str, file_number: &str) -> reqwest::Response {
         let client = crate::harness::client();
-        client.post(self.url(crate::harness::CREATE)).bearer_auth(key).json(&crate::harness::order(file_number)).send().await.unwrap()
+        client
+            .post(self.url(crate::harness::CREATE))
+            .bearer_auth(key)
+            .json(&crate::harness::order(file_number))
+            .send()
+            .await
+            .unwrap()
     }
 
     pub async fn post_with_deed(&self, key: &str, file_number: &str) -> reqwest::Response {
-        let request = crate::harness::client().post(self.url(crate::harness::CREATE_WITH_DOCUMENTS)).bearer_auth(key);
+        let request = crate::harness::client()
+            .post(self.url(crate::harness::CREATE_WITH_DOCUMENTS))
+            .bearer_auth(key);
         request.multipart(crate::harness::form_with_deed(file_number)).send().await.unwrap()
     }
 }

@@ -11,8 +11,8 @@ use std::{
 /// Set in the process in which a test has mounts of its own.
 const INSIDE: &str = "NOTARY_ORDERS_TEST_HAS_ITS_OWN_MOUNTS";
 
-/// Runs a test of a module again, alone, in a process whose mounts nobody else sees and which end with it, however it ends.
-/// Answers whether it did: then the test is done.
+/// Runs a test of a module again, alone, in a process whose mounts nobody else sees and which end
+/// with it, however it ends. Answers whether it did: then the test is done.
 pub fn done_with_mounts_of_its_own(module: &str, test: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         return false;
@@ -23,7 +23,10 @@ pub fn done_with_mounts_of_its_own(module: &str, test: &str) -> bool {
     if fs::metadata("/proc/self").unwrap().uid() != 0 {
         unshare.arg("--map-root-user");
     }
-    unshare.arg(std::env::current_exe().unwrap()).args(["--exact", &format!("{module}::{test}"), "--nocapture"]).env(INSIDE, "1");
+    unshare
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", &format!("{module}::{test}"), "--nocapture"])
+        .env(INSIDE, "1");
     let output = unshare.output().expect("`unshare` of util-linux is installed");
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(
@@ -44,7 +47,11 @@ impl SmallDisk {
     pub fn at(folder: &Path, mib: usize) -> Self {
         fs::create_dir_all(folder).unwrap();
         let size = format!("size={mib}m,mode=755");
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(folder).status().unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
+            .arg(folder)
+            .status()
+            .unwrap();
         assert!(mounted.success());
         Self { folder: folder.to_owned() }
     }

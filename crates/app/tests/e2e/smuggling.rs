@@ -1,9 +1,10 @@
-//! Requests whose end, or whose lines, two parsers may see in different places. Each is refused, or read in exactly one way; and an
-//! order that hides in the body of another request is never placed.
+//! Requests whose end, or whose lines, two parsers may see in different places. Each is refused, or
+//! read in exactly one way; and an order that hides in the body of another request is never placed.
 
 use crate::harness::{CREATE, CREATE_WITH_DOCUMENTS, TestApp, answers, order};
 
-/// Statuses of the answers to a request and, where that is not the end, to what follows it on the connection.
+/// Statuses of the answers to a request and, where that is not the end, to what follows it on the
+/// connection.
 type Answers = &'static [u16];
 
 const REFUSED: Answers = &[400];
@@ -23,13 +24,19 @@ impl Sender {
     }
 
     fn head(&self, line: &str, more: &str) -> String {
-        format!("{line}\r\nHost: t\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n{more}\r\n", self.app.key)
+        format!(
+            "{line}\r\nHost: t\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n{more}\r\n",
+            self.app.key
+        )
     }
 
     /// A request that nobody misunderstands, and the last one on its connection.
     fn plain(&mut self) -> String {
         let body = self.body();
-        self.head(&format!("POST {CREATE} HTTP/1.1"), &format!("Content-Length: {}\r\nConnection: close\r\n", body.len())) + &body
+        self.head(
+            &format!("POST {CREATE} HTTP/1.1"),
+            &format!("Content-Length: {}\r\nConnection: close\r\n", body.len()),
+        ) + &body
     }
 
     /// Sends bytes, and sees that there are as many orders more as were acknowledged.
@@ -38,7 +45,11 @@ impl Sender {
         let got = answers(self.app.address(), bytes.into()).await;
         assert_eq!(got, expected, "{what}");
         let acknowledged = got.iter().filter(|status| **status == 201).count();
-        assert_eq!(self.app.rows("orders") - before, i64::try_from(acknowledged).unwrap(), "{what}");
+        assert_eq!(
+            self.app.rows("orders") - before,
+            i64::try_from(acknowledged).unwrap(),
+            "{what}"
+        );
     }
 }
 
@@ -91,7 +102,9 @@ async fn a_body_has_one_length() {
     ] {
         let body = sender.body();
         let headers = headers.replace("LENGTH", &body.len().to_string());
-        let bytes = sender.head(&post, &headers) + &if in_chunks { chunked(&body) } else { body } + &sender.plain();
+        let bytes = sender.head(&post, &headers)
+            + &if in_chunks { chunked(&body) } else { body }
+            + &sender.plain();
         sender.expect(&headers, bytes, expected).await;
     }
 }
@@ -120,7 +133,9 @@ async fn a_chunk_has_one_length() {
         ("\r\nBODY\r\n0\r\n\r\n", REFUSED),
     ] {
         let body = sender.body();
-        let bytes = head.clone() + &chunks.replace("SIZE", &format!("{:x}", body.len())).replace("BODY", &body) + &sender.plain();
+        let bytes = head.clone()
+            + &chunks.replace("SIZE", &format!("{:x}", body.len())).replace("BODY", &body)
+            + &sender.plain();
         sender.expect(chunks, bytes, expected).await;
     }
 }
@@ -152,14 +167,19 @@ async fn a_head_has_one_meaning() {
         (format!("{post}\r\n X: a"), "", REFUSED),
         // Empty lines before a request are ignored (RFC 9112 section 2.2).
         (format!("\r\n\r\n{post}"), "", BOTH),
-        // The service has no virtual hosts: whatever host is named, it is this one, and the path decides.
+        // The service has no virtual hosts: whatever host is named, it is this one, and the path
+        // decides.
         (http(&format!("POST http://elsewhere.example.com{CREATE}")), "", BOTH),
         (http("POST elsewhere.example.com:80"), "", &[404, 201]),
         (http("POST *"), "", &[404, 201]),
         (http(&format!("GET {CREATE}")), "X-HTTP-Method-Override: POST\r\n", &[405, 201]),
         (http(&format!("POST {CREATE}/../create")), "", &[404, 201]),
         (http(&format!("POST {CREATE}%00")), "", &[404, 201]),
-        (post.clone(), "Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n", BOTH),
+        (
+            post.clone(),
+            "Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n",
+            BOTH,
+        ),
         (format!("POST {CREATE} HTTP/1.0"), "", BOTH),
         (format!("POST {CREATE} HTTP/1.0"), "Connection: keep-alive\r\n", BOTH),
     ] {
@@ -169,7 +189,10 @@ async fn a_head_has_one_meaning() {
         sender.expect(&format!("{line} {headers}"), bytes, expected).await;
     }
     let body = sender.body();
-    let no_chunks = sender.head(&format!("POST {CREATE} HTTP/1.0"), "Transfer-Encoding: chunked\r\n") + &chunked(&body) + &sender.plain();
+    let no_chunks = sender
+        .head(&format!("POST {CREATE} HTTP/1.0"), "Transfer-Encoding: chunked\r\n")
+        + &chunked(&body)
+        + &sender.plain();
     sender.expect("HTTP/1.0 knows no chunks", no_chunks, REFUSED).await;
     let plain = sender.plain();
     sender.expect("HTTP/0.9", format!("GET /openapi.json\r\n{plain}"), REFUSED).await;
@@ -177,22 +200,26 @@ async fn a_head_has_one_meaning() {
     sender.expect("no host", plain, REFUSED).await;
 }
 
-/// RFC 9112 section 2.2 lets a recipient take a lone LF for the end of a line. This one does so in every line of a head, and nowhere
-/// else.
+/// RFC 9112 section 2.2 lets a recipient take a lone LF for the end of a line. This one does so in
+/// every line of a head, and nowhere else.
 #[tokio::test(flavor = "multi_thread")]
 async fn lines_that_end_in_a_lone_line_feed_are_read_in_one_way() {
     let mut sender = sender().await;
     let body = sender.body();
-    let head = sender.head(&format!("POST {CREATE} HTTP/1.1"), &format!("Content-Length: {}\r\n", body.len()));
+    let head = sender
+        .head(&format!("POST {CREATE} HTTP/1.1"), &format!("Content-Length: {}\r\n", body.len()));
     let second = sender.plain();
     sender.expect("every line", head.replace("\r\n", "\n") + &body + &second, BOTH).await;
     let body = sender.body();
     let hidden = format!("X: a\nTransfer-Encoding: chunked\r\nContent-Length: {}\r\n", body.len());
-    let bytes = sender.head(&format!("POST {CREATE} HTTP/1.1"), &hidden) + &chunked(&body) + &sender.plain();
+    let bytes = sender.head(&format!("POST {CREATE} HTTP/1.1"), &hidden)
+        + &chunked(&body)
+        + &sender.plain();
     sender.expect("a header behind a line feed", bytes, REFUSED).await;
 }
 
-/// The outer request is refused, whatever for, or has no use for a body. The order within is a part of that body.
+/// The outer request is refused, whatever for, or has no use for a body. The order within is a part
+/// of that body.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_in_the_body_of_another_request_is_not_placed() {
     let mut sender = sender().await;
@@ -200,17 +227,40 @@ async fn an_order_in_the_body_of_another_request_is_not_placed() {
     let unauthorized: Answers = &[401];
     for (line, change, expected) in [
         (format!("POST {CREATE}"), ("Authorization: Bearer ", "X: "), unauthorized),
-        (format!("POST {CREATE}"), ("Authorization: Bearer nok_", "Authorization: Bearer nok_f"), &[401]),
+        (
+            format!("POST {CREATE}"),
+            ("Authorization: Bearer nok_", "Authorization: Bearer nok_f"),
+            &[401],
+        ),
         (format!("POST {CREATE_WITH_DOCUMENTS}"), ("Authorization: Bearer ", "X: "), &[401]),
-        (format!("POST {CREATE_WITH_DOCUMENTS}"), ("Content-Type: application/json", form), REFUSED),
+        (
+            format!("POST {CREATE_WITH_DOCUMENTS}"),
+            ("Content-Type: application/json", form),
+            REFUSED,
+        ),
         ("POST /nowhere".to_owned(), ("", ""), &[404]),
         (format!("PUT {CREATE}"), ("", ""), &[405]),
         (format!("GET {CREATE}"), ("", ""), &[405]),
         ("GET /openapi.json".to_owned(), ("", ""), &[200]),
         ("HEAD /docs".to_owned(), ("", ""), &[200]),
-        (format!("POST {CREATE}"), ("Content-Type: application/json", "Content-Type: text/plain"), &[415]),
-        (format!("POST {CREATE}"), ("Content-Type: application/json", "Content-Type: application/json\r\nContent-Encoding: gzip"), &[415]),
-        (format!("POST {CREATE_WITH_DOCUMENTS}"), ("Content-Type: application/json", "Content-Encoding: br"), &[415]),
+        (
+            format!("POST {CREATE}"),
+            ("Content-Type: application/json", "Content-Type: text/plain"),
+            &[415],
+        ),
+        (
+            format!("POST {CREATE}"),
+            (
+                "Content-Type: application/json",
+                "Content-Type: application/json\r\nContent-Encoding: gzip",
+            ),
+            &[415],
+        ),
+        (
+            format!("POST {CREATE_WITH_DOCUMENTS}"),
+            ("Content-Type: application/json", "Content-Encoding: br"),
+            &[415],
+        ),
         (format!("POST {CREATE}"), ("", ""), REFUSED),
     ] {
         for in_chunks in [false, true] {
@@ -221,23 +271,30 @@ async fn an_order_in_the_body_of_another_request_is_not_placed() {
                 (format!("Content-Length: {}\r\n", hidden.len()), hidden)
             };
             let head = sender.head(&format!("{line} HTTP/1.1"), &length);
-            let head = if change.0.is_empty() { head } else { head.replacen(change.0, change.1, 1) };
-            sender.expect(&format!("{head}, in chunks: {in_chunks}"), head.clone() + &body, expected).await;
+            let head =
+                if change.0.is_empty() { head } else { head.replacen(change.0, change.1, 1) };
+            sender
+                .expect(&format!("{head}, in chunks: {in_chunks}"), head.clone() + &body, expected)
+                .await;
         }
     }
 }
 
-/// A protocol to change to, which the service does not know, and a tunnel, which it does not dig: what follows is no request.
+/// A protocol to change to, which the service does not know, and a tunnel, which it does not dig:
+/// what follows is no request.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_follows_an_upgrade_or_a_connect_is_not_executed() {
     let mut sender = sender().await;
     let body = sender.body();
-    let upgrade = format!("Upgrade: websocket\r\nConnection: upgrade\r\nContent-Length: {}\r\n", body.len());
+    let upgrade =
+        format!("Upgrade: websocket\r\nConnection: upgrade\r\nContent-Length: {}\r\n", body.len());
     let bytes = sender.head(&format!("POST {CREATE} HTTP/1.1"), &upgrade) + &body + &sender.plain();
     sender.expect("an upgrade with a body, and more", bytes, REFUSED).await;
     let bytes = sender.head("CONNECT elsewhere.example.com:80 HTTP/1.1", "") + &sender.plain();
     sender.expect("a tunnel", bytes, &[404]).await;
-    let bytes = sender.head("GET /openapi.json HTTP/1.1", "Upgrade: websocket\r\nConnection: upgrade\r\n") + &sender.plain();
+    let bytes = sender
+        .head("GET /openapi.json HTTP/1.1", "Upgrade: websocket\r\nConnection: upgrade\r\n")
+        + &sender.plain();
     sender.expect("an upgrade", bytes, &[200]).await;
     let plain = sender.plain();
     sender.expect("a request as any other", plain, ONE).await;

@@ -1,5 +1,5 @@
-//! SIGTERM under full load: every request on a connection that was taken gets its own answer. `STOPS` says how often; `just stops` does
-//! it fifty times.
+//! SIGTERM under full load: every request on a connection that was taken gets its own answer.
+//! `STOPS` says how often; `just stops` does it fifty times.
 
 use std::{
     io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _},
@@ -63,7 +63,9 @@ impl Client<'_> {
         let mut answers = BufReader::new(stream.try_clone().unwrap());
         for acknowledged in 1.. {
             let file_number = format!("F-{}", self.next.fetch_add(1, Ordering::Relaxed));
-            stream.write_all(&self.request(&file_number)).unwrap_or_else(|error| panic!("{file_number} cannot be sent: {error}"));
+            stream
+                .write_all(&self.request(&file_number))
+                .unwrap_or_else(|error| panic!("{file_number} cannot be sent: {error}"));
             if answer_closes(&mut answers, &file_number) {
                 return acknowledged;
             }
@@ -73,10 +75,17 @@ impl Client<'_> {
 
     fn request(&self, file_number: &str) -> Vec<u8> {
         let (path, content_type, body) = match self.habit {
-            Habit::Keeps | Habit::Opens => (CREATE, "application/json", order(file_number).to_string().into_bytes()),
-            Habit::Uploads => (CREATE_WITH_DOCUMENTS, "multipart/form-data; boundary=b", raw_form_with_deed(file_number)),
+            Habit::Keeps | Habit::Opens => {
+                (CREATE, "application/json", order(file_number).to_string().into_bytes())
+            }
+            Habit::Uploads => (
+                CREATE_WITH_DOCUMENTS,
+                "multipart/form-data; boundary=b",
+                raw_form_with_deed(file_number),
+            ),
         };
-        let connection = if matches!(self.habit, Habit::Opens) { "Connection: close\r\n" } else { "" };
+        let connection =
+            if matches!(self.habit, Habit::Opens) { "Connection: close\r\n" } else { "" };
         let head = format!(
             "POST {path} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {}\r\n{connection}Content-Type: {content_type}\r\nContent-Length: {}\r\n\r\n",
             self.key,
@@ -90,7 +99,9 @@ impl Client<'_> {
 fn answer_closes(answers: &mut BufReader<TcpStream>, file_number: &str) -> bool {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
-        let read = answers.read_line(&mut head).unwrap_or_else(|error| panic!("{file_number}: {error} after {head:?}"));
+        let read = answers
+            .read_line(&mut head)
+            .unwrap_or_else(|error| panic!("{file_number}: {error} after {head:?}"));
         assert_ne!(read, 0, "{file_number} has no answer but {head:?}");
     }
     let head = head.to_ascii_lowercase();
@@ -126,8 +137,12 @@ fn assert_answered(crowd: &[(Habit, usize)]) {
         acknowledged += block_in_place(|| {
             thread::scope(|scope| {
                 let client = |habit| Client { habit, address: &address, key: &key, next: &next };
-                let clients: Vec<_> = crowd.iter().flat_map(|(habit, count)| (0..*count).map(|_| *habit)).collect();
-                let clients: Vec<_> = clients.into_iter().map(|habit| scope.spawn(move || client(habit).run())).collect();
+                let clients: Vec<_> =
+                    crowd.iter().flat_map(|(habit, count)| (0..*count).map(|_| *habit)).collect();
+                let clients: Vec<_> = clients
+                    .into_iter()
+                    .map(|habit| scope.spawn(move || client(habit).run()))
+                    .collect();
                 // All are at it.
                 while next.load(Ordering::Relaxed) < before + 20 * crowd.len() {
                     thread::sleep(Duration::from_millis(1));
@@ -139,7 +154,11 @@ fn assert_answered(crowd: &[(Habit, usize)]) {
         });
     }
     println!("{stops} stops, {acknowledged} orders acknowledged");
-    assert_eq!(acknowledged, next.load(Ordering::Relaxed), "every order that was asked for is answered");
+    assert_eq!(
+        acknowledged,
+        next.load(Ordering::Relaxed),
+        "every order that was asked for is answered"
+    );
     assert_eq!(wiring.rows("orders"), i64::try_from(acknowledged).unwrap());
     assert_eq!(wiring.rows("documents"), i64::try_from(wiring.objects().len()).unwrap());
     assert_eq!(crate::harness::spooled(wiring.data()), Vec::<std::path::PathBuf>::new());

@@ -25,11 +25,21 @@ async fn a_backup_of_a_running_service_is_restored_with_its_orders_keys_and_pend
     created(service.post_with_deed(&key, "F-2").await).await;
 
     let dump = wiring.data().join("orders.dump");
-    succeed(Command::new(program("pg_dump")).args(["--format=custom", "--exclude-table-data=uploads", "--file"]).arg(&dump).arg(wiring.database_url()));
+    succeed(
+        Command::new(program("pg_dump"))
+            .args(["--format=custom", "--exclude-table-data=uploads", "--file"])
+            .arg(&dump)
+            .arg(wiring.database_url()),
+    );
     created(service.post(&key, "F-after").await).await;
     service.kill();
     let restored = Cluster::shared().database();
-    succeed(Command::new(program("pg_restore")).args(["--exit-on-error", "--no-owner", "--dbname"]).arg(restored.url()).arg(&dump));
+    succeed(
+        Command::new(program("pg_restore"))
+            .args(["--exit-on-error", "--no-owner", "--dbname"])
+            .arg(restored.url())
+            .arg(&dump),
+    );
 
     wiring.mend_mail();
     let service = ServiceProcess::start(&wiring, &[&format!("--database-url={}", restored.url())]);

@@ -28,19 +28,27 @@ fn a_wrong_setting_stops_the_start_with_a_line_that_names_it() {
         ("--log-format=xml", "--log-format"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_notary-orders"));
-        command.env_clear().args(["--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0"].iter().filter(|own| !flag.starts_with(own.split('=').next().unwrap())));
+        command.env_clear().args(
+            ["--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0"]
+                .iter()
+                .filter(|own| !flag.starts_with(own.split('=').next().unwrap())),
+        );
         if !flag.starts_with("--data-dir") {
             command.arg("--data-dir").arg(data.path());
         }
         let output = command.arg(flag).output().unwrap();
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success(), "{flag}");
-        assert!(error.lines().any(|line| line.starts_with("error: ") && line.contains(named)), "{flag}: {error}");
+        assert!(
+            error.lines().any(|line| line.starts_with("error: ") && line.contains(named)),
+            "{flag}: {error}"
+        );
         assert!(!error.contains("secret"), "{flag}: {error}");
     }
 }
 
-/// Whoever mistypes a command finds what was typed in the message; the log of a service manager keeps it.
+/// Whoever mistypes a command finds what was typed in the message; the log of a service manager
+/// keeps it.
 #[test]
 fn a_password_that_stands_in_the_wrong_place_is_not_repeated() {
     for arguments in [
@@ -53,7 +61,11 @@ fn a_password_that_stands_in_the_wrong_place_is_not_repeated() {
         ["copy", "--from=postgres://user:secret@host/db"],
         ["--data-dir=/proc/nowhere", "--database-url=postgres://user:secret@host:port/db"],
     ] {
-        let output = Command::new(env!("CARGO_BIN_EXE_notary-orders")).env_clear().args(arguments).output().unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_notary-orders"))
+            .env_clear()
+            .args(arguments)
+            .output()
+            .unwrap();
         let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
         assert!(!output.status.success() && told.contains("error: "), "{arguments:?}: {told}");
         assert!(!told.contains("secret"), "{arguments:?}: {told}");
@@ -62,7 +74,11 @@ fn a_password_that_stands_in_the_wrong_place_is_not_repeated() {
 
 #[test]
 fn help_lists_every_setting_with_its_variable_and_default_and_no_value_of_the_environment() {
-    let help = Command::new(env!("CARGO_BIN_EXE_notary-orders")).arg("--help").env("DATABASE_URL", "postgres://user:secret@host/db").output().unwrap();
+    let help = Command::new(env!("CARGO_BIN_EXE_notary-orders"))
+        .arg("--help")
+        .env("DATABASE_URL", "postgres://user:secret@host/db")
+        .output()
+        .unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
     for (flag, variable, default) in [
         ("--listen", "NOTARY_ORDERS_LISTEN", "127.0.0.1:8080"),

@@ -41,8 +41,11 @@ impl InMemoryBlobStore {
 impl BlobStore for InMemoryBlobStore {
     async fn put(&self, key: &ObjectKey, file: &SpooledFile) -> Result<(), StoreError> {
         self.check().await?;
-        let bytes = std::fs::read(&file.path).map_err(|error| StoreError::Internal(error.into()))?;
-        if bytes.len() as u64 != file.size || Sha256Digest(Sha256::digest(&bytes).into()) != file.sha256 {
+        let bytes =
+            std::fs::read(&file.path).map_err(|error| StoreError::Internal(error.into()))?;
+        if bytes.len() as u64 != file.size
+            || Sha256Digest(Sha256::digest(&bytes).into()) != file.sha256
+        {
             return Err(StoreError::Internal("the file is not what it is said to be".into()));
         }
         self.objects.lock().unwrap().insert(key.clone(), bytes);
@@ -56,6 +59,10 @@ impl BlobStore for InMemoryBlobStore {
     }
 
     async fn check(&self) -> Result<(), StoreError> {
-        if self.down.load(Ordering::SeqCst) { Err(StoreError::Unavailable("down".into())) } else { Ok(()) }
+        if self.down.load(Ordering::SeqCst) {
+            Err(StoreError::Unavailable("down".into()))
+        } else {
+            Ok(())
+        }
     }
 }

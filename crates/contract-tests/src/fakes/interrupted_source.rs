@@ -9,7 +9,9 @@ use domain::{
     follow_up::FollowUp,
     idempotency::IdempotencyKey,
     order::{FileNumber, OrderId, PlacedOrder},
-    ports::{RecordedUpload, RememberedRequest, StoreCounts, StoreError, StoreSource, UsedFileNumber},
+    ports::{
+        RecordedUpload, RememberedRequest, StoreCounts, StoreError, StoreSource, UsedFileNumber,
+    },
 };
 use futures_util::future::BoxFuture;
 
@@ -24,9 +26,11 @@ pub struct SourceCall {
     pub number: usize,
 }
 
-type Interruption = Box<dyn Fn(SourceCall) -> BoxFuture<'static, Result<(), StoreError>> + Send + Sync>;
+type Interruption =
+    Box<dyn Fn(SourceCall) -> BoxFuture<'static, Result<(), StoreError>> + Send + Sync>;
 
-/// A store out of which things are taken, where something happens before each call, which may fail it.
+/// A store out of which things are taken, where something happens before each call, which may fail
+/// it.
 pub struct InterruptedSource {
     source: Arc<InMemoryStore>,
     calls: AtomicUsize,
@@ -35,7 +39,13 @@ pub struct InterruptedSource {
 
 impl InterruptedSource {
     /// A source where `interruption` happens before each call.
-    pub fn new(source: Arc<InMemoryStore>, interruption: impl Fn(SourceCall) -> BoxFuture<'static, Result<(), StoreError>> + Send + Sync + 'static) -> Self {
+    pub fn new(
+        source: Arc<InMemoryStore>,
+        interruption: impl Fn(SourceCall) -> BoxFuture<'static, Result<(), StoreError>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
         Self { source, calls: AtomicUsize::new(0), interruption: Box::new(interruption) }
     }
 
@@ -52,12 +62,20 @@ impl StoreSource for InterruptedSource {
         self.source.counts().await
     }
 
-    async fn orders(&self, after: Option<OrderId>, limit: usize) -> Result<Vec<PlacedOrder>, StoreError> {
+    async fn orders(
+        &self,
+        after: Option<OrderId>,
+        limit: usize,
+    ) -> Result<Vec<PlacedOrder>, StoreError> {
         self.interrupt("orders").await?;
         self.source.orders(after, limit).await
     }
 
-    async fn file_numbers(&self, after: Option<FileNumber>, limit: usize) -> Result<Vec<UsedFileNumber>, StoreError> {
+    async fn file_numbers(
+        &self,
+        after: Option<FileNumber>,
+        limit: usize,
+    ) -> Result<Vec<UsedFileNumber>, StoreError> {
         self.interrupt("file_numbers").await?;
         self.source.file_numbers(after, limit).await
     }
@@ -81,7 +99,11 @@ impl StoreSource for InterruptedSource {
         self.source.key_events().await
     }
 
-    async fn remembered(&self, after: Option<IdempotencyKey>, limit: usize) -> Result<Vec<RememberedRequest>, StoreError> {
+    async fn remembered(
+        &self,
+        after: Option<IdempotencyKey>,
+        limit: usize,
+    ) -> Result<Vec<RememberedRequest>, StoreError> {
         self.interrupt("remembered").await?;
         self.source.remembered(after, limit).await
     }

@@ -52,7 +52,11 @@ impl Notifier for InMemoryNotifier {
     }
 
     async fn check(&self) -> Result<(), NotifyError> {
-        if *self.answer.lock().unwrap() == NotifierAnswer::Unavailable { Err(unavailable()) } else { Ok(()) }
+        if *self.answer.lock().unwrap() == NotifierAnswer::Unavailable {
+            Err(unavailable())
+        } else {
+            Ok(())
+        }
     }
 }
 

@@ -10,7 +10,10 @@ use domain::{
     duplicate_window::DuplicateWindow,
     follow_up::{FollowUp, FollowUpId},
     order::{FileNumber, OrderId, PlacedOrder},
-    ports::{ApiKeyRepo, FollowUpQueue, Lease, NewOrder, OrderRepo, PlaceError, QueueStats, Settlement, StoreError, UploadLedger},
+    ports::{
+        ApiKeyRepo, FollowUpQueue, Lease, NewOrder, OrderRepo, PlaceError, QueueStats, Settlement,
+        StoreError, UploadLedger,
+    },
 };
 use time::{Duration, OffsetDateTime};
 
@@ -19,7 +22,8 @@ use crate::samples;
 mod idempotency;
 mod moving;
 
-/// Keeps orders, uploads, idempotency keys, API keys and follow-ups in memory, and moves them to and from other stores.
+/// Keeps orders, uploads, idempotency keys, API keys and follow-ups in memory, and moves them to
+/// and from other stores.
 #[derive(Default)]
 pub struct InMemoryStore(Mutex<State>);
 
@@ -90,11 +94,16 @@ impl OrderRepo for InMemoryStore {
         {
             return Err(PlaceError::Duplicate { placed_at });
         }
-        if new.documents.iter().any(|document| state.uploads.get(&document.key).is_none_or(|upload| upload.condemned)) {
+        if new
+            .documents
+            .iter()
+            .any(|document| state.uploads.get(&document.key).is_none_or(|upload| upload.condemned))
+        {
             return Err(PlaceError::UploadSwept);
         }
         state.uploads.retain(|key, _| new.documents.iter().all(|document| document.key != *key));
-        let file_numbers = if new.is_test { &mut state.test_file_numbers } else { &mut state.file_numbers };
+        let file_numbers =
+            if new.is_test { &mut state.test_file_numbers } else { &mut state.file_numbers };
         file_numbers.insert(new.order.file_number.clone(), new.placed_at);
         state.last_order += 1;
         let order_id = OrderId(state.last_order);
@@ -103,7 +112,16 @@ impl OrderRepo for InMemoryStore {
             state.last_follow_up += 1;
             let id = FollowUpId(state.last_follow_up);
             let (created_at, due_at) = (new.placed_at, new.placed_at);
-            let follow_up = FollowUp { id, order_id, task, attempts: 0, created_at, due_at, buried_at: None, last_error: None };
+            let follow_up = FollowUp {
+                id,
+                order_id,
+                task,
+                attempts: 0,
+                created_at,
+                due_at,
+                buried_at: None,
+                last_error: None,
+            };
             state.follow_ups.insert(id, Queued { follow_up, leased_until: None, token: 0 });
         }
         state.remember(new, order_id);
@@ -126,19 +144,31 @@ impl UploadLedger for InMemoryStore {
         if keys.iter().any(|key| state.uploads.contains_key(key)) {
             return Err(StoreError::Internal("a key is recorded already".into()));
         }
-        state.uploads.extend(keys.iter().map(|key| (key.clone(), Upload { recorded_at: at, condemned: false })));
+        state.uploads.extend(
+            keys.iter().map(|key| (key.clone(), Upload { recorded_at: at, condemned: false })),
+        );
         Ok(())
     }
 
     async fn condemn(&self, keys: &[ObjectKey]) -> Result<Vec<ObjectKey>, StoreError> {
         let mut state = self.state();
-        let mut condemn = |key: &&ObjectKey| state.uploads.get_mut(key).map(|upload| upload.condemned = true).is_some();
+        let mut condemn = |key: &&ObjectKey| {
+            state.uploads.get_mut(key).map(|upload| upload.condemned = true).is_some()
+        };
         Ok(keys.iter().filter(&mut condemn).cloned().collect())
     }
 
-    async fn condemn_recorded_before(&self, instant: OffsetDateTime, limit: usize) -> Result<Vec<ObjectKey>, StoreError> {
+    async fn condemn_recorded_before(
+        &self,
+        instant: OffsetDateTime,
+        limit: usize,
+    ) -> Result<Vec<ObjectKey>, StoreError> {
         let mut state = self.state();
-        let swept = state.uploads.iter_mut().filter(|(_, upload)| upload.condemned || upload.recorded_at < instant).take(limit);
+        let swept = state
+            .uploads
+            .iter_mut()
+            .filter(|(_, upload)| upload.condemned || upload.recorded_at < instant)
+            .take(limit);
         let condemn = |(key, upload): (&ObjectKey, &mut Upload)| {
             upload.condemned = true;
             key.clone()
@@ -157,10 +187,17 @@ impl ApiKeyRepo for InMemoryStore {
     async fn add(&self, key: &NewApiKey, by: &str) -> Result<ApiKeyId, StoreError> {
         let mut state = self.state();
         if state.keys.iter().any(|known| known.key.lookup == key.lookup) {
-            return Err(StoreError::Internal("a key with this lookup part is there already".into()));
+            return Err(StoreError::Internal(
+                "a key with this lookup part is there already".into(),
+            ));
         }
         let id = state.add_key(key);
-        state.key_events.push(KeyEvent { key: id, change: KeyChange::Issued, at: key.issued_at, by: by.to_owned() });
+        state.key_events.push(KeyEvent {
+            key: id,
+            change: KeyChange::Issued,
+            at: key.issued_at,
+            by: by.to_owned(),
+        });
         Ok(id)
     }
 
@@ -170,18 +207,41 @@ impl ApiKeyRepo for InMemoryStore {
             return Ok(None);
         }
         let id = state.add_key(key);
-        state.key_events.push(KeyEvent { key: id, change: KeyChange::Issued, at: key.issued_at, by: by.to_owned() });
+        state.key_events.push(KeyEvent {
+            key: id,
+            change: KeyChange::Issued,
+            at: key.issued_at,
+            by: by.to_owned(),
+        });
         Ok(Some(id))
     }
 
-    async fn rotate(&self, id: ApiKeyId, successor: &NewApiKey, until: OffsetDateTime, by: &str) -> Result<Option<ApiKeyId>, StoreError> {
+    async fn rotate(
+        &self,
+        id: ApiKeyId,
+        successor: &NewApiKey,
+        until: OffsetDateTime,
+        by: &str,
+    ) -> Result<Option<ApiKeyId>, StoreError> {
         let (mut state, at) = (self.state(), successor.issued_at);
-        let Some(old) = state.keys.iter_mut().find(|key| key.id == id && key.is_live(at)) else { return Ok(None) };
+        let Some(old) = state.keys.iter_mut().find(|key| key.id == id && key.is_live(at)) else {
+            return Ok(None);
+        };
         old.key.expires_at = Some(old.key.expires_at.map_or(until, |end| end.min(until)));
         let issued_at = successor.issued_at;
         let successor = state.add_key(successor);
-        state.key_events.push(KeyEvent { key: successor, change: KeyChange::Issued, at: issued_at, by: by.to_owned() });
-        state.key_events.push(KeyEvent { key: id, change: KeyChange::Rotated { successor }, at, by: by.to_owned() });
+        state.key_events.push(KeyEvent {
+            key: successor,
+            change: KeyChange::Issued,
+            at: issued_at,
+            by: by.to_owned(),
+        });
+        state.key_events.push(KeyEvent {
+            key: id,
+            change: KeyChange::Rotated { successor },
+            at,
+            by: by.to_owned(),
+        });
         Ok(Some(successor))
     }
 
@@ -193,14 +253,24 @@ impl ApiKeyRepo for InMemoryStore {
         Ok(self.state().keys.clone())
     }
 
-    async fn revoke(&self, id: ApiKeyId, at: OffsetDateTime, by: &str) -> Result<Option<ApiKey>, StoreError> {
+    async fn revoke(
+        &self,
+        id: ApiKeyId,
+        at: OffsetDateTime,
+        by: &str,
+    ) -> Result<Option<ApiKey>, StoreError> {
         let mut state = self.state();
         let Some(key) = state.keys.iter_mut().find(|key| key.id == id) else { return Ok(None) };
         let revoked = key.revoked_at.is_none();
         key.revoked_at.get_or_insert(at);
         let key = key.clone();
         if revoked {
-            state.key_events.push(KeyEvent { key: id, change: KeyChange::Revoked, at, by: by.to_owned() });
+            state.key_events.push(KeyEvent {
+                key: id,
+                change: KeyChange::Revoked,
+                at,
+                by: by.to_owned(),
+            });
         }
         Ok(Some(key))
     }
@@ -222,10 +292,17 @@ impl ApiKeyRepo for InMemoryStore {
 
 #[async_trait]
 impl FollowUpQueue for InMemoryStore {
-    async fn lease(&self, now: OffsetDateTime, lease_for: Duration, limit: usize) -> Result<Vec<Lease>, StoreError> {
+    async fn lease(
+        &self,
+        now: OffsetDateTime,
+        lease_for: Duration,
+        limit: usize,
+    ) -> Result<Vec<Lease>, StoreError> {
         let mut state = self.state();
         let free = |queued: &&mut Queued| {
-            queued.follow_up.buried_at.is_none() && queued.follow_up.due_at <= now && queued.leased_until.is_none_or(|until| until <= now)
+            queued.follow_up.buried_at.is_none()
+                && queued.follow_up.due_at <= now
+                && queued.leased_until.is_none_or(|until| until <= now)
         };
         let mut due: Vec<&mut Queued> = state.follow_ups.values_mut().filter(free).collect();
         due.sort_by_key(|queued| queued.follow_up.due_at);
@@ -237,9 +314,18 @@ impl FollowUpQueue for InMemoryStore {
         Ok(due.into_iter().take(limit).map(lease).collect())
     }
 
-    async fn settle(&self, id: FollowUpId, token: i64, settlement: &Settlement) -> Result<bool, StoreError> {
+    async fn settle(
+        &self,
+        id: FollowUpId,
+        token: i64,
+        settlement: &Settlement,
+    ) -> Result<bool, StoreError> {
         let mut state = self.state();
-        let Some(queued) = state.follow_ups.get_mut(&id).filter(|queued| queued.token == token && queued.leased_until.is_some()) else {
+        let Some(queued) = state
+            .follow_ups
+            .get_mut(&id)
+            .filter(|queued| queued.token == token && queued.leased_until.is_some())
+        else {
             return Ok(false);
         };
         queued.leased_until = None;
@@ -262,7 +348,8 @@ impl FollowUpQueue for InMemoryStore {
 
     async fn list(&self, buried: bool, limit: usize) -> Result<Vec<FollowUp>, StoreError> {
         let state = self.state();
-        let mut listed: Vec<&FollowUp> = state.follow_ups.values().map(|queued| &queued.follow_up).collect();
+        let mut listed: Vec<&FollowUp> =
+            state.follow_ups.values().map(|queued| &queued.follow_up).collect();
         listed.retain(|follow_up| follow_up.buried_at.is_some() == buried);
         listed.sort_by_key(|follow_up| follow_up.created_at);
         Ok(listed.into_iter().take(limit).cloned().collect())
@@ -271,15 +358,29 @@ impl FollowUpQueue for InMemoryStore {
     async fn retry(&self, id: FollowUpId, now: OffsetDateTime) -> Result<bool, StoreError> {
         let mut state = self.state();
         let Some(queued) = state.follow_ups.get_mut(&id) else { return Ok(false) };
-        let anew = FollowUp { attempts: 0, created_at: now, due_at: now, buried_at: None, ..queued.follow_up.clone() };
+        let anew = FollowUp {
+            attempts: 0,
+            created_at: now,
+            due_at: now,
+            buried_at: None,
+            ..queued.follow_up.clone()
+        };
         queued.follow_up = anew;
         Ok(true)
     }
 
     async fn stats(&self) -> Result<QueueStats, StoreError> {
         let state = self.state();
-        let (buried, pending): (Vec<_>, Vec<_>) = state.follow_ups.values().map(|queued| &queued.follow_up).partition(|one| one.buried_at.is_some());
+        let (buried, pending): (Vec<_>, Vec<_>) = state
+            .follow_ups
+            .values()
+            .map(|queued| &queued.follow_up)
+            .partition(|one| one.buried_at.is_some());
         let oldest_created_at = pending.iter().map(|follow_up| follow_up.created_at).min();
-        Ok(QueueStats { pending: pending.len() as u64, buried: buried.len() as u64, oldest_created_at })
+        Ok(QueueStats {
+            pending: pending.len() as u64,
+            buried: buried.len() as u64,
+            oldest_created_at,
+        })
     }
 }

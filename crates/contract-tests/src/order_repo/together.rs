@@ -1,4 +1,5 @@
-//! Orders that wait at the same time, which a store may commit together: each has an outcome of its own all the same.
+//! Orders that wait at the same time, which a store may commit together: each has an outcome of its
+//! own all the same.
 
 use std::{collections::BTreeMap, slice::from_ref};
 
@@ -12,19 +13,29 @@ use futures_util::future::join_all;
 use time::Duration;
 
 use super::{place, place_at_once};
-use crate::samples::{NOW, Storage, attempt, document, follow_up, idempotency_key, new_order, placed};
+use crate::samples::{
+    NOW, Storage, attempt, document, follow_up, idempotency_key, new_order, placed,
+};
 
 async fn assert_placed(storage: &Storage, outcome: Result<OrderId, PlaceError>, order: &NewOrder) {
-    let id = outcome.unwrap_or_else(|error| panic!("{}: {error:?}", order.order.file_number.as_str()));
+    let id =
+        outcome.unwrap_or_else(|error| panic!("{}: {error:?}", order.order.file_number.as_str()));
     assert_eq!(storage.orders.find(id).await.unwrap(), Some(placed(id, order)));
 }
 
 fn with_key(order: NewOrder, key: &str) -> NewOrder {
     let kept_until = order.placed_at + Duration::DAY;
-    NewOrder { remembrance: Some(Remembrance { attempt: attempt(&idempotency_key(1, key), 7), kept_until }), ..order }
+    NewOrder {
+        remembrance: Some(Remembrance {
+            attempt: attempt(&idempotency_key(1, key), 7),
+            kept_until,
+        }),
+        ..order
+    }
 }
 
-/// Duplicates of orders before, duplicates of each other, keys in use, and uploads that were swept, among others that are placed.
+/// Duplicates of orders before, duplicates of each other, keys in use, and uploads that were swept,
+/// among others that are placed.
 pub async fn of_many_orders_at_once_each_has_an_outcome_of_its_own(storage: &Storage) {
     let before = place(storage, &with_key(new_order("before", NOW), "before")).await;
     let numbered = |number: usize, kind: &str| new_order(&format!("{kind} {number}"), NOW);
@@ -41,14 +52,19 @@ pub async fn of_many_orders_at_once_each_has_an_outcome_of_its_own(storage: &Sto
     for (outcome, order) in place_at_once(storage, orders.clone()).await.into_iter().zip(&orders) {
         let kind = order.order.file_number.as_str();
         match outcome {
-            Err(PlaceError::Duplicate { placed_at }) if ["before", "twin"].contains(&kind) => assert_eq!(placed_at, NOW),
+            Err(PlaceError::Duplicate { placed_at }) if ["before", "twin"].contains(&kind) => {
+                assert_eq!(placed_at, NOW)
+            }
             Err(PlaceError::KeyTaken(taken)) if kind.starts_with("key in use") => {
                 let fingerprint = attempt(&idempotency_key(1, "before"), 7).fingerprint;
                 assert_eq!(taken, KeyUse::Answered(Answered { fingerprint, order_id: before }));
             }
             Err(PlaceError::UploadSwept) if kind.starts_with("swept") => {}
             outcome => {
-                assert!(["good", "twin", "own key"].iter().any(|good| kind.starts_with(good)), "{kind}: {outcome:?}");
+                assert!(
+                    ["good", "twin", "own key"].iter().any(|good| kind.starts_with(good)),
+                    "{kind}: {outcome:?}"
+                );
                 twins += usize::from(kind == "twin");
                 pending += 1;
                 assert_placed(storage, outcome, order).await;
@@ -56,7 +72,11 @@ pub async fn of_many_orders_at_once_each_has_an_outcome_of_its_own(storage: &Sto
         }
     }
     assert_eq!((twins, pending), (1, 42));
-    assert_eq!(storage.queue.stats().await.unwrap().pending, pending, "who was refused has written nothing");
+    assert_eq!(
+        storage.queue.stats().await.unwrap().pending,
+        pending,
+        "who was refused has written nothing"
+    );
 }
 
 /// And are found so; their follow-ups are of their orders, too.
@@ -68,7 +88,11 @@ pub async fn documents_and_follow_ups_of_orders_at_once_are_not_mixed_up(storage
             ..new_order(&format!("F-{number}"), NOW)
         })
         .collect();
-    let keys: Vec<_> = orders.iter().flat_map(|order| &order.documents).map(|document| document.key.clone()).collect();
+    let keys: Vec<_> = orders
+        .iter()
+        .flat_map(|order| &order.documents)
+        .map(|document| document.key.clone())
+        .collect();
     storage.uploads.record(&keys, NOW).await.unwrap();
     let mut follow_ups = BTreeMap::new();
     for (outcome, order) in place_at_once(storage, orders.clone()).await.into_iter().zip(orders) {
@@ -88,8 +112,14 @@ pub async fn documents_and_follow_ups_of_orders_at_once_are_not_mixed_up(storage
 /// The uploads of the others are adopted, and its own stay in the ledger.
 pub async fn an_order_with_a_condemned_upload_fails_alone(storage: &Storage) {
     let (condemned, live) = (document(), document());
-    let good: Vec<_> = (0..20).map(|number| NewOrder { documents: vec![document()], ..new_order(&format!("F-{number}"), NOW) }).collect();
-    let bad = NewOrder { documents: vec![condemned.clone(), live.clone()], ..new_order("bad", NOW) };
+    let good: Vec<_> = (0..20)
+        .map(|number| NewOrder {
+            documents: vec![document()],
+            ..new_order(&format!("F-{number}"), NOW)
+        })
+        .collect();
+    let bad =
+        NewOrder { documents: vec![condemned.clone(), live.clone()], ..new_order("bad", NOW) };
     let mut orders = good.clone();
     orders.insert(7, bad.clone());
     for order in &orders {
@@ -114,18 +144,28 @@ pub async fn orders_at_once_are_judged_each_by_its_own_kind_and_window(storage: 
         place(storage, &new_order(&format!("F-{number}"), NOW)).await;
     }
     let later = NOW + Duration::seconds(30);
-    let (short, long) = (DuplicateWindow(Duration::seconds(30)), DuplicateWindow(Duration::seconds(31)));
+    let (short, long) =
+        (DuplicateWindow(Duration::seconds(30)), DuplicateWindow(Duration::seconds(31)));
     let calls = (0..30).map(|number| {
         let repo = storage.orders.clone();
-        let order = NewOrder { is_test: number >= 20, ..new_order(&format!("F-{}", number % 10), later) };
-        tokio::spawn(async move { repo.place(&order, if number % 2 == 0 { short } else { long }).await })
+        let order =
+            NewOrder { is_test: number >= 20, ..new_order(&format!("F-{}", number % 10), later) };
+        tokio::spawn(
+            async move { repo.place(&order, if number % 2 == 0 { short } else { long }).await },
+        )
     });
     for (number, outcome) in join_all(calls).await.into_iter().map(Result::unwrap).enumerate() {
         match number {
             // No test order took their numbers before.
             20.. => assert!(outcome.is_ok(), "{number}: {outcome:?}"),
-            _ if number % 2 == 0 => assert!(matches!(outcome, Ok(_) | Err(PlaceError::Duplicate { .. })), "{number}: {outcome:?}"),
-            _ => assert!(matches!(outcome, Err(PlaceError::Duplicate { .. })), "{number}: {outcome:?}"),
+            _ if number % 2 == 0 => assert!(
+                matches!(outcome, Ok(_) | Err(PlaceError::Duplicate { .. })),
+                "{number}: {outcome:?}"
+            ),
+            _ => assert!(
+                matches!(outcome, Err(PlaceError::Duplicate { .. })),
+                "{number}: {outcome:?}"
+            ),
         }
     }
     let placed = storage.queue.stats().await.unwrap().pending;

@@ -9,7 +9,10 @@ use std::{
     },
 };
 
-use domain::ports::{ApiKeyRepo, FollowUpQueue, MoveError, NewOrder, OrderRepo, PlaceError, RecordedUpload, Settlement, StoreError, StoreSource, UploadLedger};
+use domain::ports::{
+    ApiKeyRepo, FollowUpQueue, MoveError, NewOrder, OrderRepo, PlaceError, RecordedUpload,
+    Settlement, StoreError, StoreSource, UploadLedger,
+};
 use futures_util::FutureExt as _;
 use tokio::sync::{Notify, mpsc};
 
@@ -51,7 +54,10 @@ pub async fn a_store_with_an_upload_is_refused_and_stays_as_it_was(fixture: &Sto
     fixture.storage.uploads.record(from_ref(&key), NOW).await.unwrap();
     let uploads = vec![RecordedUpload { key: key.clone(), recorded_at: NOW, condemned: false }];
     assert_refused(fixture, &Contents { uploads, ..Contents::default() }).await;
-    assert_eq!(fixture.storage.uploads.condemn_recorded_before(NOW + MICROSECOND, 100).await.unwrap(), [key]);
+    assert_eq!(
+        fixture.storage.uploads.condemn_recorded_before(NOW + MICROSECOND, 100).await.unwrap(),
+        [key]
+    );
 }
 
 /// The same command given twice does nothing the second time.
@@ -66,10 +72,17 @@ pub async fn a_source_that_fails_at_any_point_leaves_nothing(fixture: &StoreTarg
     let source = Source::full().await;
     for last in 0.. {
         let failing = InterruptedSource::new(source.store.clone(), move |call| {
-            ready(if call.number == last { Err(StoreError::Unavailable("on purpose".into())) } else { Ok(()) }).boxed()
+            ready(if call.number == last {
+                Err(StoreError::Unavailable("on purpose".into()))
+            } else {
+                Ok(())
+            })
+            .boxed()
         });
         match fixture.target.take_over(&failing).await {
-            Err(MoveError::Source(StoreError::Unavailable(_))) => source.assert_left_nothing_in(&fixture.storage).await,
+            Err(MoveError::Source(StoreError::Unavailable(_))) => {
+                source.assert_left_nothing_in(&fixture.storage).await
+            }
             Ok(counts) => {
                 assert_eq!(counts, source.contents.counts());
                 assert!(last > 5, "every kind was asked for, and the counts");
@@ -153,9 +166,20 @@ async fn first_question(fixture: &StoreTargetFixture) -> &'static str {
 pub async fn a_source_that_somebody_wrote_to_meanwhile_is_noticed(fixture: &StoreTargetFixture) {
     let first = first_question(fixture).await;
     // What was written before anything was asked would simply be moved.
-    let later =
-        ["key_events", "api_keys", "file_numbers", "orders", "follow_ups", "uploads", "remembered", "counts"].into_iter().filter(|method| *method != first);
-    let kinds = [Write::Order, Write::Key, Write::Upload, Write::FollowUpDone].map(|write| ("counts", write));
+    let later = [
+        "key_events",
+        "api_keys",
+        "file_numbers",
+        "orders",
+        "follow_ups",
+        "uploads",
+        "remembered",
+        "counts",
+    ]
+    .into_iter()
+    .filter(|method| *method != first);
+    let kinds = [Write::Order, Write::Key, Write::Upload, Write::FollowUpDone]
+        .map(|write| ("counts", write));
     for (method, write) in later.map(|method| (method, Write::AllOfThem)).chain(kinds) {
         let (source, written) = (Source::full().await, AtomicBool::new(false));
         let store = source.store.clone();
@@ -177,7 +201,10 @@ pub async fn a_source_that_somebody_wrote_to_meanwhile_is_noticed(fixture: &Stor
 
 /// The other one is told that there is something.
 pub async fn of_two_that_take_over_at_once_one_does(fixture: &StoreTargetFixture) {
-    let sources = [Source::full().await, Source::with((0..30).map(|number| new_order(&format!("F-{number}"), NOW))).await];
+    let sources = [
+        Source::full().await,
+        Source::with((0..30).map(|number| new_order(&format!("F-{number}"), NOW))).await,
+    ];
     let moves = sources.each_ref().map(|source| {
         let (target, store) = (fixture.target.clone(), source.store.clone());
         tokio::spawn(async move { target.take_over(&*store).await })
@@ -195,15 +222,19 @@ pub async fn of_two_that_take_over_at_once_one_does(fixture: &StoreTargetFixture
     winner.contents.assert_shown_by(&fixture.storage).await;
 }
 
-/// It waits, or is refused as unavailable, or is there first; however it comes out, both agree on it.
+/// It waits, or is refused as unavailable, or is there first; however it comes out, both agree on
+/// it.
 pub async fn an_order_that_is_placed_meanwhile_is_not_lost(fixture: &StoreTargetFixture) {
     let source = Source::full().await;
     let (tasks, mut placing) = mpsc::unbounded_channel();
     let orders = fixture.storage.orders.clone();
     let slow = InterruptedSource::new(source.store.clone(), move |call| {
         let orders = orders.clone();
-        let order = NewOrder { follow_ups: vec![], ..new_order(&format!("F-{}", call.number), NOW) };
-        tasks.send(tokio::spawn(async move { (orders.place(&order, WINDOW).await, order) })).unwrap();
+        let order =
+            NewOrder { follow_ups: vec![], ..new_order(&format!("F-{}", call.number), NOW) };
+        tasks
+            .send(tokio::spawn(async move { (orders.place(&order, WINDOW).await, order) }))
+            .unwrap();
         ready(Ok(())).boxed()
     });
     let moved = fixture.target.take_over(&slow).await;
@@ -220,7 +251,10 @@ pub async fn an_order_that_is_placed_meanwhile_is_not_lost(fixture: &StoreTarget
     while let Some(task) = placing.recv().await {
         match task.await.unwrap() {
             (Ok(id), order) => {
-                assert_eq!(fixture.storage.orders.find(id).await.unwrap(), Some(placed(id, &order)));
+                assert_eq!(
+                    fixture.storage.orders.find(id).await.unwrap(),
+                    Some(placed(id, &order))
+                );
                 assert!(moved.is_err() || id > last_moved);
             }
             (Err(PlaceError::Unavailable(_)), _) => assert!(moved.is_ok()),

@@ -4,7 +4,10 @@ use std::borrow::Cow;
 
 use time::OffsetDateTime;
 
-use super::{Contact, EmailAddress, Field, JsonType, Money, Violation, ViolationCode, request::ContactRequest, text::TextRule};
+use super::{
+    Contact, EmailAddress, Field, JsonType, Money, Violation, ViolationCode,
+    request::ContactRequest, text::TextRule,
+};
 use crate::appointment;
 
 /// The account. A reader that reports a violation answers `None`.
@@ -15,29 +18,60 @@ pub(super) struct Check {
 }
 
 impl Check {
-    pub(super) fn report(&mut self, path: &str, name: &str, code: ViolationCode, detail: impl Into<Cow<'static, str>>) {
-        self.violations.push(Violation { pointer: format!("{path}/{name}").into(), code, detail: detail.into() });
+    pub(super) fn report(
+        &mut self,
+        path: &str,
+        name: &str,
+        code: ViolationCode,
+        detail: impl Into<Cow<'static, str>>,
+    ) {
+        self.violations.push(Violation {
+            pointer: format!("{path}/{name}").into(),
+            code,
+            detail: detail.into(),
+        });
     }
 
-    pub(super) fn optional<T: for<'de> JsonType<'de>>(&mut self, path: &str, name: &str, field: Field<T>) -> Option<T> {
+    pub(super) fn optional<T: for<'de> JsonType<'de>>(
+        &mut self,
+        path: &str,
+        name: &str,
+        field: Field<T>,
+    ) -> Option<T> {
         match field {
             Field::Absent => None,
             Field::Value(value) => Some(value),
             Field::Mistyped => {
-                self.report(path, name, ViolationCode::WrongType, format!("must be {}", T::EXPECTED));
+                self.report(
+                    path,
+                    name,
+                    ViolationCode::WrongType,
+                    format!("must be {}", T::EXPECTED),
+                );
                 None
             }
         }
     }
 
-    pub(super) fn required<T: for<'de> JsonType<'de>>(&mut self, path: &str, name: &str, field: Field<T>) -> Option<T> {
+    pub(super) fn required<T: for<'de> JsonType<'de>>(
+        &mut self,
+        path: &str,
+        name: &str,
+        field: Field<T>,
+    ) -> Option<T> {
         if matches!(field, Field::Absent) {
             self.report(path, name, ViolationCode::Required, "is required");
         }
         self.optional(path, name, field)
     }
 
-    pub(super) fn ruled(&mut self, path: &str, name: &str, text: &str, rule: &TextRule) -> Option<String> {
+    pub(super) fn ruled(
+        &mut self,
+        path: &str,
+        name: &str,
+        text: &str,
+        rule: &TextRule,
+    ) -> Option<String> {
         match rule.check(text) {
             Ok(()) => Some(text.to_owned()),
             Err((code, detail)) => {
@@ -47,13 +81,25 @@ impl Check {
         }
     }
 
-    pub(super) fn optional_text(&mut self, path: &str, name: &str, field: Field<String>, rule: &TextRule) -> Option<String> {
+    pub(super) fn optional_text(
+        &mut self,
+        path: &str,
+        name: &str,
+        field: Field<String>,
+        rule: &TextRule,
+    ) -> Option<String> {
         let text = self.optional(path, name, field)?;
         let text = text.trim();
         if text.is_empty() { None } else { self.ruled(path, name, text, rule) }
     }
 
-    pub(super) fn required_text(&mut self, path: &str, name: &str, field: Field<String>, rule: &TextRule) -> Option<String> {
+    pub(super) fn required_text(
+        &mut self,
+        path: &str,
+        name: &str,
+        field: Field<String>,
+        rule: &TextRule,
+    ) -> Option<String> {
         let text = self.required(path, name, field)?;
         let text = text.trim();
         if text.is_empty() {
@@ -63,23 +109,44 @@ impl Check {
         self.ruled(path, name, text, rule)
     }
 
-    pub(super) fn read<T>(&mut self, path: &str, name: &str, value: Option<T>, detail: &'static str) -> Option<T> {
+    pub(super) fn read<T>(
+        &mut self,
+        path: &str,
+        name: &str,
+        value: Option<T>,
+        detail: &'static str,
+    ) -> Option<T> {
         if value.is_none() {
             self.report(path, name, ViolationCode::InvalidFormat, detail);
         }
         value
     }
 
-    pub(super) fn email(&mut self, path: &str, name: &str, text: Option<String>) -> Option<EmailAddress> {
+    pub(super) fn email(
+        &mut self,
+        path: &str,
+        name: &str,
+        text: Option<String>,
+    ) -> Option<EmailAddress> {
         self.read(path, name, EmailAddress::try_from(text?).ok(), "must be an e-mail address")
     }
 
-    pub(super) fn optional_email(&mut self, path: &str, name: &str, field: Field<String>) -> Option<EmailAddress> {
+    pub(super) fn optional_email(
+        &mut self,
+        path: &str,
+        name: &str,
+        field: Field<String>,
+    ) -> Option<EmailAddress> {
         let text = self.optional_text(path, name, field, &TextRule::EMAIL);
         self.email(path, name, text)
     }
 
-    pub(super) fn required_email(&mut self, path: &str, name: &str, field: Field<String>) -> Option<EmailAddress> {
+    pub(super) fn required_email(
+        &mut self,
+        path: &str,
+        name: &str,
+        field: Field<String>,
+    ) -> Option<EmailAddress> {
         let text = self.required_text(path, name, field, &TextRule::EMAIL);
         self.email(path, name, text)
     }
@@ -114,17 +181,33 @@ impl Check {
 
     pub(super) fn utc(&mut self, name: &str, field: Field<String>) -> Option<OffsetDateTime> {
         let text = self.optional_text("", name, field, &TextRule::SHORT)?;
-        self.read("", name, appointment::parse_utc(&text), "must be an ISO 8601 datetime in UTC, such as 2026-12-01T19:30:00Z")
+        self.read(
+            "",
+            name,
+            appointment::parse_utc(&text),
+            "must be an ISO 8601 datetime in UTC, such as 2026-12-01T19:30:00Z",
+        )
     }
 
-    pub(super) fn contact(&mut self, path: &str, name: &str, field: Field<ContactRequest>) -> Option<Contact> {
+    pub(super) fn contact(
+        &mut self,
+        path: &str,
+        name: &str,
+        field: Field<ContactRequest>,
+    ) -> Option<Contact> {
         let contact = self.optional(path, name, field)?;
         let path = format!("{path}/{name}");
         let contact = Contact {
             name: self.optional_text(&path, "contact_name", contact.contact_name, &TextRule::NAME),
-            phone: self.optional_text(&path, "contact_phone", contact.contact_phone, &TextRule::PHONE),
+            phone: self.optional_text(
+                &path,
+                "contact_phone",
+                contact.contact_phone,
+                &TextRule::PHONE,
+            ),
             email: self.optional_email(&path, "contact_email", contact.contact_email),
         };
-        (contact.name.is_some() || contact.phone.is_some() || contact.email.is_some()).then_some(contact)
+        (contact.name.is_some() || contact.phone.is_some() || contact.email.is_some())
+            .then_some(contact)
     }
 }

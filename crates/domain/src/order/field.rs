@@ -9,8 +9,9 @@ use serde::{
 
 /// A field of a request.
 ///
-/// Reading one never fails on well-formed JSON: a value of the wrong type becomes [`Field::Mistyped`], so that all
-/// violations of a request can be reported at once instead of the first alone.
+/// Reading one never fails on well-formed JSON: a value of the wrong type becomes
+/// [`Field::Mistyped`], so that all violations of a request can be reported at once instead of the
+/// first alone.
 #[derive(Clone, PartialEq, Default)]
 pub enum Field<T> {
     /// Not sent, or `null`.
@@ -34,13 +35,15 @@ impl<T> fmt::Debug for Field<T> {
 }
 
 impl Field<i64> {
-    /// Reads an identifier that was sent as a decimal string, as the parts of a form are. Blank means absent.
+    /// Reads an identifier that was sent as a decimal string, as the parts of a form are. Blank
+    /// means absent.
     pub fn from_decimal(text: &str) -> Self {
         let text = text.trim();
         if text.is_empty() {
             Self::Absent
         } else {
-            let digits = text.strip_prefix('-').unwrap_or(text).bytes().all(|byte| byte.is_ascii_digit());
+            let digits =
+                text.strip_prefix('-').unwrap_or(text).bytes().all(|byte| byte.is_ascii_digit());
             text.parse().ok().filter(|_| digits).map_or(Self::Mistyped, Self::Value)
         }
     }
@@ -97,7 +100,10 @@ impl JsonType<'_> for i64 {
 
 impl JsonType<'_> for f64 {
     const EXPECTED: &'static str = "a number";
-    #[expect(clippy::cast_precision_loss, reason = "amounts beyond 2^53 are far over the cap and refused all the same")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "amounts beyond 2^53 are far over the cap and refused all the same"
+    )]
     fn from_integer(value: i64) -> Option<Self> {
         Some(value as f64)
     }
@@ -149,9 +155,14 @@ impl<'de, T: JsonType<'de>> Visitor<'de> for FieldVisitor<T> {
     fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
         Ok(T::from_integer(value).into())
     }
-    #[expect(clippy::cast_precision_loss, reason = "an integer beyond i64 is no identifier, and over every cap as an amount")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "an integer beyond i64 is no identifier, and over every cap as an amount"
+    )]
     fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
-        Ok(i64::try_from(value).map_or_else(|_| T::from_float(value as f64), T::from_integer).into())
+        Ok(i64::try_from(value)
+            .map_or_else(|_| T::from_float(value as f64), T::from_integer)
+            .into())
     }
     fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
         Ok(T::from_float(value).into())

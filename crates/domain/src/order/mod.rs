@@ -1,7 +1,7 @@
 //! The order aggregate: a notarial signing that a client has asked for.
 //!
-//! [`OrderRequest`] is what a client sends, [`Order`] what is left once every rule holds, [`PlacedOrder`] an order
-//! that the service has acknowledged.
+//! [`OrderRequest`] is what a client sends, [`Order`] what is left once every rule holds,
+//! [`PlacedOrder`] an order that the service has acknowledged.
 
 mod check;
 mod field;
@@ -14,7 +14,10 @@ mod violation;
 pub use field::{Field, JsonType};
 pub use money::{Money, MoneyError};
 pub use parse::ParsedOrder;
-pub use request::{ContactRequest, InvoiceRecipientRequest, OrderRequest, RequestedByRequest, SigningContactsRequest, SigningDetailsRequest};
+pub use request::{
+    ContactRequest, InvoiceRecipientRequest, OrderRequest, RequestedByRequest,
+    SigningContactsRequest, SigningDetailsRequest,
+};
 pub use text::{EmailAddress, FileNumber};
 pub use violation::{Violation, ViolationCode};
 
@@ -33,7 +36,18 @@ macro_rules! conceal {
         }
     )*};
 }
-conceal!(Order, SigningContacts, Contact, Address, SigningLocation, Signer, CoSigner, Invoice, InvoiceRecipient, RequestedBy);
+conceal!(
+    Order,
+    SigningContacts,
+    Contact,
+    Address,
+    SigningLocation,
+    Signer,
+    CoSigner,
+    Invoice,
+    InvoiceRecipient,
+    RequestedBy
+);
 
 /// Identifier of a placed order, given by the repository; positive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -102,13 +116,17 @@ pub struct SigningContacts {
 }
 
 impl SigningContacts {
-    /// Everybody to be told about the order, each address once, compared without regard to letter case.
+    /// Everybody to be told about the order, each address once, compared without regard to letter
+    /// case.
     pub fn recipients(&self) -> Vec<EmailAddress> {
         let in_house = [&self.in_house_contact, &self.in_house_contact2];
         let in_house = in_house.into_iter().flatten().filter_map(|contact| contact.email.as_ref());
         let mut recipients: Vec<EmailAddress> = Vec::new();
-        for address in std::iter::once(&self.order_contact_email).chain(&self.observer).chain(in_house) {
-            if !recipients.iter().any(|known| known.as_str().eq_ignore_ascii_case(address.as_str())) {
+        for address in
+            std::iter::once(&self.order_contact_email).chain(&self.observer).chain(in_house)
+        {
+            if !recipients.iter().any(|known| known.as_str().eq_ignore_ascii_case(address.as_str()))
+            {
                 recipients.push(address.clone());
             }
         }
@@ -224,7 +242,8 @@ pub struct RequestedBy {
     pub signing_service_id: Option<SigningServiceId>,
 }
 
-/// State of an order. The service creates orders; further states belong to the systems that work them off.
+/// State of an order. The service creates orders; further states belong to the systems that work
+/// them off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OrderStatus {
     /// Placed, without a notary.
@@ -297,13 +316,23 @@ mod tests {
         let contact = json!({ "contact_name": "Alex Smith", "contact_phone": "+1 555 010 0100", "contact_email": "alex@example.com" });
         sent["signingContactsFormData"]["inHouseContact"] = contact.clone();
         sent["signingDetailsFormData"]["loanOfficer"] = contact;
-        sent["signingDetailsFormData"]["invoiceOrderTo"] = json!({ "company_name": "Title Company", "invoice_address": "77 Commerce St" });
+        sent["signingDetailsFormData"]["invoiceOrderTo"] =
+            json!({ "company_name": "Title Company", "invoice_address": "77 Commerce St" });
         sent["signingDetailsFormData"]["coSignerName"] = json!("Richard Roe");
         sent["requestedBy"]["userRole"] = json!("escrow officer");
         let request: OrderRequest = serde_json::from_value(sent.clone()).unwrap();
         let order = request.clone().parse().unwrap();
-        let parts = (&order.order.contacts, &order.order.signer, &order.order.loan_officer, &order.order.file_number, &order.order.property);
-        let shown = format!("{request:#?} {order:?} {parts:?} {:?} {:?}", order.order.invoice.recipient, order.order.requested_by);
+        let parts = (
+            &order.order.contacts,
+            &order.order.signer,
+            &order.order.loan_officer,
+            &order.order.file_number,
+            &order.order.property,
+        );
+        let shown = format!(
+            "{request:#?} {order:?} {parts:?} {:?} {:?}",
+            order.order.invoice.recipient, order.order.requested_by
+        );
         for text in texts(&sent).into_iter().filter(|text| *text != "at") {
             assert!(!shown.contains(text), "{text}: {shown}");
         }

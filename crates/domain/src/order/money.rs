@@ -22,7 +22,8 @@ pub enum MoneyError {
 }
 
 impl Money {
-    /// 9,999,999,999.99: twelve digits, which a JSON number carries exactly (RFC 8259 section 6 promises fifteen).
+    /// 9,999,999,999.99: twelve digits, which a JSON number carries exactly (RFC 8259 section 6
+    /// promises fifteen).
     pub const MAX: Self = Self { cents: 999_999_999_999 };
 
     /// An amount of whole cents; `None` when it is negative or over [`Money::MAX`].
@@ -35,8 +36,8 @@ impl Money {
         self.cents
     }
 
-    /// Reads the number of a JSON document. The shortest decimal text of the number decides, so that `150.10` is
-    /// 150 dollars and 10 cents and nothing beside it.
+    /// Reads the number of a JSON document. The shortest decimal text of the number decides, so
+    /// that `150.10` is 150 dollars and 10 cents and nothing beside it.
     pub fn from_number(number: f64) -> Result<Self, MoneyError> {
         let text = format!("{number}");
         let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
@@ -63,7 +64,10 @@ impl Serialize for Money {
         if self.cents % 100 == 0 {
             serializer.serialize_i64(self.cents / 100)
         } else {
-            #[expect(clippy::cast_precision_loss, reason = "twelve digits fit the 53 bits of an f64")]
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "twelve digits fit the 53 bits of an f64"
+            )]
             serializer.serialize_f64(self.cents as f64 / 100.0)
         }
     }
@@ -77,16 +81,25 @@ mod tests {
 
     #[test]
     fn amounts_are_read_to_the_cent() {
-        for (number, cents) in
-            [(0.0, 0), (-0.0, 0), (0.1, 10), (150.0, 15_000), (150.1, 15_010), (0.29, 29), (1e3, 100_000), (9_999_999_999.99, 999_999_999_999)]
-        {
+        for (number, cents) in [
+            (0.0, 0),
+            (-0.0, 0),
+            (0.1, 10),
+            (150.0, 15_000),
+            (150.1, 15_010),
+            (0.29, 29),
+            (1e3, 100_000),
+            (9_999_999_999.99, 999_999_999_999),
+        ] {
             assert_eq!(Money::from_number(number).map(Money::cents), Ok(cents), "{number}");
         }
     }
 
     #[test]
     fn what_is_no_amount_is_refused() {
-        for number in [-0.01, -1.0, 10_000_000_000.0, 1e300, f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
+        for number in
+            [-0.01, -1.0, 10_000_000_000.0, 1e300, f64::INFINITY, f64::NEG_INFINITY, f64::NAN]
+        {
             assert_eq!(Money::from_number(number), Err(MoneyError::OutOfRange), "{number}");
         }
         for number in [0.001, 150.005, 0.1 + 0.2, 1e-7] {
@@ -96,9 +109,17 @@ mod tests {
 
     #[test]
     fn amounts_are_written_with_cents_where_there_are_any() {
-        for (cents, number, text) in [(0, "0", "0.00"), (50, "0.5", "0.50"), (15_000, "150", "150.00"), (15_005, "150.05", "150.05")] {
+        for (cents, number, text) in [
+            (0, "0", "0.00"),
+            (50, "0.5", "0.50"),
+            (15_000, "150", "150.00"),
+            (15_005, "150.05", "150.05"),
+        ] {
             let money = Money::from_cents(cents).unwrap();
-            assert_eq!((serde_json::to_string(&money).unwrap().as_str(), money.to_string().as_str()), (number, text));
+            assert_eq!(
+                (serde_json::to_string(&money).unwrap().as_str(), money.to_string().as_str()),
+                (number, text)
+            );
         }
     }
 

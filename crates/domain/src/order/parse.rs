@@ -3,10 +3,13 @@
 use time::{OffsetDateTime, Time};
 
 use super::{
-    Address, CoSigner, Contact, Field, FileNumber, Invoice, InvoiceRecipient, Order, RequestedBy, Signer, SigningContacts, SigningLocation, SigningServiceId,
-    Violation, ViolationCode,
+    Address, CoSigner, Contact, Field, FileNumber, Invoice, InvoiceRecipient, Order, RequestedBy,
+    Signer, SigningContacts, SigningLocation, SigningServiceId, Violation, ViolationCode,
     check::Check,
-    request::{InvoiceRecipientRequest, OrderRequest, RequestedByRequest, SigningContactsRequest, SigningDetailsRequest},
+    request::{
+        InvoiceRecipientRequest, OrderRequest, RequestedByRequest, SigningContactsRequest,
+        SigningDetailsRequest,
+    },
     text::TextRule,
 };
 use crate::appointment::{self, Appointment, AppointmentTime, ConversionError, Moment, Zone};
@@ -32,18 +35,26 @@ impl OrderRequest {
     pub fn parse(self) -> Result<ParsedOrder, Vec<Violation>> {
         let mut check = Check::default();
         let contacts = self.signing_contacts_form_data;
-        let contacts = check.required("", "signingContactsFormData", contacts).and_then(|contacts| check.contacts(contacts));
+        let contacts = check
+            .required("", "signingContactsFormData", contacts)
+            .and_then(|contacts| check.contacts(contacts));
         let utc = SuppliedUtc {
             at: check.utc("utcTimeDate", self.utc_time_date),
             start: check.utc("utcStartTimeDate", self.utc_start_time_date),
             end: check.utc("utcEndTimeDate", self.utc_end_time_date),
         };
-        let details = check.required("", "signingDetailsFormData", self.signing_details_form_data).and_then(|details| check.details(details, &utc));
+        let details = check
+            .required("", "signingDetailsFormData", self.signing_details_form_data)
+            .and_then(|details| check.details(details, &utc));
         let service = check.required_id("", "signingServiceId", self.signing_service_id);
-        let requested_by = check.required("", "requestedBy", self.requested_by).and_then(|by| check.requested_by(by));
+        let requested_by = check
+            .required("", "requestedBy", self.requested_by)
+            .and_then(|by| check.requested_by(by));
 
         match (contacts, details, service, requested_by) {
-            (Some(contacts), Some(details), Some(service), Some(requested_by)) if check.violations.is_empty() => {
+            (Some(contacts), Some(details), Some(service), Some(requested_by))
+                if check.violations.is_empty() =>
+            {
                 let order = details.into_order(SigningServiceId(service), contacts, requested_by);
                 Ok(ParsedOrder { order, utc_disagreements: check.utc_disagreements })
             }
@@ -80,7 +91,12 @@ struct Details {
 }
 
 impl Details {
-    fn into_order(self, signing_service_id: SigningServiceId, contacts: SigningContacts, requested_by: RequestedBy) -> Order {
+    fn into_order(
+        self,
+        signing_service_id: SigningServiceId,
+        contacts: SigningContacts,
+        requested_by: RequestedBy,
+    ) -> Order {
         Order {
             signing_service_id,
             contacts,
@@ -107,57 +123,130 @@ impl Details {
 
 impl Check {
     fn contacts(&mut self, request: SigningContactsRequest) -> Option<SigningContacts> {
-        let order_contact_email = self.required_email(CONTACTS, "orderContactEmail", request.order_contact_email);
-        let client_company_id = self.optional_id(CONTACTS, "clientCompanyId", request.client_company_id);
+        let order_contact_email =
+            self.required_email(CONTACTS, "orderContactEmail", request.order_contact_email);
+        let client_company_id =
+            self.optional_id(CONTACTS, "clientCompanyId", request.client_company_id);
         let observer = self.optional_email(CONTACTS, "observer", request.observer);
         let in_house_contact = self.contact(CONTACTS, "inHouseContact", request.in_house_contact);
-        let in_house_contact2 = self.contact(CONTACTS, "inHouseContact2", request.in_house_contact2);
-        Some(SigningContacts { order_contact_email: order_contact_email?, client_company_id, observer, in_house_contact, in_house_contact2 })
+        let in_house_contact2 =
+            self.contact(CONTACTS, "inHouseContact2", request.in_house_contact2);
+        Some(SigningContacts {
+            order_contact_email: order_contact_email?,
+            client_company_id,
+            observer,
+            in_house_contact,
+            in_house_contact2,
+        })
     }
 
     fn requested_by(&mut self, request: RequestedByRequest) -> Option<RequestedBy> {
         let user_id = self.required_id(REQUESTED_BY, "userId", request.user_id);
-        let user_role = self.optional_text(REQUESTED_BY, "userRole", request.user_role, &TextRule::SHORT);
-        let signing_service_id = self.optional_id(REQUESTED_BY, "signingServiceId", request.signing_service_id).map(SigningServiceId);
+        let user_role =
+            self.optional_text(REQUESTED_BY, "userRole", request.user_role, &TextRule::SHORT);
+        let signing_service_id = self
+            .optional_id(REQUESTED_BY, "signingServiceId", request.signing_service_id)
+            .map(SigningServiceId);
         Some(RequestedBy { user_id: user_id?, user_role, signing_service_id })
     }
 
     fn details(&mut self, request: SigningDetailsRequest, utc: &SuppliedUtc) -> Option<Details> {
         let mut request = request;
-        let file_number = self.required_text(DETAILS, "fileNumber", std::mem::take(&mut request.file_number), &TextRule::FILE_NUMBER);
+        let file_number = self.required_text(
+            DETAILS,
+            "fileNumber",
+            std::mem::take(&mut request.file_number),
+            &TextRule::FILE_NUMBER,
+        );
         let file_number = file_number.and_then(|text| FileNumber::try_from(text).ok());
         let appointment = self.appointment(&mut request, utc);
         let property = self.property(&mut request);
-        let signing_type = self.required_text(DETAILS, "signingType", request.signing_type, &TextRule::SHORT);
-        let signer_name = self.required_text(DETAILS, "signerName", request.signer_name, &TextRule::NAME);
-        let signer_phone = self.required_text(DETAILS, "signerPhone", request.signer_phone, &TextRule::PHONE);
+        let signing_type =
+            self.required_text(DETAILS, "signingType", request.signing_type, &TextRule::SHORT);
+        let signer_name =
+            self.required_text(DETAILS, "signerName", request.signer_name, &TextRule::NAME);
+        let signer_phone =
+            self.required_text(DETAILS, "signerPhone", request.signer_phone, &TextRule::PHONE);
         let signer_email = self.required_email(DETAILS, "signerEmail", request.signer_email);
         let language = self.optional_text(DETAILS, "language", request.language, &TextRule::SHORT);
-        let spouse_name = self.optional_text(DETAILS, "spouseName", request.spouse_name, &TextRule::NAME);
+        let spouse_name =
+            self.optional_text(DETAILS, "spouseName", request.spouse_name, &TextRule::NAME);
         let co_signer = CoSigner {
-            name: self.optional_text(DETAILS, "coSignerName", request.co_signer_name, &TextRule::NAME),
-            spouse_name: self.optional_text(DETAILS, "coSignerSpouseName", request.co_signer_spouse_name, &TextRule::NAME),
-            phone: self.optional_text(DETAILS, "coSignerPhone", request.co_signer_phone, &TextRule::PHONE),
+            name: self.optional_text(
+                DETAILS,
+                "coSignerName",
+                request.co_signer_name,
+                &TextRule::NAME,
+            ),
+            spouse_name: self.optional_text(
+                DETAILS,
+                "coSignerSpouseName",
+                request.co_signer_spouse_name,
+                &TextRule::NAME,
+            ),
+            phone: self.optional_text(
+                DETAILS,
+                "coSignerPhone",
+                request.co_signer_phone,
+                &TextRule::PHONE,
+            ),
             email: self.optional_email(DETAILS, "coSignerEmail", request.co_signer_email),
         };
         let named_location = NamedLocation {
-            address: self.optional_text(DETAILS, "signingAddress", request.signing_address, &TextRule::ADDRESS),
+            address: self.optional_text(
+                DETAILS,
+                "signingAddress",
+                request.signing_address,
+                &TextRule::ADDRESS,
+            ),
             city: self.optional_text(DETAILS, "signingCity", request.signing_city, &TextRule::CITY),
-            state: self.optional_text(DETAILS, "signingState", request.signing_state, &TextRule::STATE).map(|state| state.to_ascii_uppercase()),
-            zipcode: self.optional_text(DETAILS, "signingZipcode", request.signing_zipcode, &TextRule::ZIPCODE),
+            state: self
+                .optional_text(DETAILS, "signingState", request.signing_state, &TextRule::STATE)
+                .map(|state| state.to_ascii_uppercase()),
+            zipcode: self.optional_text(
+                DETAILS,
+                "signingZipcode",
+                request.signing_zipcode,
+                &TextRule::ZIPCODE,
+            ),
         };
-        let is_property = self.optional(DETAILS, "isPropertyAddressSame", request.is_property_address_same).unwrap_or(true);
-        let esigning_platform = self.optional_text(DETAILS, "esigningPlatform", request.esigning_platform, &TextRule::SHORT);
-        let scanbacks_required = self.optional(DETAILS, "scanbacksRequired", request.scanbacks_required).unwrap_or(false);
-        let ron_signing = self.optional(DETAILS, "ronSigning", request.ron_signing).unwrap_or(false);
-        let document_delivery = self.optional_text(DETAILS, "documentDelivery", request.document_delivery, &TextRule::SHORT);
+        let is_property = self
+            .optional(DETAILS, "isPropertyAddressSame", request.is_property_address_same)
+            .unwrap_or(true);
+        let esigning_platform = self.optional_text(
+            DETAILS,
+            "esigningPlatform",
+            request.esigning_platform,
+            &TextRule::SHORT,
+        );
+        let scanbacks_required = self
+            .optional(DETAILS, "scanbacksRequired", request.scanbacks_required)
+            .unwrap_or(false);
+        let ron_signing =
+            self.optional(DETAILS, "ronSigning", request.ron_signing).unwrap_or(false);
+        let document_delivery = self.optional_text(
+            DETAILS,
+            "documentDelivery",
+            request.document_delivery,
+            &TextRule::SHORT,
+        );
         let lender = self.optional_text(DETAILS, "lender", request.lender, &TextRule::NAME);
-        let special_instructions = self.optional_text(DETAILS, "specialInstructions", request.special_instructions, &TextRule::INSTRUCTIONS);
+        let special_instructions = self.optional_text(
+            DETAILS,
+            "specialInstructions",
+            request.special_instructions,
+            &TextRule::INSTRUCTIONS,
+        );
         let loan_officer = self.contact(DETAILS, "loanOfficer", request.loan_officer);
         let invoice = Invoice {
             recipient: self.invoice_recipient(request.invoice_order_to),
             name: self.optional_text(DETAILS, "invoiceName", request.invoice_name, &TextRule::NAME),
-            phone: self.optional_text(DETAILS, "invoicePhone", request.invoice_phone, &TextRule::PHONE),
+            phone: self.optional_text(
+                DETAILS,
+                "invoicePhone",
+                request.invoice_phone,
+                &TextRule::PHONE,
+            ),
             email: self.optional_email(DETAILS, "invoiceEmail", request.invoice_email),
             fee: self.money(DETAILS, "invoiceFee", request.invoice_fee),
             notary_pay: self.money(DETAILS, "notaryPay", request.notary_pay),
@@ -169,7 +258,12 @@ impl Check {
             signing_location: named_location.or_property(is_property, &property),
             property,
             signing_type: signing_type?,
-            signer: Signer { name: signer_name?, phone: signer_phone?, email: signer_email?, spouse_name },
+            signer: Signer {
+                name: signer_name?,
+                phone: signer_phone?,
+                email: signer_email?,
+                spouse_name,
+            },
             co_signer,
             language: language.unwrap_or_else(|| "en".to_owned()),
             esigning_platform,
@@ -184,19 +278,53 @@ impl Check {
     }
 
     fn property(&mut self, request: &mut SigningDetailsRequest) -> Option<Address> {
-        let address = self.required_text(DETAILS, "propertyAddress", std::mem::take(&mut request.property_address), &TextRule::ADDRESS);
-        let city = self.required_text(DETAILS, "city", std::mem::take(&mut request.city), &TextRule::CITY);
-        let state = self.required_text(DETAILS, "state", std::mem::take(&mut request.state), &TextRule::STATE);
-        let zipcode = self.required_text(DETAILS, "zipcode", std::mem::take(&mut request.zipcode), &TextRule::ZIPCODE);
-        Some(Address { address: address?, city: city?, state: state?.to_ascii_uppercase(), zipcode: zipcode? })
+        let address = self.required_text(
+            DETAILS,
+            "propertyAddress",
+            std::mem::take(&mut request.property_address),
+            &TextRule::ADDRESS,
+        );
+        let city =
+            self.required_text(DETAILS, "city", std::mem::take(&mut request.city), &TextRule::CITY);
+        let state = self.required_text(
+            DETAILS,
+            "state",
+            std::mem::take(&mut request.state),
+            &TextRule::STATE,
+        );
+        let zipcode = self.required_text(
+            DETAILS,
+            "zipcode",
+            std::mem::take(&mut request.zipcode),
+            &TextRule::ZIPCODE,
+        );
+        Some(Address {
+            address: address?,
+            city: city?,
+            state: state?.to_ascii_uppercase(),
+            zipcode: zipcode?,
+        })
     }
 
-    fn invoice_recipient(&mut self, field: Field<InvoiceRecipientRequest>) -> Option<InvoiceRecipient> {
+    fn invoice_recipient(
+        &mut self,
+        field: Field<InvoiceRecipientRequest>,
+    ) -> Option<InvoiceRecipient> {
         const PATH: &str = "/signingDetailsFormData/invoiceOrderTo";
         let request = self.optional(DETAILS, "invoiceOrderTo", field)?;
         let recipient = InvoiceRecipient {
-            company_name: self.optional_text(PATH, "company_name", request.company_name, &TextRule::NAME),
-            address: self.optional_text(PATH, "invoice_address", request.invoice_address, &TextRule::ADDRESS),
+            company_name: self.optional_text(
+                PATH,
+                "company_name",
+                request.company_name,
+                &TextRule::NAME,
+            ),
+            address: self.optional_text(
+                PATH,
+                "invoice_address",
+                request.invoice_address,
+                &TextRule::ADDRESS,
+            ),
             city: self.optional_text(PATH, "city", request.city, &TextRule::CITY),
             state: self.optional_text(PATH, "state", request.state, &TextRule::SHORT),
             zipcode: self.optional_text(PATH, "zipcode", request.zipcode, &TextRule::SHORT),
@@ -206,28 +334,66 @@ impl Check {
         named.then_some(recipient)
     }
 
-    fn appointment(&mut self, request: &mut SigningDetailsRequest, utc: &SuppliedUtc) -> Option<Appointment> {
-        let date = self.required_text(DETAILS, "signingDate", std::mem::take(&mut request.signing_date), &TextRule::SHORT);
-        let date = date.and_then(|text| self.read(DETAILS, "signingDate", appointment::parse_date(&text), "must be a date of the form YYYY-MM-DD"));
-        let kind = self.required_text(DETAILS, "signingTimeType", std::mem::take(&mut request.signing_time_type), &TextRule::SHORT);
-        let zone = self.required_text(DETAILS, "timeZoneId", std::mem::take(&mut request.time_zone_id), &TextRule::SHORT);
+    fn appointment(
+        &mut self,
+        request: &mut SigningDetailsRequest,
+        utc: &SuppliedUtc,
+    ) -> Option<Appointment> {
+        let date = self.required_text(
+            DETAILS,
+            "signingDate",
+            std::mem::take(&mut request.signing_date),
+            &TextRule::SHORT,
+        );
+        let date = date.and_then(|text| {
+            self.read(
+                DETAILS,
+                "signingDate",
+                appointment::parse_date(&text),
+                "must be a date of the form YYYY-MM-DD",
+            )
+        });
+        let kind = self.required_text(
+            DETAILS,
+            "signingTimeType",
+            std::mem::take(&mut request.signing_time_type),
+            &TextRule::SHORT,
+        );
+        let zone = self.required_text(
+            DETAILS,
+            "timeZoneId",
+            std::mem::take(&mut request.time_zone_id),
+            &TextRule::SHORT,
+        );
         let zone = zone.and_then(|id| {
             let zone = Zone::named(&id);
             if zone.is_none() {
-                self.report(DETAILS, "timeZoneId", ViolationCode::UnknownTimeZone, "must be an IANA time zone identifier, such as America/Chicago");
+                self.report(
+                    DETAILS,
+                    "timeZoneId",
+                    ViolationCode::UnknownTimeZone,
+                    "must be an IANA time zone identifier, such as America/Chicago",
+                );
             }
             zone
         });
         let day = date.zip(zone);
         let time = match kind.as_deref() {
             Some("at") => {
-                let time = self.clock_time("specificTime", std::mem::take(&mut request.specific_time));
-                self.moment("specificTime", time, day, ("utcTimeDate", utc.at)).map(AppointmentTime::At)
+                let time =
+                    self.clock_time("specificTime", std::mem::take(&mut request.specific_time));
+                self.moment("specificTime", time, day, ("utcTimeDate", utc.at))
+                    .map(AppointmentTime::At)
             }
             Some("between") => self.range(request, day, utc),
             Some("anytime") => Some(AppointmentTime::Anytime),
             Some(_) => {
-                self.report(DETAILS, "signingTimeType", ViolationCode::NotAllowed, "must be one of at, between, anytime");
+                self.report(
+                    DETAILS,
+                    "signingTimeType",
+                    ViolationCode::NotAllowed,
+                    "must be one of at, between, anytime",
+                );
                 None
             }
             None => None,
@@ -236,12 +402,22 @@ impl Check {
         Some(Appointment { date, zone, time: time? })
     }
 
-    fn range(&mut self, request: &mut SigningDetailsRequest, day: Option<(time::Date, Zone)>, utc: &SuppliedUtc) -> Option<AppointmentTime> {
+    fn range(
+        &mut self,
+        request: &mut SigningDetailsRequest,
+        day: Option<(time::Date, Zone)>,
+        utc: &SuppliedUtc,
+    ) -> Option<AppointmentTime> {
         let start = self.clock_time("startTime", std::mem::take(&mut request.start_time));
         let end = self.clock_time("endTime", std::mem::take(&mut request.end_time));
         let after = start.zip(end).is_none_or(|(start, end)| start < end);
         if !after {
-            self.report(DETAILS, "endTime", ViolationCode::EndNotAfterStart, "must be after startTime");
+            self.report(
+                DETAILS,
+                "endTime",
+                ViolationCode::EndNotAfterStart,
+                "must be after startTime",
+            );
         }
         let start = self.moment("startTime", start, day, ("utcStartTimeDate", utc.start));
         let end = self.moment("endTime", end, day, ("utcEndTimeDate", utc.end));
@@ -260,7 +436,12 @@ impl Check {
 
     fn clock_time(&mut self, name: &'static str, field: Field<String>) -> Option<Time> {
         let text = self.required_text(DETAILS, name, field, &TextRule::SHORT)?;
-        self.read(DETAILS, name, appointment::parse_time(&text), "must be a time of the form HH:MM, from 00:00 to 23:59")
+        self.read(
+            DETAILS,
+            name,
+            appointment::parse_time(&text),
+            "must be a time of the form HH:MM, from 00:00 to 23:59",
+        )
     }
 
     fn moment(
@@ -301,7 +482,13 @@ struct NamedLocation {
 impl NamedLocation {
     fn or_property(self, is_property: bool, property: &Address) -> SigningLocation {
         match self.address {
-            Some(address) if !is_property => SigningLocation { is_property, address, city: self.city, state: self.state, zipcode: self.zipcode },
+            Some(address) if !is_property => SigningLocation {
+                is_property,
+                address,
+                city: self.city,
+                state: self.state,
+                zipcode: self.zipcode,
+            },
             _ => SigningLocation {
                 is_property,
                 address: property.address.clone(),

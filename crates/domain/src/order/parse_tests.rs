@@ -29,7 +29,15 @@ fn order(changes: &[(&str, Option<Value>)]) -> Order {
 }
 
 fn faults(changes: &[(&str, Option<Value>)]) -> Vec<(String, ViolationCode)> {
-    parse(&with(changes)).map_or_else(|found| found.into_iter().map(|violation| (violation.pointer.into_owned(), violation.code)).collect(), |_| Vec::new())
+    parse(&with(changes)).map_or_else(
+        |found| {
+            found
+                .into_iter()
+                .map(|violation| (violation.pointer.into_owned(), violation.code))
+                .collect()
+        },
+        |_| Vec::new(),
+    )
 }
 
 fn fault(pointer: &str, value: Value) -> Option<ViolationCode> {
@@ -94,7 +102,10 @@ fn a_minimal_request_gets_the_defaults() {
     );
     assert_eq!(order.invoice, Invoice::default());
     assert_eq!(order.co_signer, CoSigner::default());
-    assert_eq!(order.requested_by, RequestedBy { user_id: 1001, user_role: None, signing_service_id: None });
+    assert_eq!(
+        order.requested_by,
+        RequestedBy { user_id: 1001, user_role: None, signing_service_id: None }
+    );
 }
 
 #[test]
@@ -125,10 +136,17 @@ fn every_field_arrives() {
         ("/signingDetailsFormData/documentDelivery", Some(json!("courier"))),
         ("/signingDetailsFormData/lender", Some(json!("First Bank"))),
         ("/signingDetailsFormData/specialInstructions", Some(json!("Ring.\nTwice."))),
-        ("/signingDetailsFormData/loanOfficer", Some(json!({ "contact_name": "Lo", "contact_email": "lo@example.com", "contact_phone": "5550100103" }))),
+        (
+            "/signingDetailsFormData/loanOfficer",
+            Some(
+                json!({ "contact_name": "Lo", "contact_email": "lo@example.com", "contact_phone": "5550100103" }),
+            ),
+        ),
         (
             "/signingDetailsFormData/invoiceOrderTo",
-            Some(json!({ "company_name": "Co", "invoice_address": "1 St", "city": "X", "state": "Texas", "zipcode": "75001-1234" })),
+            Some(
+                json!({ "company_name": "Co", "invoice_address": "1 St", "city": "X", "state": "Texas", "zipcode": "75001-1234" }),
+            ),
         ),
         ("/signingDetailsFormData/invoiceName", Some(json!("Inv"))),
         ("/signingDetailsFormData/invoicePhone", Some(json!("5550100104"))),
@@ -141,12 +159,30 @@ fn every_field_arrives() {
     assert_eq!(order.signing_service_id, SigningServiceId(42));
     assert_eq!(order.contacts.client_company_id, Some(7));
     assert_eq!(order.contacts.observer, email("b@example.com"));
-    assert_eq!(order.contacts.in_house_contact, Some(Contact { name: Some("C".into()), phone: Some("+1 555 010 0101".into()), email: email("c@example.com") }));
-    assert_eq!(order.contacts.in_house_contact2, Some(Contact { name: Some("D".into()), phone: None, email: None }));
-    assert_eq!((order.language.as_str(), order.signer.spouse_name.as_deref()), ("es", Some("John Doe")));
+    assert_eq!(
+        order.contacts.in_house_contact,
+        Some(Contact {
+            name: Some("C".into()),
+            phone: Some("+1 555 010 0101".into()),
+            email: email("c@example.com")
+        })
+    );
+    assert_eq!(
+        order.contacts.in_house_contact2,
+        Some(Contact { name: Some("D".into()), phone: None, email: None })
+    );
+    assert_eq!(
+        (order.language.as_str(), order.signer.spouse_name.as_deref()),
+        ("es", Some("John Doe"))
+    );
     assert_eq!(
         order.co_signer,
-        CoSigner { name: Some("Co Signer".into()), spouse_name: Some("Co Spouse".into()), phone: Some("5550100102".into()), email: email("co@example.com") }
+        CoSigner {
+            name: Some("Co Signer".into()),
+            spouse_name: Some("Co Spouse".into()),
+            phone: Some("5550100102".into()),
+            email: email("co@example.com")
+        }
     );
     assert_eq!(
         order.signing_location,
@@ -159,12 +195,23 @@ fn every_field_arrives() {
         }
     );
     assert_eq!(
-        (order.esigning_platform.as_deref(), order.document_delivery.as_deref(), order.lender.as_deref()),
+        (
+            order.esigning_platform.as_deref(),
+            order.document_delivery.as_deref(),
+            order.lender.as_deref()
+        ),
         (Some("Platform"), Some("courier"), Some("First Bank"))
     );
     assert!(order.scanbacks_required && order.ron_signing);
     assert_eq!(order.special_instructions.as_deref(), Some("Ring.\nTwice."));
-    assert_eq!(order.loan_officer, Some(Contact { name: Some("Lo".into()), phone: Some("5550100103".into()), email: email("lo@example.com") }));
+    assert_eq!(
+        order.loan_officer,
+        Some(Contact {
+            name: Some("Lo".into()),
+            phone: Some("5550100103".into()),
+            email: email("lo@example.com")
+        })
+    );
     let recipient = InvoiceRecipient {
         company_name: Some("Co".into()),
         address: Some("1 St".into()),
@@ -183,7 +230,14 @@ fn every_field_arrives() {
             notary_pay: Money::from_cents(10_000)
         }
     );
-    assert_eq!(order.requested_by, RequestedBy { user_id: 1, user_role: Some("admin".into()), signing_service_id: Some(SigningServiceId(3)) });
+    assert_eq!(
+        order.requested_by,
+        RequestedBy {
+            user_id: 1,
+            user_role: Some("admin".into()),
+            signing_service_id: Some(SigningServiceId(3))
+        }
+    );
 }
 
 #[test]
@@ -211,14 +265,25 @@ fn sections_that_are_missing_or_no_objects_are_named_themselves() {
     }
     let empty = parse(&json!({})).unwrap_err();
     let pointers: Vec<_> = empty.iter().map(|violation| violation.pointer.as_ref()).collect();
-    assert_eq!(pointers, ["/signingContactsFormData", "/signingDetailsFormData", "/signingServiceId", "/requestedBy"]);
+    assert_eq!(
+        pointers,
+        [
+            "/signingContactsFormData",
+            "/signingDetailsFormData",
+            "/signingServiceId",
+            "/requestedBy"
+        ]
+    );
 }
 
 #[test]
 fn everything_wrong_is_reported_at_once() {
     let found = faults(&[
         ("/signingContactsFormData/orderContactEmail", Some(json!("nobody"))),
-        ("/signingContactsFormData/inHouseContact", Some(json!({ "contact_phone": "12", "contact_email": 5 }))),
+        (
+            "/signingContactsFormData/inHouseContact",
+            Some(json!({ "contact_phone": "12", "contact_email": 5 })),
+        ),
         ("/utcTimeDate", Some(json!("yesterday"))),
         ("/signingDetailsFormData/fileNumber", None),
         ("/signingDetailsFormData/signingDate", Some(json!("2026-02-30"))),
@@ -250,22 +315,40 @@ fn blank_and_null_optional_fields_are_absent() {
         assert_eq!(order(&[(&pointer, Some(json!("  ")))]), absent, "{name}");
         assert_eq!(order(&[(&pointer, Some(Value::Null))]), absent, "{name}");
         assert_eq!(fault(&pointer, json!(1)), Some(ViolationCode::WrongType), "{name}");
-        assert_eq!(fault(&pointer, json!("a\0b")), Some(ViolationCode::InvalidCharacters), "{name}");
+        assert_eq!(
+            fault(&pointer, json!("a\0b")),
+            Some(ViolationCode::InvalidCharacters),
+            "{name}"
+        );
     }
-    assert_eq!(order(&[("/signingDetailsFormData/loanOfficer", Some(json!({ "contact_name": " ", "contact_email": null })))]), absent);
+    assert_eq!(
+        order(&[(
+            "/signingDetailsFormData/loanOfficer",
+            Some(json!({ "contact_name": " ", "contact_email": null }))
+        )]),
+        absent
+    );
     assert_eq!(order(&[("/signingDetailsFormData/invoiceOrderTo", Some(json!({})))]), absent);
 }
 
 #[test]
 fn texts_are_trimmed_and_states_upper_case() {
-    let order = order(&[("/signingDetailsFormData/fileNumber", Some(json!("\t F-1 \n"))), ("/signingDetailsFormData/state", Some(json!(" tx ")))]);
+    let order = order(&[
+        ("/signingDetailsFormData/fileNumber", Some(json!("\t F-1 \n"))),
+        ("/signingDetailsFormData/state", Some(json!(" tx "))),
+    ]);
     assert_eq!(order.file_number.as_str(), "F-1");
     assert_eq!(order.property.state, "TX");
 }
 
 #[test]
 fn identifiers_are_positive_64_bit_integers() {
-    for pointer in ["/signingServiceId", "/requestedBy/userId", "/requestedBy/signingServiceId", "/signingContactsFormData/clientCompanyId"] {
+    for pointer in [
+        "/signingServiceId",
+        "/requestedBy/userId",
+        "/requestedBy/signingServiceId",
+        "/signingContactsFormData/clientCompanyId",
+    ] {
         assert_eq!(fault(pointer, json!(i64::MAX)), None);
         for value in [json!(0), json!(-1), json!(i64::MIN)] {
             assert_eq!(fault(pointer, value), Some(ViolationCode::OutOfRange), "{pointer}");
@@ -290,19 +373,29 @@ fn identifiers_are_positive_64_bit_integers() {
 
 #[test]
 fn unknown_fields_are_ignored() {
-    assert_eq!(order(&[("/surprise", Some(json!({ "deep": [1] }))), ("/signingDetailsFormData/surprise", Some(json!(1)))]), order(&[]));
+    assert_eq!(
+        order(&[
+            ("/surprise", Some(json!({ "deep": [1] }))),
+            ("/signingDetailsFormData/surprise", Some(json!(1)))
+        ]),
+        order(&[])
+    );
 }
 
 #[test]
 fn a_field_sent_twice_is_no_json_of_ours() {
-    assert!(serde_json::from_str::<OrderRequest>(r#"{ "signingServiceId": 1, "signingServiceId": 2 }"#).is_err());
+    assert!(
+        serde_json::from_str::<OrderRequest>(r#"{ "signingServiceId": 1, "signingServiceId": 2 }"#)
+            .is_err()
+    );
 }
 
 #[test]
 fn the_signing_location_is_the_property_unless_both_flag_and_address_say_otherwise() {
     let elsewhere = ("/signingDetailsFormData/signingAddress", Some(json!("9 Office Rd")));
     let flag = |value: bool| ("/signingDetailsFormData/isPropertyAddressSame", Some(json!(value)));
-    let address = |changes: &[(&'static str, Option<Value>)]| order(changes).signing_location.address;
+    let address =
+        |changes: &[(&'static str, Option<Value>)]| order(changes).signing_location.address;
     let property = "123 Main St, Dallas, TX 75201";
     assert_eq!(address(std::slice::from_ref(&elsewhere)), property);
     assert_eq!(address(&[elsewhere.clone(), flag(true)]), property);
@@ -317,7 +410,10 @@ fn each_recipient_is_told_once() {
         "inHouseContact": { "contact_email": "b@example.com" }, "inHouseContact2": { "contact_email": "b@example.com" }
     });
     let recipients = order(&[("/signingContactsFormData", Some(contacts))]).contacts.recipients();
-    assert_eq!(recipients.iter().map(EmailAddress::as_str).collect::<Vec<_>>(), ["a@example.com", "b@example.com"]);
+    assert_eq!(
+        recipients.iter().map(EmailAddress::as_str).collect::<Vec<_>>(),
+        ["a@example.com", "b@example.com"]
+    );
 }
 
 #[path = "parse_time_tests.rs"]
@@ -326,10 +422,20 @@ mod time_rules;
 #[test]
 fn an_object_where_a_text_belongs_is_read_to_its_end() {
     let mistyped = json!({ "first": "Jane", "last": ["Doe"] });
-    let text = with(&[("/signingDetailsFormData/city", Some(mistyped)), ("/signingDetailsFormData/zipcode", Some(json!("7520")))]).to_string();
+    let text = with(&[
+        ("/signingDetailsFormData/city", Some(mistyped)),
+        ("/signingDetailsFormData/zipcode", Some(json!("7520"))),
+    ])
+    .to_string();
     let found = serde_json::from_str::<OrderRequest>(&text).unwrap().parse().unwrap_err();
-    let found: Vec<_> = found.into_iter().map(|violation| (violation.pointer.into_owned(), violation.code)).collect();
-    let expected = [("/signingDetailsFormData/city", ViolationCode::WrongType), ("/signingDetailsFormData/zipcode", ViolationCode::InvalidFormat)];
+    let found: Vec<_> = found
+        .into_iter()
+        .map(|violation| (violation.pointer.into_owned(), violation.code))
+        .collect();
+    let expected = [
+        ("/signingDetailsFormData/city", ViolationCode::WrongType),
+        ("/signingDetailsFormData/zipcode", ViolationCode::InvalidFormat),
+    ];
     assert_eq!(found, expected.map(|(pointer, code)| (pointer.to_owned(), code)));
 }
 

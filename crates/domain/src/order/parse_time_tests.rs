@@ -5,8 +5,14 @@ use super::*;
 #[test]
 fn a_specific_time_becomes_utc_by_its_zone() {
     let appointment = order(&[]).appointment;
-    assert_eq!((appointment.date, appointment.zone.id()), (date!(2026 - 12 - 01), "America/Chicago"));
-    assert_eq!(appointment.time, AppointmentTime::At(Moment { local: time!(14:30), utc: datetime!(2026-12-01 20:30 UTC) }));
+    assert_eq!(
+        (appointment.date, appointment.zone.id()),
+        (date!(2026 - 12 - 01), "America/Chicago")
+    );
+    assert_eq!(
+        appointment.time,
+        AppointmentTime::At(Moment { local: time!(14:30), utc: datetime!(2026-12-01 20:30 UTC) })
+    );
 }
 
 fn between(start: &str, end: &str) -> Vec<(&'static str, Option<Value>)> {
@@ -23,19 +29,37 @@ fn a_range_needs_both_ends_in_order() {
     let moment = |local, utc| Moment { local, utc };
     assert_eq!(
         range,
-        AppointmentTime::Between { start: moment(time!(9:00), datetime!(2026-12-01 15:00 UTC)), end: moment(time!(11:30), datetime!(2026-12-01 17:30 UTC)) }
+        AppointmentTime::Between {
+            start: moment(time!(9:00), datetime!(2026-12-01 15:00 UTC)),
+            end: moment(time!(11:30), datetime!(2026-12-01 17:30 UTC))
+        }
     );
     for (start, end) in [("09:00", "09:00"), ("09:00", "08:59")] {
-        assert_eq!(faults(&between(start, end)), [("/signingDetailsFormData/endTime".to_owned(), ViolationCode::EndNotAfterStart)]);
+        assert_eq!(
+            faults(&between(start, end)),
+            [("/signingDetailsFormData/endTime".to_owned(), ViolationCode::EndNotAfterStart)]
+        );
     }
-    let details: Vec<_> = parse(&with(&between("09:00", "09:00"))).unwrap_err().into_iter().map(|violation| violation.detail).collect();
+    let details: Vec<_> = parse(&with(&between("09:00", "09:00")))
+        .unwrap_err()
+        .into_iter()
+        .map(|violation| violation.detail)
+        .collect();
     assert_eq!(details, ["must be after startTime"]);
     let mut skipped = between("02:30", "02:15");
     skipped.push(("/signingDetailsFormData/signingDate", Some(json!("2026-03-08"))));
     let codes: Vec<_> = faults(&skipped).into_iter().map(|(_, code)| code).collect();
-    assert_eq!(codes, [ViolationCode::EndNotAfterStart, ViolationCode::NonexistentLocalTime, ViolationCode::NonexistentLocalTime]);
+    assert_eq!(
+        codes,
+        [
+            ViolationCode::EndNotAfterStart,
+            ViolationCode::NonexistentLocalTime,
+            ViolationCode::NonexistentLocalTime
+        ]
+    );
     let found = faults(&[("/signingDetailsFormData/signingTimeType", Some(json!("between")))]);
-    let missing = ["startTime", "endTime"].map(|name| (format!("/signingDetailsFormData/{name}"), ViolationCode::Required));
+    let missing = ["startTime", "endTime"]
+        .map(|name| (format!("/signingDetailsFormData/{name}"), ViolationCode::Required));
     assert_eq!(found, missing);
 }
 
@@ -48,15 +72,30 @@ fn anytime_needs_no_time_and_foreign_time_fields_are_ignored() {
     ];
     assert_eq!(order(&anytime).appointment.time, AppointmentTime::Anytime);
     assert_eq!(fault("/signingDetailsFormData/endTime", json!("nonsense")), None);
-    assert_eq!(fault("/signingDetailsFormData/signingTimeType", json!("AT")), Some(ViolationCode::NotAllowed));
+    assert_eq!(
+        fault("/signingDetailsFormData/signingTimeType", json!("AT")),
+        Some(ViolationCode::NotAllowed)
+    );
 }
 
 #[test]
 fn times_that_do_not_exist_and_unknown_zones_are_errors() {
-    let skipped = faults(&[("/signingDetailsFormData/signingDate", Some(json!("2026-03-08"))), ("/signingDetailsFormData/specificTime", Some(json!("02:30")))]);
-    assert_eq!(skipped, [("/signingDetailsFormData/specificTime".to_owned(), ViolationCode::NonexistentLocalTime)]);
-    assert_eq!(fault("/signingDetailsFormData/timeZoneId", json!("Mars/Olympus")), Some(ViolationCode::UnknownTimeZone));
-    assert_eq!(fault("/signingDetailsFormData/specificTime", json!("24:00")), Some(ViolationCode::InvalidFormat));
+    let skipped = faults(&[
+        ("/signingDetailsFormData/signingDate", Some(json!("2026-03-08"))),
+        ("/signingDetailsFormData/specificTime", Some(json!("02:30"))),
+    ]);
+    assert_eq!(
+        skipped,
+        [("/signingDetailsFormData/specificTime".to_owned(), ViolationCode::NonexistentLocalTime)]
+    );
+    assert_eq!(
+        fault("/signingDetailsFormData/timeZoneId", json!("Mars/Olympus")),
+        Some(ViolationCode::UnknownTimeZone)
+    );
+    assert_eq!(
+        fault("/signingDetailsFormData/specificTime", json!("24:00")),
+        Some(ViolationCode::InvalidFormat)
+    );
 }
 
 #[test]
@@ -64,8 +103,11 @@ fn the_conversion_wins_over_a_supplied_instant_and_says_so() {
     let parsed = parse(&with(&[("/utcTimeDate", Some(json!("2026-12-01T21:30:00Z")))])).unwrap();
     assert_eq!(parsed.order, order(&[]));
     assert_eq!(parsed.utc_disagreements, ["utcTimeDate"]);
-    let agreeing =
-        parse(&with(&[("/utcTimeDate", Some(json!("2026-12-01T20:30:00.000Z"))), ("/utcEndTimeDate", Some(json!("2000-01-01T00:00:00Z")))])).unwrap();
+    let agreeing = parse(&with(&[
+        ("/utcTimeDate", Some(json!("2026-12-01T20:30:00.000Z"))),
+        ("/utcEndTimeDate", Some(json!("2000-01-01T00:00:00Z"))),
+    ]))
+    .unwrap();
     assert!(agreeing.utc_disagreements.is_empty());
 }
 
@@ -91,7 +133,10 @@ fn a_range_across_a_fold_ends_after_it_starts() {
     let mut changes = between("01:15", "01:45");
     changes.push(("/signingDetailsFormData/signingDate", Some(json!("2026-11-01"))));
     changes.push(("/utcStartTimeDate", Some(json!("2026-11-01T07:15:00Z"))));
-    assert_eq!(faults(&changes), [("/signingDetailsFormData/endTime".to_owned(), ViolationCode::EndNotAfterStart)]);
+    assert_eq!(
+        faults(&changes),
+        [("/signingDetailsFormData/endTime".to_owned(), ViolationCode::EndNotAfterStart)]
+    );
     changes.push(("/utcEndTimeDate", Some(json!("2026-11-01T07:45:00Z"))));
     assert!(faults(&changes).is_empty());
 }

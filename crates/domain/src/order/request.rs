@@ -15,7 +15,14 @@ macro_rules! json_object {
         }
     )*};
 }
-json_object!(OrderRequest, SigningContactsRequest, ContactRequest, SigningDetailsRequest, InvoiceRecipientRequest, RequestedByRequest);
+json_object!(
+    OrderRequest,
+    SigningContactsRequest,
+    ContactRequest,
+    SigningDetailsRequest,
+    InvoiceRecipientRequest,
+    RequestedByRequest
+);
 
 /// A request to create a notarial signing order.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
@@ -31,8 +38,9 @@ pub struct OrderRequest {
     /// Identifier of the signing service that the order belongs to.
     #[cfg_attr(feature = "openapi", schema(value_type = i64, required = true, minimum = 1, maximum = 9_223_372_036_854_775_807_i64, example = 42))]
     pub signing_service_id: Field<i64>,
-    /// UTC instant of an appointment at a specific time, ISO 8601 with `Z`. The service converts `specificTime` by
-    /// `timeZoneId` itself; this value only names the later of two instants when clocks are put back.
+    /// UTC instant of an appointment at a specific time, ISO 8601 with `Z`. The service converts
+    /// `specificTime` by `timeZoneId` itself; this value only names the later of two instants when
+    /// clocks are put back.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime, max_length = 100, example = "2026-12-01T20:30:00Z"))]
     pub utc_time_date: Field<String>,
     /// UTC start of a time range, used like `utcTimeDate`.
@@ -75,7 +83,8 @@ pub struct ContactRequest {
     /// Full name of the contact.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 200, example = "Alex Smith"))]
     pub contact_name: Field<String>,
-    /// Phone number with country code: 7 to 15 digits, the usual punctuation, an optional extension.
+    /// Phone number with country code: 7 to 15 digits, the usual punctuation, an optional
+    /// extension.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = "phone", max_length = 50, example = "+1 555 010 0100"))]
     pub contact_phone: Field<String>,
     /// E-mail address of the contact.
@@ -94,16 +103,19 @@ pub struct SigningDetailsRequest {
     /// Date of the signing, `YYYY-MM-DD`.
     #[cfg_attr(feature = "openapi", schema(value_type = String, required = true, format = Date, example = "2026-12-01"))]
     pub signing_date: Field<String>,
-    /// `at` a time (needs `specificTime`), `between` two times (needs `startTime` and `endTime`), or `anytime`.
+    /// `at` a time (needs `specificTime`), `between` two times (needs `startTime` and `endTime`),
+    /// or `anytime`.
     #[cfg_attr(feature = "openapi", schema(value_type = String, required = true, example = "at"))]
     pub signing_time_type: Field<String>,
     /// Local time `HH:MM`, 24-hour; required when `signingTimeType` is `at`, otherwise ignored.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^([01][0-9]|2[0-3]):[0-5][0-9]$", example = "14:30"))]
     pub specific_time: Field<String>,
-    /// Local start `HH:MM`, 24-hour; required when `signingTimeType` is `between`, otherwise ignored.
+    /// Local start `HH:MM`, 24-hour; required when `signingTimeType` is `between`, otherwise
+    /// ignored.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^([01][0-9]|2[0-3]):[0-5][0-9]$", example = "09:00"))]
     pub start_time: Field<String>,
-    /// Local end `HH:MM`, 24-hour, after the start; required when `signingTimeType` is `between`, otherwise ignored.
+    /// Local end `HH:MM`, 24-hour, after the start; required when `signingTimeType` is `between`,
+    /// otherwise ignored.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^([01][0-9]|2[0-3]):[0-5][0-9]$", example = "11:30"))]
     pub end_time: Field<String>,
     /// IANA time zone identifier, in which every local time is meant.
@@ -151,7 +163,8 @@ pub struct SigningDetailsRequest {
     /// E-mail address of the co-signer.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = "email", max_length = 254, example = "richard.roe@example.com"))]
     pub co_signer_email: Field<String>,
-    /// Address of the signing location. Used only when `isPropertyAddressSame` is false; the property is the location otherwise.
+    /// Address of the signing location. Used only when `isPropertyAddressSame` is false; the
+    /// property is the location otherwise.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 500, example = "500 Elm St, Suite 12"))]
     pub signing_address: Field<String>,
     /// City of the signing location; goes with `signingAddress`.
@@ -163,7 +176,8 @@ pub struct SigningDetailsRequest {
     /// ZIP code of the signing location, five digits; goes with `signingAddress`.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^[0-9]{5}$", example = "75023"))]
     pub signing_zipcode: Field<String>,
-    /// Whether the signing location is the property. To sign elsewhere send `false` and `signingAddress`.
+    /// Whether the signing location is the property. To sign elsewhere send `false` and
+    /// `signingAddress`.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<bool>, default = true, example = true))]
     pub is_property_address_same: Field<bool>,
     /// Name of the e-signing platform.

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::violation::ViolationCode;
 
-/// An e-mail address: printable ASCII, one `@`, no white space, no address literal, at most 254 characters (RFC 5321 section 4.5.3.1.3).
+/// An e-mail address: printable ASCII, one `@`, no white space, no address literal, at most 254
+/// characters (RFC 5321 section 4.5.3.1.3).
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EmailAddress(String);
@@ -17,8 +18,8 @@ pub struct EmailAddress(String);
 pub struct InvalidEmail;
 
 impl EmailAddress {
-    /// An address that was stored before, by the rules of its day: a rule that becomes stricter must not make what is
-    /// stored unreadable.
+    /// An address that was stored before, by the rules of its day: a rule that becomes stricter
+    /// must not make what is stored unreadable.
     pub fn from_stored(text: String) -> Self {
         Self(text)
     }
@@ -33,10 +34,21 @@ impl TryFrom<String> for EmailAddress {
     type Error = InvalidEmail;
 
     fn try_from(text: String) -> Result<Self, InvalidEmail> {
-        // The address literals of SMTP are no mailbox that anybody reads, and few programs read their syntax alike.
+        // The address literals of SMTP are no mailbox that anybody reads, and few programs read
+        // their syntax alike.
         let literal = text.contains(['[', ']']);
-        let dots_in_place = text.split_once('@').is_some_and(|(user, _)| !user.starts_with('.') && !user.ends_with('.') && !user.contains(".."));
-        if text.len() <= 254 && !literal && dots_in_place && garde::rules::email::parse_email(&text).is_ok() { Ok(Self(text)) } else { Err(InvalidEmail) }
+        let dots_in_place = text.split_once('@').is_some_and(|(user, _)| {
+            !user.starts_with('.') && !user.ends_with('.') && !user.contains("..")
+        });
+        if text.len() <= 254
+            && !literal
+            && dots_in_place
+            && garde::rules::email::parse_email(&text).is_ok()
+        {
+            Ok(Self(text))
+        } else {
+            Err(InvalidEmail)
+        }
     }
 }
 
@@ -53,8 +65,8 @@ impl fmt::Debug for EmailAddress {
     }
 }
 
-/// The client's file or loan number: one line of 1 to 100 characters without surrounding white space. Two file numbers
-/// are the same when they are so letter by letter, with regard to case.
+/// The client's file or loan number: one line of 1 to 100 characters without surrounding white
+/// space. Two file numbers are the same when they are so letter by letter, with regard to case.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct FileNumber(String);
 
@@ -82,7 +94,11 @@ impl TryFrom<String> for FileNumber {
 
     fn try_from(text: String) -> Result<Self, InvalidFileNumber> {
         let whole = text.trim().len() == text.len() && !text.is_empty();
-        if whole && TextRule::FILE_NUMBER.check(&text).is_ok() { Ok(Self(text)) } else { Err(InvalidFileNumber) }
+        if whole && TextRule::FILE_NUMBER.check(&text).is_ok() {
+            Ok(Self(text))
+        } else {
+            Err(InvalidFileNumber)
+        }
     }
 }
 
@@ -122,18 +138,24 @@ impl TextRule {
             return Err((ViolationCode::InvalidCharacters, detail.into()));
         }
         if text.chars().count() > self.max {
-            return Err((ViolationCode::TooLong, format!("must have at most {} characters", self.max).into()));
+            return Err((
+                ViolationCode::TooLong,
+                format!("must have at most {} characters", self.max).into(),
+            ));
         }
         (self.format)(text).map_err(|detail| (ViolationCode::InvalidFormat, detail.into()))
     }
 
     fn forbidden_character(&self, text: &str) -> Option<&'static str> {
         let line_end = |c| matches!(c, '\n' | '\r' | '\t');
-        // The two separators end a line wherever text is shown, though Unicode does not call them control characters.
+        // The two separators end a line wherever text is shown, though Unicode does not call them
+        // control characters.
         let control = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
         match (self.lines, text.chars().any(|c| control(c) && !(self.lines && line_end(c)))) {
             (_, false) => None,
-            (true, true) => Some("must not contain control characters other than line ends and tabs"),
+            (true, true) => {
+                Some("must not contain control characters other than line ends and tabs")
+            }
             (false, true) => Some("must be one line without control characters"),
         }
     }
@@ -142,17 +164,26 @@ impl TextRule {
 fn phone(text: &str) -> Result<(), &'static str> {
     const DETAIL: &str = "must be a phone number of 7 to 15 digits, with the usual punctuation and an optional extension";
     let text = text.to_ascii_lowercase();
-    let (number, extension) = text.find(['x', 'e', '#']).map_or((text.as_str(), None), |at| (&text[..at], Some(&text[at..])));
+    let (number, extension) = text
+        .find(['x', 'e', '#'])
+        .map_or((text.as_str(), None), |at| (&text[..at], Some(&text[at..])));
     let number = number.trim_end_matches([' ', ',', ';']);
     let digits = number.bytes().filter(u8::is_ascii_digit).count();
     let punctuated = number.bytes().all(|byte| byte.is_ascii_digit() || b"+ -.()/".contains(&byte));
-    let plus_leads = number.rfind('+').is_none_or(|at| number[..at].bytes().all(|byte| b" (".contains(&byte)));
+    let plus_leads =
+        number.rfind('+').is_none_or(|at| number[..at].bytes().all(|byte| b" (".contains(&byte)));
     let extended = extension.is_none_or(|extension| {
-        let marker = ["extension", "ext", "x", "#"].into_iter().find_map(|marker| extension.strip_prefix(marker));
+        let marker = ["extension", "ext", "x", "#"]
+            .into_iter()
+            .find_map(|marker| extension.strip_prefix(marker));
         let extension = marker.unwrap_or_default().trim_start_matches(['.', ':', ' ']);
         (1..=8).contains(&extension.len()) && extension.bytes().all(|byte| byte.is_ascii_digit())
     });
-    if (7..=15).contains(&digits) && punctuated && plus_leads && extended { Ok(()) } else { Err(DETAIL) }
+    if (7..=15).contains(&digits) && punctuated && plus_leads && extended {
+        Ok(())
+    } else {
+        Err(DETAIL)
+    }
 }
 
 fn state(text: &str) -> Result<(), &'static str> {
@@ -174,14 +205,21 @@ mod tests {
         assert!(["TX", "tx"].into_iter().all(|text| state(text).is_ok()));
         assert!(["T", "TXX", "T1", "ÄÖ", "T "].into_iter().all(|text| state(text).is_err()));
         assert!(["75201", "00501"].into_iter().all(|text| zipcode(text).is_ok()));
-        assert!(["7520", "752011", "7520A", "75 01", "７5201"].into_iter().all(|text| zipcode(text).is_err()));
+        assert!(
+            ["7520", "752011", "7520A", "75 01", "７5201"]
+                .into_iter()
+                .all(|text| zipcode(text).is_err())
+        );
     }
 
     #[test]
     fn an_address_is_itself_as_a_text_and_hidden_from_debug() {
         let address = EmailAddress::try_from("jane@example.com".to_owned()).unwrap();
         assert_eq!(format!("{address:?}"), "EmailAddress(…)");
-        assert_eq!(format!("{:?}", FileNumber::try_from("F-1".to_owned()).unwrap()), "FileNumber(…)");
+        assert_eq!(
+            format!("{:?}", FileNumber::try_from("F-1".to_owned()).unwrap()),
+            "FileNumber(…)"
+        );
         assert_eq!(String::from(address), "jane@example.com");
     }
 
@@ -223,7 +261,12 @@ mod tests {
 
     #[test]
     fn an_address_that_could_break_a_mail_header_is_no_address() {
-        for valid in ["a@b", "jane.doe+tag@title.example.com", "o'hara@example.com", "x_y-z@sub-domain.example.org"] {
+        for valid in [
+            "a@b",
+            "jane.doe+tag@title.example.com",
+            "o'hara@example.com",
+            "x_y-z@sub-domain.example.org",
+        ] {
             assert!(EmailAddress::try_from(valid.to_owned()).is_ok(), "{valid}");
         }
         let long = format!("{}@example.com", "a".repeat(65));
@@ -265,7 +308,10 @@ mod tests {
     #[test]
     fn lengths_are_counted_in_characters() {
         assert!(TextRule::NAME.check(&"é".repeat(200)).is_ok());
-        assert_eq!(TextRule::NAME.check(&"é".repeat(201)).map_err(|(code, _)| code), Err(ViolationCode::TooLong));
+        assert_eq!(
+            TextRule::NAME.check(&"é".repeat(201)).map_err(|(code, _)| code),
+            Err(ViolationCode::TooLong)
+        );
     }
 
     #[test]

@@ -65,7 +65,9 @@ mod tests {
 
     #[test]
     fn kinds_of_faults_have_names_for_programs() {
-        let names = [ViolationCode::Required, ViolationCode::OutOfRange, ViolationCode::EndNotAfterStart].map(ViolationCode::as_str);
+        let names =
+            [ViolationCode::Required, ViolationCode::OutOfRange, ViolationCode::EndNotAfterStart]
+                .map(ViolationCode::as_str);
         assert_eq!(names, ["required", "out_of_range", "end_not_after_start"]);
     }
 }

@@ -25,7 +25,8 @@ pub enum Settlement {
         /// What the failure said.
         error: String,
     },
-    /// It was not tried in earnest, because nobody's mail is taken: it is due again at `due_at`, and no attempt counts.
+    /// It was not tried in earnest, because nobody's mail is taken: it is due again at `due_at`,
+    /// and no attempt counts.
     Postpone {
         /// When it is due.
         due_at: OffsetDateTime,
@@ -52,24 +53,34 @@ pub struct QueueStats {
     pub oldest_created_at: Option<OffsetDateTime>,
 }
 
-/// Keeps follow-ups until they are done. Orders enqueue theirs by [`OrderRepo::place`](super::OrderRepo::place).
+/// Keeps follow-ups until they are done. Orders enqueue theirs by
+/// [`OrderRepo::place`](super::OrderRepo::place).
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
 pub trait FollowUpQueue: Send + Sync {
-    /// Leases up to `limit` follow-ups that are due at `now`, the longest due first. Nobody else gets them before
-    /// `now + lease_for`; after that, unless settled, they are due again.
-    async fn lease(&self, now: OffsetDateTime, lease_for: Duration, limit: usize) -> Result<Vec<Lease>, StoreError>;
+    /// Leases up to `limit` follow-ups that are due at `now`, the longest due first. Nobody else
+    /// gets them before `now + lease_for`; after that, unless settled, they are due again.
+    async fn lease(
+        &self,
+        now: OffsetDateTime,
+        lease_for: Duration,
+        limit: usize,
+    ) -> Result<Vec<Lease>, StoreError>;
 
-    /// Settles a leased follow-up, durably. Answers `false`, and changes nothing, when the lease has passed to somebody
-    /// else. A failure counts as one attempt,
-    /// unless it was everybody's.
-    async fn settle(&self, id: FollowUpId, token: i64, settlement: &Settlement) -> Result<bool, StoreError>;
+    /// Settles a leased follow-up, durably. Answers `false`, and changes nothing, when the lease
+    /// has passed to somebody else. A failure counts as one attempt, unless it was everybody's.
+    async fn settle(
+        &self,
+        id: FollowUpId,
+        token: i64,
+        settlement: &Settlement,
+    ) -> Result<bool, StoreError>;
 
     /// Follow-ups by age, the oldest first, at most `limit`: buried ones, or pending ones.
     async fn list(&self, buried: bool, limit: usize) -> Result<Vec<FollowUp>, StoreError>;
 
-    /// Makes a follow-up due at `now`, buried or waiting, and counts its age and attempts anew; `false` if there is no
-    /// such follow-up.
+    /// Makes a follow-up due at `now`, buried or waiting, and counts its age and attempts anew;
+    /// `false` if there is no such follow-up.
     async fn retry(&self, id: FollowUpId, now: OffsetDateTime) -> Result<bool, StoreError>;
 
     /// How full the queue is.

@@ -6,7 +6,8 @@ use crate::follow_up::Notification;
 /// Why a mail was not handed over.
 #[derive(Debug, thiserror::Error)]
 pub enum NotifyError {
-    /// Nobody's mail is taken now: the relay does not answer or refuses the service itself, the disk is full.
+    /// Nobody's mail is taken now: the relay does not answer or refuses the service itself, the
+    /// disk is full.
     #[error("no mail is taken now")]
     Unavailable(#[source] Cause),
     /// This mail may be taken later, whatever becomes of others.
@@ -21,11 +22,11 @@ pub enum NotifyError {
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
 pub trait Notifier: Send + Sync {
-    /// Hands a mail over to whoever delivers it, durably; answers within 30 seconds. The same notification handed over
-    /// again bears the same `Message-ID`.
+    /// Hands a mail over to whoever delivers it, durably; answers within 30 seconds. The same
+    /// notification handed over again bears the same `Message-ID`.
     async fn notify(&self, notification: &Notification) -> Result<(), NotifyError>;
 
-    /// Whether mails can be handed over now; hands none over, and answers within 5 seconds. All it fails with is
-    /// [`NotifyError::Unavailable`].
+    /// Whether mails can be handed over now; hands none over, and answers within 5 seconds. All it
+    /// fails with is [`NotifyError::Unavailable`].
     async fn check(&self) -> Result<(), NotifyError>;
 }

@@ -15,7 +15,8 @@ use crate::{
 pub struct NewOrder {
     /// The order.
     pub order: Order,
-    /// Its documents, already in the blob store and recorded in the [`UploadLedger`](super::UploadLedger).
+    /// Its documents, already in the blob store and recorded in the
+    /// [`UploadLedger`](super::UploadLedger).
     pub documents: Vec<StoredDocument>,
     /// What is to be done once it is placed.
     pub follow_ups: Vec<NewFollowUp>,
@@ -39,7 +40,8 @@ pub enum PlaceError {
     /// The request has an idempotency key that is in use.
     #[error("the idempotency key is in use")]
     KeyTaken(KeyUse),
-    /// An upload that the order refers to is no longer in the ledger, because the sweeper has condemned it.
+    /// An upload that the order refers to is no longer in the ledger, because the sweeper has
+    /// condemned it.
     #[error("an upload of the order was swept")]
     UploadSwept,
     /// The store does not answer. Whether the order was placed is unknown.
@@ -54,16 +56,18 @@ pub enum PlaceError {
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
 pub trait OrderRepo: Send + Sync {
-    /// Places an order in one atomic, durable step: takes its file number for the window, keeps the order and its
-    /// documents, adopts the uploads (which leave the ledger), enqueues its follow-ups, due at once, and remembers the
-    /// request under its idempotency key, if it has one.
+    /// Places an order in one atomic, durable step: takes its file number for the window, keeps the
+    /// order and its documents, adopts the uploads (which leave the ledger), enqueues its
+    /// follow-ups, due at once, and remembers the request under its idempotency key, if it has one.
     ///
-    /// Of any number of concurrent calls with one file number, from any number of processes, one places an order; test
-    /// orders and others do not take each other's file numbers. Only placed orders take a file number. Of any number of
-    /// concurrent calls with one idempotency key one places an order, too; a key in use is told before a file number in
-    /// use, and one that only the same claim has claimed is not in use. When it returns an error that says why, nothing was
-    /// written.
-    async fn place(&self, order: &NewOrder, window: DuplicateWindow) -> Result<OrderId, PlaceError>;
+    /// Of any number of concurrent calls with one file number, from any number of processes, one
+    /// places an order; test orders and others do not take each other's file numbers. Only placed
+    /// orders take a file number. Of any number of concurrent calls with one idempotency key one
+    /// places an order, too; a key in use is told before a file number in use, and one that only
+    /// the same claim has claimed is not in use. When it returns an error that says why, nothing
+    /// was written.
+    async fn place(&self, order: &NewOrder, window: DuplicateWindow)
+    -> Result<OrderId, PlaceError>;
 
     /// The order with this identifier, as it was placed.
     async fn find(&self, id: OrderId) -> Result<Option<PlacedOrder>, StoreError>;

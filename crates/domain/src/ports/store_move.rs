@@ -35,7 +35,16 @@ pub struct StoreCounts {
 
 impl fmt::Display for StoreCounts {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { orders, documents, file_numbers, uploads, follow_ups, api_keys, key_events, idempotency_keys } = self;
+        let Self {
+            orders,
+            documents,
+            file_numbers,
+            uploads,
+            follow_ups,
+            api_keys,
+            key_events,
+            idempotency_keys,
+        } = self;
         write!(
             formatter,
             "{orders} orders, {documents} documents, {file_numbers} file numbers, {uploads} unfinished uploads, {follow_ups} follow-ups, {api_keys} API keys, \
@@ -79,20 +88,29 @@ pub struct RememberedRequest {
 
 /// A store that everything can be taken out of, to be moved to another; that changes nothing in it.
 ///
-/// Nobody may write to it meanwhile: what comes out of one call fits together, what comes out of several does so only then.
+/// Nobody may write to it meanwhile: what comes out of one call fits together, what comes out of
+/// several does so only then.
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
 pub trait StoreSource: Send + Sync {
     /// How much there is: as much as the other calls answer.
     async fn counts(&self) -> Result<StoreCounts, StoreError>;
 
-    /// Orders with their documents, in the order of their identifiers, which may have gaps; at most `limit` of those after
-    /// `after`, none only when there are no more.
-    async fn orders(&self, after: Option<OrderId>, limit: usize) -> Result<Vec<PlacedOrder>, StoreError>;
+    /// Orders with their documents, in the order of their identifiers, which may have gaps; at most
+    /// `limit` of those after `after`, none only when there are no more.
+    async fn orders(
+        &self,
+        after: Option<OrderId>,
+        limit: usize,
+    ) -> Result<Vec<PlacedOrder>, StoreError>;
 
-    /// Used file numbers, each once, in an order of the store's own; at most `limit` of those after `after`, which is one of
-    /// them, none only when there are no more.
-    async fn file_numbers(&self, after: Option<FileNumber>, limit: usize) -> Result<Vec<UsedFileNumber>, StoreError>;
+    /// Used file numbers, each once, in an order of the store's own; at most `limit` of those after
+    /// `after`, which is one of them, none only when there are no more.
+    async fn file_numbers(
+        &self,
+        after: Option<FileNumber>,
+        limit: usize,
+    ) -> Result<Vec<UsedFileNumber>, StoreError>;
 
     /// All uploads in the ledger, in any order.
     async fn uploads(&self) -> Result<Vec<RecordedUpload>, StoreError>;
@@ -106,10 +124,14 @@ pub trait StoreSource: Send + Sync {
     /// The trail of keys, oldest first.
     async fn key_events(&self) -> Result<Vec<KeyEvent>, StoreError>;
 
-    /// Requests that are remembered, each once, in an order of the store's own; at most `limit` of those after the key
-    /// `after`, which is one of them, none only when there are no more. Claims of requests in flight are of no consequence
-    /// elsewhere.
-    async fn remembered(&self, after: Option<IdempotencyKey>, limit: usize) -> Result<Vec<RememberedRequest>, StoreError>;
+    /// Requests that are remembered, each once, in an order of the store's own; at most `limit` of
+    /// those after the key `after`, which is one of them, none only when there are no more. Claims
+    /// of requests in flight are of no consequence elsewhere.
+    async fn remembered(
+        &self,
+        after: Option<IdempotencyKey>,
+        limit: usize,
+    ) -> Result<Vec<RememberedRequest>, StoreError>;
 }
 
 /// Why nothing was moved into a store. It keeps what it kept before.
@@ -119,7 +141,9 @@ pub enum MoveError {
     #[error("the target is not empty: it has {0}")]
     NotEmpty(StoreCounts),
     /// What arrived is not as much as the source has: somebody wrote to it meanwhile.
-    #[error("the source has {source_has}, and what arrived is {arrived}; is a service still running on it?")]
+    #[error(
+        "the source has {source_has}, and what arrived is {arrived}; is a service still running on it?"
+    )]
     Differs {
         /// What the source has in the end.
         source_has: Box<StoreCounts>,
@@ -129,8 +153,8 @@ pub enum MoveError {
     /// The source failed.
     #[error("the source cannot be read")]
     Source(#[source] StoreError),
-    /// The target failed. If it does not answer, it may have been at the very end, when everything was moved; who tries
-    /// again then learns that it is not empty.
+    /// The target failed. If it does not answer, it may have been at the very end, when everything
+    /// was moved; who tries again then learns that it is not empty.
     #[error("the target cannot be written")]
     Target(#[source] StoreError),
 }
@@ -140,13 +164,18 @@ pub enum MoveError {
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
 pub trait StoreTarget: Send + Sync {
-    /// Takes over everything that the source has, under the same identifiers, in one atomic, durable step, into a store
-    /// that has nothing; then compares how much arrived with what the source has in the end, and answers it.
+    /// Takes over everything that the source has, under the same identifiers, in one atomic,
+    /// durable step, into a store that has nothing; then compares how much arrived with what the
+    /// source has in the end, and answers it.
     ///
-    /// Nothing that was moved is leased, and identifiers given from then on are greater than those that were moved. Who uses
-    /// the store meanwhile waits or finds it unavailable, and nothing of theirs is lost; of several that take over at once,
-    /// one does. Given up half way, it leaves nothing.
-    async fn take_over<'a>(&self, source: &'a (dyn StoreSource + 'a)) -> Result<StoreCounts, MoveError>;
+    /// Nothing that was moved is leased, and identifiers given from then on are greater than those
+    /// that were moved. Who uses the store meanwhile waits or finds it unavailable, and nothing of
+    /// theirs is lost; of several that take over at once, one does. Given up half way, it leaves
+    /// nothing.
+    async fn take_over<'a>(
+        &self,
+        source: &'a (dyn StoreSource + 'a),
+    ) -> Result<StoreCounts, MoveError>;
 }
 
 #[cfg(test)]
@@ -155,7 +184,16 @@ mod tests {
 
     #[test]
     fn counts_say_of_what() {
-        let counts = StoreCounts { orders: 1, documents: 2, file_numbers: 3, uploads: 4, follow_ups: 5, api_keys: 6, key_events: 7, idempotency_keys: 8 };
+        let counts = StoreCounts {
+            orders: 1,
+            documents: 2,
+            file_numbers: 3,
+            uploads: 4,
+            follow_ups: 5,
+            api_keys: 6,
+            key_events: 7,
+            idempotency_keys: 8,
+        };
         assert_eq!(
             counts.to_string(),
             "1 orders, 2 documents, 3 file numbers, 4 unfinished uploads, 5 follow-ups, 6 API keys, 7 lines of their trail, 8 idempotency keys"

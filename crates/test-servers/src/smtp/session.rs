@@ -93,13 +93,18 @@ impl Session {
         }
         loop {
             let line = self.line().await?;
-            self.relay.commands.lock().unwrap().push(Command { encrypted: self.encrypted, line: line.clone() });
+            self.relay
+                .commands
+                .lock()
+                .unwrap()
+                .push(Command { encrypted: self.encrypted, line: line.clone() });
             let (verb, rest) = line.split_once([' ', ':']).unwrap_or((&line, ""));
             match verb.to_ascii_uppercase().as_str() {
                 "EHLO" | "HELO" => self.hello(rest).await?,
                 "STARTTLS" if self.relay.offer.tls == Tls::StartTls && !self.encrypted => {
                     if self.answer(Phase::StartTls, "220 2.0.0 Go ahead").await? {
-                        // Whatever came in clear after the command is dropped with the buffer (RFC 3207 section 4.2).
+                        // Whatever came in clear after the command is dropped with the buffer (RFC
+                        // 3207 section 4.2).
                         self = self.encrypt().await?;
                     }
                 }
@@ -147,11 +152,17 @@ impl Session {
     async fn authenticate(&mut self, rest: &str) -> io::Result<()> {
         let (mechanism, initial) = rest.split_once(' ').unwrap_or((rest, ""));
         let mechanism = mechanism.to_ascii_uppercase();
-        if !self.relay.offer.auth.is_some_and(|offered| offered.split(' ').any(|one| one == mechanism)) {
+        if !self
+            .relay
+            .offer
+            .auth
+            .is_some_and(|offered| offered.split(' ').any(|one| one == mechanism))
+        {
             return self.send("504 5.5.4 Unrecognized authentication type").await;
         }
         let right = if mechanism == "PLAIN" {
-            let given = if initial.is_empty() { self.challenge("").await? } else { initial.to_owned() };
+            let given =
+                if initial.is_empty() { self.challenge("").await? } else { initial.to_owned() };
             given == BASE64.encode(format!("\0{USER}\0{PASSWORD}"))
         } else {
             let user = self.challenge("VXNlcm5hbWU6").await?;
@@ -171,7 +182,9 @@ impl Session {
     async fn mail(&mut self, rest: &str) -> io::Result<()> {
         let refusal = match address(rest) {
             _ if self.hello.is_empty() => "503 5.5.1 EHLO first",
-            _ if self.relay.offer.auth.is_some() && !self.authenticated => "530 5.7.0 Authentication required",
+            _ if self.relay.offer.auth.is_some() && !self.authenticated => {
+                "530 5.7.0 Authentication required"
+            }
             _ if self.from.is_some() => "503 5.5.1 Nested MAIL",
             Some(from) => {
                 if self.answer(Phase::Mail, "250 2.1.0 OK").await? {
@@ -222,7 +235,14 @@ impl Session {
         let treatment = self.treated(Phase::Content).await?;
         if !matches!(treatment, Treatment::Refuse(_)) {
             let (from, to) = (self.from.take().unwrap_or_default(), std::mem::take(&mut self.to));
-            let mail = Mail { hello: self.hello.clone(), encrypted: self.encrypted, authenticated: self.authenticated, from, to, raw };
+            let mail = Mail {
+                hello: self.hello.clone(),
+                encrypted: self.encrypted,
+                authenticated: self.authenticated,
+                from,
+                to,
+                raw,
+            };
             self.relay.mails.lock().unwrap().push(mail);
             self.relay.counts.send_modify(|counts| counts.mails += 1);
             self.mails_before += 1;
@@ -249,8 +269,14 @@ impl Session {
         let (mut held, mut dripped) = (false, false);
         loop {
             let recipient = self.to.last().map_or("", String::as_str);
-            let step = Step { phase, recipient, connection: self.connection, mails_before: self.mails_before };
-            let treatment = relay.rule.lock().unwrap().as_ref().map_or(Treatment::Serve, |rule| rule(step));
+            let step = Step {
+                phase,
+                recipient,
+                connection: self.connection,
+                mails_before: self.mails_before,
+            };
+            let treatment =
+                relay.rule.lock().unwrap().as_ref().map_or(Treatment::Serve, |rule| rule(step));
             match treatment {
                 Treatment::HangUp => return Err(hang_up()),
                 Treatment::Stall => {
@@ -312,7 +338,9 @@ impl Session {
     async fn line(&mut self) -> io::Result<String> {
         let mut line = Vec::new();
         self.read_line(&mut line).await?;
-        String::from_utf8(line).map(|line| line.trim_end_matches("\r\n").to_owned()).map_err(|_| hang_up())
+        String::from_utf8(line)
+            .map(|line| line.trim_end_matches("\r\n").to_owned())
+            .map_err(|_| hang_up())
     }
 
     /// Reads one line more, which must end in CRLF.
@@ -324,7 +352,8 @@ impl Session {
     }
 }
 
-/// The address between angle brackets in `FROM:<address>`, which stands alone where the verb was split off at a space.
+/// The address between angle brackets in `FROM:<address>`, which stands alone where the verb was
+/// split off at a space.
 fn address(rest: &str) -> Option<&str> {
     let (_, rest) = rest.split_once('<')?;
     rest.split_once('>').map(|(address, _)| address)

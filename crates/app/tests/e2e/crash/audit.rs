@@ -57,7 +57,13 @@ impl Audit {
             }
         }
         let acknowledged = answers.acknowledged();
-        let lost = |number: &usize| acknowledged.get(number).map_or(answers.kept(*number) && !kept.contains_key(number), |id| kept.get(number) != Some(id));
+        let lost = |number: &usize| {
+            acknowledged
+                .get(number)
+                .map_or(answers.kept(*number) && !kept.contains_key(number), |id| {
+                    kept.get(number) != Some(id)
+                })
+        };
         self.lost = (0..answers.asked()).filter(lost).collect();
         kept
     }
@@ -65,28 +71,41 @@ impl Audit {
     /// Each order has all of its documents, byte for byte, and no object is without its order.
     fn documents(&mut self, wiring: &Wiring, orders: &BTreeMap<usize, i64>) {
         let mut rows: BTreeMap<i64, Vec<Document>> = BTreeMap::new();
-        let statement = format!("SELECT order_id || '|' || size || '|' || {HEX_SHA256} || '|' || key AS line FROM documents ORDER BY order_id, position");
+        let statement = format!(
+            "SELECT order_id || '|' || size || '|' || {HEX_SHA256} || '|' || key AS line FROM documents ORDER BY order_id, position"
+        );
         for line in wiring.lines(&statement) {
-            let [order, size, sha256, key] = line.splitn(4, '|').collect::<Vec<_>>().try_into().unwrap();
-            let document = Document { size: size.parse().unwrap(), sha256: sha256.to_owned(), key: key.to_owned() };
+            let [order, size, sha256, key] =
+                line.splitn(4, '|').collect::<Vec<_>>().try_into().unwrap();
+            let document = Document {
+                size: size.parse().unwrap(),
+                sha256: sha256.to_owned(),
+                key: key.to_owned(),
+            };
             rows.entry(order.parse().unwrap()).or_default().push(document);
             self.documents += 1;
         }
-        let mut objects: BTreeMap<String, (usize, String)> =
-            wiring.objects().into_iter().map(|(key, object)| (key, (object.len(), hex_sha256(&object)))).collect();
+        let mut objects: BTreeMap<String, (usize, String)> = wiring
+            .objects()
+            .into_iter()
+            .map(|(key, object)| (key, (object.len(), hex_sha256(&object))))
+            .collect();
         for (number, id) in orders {
             let rows = rows.remove(id).unwrap_or_default();
             let sent = Wanted(*number).documents();
             let whole = rows.len() == sent.len()
                 && rows.iter().zip(&sent).all(|(row, sent)| {
                     let object = objects.remove(&row.key);
-                    object == Some((row.size, row.sha256.clone())) && object == Some((sent.len(), hex_sha256(sent)))
+                    object == Some((row.size, row.sha256.clone()))
+                        && object == Some((sent.len(), hex_sha256(sent)))
                 });
             if !whole {
                 self.half.push(*number);
             }
         }
-        self.strange.extend(rows.keys().map(|order| format!("documents of order {order}, which is not there")));
+        self.strange.extend(
+            rows.keys().map(|order| format!("documents of order {order}, which is not there")),
+        );
         self.orphans = objects.into_keys().collect();
     }
 
@@ -98,7 +117,11 @@ impl Audit {
         }
         self.mails = delivered.values().sum();
         self.mails_again = self.mails - delivered.len();
-        self.without_mail = orders.keys().copied().filter(|number| !delivered.contains_key(&Wanted(*number).contact())).collect();
+        self.without_mail = orders
+            .keys()
+            .copied()
+            .filter(|number| !delivered.contains_key(&Wanted(*number).contact()))
+            .collect();
     }
 
     /// Objects without an order.
@@ -108,17 +131,30 @@ impl Audit {
 
     pub fn assert_all_kept(&self) {
         let Self { lost, twice, strange, half, orphans, without_mail, .. } = self;
-        assert!(lost.is_empty() && half.is_empty() && without_mail.is_empty(), "lost {lost:?}, half there {half:?}, without mail {without_mail:?}");
-        assert!(twice.is_empty() && strange.is_empty() && orphans.is_empty(), "twice {twice:?}, unasked for {strange:?}, orphans {orphans:?}");
+        assert!(
+            lost.is_empty() && half.is_empty() && without_mail.is_empty(),
+            "lost {lost:?}, half there {half:?}, without mail {without_mail:?}"
+        );
+        assert!(
+            twice.is_empty() && strange.is_empty() && orphans.is_empty(),
+            "twice {twice:?}, unasked for {strange:?}, orphans {orphans:?}"
+        );
     }
 }
 
 impl fmt::Display for Audit {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(formatter, "in the stores: {} orders, {} documents, {} mails ({} of them again)", self.orders, self.documents, self.mails, self.mails_again)?;
+        writeln!(
+            formatter,
+            "in the stores: {} orders, {} documents, {} mails ({} of them again)",
+            self.orders, self.documents, self.mails, self.mails_again
+        )?;
         let [lost, half, without_mail] = [&self.lost, &self.half, &self.without_mail].map(Vec::len);
         let [twice, strange, orphans] = [&self.twice, &self.strange, &self.orphans].map(Vec::len);
-        writeln!(formatter, "{lost} lost, {twice} twice, {half} half there, {orphans} orphans, {strange} unasked for, {without_mail} without a mail")
+        writeln!(
+            formatter,
+            "{lost} lost, {twice} twice, {half} half there, {orphans} orphans, {strange} unasked for, {without_mail} without a mail"
+        )
     }
 }
 

@@ -16,7 +16,8 @@ use serde_json::Value;
 
 use crate::harness::{CREATE, CREATE_WITH_DOCUMENTS, client, file, form, order};
 
-/// An order that a client wants. All of it follows from its number, so that it can be told whether it was kept whole.
+/// An order that a client wants. All of it follows from its number, so that it can be told whether
+/// it was kept whole.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted(pub usize);
 
@@ -57,11 +58,21 @@ impl Wanted {
         let request = if documents.is_empty() {
             client.post(url(CREATE)).json(&wanted)
         } else {
-            let named = |form, (at, document)| reqwest::multipart::Form::part(form, "documents", file(&format!("{at}.pdf"), document));
-            client.post(url(CREATE_WITH_DOCUMENTS)).multipart(documents.into_iter().enumerate().fold(form(&wanted), named))
+            let named = |form, (at, document)| {
+                reqwest::multipart::Form::part(
+                    form,
+                    "documents",
+                    file(&format!("{at}.pdf"), document),
+                )
+            };
+            client
+                .post(url(CREATE_WITH_DOCUMENTS))
+                .multipart(documents.into_iter().enumerate().fold(form(&wanted), named))
         };
         let request = request.bearer_auth(answers.key()).timeout(Duration::from_secs(60));
-        self.idempotency_key().into_iter().fold(request, |request, key| request.header("Idempotency-Key", key))
+        self.idempotency_key()
+            .into_iter()
+            .fold(request, |request, key| request.header("Idempotency-Key", key))
     }
 }
 
@@ -110,7 +121,8 @@ impl Answers {
 
     /// Whether it is known that an order was kept.
     pub fn kept(&self, number: usize) -> bool {
-        self.acknowledged.lock().unwrap().contains_key(&number) || self.told_so.lock().unwrap().contains(&number)
+        self.acknowledged.lock().unwrap().contains_key(&number)
+            || self.told_so.lock().unwrap().contains(&number)
     }
 
     /// Repeats every request of which nothing is known, until something is.
@@ -141,7 +153,10 @@ impl Answers {
                 let id = body["order_id"].as_i64().unwrap();
                 assert_eq!(body["file_number"], wanted.file_number());
                 let before = self.acknowledged.lock().unwrap().insert(wanted.0, id);
-                assert!(before.is_none_or(|before| before == id), "{wanted:?} was acknowledged as {before:?} and {id}");
+                assert!(
+                    before.is_none_or(|before| before == id),
+                    "{wanted:?} was acknowledged as {before:?} and {id}"
+                );
                 Heard::Enough
             }
             (StatusCode::CONFLICT, Some("duplicate_order")) if !first => {
@@ -170,8 +185,10 @@ enum Heard {
 
 impl fmt::Display for Answers {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [unanswered, unavailable] = [&self.unanswered, &self.unavailable].map(|count| count.load(Ordering::Relaxed));
-        let (acknowledged, told_so) = (self.acknowledged.lock().unwrap().len(), self.told_so.lock().unwrap().len());
+        let [unanswered, unavailable] =
+            [&self.unanswered, &self.unavailable].map(|count| count.load(Ordering::Relaxed));
+        let (acknowledged, told_so) =
+            (self.acknowledged.lock().unwrap().len(), self.told_so.lock().unwrap().len());
         write!(
             formatter,
             "{} orders asked for: {acknowledged} acknowledged, {told_so} known by a duplicate; {unanswered} requests without an answer, {unavailable} answered 503",

@@ -1,6 +1,8 @@
-//! Killed at random moments under load, over and over: what was acknowledged is there, once and whole, and nothing else is left.
+//! Killed at random moments under load, over and over: what was acknowledged is there, once and
+//! whole, and nothing else is left.
 //!
-//! `CRASH_ROUNDS` says how often the service is killed, `CRASH_SEED` repeats the moments of a run; `just crash` runs hundreds.
+//! `CRASH_ROUNDS` says how often the service is killed, `CRASH_SEED` repeats the moments of a run;
+//! `just crash` runs hundreds.
 
 mod audit;
 mod clients;
@@ -31,7 +33,8 @@ use crate::{
 /// Kills of the service in the short form.
 const ROUNDS: u32 = 5;
 const CLIENTS: usize = 8;
-/// A repeat after a kill is told of its order, however long the machine took to start the service again.
+/// A repeat after a kill is told of its order, however long the machine took to start the service
+/// again.
 const FLAGS: &[&str] = &["--rate-per-second=0", "--duplicate-window-secs=86400"];
 /// For the load to begin again.
 const STARTED: Duration = Duration::from_secs(60);
@@ -46,7 +49,8 @@ struct Kills {
     both: u32,
 }
 
-/// The service, which is killed and started again, and the database server, where it is a process of its own.
+/// The service, which is killed and started again, and the database server, where it is a process
+/// of its own.
 struct Victims<'a> {
     wiring: &'a Wiring,
     answers: Arc<Answers>,
@@ -66,7 +70,8 @@ impl Victims<'_> {
         service
     }
 
-    /// One kill of the service; in two of five rounds also one of the database server, at the same time or after.
+    /// One kill of the service; in two of five rounds also one of the database server, at the same
+    /// time or after.
     fn round(&mut self, at: u32, service: ServiceProcess) -> ServiceProcess {
         let (begun, patience) = (self.answers.acknowledged().len(), Instant::now() + STARTED);
         while self.answers.acknowledged().len() < begun + CLIENTS {
@@ -75,7 +80,8 @@ impl Victims<'_> {
         }
         self.pause(0..300);
         let server = self.wiring.own_database_server();
-        let (at_once, afterwards) = (server.filter(|_| at % 5 == 3), server.filter(|_| at % 5 == 4));
+        let (at_once, afterwards) =
+            (server.filter(|_| at % 5 == 3), server.filter(|_| at % 5 == 4));
         if let Some(database) = at_once {
             database.stop(Stop::Kill);
             self.kills.both += 1;
@@ -86,7 +92,11 @@ impl Victims<'_> {
             database.resume_after_stop();
         }
         if self.moments.u8(..6) == 0 {
-            let mut starting = notary_orders(self.wiring, FLAGS).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            let mut starting = notary_orders(self.wiring, FLAGS)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
             self.pause(0..150);
             starting.kill().unwrap();
             starting.wait().unwrap();
@@ -106,14 +116,21 @@ impl Victims<'_> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_acknowledged_survives_every_kill_once_and_whole() {
-    let (rounds, seed) = (setting("CRASH_ROUNDS", ROUNDS), setting("CRASH_SEED", fastrand::u64(..)));
+    let (rounds, seed) =
+        (setting("CRASH_ROUNDS", ROUNDS), setting("CRASH_SEED", fastrand::u64(..)));
     println!("CRASH_ROUNDS={rounds} CRASH_SEED={seed}");
     let wiring = Wiring::with_a_database_server();
     let answers = Arc::new(Answers::default());
-    let mut victims = Victims { wiring: &wiring, answers: Arc::clone(&answers), moments: Rng::with_seed(seed), kills: Kills::default() };
+    let mut victims = Victims {
+        wiring: &wiring,
+        answers: Arc::clone(&answers),
+        moments: Rng::with_seed(seed),
+        kills: Kills::default(),
+    };
     let mut service = block_in_place(|| victims.start());
     answers.know_key(issue_key(&wiring));
-    let clients: Vec<_> = (0..CLIENTS).map(|_| tokio::spawn(order_on_and_on(Arc::clone(&answers)))).collect();
+    let clients: Vec<_> =
+        (0..CLIENTS).map(|_| tokio::spawn(order_on_and_on(Arc::clone(&answers)))).collect();
     for at in 0..rounds {
         service = block_in_place(|| victims.round(at, service));
     }
@@ -136,12 +153,19 @@ async fn what_was_acknowledged_survives_every_kill_once_and_whole() {
     let app = app.restart(FLAGS).await;
     let patience = Instant::now() + DELIVERED;
     while app.rows("follow_ups") + app.rows("uploads") > 0 {
-        assert!(Instant::now() < patience, "{} mails and {} uploads are left", app.rows("follow_ups"), app.rows("uploads"));
+        assert!(
+            Instant::now() < patience,
+            "{} mails and {} uploads are left",
+            app.rows("follow_ups"),
+            app.rows("uploads")
+        );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     app.assert_spool_empty();
 
     let audit = Audit::of(&app.wiring, &answers);
-    println!("{kills:?}\n{answers}\n{audit}{orphans} objects without an order before the sweeper's age had passed");
+    println!(
+        "{kills:?}\n{answers}\n{audit}{orphans} objects without an order before the sweeper's age had passed"
+    );
     audit.assert_all_kept();
 }

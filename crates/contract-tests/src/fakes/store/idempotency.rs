@@ -23,12 +23,20 @@ fn place(key: &IdempotencyKey) -> (ApiKeyId, [u8; 32]) {
 
 #[async_trait]
 impl IdempotencyLedger for InMemoryStore {
-    async fn claim(&self, claim: &Claim, now: OffsetDateTime, until: OffsetDateTime) -> Result<(), ClaimError> {
+    async fn claim(
+        &self,
+        claim: &Claim,
+        now: OffsetDateTime,
+        until: OffsetDateTime,
+    ) -> Result<(), ClaimError> {
         let mut state = self.state();
         if let Some(taken) = state.key_use(claim, now) {
             return Err(ClaimError::Taken(taken));
         }
-        state.idempotency_keys.insert(place(&claim.key), Kept { token: claim.token, answered: None, taken_at: now, until });
+        state.idempotency_keys.insert(
+            place(&claim.key),
+            Kept { token: claim.token, answered: None, taken_at: now, until },
+        );
         Ok(())
     }
 
@@ -38,10 +46,17 @@ impl IdempotencyLedger for InMemoryStore {
         Ok(())
     }
 
-    async fn forget_free(&self, after: Option<IdempotencyKey>, now: OffsetDateTime, limit: usize) -> Result<Option<IdempotencyKey>, StoreError> {
+    async fn forget_free(
+        &self,
+        after: Option<IdempotencyKey>,
+        now: OffsetDateTime,
+        limit: usize,
+    ) -> Result<Option<IdempotencyKey>, StoreError> {
         let mut state = self.state();
-        let later = |key: &(ApiKeyId, [u8; 32])| after.as_ref().is_none_or(|after| *key > place(after));
-        let looked: Vec<_> = state.idempotency_keys.keys().copied().filter(later).take(limit).collect();
+        let later =
+            |key: &(ApiKeyId, [u8; 32])| after.as_ref().is_none_or(|after| *key > place(after));
+        let looked: Vec<_> =
+            state.idempotency_keys.keys().copied().filter(later).take(limit).collect();
         state.idempotency_keys.retain(|key, kept| kept.until > now || !looked.contains(key));
         Ok(looked.last().map(|&(client, digest)| IdempotencyKey { client, digest }))
     }
@@ -59,21 +74,40 @@ impl State {
     pub(super) fn remember(&mut self, new: &NewOrder, order_id: OrderId) {
         if let Some(remembrance) = &new.remembrance {
             let Claim { key, token } = &remembrance.attempt.claim;
-            let answered = Some(Answered { fingerprint: remembrance.attempt.fingerprint, order_id });
-            self.idempotency_keys.insert(place(key), Kept { token: *token, answered, taken_at: new.placed_at, until: remembrance.kept_until });
+            let answered =
+                Some(Answered { fingerprint: remembrance.attempt.fingerprint, order_id });
+            self.idempotency_keys.insert(
+                place(key),
+                Kept {
+                    token: *token,
+                    answered,
+                    taken_at: new.placed_at,
+                    until: remembrance.kept_until,
+                },
+            );
         }
     }
 
     pub(super) fn remembered(&self) -> impl Iterator<Item = RememberedRequest> {
         self.idempotency_keys.iter().filter_map(|(&(client, digest), kept)| {
             let key = IdempotencyKey { client, digest };
-            Some(RememberedRequest { key, answered: kept.answered?, taken_at: kept.taken_at, kept_until: kept.until })
+            Some(RememberedRequest {
+                key,
+                answered: kept.answered?,
+                taken_at: kept.taken_at,
+                kept_until: kept.until,
+            })
         })
     }
 
     pub(super) fn take_remembered(&mut self, remembered: Vec<RememberedRequest>) {
         for RememberedRequest { key, answered, taken_at, kept_until } in remembered {
-            let kept = Kept { token: ClaimToken([0; 16]), answered: Some(answered), taken_at, until: kept_until };
+            let kept = Kept {
+                token: ClaimToken([0; 16]),
+                answered: Some(answered),
+                taken_at,
+                until: kept_until,
+            };
             self.idempotency_keys.insert(place(&key), kept);
         }
     }

@@ -4,7 +4,10 @@ use domain::{
     follow_up::FollowUp,
     idempotency::IdempotencyKey,
     order::{FileNumber, OrderId, PlacedOrder},
-    ports::{MoveError, RecordedUpload, RememberedRequest, StoreCounts, StoreError, StoreSource, StoreTarget, UsedFileNumber},
+    ports::{
+        MoveError, RecordedUpload, RememberedRequest, StoreCounts, StoreError, StoreSource,
+        StoreTarget, UsedFileNumber,
+    },
 };
 
 use super::{InMemoryStore, Queued, State, Upload};
@@ -18,23 +21,43 @@ impl StoreSource for InMemoryStore {
         Ok(self.state().counts())
     }
 
-    async fn orders(&self, after: Option<OrderId>, limit: usize) -> Result<Vec<PlacedOrder>, StoreError> {
+    async fn orders(
+        &self,
+        after: Option<OrderId>,
+        limit: usize,
+    ) -> Result<Vec<PlacedOrder>, StoreError> {
         let state = self.state();
-        let later = state.orders.values().filter(|order| after.is_none_or(|after| order.id > after));
+        let later =
+            state.orders.values().filter(|order| after.is_none_or(|after| order.id > after));
         Ok(later.take(limit).cloned().collect())
     }
 
-    async fn file_numbers(&self, after: Option<FileNumber>, limit: usize) -> Result<Vec<UsedFileNumber>, StoreError> {
+    async fn file_numbers(
+        &self,
+        after: Option<FileNumber>,
+        limit: usize,
+    ) -> Result<Vec<UsedFileNumber>, StoreError> {
         let state = self.state();
-        let used = state.file_numbers.iter().map(|(file_number, &placed_at)| UsedFileNumber { file_number: file_number.clone(), placed_at });
-        let mut later: Vec<_> = used.filter(|used| after.as_ref().is_none_or(|after| used.file_number.as_str() > after.as_str())).collect();
+        let used = state.file_numbers.iter().map(|(file_number, &placed_at)| UsedFileNumber {
+            file_number: file_number.clone(),
+            placed_at,
+        });
+        let mut later: Vec<_> = used
+            .filter(|used| {
+                after.as_ref().is_none_or(|after| used.file_number.as_str() > after.as_str())
+            })
+            .collect();
         later.sort_by(|one, other| one.file_number.as_str().cmp(other.file_number.as_str()));
         later.truncate(limit);
         Ok(later)
     }
 
     async fn uploads(&self) -> Result<Vec<RecordedUpload>, StoreError> {
-        let recorded = |(key, &Upload { recorded_at, condemned }): (&_, &_)| RecordedUpload { key: Clone::clone(key), recorded_at, condemned };
+        let recorded = |(key, &Upload { recorded_at, condemned }): (&_, &_)| RecordedUpload {
+            key: Clone::clone(key),
+            recorded_at,
+            condemned,
+        };
         Ok(self.state().uploads.iter().map(recorded).collect())
     }
 
@@ -50,7 +73,11 @@ impl StoreSource for InMemoryStore {
         Ok(self.state().key_events.clone())
     }
 
-    async fn remembered(&self, after: Option<IdempotencyKey>, limit: usize) -> Result<Vec<RememberedRequest>, StoreError> {
+    async fn remembered(
+        &self,
+        after: Option<IdempotencyKey>,
+        limit: usize,
+    ) -> Result<Vec<RememberedRequest>, StoreError> {
         let later = |remembered: &RememberedRequest| {
             let key = (remembered.key.client, remembered.key.digest);
             after.as_ref().is_none_or(|after| key > (after.client, after.digest))
@@ -64,9 +91,13 @@ impl StoreTarget for InMemoryStore {
     async fn take_over<'a>(&self, source: &'a dyn StoreSource) -> Result<StoreCounts, MoveError> {
         self.state().check_empty()?;
         let moved = State::taken_out_of(source).await.map_err(MoveError::Source)?;
-        let (arrived, source_has) = (moved.counts(), source.counts().await.map_err(MoveError::Source)?);
+        let (arrived, source_has) =
+            (moved.counts(), source.counts().await.map_err(MoveError::Source)?);
         if arrived != source_has {
-            return Err(MoveError::Differs { source_has: Box::new(source_has), arrived: Box::new(arrived) });
+            return Err(MoveError::Differs {
+                source_has: Box::new(source_has),
+                arrived: Box::new(arrived),
+            });
         }
         let mut state = self.state();
         // Asked again, because nobody was kept out in between.
@@ -96,7 +127,11 @@ impl State {
     }
 
     async fn taken_out_of(source: &dyn StoreSource) -> Result<Self, StoreError> {
-        let mut state = Self { keys: source.api_keys().await?, key_events: source.key_events().await?, ..Self::default() };
+        let mut state = Self {
+            keys: source.api_keys().await?,
+            key_events: source.key_events().await?,
+            ..Self::default()
+        };
         state.keys.sort_by_key(|key| key.id.0);
         let mut last: Option<OrderId> = None;
         loop {
@@ -111,7 +146,9 @@ impl State {
             let page = source.file_numbers(last.clone(), PAGE).await?;
             let Some(end) = page.last() else { break };
             last = Some(end.file_number.clone());
-            state.file_numbers.extend(page.into_iter().map(|used| (used.file_number, used.placed_at)));
+            state
+                .file_numbers
+                .extend(page.into_iter().map(|used| (used.file_number, used.placed_at)));
         }
         let mut last: Option<IdempotencyKey> = None;
         loop {
@@ -121,9 +158,15 @@ impl State {
             state.take_remembered(page);
         }
         let uploads = source.uploads().await?.into_iter();
-        state.uploads = uploads.map(|RecordedUpload { key, recorded_at, condemned }| (key, Upload { recorded_at, condemned })).collect();
+        state.uploads = uploads
+            .map(|RecordedUpload { key, recorded_at, condemned }| {
+                (key, Upload { recorded_at, condemned })
+            })
+            .collect();
         let follow_ups = source.follow_ups().await?.into_iter();
-        state.follow_ups = follow_ups.map(|follow_up| (follow_up.id, Queued { follow_up, leased_until: None, token: 0 })).collect();
+        state.follow_ups = follow_ups
+            .map(|follow_up| (follow_up.id, Queued { follow_up, leased_until: None, token: 0 }))
+            .collect();
         state.last_follow_up = state.follow_ups.keys().last().map_or(0, |id| id.0);
         Ok(state)
     }
