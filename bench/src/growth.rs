@@ -150,9 +150,9 @@ impl<'a> Grown<'a> {
         drop(service);
         self.instance.assert_orders(before + outcome.acknowledged);
         // The next round begins with no mails to deliver, as that with an empty database does.
-        self.instance.execute("DELETE FROM follow_ups");
+        self.instance.execute("DELETE FROM deliveries");
         if self.wiring == Wiring::Postgres {
-            self.instance.execute("VACUUM follow_ups");
+            self.instance.execute("VACUUM deliveries");
         }
         let _ = fs::remove_dir_all(self.instance.site.data().join("mail"));
         outcome.all_created()
@@ -167,7 +167,7 @@ fn postgres_fill(from: u64, to: u64) -> String {
     );
     format!(
         "INSERT INTO orders ({ORDER_COLUMNS}) SELECT file_number, '2025-01-01 00:00Z', '2025-01-01 00:00Z', {ORDER_VALUES} FROM ({numbers}) AS numbers;\n\
-         INSERT INTO file_numbers (file_number, placed_at) SELECT file_number, '2025-01-01 00:00Z' FROM ({numbers}) AS numbers ORDER BY file_number;\n\
+         INSERT INTO file_numbers (file_number, created_at) SELECT file_number, '2025-01-01 00:00Z' FROM ({numbers}) AS numbers ORDER BY file_number;\n\
          VACUUM (ANALYZE) orders;\nVACUUM (ANALYZE) file_numbers"
     )
 }
@@ -177,14 +177,14 @@ fn sqlite_fill(count: u64) -> String {
         .replace("created_at, updated_at", "created_at_us, updated_at_us")
         .replace("start_utc", "start_utc_us");
     let values = ORDER_VALUES.replace("'2026-12-01 20:30Z'", "1796157000000000");
-    let placed_at = 1_735_689_600_000_000_i64;
+    let created_at = 1_735_689_600_000_000_i64;
     format!(
         "PRAGMA synchronous = OFF;
          PRAGMA cache_size = -500000;
          CREATE TEMP TABLE last AS SELECT coalesce(max(id), 0) AS id FROM orders;
          WITH RECURSIVE numbers (number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM numbers LIMIT {count})
-         INSERT INTO orders ({columns}) SELECT format('F-%016x', random()), {placed_at}, {placed_at}, {values} FROM numbers;
-         INSERT INTO file_numbers (file_number, placed_at_us)
+         INSERT INTO orders ({columns}) SELECT format('F-%016x', random()), {created_at}, {created_at}, {values} FROM numbers;
+         INSERT INTO file_numbers (file_number, created_at_us)
          SELECT file_number, created_at_us FROM orders WHERE id > (SELECT id FROM last) ORDER BY file_number;
          PRAGMA wal_checkpoint(TRUNCATE);"
     )

@@ -23,14 +23,14 @@ fn script() -> String {
 \\set one random(1000000000000000, 9007199254740991)
 \\set other random(1000000000000000, 9007199254740991)
 WITH claimed AS (
-    INSERT INTO file_numbers AS known (file_number, placed_at) VALUES ('F-' || :number::text, now())
-    ON CONFLICT (file_number) DO UPDATE SET placed_at = excluded.placed_at WHERE known.placed_at <= now() - interval '60 seconds'
+    INSERT INTO file_numbers AS known (file_number, created_at) VALUES ('F-' || :number::text, now())
+    ON CONFLICT (file_number) DO UPDATE SET created_at = excluded.created_at WHERE known.created_at <= now() - interval '60 seconds'
     RETURNING file_number
 ), placed AS (
     INSERT INTO orders ({ORDER_COLUMNS})
     SELECT file_number, now(), now(), {ORDER_VALUES} FROM claimed RETURNING id
 ), enqueued AS (
-    INSERT INTO follow_ups (order_id, message_key, recipient, created_at, due_at)
+    INSERT INTO deliveries (order_id, message_key, recipient, created_at, due_at)
     SELECT id, :one::text || :other::text, 'escrow@title.example.com', now(), now() FROM placed
 )
 SELECT id FROM placed;

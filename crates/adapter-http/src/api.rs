@@ -4,10 +4,10 @@ use std::{panic::AssertUnwindSafe, pin::Pin, sync::Arc};
 
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, http::header, web};
 use domain::{
+    create_order::{CreateOrder, CreateOrderError, CreatedOrder},
     document::DocumentLimits,
     manage_keys::ManageKeys,
     order::{Field, OrderRequest},
-    place_order::{PlaceOrder, PlaceOrderError, Placement},
     ports::Entropy,
 };
 use futures_util::FutureExt as _;
@@ -48,7 +48,7 @@ pub const MAX_JSON_BODY: u64 = 256 * 1024;
 /// Everything that the API stands on.
 pub struct Api {
     /// The use case behind both operations.
-    pub place_order: PlaceOrder,
+    pub create_order: CreateOrder,
     /// Who may call them.
     pub keys: ManageKeys,
     /// How often.
@@ -83,19 +83,19 @@ impl Api {
     fn count(
         &self,
         operation: &str,
-        Placement { placed, utc_disagreements, replayed }: &Placement,
+        CreatedOrder { stored, utc_disagreements, replayed }: &CreatedOrder,
     ) {
         if *replayed {
             return self.metrics.replayed();
         }
-        if placed.is_test {
+        if stored.is_test {
             self.metrics.test_order(operation);
         } else {
-            self.metrics.created(operation, placed.documents.iter().map(|document| document.size));
+            self.metrics.created(operation, stored.documents.iter().map(|document| document.size));
         }
         for field in utc_disagreements {
             tracing::warn!(
-                order_id = placed.id.0,
+                order_id = stored.id.0,
                 field,
                 "supplied UTC datetime disagrees with the conversion, which was stored"
             );
@@ -172,7 +172,7 @@ async fn order_from_json(
     request: &HttpRequest,
     payload: web::Payload,
     api: &Api,
-) -> Result<Placement, Problem> {
+) -> Result<CreatedOrder, Problem> {
     let key = auth::admit(request, api, Policy::Orders).await?;
     let claim = idempotency::claim(request, &key, api)?;
     let _turn = claim.as_ref().map(|claim| api.underway.begin(&claim.key)).transpose()?;
@@ -200,8 +200,8 @@ async fn order_from_json(
             let attempt = claim
                 .map(|claim| idempotency::attempt(claim, WITHOUT_DOCUMENTS, &order, &[]))
                 .transpose()?;
-            let placement = Box::pin(api.place_order.place(&key, order, attempt.as_ref())).await;
-            Ok(placement.inspect(|placement| api.count(WITHOUT_DOCUMENTS, placement))?)
+            let created = Box::pin(api.create_order.create(&key, order, attempt.as_ref())).await;
+            Ok(created.inspect(|created| api.count(WITHOUT_DOCUMENTS, created))?)
         }
         Ok(Field::<OrderRequest>::Absent | Field::Mistyped) => {
             Err(Problem::malformed("The body must be a JSON object."))
@@ -214,7 +214,7 @@ async fn order_from_form(
     request: &HttpRequest,
     payload: web::Payload,
     api: &web::Data<Api>,
-) -> Result<Placement, Problem> {
+) -> Result<CreatedOrder, Problem> {
     let key = auth::admit(request, api, Policy::OrdersWithDocuments).await?;
     let claim = idempotency::claim(request, &key, api)?;
     body::announced(request, form::cap(api.limits))?;
@@ -241,44 +241,41 @@ async fn order_from_form(
         }
     };
     if let (Some(answered), Some(attempt)) = (answered, &attempt) {
-        let placement = api.place_order.repeat(answered, attempt.fingerprint).await;
-        return Ok(placement.inspect(|placement| api.count(WITH_DOCUMENTS, placement))?);
+        let created = api.create_order.repeat(answered, attempt.fingerprint).await;
+        return Ok(created.inspect(|created| api.count(WITH_DOCUMENTS, created))?);
     }
     let own = api.clone();
     let placing = async move {
-        let placement = own
-            .place_order
-            .place_with_documents(&key, form.request, form.documents, attempt.as_ref())
+        let created = own
+            .create_order
+            .create_with_documents(&key, form.request, form.documents, attempt.as_ref())
             .await;
         drop(form.guards);
-        match &placement {
-            Ok(placement) => {
+        match &created {
+            Ok(created) => {
                 // Here, because its client may be gone before it is answered.
-                let (order_id, documents, test) = (
-                    placement.placed.id.0,
-                    placement.placed.documents.len(),
-                    placement.placed.is_test,
-                );
+                let (order_id, documents, test) =
+                    (created.stored.id.0, created.stored.documents.len(), created.stored.is_test);
                 tracing::info!(
                     order_id,
                     documents,
                     test,
-                    replayed = placement.replayed,
+                    replayed = created.replayed,
                     "order placed"
                 );
-                own.count(WITH_DOCUMENTS, placement);
+                own.count(WITH_DOCUMENTS, created);
                 in_flight.into_iter().for_each(InFlight::answered);
             }
             // Who waits for the answer need not wait until a store that does not answer has not
             // answered once more.
-            Err(PlaceOrderError::Unavailable(_)) => drop(in_flight),
+            Err(CreateOrderError::Unavailable(_)) => drop(in_flight),
             Err(_) => release(in_flight).await,
         }
-        placement
+        created
     };
     // On its own, so that a client that goes away does not leave an order half placed.
     match api.placing.spawn_on(placing.in_current_span(), &api.runtime).await {
-        Ok(placement) => Ok(placement?),
+        Ok(created) => Ok(created?),
         // The panic hook has logged it, with its place. What it says may quote the order.
         Err(_) => Err(Problem::internal()),
     }
@@ -295,20 +292,20 @@ async fn answer(
     request: &HttpRequest,
     api: &Api,
     operation: &'static str,
-    work: impl Future<Output = Result<Placement, Problem>>,
+    work: impl Future<Output = Result<CreatedOrder, Problem>>,
 ) -> HttpResponse {
     let outcome = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| {
         // The panic hook has logged it, with its place.
         Err(Problem::internal())
     });
     match outcome {
-        Ok(placement) => {
-            request.extensions_mut().insert(OrderNote::of(&placement));
+        Ok(created) => {
+            request.extensions_mut().insert(OrderNote::of(&created));
             let mut response = HttpResponse::Created();
-            if placement.replayed {
+            if created.replayed {
                 response.insert_header((IDEMPOTENCY_REPLAYED, "true"));
             }
-            response.json(OrderRecord::new(&placement.placed, operation == WITH_DOCUMENTS))
+            response.json(OrderRecord::new(&created.stored, operation == WITH_DOCUMENTS))
         }
         Err(problem) => {
             if problem.code() == ProblemCode::DuplicateOrder {

@@ -320,7 +320,7 @@ fn written_file_name(part: &Part) -> Option<String> {
         match character {
             '"' => quoted = !quoted,
             '\\' if quoted && characters.as_str().starts_with(['"', '\\']) => {
-                drop(characters.next())
+                let _ = characters.next();
             }
             _ => {}
         }
@@ -353,7 +353,7 @@ struct TextParts {
 impl TextParts {
     /// Keeps a part; one that an order does not know is ignored.
     fn set(&mut self, name: &str, text: String) -> Result<(), Problem> {
-        let place = match name {
+        let create = match name {
             "signingContactsFormData" => &mut self.contacts,
             "signingDetailsFormData" => &mut self.details,
             "signingServiceId" => &mut self.signing_service_id,
@@ -363,7 +363,7 @@ impl TextParts {
             "requestedBy" => &mut self.requested_by,
             _ => return Ok(()),
         };
-        match place.replace(text) {
+        match create.replace(text) {
             None => Ok(()),
             Some(_) => Err(Problem::malformed(format!("The part {name} is sent twice."))),
         }

@@ -10,10 +10,10 @@ use std::{
 use actix_web::{HttpRequest, http::header::HeaderName, web};
 use domain::{
     api_key::ApiKey,
+    create_order::{CreateOrder, CreateOrderError},
     document::ReceivedDocument,
     idempotency::{Answered, Attempt, Claim, Claimed, Fingerprint, IdempotencyKey, MAX_KEY_CHARS},
     order::OrderRequest,
-    place_order::{PlaceOrder, PlaceOrderError},
     ports::error_chain,
 };
 use serde_json::Value;
@@ -138,7 +138,7 @@ impl Underway {
         if begun {
             Ok(Turn { underway: self.clone(), key: key.clone() })
         } else {
-            Err(PlaceOrderError::InFlight { retry_after: 1 }.into())
+            Err(CreateOrderError::InFlight { retry_after: 1 }.into())
         }
     }
 }
@@ -177,7 +177,7 @@ impl InFlight {
     pub(crate) async fn begin(api: &web::Data<Api>, claim: &Claim) -> Result<Begun, Problem> {
         let ended = CancellationToken::new();
         let extending =
-            extend(api.place_order.clone(), claim.clone(), ended.clone()).in_current_span();
+            extend(api.create_order.clone(), claim.clone(), ended.clone()).in_current_span();
         // There before the claim is, so that a claim whose client goes away meanwhile is released.
         let own = Self {
             api: api.clone(),
@@ -185,13 +185,13 @@ impl InFlight {
             ended,
             extending: Some(api.runtime.spawn(extending)),
         };
-        match api.place_order.claim(claim).await {
+        match api.create_order.claim(claim).await {
             Ok(Claimed::Own) => Ok(Begun::First(own)),
             Ok(Claimed::Answered(answered)) => {
                 own.answered();
                 Ok(Begun::Again(answered))
             }
-            Err(error @ PlaceOrderError::InFlight { .. }) => {
+            Err(error @ CreateOrderError::InFlight { .. }) => {
                 own.answered();
                 Err(error.into())
             }
@@ -217,11 +217,11 @@ impl InFlight {
     fn give_up(&mut self) -> Option<JoinHandle<()>> {
         let extending = self.extending.take()?;
         self.ended.cancel();
-        let (place_order, claim) = (self.api.place_order.clone(), self.claim.clone());
+        let (create_order, claim) = (self.api.create_order.clone(), self.claim.clone());
         let release = async move {
             // An extension that is under way would claim the key anew.
             let _ = extending.await;
-            if let Err(error) = place_order.release(&claim).await {
+            if let Err(error) = create_order.release(&claim).await {
                 tracing::warn!(
                     error = error_chain(&error),
                     "an idempotency key was not released, and stays in flight for some seconds"
@@ -240,9 +240,9 @@ impl Drop for InFlight {
 
 /// A claim that could not be extended, or was lost, may end; that one order is placed does not
 /// depend on it.
-async fn extend(place_order: PlaceOrder, claim: Claim, ended: CancellationToken) {
+async fn extend(create_order: CreateOrder, claim: Claim, ended: CancellationToken) {
     while timeout(EXTENSION, ended.cancelled()).await.is_err() {
-        if let Err(error) = place_order.claim(&claim).await {
+        if let Err(error) = create_order.claim(&claim).await {
             tracing::debug!(
                 error = error_chain(&error),
                 "the claim of an idempotency key was not extended"

@@ -23,7 +23,7 @@ use actix_web::{
     web,
 };
 use bytes::Bytes;
-use domain::{api_key::ApiKeyId, place_order::Placement};
+use domain::{api_key::ApiKeyId, create_order::CreatedOrder};
 use futures_util::{Stream, StreamExt as _};
 use tracing::Instrument as _;
 
@@ -72,11 +72,11 @@ pub(crate) struct OrderNote {
 }
 
 impl OrderNote {
-    pub(crate) fn of(Placement { placed, replayed, .. }: &Placement) -> Self {
+    pub(crate) fn of(CreatedOrder { stored, replayed, .. }: &CreatedOrder) -> Self {
         Self {
-            order_id: placed.id.0,
-            documents: placed.documents.len(),
-            test: placed.is_test,
+            order_id: stored.id.0,
+            documents: stored.documents.len(),
+            test: stored.is_test,
             replayed: *replayed,
         }
     }

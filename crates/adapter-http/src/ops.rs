@@ -11,7 +11,7 @@ use std::{
 };
 
 use actix_web::{HttpResponse, web};
-use domain::ports::{BlobStore, Clock, FollowUpQueue, OrderRepo, StoreError, error_chain};
+use domain::ports::{BlobStore, Clock, DeliveryQueue, OrderRepo, StoreError, error_chain};
 use prometheus::{Encoder as _, Gauge, Registry, TextEncoder};
 use serde::Serialize;
 use tokio::time::timeout;
@@ -23,11 +23,11 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub struct Ops {
     orders: Arc<dyn OrderRepo>,
     blobs: Arc<dyn BlobStore>,
-    queue: Arc<dyn FollowUpQueue>,
+    queue: Arc<dyn DeliveryQueue>,
     clock: Arc<dyn Clock>,
     registry: Registry,
     pending: Gauge,
-    buried: Gauge,
+    failed: Gauge,
     oldest: Gauge,
     stopping: AtomicBool,
 }
@@ -37,7 +37,7 @@ impl Ops {
     pub fn new(
         orders: Arc<dyn OrderRepo>,
         blobs: Arc<dyn BlobStore>,
-        queue: Arc<dyn FollowUpQueue>,
+        queue: Arc<dyn DeliveryQueue>,
         clock: Arc<dyn Clock>,
         registry: Registry,
     ) -> Result<Self, prometheus::Error> {
@@ -45,7 +45,7 @@ impl Ops {
             "notary_orders_follow_ups_pending",
             "Follow-ups that are to be done, in the whole queue.",
         )?;
-        let buried = Gauge::new(
+        let failed = Gauge::new(
             "notary_orders_follow_ups_buried",
             "Follow-ups that were given up and wait for an operator.",
         )?;
@@ -53,7 +53,7 @@ impl Ops {
             "notary_orders_follow_up_oldest_age_seconds",
             "Age of the oldest pending follow-up; 0 if there is none.",
         )?;
-        for gauge in [&pending, &buried, &oldest] {
+        for gauge in [&pending, &failed, &oldest] {
             registry.register(Box::new(gauge.clone()))?;
         }
         Ok(Self {
@@ -63,7 +63,7 @@ impl Ops {
             clock,
             registry,
             pending,
-            buried,
+            failed,
             oldest,
             stopping: AtomicBool::new(false),
         })
@@ -78,7 +78,7 @@ impl Ops {
     async fn measure_queue(&self) -> Result<(), StoreError> {
         let stats = self.queue.stats().await?;
         self.pending.set(stats.pending as f64);
-        self.buried.set(stats.buried as f64);
+        self.failed.set(stats.failed as f64);
         self.oldest.set(
             stats.oldest_created_at.map_or(0.0, |created_at| {
                 (self.clock.now() - created_at).as_seconds_f64().max(0.0)

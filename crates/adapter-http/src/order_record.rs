@@ -1,6 +1,6 @@
 //! The order as a creation response tells it (spec section 2.5).
 
-use domain::order::{Money, PlacedOrder};
+use domain::order::{Money, StoredOrder};
 use serde::Serialize;
 use time::{OffsetDateTime, macros::format_description};
 use utoipa::ToSchema;
@@ -55,23 +55,23 @@ pub struct OrderRecord<'a> {
 
 impl<'a> OrderRecord<'a> {
     /// The record of an order; `with_documents` says whether the operation takes documents.
-    pub(crate) fn new(placed: &'a PlacedOrder, with_documents: bool) -> Self {
-        let order = &placed.order;
+    pub(crate) fn new(stored: &'a StoredOrder, with_documents: bool) -> Self {
+        let order = &stored.order;
         Self {
-            order_id: placed.id.0,
+            order_id: stored.id.0,
             file_number: order.file_number.as_str(),
-            order_status: placed.status.as_str(),
+            order_status: stored.status.as_str(),
             signer_name: &order.signer.name,
             signing_date: order.appointment.date.to_string(),
             property_address: &order.property.address,
             signing_service_id: order.signing_service_id.0,
             client_company_id: order.contacts.client_company_id,
-            notary_id: placed.notary_id,
+            notary_id: stored.notary_id,
             invoice_fee: order.invoice.fee,
             notary_pay: order.invoice.notary_pay,
-            documents_uploaded: with_documents.then_some(placed.documents.len()),
-            created_at: timestamp(placed.created_at),
-            updated_at: timestamp(placed.updated_at),
+            documents_uploaded: with_documents.then_some(stored.documents.len()),
+            created_at: timestamp(stored.created_at),
+            updated_at: timestamp(stored.updated_at),
         }
     }
 }

@@ -7,9 +7,9 @@ use actix_web::{
     http::{StatusCode, header},
 };
 use domain::{
+    create_order::{CreateOrderError, Rejection},
     document::DocumentFault,
     order::Violation,
-    place_order::{PlaceOrderError, Rejection},
     ports::{StoreError, error_chain},
 };
 use serde::Serialize;
@@ -402,12 +402,12 @@ impl From<Violation> for FieldProblem {
     }
 }
 
-impl From<PlaceOrderError> for Problem {
-    fn from(error: PlaceOrderError) -> Self {
+impl From<CreateOrderError> for Problem {
+    fn from(error: CreateOrderError) -> Self {
         match error {
-            PlaceOrderError::Rejected(rejection) => Self::rejected(rejection),
-            PlaceOrderError::Forbidden => Self::insufficient_scope(),
-            PlaceOrderError::Duplicate { retry_after } => Self {
+            CreateOrderError::Rejected(rejection) => Self::rejected(rejection),
+            CreateOrderError::Forbidden => Self::insufficient_scope(),
+            CreateOrderError::Duplicate { retry_after } => Self {
                 retry_after: Some(retry_after),
                 ..Self::new(
                     ProblemCode::DuplicateOrder,
@@ -416,19 +416,19 @@ impl From<PlaceOrderError> for Problem {
                     ),
                 )
             },
-            PlaceOrderError::KeyReused => Self::new(
+            CreateOrderError::KeyReused => Self::new(
                 ProblemCode::IdempotencyKeyReused,
                 "The Idempotency-Key was used for a request with another payload. Use a new key for a new order.",
             ),
-            PlaceOrderError::InFlight { retry_after } => {
+            CreateOrderError::InFlight { retry_after } => {
                 let detail = "A request with the same Idempotency-Key is being worked on. Repeat yours to get its answer.";
                 Self {
                     retry_after: Some(retry_after),
                     ..Self::new(ProblemCode::IdempotencyInFlight, detail)
                 }
             }
-            PlaceOrderError::Unavailable(_) => logged(&error, Self::unavailable()),
-            PlaceOrderError::Internal(_) => logged(&error, Self::internal()),
+            CreateOrderError::Unavailable(_) => logged(&error, Self::unavailable()),
+            CreateOrderError::Internal(_) => logged(&error, Self::internal()),
         }
     }
 }

@@ -3,7 +3,7 @@
 use askama::Template;
 use domain::{
     appointment::{Appointment, AppointmentTime},
-    order::{PlacedOrder, SigningLocation},
+    order::{SigningLocation, StoredOrder},
 };
 use time::{OffsetDateTime, Time, macros::format_description};
 
@@ -34,11 +34,11 @@ struct Html<'a> {
 }
 
 impl Confirmation {
-    pub(crate) fn new(placed: &PlacedOrder) -> Result<Self, time::error::Format> {
-        let order = &placed.order;
+    pub(crate) fn new(stored: &StoredOrder) -> Result<Self, time::error::Format> {
+        let order = &stored.order;
         let property = &order.property;
         let facts = [
-            ("Order", Some(placed.id.0.to_string())),
+            ("Order", Some(stored.id.0.to_string())),
             ("File number", Some(order.file_number.as_str().to_owned())),
             ("Signing service", Some(order.signing_service_id.0.to_string())),
             ("Signing type", Some(order.signing_type.clone())),
@@ -59,8 +59,8 @@ impl Confirmation {
             ("Remote online notarization", Some(yes_or_no(order.ron_signing))),
             ("Scanbacks required", Some(yes_or_no(order.scanbacks_required))),
             ("Lender", order.lender.clone()),
-            ("Documents", Some(documents(placed))),
-            ("Received", Some(instant(placed.created_at)?)),
+            ("Documents", Some(documents(stored))),
+            ("Received", Some(instant(stored.created_at)?)),
         ];
         let facts = facts
             .into_iter()
@@ -140,8 +140,8 @@ fn place(address: &str, city: Option<&str>, state: Option<&str>, zipcode: Option
         .join(", ")
 }
 
-fn documents(placed: &PlacedOrder) -> String {
-    match placed.documents.as_slice() {
+fn documents(stored: &StoredOrder) -> String {
+    match stored.documents.as_slice() {
         [] => "none".to_owned(),
         documents => {
             let names = documents

@@ -11,7 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 use domain::{
-    follow_up::Notification,
+    delivery::Notification,
     ports::{Notifier, NotifyError},
 };
 

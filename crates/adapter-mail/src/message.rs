@@ -6,7 +6,7 @@ use std::{
 };
 
 use domain::{
-    follow_up::Notification,
+    delivery::Notification,
     ports::{Cause, NotifyError},
 };
 use email_encoding::headers::{rfc2047, writer::EmailWriter};
@@ -45,7 +45,7 @@ pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Mes
     let order = &notification.order;
     let from = sender.mailbox().clone();
     let to: Address = notification.recipient.as_str().parse().map_err(permanent)?;
-    let placed_at =
+    let created_at =
         u64::try_from(order.created_at.unix_timestamp()).map_err(|_| permanent(NotAMail::Date))?;
     let confirmation = Confirmation::new(order).map_err(permanent)?;
 
@@ -63,7 +63,7 @@ pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Mes
         .from(from)
         .to(Mailbox::new(None, to))
         .raw_header(subject_header(subject).map_err(permanent)?)
-        .date(UNIX_EPOCH + Duration::from_secs(placed_at))
+        .date(UNIX_EPOCH + Duration::from_secs(created_at))
         .raw_header(HeaderValue::new(
             HeaderName::new_from_ascii_str("Auto-Submitted"),
             "auto-generated".to_owned(),

@@ -14,7 +14,7 @@ use std::time::Duration;
 use ::url::Url;
 use async_trait::async_trait;
 use domain::{
-    follow_up::Notification,
+    delivery::Notification,
     ports::{Notifier, NotifyError},
 };
 use tokio::time::timeout;

@@ -17,7 +17,7 @@ use contract_tests::{
     notifier::{NotifierFixture, ReceivedMail, full_request, notification_of},
 };
 use domain::{
-    follow_up::Notification,
+    delivery::Notification,
     ports::{Notifier, NotifyError, error_chain},
 };
 use tempfile::TempDir;

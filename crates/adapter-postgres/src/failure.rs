@@ -8,7 +8,7 @@ use diesel::{
     result::Error as DatabaseError,
 };
 use diesel_async::pooled_connection::deadpool::PoolError;
-use domain::ports::{Cause, PlaceError, StoreError};
+use domain::ports::{Cause, CreateError, StoreError};
 
 use crate::{batch::Shared, pool::MayDoubtConnection};
 
@@ -130,7 +130,7 @@ impl From<Failure> for StoreError {
     }
 }
 
-impl From<Failure> for PlaceError {
+impl From<Failure> for CreateError {
     fn from(failure: Failure) -> Self {
         if failure.is_passing() {
             Self::Unavailable(failure.into())

@@ -8,13 +8,13 @@
 
 mod batch;
 mod connect;
+mod create_batch;
 mod failure;
 mod idempotency;
+mod insert_orders;
 mod keys;
 mod migrations;
 mod orders;
-mod place;
-mod place_batch;
 mod pool;
 mod queue;
 mod rows;
@@ -29,7 +29,8 @@ pub use connect::{ConnectError, OpenError};
 pub use migrations::MigrateError;
 
 use crate::{
-    batch::Batches, connect::Server, place::Wanted, pool::Pool, queue::Settled, uploads::Recorded,
+    batch::Batches, connect::Server, insert_orders::Wanted, pool::Pool, queue::Settled,
+    uploads::Recorded,
 };
 
 /// Every storage port on one PostgreSQL database.

@@ -29,7 +29,7 @@ const TABLES: [&str; 9] = [
     "documents",
     "file_numbers",
     "uploads",
-    "follow_ups",
+    "deliveries",
     "api_keys",
     "test_file_numbers",
     "key_events",
@@ -40,7 +40,7 @@ const TABLES: [&str; 9] = [
 const RIGHTS: &str = "VALUES ('orders', 'SELECT'), ('orders', 'INSERT'), ('documents', 'SELECT'), ('documents', 'INSERT'),
     ('file_numbers', 'SELECT'), ('file_numbers', 'INSERT'), ('file_numbers', 'UPDATE'),
     ('uploads', 'SELECT'), ('uploads', 'INSERT'), ('uploads', 'UPDATE'), ('uploads', 'DELETE'),
-    ('follow_ups', 'SELECT'), ('follow_ups', 'INSERT'), ('follow_ups', 'UPDATE'), ('follow_ups', 'DELETE'),
+    ('deliveries', 'SELECT'), ('deliveries', 'INSERT'), ('deliveries', 'UPDATE'), ('deliveries', 'DELETE'),
     ('api_keys', 'SELECT'), ('api_keys', 'INSERT'), ('api_keys', 'UPDATE'), ('key_events', 'SELECT'), ('key_events', 'INSERT'),
     ('test_file_numbers', 'SELECT'), ('test_file_numbers', 'INSERT'), ('test_file_numbers', 'UPDATE'),
     ('idempotency_keys', 'SELECT'), ('idempotency_keys', 'INSERT'), ('idempotency_keys', 'UPDATE'), ('idempotency_keys', 'DELETE')";

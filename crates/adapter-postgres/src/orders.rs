@@ -5,30 +5,30 @@ use diesel::prelude::*;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     duplicate_window::DuplicateWindow,
-    order::{OrderId, PlacedOrder},
-    ports::{NewOrder, OrderRepo, PlaceError, StoreError},
+    order::{OrderId, StoredOrder},
+    ports::{CreateError, NewOrder, OrderRepo, StoreError},
 };
 use futures_util::FutureExt as _;
 
 use crate::{
     PostgresStore,
     failure::Failure,
-    place::Wanted,
+    insert_orders::Wanted,
     rows::{DocumentRow, OrderRow},
     schema::{documents, orders},
 };
 
 #[async_trait]
 impl OrderRepo for PostgresStore {
-    async fn place(
+    async fn create(
         &self,
         order: &NewOrder,
         window: DuplicateWindow,
-    ) -> Result<OrderId, PlaceError> {
+    ) -> Result<OrderId, CreateError> {
         Ok(self.orders.run(Wanted::new(order, window)?).await?)
     }
 
-    async fn find(&self, id: OrderId) -> Result<Option<PlacedOrder>, StoreError> {
+    async fn find(&self, id: OrderId) -> Result<Option<StoredOrder>, StoreError> {
         Ok(self.pool.run(move |connection| find(connection, id).boxed()).await?)
     }
 
@@ -40,7 +40,7 @@ impl OrderRepo for PostgresStore {
 async fn find(
     connection: &mut AsyncPgConnection,
     id: OrderId,
-) -> Result<Option<PlacedOrder>, Failure> {
+) -> Result<Option<StoredOrder>, Failure> {
     let order: Option<OrderRow> = orders::table
         .find(id.0)
         .select(OrderRow::as_select())
@@ -54,7 +54,7 @@ async fn find(
         .select(DocumentRow::as_select())
         .load(connection)
         .await?;
-    Ok(Some(order.into_placed(id, documents)?))
+    Ok(Some(order.into_stored(id, documents)?))
 }
 
 /// That the tables are there and the server takes writes is what is asked; nothing is written.

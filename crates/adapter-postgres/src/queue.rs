@@ -10,8 +10,8 @@ use diesel::{
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
-    follow_up::{FollowUp, FollowUpId},
-    ports::{FollowUpQueue, Lease, QueueStats, Settlement, StoreError},
+    delivery::{Delivery, DeliveryId},
+    ports::{DeliveryQueue, Lease, QueueStats, Settlement, StoreError},
 };
 use futures_util::future::{BoxFuture, FutureExt as _};
 use time::{Duration, OffsetDateTime};
@@ -20,8 +20,8 @@ use crate::{
     PostgresStore,
     batch::{Shared, Waiting, Work},
     failure::{Failure, store_error},
-    rows::{FollowUpRow, row_limit, storable},
-    schema::follow_ups,
+    rows::{DeliveryRow, row_limit, storable},
+    schema::deliveries,
     statement::{Prepared, With},
 };
 
@@ -32,10 +32,10 @@ diesel::table! {
     }
 }
 
-diesel::allow_tables_to_appear_in_same_query!(follow_ups, due);
+diesel::allow_tables_to_appear_in_same_query!(deliveries, due);
 
 #[async_trait]
-impl FollowUpQueue for PostgresStore {
+impl DeliveryQueue for PostgresStore {
     async fn lease(
         &self,
         now: OffsetDateTime,
@@ -50,7 +50,7 @@ impl FollowUpQueue for PostgresStore {
 
     async fn settle(
         &self,
-        id: FollowUpId,
+        id: DeliveryId,
         token: i64,
         settlement: &Settlement,
     ) -> Result<bool, StoreError> {
@@ -60,11 +60,11 @@ impl FollowUpQueue for PostgresStore {
             .map_err(store_error)
     }
 
-    async fn list(&self, buried: bool, limit: usize) -> Result<Vec<FollowUp>, StoreError> {
-        Ok(self.pool.run(move |connection| list(connection, buried, limit).boxed()).await?)
+    async fn list(&self, failed: bool, limit: usize) -> Result<Vec<Delivery>, StoreError> {
+        Ok(self.pool.run(move |connection| list(connection, failed, limit).boxed()).await?)
     }
 
-    async fn retry(&self, id: FollowUpId, now: OffsetDateTime) -> Result<bool, StoreError> {
+    async fn retry(&self, id: DeliveryId, now: OffsetDateTime) -> Result<bool, StoreError> {
         Ok(self.pool.run(move |connection| retry(connection, id, now).boxed()).await?)
     }
 
@@ -80,29 +80,29 @@ async fn lease(
     limit: usize,
 ) -> Result<Vec<Lease>, Failure> {
     let free =
-        follow_ups::leased_until.is_null().or(follow_ups::leased_until.le(now).assume_not_null());
-    let common = follow_ups::table
-        .filter(follow_ups::buried_at.is_null())
-        .filter(follow_ups::due_at.le(now))
+        deliveries::leased_until.is_null().or(deliveries::leased_until.le(now).assume_not_null());
+    let common = deliveries::table
+        .filter(deliveries::failed_at.is_null())
+        .filter(deliveries::due_at.le(now))
         .filter(free)
-        .order((follow_ups::due_at, follow_ups::id))
+        .order((deliveries::due_at, deliveries::id))
         .limit(row_limit(limit))
-        .select(follow_ups::id)
+        .select(deliveries::id)
         .for_update()
         .skip_locked();
     let body =
-        diesel::update(follow_ups::table.filter(follow_ups::id.eq_any(due::table.select(due::id))))
+        diesel::update(deliveries::table.filter(deliveries::id.eq_any(due::table.select(due::id))))
             .set((
-                follow_ups::leased_until.eq(now.saturating_add(lease_for)),
-                follow_ups::lease_token.eq(follow_ups::lease_token + 1),
+                deliveries::leased_until.eq(now.saturating_add(lease_for)),
+                deliveries::lease_token.eq(deliveries::lease_token + 1),
             ))
-            .returning((FollowUpRow::as_returning(), follow_ups::lease_token));
-    let mut rows: Vec<(FollowUpRow, i64)> =
+            .returning((DeliveryRow::as_returning(), deliveries::lease_token));
+    let mut rows: Vec<(DeliveryRow, i64)> =
         Prepared(With { name: "due", common, body }).get_results(connection).await?;
     // An update returns its rows in any order.
     rows.sort_by_key(|(row, _)| (row.due_at, row.id));
     rows.into_iter()
-        .map(|(row, token)| Ok(Lease { follow_up: row.into_follow_up()?, token }))
+        .map(|(row, token)| Ok(Lease { delivery: row.into_delivery()?, token }))
         .collect()
 }
 
@@ -166,13 +166,13 @@ impl Query for Done {
 
 impl QueryFragment<Pg> for Done {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        out.push_sql("WITH held AS (SELECT follow_ups.id FROM unnest(");
+        out.push_sql("WITH held AS (SELECT deliveries.id FROM unnest(");
         out.push_bind_param::<Array<BigInt>, _>(&self.ids)?;
         out.push_sql(", ");
         out.push_bind_param::<Array<BigInt>, _>(&self.tokens)?;
-        out.push_sql(") AS done (id, token) JOIN follow_ups ON follow_ups.id = done.id AND follow_ups.lease_token = done.token ");
-        out.push_sql("WHERE follow_ups.leased_until IS NOT NULL ORDER BY follow_ups.id FOR UPDATE OF follow_ups) ");
-        out.push_sql("DELETE FROM follow_ups WHERE id IN (SELECT id FROM held) RETURNING id");
+        out.push_sql(") AS done (id, token) JOIN deliveries ON deliveries.id = done.id AND deliveries.lease_token = done.token ");
+        out.push_sql("WHERE deliveries.leased_until IS NOT NULL ORDER BY deliveries.id FOR UPDATE OF deliveries) ");
+        out.push_sql("DELETE FROM deliveries WHERE id IN (SELECT id FROM held) RETURNING id");
         Ok(())
     }
 }
@@ -193,33 +193,33 @@ async fn settle_one(
     connection: &mut AsyncPgConnection,
     Settled { id, token, settlement }: &Settled,
 ) -> Result<bool, Failure> {
-    let held = follow_ups::table
+    let held = deliveries::table
         .find(id)
-        .filter(follow_ups::lease_token.eq(token))
-        .filter(follow_ups::leased_until.is_not_null());
+        .filter(deliveries::lease_token.eq(token))
+        .filter(deliveries::leased_until.is_not_null());
     let failed = (
-        follow_ups::leased_until.eq(None::<OffsetDateTime>),
-        follow_ups::attempts.eq(follow_ups::attempts + 1),
+        deliveries::leased_until.eq(None::<OffsetDateTime>),
+        deliveries::attempts.eq(deliveries::attempts + 1),
     );
     let settled = match settlement {
         Settlement::Done => diesel::delete(held).execute(connection).await?,
         Settlement::RetryAt { due_at, error } => {
             let again =
-                (failed, follow_ups::due_at.eq(due_at), follow_ups::last_error.eq(storable(error)));
+                (failed, deliveries::due_at.eq(due_at), deliveries::last_error.eq(storable(error)));
             Prepared(diesel::update(held).set(again)).execute(connection).await?
         }
         Settlement::Postpone { due_at, error } => {
             let postponed = (
-                follow_ups::leased_until.eq(None::<OffsetDateTime>),
-                follow_ups::due_at.eq(due_at),
-                follow_ups::last_error.eq(storable(error)),
+                deliveries::leased_until.eq(None::<OffsetDateTime>),
+                deliveries::due_at.eq(due_at),
+                deliveries::last_error.eq(storable(error)),
             );
             Prepared(diesel::update(held).set(postponed)).execute(connection).await?
         }
-        Settlement::Bury { at, error } => {
-            let buried =
-                (failed, follow_ups::buried_at.eq(at), follow_ups::last_error.eq(storable(error)));
-            Prepared(diesel::update(held).set(buried)).execute(connection).await?
+        Settlement::Fail { at, error } => {
+            let failed =
+                (failed, deliveries::failed_at.eq(at), deliveries::last_error.eq(storable(error)));
+            Prepared(diesel::update(held).set(failed)).execute(connection).await?
         }
     };
     Ok(settled > 0)
@@ -227,48 +227,48 @@ async fn settle_one(
 
 async fn list(
     connection: &mut AsyncPgConnection,
-    buried: bool,
+    failed: bool,
     limit: usize,
-) -> Result<Vec<FollowUp>, Failure> {
-    let rows: Vec<FollowUpRow> = follow_ups::table
-        .filter(follow_ups::buried_at.is_not_null().eq(buried))
-        .order((follow_ups::created_at, follow_ups::id))
+) -> Result<Vec<Delivery>, Failure> {
+    let rows: Vec<DeliveryRow> = deliveries::table
+        .filter(deliveries::failed_at.is_not_null().eq(failed))
+        .order((deliveries::created_at, deliveries::id))
         .limit(row_limit(limit))
-        .select(FollowUpRow::as_select())
+        .select(DeliveryRow::as_select())
         .load(connection)
         .await?;
-    Ok(rows.into_iter().map(FollowUpRow::into_follow_up).collect::<Result<_, _>>()?)
+    Ok(rows.into_iter().map(DeliveryRow::into_delivery).collect::<Result<_, _>>()?)
 }
 
 /// Leaves the lease of a worker that is at it alone, so that the mail is not sent twice at once.
 async fn retry(
     connection: &mut AsyncPgConnection,
-    id: FollowUpId,
+    id: DeliveryId,
     now: OffsetDateTime,
 ) -> Result<bool, Failure> {
     let anew = (
-        follow_ups::attempts.eq(0),
-        follow_ups::created_at.eq(now),
-        follow_ups::due_at.eq(now),
-        follow_ups::buried_at.eq(None::<OffsetDateTime>),
+        deliveries::attempts.eq(0),
+        deliveries::created_at.eq(now),
+        deliveries::due_at.eq(now),
+        deliveries::failed_at.eq(None::<OffsetDateTime>),
     );
-    Ok(diesel::update(follow_ups::table.find(id.0)).set(anew).execute(connection).await? > 0)
+    Ok(diesel::update(deliveries::table.find(id.0)).set(anew).execute(connection).await? > 0)
 }
 
 async fn stats(connection: &mut AsyncPgConnection) -> Result<QueueStats, Failure> {
-    let pending = follow_ups::table.filter(follow_ups::buried_at.is_null());
+    let pending = deliveries::table.filter(deliveries::failed_at.is_null());
     let (pending, oldest): (i64, Option<OffsetDateTime>) = pending
-        .select((dsl::count_star(), dsl::min(follow_ups::created_at)))
+        .select((dsl::count_star(), dsl::min(deliveries::created_at)))
         .first(connection)
         .await?;
-    let buried: i64 = follow_ups::table
-        .filter(follow_ups::buried_at.is_not_null())
+    let failed: i64 = deliveries::table
+        .filter(deliveries::failed_at.is_not_null())
         .count()
         .get_result(connection)
         .await?;
     Ok(QueueStats {
         pending: pending.unsigned_abs(),
-        buried: buried.unsigned_abs(),
+        failed: failed.unsigned_abs(),
         oldest_created_at: oldest,
     })
 }

@@ -5,15 +5,15 @@ use diesel::{
     prelude::{Insertable, Queryable, Selectable},
 };
 use domain::{
+    delivery::{Delivery, DeliveryId, NewDelivery},
     document::{ObjectKey, Sha256Digest, StoredDocument},
-    follow_up::{FollowUp, FollowUpId, NewFollowUp},
     order::{EmailAddress, OrderId},
 };
 use time::OffsetDateTime;
 
 use crate::{
     failure::{Failure, Unreadable},
-    schema::{documents, follow_ups},
+    schema::{deliveries, documents},
 };
 
 mod key;
@@ -106,8 +106,8 @@ impl DocumentRow {
 }
 
 #[derive(Queryable, Selectable)]
-#[diesel(table_name = follow_ups, check_for_backend(Pg))]
-pub(crate) struct FollowUpRow {
+#[diesel(table_name = deliveries, check_for_backend(Pg))]
+pub(crate) struct DeliveryRow {
     pub(crate) id: i64,
     order_id: i64,
     message_key: String,
@@ -115,24 +115,24 @@ pub(crate) struct FollowUpRow {
     attempts: i32,
     created_at: OffsetDateTime,
     pub(crate) due_at: OffsetDateTime,
-    buried_at: Option<OffsetDateTime>,
+    failed_at: Option<OffsetDateTime>,
     last_error: Option<String>,
 }
 
-impl FollowUpRow {
-    pub(crate) fn into_follow_up(self) -> Result<FollowUp, Unreadable> {
-        Ok(FollowUp {
-            id: FollowUpId(self.id),
+impl DeliveryRow {
+    pub(crate) fn into_delivery(self) -> Result<Delivery, Unreadable> {
+        Ok(Delivery {
+            id: DeliveryId(self.id),
             order_id: OrderId(self.order_id),
-            task: NewFollowUp {
+            task: NewDelivery {
                 message_key: self.message_key,
                 recipient: EmailAddress::from_stored(self.recipient),
             },
             attempts: u32::try_from(self.attempts)
-                .map_err(|_| Column("attempts").of("follow_ups", self.id))?,
+                .map_err(|_| Column("attempts").of("deliveries", self.id))?,
             created_at: self.created_at,
             due_at: self.due_at,
-            buried_at: self.buried_at,
+            failed_at: self.failed_at,
             last_error: self.last_error,
         })
     }

@@ -61,7 +61,7 @@ diesel::table! {
 diesel::table! {
     file_numbers (file_number) {
         file_number -> Text,
-        placed_at -> Timestamptz,
+        created_at -> Timestamptz,
     }
 }
 
@@ -87,7 +87,7 @@ diesel::table! {
 }
 
 diesel::table! {
-    follow_ups (id) {
+    deliveries (id) {
         id -> BigInt,
         order_id -> BigInt,
         message_key -> Text,
@@ -97,7 +97,7 @@ diesel::table! {
         due_at -> Timestamptz,
         leased_until -> Nullable<Timestamptz>,
         lease_token -> BigInt,
-        buried_at -> Nullable<Timestamptz>,
+        failed_at -> Nullable<Timestamptz>,
         last_error -> Nullable<Text>,
     }
 }
@@ -136,7 +136,7 @@ diesel::table! {
 diesel::table! {
     test_file_numbers (file_number) {
         file_number -> Text,
-        placed_at -> Timestamptz,
+        created_at -> Timestamptz,
     }
 }
 
@@ -152,4 +152,4 @@ diesel::table! {
     }
 }
 
-diesel::allow_tables_to_appear_in_same_query!(orders, file_numbers, documents, uploads, follow_ups);
+diesel::allow_tables_to_appear_in_same_query!(orders, file_numbers, documents, uploads, deliveries);

@@ -7,9 +7,9 @@ use diesel_async::{
 };
 use domain::{
     api_key::{ApiKey, KeyEvent},
-    follow_up::FollowUp,
+    delivery::Delivery,
     idempotency::IdempotencyKey,
-    order::{FileNumber, OrderId, PlacedOrder},
+    order::{FileNumber, OrderId, StoredOrder},
     ports::{
         MoveError, RecordedUpload, RememberedRequest, StoreCounts, StoreError, StoreSource,
         StoreTarget, UsedFileNumber,
@@ -22,7 +22,7 @@ use crate::{
     idempotency::NewKeyRow,
     rows::{KeyEventRow, NewApiKeyRow, NewDocumentRow, OrderRow, storable},
     schema::{
-        api_keys, documents, file_numbers, follow_ups, idempotency_keys, key_events, orders,
+        api_keys, deliveries, documents, file_numbers, idempotency_keys, key_events, orders,
         uploads,
     },
 };
@@ -42,11 +42,11 @@ const SETTINGS: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 /// Nobody else writes until everything is moved, and two that take over at once do it in turns. The
 /// tables are in the order in which placing an order asks for them, so that neither holds what the
 /// other waits for.
-const LOCK: &str = "LOCK TABLE file_numbers, orders, documents, follow_ups, uploads, idempotency_keys, api_keys, key_events IN EXCLUSIVE MODE";
+const LOCK: &str = "LOCK TABLE file_numbers, orders, documents, deliveries, uploads, idempotency_keys, api_keys, key_events IN EXCLUSIVE MODE";
 
 /// Identifiers given from now on are none of those that were moved.
 const CONTINUE: &str = "SELECT setval(pg_get_serial_sequence('orders', 'id'), max(id)) FROM orders HAVING count(*) > 0;
-    SELECT setval(pg_get_serial_sequence('follow_ups', 'id'), max(id)) FROM follow_ups HAVING count(*) > 0;
+    SELECT setval(pg_get_serial_sequence('deliveries', 'id'), max(id)) FROM deliveries HAVING count(*) > 0;
     SELECT setval(pg_get_serial_sequence('api_keys', 'id'), max(id)) FROM api_keys HAVING count(*) > 0";
 
 #[async_trait]
@@ -102,10 +102,10 @@ async fn take_over(
     let events = source.key_events().await.map_err(MoveError::Source)?;
     keep_api_keys(connection, source.api_keys().await.map_err(MoveError::Source)?).await?;
     keep_key_events(connection, events).await?;
-    let follow_ups = source.follow_ups().await.map_err(MoveError::Source)?;
+    let deliveries = source.deliveries().await.map_err(MoveError::Source)?;
     move_file_numbers(connection, source).await?;
     move_orders(connection, source).await?;
-    keep_follow_ups(connection, follow_ups).await?;
+    keep_deliveries(connection, deliveries).await?;
     keep_uploads(connection, source.uploads().await.map_err(MoveError::Source)?).await?;
     move_remembered(connection, source).await?;
 
@@ -171,7 +171,7 @@ async fn counts(connection: &mut AsyncPgConnection) -> QueryResult<StoreCounts> 
             .await?
             .unsigned_abs(),
         uploads: uploads::table.count().get_result::<i64>(connection).await?.unsigned_abs(),
-        follow_ups: follow_ups::table.count().get_result::<i64>(connection).await?.unsigned_abs(),
+        deliveries: deliveries::table.count().get_result::<i64>(connection).await?.unsigned_abs(),
         api_keys: api_keys::table.count().get_result::<i64>(connection).await?.unsigned_abs(),
         key_events: key_events::table.count().get_result::<i64>(connection).await?.unsigned_abs(),
         idempotency_keys: idempotency_keys::table
@@ -233,7 +233,7 @@ async fn keep_file_numbers(
     let row = |used: UsedFileNumber| {
         (
             file_numbers::file_number.eq(used.file_number.as_str().to_owned()),
-            file_numbers::placed_at.eq(used.placed_at),
+            file_numbers::created_at.eq(used.created_at),
         )
     };
     let rows: Vec<_> = page.into_iter().map(row).collect();
@@ -243,7 +243,7 @@ async fn keep_file_numbers(
 
 async fn keep_orders(
     connection: &mut AsyncPgConnection,
-    page: Vec<PlacedOrder>,
+    page: Vec<StoredOrder>,
 ) -> Result<(), Failure> {
     let mut theirs = Vec::new();
     for order in &page {
@@ -268,38 +268,38 @@ async fn keep_orders(
     Ok(())
 }
 
-async fn keep_follow_ups(
+async fn keep_deliveries(
     connection: &mut AsyncPgConnection,
-    all: Vec<FollowUp>,
+    all: Vec<Delivery>,
 ) -> Result<(), Failure> {
     for page in all.chunks(PAGE) {
-        let row = |follow_up: &FollowUp| {
-            let FollowUp {
+        let row = |delivery: &Delivery| {
+            let Delivery {
                 id,
                 order_id,
                 task,
                 attempts,
                 created_at,
                 due_at,
-                buried_at,
+                failed_at,
                 last_error,
-            } = follow_up.clone();
+            } = delivery.clone();
             let last_error = last_error.as_deref().map(storable);
             let attempts =
                 i32::try_from(attempts).map_err(|error| Failure::Unstorable(error.into()))?;
             Ok((
-                (follow_ups::id.eq(id.0), follow_ups::order_id.eq(order_id.0)),
+                (deliveries::id.eq(id.0), deliveries::order_id.eq(order_id.0)),
                 (
-                    follow_ups::message_key.eq(task.message_key),
-                    follow_ups::recipient.eq(task.recipient.as_str().to_owned()),
-                    follow_ups::attempts.eq(attempts),
+                    deliveries::message_key.eq(task.message_key),
+                    deliveries::recipient.eq(task.recipient.as_str().to_owned()),
+                    deliveries::attempts.eq(attempts),
                 ),
-                (follow_ups::created_at.eq(created_at), follow_ups::due_at.eq(due_at)),
-                (follow_ups::buried_at.eq(buried_at), follow_ups::last_error.eq(last_error)),
+                (deliveries::created_at.eq(created_at), deliveries::due_at.eq(due_at)),
+                (deliveries::failed_at.eq(failed_at), deliveries::last_error.eq(last_error)),
             ))
         };
         let rows: Vec<_> = page.iter().map(row).collect::<Result<_, Failure>>()?;
-        diesel::insert_into(follow_ups::table).values(rows).execute(connection).await?;
+        diesel::insert_into(deliveries::table).values(rows).execute(connection).await?;
     }
     Ok(())
 }

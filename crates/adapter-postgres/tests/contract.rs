@@ -41,8 +41,8 @@ mod api_key_repo {
     contract_tests::api_key_repo_contract!(super::storage().await);
 }
 
-mod follow_up_queue {
-    contract_tests::follow_up_queue_contract!(super::storage().await);
+mod delivery_queue {
+    contract_tests::delivery_queue_contract!(super::storage().await);
 }
 
 mod store_target {

@@ -74,13 +74,13 @@ impl Database {
 
     /// Connects again, and never to another file or to none, which SQLite would make.
     pub(crate) fn reconnect(&self, access: Access) -> Result<SqliteConnection, Failure> {
-        self.check_place()?;
+        self.check_create()?;
         Ok(self.connect(access)?)
     }
 
     /// Whether the file is still where it was opened. A file that was removed or replaced goes on
     /// taking orders, which nobody ever finds again.
-    pub(crate) fn check_place(&self) -> Result<(), Failure> {
+    pub(crate) fn check_create(&self) -> Result<(), Failure> {
         match FileId::of(&self.path) {
             Ok(file) if file == self.file => Ok(()),
             _ => Err(Failure::Moved(self.path.display().to_string())),

@@ -1,7 +1,7 @@
 //! What can go wrong inside the adapter, and what it means to the caller of a port.
 
 use diesel::{ConnectionError, result::DatabaseErrorKind, result::Error as DatabaseError};
-use domain::ports::{Cause, PlaceError, StoreError};
+use domain::ports::{Cause, CreateError, StoreError};
 
 use crate::worker::SharedFailure;
 
@@ -83,7 +83,7 @@ impl From<Failure> for StoreError {
     }
 }
 
-impl From<Failure> for PlaceError {
+impl From<Failure> for CreateError {
     fn from(failure: Failure) -> Self {
         if failure.is_passing() {
             Self::Unavailable(failure.into())

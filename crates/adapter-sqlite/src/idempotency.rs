@@ -190,10 +190,10 @@ pub(crate) fn remember(
     connection: &mut SqliteConnection,
     remembrance: &Remembrance,
     order: OrderId,
-    placed_at: OffsetDateTime,
+    created_at: OffsetDateTime,
 ) -> Result<(), Failure> {
     let Remembrance { attempt, kept_until } = remembrance;
-    let claimed = KeyRow::claimed(&attempt.claim, placed_at, *kept_until);
+    let claimed = KeyRow::claimed(&attempt.claim, created_at, *kept_until);
     keep(
         connection,
         &KeyRow {

@@ -3,12 +3,12 @@
 use async_trait::async_trait;
 use diesel::{prelude::*, sqlite::SqliteConnection, upsert::excluded};
 use domain::{
+    delivery::NewDelivery,
     document::StoredDocument,
     duplicate_window::DuplicateWindow,
-    follow_up::NewFollowUp,
     idempotency::{KeyUse, Remembrance},
-    order::{OrderId, PlacedOrder},
-    ports::{NewOrder, OrderRepo, PlaceError, StoreError},
+    order::{OrderId, StoredOrder},
+    ports::{CreateError, NewOrder, OrderRepo, StoreError},
 };
 use time::OffsetDateTime;
 
@@ -16,8 +16,8 @@ use crate::{
     SqliteStore,
     failure::{Failure, Unreadable},
     idempotency,
-    rows::{DocumentRow, NewFollowUpRow, OrderRow, instant, micros},
-    schema::{documents, file_numbers, follow_ups, orders, test_file_numbers},
+    rows::{DocumentRow, NewDeliveryRow, OrderRow, instant, micros},
+    schema::{deliveries, documents, file_numbers, orders, test_file_numbers},
     uploads,
 };
 
@@ -25,7 +25,7 @@ use crate::{
 #[derive(Debug, thiserror::Error)]
 enum Refusal {
     #[error("the file number was used a moment ago")]
-    Duplicate { placed_at: OffsetDateTime },
+    Duplicate { created_at: OffsetDateTime },
     #[error("the idempotency key is in use")]
     KeyTaken(KeyUse),
     #[error("an upload was swept")]
@@ -40,10 +40,10 @@ impl From<diesel::result::Error> for Refusal {
     }
 }
 
-impl From<Refusal> for PlaceError {
+impl From<Refusal> for CreateError {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            Refusal::Duplicate { placed_at } => Self::Duplicate { placed_at },
+            Refusal::Duplicate { created_at } => Self::Duplicate { created_at },
             Refusal::KeyTaken(taken) => Self::KeyTaken(taken),
             Refusal::UploadSwept => Self::UploadSwept,
             Refusal::Failed(failure) => failure.into(),
@@ -53,24 +53,24 @@ impl From<Refusal> for PlaceError {
 
 #[async_trait]
 impl OrderRepo for SqliteStore {
-    async fn place(
+    async fn create(
         &self,
         order: &NewOrder,
         window: DuplicateWindow,
-    ) -> Result<OrderId, PlaceError> {
-        let NewOrder { documents, follow_ups, remembrance, .. } = order;
-        let (row, placed_at) = (OrderRow::new(order)?, order.placed_at);
+    ) -> Result<OrderId, CreateError> {
+        let NewOrder { documents, deliveries, remembrance, .. } = order;
+        let (row, created_at) = (OrderRow::new(order)?, order.created_at);
         let wanted = Wanted {
             row,
-            placed_at,
+            created_at,
             documents: documents.clone(),
-            follow_ups: follow_ups.clone(),
+            deliveries: deliveries.clone(),
             remembrance: remembrance.clone(),
         };
-        Ok(self.writer.run(move |connection| place(connection, &wanted, window)).await?)
+        Ok(self.writer.run(move |connection| create(connection, &wanted, window)).await?)
     }
 
-    async fn find(&self, id: OrderId) -> Result<Option<PlacedOrder>, StoreError> {
+    async fn find(&self, id: OrderId) -> Result<Option<StoredOrder>, StoreError> {
         Ok(self.reader.run(move |connection| find(connection, id)).await?)
     }
 
@@ -82,25 +82,27 @@ impl OrderRepo for SqliteStore {
 /// One statement decides: it inserts the file number into a table, or renews it when the window has
 /// left its last use behind, or touches nothing.
 macro_rules! claim_file_number {
-    ($connection:expr, $table:ident, $file_number:expr, $placed_at:expr, $window:expr) => {{
+    ($connection:expr, $table:ident, $file_number:expr, $created_at:expr, $window:expr) => {{
         let row =
-            ($table::file_number.eq($file_number), $table::placed_at_us.eq(micros($placed_at)));
+            ($table::file_number.eq($file_number), $table::created_at_us.eq(micros($created_at)));
         let claim = diesel::insert_into($table::table)
             .values(row)
             .on_conflict($table::file_number)
             .do_update()
-            .set($table::placed_at_us.eq(excluded($table::placed_at_us)));
-        let past = $table::placed_at_us.le(micros($window.opens_at($placed_at)));
+            .set($table::created_at_us.eq(excluded($table::created_at_us)));
+        let past = $table::created_at_us.le(micros($window.opens_at($created_at)));
         if diesel::query_dsl::methods::FilterDsl::filter(claim, past).execute($connection)? == 0 {
-            let at: i64 =
-                $table::table.find($file_number).select($table::placed_at_us).first($connection)?;
+            let at: i64 = $table::table
+                .find($file_number)
+                .select($table::created_at_us)
+                .first($connection)?;
             let unreadable = || Unreadable {
                 table: stringify!($table),
                 row: $file_number.clone(),
-                column: "placed_at_us",
+                column: "created_at_us",
             };
             return Err(Refusal::Duplicate {
-                placed_at: instant(at).ok_or_else(unreadable).map_err(Failure::from)?,
+                created_at: instant(at).ok_or_else(unreadable).map_err(Failure::from)?,
             });
         }
     }};
@@ -109,13 +111,13 @@ macro_rules! claim_file_number {
 /// An order to be placed.
 struct Wanted {
     row: OrderRow,
-    placed_at: OffsetDateTime,
+    created_at: OffsetDateTime,
     documents: Vec<StoredDocument>,
-    follow_ups: Vec<NewFollowUp>,
+    deliveries: Vec<NewDelivery>,
     remembrance: Option<Remembrance>,
 }
 
-fn place(
+fn create(
     connection: &mut SqliteConnection,
     order: &Wanted,
     window: DuplicateWindow,
@@ -123,7 +125,7 @@ fn place(
     let row = &order.row;
     if let Some(remembrance) = &order.remembrance
         && let Some(taken) =
-            idempotency::in_use(connection, &remembrance.attempt.claim, order.placed_at)?
+            idempotency::in_use(connection, &remembrance.attempt.claim, order.created_at)?
     {
         return Err(Refusal::KeyTaken(taken));
     }
@@ -132,11 +134,11 @@ fn place(
             connection,
             test_file_numbers,
             &row.file_number,
-            order.placed_at,
+            order.created_at,
             window
         );
     } else {
-        claim_file_number!(connection, file_numbers, &row.file_number, order.placed_at, window);
+        claim_file_number!(connection, file_numbers, &row.file_number, order.created_at, window);
     }
     let id: i64 = diesel::insert_into(orders::table)
         .values(row)
@@ -149,17 +151,17 @@ fn place(
         let row = DocumentRow::new(id, position, document)?;
         diesel::insert_into(documents::table).values(row).execute(connection)?;
     }
-    for follow_up in &order.follow_ups {
-        let row = NewFollowUpRow::new(id, follow_up, order.placed_at);
-        diesel::insert_into(follow_ups::table).values(row).execute(connection)?;
+    for delivery in &order.deliveries {
+        let row = NewDeliveryRow::new(id, delivery, order.created_at);
+        diesel::insert_into(deliveries::table).values(row).execute(connection)?;
     }
     if let Some(remembrance) = &order.remembrance {
-        idempotency::remember(connection, remembrance, OrderId(id), order.placed_at)?;
+        idempotency::remember(connection, remembrance, OrderId(id), order.created_at)?;
     }
     Ok(OrderId(id))
 }
 
-fn find(connection: &mut SqliteConnection, id: OrderId) -> Result<Option<PlacedOrder>, Failure> {
+fn find(connection: &mut SqliteConnection, id: OrderId) -> Result<Option<StoredOrder>, Failure> {
     let Some(order): Option<OrderRow> =
         orders::table.find(id.0).select(OrderRow::as_select()).first(connection).optional()?
     else {
@@ -170,7 +172,7 @@ fn find(connection: &mut SqliteConnection, id: OrderId) -> Result<Option<PlacedO
         .order(documents::position)
         .select(DocumentRow::as_select())
         .load(connection)?;
-    Ok(Some(order.into_placed(id, documents)?))
+    Ok(Some(order.into_stored(id, documents)?))
 }
 
 /// That the write lock was given and the tables are there is what is asked; nothing is written.

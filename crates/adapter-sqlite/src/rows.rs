@@ -5,15 +5,15 @@ use diesel::{
     sqlite::Sqlite,
 };
 use domain::{
+    delivery::{Delivery, DeliveryId, NewDelivery},
     document::{ObjectKey, Sha256Digest, StoredDocument},
-    follow_up::{FollowUp, FollowUpId, NewFollowUp},
     order::{EmailAddress, OrderId},
 };
 use time::OffsetDateTime;
 
 use crate::{
     failure::{Failure, Unreadable},
-    schema::{documents, follow_ups},
+    schema::{deliveries, documents},
 };
 
 mod key;
@@ -104,8 +104,8 @@ impl DocumentRow {
 }
 
 #[derive(Insertable)]
-#[diesel(table_name = follow_ups)]
-pub(crate) struct NewFollowUpRow<'a> {
+#[diesel(table_name = deliveries)]
+pub(crate) struct NewDeliveryRow<'a> {
     order_id: i64,
     message_key: &'a str,
     recipient: &'a str,
@@ -113,8 +113,8 @@ pub(crate) struct NewFollowUpRow<'a> {
     due_at_us: i64,
 }
 
-impl<'a> NewFollowUpRow<'a> {
-    pub(crate) fn new(order_id: i64, task: &'a NewFollowUp, at: OffsetDateTime) -> Self {
+impl<'a> NewDeliveryRow<'a> {
+    pub(crate) fn new(order_id: i64, task: &'a NewDelivery, at: OffsetDateTime) -> Self {
         Self {
             order_id,
             message_key: &task.message_key,
@@ -126,8 +126,8 @@ impl<'a> NewFollowUpRow<'a> {
 }
 
 #[derive(Queryable, Selectable)]
-#[diesel(table_name = follow_ups, check_for_backend(Sqlite))]
-pub(crate) struct FollowUpRow {
+#[diesel(table_name = deliveries, check_for_backend(Sqlite))]
+pub(crate) struct DeliveryRow {
     pub(crate) id: i64,
     order_id: i64,
     message_key: String,
@@ -135,28 +135,28 @@ pub(crate) struct FollowUpRow {
     attempts: i64,
     created_at_us: i64,
     due_at_us: i64,
-    buried_at_us: Option<i64>,
+    failed_at_us: Option<i64>,
     last_error: Option<String>,
 }
 
-impl FollowUpRow {
-    pub(crate) fn into_follow_up(self) -> Result<FollowUp, Unreadable> {
+impl DeliveryRow {
+    pub(crate) fn into_delivery(self) -> Result<Delivery, Unreadable> {
         let id = self.id;
-        self.read().map_err(|column| column.of("follow_ups", id))
+        self.read().map_err(|column| column.of("deliveries", id))
     }
 
-    fn read(self) -> Result<FollowUp, Column> {
-        Ok(FollowUp {
-            id: FollowUpId(self.id),
+    fn read(self) -> Result<Delivery, Column> {
+        Ok(Delivery {
+            id: DeliveryId(self.id),
             order_id: OrderId(self.order_id),
-            task: NewFollowUp {
+            task: NewDelivery {
                 message_key: self.message_key,
                 recipient: EmailAddress::from_stored(self.recipient),
             },
             attempts: u32::try_from(self.attempts).map_err(|_| Column("attempts"))?,
             created_at: read_instant(self.created_at_us, "created_at_us")?,
             due_at: read_instant(self.due_at_us, "due_at_us")?,
-            buried_at: self.buried_at_us.map(|at| read_instant(at, "buried_at_us")).transpose()?,
+            failed_at: self.failed_at_us.map(|at| read_instant(at, "failed_at_us")).transpose()?,
             last_error: self.last_error,
         })
     }

@@ -61,14 +61,14 @@ diesel::table! {
 diesel::table! {
     file_numbers (file_number) {
         file_number -> Text,
-        placed_at_us -> BigInt,
+        created_at_us -> BigInt,
     }
 }
 
 diesel::table! {
     test_file_numbers (file_number) {
         file_number -> Text,
-        placed_at_us -> BigInt,
+        created_at_us -> BigInt,
     }
 }
 
@@ -94,7 +94,7 @@ diesel::table! {
 }
 
 diesel::table! {
-    follow_ups (id) {
+    deliveries (id) {
         id -> BigInt,
         order_id -> BigInt,
         message_key -> Text,
@@ -104,7 +104,7 @@ diesel::table! {
         due_at_us -> BigInt,
         leased_until_us -> Nullable<BigInt>,
         lease_token -> BigInt,
-        buried_at_us -> Nullable<BigInt>,
+        failed_at_us -> Nullable<BigInt>,
         last_error -> Nullable<Text>,
     }
 }

@@ -6,10 +6,10 @@ use async_trait::async_trait;
 use diesel::{prelude::*, sqlite::SqliteConnection};
 use domain::{
     api_key::{ApiKey, KeyEvent},
+    delivery::Delivery,
     document::ObjectKey,
-    follow_up::FollowUp,
     idempotency::IdempotencyKey,
-    order::{FileNumber, OrderId, PlacedOrder},
+    order::{FileNumber, OrderId, StoredOrder},
     ports::{
         ApiKeyRepo as _, RecordedUpload, RememberedRequest, StoreCounts, StoreError, StoreSource,
         UsedFileNumber,
@@ -20,9 +20,9 @@ use crate::{
     SqliteStore,
     failure::{Failure, Unreadable},
     idempotency,
-    rows::{DocumentRow, FollowUpRow, OrderRow, instant, row_limit},
+    rows::{DeliveryRow, DocumentRow, OrderRow, instant, row_limit},
     schema::{
-        api_keys, documents, file_numbers, follow_ups, idempotency_keys, key_events, orders,
+        api_keys, deliveries, documents, file_numbers, idempotency_keys, key_events, orders,
         uploads,
     },
 };
@@ -48,7 +48,7 @@ impl StoreSource for SqliteStore {
         &self,
         after: Option<OrderId>,
         limit: usize,
-    ) -> Result<Vec<PlacedOrder>, StoreError> {
+    ) -> Result<Vec<StoredOrder>, StoreError> {
         Ok(self.reader.run(move |connection| some_orders(connection, after, limit)).await?)
     }
 
@@ -65,8 +65,8 @@ impl StoreSource for SqliteStore {
         Ok(self.reader.run(all_uploads).await?)
     }
 
-    async fn follow_ups(&self) -> Result<Vec<FollowUp>, StoreError> {
-        Ok(self.reader.run(all_follow_ups).await?)
+    async fn deliveries(&self) -> Result<Vec<Delivery>, StoreError> {
+        Ok(self.reader.run(all_deliveries).await?)
     }
 
     async fn api_keys(&self) -> Result<Vec<ApiKey>, StoreError> {
@@ -95,7 +95,7 @@ fn counts_but_orders(connection: &mut SqliteConnection) -> Result<StoreCounts, F
         documents: documents::table.count().get_result::<i64>(connection)?.unsigned_abs(),
         file_numbers: file_numbers::table.count().get_result::<i64>(connection)?.unsigned_abs(),
         uploads: uploads::table.count().get_result::<i64>(connection)?.unsigned_abs(),
-        follow_ups: follow_ups::table.count().get_result::<i64>(connection)?.unsigned_abs(),
+        deliveries: deliveries::table.count().get_result::<i64>(connection)?.unsigned_abs(),
         api_keys: api_keys::table.count().get_result::<i64>(connection)?.unsigned_abs(),
         key_events: key_events::table.count().get_result::<i64>(connection)?.unsigned_abs(),
         idempotency_keys: idempotency_keys::table
@@ -119,7 +119,7 @@ fn some_orders(
     connection: &mut SqliteConnection,
     after: Option<OrderId>,
     limit: usize,
-) -> Result<Vec<PlacedOrder>, Failure> {
+) -> Result<Vec<StoredOrder>, Failure> {
     let after = after.map_or(i64::MIN, |id| id.0);
     let rows: Vec<(i64, OrderRow)> = orders::table
         .filter(orders::id.gt(after))
@@ -139,10 +139,10 @@ fn some_orders(
     for document in theirs {
         documents.entry(document.order_id()).or_default().push(document);
     }
-    let placed = rows
+    let stored = rows
         .into_iter()
-        .map(|(id, row)| row.into_placed(OrderId(id), documents.remove(&id).unwrap_or_default()));
-    Ok(placed.collect::<Result<_, _>>()?)
+        .map(|(id, row)| row.into_stored(OrderId(id), documents.remove(&id).unwrap_or_default()));
+    Ok(stored.collect::<Result<_, _>>()?)
 }
 
 fn some_file_numbers(
@@ -157,11 +157,11 @@ fn some_file_numbers(
         .order(file_numbers::file_number)
         .limit(row_limit(limit))
         .load(connection)?;
-    let read = |(file_number, placed_at): (String, i64)| {
+    let read = |(file_number, created_at): (String, i64)| {
         let unreadable =
             |column| Unreadable { table: "file_numbers", row: file_number.clone(), column };
         Ok(UsedFileNumber {
-            placed_at: instant(placed_at).ok_or_else(|| unreadable("placed_at_us"))?,
+            created_at: instant(created_at).ok_or_else(|| unreadable("created_at_us"))?,
             file_number: FileNumber::try_from(file_number.clone())
                 .map_err(|_| unreadable("file_number"))?,
         })
@@ -183,10 +183,10 @@ fn all_uploads(connection: &mut SqliteConnection) -> Result<Vec<RecordedUpload>,
     rows.into_iter().map(read).collect()
 }
 
-fn all_follow_ups(connection: &mut SqliteConnection) -> Result<Vec<FollowUp>, Failure> {
-    let rows: Vec<FollowUpRow> = follow_ups::table
-        .order(follow_ups::id)
-        .select(FollowUpRow::as_select())
+fn all_deliveries(connection: &mut SqliteConnection) -> Result<Vec<Delivery>, Failure> {
+    let rows: Vec<DeliveryRow> = deliveries::table
+        .order(deliveries::id)
+        .select(DeliveryRow::as_select())
         .load(connection)?;
-    Ok(rows.into_iter().map(FollowUpRow::into_follow_up).collect::<Result<_, _>>()?)
+    Ok(rows.into_iter().map(DeliveryRow::into_delivery).collect::<Result<_, _>>()?)
 }

@@ -5,7 +5,7 @@ use std::{
     task::Poll,
 };
 
-use contract_tests::samples::{NOW, WINDOW, api_key, document, new_order, placed};
+use contract_tests::samples::{NOW, WINDOW, api_key, document, new_order, stored};
 use diesel::{
     Connection as _, QueryableByName, RunQueryDsl as _,
     connection::SimpleConnection as _,
@@ -18,7 +18,7 @@ use diesel_migrations::MigrationHarness as _;
 use domain::{
     order::OrderId,
     ports::{
-        ApiKeyRepo, FollowUpQueue as _, NewOrder, OrderRepo, PlaceError, QueueStats, StoreError,
+        ApiKeyRepo, CreateError, DeliveryQueue as _, NewOrder, OrderRepo, QueueStats, StoreError,
         UploadLedger as _,
     },
 };
@@ -83,7 +83,7 @@ async fn a_commit_waits_for_the_disk() {
 async fn references_are_enforced() {
     let directory = tempdir().unwrap();
     let store = open(&directory).await;
-    let orphan = "INSERT INTO follow_ups (order_id, message_key, recipient, created_at_us, due_at_us) VALUES (1, 'k', 'a@b', 0, 0)";
+    let orphan = "INSERT INTO deliveries (order_id, message_key, recipient, created_at_us, due_at_us) VALUES (1, 'k', 'a@b', 0, 0)";
     let outcome = store
         .writer
         .run(move |connection| connection.batch_execute(orphan).map_err(Failure::from))
@@ -215,7 +215,7 @@ async fn what_was_kept_is_there_after_a_restart_in_one_file() {
     );
     store.record(&[order.documents[0].key.clone()], NOW).await.unwrap();
     store.record(&uploads, NOW).await.unwrap();
-    let id = store.place(&order, WINDOW).await.unwrap();
+    let id = store.create(&order, WINDOW).await.unwrap();
     store.add(&key, "jane").await.unwrap();
     drop(store);
     let files: Vec<_> = std::fs::read_dir(directory.path())
@@ -225,13 +225,13 @@ async fn what_was_kept_is_there_after_a_restart_in_one_file() {
     assert_eq!(files, ["orders.db"], "the store has ended and left nothing beside its database");
 
     let store = open(&directory).await;
-    assert_eq!(OrderRepo::find(&store, id).await.unwrap(), Some(placed(id, &order)));
+    assert_eq!(OrderRepo::find(&store, id).await.unwrap(), Some(stored(id, &order)));
     assert_eq!(ApiKeyRepo::find(&store, &key.lookup).await.unwrap().unwrap().key, key);
     assert_eq!(store.stats().await.unwrap().pending, 1);
     assert_eq!(store.condemn(&uploads).await.unwrap(), uploads);
     assert!(matches!(
-        store.place(&new_order("F-1", NOW), WINDOW).await,
-        Err(PlaceError::Duplicate { .. })
+        store.create(&new_order("F-1", NOW), WINDOW).await,
+        Err(CreateError::Duplicate { .. })
     ));
 }
 
@@ -243,7 +243,7 @@ async fn of_two_processes_one_places_an_order() {
         let tasks = (0..10).map(|number| {
             let store = stores[number % 2].clone();
             tokio::spawn(async move {
-                store.place(&new_order(&format!("F-{round}"), NOW), WINDOW).await
+                store.create(&new_order(&format!("F-{round}"), NOW), WINDOW).await
             })
         });
         let outcomes: Vec<_> = join_all(tasks).await.into_iter().map(Result::unwrap).collect();
@@ -251,7 +251,7 @@ async fn of_two_processes_one_places_an_order() {
         assert_eq!(
             outcomes
                 .iter()
-                .filter(|outcome| matches!(outcome, Err(PlaceError::Duplicate { .. })))
+                .filter(|outcome| matches!(outcome, Err(CreateError::Duplicate { .. })))
                 .count(),
             9
         );
@@ -267,8 +267,8 @@ async fn a_lock_that_another_process_holds_makes_the_store_unavailable() {
     other.batch_execute("BEGIN IMMEDIATE").unwrap();
 
     assert!(matches!(
-        store.place(&new_order("F-1", NOW), WINDOW).await,
-        Err(PlaceError::Unavailable(_))
+        store.create(&new_order("F-1", NOW), WINDOW).await,
+        Err(CreateError::Unavailable(_))
     ));
     assert!(matches!(store.check().await, Err(StoreError::Unavailable(_))));
     assert_eq!(
@@ -277,7 +277,7 @@ async fn a_lock_that_another_process_holds_makes_the_store_unavailable() {
         "a lock does not keep anybody from reading"
     );
     other.batch_execute("ROLLBACK").unwrap();
-    store.place(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
 }
 
 #[tokio::test]
@@ -286,18 +286,18 @@ async fn a_full_disk_makes_the_store_unavailable_until_there_is_room() {
     let store = open(&directory).await;
     on_writer(&store, "PRAGMA max_page_count = 1").await;
     let failed = loop {
-        match store.place(&new_order(document().key.as_str(), NOW), WINDOW).await {
+        match store.create(&new_order(document().key.as_str(), NOW), WINDOW).await {
             Ok(_) => {}
             Err(error) => break error,
         }
     };
-    assert!(matches!(failed, PlaceError::Unavailable(_)), "{failed:?}");
+    assert!(matches!(failed, CreateError::Unavailable(_)), "{failed:?}");
     let before = store.stats().await.unwrap();
-    store.place(&new_order("F-1", NOW), WINDOW).await.unwrap_err();
+    store.create(&new_order("F-1", NOW), WINDOW).await.unwrap_err();
     assert_eq!(store.stats().await.unwrap(), before);
 
     on_writer(&store, "PRAGMA max_page_count = 1000000").await;
-    store.place(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
 }
 
 #[tokio::test]
@@ -311,8 +311,8 @@ async fn a_database_that_is_not_in_its_place_takes_no_orders() {
     // The panic makes the next transaction open the database again.
     store.writer.run(|_| -> Result<(), Failure> { panic!("on purpose") }).await.unwrap_err();
     assert!(matches!(
-        store.place(&new_order("F-1", NOW), WINDOW).await,
-        Err(PlaceError::Unavailable(_))
+        store.create(&new_order("F-1", NOW), WINDOW).await,
+        Err(CreateError::Unavailable(_))
     ));
     assert!(!path.exists(), "no empty database took its place");
     if cfg!(unix) {
@@ -347,7 +347,7 @@ async fn a_panic_ends_its_own_transaction_only() {
         .await
         .unwrap_err();
     assert!(matches!(StoreError::from(lost), StoreError::Internal(_)));
-    store.place(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
     assert_eq!(store.condemn_recorded_before(NOW, 10).await.unwrap(), [], "it was rolled back");
 }
 
@@ -385,7 +385,7 @@ async fn calls_that_wait_at_the_same_time_share_a_commit() {
     let before = commits(&directory);
     let orders: Vec<_> = (0..60).map(|number| new_order(&format!("F-{number}"), NOW)).collect();
     let mut placing =
-        std::pin::pin!(join_all(orders.iter().map(|order| store.place(order, WINDOW))));
+        std::pin::pin!(join_all(orders.iter().map(|order| store.create(order, WINDOW))));
     poll_fn(|context| Poll::Ready(placing.as_mut().poll(context).is_pending())).await;
     drop(release);
     assert!(placing.await.iter().all(Result::is_ok));
@@ -400,20 +400,20 @@ async fn nobody_is_told_of_a_success_that_was_not_committed() {
     let (release, holding) = hold(&store).await;
     // Fails when it is committed, and not before.
     let orphan = "PRAGMA defer_foreign_keys = ON;
-        INSERT INTO follow_ups (order_id, message_key, recipient, created_at_us, due_at_us) VALUES (999, 'k', 'a@b', 0, 0)";
+        INSERT INTO deliveries (order_id, message_key, recipient, created_at_us, due_at_us) VALUES (999, 'k', 'a@b', 0, 0)";
     let order = new_order("F-1", NOW);
     let orphaned =
         store.writer.run(move |connection| connection.batch_execute(orphan).map_err(Failure::from));
     let mut both =
-        std::pin::pin!(futures_util::future::join(store.place(&order, WINDOW), orphaned));
+        std::pin::pin!(futures_util::future::join(store.create(&order, WINDOW), orphaned));
     poll_fn(|context| Poll::Ready(both.as_mut().poll(context).is_pending())).await;
     drop(release);
-    let (placed, orphaned) = both.await;
-    assert!(matches!(placed, Err(PlaceError::Unavailable(_))), "{placed:?}");
+    let (stored, orphaned) = both.await;
+    assert!(matches!(stored, Err(CreateError::Unavailable(_))), "{stored:?}");
     orphaned.unwrap_err();
     holding.await.unwrap().unwrap();
     assert_eq!(store.stats().await.unwrap(), QueueStats::default());
-    store.place(&order, WINDOW).await.unwrap();
+    store.create(&order, WINDOW).await.unwrap();
 }
 
 #[tokio::test]
@@ -428,7 +428,7 @@ async fn nothing_is_done_for_a_caller_that_has_given_up_waiting() {
     tokio::task::yield_now().await;
 
     let order = new_order("F-1", NOW);
-    let mut placing = store.place(&order, WINDOW);
+    let mut placing = store.create(&order, WINDOW);
     poll_fn(|context| Poll::Ready(placing.as_mut().poll(context).is_pending())).await;
     drop(placing);
     release.send(()).unwrap();
@@ -441,7 +441,7 @@ async fn nothing_is_done_for_a_caller_that_has_given_up_waiting() {
 async fn a_row_that_cannot_be_read_back_is_named() {
     let directory = tempdir().unwrap();
     let store = open(&directory).await;
-    let id = store.place(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    let id = store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
     for (change, column) in [
         ("time_zone_id = 'Mars/Olympus'", "time_zone_id"),
         ("requested_by = '{}'", "requested_by"),

@@ -159,7 +159,7 @@ impl Session {
 
     fn transaction(&mut self, batch: &mut [Box<dyn Call>]) -> Result<(), Failure> {
         if self.access == Access::Write {
-            self.database.check_place()?;
+            self.database.check_create()?;
         }
         // Taken out, so that a connection whose state is in doubt after a panic is closed, and the
         // next transaction has a new one.

@@ -87,8 +87,8 @@ mod api_key_repo {
     contract_tests::api_key_repo_contract!(super::storage().await);
 }
 
-mod follow_up_queue {
-    contract_tests::follow_up_queue_contract!(super::storage().await);
+mod delivery_queue {
+    contract_tests::delivery_queue_contract!(super::storage().await);
 }
 
 mod store_source {
@@ -99,7 +99,7 @@ mod store_source {
 #[tokio::test]
 async fn all_of_many_orders_are_counted() {
     let fixture = Source::new().await;
-    fixture.storage.orders.place(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    fixture.storage.orders.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
     fixture.sql(
         "CREATE TEMP TABLE copies AS SELECT * FROM orders;
         UPDATE copies SET id = NULL;

@@ -16,7 +16,7 @@ use anyhow::{Context as _, Result};
 use domain::{
     manage_keys::ManageKeys,
     ports::{
-        ApiKeyRepo, BlobStore, FollowUpQueue, IdempotencyLedger, Notifier, OrderRepo, UploadLedger,
+        ApiKeyRepo, BlobStore, DeliveryQueue, IdempotencyLedger, Notifier, OrderRepo, UploadLedger,
     },
 };
 
@@ -37,7 +37,7 @@ pub struct Storage {
     /// API keys.
     pub keys: Arc<dyn ApiKeyRepo>,
     /// Follow-ups.
-    pub queue: Arc<dyn FollowUpQueue>,
+    pub queue: Arc<dyn DeliveryQueue>,
 }
 
 /// The setting of the database.
@@ -58,7 +58,7 @@ impl Storage {
     }
 
     fn on<
-        S: OrderRepo + UploadLedger + IdempotencyLedger + ApiKeyRepo + FollowUpQueue + 'static,
+        S: OrderRepo + UploadLedger + IdempotencyLedger + ApiKeyRepo + DeliveryQueue + 'static,
     >(
         store: S,
     ) -> Self {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write as _, io::Write as _, process::ExitC
 
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, Parser, Subcommand};
-use domain::{follow_up::FollowUpId, ports::error_chain};
+use domain::{delivery::DeliveryId, ports::error_chain};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -47,8 +47,8 @@ enum Command {
     #[command(subcommand)]
     Keys(KeysCommand),
     /// List follow-ups, and retry what was given up
-    #[command(subcommand)]
-    FollowUps(FollowUpsCommand),
+    #[command(subcommand, name = "follow-ups")]
+    Deliveries(DeliveriesCommand),
     /// Print the OpenAPI document
     Openapi,
     /// Move from one database to another: orders, what is known of their documents, keys and
@@ -123,12 +123,12 @@ struct Limits {
 }
 
 #[derive(Debug, Subcommand)]
-enum FollowUpsCommand {
+enum DeliveriesCommand {
     /// List what is to be done
     List {
         /// What was given up instead
-        #[arg(long)]
-        buried: bool,
+        #[arg(long = "buried")]
+        failed: bool,
     },
     /// Try a follow-up again at once
     Retry {
@@ -201,8 +201,8 @@ async fn execute(command: Command, settings: Settings) -> Result<()> {
             )
             .await
         }
-        Command::FollowUps(command) => {
-            follow_ups(command, &Storage::open(&settings).await?, &machine).await
+        Command::Deliveries(command) => {
+            deliveries(command, &Storage::open(&settings).await?, &machine).await
         }
         Command::Copy { from, to } => print(&copy::everything(&from, &to, &settings).await?),
         Command::Openapi => print(&format!(
@@ -247,25 +247,29 @@ fn stop_signal() -> Result<impl Future<Output = ()>> {
     })
 }
 
-async fn follow_ups(command: FollowUpsCommand, storage: &Storage, machine: &Machine) -> Result<()> {
+async fn deliveries(
+    command: DeliveriesCommand,
+    storage: &Storage,
+    machine: &Machine,
+) -> Result<()> {
     match command {
-        FollowUpsCommand::List { buried } => {
+        DeliveriesCommand::List { failed } => {
             let mut table = format!(
                 "{:>8}  {:>8}  {:>8}  {:<20} {:<20} LAST ERROR\n",
                 "ID",
                 "ORDER",
                 "ATTEMPTS",
                 "CREATED",
-                if buried { "BURIED" } else { "DUE" }
+                if failed { "BURIED" } else { "DUE" }
             );
-            for follow_up in storage.queue.list(buried, LISTED).await? {
-                let moment = second(follow_up.buried_at.unwrap_or(follow_up.due_at));
-                let error = follow_up.last_error.unwrap_or_default();
+            for delivery in storage.queue.list(failed, LISTED).await? {
+                let moment = second(delivery.failed_at.unwrap_or(delivery.due_at));
+                let error = delivery.last_error.unwrap_or_default();
                 let (id, order, attempts, created) = (
-                    follow_up.id.0,
-                    follow_up.order_id.0,
-                    follow_up.attempts,
-                    second(follow_up.created_at),
+                    delivery.id.0,
+                    delivery.order_id.0,
+                    delivery.attempts,
+                    second(delivery.created_at),
                 );
                 writeln!(
                     table,
@@ -279,9 +283,9 @@ async fn follow_ups(command: FollowUpsCommand, storage: &Storage, machine: &Mach
             }
             Ok(())
         }
-        FollowUpsCommand::Retry { id } => {
+        DeliveriesCommand::Retry { id } => {
             ensure!(
-                storage.queue.retry(FollowUpId(id), machine.clock.now()).await?,
+                storage.queue.retry(DeliveryId(id), machine.clock.now()).await?,
                 "there is no follow-up {id}"
             );
             print(&format!("follow-up {id} is due now\n"))

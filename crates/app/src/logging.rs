@@ -41,8 +41,8 @@ pub fn start(settings: &Settings) -> WorkerGuard {
     }
     std::panic::set_hook(Box::new(|panic| {
         // Not what the panic says: that may quote data of a client.
-        let place = panic.location().map(ToString::to_string);
-        tracing::error!(place, "panic");
+        let create = panic.location().map(ToString::to_string);
+        tracing::error!(create, "panic");
     }));
     written
 }

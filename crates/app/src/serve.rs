@@ -13,9 +13,8 @@ use actix_web::{
 use adapter_http::{Api, ApiMetrics, Connections, Crowd, Ops, RateLimits, Room, Spool, Underway};
 use anyhow::{Context as _, Result, anyhow};
 use domain::{
-    api_key::Rate, document::DocumentLimits, duplicate_window::DuplicateWindow,
-    follow_up::RetryPolicy, place_order::PlaceOrder, run_follow_ups::RunFollowUps,
-    sweep_uploads::SweepUploads,
+    api_key::Rate, create_order::CreateOrder, delivery::RetryPolicy, document::DocumentLimits,
+    duplicate_window::DuplicateWindow, run_deliveries::RunDeliveries, sweep_uploads::SweepUploads,
 };
 use prometheus::Registry;
 use tokio::{
@@ -64,7 +63,7 @@ impl Service {
         let grace = Duration::from_secs(settings.shutdown_grace_secs.into());
 
         let placing = TaskTracker::new();
-        let Parts { api, ops, run_follow_ups, sweep, worker_metrics } =
+        let Parts { api, ops, run_deliveries, sweep, worker_metrics } =
             Parts::assemble(settings, machine, storage, placing.clone()).await?;
         let http_workers = std::thread::available_parallelism().map_or(2, usize::from);
         let most = listen::most_connections(settings.database_connections) / http_workers;
@@ -80,8 +79,8 @@ impl Service {
         let mut tasks = JoinSet::new();
         tasks.spawn(serve(api_server));
         tasks.spawn(serve(ops_server));
-        tasks.spawn(workers::deliver_follow_ups(
-            run_follow_ups,
+        tasks.spawn(workers::run_deliveries(
+            run_deliveries,
             api.clone(),
             worker_metrics.clone(),
             workers_stop.clone(),
@@ -151,7 +150,7 @@ impl Service {
 struct Parts {
     api: web::Data<Api>,
     ops: web::Data<Ops>,
-    run_follow_ups: RunFollowUps,
+    run_deliveries: RunDeliveries,
     sweep: SweepUploads,
     worker_metrics: WorkerMetrics,
 }
@@ -181,7 +180,7 @@ impl Parts {
             registry.clone(),
         )?);
         let worker_metrics = WorkerMetrics::register(&registry)?;
-        let run_follow_ups = RunFollowUps {
+        let run_deliveries = RunDeliveries {
             queue,
             orders: Arc::clone(&orders),
             notifier,
@@ -196,7 +195,7 @@ impl Parts {
             abandoned_after: SweepUploads::ABANDONED_AFTER,
         };
         let api = web::Data::new(Api {
-            place_order: PlaceOrder {
+            create_order: CreateOrder {
                 orders,
                 uploads,
                 idempotency,
@@ -225,7 +224,7 @@ impl Parts {
             connections: Connections::default(),
             room: Room::new(usize::try_from(settings.max_orders_in_flight)?),
         });
-        Ok(Self { api, ops, run_follow_ups, sweep, worker_metrics })
+        Ok(Self { api, ops, run_deliveries, sweep, worker_metrics })
     }
 }
 

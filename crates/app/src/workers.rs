@@ -8,7 +8,7 @@ use domain::{
     idempotency::IdempotencyKey,
     manage_keys::ManageKeys,
     ports::{StoreError, error_chain},
-    run_follow_ups::{Delivery, DeliveryOutcome, RunFollowUps, Unsettled},
+    run_deliveries::{DeliveryOutcome, DeliveryReport, RunDeliveries, Unsettled},
     sweep_uploads::SweepUploads,
 };
 use futures_util::future::join_all;
@@ -59,38 +59,33 @@ impl WorkerMetrics {
         Ok(Self { mails, swept })
     }
 
-    fn record(&self, delivery: &Delivery) {
+    fn record(&self, delivery: &DeliveryReport) {
         let (id, order_id) = (delivery.id.0, delivery.order_id.0);
         let outcome = match &delivery.outcome {
             DeliveryOutcome::Delivered => {
-                tracing::info!(follow_up = id, order_id, "mail delivered");
+                tracing::info!(delivery = id, order_id, "mail delivered");
                 "delivered"
             }
             DeliveryOutcome::Retried(error) => {
-                tracing::warn!(
-                    follow_up = id,
-                    order_id,
-                    error,
-                    "mail not delivered, to be retried"
-                );
+                tracing::warn!(delivery = id, order_id, error, "mail not delivered, to be retried");
                 "retried"
             }
             // A line for each would flood the log; that there is an outage is said once.
             DeliveryOutcome::Postponed(error) => {
                 tracing::debug!(
-                    follow_up = id,
+                    delivery = id,
                     order_id,
                     error,
                     "no mail is taken now, to be retried soon"
                 );
                 "postponed"
             }
-            DeliveryOutcome::Buried(error) => {
-                tracing::error!(follow_up = id, order_id, error, "mail given up and buried");
+            DeliveryOutcome::Failed(error) => {
+                tracing::error!(delivery = id, order_id, error, "mail given up and buried");
                 "buried"
             }
             DeliveryOutcome::LeaseLost => {
-                tracing::warn!(follow_up = id, order_id, "mail took longer than its lease");
+                tracing::warn!(delivery = id, order_id, "mail took longer than its lease");
                 "lease_lost"
             }
         };
@@ -99,8 +94,8 @@ impl WorkerMetrics {
 }
 
 /// Delivers follow-ups until told to stop; then finishes what it has leased.
-pub(crate) async fn deliver_follow_ups(
-    run: RunFollowUps,
+pub(crate) async fn run_deliveries(
+    run: RunDeliveries,
     api: web::Data<Api>,
     metrics: WorkerMetrics,
     stop: CancellationToken,
@@ -153,7 +148,7 @@ pub(crate) async fn deliver_follow_ups(
 }
 
 async fn settle_again(
-    run: &RunFollowUps,
+    run: &RunDeliveries,
     unsettled: Vec<Unsettled>,
     metrics: &WorkerMetrics,
 ) -> Batch {
@@ -175,7 +170,7 @@ struct Batch {
 }
 
 impl Batch {
-    fn record(deliveries: Vec<Result<Delivery, Unsettled>>, metrics: &WorkerMetrics) -> Self {
+    fn record(deliveries: Vec<Result<DeliveryReport, Unsettled>>, metrics: &WorkerMetrics) -> Self {
         let mut batch = Self::default();
         for delivery in deliveries {
             match delivery {
@@ -225,10 +220,12 @@ async fn forget_free_keys(
     last: &mut Option<IdempotencyKey>,
     stop: &CancellationToken,
 ) -> Result<(), StoreError> {
-    let place_order = &api.place_order;
+    let create_order = &api.create_order;
     for _ in 0..KEY_STEPS {
-        *last =
-            place_order.idempotency.forget_free(last.take(), place_order.clock.now(), KEYS).await?;
+        *last = create_order
+            .idempotency
+            .forget_free(last.take(), create_order.clock.now(), KEYS)
+            .await?;
         if last.is_none() || stop.is_cancelled() {
             break;
         }

@@ -16,8 +16,8 @@ use clap::Parser;
 use domain::{
     duplicate_window::DuplicateWindow,
     manage_keys::KeyTerms,
-    order::{OrderId, PlacedOrder},
-    ports::{NewOrder, OrderRepo, PlaceError, StoreError},
+    order::{OrderId, StoredOrder},
+    ports::{CreateError, NewOrder, OrderRepo, StoreError},
 };
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
@@ -31,11 +31,11 @@ struct Panicking;
 
 #[async_trait]
 impl OrderRepo for Panicking {
-    async fn place(&self, order: &NewOrder, _: DuplicateWindow) -> Result<OrderId, PlaceError> {
+    async fn create(&self, order: &NewOrder, _: DuplicateWindow) -> Result<OrderId, CreateError> {
         panic!("this order is too much: {} {order:?}", order.order.signer.name)
     }
 
-    async fn find(&self, _: OrderId) -> Result<Option<PlacedOrder>, StoreError> {
+    async fn find(&self, _: OrderId) -> Result<Option<StoredOrder>, StoreError> {
         Ok(None)
     }
 
@@ -140,8 +140,8 @@ fn a_panic_tells_nobody_what_a_client_sent() {
         .collect();
     assert_eq!(panics.len(), 2, "{log}");
     for panic in panics {
-        let place = panic["place"].as_str().unwrap();
-        assert_eq!(Path::new(place.split(':').next().unwrap()).file_name().unwrap(), "panics.rs");
+        let create = panic["place"].as_str().unwrap();
+        assert_eq!(Path::new(create.split(':').next().unwrap()).file_name().unwrap(), "panics.rs");
         assert!(panic["span"]["request_id"].is_string(), "{panic}");
     }
 }

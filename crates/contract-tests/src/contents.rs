@@ -4,12 +4,12 @@ use std::slice::from_ref;
 
 use domain::{
     api_key::{ApiKey, KeyEvent, NewApiKey},
+    delivery::Delivery,
     document::ObjectKey,
-    follow_up::FollowUp,
     idempotency::{Answered, KeyUse, Remembrance},
-    order::PlacedOrder,
+    order::StoredOrder,
     ports::{
-        ClaimError, Lease, NewOrder, PlaceError, RecordedUpload, RememberedRequest, Settlement,
+        ClaimError, CreateError, Lease, NewOrder, RecordedUpload, RememberedRequest, Settlement,
         StoreCounts, StoreSource, UsedFileNumber,
     },
 };
@@ -17,7 +17,7 @@ use futures_util::stream::{self, StreamExt as _};
 use time::{Duration, OffsetDateTime};
 
 use crate::samples::{
-    MICROSECOND, NOW, Storage, WINDOW, api_key, attempt, claim, document, follow_up,
+    MICROSECOND, NOW, Storage, WINDOW, api_key, attempt, claim, delivery, document,
     idempotency_key, maximal_order, minimal_order, new_order, object_key, unlike_orders,
 };
 
@@ -25,13 +25,13 @@ use crate::samples::{
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Contents {
     /// By identifier.
-    pub orders: Vec<PlacedOrder>,
+    pub orders: Vec<StoredOrder>,
     /// By their text.
     pub file_numbers: Vec<UsedFileNumber>,
     /// By key.
     pub uploads: Vec<RecordedUpload>,
     /// By identifier.
-    pub follow_ups: Vec<FollowUp>,
+    pub deliveries: Vec<Delivery>,
     /// By identifier.
     pub api_keys: Vec<ApiKey>,
     /// In their order.
@@ -65,33 +65,34 @@ impl Contents {
     }
 
     /// Places an order, whose documents need not be in the ledger.
-    pub async fn place(&mut self, storage: &Storage, new: NewOrder) {
+    pub async fn create(&mut self, storage: &Storage, new: NewOrder) {
         let keys: Vec<ObjectKey> =
             new.documents.iter().map(|document| document.key.clone()).collect();
-        storage.uploads.record(&keys, new.placed_at).await.unwrap();
-        let id = storage.orders.place(&new, WINDOW).await.unwrap();
+        storage.uploads.record(&keys, new.created_at).await.unwrap();
+        let id = storage.orders.create(&new, WINDOW).await.unwrap();
         self.orders.push(storage.orders.find(id).await.unwrap().unwrap());
         if let Some(Remembrance { attempt, kept_until }) = new.remembrance {
             let answered = Answered { fingerprint: attempt.fingerprint, order_id: id };
             self.remembered.push(RememberedRequest {
                 key: attempt.claim.key,
                 answered,
-                taken_at: new.placed_at,
+                taken_at: new.created_at,
                 kept_until,
             });
         }
         if new.is_test {
             return;
         }
-        let used = UsedFileNumber { file_number: new.order.file_number, placed_at: new.placed_at };
+        let used =
+            UsedFileNumber { file_number: new.order.file_number, created_at: new.created_at };
         self.file_numbers.retain(|known| known.file_number != used.file_number);
         self.file_numbers.push(used);
     }
 
     /// Takes up what the ports list.
     pub async fn read_back(&mut self, storage: &Storage) {
-        self.follow_ups = storage.queue.list(false, usize::MAX).await.unwrap();
-        self.follow_ups.extend(storage.queue.list(true, usize::MAX).await.unwrap());
+        self.deliveries = storage.queue.list(false, usize::MAX).await.unwrap();
+        self.deliveries.extend(storage.queue.list(true, usize::MAX).await.unwrap());
         self.api_keys = storage.keys.list().await.unwrap();
         self.key_events = storage.keys.trail().await.unwrap();
         self.sort();
@@ -133,7 +134,7 @@ impl Contents {
             contents.file_numbers.extend(page);
         }
         contents.uploads = source.uploads().await.unwrap();
-        contents.follow_ups = source.follow_ups().await.unwrap();
+        contents.deliveries = source.deliveries().await.unwrap();
         contents.api_keys = source.api_keys().await.unwrap();
         contents.key_events = source.key_events().await.unwrap();
         loop {
@@ -165,7 +166,7 @@ impl Contents {
             documents: self.orders.iter().map(|order| order.documents.len() as u64).sum(),
             file_numbers: self.file_numbers.len() as u64,
             uploads: self.uploads.len() as u64,
-            follow_ups: self.follow_ups.len() as u64,
+            deliveries: self.deliveries.len() as u64,
             api_keys: self.api_keys.len() as u64,
             key_events: self.key_events.len() as u64,
             idempotency_keys: self.remembered.len() as u64,
@@ -215,7 +216,7 @@ impl Contents {
         self.file_numbers
             .sort_by(|one, other| one.file_number.as_str().cmp(other.file_number.as_str()));
         self.uploads.sort_by(|one, other| one.key.as_str().cmp(other.key.as_str()));
-        self.follow_ups.sort_by_key(|follow_up| follow_up.id);
+        self.deliveries.sort_by_key(|delivery| delivery.id);
         self.api_keys.sort_by_key(|key| key.id.0);
         self.remembered.sort_by_key(|remembered| (remembered.key.client, remembered.key.digest));
     }
@@ -223,9 +224,9 @@ impl Contents {
 
 /// What makes an order a duplicate.
 async fn last_use(storage: &Storage, used: &UsedFileNumber) -> UsedFileNumber {
-    let again = new_order(used.file_number.as_str(), used.placed_at);
-    match storage.orders.place(&again, WINDOW).await {
-        Err(PlaceError::Duplicate { placed_at }) => UsedFileNumber { placed_at, ..used.clone() },
+    let again = new_order(used.file_number.as_str(), used.created_at);
+    match storage.orders.create(&again, WINDOW).await {
+        Err(CreateError::Duplicate { created_at }) => UsedFileNumber { created_at, ..used.clone() },
         other => panic!("{:?}: {other:?}", used.file_number),
     }
 }
@@ -253,22 +254,22 @@ async fn fill_ledger(storage: &Storage) -> Vec<RecordedUpload> {
 /// Of one order: done, retried, buried, buried and retried by hand, leased, retried twice.
 async fn fill_queue(storage: &Storage, contents: &mut Contents) {
     contents
-        .place(
+        .create(
             storage,
-            NewOrder { follow_ups: (0..6).map(follow_up).collect(), ..new_order("mails", EARLIER) },
+            NewOrder { deliveries: (0..6).map(delivery).collect(), ..new_order("mails", EARLIER) },
         )
         .await;
     let error = "450 « bîte »\r\n%'\"\\".to_owned();
     let retry_at = |due_at| Settlement::RetryAt { due_at, error: error.clone() };
-    let bury = || Settlement::Bury { at: EARLIER + Duration::SECOND, error: error.clone() };
+    let fail = || Settlement::Fail { at: EARLIER + Duration::SECOND, error: error.clone() };
     let leases = storage.queue.lease(EARLIER, LEASE, 10).await.unwrap();
     let soon = EARLIER + Duration::SECOND;
     settle(storage, &leases[0], Settlement::Done).await;
     settle(storage, &leases[1], retry_at(NOW + Duration::DAY + MICROSECOND)).await;
-    settle(storage, &leases[2], bury()).await;
-    settle(storage, &leases[3], bury()).await;
-    assert!(storage.queue.retry(leases[3].follow_up.id, EARLIER + Duration::MINUTE).await.unwrap());
-    assert_eq!(leases[LEASED].follow_up.task.recipient, crate::samples::recipient(LEASED));
+    settle(storage, &leases[2], fail()).await;
+    settle(storage, &leases[3], fail()).await;
+    assert!(storage.queue.retry(leases[3].delivery.id, EARLIER + Duration::MINUTE).await.unwrap());
+    assert_eq!(leases[LEASED].delivery.task.recipient, crate::samples::recipient(LEASED));
     settle(storage, &leases[5], retry_at(soon)).await;
     let again = storage.queue.lease(soon, LEASE, 10).await.unwrap();
     assert_eq!(again.len(), 1, "the others are leased, or not due");
@@ -276,41 +277,44 @@ async fn fill_queue(storage: &Storage, contents: &mut Contents) {
 }
 
 async fn settle(storage: &Storage, lease: &Lease, settlement: Settlement) {
-    assert!(storage.queue.settle(lease.follow_up.id, lease.token, &settlement).await.unwrap());
+    assert!(storage.queue.settle(lease.delivery.id, lease.token, &settlement).await.unwrap());
 }
 
 /// Of every kind, with no documents, some, or as many as can be; file numbers that differ by
 /// little, and one used twice.
 async fn fill_orders(storage: &Storage, contents: &mut Contents) {
-    for placed_at in [EARLIER, NOW] {
-        contents.place(storage, new_order("again", placed_at)).await;
+    for created_at in [EARLIER, NOW] {
+        contents.create(storage, new_order("again", created_at)).await;
     }
     for file_number in ["Fé-1", "fé-1", "FÉ-1", "Fe-1", "Fe\u{301}-1", "Fé-1.", "Fé-10", "%", "𝕏"]
     {
         contents
-            .place(storage, NewOrder { follow_ups: vec![], ..new_order(file_number, NOW) })
+            .create(storage, NewOrder { deliveries: vec![], ..new_order(file_number, NOW) })
             .await;
     }
     for (number, mut order) in unlike_orders().into_iter().chain([minimal_order()]).enumerate() {
         order.file_number = format!("kind {number}").try_into().unwrap();
         let mut documents: Vec<_> = (0..number % 4).map(|_| document()).collect();
         documents.reverse();
-        let placed_at = NOW + Duration::microseconds(number.try_into().unwrap());
+        let created_at = NOW + Duration::microseconds(number.try_into().unwrap());
         contents
-            .place(
+            .create(
                 storage,
                 NewOrder {
                     order,
                     documents,
-                    follow_ups: (0..number % 3).map(follow_up).collect(),
-                    ..new_order("replaced", placed_at)
+                    deliveries: (0..number % 3).map(delivery).collect(),
+                    ..new_order("replaced", created_at)
                 },
             )
             .await;
     }
     let documents = (0..20).map(|_| document()).collect();
     contents
-        .place(storage, NewOrder { order: maximal_order(), documents, ..new_order("maximal", NOW) })
+        .create(
+            storage,
+            NewOrder { order: maximal_order(), documents, ..new_order("maximal", NOW) },
+        )
         .await;
     fill_remembered(storage, contents).await;
 }
@@ -345,7 +349,7 @@ async fn fill_remembered(storage: &Storage, contents: &mut Contents) {
         };
         let order = new_order(&format!("remembered {number}"), NOW);
         contents
-            .place(
+            .create(
                 storage,
                 NewOrder { is_test: number % 3 == 0, remembrance: Some(remembrance), ..order },
             )

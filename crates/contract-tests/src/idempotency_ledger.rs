@@ -5,13 +5,13 @@ use std::slice::from_ref;
 use domain::{
     idempotency::{Answered, Attempt, Claim, KeyUse, Remembrance},
     order::OrderId,
-    ports::{ClaimError, NewOrder, PlaceError},
+    ports::{ClaimError, CreateError, NewOrder},
 };
 use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
 
 use crate::samples::{
-    MICROSECOND, NOW, Storage, WINDOW, attempt, claim, document, idempotency_key, new_order, placed,
+    MICROSECOND, NOW, Storage, WINDOW, attempt, claim, document, idempotency_key, new_order, stored,
 };
 
 /// Runs the contract of `IdempotencyLedger` on the [`Storage`] that an expression makes, anew for
@@ -53,7 +53,7 @@ macro_rules! idempotency_ledger_contract {
 const KEPT: Duration = Duration::DAY;
 
 fn with_key(order: NewOrder, attempt: &Attempt) -> NewOrder {
-    let kept_until = order.placed_at + KEPT;
+    let kept_until = order.created_at + KEPT;
     NewOrder { remembrance: Some(Remembrance { attempt: attempt.clone(), kept_until }), ..order }
 }
 
@@ -75,8 +75,8 @@ async fn in_use(storage: &Storage, claim: &Claim, now: OffsetDateTime) -> KeyUse
 
 /// What a key is in use for, as an order under it is told.
 async fn refused(storage: &Storage, order: &NewOrder) -> KeyUse {
-    match storage.orders.place(order, WINDOW).await {
-        Err(PlaceError::KeyTaken(taken)) => taken,
+    match storage.orders.create(order, WINDOW).await {
+        Err(CreateError::KeyTaken(taken)) => taken,
         other => panic!("{other:?}"),
     }
 }
@@ -141,7 +141,7 @@ pub async fn clients_do_not_see_each_others_keys(storage: &Storage) {
         let key = idempotency_key(client, "order");
         storage
             .orders
-            .place(&with_key(new_order(&format!("F-{number}"), NOW), &attempt(&key, 7)), WINDOW)
+            .create(&with_key(new_order(&format!("F-{number}"), NOW), &attempt(&key, 7)), WINDOW)
             .await
             .unwrap();
     }
@@ -152,8 +152,8 @@ pub async fn an_order_is_remembered_under_its_key(storage: &Storage) {
     let key = idempotency_key(1, "key");
     let first = attempt(&key, 7);
     let order = with_key(new_order("F-1", NOW), &first);
-    let order_id = storage.orders.place(&order, WINDOW).await.unwrap();
-    assert_eq!(storage.orders.find(order_id).await.unwrap(), Some(placed(order_id, &order)));
+    let order_id = storage.orders.create(&order, WINDOW).await.unwrap();
+    assert_eq!(storage.orders.find(order_id).await.unwrap(), Some(stored(order_id, &order)));
     let answered = KeyUse::Answered(Answered { fingerprint: first.fingerprint, order_id });
     assert_eq!(in_use(storage, &claim(&key), NOW).await, answered);
     assert_eq!(
@@ -172,7 +172,7 @@ pub async fn a_claimed_key_passes_to_the_order_of_its_claim(storage: &Storage) {
     try_claim(storage, &own.claim, NOW).await.unwrap();
     let order_id = storage
         .orders
-        .place(&with_key(new_order("F-1", NOW + Duration::SECOND), &own), WINDOW)
+        .create(&with_key(new_order("F-1", NOW + Duration::SECOND), &own), WINDOW)
         .await
         .unwrap();
     let answered = KeyUse::Answered(Answered { fingerprint: own.fingerprint, order_id });
@@ -186,7 +186,7 @@ pub async fn a_key_in_flight_refuses_orders_of_others(storage: &Storage) {
     try_claim(storage, &own.claim, NOW).await.unwrap();
     let other = with_key(new_order("F-1", NOW), &attempt(&key, 7));
     assert_eq!(refused(storage, &other).await, KeyUse::InFlight { until: NOW + Duration::MINUTE });
-    storage.orders.place(&with_key(new_order("F-1", NOW), &own), WINDOW).await.unwrap();
+    storage.orders.create(&with_key(new_order("F-1", NOW), &own), WINDOW).await.unwrap();
 }
 
 /// A repeat wins over the duplicate window.
@@ -194,7 +194,7 @@ pub async fn a_key_in_use_is_told_before_a_file_number_in_use(storage: &Storage)
     let key = idempotency_key(1, "key");
     let first = attempt(&key, 7);
     let order_id =
-        storage.orders.place(&with_key(new_order("F-1", NOW), &first), WINDOW).await.unwrap();
+        storage.orders.create(&with_key(new_order("F-1", NOW), &first), WINDOW).await.unwrap();
     let again = with_key(new_order("F-1", NOW + Duration::SECOND), &attempt(&key, 7));
     assert_eq!(
         refused(storage, &again).await,
@@ -205,8 +205,8 @@ pub async fn a_key_in_use_is_told_before_a_file_number_in_use(storage: &Storage)
         &attempt(&idempotency_key(1, "other"), 7),
     );
     assert!(matches!(
-        storage.orders.place(&under_another, WINDOW).await,
-        Err(PlaceError::Duplicate { .. })
+        storage.orders.create(&under_another, WINDOW).await,
+        Err(CreateError::Duplicate { .. })
     ));
 }
 
@@ -215,7 +215,7 @@ pub async fn a_key_is_free_again_when_it_was_kept_long_enough(storage: &Storage)
     let key = idempotency_key(1, "key");
     storage
         .orders
-        .place(&with_key(new_order("F-1", NOW), &attempt(&key, 7)), WINDOW)
+        .create(&with_key(new_order("F-1", NOW), &attempt(&key, 7)), WINDOW)
         .await
         .unwrap();
     in_use(storage, &claim(&key), NOW + KEPT - MICROSECOND).await;
@@ -227,13 +227,13 @@ pub async fn an_order_under_a_key_that_is_free_again_is_remembered(storage: &Sto
     let key = idempotency_key(1, "key");
     storage
         .orders
-        .place(&with_key(new_order("F-1", NOW), &attempt(&key, 7)), WINDOW)
+        .create(&with_key(new_order("F-1", NOW), &attempt(&key, 7)), WINDOW)
         .await
         .unwrap();
     let later = attempt(&key, 8);
     let order_id = storage
         .orders
-        .place(&with_key(new_order("F-1", NOW + KEPT), &later), WINDOW)
+        .create(&with_key(new_order("F-1", NOW + KEPT), &later), WINDOW)
         .await
         .unwrap();
     assert_eq!(
@@ -244,13 +244,13 @@ pub async fn an_order_under_a_key_that_is_free_again_is_remembered(storage: &Sto
 
 /// The key of a duplicate, or of an order whose upload was swept, may be used for the next attempt.
 pub async fn what_was_not_placed_is_not_remembered(storage: &Storage) {
-    storage.orders.place(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    storage.orders.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
     let key = idempotency_key(1, "key");
     let attempt = attempt(&key, 7);
     for refused in
         [new_order("F-1", NOW), NewOrder { documents: vec![document()], ..new_order("F-2", NOW) }]
     {
-        storage.orders.place(&with_key(refused, &attempt), WINDOW).await.unwrap_err();
+        storage.orders.create(&with_key(refused, &attempt), WINDOW).await.unwrap_err();
         try_claim(storage, &claim(&key), NOW).await.unwrap();
         // What was claimed before stays claimed.
         let claimed = claim(&idempotency_key(1, "claimed"));
@@ -265,7 +265,7 @@ pub async fn a_release_does_not_forget_an_order(storage: &Storage) {
     let key = idempotency_key(1, "key");
     let own = attempt(&key, 7);
     try_claim(storage, &own.claim, NOW).await.unwrap();
-    storage.orders.place(&with_key(new_order("F-1", NOW), &own), WINDOW).await.unwrap();
+    storage.orders.create(&with_key(new_order("F-1", NOW), &own), WINDOW).await.unwrap();
     storage.idempotency.release(&own.claim).await.unwrap();
     assert!(matches!(in_use(storage, &claim(&key), NOW).await, KeyUse::Answered(_)));
 }
@@ -280,7 +280,7 @@ pub async fn what_is_free_is_forgotten_and_nothing_else(storage: &Storage) {
             let order = new_order(&format!("F-{limit}-{number}"), NOW + Duration::minutes(number));
             storage
                 .orders
-                .place(&with_key(order, &attempt(&key(&number.to_string()), 7)), WINDOW)
+                .create(&with_key(order, &attempt(&key(&number.to_string()), 7)), WINDOW)
                 .await
                 .unwrap();
         }
@@ -330,21 +330,21 @@ pub async fn of_many_concurrent_claims_one_is_kept(storage: &Storage) {
     );
 }
 
-async fn place_all(storage: &Storage, orders: Vec<NewOrder>) -> Vec<Result<OrderId, PlaceError>> {
+async fn create_all(storage: &Storage, orders: Vec<NewOrder>) -> Vec<Result<OrderId, CreateError>> {
     let tasks = orders.into_iter().map(|order| {
         let repo = storage.orders.clone();
-        tokio::spawn(async move { repo.place(&order, WINDOW).await })
+        tokio::spawn(async move { repo.create(&order, WINDOW).await })
     });
     join_all(tasks).await.into_iter().map(Result::unwrap).collect()
 }
 
 /// The others are told of it, and of nothing else.
-fn assert_one_placed(outcomes: &[Result<OrderId, PlaceError>]) {
-    let placed: Vec<_> = outcomes.iter().flatten().collect();
-    assert_eq!(placed.len(), 1, "{outcomes:?}");
+fn assert_one_created(outcomes: &[Result<OrderId, CreateError>]) {
+    let stored: Vec<_> = outcomes.iter().flatten().collect();
+    assert_eq!(stored.len(), 1, "{outcomes:?}");
     for refusal in outcomes.iter().filter_map(|outcome| outcome.as_ref().err()) {
         assert!(
-            matches!(refusal, PlaceError::KeyTaken(KeyUse::Answered(answered)) if answered.order_id == *placed[0]),
+            matches!(refusal, CreateError::KeyTaken(KeyUse::Answered(answered)) if answered.order_id == *stored[0]),
             "{refusal:?}"
         );
     }
@@ -354,7 +354,7 @@ fn assert_one_placed(outcomes: &[Result<OrderId, PlaceError>]) {
 pub async fn of_many_concurrent_orders_with_one_key_one_is_placed(storage: &Storage) {
     let key = idempotency_key(1, "key");
     let orders = (0..30).map(|_| with_key(new_order("F-1", NOW), &attempt(&key, 7))).collect();
-    assert_one_placed(&place_all(storage, orders).await);
+    assert_one_created(&create_all(storage, orders).await);
     assert_eq!(storage.queue.stats().await.unwrap().pending, 1);
 }
 
@@ -369,7 +369,7 @@ pub async fn of_concurrent_orders_with_one_key_and_file_numbers_of_their_own_one
                 with_key(new_order(&format!("F-{round}-{number}"), NOW), &attempt(&key, number))
             })
             .collect();
-        assert_one_placed(&place_all(storage, orders).await);
+        assert_one_created(&create_all(storage, orders).await);
         assert_eq!(storage.queue.stats().await.unwrap().pending, round + 1);
     }
 }
@@ -379,7 +379,7 @@ pub async fn documents_of_an_order_that_lost_the_race_stay_in_the_ledger(storage
     let key = idempotency_key(1, "key");
     storage
         .orders
-        .place(&with_key(new_order("F-1", NOW), &attempt(&key, 7)), WINDOW)
+        .create(&with_key(new_order("F-1", NOW), &attempt(&key, 7)), WINDOW)
         .await
         .unwrap();
     let late = document();

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use domain::{
+    delivery::{NewDelivery, Notification},
     document::{ObjectKey, Sha256Digest, StoredDocument},
-    follow_up::{NewFollowUp, Notification},
-    order::{EmailAddress, OrderId, OrderStatus, PlacedOrder},
+    order::{EmailAddress, OrderId, OrderStatus, StoredOrder},
     ports::{Notifier, NotifyError},
 };
 use futures_util::future::join_all;
@@ -113,7 +113,7 @@ pub fn full_request() -> Value {
 /// A notification of the order that a valid request asks for, under a message key of its own.
 pub fn notification_of(request: Value, recipient: &str, entropy: &CountingEntropy) -> Notification {
     let recipient = EmailAddress::try_from(recipient.to_owned()).unwrap();
-    let placed_at = datetime!(2026-11-21 12:00:07.123456 UTC);
+    let created_at = datetime!(2026-11-21 12:00:07.123456 UTC);
     let documents = ["Deed_of_Trust.pdf", "Closing_Disclosure.docx"].map(|name| StoredDocument {
         key: ObjectKey::random(entropy),
         name: name.to_owned(),
@@ -122,18 +122,18 @@ pub fn notification_of(request: Value, recipient: &str, entropy: &CountingEntrop
         size: 1,
         sha256: Sha256Digest([0; 32]),
     });
-    let order = PlacedOrder {
+    let order = StoredOrder {
         id: OrderId(170_017),
         order: samples::order(request),
         status: OrderStatus::New,
         notary_id: None,
         documents: documents.into(),
         is_test: false,
-        created_at: placed_at,
-        updated_at: placed_at,
+        created_at: created_at,
+        updated_at: created_at,
     };
     Notification {
-        message_key: NewFollowUp::mail(recipient.clone(), entropy).message_key,
+        message_key: NewDelivery::mail(recipient.clone(), entropy).message_key,
         recipient,
         order,
     }

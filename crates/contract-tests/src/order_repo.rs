@@ -5,14 +5,14 @@ use std::slice::from_ref;
 use domain::{
     duplicate_window::DuplicateWindow,
     order::OrderId,
-    ports::{NewOrder, PlaceError, QueueStats},
+    ports::{CreateError, NewOrder, QueueStats},
 };
 use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
 
 use crate::samples::{
-    MICROSECOND, NOW, Storage, WINDOW, document, follow_up, maximal_order, minimal_order,
-    new_order, object_key, placed, unlike_orders,
+    MICROSECOND, NOW, Storage, WINDOW, delivery, document, maximal_order, minimal_order, new_order,
+    object_key, stored, unlike_orders,
 };
 
 mod together;
@@ -61,8 +61,8 @@ macro_rules! order_repo_contract {
     )+};
 }
 
-async fn place(storage: &Storage, order: &NewOrder) -> OrderId {
-    storage.orders.place(order, WINDOW).await.unwrap()
+async fn create(storage: &Storage, order: &NewOrder) -> OrderId {
+    storage.orders.create(order, WINDOW).await.unwrap()
 }
 
 /// When the order that makes this one a duplicate was placed.
@@ -71,29 +71,29 @@ async fn duplicate_of(
     order: &NewOrder,
     window: DuplicateWindow,
 ) -> OffsetDateTime {
-    match storage.orders.place(order, window).await {
-        Err(PlaceError::Duplicate { placed_at }) => placed_at,
+    match storage.orders.create(order, window).await {
+        Err(CreateError::Duplicate { created_at }) => created_at,
         other => panic!("{other:?}"),
     }
 }
 
-async fn assert_found_as_placed(storage: &Storage, order: &NewOrder) {
+async fn assert_found_as_created(storage: &Storage, order: &NewOrder) {
     let keys: Vec<_> = order.documents.iter().map(|document| document.key.clone()).collect();
     storage.uploads.record(&keys, NOW).await.unwrap();
-    let id = place(storage, order).await;
+    let id = create(storage, order).await;
     assert!(id.0 > 0);
-    assert_eq!(storage.orders.find(id).await.unwrap(), Some(placed(id, order)));
+    assert_eq!(storage.orders.find(id).await.unwrap(), Some(stored(id, order)));
 }
 
 /// Round trip of an order with no optional field.
 pub async fn a_minimal_order_is_found_as_it_was_placed(storage: &Storage) {
-    assert_found_as_placed(
+    assert_found_as_created(
         storage,
         &NewOrder {
             order: minimal_order(),
             documents: vec![],
-            follow_ups: vec![],
-            placed_at: NOW,
+            deliveries: vec![],
+            created_at: NOW,
             is_test: false,
             remembrance: None,
         },
@@ -104,13 +104,13 @@ pub async fn a_minimal_order_is_found_as_it_was_placed(storage: &Storage) {
 /// Round trip of an order with every field at its extreme.
 pub async fn a_maximal_order_is_found_as_it_was_placed(storage: &Storage) {
     let documents = (0..20).map(|_| document()).collect();
-    assert_found_as_placed(
+    assert_found_as_created(
         storage,
         &NewOrder {
             order: maximal_order(),
             documents,
-            follow_ups: vec![follow_up(0)],
-            placed_at: NOW,
+            deliveries: vec![delivery(0)],
+            created_at: NOW,
             is_test: false,
             remembrance: None,
         },
@@ -122,13 +122,13 @@ pub async fn a_maximal_order_is_found_as_it_was_placed(storage: &Storage) {
 pub async fn every_kind_of_order_is_found_as_it_was_placed(storage: &Storage) {
     for (number, mut order) in unlike_orders().into_iter().enumerate() {
         order.file_number = format!("kind {number}").try_into().unwrap();
-        assert_found_as_placed(
+        assert_found_as_created(
             storage,
             &NewOrder {
                 order,
                 documents: vec![document()],
-                follow_ups: vec![],
-                placed_at: NOW,
+                deliveries: vec![],
+                created_at: NOW,
                 is_test: false,
                 remembrance: None,
             },
@@ -142,12 +142,12 @@ pub async fn documents_keep_their_order(storage: &Storage) {
     let mut documents: Vec<_> = (0..12).map(|_| document()).collect();
     documents.reverse();
     documents.swap(3, 7);
-    assert_found_as_placed(storage, &NewOrder { documents, ..new_order("F-1", NOW) }).await;
+    assert_found_as_created(storage, &NewOrder { documents, ..new_order("F-1", NOW) }).await;
 }
 
 /// Neither identifiers that are not given yet nor such as are never given.
 pub async fn what_was_never_placed_is_not_found(storage: &Storage) {
-    let id = place(storage, &new_order("F-1", NOW)).await;
+    let id = create(storage, &new_order("F-1", NOW)).await;
     for unknown in [i64::MIN, -1, 0, id.0 + 1, i64::MAX] {
         assert_eq!(storage.orders.find(OrderId(unknown)).await.unwrap(), None);
     }
@@ -155,7 +155,7 @@ pub async fn what_was_never_placed_is_not_found(storage: &Storage) {
 
 /// The answer says when the first was placed, to the microsecond.
 pub async fn a_second_order_within_the_window_is_a_duplicate_of_the_first(storage: &Storage) {
-    place(storage, &new_order("F-1", NOW)).await;
+    create(storage, &new_order("F-1", NOW)).await;
     assert_eq!(duplicate_of(storage, &new_order("F-1", NOW), WINDOW).await, NOW);
     assert_eq!(
         duplicate_of(storage, &new_order("F-1", NOW + Duration::seconds(30)), WINDOW).await,
@@ -165,32 +165,32 @@ pub async fn a_second_order_within_the_window_is_a_duplicate_of_the_first(storag
 
 /// One microsecond before its end the window still covers the first order; at its end it does not.
 pub async fn a_duplicate_ends_exactly_with_the_window(storage: &Storage) {
-    place(storage, &new_order("F-1", NOW)).await;
+    create(storage, &new_order("F-1", NOW)).await;
     let end = NOW + WINDOW.0;
     assert_eq!(duplicate_of(storage, &new_order("F-1", end - MICROSECOND), WINDOW).await, NOW);
-    place(storage, &new_order("F-1", end)).await;
+    create(storage, &new_order("F-1", end)).await;
 }
 
 /// Another instance may be ahead, or the clock may have been set.
 pub async fn an_order_after_a_step_back_of_the_clock_is_a_duplicate(storage: &Storage) {
-    place(storage, &new_order("F-1", NOW)).await;
+    create(storage, &new_order("F-1", NOW)).await;
     assert_eq!(duplicate_of(storage, &new_order("F-1", NOW - Duration::DAY), WINDOW).await, NOW);
 }
 
 /// Not even of an order at the same instant.
 pub async fn a_window_of_nothing_makes_no_duplicate(storage: &Storage) {
     let nothing = DuplicateWindow(Duration::ZERO);
-    let first = storage.orders.place(&new_order("F-1", NOW), nothing).await.unwrap();
-    let second = storage.orders.place(&new_order("F-1", NOW), nothing).await.unwrap();
+    let first = storage.orders.create(&new_order("F-1", NOW), nothing).await.unwrap();
+    let second = storage.orders.create(&new_order("F-1", NOW), nothing).await.unwrap();
     assert_ne!(first, second);
     assert_eq!(duplicate_of(storage, &new_order("F-1", NOW - MICROSECOND), nothing).await, NOW);
 }
 
 /// The window is that of the last order placed.
 pub async fn a_later_order_starts_a_window_of_its_own(storage: &Storage) {
-    place(storage, &new_order("F-1", NOW)).await;
+    create(storage, &new_order("F-1", NOW)).await;
     let later = NOW + WINDOW.0;
-    place(storage, &new_order("F-1", later)).await;
+    create(storage, &new_order("F-1", later)).await;
     assert_eq!(
         duplicate_of(storage, &new_order("F-1", later + WINDOW.0 - MICROSECOND), WINDOW).await,
         later
@@ -200,13 +200,13 @@ pub async fn a_later_order_starts_a_window_of_its_own(storage: &Storage) {
 /// Nor do accents or trailing characters make two file numbers one.
 pub async fn file_numbers_differ_by_letter_case(storage: &Storage) {
     for file_number in ["Fé-1", "fé-1", "FÉ-1", "Fe-1", "Fe\u{301}-1", "Fé-1.", "Fé-10"] {
-        place(storage, &new_order(file_number, NOW)).await;
+        create(storage, &new_order(file_number, NOW)).await;
     }
 }
 
 /// No order, no follow-up, no adoption; and the window ends when it would have ended.
 pub async fn a_refused_duplicate_writes_nothing(storage: &Storage) {
-    let first = place(storage, &NewOrder { follow_ups: vec![], ..new_order("F-1", NOW) }).await;
+    let first = create(storage, &NewOrder { deliveries: vec![], ..new_order("F-1", NOW) }).await;
     let document = document();
     storage.uploads.record(from_ref(&document.key), NOW).await.unwrap();
     let again = NewOrder {
@@ -218,26 +218,26 @@ pub async fn a_refused_duplicate_writes_nothing(storage: &Storage) {
     assert_eq!(storage.orders.find(OrderId(first.0 + 1)).await.unwrap(), None);
     assert_eq!(storage.queue.stats().await.unwrap(), QueueStats::default());
     assert_eq!(storage.uploads.condemn(from_ref(&document.key)).await.unwrap(), [document.key]);
-    place(storage, &new_order("F-1", NOW + WINDOW.0)).await;
+    create(storage, &new_order("F-1", NOW + WINDOW.0)).await;
 }
 
-async fn place_at_once(
+async fn create_at_once(
     storage: &Storage,
     orders: Vec<NewOrder>,
-) -> Vec<Result<OrderId, PlaceError>> {
+) -> Vec<Result<OrderId, CreateError>> {
     let tasks = orders.into_iter().map(|order| {
         let repo = storage.orders.clone();
-        tokio::spawn(async move { repo.place(&order, WINDOW).await })
+        tokio::spawn(async move { repo.create(&order, WINDOW).await })
     });
     join_all(tasks).await.into_iter().map(Result::unwrap).collect()
 }
 
 async fn assert_one_of_fifty_wins(storage: &Storage, at: OffsetDateTime) {
-    let outcomes = place_at_once(storage, (0..50).map(|_| new_order("F-1", at)).collect()).await;
+    let outcomes = create_at_once(storage, (0..50).map(|_| new_order("F-1", at)).collect()).await;
     assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
     for outcome in outcomes.iter().filter_map(|outcome| outcome.as_ref().err()) {
         assert!(
-            matches!(outcome, PlaceError::Duplicate { placed_at } if *placed_at == at),
+            matches!(outcome, CreateError::Duplicate { created_at } if *created_at == at),
             "{outcome}"
         );
     }
@@ -251,7 +251,7 @@ pub async fn of_many_concurrent_orders_with_one_file_number_one_is_placed(storag
 
 /// The same where the file number is known already.
 pub async fn of_many_concurrent_orders_after_the_window_one_is_placed(storage: &Storage) {
-    place(storage, &new_order("F-1", NOW)).await;
+    create(storage, &new_order("F-1", NOW)).await;
     assert_one_of_fifty_wins(storage, NOW + WINDOW.0).await;
     assert_eq!(storage.queue.stats().await.unwrap().pending, 2);
 }
@@ -259,10 +259,10 @@ pub async fn of_many_concurrent_orders_after_the_window_one_is_placed(storage: &
 /// Each under an identifier of its own, and each is found.
 pub async fn concurrent_orders_with_different_file_numbers_are_all_placed(storage: &Storage) {
     let orders: Vec<_> = (0..50).map(|number| new_order(&format!("F-{number}"), NOW)).collect();
-    let outcomes = place_at_once(storage, orders.clone()).await;
+    let outcomes = create_at_once(storage, orders.clone()).await;
     let ids: Vec<_> = outcomes.into_iter().map(Result::unwrap).collect();
     for (id, order) in ids.iter().zip(&orders) {
-        assert_eq!(storage.orders.find(*id).await.unwrap(), Some(placed(*id, order)));
+        assert_eq!(storage.orders.find(*id).await.unwrap(), Some(stored(*id, order)));
     }
 }
 
@@ -274,7 +274,7 @@ pub async fn placing_adopts_the_uploads(storage: &Storage) {
         .record(&[one.key.clone(), two.key.clone(), of_another.clone()], NOW)
         .await
         .unwrap();
-    place(
+    create(
         storage,
         &NewOrder { documents: vec![one.clone(), two.clone()], ..new_order("F-1", NOW) },
     )
@@ -287,12 +287,12 @@ pub async fn placing_adopts_the_uploads(storage: &Storage) {
 }
 
 async fn assert_swept(storage: &Storage, order: &NewOrder) {
-    let outcome = storage.orders.place(order, WINDOW).await;
-    assert!(matches!(outcome, Err(PlaceError::UploadSwept)), "{outcome:?}");
+    let outcome = storage.orders.create(order, WINDOW).await;
+    assert!(matches!(outcome, Err(CreateError::UploadSwept)), "{outcome:?}");
     assert_eq!(storage.queue.stats().await.unwrap(), QueueStats::default());
     let live = from_ref(&order.documents[0].key);
     assert_eq!(storage.uploads.condemn(live).await.unwrap(), live, "it is still in the ledger");
-    let next = place(storage, &NewOrder { documents: vec![], ..order.clone() }).await;
+    let next = create(storage, &NewOrder { documents: vec![], ..order.clone() }).await;
     assert_eq!(storage.orders.find(next).await.unwrap().unwrap().documents, []);
 }
 
@@ -315,18 +315,18 @@ pub async fn an_order_with_an_upload_that_was_never_recorded_is_not_placed(stora
 
 /// In the order in which they were given, and with what they were given.
 pub async fn follow_ups_are_due_at_once(storage: &Storage) {
-    let order = NewOrder { follow_ups: (0..5).map(follow_up).collect(), ..new_order("F-1", NOW) };
-    let id = place(storage, &order).await;
+    let order = NewOrder { deliveries: (0..5).map(delivery).collect(), ..new_order("F-1", NOW) };
+    let id = create(storage, &order).await;
     let leases = storage.queue.lease(NOW, Duration::MINUTE, 10).await.unwrap();
-    let tasks: Vec<_> = leases.iter().map(|lease| lease.follow_up.task.clone()).collect();
-    assert_eq!(tasks, order.follow_ups);
-    for follow_up in leases.into_iter().map(|lease| lease.follow_up) {
-        assert!(follow_up.id.0 > 0);
+    let tasks: Vec<_> = leases.iter().map(|lease| lease.delivery.task.clone()).collect();
+    assert_eq!(tasks, order.deliveries);
+    for delivery in leases.into_iter().map(|lease| lease.delivery) {
+        assert!(delivery.id.0 > 0);
         assert_eq!(
-            (follow_up.order_id, follow_up.attempts, follow_up.last_error, follow_up.buried_at),
+            (delivery.order_id, delivery.attempts, delivery.last_error, delivery.failed_at),
             (id, 0, None, None)
         );
-        assert_eq!((follow_up.created_at, follow_up.due_at), (NOW, NOW));
+        assert_eq!((delivery.created_at, delivery.due_at), (NOW, NOW));
     }
 }
 
@@ -334,17 +334,17 @@ pub async fn follow_ups_are_due_at_once(storage: &Storage) {
 pub async fn a_store_that_works_says_so(storage: &Storage) {
     storage.orders.check().await.unwrap();
     storage.orders.check().await.unwrap();
-    place(storage, &new_order("F-1", NOW)).await;
+    create(storage, &new_order("F-1", NOW)).await;
 }
 
 /// And no other is.
 pub async fn a_test_order_is_found_as_one(storage: &Storage) {
-    assert_found_as_placed(
+    assert_found_as_created(
         storage,
         &NewOrder { is_test: true, documents: vec![document()], ..new_order("F-1", NOW) },
     )
     .await;
-    assert_found_as_placed(
+    assert_found_as_created(
         storage,
         &NewOrder { is_test: false, documents: vec![document()], ..new_order("F-2", NOW) },
     )
@@ -357,13 +357,13 @@ pub async fn test_orders_and_others_do_not_take_each_others_file_numbers(storage
         new_order("F-1", NOW),
         NewOrder { is_test: true, ..new_order("F-1", NOW + Duration::SECOND) },
     );
-    place(storage, &test).await;
-    place(storage, &real).await;
+    create(storage, &test).await;
+    create(storage, &real).await;
     assert_eq!(duplicate_of(storage, &test, WINDOW).await, NOW + Duration::SECOND);
     assert_eq!(duplicate_of(storage, &real, WINDOW).await, NOW);
-    place(
+    create(
         storage,
-        &NewOrder { placed_at: NOW + Duration::seconds(61), follow_ups: vec![], ..test },
+        &NewOrder { created_at: NOW + Duration::seconds(61), deliveries: vec![], ..test },
     )
     .await;
 }

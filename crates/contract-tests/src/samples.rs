@@ -11,12 +11,12 @@ use std::{
 
 use domain::{
     api_key::{ApiKeyId, KeyHash, NewApiKey, Rate},
+    delivery::NewDelivery,
     document::{ObjectKey, Sha256Digest, StoredDocument},
     duplicate_window::DuplicateWindow,
-    follow_up::NewFollowUp,
     idempotency::{Attempt, Claim, ClaimToken, Fingerprint, IdempotencyKey},
-    order::{EmailAddress, Order, OrderRequest, OrderStatus, PlacedOrder, SigningServiceId},
-    ports::{ApiKeyRepo, FollowUpQueue, IdempotencyLedger, NewOrder, OrderRepo, UploadLedger},
+    order::{EmailAddress, Order, OrderRequest, OrderStatus, SigningServiceId, StoredOrder},
+    ports::{ApiKeyRepo, DeliveryQueue, IdempotencyLedger, NewOrder, OrderRepo, UploadLedger},
 };
 use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime, macros::datetime};
@@ -32,7 +32,7 @@ pub struct Storage {
     /// API keys.
     pub keys: Arc<dyn ApiKeyRepo>,
     /// Follow-ups.
-    pub queue: Arc<dyn FollowUpQueue>,
+    pub queue: Arc<dyn DeliveryQueue>,
     /// Kept as long as the store is used, such as the folder that it lies in.
     pub guard: Box<dyn Any + Send + Sync>,
 }
@@ -41,7 +41,7 @@ impl Storage {
     /// A store that keeps every port.
     pub fn new<S>(store: Arc<S>, guard: impl Any + Send + Sync) -> Self
     where
-        S: OrderRepo + UploadLedger + IdempotencyLedger + ApiKeyRepo + FollowUpQueue + 'static,
+        S: OrderRepo + UploadLedger + IdempotencyLedger + ApiKeyRepo + DeliveryQueue + 'static,
     {
         Self {
             orders: store.clone(),
@@ -209,35 +209,35 @@ pub fn recipient(number: usize) -> EmailAddress {
 }
 
 /// A mail under a new message key.
-pub fn follow_up(number: usize) -> NewFollowUp {
-    NewFollowUp { message_key: format!("{:032x}", unique()), recipient: recipient(number) }
+pub fn delivery(number: usize) -> NewDelivery {
+    NewDelivery { message_key: format!("{:032x}", unique()), recipient: recipient(number) }
 }
 
 /// A minimal order under a file number, without documents and with one follow-up.
-pub fn new_order(file_number: &str, placed_at: OffsetDateTime) -> NewOrder {
+pub fn new_order(file_number: &str, created_at: OffsetDateTime) -> NewOrder {
     let mut order = minimal_order();
     order.file_number = file_number.to_owned().try_into().unwrap();
     NewOrder {
         order,
         documents: vec![],
-        follow_ups: vec![follow_up(0)],
-        placed_at,
+        deliveries: vec![delivery(0)],
+        created_at,
         is_test: false,
         remembrance: None,
     }
 }
 
 /// What the repository should answer for an order that it has placed.
-pub fn placed(id: domain::order::OrderId, new: &NewOrder) -> PlacedOrder {
-    PlacedOrder {
+pub fn stored(id: domain::order::OrderId, new: &NewOrder) -> StoredOrder {
+    StoredOrder {
         id,
         order: new.order.clone(),
         status: OrderStatus::New,
         notary_id: None,
         documents: new.documents.clone(),
         is_test: new.is_test,
-        created_at: new.placed_at,
-        updated_at: new.placed_at,
+        created_at: new.created_at,
+        updated_at: new.created_at,
     }
 }
 

@@ -11,7 +11,7 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{
     contents::{Contents, EARLIER, LEASE, LEASED},
-    samples::{NOW, Storage, WINDOW, document, follow_up, new_order, recipient},
+    samples::{NOW, Storage, WINDOW, delivery, document, new_order, recipient},
 };
 
 /// An empty store, and what others do to it than the service.
@@ -96,11 +96,11 @@ pub async fn gaps_between_identifiers_are_passed_over(fixture: &dyn StoreSourceF
     for number in 0..12 {
         let documents = if number % 4 == 1 { vec![document(), document()] } else { vec![] };
         contents
-            .place(
+            .create(
                 fixture.storage(),
                 NewOrder {
                     documents,
-                    follow_ups: vec![],
+                    deliveries: vec![],
                     ..new_order(&format!("F-{number}"), NOW)
                 },
             )
@@ -111,7 +111,7 @@ pub async fn gaps_between_identifiers_are_passed_over(fixture: &dyn StoreSourceF
         fixture.remove_order(ids[gone]).await;
         contents.orders.retain(|order| order.id != ids[gone]);
     }
-    let found = |page: Vec<domain::order::PlacedOrder>| {
+    let found = |page: Vec<domain::order::StoredOrder>| {
         page.into_iter().map(|order| order.id).collect::<Vec<_>>()
     };
     for limit in [1, 2, 3, 100] {
@@ -145,8 +145,8 @@ pub async fn after_the_last_comes_nothing(fixture: &dyn StoreSourceFixture) {
 /// The service gives orders to nobody, but those that work them off do.
 pub async fn what_others_wrote_to_an_order_comes_out(fixture: &dyn StoreSourceFixture) {
     let mut contents = Contents::default();
-    contents.place(fixture.storage(), new_order("F-1", NOW)).await;
-    contents.place(fixture.storage(), new_order("F-2", NOW)).await;
+    contents.create(fixture.storage(), new_order("F-1", NOW)).await;
+    contents.create(fixture.storage(), new_order("F-2", NOW)).await;
     let (id, later) = (contents.orders[0].id, NOW + Duration::microseconds(90_000_000_001));
     fixture.assign_notary(id, i64::MAX, later).await;
     (contents.orders[0].notary_id, contents.orders[0].updated_at) = (Some(i64::MAX), later);
@@ -158,15 +158,15 @@ pub async fn a_leased_follow_up_comes_out(fixture: &dyn StoreSourceFixture) {
     let storage = fixture.storage();
     storage
         .orders
-        .place(
-            &NewOrder { follow_ups: vec![follow_up(LEASED)], ..new_order("F-1", EARLIER) },
+        .create(
+            &NewOrder { deliveries: vec![delivery(LEASED)], ..new_order("F-1", EARLIER) },
             WINDOW,
         )
         .await
         .unwrap();
     let lease = storage.queue.lease(EARLIER, LEASE, 1).await.unwrap().remove(0);
-    assert_eq!(lease.follow_up.task.recipient, recipient(LEASED));
-    assert_eq!(fixture.source().follow_ups().await.unwrap(), [lease.follow_up]);
+    assert_eq!(lease.delivery.task.recipient, recipient(LEASED));
+    assert_eq!(fixture.source().deliveries().await.unwrap(), [lease.delivery]);
 }
 
 /// Follow-ups that are done, uploads that an order has adopted or that are forgotten.
@@ -175,14 +175,14 @@ pub async fn what_is_gone_does_not_come_out(fixture: &dyn StoreSourceFixture) {
     let mut contents = Contents::default();
     let order = NewOrder {
         documents: vec![document()],
-        follow_ups: vec![follow_up(0)],
+        deliveries: vec![delivery(0)],
         ..new_order("F-1", NOW)
     };
-    contents.place(storage, order).await;
+    contents.create(storage, order).await;
     let lease = storage.queue.lease(NOW, LEASE, 1).await.unwrap().remove(0);
     storage
         .queue
-        .settle(lease.follow_up.id, lease.token, &domain::ports::Settlement::Done)
+        .settle(lease.delivery.id, lease.token, &domain::ports::Settlement::Done)
         .await
         .unwrap();
     let forgotten = [document().key];
@@ -190,7 +190,7 @@ pub async fn what_is_gone_does_not_come_out(fixture: &dyn StoreSourceFixture) {
     storage.uploads.condemn(&forgotten).await.unwrap();
     storage.uploads.forget(&forgotten).await.unwrap();
 
-    assert_eq!(source.follow_ups().await.unwrap(), []);
+    assert_eq!(source.deliveries().await.unwrap(), []);
     assert_eq!(source.uploads().await.unwrap(), []);
     assert_eq!(
         source.counts().await.unwrap(),
@@ -212,7 +212,7 @@ pub async fn to_take_everything_out_changes_nothing(fixture: &dyn StoreSourceFix
     Contents::of(&*fixture.source(), 5).await;
     fixture.source().counts().await.unwrap();
     filled.assert_shown_by(fixture.storage()).await;
-    let pending = filled.follow_ups.iter().filter(|follow_up| follow_up.buried_at.is_none());
+    let pending = filled.deliveries.iter().filter(|delivery| delivery.failed_at.is_none());
     let leased =
         fixture.storage().queue.lease(NOW + Duration::weeks(1), LEASE, usize::MAX).await.unwrap();
     assert_eq!(leased.len(), pending.count());
@@ -235,7 +235,7 @@ pub async fn an_order_that_is_placed_meanwhile_comes_out_whole_or_not_at_all(
                 .await
                 .unwrap();
             orders
-                .place(&NewOrder { documents, ..new_order(&format!("F-{number}"), NOW) }, WINDOW)
+                .create(&NewOrder { documents, ..new_order(&format!("F-{number}"), NOW) }, WINDOW)
                 .await
                 .unwrap();
         }

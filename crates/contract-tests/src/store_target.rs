@@ -8,7 +8,7 @@ use domain::{
     document::StoredDocument,
     order::{Order, OrderId},
     ports::{
-        ApiKeyRepo, FollowUpQueue, IdempotencyLedger, NewOrder, OrderRepo, PlaceError, Settlement,
+        ApiKeyRepo, CreateError, DeliveryQueue, IdempotencyLedger, NewOrder, OrderRepo, Settlement,
         StoreSource, StoreTarget, UploadLedger,
     },
 };
@@ -18,7 +18,7 @@ use crate::{
     contents::{EARLIER, LEASE, LEASED},
     fakes::CountingEntropy,
     samples::{
-        MICROSECOND, NOW, Storage, WINDOW, api_key, document, follow_up, maximal_order, new_order,
+        MICROSECOND, NOW, Storage, WINDOW, api_key, delivery, document, maximal_order, new_order,
         object_key, recipient,
     },
 };
@@ -46,7 +46,7 @@ impl StoreTargetFixture {
             + UploadLedger
             + IdempotencyLedger
             + ApiKeyRepo
-            + FollowUpQueue
+            + DeliveryQueue
             + StoreTarget
             + 'static,
     {
@@ -101,7 +101,7 @@ pub async fn everything_is_found_under_the_same_identifiers(fixture: &StoreTarge
 pub async fn gaps_between_identifiers_stay(fixture: &StoreTargetFixture) {
     let mut source =
         Source::with((0..20).map(|number| NewOrder {
-            follow_ups: vec![],
+            deliveries: vec![],
             ..new_order(&format!("F-{number}"), NOW)
         }))
         .await;
@@ -163,11 +163,11 @@ pub async fn the_duplicate_window_goes_on(fixture: &StoreTargetFixture) {
         .move_to(fixture)
         .await;
     let end = NOW + WINDOW.0;
-    match fixture.storage.orders.place(&new_order("F-1", end - MICROSECOND), WINDOW).await {
-        Err(PlaceError::Duplicate { placed_at }) => assert_eq!(placed_at, NOW),
+    match fixture.storage.orders.create(&new_order("F-1", end - MICROSECOND), WINDOW).await {
+        Err(CreateError::Duplicate { created_at }) => assert_eq!(created_at, NOW),
         other => panic!("{other:?}"),
     }
-    fixture.storage.orders.place(&new_order("F-1", end), WINDOW).await.unwrap();
+    fixture.storage.orders.create(&new_order("F-1", end), WINDOW).await.unwrap();
 }
 
 /// With the attempts and the last error that they had, and as the work of whoever leases them.
@@ -176,14 +176,12 @@ pub async fn pending_follow_ups_are_leased_when_they_are_due(fixture: &StoreTarg
     source.move_to(fixture).await;
     let mut pending: Vec<_> = source
         .contents
-        .follow_ups
+        .deliveries
         .into_iter()
-        .filter(|follow_up| follow_up.buried_at.is_none())
+        .filter(|delivery| delivery.failed_at.is_none())
         .collect();
-    pending.sort_by_key(|follow_up| (follow_up.due_at, follow_up.id));
-    assert!(
-        pending.iter().any(|follow_up| follow_up.attempts == 2 && follow_up.last_error.is_some())
-    );
+    pending.sort_by_key(|delivery| (delivery.due_at, delivery.id));
+    assert!(pending.iter().any(|delivery| delivery.attempts == 2 && delivery.last_error.is_some()));
 
     let queue = &fixture.storage.queue;
     for due in pending.chunk_by(|one, next| one.due_at == next.due_at) {
@@ -192,11 +190,9 @@ pub async fn pending_follow_ups_are_leased_when_they_are_due(fixture: &StoreTarg
             []
         );
         let leases = queue.lease(due[0].due_at, Duration::weeks(52), 100).await.unwrap();
-        assert_eq!(leases.iter().map(|lease| lease.follow_up.clone()).collect::<Vec<_>>(), due);
+        assert_eq!(leases.iter().map(|lease| lease.delivery.clone()).collect::<Vec<_>>(), due);
         for lease in leases {
-            assert!(
-                queue.settle(lease.follow_up.id, lease.token, &Settlement::Done).await.unwrap()
-            );
+            assert!(queue.settle(lease.delivery.id, lease.token, &Settlement::Done).await.unwrap());
         }
     }
     assert_eq!(queue.list(false, 100).await.unwrap(), []);
@@ -205,14 +201,14 @@ pub async fn pending_follow_ups_are_leased_when_they_are_due(fixture: &StoreTarg
 /// However long the lease would have held there: whoever has it is gone.
 pub async fn a_follow_up_that_was_leased_at_the_source_is_leased(fixture: &StoreTargetFixture) {
     let mut source =
-        Source::with([NewOrder { follow_ups: vec![follow_up(LEASED)], ..new_order("F-1", NOW) }])
+        Source::with([NewOrder { deliveries: vec![delivery(LEASED)], ..new_order("F-1", NOW) }])
             .await;
     let there = source.storage.queue.lease(NOW, Duration::weeks(52), 1).await.unwrap().remove(0);
     source.contents.read_back(&source.storage).await;
     source.assert_moved_to(fixture).await;
     let here = fixture.storage.queue.lease(NOW, LEASE, 10).await.unwrap().remove(0);
-    assert_eq!(here.follow_up, there.follow_up);
-    assert_eq!(here.follow_up.task.recipient, recipient(LEASED));
+    assert_eq!(here.delivery, there.delivery);
+    assert_eq!(here.delivery.task.recipient, recipient(LEASED));
 }
 
 /// By an operator, which makes them due.
@@ -220,19 +216,19 @@ pub async fn buried_follow_ups_wait_until_they_are_retried(fixture: &StoreTarget
     let source = Source::full().await;
     source.move_to(fixture).await;
     let queue = &fixture.storage.queue;
-    let buried = queue.list(true, 10).await.unwrap().remove(0);
-    assert_eq!(buried.buried_at, Some(EARLIER + Duration::SECOND));
+    let failed = queue.list(true, 10).await.unwrap().remove(0);
+    assert_eq!(failed.failed_at, Some(EARLIER + Duration::SECOND));
     let later = NOW + Duration::weeks(52);
     let leased = queue.lease(later, LEASE, 100).await.unwrap();
-    assert!(!leased.is_empty() && leased.iter().all(|lease| lease.follow_up.id != buried.id));
-    assert!(queue.retry(buried.id, later).await.unwrap());
+    assert!(!leased.is_empty() && leased.iter().all(|lease| lease.delivery.id != failed.id));
+    assert!(queue.retry(failed.id, later).await.unwrap());
     let retried = queue.lease(later, LEASE, 100).await.unwrap();
     assert_eq!(
         retried
             .iter()
-            .map(|lease| (lease.follow_up.id, lease.follow_up.attempts))
+            .map(|lease| (lease.delivery.id, lease.delivery.attempts))
             .collect::<Vec<_>>(),
-        [(buried.id, 0)]
+        [(failed.id, 0)]
     );
 }
 
@@ -265,10 +261,10 @@ pub async fn an_upload_that_was_not_condemned_is_adopted(fixture: &StoreTargetFi
         let outcome = fixture
             .storage
             .orders
-            .place(&NewOrder { documents, ..new_order(&format!("F-{number}"), NOW) }, WINDOW)
+            .create(&NewOrder { documents, ..new_order(&format!("F-{number}"), NOW) }, WINDOW)
             .await;
         match outcome {
-            Err(PlaceError::UploadSwept) => assert!(upload.condemned),
+            Err(CreateError::UploadSwept) => assert!(upload.condemned),
             other => assert!(other.is_ok() && !upload.condemned, "{other:?}"),
         }
     }
@@ -282,7 +278,7 @@ pub async fn identifiers_go_on_after_those_that_were_moved(fixture: &StoreTarget
     for file_number in ["F-1", "F-2"] {
         let id = storage
             .orders
-            .place(&NewOrder { follow_ups: vec![], ..new_order(file_number, NOW) }, WINDOW)
+            .create(&NewOrder { deliveries: vec![], ..new_order(file_number, NOW) }, WINDOW)
             .await
             .unwrap();
         assert!(id > contents.orders.last().unwrap().id);
@@ -293,12 +289,12 @@ pub async fn identifiers_go_on_after_those_that_were_moved(fixture: &StoreTarget
     }
     storage
         .orders
-        .place(&NewOrder { follow_ups: vec![follow_up(99)], ..new_order("F-3", NOW) }, WINDOW)
+        .create(&NewOrder { deliveries: vec![delivery(99)], ..new_order("F-3", NOW) }, WINDOW)
         .await
         .unwrap();
     let pending = storage.queue.list(false, 100).await.unwrap();
-    let new = pending.iter().find(|follow_up| follow_up.task.recipient == recipient(99)).unwrap();
-    assert!(new.id > contents.follow_ups.last().unwrap().id);
+    let new = pending.iter().find(|delivery| delivery.task.recipient == recipient(99)).unwrap();
+    assert!(new.id > contents.deliveries.last().unwrap().id);
 }
 
 /// Of each kind, such as orders with every field; and twenty documents of each of many orders that
@@ -316,7 +312,7 @@ pub async fn more_than_fits_into_one_statement_is_moved(fixture: &StoreTargetFix
         NewOrder {
             order,
             documents,
-            follow_ups: vec![follow_up(number)],
+            deliveries: vec![delivery(number)],
             ..new_order("replaced", NOW)
         }
     });

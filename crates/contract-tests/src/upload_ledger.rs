@@ -4,7 +4,7 @@ use std::{collections::HashSet, slice::from_ref};
 
 use domain::{
     document::ObjectKey,
-    ports::{NewOrder, PlaceError},
+    ports::{CreateError, NewOrder},
 };
 
 use crate::samples::{MICROSECOND, NOW, Storage, WINDOW, document, new_order, object_key};
@@ -57,7 +57,7 @@ pub async fn recorded_keys_are_condemned(storage: &Storage) {
         documents: vec![domain::document::StoredDocument { key: two, ..document() }],
         ..new_order("F-1", NOW)
     };
-    storage.orders.place(&order, WINDOW).await.unwrap();
+    storage.orders.create(&order, WINDOW).await.unwrap();
 }
 
 /// Until they are forgotten: who asked first may have died before it deleted the objects.
@@ -140,9 +140,9 @@ pub async fn a_swept_key_is_never_adopted(storage: &Storage) {
     storage.uploads.record(from_ref(&document.key), NOW).await.unwrap();
     let order = NewOrder { documents: vec![document.clone()], ..new_order("F-1", NOW) };
     storage.uploads.condemn_recorded_before(NOW + MICROSECOND, 1).await.unwrap();
-    assert!(matches!(storage.orders.place(&order, WINDOW).await, Err(PlaceError::UploadSwept)));
+    assert!(matches!(storage.orders.create(&order, WINDOW).await, Err(CreateError::UploadSwept)));
     storage.uploads.forget(&[document.key]).await.unwrap();
-    assert!(matches!(storage.orders.place(&order, WINDOW).await, Err(PlaceError::UploadSwept)));
+    assert!(matches!(storage.orders.create(&order, WINDOW).await, Err(CreateError::UploadSwept)));
 }
 
 /// However close the order and the sweeper come to each other.
@@ -153,7 +153,7 @@ pub async fn a_key_is_adopted_or_condemned_but_never_both(storage: &Storage) {
         storage.uploads.record(from_ref(&key), NOW).await.unwrap();
         let order = NewOrder { documents: vec![document], ..new_order(&format!("F-{round}"), NOW) };
         let (orders, uploads) = (storage.orders.clone(), storage.uploads.clone());
-        let placing = async move { orders.place(&order, WINDOW).await };
+        let placing = async move { orders.create(&order, WINDOW).await };
         let sweeping = async move { uploads.condemn(from_ref(&key)).await.unwrap() };
         // Whichever is spawned first tends to win, so they take turns.
         let (placing, sweeping) = if round % 2 == 0 {
@@ -164,7 +164,7 @@ pub async fn a_key_is_adopted_or_condemned_but_never_both(storage: &Storage) {
         };
         match placing.await.unwrap() {
             Ok(_) => assert_eq!(sweeping.await.unwrap(), []),
-            Err(PlaceError::UploadSwept) => assert_eq!(sweeping.await.unwrap().len(), 1),
+            Err(CreateError::UploadSwept) => assert_eq!(sweeping.await.unwrap().len(), 1),
             Err(error) => panic!("{error}"),
         }
     }

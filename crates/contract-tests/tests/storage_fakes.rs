@@ -61,8 +61,8 @@ mod api_key_repo {
     contract_tests::api_key_repo_contract!(super::storage());
 }
 
-mod follow_up_queue {
-    contract_tests::follow_up_queue_contract!(super::storage());
+mod delivery_queue {
+    contract_tests::delivery_queue_contract!(super::storage());
 }
 
 mod store_source {
@@ -83,7 +83,7 @@ fn every_obligation_is_in_the_macro_of_its_contract() {
         include_str!("../src/upload_ledger.rs"),
         include_str!("../src/idempotency_ledger.rs"),
         include_str!("../src/api_key_repo.rs"),
-        include_str!("../src/follow_up_queue.rs"),
+        include_str!("../src/delivery_queue.rs"),
         include_str!("../src/store_source.rs"),
         concat!(
             include_str!("../src/store_target.rs"),

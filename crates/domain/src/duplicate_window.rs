@@ -15,8 +15,8 @@ impl Default for DuplicateWindow {
 impl DuplicateWindow {
     /// Whether an order at `now` is a duplicate of one placed at `placed`. At exactly the window it
     /// is not.
-    pub fn covers(self, placed: OffsetDateTime, now: OffsetDateTime) -> bool {
-        now - placed < self.0
+    pub fn covers(self, stored: OffsetDateTime, now: OffsetDateTime) -> bool {
+        now - stored < self.0
     }
 
     /// Orders placed after this instant make one at `now` a duplicate; one placed at it does not.
@@ -25,8 +25,8 @@ impl DuplicateWindow {
     }
 
     /// Whole seconds until the file number is free again, at least one.
-    pub fn seconds_left(self, placed: OffsetDateTime, now: OffsetDateTime) -> u64 {
-        let left = self.0 - (now - placed);
+    pub fn seconds_left(self, stored: OffsetDateTime, now: OffsetDateTime) -> u64 {
+        let left = self.0 - (now - stored);
         let rounded_up = left.whole_seconds() + i64::from(left.subsec_nanoseconds() > 0);
         rounded_up.max(1).unsigned_abs()
     }

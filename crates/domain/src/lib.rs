@@ -13,8 +13,8 @@
 //! | the window in which a file number may be used once | [`duplicate_window`] |
 //! | API keys | [`api_key`] |
 //! | repeats of a request under one `Idempotency-Key` | [`idempotency`] |
-//! | mails that follow an order, retry and burial | [`follow_up`] |
-//! | use cases | [`place_order`], [`run_follow_ups`], [`sweep_uploads`], [`manage_keys`] |
+//! | mails that follow an order, retry and burial | [`delivery`] |
+//! | use cases | [`create_order`], [`run_deliveries`], [`sweep_uploads`], [`manage_keys`] |
 //!
 //! # Adding a port
 //!
@@ -27,16 +27,16 @@
 
 pub mod api_key;
 pub mod appointment;
+pub mod create_order;
+pub mod delivery;
 pub mod document;
 pub mod duplicate_window;
-pub mod follow_up;
 pub mod idempotency;
 pub mod known_keys;
 pub mod manage_keys;
 pub mod order;
-pub mod place_order;
 pub mod ports;
-pub mod run_follow_ups;
+pub mod run_deliveries;
 pub mod sweep_uploads;
 
 mod hex;

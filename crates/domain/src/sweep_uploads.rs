@@ -5,7 +5,7 @@ use std::sync::Arc;
 use time::Duration;
 
 use crate::{
-    place_order::remove_condemned,
+    create_order::remove_condemned,
     ports::{BlobStore, Clock, StoreError, UploadLedger},
 };
 

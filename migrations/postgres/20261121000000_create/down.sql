@@ -1,5 +1,5 @@
 DROP TABLE api_keys;
-DROP TABLE follow_ups;
+DROP TABLE deliveries;
 DROP TABLE documents;
 DROP FUNCTION adopt_upload;
 DROP TABLE uploads;

@@ -7,7 +7,7 @@ ALTER TABLE orders ADD COLUMN is_test boolean NOT NULL DEFAULT false;
 CREATE TABLE test_file_numbers (
     -- Serves: the claim (ON CONFLICT (file_number)) and the last use of a file number (WHERE file_number = ?).
     file_number text COLLATE "C" PRIMARY KEY,
-    placed_at timestamptz NOT NULL CHECK (placed_at BETWEEN '0001-01-01 00:00Z' AND '9999-12-31 23:59:59.999999Z'),
+    created_at timestamptz NOT NULL CHECK (created_at BETWEEN '0001-01-01 00:00Z' AND '9999-12-31 23:59:59.999999Z'),
     CONSTRAINT test_file_numbers_file_number CHECK (
         char_length(file_number) BETWEEN 1 AND 100 AND file_number !~ '[\u0001-\u001f\u007f-\u009f\u2028\u2029]'
         AND file_number !~ '^[ \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]|[ \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]$'

@@ -1,5 +1,5 @@
 DROP TABLE api_keys;
-DROP TABLE follow_ups;
+DROP TABLE deliveries;
 DROP TABLE uploads;
 DROP TABLE documents;
 DROP TABLE file_numbers;

@@ -63,7 +63,7 @@ CREATE TABLE orders (
 -- Who used a file number last. The claim is one upsert on the primary key, so of any number of claims one wins.
 CREATE TABLE file_numbers (
     file_number TEXT PRIMARY KEY,
-    placed_at_us INTEGER NOT NULL
+    created_at_us INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE documents (
@@ -86,7 +86,7 @@ CREATE TABLE uploads (
     condemned INTEGER NOT NULL DEFAULT 0 CHECK (condemned IN (0, 1))
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE follow_ups (
+CREATE TABLE deliveries (
     -- AUTOINCREMENT: the lease of a follow-up that is done never fits another.
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     order_id INTEGER NOT NULL REFERENCES orders (id),
@@ -98,13 +98,13 @@ CREATE TABLE follow_ups (
     leased_until_us INTEGER,
     -- Counts the leases, so that each has a token of its own.
     lease_token INTEGER NOT NULL DEFAULT 0,
-    buried_at_us INTEGER,
+    failed_at_us INTEGER,
     last_error TEXT,
-    CHECK (buried_at_us IS NULL OR leased_until_us IS NULL)
+    CHECK (failed_at_us IS NULL OR leased_until_us IS NULL)
 ) STRICT;
 
--- Serves: lease what has been due longest (WHERE buried_at_us IS NULL AND due_at_us <= ? ORDER BY due_at_us, id LIMIT ?).
-CREATE INDEX follow_ups_due ON follow_ups (due_at_us, id) WHERE buried_at_us IS NULL;
+-- Serves: lease what has been due longest (WHERE failed_at_us IS NULL AND due_at_us <= ? ORDER BY due_at_us, id LIMIT ?).
+CREATE INDEX deliveries_due ON deliveries (due_at_us, id) WHERE failed_at_us IS NULL;
 
 CREATE TABLE api_keys (
     id INTEGER PRIMARY KEY AUTOINCREMENT,

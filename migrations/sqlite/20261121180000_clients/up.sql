@@ -5,7 +5,7 @@ ALTER TABLE orders ADD COLUMN is_test INTEGER NOT NULL DEFAULT 0 CHECK (is_test 
 -- Who used a file number for a test order last: tests do not take file numbers from real signings.
 CREATE TABLE test_file_numbers (
     file_number TEXT PRIMARY KEY,
-    placed_at_us INTEGER NOT NULL
+    created_at_us INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 ALTER TABLE api_keys ADD COLUMN is_test INTEGER NOT NULL DEFAULT 0 CHECK (is_test IN (0, 1));

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use domain::{
+    create_order::{CreateOrderError, Rejection},
     document::DocumentFault,
     order::{Violation, ViolationCode},
-    place_order::{PlaceOrderError, Rejection},
 };
 use utoipa::openapi::{
     Content, Ref, RefOr,
@@ -38,10 +38,10 @@ pub(super) const INVALID: Shown = ("validation_failed", || {
         ),
         violation("/requestedBy/userId", ViolationCode::Required, "is required"),
     ];
-    PlaceOrderError::Rejected(Rejection { violations, ..Rejection::default() }).into()
+    CreateOrderError::Rejected(Rejection { violations, ..Rejection::default() }).into()
 });
 pub(super) const UNSUPPORTED: Shown = ("unsupported_document", || {
-    PlaceOrderError::Rejected(Rejection {
+    CreateOrderError::Rejected(Rejection {
         documents: vec![(0, DocumentFault::ContentMismatch)],
         ..Rejection::default()
     })
@@ -51,14 +51,14 @@ pub(super) const TOO_MANY: Shown = ("too_many_documents", || {
     Problem::new(ProblemCode::TooManyDocuments, "At most 20 documents can be sent with an order.")
 });
 pub(super) const NONE: Shown = ("no_documents", || {
-    PlaceOrderError::Rejected(Rejection { no_documents: true, ..Rejection::default() }).into()
+    CreateOrderError::Rejected(Rejection { no_documents: true, ..Rejection::default() }).into()
 });
 pub(super) const UNAUTHORIZED: Shown = ("unauthorized", Problem::invalid_token);
-pub(super) const FORBIDDEN: Shown = ("forbidden", || PlaceOrderError::Forbidden.into());
+pub(super) const FORBIDDEN: Shown = ("forbidden", || CreateOrderError::Forbidden.into());
 pub(super) const DUPLICATE: Shown =
-    ("duplicate_order", || PlaceOrderError::Duplicate { retry_after: 43 }.into());
+    ("duplicate_order", || CreateOrderError::Duplicate { retry_after: 43 }.into());
 pub(super) const IN_FLIGHT: Shown =
-    ("idempotency_in_flight", || PlaceOrderError::InFlight { retry_after: 5 }.into());
+    ("idempotency_in_flight", || CreateOrderError::InFlight { retry_after: 5 }.into());
 pub(super) const DOCUMENT_TOO_LARGE: Shown = ("document_too_large", || {
     Problem::new(
         ProblemCode::DocumentTooLarge,
@@ -72,7 +72,7 @@ pub(super) const MEDIA_TYPE: Shown = ("unsupported_media_type", || {
     Problem::new(ProblemCode::UnsupportedMediaType, "The content type must be application/json.")
 });
 pub(super) const KEY_REUSED: Shown =
-    ("idempotency_key_reused", || PlaceOrderError::KeyReused.into());
+    ("idempotency_key_reused", || CreateOrderError::KeyReused.into());
 pub(super) const RATE_LIMITED: Shown =
     ("rate_limited", || Problem::rate_limited(Policy::Orders.as_str(), 1));
 pub(super) const TOO_MANY_FAILURES: Shown =

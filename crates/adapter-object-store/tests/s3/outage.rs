@@ -13,10 +13,10 @@ use contract_tests::{
 };
 use domain::{
     api_key::{ApiKey, ApiKeyId, NewApiKey},
+    create_order::{CreateOrder, CreateOrderError},
     document::{DocumentFormat, ObjectKey, ReceivedDocument},
     duplicate_window::DuplicateWindow,
     order::OrderId,
-    place_order::{PlaceOrder, PlaceOrderError},
     ports::{BlobStore, Clock as _, OrderRepo as _},
     sweep_uploads::SweepUploads,
 };
@@ -124,7 +124,7 @@ async fn a_bucket_that_takes_connections_and_never_answers_does_not_hold_up_a_ch
 }
 
 struct Service {
-    place_order: PlaceOrder,
+    create_order: CreateOrder,
     sweep: SweepUploads,
     store: Arc<InMemoryStore>,
     clock: Arc<ManualClock>,
@@ -135,7 +135,7 @@ impl Service {
     fn on(server: &S3Server) -> Self {
         let (store, clock) = (Arc::new(InMemoryStore::default()), Arc::new(ManualClock::default()));
         let blobs: Arc<ObjectBlobStore> = Arc::new(open(server));
-        let place_order = PlaceOrder {
+        let create_order = CreateOrder {
             orders: store.clone(),
             uploads: store.clone(),
             idempotency: store.clone(),
@@ -151,10 +151,10 @@ impl Service {
             clock: clock.clone(),
             abandoned_after: SweepUploads::ABANDONED_AFTER,
         };
-        Self { place_order, sweep, store, clock, files: Files::new() }
+        Self { create_order, sweep, store, clock, files: Files::new() }
     }
 
-    async fn place(&self, documents: usize) -> Result<(), PlaceOrderError> {
+    async fn create(&self, documents: usize) -> Result<(), CreateOrderError> {
         let received = |_| ReceivedDocument {
             name_as_sent: "deed.pdf".to_owned(),
             file: self.files.make(100_000).1,
@@ -163,8 +163,8 @@ impl Service {
         let request = serde_json::from_value(samples::minimal_request()).unwrap();
         let key = NewApiKey { signing_service: None, ..samples::api_key(self.clock.now()) };
         let key = ApiKey { id: ApiKeyId(1), key, revoked_at: None, last_used_at: None };
-        self.place_order
-            .place_with_documents(&key, request, (0..documents).map(received).collect(), None)
+        self.create_order
+            .create_with_documents(&key, request, (0..documents).map(received).collect(), None)
             .await
             .map(drop)
     }
@@ -177,15 +177,15 @@ async fn a_client_is_told_within_three_seconds_however_many_documents_it_sent_an
         let server = S3Server::start();
         let service = Service::on(&server);
         server.stop();
-        let (placed, took) = timed(Box::pin(service.place(documents))).await;
-        assert!(matches!(placed, Err(PlaceOrderError::Unavailable(_))), "{placed:?}");
+        let (stored, took) = timed(Box::pin(service.create(documents))).await;
+        assert!(matches!(stored, Err(CreateOrderError::Unavailable(_))), "{stored:?}");
         assert!(took < TOLD, "{documents} documents took {took:?}");
         assert_eq!(service.store.find(OrderId(1)).await.unwrap(), None);
 
         server.start_again();
         service.clock.advance(SweepUploads::ABANDONED_AFTER * 2);
         assert_eq!(service.sweep.run_once(100).await.unwrap(), documents);
-        Box::pin(service.place(documents)).await.unwrap();
+        Box::pin(service.create(documents)).await.unwrap();
         assert_eq!(server.objects().len(), documents);
     }
 }

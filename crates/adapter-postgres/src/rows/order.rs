@@ -7,7 +7,7 @@ use domain::{
     appointment::{Appointment, AppointmentTime, Moment, Zone},
     order::{
         Address, CoSigner, EmailAddress, FileNumber, Invoice, Money, Order, OrderId, OrderStatus,
-        PlacedOrder, Signer, SigningContacts, SigningLocation, SigningServiceId,
+        Signer, SigningContacts, SigningLocation, SigningServiceId, StoredOrder,
     },
     ports::NewOrder,
 };
@@ -99,19 +99,24 @@ impl OrderRow {
     pub(crate) fn new(new: &NewOrder) -> Result<Self, Failure> {
         Ok(Self {
             is_test: new.is_test,
-            ..Self::with(new.order.clone(), OrderStatus::New, None, (new.placed_at, new.placed_at))?
+            ..Self::with(
+                new.order.clone(),
+                OrderStatus::New,
+                None,
+                (new.created_at, new.created_at),
+            )?
         })
     }
 
-    pub(crate) fn of(placed: PlacedOrder) -> Result<Self, Failure> {
-        let is_test = placed.is_test;
+    pub(crate) fn of(stored: StoredOrder) -> Result<Self, Failure> {
+        let is_test = stored.is_test;
         Ok(Self {
             is_test,
             ..Self::with(
-                placed.order,
-                placed.status,
-                placed.notary_id,
-                (placed.created_at, placed.updated_at),
+                stored.order,
+                stored.status,
+                stored.notary_id,
+                (stored.created_at, stored.updated_at),
             )?
         })
     }
@@ -181,16 +186,16 @@ impl OrderRow {
         })
     }
 
-    pub(crate) fn into_placed(
+    pub(crate) fn into_stored(
         self,
         id: OrderId,
         documents: Vec<DocumentRow>,
-    ) -> Result<PlacedOrder, Unreadable> {
+    ) -> Result<StoredOrder, Unreadable> {
         let documents =
             documents.into_iter().map(DocumentRow::into_document).collect::<Result<_, _>>()?;
         let unreadable = |column: Column| column.of("orders", id.0);
         let known_status = self.status == OrderStatus::New.as_str();
-        Ok(PlacedOrder {
+        Ok(StoredOrder {
             id,
             status: if known_status {
                 OrderStatus::New

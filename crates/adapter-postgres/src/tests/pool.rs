@@ -34,7 +34,7 @@ async fn a_panic_ends_its_own_call_only_and_leaves_nothing_behind() {
             .await
             .unwrap_err();
         assert!(matches!(StoreError::from(lost), StoreError::Internal(_)));
-        store.place(&new_order(&format!("F-{round}"), NOW), WINDOW).await.unwrap();
+        store.create(&new_order(&format!("F-{round}"), NOW), WINDOW).await.unwrap();
     }
     assert_eq!(store.condemn_recorded_before(NOW, 10).await.unwrap(), [], "it was rolled back");
 }
@@ -53,7 +53,7 @@ async fn work_that_takes_too_long_is_given_up_and_leaves_nothing_behind() {
     });
     assert!(matches!(StoreError::from(late.await.unwrap_err()), StoreError::Unavailable(_)));
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
-    store.place(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
     assert_eq!(database.sql("SELECT count(*) FROM uploads"), "0");
 }
 
@@ -69,6 +69,6 @@ async fn a_transaction_that_failed_leaves_a_connection_that_works() {
             .boxed()
     });
     assert!(matches!(StoreError::from(failed.await.unwrap_err()), StoreError::Internal(_)));
-    store.place(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
     assert_eq!(database.sql("SELECT count(*) FROM uploads"), "0");
 }

@@ -9,7 +9,7 @@ use test_servers::{postgres::Cluster, proxy::Proxy};
 use tokio::time::Instant;
 
 use super::{
-    PostgresStore, not_placed, outsider, place, sessions, store, unavailable, until, url_through,
+    PostgresStore, create, not_created, outsider, sessions, store, unavailable, until, url_through,
 };
 
 #[tokio::test]
@@ -18,7 +18,7 @@ async fn the_server_gives_a_statement_up_before_the_caller_does() {
     let holder = outsider(&database).await;
     holder.batch_execute("BEGIN; LOCK TABLE orders IN ACCESS EXCLUSIVE MODE").await.unwrap();
     let began = Instant::now();
-    let told = not_placed(place(&store, "F-1").await);
+    let told = not_created(create(&store, "F-1").await);
     assert!(told.contains("statement timeout"), "{told}");
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     holder.batch_execute("ROLLBACK").await.unwrap();
@@ -27,7 +27,7 @@ async fn the_server_gives_a_statement_up_before_the_caller_does() {
         "0",
         "it did not take place"
     );
-    place(&store, "F-1").await.unwrap();
+    create(&store, "F-1").await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -39,22 +39,22 @@ async fn whoever_gets_no_connection_in_time_is_told_so_and_later_calls_work() {
             PostgresStore::open(&url_through(proxy.port(), &database), connections).unwrap(),
         );
         store.migrate().await.unwrap();
-        place(&store, "F-0").await.unwrap();
+        create(&store, "F-0").await.unwrap();
         proxy.stall();
         let calls = (0..10).map(|number| {
             let store = Arc::clone(&store);
             tokio::spawn(async move {
                 let began = Instant::now();
-                (place(&store, &format!("F-{number}")).await, began.elapsed())
+                (create(&store, &format!("F-{number}")).await, began.elapsed())
             })
         });
         for (refused, waited) in join_all(calls).await.into_iter().map(Result::unwrap) {
-            not_placed(refused);
+            not_created(refused);
             assert!(waited < Duration::from_secs(3), "{waited:?}");
         }
         proxy.go_on();
         for number in 100..110 {
-            place(&store, &format!("F-{number}")).await.unwrap();
+            create(&store, &format!("F-{number}")).await.unwrap();
         }
     }
 }
@@ -67,7 +67,7 @@ async fn there_are_never_more_connections_than_were_allowed() {
     store.migrate().await.unwrap();
     let calls = (0..100).map(|number| {
         let store = Arc::clone(&store);
-        tokio::spawn(async move { place(&store, &format!("F-{number}")).await.map(drop) })
+        tokio::spawn(async move { create(&store, &format!("F-{number}")).await.map(drop) })
     });
     join_all(calls).await.into_iter().for_each(|call| call.unwrap().unwrap());
     let outsider = outsider(&database).await;
@@ -89,7 +89,7 @@ async fn what_was_begun_for_a_caller_that_is_gone_is_done_and_its_connection_is_
     holder.batch_execute("BEGIN; LOCK TABLE orders IN ACCESS EXCLUSIVE MODE").await.unwrap();
 
     let caller = Arc::clone(&store);
-    let call = tokio::spawn(async move { place(&caller, "F-1").await });
+    let call = tokio::spawn(async move { create(&caller, "F-1").await });
     let watcher = outsider(&database).await;
     until("the order waits for the lock", async || sessions(&watcher).await == (1, 1)).await;
     call.abort();
@@ -97,7 +97,7 @@ async fn what_was_begun_for_a_caller_that_is_gone_is_done_and_its_connection_is_
     holder.batch_execute("ROLLBACK").await.unwrap();
     until("the order is placed", async || database.sql("SELECT count(*) FROM orders") == "1").await;
 
-    place(&store, "F-2").await.unwrap();
+    create(&store, "F-2").await.unwrap();
     assert_eq!(proxy.accepted(), 2, "one for the migrations, one in the pool");
 }
 
@@ -112,10 +112,10 @@ async fn connections_outlive_the_runtime_whose_call_made_them() {
         let thread = std::thread::spawn(move || {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(place(&store, &format!("F-{round}"))).unwrap();
+            runtime.block_on(create(&store, &format!("F-{round}"))).unwrap();
             // A call that is under way when its runtime ends.
             runtime.spawn(async move {
-                store.place(&new_order(&format!("G-{round}"), NOW), WINDOW).await
+                store.create(&new_order(&format!("G-{round}"), NOW), WINDOW).await
             });
         });
         thread.join().unwrap();
@@ -146,5 +146,5 @@ async fn connections_whose_server_is_gone_without_a_word_fail_one_call_and_not_o
     proxy.lose();
     unavailable(store.list().await);
     store.list().await.unwrap();
-    place(&store, "F-1").await.unwrap();
+    create(&store, "F-1").await.unwrap();
 }

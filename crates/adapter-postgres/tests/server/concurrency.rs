@@ -3,13 +3,13 @@
 use std::{collections::HashSet, sync::Arc};
 
 use contract_tests::samples::{
-    MICROSECOND, NOW, WINDOW, attempt, document, follow_up, idempotency_key, new_order, object_key,
+    MICROSECOND, NOW, WINDOW, attempt, delivery, document, idempotency_key, new_order, object_key,
 };
 use domain::{
     document::StoredDocument,
     idempotency::Remembrance,
     ports::{
-        FollowUpQueue as _, NewOrder, OrderRepo as _, PlaceError, QueueStats, Settlement,
+        CreateError, DeliveryQueue as _, NewOrder, OrderRepo as _, QueueStats, Settlement,
         UploadLedger as _,
     },
 };
@@ -38,12 +38,12 @@ async fn of_two_instances_one_places_an_order() {
         let calls = (0..50).map(|number| {
             let store = Arc::clone(&stores[number % 2]);
             tokio::spawn(async move {
-                store.place(&new_order(&format!("F-{round}"), NOW), WINDOW).await
+                store.create(&new_order(&format!("F-{round}"), NOW), WINDOW).await
             })
         });
         let outcomes: Vec<_> = join_all(calls).await.into_iter().map(Result::unwrap).collect();
         assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
-        assert_eq!(outcomes.iter().filter(|outcome| matches!(outcome, Err(PlaceError::Duplicate { placed_at }) if *placed_at == NOW)).count(), 49);
+        assert_eq!(outcomes.iter().filter(|outcome| matches!(outcome, Err(CreateError::Duplicate { created_at }) if *created_at == NOW)).count(), 49);
     }
     assert_eq!(database.sql("SELECT count(*), count(DISTINCT file_number) FROM orders"), "5|5");
     assert_no_deadlock(&database);
@@ -65,27 +65,27 @@ async fn batches_of_two_instances_that_want_the_same_never_wait_for_each_other_i
             let (number, second) = (call / 2, call % 2);
             let (number, key) = if second == 0 { (number, number) } else { (119 - number, number) };
             let (store, order) = (Arc::clone(&stores[second]), order(number, key));
-            tokio::spawn(async move { store.place(&order, WINDOW).await })
+            tokio::spawn(async move { store.create(&order, WINDOW).await })
         });
         let outcomes: Vec<_> = join_all(calls).await.into_iter().map(Result::unwrap).collect();
         for outcome in &outcomes {
             assert!(
                 matches!(
                     outcome,
-                    Ok(_) | Err(PlaceError::Duplicate { .. } | PlaceError::KeyTaken(_))
+                    Ok(_) | Err(CreateError::Duplicate { .. } | CreateError::KeyTaken(_))
                 ),
                 "{outcome:?}"
             );
         }
-        let placed = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+        let stored = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
         let by = |column: &str, table: &str| {
             format!("SELECT count(DISTINCT {column}) FROM {table} WHERE ")
         };
         let rows = database.sql(&format!("{} created_at = '{at}'", by("file_number", "orders")));
-        assert_eq!(rows, placed.to_string(), "no number has two orders");
+        assert_eq!(rows, stored.to_string(), "no number has two orders");
         assert_eq!(
             database.sql(&format!("{} taken_at = '{at}'", by("digest", "idempotency_keys"))),
-            placed.to_string(),
+            stored.to_string(),
             "nor has a key"
         );
     }
@@ -103,9 +103,9 @@ async fn uploads_that_are_adopted_and_condemned_at_once_are_one_or_the_other() {
         documents.reverse();
         documents.rotate_left(round % 20);
         let order = NewOrder { documents, ..new_order(&format!("F-{round}"), NOW) };
-        let place = |store: &Arc<PostgresStore>| {
+        let create = |store: &Arc<PostgresStore>| {
             let (store, order) = (Arc::clone(store), order.clone());
-            tokio::spawn(async move { store.place(&order, WINDOW).await })
+            tokio::spawn(async move { store.create(&order, WINDOW).await })
         };
         let condemn = |store: &Arc<PostgresStore>, backwards: bool| {
             let (store, mut keys) = (Arc::clone(store), keys.clone());
@@ -120,22 +120,22 @@ async fn uploads_that_are_adopted_and_condemned_at_once_are_one_or_the_other() {
         };
         let (placing, others) = if round % 2 == 0 {
             (
-                place(&stores[0]),
+                create(&stores[0]),
                 [condemn(&stores[1], true), condemn(&stores[0], false), sweep(&stores[1])],
             )
         } else {
             let others = [condemn(&stores[1], false), sweep(&stores[0]), condemn(&stores[0], true)];
-            (place(&stores[1]), others)
+            (create(&stores[1]), others)
         };
-        let placed = placing.await.unwrap();
+        let stored = placing.await.unwrap();
         let condemned: HashSet<_> = join_all(others)
             .await
             .into_iter()
             .flat_map(|outcome| outcome.unwrap().unwrap())
             .collect();
-        match placed {
+        match stored {
             Ok(_) => assert_eq!(condemned.len(), 0),
-            Err(PlaceError::UploadSwept) => assert!(!condemned.is_empty()),
+            Err(CreateError::UploadSwept) => assert!(!condemned.is_empty()),
             Err(error) => panic!("{error:?}"),
         }
         stores[0].condemn(&keys).await.unwrap();
@@ -221,10 +221,10 @@ async fn follow_ups_that_many_lease_settle_and_retry_are_each_done_once() {
     let (stores, database) = two_stores().await;
     for number in 0..10 {
         let order = NewOrder {
-            follow_ups: (0..20).map(follow_up).collect(),
+            deliveries: (0..20).map(delivery).collect(),
             ..new_order(&format!("F-{number}"), NOW)
         };
-        stores[0].place(&order, WINDOW).await.unwrap();
+        stores[0].create(&order, WINDOW).await.unwrap();
     }
     let workers = (0..8).map(|number| {
         let store = Arc::clone(&stores[number % 2]);
@@ -236,11 +236,11 @@ async fn follow_ups_that_many_lease_settle_and_retry_are_each_done_once() {
                     return done;
                 }
                 for lease in leases {
-                    let id = lease.follow_up.id;
+                    let id = lease.delivery.id;
                     let error = || "busy".to_owned();
                     let settlement = match (lease.token, id.0 % 4) {
                         (1, 0) => Settlement::RetryAt { due_at: NOW, error: error() },
-                        (1, 1) => Settlement::Bury { at: NOW, error: error() },
+                        (1, 1) => Settlement::Fail { at: NOW, error: error() },
                         (1, 2) => Settlement::Postpone { due_at: NOW, error: error() },
                         _ => Settlement::Done,
                     };
@@ -248,7 +248,7 @@ async fn follow_ups_that_many_lease_settle_and_retry_are_each_done_once() {
                     assert!(store.settle(id, lease.token, &settlement).await.unwrap());
                     match settlement {
                         Settlement::Done => done.push(id),
-                        Settlement::Bury { .. } => assert!(store.retry(id, NOW).await.unwrap()),
+                        Settlement::Fail { .. } => assert!(store.retry(id, NOW).await.unwrap()),
                         Settlement::RetryAt { .. } | Settlement::Postpone { .. } => {}
                     }
                 }
@@ -258,10 +258,8 @@ async fn follow_ups_that_many_lease_settle_and_retry_are_each_done_once() {
     let mut done: Vec<_> = join_all(workers).await.into_iter().flat_map(Result::unwrap).collect();
     // What a worker buried or delayed as the last one may have found nobody.
     while let [lease, ..] = &stores[0].lease(NOW, Duration::MINUTE, 1).await.unwrap()[..] {
-        assert!(
-            stores[0].settle(lease.follow_up.id, lease.token, &Settlement::Done).await.unwrap()
-        );
-        done.push(lease.follow_up.id);
+        assert!(stores[0].settle(lease.delivery.id, lease.token, &Settlement::Done).await.unwrap());
+        done.push(lease.delivery.id);
     }
     assert_eq!(done.len(), 200);
     assert_eq!(done.into_iter().collect::<HashSet<_>>().len(), 200);

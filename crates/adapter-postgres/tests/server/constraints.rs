@@ -25,12 +25,12 @@ async fn full() -> Client {
     store.record(&[document.key.clone(), spare.key], NOW).await.unwrap();
     let order =
         NewOrder { order: maximal_order(), documents: vec![document], ..new_order("maximal", NOW) };
-    store.place(&order, WINDOW).await.unwrap();
+    store.create(&order, WINDOW).await.unwrap();
     // Free at once, so that it may be changed.
     let remembrance =
         Some(Remembrance { attempt: attempt(&idempotency_key(1, "key"), 7), kept_until: NOW });
     store
-        .place(&NewOrder { is_test: true, remembrance, ..new_order("test", NOW) }, WINDOW)
+        .create(&NewOrder { is_test: true, remembrance, ..new_order("test", NOW) }, WINDOW)
         .await
         .unwrap();
     store.add(&api_key(NOW), "jane").await.unwrap();
@@ -132,11 +132,11 @@ const INVALID: [(&str, &[&str]); 9] = [
     ),
     (
         "file_numbers",
-        &["file_number = repeat('x', 101)", "file_number = E'x\\n'", "placed_at = 'infinity'"],
+        &["file_number = repeat('x', 101)", "file_number = E'x\\n'", "created_at = 'infinity'"],
     ),
     (
         "test_file_numbers",
-        &["file_number = repeat('x', 101)", "file_number = E'x\\n'", "placed_at = 'infinity'"],
+        &["file_number = repeat('x', 101)", "file_number = E'x\\n'", "created_at = 'infinity'"],
     ),
     ("uploads", &["recorded_at = 'infinity'", "recorded_at = '0001-01-01 BC'"]),
     (
@@ -159,7 +159,7 @@ const INVALID: [(&str, &[&str]); 9] = [
         ],
     ),
     (
-        "follow_ups",
+        "deliveries",
         &[
             "id = 0",
             "recipient = 'nobody'",
@@ -169,11 +169,11 @@ const INVALID: [(&str, &[&str]); 9] = [
             "created_at = 'infinity'",
             "due_at = '-infinity'",
             "leased_until = 'infinity', lease_token = 1",
-            "buried_at = 'infinity', attempts = 1, last_error = 'busy'",
-            "buried_at = now()",
-            "buried_at = now(), attempts = 1",
-            "buried_at = now(), last_error = 'busy'",
-            "buried_at = now(), attempts = 1, last_error = 'busy', leased_until = now(), lease_token = 1",
+            "failed_at = 'infinity', attempts = 1, last_error = 'busy'",
+            "failed_at = now()",
+            "failed_at = now(), attempts = 1",
+            "failed_at = now(), last_error = 'busy'",
+            "failed_at = now(), attempts = 1, last_error = 'busy', leased_until = now(), lease_token = 1",
         ],
     ),
     (
@@ -224,7 +224,7 @@ const INVALID: [(&str, &[&str]); 9] = [
 ];
 
 /// Texts that may be blank: what a mail relay said is told as it is.
-const ANY_TEXT: [&str; 1] = ["follow_ups.last_error"];
+const ANY_TEXT: [&str; 1] = ["deliveries.last_error"];
 
 #[tokio::test]
 async fn an_invalid_row_is_refused_and_no_constraint_goes_untried() {
@@ -271,9 +271,9 @@ const OPTIONAL: [&str; 41] = [
     "api_keys.rate_per_second",
     "api_keys.revoked_at",
     "api_keys.signing_service_id",
-    "follow_ups.buried_at",
-    "follow_ups.last_error",
-    "follow_ups.leased_until",
+    "deliveries.failed_at",
+    "deliveries.last_error",
+    "deliveries.leased_until",
     "idempotency_keys.fingerprint",
     "idempotency_keys.order_id",
     "key_events.successor_id",
@@ -337,7 +337,7 @@ async fn rows_belong_together_and_are_told_apart() {
     let client = full().await;
     for (statement, code) in [
         ("UPDATE documents SET order_id = order_id + 100", SqlState::FOREIGN_KEY_VIOLATION),
-        ("UPDATE follow_ups SET order_id = order_id + 100", SqlState::FOREIGN_KEY_VIOLATION),
+        ("UPDATE deliveries SET order_id = order_id + 100", SqlState::FOREIGN_KEY_VIOLATION),
         ("UPDATE api_keys SET first_id = id + 100", SqlState::FOREIGN_KEY_VIOLATION),
         ("UPDATE key_events SET api_key_id = api_key_id + 100", SqlState::FOREIGN_KEY_VIOLATION),
         ("UPDATE key_events SET change = 'rotated', successor_id = api_key_id + 100", SqlState::FOREIGN_KEY_VIOLATION),
@@ -351,9 +351,9 @@ async fn rows_belong_together_and_are_told_apart() {
         ("INSERT INTO uploads SELECT * FROM uploads", SqlState::UNIQUE_VIOLATION),
         ("INSERT INTO api_keys SELECT * FROM api_keys", SqlState::UNIQUE_VIOLATION),
         ("INSERT INTO api_keys SELECT id + 1, name, lookup, hash, NULL, issued_at FROM api_keys", SqlState::UNIQUE_VIOLATION),
-        ("INSERT INTO follow_ups SELECT * FROM follow_ups", SqlState::UNIQUE_VIOLATION),
+        ("INSERT INTO deliveries SELECT * FROM deliveries", SqlState::UNIQUE_VIOLATION),
         (
-            "INSERT INTO follow_ups (order_id, message_key, recipient, created_at, due_at) SELECT order_id, message_key, recipient, created_at, due_at FROM follow_ups",
+            "INSERT INTO deliveries (order_id, message_key, recipient, created_at, due_at) SELECT order_id, message_key, recipient, created_at, due_at FROM deliveries",
             SqlState::UNIQUE_VIOLATION,
         ),
         // An object of one document becomes that of another, or a second document has the place of

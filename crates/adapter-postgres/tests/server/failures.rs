@@ -6,7 +6,7 @@ use contract_tests::samples::{
 use domain::{
     idempotency::Remembrance,
     ports::{
-        ApiKeyRepo as _, FollowUpQueue, NewOrder, OrderRepo as _, PlaceError, Settlement,
+        ApiKeyRepo as _, CreateError, DeliveryQueue, NewOrder, OrderRepo as _, Settlement,
         StoreError, UploadLedger as _,
     },
 };
@@ -14,7 +14,7 @@ use test_servers::postgres::{Cluster, Database, PASSWORD, SUPERUSER};
 use time::Duration;
 
 use super::{
-    PostgresStore, not_placed, one_line, outsider, place, store, unavailable, url_through,
+    PostgresStore, create, not_created, one_line, outsider, store, unavailable, url_through,
 };
 
 /// Makes every order fail with this code of PostgreSQL.
@@ -44,7 +44,7 @@ async fn what_may_pass_is_unavailable_and_what_a_row_is_at_fault_for_is_internal
         ("42501", "insufficient_privilege"),
     ] {
         refuse_orders(&database, code);
-        let told = not_placed(place(&store, "F-1").await);
+        let told = not_created(create(&store, "F-1").await);
         assert!(told.ends_with(": no"), "{meaning}: {told}");
     }
     for (code, meaning) in [
@@ -55,11 +55,11 @@ async fn what_may_pass_is_unavailable_and_what_a_row_is_at_fault_for_is_internal
         ("23P01", "exclusion"),
     ] {
         refuse_orders(&database, code);
-        let refused = place(&store, "F-1").await.unwrap_err();
-        assert!(matches!(refused, PlaceError::Internal(_)), "{meaning}: {refused:?}");
+        let refused = create(&store, "F-1").await.unwrap_err();
+        assert!(matches!(refused, CreateError::Internal(_)), "{meaning}: {refused:?}");
     }
     database.sql("DROP TRIGGER refuse ON orders");
-    place(&store, "F-1").await.unwrap();
+    create(&store, "F-1").await.unwrap();
 }
 
 #[tokio::test]
@@ -72,7 +72,7 @@ async fn an_error_repeats_nothing_of_the_row_that_is_at_fault() {
     store.record(std::slice::from_ref(&document.key), NOW).await.unwrap();
 
     let refused = [
-        one_line(&store.place(&order, WINDOW).await.unwrap_err()),
+        one_line(&store.create(&order, WINDOW).await.unwrap_err()),
         one_line(&store.add(&key, "jane").await.unwrap_err()),
         one_line(&store.record(std::slice::from_ref(&document.key), NOW).await.unwrap_err()),
     ];
@@ -195,20 +195,20 @@ async fn an_error_of_a_mail_is_kept_whatever_bytes_it_has() {
     let settlements = [
         Settlement::RetryAt { due_at: NOW, error: error() },
         Settlement::Postpone { due_at: NOW, error: error() },
-        Settlement::Bury { at: NOW, error: error() },
+        Settlement::Fail { at: NOW, error: error() },
     ];
     for (number, settlement) in settlements.into_iter().enumerate() {
-        place(&store, &format!("F-{number}")).await.unwrap();
+        create(&store, &format!("F-{number}")).await.unwrap();
         let lease = &store.lease(NOW, Duration::MINUTE, 10).await.unwrap().pop().unwrap();
-        assert!(store.settle(lease.follow_up.id, lease.token, &settlement).await.unwrap());
+        assert!(store.settle(lease.delivery.id, lease.token, &settlement).await.unwrap());
     }
-    for (buried, count) in [(true, 1), (false, 2)] {
-        let listed = FollowUpQueue::list(&store, buried, 10).await.unwrap();
+    for (failed, count) in [(true, 1), (false, 2)] {
+        let listed = DeliveryQueue::list(&store, failed, 10).await.unwrap();
         assert_eq!(listed.len(), count);
         assert!(
             listed
                 .iter()
-                .all(|follow_up| follow_up.last_error.as_deref()
+                .all(|delivery| delivery.last_error.as_deref()
                     == Some("550 \u{fffd} no such user"))
         );
     }
@@ -218,7 +218,7 @@ async fn an_error_of_a_mail_is_kept_whatever_bytes_it_has() {
 #[tokio::test]
 async fn an_order_whose_commit_fails_is_not_placed() {
     let (store, database) = store().await;
-    place(&store, "F-1").await.unwrap();
+    create(&store, "F-1").await.unwrap();
     database.sql(
         "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'at the commit'; END$$;
         CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON orders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()",
@@ -231,10 +231,10 @@ async fn an_order_whose_commit_fails_is_not_placed() {
         new_order("F-2", NOW),
         NewOrder { remembrance: Some(remembrance), ..new_order("F-3", NOW) },
     ] {
-        let told = not_placed(store.place(&order, WINDOW).await);
+        let told = not_created(store.create(&order, WINDOW).await);
         assert!(told.contains("at the commit"), "{told}");
     }
     database.sql("DROP TRIGGER refuse ON orders");
     assert_eq!(database.sql("SELECT count(*) FROM orders"), "1");
-    place(&store, "F-2").await.unwrap();
+    create(&store, "F-2").await.unwrap();
 }

@@ -6,7 +6,7 @@ use domain::ports::OrderRepo as _;
 use test_servers::postgres::{Cluster, Database, PASSWORD, SUPERUSER, Stop};
 use tokio::time::Instant;
 
-use super::{PostgresStore, not_placed, place, store, store_at, unavailable, until};
+use super::{PostgresStore, create, not_created, store, store_at, unavailable, until};
 
 /// The URL of a database on several servers, the first of them first.
 fn url(database: &Database<'_>, servers: &[&Cluster], parameters: &str) -> String {
@@ -28,7 +28,7 @@ async fn of_several_servers_the_one_that_takes_writes_is_found_whatever_the_othe
 
     let to_standby = PostgresStore::open(&url(&database, &[&standby], ""), 2).unwrap();
     unavailable(to_standby.check().await);
-    not_placed(place(&to_standby, "nowhere").await);
+    not_created(create(&to_standby, "nowhere").await);
 
     // In either order, and each store several times, on several connections.
     let parameters = "target_session_attrs=read-write";
@@ -43,13 +43,13 @@ async fn of_several_servers_the_one_that_takes_writes_is_found_whatever_the_othe
     ];
     for (number, store) in stores.iter().enumerate() {
         store.check().await.unwrap();
-        place(store, &format!("F-{number}")).await.unwrap();
+        create(store, &format!("F-{number}")).await.unwrap();
     }
 
     // A server that accepts connections and says nothing must not hide the one behind it.
     standby.freeze();
     let store = open(&[&standby, &primary], parameters);
-    place(&store, "past the frozen one").await.unwrap();
+    create(&store, "past the frozen one").await.unwrap();
     standby.thaw();
 
     until("the standby has all", async || {
@@ -58,13 +58,13 @@ async fn of_several_servers_the_one_that_takes_writes_is_found_whatever_the_othe
     .await;
     primary.stop(Stop::Kill);
     for store in &stores {
-        not_placed(place(store, "too early").await);
+        not_created(create(store, "too early").await);
     }
     standby.promote();
     let began = Instant::now();
     for (number, store) in stores.iter().enumerate() {
         until("the store has found the new primary", async || store.check().await.is_ok()).await;
-        place(store, &format!("G-{number}")).await.unwrap();
+        create(store, &format!("G-{number}")).await.unwrap();
     }
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     assert_eq!(
@@ -84,7 +84,7 @@ async fn a_host_that_is_not_there_costs_little_and_one_is_enough() {
         database.name
     );
     let store = store_at(&url).await;
-    place(&store, "F-1").await.unwrap();
+    create(&store, "F-1").await.unwrap();
 }
 
 #[tokio::test]
@@ -93,11 +93,11 @@ async fn a_database_that_takes_no_writes_is_unavailable_until_it_does() {
     database
         .sql(&format!("ALTER DATABASE {} SET default_transaction_read_only = on", database.name));
     unavailable(store.check().await);
-    not_placed(place(&store, "F-1").await);
+    not_created(create(&store, "F-1").await);
     database.cluster.sql(
         "postgres",
         &format!("ALTER DATABASE {} RESET default_transaction_read_only", database.name),
     );
     store.check().await.unwrap();
-    place(&store, "F-1").await.unwrap();
+    create(&store, "F-1").await.unwrap();
 }

@@ -6,13 +6,13 @@ use domain::{
     idempotency::Remembrance,
     order::OrderId,
     ports::{
-        ApiKeyRepo, FollowUpQueue as _, IdempotencyLedger as _, NewOrder, OrderRepo, Settlement,
+        ApiKeyRepo, DeliveryQueue as _, IdempotencyLedger as _, NewOrder, OrderRepo, Settlement,
         UploadLedger as _,
     },
 };
 use time::Duration;
 
-use super::{outsider, place, store, until};
+use super::{create, outsider, store, until};
 
 /// A new one needs a query that is named beside it in `migrations/postgres`, and a place here.
 const INDEXES: [(&str, &str); 13] = [
@@ -21,9 +21,9 @@ const INDEXES: [(&str, &str); 13] = [
     ("documents_key_key", "documents USING btree (key)"),
     ("documents_pkey", "documents USING btree (order_id, \"position\")"),
     ("file_numbers_pkey", "file_numbers USING btree (file_number)"),
-    ("follow_ups_due", "follow_ups USING btree (due_at, id) WHERE (buried_at IS NULL)"),
-    ("follow_ups_message_key_key", "follow_ups USING btree (message_key)"),
-    ("follow_ups_pkey", "follow_ups USING btree (id)"),
+    ("deliveries_due", "deliveries USING btree (due_at, id) WHERE (failed_at IS NULL)"),
+    ("follow_ups_message_key_key", "deliveries USING btree (message_key)"),
+    ("deliveries_pkey", "deliveries USING btree (id)"),
     ("idempotency_keys_pkey", "idempotency_keys USING btree (client_id, digest)"),
     ("key_events_pkey", "key_events USING btree (id)"),
     ("orders_pkey", "orders USING btree (id)"),
@@ -53,17 +53,17 @@ const MANY: &str = "
     INSERT INTO uploads SELECT 'm/' || id, now() FROM orders;
     INSERT INTO documents SELECT id, 0, 'm/' || id, 'x.pdf', 'x.pdf', 'application/pdf', 1, sha256('x') FROM orders;
     INSERT INTO uploads SELECT 'u/' || id, now() FROM orders;
-    INSERT INTO follow_ups (order_id, message_key, recipient, created_at, due_at) SELECT id, 'm' || id, 'a@b', now(), '2999-01-01' FROM orders;
+    INSERT INTO deliveries (order_id, message_key, recipient, created_at, due_at) SELECT id, 'm' || id, 'a@b', now(), '2999-01-01' FROM orders;
     INSERT INTO api_keys (name, lookup, hash, issued_at) SELECT 'x', 'm' || n, sha256('x'), now() FROM generate_series(1, 10000) n;
     INSERT INTO idempotency_keys SELECT 9, sha256(n::text::bytea), substr(sha256('x'), 1, 16), sha256('x'), n, '2020-01-01', '2999-01-01'
         FROM generate_series(1, 10000) n;
-    INSERT INTO test_file_numbers SELECT file_number, placed_at FROM file_numbers;
+    INSERT INTO test_file_numbers SELECT file_number, created_at FROM file_numbers;
     ANALYZE";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_that_many_rows_must_not_slow_down_read_no_table_from_end_to_end() {
     let (store, database) = store().await;
-    let id = place(&store, "F-1").await.unwrap();
+    let id = create(&store, "F-1").await.unwrap();
     let outsider = outsider(&database).await;
     database.sql(MANY);
     // A session tells what it has read when it ends.
@@ -74,8 +74,8 @@ async fn calls_that_many_rows_must_not_slow_down_read_no_table_from_end_to_end()
     .await;
     outsider.execute("SELECT pg_stat_reset()", &[]).await.unwrap();
 
-    store.place(&new_order("F-2", NOW), WINDOW).await.unwrap();
-    store.place(&new_order("F-2", NOW), WINDOW).await.unwrap_err();
+    store.create(&new_order("F-2", NOW), WINDOW).await.unwrap();
+    store.create(&new_order("F-2", NOW), WINDOW).await.unwrap_err();
     let (in_flight, answered) =
         (idempotency_key(1, "in flight"), attempt(&idempotency_key(1, "answered"), 7));
     store.claim(&claim(&in_flight), NOW, NOW + Duration::MINUTE).await.unwrap();
@@ -83,9 +83,9 @@ async fn calls_that_many_rows_must_not_slow_down_read_no_table_from_end_to_end()
     store.release(&claim(&in_flight)).await.unwrap();
     let remembrance = Some(Remembrance { attempt: answered, kept_until: NOW + Duration::DAY });
     let with_key =
-        NewOrder { is_test: true, remembrance, follow_ups: vec![], ..new_order("F-3", NOW) };
-    store.place(&with_key, WINDOW).await.unwrap();
-    store.place(&with_key, WINDOW).await.unwrap_err();
+        NewOrder { is_test: true, remembrance, deliveries: vec![], ..new_order("F-3", NOW) };
+    store.create(&with_key, WINDOW).await.unwrap();
+    store.create(&with_key, WINDOW).await.unwrap_err();
     assert!(store.forget_free(None, NOW + Duration::MINUTE, 50).await.unwrap().is_some());
     assert_eq!(
         OrderRepo::find(&store, OrderId(id.0 + 77)).await.unwrap().unwrap().documents.len(),
@@ -95,11 +95,9 @@ async fn calls_that_many_rows_must_not_slow_down_read_no_table_from_end_to_end()
     let leases = store.lease(NOW, Duration::MINUTE, 50).await.unwrap();
     assert_eq!(leases.len(), 2);
     let retry = Settlement::RetryAt { due_at: NOW, error: "busy".to_owned() };
-    assert!(store.settle(leases[0].follow_up.id, leases[0].token, &retry).await.unwrap());
-    assert!(store.retry(leases[0].follow_up.id, NOW).await.unwrap());
-    assert!(
-        store.settle(leases[1].follow_up.id, leases[1].token, &Settlement::Done).await.unwrap()
-    );
+    assert!(store.settle(leases[0].delivery.id, leases[0].token, &retry).await.unwrap());
+    assert!(store.retry(leases[0].delivery.id, NOW).await.unwrap());
+    assert!(store.settle(leases[1].delivery.id, leases[1].token, &Settlement::Done).await.unwrap());
     let keys: Vec<_> =
         (id.0..id.0 + 20).map(|number| ObjectKey::from_stored(format!("u/{number}"))).collect();
     assert_eq!(store.condemn(&keys).await.unwrap().len(), 20);

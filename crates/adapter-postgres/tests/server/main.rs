@@ -28,7 +28,7 @@ use adapter_postgres::PostgresStore;
 use contract_tests::samples::{NOW, WINDOW, new_order};
 use domain::{
     order::OrderId,
-    ports::{OrderRepo as _, PlaceError, StoreError},
+    ports::{CreateError, OrderRepo as _, StoreError},
 };
 use test_servers::postgres::{Cluster, Database, PASSWORD, SUPERUSER};
 use tokio::time::{Instant, sleep};
@@ -62,8 +62,8 @@ async fn outsider(database: &Database<'_>) -> Client {
     client
 }
 
-async fn place(store: &PostgresStore, file_number: &str) -> Result<OrderId, PlaceError> {
-    store.place(&new_order(file_number, NOW), WINDOW).await
+async fn create(store: &PostgresStore, file_number: &str) -> Result<OrderId, CreateError> {
+    store.create(&new_order(file_number, NOW), WINDOW).await
 }
 
 /// Waits for what comes about by itself, but not for ever.
@@ -94,9 +94,9 @@ fn unavailable<T>(outcome: Result<T, StoreError>) -> String {
 }
 
 /// [`unavailable`] of an order.
-fn not_placed(outcome: Result<OrderId, PlaceError>) -> String {
+fn not_created(outcome: Result<OrderId, CreateError>) -> String {
     match outcome {
-        Err(error @ PlaceError::Unavailable(_)) => one_line(&error),
+        Err(error @ CreateError::Unavailable(_)) => one_line(&error),
         Err(error) => panic!("{}", one_line(&error)),
         Ok(_) => panic!("it was placed"),
     }

@@ -7,7 +7,7 @@ use contract_tests::samples::{
 use domain::{
     idempotency::Remembrance,
     ports::{
-        ApiKeyRepo, FollowUpQueue, IdempotencyLedger as _, NewOrder, OrderRepo, Settlement,
+        ApiKeyRepo, DeliveryQueue, IdempotencyLedger as _, NewOrder, OrderRepo, Settlement,
         UploadLedger as _,
     },
 };
@@ -16,7 +16,7 @@ use test_servers::postgres::{Cluster, Database};
 use time::Duration;
 use tokio::time::timeout;
 
-use super::{PATIENCE, not_placed, one_line, outsider, place, store_at};
+use super::{PATIENCE, create, not_created, one_line, outsider, store_at};
 
 fn open(url: &str) -> PostgresStore {
     PostgresStore::open(url, 2).unwrap()
@@ -94,11 +94,11 @@ async fn a_database_that_another_program_uses_is_refused_and_left_alone() {
 #[tokio::test]
 async fn a_migration_that_fails_changes_nothing() {
     let database = Cluster::shared().database();
-    database.sql("CREATE TYPE follow_ups AS ENUM ('of another program')");
+    database.sql("CREATE TYPE deliveries AS ENUM ('of another program')");
     let before = database.schema();
     let told = one_line(&open(&database.url()).migrate().await.unwrap_err());
     assert!(
-        told.starts_with("the database could not be migrated: ") && told.contains("follow_ups"),
+        told.starts_with("the database could not be migrated: ") && told.contains("deliveries"),
         "{told}"
     );
     let table = "CREATE TABLE public.__diesel_schema_migrations";
@@ -154,7 +154,7 @@ const RIGHTS: [(&str, &[&str]); 10] = [
     ("documents", &["SELECT", "INSERT"]),
     ("file_numbers", &["SELECT", "INSERT", "UPDATE"]),
     ("uploads", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
-    ("follow_ups", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    ("deliveries", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("api_keys", &["SELECT", "INSERT", "UPDATE"]),
     ("key_events", &["SELECT", "INSERT"]),
     ("test_file_numbers", &["SELECT", "INSERT", "UPDATE"]),
@@ -178,10 +178,10 @@ async fn a_user_who_may_only_read_and_write_serves_a_schema_that_is_there() {
     store.check().await.unwrap();
     store.record(&[one.key.clone(), two.key.clone()], NOW).await.unwrap();
     let order = store
-        .place(&NewOrder { documents: vec![one], ..new_order("F-1", NOW) }, WINDOW)
+        .create(&NewOrder { documents: vec![one], ..new_order("F-1", NOW) }, WINDOW)
         .await
         .unwrap();
-    place(&store, "F-1").await.unwrap_err();
+    create(&store, "F-1").await.unwrap_err();
     OrderRepo::find(&store, order).await.unwrap().unwrap();
     store.condemn(std::slice::from_ref(&two.key)).await.unwrap();
     store.condemn_recorded_before(NOW, 10).await.unwrap();
@@ -198,16 +198,16 @@ async fn a_user_who_may_only_read_and_write_serves_a_schema_that_is_there() {
     store.claim(&attempt.claim, NOW, NOW + Duration::MINUTE).await.unwrap();
     store.release(&attempt.claim).await.unwrap();
     let remembrance = Some(Remembrance { attempt, kept_until: NOW });
-    let test = NewOrder { is_test: true, follow_ups: vec![], remembrance, ..new_order("F-2", NOW) };
-    store.place(&test, WINDOW).await.unwrap();
-    store.place(&NewOrder { placed_at: NOW + Duration::HOUR, ..test }, WINDOW).await.unwrap();
+    let test = NewOrder { is_test: true, deliveries: vec![], remembrance, ..new_order("F-2", NOW) };
+    store.create(&test, WINDOW).await.unwrap();
+    store.create(&NewOrder { created_at: NOW + Duration::HOUR, ..test }, WINDOW).await.unwrap();
     store.forget_free(None, NOW + Duration::DAY, 10).await.unwrap().unwrap();
     ApiKeyRepo::list(&store).await.unwrap();
     let lease = &store.lease(NOW, Duration::MINUTE, 1).await.unwrap()[0];
-    FollowUpQueue::list(&store, false, 1).await.unwrap();
+    DeliveryQueue::list(&store, false, 1).await.unwrap();
     store.stats().await.unwrap();
-    store.retry(lease.follow_up.id, NOW).await.unwrap();
-    assert!(store.settle(lease.follow_up.id, lease.token, &Settlement::Done).await.unwrap());
+    store.retry(lease.delivery.id, NOW).await.unwrap();
+    assert!(store.settle(lease.delivery.id, lease.token, &Settlement::Done).await.unwrap());
 }
 
 #[tokio::test]
@@ -233,7 +233,7 @@ async fn a_user_who_lacks_a_right_is_told_which() {
     assert_eq!(store.migrate().await.unwrap(), 0);
     // A right that is taken away while the service runs, and given back.
     database.sql(&format!("REVOKE INSERT ON orders FROM {role}"));
-    not_placed(place(&store, "F-1").await);
+    not_created(create(&store, "F-1").await);
     database.sql(&format!("GRANT INSERT ON orders TO {role}"));
-    place(&store, "F-1").await.unwrap();
+    create(&store, "F-1").await.unwrap();
 }

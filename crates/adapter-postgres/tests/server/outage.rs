@@ -2,26 +2,26 @@
 
 use std::time::Duration;
 
-use contract_tests::samples::{NOW, WINDOW, document, follow_up, new_order};
+use contract_tests::samples::{NOW, WINDOW, delivery, document, new_order};
 use domain::ports::{
-    ApiKeyRepo, FollowUpQueue as _, NewOrder, OrderRepo as _, PlaceError, UploadLedger as _,
+    ApiKeyRepo, CreateError, DeliveryQueue as _, NewOrder, OrderRepo as _, UploadLedger as _,
 };
 use test_servers::postgres::{Cluster, Stop};
 use tokio::time::Instant;
 
 use super::{
-    PostgresStore, not_placed, outsider, place, sessions, store, store_at, unavailable, until,
+    PostgresStore, create, not_created, outsider, sessions, store, store_at, unavailable, until,
 };
 
 /// Waits until a store takes orders again, and returns how long that took.
 async fn recovery(store: &PostgresStore, file_number: &str) -> Duration {
     let began = Instant::now();
-    until("the store takes orders", async || place(store, file_number).await.is_ok()).await;
+    until("the store takes orders", async || create(store, file_number).await.is_ok()).await;
     began.elapsed()
 }
 
 async fn every_port_is_unavailable(store: &PostgresStore) {
-    not_placed(place(store, "F-0").await);
+    not_created(create(store, "F-0").await);
     unavailable(store.check().await);
     unavailable(ApiKeyRepo::find(store, "00000000000000aa").await);
     unavailable(store.lease(NOW, time::Duration::MINUTE, 1).await);
@@ -34,7 +34,7 @@ async fn a_server_that_ended_is_noticed_at_once_and_so_is_its_return() {
     let database = cluster.database();
     let store = store_at(&database.url()).await;
     for (round, how) in [Stop::Fast, Stop::Kill].into_iter().enumerate() {
-        place(&store, &format!("before {round}")).await.unwrap();
+        create(&store, &format!("before {round}")).await.unwrap();
         cluster.stop(how);
         let began = Instant::now();
         every_port_is_unavailable(&store).await;
@@ -51,7 +51,7 @@ async fn a_server_that_does_not_answer_is_given_up_in_time_and_leaves_nothing_ha
     let cluster = Cluster::start(&[]);
     let database = cluster.database();
     let store = std::sync::Arc::new(store_at(&database.url()).await);
-    place(&store, "before").await.unwrap();
+    create(&store, "before").await.unwrap();
     let documents: Vec<_> = (0..20).map(|_| document()).collect();
     store
         .record(&documents.iter().map(|document| document.key.clone()).collect::<Vec<_>>(), NOW)
@@ -61,7 +61,7 @@ async fn a_server_that_does_not_answer_is_given_up_in_time_and_leaves_nothing_ha
     cluster.freeze();
     let order = NewOrder {
         documents,
-        follow_ups: (0..3).map(follow_up).collect(),
+        deliveries: (0..3).map(delivery).collect(),
         ..new_order("frozen", NOW)
     };
     let calls = (0..8).map(|number| {
@@ -69,10 +69,10 @@ async fn a_server_that_does_not_answer_is_given_up_in_time_and_leaves_nothing_ha
         tokio::spawn(async move {
             let began = Instant::now();
             match number {
-                0 => not_placed(store.place(&order, WINDOW).await),
+                0 => not_created(store.create(&order, WINDOW).await),
                 1 => unavailable(store.check().await),
                 2 => unavailable(ApiKeyRepo::find(&*store, "00000000000000aa").await),
-                _ => not_placed(place(&store, &format!("frozen {number}")).await),
+                _ => not_created(create(&store, &format!("frozen {number}")).await),
             };
             began.elapsed()
         })
@@ -92,7 +92,7 @@ async fn a_server_that_does_not_answer_is_given_up_in_time_and_leaves_nothing_ha
     })
     .await;
     let whole = "SELECT count(*) FROM orders o
-        WHERE (SELECT count(*) FROM follow_ups WHERE order_id = o.id) <> CASE file_number WHEN 'frozen' THEN 3 ELSE 1 END
+        WHERE (SELECT count(*) FROM deliveries WHERE order_id = o.id) <> CASE file_number WHEN 'frozen' THEN 3 ELSE 1 END
         OR (SELECT count(*) FROM documents WHERE order_id = o.id) <> CASE file_number WHEN 'frozen' THEN 20 ELSE 0 END
         OR NOT EXISTS (SELECT FROM file_numbers f WHERE f.file_number = o.file_number)";
     assert_eq!(database.sql(whole), "0", "no order is there in part");
@@ -112,7 +112,7 @@ async fn an_order_that_its_standby_has_not_got_is_not_acknowledged_and_not_calle
     let cluster = Cluster::start(&[]);
     let database = cluster.database();
     let store = store_at(&database.url()).await;
-    place(&store, "before").await.unwrap();
+    create(&store, "before").await.unwrap();
     // Whoever turns off the wait for the disk for all sessions does not turn it off for orders.
     cluster.sql("postgres", "ALTER SYSTEM SET synchronous_commit = off");
     cluster.sql("postgres", "ALTER SYSTEM SET synchronous_standby_names = 'gone'");
@@ -120,20 +120,20 @@ async fn an_order_that_its_standby_has_not_got_is_not_acknowledged_and_not_calle
     let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
     assert_eq!(cluster.sql("postgres", waiting), "0");
 
-    not_placed(place(&store, "F-1").await);
+    not_created(create(&store, "F-1").await);
     assert_eq!(cluster.sql("postgres", waiting), "1");
-    not_placed(place(&store, "F-1").await);
+    not_created(create(&store, "F-1").await);
     cluster.sql("postgres", "ALTER SYSTEM RESET synchronous_standby_names");
     cluster.sql("postgres", "SELECT pg_reload_conf()");
     until("the order is there", async || database.sql("SELECT count(*) FROM orders") == "2").await;
-    assert!(matches!(place(&store, "F-1").await, Err(PlaceError::Duplicate { .. })));
+    assert!(matches!(create(&store, "F-1").await, Err(CreateError::Duplicate { .. })));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_that_the_server_ended_are_replaced() {
     let (store, database) = store().await;
     let outsider = outsider(&database).await;
-    place(&store, "F-0").await.unwrap();
+    create(&store, "F-0").await.unwrap();
     for round in 1..=5 {
         let ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'notary-orders' AND datname = current_database()";
         // An order may get a second connection while the one before is being given back.
@@ -142,11 +142,11 @@ async fn connections_that_the_server_ended_are_replaced() {
         // The call may be there before the end of its connection is; one that was ended fails one
         // call at most.
         loop {
-            let outcome = place(&store, &format!("F-{round}")).await;
+            let outcome = create(&store, &format!("F-{round}")).await;
             if outcome.is_ok() {
                 break;
             }
-            not_placed(outcome);
+            not_created(outcome);
             ended = ended.checked_sub(1).expect("no more calls fail than connections were ended");
         }
     }

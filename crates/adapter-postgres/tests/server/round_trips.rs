@@ -3,14 +3,14 @@
 use std::{collections::HashSet, future::Future};
 
 use contract_tests::samples::{
-    MICROSECOND, NOW, WINDOW, api_key, attempt, claim, document, follow_up, idempotency_key,
+    MICROSECOND, NOW, WINDOW, api_key, attempt, claim, delivery, document, idempotency_key,
     new_order, object_key,
 };
 use domain::{
     idempotency::Remembrance,
     ports::{
-        ApiKeyRepo, FollowUpQueue as _, IdempotencyLedger as _, NewOrder, OrderRepo as _,
-        PlaceError, Settlement, UploadLedger as _,
+        ApiKeyRepo, CreateError, DeliveryQueue as _, IdempotencyLedger as _, NewOrder,
+        OrderRepo as _, Settlement, UploadLedger as _,
     },
 };
 use futures_util::future::join_all;
@@ -34,10 +34,10 @@ async fn counted<T>(proxy: &Proxy, call: impl Future<Output = T>) -> (T, usize) 
     (outcome, proxy.round_trips() - before)
 }
 
-fn order(number: usize, documents: usize, follow_ups: usize) -> NewOrder {
+fn order(number: usize, documents: usize, deliveries: usize) -> NewOrder {
     NewOrder {
         documents: (0..documents).map(|_| document()).collect(),
-        follow_ups: (0..follow_ups).map(follow_up).collect(),
+        deliveries: (0..deliveries).map(delivery).collect(),
         ..new_order(&format!("F-{number}"), NOW)
     }
 }
@@ -47,18 +47,18 @@ async fn an_order_is_placed_in_one_round_trip_whatever_belongs_to_it() {
     let (store, proxy) = wired().await;
     let mut number = 0;
     for round in 0..2 {
-        for (documents, follow_ups) in [(0, 0), (0, 1), (0, 4), (1, 0), (1, 1), (20, 4), (3, 2)] {
+        for (documents, deliveries) in [(0, 0), (0, 1), (0, 4), (1, 0), (1, 1), (20, 4), (3, 2)] {
             number += 1;
-            let order = order(number, documents, follow_ups);
+            let order = order(number, documents, deliveries);
             let keys: Vec<_> =
                 order.documents.iter().map(|document| document.key.clone()).collect();
             store.record(&keys, NOW).await.unwrap();
-            let (placed, round_trips) = counted(&proxy, store.place(&order, WINDOW)).await;
-            placed.unwrap();
+            let (stored, round_trips) = counted(&proxy, store.create(&order, WINDOW)).await;
+            stored.unwrap();
             // The first round prepares the statements.
             assert!(
                 round == 0 || round_trips == 1,
-                "{documents} documents, {follow_ups} follow-ups: {round_trips}"
+                "{documents} documents, {deliveries} follow-ups: {round_trips}"
             );
         }
     }
@@ -67,25 +67,25 @@ async fn an_order_is_placed_in_one_round_trip_whatever_belongs_to_it() {
 #[tokio::test]
 async fn orders_that_wait_at_the_same_time_share_a_round_trip() {
     let (store, proxy) = wired().await;
-    store.place(&order(0, 0, 1), WINDOW).await.unwrap();
+    store.create(&order(0, 0, 1), WINDOW).await.unwrap();
     let orders: Vec<_> = (1..=128).map(|number| order(number, 0, 1)).collect();
-    let (placed, round_trips) =
-        counted(&proxy, join_all(orders.iter().map(|order| store.place(order, WINDOW)))).await;
-    let ids: HashSet<_> = placed.into_iter().map(Result::unwrap).collect();
+    let (stored, round_trips) =
+        counted(&proxy, join_all(orders.iter().map(|order| store.create(order, WINDOW)))).await;
+    let ids: HashSet<_> = stored.into_iter().map(Result::unwrap).collect();
     assert_eq!((ids.len(), round_trips), (128, 2));
 }
 
 #[tokio::test]
 async fn all_of_a_batch_that_are_refused_share_a_round_trip_more() {
     let (store, proxy) = wired().await;
-    store.place(&order(0, 0, 1), WINDOW).await.unwrap();
-    store.place(&order(0, 0, 1), WINDOW).await.unwrap_err();
+    store.create(&order(0, 0, 1), WINDOW).await.unwrap();
+    store.create(&order(0, 0, 1), WINDOW).await.unwrap_err();
     let orders: Vec<_> = (1..=32).map(|number| order(number, 0, 1)).collect();
-    join_all(orders.iter().map(|order| store.place(order, WINDOW))).await;
+    join_all(orders.iter().map(|order| store.create(order, WINDOW))).await;
     let (refused, round_trips) =
-        counted(&proxy, join_all(orders.iter().map(|order| store.place(order, WINDOW)))).await;
+        counted(&proxy, join_all(orders.iter().map(|order| store.create(order, WINDOW)))).await;
     assert!(refused.iter().all(
-        |refused| matches!(refused, Err(PlaceError::Duplicate { placed_at }) if *placed_at == NOW)
+        |refused| matches!(refused, Err(CreateError::Duplicate { created_at }) if *created_at == NOW)
     ));
     assert_eq!(round_trips, 2);
 }
@@ -100,14 +100,14 @@ async fn an_idempotency_key_takes_no_round_trip_more() {
             ..order(number, 0, 2)
         }
     };
-    store.place(&with_key(0), WINDOW).await.unwrap();
-    store.place(&with_key(0), WINDOW).await.unwrap_err();
+    store.create(&with_key(0), WINDOW).await.unwrap();
+    store.create(&with_key(0), WINDOW).await.unwrap_err();
     for number in 1..4 {
-        let (placed, round_trips) = counted(&proxy, store.place(&with_key(number), WINDOW)).await;
-        placed.unwrap();
+        let (stored, round_trips) = counted(&proxy, store.create(&with_key(number), WINDOW)).await;
+        stored.unwrap();
         assert_eq!(round_trips, 1);
-        let (refused, round_trips) = counted(&proxy, store.place(&with_key(number), WINDOW)).await;
-        assert!(matches!(refused, Err(PlaceError::KeyTaken(_))), "{refused:?}");
+        let (refused, round_trips) = counted(&proxy, store.create(&with_key(number), WINDOW)).await;
+        assert!(matches!(refused, Err(CreateError::KeyTaken(_))), "{refused:?}");
         assert_eq!(round_trips, 2);
     }
     for round in 0..2 {
@@ -124,24 +124,24 @@ async fn an_idempotency_key_takes_no_round_trip_more() {
 #[tokio::test]
 async fn a_duplicate_takes_a_second_round_trip() {
     let (store, proxy) = wired().await;
-    store.place(&order(0, 0, 1), WINDOW).await.unwrap();
-    store.place(&order(0, 0, 1), WINDOW).await.unwrap_err();
-    let (refused, round_trips) = counted(&proxy, store.place(&order(0, 0, 1), WINDOW)).await;
-    assert!(matches!(refused, Err(PlaceError::Duplicate { .. })), "{refused:?}");
+    store.create(&order(0, 0, 1), WINDOW).await.unwrap();
+    store.create(&order(0, 0, 1), WINDOW).await.unwrap_err();
+    let (refused, round_trips) = counted(&proxy, store.create(&order(0, 0, 1), WINDOW)).await;
+    assert!(matches!(refused, Err(CreateError::Duplicate { .. })), "{refused:?}");
     assert_eq!(round_trips, 2);
 }
 
 #[tokio::test]
 async fn a_follow_up_is_leased_in_one_round_trip_and_settled_in_another() {
     let (store, proxy) = wired().await;
-    store.place(&order(0, 0, 8), WINDOW).await.unwrap();
+    store.create(&order(0, 0, 8), WINDOW).await.unwrap();
     let error = || "busy".to_owned();
     let due_at = NOW + Duration::HOUR;
     let settlements = [
         Settlement::Done,
         Settlement::RetryAt { due_at, error: error() },
         Settlement::Postpone { due_at, error: error() },
-        Settlement::Bury { at: NOW, error: error() },
+        Settlement::Fail { at: NOW, error: error() },
     ];
     for round in 0..2 {
         for settlement in &settlements {
@@ -149,7 +149,7 @@ async fn a_follow_up_is_leased_in_one_round_trip_and_settled_in_another() {
                 counted(&proxy, store.lease(NOW, Duration::MINUTE, 1)).await;
             let lease = &leased.unwrap()[0];
             let (settled, for_the_settlement) =
-                counted(&proxy, store.settle(lease.follow_up.id, lease.token, settlement)).await;
+                counted(&proxy, store.settle(lease.delivery.id, lease.token, settlement)).await;
             assert!(settled.unwrap());
             // The first round prepares the statements.
             assert!(

@@ -8,7 +8,7 @@ use contract_tests::{
     samples::{NOW, Storage, WINDOW, new_order},
 };
 use domain::ports::{
-    FollowUpQueue, MoveError, OrderRepo as _, Settlement, StoreCounts, StoreTarget as _,
+    DeliveryQueue, MoveError, OrderRepo as _, Settlement, StoreCounts, StoreTarget as _,
 };
 use futures_util::FutureExt as _;
 use time::Duration;
@@ -44,7 +44,7 @@ async fn an_order_that_is_being_placed_is_waited_for() {
     placing.batch_execute("BEGIN; LOCK TABLE file_numbers IN ROW EXCLUSIVE MODE").await.unwrap();
     let moving = tokio::spawn(async move { target.take_over(&*source).await });
     until("the move waits", async || sessions(&outsider(&database).await).await.1 == 1).await;
-    for table in ["orders", "documents", "follow_ups", "uploads"] {
+    for table in ["orders", "documents", "deliveries", "uploads"] {
         placing.batch_execute(&format!("LOCK TABLE {table} IN ROW EXCLUSIVE MODE")).await.unwrap();
     }
     placing.batch_execute("COMMIT").await.unwrap();
@@ -110,13 +110,13 @@ async fn a_connection_that_is_lost_half_way_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_error_that_postgresql_takes_for_no_text_is_moved() {
     let (target, source) = (store().await.0, Arc::new(InMemoryStore::default()));
-    source.place(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    source.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
     let lease = source.lease(NOW, Duration::MINUTE, 1).await.unwrap().remove(0);
-    let buried = Settlement::Bury { at: NOW, error: "550 \0 no such user".to_owned() };
-    assert!(source.settle(lease.follow_up.id, lease.token, &buried).await.unwrap());
+    let failed = Settlement::Fail { at: NOW, error: "550 \0 no such user".to_owned() };
+    assert!(source.settle(lease.delivery.id, lease.token, &failed).await.unwrap());
     target.take_over(&*source).await.unwrap();
     assert_eq!(
-        FollowUpQueue::list(&target, true, 1).await.unwrap()[0].last_error.as_deref(),
+        DeliveryQueue::list(&target, true, 1).await.unwrap()[0].last_error.as_deref(),
         Some("550 \u{fffd} no such user")
     );
 }

@@ -2,7 +2,7 @@
 
 use contract_tests::samples::{NOW, WINDOW, api_key, document, maximal_order, new_order};
 use domain::ports::{
-    ApiKeyRepo, FollowUpQueue, NewOrder, OrderRepo, StoreError, UploadLedger as _,
+    ApiKeyRepo, DeliveryQueue, NewOrder, OrderRepo, StoreError, UploadLedger as _,
 };
 use test_servers::postgres::Database;
 use time::Duration;
@@ -35,7 +35,7 @@ async fn a_row_that_cannot_be_read_back_is_named() {
     store.record(std::slice::from_ref(&document.key), NOW).await.unwrap();
     let order =
         NewOrder { order: maximal_order(), documents: vec![document], ..new_order("F-1", NOW) };
-    let id = store.place(&order, WINDOW).await.unwrap();
+    let id = store.create(&order, WINDOW).await.unwrap();
     let key_id = store.add(&key, "jane").await.unwrap().0;
     drop_constraints(&database);
 
@@ -79,11 +79,11 @@ async fn a_row_that_cannot_be_read_back_is_named() {
     let expected = format!("the store failed: row {key_id} of api_keys cannot be read back: hash");
     assert_eq!(told(ApiKeyRepo::find(&store, &key.lookup).await), expected);
     assert_eq!(told(ApiKeyRepo::list(&store).await), expected);
-    database.sql("UPDATE follow_ups SET attempts = -1");
-    let follow_up = database.sql("SELECT id FROM follow_ups");
+    database.sql("UPDATE deliveries SET attempts = -1");
+    let delivery = database.sql("SELECT id FROM deliveries");
     let expected =
-        format!("the store failed: row {follow_up} of follow_ups cannot be read back: attempts");
-    assert_eq!(told(FollowUpQueue::list(&store, false, 1).await), expected);
+        format!("the store failed: row {delivery} of deliveries cannot be read back: attempts");
+    assert_eq!(told(DeliveryQueue::list(&store, false, 1).await), expected);
     assert_eq!(told(store.lease(NOW, Duration::MINUTE, 1).await), expected);
 }
 
@@ -91,10 +91,10 @@ async fn a_row_that_cannot_be_read_back_is_named() {
 async fn a_value_that_no_program_can_hold_fails_its_call_and_no_other() {
     let (store, database) = store().await;
     let id = store
-        .place(&NewOrder { order: maximal_order(), ..new_order("F-1", NOW) }, WINDOW)
+        .create(&NewOrder { order: maximal_order(), ..new_order("F-1", NOW) }, WINDOW)
         .await
         .unwrap();
-    let other = store.place(&new_order("F-2", NOW), WINDOW).await.unwrap();
+    let other = store.create(&new_order("F-2", NOW), WINDOW).await.unwrap();
     drop_constraints(&database);
     for (change, column) in [
         ("created_at = 'infinity'", "created_at"),

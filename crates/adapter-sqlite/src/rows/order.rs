@@ -6,7 +6,7 @@ use domain::{
     appointment::{Appointment, AppointmentTime, Moment, Zone, parse_date, parse_time},
     order::{
         Address, CoSigner, EmailAddress, FileNumber, Invoice, Money, Order, OrderId, OrderStatus,
-        PlacedOrder, Signer, SigningContacts, SigningLocation, SigningServiceId,
+        Signer, SigningContacts, SigningLocation, SigningServiceId, StoredOrder,
     },
     ports::NewOrder,
 };
@@ -135,22 +135,22 @@ impl OrderRow {
             requested_by: json(&order.requested_by)?,
             status: OrderStatus::New.as_str().to_owned(),
             notary_id: None,
-            created_at_us: micros(new.placed_at),
-            updated_at_us: micros(new.placed_at),
+            created_at_us: micros(new.created_at),
+            updated_at_us: micros(new.created_at),
             is_test: new.is_test,
         })
     }
 
-    pub(crate) fn into_placed(
+    pub(crate) fn into_stored(
         self,
         id: OrderId,
         documents: Vec<DocumentRow>,
-    ) -> Result<PlacedOrder, Unreadable> {
+    ) -> Result<StoredOrder, Unreadable> {
         let documents =
             documents.into_iter().map(DocumentRow::into_document).collect::<Result<_, _>>()?;
         let unreadable = |column: Column| column.of("orders", id.0);
         let known_status = self.status == OrderStatus::New.as_str();
-        Ok(PlacedOrder {
+        Ok(StoredOrder {
             id,
             status: if known_status {
                 OrderStatus::New

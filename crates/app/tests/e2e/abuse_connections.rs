@@ -92,19 +92,19 @@ impl Service {
         let (url, upload, key) =
             (self.process.url(CREATE), self.process.url(CREATE_WITH_DOCUMENTS), self.key.clone());
         tokio::spawn(async move {
-            let mut placed = 0;
+            let mut stored = 0;
             while until.load(Ordering::Relaxed) > 0 {
-                let (asked, number) = (Instant::now(), format!("F-{name}-{placed}"));
-                let request = if placed % 4 == 0 {
+                let (asked, number) = (Instant::now(), format!("F-{name}-{stored}"));
+                let request = if stored % 4 == 0 {
                     client.post(&upload).multipart(form_with_deed(&number))
                 } else {
                     client.post(&url).json(&order(&number))
                 };
                 created(request.bearer_auth(&key).send().await.unwrap()).await;
                 assert!(asked.elapsed() < SERVED, "{number}: {:?}", asked.elapsed());
-                placed += 1;
+                stored += 1;
             }
-            placed
+            stored
         })
     }
 }

@@ -35,7 +35,7 @@ async fn everything_goes_on_in_postgresql() {
     let said = String::from_utf8(copied.stdout).unwrap();
     // The first start has issued a key of its own.
     assert!(said.starts_with("copied 2 orders, 1 documents, 2 file numbers, 0 unfinished uploads, 2 follow-ups, 2 API keys"), "{said}");
-    for table in ["orders", "documents", "file_numbers", "follow_ups", "api_keys"] {
+    for table in ["orders", "documents", "file_numbers", "deliveries", "api_keys"] {
         assert!(wiring.rows(table) > 0, "{table}");
     }
     let again = error_of(&copy(&wiring, &from, &to));
@@ -46,7 +46,7 @@ async fn everything_goes_on_in_postgresql() {
     problem(service.post(&key, "F-1").await, 409, "duplicate_order").await;
     assert_eq!(created(service.post(&key, "F-3").await).await["order_id"], 3);
     wiring.mails_within(3, std::time::Duration::from_secs(30)).await;
-    eventually(|| wiring.rows("follow_ups") == 0).await;
+    eventually(|| wiring.rows("deliveries") == 0).await;
     for document in wiring.document_keys() {
         assert_eq!(wiring.objects()[&document], deed());
     }

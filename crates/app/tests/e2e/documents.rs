@@ -27,9 +27,9 @@ async fn genuine_documents_of_every_format_are_stored_byte_for_byte() {
     stored.sort();
     sent.sort();
     assert!(stored == sent);
-    let placed = app.storage().orders.find(domain::order::OrderId(1)).await.unwrap().unwrap();
+    let stored = app.storage().orders.find(domain::order::OrderId(1)).await.unwrap().unwrap();
     assert_eq!(
-        placed.documents.iter().map(|document| document.name.as_str()).collect::<Vec<_>>(),
+        stored.documents.iter().map(|document| document.name.as_str()).collect::<Vec<_>>(),
         names
     );
     assert_eq!(app.rows("uploads"), 0);
@@ -82,8 +82,8 @@ async fn names_are_sanitized_and_kept_as_sent() {
         form = form.part("documents", file(name, deed()));
     }
     created(app.create_with(form).await).await;
-    let placed = app.storage().orders.find(domain::order::OrderId(1)).await.unwrap().unwrap();
-    let names: Vec<_> = placed.documents.iter().map(|document| document.name.clone()).collect();
+    let stored = app.storage().orders.find(domain::order::OrderId(1)).await.unwrap().unwrap();
+    let names: Vec<_> = stored.documents.iter().map(|document| document.name.clone()).collect();
     assert_eq!(
         names[..4],
         ["Deed_of__Trust_.pdf", "_________5.PDF", "boot.ini.pdf", "a_name_evil.pdf"]

@@ -121,7 +121,7 @@ async fn every_acknowledged_order_survives_the_loss_of_the_primary() {
     for key in query("SELECT key FROM documents").lines() {
         assert!(objects.get(key).is_some_and(|object| *object == deed()), "{key}");
     }
-    eventually(|| query("SELECT count(*) FROM follow_ups") == "0").await;
+    eventually(|| query("SELECT count(*) FROM deliveries") == "0").await;
     let mails = wiring.mails().len();
     assert!(mails >= kept.len(), "{mails} mails of {} orders", kept.len());
 }

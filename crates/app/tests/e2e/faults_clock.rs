@@ -66,7 +66,7 @@ async fn what_was_acknowledged_is_kept_and_orders_and_mails_go_on() {
         created(app.create(&order("F-5")).await).await;
         app.clock.advance(Duration::hours(2));
         let app = app.restart(&[]).await;
-        eventually(|| app.rows("uploads") == 0 && app.rows("follow_ups") == 0).await;
+        eventually(|| app.rows("uploads") == 0 && app.rows("deliveries") == 0).await;
         assert_eq!(app.documents(), vec![deed(); 2], "{step}");
         assert_eq!(app.rows("orders"), 6 + i64::try_from(more).unwrap());
         assert_eq!(app.ops("/readyz").await.0, 200);
@@ -123,7 +123,7 @@ async fn a_mail_that_waits_is_delivered_whatever_the_clock_did() {
                 .await
                 .unwrap()
                 .first()
-                .is_some_and(|follow_up| follow_up.last_error.is_some())
+                .is_some_and(|delivery| delivery.last_error.is_some())
         })
         .await;
         app.clock.advance(step);
@@ -131,6 +131,6 @@ async fn a_mail_that_waits_is_delivered_whatever_the_clock_did() {
         // Once the time is there again for which it was put off.
         app.clock.advance(-step.min(Duration::ZERO) + Duration::seconds(5));
         app.mails(1).await;
-        eventually(|| app.rows("follow_ups") == 0).await;
+        eventually(|| app.rows("deliveries") == 0).await;
     }
 }

@@ -60,7 +60,7 @@ async fn assert_whole(app: TestApp, orders: usize, documents: usize) {
     app.assert_spool_empty();
     // Mails are delivered at least once.
     app.clock.advance(time::Duration::hours(2));
-    eventually(|| app.rows("follow_ups") == 0).await;
+    eventually(|| app.rows("deliveries") == 0).await;
     assert!(app.wiring.mails().len() >= orders);
     let app = app.restart(&[]).await;
     eventually(|| app.rows("uploads") == 0).await;
@@ -105,13 +105,13 @@ async fn a_connection_that_is_cut_in_the_middle_leaves_one_order_whole_or_none()
     let (mut orders, mut documents) = (0, 0);
     for path in [CREATE, CREATE_WITH_DOCUMENTS] {
         let operation = &path[path.len() - 4..];
-        for (cut, placed) in [(Cut::Question(0), false), (Cut::Answer(0), true)] {
+        for (cut, stored) in [(Cut::Question(0), false), (Cut::Answer(0), true)] {
             let number = format!("F-{operation}-{cut:?}");
             proxy.cut_once(cut, &number);
             let asked = Instant::now();
             assert_unavailable(asked, send(&app, path, &number).await).await;
             assert!(proxy.was_cut());
-            assert_eq!(repeat(&app, path, &number).await, placed, "{number}");
+            assert_eq!(repeat(&app, path, &number).await, stored, "{number}");
         }
         // What passes may also be of a worker.
         for at in 0..5 {
@@ -196,30 +196,30 @@ async fn a_server_that_is_out_of_connections() {
             async move {
                 let asked = Instant::now();
                 let response = send(app, path(at), &format!("F-{at}")).await;
-                let placed = response.status() == StatusCode::CREATED;
-                if placed {
+                let stored = response.status() == StatusCode::CREATED;
+                if stored {
                     assert!(asked.elapsed() < Duration::from_secs(15), "{:?}", asked.elapsed());
                 } else {
                     assert_unavailable(asked, response).await;
                 }
-                placed
+                stored
             }
         });
         futures_util::future::join_all(attempts)
     };
-    let mut placed = attempts(0).await;
-    assert_eq!(placed, [false; 32]);
+    let mut stored = attempts(0).await;
+    assert_eq!(stored, [false; 32]);
     // Two are left.
     crowd.truncate(10);
-    placed.extend(attempts(32).await);
+    stored.extend(attempts(32).await);
     drop(crowd);
     let began = Instant::now();
     while send(&app, CREATE, "F-after").await.status() != StatusCode::CREATED {
         assert!(began.elapsed() < Duration::from_secs(15), "it goes on");
     }
-    for (at, placed) in placed.into_iter().enumerate() {
+    for (at, stored) in stored.into_iter().enumerate() {
         assert!(
-            repeat(&app, path(at), &format!("F-{at}")).await || !placed,
+            repeat(&app, path(at), &format!("F-{at}")).await || !stored,
             "F-{at}: what was acknowledged is there"
         );
     }
@@ -240,7 +240,7 @@ async fn a_server_that_is_out_of_disk() {
     let app = TestApp::start_on(wiring, Arc::default(), &[], None).await;
     created(app.create(&order("F-before")).await).await;
     disk.fill();
-    let (mut placed, mut documents, mut refused) = (1, 0, 0);
+    let (mut stored, mut documents, mut refused) = (1, 0, 0);
     for at in 0.. {
         assert!(at < 2_000, "the disk is not full");
         let (asked, number) = (Instant::now(), format!("F-{at}"));
@@ -255,7 +255,7 @@ async fn a_server_that_is_out_of_disk() {
         };
         if response.status() == StatusCode::CREATED {
             created(response).await;
-            placed += 1;
+            stored += 1;
             documents += usize::from(with_documents);
         } else {
             assert_unavailable(asked, response).await;
@@ -281,7 +281,7 @@ async fn a_server_that_is_out_of_disk() {
     while send(&app, CREATE, "F-after").await.status() != StatusCode::CREATED {
         assert!(began.elapsed() < Duration::from_secs(15), "it goes on");
     }
-    assert_whole(app, placed + 1, documents).await;
+    assert_whole(app, stored + 1, documents).await;
     drop(disk);
 }
 

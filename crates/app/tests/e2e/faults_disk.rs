@@ -27,7 +27,7 @@ async fn assert_clean(app: &TestApp, orders: i64, documents: i64) {
     app.assert_spool_empty();
     // What a put left that failed for want of room is swept.
     app.clock.advance(time::Duration::hours(2));
-    eventually(|| app.rows("follow_ups") == 0).await;
+    eventually(|| app.rows("deliveries") == 0).await;
 }
 
 /// Restarted, so that the sweeper comes at once.

@@ -119,7 +119,7 @@ async fn of_the_mails() {
             .await
             .unwrap()
             .iter()
-            .all(|follow_up| told(&follow_up.last_error))
+            .all(|delivery| told(&delivery.last_error))
     })
     .await;
     assert_eq!(app.wiring.mails().len(), 0);

@@ -44,19 +44,19 @@ async fn in_whatever_phase_it_refuses_hangs_up_or_stalls() {
         }
         app.wiring.relay().behave();
         let began = Instant::now();
-        while app.rows("follow_ups") > 0 {
+        while app.rows("deliveries") > 0 {
             assert!(
                 began.elapsed() < Duration::from_secs(60),
                 "{treatment:?}: {:?}",
                 app.storage().queue.list(false, 10).await
             );
             // What was refused for good is an operator's to try again.
-            for buried in app.storage().queue.list(true, 10).await.unwrap() {
+            for failed in app.storage().queue.list(true, 10).await.unwrap() {
                 assert!(
                     matches!(treatment, Treatment::Refuse(said) if said.starts_with('5')),
-                    "{treatment:?}: {buried:?}"
+                    "{treatment:?}: {failed:?}"
                 );
-                app.storage().queue.retry(buried.id, app.clock.now()).await.unwrap();
+                app.storage().queue.retry(failed.id, app.clock.now()).await.unwrap();
             }
             app.clock.advance(time::Duration::minutes(3));
             tokio::time::sleep(Duration::from_millis(50)).await;

@@ -194,7 +194,7 @@ impl TestApp {
     /// No row, no object, no spool file: as if nothing had been asked.
     pub fn assert_untouched(&self) {
         for table in
-            ["orders", "documents", "uploads", "follow_ups", "file_numbers", "idempotency_keys"]
+            ["orders", "documents", "uploads", "deliveries", "file_numbers", "idempotency_keys"]
         {
             assert_eq!(self.rows(table), 0, "{table}");
         }

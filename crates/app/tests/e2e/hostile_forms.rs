@@ -131,9 +131,9 @@ async fn file_names_arrive_however_they_are_written() {
             app.raw_form(FORM, &whole(&format!("form-data; name=\"documents\"; {written}"))).await;
         assert_eq!(answer.status, 201, "{written}: {answer:?}");
         let id = domain::order::OrderId(answer.body["order_id"].as_i64().unwrap());
-        let placed = app.storage().orders.find(id).await.unwrap().unwrap();
-        assert_eq!(placed.documents[0].name_as_sent, as_sent);
-        assert_eq!(placed.documents[0].size, deed().len() as u64);
+        let stored = app.storage().orders.find(id).await.unwrap().unwrap();
+        assert_eq!(stored.documents[0].name_as_sent, as_sent);
+        assert_eq!(stored.documents[0].size, deed().len() as u64);
     }
 }
 

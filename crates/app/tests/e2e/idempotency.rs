@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use domain::{
+    create_order::CreateOrder,
     idempotency::{Claim, ClaimToken, IdempotencyKey, KeyUse},
-    place_order::PlaceOrder,
     ports::{ClaimError, Clock as _},
 };
 use futures_util::future::join_all;
@@ -76,7 +76,7 @@ async fn a_repeat_gets_the_same_answer_and_creates_nothing() {
     app.mails(1).await;
     let app = app.restart(&[]).await;
     assert_eq!(again(app.create_under(KEY, &order("F-1")).await).await, body);
-    assert_eq!((app.rows("orders"), app.rows("follow_ups")), (1, 0));
+    assert_eq!((app.rows("orders"), app.rows("deliveries")), (1, 0));
     app.mails(1).await;
 }
 
@@ -416,10 +416,10 @@ async fn in_flight_until(app: &TestApp) -> OffsetDateTime {
 async fn while_an_upload_arrives_repeats_of_it_are_told_so_however_long_it_takes() {
     let app = TestApp::start().await;
     let (mut stream, rest) = half_an_upload(&app, "F-1").await;
-    assert_eq!(in_flight_until(&app).await, app.clock.now() + PlaceOrder::CLAIM);
+    assert_eq!(in_flight_until(&app).await, app.clock.now() + CreateOrder::CLAIM);
     app.clock.advance(time::Duration::seconds(14));
     let patience = Instant::now() + Duration::from_secs(20);
-    while in_flight_until(&app).await < app.clock.now() + PlaceOrder::CLAIM {
+    while in_flight_until(&app).await < app.clock.now() + CreateOrder::CLAIM {
         assert!(Instant::now() < patience, "the claim is not extended");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -456,10 +456,10 @@ async fn a_key_that_a_killed_instance_held_is_free_within_seconds() {
     let killed =
         Claim { key: IdempotencyKey::new(client, KEY).unwrap(), token: ClaimToken([9; 16]) };
     let now = app.clock.now();
-    app.storage().idempotency.claim(&killed, now, now + PlaceOrder::CLAIM).await.unwrap();
+    app.storage().idempotency.claim(&killed, now, now + CreateOrder::CLAIM).await.unwrap();
     problem(app.create_with_under(KEY, form_with_deed("F-1")).await, 409, "idempotency_in_flight")
         .await;
-    app.clock.advance(PlaceOrder::CLAIM);
+    app.clock.advance(CreateOrder::CLAIM);
     first(app.create_with_under(KEY, form_with_deed("F-1")).await).await;
 }
 

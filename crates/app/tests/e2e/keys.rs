@@ -218,7 +218,7 @@ async fn orders_of_a_test_key_are_answered_like_any_other_and_nobody_is_told() {
     assert!(is_test(&record).await && is_test(&documents).await && !is_test(&real).await);
     let mails = app.mails(1).await;
     assert!(mails[0].contains("F-1"));
-    eventually(|| app.rows("follow_ups") == 0).await;
+    eventually(|| app.rows("deliveries") == 0).await;
     let metrics = app.ops("/metrics").await.1;
     for line in [
         r#"notary_orders_orders_created_total{operation="json"} 1"#,

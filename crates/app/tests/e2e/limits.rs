@@ -153,8 +153,8 @@ async fn orders_that_find_no_room_are_turned_away_at_once_and_those_that_have_it
         problem(turned_away, 503, "unavailable").await;
     }
     drop(locked);
-    while let Some(placed) = answers.next().await {
-        assert_eq!(placed.unwrap().status(), 201);
+    while let Some(stored) = answers.next().await {
+        assert_eq!(stored.unwrap().status(), 201);
     }
     assert_eq!(app.rows("orders"), 2);
     assert_eq!(app.create(&order("F-10")).await.status(), 201);

@@ -21,7 +21,7 @@ async fn each_recipient_gets_one_mail() {
             "{recipient}"
         );
     }
-    eventually(|| app.rows("follow_ups") == 0).await;
+    eventually(|| app.rows("deliveries") == 0).await;
     assert_eq!(app.wiring.mails().len(), 3);
     let (_, metrics) = app.ops("/metrics").await;
     assert!(metrics.contains(r#"notary_orders_mails_total{outcome="delivered"} 3"#), "{metrics}");

@@ -49,7 +49,7 @@ async fn metrics_count_what_happened() {
         .await
         .unwrap();
     app.mails(2).await;
-    crate::harness::eventually(|| app.rows("follow_ups") == 0).await;
+    crate::harness::eventually(|| app.rows("deliveries") == 0).await;
     let (status, metrics) = app.ops("/metrics").await;
     assert_eq!(status, 200);
     for line in [

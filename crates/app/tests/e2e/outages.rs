@@ -112,7 +112,7 @@ async fn while_postgresql_is_stopped_or_silent_orders_are_refused_soon_and_then_
         assert_eq!(service.readiness().await.0, StatusCode::OK);
     }
     // What was refused while nobody knew its outcome is there whole or not at all.
-    eventually(|| wiring.rows("follow_ups") == 0).await;
+    eventually(|| wiring.rows("deliveries") == 0).await;
     assert_eq!(i64::try_from(wiring.mails().len()).unwrap(), wiring.rows("orders"));
     service.process.stop("-TERM");
 }
@@ -170,11 +170,11 @@ async fn while_the_relay_is_gone_nothing_but_mails_waits() {
     assert_eq!(service.readiness().await.0, StatusCode::OK);
     // Every mail has been tried.
     let tried =
-        || wiring.query("SELECT count(*) FROM follow_ups WHERE last_error IS NOT NULL") == "21";
+        || wiring.query("SELECT count(*) FROM deliveries WHERE last_error IS NOT NULL") == "21";
     eventually(tried).await;
 
     wiring.mend_mail();
     wiring.mails_within(21, RESUMED).await;
-    eventually(|| wiring.rows("follow_ups") == 0).await;
+    eventually(|| wiring.rows("deliveries") == 0).await;
     assert_eq!(wiring.mails().len(), 21);
 }

@@ -95,7 +95,7 @@ impl Observed {
     }
 
     /// Stops the service and looks through all that it said.
-    async fn assert_silent_about(self, follow_ups: &[String]) {
+    async fn assert_silent_about(self, deliveries: &[String]) {
         let operators = [self.metrics().await, self.readiness().await];
         let Self { process, key, marked, answers, .. } = self;
         let log = process.stop_and_read_log();
@@ -107,7 +107,7 @@ impl Observed {
         let said = log
             .chain(answers.into_iter().map(|(_, body)| body))
             .chain(operators)
-            .chain(follow_ups.iter().cloned());
+            .chain(deliveries.iter().cloned());
         for said in said {
             assert_eq!(marked.found_in(&said).collect::<Vec<_>>(), Vec::<&str>::new(), "{said}");
             for secret in Wiring::secrets().iter().chain([&key, &key[key.len() - 48..].to_owned()])
@@ -340,7 +340,7 @@ async fn what_clients_send_is_in_no_log_metric_or_problem() {
     send_documents_that_are_refused(&mut service).await;
     send_heads_that_are_refused(&mut service).await;
     // The mails have everything in them, and are delivered.
-    eventually(|| wiring.rows("follow_ups") == 0).await;
+    eventually(|| wiring.rows("deliveries") == 0).await;
     assert!(wiring.mails().iter().any(|mail| mail.to_lowercase().contains("to: mk")));
     service.assert_silent_about(&[]).await;
 }
@@ -349,7 +349,7 @@ async fn what_clients_send_is_in_no_log_metric_or_problem() {
 async fn what_clients_send_is_told_of_by_no_failure() {
     let wiring = Wiring::new();
     let mut service = Observed::start(&wiring);
-    let mut follow_ups = Vec::new();
+    let mut deliveries = Vec::new();
     let mut number = 0;
     let mut fresh = |service: &Observed| {
         number += 1;
@@ -361,7 +361,7 @@ async fn what_clients_send_is_told_of_by_no_failure() {
         wiring.refuse_mails(refusing);
         let order = fresh(&service);
         service.send(service.post(CREATE).json(&order), 201).await;
-        follow_ups.push(tried_follow_ups(&wiring).await);
+        deliveries.push(tried_deliveries(&wiring).await);
     }
     wiring.break_documents();
     let without = fresh(&service);
@@ -376,12 +376,12 @@ async fn what_clients_send_is_told_of_by_no_failure() {
     for refused in [fresh(&service), fresh(&service)] {
         service.send(service.post(CREATE).json(&refused), 503).await;
     }
-    service.assert_silent_about(&follow_ups).await;
+    service.assert_silent_about(&deliveries).await;
 }
 
 /// The list of follow-ups once each has failed, pending ones and buried ones. It empties the queue
 /// for the next.
-async fn tried_follow_ups(wiring: &Wiring) -> String {
+async fn tried_deliveries(wiring: &Wiring) -> String {
     let began = Instant::now();
     loop {
         let list = |flags: &[&str]| {
@@ -390,7 +390,7 @@ async fn tried_follow_ups(wiring: &Wiring) -> String {
         };
         let listed = list(&[]) + &list(&["--buried"]);
         let failed = listed.lines().filter(|line| line.contains("mail")).count();
-        if i64::try_from(failed).unwrap() == wiring.rows("follow_ups") && failed > 0 {
+        if i64::try_from(failed).unwrap() == wiring.rows("deliveries") && failed > 0 {
             return listed;
         }
         assert!(began.elapsed().as_secs() < 30, "{listed}");

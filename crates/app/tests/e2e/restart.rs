@@ -36,12 +36,12 @@ async fn a_follow_up_that_was_pending_at_the_stop_is_delivered_after_the_restart
     app.clock.advance(time::Duration::MINUTE);
     let (clock, key) = (std::sync::Arc::clone(&app.clock), app.key.clone());
     let wiring = app.stop().await;
-    assert_eq!((wiring.mails().len(), wiring.rows("follow_ups")), (0, 1));
+    assert_eq!((wiring.mails().len(), wiring.rows("deliveries")), (0, 1));
 
     wiring.mend_mail();
     let app = TestApp::start_on(wiring, clock, &[], Some(key)).await;
     app.mails(1).await;
-    crate::harness::eventually(|| app.rows("follow_ups") == 0).await;
+    crate::harness::eventually(|| app.rows("deliveries") == 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

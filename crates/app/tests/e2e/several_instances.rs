@@ -131,7 +131,7 @@ async fn two_thousand_mails_are_delivered_by_both_and_none_twice() {
     let statuses: Vec<StatusCode> = orders.buffer_unordered(32).collect().await;
     assert!(statuses.iter().all(|status| *status == StatusCode::CREATED));
     wiring.mails_within(ORDERS, Duration::from_secs(120)).await;
-    eventually(|| wiring.rows("follow_ups") == 0).await;
+    eventually(|| wiring.rows("deliveries") == 0).await;
 
     let mails = wiring.mails();
     let ids: HashSet<&str> = mails
@@ -168,7 +168,7 @@ async fn what_a_killed_worker_was_at_is_delivered_by_the_other_once_its_lease_ha
     wiring.a_mail_stalls().await;
     killed.kill();
     wiring.mails_go_on();
-    assert_eq!((wiring.mails().len(), wiring.rows("follow_ups")), (0, 1));
+    assert_eq!((wiring.mails().len(), wiring.rows("deliveries")), (0, 1));
 
     // The other one's clock is injected, so that nobody waits for the two minutes of a lease.
     let clock = Arc::new(ManualClock::default());
@@ -179,7 +179,7 @@ async fn what_a_killed_worker_was_at_is_delivered_by_the_other_once_its_lease_ha
     assert!(mails[0].contains("F-2"), "the lease still holds");
     clock.advance(time::Duration::minutes(2));
     other.mails(2).await;
-    eventually(|| other.rows("follow_ups") == 0).await;
+    eventually(|| other.rows("deliveries") == 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

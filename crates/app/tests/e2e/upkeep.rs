@@ -45,7 +45,7 @@ async fn a_backup_of_a_running_service_is_restored_with_its_orders_keys_and_pend
     let service = ServiceProcess::start(&wiring, &[&format!("--database-url={}", restored.url())]);
     assert_eq!(service.post(&key, "F-1").await.status(), 409, "the window goes on");
     assert_eq!(created(service.post(&key, "F-3").await).await["order_id"], 3);
-    eventually(|| restored.sql("SELECT count(*) FROM follow_ups") == "0").await;
+    eventually(|| restored.sql("SELECT count(*) FROM deliveries") == "0").await;
     assert_eq!(wiring.mails().len(), 3);
     let keys = restored.sql("SELECT key FROM documents");
     assert_eq!(wiring.objects()[&keys], deed());
@@ -61,7 +61,7 @@ async fn a_version_that_runs_goes_on_beside_a_newer_one_and_does_not_start_again
     wiring.query("ALTER TABLE orders ADD COLUMN closing_office text; CREATE INDEX ON orders (closing_office)");
     wiring.query("INSERT INTO __diesel_schema_migrations (version) VALUES ('99991231235959')");
     created(older.post_with_deed(&key, "F-2").await).await;
-    eventually(|| wiring.rows("follow_ups") == 0).await;
+    eventually(|| wiring.rows("deliveries") == 0).await;
 
     let refused = output(&wiring, &[]);
     let said = String::from_utf8(refused.stderr).unwrap();

@@ -6,9 +6,9 @@ use std::sync::{
 use async_trait::async_trait;
 use domain::{
     api_key::{ApiKey, KeyEvent},
-    follow_up::FollowUp,
+    delivery::Delivery,
     idempotency::IdempotencyKey,
-    order::{FileNumber, OrderId, PlacedOrder},
+    order::{FileNumber, OrderId, StoredOrder},
     ports::{
         RecordedUpload, RememberedRequest, StoreCounts, StoreError, StoreSource, UsedFileNumber,
     },
@@ -66,7 +66,7 @@ impl StoreSource for InterruptedSource {
         &self,
         after: Option<OrderId>,
         limit: usize,
-    ) -> Result<Vec<PlacedOrder>, StoreError> {
+    ) -> Result<Vec<StoredOrder>, StoreError> {
         self.interrupt("orders").await?;
         self.source.orders(after, limit).await
     }
@@ -85,9 +85,9 @@ impl StoreSource for InterruptedSource {
         self.source.uploads().await
     }
 
-    async fn follow_ups(&self) -> Result<Vec<FollowUp>, StoreError> {
-        self.interrupt("follow_ups").await?;
-        self.source.follow_ups().await
+    async fn deliveries(&self) -> Result<Vec<Delivery>, StoreError> {
+        self.interrupt("deliveries").await?;
+        self.source.deliveries().await
     }
 
     async fn api_keys(&self) -> Result<Vec<ApiKey>, StoreError> {

@@ -2,7 +2,7 @@ use std::sync::Mutex;
 
 use async_trait::async_trait;
 use domain::{
-    follow_up::Notification,
+    delivery::Notification,
     ports::{Notifier, NotifyError},
 };
 

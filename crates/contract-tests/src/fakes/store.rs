@@ -6,12 +6,12 @@ use std::{
 use async_trait::async_trait;
 use domain::{
     api_key::{ApiKey, ApiKeyId, KeyChange, KeyEvent, NewApiKey},
+    delivery::{Delivery, DeliveryId},
     document::ObjectKey,
     duplicate_window::DuplicateWindow,
-    follow_up::{FollowUp, FollowUpId},
-    order::{FileNumber, OrderId, PlacedOrder},
+    order::{FileNumber, OrderId, StoredOrder},
     ports::{
-        ApiKeyRepo, FollowUpQueue, Lease, NewOrder, OrderRepo, PlaceError, QueueStats, Settlement,
+        ApiKeyRepo, CreateError, DeliveryQueue, Lease, NewOrder, OrderRepo, QueueStats, Settlement,
         StoreError, UploadLedger,
     },
 };
@@ -29,7 +29,7 @@ pub struct InMemoryStore(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    orders: BTreeMap<OrderId, PlacedOrder>,
+    orders: BTreeMap<OrderId, StoredOrder>,
     last_order: i64,
     file_numbers: HashMap<FileNumber, OffsetDateTime>,
     test_file_numbers: HashMap<FileNumber, OffsetDateTime>,
@@ -37,8 +37,8 @@ struct State {
     uploads: BTreeMap<ObjectKey, Upload>,
     keys: Vec<ApiKey>,
     key_events: Vec<KeyEvent>,
-    follow_ups: BTreeMap<FollowUpId, Queued>,
-    last_follow_up: i64,
+    deliveries: BTreeMap<DeliveryId, Queued>,
+    last_delivery: i64,
 }
 
 #[derive(Clone, Copy)]
@@ -48,7 +48,7 @@ struct Upload {
 }
 
 struct Queued {
-    follow_up: FollowUp,
+    delivery: Delivery,
     leased_until: Option<OffsetDateTime>,
     token: i64,
 }
@@ -81,54 +81,58 @@ impl State {
 
 #[async_trait]
 impl OrderRepo for InMemoryStore {
-    async fn place(&self, new: &NewOrder, window: DuplicateWindow) -> Result<OrderId, PlaceError> {
+    async fn create(
+        &self,
+        new: &NewOrder,
+        window: DuplicateWindow,
+    ) -> Result<OrderId, CreateError> {
         let mut state = self.state();
         if let Some(remembrance) = &new.remembrance
-            && let Some(taken) = state.key_use(&remembrance.attempt.claim, new.placed_at)
+            && let Some(taken) = state.key_use(&remembrance.attempt.claim, new.created_at)
         {
-            return Err(PlaceError::KeyTaken(taken));
+            return Err(CreateError::KeyTaken(taken));
         }
         let file_numbers = if new.is_test { &state.test_file_numbers } else { &state.file_numbers };
-        if let Some(&placed_at) = file_numbers.get(&new.order.file_number)
-            && window.covers(placed_at, new.placed_at)
+        if let Some(&created_at) = file_numbers.get(&new.order.file_number)
+            && window.covers(created_at, new.created_at)
         {
-            return Err(PlaceError::Duplicate { placed_at });
+            return Err(CreateError::Duplicate { created_at });
         }
         if new
             .documents
             .iter()
             .any(|document| state.uploads.get(&document.key).is_none_or(|upload| upload.condemned))
         {
-            return Err(PlaceError::UploadSwept);
+            return Err(CreateError::UploadSwept);
         }
         state.uploads.retain(|key, _| new.documents.iter().all(|document| document.key != *key));
         let file_numbers =
             if new.is_test { &mut state.test_file_numbers } else { &mut state.file_numbers };
-        file_numbers.insert(new.order.file_number.clone(), new.placed_at);
+        file_numbers.insert(new.order.file_number.clone(), new.created_at);
         state.last_order += 1;
         let order_id = OrderId(state.last_order);
-        state.orders.insert(order_id, samples::placed(order_id, new));
-        for task in new.follow_ups.iter().cloned() {
-            state.last_follow_up += 1;
-            let id = FollowUpId(state.last_follow_up);
-            let (created_at, due_at) = (new.placed_at, new.placed_at);
-            let follow_up = FollowUp {
+        state.orders.insert(order_id, samples::stored(order_id, new));
+        for task in new.deliveries.iter().cloned() {
+            state.last_delivery += 1;
+            let id = DeliveryId(state.last_delivery);
+            let (created_at, due_at) = (new.created_at, new.created_at);
+            let delivery = Delivery {
                 id,
                 order_id,
                 task,
                 attempts: 0,
                 created_at,
                 due_at,
-                buried_at: None,
+                failed_at: None,
                 last_error: None,
             };
-            state.follow_ups.insert(id, Queued { follow_up, leased_until: None, token: 0 });
+            state.deliveries.insert(id, Queued { delivery, leased_until: None, token: 0 });
         }
         state.remember(new, order_id);
         Ok(order_id)
     }
 
-    async fn find(&self, id: OrderId) -> Result<Option<PlacedOrder>, StoreError> {
+    async fn find(&self, id: OrderId) -> Result<Option<StoredOrder>, StoreError> {
         Ok(self.state().orders.get(&id).cloned())
     }
 
@@ -291,7 +295,7 @@ impl ApiKeyRepo for InMemoryStore {
 }
 
 #[async_trait]
-impl FollowUpQueue for InMemoryStore {
+impl DeliveryQueue for InMemoryStore {
     async fn lease(
         &self,
         now: OffsetDateTime,
@@ -300,86 +304,86 @@ impl FollowUpQueue for InMemoryStore {
     ) -> Result<Vec<Lease>, StoreError> {
         let mut state = self.state();
         let free = |queued: &&mut Queued| {
-            queued.follow_up.buried_at.is_none()
-                && queued.follow_up.due_at <= now
+            queued.delivery.failed_at.is_none()
+                && queued.delivery.due_at <= now
                 && queued.leased_until.is_none_or(|until| until <= now)
         };
-        let mut due: Vec<&mut Queued> = state.follow_ups.values_mut().filter(free).collect();
-        due.sort_by_key(|queued| queued.follow_up.due_at);
+        let mut due: Vec<&mut Queued> = state.deliveries.values_mut().filter(free).collect();
+        due.sort_by_key(|queued| queued.delivery.due_at);
         let lease = |queued: &mut Queued| {
             queued.leased_until = Some(now + lease_for);
             queued.token += 1;
-            Lease { follow_up: queued.follow_up.clone(), token: queued.token }
+            Lease { delivery: queued.delivery.clone(), token: queued.token }
         };
         Ok(due.into_iter().take(limit).map(lease).collect())
     }
 
     async fn settle(
         &self,
-        id: FollowUpId,
+        id: DeliveryId,
         token: i64,
         settlement: &Settlement,
     ) -> Result<bool, StoreError> {
         let mut state = self.state();
         let Some(queued) = state
-            .follow_ups
+            .deliveries
             .get_mut(&id)
             .filter(|queued| queued.token == token && queued.leased_until.is_some())
         else {
             return Ok(false);
         };
         queued.leased_until = None;
-        queued.follow_up.attempts += u32::from(!matches!(settlement, Settlement::Postpone { .. }));
+        queued.delivery.attempts += u32::from(!matches!(settlement, Settlement::Postpone { .. }));
         match settlement {
             Settlement::Done => {
-                state.follow_ups.remove(&id);
+                state.deliveries.remove(&id);
             }
             Settlement::RetryAt { due_at, error } | Settlement::Postpone { due_at, error } => {
-                queued.follow_up.due_at = *due_at;
-                queued.follow_up.last_error = Some(error.clone());
+                queued.delivery.due_at = *due_at;
+                queued.delivery.last_error = Some(error.clone());
             }
-            Settlement::Bury { at, error } => {
-                queued.follow_up.buried_at = Some(*at);
-                queued.follow_up.last_error = Some(error.clone());
+            Settlement::Fail { at, error } => {
+                queued.delivery.failed_at = Some(*at);
+                queued.delivery.last_error = Some(error.clone());
             }
         }
         Ok(true)
     }
 
-    async fn list(&self, buried: bool, limit: usize) -> Result<Vec<FollowUp>, StoreError> {
+    async fn list(&self, failed: bool, limit: usize) -> Result<Vec<Delivery>, StoreError> {
         let state = self.state();
-        let mut listed: Vec<&FollowUp> =
-            state.follow_ups.values().map(|queued| &queued.follow_up).collect();
-        listed.retain(|follow_up| follow_up.buried_at.is_some() == buried);
-        listed.sort_by_key(|follow_up| follow_up.created_at);
+        let mut listed: Vec<&Delivery> =
+            state.deliveries.values().map(|queued| &queued.delivery).collect();
+        listed.retain(|delivery| delivery.failed_at.is_some() == failed);
+        listed.sort_by_key(|delivery| delivery.created_at);
         Ok(listed.into_iter().take(limit).cloned().collect())
     }
 
-    async fn retry(&self, id: FollowUpId, now: OffsetDateTime) -> Result<bool, StoreError> {
+    async fn retry(&self, id: DeliveryId, now: OffsetDateTime) -> Result<bool, StoreError> {
         let mut state = self.state();
-        let Some(queued) = state.follow_ups.get_mut(&id) else { return Ok(false) };
-        let anew = FollowUp {
+        let Some(queued) = state.deliveries.get_mut(&id) else { return Ok(false) };
+        let anew = Delivery {
             attempts: 0,
             created_at: now,
             due_at: now,
-            buried_at: None,
-            ..queued.follow_up.clone()
+            failed_at: None,
+            ..queued.delivery.clone()
         };
-        queued.follow_up = anew;
+        queued.delivery = anew;
         Ok(true)
     }
 
     async fn stats(&self) -> Result<QueueStats, StoreError> {
         let state = self.state();
-        let (buried, pending): (Vec<_>, Vec<_>) = state
-            .follow_ups
+        let (failed, pending): (Vec<_>, Vec<_>) = state
+            .deliveries
             .values()
-            .map(|queued| &queued.follow_up)
-            .partition(|one| one.buried_at.is_some());
-        let oldest_created_at = pending.iter().map(|follow_up| follow_up.created_at).min();
+            .map(|queued| &queued.delivery)
+            .partition(|one| one.failed_at.is_some());
+        let oldest_created_at = pending.iter().map(|delivery| delivery.created_at).min();
         Ok(QueueStats {
             pending: pending.len() as u64,
-            buried: buried.len() as u64,
+            failed: failed.len() as u64,
             oldest_created_at,
         })
     }

@@ -7,24 +7,28 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::{Answered, KeyUse, Remembrance},
     order::OrderId,
-    ports::{NewOrder, PlaceError},
+    ports::{CreateError, NewOrder},
 };
 use futures_util::future::join_all;
 use time::Duration;
 
-use super::{place, place_at_once};
+use super::{create, create_at_once};
 use crate::samples::{
-    NOW, Storage, attempt, document, follow_up, idempotency_key, new_order, placed,
+    NOW, Storage, attempt, delivery, document, idempotency_key, new_order, stored,
 };
 
-async fn assert_placed(storage: &Storage, outcome: Result<OrderId, PlaceError>, order: &NewOrder) {
+async fn assert_created(
+    storage: &Storage,
+    outcome: Result<OrderId, CreateError>,
+    order: &NewOrder,
+) {
     let id =
         outcome.unwrap_or_else(|error| panic!("{}: {error:?}", order.order.file_number.as_str()));
-    assert_eq!(storage.orders.find(id).await.unwrap(), Some(placed(id, order)));
+    assert_eq!(storage.orders.find(id).await.unwrap(), Some(stored(id, order)));
 }
 
 fn with_key(order: NewOrder, key: &str) -> NewOrder {
-    let kept_until = order.placed_at + Duration::DAY;
+    let kept_until = order.created_at + Duration::DAY;
     NewOrder {
         remembrance: Some(Remembrance {
             attempt: attempt(&idempotency_key(1, key), 7),
@@ -37,7 +41,7 @@ fn with_key(order: NewOrder, key: &str) -> NewOrder {
 /// Duplicates of orders before, duplicates of each other, keys in use, and uploads that were swept,
 /// among others that are placed.
 pub async fn of_many_orders_at_once_each_has_an_outcome_of_its_own(storage: &Storage) {
-    let before = place(storage, &with_key(new_order("before", NOW), "before")).await;
+    let before = create(storage, &with_key(new_order("before", NOW), "before")).await;
     let numbered = |number: usize, kind: &str| new_order(&format!("{kind} {number}"), NOW);
     let mut orders = Vec::new();
     for number in 0..20 {
@@ -49,17 +53,17 @@ pub async fn of_many_orders_at_once_each_has_an_outcome_of_its_own(storage: &Sto
         orders.push(with_key(numbered(number, "own key"), &format!("own {number}")));
     }
     let (mut twins, mut pending) = (0, 1);
-    for (outcome, order) in place_at_once(storage, orders.clone()).await.into_iter().zip(&orders) {
+    for (outcome, order) in create_at_once(storage, orders.clone()).await.into_iter().zip(&orders) {
         let kind = order.order.file_number.as_str();
         match outcome {
-            Err(PlaceError::Duplicate { placed_at }) if ["before", "twin"].contains(&kind) => {
-                assert_eq!(placed_at, NOW)
+            Err(CreateError::Duplicate { created_at }) if ["before", "twin"].contains(&kind) => {
+                assert_eq!(created_at, NOW)
             }
-            Err(PlaceError::KeyTaken(taken)) if kind.starts_with("key in use") => {
+            Err(CreateError::KeyTaken(taken)) if kind.starts_with("key in use") => {
                 let fingerprint = attempt(&idempotency_key(1, "before"), 7).fingerprint;
                 assert_eq!(taken, KeyUse::Answered(Answered { fingerprint, order_id: before }));
             }
-            Err(PlaceError::UploadSwept) if kind.starts_with("swept") => {}
+            Err(CreateError::UploadSwept) if kind.starts_with("swept") => {}
             outcome => {
                 assert!(
                     ["good", "twin", "own key"].iter().any(|good| kind.starts_with(good)),
@@ -67,7 +71,7 @@ pub async fn of_many_orders_at_once_each_has_an_outcome_of_its_own(storage: &Sto
                 );
                 twins += usize::from(kind == "twin");
                 pending += 1;
-                assert_placed(storage, outcome, order).await;
+                assert_created(storage, outcome, order).await;
             }
         }
     }
@@ -84,7 +88,7 @@ pub async fn documents_and_follow_ups_of_orders_at_once_are_not_mixed_up(storage
     let orders: Vec<_> = (0..40)
         .map(|number| NewOrder {
             documents: (0..number % 4).map(|_| document()).collect(),
-            follow_ups: (0..number % 3).map(|other| follow_up(number * 3 + other)).collect(),
+            deliveries: (0..number % 3).map(|other| delivery(number * 3 + other)).collect(),
             ..new_order(&format!("F-{number}"), NOW)
         })
         .collect();
@@ -94,19 +98,19 @@ pub async fn documents_and_follow_ups_of_orders_at_once_are_not_mixed_up(storage
         .map(|document| document.key.clone())
         .collect();
     storage.uploads.record(&keys, NOW).await.unwrap();
-    let mut follow_ups = BTreeMap::new();
-    for (outcome, order) in place_at_once(storage, orders.clone()).await.into_iter().zip(orders) {
+    let mut deliveries = BTreeMap::new();
+    for (outcome, order) in create_at_once(storage, orders.clone()).await.into_iter().zip(orders) {
         let id = *outcome.as_ref().unwrap();
-        assert_placed(storage, outcome, &order).await;
-        follow_ups.insert(id.0, order.follow_ups);
+        assert_created(storage, outcome, &order).await;
+        deliveries.insert(id.0, order.deliveries);
     }
     assert_eq!(storage.uploads.condemn(&keys).await.unwrap(), [], "all were adopted");
     for lease in storage.queue.lease(NOW, Duration::MINUTE, 1_000).await.unwrap() {
-        let own = follow_ups.get_mut(&lease.follow_up.order_id.0).unwrap();
+        let own = deliveries.get_mut(&lease.delivery.order_id.0).unwrap();
         // In the order in which they were given.
-        assert_eq!(own.remove(0), lease.follow_up.task);
+        assert_eq!(own.remove(0), lease.delivery.task);
     }
-    assert!(follow_ups.values().all(Vec::is_empty));
+    assert!(deliveries.values().all(Vec::is_empty));
 }
 
 /// The uploads of the others are adopted, and its own stay in the ledger.
@@ -127,21 +131,21 @@ pub async fn an_order_with_a_condemned_upload_fails_alone(storage: &Storage) {
         storage.uploads.record(&keys, NOW).await.unwrap();
     }
     storage.uploads.condemn(from_ref(&condemned.key)).await.unwrap();
-    for (outcome, order) in place_at_once(storage, orders.clone()).await.into_iter().zip(&orders) {
+    for (outcome, order) in create_at_once(storage, orders.clone()).await.into_iter().zip(&orders) {
         if *order == bad {
-            assert!(matches!(outcome, Err(PlaceError::UploadSwept)), "{outcome:?}");
+            assert!(matches!(outcome, Err(CreateError::UploadSwept)), "{outcome:?}");
         } else {
-            assert_placed(storage, outcome, order).await;
+            assert_created(storage, outcome, order).await;
         }
     }
     assert_eq!(storage.uploads.condemn(from_ref(&live.key)).await.unwrap(), [live.key]);
-    place(storage, &NewOrder { documents: vec![], ..bad }).await;
+    create(storage, &NewOrder { documents: vec![], ..bad }).await;
 }
 
 /// Test orders beside others, and windows of different lengths.
 pub async fn orders_at_once_are_judged_each_by_its_own_kind_and_window(storage: &Storage) {
     for number in 0..10 {
-        place(storage, &new_order(&format!("F-{number}"), NOW)).await;
+        create(storage, &new_order(&format!("F-{number}"), NOW)).await;
     }
     let later = NOW + Duration::seconds(30);
     let (short, long) =
@@ -150,25 +154,25 @@ pub async fn orders_at_once_are_judged_each_by_its_own_kind_and_window(storage: 
         let repo = storage.orders.clone();
         let order =
             NewOrder { is_test: number >= 20, ..new_order(&format!("F-{}", number % 10), later) };
-        tokio::spawn(
-            async move { repo.place(&order, if number % 2 == 0 { short } else { long }).await },
-        )
+        tokio::spawn(async move {
+            repo.create(&order, if number % 2 == 0 { short } else { long }).await
+        })
     });
     for (number, outcome) in join_all(calls).await.into_iter().map(Result::unwrap).enumerate() {
         match number {
             // No test order took their numbers before.
             20.. => assert!(outcome.is_ok(), "{number}: {outcome:?}"),
             _ if number % 2 == 0 => assert!(
-                matches!(outcome, Ok(_) | Err(PlaceError::Duplicate { .. })),
+                matches!(outcome, Ok(_) | Err(CreateError::Duplicate { .. })),
                 "{number}: {outcome:?}"
             ),
             _ => assert!(
-                matches!(outcome, Err(PlaceError::Duplicate { .. })),
+                matches!(outcome, Err(CreateError::Duplicate { .. })),
                 "{number}: {outcome:?}"
             ),
         }
     }
-    let placed = storage.queue.stats().await.unwrap().pending;
+    let stored = storage.queue.stats().await.unwrap().pending;
     // Ten before, ten of tests, and one for each of the five numbers whose window is the short one.
-    assert_eq!(placed, 25);
+    assert_eq!(stored, 25);
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use domain::ports::{
-    ApiKeyRepo, FollowUpQueue, MoveError, NewOrder, OrderRepo, PlaceError, RecordedUpload,
+    ApiKeyRepo, CreateError, DeliveryQueue, MoveError, NewOrder, OrderRepo, RecordedUpload,
     Settlement, StoreError, StoreSource, UploadLedger,
 };
 use futures_util::FutureExt as _;
@@ -20,7 +20,7 @@ use super::{StoreTargetFixture, source::Source};
 use crate::{
     contents::{Contents, LEASE},
     fakes::{InMemoryStore, InterruptedSource},
-    samples::{MICROSECOND, NOW, WINDOW, api_key, document, new_order, object_key, placed},
+    samples::{MICROSECOND, NOW, WINDOW, api_key, document, new_order, object_key, stored},
 };
 
 /// Says what is there.
@@ -35,7 +35,7 @@ async fn assert_refused(fixture: &StoreTargetFixture, there: &Contents) {
 /// Even one order without documents or follow-ups.
 pub async fn a_store_with_an_order_is_refused_and_stays_as_it_was(fixture: &StoreTargetFixture) {
     let mut there = Contents::default();
-    there.place(&fixture.storage, NewOrder { follow_ups: vec![], ..new_order("F-1", NOW) }).await;
+    there.create(&fixture.storage, NewOrder { deliveries: vec![], ..new_order("F-1", NOW) }).await;
     assert_refused(fixture, &there).await;
 }
 
@@ -124,7 +124,7 @@ enum Write {
     Order,
     Key,
     Upload,
-    FollowUpDone,
+    DeliveryDone,
     AllOfThem,
 }
 
@@ -134,7 +134,7 @@ impl Write {
         if is(Self::Order) {
             let order = NewOrder { documents: vec![document()], ..new_order("meanwhile", NOW) };
             store.record(from_ref(&order.documents[0].key), NOW).await?;
-            store.place(&order, WINDOW).await.unwrap();
+            store.create(&order, WINDOW).await.unwrap();
         }
         if is(Self::Key) {
             store.add(&api_key(NOW), "jane").await?;
@@ -142,9 +142,9 @@ impl Write {
         if is(Self::Upload) {
             store.record(&[object_key(), object_key()], NOW).await?;
         }
-        if self == Self::FollowUpDone {
+        if self == Self::DeliveryDone {
             let lease = store.lease(NOW, LEASE, 1).await?.remove(0);
-            assert!(store.settle(lease.follow_up.id, lease.token, &Settlement::Done).await?);
+            assert!(store.settle(lease.delivery.id, lease.token, &Settlement::Done).await?);
         }
         Ok(())
     }
@@ -171,14 +171,14 @@ pub async fn a_source_that_somebody_wrote_to_meanwhile_is_noticed(fixture: &Stor
         "api_keys",
         "file_numbers",
         "orders",
-        "follow_ups",
+        "deliveries",
         "uploads",
         "remembered",
         "counts",
     ]
     .into_iter()
     .filter(|method| *method != first);
-    let kinds = [Write::Order, Write::Key, Write::Upload, Write::FollowUpDone]
+    let kinds = [Write::Order, Write::Key, Write::Upload, Write::DeliveryDone]
         .map(|write| ("counts", write));
     for (method, write) in later.map(|method| (method, Write::AllOfThem)).chain(kinds) {
         let (source, written) = (Source::full().await, AtomicBool::new(false));
@@ -231,9 +231,9 @@ pub async fn an_order_that_is_placed_meanwhile_is_not_lost(fixture: &StoreTarget
     let slow = InterruptedSource::new(source.store.clone(), move |call| {
         let orders = orders.clone();
         let order =
-            NewOrder { follow_ups: vec![], ..new_order(&format!("F-{}", call.number), NOW) };
+            NewOrder { deliveries: vec![], ..new_order(&format!("F-{}", call.number), NOW) };
         tasks
-            .send(tokio::spawn(async move { (orders.place(&order, WINDOW).await, order) }))
+            .send(tokio::spawn(async move { (orders.create(&order, WINDOW).await, order) }))
             .unwrap();
         ready(Ok(())).boxed()
     });
@@ -253,11 +253,11 @@ pub async fn an_order_that_is_placed_meanwhile_is_not_lost(fixture: &StoreTarget
             (Ok(id), order) => {
                 assert_eq!(
                     fixture.storage.orders.find(id).await.unwrap(),
-                    Some(placed(id, &order))
+                    Some(stored(id, &order))
                 );
                 assert!(moved.is_err() || id > last_moved);
             }
-            (Err(PlaceError::Unavailable(_)), _) => assert!(moved.is_ok()),
+            (Err(CreateError::Unavailable(_)), _) => assert!(moved.is_ok()),
             (Err(error), _) => panic!("{error:?}"),
         }
     }

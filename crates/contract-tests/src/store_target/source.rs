@@ -28,7 +28,7 @@ impl Source {
     pub(super) async fn with(orders: impl IntoIterator<Item = NewOrder>) -> Self {
         let mut source = Self::empty();
         for order in orders {
-            source.contents.place(&source.storage, order).await;
+            source.contents.create(&source.storage, order).await;
         }
         source.contents.read_back(&source.storage).await;
         source

@@ -1,7 +1,7 @@
 //! The order aggregate: a notarial signing that a client has asked for.
 //!
 //! [`OrderRequest`] is what a client sends, [`Order`] what is left once every rule holds,
-//! [`PlacedOrder`] an order that the service has acknowledged.
+//! [`StoredOrder`] an order that the service has acknowledged.
 
 mod check;
 mod field;
@@ -261,7 +261,7 @@ impl OrderStatus {
 
 /// An order that the service has acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlacedOrder {
+pub struct StoredOrder {
     /// Identifier of the order.
     pub id: OrderId,
     /// What was ordered.
@@ -280,9 +280,9 @@ pub struct PlacedOrder {
     pub updated_at: OffsetDateTime,
 }
 
-impl PlacedOrder {
+impl StoredOrder {
     /// The order as it was when it was placed, whatever has become of it.
-    pub fn when_placed(mut self) -> Self {
+    pub fn as_created(mut self) -> Self {
         self.status = OrderStatus::New;
         self.notary_id = None;
         self.updated_at = self.created_at;

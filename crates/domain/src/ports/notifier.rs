@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 
 use super::Cause;
-use crate::follow_up::Notification;
+use crate::delivery::Notification;
 
 /// Why a mail was not handed over.
 #[derive(Debug, thiserror::Error)]

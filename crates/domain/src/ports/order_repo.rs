@@ -3,11 +3,11 @@ use time::OffsetDateTime;
 
 use super::{Cause, StoreError};
 use crate::{
+    delivery::NewDelivery,
     document::StoredDocument,
     duplicate_window::DuplicateWindow,
-    follow_up::NewFollowUp,
     idempotency::{KeyUse, Remembrance},
-    order::{Order, OrderId, PlacedOrder},
+    order::{Order, OrderId, StoredOrder},
 };
 
 /// Everything that is written when an order is placed.
@@ -19,9 +19,9 @@ pub struct NewOrder {
     /// [`UploadLedger`](super::UploadLedger).
     pub documents: Vec<StoredDocument>,
     /// What is to be done once it is placed.
-    pub follow_ups: Vec<NewFollowUp>,
+    pub deliveries: Vec<NewDelivery>,
     /// When it is placed.
-    pub placed_at: OffsetDateTime,
+    pub created_at: OffsetDateTime,
     /// Whether a test key asked for it.
     pub is_test: bool,
     /// What is remembered of the request, if it has an idempotency key.
@@ -30,12 +30,12 @@ pub struct NewOrder {
 
 /// Why an order was not placed.
 #[derive(Debug, thiserror::Error)]
-pub enum PlaceError {
+pub enum CreateError {
     /// The file number was used by an order that the window still covers.
     #[error("the file number was used a moment ago")]
     Duplicate {
         /// When that order was placed.
-        placed_at: OffsetDateTime,
+        created_at: OffsetDateTime,
     },
     /// The request has an idempotency key that is in use.
     #[error("the idempotency key is in use")]
@@ -66,11 +66,14 @@ pub trait OrderRepo: Send + Sync {
     /// places an order, too; a key in use is told before a file number in use, and one that only
     /// the same claim has claimed is not in use. When it returns an error that says why, nothing
     /// was written.
-    async fn place(&self, order: &NewOrder, window: DuplicateWindow)
-    -> Result<OrderId, PlaceError>;
+    async fn create(
+        &self,
+        order: &NewOrder,
+        window: DuplicateWindow,
+    ) -> Result<OrderId, CreateError>;
 
     /// The order with this identifier, as it was placed.
-    async fn find(&self, id: OrderId) -> Result<Option<PlacedOrder>, StoreError>;
+    async fn find(&self, id: OrderId) -> Result<Option<StoredOrder>, StoreError>;
 
     /// Whether the store can take an order now.
     async fn check(&self) -> Result<(), StoreError>;

@@ -6,10 +6,10 @@ use time::OffsetDateTime;
 use super::StoreError;
 use crate::{
     api_key::{ApiKey, KeyEvent},
+    delivery::Delivery,
     document::ObjectKey,
-    follow_up::FollowUp,
     idempotency::{Answered, IdempotencyKey},
-    order::{FileNumber, OrderId, PlacedOrder},
+    order::{FileNumber, OrderId, StoredOrder},
 };
 
 /// How much a store keeps, of each kind.
@@ -24,7 +24,7 @@ pub struct StoreCounts {
     /// Uploads in the ledger.
     pub uploads: u64,
     /// Follow-ups, pending and buried.
-    pub follow_ups: u64,
+    pub deliveries: u64,
     /// API keys ever issued.
     pub api_keys: u64,
     /// Lines of the trail of keys.
@@ -40,14 +40,14 @@ impl fmt::Display for StoreCounts {
             documents,
             file_numbers,
             uploads,
-            follow_ups,
+            deliveries,
             api_keys,
             key_events,
             idempotency_keys,
         } = self;
         write!(
             formatter,
-            "{orders} orders, {documents} documents, {file_numbers} file numbers, {uploads} unfinished uploads, {follow_ups} follow-ups, {api_keys} API keys, \
+            "{orders} orders, {documents} documents, {file_numbers} file numbers, {uploads} unfinished uploads, {deliveries} follow-ups, {api_keys} API keys, \
              {key_events} lines of their trail, {idempotency_keys} idempotency keys"
         )
     }
@@ -59,7 +59,7 @@ pub struct UsedFileNumber {
     /// The file number.
     pub file_number: FileNumber,
     /// When the last order under it was placed.
-    pub placed_at: OffsetDateTime,
+    pub created_at: OffsetDateTime,
 }
 
 /// An object that no order has adopted.
@@ -102,7 +102,7 @@ pub trait StoreSource: Send + Sync {
         &self,
         after: Option<OrderId>,
         limit: usize,
-    ) -> Result<Vec<PlacedOrder>, StoreError>;
+    ) -> Result<Vec<StoredOrder>, StoreError>;
 
     /// Used file numbers, each once, in an order of the store's own; at most `limit` of those after
     /// `after`, which is one of them, none only when there are no more.
@@ -116,7 +116,7 @@ pub trait StoreSource: Send + Sync {
     async fn uploads(&self) -> Result<Vec<RecordedUpload>, StoreError>;
 
     /// All follow-ups, pending and buried, in any order. A lease is of no consequence elsewhere.
-    async fn follow_ups(&self) -> Result<Vec<FollowUp>, StoreError>;
+    async fn deliveries(&self) -> Result<Vec<Delivery>, StoreError>;
 
     /// Every API key ever issued, in any order.
     async fn api_keys(&self) -> Result<Vec<ApiKey>, StoreError>;
@@ -189,7 +189,7 @@ mod tests {
             documents: 2,
             file_numbers: 3,
             uploads: 4,
-            follow_ups: 5,
+            deliveries: 5,
             api_keys: 6,
             key_events: 7,
             idempotency_keys: 8,

@@ -152,11 +152,11 @@ async fn what_was_acknowledged_survives_every_kill_once_and_whole() {
     app.clock.advance(time::Duration::hours(2));
     let app = app.restart(FLAGS).await;
     let patience = Instant::now() + DELIVERED;
-    while app.rows("follow_ups") + app.rows("uploads") > 0 {
+    while app.rows("deliveries") + app.rows("uploads") > 0 {
         assert!(
             Instant::now() < patience,
             "{} mails and {} uploads are left",
-            app.rows("follow_ups"),
+            app.rows("deliveries"),
             app.rows("uploads")
         );
         tokio::time::sleep(Duration::from_millis(50)).await;

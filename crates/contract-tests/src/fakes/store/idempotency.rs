@@ -17,7 +17,7 @@ pub(super) struct Kept {
     until: OffsetDateTime,
 }
 
-fn place(key: &IdempotencyKey) -> (ApiKeyId, [u8; 32]) {
+fn create(key: &IdempotencyKey) -> (ApiKeyId, [u8; 32]) {
     (key.client, key.digest)
 }
 
@@ -34,7 +34,7 @@ impl IdempotencyLedger for InMemoryStore {
             return Err(ClaimError::Taken(taken));
         }
         state.idempotency_keys.insert(
-            place(&claim.key),
+            create(&claim.key),
             Kept { token: claim.token, answered: None, taken_at: now, until },
         );
         Ok(())
@@ -42,7 +42,7 @@ impl IdempotencyLedger for InMemoryStore {
 
     async fn release(&self, claim: &Claim) -> Result<(), StoreError> {
         let own = |kept: &Kept| kept.token == claim.token && kept.answered.is_none();
-        self.state().idempotency_keys.retain(|key, kept| *key != place(&claim.key) || !own(kept));
+        self.state().idempotency_keys.retain(|key, kept| *key != create(&claim.key) || !own(kept));
         Ok(())
     }
 
@@ -54,7 +54,7 @@ impl IdempotencyLedger for InMemoryStore {
     ) -> Result<Option<IdempotencyKey>, StoreError> {
         let mut state = self.state();
         let later =
-            |key: &(ApiKeyId, [u8; 32])| after.as_ref().is_none_or(|after| *key > place(after));
+            |key: &(ApiKeyId, [u8; 32])| after.as_ref().is_none_or(|after| *key > create(after));
         let looked: Vec<_> =
             state.idempotency_keys.keys().copied().filter(later).take(limit).collect();
         state.idempotency_keys.retain(|key, kept| kept.until > now || !looked.contains(key));
@@ -64,7 +64,8 @@ impl IdempotencyLedger for InMemoryStore {
 
 impl State {
     pub(super) fn key_use(&self, claim: &Claim, now: OffsetDateTime) -> Option<KeyUse> {
-        let kept = self.idempotency_keys.get(&place(&claim.key)).filter(|kept| kept.until > now)?;
+        let kept =
+            self.idempotency_keys.get(&create(&claim.key)).filter(|kept| kept.until > now)?;
         match kept.answered {
             Some(answered) => Some(KeyUse::Answered(answered)),
             None => (kept.token != claim.token).then_some(KeyUse::InFlight { until: kept.until }),
@@ -77,11 +78,11 @@ impl State {
             let answered =
                 Some(Answered { fingerprint: remembrance.attempt.fingerprint, order_id });
             self.idempotency_keys.insert(
-                place(key),
+                create(key),
                 Kept {
                     token: *token,
                     answered,
-                    taken_at: new.placed_at,
+                    taken_at: new.created_at,
                     until: remembrance.kept_until,
                 },
             );
@@ -108,7 +109,7 @@ impl State {
                 taken_at,
                 until: kept_until,
             };
-            self.idempotency_keys.insert(place(&key), kept);
+            self.idempotency_keys.insert(create(&key), kept);
         }
     }
 }

@@ -1,9 +1,9 @@
 use async_trait::async_trait;
 use domain::{
     api_key::{ApiKey, KeyEvent},
-    follow_up::FollowUp,
+    delivery::Delivery,
     idempotency::IdempotencyKey,
-    order::{FileNumber, OrderId, PlacedOrder},
+    order::{FileNumber, OrderId, StoredOrder},
     ports::{
         MoveError, RecordedUpload, RememberedRequest, StoreCounts, StoreError, StoreSource,
         StoreTarget, UsedFileNumber,
@@ -25,7 +25,7 @@ impl StoreSource for InMemoryStore {
         &self,
         after: Option<OrderId>,
         limit: usize,
-    ) -> Result<Vec<PlacedOrder>, StoreError> {
+    ) -> Result<Vec<StoredOrder>, StoreError> {
         let state = self.state();
         let later =
             state.orders.values().filter(|order| after.is_none_or(|after| order.id > after));
@@ -38,9 +38,9 @@ impl StoreSource for InMemoryStore {
         limit: usize,
     ) -> Result<Vec<UsedFileNumber>, StoreError> {
         let state = self.state();
-        let used = state.file_numbers.iter().map(|(file_number, &placed_at)| UsedFileNumber {
+        let used = state.file_numbers.iter().map(|(file_number, &created_at)| UsedFileNumber {
             file_number: file_number.clone(),
-            placed_at,
+            created_at,
         });
         let mut later: Vec<_> = used
             .filter(|used| {
@@ -61,8 +61,8 @@ impl StoreSource for InMemoryStore {
         Ok(self.state().uploads.iter().map(recorded).collect())
     }
 
-    async fn follow_ups(&self) -> Result<Vec<FollowUp>, StoreError> {
-        Ok(self.state().follow_ups.values().map(|queued| queued.follow_up.clone()).collect())
+    async fn deliveries(&self) -> Result<Vec<Delivery>, StoreError> {
+        Ok(self.state().deliveries.values().map(|queued| queued.delivery.clone()).collect())
     }
 
     async fn api_keys(&self) -> Result<Vec<ApiKey>, StoreError> {
@@ -114,7 +114,7 @@ impl State {
             documents: self.orders.values().map(|order| order.documents.len() as u64).sum(),
             file_numbers: self.file_numbers.len() as u64,
             uploads: self.uploads.len() as u64,
-            follow_ups: self.follow_ups.len() as u64,
+            deliveries: self.deliveries.len() as u64,
             api_keys: self.keys.len() as u64,
             key_events: self.key_events.len() as u64,
             idempotency_keys: self.remembered().count() as u64,
@@ -148,7 +148,7 @@ impl State {
             last = Some(end.file_number.clone());
             state
                 .file_numbers
-                .extend(page.into_iter().map(|used| (used.file_number, used.placed_at)));
+                .extend(page.into_iter().map(|used| (used.file_number, used.created_at)));
         }
         let mut last: Option<IdempotencyKey> = None;
         loop {
@@ -163,11 +163,11 @@ impl State {
                 (key, Upload { recorded_at, condemned })
             })
             .collect();
-        let follow_ups = source.follow_ups().await?.into_iter();
-        state.follow_ups = follow_ups
-            .map(|follow_up| (follow_up.id, Queued { follow_up, leased_until: None, token: 0 }))
+        let deliveries = source.deliveries().await?.into_iter();
+        state.deliveries = deliveries
+            .map(|delivery| (delivery.id, Queued { delivery, leased_until: None, token: 0 }))
             .collect();
-        state.last_follow_up = state.follow_ups.keys().last().map_or(0, |id| id.0);
+        state.last_delivery = state.deliveries.keys().last().map_or(0, |id| id.0);
         Ok(state)
     }
 }

@@ -27,10 +27,10 @@ struct Mocks {
 }
 
 impl Mocks {
-    fn use_case(self) -> PlaceOrder {
+    fn use_case(self) -> CreateOrder {
         let mut clock = MockClock::new();
         clock.expect_now().return_const(NOW);
-        PlaceOrder {
+        CreateOrder {
             orders: Arc::new(self.orders),
             uploads: Arc::new(self.uploads),
             idempotency: Arc::new(self.idempotency),
@@ -91,22 +91,22 @@ fn document(name: &str) -> ReceivedDocument {
 #[tokio::test]
 async fn an_order_is_placed_with_its_follow_ups() {
     let mut mocks = Mocks::default();
-    mocks.orders.expect_place().once().returning(|new, window| {
+    mocks.orders.expect_create().once().returning(|new, window| {
         assert_eq!(
-            (new.placed_at, window, new.documents.len()),
+            (new.created_at, window, new.documents.len()),
             (NOW, DuplicateWindow::default(), 0)
         );
         let recipients: Vec<_> =
-            new.follow_ups.iter().map(|follow_up| follow_up.recipient.as_str()).collect();
+            new.deliveries.iter().map(|delivery| delivery.recipient.as_str()).collect();
         assert_eq!(recipients, ["escrow@title.example.com", "observer@example.com"]);
-        assert_ne!(new.follow_ups[0].message_key, new.follow_ups[1].message_key);
+        assert_ne!(new.deliveries[0].message_key, new.deliveries[1].message_key);
         Ok(OrderId(9))
     });
     let mut json = minimal_request();
     json["signingContactsFormData"]["observer"] = json!("observer@example.com");
-    let placed = mocks.use_case().place(&key(), request(json), None).await.unwrap().placed;
+    let stored = mocks.use_case().create(&key(), request(json), None).await.unwrap().stored;
     assert_eq!(
-        (placed.id, placed.status, placed.notary_id, placed.created_at, placed.updated_at),
+        (stored.id, stored.status, stored.notary_id, stored.created_at, stored.updated_at),
         (OrderId(9), OrderStatus::New, None, NOW, NOW)
     );
 }
@@ -116,14 +116,14 @@ async fn nothing_is_stored_when_validation_fails() {
     let mut json = minimal_request();
     json["signingServiceId"] = Value::Null;
     for error in [
-        Mocks::default().use_case().place(&key(), request(json.clone()), None).await.unwrap_err(),
+        Mocks::default().use_case().create(&key(), request(json.clone()), None).await.unwrap_err(),
         Mocks::default()
             .use_case()
-            .place_with_documents(&key(), request(json), vec![document("a.pdf")], None)
+            .create_with_documents(&key(), request(json), vec![document("a.pdf")], None)
             .await
             .unwrap_err(),
     ] {
-        let PlaceOrderError::Rejected(rejection) = error else { panic!("{error}") };
+        let CreateOrderError::Rejected(rejection) = error else { panic!("{error}") };
         assert_eq!(rejection.violations[0].pointer, "/signingServiceId");
     }
 }
@@ -135,10 +135,10 @@ async fn nothing_is_stored_when_a_document_is_not_acceptable() {
     json["requestedBy"] = Value::Null;
     let error = Mocks::default()
         .use_case()
-        .place_with_documents(&key(), request(json), documents, None)
+        .create_with_documents(&key(), request(json), documents, None)
         .await
         .unwrap_err();
-    let PlaceOrderError::Rejected(rejection) = error else { panic!("{error}") };
+    let CreateOrderError::Rejected(rejection) = error else { panic!("{error}") };
     assert_eq!(
         rejection.documents,
         [(1, DocumentFault::UnsupportedExtension), (2, DocumentFault::ContentMismatch)]
@@ -150,11 +150,11 @@ async fn nothing_is_stored_when_a_document_is_not_acceptable() {
 async fn documents_are_expected() {
     let error = Mocks::default()
         .use_case()
-        .place_with_documents(&key(), request(minimal_request()), vec![], None)
+        .create_with_documents(&key(), request(minimal_request()), vec![], None)
         .await
         .unwrap_err();
     assert!(
-        matches!(error, PlaceOrderError::Rejected(Rejection { no_documents: true, .. })),
+        matches!(error, CreateOrderError::Rejected(Rejection { no_documents: true, .. })),
         "{error}"
     );
 }
@@ -171,7 +171,7 @@ async fn documents_are_recorded_put_and_adopted_in_their_order() {
         .in_sequence(&mut sequence)
         .returning(|_, _| Ok(()));
     mocks.blobs.expect_put().times(2).in_sequence(&mut sequence).returning(|_, _| Ok(()));
-    mocks.orders.expect_place().once().in_sequence(&mut sequence).returning(|new, _| {
+    mocks.orders.expect_create().once().in_sequence(&mut sequence).returning(|new, _| {
         let names: Vec<_> = new.documents.iter().map(|document| document.name.as_str()).collect();
         assert_eq!(names, ["a_1.pdf", "b.pdf"]);
         assert_eq!(
@@ -184,9 +184,9 @@ async fn documents_are_recorded_put_and_adopted_in_their_order() {
         );
         Ok(OrderId(1))
     });
-    let placed = mocks
+    let stored = mocks
         .use_case()
-        .place_with_documents(
+        .create_with_documents(
             &key(),
             request(minimal_request()),
             vec![document("a 1.pdf"), document("b.pdf")],
@@ -194,8 +194,8 @@ async fn documents_are_recorded_put_and_adopted_in_their_order() {
         )
         .await
         .unwrap()
-        .placed;
-    assert_eq!(placed.documents.len(), 2);
+        .stored;
+    assert_eq!(stored.documents.len(), 2);
 }
 
 #[tokio::test]
@@ -205,11 +205,11 @@ async fn blobs_are_removed_when_the_repository_says_duplicate() {
     mocks.blobs.expect_put().returning(|_, _| Ok(()));
     mocks
         .orders
-        .expect_place()
-        .returning(|_, _| Err(PlaceError::Duplicate { placed_at: NOW - Duration::seconds(18) }));
+        .expect_create()
+        .returning(|_, _| Err(CreateError::Duplicate { created_at: NOW - Duration::seconds(18) }));
     let error = mocks
         .use_case()
-        .place_with_documents(
+        .create_with_documents(
             &key(),
             request(minimal_request()),
             vec![document("a.pdf"), document("b.pdf")],
@@ -217,7 +217,7 @@ async fn blobs_are_removed_when_the_repository_says_duplicate() {
         )
         .await
         .unwrap_err();
-    assert!(matches!(error, PlaceOrderError::Duplicate { retry_after: 42 }), "{error}");
+    assert!(matches!(error, CreateOrderError::Duplicate { retry_after: 42 }), "{error}");
 }
 
 #[tokio::test]
@@ -225,13 +225,13 @@ async fn blobs_are_removed_when_the_repository_fails() {
     let mut mocks = Mocks::default();
     mocks.expect_uploads_taken_back(1);
     mocks.blobs.expect_put().returning(|_, _| Ok(()));
-    mocks.orders.expect_place().returning(|_, _| Err(PlaceError::Internal("broken".into())));
+    mocks.orders.expect_create().returning(|_, _| Err(CreateError::Internal("broken".into())));
     let error = mocks
         .use_case()
-        .place_with_documents(&key(), request(minimal_request()), vec![document("a.pdf")], None)
+        .create_with_documents(&key(), request(minimal_request()), vec![document("a.pdf")], None)
         .await
         .unwrap_err();
-    assert!(matches!(error, PlaceOrderError::Internal(_)), "{error}");
+    assert!(matches!(error, CreateOrderError::Internal(_)), "{error}");
 }
 
 #[tokio::test]
@@ -248,10 +248,10 @@ async fn blobs_are_removed_when_one_of_them_cannot_be_put() {
     let documents = vec![document("a.pdf"), document("b.pdf"), document("c.pdf")];
     let error = mocks
         .use_case()
-        .place_with_documents(&key(), request(minimal_request()), documents, None)
+        .create_with_documents(&key(), request(minimal_request()), documents, None)
         .await
         .unwrap_err();
-    assert!(matches!(error, PlaceOrderError::Internal(_)), "{error}");
+    assert!(matches!(error, CreateOrderError::Internal(_)), "{error}");
 }
 
 /// Between the record and the put the clock was set forward, and a sweeper was done with the first
@@ -288,17 +288,17 @@ async fn blobs_that_a_sweeper_had_forgotten_are_removed_all_the_same() {
         Ok(())
     });
     let sweeper = Arc::clone(&ledger);
-    mocks.orders.expect_place().once().returning(move |_, _| {
+    mocks.orders.expect_create().once().returning(move |_, _| {
         sweeper.lock().unwrap().remove(0);
-        Err(PlaceError::UploadSwept)
+        Err(CreateError::UploadSwept)
     });
     let documents = vec![document("a.pdf"), document("b.pdf")];
     let error = mocks
         .use_case()
-        .place_with_documents(&key(), request(minimal_request()), documents, None)
+        .create_with_documents(&key(), request(minimal_request()), documents, None)
         .await
         .unwrap_err();
-    assert!(matches!(error, PlaceOrderError::Unavailable(_)), "{error}");
+    assert!(matches!(error, CreateOrderError::Unavailable(_)), "{error}");
     assert_eq!((stored.lock().unwrap().len(), ledger.lock().unwrap().len()), (0, 0));
 }
 
@@ -310,7 +310,7 @@ async fn blobs_of_a_store_that_does_not_answer_stay_in_the_ledger_for_the_sweepe
     // Nothing is condemned or deleted.
     let error = mocks
         .use_case()
-        .place_with_documents(
+        .create_with_documents(
             &key(),
             request(minimal_request()),
             vec![document("a.pdf"), document("b.pdf")],
@@ -318,7 +318,7 @@ async fn blobs_of_a_store_that_does_not_answer_stay_in_the_ledger_for_the_sweepe
         )
         .await
         .unwrap_err();
-    assert!(matches!(error, PlaceOrderError::Unavailable(_)), "{error}");
+    assert!(matches!(error, CreateOrderError::Unavailable(_)), "{error}");
 }
 
 /// A blob store whose first put fails while others are under way.
@@ -353,13 +353,13 @@ async fn after_a_failure_puts_under_way_are_finished_and_no_other_is_begun() {
     let blobs = Arc::new(FailingFirst::default());
     let mut mocks = Mocks::default();
     mocks.uploads.expect_record().returning(|_, _| Ok(()));
-    let use_case = PlaceOrder { blobs: Arc::clone(&blobs) as _, ..mocks.use_case() };
+    let use_case = CreateOrder { blobs: Arc::clone(&blobs) as _, ..mocks.use_case() };
     let documents = (0..20).map(|number| document(&format!("{number}.pdf"))).collect();
     let error = use_case
-        .place_with_documents(&key(), request(minimal_request()), documents, None)
+        .create_with_documents(&key(), request(minimal_request()), documents, None)
         .await
         .unwrap_err();
-    assert!(matches!(error, PlaceOrderError::Unavailable(_)), "{error}");
+    assert!(matches!(error, CreateOrderError::Unavailable(_)), "{error}");
     assert_eq!(
         (blobs.begun.load(Ordering::SeqCst), blobs.ended.load(Ordering::SeqCst)),
         (PARALLEL_PUTS, PARALLEL_PUTS)
@@ -373,17 +373,17 @@ async fn objects_stay_when_the_order_was_placed_although_the_answer_was_lost() {
     mocks.blobs.expect_put().returning(|_, _| Ok(()));
     mocks
         .orders
-        .expect_place()
-        .returning(|_, _| Err(PlaceError::Unavailable("connection lost at commit".into())));
+        .expect_create()
+        .returning(|_, _| Err(CreateError::Unavailable("connection lost at commit".into())));
     // The commit took effect: the key has left the ledger, so nothing is condemned and nothing
     // deleted.
     mocks.uploads.expect_condemn().once().returning(|_| Ok(vec![]));
     let error = mocks
         .use_case()
-        .place_with_documents(&key(), request(minimal_request()), vec![document("a.pdf")], None)
+        .create_with_documents(&key(), request(minimal_request()), vec![document("a.pdf")], None)
         .await
         .unwrap_err();
-    assert!(matches!(error, PlaceOrderError::Unavailable(_)), "{error}");
+    assert!(matches!(error, CreateOrderError::Unavailable(_)), "{error}");
 }
 
 #[tokio::test]
@@ -392,10 +392,10 @@ async fn nothing_is_put_that_could_be_forgotten() {
     mocks.uploads.expect_record().returning(|_, _| Err(StoreError::Unavailable("down".into())));
     let error = mocks
         .use_case()
-        .place_with_documents(&key(), request(minimal_request()), vec![document("a.pdf")], None)
+        .create_with_documents(&key(), request(minimal_request()), vec![document("a.pdf")], None)
         .await
         .unwrap_err();
-    assert!(matches!(error, PlaceOrderError::Unavailable(_)), "{error}");
+    assert!(matches!(error, CreateOrderError::Unavailable(_)), "{error}");
 }
 
 #[tokio::test]
@@ -404,14 +404,14 @@ async fn a_bound_key_is_refused_for_another_signing_service_whatever_else_is_wro
     key.key.signing_service = Some(SigningServiceId(7));
     let json = json!({ "signingServiceId": 42 });
     let error =
-        Mocks::default().use_case().place(&key, request(json.clone()), None).await.unwrap_err();
-    assert!(matches!(error, PlaceOrderError::Forbidden), "{error}");
+        Mocks::default().use_case().create(&key, request(json.clone()), None).await.unwrap_err();
+    assert!(matches!(error, CreateOrderError::Forbidden), "{error}");
     let error = Mocks::default()
         .use_case()
-        .place_with_documents(&key, request(json), vec![], None)
+        .create_with_documents(&key, request(json), vec![], None)
         .await
         .unwrap_err();
-    assert!(matches!(error, PlaceOrderError::Forbidden), "{error}");
+    assert!(matches!(error, CreateOrderError::Forbidden), "{error}");
 }
 
 fn attempt() -> Attempt {
@@ -420,8 +420,8 @@ fn attempt() -> Attempt {
 }
 
 /// An order that was placed an hour ago, and has come further since.
-fn placed_before() -> PlacedOrder {
-    PlacedOrder {
+fn placed_before() -> StoredOrder {
+    StoredOrder {
         id: OrderId(5),
         order: request(minimal_request()).parse().unwrap().order,
         status: OrderStatus::New,
@@ -436,16 +436,19 @@ fn placed_before() -> PlacedOrder {
 #[tokio::test]
 async fn a_request_with_a_key_is_remembered_for_as_long_as_is_set() {
     let mut mocks = Mocks::default();
-    mocks.orders.expect_place().once().returning(|new, _| {
+    mocks.orders.expect_create().once().returning(|new, _| {
         assert_eq!(
             new.remembrance,
             Some(Remembrance { attempt: attempt(), kept_until: NOW + Duration::DAY })
         );
         Ok(OrderId(9))
     });
-    let placement =
-        mocks.use_case().place(&key(), request(minimal_request()), Some(&attempt())).await.unwrap();
-    assert!(!placement.replayed);
+    let created = mocks
+        .use_case()
+        .create(&key(), request(minimal_request()), Some(&attempt()))
+        .await
+        .unwrap();
+    assert!(!created.replayed);
 }
 
 #[tokio::test]
@@ -456,9 +459,9 @@ async fn a_repeat_gets_the_order_as_it_was_when_it_was_placed() {
             KeyUse::Answered(Answered { fingerprint: attempt().fingerprint, order_id: OrderId(5) });
         mocks
             .orders
-            .expect_place()
+            .expect_create()
             .times(usize::from(!with_documents))
-            .returning(move |_, _| Err(PlaceError::KeyTaken(answered)));
+            .returning(move |_, _| Err(CreateError::KeyTaken(answered)));
         mocks
             .idempotency
             .expect_claim()
@@ -466,18 +469,18 @@ async fn a_repeat_gets_the_order_as_it_was_when_it_was_placed() {
             .returning(move |_, _, _| Err(ClaimError::Taken(answered)));
         mocks.orders.expect_find().once().returning(|_| Ok(Some(placed_before())));
         let (use_case, request) = (mocks.use_case(), request(minimal_request()));
-        let placement = if with_documents {
+        let created = if with_documents {
             // Nothing is recorded or put.
             use_case
-                .place_with_documents(&key(), request, vec![document("a.pdf")], Some(&attempt()))
+                .create_with_documents(&key(), request, vec![document("a.pdf")], Some(&attempt()))
                 .await
         } else {
-            use_case.place(&key(), request, Some(&attempt())).await
+            use_case.create(&key(), request, Some(&attempt())).await
         };
-        let Placement { placed, replayed, .. } = placement.unwrap();
+        let CreatedOrder { stored, replayed, .. } = created.unwrap();
         assert!(replayed);
         assert_eq!(
-            (placed.id, placed.notary_id, placed.updated_at),
+            (stored.id, stored.notary_id, stored.updated_at),
             (OrderId(5), None, NOW - Duration::HOUR)
         );
     }
@@ -488,13 +491,13 @@ async fn a_key_is_for_one_request() {
     let mut mocks = Mocks::default();
     let other =
         KeyUse::Answered(Answered { fingerprint: Fingerprint([3; 32]), order_id: OrderId(5) });
-    mocks.orders.expect_place().returning(move |_, _| Err(PlaceError::KeyTaken(other)));
+    mocks.orders.expect_create().returning(move |_, _| Err(CreateError::KeyTaken(other)));
     let error = mocks
         .use_case()
-        .place(&key(), request(minimal_request()), Some(&attempt()))
+        .create(&key(), request(minimal_request()), Some(&attempt()))
         .await
         .unwrap_err();
-    assert!(matches!(error, PlaceOrderError::KeyReused), "{error}");
+    assert!(matches!(error, CreateOrderError::KeyReused), "{error}");
 }
 
 #[tokio::test]
@@ -511,7 +514,7 @@ async fn while_an_attempt_is_under_way_others_are_told_to_wait() {
         });
         let error = mocks.use_case().claim(&attempt().claim).await.unwrap_err();
         assert!(
-            matches!(error, PlaceOrderError::InFlight { retry_after: told } if told == retry_after),
+            matches!(error, CreateOrderError::InFlight { retry_after: told } if told == retry_after),
             "{error:?}"
         );
     }
@@ -525,15 +528,15 @@ async fn documents_of_a_repeat_that_lost_the_race_are_removed() {
     mocks
         .idempotency
         .expect_claim()
-        .withf(|_, now, until| (*now, *until) == (NOW, NOW + PlaceOrder::CLAIM))
+        .withf(|_, now, until| (*now, *until) == (NOW, NOW + CreateOrder::CLAIM))
         .returning(|_, _, _| Ok(()));
     let answered =
         KeyUse::Answered(Answered { fingerprint: attempt().fingerprint, order_id: OrderId(5) });
-    mocks.orders.expect_place().returning(move |_, _| Err(PlaceError::KeyTaken(answered)));
+    mocks.orders.expect_create().returning(move |_, _| Err(CreateError::KeyTaken(answered)));
     mocks.orders.expect_find().returning(|_| Ok(Some(placed_before())));
-    let placement = mocks
+    let created = mocks
         .use_case()
-        .place_with_documents(
+        .create_with_documents(
             &key(),
             request(minimal_request()),
             vec![document("a.pdf")],
@@ -541,17 +544,22 @@ async fn documents_of_a_repeat_that_lost_the_race_are_removed() {
         )
         .await
         .unwrap();
-    assert!(placement.replayed);
+    assert!(created.replayed);
 }
 
 #[tokio::test]
 async fn nothing_is_claimed_for_a_request_that_is_not_valid() {
     let error = Mocks::default()
         .use_case()
-        .place_with_documents(&key(), request(json!({})), vec![document("a.pdf")], Some(&attempt()))
+        .create_with_documents(
+            &key(),
+            request(json!({})),
+            vec![document("a.pdf")],
+            Some(&attempt()),
+        )
         .await
         .unwrap_err();
-    assert!(matches!(error, PlaceOrderError::Rejected(_)), "{error}");
+    assert!(matches!(error, CreateOrderError::Rejected(_)), "{error}");
 }
 
 #[tokio::test]
@@ -559,17 +567,17 @@ async fn nobody_is_told_of_a_test_order() {
     let mut test_key = key();
     test_key.key.is_test = true;
     let mut mocks = Mocks::default();
-    mocks.orders.expect_place().once().returning(|new, _| {
-        assert!(new.is_test && new.follow_ups.is_empty());
+    mocks.orders.expect_create().once().returning(|new, _| {
+        assert!(new.is_test && new.deliveries.is_empty());
         Ok(OrderId(9))
     });
     assert!(
         mocks
             .use_case()
-            .place(&test_key, request(minimal_request()), None)
+            .create(&test_key, request(minimal_request()), None)
             .await
             .unwrap()
-            .placed
+            .stored
             .is_test
     );
 }

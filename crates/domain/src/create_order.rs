@@ -10,16 +10,16 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{
     api_key::ApiKey,
+    delivery::NewDelivery,
     document::{
         DocumentFault, ObjectKey, ReceivedDocument, SpooledFile, StoredDocument, sanitize_file_name,
     },
     duplicate_window::DuplicateWindow,
-    follow_up::NewFollowUp,
     idempotency::{Answered, Attempt, Claim, Claimed, Fingerprint, KeyUse, Remembrance},
-    order::{Order, OrderRequest, OrderStatus, PlacedOrder, SigningServiceId, Violation},
+    order::{Order, OrderRequest, OrderStatus, SigningServiceId, StoredOrder, Violation},
     ports::{
-        BlobStore, Cause, ClaimError, Clock, Entropy, IdempotencyLedger, NewOrder, OrderRepo,
-        PlaceError, StoreError, UploadLedger,
+        BlobStore, Cause, ClaimError, Clock, CreateError, Entropy, IdempotencyLedger, NewOrder,
+        OrderRepo, StoreError, UploadLedger,
     },
 };
 
@@ -31,9 +31,9 @@ type Acceptable = (StoredDocument, SpooledFile);
 
 /// An order that was placed, and what the client should know beside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placement {
+pub struct CreatedOrder {
     /// The order.
-    pub placed: PlacedOrder,
+    pub stored: StoredOrder,
     /// Names of the `utc…` fields that disagree with the service's own conversion, which won.
     pub utc_disagreements: Vec<&'static str>,
     /// Whether the order was placed before, by a request that this one repeats.
@@ -53,7 +53,7 @@ pub struct Rejection {
 
 /// Why an order was not placed.
 #[derive(Debug, thiserror::Error)]
-pub enum PlaceOrderError {
+pub enum CreateOrderError {
     /// The request is not valid.
     #[error("the request is not valid")]
     Rejected(Rejection),
@@ -83,7 +83,7 @@ pub enum PlaceOrderError {
     Internal(#[source] Cause),
 }
 
-impl From<StoreError> for PlaceOrderError {
+impl From<StoreError> for CreateOrderError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Unavailable(_) => Self::Unavailable(error.into()),
@@ -94,7 +94,7 @@ impl From<StoreError> for PlaceOrderError {
 
 /// Places orders.
 #[derive(Clone)]
-pub struct PlaceOrder {
+pub struct CreateOrder {
     /// Where orders are kept.
     pub orders: Arc<dyn OrderRepo>,
     /// Where intended objects are remembered.
@@ -113,13 +113,13 @@ pub struct PlaceOrder {
     pub remember_for: Duration,
 }
 
-impl PlaceOrder {
+impl CreateOrder {
     /// How long a claim to an idempotency key holds unless it is extended.
     pub const CLAIM: Duration = Duration::seconds(15);
 
     /// Claims the idempotency key of a request that takes long, so that others under the key are
     /// told that it is under way, or extends the claim.
-    pub async fn claim(&self, claim: &Claim) -> Result<Claimed, PlaceOrderError> {
+    pub async fn claim(&self, claim: &Claim) -> Result<Claimed, CreateOrderError> {
         match self.try_claim(claim).await? {
             None => Ok(Claimed::Own),
             Some(KeyUse::Answered(answered)) => Ok(Claimed::Answered(answered)),
@@ -133,16 +133,16 @@ impl PlaceOrder {
         &self,
         answered: Answered,
         fingerprint: Fingerprint,
-    ) -> Result<Placement, PlaceOrderError> {
+    ) -> Result<CreatedOrder, CreateOrderError> {
         if answered.fingerprint != fingerprint {
-            return Err(PlaceOrderError::KeyReused);
+            return Err(CreateOrderError::KeyReused);
         }
-        let placed = self.orders.find(answered.order_id).await?;
-        let placed = placed.ok_or_else(|| {
-            PlaceOrderError::Internal("the order of an idempotency key is gone".into())
+        let stored = self.orders.find(answered.order_id).await?;
+        let stored = stored.ok_or_else(|| {
+            CreateOrderError::Internal("the order of an idempotency key is gone".into())
         })?;
-        Ok(Placement {
-            placed: placed.when_placed(),
+        Ok(CreatedOrder {
+            stored: stored.as_created(),
             utc_disagreements: Vec::new(),
             replayed: true,
         })
@@ -155,19 +155,19 @@ impl PlaceOrder {
     }
 
     /// Places an order without documents.
-    pub async fn place(
+    pub async fn create(
         &self,
         key: &ApiKey,
         request: OrderRequest,
         attempt: Option<&Attempt>,
-    ) -> Result<Placement, PlaceOrderError> {
+    ) -> Result<CreatedOrder, CreateOrderError> {
         authorize(key, &request)?;
         let parsed = request.parse().map_err(|violations| {
-            PlaceOrderError::Rejected(Rejection { violations, ..Rejection::default() })
+            CreateOrderError::Rejected(Rejection { violations, ..Rejection::default() })
         })?;
         match self.commit(key, parsed.order, Vec::new(), attempt).await {
-            Ok(placed) => Ok(Placement {
-                placed,
+            Ok(stored) => Ok(CreatedOrder {
+                stored,
                 utc_disagreements: parsed.utc_disagreements,
                 replayed: false,
             }),
@@ -177,20 +177,20 @@ impl PlaceOrder {
 
     /// Places an order with documents. Run it to its end even when nobody waits for the answer any
     /// more: dropped half way, it leaves its objects to the sweeper.
-    pub async fn place_with_documents(
+    pub async fn create_with_documents(
         &self,
         key: &ApiKey,
         request: OrderRequest,
         documents: Vec<ReceivedDocument>,
         attempt: Option<&Attempt>,
-    ) -> Result<Placement, PlaceOrderError> {
+    ) -> Result<CreatedOrder, CreateOrderError> {
         authorize(key, &request)?;
         let (documents, faults) = self.accept(documents);
         let no_documents = documents.is_empty() && faults.is_empty();
         let parsed = match request.parse() {
             Ok(parsed) if faults.is_empty() && !no_documents => parsed,
             parsed => {
-                return Err(PlaceOrderError::Rejected(Rejection {
+                return Err(CreateOrderError::Rejected(Rejection {
                     violations: parsed.err().unwrap_or_default(),
                     documents: faults,
                     no_documents,
@@ -221,16 +221,16 @@ impl PlaceOrder {
             // effect after a removal now, and the client need not wait until the objects cannot be
             // removed either.
             Err(error @ StoreError::Unavailable(_)) => return Err(error.into()),
-            Err(StoreError::Internal(cause)) => Err(PlaceError::Internal(cause)),
+            Err(StoreError::Internal(cause)) => Err(CreateError::Internal(cause)),
         };
         match outcome {
-            Ok(placed) => Ok(Placement {
-                placed,
+            Ok(stored) => Ok(CreatedOrder {
+                stored,
                 utc_disagreements: parsed.utc_disagreements,
                 replayed: false,
             }),
             Err(error) => {
-                if matches!(error, PlaceError::UploadSwept) {
+                if matches!(error, CreateError::UploadSwept) {
                     self.record_again(&keys).await;
                 }
                 self.remove(&keys).await;
@@ -290,62 +290,62 @@ impl PlaceOrder {
         order: Order,
         documents: Vec<StoredDocument>,
         attempt: Option<&Attempt>,
-    ) -> Result<PlacedOrder, PlaceError> {
-        let (is_test, placed_at) = (key.key.is_test, self.clock.now());
+    ) -> Result<StoredOrder, CreateError> {
+        let (is_test, created_at) = (key.key.is_test, self.clock.now());
         // Nobody is told of a signing that does not take place.
         let recipients = if is_test { Vec::new() } else { order.contacts.recipients() };
-        let follow_ups = recipients
+        let deliveries = recipients
             .into_iter()
-            .map(|recipient| NewFollowUp::mail(recipient, &*self.entropy))
+            .map(|recipient| NewDelivery::mail(recipient, &*self.entropy))
             .collect();
-        let kept_until = placed_at.saturating_add(self.remember_for);
+        let kept_until = created_at.saturating_add(self.remember_for);
         let remembrance =
             attempt.map(|attempt| Remembrance { attempt: attempt.clone(), kept_until });
-        let new = NewOrder { order, documents, follow_ups, placed_at, is_test, remembrance };
-        let id = self.orders.place(&new, self.window).await?;
-        Ok(PlacedOrder {
+        let new = NewOrder { order, documents, deliveries, created_at, is_test, remembrance };
+        let id = self.orders.create(&new, self.window).await?;
+        Ok(StoredOrder {
             id,
             order: new.order,
             status: OrderStatus::New,
             notary_id: None,
             documents: new.documents,
             is_test: new.is_test,
-            created_at: new.placed_at,
-            updated_at: new.placed_at,
+            created_at: new.created_at,
+            updated_at: new.created_at,
         })
     }
 
     /// What a request gets that was not placed: the answer that it got before, or why it gets none.
     async fn replay_or_explain(
         &self,
-        error: PlaceError,
+        error: CreateError,
         attempt: Option<&Attempt>,
-    ) -> Result<Placement, PlaceOrderError> {
+    ) -> Result<CreatedOrder, CreateOrderError> {
         Err(match (error, attempt) {
-            (PlaceError::KeyTaken(taken), Some(attempt)) => {
+            (CreateError::KeyTaken(taken), Some(attempt)) => {
                 return self.answer_again(taken, attempt.fingerprint).await;
             }
-            (PlaceError::Duplicate { placed_at }, _) => PlaceOrderError::Duplicate {
-                retry_after: self.window.seconds_left(placed_at, self.clock.now()),
+            (CreateError::Duplicate { created_at }, _) => CreateOrderError::Duplicate {
+                retry_after: self.window.seconds_left(created_at, self.clock.now()),
             },
-            (error @ (PlaceError::UploadSwept | PlaceError::Unavailable(_)), _) => {
-                PlaceOrderError::Unavailable(error.into())
+            (error @ (CreateError::UploadSwept | CreateError::Unavailable(_)), _) => {
+                CreateOrderError::Unavailable(error.into())
             }
-            (error @ (PlaceError::Internal(_) | PlaceError::KeyTaken(_)), _) => {
-                PlaceOrderError::Internal(error.into())
+            (error @ (CreateError::Internal(_) | CreateError::KeyTaken(_)), _) => {
+                CreateOrderError::Internal(error.into())
             }
         })
     }
 
-    async fn try_claim(&self, claim: &Claim) -> Result<Option<KeyUse>, PlaceOrderError> {
+    async fn try_claim(&self, claim: &Claim) -> Result<Option<KeyUse>, CreateOrderError> {
         let now = self.clock.now();
         match self.idempotency.claim(claim, now, now.saturating_add(Self::CLAIM)).await {
             Ok(()) => Ok(None),
             Err(ClaimError::Taken(taken)) => Ok(Some(taken)),
             Err(error @ ClaimError::Unavailable(_)) => {
-                Err(PlaceOrderError::Unavailable(error.into()))
+                Err(CreateOrderError::Unavailable(error.into()))
             }
-            Err(error @ ClaimError::Internal(_)) => Err(PlaceOrderError::Internal(error.into())),
+            Err(error @ ClaimError::Internal(_)) => Err(CreateOrderError::Internal(error.into())),
         }
     }
 
@@ -354,7 +354,7 @@ impl PlaceOrder {
         &self,
         taken: KeyUse,
         fingerprint: Fingerprint,
-    ) -> Result<Placement, PlaceOrderError> {
+    ) -> Result<CreatedOrder, CreateOrderError> {
         match taken {
             KeyUse::InFlight { until } => Err(self.in_flight(until)),
             KeyUse::Answered(answered) => self.repeat(answered, fingerprint).await,
@@ -362,9 +362,9 @@ impl PlaceOrder {
     }
 
     /// An attempt that goes on extends its claim, and may be done long before it ends.
-    fn in_flight(&self, until: OffsetDateTime) -> PlaceOrderError {
+    fn in_flight(&self, until: OffsetDateTime) -> CreateOrderError {
         let left = (until - self.clock.now()).whole_seconds();
-        PlaceOrderError::InFlight { retry_after: left.clamp(1, 5).unsigned_abs() }
+        CreateOrderError::InFlight { retry_after: left.clamp(1, 5).unsigned_abs() }
     }
 
     /// A sweeper whose clock was set forward may have been done with keys before their objects were
@@ -410,15 +410,15 @@ pub(crate) async fn remove_condemned(
 }
 
 /// A key that is bound to one signing service is told so before anything else about the request.
-fn authorize(key: &ApiKey, request: &OrderRequest) -> Result<(), PlaceOrderError> {
+fn authorize(key: &ApiKey, request: &OrderRequest) -> Result<(), CreateOrderError> {
     match request.signing_service_id {
         crate::order::Field::Value(service) if !key.may_order_for(SigningServiceId(service)) => {
-            Err(PlaceOrderError::Forbidden)
+            Err(CreateOrderError::Forbidden)
         }
         _ => Ok(()),
     }
 }
 
 #[cfg(test)]
-#[path = "place_order_tests.rs"]
+#[path = "create_order_tests.rs"]
 mod tests;

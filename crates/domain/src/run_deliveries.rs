@@ -6,19 +6,19 @@ use futures_util::{FutureExt as _, future::join_all};
 use time::Duration;
 
 use crate::{
-    follow_up::{FollowUp, FollowUpId, Notification, RetryPolicy},
+    delivery::{Delivery, DeliveryId, Notification, RetryPolicy},
     order::OrderId,
     ports::{
-        Clock, Entropy, FollowUpQueue, Lease, Notifier, NotifyError, OrderRepo, Settlement,
+        Clock, DeliveryQueue, Entropy, Lease, Notifier, NotifyError, OrderRepo, Settlement,
         StoreError, error_chain,
     },
 };
 
 /// How the delivery of one follow-up went.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delivery {
+pub struct DeliveryReport {
     /// The follow-up.
-    pub id: FollowUpId,
+    pub id: DeliveryId,
     /// Its order.
     pub order_id: OrderId,
     /// What became of it.
@@ -35,7 +35,7 @@ pub enum DeliveryOutcome {
     /// Nobody's mail was taken, for the reason in the text; it is tried again every few seconds.
     Postponed(String),
     /// It failed for good and waits for an operator; the text says why.
-    Buried(String),
+    Failed(String),
     /// It was delivered or failed after its lease had passed to another worker, which has the say
     /// now.
     LeaseLost,
@@ -47,16 +47,16 @@ pub enum DeliveryOutcome {
 pub struct Unsettled {
     #[source]
     error: StoreError,
-    delivery: Delivery,
+    delivery: DeliveryReport,
     token: i64,
     settlement: Settlement,
 }
 
 /// Delivers follow-ups.
 #[derive(Clone)]
-pub struct RunFollowUps {
+pub struct RunDeliveries {
     /// Where follow-ups wait.
-    pub queue: Arc<dyn FollowUpQueue>,
+    pub queue: Arc<dyn DeliveryQueue>,
     /// Where orders are kept.
     pub orders: Arc<dyn OrderRepo>,
     /// Who delivers mails.
@@ -69,7 +69,7 @@ pub struct RunFollowUps {
     pub retry: RetryPolicy,
 }
 
-impl RunFollowUps {
+impl RunDeliveries {
     /// How long a worker has for what it leased: four times what a notifier may take.
     pub const LEASE: Duration = Duration::minutes(2);
 
@@ -78,19 +78,19 @@ impl RunFollowUps {
     pub async fn run_once(
         &self,
         limit: usize,
-    ) -> Result<Vec<Result<Delivery, Unsettled>>, StoreError> {
+    ) -> Result<Vec<Result<DeliveryReport, Unsettled>>, StoreError> {
         let leases = self.queue.lease(self.clock.now(), Self::LEASE, limit).await?;
         Ok(join_all(leases.into_iter().map(|lease| self.work_on(lease))).await)
     }
 
-    async fn work_on(&self, lease: Lease) -> Result<Delivery, Unsettled> {
-        let Lease { follow_up, token } = lease;
-        let (settlement, outcome) = match self.deliver(&follow_up).await {
+    async fn work_on(&self, lease: Lease) -> Result<DeliveryReport, Unsettled> {
+        let Lease { delivery, token } = lease;
+        let (settlement, outcome) = match self.deliver(&delivery).await {
             Ok(()) => (Settlement::Done, DeliveryOutcome::Delivered),
-            Err(failure) => self.after_failure(&follow_up, &failure),
+            Err(failure) => self.after_failure(&delivery, &failure),
         };
         self.settle(
-            Delivery { id: follow_up.id, order_id: follow_up.order_id, outcome },
+            DeliveryReport { id: delivery.id, order_id: delivery.order_id, outcome },
             token,
             settlement,
         )
@@ -99,33 +99,33 @@ impl RunFollowUps {
 
     /// Tries once more what the queue did not take. Until it does, and once the lease has ended,
     /// another worker delivers the same again.
-    pub async fn settle_again(&self, unsettled: Unsettled) -> Result<Delivery, Unsettled> {
+    pub async fn settle_again(&self, unsettled: Unsettled) -> Result<DeliveryReport, Unsettled> {
         let Unsettled { delivery, token, settlement, .. } = unsettled;
         self.settle(delivery, token, settlement).await
     }
 
     async fn settle(
         &self,
-        delivery: Delivery,
+        delivery: DeliveryReport,
         token: i64,
         settlement: Settlement,
-    ) -> Result<Delivery, Unsettled> {
+    ) -> Result<DeliveryReport, Unsettled> {
         match self.queue.settle(delivery.id, token, &settlement).await {
             Ok(true) => Ok(delivery),
-            Ok(false) => Ok(Delivery { outcome: DeliveryOutcome::LeaseLost, ..delivery }),
+            Ok(false) => Ok(DeliveryReport { outcome: DeliveryOutcome::LeaseLost, ..delivery }),
             Err(error) => Err(Unsettled { error, delivery, token, settlement }),
         }
     }
 
-    async fn deliver(&self, follow_up: &FollowUp) -> Result<(), NotifyError> {
-        let found = self.orders.find(follow_up.order_id).await.map_err(|error| match error {
+    async fn deliver(&self, delivery: &Delivery) -> Result<(), NotifyError> {
+        let found = self.orders.find(delivery.order_id).await.map_err(|error| match error {
             StoreError::Unavailable(_) => NotifyError::Unavailable(error.into()),
             StoreError::Internal(_) => NotifyError::Transient(error.into()),
         })?;
         let order = found.ok_or_else(|| NotifyError::Permanent("the order is gone".into()))?;
         let notification = Notification {
-            message_key: follow_up.task.message_key.clone(),
-            recipient: follow_up.task.recipient.clone(),
+            message_key: delivery.task.message_key.clone(),
+            recipient: delivery.task.recipient.clone(),
             order,
         };
         // One mail that breaks the program that writes it must not stop all the others.
@@ -135,7 +135,7 @@ impl RunFollowUps {
 
     fn after_failure(
         &self,
-        follow_up: &FollowUp,
+        delivery: &Delivery,
         failure: &NotifyError,
     ) -> (Settlement, DeliveryOutcome) {
         let now = self.clock.now();
@@ -143,7 +143,7 @@ impl RunFollowUps {
         let again = match failure {
             NotifyError::Unavailable(_) => {
                 let due_at =
-                    self.retry.next_attempt_in_outage(follow_up.created_at, now, &*self.entropy);
+                    self.retry.next_attempt_in_outage(delivery.created_at, now, &*self.entropy);
                 due_at.map(|due_at| {
                     (
                         Settlement::Postpone { due_at, error: text.clone() },
@@ -153,8 +153,8 @@ impl RunFollowUps {
             }
             NotifyError::Transient(_) => {
                 let due_at = self.retry.next_attempt(
-                    follow_up.created_at,
-                    follow_up.attempts + 1,
+                    delivery.created_at,
+                    delivery.attempts + 1,
                     now,
                     &*self.entropy,
                 );
@@ -168,11 +168,11 @@ impl RunFollowUps {
             NotifyError::Permanent(_) => None,
         };
         again.unwrap_or_else(|| {
-            (Settlement::Bury { at: now, error: text.clone() }, DeliveryOutcome::Buried(text))
+            (Settlement::Fail { at: now, error: text.clone() }, DeliveryOutcome::Failed(text))
         })
     }
 }
 
 #[cfg(test)]
-#[path = "run_follow_ups_tests.rs"]
+#[path = "run_deliveries_tests.rs"]
 mod tests;

@@ -2,13 +2,13 @@ use async_trait::async_trait;
 use time::{Duration, OffsetDateTime};
 
 use super::StoreError;
-use crate::follow_up::{FollowUp, FollowUpId};
+use crate::delivery::{Delivery, DeliveryId};
 
 /// The right to work on a follow-up until the lease ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
     /// The follow-up.
-    pub follow_up: FollowUp,
+    pub delivery: Delivery,
     /// Tells this lease from every other of the same follow-up.
     pub token: i64,
 }
@@ -34,7 +34,7 @@ pub enum Settlement {
         error: String,
     },
     /// It failed for good and waits for an operator.
-    Bury {
+    Fail {
         /// When it was given up.
         at: OffsetDateTime,
         /// What the failure said.
@@ -48,7 +48,7 @@ pub struct QueueStats {
     /// Follow-ups that are to be done, leased ones included, buried ones not.
     pub pending: u64,
     /// Follow-ups that wait for an operator.
-    pub buried: u64,
+    pub failed: u64,
     /// When the oldest pending one was enqueued.
     pub oldest_created_at: Option<OffsetDateTime>,
 }
@@ -57,7 +57,7 @@ pub struct QueueStats {
 /// [`OrderRepo::place`](super::OrderRepo::place).
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
-pub trait FollowUpQueue: Send + Sync {
+pub trait DeliveryQueue: Send + Sync {
     /// Leases up to `limit` follow-ups that are due at `now`, the longest due first. Nobody else
     /// gets them before `now + lease_for`; after that, unless settled, they are due again.
     async fn lease(
@@ -71,17 +71,17 @@ pub trait FollowUpQueue: Send + Sync {
     /// has passed to somebody else. A failure counts as one attempt, unless it was everybody's.
     async fn settle(
         &self,
-        id: FollowUpId,
+        id: DeliveryId,
         token: i64,
         settlement: &Settlement,
     ) -> Result<bool, StoreError>;
 
     /// Follow-ups by age, the oldest first, at most `limit`: buried ones, or pending ones.
-    async fn list(&self, buried: bool, limit: usize) -> Result<Vec<FollowUp>, StoreError>;
+    async fn list(&self, failed: bool, limit: usize) -> Result<Vec<Delivery>, StoreError>;
 
     /// Makes a follow-up due at `now`, buried or waiting, and counts its age and attempts anew;
     /// `false` if there is no such follow-up.
-    async fn retry(&self, id: FollowUpId, now: OffsetDateTime) -> Result<bool, StoreError>;
+    async fn retry(&self, id: DeliveryId, now: OffsetDateTime) -> Result<bool, StoreError>;
 
     /// How full the queue is.
     async fn stats(&self) -> Result<QueueStats, StoreError>;

@@ -3,19 +3,19 @@ use time::{OffsetDateTime, macros::datetime};
 
 use super::*;
 use crate::{
-    follow_up::NewFollowUp,
-    order::{EmailAddress, OrderRequest, OrderStatus, PlacedOrder},
-    ports::{MockClock, MockFollowUpQueue, MockNotifier, MockOrderRepo},
+    delivery::NewDelivery,
+    order::{EmailAddress, OrderRequest, OrderStatus, StoredOrder},
+    ports::{MockClock, MockDeliveryQueue, MockNotifier, MockOrderRepo},
     test_support::{CountingEntropy, minimal_request},
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 
 #[expect(clippy::unnecessary_wraps, reason = "it is what a store answers")]
-fn placed() -> Result<Option<PlacedOrder>, StoreError> {
+fn stored() -> Result<Option<StoredOrder>, StoreError> {
     let order =
         serde_json::from_value::<OrderRequest>(minimal_request()).unwrap().parse().unwrap().order;
-    Ok(Some(PlacedOrder {
+    Ok(Some(StoredOrder {
         id: OrderId(1),
         order,
         status: OrderStatus::New,
@@ -28,19 +28,19 @@ fn placed() -> Result<Option<PlacedOrder>, StoreError> {
 }
 
 fn lease(attempts: u32, created_at: OffsetDateTime) -> Lease {
-    let task = NewFollowUp {
+    let task = NewDelivery {
         message_key: "k".to_owned(),
         recipient: EmailAddress::try_from("a@example.com".to_owned()).unwrap(),
     };
     Lease {
-        follow_up: FollowUp {
-            id: FollowUpId(5),
+        delivery: Delivery {
+            id: DeliveryId(5),
             order_id: OrderId(1),
             task,
             attempts,
             created_at,
             due_at: NOW,
-            buried_at: None,
+            failed_at: None,
             last_error: None,
         },
         token: 3,
@@ -51,20 +51,20 @@ fn lease(attempts: u32, created_at: OffsetDateTime) -> Lease {
 async fn run(
     lease: Lease,
     notifier: MockNotifier,
-    found: impl Fn() -> Result<Option<PlacedOrder>, StoreError> + Send + 'static,
+    found: impl Fn() -> Result<Option<StoredOrder>, StoreError> + Send + 'static,
     settled: impl Fn(&Settlement) -> bool + Send + 'static,
     held: bool,
 ) -> DeliveryOutcome {
-    let mut queue = MockFollowUpQueue::new();
+    let mut queue = MockDeliveryQueue::new();
     queue
         .expect_lease()
-        .with(eq(NOW), eq(RunFollowUps::LEASE), eq(8))
+        .with(eq(NOW), eq(RunDeliveries::LEASE), eq(8))
         .once()
         .returning(move |_, _, _| Ok(vec![lease.clone()]));
     queue
         .expect_settle()
         .withf(move |id, token, settlement| {
-            *id == FollowUpId(5) && *token == 3 && settled(settlement)
+            *id == DeliveryId(5) && *token == 3 && settled(settlement)
         })
         .once()
         .returning(move |_, _, _| Ok(held));
@@ -74,15 +74,15 @@ async fn run(
 }
 
 fn use_case(
-    queue: MockFollowUpQueue,
+    queue: MockDeliveryQueue,
     notifier: MockNotifier,
-    found: impl Fn() -> Result<Option<PlacedOrder>, StoreError> + Send + 'static,
-) -> RunFollowUps {
+    found: impl Fn() -> Result<Option<StoredOrder>, StoreError> + Send + 'static,
+) -> RunDeliveries {
     let mut orders = MockOrderRepo::new();
     orders.expect_find().with(eq(OrderId(1))).returning(move |_| found());
     let mut clock = MockClock::new();
     clock.expect_now().return_const(NOW);
-    RunFollowUps {
+    RunDeliveries {
         queue: Arc::new(queue),
         orders: Arc::new(orders),
         notifier: Arc::new(notifier),
@@ -109,7 +109,7 @@ async fn a_delivered_mail_is_done() {
     let outcome = run(
         lease(0, NOW),
         notifier(|| Ok(())),
-        placed,
+        stored,
         |settlement| *settlement == Settlement::Done,
         true,
     )
@@ -128,7 +128,7 @@ async fn a_failing_notifier_is_retried_later_and_later() {
             _ => false,
         };
         let failing = notifier(|| Err(NotifyError::Transient("relay is busy".into())));
-        let outcome = run(lease(attempts, NOW), failing, placed, retried, true).await;
+        let outcome = run(lease(attempts, NOW), failing, stored, retried, true).await;
         assert!(matches!(outcome, DeliveryOutcome::Retried(_)));
     }
 }
@@ -150,7 +150,7 @@ async fn in_an_outage_a_mail_waits_for_a_few_seconds_however_long_it_lasts() {
         let outcome = run(
             lease(attempts, NOW - age),
             down,
-            placed,
+            stored,
             |settlement| waits(settlement, "no mail is taken now: relay is down"),
             true,
         )
@@ -191,14 +191,14 @@ async fn a_permanent_failure_is_buried() {
     let outcome = run(
         lease(0, NOW),
         failing,
-        placed,
-        |settlement| matches!(settlement, Settlement::Bury { at, .. } if *at == NOW),
+        stored,
+        |settlement| matches!(settlement, Settlement::Fail { at, .. } if *at == NOW),
         true,
     )
     .await;
     assert_eq!(
         outcome,
-        DeliveryOutcome::Buried("the mail will never be taken: no such user".to_owned())
+        DeliveryOutcome::Failed("the mail will never be taken: no such user".to_owned())
     );
 }
 
@@ -210,12 +210,12 @@ async fn what_fails_for_five_days_is_buried() {
         let outcome = run(
             lease(40, NOW - Duration::days(5)),
             failing,
-            placed,
-            |settlement| matches!(settlement, Settlement::Bury { .. }),
+            stored,
+            |settlement| matches!(settlement, Settlement::Fail { .. }),
             true,
         )
         .await;
-        assert!(matches!(outcome, DeliveryOutcome::Buried(_)));
+        assert!(matches!(outcome, DeliveryOutcome::Failed(_)));
     }
 }
 
@@ -225,16 +225,16 @@ async fn a_mail_about_no_order_is_buried_unsent() {
         lease(0, NOW),
         MockNotifier::new(),
         || Ok(None),
-        |settlement| matches!(settlement, Settlement::Bury { .. }),
+        |settlement| matches!(settlement, Settlement::Fail { .. }),
         true,
     )
     .await;
-    assert!(matches!(outcome, DeliveryOutcome::Buried(_)));
+    assert!(matches!(outcome, DeliveryOutcome::Failed(_)));
 }
 
 #[tokio::test]
 async fn a_lost_lease_is_reported_as_such() {
-    let outcome = run(lease(0, NOW), notifier(|| Ok(())), placed, |_| true, false).await;
+    let outcome = run(lease(0, NOW), notifier(|| Ok(())), stored, |_| true, false).await;
     assert_eq!(outcome, DeliveryOutcome::LeaseLost);
 }
 
@@ -244,22 +244,22 @@ async fn a_notifier_that_panics_buries_its_mail_and_nothing_else() {
     let outcome = run(
         lease(0, NOW),
         panicking,
-        placed,
-        |settlement| matches!(settlement, Settlement::Bury { .. }),
+        stored,
+        |settlement| matches!(settlement, Settlement::Fail { .. }),
         true,
     )
     .await;
     assert_eq!(
         outcome,
-        DeliveryOutcome::Buried("the mail will never be taken: the notifier panicked".to_owned())
+        DeliveryOutcome::Failed("the mail will never be taken: the notifier panicked".to_owned())
     );
 }
 
 #[tokio::test]
 async fn what_the_queue_did_not_take_is_settled_again_and_not_delivered_again() {
-    let mut queue = MockFollowUpQueue::new();
+    let mut queue = MockDeliveryQueue::new();
     queue.expect_lease().once().returning(move |_, _, _| Ok(vec![lease(0, NOW)]));
-    let done = |_: &FollowUpId, token: &i64, settlement: &Settlement| {
+    let done = |_: &DeliveryId, token: &i64, settlement: &Settlement| {
         *token == 3 && *settlement == Settlement::Done
     };
     let mut failures_left = 2;
@@ -271,7 +271,7 @@ async fn what_the_queue_did_not_take_is_settled_again_and_not_delivered_again() 
             Ok(true)
         }
     });
-    let use_case = use_case(queue, notifier(|| Ok(())), placed);
+    let use_case = use_case(queue, notifier(|| Ok(())), stored);
 
     let unsettled = use_case.run_once(8).await.unwrap().remove(0).unwrap_err();
     let unsettled = use_case.settle_again(unsettled).await.unwrap_err();

@@ -1,21 +1,21 @@
-//! The contract of `FollowUpQueue`.
+//! The contract of `DeliveryQueue`.
 
 use domain::{
-    follow_up::{FollowUp, FollowUpId},
+    delivery::{Delivery, DeliveryId},
     order::EmailAddress,
     ports::{Lease, NewOrder, QueueStats, Settlement},
 };
 use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
 
-use crate::samples::{MICROSECOND, NOW, Storage, WINDOW, follow_up, new_order, recipient};
+use crate::samples::{MICROSECOND, NOW, Storage, WINDOW, delivery, new_order, recipient};
 
-/// Runs the contract of `FollowUpQueue` on the [`Storage`] that an expression makes, anew for each
+/// Runs the contract of `DeliveryQueue` on the [`Storage`] that an expression makes, anew for each
 /// test.
 #[macro_export]
-macro_rules! follow_up_queue_contract {
+macro_rules! delivery_queue_contract {
     ($storage:expr) => {
-        $crate::follow_up_queue_contract!($storage;
+        $crate::delivery_queue_contract!($storage;
             the_longest_due_are_leased_first_and_no_more_than_asked_for,
             what_is_not_due_yet_is_not_leased,
             what_is_leased_is_leased_again_when_the_lease_has_ended,
@@ -39,7 +39,7 @@ macro_rules! follow_up_queue_contract {
     ($storage:expr; $($obligation:ident),+ $(,)?) => {$(
         #[tokio::test(flavor = "multi_thread")]
         async fn $obligation() {
-            $crate::follow_up_queue::$obligation(&$storage).await;
+            $crate::delivery_queue::$obligation(&$storage).await;
         }
     )+};
 }
@@ -49,8 +49,8 @@ const LEASE: Duration = Duration::minutes(2);
 /// Enqueues a follow-up for the recipient of that number.
 async fn enqueue(storage: &Storage, number: usize, at: OffsetDateTime) {
     let order =
-        NewOrder { follow_ups: vec![follow_up(number)], ..new_order(&format!("F-{number}"), at) };
-    storage.orders.place(&order, WINDOW).await.unwrap();
+        NewOrder { deliveries: vec![delivery(number)], ..new_order(&format!("F-{number}"), at) };
+    storage.orders.create(&order, WINDOW).await.unwrap();
 }
 
 async fn lease(storage: &Storage, now: OffsetDateTime, limit: usize) -> Vec<Lease> {
@@ -65,7 +65,7 @@ async fn lease_one(storage: &Storage, now: OffsetDateTime) -> Lease {
 }
 
 async fn settle(storage: &Storage, lease: &Lease, settlement: Settlement) -> bool {
-    storage.queue.settle(lease.follow_up.id, lease.token, &settlement).await.unwrap()
+    storage.queue.settle(lease.delivery.id, lease.token, &settlement).await.unwrap()
 }
 
 fn retry_at(due_at: OffsetDateTime) -> Settlement {
@@ -76,16 +76,16 @@ fn postpone_until(due_at: OffsetDateTime) -> Settlement {
     Settlement::Postpone { due_at, error: "no route to hôst".to_owned() }
 }
 
-fn bury_at(at: OffsetDateTime) -> Settlement {
-    Settlement::Bury { at, error: "no such mailbox".to_owned() }
+fn fail_at(at: OffsetDateTime) -> Settlement {
+    Settlement::Fail { at, error: "no such mailbox".to_owned() }
 }
 
-fn recipients<'a>(follow_ups: impl IntoIterator<Item = &'a FollowUp>) -> Vec<EmailAddress> {
-    follow_ups.into_iter().map(|follow_up| follow_up.task.recipient.clone()).collect()
+fn recipients<'a>(deliveries: impl IntoIterator<Item = &'a Delivery>) -> Vec<EmailAddress> {
+    deliveries.into_iter().map(|delivery| delivery.task.recipient.clone()).collect()
 }
 
-async fn listed(storage: &Storage, buried: bool) -> Vec<FollowUp> {
-    storage.queue.list(buried, 100).await.unwrap()
+async fn listed(storage: &Storage, failed: bool) -> Vec<Delivery> {
+    storage.queue.list(failed, 100).await.unwrap()
 }
 
 /// Not in the order in which they were enqueued.
@@ -95,7 +95,7 @@ pub async fn the_longest_due_are_leased_first_and_no_more_than_asked_for(storage
     }
     let batches =
         [lease(storage, NOW, 0).await, lease(storage, NOW, 3).await, lease(storage, NOW, 3).await];
-    let batches = batches.map(|leases| recipients(leases.iter().map(|lease| &lease.follow_up)));
+    let batches = batches.map(|leases| recipients(leases.iter().map(|lease| &lease.delivery)));
     assert_eq!(
         batches,
         [vec![], vec![recipient(2), recipient(3), recipient(1)], vec![recipient(4)]]
@@ -115,14 +115,14 @@ pub async fn what_is_leased_is_leased_again_when_the_lease_has_ended(storage: &S
     let first = lease_one(storage, NOW).await;
     assert_eq!(lease(storage, NOW + LEASE - MICROSECOND, 10).await, []);
     let second = lease_one(storage, NOW + LEASE).await;
-    assert_eq!(second.follow_up, first.follow_up);
+    assert_eq!(second.delivery, first.delivery);
     assert_ne!(second.token, first.token);
 }
 
 /// Each follow-up goes to exactly one of them, and none is left.
 pub async fn many_workers_never_share_a_follow_up(storage: &Storage) {
-    let order = NewOrder { follow_ups: (0..60).map(follow_up).collect(), ..new_order("F-1", NOW) };
-    storage.orders.place(&order, WINDOW).await.unwrap();
+    let order = NewOrder { deliveries: (0..60).map(delivery).collect(), ..new_order("F-1", NOW) };
+    storage.orders.create(&order, WINDOW).await.unwrap();
     let workers = (0..8).map(|_| {
         let queue = storage.queue.clone();
         tokio::spawn(async move {
@@ -132,11 +132,11 @@ pub async fn many_workers_never_share_a_follow_up(storage: &Storage) {
                 if leases.is_empty() {
                     return mine;
                 }
-                mine.extend(leases.into_iter().map(|lease| lease.follow_up.id));
+                mine.extend(leases.into_iter().map(|lease| lease.delivery.id));
             }
         })
     });
-    let mut leased: Vec<FollowUpId> =
+    let mut leased: Vec<DeliveryId> =
         join_all(workers).await.into_iter().flat_map(Result::unwrap).collect();
     assert_eq!(leased.len(), 60);
     leased.sort();
@@ -152,7 +152,7 @@ pub async fn what_is_done_leaves_the_queue(storage: &Storage) {
     assert!(settle(storage, &leased, Settlement::Done).await);
     assert_eq!(recipients(&listed(storage, false).await), [recipient(2)]);
     assert_eq!(listed(storage, true).await, []);
-    assert_eq!(recipients([&lease_one(storage, NOW + LEASE).await.follow_up]), [recipient(2)]);
+    assert_eq!(recipients([&lease_one(storage, NOW + LEASE).await.delivery]), [recipient(2)]);
 }
 
 /// With one more attempt, the error, and all else as it was; even before its lease would have
@@ -161,16 +161,13 @@ pub async fn what_failed_is_due_again_when_the_settlement_says(storage: &Storage
     enqueue(storage, 1, NOW).await;
     let mut expected = lease_one(storage, NOW).await;
     for attempts in 1..=3 {
-        let due_at = expected.follow_up.due_at + Duration::seconds(5);
+        let due_at = expected.delivery.due_at + Duration::seconds(5);
         assert!(settle(storage, &expected, retry_at(due_at)).await);
         assert_eq!(lease(storage, due_at - MICROSECOND, 10).await, []);
         let leased = lease_one(storage, due_at).await;
         assert_ne!(leased.token, expected.token);
         let last_error = Some("no route to hôst".to_owned());
-        assert_eq!(
-            leased.follow_up,
-            FollowUp { attempts, due_at, last_error, ..expected.follow_up }
-        );
+        assert_eq!(leased.delivery, Delivery { attempts, due_at, last_error, ..expected.delivery });
         expected = leased;
     }
 }
@@ -186,7 +183,7 @@ pub async fn what_is_postponed_is_due_again_and_counts_no_attempt(storage: &Stor
     assert_eq!(lease(storage, due_at - MICROSECOND, 10).await, []);
     let leased = lease_one(storage, due_at).await;
     let last_error = Some("no route to hôst".to_owned());
-    assert_eq!(leased.follow_up, FollowUp { attempts: 1, due_at, last_error, ..first.follow_up });
+    assert_eq!(leased.delivery, Delivery { attempts: 1, due_at, last_error, ..first.delivery });
 }
 
 /// However long it waits. It leaves the pending list for the buried one.
@@ -194,16 +191,16 @@ pub async fn what_is_buried_is_not_leased(storage: &Storage) {
     enqueue(storage, 1, NOW).await;
     let leased = lease_one(storage, NOW).await;
     let at = NOW + Duration::SECOND;
-    assert!(settle(storage, &leased, bury_at(at)).await);
+    assert!(settle(storage, &leased, fail_at(at)).await);
     assert_eq!(lease(storage, NOW + Duration::weeks(5_000), 10).await, []);
     assert_eq!(listed(storage, false).await, []);
-    let buried = FollowUp {
+    let failed = Delivery {
         attempts: 1,
-        buried_at: Some(at),
+        failed_at: Some(at),
         last_error: Some("no such mailbox".to_owned()),
-        ..leased.follow_up
+        ..leased.delivery
     };
-    assert_eq!(listed(storage, true).await, [buried]);
+    assert_eq!(listed(storage, true).await, [failed]);
 }
 
 /// Whatever it would have settled.
@@ -212,7 +209,7 @@ pub async fn a_lease_that_has_passed_to_another_settles_nothing(storage: &Storag
     let old = lease_one(storage, NOW).await;
     let new = lease_one(storage, NOW + LEASE).await;
     let before = listed(storage, false).await;
-    for settlement in [Settlement::Done, retry_at(NOW), postpone_until(NOW), bury_at(NOW)] {
+    for settlement in [Settlement::Done, retry_at(NOW), postpone_until(NOW), fail_at(NOW)] {
         assert!(!settle(storage, &old, settlement).await);
         assert_eq!(listed(storage, false).await, before);
         assert_eq!(lease(storage, NOW + LEASE, 10).await, [], "the new lease holds");
@@ -227,7 +224,7 @@ pub async fn a_lease_settles_once(storage: &Storage) {
         Settlement::Done,
         retry_at(NOW + Duration::HOUR),
         postpone_until(NOW + Duration::HOUR),
-        bury_at(NOW),
+        fail_at(NOW),
     ]
     .into_iter()
     .enumerate()
@@ -236,7 +233,7 @@ pub async fn a_lease_settles_once(storage: &Storage) {
         let leased = lease_one(storage, NOW).await;
         assert!(settle(storage, &leased, settlement).await);
         let before = (listed(storage, false).await, listed(storage, true).await);
-        for again in [Settlement::Done, retry_at(NOW), postpone_until(NOW), bury_at(NOW)] {
+        for again in [Settlement::Done, retry_at(NOW), postpone_until(NOW), fail_at(NOW)] {
             assert!(!settle(storage, &leased, again).await);
         }
         assert_eq!((listed(storage, false).await, listed(storage, true).await), before);
@@ -256,7 +253,7 @@ pub async fn a_lease_that_ended_settles_as_long_as_nobody_else_has_it(storage: &
 pub async fn what_is_not_leased_is_not_settled(storage: &Storage) {
     enqueue(storage, 1, NOW).await;
     let id = listed(storage, false).await[0].id;
-    for (id, token) in [(id, 0), (id, 1), (FollowUpId(id.0 + 1), 0), (FollowUpId(i64::MAX), 1)] {
+    for (id, token) in [(id, 0), (id, 1), (DeliveryId(id.0 + 1), 0), (DeliveryId(i64::MAX), 1)] {
         assert!(!storage.queue.settle(id, token, &Settlement::Done).await.unwrap());
     }
     assert_eq!(listed(storage, false).await.len(), 1);
@@ -271,7 +268,7 @@ pub async fn follow_ups_are_listed_by_age(storage: &Storage) {
     assert_eq!(recipients(&listed(storage, false).await), [2, 3, 1].map(recipient));
     assert_eq!(recipients(&storage.queue.list(false, 2).await.unwrap()), [2, 3].map(recipient));
     for leased in lease(storage, NOW + LEASE, 10).await {
-        assert!(settle(storage, &leased, bury_at(NOW + LEASE)).await);
+        assert!(settle(storage, &leased, fail_at(NOW + LEASE)).await);
     }
     assert_eq!(listed(storage, false).await, []);
     assert_eq!(recipients(&listed(storage, true).await), [2, 3, 1].map(recipient));
@@ -282,22 +279,22 @@ pub async fn follow_ups_are_listed_by_age(storage: &Storage) {
 pub async fn a_buried_follow_up_is_retried_anew(storage: &Storage) {
     enqueue(storage, 1, NOW).await;
     let leased = lease_one(storage, NOW).await;
-    settle(storage, &leased, bury_at(NOW)).await;
+    settle(storage, &leased, fail_at(NOW)).await;
     let later = NOW + Duration::weeks(1);
-    assert!(storage.queue.retry(leased.follow_up.id, later).await.unwrap());
+    assert!(storage.queue.retry(leased.delivery.id, later).await.unwrap());
     let last_error = Some("no such mailbox".to_owned());
-    let expected = FollowUp {
+    let expected = Delivery {
         attempts: 0,
         created_at: later,
         due_at: later,
-        buried_at: None,
+        failed_at: None,
         last_error,
-        ..leased.follow_up
+        ..leased.delivery
     };
     assert_eq!(listed(storage, true).await, []);
     assert_eq!(listed(storage, false).await, std::slice::from_ref(&expected));
     assert_eq!(lease(storage, later - MICROSECOND, 10).await, []);
-    assert_eq!(lease_one(storage, later).await.follow_up, expected);
+    assert_eq!(lease_one(storage, later).await.delivery, expected);
 }
 
 /// It need not wait for the backoff.
@@ -305,15 +302,15 @@ pub async fn a_waiting_follow_up_is_retried_at_once(storage: &Storage) {
     enqueue(storage, 1, NOW).await;
     let leased = lease_one(storage, NOW).await;
     settle(storage, &leased, retry_at(NOW + Duration::HOUR)).await;
-    assert!(storage.queue.retry(leased.follow_up.id, NOW + Duration::SECOND).await.unwrap());
-    assert_eq!(lease_one(storage, NOW + Duration::SECOND).await.follow_up.attempts, 0);
+    assert!(storage.queue.retry(leased.delivery.id, NOW + Duration::SECOND).await.unwrap());
+    assert_eq!(lease_one(storage, NOW + Duration::SECOND).await.delivery.attempts, 0);
 }
 
 /// The lease holds, and settles.
 pub async fn a_retry_does_not_take_a_follow_up_from_its_worker(storage: &Storage) {
     enqueue(storage, 1, NOW).await;
     let leased = lease_one(storage, NOW).await;
-    assert!(storage.queue.retry(leased.follow_up.id, NOW + Duration::SECOND).await.unwrap());
+    assert!(storage.queue.retry(leased.delivery.id, NOW + Duration::SECOND).await.unwrap());
     assert_eq!(lease(storage, NOW + LEASE - MICROSECOND, 10).await, []);
     assert!(settle(storage, &leased, Settlement::Done).await);
 }
@@ -323,7 +320,7 @@ pub async fn what_is_unknown_is_not_retried(storage: &Storage) {
     enqueue(storage, 1, NOW).await;
     let leased = lease_one(storage, NOW).await;
     settle(storage, &leased, Settlement::Done).await;
-    for id in [leased.follow_up.id, FollowUpId(0), FollowUpId(i64::MAX)] {
+    for id in [leased.delivery.id, DeliveryId(0), DeliveryId(i64::MAX)] {
         assert!(!storage.queue.retry(id, NOW).await.unwrap());
     }
 }
@@ -337,14 +334,14 @@ pub async fn the_queue_tells_how_full_it_is(storage: &Storage) {
     let oldest = lease_one(storage, NOW).await;
     assert_eq!(
         storage.queue.stats().await.unwrap(),
-        QueueStats { pending: 4, buried: 0, oldest_created_at: Some(NOW) }
+        QueueStats { pending: 4, failed: 0, oldest_created_at: Some(NOW) }
     );
-    settle(storage, &oldest, bury_at(NOW)).await;
+    settle(storage, &oldest, fail_at(NOW)).await;
     let second = lease_one(storage, NOW + Duration::SECOND).await;
     settle(storage, &second, Settlement::Done).await;
     let oldest_created_at = Some(NOW + Duration::seconds(2));
     assert_eq!(
         storage.queue.stats().await.unwrap(),
-        QueueStats { pending: 2, buried: 1, oldest_created_at }
+        QueueStats { pending: 2, failed: 1, oldest_created_at }
     );
 }

@@ -7,7 +7,7 @@ use std::{
 
 use diesel::{prelude::*, result::Error::NotFound};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use domain::{idempotency::KeyUse, order::OrderId, ports::PlaceError};
+use domain::{idempotency::KeyUse, order::OrderId, ports::CreateError};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use time::OffsetDateTime;
 
@@ -15,7 +15,7 @@ use crate::{
     batch::{Shared, Waiting, Work},
     failure::Failure,
     idempotency,
-    place::{PlaceAll, Wanted},
+    insert_orders::{InsertOrders, Wanted},
     pool::MayDoubtConnection as _,
     schema::{file_numbers, test_file_numbers},
     statement::Prepared,
@@ -35,7 +35,7 @@ const KEY_IN_USE: &str = "idempotency_keys_in_use";
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("the file number was used a moment ago")]
-    Duplicate { placed_at: OffsetDateTime },
+    Duplicate { created_at: OffsetDateTime },
     #[error("the idempotency key is in use")]
     KeyTaken(KeyUse),
     #[error("an upload was swept")]
@@ -44,10 +44,10 @@ pub(crate) enum Refusal {
     Failed(#[from] Shared),
 }
 
-impl From<Refusal> for PlaceError {
+impl From<Refusal> for CreateError {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            Refusal::Duplicate { placed_at } => Self::Duplicate { placed_at },
+            Refusal::Duplicate { created_at } => Self::Duplicate { created_at },
             Refusal::KeyTaken(taken) => Self::KeyTaken(taken),
             Refusal::UploadSwept => Self::UploadSwept,
             Refusal::Failed(failure) if failure.get().is_passing() => {
@@ -74,18 +74,18 @@ impl Work for Wanted {
         connection: &mut AsyncPgConnection,
         batch: Vec<Waiting<Self>>,
     ) -> BoxFuture<'_, Result<(), Shared>> {
-        place_all(connection, batch).boxed()
+        create_all(connection, batch).boxed()
     }
 }
 
 /// Places a batch and tells each its outcome.
-async fn place_all(
+async fn create_all(
     connection: &mut AsyncPgConnection,
     batch: Vec<Waiting<Wanted>>,
 ) -> Result<(), Shared> {
     let began = Instant::now();
-    match try_place(connection, batch.iter().map(|waiting| &waiting.work)).await {
-        Ok(placed) => tell_placed(connection, batch, placed).await,
+    match try_create(connection, batch.iter().map(|waiting| &waiting.work)).await {
+        Ok(stored) => tell_placed(connection, batch, stored).await,
         // Something in it is at fault, and that fails alone.
         Err(failure)
             if batch.len() > 1
@@ -94,8 +94,8 @@ async fn place_all(
         {
             let mut doubt = Ok(());
             for waiting in batch {
-                let told = match try_place(connection, std::iter::once(&waiting.work)).await {
-                    Ok(placed) => tell_placed(connection, vec![waiting], placed).await,
+                let told = match try_create(connection, std::iter::once(&waiting.work)).await {
+                    Ok(stored) => tell_placed(connection, vec![waiting], stored).await,
                     Err(failure) => tell_failure(connection, vec![waiting], failure).await,
                 };
                 doubt = doubt.and(told);
@@ -108,25 +108,25 @@ async fn place_all(
 
 /// By one statement, and so one round trip and one transaction. Answers who was placed, by file
 /// number.
-async fn try_place(
+async fn try_create(
     connection: &mut AsyncPgConnection,
     batch: impl Iterator<Item = &Wanted> + Clone,
 ) -> Result<HashMap<String, OrderId>, Failure> {
-    let statement = Prepared(PlaceAll::of(batch)?);
+    let statement = Prepared(InsertOrders::of(batch)?);
     // All rows: they come before the commit, and the end of the rows after it.
-    let placed: Vec<(i64, String)> = statement.get_results(connection).await?;
-    Ok(placed.into_iter().map(|(id, file_number)| (file_number, OrderId(id))).collect())
+    let stored: Vec<(i64, String)> = statement.get_results(connection).await?;
+    Ok(stored.into_iter().map(|(id, file_number)| (file_number, OrderId(id))).collect())
 }
 
 /// Tells those who were placed first; why the others were not has to be asked for.
 async fn tell_placed(
     connection: &mut AsyncPgConnection,
     batch: Vec<Waiting<Wanted>>,
-    placed: HashMap<String, OrderId>,
+    stored: HashMap<String, OrderId>,
 ) -> Result<(), Shared> {
     let mut refused = Vec::new();
     for waiting in batch {
-        match placed.get(waiting.work.file_number()) {
+        match stored.get(waiting.work.file_number()) {
             Some(id) => waiting.tell(Ok(*id)),
             None => refused.push(waiting),
         }
@@ -173,7 +173,7 @@ async fn reasons(
         used.get(wanted.file_number()),
     ) {
         (Some(taken), _) => Refusal::KeyTaken(taken),
-        (None, Some(&placed_at)) => Refusal::Duplicate { placed_at },
+        (None, Some(&created_at)) => Refusal::Duplicate { created_at },
         // Who had the key has given it up in between.
         (None, None) if wanted.remembrance.is_some() => {
             Refusal::KeyTaken(KeyUse::InFlight { until: wanted.row.created_at })
@@ -217,14 +217,14 @@ async fn tell_failure(
         let refusal = match (failure.get().constraint(), &waiting.work.remembrance) {
             (Some(ADOPTION), _) => Refusal::UploadSwept,
             (Some(KEY_IN_USE), Some(remembrance)) => {
-                let placed_at = waiting.work.row.created_at;
-                match idempotency::in_use(connection, &remembrance.attempt.claim, placed_at)
+                let created_at = waiting.work.row.created_at;
+                match idempotency::in_use(connection, &remembrance.attempt.claim, created_at)
                     .await
                     .map_err(Shared::from)
                 {
                     // None, if who was first has given up the key in between.
                     Ok(taken) => {
-                        Refusal::KeyTaken(taken.unwrap_or(KeyUse::InFlight { until: placed_at }))
+                        Refusal::KeyTaken(taken.unwrap_or(KeyUse::InFlight { until: created_at }))
                     }
                     Err(failure) => {
                         doubt = doubt.and(Err(failure.clone()));

@@ -5,17 +5,17 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{
     hex,
-    order::{EmailAddress, OrderId, PlacedOrder},
+    order::{EmailAddress, OrderId, StoredOrder},
     ports::Entropy,
 };
 
 /// Identifier of a follow-up, given by the queue; positive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FollowUpId(pub i64);
+pub struct DeliveryId(pub i64);
 
 /// A mail to be sent once its order is placed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewFollowUp {
+pub struct NewDelivery {
     /// Random and stable: the `Message-ID` of the mail is made of it, so that a mail delivered
     /// twice can be told.
     pub message_key: String,
@@ -23,7 +23,7 @@ pub struct NewFollowUp {
     pub recipient: EmailAddress,
 }
 
-impl NewFollowUp {
+impl NewDelivery {
     /// A mail to `recipient` under a new message key of 128 random bits.
     pub fn mail(recipient: EmailAddress, entropy: &dyn Entropy) -> Self {
         let mut key = [0; 16];
@@ -34,13 +34,13 @@ impl NewFollowUp {
 
 /// A follow-up as the queue keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FollowUp {
+pub struct Delivery {
     /// Its identifier.
-    pub id: FollowUpId,
+    pub id: DeliveryId,
     /// The order it belongs to.
     pub order_id: OrderId,
     /// What is to be done.
-    pub task: NewFollowUp,
+    pub task: NewDelivery,
     /// Failed deliveries so far.
     pub attempts: u32,
     /// When it was enqueued.
@@ -48,7 +48,7 @@ pub struct FollowUp {
     /// When it is to be tried next.
     pub due_at: OffsetDateTime,
     /// Since when nobody tries it any more, until an operator says so.
-    pub buried_at: Option<OffsetDateTime>,
+    pub failed_at: Option<OffsetDateTime>,
     /// What the last failed delivery said.
     pub last_error: Option<String>,
 }
@@ -61,7 +61,7 @@ pub struct Notification {
     /// Who gets it.
     pub recipient: EmailAddress,
     /// The order it tells of.
-    pub order: PlacedOrder,
+    pub order: StoredOrder,
 }
 
 /// When a failed delivery is tried again, and when it is given up.

@@ -11,9 +11,9 @@ use diesel::{
     sql_types::{Array, BigInt, Binary, Integer, Interval, Nullable, SqlType, Text, Timestamptz},
 };
 use domain::{
+    delivery::NewDelivery,
     document::StoredDocument,
     duplicate_window::DuplicateWindow,
-    follow_up::NewFollowUp,
     idempotency::{IdempotencyKey, Remembrance},
     ports::NewOrder,
 };
@@ -26,18 +26,18 @@ use crate::{failure::Failure, rows::OrderRow, schema::orders};
 pub(crate) struct Wanted {
     pub(crate) row: OrderRow,
     documents: Vec<StoredDocument>,
-    follow_ups: Vec<NewFollowUp>,
+    deliveries: Vec<NewDelivery>,
     pub(crate) remembrance: Option<Remembrance>,
     pub(crate) window: DuplicateWindow,
 }
 
 impl Wanted {
     pub(crate) fn new(new: &NewOrder, window: DuplicateWindow) -> Result<Self, Failure> {
-        let NewOrder { documents, follow_ups, remembrance, .. } = new;
+        let NewOrder { documents, deliveries, remembrance, .. } = new;
         Ok(Self {
             row: OrderRow::new(new)?,
             documents: documents.clone(),
-            follow_ups: follow_ups.clone(),
+            deliveries: deliveries.clone(),
             remembrance: remembrance.clone(),
             window,
         })
@@ -59,19 +59,19 @@ impl Wanted {
 /// What others may be at is locked table by table and in the order of the keys, so that batches
 /// never wait for each other in a circle: the last part, which is read first, is through with the
 /// file numbers before the parts that nobody reads begin.
-pub(crate) struct PlaceAll<'a> {
+pub(crate) struct InsertOrders<'a> {
     /// Test orders do not take file numbers from others.
     is_test: bool,
     window: PgInterval,
     file_numbers: Vec<&'a str>,
-    placed_at: Vec<OffsetDateTime>,
+    created_at: Vec<OffsetDateTime>,
     orders: OrderColumns<'a>,
     documents: Documents<'a>,
-    follow_ups: FollowUps<'a>,
+    deliveries: Deliveries<'a>,
     requests: Requests<'a>,
 }
 
-impl<'a> PlaceAll<'a> {
+impl<'a> InsertOrders<'a> {
     /// The statement for a batch, all of which go with each other.
     pub(crate) fn of(batch: impl Iterator<Item = &'a Wanted> + Clone) -> Result<Self, Failure> {
         let first = batch.clone().next();
@@ -80,10 +80,10 @@ impl<'a> PlaceAll<'a> {
             is_test: first.is_some_and(|wanted| wanted.row.is_test),
             window: PgInterval::from_microseconds(i64::try_from(window).unwrap_or(i64::MAX)),
             file_numbers: batch.clone().map(Wanted::file_number).collect(),
-            placed_at: batch.clone().map(|wanted| wanted.row.created_at).collect(),
+            created_at: batch.clone().map(|wanted| wanted.row.created_at).collect(),
             orders: OrderColumns::of(batch.clone().map(|wanted| &wanted.row)),
             documents: Documents::of(batch.clone())?,
-            follow_ups: FollowUps::of(batch.clone()),
+            deliveries: Deliveries::of(batch.clone()),
             requests: Requests::of(batch),
         })
     }
@@ -92,30 +92,30 @@ impl<'a> PlaceAll<'a> {
         out.push_sql("INSERT INTO ");
         out.push_sql(if self.is_test { "test_file_numbers" } else { "file_numbers" });
         out.push_sql(
-            " AS known (file_number, placed_at) SELECT file_number, placed_at FROM unnest(",
+            " AS known (file_number, created_at) SELECT file_number, created_at FROM unnest(",
         );
         out.push_bind_param::<Array<Text>, _>(&self.file_numbers)?;
         out.push_sql(", ");
-        out.push_bind_param::<Array<Timestamptz>, _>(&self.placed_at)?;
+        out.push_bind_param::<Array<Timestamptz>, _>(&self.created_at)?;
         self.requests.unless_in_use(out.reborrow())?;
-        out.push_sql(" ORDER BY file_number COLLATE \"C\" ON CONFLICT (file_number) DO UPDATE SET placed_at = excluded.placed_at ");
-        out.push_sql("WHERE known.placed_at <= excluded.placed_at - ");
+        out.push_sql(" ORDER BY file_number COLLATE \"C\" ON CONFLICT (file_number) DO UPDATE SET created_at = excluded.created_at ");
+        out.push_sql("WHERE known.created_at <= excluded.created_at - ");
         out.push_bind_param::<Interval, _>(&self.window)?;
         out.push_sql(" RETURNING known.file_number");
         Ok(())
     }
 }
 
-impl QueryId for PlaceAll<'_> {
+impl QueryId for InsertOrders<'_> {
     type QueryId = ();
     const HAS_STATIC_QUERY_ID: bool = false;
 }
 
-impl Query for PlaceAll<'_> {
+impl Query for InsertOrders<'_> {
     type SqlType = (BigInt, Text);
 }
 
-impl QueryFragment<Pg> for PlaceAll<'_> {
+impl QueryFragment<Pg> for InsertOrders<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         out.push_sql("WITH claimed AS (");
         self.claim_file_numbers(out.reborrow())?;
@@ -123,7 +123,7 @@ impl QueryFragment<Pg> for PlaceAll<'_> {
         self.orders.insert(out.reborrow())?;
         out.push_sql(")");
         self.documents.insert(out.reborrow())?;
-        self.follow_ups.insert(out.reborrow())?;
+        self.deliveries.insert(out.reborrow())?;
         self.requests.insert(out.reborrow())?;
         out.push_sql(" SELECT id, file_number FROM placed");
         Ok(())
@@ -251,25 +251,25 @@ impl<'a> Documents<'a> {
 
 /// Follow-ups of a batch, column by column; each is enqueued, and due, when its order is placed.
 #[derive(Default)]
-struct FollowUps<'a> {
+struct Deliveries<'a> {
     file_numbers: Vec<&'a str>,
     message_keys: Vec<&'a str>,
     recipients: Vec<&'a str>,
     at: Vec<OffsetDateTime>,
 }
 
-impl<'a> FollowUps<'a> {
+impl<'a> Deliveries<'a> {
     fn of(batch: impl Iterator<Item = &'a Wanted>) -> Self {
-        let mut follow_ups = Self::default();
+        let mut deliveries = Self::default();
         for wanted in batch {
-            for follow_up in &wanted.follow_ups {
-                follow_ups.file_numbers.push(wanted.file_number());
-                follow_ups.message_keys.push(&follow_up.message_key);
-                follow_ups.recipients.push(follow_up.recipient.as_str());
-                follow_ups.at.push(wanted.row.created_at);
+            for delivery in &wanted.deliveries {
+                deliveries.file_numbers.push(wanted.file_number());
+                deliveries.message_keys.push(&delivery.message_key);
+                deliveries.recipients.push(delivery.recipient.as_str());
+                deliveries.at.push(wanted.row.created_at);
             }
         }
-        follow_ups
+        deliveries
     }
 
     fn insert<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
@@ -277,7 +277,7 @@ impl<'a> FollowUps<'a> {
         if file_numbers.is_empty() {
             return Ok(());
         }
-        out.push_sql(", enqueued AS (INSERT INTO follow_ups (order_id, message_key, recipient, created_at, due_at) ");
+        out.push_sql(", enqueued AS (INSERT INTO deliveries (order_id, message_key, recipient, created_at, due_at) ");
         out.push_sql("SELECT placed.id, f.message_key, f.recipient, f.at, f.at FROM unnest(");
         arrays::<Text, _>(&mut out, [file_numbers, message_keys, recipients])?;
         out.push_sql(", ");
@@ -300,7 +300,7 @@ struct Requests<'a> {
     tokens: Vec<Option<&'a [u8]>>,
     fingerprints: Vec<Option<&'a [u8]>>,
     kept_until: Vec<Option<OffsetDateTime>>,
-    placed_at: Vec<OffsetDateTime>,
+    created_at: Vec<OffsetDateTime>,
 }
 
 impl<'a> Requests<'a> {
@@ -317,7 +317,7 @@ impl<'a> Requests<'a> {
             requests
                 .kept_until
                 .push(wanted.remembrance.as_ref().map(|remembrance| remembrance.kept_until));
-            requests.placed_at.push(wanted.row.created_at);
+            requests.created_at.push(wanted.row.created_at);
         }
         requests
     }
@@ -327,15 +327,15 @@ impl<'a> Requests<'a> {
     /// whatever a plan is made for.
     fn unless_in_use<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         if !self.any {
-            out.push_sql(") AS asked (file_number, placed_at)");
+            out.push_sql(") AS asked (file_number, created_at)");
             return Ok(());
         }
         out.push_sql(", ");
         arrays::<Nullable<BigInt>, _>(&mut out, [&self.clients])?;
         out.push_sql(", ");
         arrays::<Nullable<Binary>, _>(&mut out, [&self.digests, &self.tokens])?;
-        out.push_sql(") AS asked (file_number, placed_at, client_id, digest, token) WHERE (SELECT true FROM idempotency_keys AS known_key ");
-        out.push_sql("WHERE known_key.client_id = asked.client_id AND known_key.digest = asked.digest AND known_key.kept_until > asked.placed_at ");
+        out.push_sql(") AS asked (file_number, created_at, client_id, digest, token) WHERE (SELECT true FROM idempotency_keys AS known_key ");
+        out.push_sql("WHERE known_key.client_id = asked.client_id AND known_key.digest = asked.digest AND known_key.kept_until > asked.created_at ");
         out.push_sql("AND (known_key.order_id IS NOT NULL OR known_key.token <> asked.token) LIMIT 1) IS NULL");
         Ok(())
     }
@@ -351,13 +351,13 @@ impl<'a> Requests<'a> {
             tokens,
             fingerprints,
             kept_until,
-            placed_at,
+            created_at,
         } = self;
         if !any {
             return Ok(());
         }
         out.push_sql(", remembered AS (INSERT INTO idempotency_keys (client_id, digest, token, fingerprint, order_id, taken_at, kept_until) ");
-        out.push_sql("SELECT r.client_id, r.digest, r.token, r.fingerprint, placed.id, r.placed_at, r.kept_until FROM unnest(");
+        out.push_sql("SELECT r.client_id, r.digest, r.token, r.fingerprint, placed.id, r.created_at, r.kept_until FROM unnest(");
         arrays::<Text, _>(&mut out, [file_numbers])?;
         out.push_sql(", ");
         arrays::<Nullable<BigInt>, _>(&mut out, [clients])?;
@@ -366,8 +366,8 @@ impl<'a> Requests<'a> {
         out.push_sql(", ");
         arrays::<Nullable<Timestamptz>, _>(&mut out, [kept_until])?;
         out.push_sql(", ");
-        arrays::<Timestamptz, _>(&mut out, [placed_at])?;
-        out.push_sql(") AS r (file_number, client_id, digest, token, fingerprint, kept_until, placed_at) JOIN placed USING (file_number) ");
+        arrays::<Timestamptz, _>(&mut out, [created_at])?;
+        out.push_sql(") AS r (file_number, client_id, digest, token, fingerprint, kept_until, created_at) JOIN placed USING (file_number) ");
         out.push_sql("WHERE r.client_id IS NOT NULL ORDER BY r.client_id, r.digest ON CONFLICT (client_id, digest) DO UPDATE ");
         out.push_sql("SET token = excluded.token, fingerprint = excluded.fingerprint, order_id = excluded.order_id, ");
         out.push_sql("taken_at = excluded.taken_at, kept_until = excluded.kept_until)");
