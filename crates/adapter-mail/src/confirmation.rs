@@ -36,12 +36,12 @@ struct Html<'a> {
 impl Confirmation {
     pub(crate) fn new(stored: &StoredOrder) -> Result<Self, time::error::Format> {
         let order = &stored.order;
-        let property = &order.property;
+        let property = &order.signing.property;
         let facts = [
             ("Order", Some(stored.id.0.to_string())),
             ("File number", Some(order.file_number.as_str().to_owned())),
             ("Signing service", Some(order.signing_service_id.0.to_string())),
-            ("Signing type", Some(order.signing_type.clone())),
+            ("Signing type", Some(order.signing.signing_type.clone())),
             ("Appointment", Some(appointment(&order.appointment)?)),
             (
                 "Property",
@@ -52,13 +52,13 @@ impl Confirmation {
                     Some(&property.zipcode),
                 )),
             ),
-            ("Signing location", Some(location(&order.signing_location))),
-            ("Signer", Some(order.signer.name.clone())),
-            ("Co-signer", order.co_signer.name.clone()),
-            ("Language", Some(order.language.clone())),
-            ("Remote online notarization", Some(yes_or_no(order.ron_signing))),
-            ("Scanbacks required", Some(yes_or_no(order.scanbacks_required))),
-            ("Lender", order.lender.clone()),
+            ("Signing location", Some(location(&order.signing.signing_location()))),
+            ("Signer", Some(order.signing.signer.name.clone())),
+            ("Co-signer", order.signing.co_signer.name.clone()),
+            ("Language", Some(order.signing.language.clone())),
+            ("Remote online notarization", Some(yes_or_no(order.signing.ron_signing))),
+            ("Scanbacks required", Some(yes_or_no(order.signing.scanbacks_required))),
+            ("Lender", order.signing.lender.clone()),
             ("Documents", Some(documents(stored))),
             ("Received", Some(instant(stored.created_at)?)),
         ];

@@ -1,6 +1,6 @@
 //! The contract of `ApiKeyRepo`.
 
-use domain::api_key::{ApiKey, ApiKeyId, KeyChange, KeyEvent, NewApiKey};
+use domain::api_key::{ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, NewApiKey};
 use futures_util::future::join_all;
 use time::Duration;
 
@@ -174,7 +174,7 @@ pub async fn a_successor_is_good_at_once_and_the_key_until_then(storage: &Storag
     let old = NewApiKey { expires_at: None, ..api_key(NOW) };
     let id = storage.keys.add(&old, BY).await.unwrap();
     let (rotated_at, until) = (NOW + Duration::DAY, NOW + Duration::DAY + Duration::HOUR);
-    let successor = NewApiKey { first: Some(id), ..api_key(rotated_at) };
+    let successor = NewApiKey { client: Some(ClientId(id.0)), ..api_key(rotated_at) };
     let successor_id = storage.keys.rotate(id, &successor, until, BY).await.unwrap().unwrap();
     assert!(successor_id > id);
     assert_eq!(
@@ -182,7 +182,7 @@ pub async fn a_successor_is_good_at_once_and_the_key_until_then(storage: &Storag
         NewApiKey { expires_at: Some(until), ..old }
     );
     let found = storage.keys.find(&successor.lookup).await.unwrap().unwrap();
-    assert_eq!((found.id, found.client()), (successor_id, id));
+    assert_eq!((found.id, found.client()), (successor_id, ClientId(id.0)));
     assert_eq!(found.key, successor);
 }
 

@@ -19,7 +19,6 @@
 pub mod api_key_repo;
 pub mod blob_store;
 pub mod clock;
-pub mod contents;
 pub mod delivery_queue;
 pub mod documents;
 pub mod entropy;
@@ -28,6 +27,4 @@ pub mod idempotency_ledger;
 pub mod notifier;
 pub mod order_repo;
 pub mod samples;
-pub mod store_source;
-pub mod store_target;
 pub mod upload_ledger;

@@ -125,7 +125,9 @@ pub fn notification_of(request: Value, recipient: &str, entropy: &CountingEntrop
     let order = StoredOrder {
         id: OrderId(170_017),
         order: samples::order(request),
-        status: OrderStatus::New,
+        status: OrderStatus::NEW,
+        client: samples::CLIENT,
+        api_key: samples::API_KEY,
         notary_id: None,
         documents: documents.into(),
         is_test: false,
@@ -436,13 +438,13 @@ pub async fn hostile_text_stays_text(fixture: &dyn NotifierFixture) {
         assert_eq!(html.matches("</html>").count(), 1);
         let shown = unescaped(&html);
         let order = &notification.order.order;
-        let instructions = order.special_instructions.as_deref().unwrap_or_default();
+        let instructions = order.signing.special_instructions.as_deref().unwrap_or_default();
         let one_line = [
             order.file_number.as_str(),
-            &order.signer.name,
-            &order.property.address,
-            &order.signing_type,
-            order.lender.as_deref().unwrap_or_default(),
+            &order.signing.signer.name,
+            &order.signing.property.address,
+            &order.signing.signing_type,
+            order.signing.lender.as_deref().unwrap_or_default(),
         ];
         for written in one_line.into_iter().chain(instructions.split(['\r', '\n'])) {
             assert!(text.contains(written), "{written:?} is not in the text:\n{text}");

@@ -11,8 +11,8 @@ use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
 
 use crate::samples::{
-    MICROSECOND, NOW, Storage, WINDOW, delivery, document, maximal_order, minimal_order, new_order,
-    object_key, stored, unlike_orders,
+    API_KEY, CLIENT, MICROSECOND, NOW, Storage, WINDOW, delivery, document, maximal_order,
+    minimal_order, new_order, object_key, stored, unlike_orders,
 };
 
 mod together;
@@ -92,6 +92,8 @@ pub async fn a_minimal_order_is_found_as_it_was_placed(storage: &Storage) {
         &NewOrder {
             order: minimal_order(),
             documents: vec![],
+            client: CLIENT,
+            api_key: API_KEY,
             deliveries: vec![],
             created_at: NOW,
             is_test: false,
@@ -109,6 +111,8 @@ pub async fn a_maximal_order_is_found_as_it_was_placed(storage: &Storage) {
         &NewOrder {
             order: maximal_order(),
             documents,
+            client: CLIENT,
+            api_key: API_KEY,
             deliveries: vec![delivery(0)],
             created_at: NOW,
             is_test: false,
@@ -127,6 +131,8 @@ pub async fn every_kind_of_order_is_found_as_it_was_placed(storage: &Storage) {
             &NewOrder {
                 order,
                 documents: vec![document()],
+                client: CLIENT,
+                api_key: API_KEY,
                 deliveries: vec![],
                 created_at: NOW,
                 is_test: false,

@@ -10,7 +10,7 @@ use std::{
 };
 
 use domain::{
-    api_key::{ApiKeyId, KeyHash, NewApiKey, Rate},
+    api_key::{ApiKeyId, ClientId, KeyHash, NewApiKey, Rate},
     delivery::NewDelivery,
     document::{ObjectKey, Sha256Digest, StoredDocument},
     duplicate_window::DuplicateWindow,
@@ -56,6 +56,11 @@ impl Storage {
 
 /// When the samples are made, to the microsecond.
 pub const NOW: OffsetDateTime = datetime!(2026-11-21 12:00:00.123456 UTC);
+
+/// The client and the API key of sample orders.
+pub const CLIENT: ClientId = ClientId(3);
+/// See [`CLIENT`].
+pub const API_KEY: ApiKeyId = ApiKeyId(4);
 
 /// One minute.
 pub const WINDOW: DuplicateWindow = DuplicateWindow(Duration::MINUTE);
@@ -219,6 +224,8 @@ pub fn new_order(file_number: &str, created_at: OffsetDateTime) -> NewOrder {
     order.file_number = file_number.to_owned().try_into().unwrap();
     NewOrder {
         order,
+        client: CLIENT,
+        api_key: API_KEY,
         documents: vec![],
         deliveries: vec![delivery(0)],
         created_at,
@@ -232,7 +239,9 @@ pub fn stored(id: domain::order::OrderId, new: &NewOrder) -> StoredOrder {
     StoredOrder {
         id,
         order: new.order.clone(),
-        status: OrderStatus::New,
+        status: OrderStatus::NEW,
+        client: CLIENT,
+        api_key: API_KEY,
         notary_id: None,
         documents: new.documents.clone(),
         is_test: new.is_test,
@@ -256,13 +265,13 @@ pub fn api_key(issued_at: OffsetDateTime) -> NewApiKey {
         is_test: true,
         rate: Some(Rate { per_second: u32::MAX, burst: 1 }),
         documents_rate: Some(Rate { per_second: 1, burst: u32::MAX }),
-        first: None,
+        client: None,
     }
 }
 
 /// The idempotency key of a client.
 pub fn idempotency_key(client: i64, text: &str) -> IdempotencyKey {
-    IdempotencyKey::new(ApiKeyId(client), text).unwrap()
+    IdempotencyKey::new(ClientId(client), text).unwrap()
 }
 
 /// A claim to a key, unlike any other.

@@ -2,47 +2,10 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use contract_tests::{
-    fakes::InMemoryStore, samples::Storage, store_source::StoreSourceFixture,
-    store_target::StoreTargetFixture,
-};
-use domain::{order::OrderId, ports::StoreSource};
-use time::OffsetDateTime;
+use contract_tests::{fakes::InMemoryStore, samples::Storage};
 
 fn storage() -> Storage {
     Storage::new(Arc::new(InMemoryStore::default()), ())
-}
-
-struct Source {
-    store: Arc<InMemoryStore>,
-    storage: Storage,
-}
-
-impl Source {
-    fn new() -> Self {
-        let store = Arc::new(InMemoryStore::default());
-        Self { storage: Storage::new(store.clone(), ()), store }
-    }
-}
-
-#[async_trait]
-impl StoreSourceFixture for Source {
-    fn storage(&self) -> &Storage {
-        &self.storage
-    }
-
-    fn source(&self) -> Arc<dyn StoreSource> {
-        self.store.clone()
-    }
-
-    async fn remove_order(&self, id: OrderId) {
-        self.store.remove_order(id);
-    }
-
-    async fn assign_notary(&self, id: OrderId, notary_id: i64, at: OffsetDateTime) {
-        self.store.assign_notary(id, notary_id, at);
-    }
 }
 
 mod order_repo {
@@ -65,17 +28,6 @@ mod delivery_queue {
     contract_tests::delivery_queue_contract!(super::storage());
 }
 
-mod store_source {
-    contract_tests::store_source_contract!(super::Source::new());
-}
-
-mod store_target {
-    contract_tests::store_target_contract!(super::StoreTargetFixture::new(
-        std::sync::Arc::new(super::InMemoryStore::default()),
-        ()
-    ));
-}
-
 #[test]
 fn every_obligation_is_in_the_macro_of_its_contract() {
     for source in [
@@ -84,11 +36,6 @@ fn every_obligation_is_in_the_macro_of_its_contract() {
         include_str!("../src/idempotency_ledger.rs"),
         include_str!("../src/api_key_repo.rs"),
         include_str!("../src/delivery_queue.rs"),
-        include_str!("../src/store_source.rs"),
-        concat!(
-            include_str!("../src/store_target.rs"),
-            include_str!("../src/store_target/all_or_nothing.rs")
-        ),
     ] {
         for obligation in
             source.lines().filter_map(|line| line.strip_prefix("pub async fn ")?.split_once('('))

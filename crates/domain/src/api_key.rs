@@ -92,6 +92,11 @@ impl fmt::Debug for KeyHash {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ApiKeyId(pub i64);
 
+/// Identifier of a client: the first key in its line of rotations. A client that has rotated its
+/// key stays the same client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClientId(pub i64);
+
 /// A token bucket: `burst` requests at once, refilled at `per_second`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rate {
@@ -122,8 +127,8 @@ pub struct NewApiKey {
     pub rate: Option<Rate>,
     /// How often it may create orders with documents; as often as the service lets any if none.
     pub documents_rate: Option<Rate>,
-    /// The first key of the line of rotations that it stands in; itself if none.
-    pub first: Option<ApiKeyId>,
+    /// The client that the key belongs to; with `None` the key begins a new client.
+    pub client: Option<ClientId>,
 }
 
 /// A key that was issued.
@@ -196,10 +201,9 @@ pub struct KeyEvent {
 }
 
 impl ApiKey {
-    /// Who the client is: the same for all keys of a line of rotations, so that a client which has
-    /// rotated its key is still known for what it sent before.
-    pub fn client(&self) -> ApiKeyId {
-        self.key.first.unwrap_or(self.id)
+    /// Returns the client that this key belongs to.
+    pub fn client(&self) -> ClientId {
+        self.key.client.unwrap_or(ClientId(self.id.0))
     }
 
     /// Whether `presented` is this key, and good at `now`.
@@ -289,13 +293,13 @@ mod tests {
     #[test]
     fn keys_of_one_line_are_one_client() {
         let first = issued(&PresentedKey::random(false, &CountingEntropy::default()));
-        assert_eq!(first.client(), ApiKeyId(1));
+        assert_eq!(first.client(), ClientId(1));
         let rotated = ApiKey {
             id: ApiKeyId(7),
-            key: NewApiKey { first: Some(first.client()), ..first.key.clone() },
+            key: NewApiKey { client: Some(first.client()), ..first.key.clone() },
             ..first
         };
-        assert_eq!(rotated.client(), ApiKeyId(1));
+        assert_eq!(rotated.client(), ClientId(1));
     }
 
     #[test]

@@ -301,14 +301,25 @@ impl CreateOrder {
         let kept_until = created_at.saturating_add(self.remember_for);
         let remembrance =
             attempt.map(|attempt| Remembrance { attempt: attempt.clone(), kept_until });
-        let new = NewOrder { order, documents, deliveries, created_at, is_test, remembrance };
+        let new = NewOrder {
+            client: key.client(),
+            api_key: key.id,
+            order,
+            documents,
+            deliveries,
+            created_at,
+            is_test,
+            remembrance,
+        };
         let id = self.orders.create(&new, self.window).await?;
         Ok(StoredOrder {
             id,
             order: new.order,
-            status: OrderStatus::New,
+            status: OrderStatus::NEW,
             notary_id: None,
             documents: new.documents,
+            client: new.client,
+            api_key: new.api_key,
             is_test: new.is_test,
             created_at: new.created_at,
             updated_at: new.created_at,

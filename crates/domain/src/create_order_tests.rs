@@ -8,7 +8,7 @@ use time::{Duration, OffsetDateTime, macros::datetime};
 
 use super::*;
 use crate::{
-    api_key::{ApiKeyId, KeyHash},
+    api_key::{ApiKeyId, ClientId, KeyHash},
     document::{DocumentFormat, Sha256Digest},
     idempotency::{ClaimToken, IdempotencyKey},
     order::OrderId,
@@ -107,7 +107,7 @@ async fn an_order_is_placed_with_its_follow_ups() {
     let stored = mocks.use_case().create(&key(), request(json), None).await.unwrap().stored;
     assert_eq!(
         (stored.id, stored.status, stored.notary_id, stored.created_at, stored.updated_at),
-        (OrderId(9), OrderStatus::New, None, NOW, NOW)
+        (OrderId(9), OrderStatus::NEW, None, NOW, NOW)
     );
 }
 
@@ -415,7 +415,7 @@ async fn a_bound_key_is_refused_for_another_signing_service_whatever_else_is_wro
 }
 
 fn attempt() -> Attempt {
-    let key = IdempotencyKey::new(ApiKeyId(1), "8e03978e").unwrap();
+    let key = IdempotencyKey::new(ClientId(1), "8e03978e").unwrap();
     Attempt { claim: Claim { key, token: ClaimToken([1; 16]) }, fingerprint: Fingerprint([2; 32]) }
 }
 
@@ -424,7 +424,9 @@ fn placed_before() -> StoredOrder {
     StoredOrder {
         id: OrderId(5),
         order: request(minimal_request()).parse().unwrap().order,
-        status: OrderStatus::New,
+        status: OrderStatus::NEW,
+        client: ClientId(1),
+        api_key: ApiKeyId(1),
         notary_id: Some(77),
         documents: vec![],
         is_test: false,

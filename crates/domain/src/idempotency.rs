@@ -4,7 +4,7 @@
 use sha2::{Digest as _, Sha256};
 use time::OffsetDateTime;
 
-use crate::{api_key::ApiKeyId, order::OrderId, ports::Entropy};
+use crate::{api_key::ClientId, order::OrderId, ports::Entropy};
 
 /// Most characters of a key.
 pub const MAX_KEY_CHARS: usize = 255;
@@ -13,7 +13,7 @@ pub const MAX_KEY_CHARS: usize = 255;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct IdempotencyKey {
     /// Whose key it is: [`ApiKey::client`](crate::api_key::ApiKey::client).
-    pub client: ApiKeyId,
+    pub client: ClientId,
     /// SHA-256 of the key. What the client sent may be anything, so it is neither kept nor logged.
     pub digest: [u8; 32],
 }
@@ -21,7 +21,7 @@ pub struct IdempotencyKey {
 impl IdempotencyKey {
     /// The key of a client; `None` unless it has 1 to 255 characters, all of them visible ASCII or
     /// spaces.
-    pub fn new(client: ApiKeyId, text: &str) -> Option<Self> {
+    pub fn new(client: ClientId, text: &str) -> Option<Self> {
         let whole = (1..=MAX_KEY_CHARS).contains(&text.len())
             && text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
         whole.then(|| Self { client, digest: Sha256::digest(text).into() })
@@ -113,16 +113,16 @@ mod tests {
         for text in
             ["a", "8e03978e-40d5-43dd-bc93-6894a57f9324", "two words, and ~", &"x".repeat(255)]
         {
-            assert!(IdempotencyKey::new(ApiKeyId(1), text).is_some(), "{text}");
+            assert!(IdempotencyKey::new(ClientId(1), text).is_some(), "{text}");
         }
         for text in ["", &"x".repeat(256), "line\nbreak", "tab\t", "é", "\u{7f}", "\0"] {
-            assert_eq!(IdempotencyKey::new(ApiKeyId(1), text), None, "{text:?}");
+            assert_eq!(IdempotencyKey::new(ClientId(1), text), None, "{text:?}");
         }
     }
 
     #[test]
     fn keys_differ_by_client_and_by_every_character() {
-        let key = |client, text| IdempotencyKey::new(ApiKeyId(client), text).unwrap();
+        let key = |client, text| IdempotencyKey::new(ClientId(client), text).unwrap();
         assert_eq!(key(1, "a"), key(1, "a"));
         assert_ne!(key(1, "a"), key(2, "a"));
         assert_ne!(key(1, "a"), key(1, "A"));
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn every_attempt_has_a_token_of_its_own() {
         let entropy = CountingEntropy::default();
-        let key = IdempotencyKey::new(ApiKeyId(1), "a").unwrap();
+        let key = IdempotencyKey::new(ClientId(1), "a").unwrap();
         assert_ne!(Claim::new(key.clone(), &entropy), Claim::new(key, &entropy));
     }
 }

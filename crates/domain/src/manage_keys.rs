@@ -124,7 +124,7 @@ impl ManageKeys {
             is_test,
             rate,
             documents_rate,
-            first: None,
+            client: None,
         };
         (presented, key)
     }
@@ -139,7 +139,7 @@ impl ManageKeys {
     ) -> Result<Rotation, RotateError> {
         let keys = self.keys.list().await?;
         let old = keys.iter().find(|key| key.id == id).ok_or(RotateError::Unknown)?;
-        let first = Some(old.client());
+        let client = Some(old.client());
         let lifetime = lifetime(&keys, &self.keys.trail().await?, old);
         let NewApiKey { name, signing_service, expires_at, is_test, rate, documents_rate, .. } =
             old.key.clone();
@@ -152,7 +152,7 @@ impl ManageKeys {
             documents_rate,
         });
         let until = key.issued_at.saturating_add(grace);
-        let successor = NewApiKey { first, ..key };
+        let successor = NewApiKey { client, ..key };
         let id = self.keys.rotate(id, &successor, until, by).await?.ok_or(RotateError::NotLive)?;
         Ok(Rotation { id, presented, old_until: expires_at.map_or(until, |end| end.min(until)) })
     }

@@ -41,7 +41,7 @@ fn issued(hash: KeyHash) -> ApiKey {
         is_test: true,
         rate: Some(Rate { per_second: 5, burst: 9 }),
         documents_rate: None,
-        first: None,
+        client: None,
     };
     ApiKey { id: ApiKeyId(3), key, revoked_at: None, last_used_at: None }
 }
@@ -55,7 +55,7 @@ async fn a_key_is_kept_as_its_hash_and_terms() {
             ("title company", Some(SigningServiceId(42)), NOW, "jane")
         );
         assert_eq!(
-            (key.expires_at, key.first, key.is_test),
+            (key.expires_at, key.client, key.is_test),
             (Some(NOW + Duration::days(90)), None, false)
         );
         Ok(ApiKeyId(7))
@@ -208,7 +208,7 @@ async fn a_successor_has_the_terms_of_the_key_and_its_client() {
         let expected = NewApiKey {
             issued_at: NOW,
             expires_at: Some(NOW + Duration::days(90)),
-            first: Some(ApiKeyId(3)),
+            client: Some(crate::api_key::ClientId(3)),
             ..old
         };
         assert_eq!(*successor, NewApiKey { lookup: successor.lookup.clone(), ..expected });

@@ -18,7 +18,9 @@ fn stored() -> Result<Option<StoredOrder>, StoreError> {
     Ok(Some(StoredOrder {
         id: OrderId(1),
         order,
-        status: OrderStatus::New,
+        status: OrderStatus::NEW,
+        client: crate::api_key::ClientId(1),
+        api_key: crate::api_key::ApiKeyId(1),
         notary_id: None,
         documents: vec![],
         is_test: false,

@@ -37,7 +37,7 @@ pub(crate) fn new_api_key(hash: KeyHash, issued_at: OffsetDateTime) -> NewApiKey
         is_test: false,
         rate: None,
         documents_rate: None,
-        first: None,
+        client: None,
     }
 }
 

@@ -178,10 +178,10 @@ fn valid(request: &OrderRequest, parsed: &ParsedOrder) {
     }
     for line in [
         order.file_number.as_str(),
-        &order.signer.name,
-        &order.property.address,
-        &order.property.city,
-        &order.language,
+        &order.signing.signer.name,
+        &order.signing.property.address,
+        &order.signing.property.city,
+        &order.signing.language,
     ] {
         assert!(
             !line.is_empty()

@@ -3,13 +3,11 @@
 mod blob_store;
 mod clock;
 mod entropy;
-mod interrupted_source;
 mod notifier;
 mod store;
 
 pub use blob_store::*;
 pub use clock::*;
 pub use entropy::*;
-pub use interrupted_source::*;
 pub use notifier::*;
 pub use store::*;

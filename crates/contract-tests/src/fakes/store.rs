@@ -5,7 +5,7 @@ use std::{
 
 use async_trait::async_trait;
 use domain::{
-    api_key::{ApiKey, ApiKeyId, KeyChange, KeyEvent, NewApiKey},
+    api_key::{ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, NewApiKey},
     delivery::{Delivery, DeliveryId},
     document::ObjectKey,
     duplicate_window::DuplicateWindow,
@@ -20,7 +20,6 @@ use time::{Duration, OffsetDateTime};
 use crate::samples;
 
 mod idempotency;
-mod moving;
 
 /// Keeps orders, uploads, idempotency keys, API keys and follow-ups in memory, and moves them to
 /// and from other stores.
@@ -33,7 +32,7 @@ struct State {
     last_order: i64,
     file_numbers: HashMap<FileNumber, OffsetDateTime>,
     test_file_numbers: HashMap<FileNumber, OffsetDateTime>,
-    idempotency_keys: BTreeMap<(ApiKeyId, [u8; 32]), idempotency::Kept>,
+    idempotency_keys: BTreeMap<(ClientId, [u8; 32]), idempotency::Kept>,
     uploads: BTreeMap<ObjectKey, Upload>,
     keys: Vec<ApiKey>,
     key_events: Vec<KeyEvent>,

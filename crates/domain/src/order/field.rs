@@ -66,9 +66,10 @@ pub trait JsonType<'de>: Sized {
     fn from_integer(_: i64) -> Option<Self> {
         None
     }
-    /// From any other JSON number.
-    fn from_float(_: f64) -> Option<Self> {
-        None
+    /// Reads a field of this type.
+    fn deserialize_field<D: Deserializer<'de>>(deserializer: D) -> Result<Field<Self>, D::Error> {
+        // As an option: serde answers a field that was not sent with `visit_none`.
+        deserializer.deserialize_option(FieldVisitor(PhantomData))
     }
     /// From a JSON object. An error is one of syntax, never of type.
     fn from_object<A: MapAccess<'de>>(mut object: A) -> Result<Option<Self>, A::Error> {
@@ -98,24 +99,9 @@ impl JsonType<'_> for i64 {
     }
 }
 
-impl JsonType<'_> for f64 {
-    const EXPECTED: &'static str = "a number";
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "amounts beyond 2^53 are far over the cap and refused all the same"
-    )]
-    fn from_integer(value: i64) -> Option<Self> {
-        Some(value as f64)
-    }
-    fn from_float(value: f64) -> Option<Self> {
-        Some(value)
-    }
-}
-
 impl<'de, T: JsonType<'de>> Deserialize<'de> for Field<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Asked as an option, serde answers a field that was not sent with `visit_none`.
-        deserializer.deserialize_option(FieldVisitor(PhantomData))
+        T::deserialize_field(deserializer)
     }
 }
 
@@ -155,17 +141,11 @@ impl<'de, T: JsonType<'de>> Visitor<'de> for FieldVisitor<T> {
     fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
         Ok(T::from_integer(value).into())
     }
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "an integer beyond i64 is no identifier, and over every cap as an amount"
-    )]
     fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
-        Ok(i64::try_from(value)
-            .map_or_else(|_| T::from_float(value as f64), T::from_integer)
-            .into())
+        Ok(i64::try_from(value).ok().and_then(T::from_integer).into())
     }
-    fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
-        Ok(T::from_float(value).into())
+    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+        Ok(Field::Mistyped)
     }
     fn visit_str<E>(self, value: &str) -> Result<Self::Value, E> {
         Ok(T::from_text(value.to_owned()).into())

@@ -7,24 +7,31 @@ mod check;
 mod field;
 mod money;
 mod parse;
+pub mod record;
 mod request;
 mod text;
 mod violation;
 
 pub use field::{Field, JsonType};
-pub use money::{Money, MoneyError};
+pub use money::{JsonNumber, Money, MoneyError};
 pub use parse::ParsedOrder;
 pub use request::{
     ContactRequest, InvoiceRecipientRequest, OrderRequest, RequestedByRequest,
     SigningContactsRequest, SigningDetailsRequest,
 };
-pub use text::{EmailAddress, FileNumber};
+pub use text::{EmailAddress, FileNumber, TextRule, text_rule};
 pub use violation::{Violation, ViolationCode};
+
+use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use crate::{appointment::Appointment, document::StoredDocument};
+use crate::{
+    api_key::{ApiKeyId, ClientId},
+    appointment::Appointment,
+    document::StoredDocument,
+};
 
 /// Orders are personal data: they reach neither a log nor a panic through `Debug`.
 macro_rules! conceal {
@@ -38,6 +45,7 @@ macro_rules! conceal {
 }
 conceal!(
     Order,
+    SigningDetails,
     SigningContacts,
     Contact,
     Address,
@@ -57,61 +65,108 @@ pub struct OrderId(pub i64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SigningServiceId(pub i64);
 
-/// A valid order: made only by [`OrderRequest::parse`], or read back from where it was stored.
+/// A valid order: made only by [`OrderRequest::parse`], or read from its [`record`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Order {
     /// The signing service the order belongs to.
     pub signing_service_id: SigningServiceId,
-    /// Who is told about the order.
-    pub contacts: SigningContacts,
     /// Unique file or loan number of the client.
     pub file_number: FileNumber,
     /// When the signing takes place.
     pub appointment: Appointment,
-    /// The property concerned.
-    pub property: Address,
-    /// Where the parties sign; the property unless the client named another place.
-    pub signing_location: SigningLocation,
-    /// Kind of signing, e.g. `Refinance`.
-    pub signing_type: String,
-    /// Primary signer.
-    pub signer: Signer,
-    /// Second signer, if any.
-    pub co_signer: CoSigner,
-    /// Language of the signing, `en` unless the client said otherwise.
-    pub language: String,
-    /// Name of the e-signing platform.
-    pub esigning_platform: Option<String>,
-    /// Whether the notary sends back scans of the signed documents.
-    pub scanbacks_required: bool,
-    /// Whether this is a remote online notarization (RON).
-    pub ron_signing: bool,
-    /// How the documents reach the notary.
-    pub document_delivery: Option<String>,
-    /// Name of the lender.
-    pub lender: Option<String>,
-    /// Instructions for the notary; the only text of several lines.
-    pub special_instructions: Option<String>,
-    /// The lender's loan officer.
-    pub loan_officer: Option<Contact>,
-    /// Who is billed, and for how much.
-    pub invoice: Invoice,
-    /// Who asked for the order.
+    /// The recipients of mails about the order.
+    pub contacts: SigningContacts,
+    /// What is signed, by whom and where.
+    pub signing: SigningDetails,
+    /// The user who created the order.
     pub requested_by: RequestedBy,
 }
 
+/// What is signed, by whom and where. The names of its members in storage are those of
+/// [`record`].
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SigningDetails {
+    /// The property concerned.
+    #[serde(rename = "property")]
+    pub property: Address,
+    /// Whether the client said that the signing location is the property (the default).
+    #[serde(rename = "same")]
+    pub is_property_address_same: bool,
+    /// Another signing location; see [`SigningDetails::signing_location`].
+    #[serde(rename = "location", skip_serializing_if = "Option::is_none")]
+    pub location: Option<SigningLocation>,
+    /// Kind of signing, e.g. `Refinance`.
+    #[serde(rename = "type")]
+    pub signing_type: String,
+    /// Primary signer.
+    #[serde(rename = "signer")]
+    pub signer: Signer,
+    /// Second signer, if any.
+    #[serde(rename = "co_signer", default, skip_serializing_if = "CoSigner::is_empty")]
+    pub co_signer: CoSigner,
+    /// Language of the signing.
+    #[serde(rename = "language")]
+    pub language: String,
+    /// Name of the e-signing platform.
+    #[serde(rename = "esigning_platform", skip_serializing_if = "Option::is_none")]
+    pub esigning_platform: Option<String>,
+    /// Whether the notary sends back scans of the signed documents.
+    #[serde(rename = "scanbacks")]
+    pub scanbacks_required: bool,
+    /// Whether this is a remote online notarization (RON).
+    #[serde(rename = "ron")]
+    pub ron_signing: bool,
+    /// How the documents reach the notary.
+    #[serde(rename = "document_delivery", skip_serializing_if = "Option::is_none")]
+    pub document_delivery: Option<String>,
+    /// Name of the lender.
+    #[serde(rename = "lender", skip_serializing_if = "Option::is_none")]
+    pub lender: Option<String>,
+    /// Instructions for the notary; the only text of several lines.
+    #[serde(rename = "special_instructions", skip_serializing_if = "Option::is_none")]
+    pub special_instructions: Option<String>,
+    /// The lender's loan officer.
+    #[serde(rename = "loan_officer", skip_serializing_if = "Option::is_none")]
+    pub loan_officer: Option<Contact>,
+    /// Who is billed, and for how much.
+    #[serde(rename = "invoice", default, skip_serializing_if = "Invoice::is_empty")]
+    pub invoice: Invoice,
+}
+
+impl SigningDetails {
+    /// Returns where the parties sign: the property, unless the client named another address.
+    pub fn signing_location(&self) -> SigningLocation {
+        self.location.clone().unwrap_or_else(|| SigningLocation {
+            address: self.property.address.clone(),
+            city: Some(self.property.city.clone()),
+            state: Some(self.property.state.clone()),
+            zipcode: Some(self.property.zipcode.clone()),
+        })
+    }
+}
+
+/// Returns the language of a signing whose order names none (spec section 2.3).
+pub fn default_language() -> String {
+    "en".to_owned()
+}
+
 /// Who is told about an order.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SigningContacts {
     /// Primary contact of the order.
+    #[serde(rename = "email")]
     pub order_contact_email: EmailAddress,
     /// Identifier of the client company.
+    #[serde(rename = "company", skip_serializing_if = "Option::is_none")]
     pub client_company_id: Option<i64>,
     /// Somebody who is kept informed.
+    #[serde(rename = "observer", skip_serializing_if = "Option::is_none")]
     pub observer: Option<EmailAddress>,
     /// Primary in-house contact.
+    #[serde(rename = "in_house", skip_serializing_if = "Option::is_none")]
     pub in_house_contact: Option<Contact>,
     /// Secondary in-house contact.
+    #[serde(rename = "in_house2", skip_serializing_if = "Option::is_none")]
     pub in_house_contact2: Option<Contact>,
 }
 
@@ -138,96 +193,146 @@ impl SigningContacts {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contact {
     /// Full name.
+    #[serde(rename = "name", skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Phone number.
+    #[serde(rename = "phone", skip_serializing_if = "Option::is_none")]
     pub phone: Option<String>,
     /// E-mail address.
+    #[serde(rename = "email", skip_serializing_if = "Option::is_none")]
     pub email: Option<EmailAddress>,
 }
 
 /// Address of a property in the United States.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Address {
     /// Full address.
+    #[serde(rename = "address")]
     pub address: String,
     /// City.
+    #[serde(rename = "city")]
     pub city: String,
     /// Two upper-case letters.
+    #[serde(rename = "state")]
     pub state: String,
     /// Five digits.
+    #[serde(rename = "zip")]
     pub zipcode: String,
 }
 
 /// Where the parties sign.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SigningLocation {
-    /// Whether the client said, or left it at the default, that this is the property.
-    pub is_property: bool,
     /// Address.
+    #[serde(rename = "address")]
     pub address: String,
     /// City.
+    #[serde(rename = "city", skip_serializing_if = "Option::is_none")]
     pub city: Option<String>,
     /// Two upper-case letters.
+    #[serde(rename = "state", skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// Five digits.
+    #[serde(rename = "zip", skip_serializing_if = "Option::is_none")]
     pub zipcode: Option<String>,
 }
 
 /// Primary signer.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signer {
     /// Full name.
+    #[serde(rename = "name")]
     pub name: String,
     /// Phone number.
+    #[serde(rename = "phone")]
     pub phone: String,
     /// E-mail address.
+    #[serde(rename = "email")]
     pub email: EmailAddress,
     /// Spouse's full name.
+    #[serde(rename = "spouse", skip_serializing_if = "Option::is_none")]
     pub spouse_name: Option<String>,
 }
 
 /// Second signer; every field is optional.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoSigner {
     /// Full name.
+    #[serde(rename = "name", skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Spouse's full name.
+    #[serde(rename = "spouse", skip_serializing_if = "Option::is_none")]
     pub spouse_name: Option<String>,
     /// Phone number.
+    #[serde(rename = "phone", skip_serializing_if = "Option::is_none")]
     pub phone: Option<String>,
     /// E-mail address.
+    #[serde(rename = "email", skip_serializing_if = "Option::is_none")]
     pub email: Option<EmailAddress>,
 }
 
 /// Who is billed, and for how much.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Invoice {
     /// Company that receives the invoice.
+    #[serde(rename = "to", skip_serializing_if = "Option::is_none")]
     pub recipient: Option<InvoiceRecipient>,
     /// Contact name.
+    #[serde(rename = "name", skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Contact phone.
+    #[serde(rename = "phone", skip_serializing_if = "Option::is_none")]
     pub phone: Option<String>,
     /// Contact e-mail.
+    #[serde(rename = "email", skip_serializing_if = "Option::is_none")]
     pub email: Option<EmailAddress>,
     /// Amount of the invoice.
+    #[serde(
+        rename = "fee_cents",
+        with = "money::cents",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub fee: Option<Money>,
     /// Amount paid to the notary.
+    #[serde(
+        rename = "notary_pay_cents",
+        with = "money::cents",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub notary_pay: Option<Money>,
+}
+
+impl CoSigner {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Invoice {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Company that receives the invoice; at least one field is there.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InvoiceRecipient {
     /// Company name.
+    #[serde(rename = "company", skip_serializing_if = "Option::is_none")]
     pub company_name: Option<String>,
     /// Street address.
+    #[serde(rename = "address", skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// City.
+    #[serde(rename = "city", skip_serializing_if = "Option::is_none")]
     pub city: Option<String>,
     /// State, as the client writes it.
+    #[serde(rename = "state", skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// ZIP code, as the client writes it.
+    #[serde(rename = "zip", skip_serializing_if = "Option::is_none")]
     pub zipcode: Option<String>,
 }
 
@@ -235,27 +340,33 @@ pub struct InvoiceRecipient {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestedBy {
     /// Identifier of the user.
+    #[serde(rename = "user")]
     pub user_id: i64,
     /// Role of the user.
+    #[serde(rename = "role", skip_serializing_if = "Option::is_none")]
     pub user_role: Option<String>,
     /// Signing service of the user.
+    #[serde(rename = "signing_service", skip_serializing_if = "Option::is_none")]
     pub signing_service_id: Option<SigningServiceId>,
 }
 
-/// State of an order. The service creates orders; further states belong to the systems that work
-/// them off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OrderStatus {
-    /// Placed, without a notary.
-    New,
-}
+/// State of an order: 1 to 50 characters. The service creates orders as `NEW`; the systems that
+/// work orders off write other states into the database, and the service returns them as they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrderStatus(Cow<'static, str>);
 
 impl OrderStatus {
-    /// The name of the state in answers and in storage.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::New => "NEW",
-        }
+    /// The state of every order on creation (spec section 3).
+    pub const NEW: Self = Self(Cow::Borrowed("NEW"));
+
+    /// Returns a state that was read from storage; `None` unless it has 1 to 50 characters.
+    pub fn from_stored(text: String) -> Option<Self> {
+        (1..=50).contains(&text.chars().count()).then_some(Self(text.into()))
+    }
+
+    /// Returns the name of the state, in answers and in storage.
+    pub fn as_str(&self) -> &str {
+        &self.0
     }
 }
 
@@ -272,6 +383,10 @@ pub struct StoredOrder {
     pub notary_id: Option<i64>,
     /// The documents, in the order in which the client sent them.
     pub documents: Vec<StoredDocument>,
+    /// The client that created it.
+    pub client: ClientId,
+    /// The API key with which the client created it.
+    pub api_key: ApiKeyId,
     /// Whether a test key asked for it: it is no real signing, and nobody is told of it.
     pub is_test: bool,
     /// When the order was placed, to the microsecond.
@@ -283,7 +398,7 @@ pub struct StoredOrder {
 impl StoredOrder {
     /// The order as it was when it was placed, whatever has become of it.
     pub fn as_created(mut self) -> Self {
-        self.status = OrderStatus::New;
+        self.status = OrderStatus::NEW;
         self.notary_id = None;
         self.updated_at = self.created_at;
         self
@@ -307,7 +422,7 @@ mod tests {
 
     #[test]
     fn a_new_order_is_called_new() {
-        assert_eq!(OrderStatus::New.as_str(), "NEW");
+        assert_eq!(OrderStatus::NEW.as_str(), "NEW");
     }
 
     #[test]
@@ -324,14 +439,14 @@ mod tests {
         let order = request.clone().parse().unwrap();
         let parts = (
             &order.order.contacts,
-            &order.order.signer,
-            &order.order.loan_officer,
+            &order.order.signing.signer,
+            &order.order.signing.loan_officer,
             &order.order.file_number,
-            &order.order.property,
+            &order.order.signing.property,
         );
         let shown = format!(
             "{request:#?} {order:?} {parts:?} {:?} {:?}",
-            order.order.invoice.recipient, order.order.requested_by
+            order.order.signing.invoice.recipient, order.order.requested_by
         );
         for text in texts(&sent).into_iter().filter(|text| *text != "at") {
             assert!(!shown.contains(text), "{text}: {shown}");

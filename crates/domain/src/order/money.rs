@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize as _, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use super::field::{Field, JsonType};
 
 /// An amount of US dollars: not negative, at most [`Money::MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,20 +38,101 @@ impl Money {
     pub fn cents(self) -> i64 {
         self.cents
     }
+}
 
-    /// Reads the number of a JSON document. The shortest decimal text of the number decides, so
-    /// that `150.10` is 150 dollars and 10 cents and nothing beside it.
-    pub fn from_number(number: f64) -> Result<Self, MoneyError> {
-        let text = format!("{number}");
-        let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-        if number.is_nan() || number < 0.0 || whole.len() > 10 {
+/// A number of a JSON document, as its digits stand there. A float in between would round it.
+#[derive(Clone, PartialEq)]
+pub struct JsonNumber(String);
+
+/// Longest number that is read, in characters. An amount has at most 13.
+const MAX_NUMBER_CHARS: usize = 64;
+
+impl JsonNumber {
+    /// Returns the amount that the number is.
+    ///
+    /// # Errors
+    /// The number is negative, above [`Money::MAX`], or finer than a cent.
+    pub fn to_money(&self) -> Result<Money, MoneyError> {
+        let (negative, number) = match self.0.strip_prefix('-') {
+            Some(number) => (true, number),
+            None => (false, self.0.as_str()),
+        };
+        let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let digits = format!("{whole}{fraction}");
+        let significant = digits.trim_start_matches('0').trim_end_matches('0');
+        if significant.is_empty() {
+            return Ok(Money { cents: 0 });
+        }
+        if negative {
             return Err(MoneyError::OutOfRange);
         }
-        if fraction.len() > 2 {
+        if self.0.len() > MAX_NUMBER_CHARS {
             return Err(MoneyError::TooFine);
         }
-        let cents = format!("{}{fraction:0<2}", whole.trim_start_matches('-'));
-        cents.parse().ok().and_then(Self::from_cents).ok_or(MoneyError::OutOfRange)
+        let dropped_zeros = digits.len() - digits.trim_end_matches('0').len();
+        let shift = exponent.parse::<i64>().ok().and_then(|exponent| {
+            let fraction = i64::try_from(fraction.len()).ok()?;
+            let dropped = i64::try_from(dropped_zeros).ok()?;
+            // The exponent of the significant digits when the amount is counted in cents.
+            exponent.checked_add(dropped + 2 - fraction)
+        });
+        match shift {
+            Some(shift) if shift < 0 => Err(MoneyError::TooFine),
+            None if exponent.starts_with('-') => Err(MoneyError::TooFine),
+            Some(shift @ 0..=12) if significant.len() <= 12 => {
+                let zeros = "0".repeat(usize::try_from(shift).unwrap_or_default());
+                let cents = format!("{significant}{zeros}").parse().ok();
+                cents.and_then(Money::from_cents).ok_or(MoneyError::OutOfRange)
+            }
+            _ => Err(MoneyError::OutOfRange),
+        }
+    }
+}
+
+impl<'de> JsonType<'de> for JsonNumber {
+    const EXPECTED: &'static str = "a number";
+
+    fn deserialize_field<D: Deserializer<'de>>(deserializer: D) -> Result<Field<Self>, D::Error> {
+        let json = Box::<RawValue>::deserialize(deserializer)?;
+        Ok(match json.get().as_bytes().first() {
+            Some(b'n') => Field::Absent,
+            Some(b'-' | b'0'..=b'9') => Field::Value(Self(json.get().to_owned())),
+            _ => Field::Mistyped,
+        })
+    }
+}
+
+/// As the amount, so that equal amounts are equal however they are written.
+impl Serialize for JsonNumber {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.to_money() {
+            Ok(money) => money.serialize(serializer),
+            Err(_) => serializer.serialize_str(&self.0),
+        }
+    }
+}
+
+/// The stored form of an optional amount: whole cents.
+pub(super) mod cents {
+    use serde::{Deserialize, Deserializer, Serialize as _, Serializer, de::Error};
+
+    use super::Money;
+
+    #[expect(clippy::ref_option, reason = "the signature that serde calls")]
+    pub(in crate::order) fn serialize<S: Serializer>(
+        money: &Option<Money>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        money.map(Money::cents).serialize(serializer)
+    }
+
+    pub(in crate::order) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Money>, D::Error> {
+        Option::<i64>::deserialize(deserializer)?
+            .map(|cents| Money::from_cents(cents).ok_or_else(|| D::Error::custom("not an amount")))
+            .transpose()
     }
 }
 
@@ -79,31 +163,48 @@ mod tests {
 
     use super::*;
 
+    fn read(text: &str) -> Result<i64, MoneyError> {
+        JsonNumber(text.to_owned()).to_money().map(Money::cents)
+    }
+
     #[test]
     fn amounts_are_read_to_the_cent() {
-        for (number, cents) in [
-            (0.0, 0),
-            (-0.0, 0),
-            (0.1, 10),
-            (150.0, 15_000),
-            (150.1, 15_010),
-            (0.29, 29),
-            (1e3, 100_000),
-            (9_999_999_999.99, 999_999_999_999),
+        for (text, cents) in [
+            ("0", 0),
+            ("-0", 0),
+            ("-0.00e7", 0),
+            ("0.1", 10),
+            ("150", 15_000),
+            ("150.1", 15_010),
+            ("150.500", 15_050),
+            ("0.29", 29),
+            ("1e3", 100_000),
+            ("1.5E+2", 15_000),
+            ("1500e-1", 15_000),
+            ("100e-4", 1),
+            ("9999999999.99", 999_999_999_999),
         ] {
-            assert_eq!(Money::from_number(number).map(Money::cents), Ok(cents), "{number}");
+            assert_eq!(read(text), Ok(cents), "{text}");
         }
     }
 
     #[test]
-    fn what_is_no_amount_is_refused() {
-        for number in
-            [-0.01, -1.0, 10_000_000_000.0, 1e300, f64::INFINITY, f64::NEG_INFINITY, f64::NAN]
-        {
-            assert_eq!(Money::from_number(number), Err(MoneyError::OutOfRange), "{number}");
+    fn other_numbers_are_rejected() {
+        for text in ["-0.01", "-1", "10000000000", "1e300", "1e99999999999999999999", "-1e-400"] {
+            assert_eq!(read(text), Err(MoneyError::OutOfRange), "{text}");
         }
-        for number in [0.001, 150.005, 0.1 + 0.2, 1e-7] {
-            assert_eq!(Money::from_number(number), Err(MoneyError::TooFine), "{number}");
+        let decimals = format!("1.{}1", "0".repeat(5_000));
+        let zeros = format!("1.{}", "0".repeat(5_000));
+        for text in [
+            "0.001",
+            "150.005",
+            "1e-7",
+            "1e-999999999",
+            "1e-99999999999999999999",
+            &decimals,
+            &zeros,
+        ] {
+            assert_eq!(read(text), Err(MoneyError::TooFine), "{text}");
         }
     }
 
@@ -128,8 +229,7 @@ mod tests {
         fn every_amount_survives_json(cents in 0..=Money::MAX.cents()) {
             let money = Money::from_cents(cents).unwrap();
             let json = serde_json::to_string(&money).unwrap();
-            let number: f64 = serde_json::from_str(&json).unwrap();
-            prop_assert_eq!(Money::from_number(number), Ok(money));
+            prop_assert_eq!(JsonNumber(json).to_money(), Ok(money));
         }
     }
 }

@@ -3,20 +3,24 @@
 use time::{OffsetDateTime, Time};
 
 use super::{
-    Address, CoSigner, Contact, Field, FileNumber, Invoice, InvoiceRecipient, Order, RequestedBy,
-    Signer, SigningContacts, SigningLocation, SigningServiceId, Violation, ViolationCode,
-    check::Check,
+    Address, CoSigner, Field, FileNumber, Invoice, InvoiceRecipient, Order, RequestedBy, Signer,
+    SigningContacts, SigningDetails, SigningLocation, SigningServiceId, Violation, ViolationCode,
+    check::{Check, Section},
+    default_language,
     request::{
         InvoiceRecipientRequest, OrderRequest, RequestedByRequest, SigningContactsRequest,
         SigningDetailsRequest,
     },
-    text::TextRule,
 };
 use crate::appointment::{self, Appointment, AppointmentTime, ConversionError, Moment, Zone};
 
-const CONTACTS: &str = "/signingContactsFormData";
-const DETAILS: &str = "/signingDetailsFormData";
-const REQUESTED_BY: &str = "/requestedBy";
+const CONTACTS: Section<'_> =
+    Section { path: "/signingContactsFormData", schema: "SigningContactsRequest" };
+const DETAILS: Section<'_> =
+    Section { path: "/signingDetailsFormData", schema: "SigningDetailsRequest" };
+const REQUESTED_BY: Section<'_> = Section { path: "/requestedBy", schema: "RequestedByRequest" };
+const INVOICE_RECIPIENT: Section<'_> =
+    Section { path: "/signingDetailsFormData/invoiceOrderTo", schema: "InvoiceRecipientRequest" };
 
 /// A valid order, and what the client should know beside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +40,7 @@ impl OrderRequest {
         let mut check = Check::default();
         let contacts = self.signing_contacts_form_data;
         let contacts = check
-            .required("", "signingContactsFormData", contacts)
+            .required(Section::ROOT, "signingContactsFormData", contacts)
             .and_then(|contacts| check.contacts(contacts));
         let utc = SuppliedUtc {
             at: check.utc("utcTimeDate", self.utc_time_date),
@@ -44,18 +48,26 @@ impl OrderRequest {
             end: check.utc("utcEndTimeDate", self.utc_end_time_date),
         };
         let details = check
-            .required("", "signingDetailsFormData", self.signing_details_form_data)
+            .required(Section::ROOT, "signingDetailsFormData", self.signing_details_form_data)
             .and_then(|details| check.details(details, &utc));
-        let service = check.required_id("", "signingServiceId", self.signing_service_id);
+        let service = check.required_id(Section::ROOT, "signingServiceId", self.signing_service_id);
         let requested_by = check
-            .required("", "requestedBy", self.requested_by)
+            .required(Section::ROOT, "requestedBy", self.requested_by)
             .and_then(|by| check.requested_by(by));
 
         match (contacts, details, service, requested_by) {
             (Some(contacts), Some(details), Some(service), Some(requested_by))
                 if check.violations.is_empty() =>
             {
-                let order = details.into_order(SigningServiceId(service), contacts, requested_by);
+                let (file_number, appointment, signing) = details;
+                let order = Order {
+                    signing_service_id: SigningServiceId(service),
+                    file_number,
+                    appointment,
+                    contacts,
+                    signing,
+                    requested_by,
+                };
                 Ok(ParsedOrder { order, utc_disagreements: check.utc_disagreements })
             }
             _ => Err(check.violations),
@@ -68,57 +80,6 @@ struct SuppliedUtc {
     at: Option<OffsetDateTime>,
     start: Option<OffsetDateTime>,
     end: Option<OffsetDateTime>,
-}
-
-/// The order but for what its other sections say.
-struct Details {
-    file_number: FileNumber,
-    appointment: Appointment,
-    property: Address,
-    signing_location: SigningLocation,
-    signing_type: String,
-    signer: Signer,
-    co_signer: CoSigner,
-    language: String,
-    esigning_platform: Option<String>,
-    scanbacks_required: bool,
-    ron_signing: bool,
-    document_delivery: Option<String>,
-    lender: Option<String>,
-    special_instructions: Option<String>,
-    loan_officer: Option<Contact>,
-    invoice: Invoice,
-}
-
-impl Details {
-    fn into_order(
-        self,
-        signing_service_id: SigningServiceId,
-        contacts: SigningContacts,
-        requested_by: RequestedBy,
-    ) -> Order {
-        Order {
-            signing_service_id,
-            contacts,
-            requested_by,
-            file_number: self.file_number,
-            appointment: self.appointment,
-            property: self.property,
-            signing_location: self.signing_location,
-            signing_type: self.signing_type,
-            signer: self.signer,
-            co_signer: self.co_signer,
-            language: self.language,
-            esigning_platform: self.esigning_platform,
-            scanbacks_required: self.scanbacks_required,
-            ron_signing: self.ron_signing,
-            document_delivery: self.document_delivery,
-            lender: self.lender,
-            special_instructions: self.special_instructions,
-            loan_officer: self.loan_officer,
-            invoice: self.invoice,
-        }
-    }
 }
 
 impl Check {
@@ -142,121 +103,80 @@ impl Check {
 
     fn requested_by(&mut self, request: RequestedByRequest) -> Option<RequestedBy> {
         let user_id = self.required_id(REQUESTED_BY, "userId", request.user_id);
-        let user_role =
-            self.optional_text(REQUESTED_BY, "userRole", request.user_role, &TextRule::SHORT);
+        let user_role = self.optional_text(REQUESTED_BY, "userRole", request.user_role);
         let signing_service_id = self
             .optional_id(REQUESTED_BY, "signingServiceId", request.signing_service_id)
             .map(SigningServiceId);
         Some(RequestedBy { user_id: user_id?, user_role, signing_service_id })
     }
 
-    fn details(&mut self, request: SigningDetailsRequest, utc: &SuppliedUtc) -> Option<Details> {
-        let mut request = request;
-        let file_number = self.required_text(
-            DETAILS,
-            "fileNumber",
-            std::mem::take(&mut request.file_number),
-            &TextRule::FILE_NUMBER,
-        );
+    fn details(
+        &mut self,
+        mut request: SigningDetailsRequest,
+        utc: &SuppliedUtc,
+    ) -> Option<(FileNumber, Appointment, SigningDetails)> {
+        let file_number =
+            self.required_text(DETAILS, "fileNumber", std::mem::take(&mut request.file_number));
         let file_number = file_number.and_then(|text| FileNumber::try_from(text).ok());
         let appointment = self.appointment(&mut request, utc);
         let property = self.property(&mut request);
-        let signing_type =
-            self.required_text(DETAILS, "signingType", request.signing_type, &TextRule::SHORT);
-        let signer_name =
-            self.required_text(DETAILS, "signerName", request.signer_name, &TextRule::NAME);
-        let signer_phone =
-            self.required_text(DETAILS, "signerPhone", request.signer_phone, &TextRule::PHONE);
+        let signing_type = self.required_text(DETAILS, "signingType", request.signing_type);
+        let signer_name = self.required_text(DETAILS, "signerName", request.signer_name);
+        let signer_phone = self.required_text(DETAILS, "signerPhone", request.signer_phone);
         let signer_email = self.required_email(DETAILS, "signerEmail", request.signer_email);
-        let language = self.optional_text(DETAILS, "language", request.language, &TextRule::SHORT);
-        let spouse_name =
-            self.optional_text(DETAILS, "spouseName", request.spouse_name, &TextRule::NAME);
+        let language = self.optional_text(DETAILS, "language", request.language);
+        let spouse_name = self.optional_text(DETAILS, "spouseName", request.spouse_name);
         let co_signer = CoSigner {
-            name: self.optional_text(
-                DETAILS,
-                "coSignerName",
-                request.co_signer_name,
-                &TextRule::NAME,
-            ),
+            name: self.optional_text(DETAILS, "coSignerName", request.co_signer_name),
             spouse_name: self.optional_text(
                 DETAILS,
                 "coSignerSpouseName",
                 request.co_signer_spouse_name,
-                &TextRule::NAME,
             ),
-            phone: self.optional_text(
-                DETAILS,
-                "coSignerPhone",
-                request.co_signer_phone,
-                &TextRule::PHONE,
-            ),
+            phone: self.optional_text(DETAILS, "coSignerPhone", request.co_signer_phone),
             email: self.optional_email(DETAILS, "coSignerEmail", request.co_signer_email),
         };
-        let named_location = NamedLocation {
-            address: self.optional_text(
-                DETAILS,
-                "signingAddress",
-                request.signing_address,
-                &TextRule::ADDRESS,
-            ),
-            city: self.optional_text(DETAILS, "signingCity", request.signing_city, &TextRule::CITY),
-            state: self
-                .optional_text(DETAILS, "signingState", request.signing_state, &TextRule::STATE)
-                .map(|state| state.to_ascii_uppercase()),
-            zipcode: self.optional_text(
-                DETAILS,
-                "signingZipcode",
-                request.signing_zipcode,
-                &TextRule::ZIPCODE,
-            ),
-        };
-        let is_property = self
+        let location_address =
+            self.optional_text(DETAILS, "signingAddress", request.signing_address);
+        let location_city = self.optional_text(DETAILS, "signingCity", request.signing_city);
+        let location_state = self.optional_text(DETAILS, "signingState", request.signing_state);
+        let location_zipcode =
+            self.optional_text(DETAILS, "signingZipcode", request.signing_zipcode);
+        let is_property_address_same = self
             .optional(DETAILS, "isPropertyAddressSame", request.is_property_address_same)
             .unwrap_or(true);
-        let esigning_platform = self.optional_text(
-            DETAILS,
-            "esigningPlatform",
-            request.esigning_platform,
-            &TextRule::SHORT,
-        );
+        let location =
+            location_address.filter(|_| !is_property_address_same).map(|address| SigningLocation {
+                address,
+                city: location_city,
+                state: location_state.map(|state| state.to_ascii_uppercase()),
+                zipcode: location_zipcode,
+            });
+        let esigning_platform =
+            self.optional_text(DETAILS, "esigningPlatform", request.esigning_platform);
         let scanbacks_required = self
             .optional(DETAILS, "scanbacksRequired", request.scanbacks_required)
             .unwrap_or(false);
         let ron_signing =
             self.optional(DETAILS, "ronSigning", request.ron_signing).unwrap_or(false);
-        let document_delivery = self.optional_text(
-            DETAILS,
-            "documentDelivery",
-            request.document_delivery,
-            &TextRule::SHORT,
-        );
-        let lender = self.optional_text(DETAILS, "lender", request.lender, &TextRule::NAME);
-        let special_instructions = self.optional_text(
-            DETAILS,
-            "specialInstructions",
-            request.special_instructions,
-            &TextRule::INSTRUCTIONS,
-        );
+        let document_delivery =
+            self.optional_text(DETAILS, "documentDelivery", request.document_delivery);
+        let lender = self.optional_text(DETAILS, "lender", request.lender);
+        let special_instructions =
+            self.optional_text(DETAILS, "specialInstructions", request.special_instructions);
         let loan_officer = self.contact(DETAILS, "loanOfficer", request.loan_officer);
         let invoice = Invoice {
             recipient: self.invoice_recipient(request.invoice_order_to),
-            name: self.optional_text(DETAILS, "invoiceName", request.invoice_name, &TextRule::NAME),
-            phone: self.optional_text(
-                DETAILS,
-                "invoicePhone",
-                request.invoice_phone,
-                &TextRule::PHONE,
-            ),
+            name: self.optional_text(DETAILS, "invoiceName", request.invoice_name),
+            phone: self.optional_text(DETAILS, "invoicePhone", request.invoice_phone),
             email: self.optional_email(DETAILS, "invoiceEmail", request.invoice_email),
             fee: self.money(DETAILS, "invoiceFee", request.invoice_fee),
             notary_pay: self.money(DETAILS, "notaryPay", request.notary_pay),
         };
-        let property = property?;
-        Some(Details {
-            file_number: file_number?,
-            appointment: appointment?,
-            signing_location: named_location.or_property(is_property, &property),
-            property,
+        let signing = SigningDetails {
+            property: property?,
+            is_property_address_same,
+            location,
             signing_type: signing_type?,
             signer: Signer {
                 name: signer_name?,
@@ -265,7 +185,7 @@ impl Check {
                 spouse_name,
             },
             co_signer,
-            language: language.unwrap_or_else(|| "en".to_owned()),
+            language: language.unwrap_or_else(default_language),
             esigning_platform,
             scanbacks_required,
             ron_signing,
@@ -274,7 +194,8 @@ impl Check {
             special_instructions,
             loan_officer,
             invoice,
-        })
+        };
+        Some((file_number?, appointment?, signing))
     }
 
     fn property(&mut self, request: &mut SigningDetailsRequest) -> Option<Address> {
@@ -282,22 +203,10 @@ impl Check {
             DETAILS,
             "propertyAddress",
             std::mem::take(&mut request.property_address),
-            &TextRule::ADDRESS,
         );
-        let city =
-            self.required_text(DETAILS, "city", std::mem::take(&mut request.city), &TextRule::CITY);
-        let state = self.required_text(
-            DETAILS,
-            "state",
-            std::mem::take(&mut request.state),
-            &TextRule::STATE,
-        );
-        let zipcode = self.required_text(
-            DETAILS,
-            "zipcode",
-            std::mem::take(&mut request.zipcode),
-            &TextRule::ZIPCODE,
-        );
+        let city = self.required_text(DETAILS, "city", std::mem::take(&mut request.city));
+        let state = self.required_text(DETAILS, "state", std::mem::take(&mut request.state));
+        let zipcode = self.required_text(DETAILS, "zipcode", std::mem::take(&mut request.zipcode));
         Some(Address {
             address: address?,
             city: city?,
@@ -310,24 +219,21 @@ impl Check {
         &mut self,
         field: Field<InvoiceRecipientRequest>,
     ) -> Option<InvoiceRecipient> {
-        const PATH: &str = "/signingDetailsFormData/invoiceOrderTo";
         let request = self.optional(DETAILS, "invoiceOrderTo", field)?;
         let recipient = InvoiceRecipient {
             company_name: self.optional_text(
-                PATH,
+                INVOICE_RECIPIENT,
                 "company_name",
                 request.company_name,
-                &TextRule::NAME,
             ),
             address: self.optional_text(
-                PATH,
+                INVOICE_RECIPIENT,
                 "invoice_address",
                 request.invoice_address,
-                &TextRule::ADDRESS,
             ),
-            city: self.optional_text(PATH, "city", request.city, &TextRule::CITY),
-            state: self.optional_text(PATH, "state", request.state, &TextRule::SHORT),
-            zipcode: self.optional_text(PATH, "zipcode", request.zipcode, &TextRule::SHORT),
+            city: self.optional_text(INVOICE_RECIPIENT, "city", request.city),
+            state: self.optional_text(INVOICE_RECIPIENT, "state", request.state),
+            zipcode: self.optional_text(INVOICE_RECIPIENT, "zipcode", request.zipcode),
         };
         let InvoiceRecipient { company_name, address, city, state, zipcode } = &recipient;
         let named = [company_name, address, city, state, zipcode].into_iter().any(Option::is_some);
@@ -339,12 +245,8 @@ impl Check {
         request: &mut SigningDetailsRequest,
         utc: &SuppliedUtc,
     ) -> Option<Appointment> {
-        let date = self.required_text(
-            DETAILS,
-            "signingDate",
-            std::mem::take(&mut request.signing_date),
-            &TextRule::SHORT,
-        );
+        let date =
+            self.required_text(DETAILS, "signingDate", std::mem::take(&mut request.signing_date));
         let date = date.and_then(|text| {
             self.read(
                 DETAILS,
@@ -357,14 +259,9 @@ impl Check {
             DETAILS,
             "signingTimeType",
             std::mem::take(&mut request.signing_time_type),
-            &TextRule::SHORT,
         );
-        let zone = self.required_text(
-            DETAILS,
-            "timeZoneId",
-            std::mem::take(&mut request.time_zone_id),
-            &TextRule::SHORT,
-        );
+        let zone =
+            self.required_text(DETAILS, "timeZoneId", std::mem::take(&mut request.time_zone_id));
         let zone = zone.and_then(|id| {
             let zone = Zone::named(&id);
             if zone.is_none() {
@@ -435,7 +332,7 @@ impl Check {
     }
 
     fn clock_time(&mut self, name: &'static str, field: Field<String>) -> Option<Time> {
-        let text = self.required_text(DETAILS, name, field, &TextRule::SHORT)?;
+        let text = self.required_text(DETAILS, name, field)?;
         self.read(
             DETAILS,
             name,
@@ -467,35 +364,6 @@ impl Check {
                 self.report(DETAILS, name, code, error.to_string());
                 None
             }
-        }
-    }
-}
-
-/// The signing location as the client named it.
-struct NamedLocation {
-    address: Option<String>,
-    city: Option<String>,
-    state: Option<String>,
-    zipcode: Option<String>,
-}
-
-impl NamedLocation {
-    fn or_property(self, is_property: bool, property: &Address) -> SigningLocation {
-        match self.address {
-            Some(address) if !is_property => SigningLocation {
-                is_property,
-                address,
-                city: self.city,
-                state: self.state,
-                zipcode: self.zipcode,
-            },
-            _ => SigningLocation {
-                is_property,
-                address: property.address.clone(),
-                city: Some(property.city.clone()),
-                state: Some(property.state.clone()),
-                zipcode: Some(property.zipcode.clone()),
-            },
         }
     }
 }

@@ -94,7 +94,7 @@ impl TryFrom<String> for FileNumber {
 
     fn try_from(text: String) -> Result<Self, InvalidFileNumber> {
         let whole = text.trim().len() == text.len() && !text.is_empty();
-        if whole && TextRule::FILE_NUMBER.check(&text).is_ok() {
+        if whole && TextRule::SHORT.check(&text).is_ok() {
             Ok(Self(text))
         } else {
             Err(InvalidFileNumber)
@@ -102,45 +102,100 @@ impl TryFrom<String> for FileNumber {
     }
 }
 
-/// What a field of text may hold. Lengths are in characters (Unicode scalar values) after trimming.
-#[derive(Clone, Copy)]
-pub(super) struct TextRule {
-    max: usize,
+/// What a text field may hold. Lengths are in characters (Unicode scalar values) after trimming.
+pub struct TextRule {
+    max_length: usize,
     lines: bool,
     format: fn(&str) -> Result<(), &'static str>,
+    pattern: Option<&'static str>,
+    openapi_format: Option<&'static str>,
 }
 
 type Fault = (ViolationCode, Cow<'static, str>);
 
+/// Returns the rule of a text field, by the name of its object's schema and its own name in the
+/// API. A field without an entry is a short text of one line.
+pub fn text_rule(schema: &str, field: &str) -> &'static TextRule {
+    match (schema, field) {
+        ("OrderRequest", "utcTimeDate" | "utcStartTimeDate" | "utcEndTimeDate") => {
+            &TextRule::UTC_DATETIME
+        }
+        ("SigningContactsRequest", "orderContactEmail" | "observer")
+        | ("ContactRequest", "contact_email")
+        | ("SigningDetailsRequest", "signerEmail" | "coSignerEmail" | "invoiceEmail") => {
+            &TextRule::EMAIL
+        }
+        ("ContactRequest", "contact_phone")
+        | ("SigningDetailsRequest", "signerPhone" | "coSignerPhone" | "invoicePhone") => {
+            &TextRule::PHONE
+        }
+        ("ContactRequest", "contact_name")
+        | ("InvoiceRecipientRequest", "company_name")
+        | (
+            "SigningDetailsRequest",
+            "signerName" | "spouseName" | "coSignerName" | "coSignerSpouseName" | "invoiceName"
+            | "lender",
+        ) => &TextRule::NAME,
+        ("SigningDetailsRequest", "propertyAddress" | "signingAddress")
+        | ("InvoiceRecipientRequest", "invoice_address") => &TextRule::ADDRESS,
+        ("SigningDetailsRequest", "state" | "signingState") => &TextRule::STATE,
+        ("SigningDetailsRequest", "zipcode" | "signingZipcode") => &TextRule::ZIPCODE,
+        ("SigningDetailsRequest", "signingDate") => &TextRule::DATE,
+        ("SigningDetailsRequest", "specificTime" | "startTime" | "endTime") => &TextRule::TIME,
+        ("SigningDetailsRequest", "specialInstructions") => &TextRule::INSTRUCTIONS,
+        _ => &TextRule::SHORT,
+    }
+}
+
 impl TextRule {
-    const fn one_line(max: usize) -> Self {
-        Self { max, lines: false, format: |_| Ok(()) }
+    const SHORT: Self = Self {
+        max_length: 100,
+        lines: false,
+        format: |_| Ok(()),
+        pattern: None,
+        openapi_format: None,
+    };
+    const NAME: Self = Self { max_length: 200, ..Self::SHORT };
+    const ADDRESS: Self = Self { max_length: 500, ..Self::SHORT };
+    const EMAIL: Self = Self { max_length: 254, openapi_format: Some("email"), ..Self::SHORT };
+    const PHONE: Self =
+        Self { max_length: 50, format: phone, openapi_format: Some("phone"), ..Self::SHORT };
+    const STATE: Self = Self { format: state, pattern: Some("^[A-Za-z]{2}$"), ..Self::SHORT };
+    const ZIPCODE: Self = Self { format: zipcode, pattern: Some("^[0-9]{5}$"), ..Self::SHORT };
+    const DATE: Self = Self { openapi_format: Some("date"), ..Self::SHORT };
+    const TIME: Self = Self { pattern: Some("^([01][0-9]|2[0-3]):[0-5][0-9]$"), ..Self::SHORT };
+    const UTC_DATETIME: Self = Self { openapi_format: Some("date-time"), ..Self::SHORT };
+    const INSTRUCTIONS: Self = Self {
+        max_length: 5_000,
+        lines: true,
+        pattern: Some(r"^[^\x00-\x08\x0B\x0C\x0E-\x1F\x7F-\x9F\u2028\u2029]*$"),
+        ..Self::SHORT
+    };
+
+    /// Returns the most characters that the field takes.
+    pub fn max_length(&self) -> usize {
+        self.max_length
     }
 
-    const fn formatted(max: usize, format: fn(&str) -> Result<(), &'static str>) -> Self {
-        Self { max, lines: false, format }
+    /// Returns the regular expression (ECMA-262) of the field, if it has one.
+    pub fn pattern(&self) -> Option<&'static str> {
+        self.pattern
     }
 
-    pub(super) const FILE_NUMBER: Self = Self::one_line(100);
-    pub(super) const NAME: Self = Self::one_line(200);
-    pub(super) const EMAIL: Self = Self::one_line(254);
-    pub(super) const PHONE: Self = Self::formatted(50, phone);
-    pub(super) const ADDRESS: Self = Self::one_line(500);
-    pub(super) const CITY: Self = Self::one_line(100);
-    pub(super) const STATE: Self = Self::formatted(100, state);
-    pub(super) const ZIPCODE: Self = Self::formatted(100, zipcode);
-    pub(super) const SHORT: Self = Self::one_line(100);
-    pub(super) const INSTRUCTIONS: Self = Self { max: 5_000, lines: true, format: |_| Ok(()) };
+    /// Returns the OpenAPI `format` of the field, if it has one.
+    pub fn openapi_format(&self) -> Option<&'static str> {
+        self.openapi_format
+    }
 
     /// Whether the trimmed text keeps the rule; what the client should mend if not.
     pub(super) fn check(&self, text: &str) -> Result<(), Fault> {
         if let Some(detail) = self.forbidden_character(text) {
             return Err((ViolationCode::InvalidCharacters, detail.into()));
         }
-        if text.chars().count() > self.max {
+        if text.chars().count() > self.max_length {
             return Err((
                 ViolationCode::TooLong,
-                format!("must have at most {} characters", self.max).into(),
+                format!("must have at most {} characters", self.max_length).into(),
             ));
         }
         (self.format)(text).map_err(|detail| (ViolationCode::InvalidFormat, detail.into()))

@@ -11,7 +11,6 @@ mod entropy;
 mod idempotency_ledger;
 mod notifier;
 mod order_repo;
-mod store_move;
 mod upload_ledger;
 
 pub use api_key_repo::*;
@@ -22,7 +21,6 @@ pub use entropy::*;
 pub use idempotency_ledger::*;
 pub use notifier::*;
 pub use order_repo::*;
-pub use store_move::*;
 pub use upload_ledger::*;
 
 /// The cause of a failure, for the log; a caller acts on the variant that holds it.

@@ -3,6 +3,7 @@ use time::OffsetDateTime;
 
 use super::{Cause, StoreError};
 use crate::{
+    api_key::{ApiKeyId, ClientId},
     delivery::NewDelivery,
     document::StoredDocument,
     duplicate_window::DuplicateWindow,
@@ -22,6 +23,10 @@ pub struct NewOrder {
     pub deliveries: Vec<NewDelivery>,
     /// When it is placed.
     pub created_at: OffsetDateTime,
+    /// The client that creates it.
+    pub client: ClientId,
+    /// The API key with which the client creates it.
+    pub api_key: ApiKeyId,
     /// Whether a test key asked for it.
     pub is_test: bool,
     /// What is remembered of the request, if it has an idempotency key.

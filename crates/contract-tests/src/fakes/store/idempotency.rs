@@ -1,9 +1,9 @@
 use async_trait::async_trait;
 use domain::{
-    api_key::ApiKeyId,
+    api_key::ClientId,
     idempotency::{Answered, Claim, ClaimToken, IdempotencyKey, KeyUse},
     order::OrderId,
-    ports::{ClaimError, IdempotencyLedger, NewOrder, RememberedRequest, StoreError},
+    ports::{ClaimError, IdempotencyLedger, NewOrder, StoreError},
 };
 use time::OffsetDateTime;
 
@@ -17,7 +17,7 @@ pub(super) struct Kept {
     until: OffsetDateTime,
 }
 
-fn create(key: &IdempotencyKey) -> (ApiKeyId, [u8; 32]) {
+fn ledger_key(key: &IdempotencyKey) -> (ClientId, [u8; 32]) {
     (key.client, key.digest)
 }
 
@@ -34,7 +34,7 @@ impl IdempotencyLedger for InMemoryStore {
             return Err(ClaimError::Taken(taken));
         }
         state.idempotency_keys.insert(
-            create(&claim.key),
+            ledger_key(&claim.key),
             Kept { token: claim.token, answered: None, taken_at: now, until },
         );
         Ok(())
@@ -42,7 +42,9 @@ impl IdempotencyLedger for InMemoryStore {
 
     async fn release(&self, claim: &Claim) -> Result<(), StoreError> {
         let own = |kept: &Kept| kept.token == claim.token && kept.answered.is_none();
-        self.state().idempotency_keys.retain(|key, kept| *key != create(&claim.key) || !own(kept));
+        self.state()
+            .idempotency_keys
+            .retain(|key, kept| *key != ledger_key(&claim.key) || !own(kept));
         Ok(())
     }
 
@@ -53,8 +55,9 @@ impl IdempotencyLedger for InMemoryStore {
         limit: usize,
     ) -> Result<Option<IdempotencyKey>, StoreError> {
         let mut state = self.state();
-        let later =
-            |key: &(ApiKeyId, [u8; 32])| after.as_ref().is_none_or(|after| *key > create(after));
+        let later = |key: &(ClientId, [u8; 32])| {
+            after.as_ref().is_none_or(|after| *key > ledger_key(after))
+        };
         let looked: Vec<_> =
             state.idempotency_keys.keys().copied().filter(later).take(limit).collect();
         state.idempotency_keys.retain(|key, kept| kept.until > now || !looked.contains(key));
@@ -65,7 +68,7 @@ impl IdempotencyLedger for InMemoryStore {
 impl State {
     pub(super) fn key_use(&self, claim: &Claim, now: OffsetDateTime) -> Option<KeyUse> {
         let kept =
-            self.idempotency_keys.get(&create(&claim.key)).filter(|kept| kept.until > now)?;
+            self.idempotency_keys.get(&ledger_key(&claim.key)).filter(|kept| kept.until > now)?;
         match kept.answered {
             Some(answered) => Some(KeyUse::Answered(answered)),
             None => (kept.token != claim.token).then_some(KeyUse::InFlight { until: kept.until }),
@@ -78,7 +81,7 @@ impl State {
             let answered =
                 Some(Answered { fingerprint: remembrance.attempt.fingerprint, order_id });
             self.idempotency_keys.insert(
-                create(key),
+                ledger_key(key),
                 Kept {
                     token: *token,
                     answered,
@@ -86,30 +89,6 @@ impl State {
                     until: remembrance.kept_until,
                 },
             );
-        }
-    }
-
-    pub(super) fn remembered(&self) -> impl Iterator<Item = RememberedRequest> {
-        self.idempotency_keys.iter().filter_map(|(&(client, digest), kept)| {
-            let key = IdempotencyKey { client, digest };
-            Some(RememberedRequest {
-                key,
-                answered: kept.answered?,
-                taken_at: kept.taken_at,
-                kept_until: kept.until,
-            })
-        })
-    }
-
-    pub(super) fn take_remembered(&mut self, remembered: Vec<RememberedRequest>) {
-        for RememberedRequest { key, answered, taken_at, kept_until } in remembered {
-            let kept = Kept {
-                token: ClaimToken([0; 16]),
-                answered: Some(answered),
-                taken_at,
-                until: kept_until,
-            };
-            self.idempotency_keys.insert(create(&key), kept);
         }
     }
 }

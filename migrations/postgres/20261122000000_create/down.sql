@@ -1,7 +1,10 @@
+DROP VIEW order_details;
+DROP TABLE idempotency_keys CASCADE;
+DROP FUNCTION keep_idempotency_key;
+DROP TABLE key_events;
 DROP TABLE api_keys;
 DROP TABLE deliveries;
 DROP TABLE documents;
 DROP FUNCTION adopt_upload;
 DROP TABLE uploads;
-DROP TABLE file_numbers;
 DROP TABLE orders;

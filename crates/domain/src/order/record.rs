@@ -1,0 +1,191 @@
+//! The stored form of an order, shared by every database.
+//!
+//! A database has columns for what is searched, joined, ordered or changed by other systems. The
+//! rest of an order is one JSON object, the *details*. This module, and the `serde` names in
+//! [`order`](super), are the only place that knows its members:
+//!
+//! ```json
+//! {"v":1,"date":"2026-12-01","zone":"America/Chicago","at":"14:30","email":"escrow@…",
+//!  "property":{"address":"…","city":"…","state":"TX","zip":"75201"},"same":true,
+//!  "type":"Refinance","signer":{"name":"…","phone":"…","email":"…"},"language":"en",
+//!  "scanbacks":false,"ron":false,"by":{"user":1001}}
+//! ```
+//!
+//! - `v` is the version of the format. Every version is read for ever; golden files in
+//!   `crates/domain/golden` pin each of them.
+//! - A new optional member needs no new version: a reader ignores members that it does not know,
+//!   so that an older instance reads what a newer one wrote.
+//! - Absent optional values are left out. Amounts are whole cents.
+
+use serde::{Deserialize, Serialize};
+use time::{OffsetDateTime, Time};
+
+use super::{FileNumber, Order, RequestedBy, SigningContacts, SigningDetails, SigningServiceId};
+use crate::appointment::{Appointment, AppointmentTime, Moment, Zone, parse_date, parse_time};
+
+/// The version that this program writes.
+const VERSION: u8 = 1;
+
+/// An order as a database stores it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct OrderRecord {
+    /// Identifier of the signing service.
+    pub signing_service_id: i64,
+    /// File number, trimmed.
+    pub file_number: String,
+    /// The specific time, or the start of the time range, in UTC.
+    pub starts_at: Option<OffsetDateTime>,
+    /// The end of the time range in UTC.
+    pub ends_at: Option<OffsetDateTime>,
+    /// The rest of the order as JSON text.
+    pub details: String,
+}
+
+/// The reason why a record is no order. Contains no value of the record, so it is safe to log.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnreadableOrder {
+    /// The details are not JSON of a known version with all required members.
+    #[error("`details` is not a readable order: {0}")]
+    Details(String),
+    /// A column does not hold what the details or the domain need.
+    #[error("`{0}` does not hold what the order needs")]
+    Column(&'static str),
+}
+
+/// The members of `details`.
+#[derive(Serialize, Deserialize)]
+struct Details<Contacts, Signing, By> {
+    #[serde(rename = "v")]
+    version: u8,
+    #[serde(rename = "date")]
+    date: String,
+    #[serde(rename = "zone")]
+    zone: String,
+    #[serde(flatten)]
+    time: WallClock,
+    #[serde(flatten)]
+    contacts: Contacts,
+    #[serde(flatten)]
+    signing: Signing,
+    #[serde(rename = "by")]
+    requested_by: By,
+}
+
+/// The times of an appointment on the wall clock, `HH:MM`. Exactly one of `at`, `from` with `to`,
+/// and `anytime` is there.
+#[derive(Default, Serialize, Deserialize)]
+struct WallClock {
+    #[serde(rename = "at", skip_serializing_if = "Option::is_none")]
+    at: Option<String>,
+    #[serde(rename = "from", skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+    #[serde(rename = "to", skip_serializing_if = "Option::is_none")]
+    to: Option<String>,
+    #[serde(rename = "anytime", skip_serializing_if = "Option::is_none")]
+    anytime: Option<bool>,
+}
+
+impl OrderRecord {
+    /// Returns the record of an order.
+    ///
+    /// # Errors
+    /// None with the types of this version; `serde_json` reports what it cannot write.
+    pub fn of(order: &Order) -> Result<Self, serde_json::Error> {
+        let (time, starts_at, ends_at) = match order.appointment.time {
+            AppointmentTime::At(moment) => {
+                let time = WallClock { at: Some(hh_mm(moment.local)), ..WallClock::default() };
+                (time, Some(moment.utc), None)
+            }
+            AppointmentTime::Between { start, end } => {
+                let (from, to) = (Some(hh_mm(start.local)), Some(hh_mm(end.local)));
+                (WallClock { from, to, ..WallClock::default() }, Some(start.utc), Some(end.utc))
+            }
+            AppointmentTime::Anytime => {
+                (WallClock { anytime: Some(true), ..WallClock::default() }, None, None)
+            }
+        };
+        let details = serde_json::to_string(&Details {
+            version: VERSION,
+            date: order.appointment.date.to_string(),
+            zone: order.appointment.zone.id().to_owned(),
+            time,
+            contacts: &order.contacts,
+            signing: &order.signing,
+            requested_by: &order.requested_by,
+        })?;
+        Ok(Self {
+            signing_service_id: order.signing_service_id.0,
+            file_number: order.file_number.as_str().to_owned(),
+            starts_at,
+            ends_at,
+            details,
+        })
+    }
+
+    /// Returns the order of a record.
+    ///
+    /// # Errors
+    /// The record does not hold an order of a known version. Nothing is replaced by a default.
+    pub fn into_order(self) -> Result<Order, UnreadableOrder> {
+        let details: Details<SigningContacts, SigningDetails, RequestedBy> =
+            serde_json::from_str(&self.details).map_err(|error| explain(&error))?;
+        if details.version != VERSION {
+            return Err(UnreadableOrder::Details(format!("version {}", details.version)));
+        }
+        let bad = |member: &str| UnreadableOrder::Details(format!("member `{member}`"));
+        let time = details.time.read(self.starts_at, self.ends_at)?;
+        Ok(Order {
+            signing_service_id: SigningServiceId(self.signing_service_id),
+            file_number: FileNumber::try_from(self.file_number)
+                .map_err(|_| UnreadableOrder::Column("file_number"))?,
+            appointment: Appointment {
+                date: parse_date(&details.date).ok_or_else(|| bad("date"))?,
+                zone: Zone::named(&details.zone).ok_or_else(|| bad("zone"))?,
+                time,
+            },
+            contacts: details.contacts,
+            signing: details.signing,
+            requested_by: details.requested_by,
+        })
+    }
+}
+
+impl WallClock {
+    fn read(
+        self,
+        starts_at: Option<OffsetDateTime>,
+        ends_at: Option<OffsetDateTime>,
+    ) -> Result<AppointmentTime, UnreadableOrder> {
+        let moment = |local: &str, utc: Option<OffsetDateTime>, column| {
+            let local = parse_time(local)
+                .ok_or_else(|| UnreadableOrder::Details("a time of the appointment".to_owned()))?;
+            Ok(Moment { local, utc: utc.ok_or(UnreadableOrder::Column(column))? })
+        };
+        match (self.at.as_deref(), self.from.as_deref(), self.to.as_deref(), self.anytime) {
+            (Some(at), None, None, None) => {
+                Ok(AppointmentTime::At(moment(at, starts_at, "starts_at")?))
+            }
+            (None, Some(from), Some(to), None) => Ok(AppointmentTime::Between {
+                start: moment(from, starts_at, "starts_at")?,
+                end: moment(to, ends_at, "ends_at")?,
+            }),
+            (None, None, None, Some(true)) => Ok(AppointmentTime::Anytime),
+            _ => Err(UnreadableOrder::Details("the times of the appointment".to_owned())),
+        }
+    }
+}
+
+fn hh_mm(time: Time) -> String {
+    format!("{:02}:{:02}", time.hour(), time.minute())
+}
+
+/// Keeps the name of a missing member. Other texts of `serde_json` may quote a value.
+fn explain(error: &serde_json::Error) -> UnreadableOrder {
+    let text = error.to_string();
+    let safe = text.starts_with("missing field");
+    UnreadableOrder::Details(if safe { text } else { "wrong type or syntax".to_owned() })
+}
+
+#[cfg(test)]
+#[path = "record_tests.rs"]
+mod tests;
