@@ -3,7 +3,7 @@
 use askama::Template;
 use domain::{
     appointment::{Appointment, AppointmentTime},
-    order::{SigningLocation, StoredOrder},
+    order::{SigningDetails, StoredOrder},
 };
 use time::{OffsetDateTime, Time, macros::format_description};
 
@@ -52,7 +52,7 @@ impl Confirmation {
                     Some(&property.zipcode),
                 )),
             ),
-            ("Signing location", Some(location(&order.signing.signing_location()))),
+            ("Signing location", Some(location(&order.signing))),
             ("Signer", Some(order.signing.signer.name.clone())),
             ("Co-signer", order.signing.co_signer.name.clone()),
             ("Language", Some(order.signing.language.clone())),
@@ -68,6 +68,7 @@ impl Confirmation {
             .collect();
         // A carriage return alone ends no line in a mail.
         let instructions = order
+            .signing
             .special_instructions
             .as_deref()
             .unwrap_or_default()
@@ -114,10 +115,11 @@ fn instant(instant: OffsetDateTime) -> Result<String, time::error::Format> {
     instant.format(format_description!("[year]-[month]-[day] [hour]:[minute] UTC"))
 }
 
-fn location(location: &SigningLocation) -> String {
-    if location.is_property {
+fn location(signing: &SigningDetails) -> String {
+    if signing.is_property_address_same {
         return "At the property".to_owned();
     }
+    let location = signing.signing_location();
     place(
         &location.address,
         location.city.as_deref(),
