@@ -1,4 +1,4 @@
-//! API keys: what a client shows, what the service keeps of it, and when it is good.
+//! API keys: the text that a client presents, what the service stores, and when a key is valid.
 
 use std::fmt;
 
@@ -8,24 +8,24 @@ use time::OffsetDateTime;
 
 use crate::{hex, order::SigningServiceId, ports::Entropy};
 
-/// What every key begins with, so that secret scanners can find one that leaked.
+/// Beginning of every key, so that secret scanners recognize a leaked one.
 pub const PREFIX: &str = "nok_";
-/// What follows in a test key, so that nobody takes one for the other.
+/// Second part of a test key.
 pub const TEST: &str = "test_";
 const LOOKUP_BYTES: usize = 8;
 const SECRET_BYTES: usize = 24;
 const LOOKUP_CHARS: usize = LOOKUP_BYTES * 2;
 const SECRET_CHARS: usize = SECRET_BYTES * 2;
 
-/// A key as a client shows it: `nok_`, `test_` if it is a test key, 16 hexadecimal digits by which
-/// it is looked up, `_`, and a secret of 192 random bits as 48 hexadecimal digits.
+/// A key as a client presents it: `nok_`, then `test_` for a test key, 16 hexadecimal digits for
+/// the lookup, `_`, and a secret of 192 random bits in 48 hexadecimal digits.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PresentedKey {
     text: String,
 }
 
 impl PresentedKey {
-    /// A new key.
+    /// Returns a new key.
     pub fn random(is_test: bool, entropy: &dyn Entropy) -> Self {
         let (mut lookup, mut secret) = ([0; LOOKUP_BYTES], [0; SECRET_BYTES]);
         entropy.fill(&mut lookup);
@@ -34,7 +34,7 @@ impl PresentedKey {
         Self { text: format!("{PREFIX}{test}{}_{}", hex::encode(&lookup), hex::encode(&secret)) }
     }
 
-    /// Reads a key; `None` if it cannot be one.
+    /// Reads a key. Returns `None` if the text cannot be one.
     pub fn parse(text: &str) -> Option<Self> {
         let rest = text.strip_prefix(PREFIX)?;
         let (lookup, secret) = rest.strip_prefix(TEST).unwrap_or(rest).split_once('_')?;
@@ -45,25 +45,25 @@ impl PresentedKey {
             .then(|| Self { text: text.to_owned() })
     }
 
-    /// The part by which the key is found in the repository; no secret.
+    /// Returns the lookup part. It is not secret.
     pub fn lookup(&self) -> &str {
         let end = self.text.len() - SECRET_CHARS - 1;
         &self.text[end - LOOKUP_CHARS..end]
     }
 
-    /// What the service keeps of the key. The secret is random and long, so one round of SHA-256
-    /// protects it.
+    /// Returns the hash that the service stores. The secret is long and random, so one round of
+    /// SHA-256 protects it.
     pub fn hash(&self) -> KeyHash {
         KeyHash(Sha256::digest(&self.text).into())
     }
 
-    /// The whole key, to be shown once to whom it is issued.
+    /// Returns the whole key, which the operator sees once.
     pub fn expose(&self) -> &str {
         &self.text
     }
 }
 
-/// A key is a secret: `Debug` shows only the part by which it is looked up.
+/// `Debug` shows the lookup part only.
 impl fmt::Debug for PresentedKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "PresentedKey({PREFIX}{}_…)", self.lookup())
@@ -88,7 +88,7 @@ impl fmt::Debug for KeyHash {
     }
 }
 
-/// Identifier of an issued key, given by the repository; positive.
+/// Identifier of an issued key, assigned by the repository; positive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ApiKeyId(pub i64);
 
@@ -106,60 +106,60 @@ pub struct Rate {
     pub burst: u32,
 }
 
-/// What is kept of a key when it is issued.
+/// The properties of a key when it is issued.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewApiKey {
-    /// What the operator calls it.
+    /// Name that the operator gave it.
     pub name: String,
-    /// The part by which it is looked up.
+    /// Lookup part.
     pub lookup: String,
     /// Hash of the whole key.
     pub hash: KeyHash,
-    /// The only signing service that it may create orders for; any if none.
+    /// The only signing service for which the key may create orders; `None` means any.
     pub signing_service: Option<SigningServiceId>,
-    /// When it was issued.
+    /// Instant of issue.
     pub issued_at: OffsetDateTime,
-    /// From when on it is refused.
+    /// Instant from which the key is invalid.
     pub expires_at: Option<OffsetDateTime>,
     /// Whether its orders are test orders.
     pub is_test: bool,
-    /// How often it may create orders without documents; as often as the service lets any if none.
+    /// Rate limit for orders without documents; `None` means the default of the service.
     pub rate: Option<Rate>,
-    /// How often it may create orders with documents; as often as the service lets any if none.
+    /// Rate limit for orders with documents; `None` means the default of the service.
     pub documents_rate: Option<Rate>,
-    /// The client that the key belongs to; with `None` the key begins a new client.
+    /// The client that the key belongs to. With `None` the key begins a new client.
     pub client: Option<ClientId>,
 }
 
-/// A key that was issued.
+/// An issued key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKey {
     /// Its identifier.
     pub id: ApiKeyId,
-    /// What was kept when it was issued.
+    /// Its properties when it was issued.
     pub key: NewApiKey,
-    /// Since when it is refused because an operator said so.
+    /// Instant of its revocation.
     pub revoked_at: Option<OffsetDateTime>,
-    /// When it was last used, to some seconds.
+    /// Instant of its last use, accurate to some seconds.
     pub last_used_at: Option<OffsetDateTime>,
 }
 
-/// What was done to a key.
+/// A change of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyChange {
-    /// It was issued.
+    /// An operator issued it.
     Issued,
-    /// It was given a successor, and expires.
+    /// An operator gave it a successor. The key expires.
     Rotated {
-        /// The key that took its place.
+        /// The successor.
         successor: ApiKeyId,
     },
-    /// It was revoked.
+    /// An operator revoked it.
     Revoked,
 }
 
 impl KeyChange {
-    /// The name of the change in storage.
+    /// Returns the name of the change in storage.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Issued => "issued",
@@ -168,7 +168,7 @@ impl KeyChange {
         }
     }
 
-    /// The key that took the place of a rotated one.
+    /// Returns the successor of a rotated key.
     pub fn successor(self) -> Option<ApiKeyId> {
         match self {
             Self::Rotated { successor } => Some(successor),
@@ -176,7 +176,7 @@ impl KeyChange {
         }
     }
 
-    /// A change that was stored before; `None` if no change is stored so.
+    /// Reads a stored change. Returns `None` if the text is no change.
     pub fn from_stored(name: &str, successor: Option<ApiKeyId>) -> Option<Self> {
         match (name, successor) {
             ("issued", None) => Some(Self::Issued),
@@ -187,16 +187,16 @@ impl KeyChange {
     }
 }
 
-/// A line of the trail of keys.
+/// An entry in the history of keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyEvent {
     /// The key.
     pub key: ApiKeyId,
-    /// What was done to it.
+    /// The change.
     pub change: KeyChange,
-    /// When.
+    /// Instant of the change.
     pub at: OffsetDateTime,
-    /// By whom, as far as the service can know.
+    /// The operator, as far as the service can know.
     pub by: String,
 }
 
@@ -206,17 +206,17 @@ impl ApiKey {
         self.key.client.unwrap_or(ClientId(self.id.0))
     }
 
-    /// Whether `presented` is this key, and good at `now`.
+    /// Checks whether `presented` is this key, and valid at `now`.
     pub fn admits(&self, presented: &PresentedKey, now: OffsetDateTime) -> bool {
         self.key.hash == presented.hash() && self.is_live(now)
     }
 
-    /// Whether the key is neither revoked nor expired at `now`.
+    /// Checks whether the key is neither revoked nor expired at `now`.
     pub fn is_live(&self, now: OffsetDateTime) -> bool {
         self.revoked_at.is_none() && self.key.expires_at.is_none_or(|end| now < end)
     }
 
-    /// Whether the key may create an order for this signing service.
+    /// Checks whether the key may create an order for this signing service.
     pub fn may_order_for(&self, service: SigningServiceId) -> bool {
         self.key.signing_service.is_none_or(|bound| bound == service)
     }
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_secret_is_not_shown() {
+    fn debug_hides_the_secret() {
         let key = PresentedKey::random(false, &CountingEntropy::default());
         assert_eq!(format!("{key:?}"), format!("PresentedKey({PREFIX}{}_…)", key.lookup()));
         assert!(!format!("{key:?}").contains(&key.expose()[key.expose().len() - 8..]));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_read_as_what_it_was_stored_as_and_nothing_else_is_one() {
+    fn stored_changes_are_read_back() {
         let successor = ApiKeyId(2);
         let stored = [
             ("issued", KeyChange::Issued),
@@ -278,20 +278,20 @@ mod tests {
     }
 
     #[test]
-    fn a_test_key_is_told_by_its_beginning() {
+    fn test_key_has_its_own_prefix() {
         let key = PresentedKey::random(true, &CountingEntropy::default());
         assert!(key.expose().starts_with("nok_test_"));
         assert_eq!((key.expose().len(), key.lookup().len()), (74, 16));
         let parsed = PresentedKey::parse(key.expose()).unwrap();
         assert_eq!((parsed.lookup(), parsed.hash()), (key.lookup(), key.hash()));
-        // Another key altogether.
+        // Without `test_` it is another key.
         let live = PresentedKey::parse(&key.expose().replace("test_", "")).unwrap();
         assert_eq!(live.lookup(), key.lookup());
         assert_ne!(live.hash(), key.hash());
     }
 
     #[test]
-    fn keys_of_one_line_are_one_client() {
+    fn rotated_keys_belong_to_one_client() {
         let first = issued(&PresentedKey::random(false, &CountingEntropy::default()));
         assert_eq!(first.client(), ClientId(1));
         let rotated = ApiKey {
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_key_is_not_looked_up() {
+    fn malformed_keys_are_rejected() {
         let key = PresentedKey::random(false, &CountingEntropy::default()).expose().to_owned();
         for text in [
             "",
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_good_until_it_expires_or_is_revoked() {
+    fn key_is_valid_until_it_expires_or_is_revoked() {
         let presented = PresentedKey::random(false, &CountingEntropy::default());
         let key = issued(&presented);
         assert!(key.admits(&presented, NOW));
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn another_secret_under_the_same_lookup_is_refused() {
+    fn wrong_secret_is_rejected() {
         let presented = PresentedKey::random(false, &CountingEntropy::default());
         let text = presented.expose();
         let last = if text.ends_with('0') { '1' } else { '0' };
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_key_orders_for_its_own_signing_service_only() {
+    fn bound_key_is_limited_to_its_signing_service() {
         let mut key = issued(&PresentedKey::random(false, &CountingEntropy::default()));
         assert!(key.may_order_for(SigningServiceId(1)));
         key.key.signing_service = Some(SigningServiceId(2));
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn debug_shows_no_secret() {
+    fn debug_shows_no_hash() {
         let presented = PresentedKey::random(false, &CountingEntropy::default());
         let secret = &presented.expose()[presented.expose().len() - 48..];
         assert!(!format!("{presented:?} {:?}", issued(&presented)).contains(secret));

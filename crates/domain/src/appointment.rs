@@ -1,45 +1,45 @@
-//! Date, time and time zone of a signing, and their conversion to UTC.
+//! Date, time and time zone of a signing, and the conversion to UTC.
 
 use time::{Date, Duration, OffsetDateTime, Time, macros::format_description};
 use tz::{TimeZoneRef, datetime::DateTime, datetime::FoundDateTimeKind};
 
-/// When a signing takes place.
+/// The appointment of a signing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Appointment {
     /// Local date.
     pub date: Date,
     /// Time zone of the date and of every local time.
     pub zone: Zone,
-    /// At which time of that date.
+    /// The time on that date.
     pub time: AppointmentTime,
 }
 
-/// At which time of its date a signing takes place.
+/// The time of a signing on its date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AppointmentTime {
     /// At a specific time.
     At(Moment),
-    /// Within a range; the end is after the start, on the wall clock and in UTC.
+    /// Within a range. The end is after the start, both in local time and in UTC.
     Between {
         /// Start of the range.
         start: Moment,
         /// End of the range.
         end: Moment,
     },
-    /// At any time.
+    /// At any time of the day.
     Anytime,
 }
 
-/// A time on the wall clock and the instant that it is.
+/// A local time and its instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
-    /// Local time, whole minutes.
+    /// Local time in whole minutes.
     pub local: Time,
     /// The same in UTC.
     pub utc: OffsetDateTime,
 }
 
-/// A zone of the IANA time zone database that is embedded in the program.
+/// A zone of the embedded IANA time zone database.
 #[derive(Debug, Clone, Copy)]
 pub struct Zone {
     id: &'static str,
@@ -54,33 +54,32 @@ impl PartialEq for Zone {
 
 impl Eq for Zone {}
 
-/// Why a local time is no instant.
+/// The reason why a local time has no instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ConversionError {
-    /// The clocks of the zone were put forward over this time.
+    /// A clock change skips this local time.
     #[error("does not exist on this date: the clocks of the time zone skip it")]
     Skipped,
-    /// The instant is outside of the years that UTC datetimes have here.
+    /// The instant is outside of the supported years.
     #[error("is outside of the supported range")]
     OutOfRange,
 }
 
 impl Zone {
-    /// The zone of an IANA identifier; letter case does not matter, as in the IANA database itself.
+    /// Returns the zone with an IANA identifier. Letter case does not matter.
     pub fn named(id: &str) -> Option<Self> {
         let id = tzdb::TZ_NAMES.iter().copied().find(|name| name.eq_ignore_ascii_case(id))?;
         tzdb::tz_by_name(id).map(|rules| Self { id, rules })
     }
 
-    /// The IANA identifier, as the database spells it.
+    /// Returns the IANA identifier as the database spells it.
     pub fn id(&self) -> &'static str {
         self.id
     }
 
-    /// The instant of a local time.
+    /// Returns the instant of a local time.
     ///
-    /// Of a time that occurs twice because clocks are put back it is the earlier instant, unless
-    /// `hint` is the later.
+    /// A local time that occurs twice is the earlier instant, unless `hint` is the later one.
     pub fn to_utc(
         &self,
         date: Date,
@@ -119,7 +118,7 @@ impl Zone {
 pub fn parse_date(text: &str) -> Option<Date> {
     let form = format_description!("[year base:calendar repr:full sign:automatic]-[month]-[day]");
     let date = Date::parse(text, form).ok()?;
-    // A year with a sign is longer.
+    // The parser also takes a year with a sign, which is longer.
     (text.len() == 10 && (1..=9999).contains(&date.year())).then_some(date)
 }
 
@@ -128,7 +127,7 @@ pub fn parse_time(text: &str) -> Option<Time> {
     Time::parse(text, format_description!("[hour]:[minute]")).ok()
 }
 
-/// Reads an ISO 8601 datetime that says itself to be UTC (`Z` or a zero offset).
+/// Reads an ISO 8601 datetime in UTC (`Z` or a zero offset).
 pub fn parse_utc(text: &str) -> Option<OffsetDateTime> {
     let instant =
         OffsetDateTime::parse(text, &time::format_description::well_known::Iso8601::PARSING)
@@ -137,7 +136,7 @@ pub fn parse_utc(text: &str) -> Option<OffsetDateTime> {
     (whole && (1..=9999).contains(&instant.year())).then_some(instant)
 }
 
-/// Whether an instant that the client computed is the one that the service computed, to the second.
+/// Checks whether the client's instant equals the service's, to the second.
 pub fn agrees(supplied: OffsetDateTime, converted: OffsetDateTime) -> bool {
     (supplied - converted).abs() < Duration::SECOND
 }
@@ -154,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_local_time_becomes_the_instant_of_its_zone_and_season() {
+    fn conversion_follows_zone_and_season() {
         let chicago = zone("America/Chicago");
         assert_eq!(
             chicago.to_utc(date!(2026 - 01 - 15), time!(14:30), None),
@@ -171,13 +170,13 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_is_itself_alone() {
+    fn zones_are_compared_by_identifier() {
         assert_eq!(zone("America/Chicago"), zone("america/chicago"));
         assert_ne!(zone("America/Chicago"), zone("America/New_York"));
     }
 
     #[test]
-    fn a_time_that_clocks_skip_is_an_error() {
+    fn skipped_local_time_is_an_error() {
         assert_eq!(
             zone("America/New_York").to_utc(date!(2026 - 03 - 08), time!(02:30), None),
             Err(ConversionError::Skipped)
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_occurs_twice_is_the_earlier_unless_the_hint_names_the_later() {
+    fn repeated_local_time_is_the_earlier_unless_hinted() {
         let new_york = zone("America/New_York");
         let convert = |hint| new_york.to_utc(date!(2026 - 11 - 01), time!(01:30), hint);
         let (earlier, later) = (datetime!(2026-11-01 05:30 UTC), datetime!(2026-11-01 06:30 UTC));
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn only_zones_of_the_iana_database_are_known() {
+    fn unknown_zones_are_rejected() {
         assert_eq!(zone("america/chicago").id(), "America/Chicago");
         for unknown in ["", "CST6", "America/Nowhere", "UTC+5", "Central", "../etc/passwd"] {
             assert!(Zone::named(unknown).is_none(), "{unknown}");
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_and_times_have_one_form() {
+    fn dates_and_times_have_one_format() {
         assert_eq!(parse_date("2024-02-29"), Some(date!(2024 - 02 - 29)));
         for invalid in [
             "2023-02-29",
@@ -249,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn utc_datetimes_say_that_they_are_utc() {
+    fn datetimes_without_utc_are_rejected() {
         for valid in [
             "2026-12-01T19:30:00Z",
             "2026-12-01T19:30:00.000Z",
@@ -281,8 +280,8 @@ mod tests {
                     date!(1900 - 01 - 01).midnight().assume_utc().unix_timestamp(),
                     date!(2200 - 01 - 01).midnight().assume_utc().unix_timestamp(),
                 );
-                // The listed transitions end where the yearly rule takes over, so days of any year
-                // join them.
+                // The listed transitions end where the yearly rule takes over, so days of later
+                // years are added.
                 let mut changes: Vec<i64> = zone
                     .rules
                     .transitions()
@@ -306,10 +305,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4_000))]
 
-        /// From UTC to the wall clock and back: the instant itself when it is named, and otherwise
-        /// never a later one.
+        /// Round trip from UTC: exact with a hint, and otherwise never a later instant.
         #[test]
-        fn what_the_wall_clock_shows_leads_back((zone, utc) in around_a_clock_change()) {
+        fn conversion_round_trips((zone, utc) in around_a_clock_change()) {
             let (date, time) = local(&zone, utc);
             prop_assert_eq!(zone.to_utc(date, time, Some(utc)), Ok(utc));
             let unnamed = zone.to_utc(date, time, None).unwrap();
@@ -317,11 +315,10 @@ mod tests {
             prop_assert_eq!(local(&zone, unnamed), (date, time));
         }
 
-        /// A wall-clock time either is shown at the instant given for it, or is shown at no instant
-        /// near it.
+        /// A local time either has an instant that shows it, or no instant near it shows it.
         #[test]
-        fn only_times_that_no_clock_shows_are_skipped((zone, utc) in around_a_clock_change()) {
-            // Any wall-clock time, shown or not: read the instant as if it were one.
+        fn only_skipped_times_are_errors((zone, utc) in around_a_clock_change()) {
+            // Any local time, shown or not.
             let (date, time) = (utc.date(), utc.time());
             match zone.to_utc(date, time, None) {
                 Ok(instant) => prop_assert_eq!(local(&zone, instant), (date, time)),
@@ -335,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn every_clock_change_of_every_zone_is_converted_back_and_forth() {
+    fn every_clock_change_round_trips() {
         let mut changes = 0;
         for name in tzdb::TZ_NAMES {
             let zone = zone(name);

@@ -1,4 +1,4 @@
-//! Use case: place an order, with or without documents.
+//! Use case: create an order, with or without documents.
 
 use std::sync::{
     Arc,
@@ -26,32 +26,33 @@ use crate::{
 /// Documents of one order that are stored at the same time.
 const PARALLEL_PUTS: usize = 4;
 
-/// What is to be stored of a document, and its bytes.
+/// The stored properties of an accepted document, and its bytes.
 type Acceptable = (StoredDocument, SpooledFile);
 
-/// An order that was placed, and what the client should know beside it.
+/// The outcome of a successful request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreatedOrder {
     /// The order.
     pub stored: StoredOrder,
-    /// Names of the `utc…` fields that disagree with the service's own conversion, which won.
+    /// Names of the `utc…` fields that disagree with the service's own conversion. The conversion
+    /// is stored.
     pub utc_disagreements: Vec<&'static str>,
-    /// Whether the order was placed before, by a request that this one repeats.
+    /// Whether an earlier request with the same idempotency key created the order.
     pub replayed: bool,
 }
 
-/// Everything that is wrong with a request.
+/// Every fault of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rejection {
     /// Fields at fault.
     pub violations: Vec<Violation>,
     /// Documents at fault, by their position in the request.
     pub documents: Vec<(usize, DocumentFault)>,
-    /// Whether documents were to be sent and none was.
+    /// Whether the request must have documents and has none.
     pub no_documents: bool,
 }
 
-/// Why an order was not placed.
+/// The reason why an order was not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateOrderError {
     /// The request is not valid.
@@ -60,26 +61,26 @@ pub enum CreateOrderError {
     /// The API key is bound to another signing service.
     #[error("the key may not create orders for this signing service")]
     Forbidden,
-    /// The file number was used by an order that the window still covers.
-    #[error("the file number was used a moment ago")]
+    /// An order within the duplicate window has the file number.
+    #[error("an order within the duplicate window has the file number")]
     Duplicate {
-        /// Whole seconds until it is free, at least one.
+        /// Whole seconds until the file number is free, at least one.
         retry_after: u64,
     },
     /// The idempotency key was used for another request.
     #[error("the idempotency key was used for another request")]
     KeyReused,
-    /// Another attempt under the idempotency key is under way.
-    #[error("another attempt under the idempotency key is under way")]
+    /// Another attempt with the idempotency key is in progress.
+    #[error("another attempt with the idempotency key is in progress")]
     InFlight {
-        /// Whole seconds after which to try again, at least one.
+        /// Whole seconds to wait before the next attempt, at least one.
         retry_after: u64,
     },
-    /// A store does not answer; the same request may succeed later.
+    /// A store does not answer. The same request may succeed later.
     #[error("a store does not answer")]
     Unavailable(#[source] Cause),
-    /// Something that nobody expected.
-    #[error("the order could not be placed")]
+    /// A bug, or a store that gave an unexpected answer.
+    #[error("the order could not be created")]
     Internal(#[source] Cause),
 }
 
@@ -92,33 +93,33 @@ impl From<StoreError> for CreateOrderError {
     }
 }
 
-/// Places orders.
+/// Creates orders.
 #[derive(Clone)]
 pub struct CreateOrder {
-    /// Where orders are kept.
+    /// Stores orders.
     pub orders: Arc<dyn OrderRepo>,
-    /// Where intended objects are remembered.
+    /// Records the objects of orders that are not created yet.
     pub uploads: Arc<dyn UploadLedger>,
-    /// Where idempotency keys in use are kept.
+    /// Stores idempotency keys in use.
     pub idempotency: Arc<dyn IdempotencyLedger>,
-    /// Where documents are kept.
+    /// Stores documents.
     pub blobs: Arc<dyn BlobStore>,
-    /// The time of day.
+    /// Tells the time.
     pub clock: Arc<dyn Clock>,
-    /// Randomness for object keys and message keys.
+    /// Provides randomness for object keys and message keys.
     pub entropy: Arc<dyn Entropy>,
-    /// How long a file number is taken.
+    /// Time for which an order bars its file number.
     pub window: DuplicateWindow,
-    /// How long a request is remembered under its idempotency key.
+    /// Time for which a request is stored under its idempotency key.
     pub remember_for: Duration,
 }
 
 impl CreateOrder {
-    /// How long a claim to an idempotency key holds unless it is extended.
+    /// Time after which a claim ends unless the attempt extends it.
     pub const CLAIM: Duration = Duration::seconds(15);
 
-    /// Claims the idempotency key of a request that takes long, so that others under the key are
-    /// told that it is under way, or extends the claim.
+    /// Claims or extends the idempotency key of a long request, so that concurrent attempts learn
+    /// that it is in progress.
     pub async fn claim(&self, claim: &Claim) -> Result<Claimed, CreateOrderError> {
         match self.try_claim(claim).await? {
             None => Ok(Claimed::Own),
@@ -127,8 +128,8 @@ impl CreateOrder {
         }
     }
 
-    /// What a request gets under whose key another was answered: the same order, if it repeats the
-    /// other.
+    /// Returns the order that was created under an idempotency key. Fails if this request differs
+    /// from the one that created it.
     pub async fn repeat(
         &self,
         answered: Answered,
@@ -148,13 +149,12 @@ impl CreateOrder {
         })
     }
 
-    /// Gives up the claim of a request that was not placed, so that the key is free for the next
-    /// attempt.
+    /// Releases the key of a request that created no order, so that the next attempt can use it.
     pub async fn release(&self, claim: &Claim) -> Result<(), StoreError> {
         self.idempotency.release(claim).await
     }
 
-    /// Places an order without documents.
+    /// Creates an order without documents.
     pub async fn create(
         &self,
         key: &ApiKey,
@@ -175,8 +175,8 @@ impl CreateOrder {
         }
     }
 
-    /// Places an order with documents. Run it to its end even when nobody waits for the answer any
-    /// more: dropped half way, it leaves its objects to the sweeper.
+    /// Creates an order with documents. The caller must run this to its end, even if the client has
+    /// gone: dropped early, it leaves its objects to the sweeper.
     pub async fn create_with_documents(
         &self,
         key: &ApiKey,
@@ -197,7 +197,7 @@ impl CreateOrder {
                 }));
             }
         };
-        // Asked once more before anything is stored, so that a repeat stores nothing.
+        // Checks the key again before storing anything, so that a repeat stores nothing.
         if let Some(attempt) = attempt
             && let Some(taken) = self.try_claim(&attempt.claim).await?
         {
@@ -217,9 +217,8 @@ impl CreateOrder {
                 )
                 .await
             }
-            // Left to the sweeper, for whom they are recorded: a put that was given up may take
-            // effect after a removal now, and the client need not wait until the objects cannot be
-            // removed either.
+            // Leaves the recorded objects to the sweeper. A put that timed out may still take
+            // effect after a removal, and the client should not wait for another timeout.
             Err(error @ StoreError::Unavailable(_)) => return Err(error.into()),
             Err(StoreError::Internal(cause)) => Err(CreateError::Internal(cause)),
         };
@@ -239,7 +238,7 @@ impl CreateOrder {
         }
     }
 
-    /// What is stored of each acceptable document, and what is wrong with the others.
+    /// Returns the accepted documents, and the faults of the others by position.
     fn accept(
         &self,
         documents: Vec<ReceivedDocument>,
@@ -264,8 +263,8 @@ impl CreateOrder {
         (accepted, faults)
     }
 
-    /// Puts every document; after a failure no other is begun, and those under way are finished
-    /// first, so that none appears after its removal.
+    /// Puts every document. After a failure it starts no other put and finishes those in progress,
+    /// so that no object appears after its removal.
     async fn put_all(&self, documents: &[Acceptable]) -> Result<(), StoreError> {
         let failed = &AtomicBool::new(false);
         let puts = documents.iter().map(|(document, file)| async move {
@@ -276,8 +275,8 @@ impl CreateOrder {
             failed.fetch_or(put.is_err(), Ordering::Relaxed);
             put
         });
-        // Collected, because a lazy borrowing closure would make the future of the whole use case
-        // unfit for `spawn`.
+        // Collected first: a lazy closure that borrows would make the whole future unfit for
+        // `spawn`.
         let puts: Vec<_> = puts.collect();
         let results: Vec<Result<(), StoreError>> =
             stream::iter(puts).buffer_unordered(PARALLEL_PUTS).collect().await;
@@ -292,7 +291,7 @@ impl CreateOrder {
         attempt: Option<&Attempt>,
     ) -> Result<StoredOrder, CreateError> {
         let (is_test, created_at) = (key.key.is_test, self.clock.now());
-        // Nobody is told of a signing that does not take place.
+        // A test order is no real signing, so it has no recipients.
         let recipients = if is_test { Vec::new() } else { order.contacts.recipients() };
         let deliveries = recipients
             .into_iter()
@@ -326,7 +325,7 @@ impl CreateOrder {
         })
     }
 
-    /// What a request gets that was not placed: the answer that it got before, or why it gets none.
+    /// Returns the order of an earlier attempt, or the reason why there is none.
     async fn replay_or_explain(
         &self,
         error: CreateError,
@@ -360,7 +359,7 @@ impl CreateOrder {
         }
     }
 
-    /// What a request gets whose key is in use.
+    /// Answers a request whose key is in use.
     async fn answer_again(
         &self,
         taken: KeyUse,
@@ -372,38 +371,36 @@ impl CreateOrder {
         }
     }
 
-    /// An attempt that goes on extends its claim, and may be done long before it ends.
+    /// Caps the wait: an attempt extends its claim while it runs, and often ends long before.
     fn in_flight(&self, until: OffsetDateTime) -> CreateOrderError {
         let left = (until - self.clock.now()).whole_seconds();
         CreateOrderError::InFlight { retry_after: left.clamp(1, 5).unsigned_abs() }
     }
 
-    /// A sweeper whose clock was set forward may have been done with keys before their objects were
-    /// put: it has deleted nothing and forgotten them. No order can have adopted any of them, so
-    /// all may go into the ledger again, and be removed like others.
+    /// A sweeper whose clock is ahead may have swept the keys before their objects were put. No
+    /// order can have adopted them, so they are recorded again for removal.
     async fn record_again(&self, keys: &[ObjectKey]) {
         let Ok(known) = self.uploads.condemn(keys).await else { return };
         let forgotten: Vec<ObjectKey> =
             keys.iter().filter(|key| !known.contains(key)).cloned().collect();
         if !forgotten.is_empty() {
-            // An error here is not the client's concern: the store that does not answer now has
-            // just refused the order.
+            // The caller already reports a failure, and the sweeper finds what is left.
             let _ = self.uploads.record(&forgotten, self.clock.now()).await;
         }
     }
 
-    /// Removes the objects of an order that was not placed. The ledger decides which: when the
-    /// outcome of the commit is unknown and the order was placed after all, its keys are no longer
-    /// there and its objects stay. What cannot be removed now is left to the sweeper.
+    /// Removes the objects of an order that was not created. The ledger decides which: if the
+    /// outcome of the commit is unknown and the order was created after all, its keys have left the
+    /// ledger and its objects stay. The sweeper removes the rest.
     async fn remove(&self, keys: &[ObjectKey]) {
         let Ok(condemned) = self.uploads.condemn(keys).await else { return };
-        // An error here is not the client's concern, and the sweeper meets it again.
+        // The caller already reports a failure, and the sweeper tries again.
         let _ = remove_condemned(&*self.blobs, &*self.uploads, condemned).await;
     }
 }
 
-/// Deletes the objects of condemned keys, then forgets those whose objects are gone; answers how
-/// many, or the first error once all were tried.
+/// Deletes the objects of condemned keys, and forgets the keys whose objects are gone. Returns
+/// their number, or the first error after trying all.
 pub(crate) async fn remove_condemned(
     blobs: &dyn BlobStore,
     uploads: &dyn UploadLedger,
@@ -420,7 +417,7 @@ pub(crate) async fn remove_condemned(
     stream::iter(results).try_collect::<Vec<_>>().await.map(|_| gone.len())
 }
 
-/// A key that is bound to one signing service is told so before anything else about the request.
+/// Checks the binding of the key first, before anything else about the request.
 fn authorize(key: &ApiKey, request: &OrderRequest) -> Result<(), CreateOrderError> {
     match request.signing_service_id {
         crate::order::Field::Value(service) if !key.may_order_for(SigningServiceId(service)) => {

@@ -42,9 +42,9 @@ impl Mocks {
         }
     }
 
-    /// Uploads that succeed, and are taken back afterwards: every put key is condemned, deleted and
+    /// Expects uploads that succeed and are removed afterwards: every key is condemned, deleted and
     /// forgotten.
-    fn expect_uploads_taken_back(&mut self, count: usize) {
+    fn expect_uploads_removed(&mut self, count: usize) {
         let recorded = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&recorded);
         self.uploads.expect_record().once().returning(move |keys, at| {
@@ -89,7 +89,7 @@ fn document(name: &str) -> ReceivedDocument {
 }
 
 #[tokio::test]
-async fn an_order_is_placed_with_its_follow_ups() {
+async fn order_is_created_with_its_deliveries() {
     let mut mocks = Mocks::default();
     mocks.orders.expect_create().once().returning(|new, window| {
         assert_eq!(
@@ -112,7 +112,7 @@ async fn an_order_is_placed_with_its_follow_ups() {
 }
 
 #[tokio::test]
-async fn nothing_is_stored_when_validation_fails() {
+async fn invalid_request_stores_nothing() {
     let mut json = minimal_request();
     json["signingServiceId"] = Value::Null;
     for error in [
@@ -129,7 +129,7 @@ async fn nothing_is_stored_when_validation_fails() {
 }
 
 #[tokio::test]
-async fn nothing_is_stored_when_a_document_is_not_acceptable() {
+async fn unacceptable_document_stores_nothing() {
     let documents = vec![document("a.pdf"), document("b.exe"), document("c.png")];
     let mut json = minimal_request();
     json["requestedBy"] = Value::Null;
@@ -147,7 +147,7 @@ async fn nothing_is_stored_when_a_document_is_not_acceptable() {
 }
 
 #[tokio::test]
-async fn documents_are_expected() {
+async fn missing_documents_are_rejected() {
     let error = Mocks::default()
         .use_case()
         .create_with_documents(&key(), request(minimal_request()), vec![], None)
@@ -160,7 +160,7 @@ async fn documents_are_expected() {
 }
 
 #[tokio::test]
-async fn documents_are_recorded_put_and_adopted_in_their_order() {
+async fn documents_are_recorded_put_and_adopted_in_order() {
     let mut mocks = Mocks::default();
     let mut sequence = mockall::Sequence::new();
     mocks
@@ -199,9 +199,9 @@ async fn documents_are_recorded_put_and_adopted_in_their_order() {
 }
 
 #[tokio::test]
-async fn blobs_are_removed_when_the_repository_says_duplicate() {
+async fn duplicate_removes_objects() {
     let mut mocks = Mocks::default();
-    mocks.expect_uploads_taken_back(2);
+    mocks.expect_uploads_removed(2);
     mocks.blobs.expect_put().returning(|_, _| Ok(()));
     mocks
         .orders
@@ -221,9 +221,9 @@ async fn blobs_are_removed_when_the_repository_says_duplicate() {
 }
 
 #[tokio::test]
-async fn blobs_are_removed_when_the_repository_fails() {
+async fn repository_failure_removes_objects() {
     let mut mocks = Mocks::default();
-    mocks.expect_uploads_taken_back(1);
+    mocks.expect_uploads_removed(1);
     mocks.blobs.expect_put().returning(|_, _| Ok(()));
     mocks.orders.expect_create().returning(|_, _| Err(CreateError::Internal("broken".into())));
     let error = mocks
@@ -235,9 +235,9 @@ async fn blobs_are_removed_when_the_repository_fails() {
 }
 
 #[tokio::test]
-async fn blobs_are_removed_when_one_of_them_cannot_be_put() {
+async fn failed_put_removes_objects() {
     let mut mocks = Mocks::default();
-    mocks.expect_uploads_taken_back(3);
+    mocks.expect_uploads_removed(3);
     mocks.blobs.expect_put().times(2).returning(|_, file| {
         if file.path.as_os_str() == "b.pdf" {
             Err(StoreError::Internal("broken".into()))
@@ -254,10 +254,10 @@ async fn blobs_are_removed_when_one_of_them_cannot_be_put() {
     assert!(matches!(error, CreateOrderError::Internal(_)), "{error}");
 }
 
-/// Between the record and the put the clock was set forward, and a sweeper was done with the first
-/// of two keys.
+/// The clock was set forward between the record and the put, and a sweeper has removed the first of
+/// two keys.
 #[tokio::test]
-async fn blobs_that_a_sweeper_had_forgotten_are_removed_all_the_same() {
+async fn forgotten_objects_are_recorded_again() {
     let mut mocks = Mocks::default();
     let ledger = Arc::new(Mutex::new(Vec::<ObjectKey>::new()));
     let (recorded, condemned, forgotten) =
@@ -303,7 +303,7 @@ async fn blobs_that_a_sweeper_had_forgotten_are_removed_all_the_same() {
 }
 
 #[tokio::test]
-async fn blobs_of_a_store_that_does_not_answer_stay_in_the_ledger_for_the_sweeper() {
+async fn objects_of_unavailable_store_are_left_to_sweeper() {
     let mut mocks = Mocks::default();
     mocks.uploads.expect_record().returning(|_, _| Ok(()));
     mocks.blobs.expect_put().once().returning(|_, _| Err(StoreError::Unavailable("down".into())));
@@ -321,7 +321,7 @@ async fn blobs_of_a_store_that_does_not_answer_stay_in_the_ledger_for_the_sweepe
     assert!(matches!(error, CreateOrderError::Unavailable(_)), "{error}");
 }
 
-/// A blob store whose first put fails while others are under way.
+/// A blob store whose first put fails while others are in progress.
 #[derive(Default)]
 struct FailingFirst {
     begun: AtomicUsize,
@@ -344,12 +344,12 @@ impl BlobStore for FailingFirst {
     }
 
     async fn check(&self) -> Result<(), StoreError> {
-        unreachable!("nobody asks")
+        unreachable!("not checked in this test")
     }
 }
 
 #[tokio::test]
-async fn after_a_failure_puts_under_way_are_finished_and_no_other_is_begun() {
+async fn failed_put_starts_no_other() {
     let blobs = Arc::new(FailingFirst::default());
     let mut mocks = Mocks::default();
     mocks.uploads.expect_record().returning(|_, _| Ok(()));
@@ -367,7 +367,7 @@ async fn after_a_failure_puts_under_way_are_finished_and_no_other_is_begun() {
 }
 
 #[tokio::test]
-async fn objects_stay_when_the_order_was_placed_although_the_answer_was_lost() {
+async fn objects_stay_when_commit_outcome_is_unknown() {
     let mut mocks = Mocks::default();
     mocks.uploads.expect_record().returning(|_, _| Ok(()));
     mocks.blobs.expect_put().returning(|_, _| Ok(()));
@@ -375,8 +375,7 @@ async fn objects_stay_when_the_order_was_placed_although_the_answer_was_lost() {
         .orders
         .expect_create()
         .returning(|_, _| Err(CreateError::Unavailable("connection lost at commit".into())));
-    // The commit took effect: the key has left the ledger, so nothing is condemned and nothing
-    // deleted.
+    // The commit took effect: the key has left the ledger, so nothing is condemned or deleted.
     mocks.uploads.expect_condemn().once().returning(|_| Ok(vec![]));
     let error = mocks
         .use_case()
@@ -387,7 +386,7 @@ async fn objects_stay_when_the_order_was_placed_although_the_answer_was_lost() {
 }
 
 #[tokio::test]
-async fn nothing_is_put_that_could_be_forgotten() {
+async fn nothing_is_put_before_it_is_recorded() {
     let mut mocks = Mocks::default();
     mocks.uploads.expect_record().returning(|_, _| Err(StoreError::Unavailable("down".into())));
     let error = mocks
@@ -399,7 +398,7 @@ async fn nothing_is_put_that_could_be_forgotten() {
 }
 
 #[tokio::test]
-async fn a_bound_key_is_refused_for_another_signing_service_whatever_else_is_wrong() {
+async fn bound_key_is_checked_first() {
     let mut key = key();
     key.key.signing_service = Some(SigningServiceId(7));
     let json = json!({ "signingServiceId": 42 });
@@ -419,8 +418,8 @@ fn attempt() -> Attempt {
     Attempt { claim: Claim { key, token: ClaimToken([1; 16]) }, fingerprint: Fingerprint([2; 32]) }
 }
 
-/// An order that was placed an hour ago, and has come further since.
-fn placed_before() -> StoredOrder {
+/// Returns an order that was created an hour ago and has changed since.
+fn created_before() -> StoredOrder {
     StoredOrder {
         id: OrderId(5),
         order: request(minimal_request()).parse().unwrap().order,
@@ -436,7 +435,7 @@ fn placed_before() -> StoredOrder {
 }
 
 #[tokio::test]
-async fn a_request_with_a_key_is_remembered_for_as_long_as_is_set() {
+async fn request_is_stored_for_the_configured_time() {
     let mut mocks = Mocks::default();
     mocks.orders.expect_create().once().returning(|new, _| {
         assert_eq!(
@@ -454,7 +453,7 @@ async fn a_request_with_a_key_is_remembered_for_as_long_as_is_set() {
 }
 
 #[tokio::test]
-async fn a_repeat_gets_the_order_as_it_was_when_it_was_placed() {
+async fn repeat_returns_order_as_created() {
     for with_documents in [false, true] {
         let mut mocks = Mocks::default();
         let answered =
@@ -469,7 +468,7 @@ async fn a_repeat_gets_the_order_as_it_was_when_it_was_placed() {
             .expect_claim()
             .times(usize::from(with_documents))
             .returning(move |_, _, _| Err(ClaimError::Taken(answered)));
-        mocks.orders.expect_find().once().returning(|_| Ok(Some(placed_before())));
+        mocks.orders.expect_find().once().returning(|_| Ok(Some(created_before())));
         let (use_case, request) = (mocks.use_case(), request(minimal_request()));
         let created = if with_documents {
             // Nothing is recorded or put.
@@ -489,7 +488,7 @@ async fn a_repeat_gets_the_order_as_it_was_when_it_was_placed() {
 }
 
 #[tokio::test]
-async fn a_key_is_for_one_request() {
+async fn key_reused_for_another_request_is_rejected() {
     let mut mocks = Mocks::default();
     let other =
         KeyUse::Answered(Answered { fingerprint: Fingerprint([3; 32]), order_id: OrderId(5) });
@@ -503,7 +502,7 @@ async fn a_key_is_for_one_request() {
 }
 
 #[tokio::test]
-async fn while_an_attempt_is_under_way_others_are_told_to_wait() {
+async fn concurrent_attempt_is_asked_to_wait() {
     for (left, retry_after) in [
         (Duration::seconds(15), 5),
         (Duration::milliseconds(2_500), 2),
@@ -523,9 +522,9 @@ async fn while_an_attempt_is_under_way_others_are_told_to_wait() {
 }
 
 #[tokio::test]
-async fn documents_of_a_repeat_that_lost_the_race_are_removed() {
+async fn documents_of_concurrent_repeat_are_removed() {
     let mut mocks = Mocks::default();
-    mocks.expect_uploads_taken_back(1);
+    mocks.expect_uploads_removed(1);
     mocks.blobs.expect_put().returning(|_, _| Ok(()));
     mocks
         .idempotency
@@ -535,7 +534,7 @@ async fn documents_of_a_repeat_that_lost_the_race_are_removed() {
     let answered =
         KeyUse::Answered(Answered { fingerprint: attempt().fingerprint, order_id: OrderId(5) });
     mocks.orders.expect_create().returning(move |_, _| Err(CreateError::KeyTaken(answered)));
-    mocks.orders.expect_find().returning(|_| Ok(Some(placed_before())));
+    mocks.orders.expect_find().returning(|_| Ok(Some(created_before())));
     let created = mocks
         .use_case()
         .create_with_documents(
@@ -550,7 +549,7 @@ async fn documents_of_a_repeat_that_lost_the_race_are_removed() {
 }
 
 #[tokio::test]
-async fn nothing_is_claimed_for_a_request_that_is_not_valid() {
+async fn invalid_request_claims_nothing() {
     let error = Mocks::default()
         .use_case()
         .create_with_documents(
@@ -565,7 +564,7 @@ async fn nothing_is_claimed_for_a_request_that_is_not_valid() {
 }
 
 #[tokio::test]
-async fn nobody_is_told_of_a_test_order() {
+async fn test_order_has_no_deliveries() {
     let mut test_key = key();
     test_key.key.is_test = true;
     let mut mocks = Mocks::default();
@@ -585,7 +584,7 @@ async fn nobody_is_told_of_a_test_order() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_given_up_is_released_by_its_claim() {
+async fn key_is_released_by_its_claim() {
     let mut mocks = Mocks::default();
     mocks
         .idempotency

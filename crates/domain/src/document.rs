@@ -1,4 +1,4 @@
-//! Documents of an order: accepted formats, file names, limits, and where they are stored.
+//! Documents of an order: accepted formats, file names, limits, and object keys.
 
 use std::{fmt, path::PathBuf};
 
@@ -20,7 +20,7 @@ pub enum DocumentFormat {
 }
 
 impl DocumentFormat {
-    /// The format that the extension of a file name announces; letter case does not matter.
+    /// Returns the format of a file name's extension. Letter case does not matter.
     pub fn of_file_name(name: &str) -> Option<Self> {
         let (_, extension) = last_component(name).rsplit_once('.')?;
         match extension.to_ascii_lowercase().as_str() {
@@ -33,7 +33,7 @@ impl DocumentFormat {
         }
     }
 
-    /// Media type of the format (IANA registry).
+    /// Returns the media type of the format (IANA registry).
     pub fn media_type(self) -> &'static str {
         match self {
             Self::Pdf => "application/pdf",
@@ -45,21 +45,20 @@ impl DocumentFormat {
     }
 }
 
-/// The last component of a path of any system, without surrounding white space.
+/// Returns the last component of a path of any system, without surrounding white space.
 fn last_component(name: &str) -> &str {
     name.rsplit(['/', '\\']).next().unwrap_or_default().trim()
 }
 
-/// Longest name under which a document is stored, in characters.
+/// Maximum length of a stored file name in characters.
 pub const MAX_FILE_NAME_CHARS: usize = 120;
 
-/// Of those that are accepted, with its dot.
+/// Length of the longest accepted extension, with its dot.
 const LONGEST_EXTENSION: usize = ".docx".len();
 
-/// The name under which a document is stored: directories dropped, every character other than ASCII
-/// letters, digits, `.`, `-` and `_` replaced by `_`, no leading dot, at most
-/// [`MAX_FILE_NAME_CHARS`] characters of which the extension is kept (spec section 4.2, document
-/// rule 2).
+/// Returns the name under which a document is stored (spec section 4.2, document rule 2): without
+/// directories, every character other than ASCII letters, digits, `.`, `-` and `_` replaced by `_`,
+/// no leading dot, at most [`MAX_FILE_NAME_CHARS`] characters with the extension kept.
 pub fn sanitize_file_name(name: &str) -> String {
     let kept = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     let mut safe: String =
@@ -78,12 +77,12 @@ pub fn sanitize_file_name(name: &str) -> String {
     safe + &extension
 }
 
-/// Limits of a request's documents.
+/// Limits of the documents of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DocumentLimits {
-    /// Most documents of one request.
+    /// Maximum number of documents.
     pub max_count: usize,
-    /// Most bytes of one document.
+    /// Maximum size of one document in bytes.
     pub max_bytes: u64,
 }
 
@@ -110,11 +109,11 @@ impl fmt::Debug for Sha256Digest {
     }
 }
 
-/// A file that waits on local disk to be stored, and is not written to any more: it may become the
-/// object itself. Who made it removes it.
+/// A complete file on local disk that waits to be stored. It may become the object itself. Its
+/// creator removes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpooledFile {
-    /// Where it lies.
+    /// Its path.
     pub path: PathBuf,
     /// Its size in bytes.
     pub size: u64,
@@ -122,18 +121,18 @@ pub struct SpooledFile {
     pub sha256: Sha256Digest,
 }
 
-/// A document as it was received, before it is known to be acceptable.
+/// A document as it was received, not checked yet.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ReceivedDocument {
     /// File name, as the client sent it.
     pub name_as_sent: String,
-    /// Its bytes.
+    /// The bytes.
     pub file: SpooledFile,
-    /// What the bytes are, of the accepted formats.
+    /// The accepted format of the bytes, if any.
     pub content: Option<DocumentFormat>,
 }
 
-/// People name files after people, so `Debug` does not show the name.
+/// File names may contain names of signers, so `Debug` hides them.
 impl fmt::Debug for ReceivedDocument {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
@@ -144,19 +143,19 @@ impl fmt::Debug for ReceivedDocument {
     }
 }
 
-/// What is wrong with a document.
+/// A fault of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DocumentFault {
     /// The file has no bytes.
     Empty,
-    /// The extension is not one of the accepted.
+    /// The extension is not accepted.
     UnsupportedExtension,
-    /// The bytes are not what the extension says.
+    /// The content does not match the extension.
     ContentMismatch,
 }
 
 impl DocumentFault {
-    /// The name in a problem response.
+    /// Returns the name in a problem response.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Empty => "empty_document",
@@ -167,7 +166,7 @@ impl DocumentFault {
 }
 
 impl ReceivedDocument {
-    /// The format of the document, which its extension and its content must agree on.
+    /// Returns the format. Extension and content must agree.
     pub fn format(&self) -> Result<DocumentFormat, DocumentFault> {
         let announced = DocumentFormat::of_file_name(&self.name_as_sent)
             .ok_or(DocumentFault::UnsupportedExtension)?;
@@ -179,33 +178,32 @@ impl ReceivedDocument {
     }
 }
 
-/// The key of a document in the blob store: random, so that nothing that a client sends becomes a
-/// path.
+/// The key of an object in the blob store. It is random, so no text of a client becomes a path.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey(String);
 
 impl ObjectKey {
-    /// A new key of 128 random bits.
+    /// Returns a new key of 128 random bits.
     pub fn random(entropy: &dyn Entropy) -> Self {
         let mut bytes = [0; 16];
         entropy.fill(&mut bytes);
         let name = hex::encode(&bytes);
-        // Two letters of directory keep a local disk's folders small.
+        // A folder per first two digits keeps folders on local disk small.
         Self(format!("{}/{name}", &name[..2]))
     }
 
-    /// A key that was stored before.
+    /// Returns a key that was read from storage.
     pub fn from_stored(key: String) -> Self {
         Self(key)
     }
 
-    /// The key as text; `/` separates directories.
+    /// Returns the key as text; `/` separates folders.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// A document of an order. Its place in the order's list is its position in the request.
+/// A stored document. Its position in the order is its position in the request.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoredDocument {
     /// Key in the blob store.
@@ -222,7 +220,7 @@ pub struct StoredDocument {
     pub sha256: Sha256Digest,
 }
 
-/// Nor of one that is stored.
+/// File names may contain names of signers, so `Debug` hides them.
 impl fmt::Debug for StoredDocument {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
@@ -241,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_keep_their_meaning_and_lose_their_harm() {
+    fn file_names_are_sanitized() {
         for (sent, stored) in [
             ("Deed of Trust (final).pdf", "Deed_of_Trust__final_.pdf"),
             ("../../etc/passwd.pdf", "passwd.pdf"),
@@ -273,7 +271,7 @@ mod tests {
             sanitize_file_name(&format!("{}.pdf", "a".repeat(117))),
             format!("{}.pdf", "a".repeat(116))
         );
-        // Not one that is accepted.
+        // Not an accepted extension.
         let long = format!("{}.{}", "a".repeat(60), "b".repeat(100));
         assert_eq!(sanitize_file_name(&long), long[..MAX_FILE_NAME_CHARS]);
         assert_eq!(
@@ -283,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn debug_shows_a_document_without_its_name() {
+    fn debug_hides_file_names() {
         let file = SpooledFile { path: "spooled".into(), size: 7, sha256: Sha256Digest([0; 32]) };
         let document = ReceivedDocument {
             name_as_sent: "Jane Doe.pdf".to_owned(),
@@ -317,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_is_shown_in_hexadecimal() {
+    fn digest_is_shown_in_hexadecimal() {
         let digest = Sha256Digest([0xa5; 32]);
         assert_eq!(digest.to_string(), "a5".repeat(32));
         assert_eq!(format!("{digest:?}"), format!("Sha256Digest({digest})"));
@@ -337,14 +335,14 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_random_in_a_folder_of_its_first_letters() {
+    fn object_key_is_random() {
         let key = ObjectKey::random(&crate::test_support::CountingEntropy::default());
         assert_eq!(key.as_str(), "00/000102030405060708090a0b0c0d0e0f");
         assert_eq!(ObjectKey::from_stored(key.as_str().to_owned()), key);
     }
 
     #[test]
-    fn the_extension_decides_in_any_letter_case() {
+    fn extension_is_case_insensitive() {
         for (name, format) in [
             ("a.pdf", DocumentFormat::Pdf),
             ("a.PDF", DocumentFormat::Pdf),
@@ -399,7 +397,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_name_becomes_a_safe_one(name in "\\PC{0,200}|.{0,200}|[./\\\\ a-z\\x00]{0,300}") {
+        fn every_name_becomes_safe(name in "\\PC{0,200}|.{0,200}|[./\\\\ a-z\\x00]{0,300}") {
             let safe = sanitize_file_name(&name);
             prop_assert!(!safe.is_empty() && safe.len() <= MAX_FILE_NAME_CHARS);
             prop_assert!(!safe.starts_with('.'));
@@ -408,7 +406,7 @@ mod tests {
         }
 
         #[test]
-        fn an_accepted_extension_stays(stem in ".{0,300}", extension in "pdf|DOC|docx|jpg|JPEG|png") {
+        fn accepted_extension_is_kept(stem in ".{0,300}", extension in "pdf|DOC|docx|jpg|JPEG|png") {
             let name = format!("{stem}.{extension}");
             let safe = sanitize_file_name(&name);
             let ending = format!(".{extension}");

@@ -1,8 +1,8 @@
-//! How long a file number is taken by the order that used it (spec section 8).
+//! Duplicate window: how long an order bars its file number (spec section 8).
 
 use time::{Duration, OffsetDateTime};
 
-/// The window after an order in which its file number may not be used again.
+/// The time after an order during which no other order may have its file number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DuplicateWindow(pub Duration);
 
@@ -13,20 +13,21 @@ impl Default for DuplicateWindow {
 }
 
 impl DuplicateWindow {
-    /// Whether an order at `now` is a duplicate of one placed at `placed`. At exactly the window it
-    /// is not.
-    pub fn covers(self, stored: OffsetDateTime, now: OffsetDateTime) -> bool {
-        now - stored < self.0
+    /// Checks whether an order at `now` is a duplicate of one created at `created_at`. At exactly the
+    /// window it is not.
+    pub fn covers(self, created_at: OffsetDateTime, now: OffsetDateTime) -> bool {
+        now - created_at < self.0
     }
 
-    /// Orders placed after this instant make one at `now` a duplicate; one placed at it does not.
+    /// Returns the start of the window that ends at `now`. An order created after it bars its file
+    /// number; an order created at it does not.
     pub fn opens_at(self, now: OffsetDateTime) -> OffsetDateTime {
         now.checked_sub(self.0).unwrap_or(time::PrimitiveDateTime::MIN.assume_utc())
     }
 
-    /// Whole seconds until the file number is free again, at least one.
-    pub fn seconds_left(self, stored: OffsetDateTime, now: OffsetDateTime) -> u64 {
-        let left = self.0 - (now - stored);
+    /// Returns the whole seconds until the file number is free, at least one.
+    pub fn seconds_left(self, created_at: OffsetDateTime, now: OffsetDateTime) -> u64 {
+        let left = self.0 - (now - created_at);
         let rounded_up = left.whole_seconds() + i64::from(left.subsec_nanoseconds() > 0);
         rounded_up.max(1).unsigned_abs()
     }
@@ -41,7 +42,7 @@ mod tests {
     const PLACED: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 
     #[test]
-    fn the_window_ends_exactly_when_it_is_over() {
+    fn window_ends_exactly() {
         let window = DuplicateWindow::default();
         assert!(window.covers(PLACED, PLACED));
         assert!(window.covers(PLACED, PLACED + Duration::microseconds(59_999_999)));
@@ -51,12 +52,12 @@ mod tests {
     }
 
     #[test]
-    fn a_window_of_nothing_covers_nothing() {
+    fn empty_window_bars_nothing() {
         assert!(!DuplicateWindow(Duration::ZERO).covers(PLACED, PLACED));
     }
 
     #[test]
-    fn what_is_left_is_rounded_up_so_that_a_retry_is_never_early() {
+    fn remaining_seconds_are_rounded_up() {
         let window = DuplicateWindow::default();
         assert_eq!(window.seconds_left(PLACED, PLACED), 60);
         assert_eq!(window.seconds_left(PLACED, PLACED + Duration::milliseconds(500)), 60);

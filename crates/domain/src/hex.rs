@@ -1,4 +1,4 @@
-//! Lower-case hexadecimal text of random and hashed bytes.
+//! Lower-case hexadecimal text.
 
 use std::fmt::Write as _;
 

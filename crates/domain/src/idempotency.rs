@@ -1,26 +1,26 @@
-//! Repeats of a request under one `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header):
-//! which are the same, and what becomes of them.
+//! Idempotency: repeats of a request with one `Idempotency-Key`
+//! (draft-ietf-httpapi-idempotency-key-header).
 
 use sha2::{Digest as _, Sha256};
 use time::OffsetDateTime;
 
 use crate::{api_key::ClientId, order::OrderId, ports::Entropy};
 
-/// Most characters of a key.
+/// Maximum length of a key in characters.
 pub const MAX_KEY_CHARS: usize = 255;
 
-/// What a client calls one order that it wants. Clients do not see each other's keys.
+/// An idempotency key of a client. Clients do not share keys.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct IdempotencyKey {
-    /// Whose key it is: [`ApiKey::client`](crate::api_key::ApiKey::client).
+    /// The client.
     pub client: ClientId,
-    /// SHA-256 of the key. What the client sent may be anything, so it is neither kept nor logged.
+    /// SHA-256 of the key. The key itself may hold anything, so it is neither stored nor logged.
     pub digest: [u8; 32],
 }
 
 impl IdempotencyKey {
-    /// The key of a client; `None` unless it has 1 to 255 characters, all of them visible ASCII or
-    /// spaces.
+    /// Returns the key of a client. Returns `None` unless the text has 1 to 255 characters, all
+    /// visible ASCII or spaces.
     pub fn new(client: ClientId, text: &str) -> Option<Self> {
         let whole = (1..=MAX_KEY_CHARS).contains(&text.len())
             && text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
@@ -28,11 +28,11 @@ impl IdempotencyKey {
     }
 }
 
-/// What a request asks for, hashed, so that a repeat can be told from another request.
+/// Hash of a request. Equal requests have equal fingerprints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fingerprint(pub [u8; 32]);
 
-/// Tells the attempts under one key apart: 128 random bits.
+/// Distinguishes the attempts with one key: 128 random bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClaimToken(pub [u8; 16]);
 
@@ -41,12 +41,12 @@ pub struct ClaimToken(pub [u8; 16]);
 pub struct Claim {
     /// The key.
     pub key: IdempotencyKey,
-    /// Tells the attempt from every other.
+    /// Distinguishes the attempt from every other.
     pub token: ClaimToken,
 }
 
 impl Claim {
-    /// A claim to `key` unlike any other.
+    /// Returns a new claim to `key`.
     pub fn new(key: IdempotencyKey, entropy: &dyn Entropy) -> Self {
         let mut token = [0; 16];
         entropy.fill(&mut token);
@@ -54,52 +54,52 @@ impl Claim {
     }
 }
 
-/// A request that was sent with a key.
+/// A request with an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
     /// Its claim to the key.
     pub claim: Claim,
-    /// What it asks for.
+    /// Hash of the request.
     pub fingerprint: Fingerprint,
 }
 
-/// What is remembered of a request when its order is placed.
+/// A request as it is stored together with its order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remembrance {
     /// The request.
     pub attempt: Attempt,
-    /// From when on its key may be used for another.
+    /// Instant from which another request may use the key.
     pub kept_until: OffsetDateTime,
 }
 
-/// What became of a claim.
+/// The outcome of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claimed {
-    /// The key is the claim's.
+    /// The claim has the key.
     Own,
-    /// A request was answered under the key.
+    /// An order was already created with the key.
     Answered(Answered),
 }
 
-/// What a key is in use for.
+/// The use of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyUse {
-    /// Another attempt is under way.
+    /// Another attempt is in progress.
     InFlight {
-        /// When it is given up unless it goes on.
+        /// End of its claim, unless it extends the claim.
         until: OffsetDateTime,
     },
-    /// A request was answered.
+    /// An order was created.
     Answered(Answered),
 }
 
-/// A request that was answered with an order. Nothing of an order's answer changes once it is
-/// placed, so the order is the answer.
+/// A request that created an order. The creation response of an order never changes, so the order
+/// stands for the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answered {
-    /// What it asked for.
+    /// Hash of the request.
     pub fingerprint: Fingerprint,
-    /// The order that it got.
+    /// The order.
     pub order_id: OrderId,
 }
 
@@ -109,7 +109,7 @@ mod tests {
     use crate::test_support::CountingEntropy;
 
     #[test]
-    fn a_key_has_1_to_255_visible_characters() {
+    fn key_has_1_to_255_visible_characters() {
         for text in
             ["a", "8e03978e-40d5-43dd-bc93-6894a57f9324", "two words, and ~", &"x".repeat(255)]
         {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_differ_by_client_and_by_every_character() {
+    fn keys_differ_by_client_and_text() {
         let key = |client, text| IdempotencyKey::new(ClientId(client), text).unwrap();
         assert_eq!(key(1, "a"), key(1, "a"));
         assert_ne!(key(1, "a"), key(2, "a"));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn every_attempt_has_a_token_of_its_own() {
+    fn attempts_have_different_tokens() {
         let entropy = CountingEntropy::default();
         let key = IdempotencyKey::new(ClientId(1), "a").unwrap();
         assert_ne!(Claim::new(key.clone(), &entropy), Claim::new(key, &entropy));

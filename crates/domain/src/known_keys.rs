@@ -1,4 +1,4 @@
-//! API keys that were looked up a moment ago, so that not every request asks the store.
+//! Cache of API keys, so that not every request needs the store.
 
 use std::{
     collections::HashMap,
@@ -9,14 +9,14 @@ use time::{Duration, OffsetDateTime};
 
 use crate::api_key::ApiKey;
 
-/// How long a key is known without asking again. A revocation takes effect within 10 s on every
-/// instance; this is half of it.
+/// Time for which a cached key is valid. A revocation takes effect within 10 s on every instance;
+/// this is half of it.
 const FRESH: Duration = Duration::seconds(5);
 
-/// Most keys that are known. Who presents what is no key cannot fill it.
+/// Maximum number of cached keys. Only existing keys are cached, so invalid ones cannot fill it.
 const MOST: usize = 1_024;
 
-/// Keys by what they are looked up by.
+/// Cached keys by their lookup part.
 #[derive(Debug, Default)]
 pub struct KnownKeys(Mutex<HashMap<String, Known>>);
 
@@ -27,26 +27,26 @@ struct Known {
 }
 
 impl Known {
-    /// A clock that was set back to before the key was looked up makes nothing fresh.
+    /// A clock that was set back makes no entry fresh.
     fn is_fresh(&self, now: OffsetDateTime) -> bool {
         (Duration::ZERO..FRESH).contains(&(now - self.since))
     }
 }
 
 impl KnownKeys {
-    /// The key, if the store told it less than five seconds ago.
+    /// Returns the key if it was read less than five seconds ago.
     pub(crate) fn get(&self, lookup: &str, now: OffsetDateTime) -> Option<Arc<ApiKey>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(lookup).filter(|known| known.is_fresh(now)).map(|known| Arc::clone(&known.key))
     }
 
-    /// Keeps what the store told when it was asked at `since`.
+    /// Caches a key that was read at `since`.
     pub(crate) fn put(&self, key: Arc<ApiKey>, since: OffsetDateTime) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MOST {
             known.retain(|_, known| known.is_fresh(since));
         }
-        // So many live keys within five seconds: the rest is asked for each time.
+        // With more keys than this in five seconds, the rest is read from the store each time.
         if known.len() < MOST || known.contains_key(&key.key.lookup) {
             known.insert(key.key.lookup.clone(), Known { key, since });
         }
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_known_for_five_seconds() {
+    fn key_is_cached_for_five_seconds() {
         let known = KnownKeys::default();
         let first = key(1);
         known.put(Arc::clone(&first), NOW);
@@ -86,12 +86,12 @@ mod tests {
     }
 
     #[test]
-    fn so_many_are_known_and_no_more() {
+    fn number_of_cached_keys_is_bounded() {
         let known = KnownKeys::default();
         (0..=MOST).for_each(|number| known.put(key(number), NOW));
         assert_eq!(known.get(&key(MOST).key.lookup, NOW), None);
         assert!(known.get(&key(0).key.lookup, NOW).is_some());
-        // Those that are no longer fresh make room.
+        // Entries that are no longer fresh are dropped.
         known.put(key(MOST), NOW + FRESH);
         assert!(known.get(&key(MOST).key.lookup, NOW + FRESH).is_some());
         assert_eq!(known.0.lock().unwrap().len(), 1);

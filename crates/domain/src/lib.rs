@@ -1,29 +1,26 @@
-//! Notarial signing orders: the rules of the business, and the ports through which they reach the
-//! world.
+//! Notarial signing orders: the rules of the business, and the ports to the outside world.
 //!
-//! Nothing here knows a runtime, a protocol, a database, the time of day or a source of randomness.
-//! What the rules need from outside they ask of a *port*: a trait in [`ports`] whose documentation
-//! is the obligation that an adapter takes on.
+//! This crate uses no runtime, protocol, database, clock or source of randomness. What the rules
+//! need from outside they get through a *port*: a trait in [`ports`] that lists what an adapter
+//! must guarantee.
 //!
-//! | concept | place |
+//! | concept | module |
 //! |---|---|
-//! | the order, what a client may ask for, and what is wrong with it | [`order`] |
+//! | the order, its request, its violations, its stored form | [`order`] |
 //! | date, time and time zone of the signing | [`appointment`] |
-//! | accepted formats, file names, limits of documents | [`document`] |
-//! | the window in which a file number may be used once | [`duplicate_window`] |
-//! | API keys | [`api_key`] |
-//! | repeats of a request under one `Idempotency-Key` | [`idempotency`] |
-//! | mails that follow an order, retry and burial | [`delivery`] |
+//! | accepted formats, file names and limits of documents | [`document`] |
+//! | the duplicate window of a file number | [`duplicate_window`] |
+//! | API keys | [`api_key`], cached by [`known_keys`] |
+//! | repeats of a request with one `Idempotency-Key` | [`idempotency`] |
+//! | mails about an order and their retries | [`delivery`] |
 //! | use cases | [`create_order`], [`run_deliveries`], [`sweep_uploads`], [`manage_keys`] |
 //!
 //! # Adding a port
 //!
-//! 1. Write the trait in [`ports`] as few, whole operations; say for each what holds when it
-//!    returns, and what each error means to the caller.
-//! 2. Add `#[cfg_attr(any(test, feature = "mocks"), mockall::automock)]`, so that use cases can be
-//!    unit-tested.
-//! 3. Write its obligations as a suite in the `contract-tests` crate with an in-memory fake, and
-//!    run the suite in every adapter.
+//! 1. Write the trait in [`ports`] with few, whole operations. List what an implementation must
+//!    guarantee, and what each error means to the caller.
+//! 2. Add `#[cfg_attr(any(test, feature = "mocks"), mockall::automock)]` for unit tests.
+//! 3. Write the guarantees as a suite in the `contract-tests` crate, and run it on every adapter.
 
 pub mod api_key;
 pub mod appointment;

@@ -1,4 +1,4 @@
-//! Use case: issue, check, rotate and revoke API keys.
+//! Use case: issue, authenticate, rotate and revoke API keys.
 
 use std::{
     collections::BTreeMap,
@@ -15,40 +15,40 @@ use crate::{
     ports::{ApiKeyRepo, Clock, Entropy, StoreError},
 };
 
-/// Issues, checks, rotates and revokes API keys.
+/// Issues, authenticates, rotates and revokes API keys.
 #[derive(Clone)]
 pub struct ManageKeys {
-    /// Where keys are kept.
+    /// Stores keys.
     pub keys: Arc<dyn ApiKeyRepo>,
-    /// The time of day.
+    /// Tells the time.
     pub clock: Arc<dyn Clock>,
-    /// Randomness for new keys.
+    /// Provides randomness for new keys.
     pub entropy: Arc<dyn Entropy>,
-    /// Uses that are not noted yet.
+    /// Uses that are not stored yet.
     pub uses: Arc<KeyUses>,
-    /// Keys that need not be looked up.
+    /// Cached keys.
     pub known: Arc<KnownKeys>,
 }
 
-/// What a new key is to be.
+/// The terms of a new key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeyTerms {
-    /// What the operator calls it.
+    /// Name that the operator gives it.
     pub name: String,
-    /// The only signing service that it may create orders for; any if none.
+    /// The only signing service for which it may create orders; `None` means any.
     pub signing_service: Option<SigningServiceId>,
-    /// How long it is good; for ever if none.
+    /// Time until it expires; `None` means never.
     pub lifetime: Option<Duration>,
     /// Whether its orders are test orders.
     pub is_test: bool,
-    /// How often it may create orders without documents; as often as the service lets any if none.
+    /// Rate limit for orders without documents; `None` means the default of the service.
     pub rate: Option<Rate>,
-    /// How often it may create orders with documents; as often as the service lets any if none.
+    /// Rate limit for orders with documents; `None` means the default of the service.
     pub documents_rate: Option<Rate>,
 }
 
-/// When keys were last used, as far as it is not noted yet: to write it down at every request would
-/// cost more than the requests.
+/// Last uses of keys that are not stored yet. Storing each use at once would cost more than the
+/// request.
 #[derive(Debug, Default)]
 pub struct KeyUses(Mutex<BTreeMap<ApiKeyId, OffsetDateTime>>);
 
@@ -64,24 +64,24 @@ impl KeyUses {
     }
 }
 
-/// A key that took the place of another.
+/// The outcome of a rotation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rotation {
-    /// The new key's identifier.
+    /// Identifier of the new key.
     pub id: ApiKeyId,
-    /// The new key. This is the only time that its secret is seen.
+    /// The new key. Its secret is not available later.
     pub presented: PresentedKey,
-    /// From when on the old key is refused.
+    /// Instant from which the old key is invalid.
     pub old_until: OffsetDateTime,
 }
 
-/// Why a key was not rotated.
+/// The reason why a key was not rotated.
 #[derive(Debug, thiserror::Error)]
 pub enum RotateError {
     /// There is no such key.
     #[error("there is no such key")]
     Unknown,
-    /// The key is revoked or expired, and has no place that another could take.
+    /// The key is revoked or expired.
     #[error("the key is revoked or expired")]
     NotLive,
     /// The store failed.
@@ -90,7 +90,7 @@ pub enum RotateError {
 }
 
 impl ManageKeys {
-    /// Issues a key, in the name of `by`. The answer is the only time that its secret is seen.
+    /// Issues a key for the operator `by`. The secret is not available later.
     pub async fn issue(
         &self,
         terms: KeyTerms,
@@ -100,7 +100,7 @@ impl ManageKeys {
         Ok((self.keys.add(&key, by).await?, presented))
     }
 
-    /// Issues a key if none was ever issued.
+    /// Issues a key if no key was ever issued.
     pub async fn issue_first(
         &self,
         terms: KeyTerms,
@@ -129,8 +129,8 @@ impl ManageKeys {
         (presented, key)
     }
 
-    /// Issues a key on the terms of another, for as long as that one was issued for. The new key is
-    /// good at once, and the old one for `grace` longer, unless it expires before.
+    /// Issues a successor on the terms of a key, with the lifetime that the key was issued for. The
+    /// successor is valid at once. The old key stays valid for `grace`, unless it expires earlier.
     pub async fn rotate(
         &self,
         id: ApiKeyId,
@@ -157,7 +157,7 @@ impl ManageKeys {
         Ok(Rotation { id, presented, old_until: expires_at.map_or(until, |end| end.min(until)) })
     }
 
-    /// The key that a client presents, if it is good now. What happens to a key elsewhere is seen
+    /// Returns the presented key if it is valid now. A change on another instance takes effect
     /// within five seconds.
     pub async fn authenticate(
         &self,
@@ -181,7 +181,7 @@ impl ManageKeys {
         Ok(key)
     }
 
-    /// Notes when keys were used since the last time. After a failure they are noted the next time.
+    /// Stores the uses since the last call. After a failure the next call stores them.
     pub async fn note_uses(&self) -> Result<(), StoreError> {
         let uses: Vec<_> = mem::take(&mut *self.uses.last()).into_iter().collect();
         if uses.is_empty() {
@@ -196,24 +196,24 @@ impl ManageKeys {
         noted
     }
 
-    /// Every key ever issued, oldest first.
+    /// Returns every key ever issued, oldest first.
     pub async fn list(&self) -> Result<Vec<ApiKey>, StoreError> {
         self.keys.list().await
     }
 
-    /// Revokes a key; `None` if there is no such key.
+    /// Revokes a key. Returns `None` if there is no such key.
     pub async fn revoke(&self, id: ApiKeyId, by: &str) -> Result<Option<ApiKey>, StoreError> {
         self.keys.revoke(id, self.clock.now(), by).await
     }
 
-    /// Who issued, rotated and revoked which key when, oldest first.
+    /// Returns the history of keys, oldest entry first.
     pub async fn trail(&self) -> Result<Vec<KeyEvent>, StoreError> {
         self.keys.trail().await
     }
 }
 
-/// How long a key was issued for. A rotation has cut what it says of itself, but not what its
-/// successor says.
+/// Returns the lifetime that a key was issued for. A rotation cuts the expiry of the key itself, so
+/// the successor counts.
 fn lifetime(keys: &[ApiKey], trail: &[KeyEvent], key: &ApiKey) -> Option<Duration> {
     let mut told = key;
     let successor = |key: &ApiKey| {

@@ -47,7 +47,7 @@ fn issued(hash: KeyHash) -> ApiKey {
 }
 
 #[tokio::test]
-async fn a_key_is_kept_as_its_hash_and_terms() {
+async fn key_is_stored_as_hash_and_terms() {
     let mut keys = MockApiKeyRepo::new();
     keys.expect_add().once().returning(|key, by| {
         assert_eq!(
@@ -66,14 +66,14 @@ async fn a_key_is_kept_as_its_hash_and_terms() {
 }
 
 #[tokio::test]
-async fn the_first_key_is_shown_only_if_it_was_kept() {
+async fn first_key_is_shown_only_if_stored() {
     let mut keys = MockApiKeyRepo::new();
     keys.expect_add_first().returning(|_, _| Ok(None));
     assert_eq!(managing(keys).issue_first(terms(), "jane").await.unwrap(), None);
 }
 
 #[tokio::test]
-async fn the_first_key_is_good_like_any_other() {
+async fn first_key_is_valid() {
     let mut keys = MockApiKeyRepo::new();
     keys.expect_add_first().once().returning(|key, by| {
         assert_eq!((key.name.as_str(), by), ("title company", "jane"));
@@ -84,7 +84,7 @@ async fn the_first_key_is_good_like_any_other() {
 }
 
 #[tokio::test]
-async fn keys_are_listed_and_revoked_now_and_all_of_it_is_in_the_trail() {
+async fn list_revoke_and_history_reach_the_repository() {
     let revoked = ApiKey { revoked_at: Some(NOW), ..issued(KeyHash([0; 32])) };
     let event =
         KeyEvent { key: ApiKeyId(3), change: KeyChange::Revoked, at: NOW, by: "jane".to_owned() };
@@ -103,7 +103,7 @@ async fn keys_are_listed_and_revoked_now_and_all_of_it_is_in_the_trail() {
 }
 
 #[tokio::test]
-async fn only_a_live_key_of_the_same_secret_is_admitted_and_counts_as_used() {
+async fn only_valid_key_with_its_secret_is_admitted() {
     let presented = PresentedKey::random(true, &CountingEntropy::default());
     let other = PresentedKey::random(true, &CountingEntropy::starting_at(9));
     for (hash, revoked_at, admitted) in [
@@ -120,13 +120,13 @@ async fn only_a_live_key_of_the_same_secret_is_admitted_and_counts_as_used() {
         let managing = managing(keys);
         assert_eq!(managing.authenticate(&presented).await.unwrap().is_some(), admitted);
         managing.note_uses().await.unwrap();
-        // Nothing is left to be noted.
+        // Nothing is left to store.
         managing.note_uses().await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn a_key_is_looked_up_once_in_five_seconds_and_its_revocation_is_seen_after_them() {
+async fn revocation_takes_effect_within_five_seconds() {
     let presented = PresentedKey::random(true, &CountingEntropy::default());
     let hash = presented.hash();
     let mut keys = MockApiKeyRepo::new();
@@ -135,7 +135,7 @@ async fn a_key_is_looked_up_once_in_five_seconds_and_its_revocation_is_seen_afte
         .once()
         .returning(move |_| Ok(Some(ApiKey { revoked_at: Some(NOW), ..issued(hash) })));
     let mut clock = MockClock::new();
-    // Read before a key is looked for, and after.
+    // Once before and once after each lookup.
     for seconds in [0, 0, 4, 4, 5, 5] {
         clock.expect_now().once().return_const(NOW + Duration::seconds(seconds));
     }
@@ -146,7 +146,7 @@ async fn a_key_is_looked_up_once_in_five_seconds_and_its_revocation_is_seen_afte
 }
 
 #[tokio::test]
-async fn a_key_that_is_known_is_refused_from_the_instant_at_which_it_expires() {
+async fn cached_key_expires_on_time() {
     let presented = PresentedKey::random(true, &CountingEntropy::default());
     let mut key = issued(presented.hash());
     key.key.expires_at = Some(NOW + Duration::seconds(1));
@@ -163,7 +163,7 @@ async fn a_key_that_is_known_is_refused_from_the_instant_at_which_it_expires() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_known_admits_no_other_secret() {
+async fn cached_key_admits_no_other_secret() {
     let (presented, other) = (
         PresentedKey::random(true, &CountingEntropy::default()),
         PresentedKey::random(true, &CountingEntropy::starting_at(9)),
@@ -184,7 +184,7 @@ async fn a_key_that_is_known_admits_no_other_secret() {
 }
 
 #[tokio::test]
-async fn uses_that_could_not_be_noted_are_noted_the_next_time() {
+async fn failed_uses_are_stored_next_time() {
     let presented = PresentedKey::random(true, &CountingEntropy::default());
     let hash = presented.hash();
     let mut keys = MockApiKeyRepo::new();
@@ -198,7 +198,7 @@ async fn uses_that_could_not_be_noted_are_noted_the_next_time() {
 }
 
 #[tokio::test]
-async fn a_successor_has_the_terms_of_the_key_and_its_client() {
+async fn successor_keeps_terms_and_client() {
     let mut keys = MockApiKeyRepo::new();
     keys.expect_list().returning(|| Ok(vec![issued(KeyHash([7; 32]))]));
     keys.expect_trail().returning(|| Ok(vec![]));
@@ -220,7 +220,7 @@ async fn a_successor_has_the_terms_of_the_key_and_its_client() {
 }
 
 #[tokio::test]
-async fn grace_does_not_make_a_key_live_longer() {
+async fn grace_does_not_extend_a_key() {
     let mut keys = MockApiKeyRepo::new();
     keys.expect_list().returning(|| Ok(vec![issued(KeyHash([7; 32]))]));
     keys.expect_trail().returning(|| Ok(vec![]));
@@ -230,7 +230,7 @@ async fn grace_does_not_make_a_key_live_longer() {
 }
 
 #[tokio::test]
-async fn only_a_live_key_is_rotated() {
+async fn invalid_key_is_not_rotated() {
     let mut keys = MockApiKeyRepo::new();
     keys.expect_list().returning(|| Ok(vec![issued(KeyHash([7; 32]))]));
     keys.expect_trail().returning(|| Ok(vec![]));
@@ -247,7 +247,7 @@ async fn only_a_live_key_is_rotated() {
 }
 
 #[tokio::test]
-async fn a_key_rotated_again_has_a_successor_for_as_long_as_it_was_issued_for() {
+async fn repeated_rotation_keeps_the_lifetime() {
     for lifetime in [None, Some(Duration::days(90))] {
         let key = |id, issued_at, expires_at| {
             let issued = issued(KeyHash([7; 32]));
@@ -257,7 +257,7 @@ async fn a_key_rotated_again_has_a_successor_for_as_long_as_it_was_issued_for() 
                 ..issued
             }
         };
-        // Rotated a minute ago, when it had been issued an hour before.
+        // Rotated a minute ago, issued an hour before that.
         let (issued_at, rotated_at) = (NOW - Duration::HOUR, NOW - Duration::MINUTE);
         let keys_there = vec![
             key(3, issued_at, Some(NOW + Duration::DAY)),

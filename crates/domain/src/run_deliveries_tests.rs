@@ -125,7 +125,7 @@ async fn a_failing_notifier_is_retried_later_and_later() {
         let retried = move |settlement: &Settlement| match settlement {
             Settlement::RetryAt { due_at, error } => {
                 (shortest..=longest).contains(&(*due_at - NOW).as_seconds_f64())
-                    && error == "the mail was not taken this time: relay is busy"
+                    && error == "the mail was rejected this time: relay is busy"
             }
             _ => false,
         };
@@ -153,13 +153,13 @@ async fn in_an_outage_a_mail_waits_for_a_few_seconds_however_long_it_lasts() {
             lease(attempts, NOW - age),
             down,
             stored,
-            |settlement| waits(settlement, "no mail is taken now: relay is down"),
+            |settlement| waits(settlement, "no mail can be handed over now: relay is down"),
             true,
         )
         .await;
         assert_eq!(
             outcome,
-            DeliveryOutcome::Postponed("no mail is taken now: relay is down".to_owned())
+            DeliveryOutcome::Postponed("no mail can be handed over now: relay is down".to_owned())
         );
     }
 }
@@ -167,7 +167,7 @@ async fn in_an_outage_a_mail_waits_for_a_few_seconds_however_long_it_lasts() {
 #[tokio::test]
 async fn a_store_that_does_not_answer_is_an_outage() {
     let down = || Err(StoreError::Unavailable("gone".into()));
-    let reason = "no mail is taken now: the store does not answer: gone";
+    let reason = "no mail can be handed over now: the store does not answer: gone";
     let outcome = run(
         lease(9, NOW),
         MockNotifier::new(),
@@ -200,7 +200,7 @@ async fn a_permanent_failure_is_buried() {
     .await;
     assert_eq!(
         outcome,
-        DeliveryOutcome::Failed("the mail will never be taken: no such user".to_owned())
+        DeliveryOutcome::Failed("the mail was rejected for good: no such user".to_owned())
     );
 }
 
@@ -253,7 +253,7 @@ async fn a_notifier_that_panics_buries_its_mail_and_nothing_else() {
     .await;
     assert_eq!(
         outcome,
-        DeliveryOutcome::Failed("the mail will never be taken: the notifier panicked".to_owned())
+        DeliveryOutcome::Failed("the mail was rejected for good: the notifier panicked".to_owned())
     );
 }
 

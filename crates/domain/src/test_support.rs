@@ -1,4 +1,4 @@
-//! What several unit tests need.
+//! Fixtures for unit tests.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -9,7 +9,7 @@ use crate::{
     ports::Entropy,
 };
 
-/// Entropy that is different at every byte and the same in every run.
+/// Entropy whose bytes count upwards: different at every byte, the same in every run.
 #[derive(Default)]
 pub(crate) struct CountingEntropy(AtomicU8);
 
@@ -25,7 +25,7 @@ impl Entropy for CountingEntropy {
     }
 }
 
-/// A key that is good for ever and for everything.
+/// Returns a key without expiry, binding or limits.
 pub(crate) fn new_api_key(hash: KeyHash, issued_at: OffsetDateTime) -> NewApiKey {
     NewApiKey {
         name: "test".to_owned(),
@@ -41,14 +41,24 @@ pub(crate) fn new_api_key(hash: KeyHash, issued_at: OffsetDateTime) -> NewApiKey
     }
 }
 
-/// The JSON of a request with every required field.
+/// Returns the JSON of a request with the required fields only.
 pub(crate) fn minimal_request() -> serde_json::Value {
     serde_json::json!({
         "signingContactsFormData": { "orderContactEmail": "escrow@title.example.com" },
         "signingDetailsFormData": {
-            "fileNumber": "REFI-1", "signingDate": "2026-12-01", "signingTimeType": "at", "specificTime": "14:30", "timeZoneId": "America/Chicago",
-            "propertyAddress": "123 Main St, Dallas, TX 75201", "signingType": "Refinance", "signerName": "Jane Doe", "signerPhone": "+1 555 010 0199",
-            "signerEmail": "jane.doe@example.com", "city": "Dallas", "state": "TX", "zipcode": "75201"
+            "fileNumber": "REFI-1",
+            "signingDate": "2026-12-01",
+            "signingTimeType": "at",
+            "specificTime": "14:30",
+            "timeZoneId": "America/Chicago",
+            "propertyAddress": "123 Main St, Dallas, TX 75201",
+            "signingType": "Refinance",
+            "signerName": "Jane Doe",
+            "signerPhone": "+1 555 010 0199",
+            "signerEmail": "jane.doe@example.com",
+            "city": "Dallas",
+            "state": "TX",
+            "zipcode": "75201"
         },
         "signingServiceId": 42,
         "requestedBy": { "userId": 1001 }

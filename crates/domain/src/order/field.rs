@@ -1,4 +1,4 @@
-//! A field of a request as the client sent it, before it is known to be of the right type.
+//! A field of a request before its type is checked.
 
 use std::{fmt, marker::PhantomData};
 
@@ -9,21 +9,20 @@ use serde::{
 
 /// A field of a request.
 ///
-/// Reading one never fails on well-formed JSON: a value of the wrong type becomes
-/// [`Field::Mistyped`], so that all violations of a request can be reported at once instead of the
-/// first alone.
+/// Reading never fails on well-formed JSON: a value of the wrong type becomes [`Field::Mistyped`],
+/// so that all violations are reported at once.
 #[derive(Clone, PartialEq, Default)]
 pub enum Field<T> {
     /// Not sent, or `null`.
     #[default]
     Absent,
-    /// Sent as another JSON type than the one expected.
+    /// Sent with another JSON type.
     Mistyped,
     /// Sent.
     Value(T),
 }
 
-/// What a client sent may be personal data, or anything: `Debug` does not show it.
+/// Requests hold personal data, so `Debug` hides the value.
 impl<T> fmt::Debug for Field<T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
@@ -35,8 +34,7 @@ impl<T> fmt::Debug for Field<T> {
 }
 
 impl Field<i64> {
-    /// Reads an identifier that was sent as a decimal string, as the parts of a form are. Blank
-    /// means absent.
+    /// Reads an identifier in decimal digits, as a form sends it. Blank means absent.
     pub fn from_decimal(text: &str) -> Self {
         let text = text.trim();
         if text.is_empty() {
@@ -49,29 +47,29 @@ impl Field<i64> {
     }
 }
 
-/// What a JSON value must be to become a `Self`. Every method answers `None` for "of another type".
+/// A type that a field may have. Each method returns `None` for a value of another type.
 pub trait JsonType<'de>: Sized {
-    /// What the client should have sent, for the report: "a string".
+    /// Name of the expected type in a violation, such as "a string".
     const EXPECTED: &'static str;
 
-    /// From a JSON string.
+    /// Converts a JSON string.
     fn from_text(_: String) -> Option<Self> {
         None
     }
-    /// From a JSON boolean.
+    /// Converts a JSON boolean.
     fn from_bool(_: bool) -> Option<Self> {
         None
     }
-    /// From an integral JSON number.
+    /// Converts an integral JSON number.
     fn from_integer(_: i64) -> Option<Self> {
         None
     }
     /// Reads a field of this type.
     fn deserialize_field<D: Deserializer<'de>>(deserializer: D) -> Result<Field<Self>, D::Error> {
-        // As an option: serde answers a field that was not sent with `visit_none`.
+        // As an option, because serde calls `visit_none` for a field that was not sent.
         deserializer.deserialize_option(FieldVisitor(PhantomData))
     }
-    /// From a JSON object. An error is one of syntax, never of type.
+    /// Reads a JSON object. Fails on a syntax error only.
     fn from_object<A: MapAccess<'de>>(mut object: A) -> Result<Option<Self>, A::Error> {
         while object.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(None)
@@ -117,7 +115,7 @@ impl<T: Serialize> Serialize for Field<T> {
 struct FieldVisitor<T>(PhantomData<T>);
 
 impl<T> From<Option<T>> for Field<T> {
-    /// `None` stands for "of another type".
+    /// `None` stands for a value of another type.
     fn from(value: Option<T>) -> Self {
         value.map_or(Self::Mistyped, Self::Value)
     }

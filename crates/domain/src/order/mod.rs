@@ -1,7 +1,7 @@
-//! The order aggregate: a notarial signing that a client has asked for.
+//! The order aggregate: a notarial signing.
 //!
-//! [`OrderRequest`] is what a client sends, [`Order`] what is left once every rule holds,
-//! [`StoredOrder`] an order that the service has acknowledged.
+//! [`OrderRequest`] is what a client sends. [`Order`] is a valid order. [`StoredOrder`] is an order
+//! that the service has created. [`record`] is its stored form.
 
 mod check;
 mod field;
@@ -33,7 +33,7 @@ use crate::{
     document::StoredDocument,
 };
 
-/// Orders are personal data: they reach neither a log nor a panic through `Debug`.
+/// Orders are personal data, so `Debug` shows none of their values.
 macro_rules! conceal {
     ($($name:ident),*) => {$(
         impl std::fmt::Debug for $name {
@@ -57,7 +57,7 @@ conceal!(
     RequestedBy
 );
 
-/// Identifier of a placed order, given by the repository; positive.
+/// Identifier of an order, assigned by the repository; positive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct OrderId(pub i64);
 
@@ -68,11 +68,11 @@ pub struct SigningServiceId(pub i64);
 /// A valid order: made only by [`OrderRequest::parse`], or read from its [`record`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Order {
-    /// The signing service the order belongs to.
+    /// The signing service that the order belongs to.
     pub signing_service_id: SigningServiceId,
     /// Unique file or loan number of the client.
     pub file_number: FileNumber,
-    /// When the signing takes place.
+    /// Date and time of the signing.
     pub appointment: Appointment,
     /// The recipients of mails about the order.
     pub contacts: SigningContacts,
@@ -82,11 +82,10 @@ pub struct Order {
     pub requested_by: RequestedBy,
 }
 
-/// What is signed, by whom and where. The names of its members in storage are those of
-/// [`record`].
+/// What is signed, by whom and where. The `serde` names are those of the stored [`record`].
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SigningDetails {
-    /// The property concerned.
+    /// The property that the documents are about.
     #[serde(rename = "property")]
     pub property: Address,
     /// Whether the client said that the signing location is the property (the default).
@@ -113,10 +112,10 @@ pub struct SigningDetails {
     /// Whether the notary sends back scans of the signed documents.
     #[serde(rename = "scanbacks")]
     pub scanbacks_required: bool,
-    /// Whether this is a remote online notarization (RON).
+    /// Whether the signing is a remote online notarization (RON).
     #[serde(rename = "ron")]
     pub ron_signing: bool,
-    /// How the documents reach the notary.
+    /// Delivery method of the documents to the notary.
     #[serde(rename = "document_delivery", skip_serializing_if = "Option::is_none")]
     pub document_delivery: Option<String>,
     /// Name of the lender.
@@ -128,13 +127,13 @@ pub struct SigningDetails {
     /// The lender's loan officer.
     #[serde(rename = "loan_officer", skip_serializing_if = "Option::is_none")]
     pub loan_officer: Option<Contact>,
-    /// Who is billed, and for how much.
+    /// Recipient and amounts of the invoice.
     #[serde(rename = "invoice", default, skip_serializing_if = "Invoice::is_empty")]
     pub invoice: Invoice,
 }
 
 impl SigningDetails {
-    /// Returns where the parties sign: the property, unless the client named another address.
+    /// Returns the address where the parties sign: the property, unless the client named another.
     pub fn signing_location(&self) -> SigningLocation {
         self.location.clone().unwrap_or_else(|| SigningLocation {
             address: self.property.address.clone(),
@@ -145,12 +144,12 @@ impl SigningDetails {
     }
 }
 
-/// Returns the language of a signing whose order names none (spec section 2.3).
+/// Returns the language of an order that names none (spec section 2.3).
 pub fn default_language() -> String {
     "en".to_owned()
 }
 
-/// Who is told about an order.
+/// The contacts of an order. Some of them receive mails.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SigningContacts {
     /// Primary contact of the order.
@@ -159,7 +158,7 @@ pub struct SigningContacts {
     /// Identifier of the client company.
     #[serde(rename = "company", skip_serializing_if = "Option::is_none")]
     pub client_company_id: Option<i64>,
-    /// Somebody who is kept informed.
+    /// Observer of the order.
     #[serde(rename = "observer", skip_serializing_if = "Option::is_none")]
     pub observer: Option<EmailAddress>,
     /// Primary in-house contact.
@@ -171,8 +170,8 @@ pub struct SigningContacts {
 }
 
 impl SigningContacts {
-    /// Everybody to be told about the order, each address once, compared without regard to letter
-    /// case.
+    /// Returns the mail recipients: order contact, observer and in-house contacts. Each address is
+    /// listed once, regardless of letter case.
     pub fn recipients(&self) -> Vec<EmailAddress> {
         let in_house = [&self.in_house_contact, &self.in_house_contact2];
         let in_house = in_house.into_iter().flatten().filter_map(|contact| contact.email.as_ref());
@@ -189,7 +188,7 @@ impl SigningContacts {
     }
 }
 
-/// A person and how to reach them; at least one field is there.
+/// A contact. At least one field is present.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contact {
     /// Full name.
@@ -220,7 +219,7 @@ pub struct Address {
     pub zipcode: String,
 }
 
-/// Where the parties sign.
+/// The address where the parties sign.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SigningLocation {
     /// Address.
@@ -254,7 +253,7 @@ pub struct Signer {
     pub spouse_name: Option<String>,
 }
 
-/// Second signer; every field is optional.
+/// Second signer. Every field is optional.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoSigner {
     /// Full name.
@@ -271,7 +270,7 @@ pub struct CoSigner {
     pub email: Option<EmailAddress>,
 }
 
-/// Who is billed, and for how much.
+/// Recipient and amounts of the invoice.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Invoice {
     /// Company that receives the invoice.
@@ -316,7 +315,7 @@ impl Invoice {
     }
 }
 
-/// Company that receives the invoice; at least one field is there.
+/// Company that receives the invoice. At least one field is present.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InvoiceRecipient {
     /// Company name.
@@ -328,15 +327,15 @@ pub struct InvoiceRecipient {
     /// City.
     #[serde(rename = "city", skip_serializing_if = "Option::is_none")]
     pub city: Option<String>,
-    /// State, as the client writes it.
+    /// State, as the client wrote it.
     #[serde(rename = "state", skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// ZIP code, as the client writes it.
+    /// ZIP code, as the client wrote it.
     #[serde(rename = "zip", skip_serializing_if = "Option::is_none")]
     pub zipcode: Option<String>,
 }
 
-/// Who asked for the order.
+/// The user who created the order.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestedBy {
     /// Identifier of the user.
@@ -350,8 +349,8 @@ pub struct RequestedBy {
     pub signing_service_id: Option<SigningServiceId>,
 }
 
-/// State of an order: 1 to 50 characters. The service creates orders as `NEW`; the systems that
-/// work orders off write other states into the database, and the service returns them as they are.
+/// State of an order: 1 to 50 characters. The service creates orders as `NEW`. Other systems write
+/// further states into the database, and the service returns them unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrderStatus(Cow<'static, str>);
 
@@ -370,33 +369,33 @@ impl OrderStatus {
     }
 }
 
-/// An order that the service has acknowledged.
+/// An order that the service has created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredOrder {
     /// Identifier of the order.
     pub id: OrderId,
-    /// What was ordered.
+    /// The order itself.
     pub order: Order,
     /// State of the order.
     pub status: OrderStatus,
-    /// The notary assigned; none on creation.
+    /// The assigned notary; none on creation.
     pub notary_id: Option<i64>,
-    /// The documents, in the order in which the client sent them.
+    /// The documents, in the order of the request.
     pub documents: Vec<StoredDocument>,
     /// The client that created it.
     pub client: ClientId,
     /// The API key with which the client created it.
     pub api_key: ApiKeyId,
-    /// Whether a test key asked for it: it is no real signing, and nobody is told of it.
+    /// Whether a test key created it. A test order is no real signing and has no mail recipients.
     pub is_test: bool,
-    /// When the order was placed, to the microsecond.
+    /// Instant of creation, to the microsecond.
     pub created_at: OffsetDateTime,
-    /// When the order was last changed, to the microsecond.
+    /// Instant of the last change, to the microsecond.
     pub updated_at: OffsetDateTime,
 }
 
 impl StoredOrder {
-    /// The order as it was when it was placed, whatever has become of it.
+    /// Returns the order as it was on creation.
     pub fn as_created(mut self) -> Self {
         self.status = OrderStatus::NEW;
         self.notary_id = None;
@@ -421,12 +420,12 @@ mod tests {
     }
 
     #[test]
-    fn a_new_order_is_called_new() {
+    fn new_order_has_status_new() {
         assert_eq!(OrderStatus::NEW.as_str(), "NEW");
     }
 
     #[test]
-    fn debug_shows_nothing_of_an_order() {
+    fn debug_shows_no_value_of_an_order() {
         let mut sent = minimal_request();
         let contact = json!({ "contact_name": "Alex Smith", "contact_phone": "+1 555 010 0100", "contact_email": "alex@example.com" });
         sent["signingContactsFormData"]["inHouseContact"] = contact.clone();

@@ -13,45 +13,45 @@ pub struct Money {
     cents: i64,
 }
 
-/// Why a number is no [`Money`].
+/// The reason why a number is no [`Money`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MoneyError {
-    /// Below zero, or above the cap.
+    /// Negative, or above the maximum.
     #[error("must be from 0 to {}", Money::MAX)]
     OutOfRange,
-    /// Finer than a cent.
+    /// More precise than a cent.
     #[error("must have at most two decimals")]
     TooFine,
 }
 
 impl Money {
-    /// 9,999,999,999.99: twelve digits, which a JSON number carries exactly (RFC 8259 section 6
-    /// promises fifteen).
+    /// 9,999,999,999.99. A JSON number carries these twelve digits exactly (RFC 8259 section 6).
     pub const MAX: Self = Self { cents: 999_999_999_999 };
 
-    /// An amount of whole cents; `None` when it is negative or over [`Money::MAX`].
+    /// Returns an amount of whole cents. Returns `None` if it is negative or above [`Money::MAX`].
     pub fn from_cents(cents: i64) -> Option<Self> {
         (0..=Self::MAX.cents).contains(&cents).then_some(Self { cents })
     }
 
-    /// The amount in cents.
+    /// Returns the amount in cents.
     pub fn cents(self) -> i64 {
         self.cents
     }
 }
 
-/// A number of a JSON document, as its digits stand there. A float in between would round it.
+/// A JSON number as its digits. A float in between would round it.
 #[derive(Clone, PartialEq)]
 pub struct JsonNumber(String);
 
-/// Longest number that is read, in characters. An amount has at most 13.
+/// Maximum length of a number in characters. An amount has at most 13.
 const MAX_NUMBER_CHARS: usize = 64;
 
 impl JsonNumber {
-    /// Returns the amount that the number is.
+    /// Returns the number as an amount.
     ///
     /// # Errors
-    /// The number is negative, above [`Money::MAX`], or finer than a cent.
+    ///
+    /// The number is negative, above [`Money::MAX`], or more precise than a cent.
     pub fn to_money(&self) -> Result<Money, MoneyError> {
         let (negative, number) = match self.0.strip_prefix('-') {
             Some(number) => (true, number),
@@ -103,7 +103,7 @@ impl<'de> JsonType<'de> for JsonNumber {
     }
 }
 
-/// As the amount, so that equal amounts are equal however they are written.
+/// Writes the amount, so that equal amounts are equal in any notation.
 impl Serialize for JsonNumber {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.to_money() {
@@ -142,7 +142,7 @@ impl fmt::Display for Money {
     }
 }
 
-/// As a JSON number: without decimals when there are no cents.
+/// Writes a JSON number, without decimals if there are no cents.
 impl Serialize for Money {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if self.cents % 100 == 0 {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_written_with_cents_where_there_are_any() {
+    fn cents_are_written_only_if_there_are_any() {
         for (cents, number, text) in [
             (0, "0", "0.00"),
             (50, "0.5", "0.50"),
@@ -226,7 +226,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_amount_survives_json(cents in 0..=Money::MAX.cents()) {
+        fn every_amount_round_trips(cents in 0..=Money::MAX.cents()) {
             let money = Money::from_cents(cents).unwrap();
             let json = serde_json::to_string(&money).unwrap();
             prop_assert_eq!(JsonNumber(json).to_money(), Ok(money));

@@ -1,4 +1,4 @@
-//! From what was asked to a valid order, or to everything that is wrong with it.
+//! Parses a request into a valid order, or into all of its violations.
 
 use time::{OffsetDateTime, Time};
 
@@ -22,20 +22,22 @@ const REQUESTED_BY: Section<'_> = Section { path: "/requestedBy", schema: "Reque
 const INVOICE_RECIPIENT: Section<'_> =
     Section { path: "/signingDetailsFormData/invoiceOrderTo", schema: "InvoiceRecipientRequest" };
 
-/// A valid order, and what the client should know beside it.
+/// A valid order, and notes for the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParsedOrder {
     /// The order.
     pub order: Order,
-    /// Names of the `utc…` fields that disagree with the service's own conversion, which won.
+    /// Names of the `utc…` fields that disagree with the service's own conversion. The conversion
+    /// is stored.
     pub utc_disagreements: Vec<&'static str>,
 }
 
 impl OrderRequest {
-    /// The order that was asked for.
+    /// Returns the valid order of the request.
     ///
     /// # Errors
-    /// Everything that is wrong with the request, in the order of its fields.
+    ///
+    /// All violations of the request, in the order of its fields.
     pub fn parse(self) -> Result<ParsedOrder, Vec<Violation>> {
         let mut check = Check::default();
         let contacts = self.signing_contacts_form_data;

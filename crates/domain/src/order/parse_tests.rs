@@ -7,7 +7,7 @@ fn parse(request: &Value) -> Result<ParsedOrder, Vec<Violation>> {
     serde_json::from_value::<OrderRequest>(request.clone()).unwrap().parse()
 }
 
-/// The minimal request with a value put at a JSON Pointer; `None` takes the field away.
+/// Returns the minimal request with a value at a JSON Pointer; `None` removes the field.
 fn with(changes: &[(&str, Option<Value>)]) -> Value {
     let mut request = minimal_request();
     for (pointer, value) in changes {
@@ -79,7 +79,7 @@ fn optional_texts() -> Vec<String> {
 }
 
 #[test]
-fn a_minimal_request_gets_the_defaults() {
+fn minimal_request_gets_defaults() {
     let order = order(&[]);
     assert_eq!(order.signing.language, "en");
     assert!(!order.signing.scanbacks_required && !order.signing.ron_signing);
@@ -101,7 +101,7 @@ fn a_minimal_request_gets_the_defaults() {
 }
 
 #[test]
-fn every_required_field_is_missed_when_missing_null_blank_or_of_another_type() {
+fn required_fields_are_reported() {
     for pointer in REQUIRED {
         assert_eq!(faults(&[(pointer, None)]), [(pointer.to_owned(), ViolationCode::Required)]);
         assert_eq!(fault(pointer, Value::Null), Some(ViolationCode::Required), "{pointer}");
@@ -116,7 +116,7 @@ fn every_required_field_is_missed_when_missing_null_blank_or_of_another_type() {
 }
 
 #[test]
-fn sections_that_are_missing_or_no_objects_are_named_themselves() {
+fn missing_sections_are_reported() {
     for section in ["/signingContactsFormData", "/signingDetailsFormData", "/requestedBy"] {
         assert_eq!(faults(&[(section, None)]), [(section.to_owned(), ViolationCode::Required)]);
         for value in [json!("{}"), json!([]), json!(1)] {
@@ -137,7 +137,7 @@ fn sections_that_are_missing_or_no_objects_are_named_themselves() {
 }
 
 #[test]
-fn everything_wrong_is_reported_at_once() {
+fn all_violations_are_reported_at_once() {
     let found = faults(&[
         ("/signingContactsFormData/orderContactEmail", Some(json!("nobody"))),
         (
@@ -243,7 +243,7 @@ fn unknown_fields_are_ignored() {
 }
 
 #[test]
-fn a_field_sent_twice_is_no_json_of_ours() {
+fn repeated_field_is_malformed() {
     assert!(
         serde_json::from_str::<OrderRequest>(r#"{ "signingServiceId": 1, "signingServiceId": 2 }"#)
             .is_err()
@@ -251,7 +251,7 @@ fn a_field_sent_twice_is_no_json_of_ours() {
 }
 
 #[test]
-fn the_signing_location_is_the_property_unless_both_flag_and_address_say_otherwise() {
+fn signing_location_needs_flag_and_address() {
     let elsewhere = ("/signingDetailsFormData/signingAddress", Some(json!("9 Office Rd")));
     let flag = |value: bool| ("/signingDetailsFormData/isPropertyAddressSame", Some(json!(value)));
     let address = |changes: &[(&'static str, Option<Value>)]| {
@@ -265,7 +265,7 @@ fn the_signing_location_is_the_property_unless_both_flag_and_address_say_otherwi
 }
 
 #[test]
-fn each_recipient_is_told_once() {
+fn each_recipient_is_listed_once() {
     let contacts = json!({
         "orderContactEmail": "a@example.com", "observer": "A@Example.com",
         "inHouseContact": { "contact_email": "b@example.com" }, "inHouseContact2": { "contact_email": "b@example.com" }
@@ -281,7 +281,7 @@ fn each_recipient_is_told_once() {
 mod time_rules;
 
 #[test]
-fn an_object_where_a_text_belongs_is_read_to_its_end() {
+fn object_in_place_of_text_is_wrong_type() {
     let mistyped = json!({ "first": "Jane", "last": ["Doe"] });
     let text = with(&[
         ("/signingDetailsFormData/city", Some(mistyped)),
@@ -301,7 +301,7 @@ fn an_object_where_a_text_belongs_is_read_to_its_end() {
 }
 
 #[test]
-fn whoever_reads_a_field_from_something_else_than_json_is_told_what_it_must_be() {
+fn error_of_other_formats_names_the_expected_type() {
     use serde::{
         Deserialize as _,
         de::value::{BytesDeserializer, Error},
@@ -311,7 +311,7 @@ fn whoever_reads_a_field_from_something_else_than_json_is_told_what_it_must_be()
 }
 
 #[test]
-fn debug_shows_of_a_field_whether_it_is_there() {
+fn debug_shows_only_presence_of_a_field() {
     let fields = [Field::Absent, Field::Mistyped, Field::Value("Jane".to_owned())];
     assert_eq!(fields.map(|field| format!("{field:?}")), ["Absent", "Mistyped", "Value(…)"]);
 }

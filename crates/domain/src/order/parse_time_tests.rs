@@ -3,7 +3,7 @@ use time::macros::{date, datetime, time};
 use super::*;
 
 #[test]
-fn a_specific_time_becomes_utc_by_its_zone() {
+fn specific_time_is_converted_by_zone() {
     let appointment = order(&[]).appointment;
     assert_eq!(
         (appointment.date, appointment.zone.id()),
@@ -24,7 +24,7 @@ fn between(start: &str, end: &str) -> Vec<(&'static str, Option<Value>)> {
 }
 
 #[test]
-fn a_range_needs_both_ends_in_order() {
+fn range_needs_start_before_end() {
     let range = order(&between("09:00", "11:30")).appointment.time;
     let moment = |local, utc| Moment { local, utc };
     assert_eq!(
@@ -64,7 +64,7 @@ fn a_range_needs_both_ends_in_order() {
 }
 
 #[test]
-fn anytime_needs_no_time_and_foreign_time_fields_are_ignored() {
+fn anytime_ignores_time_fields() {
     let anytime = [
         ("/signingDetailsFormData/signingTimeType", Some(json!("anytime"))),
         ("/signingDetailsFormData/specificTime", Some(json!("99:99"))),
@@ -79,7 +79,7 @@ fn anytime_needs_no_time_and_foreign_time_fields_are_ignored() {
 }
 
 #[test]
-fn times_that_do_not_exist_and_unknown_zones_are_errors() {
+fn skipped_times_and_unknown_zones_are_errors() {
     let skipped = faults(&[
         ("/signingDetailsFormData/signingDate", Some(json!("2026-03-08"))),
         ("/signingDetailsFormData/specificTime", Some(json!("02:30"))),
@@ -99,7 +99,7 @@ fn times_that_do_not_exist_and_unknown_zones_are_errors() {
 }
 
 #[test]
-fn the_conversion_wins_over_a_supplied_instant_and_says_so() {
+fn conversion_overrides_supplied_instant() {
     let parsed = parse(&with(&[("/utcTimeDate", Some(json!("2026-12-01T21:30:00Z")))])).unwrap();
     assert_eq!(parsed.order, order(&[]));
     assert_eq!(parsed.utc_disagreements, ["utcTimeDate"]);
@@ -112,7 +112,7 @@ fn the_conversion_wins_over_a_supplied_instant_and_says_so() {
 }
 
 #[test]
-fn a_supplied_instant_names_the_later_of_two() {
+fn supplied_instant_selects_the_later() {
     let at = |utc: Option<&str>| {
         let changes = [
             ("/signingDetailsFormData/signingDate", Some(json!("2026-11-01"))),
@@ -129,7 +129,7 @@ fn a_supplied_instant_names_the_later_of_two() {
 }
 
 #[test]
-fn a_range_across_a_fold_ends_after_it_starts() {
+fn range_across_repeated_hour_ends_after_start() {
     let mut changes = between("01:15", "01:45");
     changes.push(("/signingDetailsFormData/signingDate", Some(json!("2026-11-01"))));
     changes.push(("/utcStartTimeDate", Some(json!("2026-11-01T07:15:00Z"))));

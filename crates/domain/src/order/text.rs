@@ -1,4 +1,4 @@
-//! The rules of text fields.
+//! Rules of text fields: length, characters and format.
 
 use std::{borrow::Cow, fmt};
 
@@ -12,19 +12,19 @@ use super::violation::ViolationCode;
 #[serde(transparent)]
 pub struct EmailAddress(String);
 
-/// Why a text is no [`EmailAddress`].
+/// The error of a text that is no [`EmailAddress`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("is not an e-mail address")]
 pub struct InvalidEmail;
 
 impl EmailAddress {
-    /// An address that was stored before, by the rules of its day: a rule that becomes stricter
-    /// must not make what is stored unreadable.
+    /// Returns an address that was read from storage. It followed the rules of its day: a stricter
+    /// rule must not make stored orders unreadable.
     pub fn from_stored(text: String) -> Self {
         Self(text)
     }
 
-    /// The address as text.
+    /// Returns the address as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -34,8 +34,8 @@ impl TryFrom<String> for EmailAddress {
     type Error = InvalidEmail;
 
     fn try_from(text: String) -> Result<Self, InvalidEmail> {
-        // The address literals of SMTP are no mailbox that anybody reads, and few programs read
-        // their syntax alike.
+        // Address literals of SMTP are no mailboxes in practice, and programs parse them
+        // differently.
         let literal = text.contains(['[', ']']);
         let dots_in_place = text.split_once('@').is_some_and(|(user, _)| {
             !user.starts_with('.') && !user.ends_with('.') && !user.contains("..")
@@ -58,7 +58,7 @@ impl From<EmailAddress> for String {
     }
 }
 
-/// Addresses are personal data: they do not reach a log through `Debug`.
+/// Addresses are personal data, so `Debug` hides them.
 impl fmt::Debug for EmailAddress {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("EmailAddress(…)")
@@ -66,23 +66,23 @@ impl fmt::Debug for EmailAddress {
 }
 
 /// The client's file or loan number: one line of 1 to 100 characters without surrounding white
-/// space. Two file numbers are the same when they are so letter by letter, with regard to case.
+/// space. The comparison is case-sensitive.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct FileNumber(String);
 
-/// Why a text is no [`FileNumber`].
+/// The error of a text that is no [`FileNumber`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("is not a file number")]
 pub struct InvalidFileNumber;
 
 impl FileNumber {
-    /// The file number as text.
+    /// Returns the file number as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Whose loan it is may be known.
+/// A file number may identify a borrower, so `Debug` hides it.
 impl fmt::Debug for FileNumber {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("FileNumber(…)")
@@ -102,7 +102,7 @@ impl TryFrom<String> for FileNumber {
     }
 }
 
-/// What a text field may hold. Lengths are in characters (Unicode scalar values) after trimming.
+/// The rule of a text field. Lengths are in characters (Unicode scalar values) after trimming.
 pub struct TextRule {
     max_length: usize,
     lines: bool,
@@ -113,8 +113,8 @@ pub struct TextRule {
 
 type Fault = (ViolationCode, Cow<'static, str>);
 
-/// Returns the rule of a text field, by the name of its object's schema and its own name in the
-/// API. A field without an entry is a short text of one line.
+/// Returns the rule of a text field, by the name of its object's schema in the API and its own. A
+/// field without an entry here is one line of at most 100 characters.
 pub fn text_rule(schema: &str, field: &str) -> &'static TextRule {
     match (schema, field) {
         ("OrderRequest", "utcTimeDate" | "utcStartTimeDate" | "utcEndTimeDate") => {
@@ -172,7 +172,7 @@ impl TextRule {
         ..Self::SHORT
     };
 
-    /// Returns the most characters that the field takes.
+    /// Returns the maximum length in characters.
     pub fn max_length(&self) -> usize {
         self.max_length
     }
@@ -217,7 +217,8 @@ impl TextRule {
 }
 
 fn phone(text: &str) -> Result<(), &'static str> {
-    const DETAIL: &str = "must be a phone number of 7 to 15 digits, with the usual punctuation and an optional extension";
+    const DETAIL: &str = "must be a phone number of 7 to 15 digits, with the usual \
+                          punctuation and an optional extension";
     let text = text.to_ascii_lowercase();
     let (number, extension) = text
         .find(['x', 'e', '#'])
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_itself_as_a_text_and_hidden_from_debug() {
+    fn debug_hides_addresses_and_file_numbers() {
         let address = EmailAddress::try_from("jane@example.com".to_owned()).unwrap();
         assert_eq!(format!("{address:?}"), "EmailAddress(…)");
         assert_eq!(
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_could_break_a_mail_header_is_no_address() {
+    fn addresses_that_break_mail_headers_are_rejected() {
         for valid in [
             "a@b",
             "jane.doe+tag@title.example.com",
@@ -352,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_means_one_line_wherever_it_is_shown() {
+    fn one_line_fields_take_no_line_ends() {
         for character in ['\0', '\r', '\n', '\t', '\u{7f}', '\u{85}', '\u{2028}', '\u{2029}'] {
             assert!(TextRule::NAME.check(&format!("a{character}b")).is_err(), "{character:?}");
         }
@@ -370,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn file_numbers_are_trimmed_and_not_empty() {
+    fn untrimmed_or_empty_file_numbers_are_rejected() {
         assert!(FileNumber::try_from("F-1".to_owned()).is_ok());
         for invalid in ["", " F-1", "F-1\t", "F\n1"] {
             assert!(FileNumber::try_from(invalid.to_owned()).is_err(), "{invalid:?}");

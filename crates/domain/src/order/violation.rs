@@ -1,19 +1,19 @@
-//! What is wrong with a request.
+//! Violations: faults of a request's fields.
 
 use std::borrow::Cow;
 
-/// One field at fault.
+/// A fault of one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// JSON Pointer (RFC 6901) to the field as the client names it, the same for both operations.
+    /// JSON Pointer (RFC 6901) to the field in the client's names, the same for both operations.
     pub pointer: Cow<'static, str>,
-    /// What kind of fault.
+    /// Kind of the fault.
     pub code: ViolationCode,
-    /// What the client should do about it. Never repeats the value.
+    /// What the client should change. Never repeats the value.
     pub detail: Cow<'static, str>,
 }
 
-/// Kinds of faults; stable names that a client may act on.
+/// Kinds of faults. Their names are stable, so clients may act on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ViolationCode {
     /// A required field is missing or `null`.
@@ -22,26 +22,26 @@ pub enum ViolationCode {
     Blank,
     /// The value is of another JSON type.
     WrongType,
-    /// The text is longer than the field's cap.
+    /// The text is longer than the field allows.
     TooLong,
-    /// The text holds control characters that the field does not take.
+    /// The text has characters that the field does not allow.
     InvalidCharacters,
-    /// The text is not of the field's format.
+    /// The text does not have the field's format.
     InvalidFormat,
-    /// The value is not one of those that the field knows.
+    /// The value is not in the field's list.
     NotAllowed,
-    /// The number is too small, too large or too fine.
+    /// The number is too small, too large or too precise.
     OutOfRange,
     /// The IANA time zone database has no such zone.
     UnknownTimeZone,
-    /// The clocks of the zone skip this local time.
+    /// A clock change of the zone skips this local time.
     NonexistentLocalTime,
     /// The end of a time range is not after its start.
     EndNotAfterStart,
 }
 
 impl ViolationCode {
-    /// The name in a problem response.
+    /// Returns the name in a problem response.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Required => "required",
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_of_faults_have_names_for_programs() {
+    fn codes_have_stable_names() {
         let names =
             [ViolationCode::Required, ViolationCode::OutOfRange, ViolationCode::EndNotAfterStart]
                 .map(ViolationCode::as_str);

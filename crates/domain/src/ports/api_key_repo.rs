@@ -4,23 +4,29 @@ use time::OffsetDateTime;
 use super::StoreError;
 use crate::api_key::{ApiKey, ApiKeyId, KeyEvent, NewApiKey};
 
-/// Keeps what the service knows of issued API keys, and the trail of who issued, rotated and
-/// revoked them.
+/// Stores issued API keys and their history.
 ///
-/// Whoever changes a key is named by `by`, and the change is written into the trail in the same
-/// atomic step. Nothing ever leaves the trail.
+/// An implementation guarantees:
+/// - Every change is durable when the call returns.
+/// - The change and its entry in the history are one atomic step. `by` names the operator.
+/// - The history never loses an entry, and keys are never deleted.
+///
+/// # Errors
+/// Every method fails with [`StoreError`] only. An unknown key is not an error.
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
 pub trait ApiKeyRepo: Send + Sync {
-    /// Keeps a new key, durably.
+    /// Stores a new key.
     async fn add(&self, key: &NewApiKey, by: &str) -> Result<ApiKeyId, StoreError>;
 
-    /// Keeps a new key if none was ever issued, in one atomic step; `None` if one was.
+    /// Stores a new key if no key was ever issued. Otherwise returns `None`. The check and the
+    /// change are one atomic step.
     async fn add_first(&self, key: &NewApiKey, by: &str) -> Result<Option<ApiKeyId>, StoreError>;
 
-    /// Keeps the successor of a key, which is issued thereby, and has the key itself expire at
-    /// `until` unless it does so earlier, in one atomic step; `None`, and nothing is changed, if
-    /// there is no such key or it is not live when the successor is issued.
+    /// Stores the successor of a key, and lets the key expire at `until` unless it expires earlier.
+    ///
+    /// Returns `None` and changes nothing if the key does not exist, or is expired or revoked when
+    /// the successor is issued.
     async fn rotate(
         &self,
         id: ApiKeyId,
@@ -29,14 +35,14 @@ pub trait ApiKeyRepo: Send + Sync {
         by: &str,
     ) -> Result<Option<ApiKeyId>, StoreError>;
 
-    /// The key with this lookup part, live or not.
+    /// Returns the key with this lookup part, valid or not.
     async fn find(&self, lookup: &str) -> Result<Option<ApiKey>, StoreError>;
 
-    /// Every key ever issued, oldest first.
+    /// Returns every key ever issued, oldest first.
     async fn list(&self) -> Result<Vec<ApiKey>, StoreError>;
 
-    /// Revokes a key and returns it; `None` if there is no such key. A key that is revoked already
-    /// stays as it is.
+    /// Revokes a key and returns it. Returns `None` if the key does not exist. A key that is
+    /// already revoked stays unchanged.
     async fn revoke(
         &self,
         id: ApiKeyId,
@@ -44,9 +50,9 @@ pub trait ApiKeyRepo: Send + Sync {
         by: &str,
     ) -> Result<Option<ApiKey>, StoreError>;
 
-    /// Notes when keys were last used; a later use that is noted already stays.
+    /// Records when keys were last used. A later use that is already recorded stays.
     async fn note_uses(&self, uses: &[(ApiKeyId, OffsetDateTime)]) -> Result<(), StoreError>;
 
-    /// The trail, oldest first.
+    /// Returns the history, oldest entry first.
     async fn trail(&self) -> Result<Vec<KeyEvent>, StoreError>;
 }

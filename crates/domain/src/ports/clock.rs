@@ -1,8 +1,9 @@
 use time::OffsetDateTime;
 
-/// The time of day.
+/// Tells the time.
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 pub trait Clock: Send + Sync {
-    /// Now, in UTC and whole microseconds. May step backwards when the machine's clock is set.
+    /// Returns the current instant in UTC and whole microseconds. It may step backwards when the
+    /// clock of the machine is set.
     fn now(&self) -> OffsetDateTime;
 }

@@ -4,62 +4,67 @@ use time::{Duration, OffsetDateTime};
 use super::StoreError;
 use crate::delivery::{Delivery, DeliveryId};
 
-/// The right to work on a follow-up until the lease ends.
+/// The exclusive right to attempt a delivery until the lease ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
-    /// The follow-up.
+    /// The delivery.
     pub delivery: Delivery,
-    /// Tells this lease from every other of the same follow-up.
+    /// Distinguishes this lease from every other lease of the delivery.
     pub token: i64,
 }
 
-/// How a leased follow-up goes on.
+/// The outcome of an attempt, as the queue stores it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Settlement {
-    /// It is done and leaves the queue.
+    /// It succeeded. The delivery leaves the queue.
     Done,
-    /// It failed and is due again at `due_at`.
+    /// It failed. The delivery is due again at `due_at`.
     RetryAt {
-        /// When it is due.
+        /// The next attempt.
         due_at: OffsetDateTime,
-        /// What the failure said.
+        /// The error, for operators.
         error: String,
     },
-    /// It was not tried in earnest, because nobody's mail is taken: it is due again at `due_at`,
-    /// and no attempt counts.
+    /// No mail can be handed over now. The delivery is due again at `due_at`, and the attempt does
+    /// not count.
     Postpone {
-        /// When it is due.
+        /// The next attempt.
         due_at: OffsetDateTime,
-        /// What the failure said.
+        /// The error, for operators.
         error: String,
     },
-    /// It failed for good and waits for an operator.
+    /// It failed for good. The delivery waits for an operator.
     Fail {
-        /// When it was given up.
+        /// The instant of the failure.
         at: OffsetDateTime,
-        /// What the failure said.
+        /// The error, for operators.
         error: String,
     },
 }
 
-/// How full the queue is.
+/// The size of the queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueueStats {
-    /// Follow-ups that are to be done, leased ones included, buried ones not.
+    /// Deliveries to attempt, leased ones included.
     pub pending: u64,
-    /// Follow-ups that wait for an operator.
+    /// Deliveries that failed for good.
     pub failed: u64,
-    /// When the oldest pending one was enqueued.
+    /// Creation of the oldest pending delivery.
     pub oldest_created_at: Option<OffsetDateTime>,
 }
 
-/// Keeps follow-ups until they are done. Orders enqueue theirs by
-/// [`OrderRepo::place`](super::OrderRepo::place).
+/// Stores deliveries until they succeed. [`OrderRepo::create`](super::OrderRepo::create) adds them.
+///
+/// # Errors
+/// Every method fails with [`StoreError`] only.
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
 pub trait DeliveryQueue: Send + Sync {
-    /// Leases up to `limit` follow-ups that are due at `now`, the longest due first. Nobody else
-    /// gets them before `now + lease_for`; after that, unless settled, they are due again.
+    /// Leases up to `limit` deliveries that are due at `now`, the longest due first.
+    ///
+    /// An implementation guarantees:
+    /// - No other worker gets a leased delivery before `now + lease_for`.
+    /// - After that, a delivery that is not settled is due again.
     async fn lease(
         &self,
         now: OffsetDateTime,
@@ -67,8 +72,10 @@ pub trait DeliveryQueue: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Lease>, StoreError>;
 
-    /// Settles a leased follow-up, durably. Answers `false`, and changes nothing, when the lease
-    /// has passed to somebody else. A failure counts as one attempt, unless it was everybody's.
+    /// Settles a leased delivery, durably. A failure counts as one attempt, except
+    /// [`Settlement::Postpone`].
+    ///
+    /// Returns `false` and changes nothing if another worker has a later lease.
     async fn settle(
         &self,
         id: DeliveryId,
@@ -76,13 +83,15 @@ pub trait DeliveryQueue: Send + Sync {
         settlement: &Settlement,
     ) -> Result<bool, StoreError>;
 
-    /// Follow-ups by age, the oldest first, at most `limit`: buried ones, or pending ones.
+    /// Returns deliveries by age, the oldest first, at most `limit`: those that failed for good,
+    /// or the pending ones.
     async fn list(&self, failed: bool, limit: usize) -> Result<Vec<Delivery>, StoreError>;
 
-    /// Makes a follow-up due at `now`, buried or waiting, and counts its age and attempts anew;
-    /// `false` if there is no such follow-up.
+    /// Makes a delivery due at `now` and resets its age and attempts. Does not touch a lease that
+    /// a worker holds; otherwise the mail could be sent twice. Returns `false` if there is no such
+    /// delivery.
     async fn retry(&self, id: DeliveryId, now: OffsetDateTime) -> Result<bool, StoreError>;
 
-    /// How full the queue is.
+    /// Returns the size of the queue.
     async fn stats(&self) -> Result<QueueStats, StoreError>;
 }

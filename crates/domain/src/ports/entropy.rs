@@ -1,6 +1,6 @@
-/// A source of randomness fit for secrets.
+/// Provides randomness that is fit for secrets.
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 pub trait Entropy: Send + Sync {
-    /// Fills the bytes with random ones.
+    /// Fills the buffer with random bytes.
     fn fill(&self, bytes: &mut [u8]);
 }

@@ -4,31 +4,40 @@ use time::OffsetDateTime;
 use super::{Cause, StoreError};
 use crate::idempotency::{Claim, IdempotencyKey, KeyUse};
 
-/// Why a key was not claimed.
+/// The reason why a key was not claimed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimError {
-    /// It is in use.
+    /// The key is in use.
     #[error("the idempotency key is in use")]
     Taken(KeyUse),
     /// The store does not answer. Whether the key was claimed is unknown.
     #[error("the store does not answer")]
     Unavailable(#[source] Cause),
-    /// The store answered what nobody expected.
+    /// The store gave an unexpected answer.
     #[error("the store failed")]
     Internal(#[source] Cause),
 }
 
-/// Keeps which idempotency keys are in use, and by which order; the same for every process on the
-/// store.
+/// Stores which idempotency keys are in use, for all processes on the store.
 ///
-/// A request that takes long *claims* its key while it is in flight. When its order is placed,
-/// [`OrderRepo::place`](super::OrderRepo::place) remembers it under the key, claimed before or not,
-/// in the order's own step; otherwise the claim is *released*, or ends.
+/// A long request *claims* its key while it is in progress. When its order is created,
+/// [`OrderRepo::create`](super::OrderRepo::create) stores the request under the key in the order's
+/// own step, claimed before or not. Otherwise the claim is *released*, or ends.
+///
+/// **A key is in use at an instant** if it is kept beyond that instant, and either an order was
+/// created under it or another claim has it. The same claim does not bar itself. Each store has
+/// this rule in one place:
+/// - PostgreSQL: the function `idempotency_key_in_use` in `migrations/postgres`;
+/// - SQLite: `in_use` in `adapter-sqlite/src/idempotency.rs`.
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
 pub trait IdempotencyLedger: Send + Sync {
-    /// Claims a key that is free at `now`, until `until`; of any number of concurrent claims one
-    /// gets it. Who has claimed it already extends the claim.
+    /// Claims a key that is free at `now`, until `until`. The same claim extends itself.
+    ///
+    /// An implementation guarantees: of any number of concurrent claims, one gets the key.
+    ///
+    /// # Errors
+    /// [`ClaimError::Taken`] says what the key is in use for.
     async fn claim(
         &self,
         claim: &Claim,
@@ -36,13 +45,12 @@ pub trait IdempotencyLedger: Send + Sync {
         until: OffsetDateTime,
     ) -> Result<(), ClaimError>;
 
-    /// Gives up a claim, so that the key is free. Changes nothing when the key has passed to
-    /// somebody else, or an order was placed under it.
+    /// Gives up a claim, so that the key is free. Changes nothing if another claim has the key, or
+    /// an order was created under it.
     async fn release(&self, claim: &Claim) -> Result<(), StoreError>;
 
-    /// Looks at up to `limit` keys after `after`, in an order of the store's own, and forgets those
-    /// that are free again at `now`. Answers the last key that it looked at; none when there are no
-    /// more.
+    /// Reads up to `limit` keys after `after`, in an order of the store's own, and forgets those
+    /// that are free at `now`. Returns the last key that it read; `None` when there are no more.
     async fn forget_free(
         &self,
         after: Option<IdempotencyKey>,

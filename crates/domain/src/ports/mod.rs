@@ -1,7 +1,9 @@
-//! What the domain needs of the world. Each trait is an obligation that an adapter takes on; its
-//! suite in the `contract-tests` crate is the same obligation as tests.
+//! The ports: what the domain needs of the outside world.
 //!
-//! All instants are UTC and whole microseconds, which every store keeps exactly.
+//! Each trait lists what an implementation must guarantee. The suite of the same name in the
+//! `contract-tests` crate checks each guarantee, and every adapter runs it.
+//!
+//! All instants are UTC and whole microseconds. Every store keeps them exactly.
 
 mod api_key_repo;
 mod blob_store;
@@ -23,32 +25,33 @@ pub use notifier::*;
 pub use order_repo::*;
 pub use upload_ledger::*;
 
-/// The cause of a failure, for the log; a caller acts on the variant that holds it.
+/// The cause of a failure, for the log. Callers act on the error variant that holds it.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// An error and what caused it, in one line for the log: `Display` alone never repeats the cause.
-/// Where a server had a say in it, what would end the line, turn text round or reach the terminal
-/// is left out.
+/// Formats an error and its causes as one line for the log. `Display` alone never repeats a cause.
+///
+/// Removes control characters and characters that end a line or reverse the text direction,
+/// because part of the text may come from a server.
 pub fn error_chain(error: &dyn std::error::Error) -> String {
     let hidden = |character: char| {
         character.is_control()
             || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
-    let told = std::iter::successors(Some(error), |&error| error.source())
+    let chain = std::iter::successors(Some(error), |&error| error.source())
         .map(ToString::to_string)
         .collect::<Vec<_>>()
         .join(": ");
-    told.replace(hidden, " ")
+    chain.replace(hidden, " ")
 }
 
-/// Why a store could not do what it was asked.
+/// The reason why a store did not do what the caller asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The store does not answer, or is too busy; the same call may succeed later. Whether it took
-    /// effect is unknown.
+    /// The store does not answer or is too busy. The same call may succeed later. Whether this
+    /// call took effect is unknown.
     #[error("the store does not answer")]
     Unavailable(#[source] Cause),
-    /// The store answered what nobody expected.
+    /// The store gave an unexpected answer.
     #[error("the store failed")]
     Internal(#[source] Cause),
 }
@@ -58,11 +61,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_is_told_in_one_line_whatever_a_server_said() {
-        let said = "no\r\nroom\u{1b}[31m\u{9b}31m\u{2028}left\u{202e}thgir\t\u{7f}é";
+    fn error_chain_is_one_safe_line() {
+        let text = "no\r\nspace\u{1b}[31m\u{9b}31m\u{2028}left\u{202e}thgir\t\u{7f}é";
         assert_eq!(
-            error_chain(&StoreError::Internal(said.into())),
-            "the store failed: no  room [31m 31m left thgir  é"
+            error_chain(&StoreError::Internal(text.into())),
+            "the store failed: no  space [31m 31m left thgir  é"
         );
     }
 }

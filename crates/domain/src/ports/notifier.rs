@@ -3,30 +3,39 @@ use async_trait::async_trait;
 use super::Cause;
 use crate::delivery::Notification;
 
-/// Why a mail was not handed over.
+/// The reason why a mail was not handed over.
 #[derive(Debug, thiserror::Error)]
 pub enum NotifyError {
-    /// Nobody's mail is taken now: the relay does not answer or refuses the service itself, the
-    /// disk is full.
-    #[error("no mail is taken now")]
+    /// No mail can be handed over now: the relay does not answer or rejects the service itself, or
+    /// the disk is full.
+    #[error("no mail can be handed over now")]
     Unavailable(#[source] Cause),
-    /// This mail may be taken later, whatever becomes of others.
-    #[error("the mail was not taken this time")]
+    /// This mail may succeed later.
+    #[error("the mail was rejected this time")]
     Transient(#[source] Cause),
-    /// This mail will never be taken, such as when the recipient is refused.
-    #[error("the mail will never be taken")]
+    /// This mail will never succeed, for example because the relay rejects the recipient.
+    #[error("the mail was rejected for good")]
     Permanent(#[source] Cause),
 }
 
-/// Tells people about orders.
+/// Hands mails about orders over to a relay.
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
 pub trait Notifier: Send + Sync {
-    /// Hands a mail over to whoever delivers it, durably; answers within 30 seconds. The same
-    /// notification handed over again bears the same `Message-ID`.
+    /// Hands a mail over.
+    ///
+    /// An implementation guarantees:
+    /// - When the call returns, the relay has accepted the mail, or it is durable in a folder.
+    /// - The call returns within 30 seconds.
+    /// - Equal notifications have the same `Message-ID`.
+    ///
+    /// # Errors
+    /// [`NotifyError`] says whether a later attempt can succeed. Its text contains no address.
     async fn notify(&self, notification: &Notification) -> Result<(), NotifyError>;
 
-    /// Whether mails can be handed over now; hands none over, and answers within 5 seconds. All it
-    /// fails with is [`NotifyError::Unavailable`].
+    /// Checks within 5 seconds whether mails can be handed over now. Hands none over.
+    ///
+    /// # Errors
+    /// [`NotifyError::Unavailable`] only.
     async fn check(&self) -> Result<(), NotifyError>;
 }

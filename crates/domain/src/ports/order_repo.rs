@@ -11,7 +11,7 @@ use crate::{
     order::{Order, OrderId, StoredOrder},
 };
 
-/// Everything that is written when an order is placed.
+/// Everything that is stored when an order is created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewOrder {
     /// The order.
@@ -19,67 +19,73 @@ pub struct NewOrder {
     /// Its documents, already in the blob store and recorded in the
     /// [`UploadLedger`](super::UploadLedger).
     pub documents: Vec<StoredDocument>,
-    /// What is to be done once it is placed.
+    /// The mails that follow the order, due at once.
     pub deliveries: Vec<NewDelivery>,
-    /// When it is placed.
+    /// The instant of creation.
     pub created_at: OffsetDateTime,
     /// The client that creates it.
     pub client: ClientId,
     /// The API key with which the client creates it.
     pub api_key: ApiKeyId,
-    /// Whether a test key asked for it.
+    /// Whether that is a test key.
     pub is_test: bool,
-    /// What is remembered of the request, if it has an idempotency key.
+    /// The request, if it has an idempotency key.
     pub remembrance: Option<Remembrance>,
 }
 
-/// Why an order was not placed.
+/// The reason why an order was not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The file number was used by an order that the window still covers.
-    #[error("the file number was used a moment ago")]
+    /// An order within the duplicate window has the file number.
+    #[error("an order within the duplicate window has the file number")]
     Duplicate {
-        /// When that order was placed.
+        /// Creation of that order.
         created_at: OffsetDateTime,
     },
-    /// The request has an idempotency key that is in use.
+    /// The idempotency key of the request is in use.
     #[error("the idempotency key is in use")]
     KeyTaken(KeyUse),
-    /// An upload that the order refers to is no longer in the ledger, because the sweeper has
-    /// condemned it.
+    /// The sweeper has condemned an upload of the order.
     #[error("an upload of the order was swept")]
     UploadSwept,
-    /// The store does not answer. Whether the order was placed is unknown.
+    /// The store does not answer. Whether the order was created is unknown.
     #[error("the order store does not answer")]
     Unavailable(#[source] Cause),
-    /// The store answered what nobody expected. Whether the order was placed is unknown.
+    /// The store gave an unexpected answer. Whether the order was created is unknown.
     #[error("the order store failed")]
     Internal(#[source] Cause),
 }
 
-/// Keeps orders.
+/// Stores orders.
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
 pub trait OrderRepo: Send + Sync {
-    /// Places an order in one atomic, durable step: takes its file number for the window, keeps the
-    /// order and its documents, adopts the uploads (which leave the ledger), enqueues its
-    /// follow-ups, due at once, and remembers the request under its idempotency key, if it has one.
+    /// Creates an order in one atomic, durable step: claims its file number, stores the order and
+    /// its documents, adopts the uploads (they leave the ledger), adds the deliveries, and stores
+    /// the request under its idempotency key.
     ///
-    /// Of any number of concurrent calls with one file number, from any number of processes, one
-    /// places an order; test orders and others do not take each other's file numbers. Only placed
-    /// orders take a file number. Of any number of concurrent calls with one idempotency key one
-    /// places an order, too; a key in use is told before a file number in use, and one that only
-    /// the same claim has claimed is not in use. When it returns an error that says why, nothing
-    /// was written.
+    /// An implementation guarantees, over any number of processes:
+    /// - Of concurrent calls with one file number, one creates an order. An order bars its file
+    ///   number until [`DuplicateWindow::opens_at`] reaches its creation.
+    /// - Test orders and real orders do not share file numbers.
+    /// - Of concurrent calls with one idempotency key, one creates an order. See
+    ///   [`IdempotencyLedger`](super::IdempotencyLedger) for when a key is in use.
+    /// - A key in use is reported before a duplicate file number.
+    ///
+    /// # Errors
+    /// After `Duplicate`, `KeyTaken` and `UploadSwept` nothing was stored.
     async fn create(
         &self,
         order: &NewOrder,
         window: DuplicateWindow,
     ) -> Result<OrderId, CreateError>;
 
-    /// The order with this identifier, as it was placed.
+    /// Returns the order with this identifier.
+    ///
+    /// # Errors
+    /// [`StoreError::Internal`] names an order whose row cannot be read.
     async fn find(&self, id: OrderId) -> Result<Option<StoredOrder>, StoreError>;
 
-    /// Whether the store can take an order now.
+    /// Checks whether the store can take an order now.
     async fn check(&self) -> Result<(), StoreError>;
 }

@@ -4,30 +4,37 @@ use time::OffsetDateTime;
 use super::StoreError;
 use crate::document::ObjectKey;
 
-/// Remembers which objects are about to be put for an order that is not placed yet, so that none is
-/// forgotten when the process dies.
+/// Records the objects of orders that are not created yet, so that a process that dies leaves no
+/// unknown object.
 ///
-/// A key is *recorded* before its object is put, leaves the ledger when
-/// [`OrderRepo::place`](super::OrderRepo::place) adopts it, and otherwise is *condemned* before its
-/// object is deleted, so that no order can adopt it any more.
+/// The life of an object key:
+/// 1. *Recorded* before its object is put.
+/// 2. *Adopted*: [`OrderRepo::create`](super::OrderRepo::create) removes it from the ledger. Or
+///    *condemned*: no order can adopt it any more.
+/// 3. A condemned key is *forgotten* when its object is deleted.
+///
+/// An implementation guarantees that every change is durable when the call returns.
+///
+/// # Errors
+/// Every method fails with [`StoreError`] only.
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
 pub trait UploadLedger: Send + Sync {
-    /// Records keys, durably. All or none.
+    /// Records all of the keys, or none.
     async fn record(&self, keys: &[ObjectKey], at: OffsetDateTime) -> Result<(), StoreError>;
 
-    /// Condemns those of the keys that are in the ledger, durably, and returns them: their objects
-    /// belong to no order and never will. Condemned keys are returned again.
+    /// Condemns those of the keys that are in the ledger, and returns them. Returns keys that are
+    /// already condemned again. No order has or will have their objects.
     async fn condemn(&self, keys: &[ObjectKey]) -> Result<Vec<ObjectKey>, StoreError>;
 
-    /// Condemns keys recorded before an instant, and returns them with those condemned earlier and
-    /// not yet forgotten; at most `limit`.
+    /// Condemns keys recorded before `instant`. Returns them, and keys condemned earlier that are
+    /// not forgotten yet: at most `limit`.
     async fn condemn_recorded_before(
         &self,
         instant: OffsetDateTime,
         limit: usize,
     ) -> Result<Vec<ObjectKey>, StoreError>;
 
-    /// Forgets condemned keys whose objects are gone. Keys that are not condemned stay.
+    /// Forgets condemned keys. Keys that are not condemned stay.
     async fn forget(&self, keys: &[ObjectKey]) -> Result<(), StoreError>;
 }
