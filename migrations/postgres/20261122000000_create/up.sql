@@ -188,7 +188,7 @@ SELECT
     details -> 'property' ->> 'city' AS property_city,
     details -> 'property' ->> 'state' AS property_state,
     details -> 'property' ->> 'zip' AS property_zipcode,
-    (details ->> 'same')::boolean AS is_property_address_same,
+    coalesce((details ->> 'same')::boolean, true) AS is_property_address_same,
     CASE WHEN details ? 'location' THEN details -> 'location' ->> 'address'
         ELSE details -> 'property' ->> 'address' END AS signing_address,
     CASE WHEN details ? 'location' THEN details -> 'location' ->> 'city'
@@ -206,10 +206,10 @@ SELECT
     details -> 'co_signer' ->> 'spouse' AS co_signer_spouse_name,
     details -> 'co_signer' ->> 'phone' AS co_signer_phone,
     details -> 'co_signer' ->> 'email' AS co_signer_email,
-    details ->> 'language' AS language,
+    coalesce(details ->> 'lang', 'en') AS language,
     details ->> 'esigning_platform' AS esigning_platform,
-    (details ->> 'scanbacks')::boolean AS scanbacks_required,
-    (details ->> 'ron')::boolean AS ron_signing,
+    coalesce((details ->> 'scanbacks')::boolean, false) AS scanbacks_required,
+    coalesce((details ->> 'ron')::boolean, false) AS ron_signing,
     details ->> 'document_delivery' AS document_delivery,
     details ->> 'lender' AS lender,
     details ->> 'special_instructions' AS special_instructions,
@@ -226,8 +226,8 @@ SELECT
     details -> 'invoice' ->> 'email' AS invoice_email,
     ((details -> 'invoice' ->> 'fee_cents')::numeric / 100)::numeric(12, 2) AS invoice_fee,
     ((details -> 'invoice' ->> 'notary_pay_cents')::numeric / 100)::numeric(12, 2) AS notary_pay,
-    (details -> 'by' ->> 'user')::bigint AS requested_by_user_id,
-    details -> 'by' ->> 'role' AS requested_by_user_role,
-    (details -> 'by' ->> 'signing_service')::bigint AS requested_by_signing_service_id,
+    (details ->> 'user')::bigint AS requested_by_user_id,
+    details ->> 'role' AS requested_by_user_role,
+    (details ->> 'user_service')::bigint AS requested_by_signing_service_id,
     created_at, updated_at
 FROM orders;

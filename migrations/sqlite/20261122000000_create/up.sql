@@ -145,7 +145,7 @@ SELECT
     CAST(details ->> '$.property.city' AS TEXT) AS property_city,
     CAST(details ->> '$.property.state' AS TEXT) AS property_state,
     CAST(details ->> '$.property.zip' AS TEXT) AS property_zipcode,
-    CAST(details ->> '$.same' AS INTEGER) AS is_property_address_same,
+    coalesce(details ->> '$.same', 1) AS is_property_address_same,
     CAST(CASE WHEN details ->> '$.location' IS NOT NULL
         THEN details ->> '$.location.address' ELSE details ->> '$.property.address' END AS TEXT) AS signing_address,
     CAST(CASE WHEN details ->> '$.location' IS NOT NULL
@@ -163,10 +163,10 @@ SELECT
     CAST(details ->> '$.co_signer.spouse' AS TEXT) AS co_signer_spouse_name,
     CAST(details ->> '$.co_signer.phone' AS TEXT) AS co_signer_phone,
     CAST(details ->> '$.co_signer.email' AS TEXT) AS co_signer_email,
-    CAST(details ->> '$.language' AS TEXT) AS language,
+    CAST(coalesce(details ->> '$.lang', 'en') AS TEXT) AS language,
     CAST(details ->> '$.esigning_platform' AS TEXT) AS esigning_platform,
-    CAST(details ->> '$.scanbacks' AS INTEGER) AS scanbacks_required,
-    CAST(details ->> '$.ron' AS INTEGER) AS ron_signing,
+    coalesce(details ->> '$.scanbacks', 0) AS scanbacks_required,
+    coalesce(details ->> '$.ron', 0) AS ron_signing,
     CAST(details ->> '$.document_delivery' AS TEXT) AS document_delivery,
     CAST(details ->> '$.lender' AS TEXT) AS lender,
     CAST(details ->> '$.special_instructions' AS TEXT) AS special_instructions,
@@ -183,9 +183,9 @@ SELECT
     CAST(details ->> '$.invoice.email' AS TEXT) AS invoice_email,
     (details ->> '$.invoice.fee_cents') / 100.0 AS invoice_fee,
     (details ->> '$.invoice.notary_pay_cents') / 100.0 AS notary_pay,
-    CAST(details ->> '$.by.user' AS INTEGER) AS requested_by_user_id,
-    CAST(details ->> '$.by.role' AS TEXT) AS requested_by_user_role,
-    CAST(details ->> '$.by.signing_service' AS INTEGER) AS requested_by_signing_service_id,
+    CAST(details ->> '$.user' AS INTEGER) AS requested_by_user_id,
+    CAST(details ->> '$.role' AS TEXT) AS requested_by_user_role,
+    CAST(details ->> '$.user_service' AS INTEGER) AS requested_by_signing_service_id,
     datetime(created_at_us / 1000000, 'unixepoch') AS created_at,
     datetime(updated_at_us / 1000000, 'unixepoch') AS updated_at
 FROM orders;

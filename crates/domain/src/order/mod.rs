@@ -89,7 +89,7 @@ pub struct SigningDetails {
     #[serde(rename = "property")]
     pub property: Address,
     /// Whether the client said that the signing location is the property (the default).
-    #[serde(rename = "same")]
+    #[serde(rename = "same", default = "default_same", skip_serializing_if = "is_default_same")]
     pub is_property_address_same: bool,
     /// Another signing location; see [`SigningDetails::signing_location`].
     #[serde(rename = "location", skip_serializing_if = "Option::is_none")]
@@ -104,16 +104,20 @@ pub struct SigningDetails {
     #[serde(rename = "co_signer", default, skip_serializing_if = "CoSigner::is_empty")]
     pub co_signer: CoSigner,
     /// Language of the signing.
-    #[serde(rename = "language")]
+    #[serde(
+        rename = "lang",
+        default = "default_language",
+        skip_serializing_if = "is_default_language"
+    )]
     pub language: String,
     /// Name of the e-signing platform.
     #[serde(rename = "esigning_platform", skip_serializing_if = "Option::is_none")]
     pub esigning_platform: Option<String>,
     /// Whether the notary sends back scans of the signed documents.
-    #[serde(rename = "scanbacks")]
+    #[serde(rename = "scanbacks", default, skip_serializing_if = "std::ops::Not::not")]
     pub scanbacks_required: bool,
     /// Whether the signing is a remote online notarization (RON).
-    #[serde(rename = "ron")]
+    #[serde(rename = "ron", default, skip_serializing_if = "std::ops::Not::not")]
     pub ron_signing: bool,
     /// Delivery method of the documents to the notary.
     #[serde(rename = "document_delivery", skip_serializing_if = "Option::is_none")]
@@ -144,9 +148,24 @@ impl SigningDetails {
     }
 }
 
+const DEFAULT_LANGUAGE: &str = "en";
+
+fn is_default_language(language: &str) -> bool {
+    language == DEFAULT_LANGUAGE
+}
+
+fn default_same() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+fn is_default_same(same: &bool) -> bool {
+    *same == default_same()
+}
+
 /// Returns the language of an order that names none (spec section 2.3).
 pub fn default_language() -> String {
-    "en".to_owned()
+    DEFAULT_LANGUAGE.to_owned()
 }
 
 /// The contacts of an order. Some of them receive mails.
@@ -345,7 +364,7 @@ pub struct RequestedBy {
     #[serde(rename = "role", skip_serializing_if = "Option::is_none")]
     pub user_role: Option<String>,
     /// Signing service of the user.
-    #[serde(rename = "signing_service", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "user_service", skip_serializing_if = "Option::is_none")]
     pub signing_service_id: Option<SigningServiceId>,
 }
 

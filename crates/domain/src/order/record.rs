@@ -6,16 +6,16 @@
 //!
 //! ```json
 //! {"v":1,"date":"2026-12-01","zone":"America/Chicago","at":"14:30","email":"escrow@…",
-//!  "property":{"address":"…","city":"…","state":"TX","zip":"75201"},"same":true,
-//!  "type":"Refinance","signer":{"name":"…","phone":"…","email":"…"},"language":"en",
-//!  "scanbacks":false,"ron":false,"by":{"user":1001}}
+//!  "property":{"address":"…","city":"…","state":"TX","zip":"75201"},
+//!  "type":"Refinance","signer":{"name":"…","phone":"…","email":"…"},"user":1001}
 //! ```
 //!
 //! - `v` is the version of the format. Every version is read for ever; golden files in
 //!   `crates/domain/golden` pin each of them.
 //! - A new optional member needs no new version: a reader ignores members that it does not know,
 //!   so that an older instance reads what a newer one wrote.
-//! - Absent optional values are left out. Amounts are whole cents.
+//! - Absent optional values are left out. So is a member with the default of
+//!   spec section 2.3: `same`, `scanbacks`, `ron`, `lang`. Amounts are whole cents.
 
 use serde::{Deserialize, Serialize};
 use time::{OffsetDateTime, Time};
@@ -67,7 +67,7 @@ struct Details<Contacts, Signing, By> {
     contacts: Contacts,
     #[serde(flatten)]
     signing: Signing,
-    #[serde(rename = "by")]
+    #[serde(flatten)]
     requested_by: By,
 }
 
@@ -125,7 +125,7 @@ impl OrderRecord {
     /// Returns the order of a record.
     ///
     /// # Errors
-    /// The record does not hold an order of a known version. Nothing is replaced by a default.
+    /// The record does not hold an order of a known version. A missing value is never guessed.
     pub fn into_order(self) -> Result<Order, UnreadableOrder> {
         let details: Details<SigningContacts, SigningDetails, RequestedBy> =
             serde_json::from_str(&self.details).map_err(|error| explain(&error))?;

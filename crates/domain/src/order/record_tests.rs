@@ -115,6 +115,12 @@ fn missing_or_wrong_required_members_are_errors() {
         "special_instructions",
         "loan_officer",
         "invoice",
+        "same",
+        "scanbacks",
+        "ron",
+        "role",
+        "user_service",
+        "lang",
     ];
     let required = details.as_object().unwrap().keys().filter(|name| !optional.contains(&&***name));
     for name in required {
