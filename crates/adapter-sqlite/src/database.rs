@@ -11,10 +11,10 @@ use diesel::{
     sqlite::SqliteConnection,
 };
 
-use crate::{OpenError, failure::Failure};
+use crate::failure::Failure;
 
-/// `synchronous = FULL` makes a commit wait until it is on the disk, `fullfsync` on macOS too.
-/// `busy_timeout` is first because the switch to WAL waits for others.
+/// `synchronous = FULL` makes a commit wait for the disk; macOS needs `fullfsync` for it.
+/// `busy_timeout` is first because the switch to WAL waits for other processes.
 const SETTINGS: &str = "PRAGMA busy_timeout = 3000;
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = FULL;
@@ -23,7 +23,28 @@ const SETTINGS: &str = "PRAGMA busy_timeout = 3000;
     PRAGMA foreign_keys = ON;
     PRAGMA trusted_schema = OFF;";
 
-/// What a connection is for.
+/// The reason why a database could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The file cannot be created or reached.
+    #[error("the database file cannot be created or reached")]
+    File(#[source] io::Error),
+    /// The write-ahead log exists without its database. The log may hold orders, and a new
+    /// database would overwrite it.
+    #[error(
+        "{} is missing, but its write-ahead log exists: restore the database, or move the log away",
+        .0.display()
+    )]
+    LogWithoutDatabase(PathBuf),
+    /// The file is no database, or is locked.
+    #[error("the database cannot be opened")]
+    Connection(#[from] ConnectionError),
+    /// The system does not start a thread.
+    #[error("the thread of the database cannot be started")]
+    Thread(#[source] io::Error),
+}
+
+/// The purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
@@ -31,8 +52,8 @@ pub(crate) enum Access {
 }
 
 impl Access {
-    /// A writer takes the write lock at once: a transaction that first reads could not wait for it
-    /// later.
+    /// Returns the statement that begins a transaction. A writer takes the write lock at once,
+    /// because a transaction that has read cannot wait for it.
     pub(crate) fn begin(self) -> &'static str {
         match self {
             Self::Read => "BEGIN",
@@ -41,7 +62,7 @@ impl Access {
     }
 }
 
-/// Where the database is, and which file it was when it was opened.
+/// The path of the database, and the identity of its file when it was opened.
 #[derive(Debug, Clone)]
 pub(crate) struct Database {
     path: PathBuf,
@@ -49,10 +70,10 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    /// Finds the database, or makes an empty one that only its owner can read.
+    /// Finds the database, or creates an empty one that only its owner can read.
     pub(crate) fn at(path: &Path) -> Result<Self, OpenError> {
-        // A relative path would change its meaning with the working directory, and `:memory:` or
-        // `file:…` are none.
+        // A relative path depends on the working directory. An absolute path also keeps SQLite from
+        // interpreting `:memory:` and `file:…`.
         let path = absolute(path).map_err(OpenError::File)?;
         if !path.try_exists().map_err(OpenError::File)? {
             create(&path)?;
@@ -72,15 +93,16 @@ impl Database {
         Ok(connection)
     }
 
-    /// Connects again, and never to another file or to none, which SQLite would make.
+    /// Connects again. Fails if the file is another one or missing: SQLite would create an empty
+    /// database.
     pub(crate) fn reconnect(&self, access: Access) -> Result<SqliteConnection, Failure> {
-        self.check_create()?;
+        self.check_file()?;
         Ok(self.connect(access)?)
     }
 
-    /// Whether the file is still where it was opened. A file that was removed or replaced goes on
-    /// taking orders, which nobody ever finds again.
-    pub(crate) fn check_create(&self) -> Result<(), Failure> {
+    /// Checks that the path still names the file that was opened. An open connection goes on writing
+    /// to a removed file, and those orders would be lost.
+    pub(crate) fn check_file(&self) -> Result<(), Failure> {
         match FileId::of(&self.path) {
             Ok(file) if file == self.file => Ok(()),
             _ => Err(Failure::Moved(self.path.display().to_string())),
@@ -95,26 +117,26 @@ fn establish(path: &Path) -> ConnectionResult<SqliteConnection> {
     SqliteConnection::establish(path)
 }
 
-/// Makes the database beside its place and moves it there when it is whole. SQLite fails at once,
-/// and does not wait, when several processes switch one database to WAL.
+/// Creates the database under another name and renames it when it is complete: SQLite does not
+/// wait, but fails, when several processes switch one database to WAL.
 fn create(path: &Path) -> Result<(), OpenError> {
     let directory =
         path.parent().ok_or_else(|| OpenError::File(io::ErrorKind::InvalidInput.into()))?;
-    let made = tempfile::Builder::new()
+    let new = tempfile::Builder::new()
         .prefix(".new-database")
         .tempfile_in(directory)
         .map_err(OpenError::File)?
         .into_temp_path();
-    let switched = establish(&made)?.batch_execute("PRAGMA journal_mode = WAL");
+    let switched = establish(&new)?.batch_execute("PRAGMA journal_mode = WAL");
     switched.map_err(ConnectionError::CouldntSetupConfiguration)?;
 
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
-    // Another process may have made the database in between, and then the log is its.
+    // Another process may have created the database meanwhile; the log belongs to it then.
     if Path::new(&log).exists() && !path.exists() {
         return Err(OpenError::LogWithoutDatabase(path.to_owned()));
     }
-    match made.persist_noclobber(path) {
+    match new.persist_noclobber(path) {
         Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => {
             Err(OpenError::File(error.error))
         }
@@ -122,7 +144,7 @@ fn create(path: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Tells a file from another under the same path.
+/// Identifies a file, whatever its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FileId(u64, u64);
 

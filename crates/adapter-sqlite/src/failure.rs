@@ -1,48 +1,51 @@
 //! What can go wrong inside the adapter, and what it means to the caller of a port.
 
 use diesel::{ConnectionError, result::DatabaseErrorKind, result::Error as DatabaseError};
-use domain::ports::{Cause, CreateError, StoreError};
+use domain::ports::{Cause, ClaimError, CreateError, StoreError};
+use group_commit::Shared;
 
-use crate::worker::SharedFailure;
-
-/// A row that the program cannot have written.
+/// A row that does not hold what the program writes.
 #[derive(Debug, thiserror::Error)]
-#[error("row {row} of {table} cannot be read back: {column}")]
+#[error("row {row} of {table} cannot be read: {reason}")]
 pub(crate) struct Unreadable {
     pub(crate) table: &'static str,
     pub(crate) row: String,
-    pub(crate) column: &'static str,
+    /// The column at fault, or a sentence that names it.
+    pub(crate) reason: String,
 }
 
-/// Why a transaction did not take place.
+/// A failure that every call of a transaction has met.
+pub(crate) type SharedFailure = Shared<Box<Failure>>;
+
+/// The reason why a transaction failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("the database cannot be opened")]
     Connection(#[from] ConnectionError),
     #[error(transparent)]
     Database(#[from] DatabaseError),
-    #[error("the database file {0} is no longer in its place")]
+    #[error("the database file {0} was moved or replaced")]
     Moved(String),
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
     #[error("a value does not fit its column")]
     Unstorable(#[source] Cause),
-    #[error("the database thread gave the call up")]
+    #[error("the database thread dropped the call")]
     Lost,
-    #[error("the transaction was given up because of another call in it")]
-    GivenUp,
+    #[error("the transaction was abandoned because of another call in it")]
+    Abandoned,
     #[error("the transaction could not be committed")]
     NotCommitted(#[source] DatabaseError),
     #[error(transparent)]
     Shared(SharedFailure),
-    #[error("the database did not come to the transaction in time")]
-    Late,
+    #[error("the database did not answer within the time limit")]
+    TimedOut,
 }
 
 /// SQLite's texts for the codes `SQLITE_BUSY`, `SQLITE_LOCKED`, `SQLITE_IOERR`, `SQLITE_FULL`,
-/// `SQLITE_CANTOPEN` and `SQLITE_READONLY`. Diesel passes no code on, and the texts are constants
-/// of SQLite.
-const PASSING: [&str; 6] = [
+/// `SQLITE_CANTOPEN` and `SQLITE_READONLY`. Diesel does not pass the codes on. The texts are
+/// constants of SQLite.
+const TEMPORARY: [&str; 6] = [
     "database is locked",
     "database table is locked",
     "disk I/O error",
@@ -52,43 +55,37 @@ const PASSING: [&str; 6] = [
 ];
 
 impl Failure {
-    /// Whether the same call may succeed later: the database is locked, or cannot be reached, read
-    /// or written now.
-    fn is_passing(&self) -> bool {
+    /// Returns whether the same call may succeed later.
+    fn is_temporary(&self) -> bool {
         match self {
-            // One that is not committed has met a disk that is full or broken, and may be found to
-            // have taken place.
+            // A transaction that was not committed met a full or broken disk. It may turn out to
+            // have been committed.
             Self::Connection(_)
             | Self::Moved(_)
-            | Self::Late
-            | Self::GivenUp
+            | Self::TimedOut
+            | Self::Abandoned
             | Self::NotCommitted(_) => true,
-            Self::Shared(failure) => failure.get().is_passing(),
+            Self::Shared(failure) => failure.get().is_temporary(),
             Self::Database(DatabaseError::DatabaseError(
                 DatabaseErrorKind::Unknown,
                 information,
-            )) => PASSING.iter().any(|text| information.message().starts_with(text)),
+            )) => TEMPORARY.iter().any(|text| information.message().starts_with(text)),
             _ => false,
         }
     }
 }
 
-impl From<Failure> for StoreError {
-    fn from(failure: Failure) -> Self {
-        if failure.is_passing() {
-            Self::Unavailable(failure.into())
-        } else {
-            Self::Internal(failure.into())
+macro_rules! into_port_errors {
+    ($($error:ident),+) => {$(
+        impl From<Failure> for $error {
+            fn from(failure: Failure) -> Self {
+                if failure.is_temporary() {
+                    Self::Unavailable(failure.into())
+                } else {
+                    Self::Internal(failure.into())
+                }
+            }
         }
-    }
+    )+};
 }
-
-impl From<Failure> for CreateError {
-    fn from(failure: Failure) -> Self {
-        if failure.is_passing() {
-            Self::Unavailable(failure.into())
-        } else {
-            Self::Internal(failure.into())
-        }
-    }
-}
+into_port_errors!(StoreError, CreateError, ClaimError);

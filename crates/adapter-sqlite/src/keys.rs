@@ -9,10 +9,10 @@ use domain::{
 use time::OffsetDateTime;
 
 use crate::{
-    SqliteStore,
     failure::Failure,
     rows::{ApiKeyRow, KeyEventRow, NewApiKeyRow, micros},
     schema::{api_keys, key_events},
+    store::SqliteStore,
 };
 
 #[async_trait]

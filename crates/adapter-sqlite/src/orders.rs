@@ -1,55 +1,25 @@
 //! Orders.
 
 use async_trait::async_trait;
-use diesel::{prelude::*, sqlite::SqliteConnection, upsert::excluded};
+use diesel::{prelude::*, sqlite::SqliteConnection};
 use domain::{
     delivery::NewDelivery,
     document::StoredDocument,
     duplicate_window::DuplicateWindow,
-    idempotency::{KeyUse, Remembrance},
+    idempotency::Remembrance,
     order::{OrderId, StoredOrder},
     ports::{CreateError, NewOrder, OrderRepo, StoreError},
 };
 use time::OffsetDateTime;
 
 use crate::{
-    SqliteStore,
     failure::{Failure, Unreadable},
     idempotency,
     rows::{DocumentRow, NewDeliveryRow, OrderRow, instant, micros},
-    schema::{deliveries, documents, file_numbers, orders, test_file_numbers},
+    schema::{deliveries, documents, orders},
+    store::SqliteStore,
     uploads,
 };
-
-/// Why an order was not placed.
-#[derive(Debug, thiserror::Error)]
-enum Refusal {
-    #[error("the file number was used a moment ago")]
-    Duplicate { created_at: OffsetDateTime },
-    #[error("the idempotency key is in use")]
-    KeyTaken(KeyUse),
-    #[error("an upload was swept")]
-    UploadSwept,
-    #[error(transparent)]
-    Failed(#[from] Failure),
-}
-
-impl From<diesel::result::Error> for Refusal {
-    fn from(error: diesel::result::Error) -> Self {
-        Self::Failed(error.into())
-    }
-}
-
-impl From<Refusal> for CreateError {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Duplicate { created_at } => Self::Duplicate { created_at },
-            Refusal::KeyTaken(taken) => Self::KeyTaken(taken),
-            Refusal::UploadSwept => Self::UploadSwept,
-            Refusal::Failed(failure) => failure.into(),
-        }
-    }
-}
 
 #[async_trait]
 impl OrderRepo for SqliteStore {
@@ -58,16 +28,14 @@ impl OrderRepo for SqliteStore {
         order: &NewOrder,
         window: DuplicateWindow,
     ) -> Result<OrderId, CreateError> {
-        let NewOrder { documents, deliveries, remembrance, .. } = order;
-        let (row, created_at) = (OrderRow::new(order)?, order.created_at);
-        let wanted = Wanted {
-            row,
-            created_at,
-            documents: documents.clone(),
-            deliveries: deliveries.clone(),
-            remembrance: remembrance.clone(),
+        let order = OrderRows {
+            row: OrderRow::new(order)?,
+            created_at: order.created_at,
+            documents: order.documents.clone(),
+            deliveries: order.deliveries.clone(),
+            remembrance: order.remembrance.clone(),
         };
-        Ok(self.writer.run(move |connection| create(connection, &wanted, window)).await?)
+        self.writer.run(move |connection| create(connection, &order, window)).await
     }
 
     async fn find(&self, id: OrderId) -> Result<Option<StoredOrder>, StoreError> {
@@ -79,37 +47,8 @@ impl OrderRepo for SqliteStore {
     }
 }
 
-/// One statement decides: it inserts the file number into a table, or renews it when the window has
-/// left its last use behind, or touches nothing.
-macro_rules! claim_file_number {
-    ($connection:expr, $table:ident, $file_number:expr, $created_at:expr, $window:expr) => {{
-        let row =
-            ($table::file_number.eq($file_number), $table::created_at_us.eq(micros($created_at)));
-        let claim = diesel::insert_into($table::table)
-            .values(row)
-            .on_conflict($table::file_number)
-            .do_update()
-            .set($table::created_at_us.eq(excluded($table::created_at_us)));
-        let past = $table::created_at_us.le(micros($window.opens_at($created_at)));
-        if diesel::query_dsl::methods::FilterDsl::filter(claim, past).execute($connection)? == 0 {
-            let at: i64 = $table::table
-                .find($file_number)
-                .select($table::created_at_us)
-                .first($connection)?;
-            let unreadable = || Unreadable {
-                table: stringify!($table),
-                row: $file_number.clone(),
-                column: "created_at_us",
-            };
-            return Err(Refusal::Duplicate {
-                created_at: instant(at).ok_or_else(unreadable).map_err(Failure::from)?,
-            });
-        }
-    }};
-}
-
-/// An order to be placed.
-struct Wanted {
+/// A new order, and what is written with it.
+struct OrderRows {
     row: OrderRow,
     created_at: OffsetDateTime,
     documents: Vec<StoredDocument>,
@@ -119,46 +58,108 @@ struct Wanted {
 
 fn create(
     connection: &mut SqliteConnection,
-    order: &Wanted,
+    order: &OrderRows,
     window: DuplicateWindow,
-) -> Result<OrderId, Refusal> {
-    let row = &order.row;
+) -> Result<OrderId, CreateError> {
     if let Some(remembrance) = &order.remembrance
-        && let Some(taken) =
+        && let Some(key_use) =
             idempotency::in_use(connection, &remembrance.attempt.claim, order.created_at)?
     {
-        return Err(Refusal::KeyTaken(taken));
+        return Err(CreateError::KeyTaken(key_use));
     }
-    if row.is_test {
-        claim_file_number!(
-            connection,
-            test_file_numbers,
-            &row.file_number,
-            order.created_at,
-            window
-        );
-    } else {
-        claim_file_number!(connection, file_numbers, &row.file_number, order.created_at, window);
-    }
-    let id: i64 = diesel::insert_into(orders::table)
-        .values(row)
-        .returning(orders::id)
-        .get_result(connection)?;
+    // Most file numbers are new. Only a file number that is held needs a look at its window.
+    let id = match insert(connection, &order.row)? {
+        Some(id) => id,
+        None => insert_after_window(connection, order, window)?,
+    };
     for (position, document) in (0..).zip(&order.documents) {
         if !uploads::adopt(connection, &document.key)? {
-            return Err(Refusal::UploadSwept);
+            return Err(CreateError::UploadSwept);
         }
-        let row = DocumentRow::new(id, position, document)?;
-        diesel::insert_into(documents::table).values(row).execute(connection)?;
+        insert_document(connection, DocumentRow::new(id, position, document)?)?;
     }
-    for delivery in &order.deliveries {
-        let row = NewDeliveryRow::new(id, delivery, order.created_at);
-        diesel::insert_into(deliveries::table).values(row).execute(connection)?;
-    }
+    insert_deliveries(connection, id, order)?;
     if let Some(remembrance) = &order.remembrance {
         idempotency::remember(connection, remembrance, OrderId(id), order.created_at)?;
     }
     Ok(OrderId(id))
+}
+
+/// Inserts an order that holds its file number. Returns `None` if another order holds it.
+fn insert(connection: &mut SqliteConnection, row: &OrderRow) -> Result<Option<i64>, Failure> {
+    Ok(diesel::insert_into(orders::table)
+        .values(row)
+        .on_conflict_do_nothing()
+        .returning(orders::id)
+        .get_result(connection)
+        .optional()?)
+}
+
+/// Inserts an order whose file number another order holds, if the window of that order is over.
+fn insert_after_window(
+    connection: &mut SqliteConnection,
+    order: &OrderRows,
+    window: DuplicateWindow,
+) -> Result<i64, CreateError> {
+    release_file_number(connection, order, window)?;
+    if let Some(id) = insert(connection, &order.row)? {
+        return Ok(id);
+    }
+    Err(CreateError::Duplicate { created_at: holder_created_at(connection, &order.row)? })
+}
+
+/// The order that holds the file number of a row.
+macro_rules! holder {
+    ($row:expr) => {
+        orders::table.filter(
+            orders::file_number
+                .eq(&$row.file_number)
+                .and(orders::is_test.eq($row.is_test))
+                .and(orders::holds_file_number),
+        )
+    };
+}
+
+/// Takes the file number from its holder if the window of the holder is over.
+fn release_file_number(
+    connection: &mut SqliteConnection,
+    order: &OrderRows,
+    window: DuplicateWindow,
+) -> Result<(), Failure> {
+    let end = micros(window.opens_at(order.created_at));
+    diesel::update(holder!(order.row).filter(orders::created_at_us.le(end)))
+        .set(orders::holds_file_number.eq(false))
+        .execute(connection)?;
+    Ok(())
+}
+
+fn holder_created_at(
+    connection: &mut SqliteConnection,
+    row: &OrderRow,
+) -> Result<OffsetDateTime, Failure> {
+    let (id, created_at): (i64, i64) =
+        holder!(row).select((orders::id, orders::created_at_us)).first(connection)?;
+    instant(created_at).ok_or_else(|| {
+        let (table, row) = ("orders", id.to_string());
+        Unreadable { table, row, reason: "created_at_us".to_owned() }.into()
+    })
+}
+
+fn insert_document(connection: &mut SqliteConnection, row: DocumentRow) -> Result<(), Failure> {
+    diesel::insert_into(documents::table).values(row).execute(connection)?;
+    Ok(())
+}
+
+fn insert_deliveries(
+    connection: &mut SqliteConnection,
+    id: i64,
+    order: &OrderRows,
+) -> Result<(), Failure> {
+    for delivery in &order.deliveries {
+        let row = NewDeliveryRow::new(id, delivery, order.created_at);
+        diesel::insert_into(deliveries::table).values(row).execute(connection)?;
+    }
+    Ok(())
 }
 
 fn find(connection: &mut SqliteConnection, id: OrderId) -> Result<Option<StoredOrder>, Failure> {
@@ -175,7 +176,7 @@ fn find(connection: &mut SqliteConnection, id: OrderId) -> Result<Option<StoredO
     Ok(Some(order.into_stored(id, documents)?))
 }
 
-/// That the write lock was given and the tables are there is what is asked; nothing is written.
+/// Checks that the database is writable: holds the write lock and reads the schema. Writes nothing.
 fn check(connection: &mut SqliteConnection) -> Result<(), Failure> {
     orders::table.select(orders::id).first::<i64>(connection).optional()?;
     Ok(())

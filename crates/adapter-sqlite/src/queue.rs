@@ -1,4 +1,4 @@
-//! The queue of follow-ups.
+//! The queue of deliveries.
 
 use async_trait::async_trait;
 use diesel::{dsl, prelude::*, sqlite::SqliteConnection};
@@ -9,10 +9,10 @@ use domain::{
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    SqliteStore,
     failure::{Failure, Unreadable},
     rows::{DeliveryRow, instant, micros, row_limit},
     schema::deliveries,
+    store::SqliteStore,
 };
 
 #[async_trait]
@@ -49,7 +49,6 @@ impl DeliveryQueue for SqliteStore {
     }
 }
 
-/// Nobody comes between the two steps: the transaction holds the write lock from its start.
 fn lease(
     connection: &mut SqliteConnection,
     now: OffsetDateTime,
@@ -58,24 +57,31 @@ fn lease(
 ) -> Result<Vec<Lease>, Failure> {
     let now_us = micros(now);
     let free = deliveries::leased_until_us.is_null().or(deliveries::leased_until_us.le(now_us));
-    let rows: Vec<(DeliveryRow, i64)> = deliveries::table
+    let due = deliveries::table
         .filter(deliveries::failed_at_us.is_null())
         .filter(deliveries::due_at_us.le(now_us))
         .filter(free)
         .order((deliveries::due_at_us, deliveries::id))
         .limit(row_limit(limit))
-        .select((DeliveryRow::as_select(), deliveries::lease_token))
-        .load(connection)?;
-    let until = micros(now.saturating_add(lease_for));
-    let mut leases = Vec::with_capacity(rows.len());
-    for (row, last_token) in rows {
-        let token = last_token + 1;
-        diesel::update(deliveries::table.find(row.id))
-            .set((deliveries::leased_until_us.eq(until), deliveries::lease_token.eq(token)))
-            .execute(connection)?;
-        leases.push(Lease { delivery: row.into_delivery()?, token });
+        .select(deliveries::id)
+        .load::<i64>(connection)?;
+    if due.is_empty() {
+        return Ok(Vec::new());
     }
-    Ok(leases)
+    let until = micros(now.saturating_add(lease_for));
+    let mut leases: Vec<(DeliveryRow, i64)> =
+        diesel::update(deliveries::table.filter(deliveries::id.eq_any(due)))
+            .set((
+                deliveries::leased_until_us.eq(until),
+                deliveries::lease_token.eq(deliveries::lease_token + 1),
+            ))
+            .returning((DeliveryRow::as_select(), deliveries::lease_token))
+            .get_results(connection)?;
+    leases.sort_unstable_by_key(|(row, _)| (row.due_at_us, row.id));
+    let lease = |(row, token): (DeliveryRow, i64)| {
+        Ok::<_, Failure>(Lease { delivery: row.into_delivery()?, token })
+    };
+    leases.into_iter().map(lease).collect()
 }
 
 fn settle(
@@ -134,19 +140,19 @@ fn list(
     Ok(rows.into_iter().map(DeliveryRow::into_delivery).collect::<Result<_, _>>()?)
 }
 
-/// Leaves the lease of a worker that is at it alone, so that the mail is not sent twice at once.
+/// Does not touch a lease that a worker holds; otherwise the mail could be sent twice.
 fn retry(
     connection: &mut SqliteConnection,
     id: DeliveryId,
     now: OffsetDateTime,
 ) -> Result<bool, Failure> {
-    let anew = (
+    let reset = (
         deliveries::attempts.eq(0),
         deliveries::created_at_us.eq(micros(now)),
         deliveries::due_at_us.eq(micros(now)),
         deliveries::failed_at_us.eq(None::<i64>),
     );
-    Ok(diesel::update(deliveries::table.find(id.0)).set(anew).execute(connection)? > 0)
+    Ok(diesel::update(deliveries::table.find(id.0)).set(reset).execute(connection)? > 0)
 }
 
 fn stats(connection: &mut SqliteConnection) -> Result<QueueStats, Failure> {
@@ -161,7 +167,7 @@ fn stats(connection: &mut SqliteConnection) -> Result<QueueStats, Failure> {
     let unreadable = || Unreadable {
         table: "deliveries",
         row: "(the oldest)".to_owned(),
-        column: "created_at_us",
+        reason: "created_at_us".to_owned(),
     };
     let readable = |at| instant(at).ok_or_else(unreadable);
     Ok(QueueStats {

@@ -1,4 +1,4 @@
-//! Between the domain and rows.
+//! Conversions between the domain and rows.
 
 use diesel::{
     prelude::{Insertable, Queryable, Selectable},
@@ -22,26 +22,27 @@ mod order;
 pub(crate) use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow};
 pub(crate) use order::OrderRow;
 
-/// The column at fault; what reads the row says which row.
+/// The column that cannot be read. The caller adds the row.
 #[derive(Debug, Clone, Copy)]
 struct Column(&'static str);
 
 impl Column {
     fn of(self, table: &'static str, row: i64) -> Unreadable {
-        Unreadable { table, row: row.to_string(), column: self.0 }
+        Unreadable { table, row: row.to_string(), reason: self.0.to_owned() }
     }
 }
 
-/// Microseconds since the epoch. Every year that the program knows fits.
+/// Returns the microseconds since 1970. Every year that the program accepts fits.
 pub(crate) fn micros(at: OffsetDateTime) -> i64 {
     at.unix_timestamp() * 1_000_000 + i64::from(at.microsecond())
 }
 
+/// Returns the instant of [`micros`].
 pub(crate) fn instant(micros: i64) -> Option<OffsetDateTime> {
     OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1_000).ok()
 }
 
-/// SQL counts to 2^63 only, which is every row.
+/// Returns a limit that SQL can represent.
 pub(crate) fn row_limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
@@ -84,10 +85,6 @@ impl DocumentRow {
                 .map_err(|error| Failure::Unstorable(error.into()))?,
             sha256: document.sha256.0.to_vec(),
         })
-    }
-
-    pub(crate) fn order_id(&self) -> i64 {
-        self.order_id
     }
 
     fn into_document(self) -> Result<StoredDocument, Unreadable> {
@@ -134,7 +131,7 @@ pub(crate) struct DeliveryRow {
     recipient: String,
     attempts: i64,
     created_at_us: i64,
-    due_at_us: i64,
+    pub(crate) due_at_us: i64,
     failed_at_us: Option<i64>,
     last_error: Option<String>,
 }

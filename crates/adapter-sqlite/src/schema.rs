@@ -3,72 +3,19 @@
 diesel::table! {
     orders (id) {
         id -> BigInt,
+        client_id -> BigInt,
+        api_key_id -> BigInt,
         signing_service_id -> BigInt,
-        file_number -> Text,
-        order_contact_email -> Text,
-        client_company_id -> Nullable<BigInt>,
-        observer_email -> Nullable<Text>,
-        in_house_contact -> Nullable<Text>,
-        in_house_contact2 -> Nullable<Text>,
-        signing_date -> Text,
-        time_zone_id -> Text,
-        signing_time_type -> Text,
-        start_time -> Nullable<Text>,
-        start_utc_us -> Nullable<BigInt>,
-        end_time -> Nullable<Text>,
-        end_utc_us -> Nullable<BigInt>,
-        property_address -> Text,
-        property_city -> Text,
-        property_state -> Text,
-        property_zipcode -> Text,
-        is_property_address_same -> Bool,
-        signing_address -> Text,
-        signing_city -> Nullable<Text>,
-        signing_state -> Nullable<Text>,
-        signing_zipcode -> Nullable<Text>,
-        signing_type -> Text,
-        signer_name -> Text,
-        signer_phone -> Text,
-        signer_email -> Text,
-        spouse_name -> Nullable<Text>,
-        co_signer_name -> Nullable<Text>,
-        co_signer_spouse_name -> Nullable<Text>,
-        co_signer_phone -> Nullable<Text>,
-        co_signer_email -> Nullable<Text>,
-        language -> Text,
-        esigning_platform -> Nullable<Text>,
-        scanbacks_required -> Bool,
-        ron_signing -> Bool,
-        document_delivery -> Nullable<Text>,
-        lender -> Nullable<Text>,
-        special_instructions -> Nullable<Text>,
-        loan_officer -> Nullable<Text>,
-        invoice_recipient -> Nullable<Text>,
-        invoice_name -> Nullable<Text>,
-        invoice_phone -> Nullable<Text>,
-        invoice_email -> Nullable<Text>,
-        invoice_fee_cents -> Nullable<BigInt>,
-        notary_pay_cents -> Nullable<BigInt>,
-        requested_by -> Text,
-        status -> Text,
         notary_id -> Nullable<BigInt>,
+        starts_at_us -> Nullable<BigInt>,
+        ends_at_us -> Nullable<BigInt>,
         created_at_us -> BigInt,
         updated_at_us -> BigInt,
         is_test -> Bool,
-    }
-}
-
-diesel::table! {
-    file_numbers (file_number) {
+        holds_file_number -> Bool,
         file_number -> Text,
-        created_at_us -> BigInt,
-    }
-}
-
-diesel::table! {
-    test_file_numbers (file_number) {
-        file_number -> Text,
-        created_at_us -> BigInt,
+        status -> Text,
+        details -> Text,
     }
 }
 
@@ -112,6 +59,7 @@ diesel::table! {
 diesel::table! {
     api_keys (id) {
         id -> BigInt,
+        client_id -> Nullable<BigInt>,
         name -> Text,
         lookup -> Text,
         hash -> Binary,
@@ -124,7 +72,6 @@ diesel::table! {
         rate_burst -> Nullable<BigInt>,
         documents_rate_per_second -> Nullable<BigInt>,
         documents_rate_burst -> Nullable<BigInt>,
-        first_id -> Nullable<BigInt>,
         last_used_at_us -> Nullable<BigInt>,
     }
 }

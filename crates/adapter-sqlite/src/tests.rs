@@ -27,6 +27,11 @@ use tempfile::{TempDir, tempdir};
 
 use crate::{MigrateError, OpenError, SqliteStore, failure::Failure, migrations::MIGRATIONS};
 
+/// A document without an order.
+const ORPHAN: &str = "INSERT INTO documents
+    (order_id, position, key, name, name_as_sent, media_type, size, sha256)
+    VALUES (999, 0, 'k', 'n', 'n', 't', 1, x'00')";
+
 fn path(directory: &TempDir) -> PathBuf {
     directory.path().join("orders.db")
 }
@@ -83,10 +88,9 @@ async fn a_commit_waits_for_the_disk() {
 async fn references_are_enforced() {
     let directory = tempdir().unwrap();
     let store = open(&directory).await;
-    let orphan = "INSERT INTO deliveries (order_id, message_key, recipient, created_at_us, due_at_us) VALUES (1, 'k', 'a@b', 0, 0)";
     let outcome = store
         .writer
-        .run(move |connection| connection.batch_execute(orphan).map_err(Failure::from))
+        .run(move |connection| connection.batch_execute(ORPHAN).map_err(Failure::from))
         .await;
     assert!(outcome.unwrap_err().to_string().contains("FOREIGN KEY"));
 }
@@ -146,17 +150,42 @@ async fn every_migration_can_be_taken_back_and_applied_again() {
 }
 
 #[tokio::test]
-async fn a_database_of_a_newer_program_is_refused_and_left_alone() {
+async fn database_of_another_version_is_rejected_unchanged() {
+    for (version, expected) in [
+        ("99991231235959", "the database is newer than this program: it has the migration 9999"),
+        ("20261121000000", "the database was created by another version of notary-orders"),
+    ] {
+        let directory = tempdir().unwrap();
+        drop(open(&directory).await);
+        let mut other = outsider(&path(&directory));
+        other
+            .batch_execute(&format!("UPDATE __diesel_schema_migrations SET version = '{version}'"))
+            .unwrap();
+        let before = schema(&mut other);
+        let store = SqliteStore::open(&path(&directory)).unwrap();
+        let error = store.migrate().await.unwrap_err().to_string();
+        assert!(error.starts_with(expected) && error.contains("start "), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+        assert_eq!(schema(&mut other), before);
+    }
+}
+
+#[tokio::test]
+async fn database_of_another_program_is_rejected_unchanged() {
     let directory = tempdir().unwrap();
-    drop(open(&directory).await);
-    outsider(&path(&directory))
-        .batch_execute("INSERT INTO __diesel_schema_migrations (version) VALUES ('99991231235959')")
-        .unwrap();
-    let refused = SqliteStore::open(&path(&directory)).unwrap().migrate().await.unwrap_err();
-    assert!(
-        matches!(&refused, MigrateError::Newer(version) if version == "99991231235959"),
-        "{refused}"
-    );
+    let mut other = outsider(&path(&directory));
+    other.batch_execute("CREATE TABLE recipes (id INTEGER PRIMARY KEY)").unwrap();
+    let store = SqliteStore::open(&path(&directory)).unwrap();
+    let error = store.migrate().await.unwrap_err();
+    assert!(matches!(&error, MigrateError::OtherProgram(table) if table == "recipes"), "{error}");
+    assert_eq!(schema(&mut other), ["CREATE TABLE recipes (id INTEGER PRIMARY KEY)"]);
+}
+
+#[tokio::test]
+async fn empty_file_is_migrated() {
+    let directory = tempdir().unwrap();
+    std::fs::write(path(&directory), "").unwrap();
+    open(&directory).await.check().await.unwrap();
 }
 
 #[test]
@@ -399,11 +428,11 @@ async fn nobody_is_told_of_a_success_that_was_not_committed() {
     let store = Arc::new(open(&directory).await);
     let (release, holding) = hold(&store).await;
     // Fails when it is committed, and not before.
-    let orphan = "PRAGMA defer_foreign_keys = ON;
-        INSERT INTO deliveries (order_id, message_key, recipient, created_at_us, due_at_us) VALUES (999, 'k', 'a@b', 0, 0)";
+    let orphan = format!("PRAGMA defer_foreign_keys = ON; {ORPHAN}");
     let order = new_order("F-1", NOW);
-    let orphaned =
-        store.writer.run(move |connection| connection.batch_execute(orphan).map_err(Failure::from));
+    let orphaned = store
+        .writer
+        .run(move |connection| connection.batch_execute(&orphan).map_err(Failure::from));
     let mut both =
         std::pin::pin!(futures_util::future::join(store.create(&order, WINDOW), orphaned));
     poll_fn(|context| Poll::Ready(both.as_mut().poll(context).is_pending())).await;
@@ -438,32 +467,37 @@ async fn nothing_is_done_for_a_caller_that_has_given_up_waiting() {
 }
 
 #[tokio::test]
-async fn a_row_that_cannot_be_read_back_is_named() {
+async fn unreadable_order_is_an_error_that_names_it() {
     let directory = tempdir().unwrap();
     let store = open(&directory).await;
     let id = store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
-    for (change, column) in [
-        ("time_zone_id = 'Mars/Olympus'", "time_zone_id"),
-        ("requested_by = '{}'", "requested_by"),
-        ("status = 'LOST'", "status"),
+    for (change, reason) in [
+        ("details = json_set(details, '$.zone', 'Mars/Olympus')", "member `zone`"),
+        ("details = json_remove(details, '$.by')", "missing field `by`"),
+        ("details = json_set(details, '$.v', 2)", "version 2"),
+        ("starts_at_us = NULL", "`starts_at`"),
+        ("starts_at_us = 9223372036854775807", "starts_at_us"),
+        ("file_number = ' '", "`file_number`"),
+        ("status = printf('%51s', '')", "status"),
+        ("status = ''", "status"),
     ] {
         let mut other = outsider(&path(&directory));
         other
             .batch_execute(&format!(
-                "CREATE TABLE kept AS SELECT * FROM orders; UPDATE orders SET {change}"
+                "PRAGMA ignore_check_constraints = ON;
+                CREATE TABLE saved AS SELECT * FROM orders; UPDATE orders SET {change}"
             ))
             .unwrap();
         let Err(StoreError::Internal(cause)) = OrderRepo::find(&store, id).await else {
-            panic!("{column}")
+            panic!("{change}")
         };
-        assert_eq!(
-            cause.to_string(),
-            format!("row {} of orders cannot be read back: {column}", id.0)
-        );
+        let text = cause.to_string();
+        assert!(text.starts_with("row 1 of orders cannot be read: "), "{text}");
+        assert!(text.contains(reason), "{text}");
         other
-            .batch_execute(&format!(
-                "UPDATE orders SET {column} = (SELECT {column} FROM kept); DROP TABLE kept"
-            ))
+            .batch_execute(
+                "DELETE FROM orders; INSERT INTO orders SELECT * FROM saved; DROP TABLE saved",
+            )
             .unwrap();
     }
     assert!(OrderRepo::find(&store, id).await.unwrap().is_some());

@@ -9,10 +9,10 @@ use domain::{
 use time::OffsetDateTime;
 
 use crate::{
-    SqliteStore,
     failure::Failure,
     rows::{micros, row_limit},
     schema::uploads,
+    store::SqliteStore,
 };
 
 #[async_trait]
@@ -80,8 +80,8 @@ fn condemn_recorded_before(
 ) -> Result<Vec<ObjectKey>, Failure> {
     let keys: Vec<String> = uploads::table
         .filter(uploads::condemned.or(uploads::recorded_at_us.lt(micros(instant))))
-        // Those condemned earlier come last: objects that cannot be deleted must not keep the
-        // sweeper from the others.
+        // Keys condemned earlier come last: objects that cannot be deleted must not block the
+        // others.
         .order((uploads::condemned, uploads::recorded_at_us, uploads::key))
         .limit(row_limit(limit))
         .select(uploads::key)
@@ -97,9 +97,9 @@ fn forget(connection: &mut SqliteConnection, keys: &[ObjectKey]) -> Result<(), F
     Ok(())
 }
 
-/// Takes an upload out of the ledger for an order; `false` if it is not there any more, or
+/// Removes an upload from the ledger for an order. Returns `false` if it is not in the ledger, or
 /// condemned.
-pub(crate) fn adopt(connection: &mut SqliteConnection, key: &ObjectKey) -> QueryResult<bool> {
+pub(crate) fn adopt(connection: &mut SqliteConnection, key: &ObjectKey) -> Result<bool, Failure> {
     let live = uploads::table.find(key.as_str()).filter(diesel::dsl::not(uploads::condemned));
     Ok(diesel::delete(live).execute(connection)? > 0)
 }

@@ -11,23 +11,23 @@ use diesel::{
     connection::{AnsiTransactionManager, SimpleConnection as _, TransactionManager},
     sqlite::SqliteConnection,
 };
-use group_commit::{Fit, Group, Lead, Shared};
+use group_commit::{Fit, Group, Lead};
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
-    OpenError,
-    database::{Access, Database},
-    failure::Failure,
+    database::{Access, Database, OpenError},
+    failure::{Failure, SharedFailure},
 };
 
 /// Most calls that share a transaction.
 const BATCH: usize = 64;
 
-/// How long a caller waits, for its turn and for its transaction. Longer than SQLite waits for a
-/// lock, so that one that meets a lock learns of it.
-const PATIENCE: Duration = Duration::from_secs(4);
+/// Time limit of a call, from joining the queue to the end of its transaction. Longer than SQLite
+/// waits for a lock, so that the caller learns of the lock.
+const TIMEOUT: Duration = Duration::from_secs(4);
 
-/// The thread. Dropped, it finishes what was handed over, closes its connection and ends.
+/// The handle of the thread. Dropping it runs the remaining calls, closes the connection and ends
+/// the thread.
 pub(crate) struct Worker {
     group: Group<Box<dyn Call>>,
     leads: Option<mpsc::Sender<Lead<Box<dyn Call>>>>,
@@ -41,8 +41,7 @@ impl Worker {
         let (leads, queue) = mpsc::channel::<Lead<Box<dyn Call>>>();
         let work = move || {
             for mut lead in queue {
-                // Work that piled up behind a lock is not done for callers that have given up
-                // waiting.
+                // Calls whose callers stopped waiting, such as behind a lock, are dropped.
                 while let Some(batch) =
                     lead.next(|_, call| if call.is_awaited() { Fit::Goes } else { Fit::Gone })
                 {
@@ -57,9 +56,8 @@ impl Worker {
         Ok(Self { group: Group::new(1, BATCH), leads: Some(leads), thread: Some(thread) })
     }
 
-    /// Runs `body` in a transaction, which it shares with others that wait at the same time: when
-    /// it answers `Err`, what it did is rolled back, and nothing else. `Ok` is returned once it is
-    /// committed.
+    /// Runs `body` in a transaction, which it shares with the other calls that wait. `Err` rolls
+    /// back what `body` did and nothing else. `Ok` is returned after the commit.
     pub(crate) async fn run<T, E>(
         &self,
         body: impl FnOnce(&mut SqliteConnection) -> Result<T, E> + Send + 'static,
@@ -75,7 +73,7 @@ impl Worker {
             // The thread ends after this handle is dropped.
             let _ = self.leads.as_ref().map(|leads| leads.send(lead));
         }
-        timeout(PATIENCE, answer).await.map_err(|_| Failure::Late)?.map_err(|_| Failure::Lost)?
+        timeout(TIMEOUT, answer).await.map_err(|_| Failure::TimedOut)?.map_err(|_| Failure::Lost)?
     }
 }
 
@@ -83,22 +81,22 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.leads.take();
         if let Some(thread) = self.thread.take() {
-            // It cannot have panicked: it catches what its calls throw.
+            // The thread does not panic: it catches the panics of its calls.
             let _ = thread.join();
         }
     }
 }
 
-/// A call of a port, in the steps of its transaction.
+/// A call of a port.
 trait Call: Send {
-    /// Whether somebody waits for the outcome.
+    /// Returns whether the caller still waits for the outcome.
     fn is_awaited(&self) -> bool;
 
-    /// Does the work, and answers whether it is to be kept.
+    /// Does the work and returns whether to commit it.
     fn run(&mut self, connection: &mut SqliteConnection) -> bool;
 
-    /// Tells the outcome, or what failed the whole transaction.
-    fn end(self: Box<Self>, failure: Option<&SharedFailure>);
+    /// Sends the outcome, or the failure of the whole transaction, to the caller.
+    fn reply(self: Box<Self>, failure: Option<&SharedFailure>);
 }
 
 struct Waiting<F, T, E> {
@@ -122,24 +120,21 @@ where
         matches!(self.outcome, Some(Ok(_)))
     }
 
-    fn end(self: Box<Self>, failure: Option<&SharedFailure>) {
+    fn reply(self: Box<Self>, failure: Option<&SharedFailure>) {
         let outcome = match (self.outcome, failure) {
-            // What failed by itself knows better why.
+            // The call's own error says more.
             (Some(Err(error)), _) => Err(error),
             (None, _) if self.body.is_none() => Err(Failure::Lost.into()),
             (_, Some(failure)) => Err(Failure::Shared(failure.clone()).into()),
             (Some(Ok(value)), None) => Ok(value),
-            (None, None) => Err(Failure::GivenUp.into()),
+            (None, None) => Err(Failure::Abandoned.into()),
         };
-        // Whoever is gone need not be told.
+        // The caller may have stopped waiting.
         let _ = self.reply.send(outcome);
     }
 }
 
-/// A failure that all calls of a transaction have met.
-pub(crate) type SharedFailure = Shared<Box<Failure>>;
-
-/// What the thread works with. Transactions begin and end here only.
+/// The connection of the thread. Transactions begin and end here only.
 struct Session {
     database: Database,
     access: Access,
@@ -148,21 +143,21 @@ struct Session {
 
 impl Session {
     fn run(&mut self, mut batch: Vec<Box<dyn Call>>) {
-        // The panic hook has told of a panic.
+        // The panic hook has logged a panic.
         let committed = catch_unwind(AssertUnwindSafe(|| self.transaction(&mut batch)))
-            .unwrap_or(Err(Failure::GivenUp));
+            .unwrap_or(Err(Failure::Abandoned));
         let failure = committed.err().map(|failure| SharedFailure::from(Box::new(failure)));
         for call in batch {
-            call.end(failure.as_ref());
+            call.reply(failure.as_ref());
         }
     }
 
     fn transaction(&mut self, batch: &mut [Box<dyn Call>]) -> Result<(), Failure> {
         if self.access == Access::Write {
-            self.database.check_create()?;
+            self.database.check_file()?;
         }
-        // Taken out, so that a connection whose state is in doubt after a panic is closed, and the
-        // next transaction has a new one.
+        // Taken out, so that a panic closes the connection, whose state is unknown then, and the next
+        // transaction opens a new one.
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.database.reconnect(self.access)?,
@@ -193,21 +188,21 @@ fn transaction(
             AnsiTransactionManager::commit_transaction(connection).map_err(Failure::NotCommitted)
         }
         Err(failure) => {
-            // SQLite has rolled back by itself after some errors, such as a full disk; the first
-            // error says more.
+            // SQLite rolls back by itself after some errors, such as a full disk. The first error
+            // says more.
             let _ = AnsiTransactionManager::rollback_transaction(connection);
             failure.map_or(Ok(()), Err)
         }
     }
 }
 
-/// Runs a call so that what it did can be rolled back alone. An error is one of the whole
-/// transaction.
+/// Runs a call so that it can be rolled back alone. Returns an error if the whole transaction
+/// failed.
 fn run_among_others(connection: &mut SqliteConnection, call: &mut dyn Call) -> Result<(), Failure> {
     connection.batch_execute("SAVEPOINT call")?;
-    let kept = call.run(connection);
+    let commit = call.run(connection);
     // After some errors, such as a full disk, there is no transaction any more.
     connection
-        .batch_execute(if kept { "RELEASE call" } else { "ROLLBACK TO call; RELEASE call" })
-        .map_err(|_| Failure::GivenUp)
+        .batch_execute(if commit { "RELEASE call" } else { "ROLLBACK TO call; RELEASE call" })
+        .map_err(|_| Failure::Abandoned)
 }

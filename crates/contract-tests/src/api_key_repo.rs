@@ -14,9 +14,10 @@ const BY: &str = "jane 'é\" \\%;";
 #[macro_export]
 macro_rules! api_key_repo_contract {
     ($storage:expr) => {
-        $crate::api_key_repo_contract!($storage;
+        $crate::obligations!(api_key_repo, $storage;
             a_key_is_found_as_it_was_added,
             a_key_without_optional_fields_is_found_as_it_was_added,
+            further_key_of_a_client_is_found_with_its_client,
             a_lookup_part_that_is_not_there_is_not_found,
             a_lookup_part_is_used_once,
             keys_are_listed_oldest_first,
@@ -34,12 +35,6 @@ macro_rules! api_key_repo_contract {
             concurrent_rotations_of_one_key_all_count,
         );
     };
-    ($storage:expr; $($obligation:ident),+ $(,)?) => {$(
-        #[tokio::test(flavor = "multi_thread")]
-        async fn $obligation() {
-            $crate::api_key_repo::$obligation(&$storage).await;
-        }
-    )+};
 }
 
 async fn assert_found_as_added(storage: &Storage, key: NewApiKey) {
@@ -70,6 +65,16 @@ pub async fn a_key_without_optional_fields_is_found_as_it_was_added(storage: &St
         },
     )
     .await;
+}
+
+/// The first key of a client names no other.
+pub async fn further_key_of_a_client_is_found_with_its_client(storage: &Storage) {
+    let first = storage.keys.add(&api_key(NOW), BY).await.unwrap();
+    let client = ClientId(first.0);
+    assert_found_as_added(storage, NewApiKey { client: Some(client), ..api_key(NOW) }).await;
+    for key in storage.keys.list().await.unwrap() {
+        assert_eq!(key.client(), client);
+    }
 }
 
 /// Nor is one that differs by letter case.

@@ -31,7 +31,7 @@ pub trait BlobStoreFixture: Send + Sync {
 #[macro_export]
 macro_rules! blob_store_contract {
     ($fixture:expr) => {
-        $crate::blob_store_contract!($fixture;
+        $crate::obligations!(blob_store, $fixture;
             what_was_put_is_there_byte_for_byte,
             a_file_of_another_size_is_refused_and_leaves_nothing,
             a_missing_file_is_refused_and_leaves_nothing,
@@ -43,12 +43,6 @@ macro_rules! blob_store_contract {
             a_check_leaves_nothing_behind,
         );
     };
-    ($fixture:expr; $($obligation:ident),+ $(,)?) => {$(
-        #[tokio::test(flavor = "multi_thread")]
-        async fn $obligation() {
-            $crate::blob_store::$obligation(&$fixture).await;
-        }
-    )+};
 }
 
 /// Runs the contract of [`BlobStore`] on a store that copies the bytes of every file, and sees
@@ -57,7 +51,9 @@ macro_rules! blob_store_contract {
 macro_rules! copying_blob_store_contract {
     ($fixture:expr) => {
         $crate::blob_store_contract!($fixture);
-        $crate::blob_store_contract!($fixture; other_bytes_are_not_copied_and_leave_nothing);
+        $crate::obligations!(blob_store, $fixture;
+            other_bytes_are_not_copied_and_leave_nothing,
+        );
     };
 }
 

@@ -7,14 +7,12 @@ use time::macros::datetime;
 #[macro_export]
 macro_rules! clock_contract {
     ($clock:expr) => {
-        $crate::clock_contract!($clock; instants_are_utc_and_whole_microseconds, the_time_is_plausible, time_does_not_run_backwards);
+        $crate::sync_obligations!(clock, $clock;
+            instants_are_utc_and_whole_microseconds,
+            the_time_is_plausible,
+            time_does_not_run_backwards,
+        );
     };
-    ($clock:expr; $($obligation:ident),+) => {$(
-        #[test]
-        fn $obligation() {
-            $crate::clock::$obligation(&$clock);
-        }
-    )+};
 }
 
 /// Every store keeps them exactly.

@@ -15,7 +15,7 @@ use crate::samples::{MICROSECOND, NOW, Storage, WINDOW, delivery, new_order, rec
 #[macro_export]
 macro_rules! delivery_queue_contract {
     ($storage:expr) => {
-        $crate::delivery_queue_contract!($storage;
+        $crate::obligations!(delivery_queue, $storage;
             the_longest_due_are_leased_first_and_no_more_than_asked_for,
             what_is_not_due_yet_is_not_leased,
             what_is_leased_is_leased_again_when_the_lease_has_ended,
@@ -36,12 +36,6 @@ macro_rules! delivery_queue_contract {
             the_queue_tells_how_full_it_is,
         );
     };
-    ($storage:expr; $($obligation:ident),+ $(,)?) => {$(
-        #[tokio::test(flavor = "multi_thread")]
-        async fn $obligation() {
-            $crate::delivery_queue::$obligation(&$storage).await;
-        }
-    )+};
 }
 
 const LEASE: Duration = Duration::minutes(2);

@@ -6,14 +6,12 @@ use domain::ports::Entropy;
 #[macro_export]
 macro_rules! entropy_contract {
     ($entropy:expr) => {
-        $crate::entropy_contract!($entropy; every_byte_of_any_length_is_filled, no_two_fills_are_alike, every_byte_value_occurs);
+        $crate::sync_obligations!(entropy, $entropy;
+            every_byte_of_any_length_is_filled,
+            no_two_fills_are_alike,
+            every_byte_value_occurs,
+        );
     };
-    ($entropy:expr; $($obligation:ident),+) => {$(
-        #[test]
-        fn $obligation() {
-            $crate::entropy::$obligation(&$entropy);
-        }
-    )+};
 }
 
 /// A byte that twenty fills leave at zero was not filled.

@@ -19,7 +19,7 @@ use crate::samples::{
 #[macro_export]
 macro_rules! idempotency_ledger_contract {
     ($storage:expr) => {
-        $crate::idempotency_ledger_contract!($storage;
+        $crate::obligations!(idempotency_ledger, $storage;
             a_key_is_claimed_once,
             a_claim_is_extended_by_who_has_it,
             a_claim_ends_when_it_was_to_end,
@@ -41,12 +41,6 @@ macro_rules! idempotency_ledger_contract {
             documents_of_an_order_that_lost_the_race_stay_in_the_ledger,
         );
     };
-    ($storage:expr; $($obligation:ident),+ $(,)?) => {$(
-        #[tokio::test(flavor = "multi_thread")]
-        async fn $obligation() {
-            $crate::idempotency_ledger::$obligation(&$storage).await;
-        }
-    )+};
 }
 
 /// How long a request is remembered here.

@@ -16,6 +16,28 @@
     reason = "everything here is for tests, which fail by panicking"
 )]
 
+/// Makes a test of each obligation in a list, on a fixture that an expression makes anew.
+#[macro_export]
+macro_rules! obligations {
+    ($module:ident, $fixture:expr; $($obligation:ident),+ $(,)?) => {$(
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $obligation() {
+            $crate::$module::$obligation(&$fixture).await;
+        }
+    )+};
+}
+
+/// Like [`obligations`], for ports without `async`.
+#[macro_export]
+macro_rules! sync_obligations {
+    ($module:ident, $fixture:expr; $($obligation:ident),+ $(,)?) => {$(
+        #[test]
+        fn $obligation() {
+            $crate::$module::$obligation(&$fixture);
+        }
+    )+};
+}
+
 pub mod api_key_repo;
 pub mod blob_store;
 pub mod clock;

@@ -58,7 +58,7 @@ pub trait NotifierFixture: Send + Sync {
 #[macro_export]
 macro_rules! notifier_contract {
     ($fixture:expr) => {
-        $crate::notifier_contract!($fixture;
+        $crate::obligations!(notifier, $fixture;
             a_mail_goes_to_its_recipient_and_nobody_else,
             every_notification_is_a_mail_of_its_own,
             the_same_notification_bears_the_same_message_id,
@@ -68,12 +68,6 @@ macro_rules! notifier_contract {
             an_outage_ends_by_itself,
         );
     };
-    ($fixture:expr; $($obligation:ident),+ $(,)?) => {$(
-        #[tokio::test(flavor = "multi_thread")]
-        async fn $obligation() {
-            $crate::notifier::$obligation(&$fixture).await;
-        }
-    )+};
 }
 
 /// Runs what a mail has to say on the fixture that an expression makes, anew for each test. For
@@ -81,7 +75,7 @@ macro_rules! notifier_contract {
 #[macro_export]
 macro_rules! mail_content_contract {
     ($fixture:expr) => {
-        $crate::notifier_contract!($fixture;
+        $crate::obligations!(notifier, $fixture;
             text_and_html_tell_what_was_ordered,
             the_headers_say_what_the_mail_is,
             a_mail_passes_through_every_relay,

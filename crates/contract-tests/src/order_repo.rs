@@ -3,8 +3,9 @@
 use std::slice::from_ref;
 
 use domain::{
+    api_key::{ApiKeyId, ClientId},
     duplicate_window::DuplicateWindow,
-    order::OrderId,
+    order::{OrderId, OrderStatus, StoredOrder},
     ports::{CreateError, NewOrder, QueueStats},
 };
 use futures_util::future::join_all;
@@ -24,7 +25,7 @@ pub use together::*;
 #[macro_export]
 macro_rules! order_repo_contract {
     ($storage:expr) => {
-        $crate::order_repo_contract!($storage;
+        $crate::obligations!(order_repo, $storage;
             a_minimal_order_is_found_as_it_was_placed,
             a_maximal_order_is_found_as_it_was_placed,
             every_kind_of_order_is_found_as_it_was_placed,
@@ -46,6 +47,9 @@ macro_rules! order_repo_contract {
             follow_ups_are_due_at_once,
             a_test_order_is_found_as_one,
             test_orders_and_others_do_not_take_each_others_file_numbers,
+            client_and_api_key_are_found,
+            status_and_notary_of_another_system_are_found,
+            failed_order_after_window_releases_no_file_number,
             a_store_that_works_says_so,
             of_many_orders_at_once_each_has_an_outcome_of_its_own,
             documents_and_follow_ups_of_orders_at_once_are_not_mixed_up,
@@ -53,12 +57,6 @@ macro_rules! order_repo_contract {
             orders_at_once_are_judged_each_by_its_own_kind_and_window,
         );
     };
-    ($storage:expr; $($obligation:ident),+ $(,)?) => {$(
-        #[tokio::test(flavor = "multi_thread")]
-        async fn $obligation() {
-            $crate::order_repo::$obligation(&$storage).await;
-        }
-    )+};
 }
 
 async fn create(storage: &Storage, order: &NewOrder) -> OrderId {
@@ -334,6 +332,44 @@ pub async fn follow_ups_are_due_at_once(storage: &Storage) {
         );
         assert_eq!((delivery.created_at, delivery.due_at), (NOW, NOW));
     }
+}
+
+/// Each order has those with which it was created.
+pub async fn client_and_api_key_are_found(storage: &Storage) {
+    for number in [1, i64::MAX] {
+        let (client, api_key) = (ClientId(number), ApiKeyId(number - 1));
+        let order = NewOrder { client, api_key, ..new_order(&format!("F-{number}"), NOW) };
+        assert_found_as_created(storage, &order).await;
+    }
+}
+
+/// Any status of 1 to 50 characters is returned as it is.
+pub async fn status_and_notary_of_another_system_are_found(storage: &Storage) {
+    let new = new_order("F-1", NOW);
+    let id = create(storage, &new).await;
+    create(storage, &new_order("F-2", NOW)).await;
+    for status in ["A".to_owned(), "assigned, é".to_owned(), "中".repeat(50)] {
+        (storage.sql)(&format!(
+            "UPDATE orders SET status = '{status}', notary_id = 7 WHERE id = {}",
+            id.0
+        ));
+        let expected = StoredOrder {
+            status: OrderStatus::from_stored(status).unwrap(),
+            notary_id: Some(7),
+            ..stored(id, &new)
+        };
+        assert_eq!(storage.orders.find(id).await.unwrap(), Some(expected));
+    }
+}
+
+/// The order that held the file number before still holds it.
+pub async fn failed_order_after_window_releases_no_file_number(storage: &Storage) {
+    create(storage, &new_order("F-1", NOW)).await;
+    let later = NewOrder { documents: vec![document()], ..new_order("F-1", NOW + WINDOW.0) };
+    let failed = storage.orders.create(&later, WINDOW).await;
+    assert!(matches!(failed, Err(CreateError::UploadSwept)), "{failed:?}");
+    let earlier = new_order("F-1", NOW + WINDOW.0 - MICROSECOND);
+    assert_eq!(duplicate_of(storage, &earlier, WINDOW).await, NOW);
 }
 
 /// And looks at nothing that changes: asked twice, it says so twice.

@@ -1,12 +1,8 @@
-//! Orders and what belongs to them, to be stored and read back; and what the contracts of the
-//! stores run on.
+//! Sample orders and keys, and the store on which the storage contracts run.
 
-use std::{
-    any::Any,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
 
 use domain::{
@@ -15,7 +11,9 @@ use domain::{
     document::{ObjectKey, Sha256Digest, StoredDocument},
     duplicate_window::DuplicateWindow,
     idempotency::{Attempt, Claim, ClaimToken, Fingerprint, IdempotencyKey},
-    order::{EmailAddress, Order, OrderRequest, OrderStatus, SigningServiceId, StoredOrder},
+    order::{
+        EmailAddress, Order, OrderRequest, OrderStatus, SigningServiceId, StoredOrder, text_rule,
+    },
     ports::{ApiKeyRepo, DeliveryQueue, IdempotencyLedger, NewOrder, OrderRepo, UploadLedger},
 };
 use serde_json::{Value, json};
@@ -33,13 +31,14 @@ pub struct Storage {
     pub keys: Arc<dyn ApiKeyRepo>,
     /// Follow-ups.
     pub queue: Arc<dyn DeliveryQueue>,
-    /// Kept as long as the store is used, such as the folder that it lies in.
-    pub guard: Box<dyn Any + Send + Sync>,
+    /// Executes SQL on the tables of the store, as another system does. Owns what the store needs,
+    /// such as its folder.
+    pub sql: Box<dyn Fn(&str) + Send + Sync>,
 }
 
 impl Storage {
-    /// A store that keeps every port.
-    pub fn new<S>(store: Arc<S>, guard: impl Any + Send + Sync) -> Self
+    /// Returns the ports of a store.
+    pub fn new<S>(store: Arc<S>, sql: impl Fn(&str) + Send + Sync + 'static) -> Self
     where
         S: OrderRepo + UploadLedger + IdempotencyLedger + ApiKeyRepo + DeliveryQueue + 'static,
     {
@@ -49,7 +48,7 @@ impl Storage {
             idempotency: store.clone(),
             keys: store.clone(),
             queue: store,
-            guard: Box::new(guard),
+            sql: Box::new(sql),
         }
     }
 }
@@ -68,62 +67,94 @@ pub const WINDOW: DuplicateWindow = DuplicateWindow(Duration::MINUTE);
 /// The smallest difference that a store keeps.
 pub const MICROSECOND: Duration = Duration::MICROSECOND;
 
-/// The JSON of a request with every required field and no other.
-pub fn minimal_request() -> Value {
-    json!({
-        "signingContactsFormData": { "orderContactEmail": "escrow@title.example.com" },
-        "signingDetailsFormData": {
-            "fileNumber": "REFI-1", "signingDate": "2026-12-01", "signingTimeType": "at", "specificTime": "14:30", "timeZoneId": "America/Chicago",
-            "propertyAddress": "123 Main St, Dallas, TX 75201", "signingType": "Refinance", "signerName": "Jane Doe", "signerPhone": "+1 555 010 0199",
-            "signerEmail": "jane.doe@example.com", "city": "Dallas", "state": "TX", "zipcode": "75201"
-        },
-        "signingServiceId": 42,
-        "requestedBy": { "userId": 1001 }
-    })
+/// The golden files of the domain: requests and what a database stores of their orders.
+pub const GOLDEN: [&str; 3] = [
+    include_str!("../../domain/golden/order-v1-minimal.json"),
+    include_str!("../../domain/golden/order-v1-anytime.json"),
+    include_str!("../../domain/golden/order-v1-full.json"),
+];
+
+fn golden_request(text: &str) -> Value {
+    serde_json::from_str::<Value>(text).unwrap()["request"].take()
 }
 
-/// A text of that many characters, most of them beyond ASCII, with what SQL and JSON have to
-/// escape.
+/// Returns the JSON of a request with every required field and no other.
+pub fn minimal_request() -> Value {
+    golden_request(GOLDEN[0])
+}
+
+/// Returns a text of that many characters, most of them beyond ASCII, with characters that SQL and
+/// JSON escape.
 fn long(characters: usize) -> String {
     "é'\"\\%𝕏;ß中{".chars().cycle().take(characters).collect()
 }
 
-/// An e-mail address of 254 characters.
+/// Returns an e-mail address of 254 characters.
 fn long_email(user: &str) -> String {
     format!("{user:x<64}@{}.{}.{}", "a".repeat(63), "b".repeat(63), "c".repeat(61))
 }
 
-fn full_contact(user: &str) -> Value {
-    json!({ "contact_name": long(200), "contact_phone": "+1 (555) 010-0100 ext. 12345678", "contact_email": long_email(user) })
+/// Returns the JSON of a request with every field, each as long or as large as its rule allows.
+pub fn maximal_request() -> Value {
+    let mut request = golden_request(GOLDEN[2]);
+    for leaf in leaves(&request, "OrderRequest", "") {
+        for candidate in candidates(&request, &leaf) {
+            let golden = request.pointer_mut(&leaf.path).unwrap();
+            let golden = std::mem::replace(golden, candidate);
+            if try_order(request.clone()).is_some() {
+                break;
+            }
+            *request.pointer_mut(&leaf.path).unwrap() = golden;
+        }
+    }
+    request
 }
 
-/// The JSON of a request with every field, each as long, as large or as far off as can be.
-pub fn maximal_request() -> Value {
-    json!({
-        "signingContactsFormData": {
-            "orderContactEmail": long_email("order-contact"), "clientCompanyId": i64::MAX, "observer": long_email("observer"),
-            "inHouseContact": full_contact("in-house"), "inHouseContact2": full_contact("in-house-2")
-        },
-        "signingDetailsFormData": {
-            "fileNumber": long(100), "signingDate": "9999-12-31", "signingTimeType": "between", "startTime": "00:00", "endTime": "23:59",
-            "timeZoneId": "Pacific/Kiritimati", "propertyAddress": long(500), "signingType": long(100), "signerName": long(200),
-            "signerPhone": "1-2-3-4-5-6-7-8-9-0-1-2-3-4-5 extension 12345678", "signerEmail": long_email("signer"), "city": long(100), "state": "ak",
-            "zipcode": "00001", "language": long(100), "spouseName": long(200), "coSignerName": long(200), "coSignerSpouseName": long(200),
-            "coSignerPhone": "555.010.0199", "coSignerEmail": long_email("co-signer"), "signingAddress": long(500), "signingCity": long(100),
-            "signingState": "wy", "signingZipcode": "99999", "isPropertyAddressSame": false, "esigningPlatform": long(100), "scanbacksRequired": true,
-            "ronSigning": true, "documentDelivery": long(100), "lender": long(200), "specialInstructions": format!("{}\r\n\t.", long(4_996)),
-            "loanOfficer": full_contact("loan-officer"),
-            "invoiceOrderTo": { "company_name": long(200), "invoice_address": long(500), "city": long(100), "state": long(100), "zipcode": long(100) },
-            "invoiceName": long(200), "invoicePhone": "5550100", "invoiceEmail": long_email("invoice"), "invoiceFee": 9_999_999_999.99, "notaryPay": 0
-        },
-        "signingServiceId": i64::MAX,
-        "requestedBy": { "userId": i64::MAX, "userRole": long(100), "signingServiceId": i64::MAX }
-    })
+/// A field of a request, by its JSON pointer, the schema of its object and its name.
+struct Leaf {
+    path: String,
+    schema: &'static str,
+    name: String,
+}
+
+fn leaves(object: &Value, schema: &'static str, path: &str) -> Vec<Leaf> {
+    let members = object.as_object().unwrap().iter();
+    let of_member = |(name, value): (&String, &Value)| {
+        let path = format!("{path}/{name}");
+        if !value.is_object() {
+            return vec![Leaf { path, schema, name: name.clone() }];
+        }
+        let schema = match name.as_str() {
+            "signingContactsFormData" => "SigningContactsRequest",
+            "signingDetailsFormData" => "SigningDetailsRequest",
+            "requestedBy" => "RequestedByRequest",
+            "invoiceOrderTo" => "InvoiceRecipientRequest",
+            _ => "ContactRequest",
+        };
+        leaves(value, schema, &path)
+    };
+    members.flat_map(of_member).collect()
+}
+
+/// Returns extreme values for a field; some may break a rule that the field has beside its length.
+fn candidates(request: &Value, leaf: &Leaf) -> Vec<Value> {
+    let rule = text_rule(leaf.schema, &leaf.name);
+    match (request.pointer(&leaf.path).unwrap(), rule.openapi_format(), rule.pattern()) {
+        (Value::Number(_), ..) => vec![json!(i64::MAX), json!(9_999_999_999.99)],
+        (Value::String(_), Some("email"), _) => vec![json!(long_email(&leaf.name))],
+        (Value::String(_), None, None) => vec![json!(long(rule.max_length()))],
+        _ => vec![],
+    }
+}
+
+fn try_order(request: Value) -> Option<Order> {
+    let request: OrderRequest = serde_json::from_value(request).ok()?;
+    request.parse().ok().map(|parsed| parsed.order)
 }
 
 /// The order of a valid request.
 pub fn order(request: Value) -> Order {
-    serde_json::from_value::<OrderRequest>(request).unwrap().parse().unwrap().order
+    try_order(request).unwrap()
 }
 
 /// An order with every required field and no other.
@@ -170,6 +201,13 @@ pub fn unlike_orders() -> Vec<Order> {
             json!({ "signingDate": "2026-11-01", "specificTime": "01:30" }),
             Some("2026-11-01T07:30:00Z"),
         ),
+        with(
+            json!({ "signingDate": "9999-12-31", "signingTimeType": "between", "startTime": "00:00", "endTime": "23:59",
+                "timeZoneId": "Pacific/Kiritimati" }),
+            None,
+        ),
+        with(json!({ "specialInstructions": format!("{}\r\n\t.", long(4_996)) }), None),
+        with(json!({ "notaryPay": 0 }), None),
         with(json!({ "isPropertyAddressSame": false }), None),
         with(json!({ "isPropertyAddressSame": false, "signingAddress": "a café" }), None),
         with(
@@ -240,8 +278,8 @@ pub fn stored(id: domain::order::OrderId, new: &NewOrder) -> StoredOrder {
         id,
         order: new.order.clone(),
         status: OrderStatus::NEW,
-        client: CLIENT,
-        api_key: API_KEY,
+        client: new.client,
+        api_key: new.api_key,
         notary_id: None,
         documents: new.documents.clone(),
         is_test: new.is_test,

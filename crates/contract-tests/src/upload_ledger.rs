@@ -14,7 +14,7 @@ use crate::samples::{MICROSECOND, NOW, Storage, WINDOW, document, new_order, obj
 #[macro_export]
 macro_rules! upload_ledger_contract {
     ($storage:expr) => {
-        $crate::upload_ledger_contract!($storage;
+        $crate::obligations!(upload_ledger, $storage;
             recorded_keys_are_condemned,
             condemned_keys_are_returned_again,
             of_keys_that_are_recorded_already_none_is_recorded,
@@ -28,12 +28,6 @@ macro_rules! upload_ledger_contract {
             nothing_may_be_asked_of_no_keys,
         );
     };
-    ($storage:expr; $($obligation:ident),+ $(,)?) => {$(
-        #[tokio::test(flavor = "multi_thread")]
-        async fn $obligation() {
-            $crate::upload_ledger::$obligation(&$storage).await;
-        }
-    )+};
 }
 
 async fn recorded<const N: usize>(storage: &Storage) -> [ObjectKey; N] {

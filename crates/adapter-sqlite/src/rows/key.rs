@@ -3,7 +3,7 @@ use diesel::{
     sqlite::Sqlite,
 };
 use domain::{
-    api_key::{ApiKey, ApiKeyId, KeyChange, KeyEvent, KeyHash, NewApiKey, Rate},
+    api_key::{ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, KeyHash, NewApiKey, Rate},
     order::SigningServiceId,
 };
 use time::OffsetDateTime;
@@ -17,6 +17,7 @@ use crate::{
 #[derive(Insertable, Queryable, Selectable)]
 #[diesel(table_name = api_keys, check_for_backend(Sqlite))]
 pub(crate) struct NewApiKeyRow {
+    client_id: Option<i64>,
     name: String,
     lookup: String,
     hash: Vec<u8>,
@@ -28,12 +29,12 @@ pub(crate) struct NewApiKeyRow {
     rate_burst: Option<i64>,
     documents_rate_per_second: Option<i64>,
     documents_rate_burst: Option<i64>,
-    first_id: Option<i64>,
 }
 
 impl NewApiKeyRow {
     pub(crate) fn new(key: &NewApiKey) -> Self {
         Self {
+            client_id: key.client.map(|client| client.0),
             name: key.name.clone(),
             lookup: key.lookup.clone(),
             hash: key.hash.0.to_vec(),
@@ -45,7 +46,6 @@ impl NewApiKeyRow {
             rate_burst: key.rate.map(|rate| rate.burst.into()),
             documents_rate_per_second: key.documents_rate.map(|rate| rate.per_second.into()),
             documents_rate_burst: key.documents_rate.map(|rate| rate.burst.into()),
-            first_id: key.first.map(|id| id.0),
         }
     }
 
@@ -67,7 +67,7 @@ impl NewApiKeyRow {
                 self.documents_rate_burst,
                 "documents_rate_per_second",
             )?,
-            first: self.first_id.map(ApiKeyId),
+            client: self.client_id.map(ClientId),
         })
     }
 }

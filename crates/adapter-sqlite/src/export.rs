@@ -1,0 +1,128 @@
+//! Rows as JSON, to be copied to PostgreSQL.
+
+use diesel::{
+    prelude::*,
+    sql_query,
+    sql_types::{BigInt, Text},
+    sqlite::SqliteConnection,
+};
+use domain::ports::StoreError;
+
+use crate::{failure::Failure, store::SqliteStore};
+
+/// The tables of a copy. A row comes after the rows to which it refers.
+pub const EXPORTED_TABLES: [&str; 7] =
+    ["api_keys", "key_events", "orders", "documents", "uploads", "deliveries", "idempotency_keys"];
+
+/// Rows of a table in the order of its primary key.
+#[derive(Debug)]
+pub struct ExportedPage {
+    /// The rows as a JSON array of objects, with the column names and the text forms of PostgreSQL.
+    pub rows: String,
+    /// The number of rows.
+    pub count: usize,
+    /// Where the next page begins.
+    pub last: String,
+}
+
+#[derive(QueryableByName)]
+struct Column {
+    #[diesel(sql_type = Text)]
+    name: String,
+    #[diesel(sql_type = Text)]
+    r#type: String,
+    /// The position in the primary key, from 1; 0 for other columns.
+    #[diesel(sql_type = BigInt)]
+    pk: i64,
+}
+
+#[derive(QueryableByName)]
+struct Row {
+    /// The primary key as SQL literals.
+    #[diesel(sql_type = Text)]
+    key: String,
+    #[diesel(sql_type = Text)]
+    json: String,
+}
+
+impl SqliteStore {
+    /// Returns up to `limit` rows of one of [`EXPORTED_TABLES`] after the page that ended with
+    /// `after`; `None` after the last row.
+    ///
+    /// Leases of deliveries and claims of requests in progress are left out: they belong to
+    /// processes that use this database.
+    ///
+    /// # Errors
+    /// The database is unavailable, or the table does not exist.
+    pub async fn export(
+        &self,
+        table: &'static str,
+        after: Option<String>,
+        limit: usize,
+    ) -> Result<Option<ExportedPage>, StoreError> {
+        Ok(self.reader.run(move |connection| page(connection, table, after, limit)).await?)
+    }
+
+    /// Returns a number that changes when another connection commits a change.
+    ///
+    /// # Errors
+    /// The database is unavailable.
+    pub async fn data_version(&self) -> Result<i64, StoreError> {
+        let version = |connection: &mut SqliteConnection| {
+            Ok::<_, Failure>(
+                diesel::dsl::sql::<BigInt>("PRAGMA data_version").get_result(connection)?,
+            )
+        };
+        Ok(self.reader.run(version).await?)
+    }
+}
+
+fn page(
+    connection: &mut SqliteConnection,
+    table: &str,
+    after: Option<String>,
+    limit: usize,
+) -> Result<Option<ExportedPage>, Failure> {
+    let columns: Vec<Column> =
+        sql_query("SELECT name, type, pk FROM pragma_table_info(?) ORDER BY pk")
+            .bind::<Text, _>(table)
+            .load(connection)?;
+    let key: Vec<&str> = columns.iter().filter(|c| c.pk > 0).map(|c| c.name.as_str()).collect();
+    let literals: Vec<String> = key.iter().map(|name| format!("quote({name})")).collect();
+    let members: Vec<String> = columns.iter().filter_map(member).collect();
+    let (key, literals, members) =
+        (key.join(", "), literals.join(" || ', ' || "), members.join(", "));
+    let after = after.map_or_else(|| "true".to_owned(), |last| format!("({key}) > ({last})"));
+    let answered = if table == "idempotency_keys" { "order_id IS NOT NULL" } else { "true" };
+    let rows: Vec<Row> = sql_query(format!(
+        "SELECT {literals} AS key, json_object({members}) AS json FROM {table}
+         WHERE {after} AND {answered} ORDER BY {key} LIMIT {limit}"
+    ))
+    .load(connection)?;
+    let Some(last) = rows.last() else { return Ok(None) };
+    let last = last.key.clone();
+    let json: Vec<String> = rows.into_iter().map(|row| row.json).collect();
+    Ok(Some(ExportedPage { count: json.len(), rows: format!("[{}]", json.join(",")), last }))
+}
+
+/// Returns the name and the value of a column as arguments of `json_object`.
+fn member(Column { name, r#type, .. }: &Column) -> Option<String> {
+    match (name.as_str(), name.strip_suffix("_us")) {
+        ("leased_until_us", _) => None,
+        ("details", _) => Some("'details', json(details)".to_owned()),
+        (_, Some(instant)) => Some(format!("'{instant}', {}", timestamp(name))),
+        _ if r#type == "BLOB" => Some(format!(r"'{name}', '\x' || hex({name})")),
+        _ => Some(format!("'{name}', {name}")),
+    }
+}
+
+/// Returns the SQL of an instant as text. PostgreSQL has no year 0, but the year 1 BC.
+fn timestamp(column: &str) -> String {
+    let fraction = format!("(({column} % 1000000 + 1000000) % 1000000)");
+    let seconds = format!("({column} - {fraction}) / 1000000");
+    let format = |pattern| {
+        format!("strftime('{pattern}', {seconds}, 'unixepoch') || printf('.%06d+00', {fraction})")
+    };
+    let (year_0, other) = (format("0001-%m-%d %H:%M:%S"), format("%Y-%m-%d %H:%M:%S"));
+    format!("CASE WHEN {column} < -62135596800000000 THEN {year_0} || ' BC' ELSE {other} END")
+}

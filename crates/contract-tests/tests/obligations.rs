@@ -1,0 +1,39 @@
+//! Every obligation is in the list of its contract, so that every adapter runs it.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{fs, path::Path};
+
+fn sources(folder: &Path) -> String {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .map(|path| match path.is_dir() {
+            true => sources(&path),
+            false => fs::read_to_string(path).unwrap(),
+        })
+        .collect()
+}
+
+#[test]
+fn every_obligation_is_in_a_list() {
+    let source = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    let functions = source.lines().filter_map(|line| {
+        let function = line.strip_prefix("pub ")?;
+        function.strip_prefix("async ").unwrap_or(function).strip_prefix("fn ")?.split_once('(')
+    });
+    let fixtures = ["storage: &", "fixture: &", "clock: &", "entropy: &dyn"];
+    let obligations: Vec<_> = functions
+        .filter(|(_, parameters)| {
+            parameters.is_empty() || fixtures.iter().any(|fixture| parameters.starts_with(fixture))
+        })
+        .map(|(name, _)| name)
+        .collect();
+    assert!(obligations.len() > 100);
+    for name in obligations {
+        let listed = format!("            {name},\n");
+        assert!(
+            source.contains(&listed),
+            "no adapter runs {name}: add it to the list of its contract"
+        );
+    }
+}
