@@ -6,8 +6,8 @@ use group_commit::{Fit, Group, Lead};
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
-    failure::Failure,
-    pool::{MayDoubtConnection, PATIENCE, Pool},
+    failure::{Failure, Shared},
+    pool::{CALL_TIMEOUT, Pool},
 };
 
 /// Most work of one statement. More gains little: at 64 the commit is a small part of what an order
@@ -60,15 +60,6 @@ impl<W: Work> Waiting<W> {
     }
 }
 
-/// A failure that all of a batch have met.
-pub(crate) type Shared = group_commit::Shared<Failure>;
-
-impl MayDoubtConnection for Shared {
-    fn doubts_connection(&self) -> bool {
-        self.get().doubts_connection()
-    }
-}
-
 /// Does work of one kind, what waits at the same time by one statement.
 pub(crate) struct Batches<W: Work> {
     group: Group<Waiting<W>>,
@@ -85,7 +76,7 @@ impl<W: Work> Batches<W> {
         if let Some(lead) = self.group.join(Waiting { work, reply }) {
             self.pool.spawn(commit_all(self.pool.clone(), lead));
         }
-        match timeout(PATIENCE, answer).await {
+        match timeout(CALL_TIMEOUT, answer).await {
             Ok(Ok(outcome)) => outcome,
             // The batch was given up, which it is when its time is over.
             Ok(Err(_)) | Err(_) => Err(Shared::from(Failure::Late).into()),

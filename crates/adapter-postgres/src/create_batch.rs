@@ -12,12 +12,11 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use time::OffsetDateTime;
 
 use crate::{
-    batch::{Shared, Waiting, Work},
-    failure::Failure,
+    batch::{Waiting, Work},
+    failure::{BreaksConnection as _, Failure, Shared},
     idempotency,
-    insert_orders::{InsertOrders, Wanted},
-    pool::MayDoubtConnection as _,
-    schema::{file_numbers, test_file_numbers},
+    insert_orders::{InsertOrders, PendingOrder},
+    schema::orders,
     statement::Prepared,
 };
 
@@ -58,13 +57,13 @@ impl From<Refusal> for CreateError {
     }
 }
 
-impl Work for Wanted {
+impl Work for PendingOrder {
     type Done = OrderId;
     type Refusal = Refusal;
 
     /// One statement has one table of file numbers and one window, and touches no row twice.
     fn goes_with(&self, other: &Self) -> bool {
-        let same_kind = (self.row.is_test, self.window) == (other.row.is_test, other.window);
+        let same_kind = (self.is_test, self.window) == (other.is_test, other.window);
         same_kind
             && self.file_number() != other.file_number()
             && (self.key().is_none() || self.key() != other.key())
@@ -81,7 +80,7 @@ impl Work for Wanted {
 /// Places a batch and tells each its outcome.
 async fn create_all(
     connection: &mut AsyncPgConnection,
-    batch: Vec<Waiting<Wanted>>,
+    batch: Vec<Waiting<PendingOrder>>,
 ) -> Result<(), Shared> {
     let began = Instant::now();
     match try_create(connection, batch.iter().map(|waiting| &waiting.work)).await {
@@ -110,7 +109,7 @@ async fn create_all(
 /// number.
 async fn try_create(
     connection: &mut AsyncPgConnection,
-    batch: impl Iterator<Item = &Wanted> + Clone,
+    batch: impl Iterator<Item = &PendingOrder> + Clone,
 ) -> Result<HashMap<String, OrderId>, Failure> {
     let statement = Prepared(InsertOrders::of(batch)?);
     // All rows: they come before the commit, and the end of the rows after it.
@@ -121,7 +120,7 @@ async fn try_create(
 /// Tells those who were placed first; why the others were not has to be asked for.
 async fn tell_placed(
     connection: &mut AsyncPgConnection,
-    batch: Vec<Waiting<Wanted>>,
+    batch: Vec<Waiting<PendingOrder>>,
     stored: HashMap<String, OrderId>,
 ) -> Result<(), Shared> {
     let mut refused = Vec::new();
@@ -153,13 +152,13 @@ async fn tell_placed(
 /// began, which may be before the order that won.
 async fn reasons(
     connection: &mut AsyncPgConnection,
-    refused: &[Waiting<Wanted>],
+    refused: &[Waiting<PendingOrder>],
 ) -> Result<Vec<Refusal>, Failure> {
     let (mut taken, mut duplicates) = (Vec::with_capacity(refused.len()), Vec::new());
     for Waiting { work: wanted, .. } in refused {
         let key_use = match &wanted.remembrance {
             Some(remembrance) => {
-                idempotency::in_use(connection, &remembrance.attempt.claim, wanted.row.created_at)
+                idempotency::in_use(connection, &remembrance.attempt.claim, wanted.created_at)
                     .await?
             }
             None => None,
@@ -168,15 +167,15 @@ async fn reasons(
         taken.push(key_use);
     }
     let used = last_uses(connection, &duplicates).await?;
-    let reason = |(Waiting { work: wanted, .. }, taken): (&Waiting<Wanted>, Option<KeyUse>)| match (
-        taken,
-        used.get(wanted.file_number()),
-    ) {
+    let reason = |(Waiting { work: wanted, .. }, taken): (
+        &Waiting<PendingOrder>,
+        Option<KeyUse>,
+    )| match (taken, used.get(wanted.file_number())) {
         (Some(taken), _) => Refusal::KeyTaken(taken),
         (None, Some(&created_at)) => Refusal::Duplicate { created_at },
         // Who had the key has given it up in between.
         (None, None) if wanted.remembrance.is_some() => {
-            Refusal::KeyTaken(KeyUse::InFlight { until: wanted.row.created_at })
+            Refusal::KeyTaken(KeyUse::InFlight { until: wanted.created_at })
         }
         (None, None) => Refusal::Failed(Failure::from(NotFound).into()),
     };
@@ -186,21 +185,17 @@ async fn reasons(
 /// When file numbers were used last.
 async fn last_uses(
     connection: &mut AsyncPgConnection,
-    duplicates: &[&Wanted],
+    duplicates: &[&PendingOrder],
 ) -> Result<HashMap<String, OffsetDateTime>, Failure> {
     let Some(first) = duplicates.first() else { return Ok(HashMap::new()) };
     let wanted: Vec<&str> = duplicates.iter().map(|wanted| wanted.file_number()).collect();
-    let used: Vec<(String, OffsetDateTime)> = if first.row.is_test {
-        test_file_numbers::table
-            .filter(test_file_numbers::file_number.eq_any(wanted))
-            .load(connection)
-            .await?
-    } else {
-        file_numbers::table
-            .filter(file_numbers::file_number.eq_any(wanted))
-            .load(connection)
-            .await?
-    };
+    let used: Vec<(String, OffsetDateTime)> = orders::table
+        .filter(orders::file_number.eq_any(wanted))
+        .filter(orders::is_test.eq(first.is_test))
+        .filter(orders::holds_file_number)
+        .select((orders::file_number, orders::created_at))
+        .load(connection)
+        .await?;
     Ok(used.into_iter().collect())
 }
 
@@ -208,16 +203,16 @@ async fn last_uses(
 /// that they have met the same.
 async fn tell_failure(
     connection: &mut AsyncPgConnection,
-    batch: Vec<Waiting<Wanted>>,
+    batch: Vec<Waiting<PendingOrder>>,
     failure: Failure,
 ) -> Result<(), Shared> {
     let failure = Shared::from(failure);
-    let mut doubt = if failure.doubts_connection() { Err(failure.clone()) } else { Ok(()) };
+    let mut doubt = if failure.breaks_connection() { Err(failure.clone()) } else { Ok(()) };
     for waiting in batch {
         let refusal = match (failure.get().constraint(), &waiting.work.remembrance) {
             (Some(ADOPTION), _) => Refusal::UploadSwept,
             (Some(KEY_IN_USE), Some(remembrance)) => {
-                let created_at = waiting.work.row.created_at;
+                let created_at = waiting.work.created_at;
                 match idempotency::in_use(connection, &remembrance.attempt.claim, created_at)
                     .await
                     .map_err(Shared::from)

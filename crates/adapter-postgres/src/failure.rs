@@ -10,18 +10,37 @@ use diesel::{
 use diesel_async::pooled_connection::deadpool::PoolError;
 use domain::ports::{Cause, CreateError, StoreError};
 
-use crate::{batch::Shared, pool::MayDoubtConnection};
-
-/// A row that the program cannot have written.
+/// A row that this program cannot have written. The reason names the column, or the member of
+/// `details`, and contains no value.
 #[derive(Debug, thiserror::Error)]
-#[error("row {row} of {table} cannot be read back: {column}")]
+#[error("row {row} of {table} cannot be read: {reason}")]
 pub(crate) struct Unreadable {
-    pub(crate) table: &'static str,
-    pub(crate) row: String,
-    pub(crate) column: &'static str,
+    table: &'static str,
+    row: String,
+    reason: String,
 }
 
-/// Why a statement did not take place.
+impl Unreadable {
+    pub(crate) fn new(table: &'static str, row: impl ToString, reason: &dyn ToString) -> Self {
+        Self { table, row: row.to_string(), reason: reason.to_string() }
+    }
+}
+
+/// An error after which the connection may be unusable and is closed.
+pub(crate) trait BreaksConnection {
+    fn breaks_connection(&self) -> bool;
+}
+
+/// A failure that all members of a batch share.
+pub(crate) type Shared = group_commit::Shared<Failure>;
+
+impl BreaksConnection for Shared {
+    fn breaks_connection(&self) -> bool {
+        self.get().breaks_connection()
+    }
+}
+
+/// Why a statement had no effect.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error(transparent)]
@@ -95,8 +114,8 @@ impl Failure {
     }
 }
 
-impl MayDoubtConnection for Failure {
-    fn doubts_connection(&self) -> bool {
+impl BreaksConnection for Failure {
+    fn breaks_connection(&self) -> bool {
         match self {
             Self::Database(DatabaseError::DatabaseError(kind, _)) => !is_constraint(kind),
             Self::Database(DatabaseError::NotFound) | Self::Unreadable(_) | Self::Unstorable(_) => {

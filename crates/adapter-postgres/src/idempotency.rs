@@ -4,15 +4,15 @@ use async_trait::async_trait;
 use diesel::{
     pg::Pg,
     prelude::*,
+    sql_query,
     sql_types::{BigInt, Binary, Timestamptz},
-    upsert::excluded,
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
-    api_key::ApiKeyId,
+    api_key::ClientId,
     idempotency::{Answered, Claim, Fingerprint, IdempotencyKey, KeyUse},
     order::OrderId,
-    ports::{ClaimError, IdempotencyLedger, RememberedRequest, StoreError},
+    ports::{ClaimError, IdempotencyLedger, StoreError},
 };
 use futures_util::FutureExt as _;
 use time::OffsetDateTime;
@@ -25,49 +25,8 @@ use crate::{
     statement::Prepared,
 };
 
-#[derive(Insertable)]
-#[diesel(table_name = idempotency_keys)]
-pub(crate) struct NewKeyRow {
-    client_id: i64,
-    digest: Vec<u8>,
-    token: Vec<u8>,
-    fingerprint: Option<Vec<u8>>,
-    order_id: Option<i64>,
-    taken_at: OffsetDateTime,
-    kept_until: OffsetDateTime,
-}
-
-impl NewKeyRow {
-    fn claimed(claim: Claim, now: OffsetDateTime, until: OffsetDateTime) -> Self {
-        let Claim { key, token } = claim;
-        let (digest, token) = (key.digest.to_vec(), token.0.to_vec());
-        Self {
-            client_id: key.client.0,
-            digest,
-            token,
-            fingerprint: None,
-            order_id: None,
-            taken_at: now,
-            kept_until: until,
-        }
-    }
-
-    /// Of a request that was remembered in another store, where its claim stays.
-    pub(crate) fn moved(remembered: &RememberedRequest) -> Self {
-        let RememberedRequest { key, answered, taken_at, kept_until } = remembered;
-        Self {
-            client_id: key.client.0,
-            digest: key.digest.to_vec(),
-            token: vec![0; 16],
-            fingerprint: Some(answered.fingerprint.0.to_vec()),
-            order_id: Some(answered.order_id.0),
-            taken_at: *taken_at,
-            kept_until: *kept_until,
-        }
-    }
-}
-
-#[derive(Queryable, Selectable)]
+/// What a key is in use for.
+#[derive(QueryableByName)]
 #[diesel(table_name = idempotency_keys, check_for_backend(Pg))]
 struct KeyUseRow {
     client_id: i64,
@@ -81,10 +40,9 @@ impl KeyUseRow {
         let (Some(order_id), Some(fingerprint)) = (self.order_id, self.fingerprint) else {
             return Ok(KeyUse::InFlight { until: self.kept_until });
         };
-        let unreadable = |_| Unreadable {
-            table: "idempotency_keys",
-            row: format!("of client {}", self.client_id),
-            column: "fingerprint",
+        let unreadable = |_| {
+            let row = format!("of client {}", self.client_id);
+            Unreadable::new("idempotency_keys", row, &"fingerprint")
         };
         Ok(KeyUse::Answered(Answered {
             fingerprint: Fingerprint(fingerprint.try_into().map_err(unreadable)?),
@@ -134,52 +92,49 @@ impl IdempotencyLedger for PostgresStore {
     }
 }
 
+/// Takes a key that is not in use.
+const CLAIM: &str = "INSERT INTO idempotency_keys AS held \
+    (client_id, digest, token, taken_at, kept_until) VALUES ($1, $2, $3, $4, $5) \
+    ON CONFLICT (client_id, digest) DO UPDATE SET token = excluded.token, fingerprint = NULL, \
+    order_id = NULL, taken_at = excluded.taken_at, kept_until = excluded.kept_until \
+    WHERE NOT idempotency_key_in_use(held, excluded.token, excluded.taken_at)";
+
 async fn try_claim(
     connection: &mut AsyncPgConnection,
     claim: Claim,
     now: OffsetDateTime,
     until: OffsetDateTime,
 ) -> Result<Option<KeyUse>, Failure> {
-    use diesel::query_dsl::methods::FilterDsl as _;
-
-    use crate::schema::idempotency_keys::dsl;
-
-    let own = dsl::order_id.is_null().and(dsl::token.eq(claim.token.0.to_vec()));
-    let take = diesel::insert_into(idempotency_keys::table)
-        .values(NewKeyRow::claimed(claim.clone(), now, until))
-        .on_conflict((dsl::client_id, dsl::digest))
-        .do_update()
-        .set((
-            dsl::token.eq(excluded(dsl::token)),
-            dsl::fingerprint.eq(excluded(dsl::fingerprint)),
-            dsl::order_id.eq(excluded(dsl::order_id)),
-            dsl::taken_at.eq(excluded(dsl::taken_at)),
-            dsl::kept_until.eq(excluded(dsl::kept_until)),
-        ))
-        .filter(dsl::kept_until.le(now).or(own));
+    let Claim { key, token } = &claim;
+    let take = sql_query(CLAIM)
+        .bind::<BigInt, _>(key.client.0)
+        .bind::<Binary, _>(&key.digest)
+        .bind::<Binary, _>(&token.0)
+        .bind::<Timestamptz, _>(now)
+        .bind::<Timestamptz, _>(until);
     if Prepared(take).execute(connection).await? > 0 {
         return Ok(None);
     }
-    // Who had it may have given it up in between; then the next attempt gets it.
+    // The other request may have released the key in between; then the next attempt gets it.
     Ok(Some(in_use(connection, &claim, now).await?.unwrap_or(KeyUse::InFlight { until: now })))
 }
 
-/// What a key is in use for at `now`, unless for this very claim.
+/// Returns what a key is in use for at `now`; `None` if it is free or just claimed by this claim.
 pub(crate) async fn in_use(
     connection: &mut AsyncPgConnection,
     claim: &Claim,
     now: OffsetDateTime,
 ) -> Result<Option<KeyUse>, Failure> {
+    const IN_USE: &str = "SELECT client_id, fingerprint, order_id, kept_until \
+        FROM idempotency_keys AS held WHERE client_id = $1 AND digest = $2 \
+        AND idempotency_key_in_use(held, $3, $4)";
     let Claim { key, token } = claim;
-    let others =
-        idempotency_keys::order_id.is_not_null().or(idempotency_keys::token.ne(token.0.to_vec()));
-    let row: Option<KeyUseRow> = idempotency_keys::table
-        .find((key.client.0, key.digest.to_vec()))
-        .filter(idempotency_keys::kept_until.gt(now).and(others))
-        .select(KeyUseRow::as_select())
-        .first(connection)
-        .await
-        .optional()?;
+    let query = sql_query(IN_USE)
+        .bind::<BigInt, _>(key.client.0)
+        .bind::<Binary, _>(&key.digest)
+        .bind::<Binary, _>(&token.0)
+        .bind::<Timestamptz, _>(now);
+    let row: Option<KeyUseRow> = Prepared(query).get_result(connection).await.optional()?;
     Ok(row.map(KeyUseRow::into_use).transpose()?)
 }
 
@@ -195,15 +150,17 @@ async fn release(connection: &mut AsyncPgConnection, claim: Claim) -> Result<(),
     Ok(())
 }
 
-/// Rows are found by their place once they were looked at, so that no plan reads the whole table.
-/// What another instance is at is left to it.
-const FORGET_FREE: &str = "WITH looked AS (
-        SELECT ctid, client_id, digest, kept_until FROM idempotency_keys WHERE (client_id, digest) > ($1, $2) ORDER BY client_id, digest LIMIT $3
-    ), free AS (
-        SELECT ctid FROM idempotency_keys WHERE ctid = ANY (ARRAY(SELECT ctid FROM looked WHERE kept_until <= $4)) AND kept_until <= $4
-        FOR UPDATE SKIP LOCKED
-    ), forgotten AS (
-        DELETE FROM idempotency_keys WHERE ctid = ANY (ARRAY(SELECT ctid FROM free))
+/// Deletes by `ctid`, so that no plan reads the whole table. Skips rows that another instance has
+/// locked.
+const FORGET_FREE: &str = "WITH looked AS (\
+        SELECT ctid, client_id, digest, kept_until FROM idempotency_keys \
+        WHERE (client_id, digest) > ($1, $2) ORDER BY client_id, digest LIMIT $3\
+    ), free AS (\
+        SELECT ctid FROM idempotency_keys \
+        WHERE ctid = ANY (ARRAY(SELECT ctid FROM looked WHERE kept_until <= $4)) \
+        AND kept_until <= $4 FOR UPDATE SKIP LOCKED\
+    ), forgotten AS (\
+        DELETE FROM idempotency_keys WHERE ctid = ANY (ARRAY(SELECT ctid FROM free))\
     ) SELECT client_id, digest FROM looked ORDER BY client_id DESC, digest DESC LIMIT 1";
 
 #[derive(QueryableByName)]
@@ -221,20 +178,17 @@ async fn forget_free(
 ) -> Result<Option<IdempotencyKey>, Failure> {
     let (client, digest) =
         after.map_or((i64::MIN, Vec::new()), |key| (key.client.0, key.digest.to_vec()));
-    let walk = diesel::sql_query(FORGET_FREE).bind::<BigInt, _>(client).bind::<Binary, _>(digest);
+    let walk = sql_query(FORGET_FREE).bind::<BigInt, _>(client).bind::<Binary, _>(digest);
     let looked: Vec<Looked> = walk
         .bind::<BigInt, _>(row_limit(limit))
         .bind::<Timestamptz, _>(now)
         .get_results(connection)
         .await?;
     let read = |Looked { client_id, digest }| {
-        let unreadable = |_| Unreadable {
-            table: "idempotency_keys",
-            row: format!("of client {client_id}"),
-            column: "digest",
-        };
+        let unreadable =
+            |_| Unreadable::new("idempotency_keys", format!("of client {client_id}"), &"digest");
         Ok::<_, Failure>(IdempotencyKey {
-            client: ApiKeyId(client_id),
+            client: ClientId(client_id),
             digest: digest.try_into().map_err(unreadable)?,
         })
     };

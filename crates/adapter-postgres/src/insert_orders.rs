@@ -1,50 +1,59 @@
-//! The statement that places the orders of a batch.
+//! The statement that creates the orders of a batch.
 
-use bigdecimal::BigDecimal;
 use diesel::{
     data_types::PgInterval,
-    dsl::SqlTypeOf,
     pg::Pg,
     query_builder::{AstPass, Query, QueryFragment, QueryId},
     result::QueryResult,
     serialize::ToSql,
-    sql_types::{Array, BigInt, Binary, Integer, Interval, Nullable, SqlType, Text, Timestamptz},
+    sql_types::{
+        Array, BigInt, Binary, Bool, HasSqlType, Integer, Interval, Nullable, SqlType, Text,
+        Timestamptz,
+    },
 };
 use domain::{
     delivery::NewDelivery,
     document::StoredDocument,
     duplicate_window::DuplicateWindow,
     idempotency::{IdempotencyKey, Remembrance},
+    order::{OrderStatus, record::OrderRecord},
     ports::NewOrder,
 };
-use serde_json::Value;
-use time::{Date, OffsetDateTime, Time};
+use time::OffsetDateTime;
 
-use crate::{failure::Failure, rows::OrderRow, schema::orders};
+use crate::failure::Failure;
 
-/// An order to be placed.
-pub(crate) struct Wanted {
-    pub(crate) row: OrderRow,
+/// An order to create.
+pub(crate) struct PendingOrder {
+    record: OrderRecord,
+    client_id: i64,
+    api_key_id: i64,
     documents: Vec<StoredDocument>,
     deliveries: Vec<NewDelivery>,
+    pub(crate) created_at: OffsetDateTime,
+    pub(crate) is_test: bool,
     pub(crate) remembrance: Option<Remembrance>,
     pub(crate) window: DuplicateWindow,
 }
 
-impl Wanted {
+impl PendingOrder {
     pub(crate) fn new(new: &NewOrder, window: DuplicateWindow) -> Result<Self, Failure> {
-        let NewOrder { documents, deliveries, remembrance, .. } = new;
         Ok(Self {
-            row: OrderRow::new(new)?,
-            documents: documents.clone(),
-            deliveries: deliveries.clone(),
-            remembrance: remembrance.clone(),
+            record: OrderRecord::of(&new.order)
+                .map_err(|error| Failure::Unstorable(error.into()))?,
+            client_id: new.client.0,
+            api_key_id: new.api_key.0,
+            documents: new.documents.clone(),
+            deliveries: new.deliveries.clone(),
+            created_at: new.created_at,
+            is_test: new.is_test,
+            remembrance: new.remembrance.clone(),
             window,
         })
     }
 
     pub(crate) fn file_number(&self) -> &str {
-        &self.row.file_number
+        &self.record.file_number
     }
 
     pub(crate) fn key(&self) -> Option<&IdempotencyKey> {
@@ -52,57 +61,41 @@ impl Wanted {
     }
 }
 
-/// Claims the file numbers of a batch, except where an idempotency key is in use, keeps the orders
-/// that got theirs with their documents and follow-ups, and remembers their requests. Answers the
-/// identifier and the file number of each order that is placed. Everything or nothing takes place.
+/// Creates the orders of a batch, all in one statement and so in one transaction:
 ///
-/// What others may be at is locked table by table and in the order of the keys, so that batches
-/// never wait for each other in a circle: the last part, which is read first, is through with the
-/// file numbers before the parts that nobody reads begin.
+/// 1. `asked`: leaves out orders whose idempotency key is in use.
+/// 2. `held`, `released`: takes the file numbers from orders that the window no longer covers.
+/// 3. `created`: inserts the orders whose file number is free, and returns them.
+/// 4. Inserts their documents and deliveries, and remembers their requests.
+///
+/// Each step locks rows in the order of their keys, so that batches never deadlock. Step 3 counts
+/// the rows of step 2 to run after it.
 pub(crate) struct InsertOrders<'a> {
-    /// Test orders do not take file numbers from others.
     is_test: bool,
     window: PgInterval,
-    file_numbers: Vec<&'a str>,
-    created_at: Vec<OffsetDateTime>,
-    orders: OrderColumns<'a>,
+    status: OrderStatus,
+    orders: Orders<'a>,
     documents: Documents<'a>,
     deliveries: Deliveries<'a>,
-    requests: Requests<'a>,
+    requests: Option<Requests<'a>>,
 }
 
 impl<'a> InsertOrders<'a> {
-    /// The statement for a batch, all of which go with each other.
-    pub(crate) fn of(batch: impl Iterator<Item = &'a Wanted> + Clone) -> Result<Self, Failure> {
+    /// Returns the statement for a batch of one window, either all test orders or none.
+    pub(crate) fn of(
+        batch: impl Iterator<Item = &'a PendingOrder> + Clone,
+    ) -> Result<Self, Failure> {
         let first = batch.clone().next();
-        let window = first.map_or(0, |wanted| wanted.window.0.whole_microseconds());
+        let window = first.map_or(0, |order| order.window.0.whole_microseconds());
         Ok(Self {
-            is_test: first.is_some_and(|wanted| wanted.row.is_test),
+            is_test: first.is_some_and(|order| order.is_test),
             window: PgInterval::from_microseconds(i64::try_from(window).unwrap_or(i64::MAX)),
-            file_numbers: batch.clone().map(Wanted::file_number).collect(),
-            created_at: batch.clone().map(|wanted| wanted.row.created_at).collect(),
-            orders: OrderColumns::of(batch.clone().map(|wanted| &wanted.row)),
+            status: OrderStatus::NEW,
+            orders: Orders::of(batch.clone()),
             documents: Documents::of(batch.clone())?,
             deliveries: Deliveries::of(batch.clone()),
             requests: Requests::of(batch),
         })
-    }
-
-    fn claim_file_numbers<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        out.push_sql("INSERT INTO ");
-        out.push_sql(if self.is_test { "test_file_numbers" } else { "file_numbers" });
-        out.push_sql(
-            " AS known (file_number, created_at) SELECT file_number, created_at FROM unnest(",
-        );
-        out.push_bind_param::<Array<Text>, _>(&self.file_numbers)?;
-        out.push_sql(", ");
-        out.push_bind_param::<Array<Timestamptz>, _>(&self.created_at)?;
-        self.requests.unless_in_use(out.reborrow())?;
-        out.push_sql(" ORDER BY file_number COLLATE \"C\" ON CONFLICT (file_number) DO UPDATE SET created_at = excluded.created_at ");
-        out.push_sql("WHERE known.created_at <= excluded.created_at - ");
-        out.push_bind_param::<Interval, _>(&self.window)?;
-        out.push_sql(" RETURNING known.file_number");
-        Ok(())
     }
 }
 
@@ -117,20 +110,49 @@ impl Query for InsertOrders<'_> {
 
 impl QueryFragment<Pg> for InsertOrders<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        out.push_sql("WITH claimed AS (");
-        self.claim_file_numbers(out.reborrow())?;
-        out.push_sql("), placed AS (");
-        self.orders.insert(out.reborrow())?;
-        out.push_sql(")");
+        out.push_sql("WITH asked AS (SELECT * FROM unnest(");
+        self.orders.bind(&mut out)?;
+        match &self.requests {
+            None => out.push_sql(ORDER_COLUMNS),
+            Some(requests) => requests.bind(&mut out)?,
+        }
+        out.push_sql(" ORDER BY file_number COLLATE \"C\"), ");
+        // LATERAL with a lock is always one index lookup per order, whatever the plan was made for.
+        out.push_sql("held AS (SELECT o.id, o.created_at <= asked.created_at - ");
+        out.push_bind_param::<Interval, _>(&self.window)?;
+        out.push_sql(
+            " AS expired FROM asked, LATERAL (SELECT id, created_at FROM orders \
+            WHERE file_number = asked.file_number AND is_test = ",
+        );
+        out.push_bind_param::<Bool, _>(&self.is_test)?;
+        out.push_sql(
+            " AND holds_file_number FOR NO KEY UPDATE) AS o), \
+            released AS (UPDATE orders SET holds_file_number = false \
+            WHERE id = ANY (ARRAY(SELECT id FROM held WHERE expired)) RETURNING id), \
+            created AS (INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, \
+            ends_at, created_at, updated_at, is_test, holds_file_number, file_number, status, \
+            details) SELECT client_id, api_key_id, signing_service_id, starts_at, ends_at, \
+            created_at, created_at, ",
+        );
+        out.push_bind_param::<Bool, _>(&self.is_test)?;
+        out.push_sql(", true, file_number, ");
+        out.push_bind_param::<Text, _>(self.status.as_str())?;
+        out.push_sql(
+            ", details::jsonb FROM asked WHERE (SELECT count(*) FROM released) >= 0 \
+            ON CONFLICT (file_number, is_test) WHERE holds_file_number DO NOTHING \
+            RETURNING id, file_number)",
+        );
         self.documents.insert(out.reborrow())?;
         self.deliveries.insert(out.reborrow())?;
-        self.requests.insert(out.reborrow())?;
-        out.push_sql(" SELECT id, file_number FROM placed");
+        if self.requests.is_some() {
+            out.push_sql(REMEMBER);
+        }
+        out.push_sql(" SELECT id, file_number FROM created");
         Ok(())
     }
 }
 
-/// Pushes one array after another, with commas between them.
+/// Pushes arrays, each after a comma.
 fn arrays<'b, S, T>(
     out: &mut AstPass<'_, 'b, Pg>,
     columns: impl IntoIterator<Item = &'b Vec<T>>,
@@ -139,53 +161,114 @@ where
     S: SqlType,
     T: 'b,
     Vec<T>: ToSql<Array<S>, Pg>,
-    Pg: diesel::sql_types::HasSqlType<Array<S>>,
+    Pg: HasSqlType<Array<S>>,
 {
-    for (number, column) in columns.into_iter().enumerate() {
-        if number > 0 {
-            out.push_sql(", ");
-        }
+    for column in columns {
+        out.push_sql(", ");
         out.push_bind_param::<Array<S>, _>(column)?;
     }
     Ok(())
 }
 
 /// The orders of a batch, column by column.
-macro_rules! order_columns {
-    ($($column:ident: $type:ty,)+) => {
-        struct OrderColumns<'a> {
-            $($column: Vec<&'a $type>,)+
-        }
-
-        impl<'a> OrderColumns<'a> {
-            fn of(rows: impl Iterator<Item = &'a OrderRow> + Clone) -> Self {
-                Self { $($column: rows.clone().map(|row| &row.$column).collect(),)+ }
-            }
-
-            fn insert<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-                let names = [$(stringify!($column)),+].join(", ");
-                out.push_sql("INSERT INTO orders (");
-                out.push_sql(&names);
-                out.push_sql(") SELECT asked.* FROM unnest(");
-                let mut first = true;
-                $(
-                    if !std::mem::take(&mut first) {
-                        out.push_sql(", ");
-                    }
-                    out.push_bind_param::<Array<SqlTypeOf<orders::$column>>, _>(&self.$column)?;
-                )+
-                out.push_sql(") AS asked (");
-                out.push_sql(&names);
-                out.push_sql(") WHERE asked.file_number IN (SELECT file_number FROM claimed) RETURNING id, file_number");
-                Ok(())
-            }
-        }
-    };
+#[derive(Default)]
+struct Orders<'a> {
+    file_numbers: Vec<&'a str>,
+    details: Vec<&'a str>,
+    client_ids: Vec<i64>,
+    api_key_ids: Vec<i64>,
+    signing_service_ids: Vec<i64>,
+    starts_at: Vec<Option<OffsetDateTime>>,
+    ends_at: Vec<Option<OffsetDateTime>>,
+    created_at: Vec<OffsetDateTime>,
 }
 
-crate::rows::with_order_columns!(order_columns);
+/// The columns of [`Orders`].
+const ORDER_COLUMNS: &str = ") AS asked (file_number, details, client_id, api_key_id, \
+    signing_service_id, starts_at, ends_at, created_at)";
 
-/// Documents of a batch, column by column.
+impl<'a> Orders<'a> {
+    fn of(batch: impl Iterator<Item = &'a PendingOrder>) -> Self {
+        let mut orders = Self::default();
+        for order in batch {
+            let record = &order.record;
+            orders.file_numbers.push(&record.file_number);
+            orders.details.push(&record.details);
+            orders.client_ids.push(order.client_id);
+            orders.api_key_ids.push(order.api_key_id);
+            orders.signing_service_ids.push(record.signing_service_id);
+            orders.starts_at.push(record.starts_at);
+            orders.ends_at.push(record.ends_at);
+            orders.created_at.push(order.created_at);
+        }
+        orders
+    }
+
+    fn bind<'b>(&'b self, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        out.push_bind_param::<Array<Text>, _>(&self.file_numbers)?;
+        arrays::<Text, _>(out, [&self.details])?;
+        arrays::<BigInt, _>(out, [&self.client_ids, &self.api_key_ids, &self.signing_service_ids])?;
+        arrays::<Nullable<Timestamptz>, _>(out, [&self.starts_at, &self.ends_at])?;
+        arrays::<Timestamptz, _>(out, [&self.created_at])
+    }
+}
+
+/// The idempotency keys of a batch, column by column: one row for each order, of NULL if the
+/// request has no key.
+#[derive(Default)]
+struct Requests<'a> {
+    clients: Vec<Option<i64>>,
+    digests: Vec<Option<&'a [u8]>>,
+    tokens: Vec<Option<&'a [u8]>>,
+    fingerprints: Vec<Option<&'a [u8]>>,
+    kept_until: Vec<Option<OffsetDateTime>>,
+}
+
+/// Remembers the requests of the orders that were created. Where a concurrent request has
+/// remembered its order under the same key, a trigger rejects the whole statement.
+const REMEMBER: &str = ", remembered AS (INSERT INTO idempotency_keys \
+    (client_id, digest, token, fingerprint, order_id, taken_at, kept_until) \
+    SELECT key_client, digest, token, fingerprint, id, created_at, kept_until \
+    FROM asked JOIN created USING (file_number) WHERE key_client IS NOT NULL \
+    ORDER BY key_client, digest ON CONFLICT (client_id, digest) DO UPDATE \
+    SET token = excluded.token, fingerprint = excluded.fingerprint, \
+    order_id = excluded.order_id, taken_at = excluded.taken_at, kept_until = excluded.kept_until)";
+
+impl<'a> Requests<'a> {
+    /// Returns nothing if no request of the batch has a key.
+    fn of(batch: impl Iterator<Item = &'a PendingOrder> + Clone) -> Option<Self> {
+        batch.clone().find(|order| order.remembrance.is_some())?;
+        let mut requests = Self::default();
+        for order in batch {
+            let remembrance = order.remembrance.as_ref();
+            let attempt = remembrance.map(|remembrance| &remembrance.attempt);
+            requests.clients.push(attempt.map(|attempt| attempt.claim.key.client.0));
+            requests.digests.push(attempt.map(|attempt| &attempt.claim.key.digest[..]));
+            requests.tokens.push(attempt.map(|attempt| &attempt.claim.token.0[..]));
+            requests.fingerprints.push(attempt.map(|attempt| &attempt.fingerprint.0[..]));
+            requests.kept_until.push(remembrance.map(|remembrance| remembrance.kept_until));
+        }
+        Some(requests)
+    }
+
+    /// Ends the list of orders. The condition is a scalar subquery, so that each key is looked up
+    /// in the primary key.
+    fn bind<'b>(&'b self, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        arrays::<Nullable<BigInt>, _>(out, [&self.clients])?;
+        arrays::<Nullable<Binary>, _>(out, [&self.digests, &self.tokens, &self.fingerprints])?;
+        arrays::<Nullable<Timestamptz>, _>(out, [&self.kept_until])?;
+        out.push_sql(ORDER_COLUMNS.trim_end_matches(')'));
+        out.push_sql(
+            ", key_client, digest, token, fingerprint, kept_until) \
+            WHERE (SELECT idempotency_key_in_use(k, asked.token, asked.created_at) \
+            FROM idempotency_keys AS k WHERE k.client_id = asked.key_client \
+            AND k.digest = asked.digest) IS NOT TRUE",
+        );
+        Ok(())
+    }
+}
+
+/// The documents of a batch, column by column.
 #[derive(Default)]
 struct Documents<'a> {
     file_numbers: Vec<&'a str>,
@@ -199,178 +282,91 @@ struct Documents<'a> {
 }
 
 impl<'a> Documents<'a> {
-    fn of(batch: impl Iterator<Item = &'a Wanted>) -> Result<Self, Failure> {
+    fn of(batch: impl Iterator<Item = &'a PendingOrder>) -> Result<Self, Failure> {
         let mut documents = Self::default();
-        for wanted in batch {
-            for (position, document) in (0..).zip(&wanted.documents) {
-                documents.file_numbers.push(wanted.file_number());
+        for order in batch {
+            for (position, document) in (0..).zip(&order.documents) {
+                let size = i64::try_from(document.size)
+                    .map_err(|error| Failure::Unstorable(error.into()))?;
+                documents.file_numbers.push(order.file_number());
                 documents.positions.push(position);
                 documents.keys.push(document.key.as_str());
                 documents.names.push(&document.name);
                 documents.names_as_sent.push(&document.name_as_sent);
                 documents.media_types.push(&document.media_type);
-                documents.sizes.push(
-                    i64::try_from(document.size)
-                        .map_err(|error| Failure::Unstorable(error.into()))?,
-                );
+                documents.sizes.push(size);
                 documents.digests.push(&document.sha256.0);
             }
         }
         Ok(documents)
     }
 
+    /// Adopts the uploads in the order of their keys, in which other calls lock them.
     fn insert<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        let Self {
-            file_numbers,
-            positions,
-            keys,
-            names,
-            names_as_sent,
-            media_types,
-            sizes,
-            digests,
-        } = self;
-        if file_numbers.is_empty() {
+        if self.file_numbers.is_empty() {
             return Ok(());
         }
-        out.push_sql(", kept AS (INSERT INTO documents (order_id, position, key, name, name_as_sent, media_type, size, sha256) ");
-        out.push_sql("SELECT placed.id, d.position, d.key, d.name, d.name_as_sent, d.media_type, d.size, d.sha256 FROM unnest(");
-        arrays::<Text, _>(&mut out, [file_numbers, keys, names, names_as_sent, media_types])?;
-        out.push_sql(", ");
-        arrays::<Integer, _>(&mut out, [positions])?;
-        out.push_sql(", ");
-        arrays::<BigInt, _>(&mut out, [sizes])?;
-        out.push_sql(", ");
-        arrays::<Binary, _>(&mut out, [digests])?;
-        out.push_sql(") AS d (file_number, key, name, name_as_sent, media_type, position, size, sha256) JOIN placed USING (file_number) ");
-        // Uploads are taken in the order in which others lock them.
-        out.push_sql("ORDER BY d.key COLLATE \"C\")");
+        out.push_sql(
+            ", stored AS (INSERT INTO documents (order_id, position, key, name, name_as_sent, \
+            media_type, size, sha256) SELECT created.id, position, key, name, name_as_sent, \
+            media_type, size, sha256 FROM unnest(",
+        );
+        out.push_bind_param::<Array<Text>, _>(&self.file_numbers)?;
+        arrays::<Integer, _>(&mut out, [&self.positions])?;
+        arrays::<Text, _>(
+            &mut out,
+            [&self.keys, &self.names, &self.names_as_sent, &self.media_types],
+        )?;
+        arrays::<BigInt, _>(&mut out, [&self.sizes])?;
+        arrays::<Binary, _>(&mut out, [&self.digests])?;
+        out.push_sql(
+            ") AS document (file_number, position, key, name, name_as_sent, media_type, size, \
+            sha256) JOIN created USING (file_number) ORDER BY key COLLATE \"C\")",
+        );
         Ok(())
     }
 }
 
-/// Follow-ups of a batch, column by column; each is enqueued, and due, when its order is placed.
+/// The deliveries of a batch, column by column; each is due when its order is created.
 #[derive(Default)]
 struct Deliveries<'a> {
     file_numbers: Vec<&'a str>,
     message_keys: Vec<&'a str>,
     recipients: Vec<&'a str>,
-    at: Vec<OffsetDateTime>,
+    created_at: Vec<OffsetDateTime>,
 }
 
 impl<'a> Deliveries<'a> {
-    fn of(batch: impl Iterator<Item = &'a Wanted>) -> Self {
+    fn of(batch: impl Iterator<Item = &'a PendingOrder>) -> Self {
         let mut deliveries = Self::default();
-        for wanted in batch {
-            for delivery in &wanted.deliveries {
-                deliveries.file_numbers.push(wanted.file_number());
+        for order in batch {
+            for delivery in &order.deliveries {
+                deliveries.file_numbers.push(order.file_number());
                 deliveries.message_keys.push(&delivery.message_key);
                 deliveries.recipients.push(delivery.recipient.as_str());
-                deliveries.at.push(wanted.row.created_at);
+                deliveries.created_at.push(order.created_at);
             }
         }
         deliveries
     }
 
+    /// Gives identifiers in the order of the batch: deliveries due at one instant are leased by
+    /// identifier.
     fn insert<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        let Self { file_numbers, message_keys, recipients, at } = self;
-        if file_numbers.is_empty() {
+        if self.file_numbers.is_empty() {
             return Ok(());
         }
-        out.push_sql(", enqueued AS (INSERT INTO deliveries (order_id, message_key, recipient, created_at, due_at) ");
-        out.push_sql("SELECT placed.id, f.message_key, f.recipient, f.at, f.at FROM unnest(");
-        arrays::<Text, _>(&mut out, [file_numbers, message_keys, recipients])?;
-        out.push_sql(", ");
-        arrays::<Timestamptz, _>(&mut out, [at])?;
-        // Identifiers are given in this order, by which those that are due at one instant are
-        // leased.
-        out.push_sql(") WITH ORDINALITY AS f (file_number, message_key, recipient, at, position) JOIN placed USING (file_number) ORDER BY f.position)");
-        Ok(())
-    }
-}
-
-/// What is remembered of the requests of a batch, column by column: one row for each order, and
-/// nothing in it if the request has no key.
-#[derive(Default)]
-struct Requests<'a> {
-    any: bool,
-    file_numbers: Vec<&'a str>,
-    clients: Vec<Option<i64>>,
-    digests: Vec<Option<&'a [u8]>>,
-    tokens: Vec<Option<&'a [u8]>>,
-    fingerprints: Vec<Option<&'a [u8]>>,
-    kept_until: Vec<Option<OffsetDateTime>>,
-    created_at: Vec<OffsetDateTime>,
-}
-
-impl<'a> Requests<'a> {
-    fn of(batch: impl Iterator<Item = &'a Wanted>) -> Self {
-        let mut requests = Self::default();
-        for wanted in batch {
-            let attempt = wanted.remembrance.as_ref().map(|remembrance| &remembrance.attempt);
-            requests.any |= attempt.is_some();
-            requests.file_numbers.push(wanted.file_number());
-            requests.clients.push(attempt.map(|attempt| attempt.claim.key.client.0));
-            requests.digests.push(attempt.map(|attempt| &attempt.claim.key.digest[..]));
-            requests.tokens.push(attempt.map(|attempt| &attempt.claim.token.0[..]));
-            requests.fingerprints.push(attempt.map(|attempt| &attempt.fingerprint.0[..]));
-            requests
-                .kept_until
-                .push(wanted.remembrance.as_ref().map(|remembrance| remembrance.kept_until));
-            requests.created_at.push(wanted.row.created_at);
-        }
-        requests
-    }
-
-    /// Ends the list of what is claimed. The condition is the same as in `idempotency::in_use` and
-    /// in the trigger `idempotency_keys_in_use`; as a value it is looked up in the primary key,
-    /// whatever a plan is made for.
-    fn unless_in_use<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        if !self.any {
-            out.push_sql(") AS asked (file_number, created_at)");
-            return Ok(());
-        }
-        out.push_sql(", ");
-        arrays::<Nullable<BigInt>, _>(&mut out, [&self.clients])?;
-        out.push_sql(", ");
-        arrays::<Nullable<Binary>, _>(&mut out, [&self.digests, &self.tokens])?;
-        out.push_sql(") AS asked (file_number, created_at, client_id, digest, token) WHERE (SELECT true FROM idempotency_keys AS known_key ");
-        out.push_sql("WHERE known_key.client_id = asked.client_id AND known_key.digest = asked.digest AND known_key.kept_until > asked.created_at ");
-        out.push_sql("AND (known_key.order_id IS NOT NULL OR known_key.token <> asked.token) LIMIT 1) IS NULL");
-        Ok(())
-    }
-
-    /// Where another request has come first after all, a trigger refuses, and with it the whole
-    /// statement.
-    fn insert<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        let Self {
-            any,
-            file_numbers,
-            clients,
-            digests,
-            tokens,
-            fingerprints,
-            kept_until,
-            created_at,
-        } = self;
-        if !any {
-            return Ok(());
-        }
-        out.push_sql(", remembered AS (INSERT INTO idempotency_keys (client_id, digest, token, fingerprint, order_id, taken_at, kept_until) ");
-        out.push_sql("SELECT r.client_id, r.digest, r.token, r.fingerprint, placed.id, r.created_at, r.kept_until FROM unnest(");
-        arrays::<Text, _>(&mut out, [file_numbers])?;
-        out.push_sql(", ");
-        arrays::<Nullable<BigInt>, _>(&mut out, [clients])?;
-        out.push_sql(", ");
-        arrays::<Nullable<Binary>, _>(&mut out, [digests, tokens, fingerprints])?;
-        out.push_sql(", ");
-        arrays::<Nullable<Timestamptz>, _>(&mut out, [kept_until])?;
-        out.push_sql(", ");
-        arrays::<Timestamptz, _>(&mut out, [created_at])?;
-        out.push_sql(") AS r (file_number, client_id, digest, token, fingerprint, kept_until, created_at) JOIN placed USING (file_number) ");
-        out.push_sql("WHERE r.client_id IS NOT NULL ORDER BY r.client_id, r.digest ON CONFLICT (client_id, digest) DO UPDATE ");
-        out.push_sql("SET token = excluded.token, fingerprint = excluded.fingerprint, order_id = excluded.order_id, ");
-        out.push_sql("taken_at = excluded.taken_at, kept_until = excluded.kept_until)");
+        out.push_sql(
+            ", enqueued AS (INSERT INTO deliveries (order_id, message_key, recipient, created_at, \
+            due_at) SELECT created.id, message_key, recipient, at, at FROM unnest(",
+        );
+        out.push_bind_param::<Array<Text>, _>(&self.file_numbers)?;
+        arrays::<Text, _>(&mut out, [&self.message_keys, &self.recipients])?;
+        arrays::<Timestamptz, _>(&mut out, [&self.created_at])?;
+        out.push_sql(
+            ") WITH ORDINALITY AS delivery (file_number, message_key, recipient, at, number) \
+            JOIN created USING (file_number) ORDER BY number)",
+        );
         Ok(())
     }
 }

@@ -217,8 +217,10 @@ async fn note_uses(
     ids: Vec<i64>,
     instants: Vec<OffsetDateTime>,
 ) -> Result<(), Failure> {
-    const NOTE: &str = "WITH locked AS (SELECT id FROM api_keys WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE)
-        UPDATE api_keys SET last_used_at = used.at FROM locked JOIN unnest($1, $2) AS used (id, at) USING (id)
+    const NOTE: &str = "WITH locked AS (\
+            SELECT id FROM api_keys WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE\
+        ) UPDATE api_keys SET last_used_at = used.at \
+        FROM locked JOIN unnest($1, $2) AS used (id, at) USING (id) \
         WHERE api_keys.id = locked.id AND (last_used_at IS NULL OR last_used_at < used.at)";
     diesel::sql_query(NOTE)
         .bind::<Array<BigInt>, _>(ids)

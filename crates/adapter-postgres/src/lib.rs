@@ -20,7 +20,6 @@ mod queue;
 mod rows;
 mod schema;
 mod statement;
-mod target;
 #[cfg(test)]
 mod tests;
 mod uploads;
@@ -29,7 +28,7 @@ pub use connect::{ConnectError, OpenError};
 pub use migrations::MigrateError;
 
 use crate::{
-    batch::Batches, connect::Server, insert_orders::Wanted, pool::Pool, queue::Settled,
+    batch::Batches, connect::Server, insert_orders::PendingOrder, pool::Pool, queue::Settled,
     uploads::Recorded,
 };
 
@@ -37,7 +36,7 @@ use crate::{
 pub struct PostgresStore {
     server: Server,
     pool: Pool,
-    orders: Batches<Wanted>,
+    orders: Batches<PendingOrder>,
     records: Batches<Recorded>,
     settlements: Batches<Settled>,
 }

@@ -2,7 +2,7 @@
 
 use diesel::{
     dsl::sql,
-    migration::{Migration, MigrationSource as _, MigrationVersion},
+    migration::{Migration, MigrationSource as _},
     pg::Pg,
     prelude::*,
     sql_query,
@@ -23,27 +23,21 @@ pub(crate) const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migra
 /// wants an order placed meanwhile waits behind.
 const TAKE_TURN: &str = "SET lock_timeout = '60s'; SELECT pg_advisory_lock(7957707180310490994); SET lock_timeout = '1s'";
 
-/// The tables that the migrations make.
-const TABLES: [&str; 9] = [
-    "orders",
-    "documents",
-    "file_numbers",
-    "uploads",
-    "deliveries",
-    "api_keys",
-    "test_file_numbers",
-    "key_events",
-    "idempotency_keys",
-];
+/// The tables that the migrations create.
+const TABLES: [&str; 7] =
+    ["orders", "documents", "uploads", "deliveries", "api_keys", "key_events", "idempotency_keys"];
 
-/// Rights without which no order could be kept: table, privilege.
-const RIGHTS: &str = "VALUES ('orders', 'SELECT'), ('orders', 'INSERT'), ('documents', 'SELECT'), ('documents', 'INSERT'),
-    ('file_numbers', 'SELECT'), ('file_numbers', 'INSERT'), ('file_numbers', 'UPDATE'),
-    ('uploads', 'SELECT'), ('uploads', 'INSERT'), ('uploads', 'UPDATE'), ('uploads', 'DELETE'),
-    ('deliveries', 'SELECT'), ('deliveries', 'INSERT'), ('deliveries', 'UPDATE'), ('deliveries', 'DELETE'),
-    ('api_keys', 'SELECT'), ('api_keys', 'INSERT'), ('api_keys', 'UPDATE'), ('key_events', 'SELECT'), ('key_events', 'INSERT'),
-    ('test_file_numbers', 'SELECT'), ('test_file_numbers', 'INSERT'), ('test_file_numbers', 'UPDATE'),
-    ('idempotency_keys', 'SELECT'), ('idempotency_keys', 'INSERT'), ('idempotency_keys', 'UPDATE'), ('idempotency_keys', 'DELETE')";
+/// The rights that the service needs: table, privilege.
+const RIGHTS: &str = "VALUES \
+    ('orders', 'SELECT'), ('orders', 'INSERT'), ('orders', 'UPDATE'), \
+    ('documents', 'SELECT'), ('documents', 'INSERT'), \
+    ('uploads', 'SELECT'), ('uploads', 'INSERT'), ('uploads', 'UPDATE'), ('uploads', 'DELETE'), \
+    ('deliveries', 'SELECT'), ('deliveries', 'INSERT'), \
+    ('deliveries', 'UPDATE'), ('deliveries', 'DELETE'), \
+    ('api_keys', 'SELECT'), ('api_keys', 'INSERT'), ('api_keys', 'UPDATE'), \
+    ('key_events', 'SELECT'), ('key_events', 'INSERT'), \
+    ('idempotency_keys', 'SELECT'), ('idempotency_keys', 'INSERT'), \
+    ('idempotency_keys', 'UPDATE'), ('idempotency_keys', 'DELETE')";
 
 /// Why the schema could not be brought up to date.
 #[derive(Debug, thiserror::Error)]
@@ -51,9 +45,18 @@ pub enum MigrateError {
     /// There is no connection.
     #[error(transparent)]
     Connection(#[from] ConnectError),
-    /// The database has a migration that this version of the program does not know.
-    #[error("the database is newer than this program: it has the migration {0}")]
+    /// A newer version of the program has migrated the database.
+    #[error(
+        "the database is newer than this program: it has the migration {0}; start a version of \
+        the program that knows it"
+    )]
     Newer(String),
+    /// Another version of the program has migrated the database.
+    #[error(
+        "the database is of another version of this program: it has the migration {0}, which this \
+        version does not know; start the version that made the database, or use an empty database"
+    )]
+    Unknown(String),
     /// Text of the database cannot hold every character of an order.
     #[error("the database is encoded in {0}, and must be in UTF8")]
     Encoding(String),
@@ -104,13 +107,12 @@ async fn missing(connection: &mut AsyncPgConnection) -> Result<usize, MigrateErr
     let known: Vec<Box<dyn Migration<Pg>>> =
         MIGRATIONS.migrations().map_err(MigrateError::Failed)?;
     let applied = applied(connection).await?;
-    let is_known = |version: &String| {
-        known
-            .iter()
-            .any(|migration| migration.name().version() == MigrationVersion::from(version.as_str()))
-    };
-    if let Some(unknown) = applied.iter().find(|version| !is_known(version)) {
-        return Err(MigrateError::Newer(unknown.clone()));
+    let known: Vec<String> =
+        known.iter().map(|migration| migration.name().version().to_string()).collect();
+    if let Some(unknown) = applied.iter().rfind(|version| !known.contains(version)) {
+        let is_newer = known.iter().all(|version| version < unknown);
+        let error = if is_newer { MigrateError::Newer } else { MigrateError::Unknown };
+        return Err(error(unknown.clone()));
     }
     Ok(known.len() - applied.len())
 }

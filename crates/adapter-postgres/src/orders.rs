@@ -1,7 +1,7 @@
 //! Orders.
 
 use async_trait::async_trait;
-use diesel::prelude::*;
+use diesel::{prelude::*, result::Error};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     duplicate_window::DuplicateWindow,
@@ -12,8 +12,8 @@ use futures_util::FutureExt as _;
 
 use crate::{
     PostgresStore,
-    failure::Failure,
-    insert_orders::Wanted,
+    failure::{Failure, Unreadable},
+    insert_orders::PendingOrder,
     rows::{DocumentRow, OrderRow},
     schema::{documents, orders},
 };
@@ -25,7 +25,7 @@ impl OrderRepo for PostgresStore {
         order: &NewOrder,
         window: DuplicateWindow,
     ) -> Result<OrderId, CreateError> {
-        Ok(self.orders.run(Wanted::new(order, window)?).await?)
+        Ok(self.orders.run(PendingOrder::new(order, window)?).await?)
     }
 
     async fn find(&self, id: OrderId) -> Result<Option<StoredOrder>, StoreError> {
@@ -46,7 +46,8 @@ async fn find(
         .select(OrderRow::as_select())
         .first(connection)
         .await
-        .optional()?;
+        .optional()
+        .map_err(|error| unreadable(id, error))?;
     let Some(order) = order else { return Ok(None) };
     let documents: Vec<DocumentRow> = documents::table
         .filter(documents::order_id.eq(id.0))
@@ -54,7 +55,15 @@ async fn find(
         .select(DocumentRow::as_select())
         .load(connection)
         .await?;
-    Ok(Some(order.into_stored(id, documents)?))
+    Ok(Some(order.into_stored(documents)?))
+}
+
+/// Names the order if the driver cannot read one of its columns.
+fn unreadable(id: OrderId, error: Error) -> Failure {
+    match error {
+        Error::DeserializationError(reason) => Unreadable::new("orders", id.0, &reason).into(),
+        error => error.into(),
+    }
 }
 
 /// That the tables are there and the server takes writes is what is asked; nothing is written.

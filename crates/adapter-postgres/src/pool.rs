@@ -13,20 +13,23 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use crate::{connect::Server, failure::Failure};
+use crate::{
+    connect::Server,
+    failure::{BreaksConnection, Failure},
+};
 
 /// How long a call may take in all: waiting for a connection, making one if there is none, and the
 /// statement. A request makes two calls at least, and the first of them meets a server that does
 /// not answer.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(2_500);
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_millis(2_500);
 
 /// How long of it there may be no connection. A statement that got one late is not cut off when it
 /// has just begun, for that would close a connection which nothing is wrong with when they are
 /// needed most.
-const ACQUISITION: Duration = Duration::from_secs(2);
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long the server lets a statement run (`connect`). One that says nothing for longer is gone.
-const STATEMENT: Duration = Duration::from_secs(2);
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The pool.
 #[derive(Clone)]
@@ -70,7 +73,7 @@ impl Pool {
     ) -> Result<T, E>
     where
         T: Send + 'static,
-        E: From<Failure> + MayDoubtConnection + Send + 'static,
+        E: From<Failure> + BreaksConnection + Send + 'static,
     {
         let pool = self.clone();
         self.spawn(async move { pool.lend().await?.run(work).await })
@@ -89,9 +92,9 @@ impl Pool {
     /// A connection for one call, which must be one that was spawned.
     pub(crate) async fn lend(&self) -> Result<Lent<'_>, Failure> {
         let called = Instant::now();
-        let connection = timeout_at(called + ACQUISITION, self.connections.get()).await;
+        let connection = timeout_at(called + ACQUIRE_TIMEOUT, self.connections.get()).await;
         let connection = connection.map_err(|_| Failure::Late)?.map_err(Failure::from)?;
-        Ok(Lent { connection, until: called + PATIENCE, pool: self })
+        Ok(Lent { connection, until: called + CALL_TIMEOUT, pool: self })
     }
 }
 
@@ -108,13 +111,13 @@ impl Lent<'_> {
         work: impl for<'c> FnOnce(&'c mut AsyncPgConnection) -> BoxFuture<'c, Result<T, E>>,
     ) -> Result<T, E>
     where
-        E: From<Failure> + MayDoubtConnection,
+        E: From<Failure> + BreaksConnection,
     {
         let began = Instant::now();
         let ended =
             timeout_at(self.until, AssertUnwindSafe(work(&mut self.connection)).catch_unwind())
                 .await;
-        if ended.is_err() && began.elapsed() > STATEMENT {
+        if ended.is_err() && began.elapsed() > STATEMENT_TIMEOUT {
             // If the server is gone without a word, then for all of them, and each would have a
             // call wait for it.
             self.pool.connections.retain(|_, _| false);
@@ -122,15 +125,10 @@ impl Lent<'_> {
         let outcome = ended
             .map_err(|_| Failure::Late.into())
             .and_then(|ended| ended.unwrap_or_else(|_| Err(Failure::Lost.into())));
-        if outcome.as_ref().is_err_and(E::doubts_connection) {
+        if outcome.as_ref().is_err_and(E::breaks_connection) {
             // Closed, because nobody knows what a statement that was given up is still doing on it.
             drop(deadpool::Object::take(self.connection));
         }
         outcome
     }
-}
-
-/// An error after which a connection may be worse than before.
-pub(crate) trait MayDoubtConnection {
-    fn doubts_connection(&self) -> bool;
 }

@@ -5,7 +5,7 @@ use diesel::{
     dsl,
     pg::Pg,
     prelude::*,
-    query_builder::{AstPass, Query, QueryFragment, QueryId},
+    sql_query,
     sql_types::{Array, BigInt},
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
@@ -18,8 +18,8 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{
     PostgresStore,
-    batch::{Shared, Waiting, Work},
-    failure::{Failure, store_error},
+    batch::{Waiting, Work},
+    failure::{Failure, Shared, store_error},
     rows::{DeliveryRow, row_limit, storable},
     schema::deliveries,
     statement::{Prepared, With},
@@ -148,36 +148,20 @@ impl Work for Settled {
     }
 }
 
-/// Takes what is done out of the queue, as far as its lease is held still. Locked by identifier, so
-/// that two workers that settle the same wait for each other in one order.
-struct Done {
-    ids: Vec<i64>,
-    tokens: Vec<i64>,
+/// Deletes deliveries that are done, if their leases are still held. Locks them by identifier, so
+/// that two workers never deadlock.
+const DELETE_DONE: &str = "WITH held AS (SELECT deliveries.id FROM unnest($1, $2) AS done (id, token) \
+    JOIN deliveries ON deliveries.id = done.id AND deliveries.lease_token = done.token \
+    WHERE deliveries.leased_until IS NOT NULL ORDER BY deliveries.id FOR UPDATE OF deliveries) \
+    DELETE FROM deliveries WHERE id = ANY (ARRAY(SELECT id FROM held)) RETURNING id";
+
+#[derive(QueryableByName)]
+#[diesel(table_name = deliveries, check_for_backend(Pg))]
+struct DoneRow {
+    id: i64,
 }
 
-impl QueryId for Done {
-    type QueryId = ();
-    const HAS_STATIC_QUERY_ID: bool = false;
-}
-
-impl Query for Done {
-    type SqlType = BigInt;
-}
-
-impl QueryFragment<Pg> for Done {
-    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        out.push_sql("WITH held AS (SELECT deliveries.id FROM unnest(");
-        out.push_bind_param::<Array<BigInt>, _>(&self.ids)?;
-        out.push_sql(", ");
-        out.push_bind_param::<Array<BigInt>, _>(&self.tokens)?;
-        out.push_sql(") AS done (id, token) JOIN deliveries ON deliveries.id = done.id AND deliveries.lease_token = done.token ");
-        out.push_sql("WHERE deliveries.leased_until IS NOT NULL ORDER BY deliveries.id FOR UPDATE OF deliveries) ");
-        out.push_sql("DELETE FROM deliveries WHERE id IN (SELECT id FROM held) RETURNING id");
-        Ok(())
-    }
-}
-
-/// The identifiers of those whose leases were held still.
+/// Returns the identifiers of the deliveries whose leases were still held.
 async fn settle_all(
     connection: &mut AsyncPgConnection,
     batch: Vec<&Settled>,
@@ -185,8 +169,12 @@ async fn settle_all(
     if let [one] = batch[..] {
         return Ok(settle_one(connection, one).await?.then_some(one.id).into_iter().collect());
     }
-    let (ids, tokens) = batch.iter().map(|settled| (settled.id, settled.token)).unzip();
-    Ok(Prepared(Done { ids, tokens }).get_results(connection).await?)
+    let (ids, tokens): (Vec<_>, Vec<_>) =
+        batch.iter().map(|settled| (settled.id, settled.token)).unzip();
+    let delete =
+        sql_query(DELETE_DONE).bind::<Array<BigInt>, _>(ids).bind::<Array<BigInt>, _>(tokens);
+    let rows: Vec<DoneRow> = Prepared(delete).get_results(connection).await?;
+    Ok(rows.into_iter().map(|row| row.id).collect())
 }
 
 async fn settle_one(

@@ -2,7 +2,7 @@
 
 use diesel::{
     pg::Pg,
-    prelude::{Insertable, Queryable, Selectable},
+    prelude::{Queryable, Selectable},
 };
 use domain::{
     delivery::{Delivery, DeliveryId, NewDelivery},
@@ -12,7 +12,7 @@ use domain::{
 use time::OffsetDateTime;
 
 use crate::{
-    failure::{Failure, Unreadable},
+    failure::Unreadable,
     schema::{deliveries, documents},
 };
 
@@ -20,7 +20,7 @@ mod key;
 mod order;
 
 pub(crate) use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow};
-pub(crate) use order::{OrderRow, with_order_columns};
+pub(crate) use order::OrderRow;
 
 /// The column at fault; what reads the row says which row.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +28,7 @@ struct Column(&'static str);
 
 impl Column {
     fn of(self, table: &'static str, row: i64) -> Unreadable {
-        Unreadable { table, row: row.to_string(), column: self.0 }
+        Unreadable::new(table, row, &self.0)
     }
 }
 
@@ -56,39 +56,6 @@ pub(crate) struct DocumentRow {
     media_type: String,
     size: i64,
     sha256: Vec<u8>,
-}
-
-#[derive(Insertable)]
-#[diesel(table_name = documents)]
-pub(crate) struct NewDocumentRow {
-    order_id: i64,
-    position: i32,
-    pub(crate) key: String,
-    name: String,
-    name_as_sent: String,
-    media_type: String,
-    size: i64,
-    sha256: Vec<u8>,
-}
-
-impl NewDocumentRow {
-    pub(crate) fn new(
-        order: OrderId,
-        position: i32,
-        document: &StoredDocument,
-    ) -> Result<Self, Failure> {
-        Ok(Self {
-            order_id: order.0,
-            position,
-            key: document.key.as_str().to_owned(),
-            name: document.name.clone(),
-            name_as_sent: document.name_as_sent.clone(),
-            media_type: document.media_type.clone(),
-            size: i64::try_from(document.size)
-                .map_err(|error| Failure::Unstorable(error.into()))?,
-            sha256: document.sha256.0.to_vec(),
-        })
-    }
 }
 
 impl DocumentRow {

@@ -3,65 +3,19 @@
 diesel::table! {
     orders (id) {
         id -> BigInt,
+        client_id -> BigInt,
+        api_key_id -> BigInt,
         signing_service_id -> BigInt,
-        file_number -> Text,
-        order_contact_email -> Text,
-        client_company_id -> Nullable<BigInt>,
-        observer_email -> Nullable<Text>,
-        in_house_contact -> Nullable<Jsonb>,
-        in_house_contact2 -> Nullable<Jsonb>,
-        signing_date -> Date,
-        time_zone_id -> Text,
-        signing_time_type -> Text,
-        start_time -> Nullable<Time>,
-        start_utc -> Nullable<Timestamptz>,
-        end_time -> Nullable<Time>,
-        end_utc -> Nullable<Timestamptz>,
-        property_address -> Text,
-        property_city -> Text,
-        property_state -> Text,
-        property_zipcode -> Text,
-        is_property_address_same -> Bool,
-        signing_address -> Text,
-        signing_city -> Nullable<Text>,
-        signing_state -> Nullable<Text>,
-        signing_zipcode -> Nullable<Text>,
-        signing_type -> Text,
-        signer_name -> Text,
-        signer_phone -> Text,
-        signer_email -> Text,
-        spouse_name -> Nullable<Text>,
-        co_signer_name -> Nullable<Text>,
-        co_signer_spouse_name -> Nullable<Text>,
-        co_signer_phone -> Nullable<Text>,
-        co_signer_email -> Nullable<Text>,
-        language -> Text,
-        esigning_platform -> Nullable<Text>,
-        scanbacks_required -> Bool,
-        ron_signing -> Bool,
-        document_delivery -> Nullable<Text>,
-        lender -> Nullable<Text>,
-        special_instructions -> Nullable<Text>,
-        loan_officer -> Nullable<Jsonb>,
-        invoice_recipient -> Nullable<Jsonb>,
-        invoice_name -> Nullable<Text>,
-        invoice_phone -> Nullable<Text>,
-        invoice_email -> Nullable<Text>,
-        invoice_fee -> Nullable<Numeric>,
-        notary_pay -> Nullable<Numeric>,
-        requested_by -> Jsonb,
-        status -> Text,
         notary_id -> Nullable<BigInt>,
+        starts_at -> Nullable<Timestamptz>,
+        ends_at -> Nullable<Timestamptz>,
         created_at -> Timestamptz,
         updated_at -> Timestamptz,
         is_test -> Bool,
-    }
-}
-
-diesel::table! {
-    file_numbers (file_number) {
+        holds_file_number -> Bool,
         file_number -> Text,
-        created_at -> Timestamptz,
+        status -> Text,
+        details -> Jsonb,
     }
 }
 
@@ -117,7 +71,7 @@ diesel::table! {
         rate_burst -> Nullable<BigInt>,
         documents_rate_per_second -> Nullable<BigInt>,
         documents_rate_burst -> Nullable<BigInt>,
-        first_id -> Nullable<BigInt>,
+        client_id -> Nullable<BigInt>,
         last_used_at -> Nullable<Timestamptz>,
     }
 }
@@ -134,13 +88,6 @@ diesel::table! {
 }
 
 diesel::table! {
-    test_file_numbers (file_number) {
-        file_number -> Text,
-        created_at -> Timestamptz,
-    }
-}
-
-diesel::table! {
     idempotency_keys (client_id, digest) {
         client_id -> BigInt,
         digest -> Binary,
@@ -152,4 +99,4 @@ diesel::table! {
     }
 }
 
-diesel::allow_tables_to_appear_in_same_query!(orders, file_numbers, documents, uploads, deliveries);
+diesel::allow_tables_to_appear_in_same_query!(orders, documents, uploads, deliveries);

@@ -2,9 +2,8 @@
 
 use async_trait::async_trait;
 use diesel::{
-    pg::Pg,
     prelude::*,
-    query_builder::{AstPass, Query, QueryFragment, QueryId},
+    sql_query,
     sql_types::{Array, Text, Timestamptz},
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
@@ -17,8 +16,8 @@ use time::OffsetDateTime;
 
 use crate::{
     PostgresStore,
-    batch::{Shared, Waiting, Work},
-    failure::{Failure, store_error},
+    batch::{Waiting, Work},
+    failure::{Failure, Shared, store_error},
     rows::row_limit,
     schema::uploads,
     statement::{Prepared, With},
@@ -136,37 +135,15 @@ async fn record(
     connection: &mut AsyncPgConnection,
     batch: impl Iterator<Item = &Recorded>,
 ) -> Result<(), Failure> {
-    let (keys, at) = batch
+    const RECORD: &str = "INSERT INTO uploads (key, recorded_at) SELECT key, at \
+        FROM unnest($1, $2) AS recorded (key, at) ORDER BY key COLLATE \"C\"";
+    let (keys, instants): (Vec<&str>, Vec<OffsetDateTime>) = batch
         .flat_map(|recorded| recorded.keys.iter().map(|key| (key.as_str(), recorded.at)))
         .unzip();
-    Prepared(Record { keys, at }).execute(connection).await?;
+    let insert =
+        sql_query(RECORD).bind::<Array<Text>, _>(keys).bind::<Array<Timestamptz>, _>(instants);
+    Prepared(insert).execute(connection).await?;
     Ok(())
-}
-
-/// Records uploads.
-struct Record<'a> {
-    keys: Vec<&'a str>,
-    at: Vec<OffsetDateTime>,
-}
-
-impl QueryId for Record<'_> {
-    type QueryId = ();
-    const HAS_STATIC_QUERY_ID: bool = false;
-}
-
-impl Query for Record<'_> {
-    type SqlType = diesel::sql_types::Untyped;
-}
-
-impl QueryFragment<Pg> for Record<'_> {
-    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        out.push_sql("INSERT INTO uploads (key, recorded_at) SELECT key, at FROM unnest(");
-        out.push_bind_param::<Array<Text>, _>(&self.keys)?;
-        out.push_sql(", ");
-        out.push_bind_param::<Array<Timestamptz>, _>(&self.at)?;
-        out.push_sql(") AS recorded (key, at) ORDER BY key COLLATE \"C\"");
-        Ok(())
-    }
 }
 
 async fn condemn(

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use adapter_postgres::PostgresStore;
-use contract_tests::{samples::Storage, store_target::StoreTargetFixture};
+use contract_tests::samples::Storage;
 use test_servers::postgres::{Cluster, Database};
 
 async fn store() -> (Arc<PostgresStore>, Database<'static>) {
@@ -18,11 +18,6 @@ async fn store() -> (Arc<PostgresStore>, Database<'static>) {
 async fn storage() -> Storage {
     let (store, database) = store().await;
     Storage::new(store, database)
-}
-
-async fn target() -> StoreTargetFixture {
-    let (store, database) = store().await;
-    StoreTargetFixture::new(store, database)
 }
 
 mod order_repo {
@@ -43,8 +38,4 @@ mod api_key_repo {
 
 mod delivery_queue {
     contract_tests::delivery_queue_contract!(super::storage().await);
-}
-
-mod store_target {
-    contract_tests::store_target_contract!(super::target().await);
 }

@@ -3,7 +3,7 @@ use diesel::{
     prelude::{Insertable, Queryable, Selectable},
 };
 use domain::{
-    api_key::{ApiKey, ApiKeyId, KeyChange, KeyEvent, KeyHash, NewApiKey, Rate},
+    api_key::{ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, KeyHash, NewApiKey, Rate},
     order::SigningServiceId,
 };
 use time::OffsetDateTime;
@@ -28,7 +28,7 @@ pub(crate) struct NewApiKeyRow {
     rate_burst: Option<i64>,
     documents_rate_per_second: Option<i64>,
     documents_rate_burst: Option<i64>,
-    first_id: Option<i64>,
+    client_id: Option<i64>,
 }
 
 impl NewApiKeyRow {
@@ -45,7 +45,7 @@ impl NewApiKeyRow {
             rate_burst: key.rate.map(|rate| rate.burst.into()),
             documents_rate_per_second: key.documents_rate.map(|rate| rate.per_second.into()),
             documents_rate_burst: key.documents_rate.map(|rate| rate.burst.into()),
-            first_id: key.first.map(|id| id.0),
+            client_id: key.client.map(|client| client.0),
         }
     }
 
@@ -64,7 +64,7 @@ impl NewApiKeyRow {
                 self.documents_rate_burst,
                 "documents_rate_per_second",
             )?,
-            first: self.first_id.map(ApiKeyId),
+            client: self.client_id.map(ClientId),
         })
     }
 }

@@ -17,7 +17,6 @@ mod indexes;
 mod migrations;
 mod outage;
 mod round_trips;
-mod take_over;
 mod tls;
 mod unreadable;
 mod urls;
