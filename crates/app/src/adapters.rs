@@ -1,4 +1,4 @@
-//! Adapters behind ports, chosen by the settings.
+//! Chooses the adapters behind the ports by the settings.
 
 use std::{
     fs::{DirBuilder, File},
@@ -21,30 +21,30 @@ use domain::{
 };
 
 use crate::{
-    Machine,
     settings::{Database, Settings},
+    system::Machine,
 };
 
-/// The storage ports.
+/// The ports of the database.
 #[derive(Clone)]
 pub struct Storage {
-    /// Orders.
+    /// Stores orders.
     pub orders: Arc<dyn OrderRepo>,
-    /// Intended objects.
+    /// Records the objects of orders that are not created yet.
     pub uploads: Arc<dyn UploadLedger>,
-    /// Idempotency keys in use.
+    /// Stores idempotency keys in use.
     pub idempotency: Arc<dyn IdempotencyLedger>,
-    /// API keys.
+    /// Stores API keys.
     pub keys: Arc<dyn ApiKeyRepo>,
-    /// Follow-ups.
+    /// Stores deliveries.
     pub queue: Arc<dyn DeliveryQueue>,
 }
 
-/// The setting of the database.
+/// Names the setting of the database in errors.
 const DATABASE: &str = "--database-url (DATABASE_URL)";
 
 impl Storage {
-    /// Opens the database of the settings, and brings its schema up to date.
+    /// Opens the database of the settings and updates its schema.
     pub async fn open(settings: &Settings) -> Result<Self> {
         if settings.database_url.is_none() {
             create_data_dir(settings)?;
@@ -72,7 +72,7 @@ impl Storage {
         }
     }
 
-    /// The use case of API keys on this storage.
+    /// Returns the use case of API keys on this storage.
     pub fn manage_keys(&self, machine: &Machine) -> ManageKeys {
         ManageKeys {
             keys: Arc::clone(&self.keys),
@@ -84,15 +84,15 @@ impl Storage {
     }
 }
 
-/// Opens the SQLite database that a setting names.
+/// Opens an SQLite database and updates its schema. Errors name the setting.
 pub(crate) async fn open_sqlite(path: &Path, setting: &str) -> Result<SqliteStore> {
-    let at = || format!("{setting}: {}", path.display());
-    let store = SqliteStore::open(path).with_context(at)?;
-    store.migrate().await.with_context(at)?;
+    let context = || format!("{setting}: {}", path.display());
+    let store = SqliteStore::open(path).with_context(context)?;
+    store.migrate().await.with_context(context)?;
     Ok(store)
 }
 
-/// Opens the PostgreSQL database that a setting names.
+/// Opens a PostgreSQL database and updates its schema. Errors name the setting.
 pub(crate) async fn open_postgres(
     url: &str,
     settings: &Settings,
@@ -103,7 +103,7 @@ pub(crate) async fn open_postgres(
     Ok(store)
 }
 
-/// Opens the document store of the settings, and finds whether it takes documents.
+/// Opens the document store of the settings, and checks that it accepts documents.
 pub(crate) async fn open_blobs(settings: &Settings) -> Result<Arc<dyn BlobStore>> {
     const SETTING: &str = "--documents-url (NOTARY_ORDERS_DOCUMENTS_URL)";
     let opened = match &settings.documents_url {
@@ -111,14 +111,14 @@ pub(crate) async fn open_blobs(settings: &Settings) -> Result<Arc<dyn BlobStore>
         None => ObjectBlobStore::in_folder(&settings.in_data_dir("documents")),
     };
     let blobs = opened.context(SETTING)?;
-    // The first connection to a far store may take longer than a check has.
+    // The first connection to a remote store may take longer than the time limit of a check.
     if blobs.check().await.is_err() {
         blobs.check().await.context(SETTING)?;
     }
     Ok(Arc::new(blobs))
 }
 
-/// Opens the way that mails take, and finds whether it is open.
+/// Opens the mail relay or folder of the settings, and checks that it accepts mails.
 pub(crate) async fn open_notifier(settings: &Settings) -> Result<Arc<dyn Notifier>> {
     const SETTING: &str = "--mail-url (NOTARY_ORDERS_MAIL_URL)";
     let sender: Sender =
@@ -133,7 +133,7 @@ pub(crate) async fn open_notifier(settings: &Settings) -> Result<Arc<dyn Notifie
     Ok(notifier)
 }
 
-/// Makes the data directory, durably and for its owner alone: it holds people's papers.
+/// Creates the data directory, durably. Only its owner can read it, because it holds personal data.
 pub(crate) fn create_data_dir(settings: &Settings) -> Result<()> {
     let folder = std::path::absolute(&settings.data_dir)?;
     let create = || -> io::Result<()> {

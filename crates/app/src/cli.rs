@@ -1,29 +1,34 @@
 //! The command line.
 
-use std::{collections::BTreeMap, fmt::Write as _, io::Write as _, process::ExitCode};
+use std::{collections::BTreeMap, process::ExitCode};
 
-use anyhow::{Context as _, Result, ensure};
-use clap::{Args, Parser, Subcommand};
-use domain::{delivery::DeliveryId, ports::error_chain};
-use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+use adapter_http::OpenApiSettings;
+use anyhow::{Context as _, Result};
+use clap::{Parser, Subcommand};
+use domain::ports::error_chain;
 use tokio::signal::unix::{SignalKind, signal};
 
+use self::{
+    deliveries::DeliveriesCommand,
+    keys::KeysCommand,
+    output::{print, without_credentials},
+};
 use crate::{
-    Machine,
     adapters::Storage,
     copy, first_key, logging,
     serve::Service,
     settings::{Database, Settings},
+    system::Machine,
 };
 
+mod deliveries;
 mod keys;
+mod output;
 
-/// Threads that wait for the document store's and the mail drop's disk.
+/// Threads for file operations of the document store and the mail folder.
 const BLOCKING_THREADS: usize = 8;
-/// Most follow-ups that are listed.
-const LISTED: usize = 1_000;
 
-// Without `Debug`: URLs among the arguments hold passwords.
+// Not `Debug`: URLs among the arguments contain passwords.
 #[derive(Parser)]
 #[command(
     name = "notary-orders",
@@ -41,114 +46,41 @@ struct CommandLine {
 enum Command {
     /// Run the service (the default)
     Serve,
-    /// Bring the schema of the database up to date
+    /// Update the schema of the database
     Migrate,
     /// Issue, list, rotate and revoke API keys
     #[command(subcommand)]
     Keys(KeysCommand),
-    /// List follow-ups, and retry what was given up
+    /// List mails that wait or failed for good, and retry them
     #[command(subcommand, name = "follow-ups")]
     Deliveries(DeliveriesCommand),
     /// Print the OpenAPI document
     Openapi,
-    /// Move from one database to another: orders, what is known of their documents, keys and
-    /// pending mails. The documents themselves are not touched. Stop the service first
+    /// Copy orders, records of documents, keys and pending mails to another database. Does not
+    /// touch the stored documents. Stop the service first
     Copy {
-        #[arg(long, value_name = "URL", help = "The database that has everything: sqlite://PATH")]
+        /// Database to read: sqlite://PATH
+        #[arg(long, value_name = "URL")]
         from: String,
-        #[arg(
-            long,
-            value_name = "URL",
-            help = "The database that has nothing yet: postgres://USER:PASSWORD@HOST/DATABASE"
-        )]
+        /// Empty database to write: postgres://USER:PASSWORD@HOST/DATABASE
+        #[arg(long, value_name = "URL")]
         to: String,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-enum KeysCommand {
-    /// Issue a key, and print it alone on standard output; it is not shown again
-    Issue {
-        /// What to call it
-        #[arg(long)]
-        name: String,
-        /// The only signing service that it may create orders for
-        #[arg(long, value_name = "ID", value_parser = clap::value_parser!(i64).range(1..))]
-        signing_service: Option<i64>,
-        /// Days after which it is refused
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=36_500))]
-        expires_in_days: Option<u32>,
-        /// Its orders are test orders: answered like any other, and nobody is told of them
-        #[arg(long)]
-        test: bool,
-        #[command(flatten)]
-        limits: Limits,
-    },
-    /// List every key ever issued
-    List,
-    /// Issue a key on the terms of another, and print it alone on standard output; the other is
-    /// good for some time longer
-    Rotate {
-        /// Identifier of the other, as listed
-        id: i64,
-        /// Hours that the other is still good
-        #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(0..=8_760))]
-        grace_hours: u32,
-    },
-    /// Revoke a key
-    Revoke {
-        /// Its identifier, as listed
-        id: i64,
-    },
-    /// Tell who issued, rotated and revoked which key when
-    #[command(visible_alias = "audit")]
-    Trail,
-}
-
-/// How often a key may create orders, if not as often as the service lets any.
-#[derive(Debug, Args)]
-struct Limits {
-    /// Orders without documents per second
-    #[arg(long, value_name = "N", requires = "limit_burst", value_parser = clap::value_parser!(u32).range(1..))]
-    limit_per_second: Option<u32>,
-    /// Orders without documents at once
-    #[arg(long, value_name = "N", requires = "limit_per_second", value_parser = clap::value_parser!(u32).range(1..))]
-    limit_burst: Option<u32>,
-    /// Orders with documents per second
-    #[arg(long, value_name = "N", requires = "documents_limit_burst", value_parser = clap::value_parser!(u32).range(1..))]
-    documents_limit_per_second: Option<u32>,
-    /// Orders with documents at once
-    #[arg(long, value_name = "N", requires = "documents_limit_per_second", value_parser = clap::value_parser!(u32).range(1..))]
-    documents_limit_burst: Option<u32>,
-}
-
-#[derive(Debug, Subcommand)]
-enum DeliveriesCommand {
-    /// List what is to be done
-    List {
-        /// What was given up instead
-        #[arg(long = "buried")]
-        failed: bool,
-    },
-    /// Try a follow-up again at once
-    Retry {
-        /// Its identifier, as listed
-        id: i64,
     },
 }
 
 /// Runs the command of this process.
 pub fn run() -> ExitCode {
     let CommandLine { command, settings } = match CommandLine::try_parse() {
-        Ok(read) => read,
+        Ok(command_line) => command_line,
         Err(error) if error.use_stderr() => {
             eprint!("{}", without_credentials(&error.to_string()));
             return ExitCode::from(2);
         }
-        Err(asked) => asked.exit(),
+        Err(help_or_version) => help_or_version.exit(),
     };
     let settings = Settings { environment: environment(), ..settings.without_blanks() };
-    let _written = logging::start(&settings);
+    // Writes the remaining lines when it is dropped.
+    let _log = logging::start(&settings);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .max_blocking_threads(BLOCKING_THREADS)
         .enable_all()
@@ -165,20 +97,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// A message in which every URL has lost its user, password and query: whoever mistypes a command
-/// may have them repeated.
-fn without_credentials(message: &str) -> String {
-    let told = |word: &str| match (word.find("://"), word.rfind('@')) {
-        (Some(scheme), _) if word.contains('?') => format!("{}… ", &word[..scheme + 3]),
-        (Some(scheme), Some(host)) if scheme < host => {
-            format!("{}…{}", &word[..scheme + 3], &word[host..])
-        }
-        _ => word.to_owned(),
-    };
-    message.split_inclusive(char::is_whitespace).map(told).collect()
-}
-
-/// The variables that are text; none that matters here is anything else.
+/// Returns the environment variables that are valid UTF-8.
 fn environment() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -189,32 +108,35 @@ async fn execute(command: Command, settings: Settings) -> Result<()> {
     let machine = Machine::default();
     match command {
         Command::Serve => serve(&settings, &machine).await,
-        Command::Migrate => {
-            Storage::open(&settings).await?;
-            Ok(())
-        }
+        Command::Migrate => Storage::open(&settings).await.map(drop),
         Command::Keys(command) => {
-            keys::run(
-                command,
-                &Storage::open(&settings).await?.manage_keys(&machine),
-                machine.clock.now(),
-            )
-            .await
+            let keys = Storage::open(&settings).await?.manage_keys(&machine);
+            keys::run(command, &keys, machine.clock.now()).await
         }
         Command::Deliveries(command) => {
-            deliveries(command, &Storage::open(&settings).await?, &machine).await
+            let storage = Storage::open(&settings).await?;
+            deliveries::run(command, &*storage.queue, machine.clock.now()).await
         }
         Command::Copy { from, to } => print(&copy::everything(&from, &to, &settings).await?),
-        Command::Openapi => print(&format!(
-            "{}\n",
-            serde_json::to_string_pretty(&adapter_http::openapi_document(&settings.base_path))?
-        )),
+        Command::Openapi => {
+            let document = adapter_http::openapi_document(&openapi_settings(&settings));
+            print(&format!("{}\n", serde_json::to_string_pretty(&document)?))
+        }
+    }
+}
+
+fn openapi_settings(settings: &Settings) -> OpenApiSettings {
+    OpenApiSettings {
+        base_path: settings.base_path.clone(),
+        limits: settings.document_limits(),
+        duplicate_window: settings.duplicate_window(),
+        idempotency_retention: settings.idempotency_retention(),
     }
 }
 
 async fn serve(settings: &Settings, machine: &Machine) -> Result<()> {
-    // Before anything is started, so that no signal is missed.
-    let stopped = stop_signal()?;
+    // Registered before the start, so that no signal is missed.
+    let stop = stop_signal()?;
     let storage = Storage::open(settings).await?;
     let keys = storage.manage_keys(machine);
     let mut service = Service::start(settings, machine, storage).await?;
@@ -225,7 +147,7 @@ async fn serve(settings: &Settings, machine: &Machine) -> Result<()> {
         print(&welcome)?;
     }
     tokio::select! {
-        () = stopped => {
+        () = stop => {
             service.stop().await;
             Ok(())
         }
@@ -245,63 +167,4 @@ fn stop_signal() -> Result<impl Future<Output = ()>> {
             _ = interrupt.recv() => {}
         }
     })
-}
-
-async fn deliveries(
-    command: DeliveriesCommand,
-    storage: &Storage,
-    machine: &Machine,
-) -> Result<()> {
-    match command {
-        DeliveriesCommand::List { failed } => {
-            let mut table = format!(
-                "{:>8}  {:>8}  {:>8}  {:<20} {:<20} LAST ERROR\n",
-                "ID",
-                "ORDER",
-                "ATTEMPTS",
-                "CREATED",
-                if failed { "BURIED" } else { "DUE" }
-            );
-            for delivery in storage.queue.list(failed, LISTED).await? {
-                let moment = second(delivery.failed_at.unwrap_or(delivery.due_at));
-                let error = delivery.last_error.unwrap_or_default();
-                let (id, order, attempts, created) = (
-                    delivery.id.0,
-                    delivery.order_id.0,
-                    delivery.attempts,
-                    second(delivery.created_at),
-                );
-                writeln!(
-                    table,
-                    "{id:>8}  {order:>8}  {attempts:>8}  {created:<20} {moment:<20} {}",
-                    error.escape_debug()
-                )?;
-            }
-            print(&table)?;
-            if table.lines().count() > LISTED {
-                eprintln!("only the oldest {LISTED} are listed");
-            }
-            Ok(())
-        }
-        DeliveriesCommand::Retry { id } => {
-            ensure!(
-                storage.queue.retry(DeliveryId(id), machine.clock.now()).await?,
-                "there is no follow-up {id}"
-            );
-            print(&format!("follow-up {id} is due now\n"))
-        }
-    }
-}
-
-fn second(instant: OffsetDateTime) -> String {
-    instant.truncate_to_second().format(&Rfc3339).unwrap_or_else(|_| instant.to_string())
-}
-
-/// Prints to standard output; a reader that went away is not our failure.
-fn print(text: &str) -> Result<()> {
-    let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
 }

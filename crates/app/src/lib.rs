@@ -1,5 +1,19 @@
-//! Wiring: settings, adapters behind ports, the command line, start and graceful stop. No rule
-//! lives here.
+//! The `notary-orders` service: settings, adapters behind the ports, commands, start and stop. It
+//! contains no business rules.
+//!
+//! | concept | module |
+//! |---|---|
+//! | flags, environment variables and their defaults | [`settings`] |
+//! | commands | [`cli`] |
+//! | choice of adapters | [`adapters`] |
+//! | use cases on these adapters | `wiring` |
+//! | start and graceful stop | [`serve`] |
+//! | background work: loops, log lines, metrics | `workers`, `worker_metrics` |
+//! | listening sockets and the limit of connections | `listen` |
+//! | clock and randomness | `system` |
+//! | log | [`logging`] |
+//! | key of the first start | `first_key` |
+//! | copy of a database | `copy` |
 
 pub mod adapters;
 pub mod cli;
@@ -10,6 +24,8 @@ pub mod logging;
 pub mod serve;
 pub mod settings;
 mod system;
+mod wiring;
+mod worker_metrics;
 mod workers;
 
 pub use system::{Machine, OsEntropy, SystemClock};

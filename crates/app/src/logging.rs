@@ -1,4 +1,4 @@
-//! The log: on standard error, so that what a command prints stays alone on standard output.
+//! The log. It goes to standard error, so that standard output has only the output of commands.
 
 use std::io::{self, BufWriter, IsTerminal as _};
 
@@ -11,38 +11,38 @@ use tracing_subscriber::{
 
 use crate::settings::{LogFormat, Settings};
 
-/// Lines that wait to be written at the most; then whoever logs waits too, so that no line is lost.
-const WAITING: usize = 4_096;
+/// Maximum number of buffered lines. When the buffer is full, threads that log wait, so that no line
+/// is lost.
+const MAX_BUFFERED_LINES: usize = 4_096;
 
-/// Starts the log of this process, and has panics go there too. Lines are written by a thread of
-/// their own, as many at once as there are; what waits is written when the answer is dropped.
+/// Starts the log of this process, and logs panics. A separate thread writes the lines in batches.
+/// Dropping the returned guard writes the remaining lines.
 pub fn start(settings: &Settings) -> WorkerGuard {
     let terminal = io::stderr().is_terminal();
     let format =
         settings.log_format.unwrap_or(if terminal { LogFormat::Pretty } else { LogFormat::Json });
-    // What is no HTTP is answered and forgotten: whoever can reach the port could fill the log with
-    // errors. Each attempt of a request to the document store; what became of the request is told
-    // by whoever made it.
+    // `object_store` logs each attempt of a request. Its callers log the outcome.
     let quieter = settings.log_level.min(LevelFilter::WARN);
-    let wanted = Targets::new()
+    let filter = Targets::new()
         .with_default(settings.log_level)
+        // Logs bytes that are no HTTP as errors. Any client could fill the log.
         .with_target("actix_http::h1", LevelFilter::OFF)
         .with_target("object_store", quieter);
-    let (writer, written) = NonBlockingBuilder::default()
+    let (writer, guard) = NonBlockingBuilder::default()
         .lossy(false)
-        .buffered_lines_limit(WAITING)
+        .buffered_lines_limit(MAX_BUFFERED_LINES)
         .finish(BufWriter::new(io::stderr()));
     let lines = fmt::layer().with_writer(writer).with_ansi(terminal);
     match format {
-        LogFormat::Pretty => registry().with(lines.with_filter(wanted)).init(),
+        LogFormat::Pretty => registry().with(lines.with_filter(filter)).init(),
         LogFormat::Json => registry()
-            .with(lines.json().flatten_event(true).with_span_list(false).with_filter(wanted))
+            .with(lines.json().flatten_event(true).with_span_list(false).with_filter(filter))
             .init(),
     }
     std::panic::set_hook(Box::new(|panic| {
-        // Not what the panic says: that may quote data of a client.
-        let create = panic.location().map(ToString::to_string);
-        tracing::error!(create, "panic");
+        // Without the message, which may quote data of a client.
+        let location = panic.location().map(ToString::to_string);
+        tracing::error!(location, "panic");
     }));
-    written
+    guard
 }

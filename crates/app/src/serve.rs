@@ -2,7 +2,6 @@
 
 use std::{
     net::{SocketAddr, TcpListener},
-    sync::Arc,
     time::Duration,
 };
 
@@ -10,83 +9,60 @@ use actix_web::{
     dev::{Server, ServerHandle},
     web,
 };
-use adapter_http::{Api, ApiMetrics, Connections, Crowd, Ops, RateLimits, Room, Spool, Underway};
-use anyhow::{Context as _, Result, anyhow};
-use domain::{
-    api_key::Rate, create_order::CreateOrder, delivery::RetryPolicy, document::DocumentLimits,
-    duplicate_window::DuplicateWindow, run_deliveries::RunDeliveries, sweep_uploads::SweepUploads,
-};
-use prometheus::Registry;
+use adapter_http::{Api, Capacity, Ops};
+use anyhow::{Context as _, Error, Result, anyhow};
 use tokio::{
-    runtime::Handle,
     task::JoinSet,
     time::{Instant, timeout_at},
 };
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 
-use crate::{
-    Machine,
-    adapters::{Storage, create_data_dir, open_blobs, open_notifier},
-    listen,
-    settings::Settings,
-    workers::{self, WorkerMetrics},
-};
+use crate::{adapters::Storage, listen, settings::Settings, system::Machine, wiring::Parts};
 
-/// How long clients that go on asking are told to connect elsewhere.
-const PARTING: Duration = Duration::from_secs(2);
+/// Longest time at a stop in which the service still answers new requests on open connections, and
+/// asks their clients to reconnect.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A service that runs. It ends by [`Service::stop`].
+/// A running service. [`Service::stop`] ends it.
 pub struct Service {
-    /// Where the API listens.
+    /// Address of the API.
     pub api_address: SocketAddr,
-    /// Where operators are answered.
+    /// Address of metrics and health checks.
     pub ops_address: SocketAddr,
     api: web::Data<Api>,
     ops: web::Data<Ops>,
     api_listener: TcpListener,
     api_server: ServerHandle,
     ops_server: ServerHandle,
-    placing: TaskTracker,
     workers_stop: CancellationToken,
-    /// Servers and workers; one that ends on its own has failed.
+    /// Servers and workers. They end only after a failure or a stop.
     tasks: JoinSet<Result<()>>,
     grace: Duration,
 }
 
 impl Service {
-    /// Starts the service on storage that is open, once it has found that documents can be stored
-    /// and mails handed over. When it returns, the service takes requests.
+    /// Starts the service on an open storage. Fails if documents cannot be stored or mails cannot
+    /// be handed over. When it returns, the service accepts requests.
     pub async fn start(settings: &Settings, machine: &Machine, storage: Storage) -> Result<Self> {
         let api_listener = bind(settings.listen, "--listen (NOTARY_ORDERS_LISTEN)")?;
         let ops_listener = bind(settings.ops_listen, "--ops-listen (NOTARY_ORDERS_OPS_LISTEN)")?;
         let (api_address, ops_address) = (api_listener.local_addr()?, ops_listener.local_addr()?);
         let grace = Duration::from_secs(settings.shutdown_grace_secs.into());
 
-        let placing = TaskTracker::new();
-        let Parts { api, ops, run_deliveries, sweep, worker_metrics } =
-            Parts::assemble(settings, machine, storage, placing.clone()).await?;
-        let http_workers = std::thread::available_parallelism().map_or(2, usize::from);
-        let most = listen::most_connections(settings.database_connections) / http_workers;
+        let Parts { api, ops, workers } = Parts::assemble(settings, machine, storage).await?;
         let api_server = adapter_http::serve_api(
             api_listener.try_clone()?,
             api.clone(),
-            Crowd { workers: http_workers, connections: most.max(1) },
+            capacity(settings),
             grace,
         )?;
         let ops_server = adapter_http::serve_ops(ops_listener, ops.clone())?;
         let (api_handle, ops_handle) = (api_server.handle(), ops_server.handle());
         let workers_stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
-        tasks.spawn(serve(api_server));
-        tasks.spawn(serve(ops_server));
-        tasks.spawn(workers::run_deliveries(
-            run_deliveries,
-            api.clone(),
-            worker_metrics.clone(),
-            workers_stop.clone(),
-        ));
-        tasks.spawn(workers::note_key_uses(api.keys.clone(), workers_stop.clone()));
-        tasks.spawn(workers::keep_house(sweep, api.clone(), worker_metrics, workers_stop.clone()));
+        tasks.spawn(run(api_server));
+        tasks.spawn(run(ops_server));
+        workers.spawn(&mut tasks, &workers_stop);
         tracing::info!(api = %api_address, ops = %ops_address, "listening");
         Ok(Self {
             api_address,
@@ -96,151 +72,60 @@ impl Service {
             api_listener,
             api_server: api_handle,
             ops_server: ops_handle,
-            placing,
             workers_stop,
             tasks,
             grace,
         })
     }
 
-    /// Waits until a part of the service fails, which none does on its own.
-    pub async fn failed(&mut self) -> anyhow::Error {
+    /// Waits until a server or worker fails. Returns its error.
+    pub async fn failed(&mut self) -> Error {
         match self.tasks.join_next().await {
             Some(Ok(Err(error))) => error,
-            // Not what a panic says, which may quote what was worked on: the log has its place.
+            // The message of a panic may quote an order. The log has its location.
             Some(Err(_)) => anyhow!("a part of the service panicked"),
             Some(Ok(Ok(()))) | None => anyhow!("a part of the service ended"),
         }
     }
 
-    /// Stops gracefully: says that it is not ready, takes no more connections, ends those that are
-    /// there, finishes the requests that run (for at most the grace period) and the follow-ups that
-    /// are leased.
+    /// Stops gracefully, within the grace period: reports that it is not ready, accepts no more
+    /// connections, finishes the requests in progress, and settles the leased deliveries.
     pub async fn stop(mut self) {
         tracing::info!("stopping");
         let deadline = Instant::now() + self.grace;
         self.ops.stop();
-        if let Err(error) = adapter_http::take_no_more(&self.api_listener) {
-            tracing::warn!(%error, "who connects at this moment may be reset");
+        if let Err(error) = adapter_http::stop_accepting(&self.api_listener) {
+            tracing::warn!(%error, "connections that open during the stop may be reset");
         }
-        self.api.connections.end(self.grace.min(PARTING)).await;
-        // With its copy, or the port would stay open.
+        self.api.connections.close(self.grace.min(CLOSE_TIMEOUT)).await;
+        // The server has a copy of the listener. The port closes when both are dropped.
         drop(self.api_listener);
         self.api_server.stop(true).await;
-        self.placing.close();
-        if timeout_at(deadline, self.placing.wait()).await.is_err() {
-            tracing::warn!(
-                "orders with documents were still being placed at the end of the grace period"
-            );
+        if timeout_at(deadline, self.api.detached.finish()).await.is_err() {
+            tracing::warn!("orders with documents were in progress when the grace period ended");
         }
         self.workers_stop.cancel();
         self.ops_server.stop(false).await;
-        let ended =
-            timeout_at(deadline, async { while self.tasks.join_next().await.is_some() {} }).await;
-        if ended.is_err() {
+        let workers_ended = async { while self.tasks.join_next().await.is_some() {} };
+        if timeout_at(deadline, workers_ended).await.is_err() {
             tracing::warn!(
-                "follow-ups were still being delivered at the end of the grace period; they will be delivered again"
+                "mails were being delivered when the grace period ended; they will be sent again"
             );
         }
         tracing::info!("stopped");
     }
 }
 
-/// What the servers and workers run on: use cases on the adapters of the settings.
-struct Parts {
-    api: web::Data<Api>,
-    ops: web::Data<Ops>,
-    run_deliveries: RunDeliveries,
-    sweep: SweepUploads,
-    worker_metrics: WorkerMetrics,
-}
-
-impl Parts {
-    async fn assemble(
-        settings: &Settings,
-        machine: &Machine,
-        storage: Storage,
-        placing: TaskTracker,
-    ) -> Result<Self> {
-        create_data_dir(settings)?;
-        let blobs = open_blobs(settings).await?;
-        let notifier = open_notifier(settings).await?;
-        let spool = Spool::open(&settings.in_data_dir("spool"))
-            .context("--data-dir (NOTARY_ORDERS_DATA_DIR): spool")?;
-        let registry = Registry::new();
-        let keys = storage.manage_keys(machine);
-        let Machine { clock, entropy } = machine.clone();
-        let Storage { orders, uploads, idempotency, queue, .. } = storage;
-
-        let ops = web::Data::new(Ops::new(
-            Arc::clone(&orders),
-            Arc::clone(&blobs),
-            Arc::clone(&queue),
-            Arc::clone(&clock),
-            registry.clone(),
-        )?);
-        let worker_metrics = WorkerMetrics::register(&registry)?;
-        let run_deliveries = RunDeliveries {
-            queue,
-            orders: Arc::clone(&orders),
-            notifier,
-            clock: Arc::clone(&clock),
-            entropy: Arc::clone(&entropy),
-            retry: RetryPolicy::default(),
-        };
-        let sweep = SweepUploads {
-            uploads: Arc::clone(&uploads),
-            blobs: Arc::clone(&blobs),
-            clock: Arc::clone(&clock),
-            abandoned_after: SweepUploads::ABANDONED_AFTER,
-        };
-        let api = web::Data::new(Api {
-            create_order: CreateOrder {
-                orders,
-                uploads,
-                idempotency,
-                blobs,
-                clock,
-                entropy: Arc::clone(&entropy),
-                window: DuplicateWindow(time::Duration::seconds(
-                    settings.duplicate_window_secs.into(),
-                )),
-                remember_for: time::Duration::seconds(settings.idempotency_retention_secs.into()),
-            },
-            keys,
-            rates: rate_limits(settings),
-            trusted_proxies: settings.trusted_proxies.clone(),
-            limits: DocumentLimits {
-                max_bytes: settings.max_document_bytes,
-                ..DocumentLimits::default()
-            },
-            spool,
-            metrics: ApiMetrics::register(&registry)?,
-            entropy,
-            base_path: settings.base_path.clone(),
-            runtime: Handle::current(),
-            placing,
-            underway: Underway::default(),
-            connections: Connections::default(),
-            room: Room::new(usize::try_from(settings.max_orders_in_flight)?),
-        });
-        Ok(Self { api, ops, run_deliveries, sweep, worker_metrics })
-    }
-}
-
-fn rate_limits(settings: &Settings) -> RateLimits {
-    let orders = Rate { per_second: settings.rate_per_second, burst: settings.rate_burst };
-    let with_documents = Rate {
-        per_second: settings.documents_rate_per_second.unwrap_or(orders.per_second),
-        burst: settings.documents_rate_burst.unwrap_or(orders.burst),
-    };
-    RateLimits::new(orders, with_documents)
-}
-
 fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener> {
     listen::listen(address).with_context(|| format!("{setting}: {address}"))
 }
 
-async fn serve(server: Server) -> Result<()> {
+fn capacity(settings: &Settings) -> Capacity {
+    let workers = std::thread::available_parallelism().map_or(2, usize::from);
+    let connections = listen::max_connections(settings.database_connections);
+    Capacity { workers, connections_per_worker: (connections / workers).max(1) }
+}
+
+async fn run(server: Server) -> Result<()> {
     server.await.context("server")
 }

@@ -1,4 +1,4 @@
-//! The clock and the randomness of the machine: the only places that read them.
+//! The clock and the randomness of the machine. Only this module reads them.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ impl Clock for SystemClock {
     fn now(&self) -> OffsetDateTime {
         #[expect(clippy::disallowed_methods, reason = "this is the Clock port's adapter")]
         let now = OffsetDateTime::now_utc();
-        // Stores keep microseconds; an instant must be the same before and after.
+        // Stores keep microseconds, and an instant must be equal after it is read back.
         now.truncate_to_microsecond()
     }
 }
@@ -26,21 +26,20 @@ impl Entropy for OsEntropy {
     fn fill(&self, bytes: &mut [u8]) {
         #[expect(clippy::disallowed_methods, reason = "this is the Entropy port's adapter")]
         let filled = getrandom::fill(bytes);
-        // Without randomness there are no secrets, and nothing sensible to answer.
         #[expect(
             clippy::expect_used,
-            reason = "an operating system without randomness cannot run this service"
+            reason = "without randomness the service cannot issue secrets"
         )]
-        filled.expect("the operating system has randomness");
+        filled.expect("the operating system provides randomness");
     }
 }
 
-/// What the service takes from the machine it runs on; tests bring their own.
+/// The ports of the machine. Tests replace them.
 #[derive(Clone)]
 pub struct Machine {
-    /// The time of day.
+    /// Tells the time.
     pub clock: Arc<dyn Clock>,
-    /// Randomness.
+    /// Provides randomness.
     pub entropy: Arc<dyn Entropy>,
 }
 

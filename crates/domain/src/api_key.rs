@@ -106,6 +106,13 @@ pub struct Rate {
     pub burst: u32,
 }
 
+impl Default for Rate {
+    /// 50 requests per second, 100 at once.
+    fn default() -> Self {
+        Self { per_second: 50, burst: 100 }
+    }
+}
+
 /// The properties of a key when it is issued.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewApiKey {

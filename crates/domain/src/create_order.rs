@@ -17,6 +17,7 @@ use crate::{
     duplicate_window::DuplicateWindow,
     idempotency::{Answered, Attempt, Claim, Claimed, Fingerprint, KeyUse, Remembrance},
     order::{Order, OrderRequest, OrderStatus, SigningServiceId, StoredOrder, Violation},
+    order_traffic::OrderTraffic,
     ports::{
         BlobStore, Cause, ClaimError, Clock, CreateError, Entropy, IdempotencyLedger, NewOrder,
         OrderRepo, StoreError, UploadLedger,
@@ -112,6 +113,8 @@ pub struct CreateOrder {
     pub window: DuplicateWindow,
     /// Time for which a request is stored under its idempotency key.
     pub remember_for: Duration,
+    /// Counts orders, so that background work can yield to them.
+    pub traffic: Arc<OrderTraffic>,
 }
 
 impl CreateOrder {
@@ -290,6 +293,7 @@ impl CreateOrder {
         documents: Vec<StoredDocument>,
         attempt: Option<&Attempt>,
     ) -> Result<StoredOrder, CreateError> {
+        self.traffic.record();
         let (is_test, created_at) = (key.key.is_test, self.clock.now());
         // A test order is no real signing, so it has no recipients.
         let recipients = if is_test { Vec::new() } else { order.contacts.recipients() };

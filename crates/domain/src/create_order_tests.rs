@@ -39,6 +39,7 @@ impl Mocks {
             entropy: Arc::new(CountingEntropy::default()),
             window: DuplicateWindow::default(),
             remember_for: Duration::DAY,
+            traffic: Arc::default(),
         }
     }
 
@@ -109,6 +110,16 @@ async fn order_is_created_with_its_deliveries() {
         (stored.id, stored.status, stored.notary_id, stored.created_at, stored.updated_at),
         (OrderId(9), OrderStatus::NEW, None, NOW, NOW)
     );
+}
+
+#[tokio::test]
+async fn orders_count_as_traffic() {
+    let mut mocks = Mocks::default();
+    mocks.orders.expect_create().once().returning(|_, _| Ok(OrderId(9)));
+    let use_case = mocks.use_case();
+    use_case.create(&key(), request(minimal_request()), None).await.unwrap();
+    use_case.create(&key(), request(json!({})), None).await.unwrap_err();
+    assert_eq!(use_case.traffic.count(), 1);
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
-//! Work that follows an order: a mail to each of its recipients, retried until delivered or given
-//! up.
+//! Deliveries: the mails that follow an order, and when they are retried.
+//!
+//! Retry schedule: [`FIRST_DELAY`], [`MAX_DELAY`] and [`OUTAGE_DELAY`]. Age limit: [`MAX_AGE`].
 
 use time::{Duration, OffsetDateTime};
 
@@ -9,22 +10,36 @@ use crate::{
     ports::Entropy,
 };
 
-/// Identifier of a follow-up, given by the queue; positive.
+/// Delay after the first failed attempt. Every further failure doubles the delay.
+pub const FIRST_DELAY: Duration = Duration::seconds(5);
+
+/// Longest delay between two attempts.
+pub const MAX_DELAY: Duration = Duration::HOUR;
+
+/// Delay while no mail can be delivered. It does not grow, so that mails go out soon after the
+/// relay is back.
+pub const OUTAGE_DELAY: Duration = Duration::seconds(4);
+
+/// Age at which a delivery that still fails, fails for good. RFC 5321, section 4.5.4.1, recommends
+/// four to five days.
+pub const MAX_AGE: Duration = Duration::days(5);
+
+/// Identifier of a delivery, assigned by the queue; positive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeliveryId(pub i64);
 
-/// A mail to be sent once its order is placed.
+/// A mail to send once its order is created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewDelivery {
-    /// Random and stable: the `Message-ID` of the mail is made of it, so that a mail delivered
-    /// twice can be told.
+    /// Random key of the mail. The `Message-ID` is derived from it, so recipients can detect a
+    /// second delivery.
     pub message_key: String,
-    /// Who gets the mail.
+    /// Address that receives the mail.
     pub recipient: EmailAddress,
 }
 
 impl NewDelivery {
-    /// A mail to `recipient` under a new message key of 128 random bits.
+    /// Returns a mail to `recipient` with a new message key of 128 random bits.
     pub fn mail(recipient: EmailAddress, entropy: &dyn Entropy) -> Self {
         let mut key = [0; 16];
         entropy.fill(&mut key);
@@ -32,104 +47,59 @@ impl NewDelivery {
     }
 }
 
-/// A follow-up as the queue keeps it.
+/// A delivery in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
     /// Its identifier.
     pub id: DeliveryId,
-    /// The order it belongs to.
+    /// The order that the mail is about.
     pub order_id: OrderId,
-    /// What is to be done.
+    /// The mail.
     pub task: NewDelivery,
-    /// Failed deliveries so far.
+    /// Number of failed attempts.
     pub attempts: u32,
-    /// When it was enqueued.
+    /// Instant at which it was added to the queue.
     pub created_at: OffsetDateTime,
-    /// When it is to be tried next.
+    /// Instant of the next attempt.
     pub due_at: OffsetDateTime,
-    /// Since when nobody tries it any more, until an operator says so.
+    /// Instant at which it failed for good. It waits for an operator since then.
     pub failed_at: Option<OffsetDateTime>,
-    /// What the last failed delivery said.
+    /// Error of the last failed attempt.
     pub last_error: Option<String>,
 }
 
-/// What a mail says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notification {
-    /// Random and stable over retries.
-    pub message_key: String,
-    /// Who gets it.
-    pub recipient: EmailAddress,
-    /// The order it tells of.
-    pub order: StoredOrder,
-}
-
-/// When a failed delivery is tried again, and when it is given up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RetryPolicy {
-    /// Wait after the first failure; doubled after each further one.
-    pub first_delay: Duration,
-    /// Longest wait.
-    pub max_delay: Duration,
-    /// Wait while nobody's mail is taken. It does not grow: a relay that is back is to be noticed
-    /// soon, however long it was away.
-    pub outage_delay: Duration,
-    /// Age at which a follow-up that still fails is buried (RFC 5321 section 4.5.4.1 asks for four
-    /// to five days).
-    pub give_up_after: Duration,
-}
-
-impl Default for RetryPolicy {
-    fn default() -> Self {
-        Self {
-            first_delay: Duration::seconds(5),
-            max_delay: Duration::HOUR,
-            outage_delay: Duration::seconds(4),
-            give_up_after: Duration::days(5),
-        }
-    }
-}
-
-impl RetryPolicy {
-    /// When to try again after `attempts` failures, the last of them at `now`; `None` when it is
-    /// time to give up.
+impl Delivery {
+    /// Returns when to retry after an attempt that failed at `now`. Returns `None` if the delivery
+    /// fails for good. `self.attempts` does not include this attempt.
     pub fn next_attempt(
         &self,
-        created_at: OffsetDateTime,
-        attempts: u32,
         now: OffsetDateTime,
         entropy: &dyn Entropy,
     ) -> Option<OffsetDateTime> {
-        let doublings = attempts.saturating_sub(1).min(20);
-        let delay = self
-            .first_delay
-            .checked_mul(1 << doublings)
-            .unwrap_or(self.max_delay)
-            .min(self.max_delay);
-        self.after(delay, created_at, now, entropy)
+        // 2^20 times the first delay exceeds the longest delay.
+        let delay = FIRST_DELAY * (1_i32 << self.attempts.min(20));
+        self.retry_after(delay.min(MAX_DELAY), now, entropy)
     }
 
-    /// When to try again after a failure at `now` that is everybody's; `None` when it is time to
-    /// give up.
+    /// Returns when to retry after an attempt at `now` found that no mail can be delivered. Returns
+    /// `None` if the delivery fails for good.
     pub fn next_attempt_in_outage(
         &self,
-        created_at: OffsetDateTime,
         now: OffsetDateTime,
         entropy: &dyn Entropy,
     ) -> Option<OffsetDateTime> {
-        self.after(self.outage_delay, created_at, now, entropy)
+        self.retry_after(OUTAGE_DELAY, now, entropy)
     }
 
-    /// Between half of the delay and the whole, at random, so that what failed together is not
-    /// tried again together.
-    fn after(
+    /// Adds a random part of the delay, at least half of it, so that deliveries that failed
+    /// together are not retried together.
+    fn retry_after(
         &self,
         delay: Duration,
-        created_at: OffsetDateTime,
         now: OffsetDateTime,
         entropy: &dyn Entropy,
     ) -> Option<OffsetDateTime> {
-        if now - created_at >= self.give_up_after {
+        if now - self.created_at >= MAX_AGE {
             return None;
         }
         let mut random = [0; 4];
@@ -139,57 +109,67 @@ impl RetryPolicy {
     }
 }
 
+/// The content of a mail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notification {
+    /// Random key of the mail, equal for every attempt.
+    pub message_key: String,
+    /// Address that receives the mail.
+    pub recipient: EmailAddress,
+    /// The order that the mail is about.
+    pub order: StoredOrder,
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use time::macros::datetime;
 
     use super::*;
-    use crate::test_support::CountingEntropy;
+    use crate::{
+        ports::MockEntropy,
+        test_support::{CountingEntropy, delivery},
+    };
 
     const START: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 
     #[test]
-    fn five_days_of_failures_are_enough() {
-        let policy = RetryPolicy::default();
+    fn delivery_fails_for_good_after_five_days() {
         let entropy = CountingEntropy::default();
-        assert!(
-            policy
-                .next_attempt(START, 99, START + Duration::days(5) - Duration::SECOND, &entropy)
-                .is_some()
-        );
-        assert_eq!(policy.next_attempt(START, 1, START + Duration::days(5), &entropy), None);
-        assert!(
-            policy
-                .next_attempt_in_outage(
-                    START,
-                    START + Duration::days(5) - Duration::SECOND,
-                    &entropy
-                )
-                .is_some()
-        );
-        assert_eq!(policy.next_attempt_in_outage(START, START + Duration::days(5), &entropy), None);
+        let end = START + Duration::days(5);
+        for attempts in [0, 98] {
+            let delivery = Delivery { attempts, ..delivery(START) };
+            let last = end - Duration::SECOND;
+            assert!(delivery.next_attempt(last, &entropy).is_some());
+            assert!(delivery.next_attempt_in_outage(last, &entropy).is_some());
+            assert_eq!(delivery.next_attempt(end, &entropy), None);
+            assert_eq!(delivery.next_attempt_in_outage(end, &entropy), None);
+        }
     }
 
     fn entropy_of(random: [u8; 4]) -> impl Entropy {
-        let mut entropy = crate::ports::MockEntropy::new();
+        let mut entropy = MockEntropy::new();
         entropy.expect_fill().returning(move |bytes| bytes.copy_from_slice(&random));
         entropy
     }
 
     proptest! {
         #[test]
-        fn an_outage_is_waited_out_in_steps_of_two_to_four_seconds(age in 0_i64..432_000, random: [u8; 4]) {
+        fn outage_delay_is_two_to_four_seconds(age in 0_i64..432_000, random: [u8; 4]) {
             let now = START + Duration::seconds(age);
-            let wait = RetryPolicy::default().next_attempt_in_outage(START, now, &entropy_of(random)).unwrap() - now;
-            prop_assert!(wait >= Duration::seconds(2) && wait <= Duration::seconds(4), "{}", wait);
+            let retry = delivery(START).next_attempt_in_outage(now, &entropy_of(random)).unwrap();
+            let delay = retry - now;
+            prop_assert!(delay >= Duration::seconds(2), "{delay}");
+            prop_assert!(delay <= Duration::seconds(4), "{delay}");
         }
 
         #[test]
-        fn waits_double_up_to_the_longest(attempts in 1_u32..1000, random: [u8; 4]) {
-            let wait = RetryPolicy::default().next_attempt(START, attempts, START, &entropy_of(random)).unwrap() - START;
-            let whole = Duration::seconds_f64((5.0 * 2_f64.powi(attempts.cast_signed() - 1)).min(3_600.0));
-            prop_assert!(wait >= whole / 2 && wait <= whole, "{} after {} attempts", wait, attempts);
+        fn delay_doubles_up_to_an_hour(attempts in 0_u32..1000, random: [u8; 4]) {
+            let delivery = Delivery { attempts, ..delivery(START) };
+            let delay = delivery.next_attempt(START, &entropy_of(random)).unwrap() - START;
+            let longest = (5.0 * 2_f64.powi(attempts.cast_signed())).min(3_600.0);
+            let longest = Duration::seconds_f64(longest);
+            prop_assert!(delay >= longest / 2 && delay <= longest, "{delay} after {attempts}");
         }
     }
 }

@@ -2,12 +2,15 @@
 //! (draft-ietf-httpapi-idempotency-key-header).
 
 use sha2::{Digest as _, Sha256};
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 
 use crate::{api_key::ClientId, order::OrderId, ports::Entropy};
 
 /// Maximum length of a key in characters.
 pub const MAX_KEY_CHARS: usize = 255;
+
+/// Time for which a request is stored under its key, unless the operator sets another.
+pub const DEFAULT_RETENTION: Duration = Duration::DAY;
 
 /// An idempotency key of a client. Clients do not share keys.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

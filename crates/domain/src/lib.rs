@@ -12,8 +12,11 @@
 //! | the duplicate window of a file number | [`duplicate_window`] |
 //! | API keys | [`api_key`], cached by [`known_keys`] |
 //! | repeats of a request with one `Idempotency-Key` | [`idempotency`] |
-//! | mails about an order and their retries | [`delivery`] |
-//! | use cases | [`create_order`], [`run_deliveries`], [`sweep_uploads`], [`manage_keys`] |
+//! | mails about an order and their retry schedule | [`delivery`] |
+//! | use cases of requests and commands | [`create_order`], [`manage_keys`] |
+//! | how background work is driven, and how it yields to orders | [`background`], [`order_traffic`] |
+//! | use case in the background: deliver mails | [`delivery_worker`], [`run_deliveries`] |
+//! | other use cases in the background | [`sweep_uploads`], [`forget_keys`], [`note_key_uses`] |
 //!
 //! # Adding a port
 //!
@@ -24,14 +27,19 @@
 
 pub mod api_key;
 pub mod appointment;
+pub mod background;
 pub mod create_order;
 pub mod delivery;
+pub mod delivery_worker;
 pub mod document;
 pub mod duplicate_window;
+pub mod forget_keys;
 pub mod idempotency;
 pub mod known_keys;
 pub mod manage_keys;
+pub mod note_key_uses;
 pub mod order;
+pub mod order_traffic;
 pub mod ports;
 pub mod run_deliveries;
 pub mod sweep_uploads;

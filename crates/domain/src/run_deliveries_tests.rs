@@ -1,87 +1,30 @@
+use std::sync::Mutex;
+
 use mockall::predicate::eq;
 use time::{OffsetDateTime, macros::datetime};
 
 use super::*;
 use crate::{
-    delivery::NewDelivery,
-    order::{EmailAddress, OrderRequest, OrderStatus, StoredOrder},
     ports::{MockClock, MockDeliveryQueue, MockNotifier, MockOrderRepo},
-    test_support::{CountingEntropy, minimal_request},
+    test_support::{CountingEntropy, delivery, stored_order},
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
+const TOKEN: i64 = 3;
 
-#[expect(clippy::unnecessary_wraps, reason = "it is what a store answers")]
-fn stored() -> Result<Option<StoredOrder>, StoreError> {
-    let order =
-        serde_json::from_value::<OrderRequest>(minimal_request()).unwrap().parse().unwrap().order;
-    Ok(Some(StoredOrder {
-        id: OrderId(1),
-        order,
-        status: OrderStatus::NEW,
-        client: crate::api_key::ClientId(1),
-        api_key: crate::api_key::ApiKeyId(1),
-        notary_id: None,
-        documents: vec![],
-        is_test: false,
-        created_at: NOW,
-        updated_at: NOW,
-    }))
-}
+type FindResult = Result<Option<crate::order::StoredOrder>, StoreError>;
 
-fn lease(attempts: u32, created_at: OffsetDateTime) -> Lease {
-    let task = NewDelivery {
-        message_key: "k".to_owned(),
-        recipient: EmailAddress::try_from("a@example.com".to_owned()).unwrap(),
-    };
-    Lease {
-        delivery: Delivery {
-            id: DeliveryId(5),
-            order_id: OrderId(1),
-            task,
-            attempts,
-            created_at,
-            due_at: NOW,
-            failed_at: None,
-            last_error: None,
-        },
-        token: 3,
-    }
-}
-
-/// Runs one leased follow-up against a notifier and checks how it is settled.
-async fn run(
-    lease: Lease,
-    notifier: MockNotifier,
-    found: impl Fn() -> Result<Option<StoredOrder>, StoreError> + Send + 'static,
-    settled: impl Fn(&Settlement) -> bool + Send + 'static,
-    held: bool,
-) -> DeliveryOutcome {
-    let mut queue = MockDeliveryQueue::new();
-    queue
-        .expect_lease()
-        .with(eq(NOW), eq(RunDeliveries::LEASE), eq(8))
-        .once()
-        .returning(move |_, _, _| Ok(vec![lease.clone()]));
-    queue
-        .expect_settle()
-        .withf(move |id, token, settlement| {
-            *id == DeliveryId(5) && *token == 3 && settled(settlement)
-        })
-        .once()
-        .returning(move |_, _, _| Ok(held));
-    let deliveries = use_case(queue, notifier, found).run_once(8).await.unwrap();
-    assert_eq!(deliveries.len(), 1);
-    deliveries[0].as_ref().unwrap().outcome.clone()
+fn found() -> FindResult {
+    Ok(Some(stored_order(NOW)))
 }
 
 fn use_case(
     queue: MockDeliveryQueue,
     notifier: MockNotifier,
-    found: impl Fn() -> Result<Option<StoredOrder>, StoreError> + Send + 'static,
+    find: fn() -> FindResult,
 ) -> RunDeliveries {
     let mut orders = MockOrderRepo::new();
-    orders.expect_find().with(eq(OrderId(1))).returning(move |_| found());
+    orders.expect_find().with(eq(OrderId(1))).returning(move |_| find());
     let mut clock = MockClock::new();
     clock.expect_now().return_const(NOW);
     RunDeliveries {
@@ -90,11 +33,23 @@ fn use_case(
         notifier: Arc::new(notifier),
         clock: Arc::new(clock),
         entropy: Arc::new(CountingEntropy::default()),
-        retry: RetryPolicy::default(),
     }
 }
 
-fn notifier(answer: impl Fn() -> Result<(), NotifyError> + Send + 'static) -> MockNotifier {
+/// A queue that leases these deliveries once.
+fn queue_of(deliveries: Vec<Delivery>) -> MockDeliveryQueue {
+    let leases: Vec<Lease> =
+        deliveries.into_iter().map(|delivery| Lease { delivery, token: TOKEN }).collect();
+    let mut queue = MockDeliveryQueue::new();
+    queue
+        .expect_lease()
+        .with(eq(NOW), eq(LEASE), eq(8))
+        .once()
+        .return_once(move |_, _, _| Ok(leases));
+    queue
+}
+
+fn notifier(reply: fn() -> Result<(), NotifyError>) -> MockNotifier {
     let mut notifier = MockNotifier::new();
     notifier
         .expect_notify()
@@ -102,184 +57,170 @@ fn notifier(answer: impl Fn() -> Result<(), NotifyError> + Send + 'static) -> Mo
             notification.message_key == "k" && notification.order.id == OrderId(1)
         })
         .once()
-        .returning(move |_| answer());
+        .returning(move |_| reply());
     notifier
 }
 
-#[tokio::test]
-async fn a_delivered_mail_is_done() {
-    let outcome = run(
-        lease(0, NOW),
-        notifier(|| Ok(())),
-        stored,
-        |settlement| *settlement == Settlement::Done,
-        true,
-    )
-    .await;
-    assert_eq!(outcome, DeliveryOutcome::Delivered);
-}
-
-#[tokio::test]
-async fn a_failing_notifier_is_retried_later_and_later() {
-    for (attempts, shortest, longest) in [(0, 2.5, 5.0), (1, 5.0, 10.0), (30, 1_800.0, 3_600.0)] {
-        let retried = move |settlement: &Settlement| match settlement {
-            Settlement::RetryAt { due_at, error } => {
-                (shortest..=longest).contains(&(*due_at - NOW).as_seconds_f64())
-                    && error == "the mail was rejected this time: relay is busy"
-            }
-            _ => false,
-        };
-        let failing = notifier(|| Err(NotifyError::Transient("relay is busy".into())));
-        let outcome = run(lease(attempts, NOW), failing, stored, retried, true).await;
-        assert!(matches!(outcome, DeliveryOutcome::Retried(_)));
-    }
-}
-
-/// Due in two to four seconds, for the reason given.
-fn waits(settlement: &Settlement, reason: &str) -> bool {
-    match settlement {
-        Settlement::Postpone { due_at, error } => {
-            (2.0..=4.0).contains(&(*due_at - NOW).as_seconds_f64()) && error == reason
-        }
-        _ => false,
-    }
-}
-
-#[tokio::test]
-async fn in_an_outage_a_mail_waits_for_a_few_seconds_however_long_it_lasts() {
-    for (attempts, age) in [(0, Duration::ZERO), (100_000, Duration::days(5) - Duration::SECOND)] {
-        let down = notifier(|| Err(NotifyError::Unavailable("relay is down".into())));
-        let outcome = run(
-            lease(attempts, NOW - age),
-            down,
-            stored,
-            |settlement| waits(settlement, "no mail can be handed over now: relay is down"),
-            true,
-        )
-        .await;
-        assert_eq!(
-            outcome,
-            DeliveryOutcome::Postponed("no mail can be handed over now: relay is down".to_owned())
-        );
-    }
-}
-
-#[tokio::test]
-async fn a_store_that_does_not_answer_is_an_outage() {
-    let down = || Err(StoreError::Unavailable("gone".into()));
-    let reason = "no mail can be handed over now: the store does not answer: gone";
-    let outcome = run(
-        lease(9, NOW),
-        MockNotifier::new(),
-        down,
-        move |settlement| waits(settlement, reason),
-        true,
-    )
-    .await;
-    assert_eq!(outcome, DeliveryOutcome::Postponed(reason.to_owned()));
-}
-
-#[tokio::test]
-async fn an_order_that_cannot_be_read_is_retried_later_and_later() {
-    let unreadable = || Err(StoreError::Internal("what is this?".into()));
-    let retried = |settlement: &Settlement| matches!(settlement, Settlement::RetryAt { due_at, .. } if *due_at - NOW > Duration::minutes(20));
-    let outcome = run(lease(9, NOW), MockNotifier::new(), unreadable, retried, true).await;
-    assert!(matches!(outcome, DeliveryOutcome::Retried(_)));
-}
-
-#[tokio::test]
-async fn a_permanent_failure_is_buried() {
-    let failing = notifier(|| Err(NotifyError::Permanent("no such user".into())));
-    let outcome = run(
-        lease(0, NOW),
-        failing,
-        stored,
-        |settlement| matches!(settlement, Settlement::Fail { at, .. } if *at == NOW),
-        true,
-    )
-    .await;
-    assert_eq!(
-        outcome,
-        DeliveryOutcome::Failed("the mail was rejected for good: no such user".to_owned())
-    );
-}
-
-#[tokio::test]
-async fn what_fails_for_five_days_is_buried() {
-    let transient = || Err(NotifyError::Transient("relay is busy".into()));
-    let unavailable = || Err(NotifyError::Unavailable("relay is down".into()));
-    for failing in [notifier(transient), notifier(unavailable)] {
-        let outcome = run(
-            lease(40, NOW - Duration::days(5)),
-            failing,
-            stored,
-            |settlement| matches!(settlement, Settlement::Fail { .. }),
-            true,
-        )
-        .await;
-        assert!(matches!(outcome, DeliveryOutcome::Failed(_)));
-    }
-}
-
-#[tokio::test]
-async fn a_mail_about_no_order_is_buried_unsent() {
-    let outcome = run(
-        lease(0, NOW),
-        MockNotifier::new(),
-        || Ok(None),
-        |settlement| matches!(settlement, Settlement::Fail { .. }),
-        true,
-    )
-    .await;
-    assert!(matches!(outcome, DeliveryOutcome::Failed(_)));
-}
-
-#[tokio::test]
-async fn a_lost_lease_is_reported_as_such() {
-    let outcome = run(lease(0, NOW), notifier(|| Ok(())), stored, |_| true, false).await;
-    assert_eq!(outcome, DeliveryOutcome::LeaseLost);
-}
-
-#[tokio::test]
-async fn a_notifier_that_panics_buries_its_mail_and_nothing_else() {
-    let panicking = notifier(|| panic!("this panic is part of the test"));
-    let outcome = run(
-        lease(0, NOW),
-        panicking,
-        stored,
-        |settlement| matches!(settlement, Settlement::Fail { .. }),
-        true,
-    )
-    .await;
-    assert_eq!(
-        outcome,
-        DeliveryOutcome::Failed("the mail was rejected for good: the notifier panicked".to_owned())
-    );
-}
-
-#[tokio::test]
-async fn what_the_queue_did_not_take_is_settled_again_and_not_delivered_again() {
-    let mut queue = MockDeliveryQueue::new();
-    queue.expect_lease().once().returning(move |_, _, _| Ok(vec![lease(0, NOW)]));
-    let done = |_: &DeliveryId, token: &i64, settlement: &Settlement| {
-        *token == 3 && *settlement == Settlement::Done
-    };
-    let mut failures_left = 2;
-    queue.expect_settle().withf(done).times(3).returning(move |_, _, _| {
-        failures_left -= 1;
-        if failures_left >= 0 {
-            Err(StoreError::Unavailable("no database".into()))
-        } else {
+/// Attempts one delivery, and returns the settlement that the queue stored.
+async fn settlement(
+    delivery: Delivery,
+    notifier: MockNotifier,
+    find: fn() -> FindResult,
+) -> Settlement {
+    let mut queue = queue_of(vec![delivery]);
+    let stored = Arc::new(Mutex::new(None));
+    let seen = Arc::clone(&stored);
+    queue
+        .expect_settle()
+        .withf(|id, token, _| *id == DeliveryId(5) && *token == TOKEN)
+        .once()
+        .returning(move |_, _, settlement| {
+            *seen.lock().unwrap() = Some(settlement.clone());
             Ok(true)
-        }
-    });
-    let use_case = use_case(queue, notifier(|| Ok(())), stored);
+        });
+    let mut reports = use_case(queue, notifier, find).run_batch(8).await.unwrap();
+    let report = reports.pop().unwrap().unwrap();
+    assert!(reports.is_empty());
+    let settlement = stored.lock().unwrap().take().unwrap();
+    assert_eq!(report.outcome, DeliveryOutcome::Settled(settlement.clone()));
+    settlement
+}
 
-    let unsettled = use_case.run_once(8).await.unwrap().remove(0).unwrap_err();
+fn transient() -> NotifyError {
+    NotifyError::Transient("relay is busy".into())
+}
+
+fn unavailable() -> NotifyError {
+    NotifyError::Unavailable("relay is down".into())
+}
+
+fn permanent() -> NotifyError {
+    NotifyError::Permanent("no such user".into())
+}
+
+#[tokio::test]
+async fn delivered_mail_is_done() {
+    let settled = settlement(delivery(NOW), notifier(|| Ok(())), found).await;
+    assert_eq!(settled, Settlement::Done);
+}
+
+#[tokio::test]
+async fn transient_failure_is_retried_with_growing_delay() {
+    for (attempts, shortest, longest) in [(0, 2.5, 5.0), (1, 5.0, 10.0), (30, 1_800.0, 3_600.0)] {
+        let delivery = Delivery { attempts, ..delivery(NOW) };
+        let settled = settlement(delivery, notifier(|| Err(transient())), found).await;
+        let Settlement::RetryAt { due_at, error } = settled else { panic!("{settled:?}") };
+        assert!((shortest..=longest).contains(&(due_at - NOW).as_seconds_f64()), "{due_at}");
+        assert_eq!(error, error_chain(&transient()));
+    }
+}
+
+/// Checks that the next attempt is due in two to four seconds.
+fn assert_postponed(settled: Settlement, cause: &NotifyError) {
+    let Settlement::Postpone { due_at, error } = settled else { panic!("{settled:?}") };
+    assert!((2.0..=4.0).contains(&(due_at - NOW).as_seconds_f64()), "{due_at}");
+    assert_eq!(error, error_chain(cause));
+}
+
+#[tokio::test]
+async fn outage_of_the_relay_postpones_delivery() {
+    for (attempts, age) in [(0, Duration::ZERO), (100_000, Duration::days(5) - Duration::SECOND)] {
+        let delivery = Delivery { attempts, ..delivery(NOW - age) };
+        let settled = settlement(delivery, notifier(|| Err(unavailable())), found).await;
+        assert_postponed(settled, &unavailable());
+    }
+}
+
+#[tokio::test]
+async fn outage_of_the_store_postpones_delivery() {
+    let down = || Err(StoreError::Unavailable("no database".into()));
+    let settled = settlement(delivery(NOW), MockNotifier::new(), down).await;
+    let cause = StoreError::Unavailable("no database".into());
+    assert_postponed(settled, &NotifyError::Unavailable(cause.into()));
+}
+
+#[tokio::test]
+async fn unreadable_order_is_retried_with_growing_delay() {
+    let unreadable = || Err(StoreError::Internal("unknown version".into()));
+    let delivery = Delivery { attempts: 9, ..delivery(NOW) };
+    let settled = settlement(delivery, MockNotifier::new(), unreadable).await;
+    let Settlement::RetryAt { due_at, .. } = settled else { panic!("{settled:?}") };
+    assert!(due_at - NOW > Duration::minutes(20), "{due_at}");
+}
+
+#[tokio::test]
+async fn permanent_failure_fails_for_good() {
+    let settled = settlement(delivery(NOW), notifier(|| Err(permanent())), found).await;
+    assert_eq!(settled, Settlement::Fail { at: NOW, error: error_chain(&permanent()) });
+}
+
+#[tokio::test]
+async fn delivery_fails_for_good_after_five_days() {
+    for notifier in [notifier(|| Err(transient())), notifier(|| Err(unavailable()))] {
+        let delivery = Delivery { attempts: 40, ..delivery(NOW - Duration::days(5)) };
+        let settled = settlement(delivery, notifier, found).await;
+        assert!(matches!(settled, Settlement::Fail { .. }), "{settled:?}");
+    }
+}
+
+#[tokio::test]
+async fn missing_order_fails_for_good() {
+    let settled = settlement(delivery(NOW), MockNotifier::new(), || Ok(None)).await;
+    assert!(matches!(settled, Settlement::Fail { .. }), "{settled:?}");
+}
+
+#[tokio::test]
+async fn lost_lease_is_reported() {
+    let mut queue = queue_of(vec![delivery(NOW)]);
+    queue.expect_settle().once().returning(|_, _, _| Ok(false));
+    let use_case = use_case(queue, notifier(|| Ok(())), found);
+    let report = use_case.run_batch(8).await.unwrap().pop().unwrap().unwrap();
+    assert_eq!(report.outcome, DeliveryOutcome::LeaseLost);
+}
+
+#[tokio::test]
+async fn panic_of_the_notifier_fails_one_delivery() {
+    let mut notifier = MockNotifier::new();
+    notifier.expect_notify().times(2).returning(|notification| {
+        assert_eq!(notification.message_key, "k", "this panic is part of the test");
+        Ok(())
+    });
+    let mut breaking = delivery(NOW);
+    breaking.task.message_key = "breaks the notifier".to_owned();
+    let whole = Delivery { id: DeliveryId(6), ..delivery(NOW) };
+    let mut queue = queue_of(vec![breaking, whole]);
+    queue.expect_settle().times(2).returning(|_, _, _| Ok(true));
+    let reports = use_case(queue, notifier, found).run_batch(8).await.unwrap();
+    let outcomes: Vec<_> = reports.into_iter().map(|report| report.unwrap().outcome).collect();
+    let panicked = NotifyError::Permanent("the notifier panicked".into());
+    let failed = Settlement::Fail { at: NOW, error: error_chain(&panicked) };
+    let expected = [failed, Settlement::Done].map(DeliveryOutcome::Settled);
+    assert_eq!(outcomes, expected);
+}
+
+#[tokio::test]
+async fn unsettled_delivery_is_settled_again_without_second_mail() {
+    let mut queue = queue_of(vec![delivery(NOW)]);
+    let mut failures_left = 2;
+    queue
+        .expect_settle()
+        .withf(|_, token, settlement| *token == TOKEN && *settlement == Settlement::Done)
+        .times(3)
+        .returning(move |_, _, _| {
+            failures_left -= 1;
+            if failures_left < 0 {
+                return Ok(true);
+            }
+            Err(StoreError::Unavailable("no database".into()))
+        });
+    let use_case = use_case(queue, notifier(|| Ok(())), found);
+
+    let unsettled = use_case.run_batch(8).await.unwrap().remove(0).unwrap_err();
     let unsettled = use_case.settle_again(unsettled).await.unwrap_err();
     assert_eq!(
         error_chain(&unsettled),
-        "the queue does not know what became of a follow-up: the store does not answer: no database"
+        format!("{unsettled}: the store does not answer: no database")
     );
-    assert_eq!(use_case.settle_again(unsettled).await.unwrap().outcome, DeliveryOutcome::Delivered);
+    let report = use_case.settle_again(unsettled).await.unwrap();
+    assert_eq!(report.outcome, DeliveryOutcome::Settled(Settlement::Done));
 }

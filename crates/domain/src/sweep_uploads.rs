@@ -1,38 +1,47 @@
-//! Use case: remove the objects of orders that were never placed because the process died half way.
+//! Use case: remove the objects of orders that were never created, because the process died or the
+//! document store failed.
 
 use std::sync::Arc;
 
 use time::Duration;
 
 use crate::{
+    background::Step,
     create_order::remove_condemned,
     ports::{BlobStore, Clock, StoreError, UploadLedger},
 };
 
-/// Removes abandoned uploads.
+/// Maximum number of uploads that a step removes.
+const BATCH: usize = 100;
+
+/// Pause when no more uploads are abandoned, and after a failure.
+const PAUSE: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// Removes abandoned uploads. Any number of processes may do so at the same time.
 #[derive(Clone)]
 pub struct SweepUploads {
-    /// Where intended objects are remembered.
+    /// Records the objects of orders that are not created yet.
     pub uploads: Arc<dyn UploadLedger>,
-    /// Where documents are kept.
+    /// Stores documents.
     pub blobs: Arc<dyn BlobStore>,
-    /// The time of day.
+    /// Tells the time.
     pub clock: Arc<dyn Clock>,
-    /// Age from which an upload that no order adopted is abandoned.
-    pub abandoned_after: Duration,
 }
 
 impl SweepUploads {
-    /// Age from which an upload is abandoned unless a setting says otherwise.
+    /// Age at which an upload without an order is abandoned.
     pub const ABANDONED_AFTER: Duration = Duration::HOUR;
 
-    /// Removes up to `limit` abandoned uploads and answers how many are gone. Any number of
-    /// processes may do so at the same time.
-    pub async fn run_once(&self, limit: usize) -> Result<usize, StoreError> {
-        let condemned = self
-            .uploads
-            .condemn_recorded_before(self.clock.now() - self.abandoned_after, limit)
-            .await?;
+    /// Removes a batch of abandoned uploads. Returns their number.
+    pub async fn step(&self) -> Step<usize> {
+        let result = self.sweep().await;
+        let is_full = result.as_ref().is_ok_and(|&swept| swept == BATCH);
+        Step { result, pause: if is_full { std::time::Duration::ZERO } else { PAUSE } }
+    }
+
+    async fn sweep(&self) -> Result<usize, StoreError> {
+        let abandoned_before = self.clock.now() - Self::ABANDONED_AFTER;
+        let condemned = self.uploads.condemn_recorded_before(abandoned_before, BATCH).await?;
         remove_condemned(&*self.blobs, &*self.uploads, condemned).await
     }
 }
@@ -48,54 +57,69 @@ mod tests {
         ports::{MockBlobStore, MockClock, MockUploadLedger},
     };
 
-    fn key(name: &str) -> ObjectKey {
-        ObjectKey::from_stored(name.to_owned())
+    fn keys(count: usize) -> Vec<ObjectKey> {
+        (0..count).map(|number| ObjectKey::from_stored(number.to_string())).collect()
     }
 
-    fn sweeper(uploads: MockUploadLedger, blobs: MockBlobStore) -> SweepUploads {
-        let mut clock = MockClock::new();
-        clock.expect_now().return_const(datetime!(2026-11-21 12:00 UTC));
-        SweepUploads {
-            uploads: Arc::new(uploads),
-            blobs: Arc::new(blobs),
-            clock: Arc::new(clock),
-            abandoned_after: SweepUploads::ABANDONED_AFTER,
-        }
-    }
-
-    #[tokio::test]
-    async fn an_upload_is_abandoned_after_an_hour() {
+    /// A ledger with this many abandoned uploads.
+    fn ledger(count: usize) -> MockUploadLedger {
         let mut uploads = MockUploadLedger::new();
         uploads
             .expect_condemn_recorded_before()
-            .with(eq(datetime!(2026-11-21 11:00 UTC)), eq(10))
+            .with(eq(datetime!(2026-11-21 11:00 UTC)), eq(BATCH))
             .once()
-            .returning(|_, _| Ok(vec![key("a"), key("b")]));
-        uploads.expect_forget().withf(|keys| keys.len() == 2).once().returning(|_| Ok(()));
+            .returning(move |_, _| Ok(keys(count)));
+        uploads
+    }
+
+    async fn step(uploads: MockUploadLedger, blobs: MockBlobStore) -> Step<usize> {
+        let mut clock = MockClock::new();
+        clock.expect_now().return_const(datetime!(2026-11-21 12:00 UTC));
+        let sweep = SweepUploads {
+            uploads: Arc::new(uploads),
+            blobs: Arc::new(blobs),
+            clock: Arc::new(clock),
+        };
+        sweep.step().await
+    }
+
+    #[tokio::test]
+    async fn upload_is_swept_after_an_hour() {
+        let mut uploads = ledger(2);
+        uploads
+            .expect_forget()
+            .withf(|forgotten| forgotten == keys(2))
+            .once()
+            .returning(|_| Ok(()));
         let mut blobs = MockBlobStore::new();
         blobs.expect_delete().times(2).returning(|_| Ok(()));
-        assert_eq!(sweeper(uploads, blobs).run_once(10).await.unwrap(), 2);
+        let step = step(uploads, blobs).await;
+        assert_eq!((step.result.unwrap(), step.pause), (2, PAUSE));
     }
 
     #[tokio::test]
-    async fn what_could_not_be_deleted_is_not_forgotten() {
-        let mut uploads = MockUploadLedger::new();
-        uploads.expect_condemn_recorded_before().returning(|_, _| Ok(vec![key("a"), key("b")]));
-        uploads.expect_forget().withf(|keys| keys == [key("b")]).once().returning(|_| Ok(()));
+    async fn full_batch_is_followed_by_the_next_without_pause() {
+        let mut uploads = ledger(BATCH);
+        uploads.expect_forget().once().returning(|_| Ok(()));
+        let mut blobs = MockBlobStore::new();
+        blobs.expect_delete().times(BATCH).returning(|_| Ok(()));
+        let step = step(uploads, blobs).await;
+        assert_eq!((step.result.unwrap(), step.pause), (BATCH, std::time::Duration::ZERO));
+    }
+
+    #[tokio::test]
+    async fn failed_deletion_keeps_the_key() {
+        let mut uploads = ledger(2);
+        uploads.expect_forget().withf(|gone| gone == &keys(2)[1..]).once().returning(|_| Ok(()));
         let mut blobs = MockBlobStore::new();
         blobs.expect_delete().returning(|deleted| {
-            if *deleted == key("a") { Err(StoreError::Unavailable("down".into())) } else { Ok(()) }
+            if *deleted == keys(1)[0] {
+                return Err(StoreError::Unavailable("no bucket".into()));
+            }
+            Ok(())
         });
-        assert!(matches!(
-            sweeper(uploads, blobs).run_once(10).await,
-            Err(StoreError::Unavailable(_))
-        ));
-    }
-
-    #[tokio::test]
-    async fn nothing_abandoned_is_nothing_done() {
-        let mut uploads = MockUploadLedger::new();
-        uploads.expect_condemn_recorded_before().returning(|_, _| Ok(vec![]));
-        assert_eq!(sweeper(uploads, MockBlobStore::new()).run_once(10).await.unwrap(), 0);
+        let step = step(uploads, blobs).await;
+        assert!(matches!(step.result, Err(StoreError::Unavailable(_))));
+        assert_eq!(step.pause, PAUSE);
     }
 }

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use time::OffsetDateTime;
 
 use crate::{
-    api_key::{KeyHash, NewApiKey},
+    api_key::{ApiKeyId, ClientId, KeyHash, NewApiKey},
+    delivery::{Delivery, DeliveryId, NewDelivery},
+    order::{EmailAddress, OrderId, OrderRequest, OrderStatus, StoredOrder},
     ports::Entropy,
 };
 
@@ -38,6 +40,40 @@ pub(crate) fn new_api_key(hash: KeyHash, issued_at: OffsetDateTime) -> NewApiKey
         rate: None,
         documents_rate: None,
         client: None,
+    }
+}
+
+/// Returns order 1 of a minimal request.
+pub(crate) fn stored_order(created_at: OffsetDateTime) -> StoredOrder {
+    let request: OrderRequest = serde_json::from_value(minimal_request()).unwrap();
+    StoredOrder {
+        id: OrderId(1),
+        order: request.parse().unwrap().order,
+        status: OrderStatus::NEW,
+        client: ClientId(1),
+        api_key: ApiKeyId(1),
+        notary_id: None,
+        documents: vec![],
+        is_test: false,
+        created_at,
+        updated_at: created_at,
+    }
+}
+
+/// Returns delivery 5, of order 1, without attempts.
+pub(crate) fn delivery(created_at: OffsetDateTime) -> Delivery {
+    Delivery {
+        id: DeliveryId(5),
+        order_id: OrderId(1),
+        task: NewDelivery {
+            message_key: "k".to_owned(),
+            recipient: EmailAddress::try_from("a@example.com".to_owned()).unwrap(),
+        },
+        attempts: 0,
+        created_at,
+        due_at: created_at,
+        failed_at: None,
+        last_error: None,
     }
 }
 

@@ -144,13 +144,9 @@ impl Service {
             entropy: Arc::new(CountingEntropy::default()),
             window: DuplicateWindow::default(),
             remember_for: SweepUploads::ABANDONED_AFTER,
+            traffic: Arc::default(),
         };
-        let sweep = SweepUploads {
-            uploads: store.clone(),
-            blobs,
-            clock: clock.clone(),
-            abandoned_after: SweepUploads::ABANDONED_AFTER,
-        };
+        let sweep = SweepUploads { uploads: store.clone(), blobs, clock: clock.clone() };
         Self { create_order, sweep, store, clock, files: Files::new() }
     }
 
@@ -184,7 +180,7 @@ async fn a_client_is_told_within_three_seconds_however_many_documents_it_sent_an
 
         server.start_again();
         service.clock.advance(SweepUploads::ABANDONED_AFTER * 2);
-        assert_eq!(service.sweep.run_once(100).await.unwrap(), documents);
+        assert_eq!(service.sweep.step().await.result.unwrap(), documents);
         Box::pin(service.create(documents)).await.unwrap();
         assert_eq!(server.objects().len(), documents);
     }

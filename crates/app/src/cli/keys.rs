@@ -3,17 +3,100 @@
 use std::{fmt::Write as _, io::Write as _};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use clap::{Args, Subcommand, value_parser};
 use domain::{
-    api_key::{ApiKey, ApiKeyId, KeyChange, PresentedKey, Rate},
+    api_key::{ApiKey, ApiKeyId, KeyChange, KeyEvent, PresentedKey, Rate},
     manage_keys::{KeyTerms, ManageKeys, RotateError},
     order::SigningServiceId,
 };
 use time::{Duration, OffsetDateTime};
 
-use super::{KeysCommand, print, second};
+use super::output::{print, second};
 
-/// Longest name of a key, or of an operator in the trail.
+/// Maximum length of the name of a key or an operator, in characters.
 const MAX_CHARS: usize = 100;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum KeysCommand {
+    /// Issue a key. Prints only the key to standard output, and only this once
+    Issue {
+        /// Name of the key
+        #[arg(long)]
+        name: String,
+        /// The only signing service for which the key may create orders
+        #[arg(long, value_name = "ID", value_parser = value_parser!(i64).range(1..))]
+        signing_service: Option<i64>,
+        /// Days until the key expires
+        #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=36_500))]
+        expires_in_days: Option<u32>,
+        /// Issue a test key: its orders are answered like all others, and no mail is sent
+        #[arg(long)]
+        test: bool,
+        #[command(flatten)]
+        limits: Limits,
+    },
+    /// List all keys ever issued
+    List,
+    /// Issue a successor on the terms of a key. Prints only the successor to standard output. The
+    /// old key stays valid for a while
+    Rotate {
+        /// Identifier of the old key, as listed
+        id: i64,
+        /// Hours for which the old key stays valid
+        #[arg(
+            long,
+            value_name = "N",
+            default_value_t = 24,
+            value_parser = value_parser!(u32).range(0..=8_760)
+        )]
+        grace_hours: u32,
+    },
+    /// Revoke a key
+    Revoke {
+        /// Identifier of the key, as listed
+        id: i64,
+    },
+    /// Show the history of keys: which operator issued, rotated and revoked which key, and when
+    #[command(visible_alias = "audit")]
+    Trail,
+}
+
+/// The rate limits of a key. The default is the limit of the service.
+#[derive(Debug, Args)]
+pub(super) struct Limits {
+    /// Orders without documents per second
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "limit_burst",
+        value_parser = value_parser!(u32).range(1..)
+    )]
+    limit_per_second: Option<u32>,
+    /// Burst of orders without documents
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "limit_per_second",
+        value_parser = value_parser!(u32).range(1..)
+    )]
+    limit_burst: Option<u32>,
+    /// Orders with documents per second
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "documents_limit_burst",
+        value_parser = value_parser!(u32).range(1..)
+    )]
+    documents_limit_per_second: Option<u32>,
+    /// Burst of orders with documents
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "documents_limit_per_second",
+        value_parser = value_parser!(u32).range(1..)
+    )]
+    documents_limit_burst: Option<u32>,
+}
 
 pub(super) async fn run(
     command: KeysCommand,
@@ -24,7 +107,7 @@ pub(super) async fn run(
         KeysCommand::Issue { name, signing_service, expires_in_days, test, limits } => {
             ensure!(
                 is_plain(&name),
-                "--name must be one line of at most {MAX_CHARS} characters that can all be seen, and not blank"
+                "--name must be one line of at most {MAX_CHARS} visible characters, and not blank"
             );
             let terms = KeyTerms {
                 name,
@@ -43,45 +126,30 @@ pub(super) async fn run(
             Ok(())
         }
         KeysCommand::List => print(&table(&keys.list().await?, now)?),
-        KeysCommand::Rotate { id, grace_hours } => match keys
-            .rotate(ApiKeyId(id), Duration::hours(grace_hours.into()), &operator())
-            .await
-        {
-            Ok(rotation) => {
-                show(rotation.id, &rotation.presented)?;
-                eprintln!(
-                    "issued as key {} in the place of key {id}, which is good until {}",
-                    rotation.id.0,
-                    second(rotation.old_until)
-                );
-                Ok(())
-            }
-            Err(RotateError::Unknown) => bail!("there is no key {id}"),
-            Err(RotateError::NotLive) => bail!("key {id} is revoked or expired; issue a new one"),
-            Err(error @ RotateError::Store(_)) => Err(anyhow!(error)),
-        },
+        KeysCommand::Rotate { id, grace_hours } => rotate(keys, id, grace_hours).await,
         KeysCommand::Revoke { id } => match keys.revoke(ApiKeyId(id), &operator()).await? {
             Some(_) => print(&format!("key {id} is revoked\n")),
             None => bail!("there is no key {id}"),
         },
-        KeysCommand::Trail => {
-            let mut table = format!("{:<20}  {:>6}  {:<24}  BY\n", "WHEN", "KEY", "WHAT");
-            for event in keys.trail().await? {
-                let what = match event.change {
-                    KeyChange::Issued => "issued".to_owned(),
-                    KeyChange::Rotated { successor } => format!("rotated to key {}", successor.0),
-                    KeyChange::Revoked => "revoked".to_owned(),
-                };
-                writeln!(
-                    table,
-                    "{:<20}  {:>6}  {what:<24}  {}",
-                    second(event.at),
-                    event.key.0,
-                    event.by
-                )?;
-            }
-            print(&table)
+        KeysCommand::Trail => print(&history(&keys.trail().await?)?),
+    }
+}
+
+async fn rotate(keys: &ManageKeys, id: i64, grace_hours: u32) -> Result<()> {
+    let grace = Duration::hours(grace_hours.into());
+    match keys.rotate(ApiKeyId(id), grace, &operator()).await {
+        Ok(rotation) => {
+            show(rotation.id, &rotation.presented)?;
+            eprintln!(
+                "issued as key {}, the successor of key {id}, which is valid until {}",
+                rotation.id.0,
+                second(rotation.old_until)
+            );
+            Ok(())
         }
+        Err(RotateError::Unknown) => bail!("there is no key {id}"),
+        Err(RotateError::NotLive) => bail!("key {id} is revoked or expired; issue a new one"),
+        Err(error @ RotateError::Store(_)) => Err(anyhow!(error)),
     }
 }
 
@@ -89,32 +157,52 @@ fn rate(per_second: Option<u32>, burst: Option<u32>) -> Option<Rate> {
     per_second.zip(burst).map(|(per_second, burst)| Rate { per_second, burst })
 }
 
-/// Shows a key alone on standard output, for scripts. Nothing else will ever show it.
+/// Prints only the key to standard output, so that scripts can read it. The key is not available
+/// later.
 fn show(id: ApiKeyId, key: &PresentedKey) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     let shown = writeln!(stdout, "{}", key.expose()).and_then(|()| stdout.flush());
     shown.with_context(|| format!("key {} was issued and could not be shown; revoke it", id.0))
 }
 
-/// Whether a text can be shown in a table as what it is: no control, invisible or
-/// direction-changing characters.
+/// Checks that a table shows the text as it is: no control, invisible or direction-changing
+/// characters.
 fn is_plain(text: &str) -> bool {
     let hidden = |character: char| {
         character.is_control()
-            || matches!(character, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+            || matches!(
+                character,
+                '\u{ad}'
+                    | '\u{200b}'..='\u{200f}'
+                    | '\u{2028}'..='\u{202e}'
+                    | '\u{2060}'..='\u{206f}'
+                    | '\u{feff}'
+            )
     };
     !text.trim().is_empty() && text.chars().count() <= MAX_CHARS && !text.chars().any(hidden)
 }
 
-/// Who runs the command: whoever became another user to do so, or the user. It can be forged by
-/// whoever may run the command.
+/// Returns the name of the operator. An operator can forge it.
 fn operator() -> String {
-    let named = ["SUDO_USER", "USER", "LOGNAME"]
+    let name = ["SUDO_USER", "USER", "LOGNAME"]
         .into_iter()
-        .filter_map(|name| std::env::var(name).ok())
+        .filter_map(|variable| std::env::var(variable).ok())
         .find(|name| !name.trim().is_empty());
-    let plain = named.unwrap_or_else(|| "unknown".to_owned());
-    plain.chars().filter(|character| !character.is_control()).take(MAX_CHARS).collect()
+    let name = name.unwrap_or_else(|| "unknown".to_owned());
+    name.chars().filter(|character| !character.is_control()).take(MAX_CHARS).collect()
+}
+
+fn history(events: &[KeyEvent]) -> Result<String> {
+    let mut table = format!("{:<20}  {:>6}  {:<24}  BY\n", "WHEN", "KEY", "WHAT");
+    for KeyEvent { key, change, at, by } in events {
+        let what = match change {
+            KeyChange::Issued => "issued".to_owned(),
+            KeyChange::Rotated { successor } => format!("rotated to key {}", successor.0),
+            KeyChange::Revoked => "revoked".to_owned(),
+        };
+        writeln!(table, "{:<20}  {:>6}  {what:<24}  {by}", second(*at), key.0)?;
+    }
+    Ok(table)
 }
 
 fn table(keys: &[ApiKey], now: OffsetDateTime) -> Result<String> {
@@ -152,7 +240,8 @@ fn table(keys: &[ApiKey], now: OffsetDateTime) -> Result<String> {
         let (orders, with_documents) = (limit(key.rate), limit(key.documents_rate));
         writeln!(
             table,
-            "{:>6}  {state:<8} {kind:<10} {issued:<20} {expires:<20} {used:<20} {service:>15} {orders:>12} {with_documents:>14}  {}",
+            "{:>6}  {state:<8} {kind:<10} {issued:<20} {expires:<20} {used:<20} {service:>15} \
+             {orders:>12} {with_documents:>14}  {}",
             id.0, key.name
         )?;
     }

@@ -1,0 +1,107 @@
+//! Use cases on the adapters of the settings.
+
+use std::sync::Arc;
+
+use actix_web::web;
+use adapter_http::{
+    Api, ApiMetrics, ConcurrencyLimit, ConnectionTracker, DetachedTasks, KeysInProgress, Ops,
+    RateLimits, Spool,
+};
+use anyhow::{Context as _, Result};
+use domain::{
+    create_order::CreateOrder, delivery_worker::DeliveryWorker, forget_keys::ForgetKeys,
+    note_key_uses::NoteKeyUses, order_traffic::OrderTraffic, run_deliveries::RunDeliveries,
+    sweep_uploads::SweepUploads,
+};
+use prometheus::Registry;
+use tokio::runtime::Handle;
+
+use crate::{
+    adapters::{Storage, create_data_dir, open_blobs, open_notifier},
+    settings::Settings,
+    system::Machine,
+    worker_metrics::WorkerMetrics,
+    workers::Workers,
+};
+
+/// The parts of the service that run.
+pub(crate) struct Parts {
+    pub(crate) api: web::Data<Api>,
+    pub(crate) ops: web::Data<Ops>,
+    pub(crate) workers: Workers,
+}
+
+impl Parts {
+    /// Opens the document store and the mail relay, and connects every part.
+    pub(crate) async fn assemble(
+        settings: &Settings,
+        machine: &Machine,
+        storage: Storage,
+    ) -> Result<Self> {
+        create_data_dir(settings)?;
+        let blobs = open_blobs(settings).await?;
+        let notifier = open_notifier(settings).await?;
+        let spool = Spool::open(&settings.in_data_dir("spool"))
+            .context("--data-dir (NOTARY_ORDERS_DATA_DIR): spool")?;
+        let registry = Registry::new();
+        let keys = storage.manage_keys(machine);
+        let rates = Arc::new(RateLimits::new(settings.rate(), settings.documents_rate()));
+        let traffic = Arc::<OrderTraffic>::default();
+        let Machine { clock, entropy } = machine.clone();
+        let Storage { orders, uploads, idempotency, queue, .. } = storage;
+
+        let ops = web::Data::new(Ops::new(
+            orders.clone(),
+            blobs.clone(),
+            queue.clone(),
+            clock.clone(),
+            registry.clone(),
+        )?);
+        let deliveries = RunDeliveries {
+            queue,
+            orders: orders.clone(),
+            notifier,
+            clock: clock.clone(),
+            entropy: entropy.clone(),
+        };
+        let workers = Workers {
+            deliveries: DeliveryWorker::new(deliveries, traffic.clone()),
+            note_key_uses: NoteKeyUses::new(keys.clone()),
+            forget_keys: ForgetKeys::new(idempotency.clone(), clock.clone()),
+            sweep_uploads: SweepUploads {
+                uploads: uploads.clone(),
+                blobs: blobs.clone(),
+                clock: clock.clone(),
+            },
+            rates: rates.clone(),
+            metrics: WorkerMetrics::register(&registry)?,
+        };
+        let create_order = CreateOrder {
+            orders,
+            uploads,
+            idempotency,
+            blobs,
+            clock,
+            entropy: entropy.clone(),
+            window: settings.duplicate_window(),
+            remember_for: settings.idempotency_retention(),
+            traffic,
+        };
+        let api = web::Data::new(Api {
+            create_order,
+            keys,
+            rates,
+            trusted_proxies: settings.trusted_proxies.clone(),
+            limits: settings.document_limits(),
+            spool,
+            metrics: ApiMetrics::register(&registry)?,
+            entropy,
+            base_path: settings.base_path.clone(),
+            detached: DetachedTasks::new(Handle::current()),
+            keys_in_progress: KeysInProgress::default(),
+            connections: Arc::<ConnectionTracker>::default(),
+            concurrency: ConcurrencyLimit::new(usize::try_from(settings.max_orders_in_flight)?),
+        });
+        Ok(Self { api, ops, workers })
+    }
+}

@@ -1,0 +1,98 @@
+//! Use case: forget idempotency keys that are free again.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    background::Step,
+    idempotency::IdempotencyKey,
+    ports::{Clock, IdempotencyLedger},
+};
+
+/// Keys that a step reads.
+const BATCH: usize = 1_000;
+
+/// Pause between the batches of a round: 2,000 keys per second do not disturb orders. At 100 orders
+/// per second, the keys of a day take less than an hour and a half.
+const BATCH_PAUSE: Duration = Duration::from_millis(500);
+
+/// Pause between rounds, and after a failure.
+const ROUND_PAUSE: Duration = Duration::from_secs(60);
+
+/// Reads all idempotency keys in rounds, and forgets those that are free.
+pub struct ForgetKeys {
+    ledger: Arc<dyn IdempotencyLedger>,
+    clock: Arc<dyn Clock>,
+    /// The last key that the round has read.
+    last: Option<IdempotencyKey>,
+}
+
+impl ForgetKeys {
+    /// Returns a worker at the beginning of a round.
+    pub fn new(ledger: Arc<dyn IdempotencyLedger>, clock: Arc<dyn Clock>) -> Self {
+        Self { ledger, clock, last: None }
+    }
+
+    /// Reads the next batch of keys. After a failure, the next step reads the same batch again.
+    pub async fn step(&mut self) -> Step<()> {
+        let forgotten = self.ledger.forget_free(self.last.clone(), self.clock.now(), BATCH).await;
+        let (result, pause) = match forgotten {
+            Ok(last) => {
+                let pause = if last.is_some() { BATCH_PAUSE } else { ROUND_PAUSE };
+                self.last = last;
+                (Ok(()), pause)
+            }
+            Err(error) => (Err(error), ROUND_PAUSE),
+        };
+        Step { result, pause }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mockall::{Sequence, predicate::eq};
+    use time::{OffsetDateTime, macros::datetime};
+
+    use super::*;
+    use crate::{
+        api_key::ClientId,
+        ports::{MockClock, MockIdempotencyLedger, StoreError},
+    };
+
+    const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
+
+    #[tokio::test]
+    async fn round_reads_on_after_the_last_key() {
+        let mut ledger = MockIdempotencyLedger::new();
+        let mut sequence = Sequence::new();
+        for (after, result, _) in steps() {
+            ledger
+                .expect_forget_free()
+                .with(eq(after), eq(NOW), eq(BATCH))
+                .once()
+                .in_sequence(&mut sequence)
+                .return_once(|_, _, _| result);
+        }
+        let mut clock = MockClock::new();
+        clock.expect_now().return_const(NOW);
+        let mut worker = ForgetKeys::new(Arc::new(ledger), Arc::new(clock));
+        for (_, result, pause) in steps() {
+            let step = worker.step().await;
+            assert_eq!((step.result.is_ok(), step.pause), (result.is_ok(), pause));
+        }
+    }
+
+    type Expected = (Option<IdempotencyKey>, Result<Option<IdempotencyKey>, StoreError>, Duration);
+
+    /// The cursor of each step, the reply of the ledger, and the pause.
+    fn steps() -> [Expected; 5] {
+        let key = |text: &str| IdempotencyKey::new(ClientId(1), text);
+        let failure = Err(StoreError::Unavailable("no database".into()));
+        [
+            (None, Ok(key("a")), BATCH_PAUSE),
+            (key("a"), Ok(key("b")), BATCH_PAUSE),
+            (key("b"), failure, ROUND_PAUSE),
+            (key("b"), Ok(None), ROUND_PAUSE),
+            (None, Ok(key("a")), BATCH_PAUSE),
+        ]
+    }
+}
