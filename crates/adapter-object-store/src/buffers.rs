@@ -2,57 +2,57 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-/// Memory for the bytes of files, in blocks of one size that are used again and again: most
-/// allocators give back little of the large pieces that threads take and return in turns.
+/// A pool of buffers of one size. Most allocators return little of the memory that several threads
+/// allocate and free in large pieces, so buffers are reused instead.
 #[derive(Clone)]
-pub(crate) struct Blocks {
+pub(crate) struct BufferPool {
     size: usize,
-    /// Most blocks that are kept.
-    count: usize,
+    /// Most free buffers that the pool keeps.
+    max_free: usize,
     free: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
-impl Blocks {
-    pub(crate) fn new(size: usize, count: usize) -> Self {
-        Self { size, count, free: Arc::default() }
+impl BufferPool {
+    pub(crate) fn new(size: usize, max_free: usize) -> Self {
+        Self { size, max_free, free: Arc::default() }
     }
 
-    pub(crate) fn take(&self) -> Block {
+    pub(crate) fn take(&self) -> Buffer {
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        Block { bytes: free.unwrap_or_else(|| vec![0; self.size]), filled: 0, home: self.clone() }
+        Buffer { bytes: free.unwrap_or_else(|| vec![0; self.size]), filled: 0, pool: self.clone() }
     }
 }
 
-/// A block in use, which returns when it is dropped.
-pub(crate) struct Block {
+/// A buffer in use. Returns to its pool when it is dropped.
+pub(crate) struct Buffer {
     bytes: Vec<u8>,
     filled: usize,
-    home: Blocks,
+    pool: BufferPool,
 }
 
-impl Block {
-    /// The whole block, to be filled from its beginning.
-    pub(crate) fn buffer(&mut self) -> &mut [u8] {
+impl Buffer {
+    /// Returns the whole buffer, to be filled from its start.
+    pub(crate) fn as_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 
-    /// The first bytes of it, for as long as somebody holds them.
-    pub(crate) fn filled(mut self, bytes: usize) -> Bytes {
-        self.filled = bytes;
+    /// Converts the first `filled` bytes; dropping the last clone releases the buffer.
+    pub(crate) fn into_bytes(mut self, filled: usize) -> Bytes {
+        self.filled = filled;
         Bytes::from_owner(self)
     }
 }
 
-impl AsRef<[u8]> for Block {
+impl AsRef<[u8]> for Buffer {
     fn as_ref(&self) -> &[u8] {
         &self.bytes[..self.filled]
     }
 }
 
-impl Drop for Block {
+impl Drop for Buffer {
     fn drop(&mut self) {
-        let mut free = self.home.free.lock().unwrap_or_else(PoisonError::into_inner);
-        if free.len() < self.home.count {
+        let mut free = self.pool.free.lock().unwrap_or_else(PoisonError::into_inner);
+        if free.len() < self.pool.max_free {
             free.push(std::mem::take(&mut self.bytes));
         }
     }
@@ -63,20 +63,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_is_used_again_once_nobody_holds_its_bytes() {
-        let blocks = Blocks::new(4, 1);
-        let mut block = blocks.take();
-        block.buffer()[..2].copy_from_slice(b"ab");
-        let address = block.buffer().as_ptr();
-        let bytes = block.filled(2);
+    fn buffer_is_reused_after_its_last_clone() {
+        let pool = BufferPool::new(4, 1);
+        let mut buffer = pool.take();
+        buffer.as_mut()[..2].copy_from_slice(b"ab");
+        let address = buffer.as_mut().as_ptr();
+        let bytes = buffer.into_bytes(2);
         drop(bytes.clone());
         assert_eq!(bytes, "ab");
-        let mut other = blocks.take();
-        assert_ne!(other.buffer().as_ptr(), address);
+        let mut other = pool.take();
+        assert_ne!(other.as_mut().as_ptr(), address);
         drop(bytes);
-        assert_eq!(blocks.take().buffer().as_ptr(), address);
-        // No more are kept than were meant.
+        assert_eq!(pool.take().as_mut().as_ptr(), address);
         drop(other);
-        assert_eq!(blocks.free.lock().unwrap().len(), 1);
+        assert_eq!(pool.free.lock().unwrap().len(), 1, "no more than max_free");
     }
 }

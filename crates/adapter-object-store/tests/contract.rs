@@ -1,4 +1,4 @@
-//! The contract of a blob store, on a folder, on S3 over the wire, and on any other object store.
+//! The contract of a blob store on a folder, on S3, and on any other object store.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -103,14 +103,14 @@ impl BlobStoreFixture for S3 {
     }
 }
 
-mod in_a_folder {
+mod folder {
     contract_tests::blob_store_contract!(super::Folder::new());
 }
 
-mod in_s3 {
+mod s3 {
     contract_tests::copying_blob_store_contract!(super::S3::new());
 }
 
-mod in_memory {
+mod memory {
     contract_tests::copying_blob_store_contract!(super::Memory::new());
 }
