@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 
 const MIB: usize = 1024 * 1024;
-const HANGS: Duration = Duration::from_hours(24);
+const HANGS: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Puts a file into a store with this delay per body, and returns the result and the time it took.
 async fn put(size: usize, delay: Duration) -> (Result<(), StoreError>, Duration) {

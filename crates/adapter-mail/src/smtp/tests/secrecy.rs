@@ -160,8 +160,7 @@ async fn check_error_names_the_tls_problem() {
     let unknown_issuer = "invalid peer certificate: UnknownIssuer";
     let server = SmtpServer::offering(FULL);
     let port = server.address().port();
-    for parameters in [format!("?tls=required&ca={other_root}"), "?tls=required".into(), "".into()]
-    {
+    for parameters in [&format!("?tls=required&ca={other_root}"), "?tls=required", ""] {
         assert_eq!(
             cause(&format!("smtp://localhost:{port}{parameters}")).await,
             format!("TLS with the relay failed: {unknown_issuer}")
