@@ -1,7 +1,6 @@
-//! What an `Idempotency-Key` costs. They are test orders, so that no mails are delivered meanwhile.
-//! With `BASELINE=PATH` of another build, also both builds without keys, for what the possibility
-//! costs who does not use it; these are real orders, and each round waits until the mails of the
-//! one before are delivered.
+//! The cost of an `Idempotency-Key`. Uses test orders, so that no mails are delivered meanwhile.
+//! With `BASELINE=PATH` of another build, also compares both builds without keys: what clients pay
+//! that do not use them. Those are real orders; each round waits until all mails are delivered.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +16,7 @@ use crate::{
     trial::{CONNECTIONS, Plan, alternate, ratios},
 };
 
-/// A service that stays for all rounds.
+/// A service that runs in all rounds.
 struct Contestant<'a> {
     service: Service,
     key: String,
@@ -27,28 +26,28 @@ struct Contestant<'a> {
 impl<'a> Contestant<'a> {
     fn new(binary: &Path, wiring: Wiring, cluster: &'a Cluster, kind: &[&str]) -> Self {
         let instance = Instance::new(binary, wiring, cluster);
-        let key = instance.site.issue_key(kind);
-        Self { service: instance.site.start(), key, _instance: instance }
+        let key = instance.installation.issue_key(kind);
+        Self { service: instance.installation.start(), key, _instance: instance }
     }
 
-    /// Orders per second of one round.
+    /// Measures the orders per second of one round.
     fn round(&self, plan: &Plan, with_idempotency_key: bool) -> f64 {
         let request = Request::order(&self.key, with_idempotency_key);
         let (outcome, _) =
             plan.load(&self.service, request, CONNECTIONS, Pace::Closed, 0).run(|| ());
-        self.service.settle();
-        outcome.all_created().rate()
+        self.service.wait_until_delivered();
+        outcome.expect_all_created().rate()
     }
 }
 
-/// Runs it on both wirings.
+/// Runs the measurement on both databases.
 pub fn run(plan: &Plan, cluster: &Cluster) {
     let mut rows = Vec::new();
-    let mut compare = |what: String, one: &dyn Fn(u64) -> f64, other: &dyn Fn(u64) -> f64| {
+    let mut compare = |label: String, one: &dyn Fn(u64) -> f64, other: &dyn Fn(u64) -> f64| {
         let rounds = alternate(plan.rounds, &[one, other]);
         let ratio = median(ratios(&rounds[0], &rounds[1], |rate| *rate, |rate| *rate));
         rows.push(vec![
-            what,
+            label,
             short(median(rounds[0].clone())),
             short(median(rounds[1].clone())),
             format!("{ratio:.3}"),
@@ -72,7 +71,7 @@ pub fn run(plan: &Plan, cluster: &Cluster) {
         }
     }
     table::print(
-        "what an Idempotency-Key costs",
+        "cost of an Idempotency-Key",
         &["", "orders/s", "orders/s of the other", "ratio"],
         &rows,
     );
