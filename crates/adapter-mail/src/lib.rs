@@ -1,19 +1,17 @@
-//! Sends mails about orders.
+//! Sends mails about orders, to a destination that a URL names:
 //!
-//! | URL | destination |
-//! |---|---|
-//! | `file:///absolute/folder` | a folder of `.eml` files, one per mail, which any mail program opens |
-//! | `smtp://[user:password@]host[:port]` | a relay; port 587 with credentials, 25 without |
-//! | `smtps://[user:password@]host[:port]` | a relay with TLS from the first byte; port 465 |
+//! - `file:///absolute/folder`: a folder of `.eml` files, one per mail, which any mail program opens.
+//! - `smtp://[user:password@]host[:port]`: a relay; port 587 with credentials, 25 without.
+//! - `smtps://[user:password@]host[:port]`: a relay with TLS from the first byte; port 465.
 //!
 //! User and password are percent-encoded. The URL of a relay may have parameters:
 //!
-//! | parameter | meaning |
-//! |---|---|
-//! | `tls=required` | STARTTLS, or no mail is sent. The default with credentials, except for `localhost` and loopback addresses |
-//! | `tls=opportunistic` | STARTTLS if the relay offers it, with a valid certificate. The default otherwise |
-//! | `tls=none` | no STARTTLS |
-//! | `ca=/absolute/root.pem` | the root certificates to trust, instead of the system's |
+//! - `tls=required`: STARTTLS, or no mail is sent. The default with credentials, except for
+//!   `localhost` and loopback addresses.
+//! - `tls=opportunistic`: STARTTLS if the relay offers it, with a valid certificate. The default
+//!   otherwise.
+//! - `tls=none`: no STARTTLS.
+//! - `ca=/absolute/root.pem`: the root certificates to trust, instead of the system's.
 //!
 //! `tls` is for `smtp://` only. Credentials are sent unencrypted only to this machine, or with
 //! `tls=none`.

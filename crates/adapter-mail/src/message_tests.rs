@@ -303,8 +303,12 @@ fn hostile_lines() -> Vec<String> {
         "=3D=20= soft=",
         "\\r\\n\\0 \\\" \\",
     ];
-    let long = ["a".repeat(5_000), "é".repeat(5_000), "<&>\"'".repeat(1_000), "a b ".repeat(1_250)];
-    lines.iter().map(ToString::to_string).chain(long).collect()
+    let long = [("a", 5_000), ("é", 5_000), ("<&>\"'", 1_000), ("a b ", 1_250)];
+    lines
+        .iter()
+        .map(ToString::to_string)
+        .chain(long.map(|(text, count)| text.repeat(count)))
+        .collect()
 }
 
 const HOSTILE_PARAGRAPH: &str = "<b>first</b>\r\n.\r\n..\n\

@@ -1,7 +1,7 @@
 //! Sends mails to an SMTP relay.
 //!
-//! A failure before `MAIL FROM` is answered is the relay's fault and affects all mails. Afterwards a
-//! rejection belongs to this mail alone. A timeout or a broken connection may be either; a check
+//! A failure before `MAIL FROM` is answered is the relay's fault and affects all mails. Afterwards
+//! a rejection belongs to this mail alone. A timeout or a broken connection may be either; a check
 //! on a new connection decides (docs/adr/0010).
 
 mod failure;

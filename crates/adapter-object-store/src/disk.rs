@@ -48,9 +48,9 @@ impl Disk {
         fs::metadata(&self.root).map(drop)
     }
 
-    /// Makes a spooled file an object durably, by a hard link. Returns `false` if that is impossible
-    /// and the file must be copied: the spool is on another file system, the file system does not
-    /// support the link, or the object exists.
+    /// Makes a spooled file an object durably, by a hard link. Returns `false` if that is
+    /// impossible and the file must be copied: the spool is on another file system, the file system
+    /// does not support the link, or the object exists.
     ///
     /// Links rather than moves, because the caller still needs the spooled file if the put fails.
     pub(crate) fn link_spooled(
@@ -109,8 +109,8 @@ impl Disk {
             .try_for_each(sync)
     }
 
-    /// Removes the temporary files that a killed process left for this object, and makes the removal
-    /// of the object durable.
+    /// Removes the temporary files that a killed process left for this object, and makes the
+    /// removal of the object durable.
     pub(crate) fn finish_delete(&self, object: &str) -> io::Result<()> {
         let path = self.path(object);
         // `object_store` writes into a file with the first free number as its suffix.

@@ -1,11 +1,11 @@
-//! Stores documents in an object store, which a URL names.
+//! Stores documents in an object store, which a URL names:
 //!
-//! | URL | store | parameters | variables |
-//! |---|---|---|---|
-//! | `file:///absolute/folder` | a folder on local disk, one file per object | | |
-//! | `s3://bucket/prefix` | Amazon S3, or a store with the same protocol | `endpoint`, `region` (default `us-east-1`), `path_style` (default `true`), `checksum` (default `sha256`) | `AWS_…` |
-//! | `gs://bucket/prefix` | Google Cloud Storage | `endpoint` | `GOOGLE_…` |
-//! | `az://container/prefix` | Azure Blob Storage | `endpoint` | `AZURE_…` |
+//! - `file:///absolute/folder`: a folder on local disk, one file per object.
+//! - `s3://bucket/prefix`: Amazon S3, or a store with the same protocol. Parameters: `endpoint`,
+//!   `region` (default `us-east-1`), `path_style` (default `true`), `checksum` (default `sha256`).
+//!   Variables: `AWS_…`.
+//! - `gs://bucket/prefix`: Google Cloud Storage. Parameter: `endpoint`. Variables: `GOOGLE_…`.
+//! - `az://container/prefix`: Azure Blob Storage. Parameter: `endpoint`. Variables: `AZURE_…`.
 //!
 //! Variables are those of `object_store`'s builders, such as `AWS_ACCESS_KEY_ID`,
 //! `AWS_SECRET_ACCESS_KEY` and `AWS_REGION`. A parameter takes precedence over a variable. An

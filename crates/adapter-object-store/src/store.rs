@@ -61,8 +61,8 @@ impl fmt::Debug for ObjectBlobStore {
 
 impl ObjectBlobStore {
     /// Creates a blob store over an object store that makes objects durable before it reports
-    /// success. Treats it as a remote store: files over 5 MiB are put in parts of that size, with at
-    /// most 30 MiB of parts in memory.
+    /// success. Treats it as a remote store: files over 5 MiB are put in parts of that size, with
+    /// at most 30 MiB of parts in memory.
     pub fn over(objects: Arc<dyn ObjectStore>) -> Self {
         Self::remote(objects, "")
     }
@@ -184,8 +184,8 @@ impl ObjectBlobStore {
             Err(error) => Err(error),
         };
         if let Err(error) = sent {
-            // The caller gets the first error. If the abort fails, deleting the key removes the rest
-            // from a disk, and a lifecycle rule of the bucket from a remote store.
+            // The caller gets the first error. If the abort fails, deleting the key removes the
+            // rest from a disk, and a lifecycle rule of the bucket from a remote store.
             let _ = timeout(ABORT_TIMEOUT, upload.abort()).await;
             return Err(error);
         }

@@ -93,9 +93,9 @@ pub struct Lead<W> {
 }
 
 impl<W> Lead<W> {
-    /// Returns the next batch in the order of joining, or `None` and ends the lead if nothing waits.
-    /// Call it once there is a connection to commit on. `fit` gets the batch so far and decides
-    /// about the next work.
+    /// Returns the next batch in the order of joining, or `None` and ends the lead if nothing
+    /// waits. Call it once there is a connection to commit on. `fit` gets the batch so far and
+    /// decides about the next work.
     pub fn next(&mut self, mut fit: impl FnMut(&[W], &W) -> Fit) -> Option<Vec<W>> {
         let mut state = self.inner.state();
         let (mut batch, mut deferred) = (Vec::new(), VecDeque::new());

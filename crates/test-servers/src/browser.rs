@@ -98,7 +98,10 @@ impl Browser {
             "--window-size=1280,1600",
             &profile,
         ];
-        json!({ "goog:loggingPrefs": { "browser": "ALL", "performance": "ALL" }, "goog:chromeOptions": { "args": flags } })
+        json!({
+            "goog:loggingPrefs": { "browser": "ALL", "performance": "ALL" },
+            "goog:chromeOptions": { "args": flags }
+        })
     }
 
     async fn command(&self, method: Method, path: &str, body: Value) -> Value {
@@ -169,7 +172,8 @@ impl Browser {
     pub async fn paste_over(&self, selector: &str, text: &str) {
         self.element(selector).await;
         let script = "const element = document.querySelector(arguments[0]);
-            Object.getOwnPropertyDescriptor(Object.getPrototypeOf(element), 'value').set.call(element, arguments[1]);
+            const prototype = Object.getPrototypeOf(element);
+            Object.getOwnPropertyDescriptor(prototype, 'value').set.call(element, arguments[1]);
             element.dispatchEvent(new Event('input', { bubbles: true }));";
         self.run(script, &[selector, text]).await;
     }

@@ -169,8 +169,8 @@ impl Cluster {
     pub fn resume_after_stop(&self) {
         let log = self.data.join("server.log");
         let log = log.to_str().unwrap();
-        // The backends of a killed postmaster may hold its shared memory for a moment; `pg_ctl` does
-        // not wait for them.
+        // The backends of a killed postmaster may hold its shared memory for a moment; `pg_ctl`
+        // does not wait for them.
         for _ in 0..50 {
             let started = self
                 .command("pg_ctl")

@@ -76,22 +76,22 @@ async fn refused_connection() {
 async fn missing_credentials() {
     let server = S3Server::start();
     let refusing = format!("http://{}", closed_address());
-    let expected = "the store does not answer: Connection refused (os error 111); no credentials are set, \
-                    so the machine's metadata service is asked";
+    let expected = "the store does not answer: Connection refused (os error 111); \
+                    no credentials are set, so the machine's metadata service is asked";
     assert_eq!(check_error(&server.url(), &[("AWS_METADATA_ENDPOINT", &refusing)]).await, expected);
 
     let refusing = S3Server::start();
     refusing.treat(|_| Treatment::Refuse(404));
     let endpoint = format!("http://{}", refusing.address());
-    let expected = "the store does not answer: it answered 404 Not Found; no credentials are set, \
-                    so the machine's metadata service is asked";
+    let expected = "the store does not answer: it answered 404 Not Found; \
+                    no credentials are set, so the machine's metadata service is asked";
     assert_eq!(check_error(&server.url(), &[("AWS_METADATA_ENDPOINT", &endpoint)]).await, expected);
 
     // The system accepts connections for the listener, and no response ever comes.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", silent.local_addr().unwrap());
-    let expected = "the store does not answer: no answer within 1.5 seconds; no credentials are set, \
-                    so the machine's metadata service is asked";
+    let expected = "the store does not answer: no answer within 1.5 seconds; \
+                    no credentials are set, so the machine's metadata service is asked";
     assert_eq!(check_error(&server.url(), &[("AWS_METADATA_ENDPOINT", &endpoint)]).await, expected);
 }
 
