@@ -7,7 +7,7 @@ use clap::Args;
 use test_servers::postgres::Cluster;
 
 use crate::{
-    instance::{Instance, Wiring, flush},
+    instance::{Backend, Instance, flush},
     latency::median,
     load::Outcome,
     pgbench::{ORDER_COLUMNS, ORDER_VALUES},
@@ -46,8 +46,8 @@ impl Growth {
     /// Runs the measurement on both databases.
     pub fn run(&self, plan: &Plan, cluster: &Cluster) {
         let mut targets = Vec::new();
-        for wiring in Wiring::ALL {
-            let mut grown = Grown::new(plan, wiring, cluster);
+        for backend in Backend::ALL {
+            let mut grown = Grown::new(plan, backend, cluster);
             let mut rows = Vec::new();
             for millions in &self.millions {
                 let seconds = grown.fill(millions * MILLION);
@@ -74,7 +74,7 @@ impl Growth {
                 );
                 if *millions == 10 {
                     targets.push(target(
-                        &format!("orders/s on {} with 10 million orders / empty", wiring.name()),
+                        &format!("orders/s on {} with 10 million orders / empty", backend.name()),
                         &share,
                         "",
                         Bound::AtLeast(0.9),
@@ -82,7 +82,7 @@ impl Growth {
                 }
             }
             table::print(
-                &format!("growth on {}, {CONNECTIONS} connections", wiring.name()),
+                &format!("growth on {}, {CONNECTIONS} connections", backend.name()),
                 &COLUMNS,
                 &rows,
             );
@@ -94,7 +94,7 @@ impl Growth {
 /// A growing database, which is kept between rounds.
 struct Grown<'a> {
     plan: &'a Plan,
-    wiring: Wiring,
+    backend: Backend,
     cluster: &'a Cluster,
     instance: Instance<'a>,
     key: String,
@@ -102,10 +102,10 @@ struct Grown<'a> {
 }
 
 impl<'a> Grown<'a> {
-    fn new(plan: &'a Plan, wiring: Wiring, cluster: &'a Cluster) -> Self {
-        let instance = Instance::new(&plan.binary(), wiring, cluster);
+    fn new(plan: &'a Plan, backend: Backend, cluster: &'a Cluster) -> Self {
+        let instance = Instance::new(&plan.binary(), backend, cluster);
         let key = instance.installation.issue_key(&[]);
-        Self { plan, wiring, cluster, instance, key, filled: 0 }
+        Self { plan, backend, cluster, instance, key, filled: 0 }
     }
 
     /// Adds old orders without pending mails up to this number. Returns the seconds that it took.
@@ -113,9 +113,9 @@ impl<'a> Grown<'a> {
         let started = Instant::now();
         let missing = orders.saturating_sub(self.filled);
         if missing > 0 {
-            self.instance.execute(&match self.wiring {
-                Wiring::Postgres => postgres_fill(self.filled, orders),
-                Wiring::Sqlite => sqlite_fill(missing),
+            self.instance.execute(&match self.backend {
+                Backend::Postgres => postgres_fill(self.filled, orders),
+                Backend::Sqlite => sqlite_fill(missing),
             });
             self.filled = orders;
         }
@@ -127,12 +127,12 @@ impl<'a> Grown<'a> {
         let empty = |seed| {
             flush(self.cluster);
             self.plan
-                .trial(self.wiring, self.cluster, CONNECTIONS, Pace::Closed, seed)
+                .trial(self.backend, self.cluster, CONNECTIONS, Pace::Closed, seed)
                 .outcome
                 .expect_all_created()
         };
         let rounds = alternate(self.plan.rounds, &[&|seed| self.round(seed), &empty]);
-        rounds.try_into().unwrap_or_else(|_| unreachable!("two contestants"))
+        rounds.try_into().unwrap_or_else(|_| unreachable!("two candidates"))
     }
 
     fn round(&self, seed: u64) -> Outcome {
@@ -147,7 +147,7 @@ impl<'a> Grown<'a> {
         self.instance.assert_orders(before + outcome.acknowledged);
         // The next round begins without pending mails, like the one with an empty database.
         self.instance.execute("DELETE FROM deliveries");
-        if self.wiring == Wiring::Postgres {
+        if self.backend == Backend::Postgres {
             self.instance.execute("VACUUM deliveries");
         }
         let _ = fs::remove_dir_all(self.instance.installation.data().join("mail"));

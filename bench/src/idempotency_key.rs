@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use test_servers::postgres::Cluster;
 
 use crate::{
-    instance::{Instance, Wiring},
+    instance::{Backend, Instance},
     latency::median,
     request::Request,
     schedule::Pace,
@@ -17,15 +17,15 @@ use crate::{
 };
 
 /// A service that runs in all rounds.
-struct Contestant<'a> {
+struct Candidate<'a> {
     service: Service,
     key: String,
     _instance: Instance<'a>,
 }
 
-impl<'a> Contestant<'a> {
-    fn new(binary: &Path, wiring: Wiring, cluster: &'a Cluster, kind: &[&str]) -> Self {
-        let instance = Instance::new(binary, wiring, cluster);
+impl<'a> Candidate<'a> {
+    fn new(binary: &Path, backend: Backend, cluster: &'a Cluster, kind: &[&str]) -> Self {
+        let instance = Instance::new(binary, backend, cluster);
         let key = instance.installation.issue_key(kind);
         Self { service: instance.installation.start(), key, _instance: instance }
     }
@@ -53,18 +53,18 @@ pub fn run(plan: &Plan, cluster: &Cluster) {
             format!("{ratio:.3}"),
         ]);
     };
-    for wiring in Wiring::ALL {
-        let own = Contestant::new(&plan.binary(), wiring, cluster, &["--test"]);
+    for backend in Backend::ALL {
+        let own = Candidate::new(&plan.binary(), backend, cluster, &["--test"]);
         compare(
-            format!("{}: with a key on every order / without", wiring.name()),
+            format!("{}: with a key on every order / without", backend.name()),
             &|_| own.round(plan, true),
             &|_| own.round(plan, false),
         );
         if let Some(baseline) = std::env::var_os("BASELINE").map(PathBuf::from) {
-            let own = Contestant::new(&plan.binary(), wiring, cluster, &[]);
-            let before = Contestant::new(&baseline, wiring, cluster, &[]);
+            let own = Candidate::new(&plan.binary(), backend, cluster, &[]);
+            let before = Candidate::new(&baseline, backend, cluster, &[]);
             compare(
-                format!("{}: this build without keys / the other", wiring.name()),
+                format!("{}: this build without keys / the other", backend.name()),
                 &|_| own.round(plan, false),
                 &|_| before.round(plan, false),
             );

@@ -12,12 +12,12 @@ use crate::service::Installation;
 
 /// The database of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wiring {
+pub enum Backend {
     Postgres,
     Sqlite,
 }
 
-impl Wiring {
+impl Backend {
     pub const ALL: [Self; 2] = [Self::Postgres, Self::Sqlite];
 
     pub fn name(self) -> &'static str {
@@ -52,8 +52,8 @@ pub struct Instance<'a> {
 }
 
 impl<'a> Instance<'a> {
-    pub fn new(binary: &Path, wiring: Wiring, cluster: &'a Cluster) -> Self {
-        let database = (wiring == Wiring::Postgres).then(|| cluster.database());
+    pub fn new(binary: &Path, backend: Backend, cluster: &'a Cluster) -> Self {
+        let database = (backend == Backend::Postgres).then(|| cluster.database());
         let installation = Installation::new(binary, database.as_ref().map(Database::url));
         installation.migrate();
         Self { installation, database }
@@ -122,7 +122,7 @@ impl Drop for Instance<'_> {
     }
 }
 
-/// Flushes all pending writes, so that they do not slow down the next contestant.
+/// Flushes all pending writes, so that they do not slow down the next candidate.
 pub fn flush(cluster: &Cluster) {
     cluster.sql("postgres", "CHECKPOINT");
     assert!(std::process::Command::new("sync").status().unwrap().success());

@@ -9,7 +9,7 @@ use test_servers::postgres::Cluster;
 
 use crate::{
     http::Connection,
-    instance::{Instance, Wiring, flush},
+    instance::{Backend, Instance, flush},
     latency::median,
     schedule::Pace,
     service::Installation,
@@ -30,18 +30,18 @@ const STARTS: usize = 7;
 pub fn run(plan: &Plan, cluster: &Cluster) {
     let mut rows = Vec::new();
     let mut targets = Vec::new();
-    for wiring in Wiring::ALL {
-        let name = wiring.name();
-        let starts: Vec<f64> = (0..STARTS).map(|_| start_seconds(plan, wiring, cluster)).collect();
+    for backend in Backend::ALL {
+        let name = backend.name();
+        let starts: Vec<f64> = (0..STARTS).map(|_| start_seconds(plan, backend, cluster)).collect();
         let at_full_rate: Vec<f64> = (0..plan.rounds)
             .map(|round| {
                 flush(cluster);
-                let trial = plan.trial(wiring, cluster, CONNECTIONS, Pace::Closed, round.into());
+                let trial = plan.trial(backend, cluster, CONNECTIONS, Pace::Closed, round.into());
                 assert!(trial.outcome.others.is_empty(), "{:?}", trial.outcome.others);
                 trial.memory
             })
             .collect();
-        let (idle, under_uploads, seconds) = slow_uploads(plan, wiring, cluster);
+        let (idle, under_uploads, seconds) = slow_uploads(plan, backend, cluster);
         rows.push(vec![
             name.to_owned(),
             format!("{:.0}", median(starts) * 1000.0),
@@ -76,8 +76,8 @@ pub fn run(plan: &Plan, cluster: &Cluster) {
 }
 
 /// Measures the seconds of a first start.
-fn start_seconds(plan: &Plan, wiring: Wiring, cluster: &Cluster) -> f64 {
-    let database = (wiring == Wiring::Postgres).then(|| cluster.database());
+fn start_seconds(plan: &Plan, backend: Backend, cluster: &Cluster) -> f64 {
+    let database = (backend == Backend::Postgres).then(|| cluster.database());
     let installation = Installation::new(
         &plan.binary(),
         database.as_ref().map(test_servers::postgres::Database::url),
@@ -91,8 +91,8 @@ fn start_seconds(plan: &Plan, wiring: Wiring, cluster: &Cluster) -> f64 {
 
 /// Measures the idle MiB, the most MiB above it, and the seconds of the uploads, all of which are
 /// completed.
-fn slow_uploads(plan: &Plan, wiring: Wiring, cluster: &Cluster) -> (f64, f64, f64) {
-    let instance = Instance::new(&plan.binary(), wiring, cluster);
+fn slow_uploads(plan: &Plan, backend: Backend, cluster: &Cluster) -> (f64, f64, f64) {
+    let instance = Instance::new(&plan.binary(), backend, cluster);
     let document = document(DOCUMENT_BYTES);
     let form = Form::new(&instance.installation.issue_key(&[]), DOCUMENTS, &document);
     let service = instance.installation.start();

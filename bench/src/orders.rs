@@ -3,7 +3,7 @@
 use test_servers::postgres::Cluster;
 
 use crate::{
-    instance::{Wiring, flush},
+    instance::{Backend, flush},
     latency::{Latencies, median},
     pgbench::{self, Pgbench},
     schedule::Pace,
@@ -81,15 +81,15 @@ fn rounds(
     rate: Option<f64>,
 ) -> [Vec<Round>; 3] {
     let pace = rate.map_or(Pace::Closed, Pace::Open);
-    let service = |wiring, seed| {
+    let service = |backend, seed| {
         flush(cluster);
-        let mut trial = plan.trial(wiring, cluster, connections, pace, seed);
+        let mut trial = plan.trial(backend, cluster, connections, pace, seed);
         trial.outcome = trial.outcome.expect_all_created();
         Round::Service(Box::new(trial))
     };
     let pgbench = |_| {
         flush(cluster);
-        let instance = crate::instance::Instance::new(&plan.binary(), Wiring::Postgres, cluster);
+        let instance = crate::instance::Instance::new(&plan.binary(), Backend::Postgres, cluster);
         let outcome =
             Pgbench { clients: connections, rate, warmup: plan.warmup(), window: plan.window() }
                 .run(&instance);
@@ -98,9 +98,11 @@ fn rounds(
     };
     let rounds = alternate(
         plan.rounds,
-        &[&|seed| service(Wiring::Postgres, seed), &pgbench, &|seed| service(Wiring::Sqlite, seed)],
+        &[&|seed| service(Backend::Postgres, seed), &pgbench, &|seed| {
+            service(Backend::Sqlite, seed)
+        }],
     );
-    rounds.try_into().unwrap_or_else(|_| unreachable!("three contestants"))
+    rounds.try_into().unwrap_or_else(|_| unreachable!("three candidates"))
 }
 
 fn row(name: &str, rounds: &[Round]) -> Vec<String> {

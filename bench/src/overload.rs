@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use test_servers::postgres::Cluster;
 
 use crate::{
-    instance::{Wiring, flush},
+    instance::{Backend, flush},
     latency::median,
     schedule::Pace,
     table::{self, short},
@@ -33,10 +33,10 @@ const COLUMNS: [&str; 11] = [
 /// Runs the measurement on both databases. Returns whether every answer was 201 or a proper 503.
 pub fn run(plan: &Plan, cluster: &Cluster) -> bool {
     let (mut rows, mut passed) = (Vec::new(), true);
-    for wiring in Wiring::ALL {
+    for backend in Backend::ALL {
         let full = (0..plan.rounds).map(|round| {
             flush(cluster);
-            plan.trial(wiring, cluster, CONNECTIONS, Pace::Closed, round.into())
+            plan.trial(backend, cluster, CONNECTIONS, Pace::Closed, round.into())
                 .outcome
                 .expect_all_created()
                 .rate()
@@ -44,7 +44,7 @@ pub fn run(plan: &Plan, cluster: &Cluster) -> bool {
         let rate = 2.0 * median(full);
         let rounds = (0..plan.rounds).map(|round| {
             flush(cluster);
-            plan.trial(wiring, cluster, CLIENTS, Pace::Open(rate), round.into())
+            plan.trial(backend, cluster, CLIENTS, Pace::Open(rate), round.into())
         });
         let trials: Vec<Trial> = rounds.collect();
         let of = |figure: &dyn Fn(&Trial) -> f64| short(median(trials.iter().map(figure)));
@@ -54,7 +54,7 @@ pub fn run(plan: &Plan, cluster: &Cluster) -> bool {
         }
         passed &= others.is_empty();
         rows.push(vec![
-            wiring.name().to_owned(),
+            backend.name().to_owned(),
             short(rate),
             of(&|trial| trial.outcome.rate()),
             of(&|trial| trial.outcome.shed_rate()),

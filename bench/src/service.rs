@@ -26,7 +26,7 @@ pub struct Installation {
 }
 
 /// Data directories that are kept until the end. On a file system without a journal, creating files
-/// is slow for a minute after others were removed, which would slow down the next contestant.
+/// is slow for a minute after others were removed, which would slow down the next candidate.
 static KEPT: Mutex<Vec<Arc<TempDir>>> = Mutex::new(Vec::new());
 
 /// Removes the kept data directories.

@@ -13,7 +13,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use test_servers::postgres::Cluster;
 
 use crate::{
-    instance::{Instance, Wiring, flush},
+    instance::{Backend, Instance, flush},
     latency::median,
     load::Outcome,
     request::Request,
@@ -120,8 +120,8 @@ fn round(plan: &Plan, service: &Service, key: &str, slow: usize, seed: u64) -> (
 pub fn run(plan: &Plan, cluster: &Cluster) {
     raise_file_limit();
     let (mut rows, mut targets) = (Vec::new(), Vec::new());
-    for wiring in Wiring::ALL {
-        let instance = Instance::new(&plan.binary(), wiring, cluster);
+    for backend in Backend::ALL {
+        let instance = Instance::new(&plan.binary(), backend, cluster);
         let key = instance.installation.issue_key(&["--test"]);
         let service = instance.installation.start();
         let with = |slow: usize| {
@@ -144,7 +144,7 @@ pub fn run(plan: &Plan, cluster: &Cluster) {
                 rounds.iter().map(|(_, closed)| closed).sum::<usize>(),
             );
             rows.push(vec![
-                format!("{}, {slow} slow clients", wiring.name()),
+                format!("{}, {slow} slow clients", backend.name()),
                 p50,
                 of(&p99),
                 closed.to_string(),
@@ -153,7 +153,7 @@ pub fn run(plan: &Plan, cluster: &Cluster) {
         }
         let ratios = ratios(&rounds[1], &rounds[0], p99, p99);
         targets.push(table::target(
-            &format!("{}: p99 with {SLOW} slow clients / without", wiring.name()),
+            &format!("{}: p99 with {SLOW} slow clients / without", backend.name()),
             &ratios,
             "",
             Bound::AtMost(2.0),

@@ -14,7 +14,7 @@ use test_servers::postgres::Cluster;
 use crate::{
     chart::{self, Panel},
     http::Connection,
-    instance::{Instance, Wiring},
+    instance::{Backend, Instance},
     latency::median,
     request::Request,
     service::Service,
@@ -79,16 +79,17 @@ impl Soak {
     /// # Panics
     /// If an answer was unexpected, or an acknowledged order is missing.
     pub fn run(&self, plan: &Plan, cluster: &Cluster) -> bool {
-        let wirings = Wiring::ALL.into_iter().filter(|wiring| {
-            self.on.as_ref().is_none_or(|on| wiring.name().to_lowercase().starts_with(on))
+        let backends = Backend::ALL.into_iter().filter(|backend| {
+            self.on.as_ref().is_none_or(|on| backend.name().to_lowercase().starts_with(on))
         });
         // Collects first, so that all databases are measured even if the first one fails.
-        let flat: Vec<bool> = wirings.map(|wiring| self.on_wiring(plan, wiring, cluster)).collect();
+        let flat: Vec<bool> =
+            backends.map(|backend| self.on_backend(plan, backend, cluster)).collect();
         flat.iter().all(|flat| *flat)
     }
 
-    fn on_wiring(&self, plan: &Plan, wiring: Wiring, cluster: &Cluster) -> bool {
-        let instance = Instance::new(&plan.binary(), wiring, cluster);
+    fn on_backend(&self, plan: &Plan, backend: Backend, cluster: &Cluster) -> bool {
+        let instance = Instance::new(&plan.binary(), backend, cluster);
         let key = instance.installation.issue_key(&[]);
         let service = instance.installation.start();
         let load = Load {
@@ -112,7 +113,7 @@ impl Soak {
             title,
             points: samples.iter().map(|sample| (sample.at / 60.0, figure(sample))).collect(),
         });
-        let chart = self.pictures.join(format!("soak-{}.svg", wiring.name().to_lowercase()));
+        let chart = self.pictures.join(format!("soak-{}.svg", backend.name().to_lowercase()));
         chart::draw(&chart, "minutes", &panels);
         let end = samples.last().unwrap().at;
         let rows = FIGURES.map(|(title, figure)| {
@@ -143,7 +144,7 @@ impl Soak {
             })
             .collect();
         table::print(
-            &format!("{}: {} minutes of mixed load, {answers:?}", wiring.name(), self.minutes),
+            &format!("{}: {} minutes of mixed load, {answers:?}", backend.name(), self.minutes),
             &columns,
             &shown,
         );

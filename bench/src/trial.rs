@@ -6,7 +6,7 @@ use clap::{Args, value_parser};
 use test_servers::postgres::Cluster;
 
 use crate::{
-    instance::{Instance, Wiring},
+    instance::{Backend, Instance},
     load::{Load, Outcome},
     request::Request,
     schedule::Pace,
@@ -19,7 +19,7 @@ pub const CONNECTIONS: usize = 64;
 /// Number and length of the rounds, and the program under test.
 #[derive(Debug, Clone, Args)]
 pub struct Plan {
-    /// Rounds of each contestant
+    /// Rounds of each candidate
     #[arg(long, default_value_t = 5, value_parser = value_parser!(u16).range(1..), global = true)]
     pub rounds: u16,
     /// Measured seconds of each round
@@ -72,13 +72,13 @@ impl Plan {
     /// deliver mails meanwhile.
     pub fn trial(
         &self,
-        wiring: Wiring,
+        backend: Backend,
         cluster: &Cluster,
         connections: usize,
         pace: Pace,
         seed: u64,
     ) -> Trial {
-        let instance = Instance::new(&self.binary(), wiring, cluster);
+        let instance = Instance::new(&self.binary(), backend, cluster);
         let request = Request::order(&instance.installation.issue_key(&[]), false);
         let service = instance.installation.start();
         let trial = watch(&service, &self.load(&service, request, connections, pace, seed));
@@ -120,13 +120,13 @@ pub fn watch(service: &Service, load: &Load<'_>) -> Trial {
     }
 }
 
-/// Runs every contestant once per round. The order rotates, so that none is always first.
-pub fn alternate<T>(rounds: u16, contestants: &[&dyn Fn(u64) -> T]) -> Vec<Vec<T>> {
-    let mut results: Vec<Vec<T>> = contestants.iter().map(|_| Vec::new()).collect();
+/// Runs every candidate once per round. The order rotates, so that none is always first.
+pub fn alternate<T>(rounds: u16, candidates: &[&dyn Fn(u64) -> T]) -> Vec<Vec<T>> {
+    let mut results: Vec<Vec<T>> = candidates.iter().map(|_| Vec::new()).collect();
     for round in 0..usize::from(rounds) {
-        for offset in 0..contestants.len() {
-            let at = (round + offset) % contestants.len();
-            results[at].push(contestants[at](round as u64));
+        for offset in 0..candidates.len() {
+            let at = (round + offset) % candidates.len();
+            results[at].push(candidates[at](round as u64));
         }
         eprintln!("round {} of {rounds}", round + 1);
     }
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_of_contestants_rotates() {
+    fn order_of_candidates_rotates() {
         let calls = RefCell::new(Vec::new());
         let one = |round| calls.borrow_mut().push((round, 'a'));
         let other = |round| calls.borrow_mut().push((round, 'b'));

@@ -16,7 +16,7 @@ use test_servers::postgres::Cluster;
 
 use crate::{
     http::Connection,
-    instance::{Instance, Wiring, flush},
+    instance::{Backend, Instance, flush},
     latency::median,
     table::{self, Bound, TARGET_COLUMNS, short, target},
     trial::{Plan, alternate, ratios},
@@ -104,11 +104,11 @@ fn service(
     plan: &Plan,
     shape: &Shape,
     document: &'static [u8],
-    wiring: Wiring,
+    backend: Backend,
     cluster: &Cluster,
 ) -> Round {
     flush(cluster);
-    let instance = Instance::new(&plan.binary(), wiring, cluster);
+    let instance = Instance::new(&plan.binary(), backend, cluster);
     let form = Form::new(&instance.installation.issue_key(&[]), shape.documents, document);
     let service = instance.installation.start();
     service.reset_peak();
@@ -179,8 +179,8 @@ pub fn run(plan: &Plan, cluster: &Cluster) {
     let (mut rows, mut targets) = (Vec::new(), Vec::new());
     for shape in &SHAPES {
         let document: &'static [u8] = document(shape.bytes).leak();
-        let sqlite = |_| service(plan, shape, document, Wiring::Sqlite, cluster);
-        let postgres = |_| service(plan, shape, document, Wiring::Postgres, cluster);
+        let sqlite = |_| service(plan, shape, document, Backend::Sqlite, cluster);
+        let postgres = |_| service(plan, shape, document, Backend::Postgres, cluster);
         let rounds = alternate(
             plan.rounds,
             &[&sqlite, &|_| disk(plan, shape, document, cluster), &postgres],

@@ -139,7 +139,8 @@ async fn removed_folder_is_not_recreated() {
     folder.break_down().await;
     let error = folder.notifier.notify(&notification()).await.unwrap_err();
     assert!(
-        error_chain(&error).starts_with("no mail is taken now: No such file or directory"),
+        error_chain(&error)
+            .starts_with("no mail can be handed over now: No such file or directory"),
         "{}",
         error_chain(&error)
     );

@@ -35,8 +35,6 @@
 //!   A store that accepts connections and never answers fails a small document after 2.5 seconds
 //!   and one of just under 5 MiB after 27.
 //! - A check takes at most 1.5 seconds.
-//!
-//! [`ObjectBlobStore::over`] accepts any other [`object_store::ObjectStore`].
 
 mod bucket_url;
 mod buffers;

@@ -30,7 +30,7 @@ pub enum OpenError {
         source: io::Error,
     },
     /// The URL contains a user or a password.
-    #[error("must not contain credentials; they are taken from the environment")]
+    #[error("must not contain credentials; set them as environment variables")]
     Credentials,
     /// The URL names a remote store without a bucket or container.
     #[error("names no bucket; write s3://bucket/prefix")]

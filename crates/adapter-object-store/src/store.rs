@@ -60,13 +60,8 @@ impl fmt::Debug for ObjectBlobStore {
 }
 
 impl ObjectBlobStore {
-    /// Creates a blob store over an object store that makes objects durable before it reports
-    /// success. Treats it as a remote store: files over 5 MiB are put in parts of that size, with
-    /// at most 30 MiB of parts in memory.
-    pub fn over(objects: Arc<dyn ObjectStore>) -> Self {
-        Self::remote(objects, "")
-    }
-
+    /// Creates a blob store over a remote store, which must make objects durable before it reports
+    /// success.
     pub(crate) fn remote(objects: Arc<dyn ObjectStore>, hint: &'static str) -> Self {
         Self {
             objects,
@@ -277,3 +272,7 @@ struct WrongSize {
 fn location(key: &ObjectKey) -> Result<Path, StoreError> {
     Path::parse(key.as_str()).map_err(|error| StoreError::Internal(error.into()))
 }
+
+#[cfg(test)]
+#[path = "store_tests.rs"]
+mod tests;

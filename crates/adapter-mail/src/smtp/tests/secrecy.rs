@@ -38,7 +38,7 @@ async fn credentials_are_never_sent_unencrypted() {
         let relay = Relay::new(url, sender.mailbox().email.clone()).unwrap();
         let smtp = Smtp { sender: sender.clone(), relay, timeouts: SHORT_TIMEOUTS };
         let error = error_chain(&smtp.check().await.unwrap_err());
-        assert_eq!(error, "no mail is taken now: the relay does not offer TLS");
+        assert_eq!(error, "no mail can be handed over now: the relay does not offer TLS");
     }
     assert!(
         server.commands().iter().all(|command| !command.line.starts_with("AUTH")),
@@ -77,7 +77,7 @@ async fn plaintext_replies_are_not_read_under_tls() {
         async { notifier(&url).check().await.map_err(|error| error_chain(&error)) },
         attack
     );
-    let expected = "no mail is taken now: TLS with the relay failed: \
+    let expected = "no mail can be handed over now: TLS with the relay failed: \
                     received corrupt message of type InvalidContentType";
     assert_eq!(checked, Err(expected.to_owned()));
 }
@@ -85,7 +85,7 @@ async fn plaintext_replies_are_not_read_under_tls() {
 /// Returns the cause of a failed check, without the text that all errors of a notifier begin with.
 async fn cause(url: &str) -> String {
     let error = error_chain(&notifier(url).check().await.unwrap_err());
-    error.strip_prefix("no mail is taken now: ").unwrap().to_owned()
+    error.strip_prefix("no mail can be handed over now: ").unwrap().to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -192,12 +192,12 @@ async fn errors_never_repeat_credentials_or_addresses() {
     );
     assert_eq!(
         check().await,
-        "no mail is taken now: the relay rejected the user or the password: 535 5.7.8"
+        "no mail can be handed over now: the relay rejected the user or the password: 535 5.7.8"
     );
     server.treat_phase(Phase::Auth, Treatment::Refuse("535 s3cr3t"));
     assert_eq!(
         check().await,
-        "no mail is taken now: the relay rejected the user or the password: 535"
+        "no mail can be handed over now: the relay rejected the user or the password: 535"
     );
 
     for phase in [Phase::Rcpt, Phase::Data] {
@@ -206,7 +206,7 @@ async fn errors_never_repeat_credentials_or_addresses() {
         server.treat_phase(phase, Treatment::Refuse(reply));
         let error = send().await;
         assert!(
-            error.starts_with("the mail will never be taken: the relay rejected the "),
+            error.starts_with("the mail was rejected for good: the relay rejected the "),
             "{error}"
         );
         assert!(
@@ -232,12 +232,12 @@ async fn errors_never_repeat_credentials_or_addresses() {
         ),
     );
     let error = send().await;
-    assert_eq!(error, "the mail will never be taken: the relay rejected the mail: 554 5.7.1");
+    assert_eq!(error, "the mail was rejected for good: the relay rejected the mail: 554 5.7.1");
     let long = format!("550 {}", "a".repeat(300)).leak();
     server.treat_phase(Phase::Rcpt, Treatment::Refuse(long));
     assert_eq!(
         send().await.len(),
-        "the mail will never be taken: the relay rejected the recipient: 550 ".len() + 200
+        "the mail was rejected for good: the relay rejected the recipient: 550 ".len() + 200
     );
 }
 

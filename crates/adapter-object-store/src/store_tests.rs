@@ -1,15 +1,6 @@
 //! Time limits of a remote store, on the paused clock of the runtime.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-use std::{sync::Arc, time::Duration};
-
-use adapter_object_store::ObjectBlobStore;
 use contract_tests::{blob_store::spooled, fakes::CountingEntropy};
-use domain::{
-    document::ObjectKey,
-    ports::{BlobStore as _, StoreError},
-};
 use object_store::{
     memory::InMemory,
     throttle::{ThrottleConfig, ThrottledStore},
@@ -17,14 +8,15 @@ use object_store::{
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-const MIB: usize = 1024 * 1024;
+use super::*;
+
 const HANGS: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Puts a file into a store with this delay per body, and returns the result and the time it took.
 async fn put(size: usize, delay: Duration) -> (Result<(), StoreError>, Duration) {
     let (spool, entropy) = (TempDir::new().unwrap(), CountingEntropy::default());
     let config = ThrottleConfig { wait_put_per_call: delay, ..ThrottleConfig::default() };
-    let store = ObjectBlobStore::over(Arc::new(ThrottledStore::new(InMemory::new(), config)));
+    let store = ObjectBlobStore::remote(Arc::new(ThrottledStore::new(InMemory::new(), config)), "");
     let (file, _) = spooled(spool.path(), size, &entropy);
     let start = Instant::now();
     let put = store.put(&ObjectKey::random(&entropy), &file).await;
