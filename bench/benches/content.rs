@@ -1,6 +1,10 @@
-//! Whether a file is what its name says, for each format, with genuine documents.
+//! Checking that the content of a file matches its extension, for each format.
 
-#![allow(missing_docs, clippy::unwrap_used, reason = "a measurement that cannot go on has failed")]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "a measurement that cannot continue has failed"
+)]
 
 use adapter_http::content_is;
 use contract_tests::documents;
@@ -19,9 +23,9 @@ fn main() {
     divan::main();
 }
 
-/// The file is in the page cache, as one that has just arrived is.
+/// The file is in the page cache, like one that has just been uploaded.
 #[divan::bench(args = DOCUMENTS.map(|(name, _)| name))]
-fn is_what_it_says(bencher: Bencher, name: &str) {
+fn check_content(bencher: Bencher, name: &str) {
     let (_, format) = DOCUMENTS.into_iter().find(|(known, _)| *known == name).unwrap();
     let path = documents::path(name);
     assert!(content_is(format, &path).unwrap());

@@ -1,5 +1,5 @@
-//! Whether a database that has grown still takes as many orders. Beside each measurement of the one
-//! that grows, in turns, one of an empty database: a machine drifts by more than is looked for.
+//! Orders per second with a growing database. Alternates with an empty database, because the
+//! machine's speed drifts by more than the expected difference.
 
 use std::{fs, time::Instant};
 
@@ -7,7 +7,7 @@ use clap::Args;
 use test_servers::postgres::Cluster;
 
 use crate::{
-    instance::{Instance, Wiring, flush},
+    instance::{Backend, Instance, flush},
     latency::median,
     load::Outcome,
     pgbench::{ORDER_COLUMNS, ORDER_VALUES},
@@ -21,17 +21,17 @@ const MILLION: u64 = 1_000_000;
 const COLUMNS: [&str; 7] = [
     "orders in the database",
     "orders/s",
-    "with none",
+    "empty database",
     "ratio",
     "p99 ms",
-    "with none",
+    "empty database",
     "seconds to fill",
 ];
 
-/// How far a database grows.
+/// Options of the measurement.
 #[derive(Debug, Args)]
 pub struct Growth {
-    /// Millions of orders to measure with
+    /// Millions of orders in the database
     #[arg(long, value_delimiter = ',', default_values_t = [0, 1, 3, 10])]
     millions: Vec<u64>,
 }
@@ -43,11 +43,11 @@ impl Default for Growth {
 }
 
 impl Growth {
-    /// Runs it on both wirings.
+    /// Runs the measurement on both databases.
     pub fn run(&self, plan: &Plan, cluster: &Cluster) {
         let mut targets = Vec::new();
-        for wiring in Wiring::ALL {
-            let mut grown = Grown::new(plan, wiring, cluster);
+        for backend in Backend::ALL {
+            let mut grown = Grown::new(plan, backend, cluster);
             let mut rows = Vec::new();
             for millions in &self.millions {
                 let seconds = grown.fill(millions * MILLION);
@@ -74,10 +74,7 @@ impl Growth {
                 );
                 if *millions == 10 {
                     targets.push(target(
-                        &format!(
-                            "orders/s on {} with 10 million orders / with none",
-                            wiring.name()
-                        ),
+                        &format!("orders/s on {} with 10 million orders / empty", backend.name()),
                         &share,
                         "",
                         Bound::AtLeast(0.9),
@@ -85,7 +82,7 @@ impl Growth {
                 }
             }
             table::print(
-                &format!("growth on {}, {CONNECTIONS} connections", wiring.name()),
+                &format!("growth on {}, {CONNECTIONS} connections", backend.name()),
                 &COLUMNS,
                 &rows,
             );
@@ -94,10 +91,10 @@ impl Growth {
     }
 }
 
-/// A database that grows, and keeps what it has between rounds.
+/// A growing database, which is kept between rounds.
 struct Grown<'a> {
     plan: &'a Plan,
-    wiring: Wiring,
+    backend: Backend,
     cluster: &'a Cluster,
     instance: Instance<'a>,
     key: String,
@@ -105,87 +102,82 @@ struct Grown<'a> {
 }
 
 impl<'a> Grown<'a> {
-    fn new(plan: &'a Plan, wiring: Wiring, cluster: &'a Cluster) -> Self {
-        let instance = Instance::new(&plan.binary(), wiring, cluster);
-        let key = instance.site.issue_key(&[]);
-        Self { plan, wiring, cluster, instance, key, filled: 0 }
+    fn new(plan: &'a Plan, backend: Backend, cluster: &'a Cluster) -> Self {
+        let instance = Instance::new(&plan.binary(), backend, cluster);
+        let key = instance.installation.issue_key(&[]);
+        Self { plan, backend, cluster, instance, key, filled: 0 }
     }
 
-    /// Adds orders of long ago, whose mails are sent, until there are so many. Returns the seconds
-    /// that it took.
+    /// Adds old orders without pending mails up to this number. Returns the seconds that it took.
     fn fill(&mut self, orders: u64) -> f64 {
         let started = Instant::now();
         let missing = orders.saturating_sub(self.filled);
         if missing > 0 {
-            self.instance.execute(&match self.wiring {
-                Wiring::Postgres => postgres_fill(self.filled, orders),
-                Wiring::Sqlite => sqlite_fill(missing),
+            self.instance.execute(&match self.backend {
+                Backend::Postgres => postgres_fill(self.filled, orders),
+                Backend::Sqlite => sqlite_fill(missing),
             });
             self.filled = orders;
         }
         started.elapsed().as_secs_f64()
     }
 
-    /// Rounds with it, and with an empty database.
+    /// Measures rounds with this database and with an empty one.
     fn compare(&self) -> [Vec<Outcome>; 2] {
         let empty = |seed| {
             flush(self.cluster);
             self.plan
-                .trial(self.wiring, self.cluster, CONNECTIONS, Pace::Closed, seed)
+                .trial(self.backend, self.cluster, CONNECTIONS, Pace::Closed, seed)
                 .outcome
-                .all_created()
+                .expect_all_created()
         };
         let rounds = alternate(self.plan.rounds, &[&|seed| self.round(seed), &empty]);
-        rounds.try_into().unwrap_or_else(|_| unreachable!("two contestants"))
+        rounds.try_into().unwrap_or_else(|_| unreachable!("two candidates"))
     }
 
     fn round(&self, seed: u64) -> Outcome {
         let before = self.instance.rows("orders");
         flush(self.cluster);
-        let service = self.instance.site.start();
+        let service = self.instance.installation.start();
         let (outcome, _) = self
             .plan
             .load(&service, Request::order(&self.key, false), CONNECTIONS, Pace::Closed, seed)
             .run(|| ());
         drop(service);
         self.instance.assert_orders(before + outcome.acknowledged);
-        // The next round begins with no mails to deliver, as that with an empty database does.
+        // The next round begins without pending mails, like the one with an empty database.
         self.instance.execute("DELETE FROM deliveries");
-        if self.wiring == Wiring::Postgres {
+        if self.backend == Backend::Postgres {
             self.instance.execute("VACUUM deliveries");
         }
-        let _ = fs::remove_dir_all(self.instance.site.data().join("mail"));
-        outcome.all_created()
+        let _ = fs::remove_dir_all(self.instance.installation.data().join("mail"));
+        outcome.expect_all_created()
     }
 }
 
-/// Their file numbers are in no order, as those of clients are not; indexes are filled in theirs,
-/// which is quicker.
+/// Creates old orders with file numbers in random order, like those of clients.
 fn postgres_fill(from: u64, to: u64) -> String {
-    let numbers = format!(
-        "SELECT 'F-' || substr(md5(number::text), 1, 16) AS file_number FROM generate_series({from} + 1, {to}) AS number"
-    );
     format!(
-        "INSERT INTO orders ({ORDER_COLUMNS}) SELECT file_number, '2025-01-01 00:00Z', '2025-01-01 00:00Z', {ORDER_VALUES} FROM ({numbers}) AS numbers;\n\
-         INSERT INTO file_numbers (file_number, created_at) SELECT file_number, '2025-01-01 00:00Z' FROM ({numbers}) AS numbers ORDER BY file_number;\n\
-         VACUUM (ANALYZE) orders;\nVACUUM (ANALYZE) file_numbers"
+        "INSERT INTO orders ({ORDER_COLUMNS})
+         SELECT 'F-' || substr(md5(number::text), 1, 16), '2025-01-01 00:00Z', '2025-01-01 00:00Z',
+             {ORDER_VALUES}
+         FROM generate_series({from} + 1, {to}) AS number;\n\
+         VACUUM (ANALYZE) orders"
     )
 }
 
 fn sqlite_fill(count: u64) -> String {
-    let columns = ORDER_COLUMNS
-        .replace("created_at, updated_at", "created_at_us, updated_at_us")
-        .replace("start_utc", "start_utc_us");
+    let columns = ORDER_COLUMNS.replace("_at,", "_at_us,");
     let values = ORDER_VALUES.replace("'2026-12-01 20:30Z'", "1796157000000000");
     let created_at = 1_735_689_600_000_000_i64;
     format!(
         "PRAGMA synchronous = OFF;
          PRAGMA cache_size = -500000;
-         CREATE TEMP TABLE last AS SELECT coalesce(max(id), 0) AS id FROM orders;
-         WITH RECURSIVE numbers (number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM numbers LIMIT {count})
-         INSERT INTO orders ({columns}) SELECT format('F-%016x', random()), {created_at}, {created_at}, {values} FROM numbers;
-         INSERT INTO file_numbers (file_number, created_at_us)
-         SELECT file_number, created_at_us FROM orders WHERE id > (SELECT id FROM last) ORDER BY file_number;
+         WITH RECURSIVE numbers (number) AS (
+             SELECT 1 UNION ALL SELECT number + 1 FROM numbers LIMIT {count}
+         )
+         INSERT INTO orders ({columns})
+         SELECT format('F-%016x', random()), {created_at}, {created_at}, {values} FROM numbers;
          PRAGMA wal_checkpoint(TRUNCATE);"
     )
 }

@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as a client of this service needs.
+//! A minimal HTTP/1.1 client.
 
 use std::{
     io::{self, Read, Write as _},
@@ -6,20 +6,19 @@ use std::{
     time::Duration,
 };
 
-/// Longest wait for a piece of an answer; a service that is silent for so long is counted as
-/// broken.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Time limit for a read or write.
+const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// What a service said.
+/// The parts of a response that the measurements need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
     pub status: u16,
     pub retry_after: bool,
-    /// The service ends the connection after this answer.
+    /// The service closes the connection after this response.
     pub closes: bool,
 }
 
-/// A connection that is kept between requests.
+/// A connection for several requests.
 pub struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
@@ -29,8 +28,8 @@ impl Connection {
     pub fn open(address: &str) -> io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
         Ok(Self { stream, buffer: Vec::with_capacity(4096) })
     }
 
@@ -43,7 +42,7 @@ impl Connection {
     }
 }
 
-/// The body of an answer, for requests that are not worth a connection of their own.
+/// Sends a GET request on a new connection and returns the whole response.
 pub fn get(address: &str, path: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.write_all(
@@ -54,7 +53,7 @@ pub fn get(address: &str, path: &str) -> io::Result<String> {
     Ok(answer)
 }
 
-/// Reads one answer, in whatever pieces it comes, and nothing behind it.
+/// Reads one response. Fails if there are bytes after it.
 fn read_answer(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<Answer> {
     buffer.clear();
     let mut piece = [0; 4096];
@@ -69,7 +68,7 @@ fn read_answer(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<Answe
             return if buffer.len() == length {
                 Ok(answer)
             } else {
-                Err(malformed("bytes behind the answer"))
+                Err(malformed("bytes after the answer"))
             };
         }
         match stream.read(&mut piece)? {
@@ -79,13 +78,13 @@ fn read_answer(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<Answe
     }
 }
 
-/// The answer that a head announces, and the length of both head and body; nothing if the head is
-/// not complete.
+/// Parses a head. Returns the answer and the length of head and body, or `None` if the head is
+/// incomplete.
 fn parse_head(bytes: &[u8]) -> io::Result<Option<(Answer, usize)>> {
     let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
         return Ok(None);
     };
-    let head = str::from_utf8(&bytes[..end]).map_err(|_| malformed("a head that is no text"))?;
+    let head = str::from_utf8(&bytes[..end]).map_err(|_| malformed("the head is not text"))?;
     let mut lines = head.split("\r\n");
     let status = lines
         .next()
@@ -117,7 +116,7 @@ fn malformed(what: &'static str) -> io::Error {
 mod tests {
     use super::*;
 
-    /// Gives one piece for each read.
+    /// Returns one piece per read.
     struct Pieces(Vec<Vec<u8>>);
 
     impl Read for Pieces {
@@ -133,7 +132,8 @@ mod tests {
 
     const CREATED: &[u8] =
         b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\nContent-Type: application/json\r\n\r\n{}";
-    const SHED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\ncontent-length: 0\r\n\r\n";
+    const SHED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\n\
+        retry-after: 1\r\ncontent-length: 0\r\n\r\n";
 
     fn read(pieces: &[&[u8]]) -> io::Result<Answer> {
         read_answer(
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_may_come_in_any_two_pieces() {
+    fn answer_may_arrive_in_pieces() {
         for at in 1..CREATED.len() {
             let answer = read(&[&CREATED[..at], &CREATED[at..]]).unwrap();
             assert_eq!(answer, Answer { status: 201, retry_after: false, closes: false }, "{at}");
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_must_heed_is_noticed() {
+    fn retry_after_and_close_are_parsed() {
         assert_eq!(read(&[SHED]).unwrap(), Answer { status: 503, retry_after: true, closes: true });
         let without = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n";
         assert_eq!(
@@ -161,14 +161,14 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_cut_off_or_unclear_is_an_error() {
+    fn truncated_or_malformed_answer_is_an_error() {
         assert_eq!(
             read(&[&CREATED[..CREATED.len() - 1]]).unwrap_err().kind(),
             io::ErrorKind::UnexpectedEof
         );
-        let behind = [CREATED, b"H"].concat();
+        let trailing = [CREATED, b"H"].concat();
         for bytes in [
-            &behind[..],
+            &trailing[..],
             b"HTTP/1.1 201 Created\r\n\r\n",
             b"HTTP/1.1 2\r\ncontent-length: 0\r\n\r\n",
             b"SSH-2.0\r\n\r\n",

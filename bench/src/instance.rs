@@ -1,4 +1,4 @@
-//! A service with a database of its own, and what that holds.
+//! An installation of the service with a separate database.
 
 use std::path::Path;
 
@@ -8,16 +8,16 @@ use diesel::{
 };
 use test_servers::postgres::{Cluster, Database};
 
-use crate::service::Site;
+use crate::service::Installation;
 
-/// Where a service keeps its orders.
+/// The database of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wiring {
+pub enum Backend {
     Postgres,
     Sqlite,
 }
 
-impl Wiring {
+impl Backend {
     pub const ALL: [Self; 2] = [Self::Postgres, Self::Sqlite];
 
     pub fn name(self) -> &'static str {
@@ -28,7 +28,7 @@ impl Wiring {
     }
 }
 
-/// PostgreSQL with durable commits, and without TLS, which is no part of what is compared.
+/// Durable commits, and no TLS, which the comparison does not include.
 pub const CLUSTER_SETTINGS: [&str; 7] = [
     "fsync = on",
     "synchronous_commit = on",
@@ -39,34 +39,34 @@ pub const CLUSTER_SETTINGS: [&str; 7] = [
     "max_connections = 200",
 ];
 
-/// A cluster with [`CLUSTER_SETTINGS`].
+/// Starts a cluster with [`CLUSTER_SETTINGS`].
 pub fn cluster() -> Cluster {
     Cluster::start(&CLUSTER_SETTINGS)
 }
 
-/// A database with the service's schema that is removed when it is dropped, and a place to run the
-/// service on it.
+/// A database with the service's schema, and an installation that uses it. Dropping it removes the
+/// database.
 pub struct Instance<'a> {
-    pub site: Site,
+    pub installation: Installation,
     pub database: Option<Database<'a>>,
 }
 
 impl<'a> Instance<'a> {
-    pub fn new(binary: &Path, wiring: Wiring, cluster: &'a Cluster) -> Self {
-        let database = (wiring == Wiring::Postgres).then(|| cluster.database());
-        let site = Site::new(binary, database.as_ref().map(Database::url));
-        site.migrate();
-        Self { site, database }
+    pub fn new(binary: &Path, backend: Backend, cluster: &'a Cluster) -> Self {
+        let database = (backend == Backend::Postgres).then(|| cluster.database());
+        let installation = Installation::new(binary, database.as_ref().map(Database::url));
+        installation.migrate();
+        Self { installation, database }
     }
 
-    /// Leaves what it holds until all is measured: the database to its cluster, and the rest to
-    /// [`clear_up`](crate::service::clear_up).
-    pub fn put_aside(mut self) {
-        self.site.put_aside();
+    /// Keeps the database and the data directory until all measurements are done, see
+    /// [`remove_kept_data`](crate::service::remove_kept_data).
+    pub fn keep_until_the_end(mut self) {
+        self.installation.keep_until_the_end();
         self.database = None;
     }
 
-    /// Rows of a table.
+    /// Counts the rows of a table.
     pub fn rows(&self, table: &str) -> u64 {
         let count: i64 = match &self.database {
             Some(database) => {
@@ -79,17 +79,19 @@ impl<'a> Instance<'a> {
         count.try_into().unwrap()
     }
 
+    /// Checks that the database contains as many orders as were acknowledged.
+    ///
     /// # Panics
-    /// If the database does not hold the orders that were acknowledged, and no others.
+    /// If it does not.
     pub fn assert_orders(&self, acknowledged: u64) {
         let rows = self.rows("orders");
-        assert_eq!(rows, acknowledged, "rows of orders, and orders acknowledged");
+        assert_eq!(rows, acknowledged, "rows of orders, and acknowledged orders");
     }
 
     /// Runs statements.
     pub fn execute(&self, statements: &str) {
         match &self.database {
-            // Each by itself: some of them must not be part of a transaction.
+            // Separately, because VACUUM does not run in a transaction.
             Some(database) => statements
                 .split(";\n")
                 .filter(|statement| !statement.trim().is_empty())
@@ -102,7 +104,7 @@ impl<'a> Instance<'a> {
 
     fn sqlite(&self) -> SqliteConnection {
         let mut connection = SqliteConnection::establish(
-            self.site.data().join("notary-orders.sqlite").to_str().unwrap(),
+            self.installation.data().join("notary-orders.sqlite").to_str().unwrap(),
         )
         .unwrap();
         connection.batch_execute("PRAGMA busy_timeout = 30000").unwrap();
@@ -120,7 +122,7 @@ impl Drop for Instance<'_> {
     }
 }
 
-/// Nothing that one contestant left to be written is written while the next is measured.
+/// Flushes all pending writes, so that they do not slow down the next candidate.
 pub fn flush(cluster: &Cluster) {
     cluster.sql("postgres", "CHECKPOINT");
     assert!(std::process::Command::new("sync").status().unwrap().success());

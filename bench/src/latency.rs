@@ -16,8 +16,7 @@ impl Latencies {
         self.0.len()
     }
 
-    /// The least time that `share` of all do not exceed (nearest rank), in milliseconds; 0 if there
-    /// are none.
+    /// Returns a percentile (nearest rank) in milliseconds, or 0 if there are no times.
     pub fn percentile(&self, share: f64) -> f64 {
         let rank = (share * self.0.len() as f64).ceil() as usize;
         self.0
@@ -26,12 +25,12 @@ impl Latencies {
     }
 }
 
-/// Whole microseconds, as they are kept.
+/// Converts to whole microseconds.
 pub fn microseconds(time: Duration) -> u32 {
     u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
 }
 
-/// The middle one, or the mean of both in the middle.
+/// Returns the median, for an even count the mean of the middle two.
 pub fn median(figures: impl IntoIterator<Item = f64>) -> f64 {
     let mut figures: Vec<f64> = figures.into_iter().collect();
     figures.sort_by(f64::total_cmp);
@@ -48,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_those_of_the_nearest_rank() {
+    fn percentile_is_the_nearest_rank() {
         let latencies =
             Latencies::new((1..=1000).rev().map(|milliseconds| milliseconds * 1000).collect());
         assert_eq!(
@@ -61,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_median_is_in_the_middle() {
+    fn median_is_in_the_middle() {
         assert_eq!(
             [median([3.0, 1.0, 2.0]), median([4.0, 1.0, 2.0, 3.0]), median([7.0])],
             [2.0, 2.5, 7.0]

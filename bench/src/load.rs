@@ -1,6 +1,4 @@
-//! The load generator: a thread for each connection, which blocks as the clients of `pgbench` do.
-//! That costs two system calls per order, and the scheduler wakes a thread as late as it would an
-//! event loop.
+//! The load generator: one blocking thread per connection, which costs two system calls per order.
 
 use std::{
     collections::BTreeMap,
@@ -15,41 +13,41 @@ use crate::{
     schedule::{Pace, Schedule},
 };
 
-/// Between the start of the threads and the first request.
+/// Time between the start of the threads and the first request.
 const HEAD_START: Duration = Duration::from_millis(50);
-/// Between two attempts to connect to a service that does not answer.
+/// Pause between two attempts to connect.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
 
-/// How much later than the end a request may still be sent that was due before it.
+/// How long after the end an overdue request may still be sent.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// What is sent, how, and for how long.
+/// A load on a service.
 pub struct Load<'a> {
     pub address: &'a str,
     pub request: Request,
     pub connections: usize,
     pub pace: Pace,
-    /// Not measured.
+    /// Time that is not measured.
     pub warmup: Duration,
     pub window: Duration,
     pub seed: u64,
 }
 
-/// What came of it, in the window unless it says otherwise.
+/// The result of a load. Counts the window only, unless noted otherwise.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Times to the answer 201: since the request was due if the loop is open, since it was sent
-    /// otherwise.
+    /// Times to the answer 201: since the request was due in an open loop, otherwise since it was
+    /// sent.
     pub latencies: Latencies,
-    /// The same, since they were sent.
+    /// Times to the answer 201 since the request was sent.
     pub since_sent: Latencies,
     /// Answers 503 with Retry-After.
     pub shed: u64,
-    /// Requests that were due and never sent, because all connections were waiting.
+    /// Requests that were due and never sent, because all connections were busy.
     pub unsent: u64,
-    /// Orders acknowledged in the warm-up, too.
+    /// Acknowledged orders, including the warm-up.
     pub acknowledged: u64,
-    /// Every other end of a request by what it was, in the warm-up, too.
+    /// Other results of requests by their description, including the warm-up.
     pub others: BTreeMap<String, u64>,
     window: Duration,
 }
@@ -64,12 +62,14 @@ impl Outcome {
         self.shed as f64 / self.window.as_secs_f64()
     }
 
+    /// Checks that all answers were 201 and all due orders were sent.
+    ///
     /// # Panics
-    /// If an answer was anything but 201, or an order that was due was never sent.
-    pub fn all_created(self) -> Self {
+    /// If not.
+    pub fn expect_all_created(self) -> Self {
         assert_eq!(
             self.unsent, 0,
-            "orders that were due and never sent: their times are not counted"
+            "orders were due and never sent, so their times are not counted"
         );
         assert!(
             self.shed == 0 && self.others.is_empty(),
@@ -81,7 +81,7 @@ impl Outcome {
     }
 }
 
-/// The figures of one thread.
+/// The results of one thread.
 #[derive(Default)]
 struct Tally {
     latencies: Vec<u32>,
@@ -93,10 +93,10 @@ struct Tally {
 }
 
 impl Load<'_> {
-    /// Sends it all; `probe` is asked when the window opens and when it closes.
+    /// Runs the load. Calls `probe` when the window opens and when it closes.
     ///
     /// # Panics
-    /// If the service cannot be reached to begin with.
+    /// If the first connections fail.
     pub fn run<T>(&self, probe: impl Fn() -> T) -> (Outcome, [T; 2]) {
         let schedule = Schedule::new(self.pace, self.warmup + self.window, self.seed);
         let connections: Vec<Connection> =
@@ -152,14 +152,14 @@ impl Load<'_> {
             };
             sleep_until(due);
             let sent = Instant::now();
-            // Whoever overslept is not taken for a client that found no free connection.
+            // A thread that woke up late must not count as one without a free connection.
             if due >= end || sent >= end + GRACE {
                 return tally;
             }
             let answer = connection.send(request.next()).and_then(|()| connection.answer());
             let done = Instant::now();
-            // A closed loop is measured by what is done in the window, an open one by what is due
-            // in it.
+            // A closed loop counts requests that are done in the window, an open loop those that
+            // are due in it.
             let counts = match self.pace {
                 Pace::Closed => (opens..end).contains(&done),
                 Pace::Open(_) => due >= opens,
@@ -178,27 +178,24 @@ impl Load<'_> {
 impl Tally {
     fn note(&mut self, answer: &io::Result<Answer>, counts: bool, since_due: u32, since_sent: u32) {
         self.in_window += u64::from(counts);
-        match answer {
+        let other = match answer {
             Ok(Answer { status: 201, .. }) => {
                 self.acknowledged += 1;
                 if counts {
                     self.latencies.push(since_due);
                     self.since_sent.push(since_sent);
                 }
+                return;
             }
-            Ok(Answer { status: 503, retry_after: true, .. }) => self.shed += u64::from(counts),
-            Ok(answer) => {
-                *self
-                    .others
-                    .entry(format!(
-                        "{}{}",
-                        answer.status,
-                        if answer.status == 503 { " without Retry-After" } else { "" }
-                    ))
-                    .or_default() += 1
+            Ok(Answer { status: 503, retry_after: true, .. }) => {
+                self.shed += u64::from(counts);
+                return;
             }
-            Err(error) => *self.others.entry(format!("no answer: {error}")).or_default() += 1,
-        }
+            Ok(Answer { status: 503, .. }) => "503 without Retry-After".to_owned(),
+            Ok(answer) => answer.status.to_string(),
+            Err(error) => format!("no answer: {error}"),
+        };
+        *self.others.entry(other).or_default() += 1;
     }
 }
 
@@ -233,7 +230,7 @@ mod tests {
         "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n",
     ];
 
-    /// Gives the answers in turn, so that each connection ends with the third.
+    /// Sends the answers in turn. The third one closes the connection.
     fn serve(mut stream: TcpStream) {
         let mut request = vec![0; 4096];
         for answer in ANSWERS {
@@ -268,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn every_answer_is_counted_as_what_it_is_and_a_closed_connection_replaced() {
+    fn answers_are_counted_by_kind() {
         let outcome = run(Pace::Closed);
         assert!(
             outcome.acknowledged > 3 && outcome.acknowledged >= outcome.latencies.count() as u64,
@@ -276,8 +273,7 @@ mod tests {
         );
         let kinds: Vec<&str> = outcome.others.keys().map(String::as_str).collect();
         assert_eq!(kinds, ["503 without Retry-After"]);
-        // Of three answers one is of each kind, but for those that the end cuts off, and the shed
-        // of the warm-up.
+        // The kinds alternate; the end and the warm-up account for the difference.
         assert!(
             outcome.acknowledged - outcome.others["503 without Retry-After"] <= 3,
             "{outcome:?}"
@@ -286,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_loop_accounts_for_everything_that_was_due_in_the_window() {
+    fn open_loop_accounts_for_all_due_requests() {
         let outcome = run(Pace::Open(600.0));
         let due = Schedule::new(Pace::Open(600.0), Duration::from_millis(550), 1)
             .due_since(Duration::from_millis(50))

@@ -1,21 +1,18 @@
-//! Measures the service as a process beside yardsticks; see the `README.md` of this folder.
+//! Measures the service as a process, next to yardsticks; see the `README.md` of this folder.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a measurement that cannot go on has failed"
+    reason = "a measurement that cannot continue has failed"
 )]
 #![allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "figures far below 2^53, none of them negative"
+    reason = "all figures are non-negative and far below 2^53"
 )]
-#![cfg_attr(
-    test,
-    allow(clippy::float_cmp, reason = "what is compared is computed in the same way")
-)]
+#![cfg_attr(test, allow(clippy::float_cmp, reason = "both sides are computed in the same way"))]
 
 use std::{fs, process::ExitCode};
 
@@ -24,6 +21,7 @@ use test_servers::postgres::Cluster;
 
 use crate::{growth::Growth, soak::Soak, trial::Plan};
 
+mod chart;
 mod growth;
 mod http;
 mod idempotency_key;
@@ -34,7 +32,6 @@ mod memory;
 mod orders;
 mod overload;
 mod pgbench;
-mod picture;
 mod request;
 mod schedule;
 mod service;
@@ -47,7 +44,7 @@ mod uploads;
 
 #[derive(Debug, Parser)]
 #[command(
-    about = "Measures notary-orders beside PostgreSQL's own limit, the disk's own, and itself"
+    about = "Measures notary-orders next to PostgreSQL alone, the disk alone, and an empty database"
 )]
 struct CommandLine {
     #[command(subcommand)]
@@ -58,25 +55,25 @@ struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Orders without documents on PostgreSQL and SQLite, beside pgbench
+    /// Orders without documents on PostgreSQL and SQLite, next to pgbench
     Orders,
-    /// Twice as many orders as the service can take
+    /// Twice as many orders as the service can create
     Overload,
-    /// Orders with documents, beside what the disk can take
+    /// Orders with documents, next to the disk alone
     Uploads,
-    /// Memory over idle: at full rate, and under many slow uploads
+    /// Memory above idle: at full rate, and during many slow uploads
     Memory,
-    /// What an Idempotency-Key costs; BASELINE=PATH names another build to compare with
+    /// Cost of an Idempotency-Key; BASELINE=PATH names another build to compare with
     IdempotencyKey,
-    /// A normal client beside two thousand slow ones
+    /// A normal client next to two thousand slow ones
     SlowClients,
     /// Orders per second with up to 10 million orders in the database
     Growth(Growth),
-    /// Mixed load for a long time: memory, file descriptors, threads and queue age, as a picture
+    /// Mixed load for a long time: memory, file descriptors, threads and queue age, as a chart
     Soak(Soak),
     /// Everything but growth and soak
     All {
-        /// Growth, too
+        /// Include growth
         #[arg(long)]
         growth: bool,
     },
@@ -86,19 +83,19 @@ fn main() -> ExitCode {
     let CommandLine { command, plan } = CommandLine::parse();
     let cluster = instance::cluster();
     println!("{}", machine(&cluster));
-    let mut proper = true;
+    let mut passed = true;
     match command {
         Command::Orders => orders::run(&plan, &cluster),
-        Command::Overload => proper = overload::run(&plan, &cluster),
+        Command::Overload => passed = overload::run(&plan, &cluster),
         Command::Uploads => uploads::run(&plan, &cluster),
         Command::Memory => memory::run(&plan, &cluster),
         Command::IdempotencyKey => idempotency_key::run(&plan, &cluster),
         Command::SlowClients => slow_clients::run(&plan, &cluster),
         Command::Growth(growth) => growth.run(&plan, &cluster),
-        Command::Soak(soak) => proper = soak.run(&plan, &cluster),
+        Command::Soak(soak) => passed = soak.run(&plan, &cluster),
         Command::All { growth } => {
             orders::run(&plan, &cluster);
-            proper = overload::run(&plan, &cluster);
+            passed = overload::run(&plan, &cluster);
             uploads::run(&plan, &cluster);
             memory::run(&plan, &cluster);
             idempotency_key::run(&plan, &cluster);
@@ -108,11 +105,11 @@ fn main() -> ExitCode {
             }
         }
     }
-    service::clear_up();
-    if proper { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    service::remove_kept_data();
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What all of this was measured on.
+/// Describes the machine and the settings of the measurements.
 fn machine(cluster: &Cluster) -> String {
     let cores = std::thread::available_parallelism().unwrap();
     let cpus = fs::read_to_string("/proc/cpuinfo").unwrap();
@@ -124,7 +121,8 @@ fn machine(cluster: &Cluster) -> String {
     let version = cluster.sql("postgres", "SHOW server_version");
     let settings = instance::CLUSTER_SETTINGS.join(", ");
     format!(
-        "{cores} cores ({cpu}) for service, database and load generator; Linux {}; PostgreSQL {version} with {settings}.",
+        "{cores} cores ({cpu}) for service, database and load generator; Linux {}; \
+         PostgreSQL {version} with {settings}.",
         kernel.trim()
     )
 }

@@ -1,9 +1,9 @@
-//! Orders without documents: as many as there can be, at half of that, and one after the other.
+//! Orders without documents: at full rate, at half of it, and one after the other.
 
 use test_servers::postgres::Cluster;
 
 use crate::{
-    instance::{Wiring, flush},
+    instance::{Backend, flush},
     latency::{Latencies, median},
     pgbench::{self, Pgbench},
     schedule::Pace,
@@ -11,7 +11,7 @@ use crate::{
     trial::{CONNECTIONS, Plan, Trial, alternate, ratios},
 };
 
-/// A round of whoever it was.
+/// A round of the service or of `pgbench`.
 enum Round {
     Service(Box<Trial>),
     Pgbench(pgbench::Outcome),
@@ -38,12 +38,12 @@ impl Round {
 
     fn client_cpu(&self) -> f64 {
         match self {
-            Self::Service(trial) => trial.own_cpu,
+            Self::Service(trial) => trial.client_cpu,
             Self::Pgbench(outcome) => outcome.cpu,
         }
     }
 
-    /// All that were acknowledged and found in the database.
+    /// Returns the number of acknowledged orders, which are all in the database.
     fn orders(&self) -> u64 {
         match self {
             Self::Service(trial) => trial.outcome.acknowledged,
@@ -66,14 +66,14 @@ const COLUMNS: [&str; 11] = [
     "p99 ms",
     "p99.9 ms",
     "CPU s per 1,000 orders",
-    "of the client",
-    "MiB over idle at the most",
-    "orders counted",
+    "CPU s of the client",
+    "most MiB above idle",
+    "orders",
     "mails delivered",
     "mails waiting",
 ];
 
-/// Rounds of the service on PostgreSQL, of `pgbench`, and of the service on SQLite.
+/// Measures rounds of the service on PostgreSQL, of `pgbench`, and of the service on SQLite.
 fn rounds(
     plan: &Plan,
     cluster: &Cluster,
@@ -81,26 +81,28 @@ fn rounds(
     rate: Option<f64>,
 ) -> [Vec<Round>; 3] {
     let pace = rate.map_or(Pace::Closed, Pace::Open);
-    let service = |wiring, seed| {
+    let service = |backend, seed| {
         flush(cluster);
-        let mut trial = plan.trial(wiring, cluster, connections, pace, seed);
-        trial.outcome = trial.outcome.all_created();
+        let mut trial = plan.trial(backend, cluster, connections, pace, seed);
+        trial.outcome = trial.outcome.expect_all_created();
         Round::Service(Box::new(trial))
     };
     let pgbench = |_| {
         flush(cluster);
-        let instance = crate::instance::Instance::new(&plan.binary(), Wiring::Postgres, cluster);
+        let instance = crate::instance::Instance::new(&plan.binary(), Backend::Postgres, cluster);
         let outcome =
             Pgbench { clients: connections, rate, warmup: plan.warmup(), window: plan.window() }
                 .run(&instance);
-        instance.put_aside();
+        instance.keep_until_the_end();
         Round::Pgbench(outcome)
     };
     let rounds = alternate(
         plan.rounds,
-        &[&|seed| service(Wiring::Postgres, seed), &pgbench, &|seed| service(Wiring::Sqlite, seed)],
+        &[&|seed| service(Backend::Postgres, seed), &pgbench, &|seed| {
+            service(Backend::Sqlite, seed)
+        }],
     );
-    rounds.try_into().unwrap_or_else(|_| unreachable!("three contestants"))
+    rounds.try_into().unwrap_or_else(|_| unreachable!("three candidates"))
 }
 
 fn row(name: &str, rounds: &[Round]) -> Vec<String> {
@@ -137,13 +139,10 @@ fn print(title: &str, [postgres, pgbench, sqlite]: &[Vec<Round>; 3]) {
     table::print(title, &COLUMNS, &rows);
 }
 
-/// Runs it all.
+/// Runs the measurement.
 pub fn run(plan: &Plan, cluster: &Cluster) {
     let full = rounds(plan, cluster, CONNECTIONS, None);
-    print(
-        &format!("{CONNECTIONS} connections, each sends the next order when it has the answer"),
-        &full,
-    );
+    print(&format!("{CONNECTIONS} connections, each sends the next order after the answer"), &full);
     let [postgres, pgbench, sqlite] = &full;
     let cpu = |rounds: &[Round]| {
         rounds.iter().filter_map(Round::trial).map(|trial| trial.cpu).collect::<Vec<_>>()
@@ -165,14 +164,14 @@ pub fn run(plan: &Plan, cluster: &Cluster) {
         target("CPU seconds per 1,000 orders, SQLite", &cpu(sqlite), "", Bound::AtMost(0.04)),
     ];
 
-    // What both can do: where pgbench is slower than the service, half of the service's rate might
-    // be all of its own.
+    // Half of the slower rate: if pgbench is slower, half of the service's rate could overload it.
     let half =
         median(postgres.iter().map(Round::rate)).min(median(pgbench.iter().map(Round::rate))) / 2.0;
     let at_half = rounds(plan, cluster, CONNECTIONS, Some(half));
     print(
         &format!(
-            "{half:.0} orders/s, half of what the slower of the service on PostgreSQL and pgbench can, at random moments; times since an order was due"
+            "{half:.0} orders/s, half of the slower rate of the service on PostgreSQL and pgbench, \
+             at random moments; times since an order was due"
         ),
         &at_half,
     );

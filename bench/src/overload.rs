@@ -1,19 +1,19 @@
-//! Twice as many orders as the service can take.
+//! Twice as many orders as the service can create.
 
 use std::collections::BTreeMap;
 
 use test_servers::postgres::Cluster;
 
 use crate::{
-    instance::{Wiring, flush},
+    instance::{Backend, flush},
     latency::median,
     schedule::Pace,
     table::{self, short},
     trial::{CONNECTIONS, Plan, Trial},
 };
 
-/// More than any queue in the service has places, so that it is the service that sheds, not its
-/// clients that wait.
+/// More connections than the service's concurrency limit, so that the service sheds load instead of
+/// its clients waiting.
 const CLIENTS: usize = 512;
 
 const COLUMNS: [&str; 11] = [
@@ -25,27 +25,26 @@ const COLUMNS: [&str; 11] = [
     "p99 ms",
     "p99.9 ms",
     "p99 ms since sent",
-    "MiB over idle at the most",
+    "most MiB above idle",
     "never sent",
     "other answers",
 ];
 
-/// Runs it on both wirings, and says whether every answer was one that an overloaded service may
-/// give.
+/// Runs the measurement on both databases. Returns whether every answer was 201 or a proper 503.
 pub fn run(plan: &Plan, cluster: &Cluster) -> bool {
-    let (mut rows, mut proper) = (Vec::new(), true);
-    for wiring in Wiring::ALL {
+    let (mut rows, mut passed) = (Vec::new(), true);
+    for backend in Backend::ALL {
         let full = (0..plan.rounds).map(|round| {
             flush(cluster);
-            plan.trial(wiring, cluster, CONNECTIONS, Pace::Closed, round.into())
+            plan.trial(backend, cluster, CONNECTIONS, Pace::Closed, round.into())
                 .outcome
-                .all_created()
+                .expect_all_created()
                 .rate()
         });
         let rate = 2.0 * median(full);
         let rounds = (0..plan.rounds).map(|round| {
             flush(cluster);
-            plan.trial(wiring, cluster, CLIENTS, Pace::Open(rate), round.into())
+            plan.trial(backend, cluster, CLIENTS, Pace::Open(rate), round.into())
         });
         let trials: Vec<Trial> = rounds.collect();
         let of = |figure: &dyn Fn(&Trial) -> f64| short(median(trials.iter().map(figure)));
@@ -53,9 +52,9 @@ pub fn run(plan: &Plan, cluster: &Cluster) -> bool {
         for (other, count) in trials.iter().flat_map(|trial| &trial.outcome.others) {
             *others.entry(other).or_default() += count;
         }
-        proper &= others.is_empty();
+        passed &= others.is_empty();
         rows.push(vec![
-            wiring.name().to_owned(),
+            backend.name().to_owned(),
             short(rate),
             of(&|trial| trial.outcome.rate()),
             of(&|trial| trial.outcome.shed_rate()),
@@ -70,14 +69,16 @@ pub fn run(plan: &Plan, cluster: &Cluster) -> bool {
     }
     table::print(
         &format!(
-            "twice the rate of {CONNECTIONS} connections, over {CLIENTS}; times since an order was due"
+            "twice the rate of {CONNECTIONS} connections, over {CLIENTS}; \
+             times since an order was due"
         ),
         &COLUMNS,
         &rows,
     );
     println!(
-        "\nEvery answer was 201, or 503 with Retry-After, and every order acknowledged is in the database: {}.",
-        if proper { "yes" } else { "no" }
+        "\nEvery answer was 201, or 503 with Retry-After, and every acknowledged order is in the \
+         database: {}.",
+        if passed { "yes" } else { "no" }
     );
-    proper
+    passed
 }

@@ -1,5 +1,5 @@
-//! The limit that PostgreSQL itself sets: `pgbench` with the durable work of one order, in one
-//! prepared statement on the service's own schema, as a straightforward service would have it.
+//! PostgreSQL alone: `pgbench` does the durable work of one order in one prepared statement, on the
+//! service's own schema.
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
@@ -7,67 +7,76 @@ use test_servers::postgres::{Database, PASSWORD, SUPERUSER, program};
 
 use crate::{instance::Instance, latency::Latencies, service::children_cpu_seconds};
 
-/// Columns that the benchmark's order fills, and their values; the file number and the instant are
-/// the caller's.
-pub const ORDER_COLUMNS: &str = "file_number, created_at, updated_at, signing_service_id, order_contact_email, signing_date, time_zone_id, signing_time_type, \
-     start_time, start_utc, property_address, property_city, property_state, property_zipcode, is_property_address_same, signing_address, signing_city, \
-     signing_state, signing_zipcode, signing_type, signer_name, signer_phone, signer_email, language, scanbacks_required, ron_signing, requested_by, status";
-pub const ORDER_VALUES: &str = "42, 'escrow@title.example.com', '2026-12-01', 'America/Chicago', 'at', '14:30', '2026-12-01 20:30Z', \
-     '123 Main St, Dallas, TX 75201', 'Dallas', 'TX', '75201', true, '123 Main St, Dallas, TX 75201', 'Dallas', 'TX', '75201', 'Refinance', 'Jane Doe', \
-     '+1 555 010 0199', 'jane.doe@example.com', 'en', false, false, '{\"user_id\": 1001, \"user_role\": null, \"signing_service_id\": null}', 'NEW'";
+/// Columns of the benchmark's order. The caller supplies the file number and the first two
+/// instants.
+pub const ORDER_COLUMNS: &str = "file_number, created_at, updated_at, client_id, api_key_id, \
+     signing_service_id, status, is_test, holds_file_number, starts_at, details";
 
-/// Both numbers have as many digits each time; the message key is about as long as the service's.
+/// Values of the columns from `client_id` on. `details` is the record that the service stores for
+/// [`ORDER`](crate::request::ORDER).
+pub const ORDER_VALUES: &str = "1, 1, 42, 'NEW', false, true, '2026-12-01 20:30Z', \
+     '{\"v\":1,\"date\":\"2026-12-01\",\"zone\":\"America/Chicago\",\"at\":\"14:30\",\
+     \"email\":\"escrow@title.example.com\",\"property\":{\
+     \"address\":\"123 Main St, Dallas, TX 75201\",\"city\":\"Dallas\",\
+     \"state\":\"TX\",\"zip\":\"75201\"},\"type\":\"Refinance\",\"signer\":{\
+     \"name\":\"Jane Doe\",\"phone\":\"+1 555 010 0199\",\"email\":\"jane.doe@example.com\"},\
+     \"user\":1001}'";
+
+/// One order per transaction: an expired holder releases the file number, the order claims it, and
+/// its mail is enqueued. File numbers have 16 digits.
 fn script() -> String {
     format!(
         "\\set number random(1000000000000000, 9007199254740991)
-\\set one random(1000000000000000, 9007199254740991)
-\\set other random(1000000000000000, 9007199254740991)
-WITH claimed AS (
-    INSERT INTO file_numbers AS known (file_number, created_at) VALUES ('F-' || :number::text, now())
-    ON CONFLICT (file_number) DO UPDATE SET created_at = excluded.created_at WHERE known.created_at <= now() - interval '60 seconds'
-    RETURNING file_number
-), placed AS (
+WITH released AS (
+    UPDATE orders SET holds_file_number = false
+    WHERE file_number = 'F-' || :number::text AND is_test = false AND holds_file_number
+        AND created_at <= now() - interval '60 seconds'
+    RETURNING id
+), created AS (
     INSERT INTO orders ({ORDER_COLUMNS})
-    SELECT file_number, now(), now(), {ORDER_VALUES} FROM claimed RETURNING id
+    SELECT 'F-' || :number::text, now(), now(), {ORDER_VALUES}
+    FROM (SELECT count(*) FROM released) AS released_before
+    ON CONFLICT (file_number, is_test) WHERE holds_file_number DO NOTHING
+    RETURNING id
 ), enqueued AS (
     INSERT INTO deliveries (order_id, message_key, recipient, created_at, due_at)
-    SELECT id, :one::text || :other::text, 'escrow@title.example.com', now(), now() FROM placed
+    SELECT id, uuid_send(gen_random_uuid()), 'escrow@title.example.com', now(), now() FROM created
 )
-SELECT id FROM placed;
+SELECT id FROM created;
 "
     )
 }
 
-/// The time that `pgbench` is given includes that in which its clients connect.
-const TO_CONNECT: Duration = Duration::from_secs(3);
+/// Time for the clients to connect, which `pgbench --time` includes.
+const CONNECT_TIME: Duration = Duration::from_secs(3);
 
-/// How it is run.
+/// A run of `pgbench`.
 #[derive(Debug, Clone, Copy)]
 pub struct Pgbench {
     pub clients: usize,
-    /// Transactions per second at random moments; as many as there can be without.
+    /// Transactions per second at random moments; `None` for as many as possible.
     pub rate: Option<f64>,
     pub warmup: Duration,
     pub window: Duration,
 }
 
-/// What came of it.
+/// The result of a run.
 pub struct Outcome {
-    /// Of the window; since the transaction was due, if there is a rate.
+    /// Latencies in the window; with a rate, since the transaction was due.
     pub latencies: Latencies,
     /// Transactions per second in the window.
     pub rate: f64,
-    /// Transactions of the warm-up, too.
+    /// Transactions, including those of the warm-up.
     pub transactions: u64,
-    /// Seconds of CPU of `pgbench` itself per 1,000 transactions.
+    /// CPU seconds of `pgbench` per 1,000 transactions.
     pub cpu: f64,
 }
 
 impl Pgbench {
-    /// Runs it on an instance's database.
+    /// Runs on the database of an instance.
     ///
     /// # Panics
-    /// If there is not one order for each transaction.
+    /// If there is not one order per transaction.
     pub fn run(self, instance: &Instance<'_>) -> Outcome {
         let folder = tempfile::tempdir().unwrap();
         let script_file = folder.path().join("order.sql");
@@ -104,7 +113,7 @@ impl Pgbench {
             format!("--client={}", self.clients),
             format!("--jobs={}", self.clients.min(2)),
         ]);
-        command.arg(format!("--time={}", (TO_CONNECT + self.warmup + self.window).as_secs_f64()));
+        command.arg(format!("--time={}", (CONNECT_TIME + self.warmup + self.window).as_secs_f64()));
         command.args(self.rate.map(|rate| format!("--rate={rate:.3}")));
         command
             .arg(format!("--log-prefix={}", folder.join("transactions").display()))
@@ -119,9 +128,9 @@ impl Pgbench {
         let opens = first + self.warmup.as_micros() as u64;
         let end = opens + self.window.as_micros() as u64;
         let last = transactions.iter().map(|transaction| transaction.done).max().unwrap();
-        assert!(last >= end, "the clients of pgbench took longer than {TO_CONNECT:?} to connect");
-        // As the load generator counts: by what is due in the window if there is a rate, otherwise
-        // by what is done in it.
+        assert!(last >= end, "the clients of pgbench took longer than {CONNECT_TIME:?} to connect");
+        // Like the load generator: with a rate, counts transactions that were due in the window,
+        // otherwise those that were done in it.
         let moment = |transaction: &Transaction| {
             if self.rate.is_some() { transaction.began() } else { transaction.done }
         };
@@ -134,12 +143,12 @@ impl Pgbench {
     }
 }
 
-/// One line of a log; microseconds.
+/// One line of a log, in microseconds.
 #[derive(Debug, PartialEq, Eq)]
 struct Transaction {
-    /// Since it was due.
+    /// Latency since it was due.
     took: u32,
-    /// Since 1970.
+    /// End, since 1970.
     done: u64,
 }
 
@@ -149,7 +158,7 @@ impl Transaction {
     }
 }
 
-/// There is one log for each thread.
+/// Reads the logs, one per thread.
 fn read_logs(folder: &Path) -> Vec<Transaction> {
     let logs = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let logs =
@@ -169,14 +178,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_the_log_is_read_with_and_without_a_rate() {
+    fn log_line_is_parsed_with_and_without_rate() {
         let transaction = Transaction { took: 10_340, done: 1_795_286_262_805_507 };
         assert_eq!(parse("0 199 10340 0 1795286262 805507"), transaction);
         assert_eq!(parse("0 199 10340 0 1795286262 805507 120"), transaction);
     }
 
     #[test]
-    fn the_warm_up_is_not_counted() {
+    fn warm_up_is_not_counted() {
         let done = |seconds: u64| Transaction { took: 1000, done: seconds * 1_000_000 };
         let second = Duration::from_secs(1);
         let outcome = Pgbench { clients: 1, rate: None, warmup: second, window: 2 * second }

@@ -1,22 +1,29 @@
-//! Orders as a client sends them.
+//! Requests for orders without documents.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where a number goes, in 16 hexadecimal digits.
+/// A placeholder for a number of 16 hexadecimal digits.
 const SLOT: &str = "################";
 
 /// The order of the README.
-pub const ORDER: &str = r#"{"signingContactsFormData":{"orderContactEmail":"escrow@title.example.com"},"signingDetailsFormData":{"fileNumber":"F-################","signingDate":"2026-12-01","signingTimeType":"at","specificTime":"14:30","timeZoneId":"America/Chicago","propertyAddress":"123 Main St, Dallas, TX 75201","signingType":"Refinance","signerName":"Jane Doe","signerPhone":"+1 555 010 0199","signerEmail":"jane.doe@example.com","city":"Dallas","state":"TX","zipcode":"75201"},"signingServiceId":42,"requestedBy":{"userId":1001}}"#;
+pub const ORDER: &str = concat!(
+    r#"{"signingContactsFormData":{"orderContactEmail":"escrow@title.example.com"},"#,
+    r#""signingDetailsFormData":{"fileNumber":"F-################","signingDate":"2026-12-01","#,
+    r#""signingTimeType":"at","specificTime":"14:30","timeZoneId":"America/Chicago","#,
+    r#""propertyAddress":"123 Main St, Dallas, TX 75201","signingType":"Refinance","#,
+    r#""signerName":"Jane Doe","signerPhone":"+1 555 010 0199","#,
+    r#""signerEmail":"jane.doe@example.com","city":"Dallas","state":"TX","zipcode":"75201"},"#,
+    r#""signingServiceId":42,"requestedBy":{"userId":1001}}"#,
+);
 
 static LAST: AtomicU64 = AtomicU64::new(0);
 
-/// A number that was not there before and has nothing in common with the one before, so that
-/// indexes are hit all over.
+/// Returns a new number. Successive numbers are scattered, so that they hit all parts of an index.
 fn next_number() -> u64 {
     scatter(LAST.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The finalizer of `SplitMix64` (Steele, Lea, Flood 2014): no two numbers become the same.
+/// Scatters numbers by the finalizer of `SplitMix64` (Steele, Lea, Flood 2014), a bijection.
 fn scatter(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -24,7 +31,7 @@ fn scatter(number: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// The bytes of a request but for a number.
+/// The bytes of a request with placeholders for a number.
 #[derive(Clone)]
 pub struct Request {
     bytes: Vec<u8>,
@@ -32,8 +39,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// An order without documents; with an `Idempotency-Key` of its own each time, if it is to have
-    /// one.
+    /// Creates a request for an order without documents, optionally with a unique
+    /// `Idempotency-Key`.
     pub fn order(key: &str, with_idempotency_key: bool) -> Self {
         let idempotency_key = if with_idempotency_key {
             format!("Idempotency-Key: \"{SLOT}-8e03978e40d543dd\"\r\n")
@@ -41,7 +48,8 @@ impl Request {
             String::new()
         };
         Self::new(format!(
-            "POST /api/order/create HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n{idempotency_key}Content-Type: application/json\r\n\
+            "POST /api/order/create HTTP/1.1\r\nHost: localhost\r\n\
+             Authorization: Bearer {key}\r\n{idempotency_key}Content-Type: application/json\r\n\
              Content-Length: {}\r\n\r\n{ORDER}",
             ORDER.len()
         ))
@@ -52,7 +60,7 @@ impl Request {
         Self { bytes: text.into_bytes(), slots }
     }
 
-    /// The bytes with the next number.
+    /// Returns the bytes with the next number.
     pub fn next(&mut self) -> &[u8] {
         let digits = format!("{:016x}", next_number());
         for slot in &self.slots {
@@ -69,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_scattered_and_never_the_same() {
+    fn numbers_are_scattered_and_unique() {
         let numbers: Vec<u64> = (0..100_000).map(scatter).collect();
         assert_eq!(numbers.iter().collect::<HashSet<_>>().len(), numbers.len());
         let ascents = numbers.windows(2).filter(|pair| pair[0] < pair[1]).count();
@@ -77,16 +85,16 @@ mod tests {
     }
 
     #[test]
-    fn every_slot_of_a_request_gets_the_number_of_its_turn() {
+    fn all_slots_get_the_same_new_number() {
         let mut request = Request::order("k", true);
-        let turns: Vec<String> =
+        let requests: Vec<String> =
             (0..2).map(|_| String::from_utf8(request.next().to_vec()).unwrap()).collect();
-        for turn in &turns {
-            let (_, file_number) = turn.split_once(r#""fileNumber":"F-"#).unwrap();
-            let (_, idempotency_key) = turn.split_once("Idempotency-Key: \"").unwrap();
+        for text in &requests {
+            let (_, file_number) = text.split_once(r#""fileNumber":"F-"#).unwrap();
+            let (_, idempotency_key) = text.split_once("Idempotency-Key: \"").unwrap();
             assert_eq!(file_number[..16], idempotency_key[..16]);
-            assert!(!turn.contains('#'));
+            assert!(!text.contains('#'));
         }
-        assert_ne!(turns[0], turns[1]);
+        assert_ne!(requests[0], requests[1]);
     }
 }

@@ -1,4 +1,4 @@
-//! When requests are due.
+//! The times at which requests are due.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -8,14 +8,14 @@ use std::{
 /// How requests follow one another.
 #[derive(Debug, Clone, Copy)]
 pub enum Pace {
-    /// Each connection sends the next when it has the answer to the one before.
+    /// Each connection sends the next request after the answer to the previous one.
     Closed,
-    /// So many per second arrive, at random moments, whether others are answered or not; as with
-    /// `pgbench --rate`.
+    /// Requests are due at random moments with this rate per second, independent of answers, as
+    /// with `pgbench --rate`.
     Open(f64),
 }
 
-/// Moments since the start, which the connections share among them.
+/// Due times since the start, shared by all connections.
 pub struct Schedule {
     due: Option<Vec<Duration>>,
     next: AtomicUsize,
@@ -30,7 +30,7 @@ impl Schedule {
         Self { due, next: AtomicUsize::new(0) }
     }
 
-    /// When the next request is due, seen from `now`; nothing if there is none any more.
+    /// Returns when the next request is due, or `None` if there are no more.
     pub fn next(&self, now: Duration) -> Option<Duration> {
         match &self.due {
             None => Some(now),
@@ -38,13 +38,13 @@ impl Schedule {
         }
     }
 
-    /// Requests that are due from `since` on; nothing if they follow one another.
+    /// Counts the requests that are due from `since` on; `None` for a closed loop.
     pub fn due_since(&self, since: Duration) -> Option<usize> {
         self.due.as_ref().map(|due| due.len() - due.partition_point(|due| *due < since))
     }
 }
 
-/// A Poisson process.
+/// Generates a Poisson process.
 fn arrivals(rate: f64, length: Duration, seed: u64) -> Vec<Duration> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut at = 0.0;
@@ -62,11 +62,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arrivals_are_as_many_as_the_rate_says_and_at_random() {
+    fn arrivals_follow_a_poisson_process() {
         let due = arrivals(1000.0, Duration::from_secs(20), 7);
         assert!((19_400..20_600).contains(&due.len()), "{}", due.len());
         assert!(due.is_sorted());
-        // Of the gaps of a Poisson process 1 in e is longer than the mean.
+        // In a Poisson process, 1/e of the gaps are longer than the mean.
         let long = due
             .windows(2)
             .filter(|pair| pair[1].checked_sub(pair[0]).unwrap() > Duration::from_millis(1))
@@ -75,16 +75,16 @@ mod tests {
     }
 
     #[test]
-    fn every_arrival_is_given_once() {
+    fn every_due_time_is_returned_once() {
         let schedule = Schedule::new(Pace::Open(500.0), Duration::from_secs(2), 1);
-        let given: Vec<Duration> = std::iter::from_fn(|| schedule.next(Duration::ZERO)).collect();
-        assert_eq!(Some(given.len()), schedule.due_since(Duration::ZERO));
-        let late = given.iter().filter(|due| **due >= Duration::from_secs(1)).count();
+        let times: Vec<Duration> = std::iter::from_fn(|| schedule.next(Duration::ZERO)).collect();
+        assert_eq!(Some(times.len()), schedule.due_since(Duration::ZERO));
+        let late = times.iter().filter(|due| **due >= Duration::from_secs(1)).count();
         assert_eq!(schedule.due_since(Duration::from_secs(1)), Some(late));
     }
 
     #[test]
-    fn a_closed_loop_is_due_at_once_and_for_ever() {
+    fn closed_loop_is_always_due() {
         let schedule = Schedule::new(Pace::Closed, Duration::from_secs(1), 1);
         assert_eq!(schedule.next(Duration::from_secs(9)), Some(Duration::from_secs(9)));
         assert_eq!(schedule.due_since(Duration::ZERO), None);

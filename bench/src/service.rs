@@ -1,4 +1,4 @@
-//! The service as a process: started, watched from outside, ended.
+//! The service as a process: starting, observing and stopping it.
 
 use std::{
     fs::{self, File},
@@ -13,29 +13,29 @@ use tempfile::TempDir;
 
 use crate::http;
 
-/// Linux counts the time of processes in hundredths of a second, wherever it shows them.
+/// Unit of process times in Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
-/// For the service to start in.
-const START_PATIENCE: Duration = Duration::from_secs(30);
+/// Time limit for a start.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The program under test, and what it is to keep its things in.
-pub struct Site {
+/// The program under test with its data directory.
+pub struct Installation {
     binary: PathBuf,
     database_url: Option<String>,
     data: Arc<TempDir>,
 }
 
-/// What is removed at the end only. A file system without a journal is slow for a minute in making
-/// files where others have just been removed, and the next contestant would pay for that.
-static ASIDE: Mutex<Vec<Arc<TempDir>>> = Mutex::new(Vec::new());
+/// Data directories that are kept until the end. On a file system without a journal, creating files
+/// is slow for a minute after others were removed, which would slow down the next candidate.
+static KEPT: Mutex<Vec<Arc<TempDir>>> = Mutex::new(Vec::new());
 
-/// Removes what was put aside.
-pub fn clear_up() {
-    ASIDE.lock().unwrap().clear();
+/// Removes the kept data directories.
+pub fn remove_kept_data() {
+    KEPT.lock().unwrap().clear();
 }
 
-impl Site {
-    /// Without a URL the service has its embedded database.
+impl Installation {
+    /// Creates an installation. Without a URL the service uses its embedded database.
     pub fn new(binary: &Path, database_url: Option<String>) -> Self {
         Self {
             binary: binary.to_owned(),
@@ -50,17 +50,17 @@ impl Site {
         self.data.path()
     }
 
-    /// Keeps its data until all is measured.
-    pub fn put_aside(&self) {
-        ASIDE.lock().unwrap().push(Arc::clone(&self.data));
+    /// Keeps the data directory until all measurements are done.
+    pub fn keep_until_the_end(&self) {
+        KEPT.lock().unwrap().push(Arc::clone(&self.data));
     }
 
-    /// Brings the schema up to date.
+    /// Runs the migrations.
     pub fn migrate(&self) {
         assert!(self.command().arg("migrate").status().unwrap().success());
     }
 
-    /// A new API key.
+    /// Issues an API key.
     pub fn issue_key(&self, kind: &[&str]) -> String {
         let issued = self
             .command()
@@ -72,7 +72,7 @@ impl Site {
         String::from_utf8(issued.stdout).unwrap().trim().to_owned()
     }
 
-    /// Starts the service as an operator does, with its log in a file, but without a rate limit.
+    /// Starts the service with its log in a file and without a rate limit.
     pub fn start(&self) -> Service {
         let log = self.data().join("service.log");
         let started = Instant::now();
@@ -91,7 +91,7 @@ impl Site {
                 break serde_json::from_str::<serde_json::Value>(line).unwrap();
             }
             assert!(
-                started.elapsed() < START_PATIENCE && service.child.try_wait().unwrap().is_none(),
+                started.elapsed() < START_TIMEOUT && service.child.try_wait().unwrap().is_none(),
                 "the service did not start: {text}"
             );
             thread::sleep(Duration::from_millis(1));
@@ -105,7 +105,7 @@ impl Site {
 
     fn command(&self) -> Command {
         let mut command = Command::new(&self.binary);
-        // What is set for another instance on this machine is not for this one.
+        // Removes settings for other instances on this machine.
         for (name, _) in std::env::vars_os() {
             if name.as_encoded_bytes().starts_with(b"NOTARY_ORDERS_") || name == "DATABASE_URL" {
                 command.env_remove(name);
@@ -124,44 +124,44 @@ impl Site {
     }
 }
 
-/// A running service; it is killed when it is dropped.
+/// A running service. Dropping it kills the process.
 pub struct Service {
     child: Child,
     /// Address of the API.
     pub api: String,
     ops: String,
-    /// Time from the start of the process until it said that it is ready.
+    /// Time from the start of the process until it was ready.
     pub ready_after: Duration,
 }
 
 impl Service {
-    /// Seconds of CPU that the process has used, in user and in kernel mode.
+    /// Returns the CPU seconds of the process, in user and kernel mode.
     pub fn cpu_seconds(&self) -> f64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
         cpu_seconds(&stat, OWN)
     }
 
-    /// Resident memory in MiB.
+    /// Returns the resident memory in MiB.
     pub fn memory(&self) -> f64 {
         self.status_number("VmRSS:") / 1024.0
     }
 
-    /// Most resident memory in MiB since the last `forget_peak`.
+    /// Returns the peak of the resident memory in MiB since the last `reset_peak`.
     pub fn peak_memory(&self) -> f64 {
         self.status_number("VmHWM:") / 1024.0
     }
 
-    /// Lets the peak begin anew (`proc_pid_clear_refs(5)`).
-    pub fn forget_peak(&self) {
+    /// Resets the peak of the resident memory (`proc_pid_clear_refs(5)`).
+    pub fn reset_peak(&self) {
         fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5").unwrap();
     }
 
-    /// Threads of the process.
+    /// Returns the number of threads.
     pub fn threads(&self) -> f64 {
         self.status_number("Threads:")
     }
 
-    /// Open file descriptors.
+    /// Returns the number of open file descriptors.
     pub fn descriptors(&self) -> f64 {
         fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count() as f64
     }
@@ -172,15 +172,15 @@ impl Service {
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
-    /// A figure of `/metrics`.
+    /// Returns the value of a metric.
     pub fn metric(&self, name: &str) -> f64 {
         let text = http::get(&self.ops, "/metrics").unwrap();
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         line.unwrap_or_else(|| panic!("no metric {name}")).parse().unwrap()
     }
 
-    /// Waits until no mail is left to deliver.
-    pub fn settle(&self) {
+    /// Waits until no delivery is pending.
+    pub fn wait_until_delivered(&self) {
         while self.metric("notary_orders_follow_ups_pending") > 0.0 {
             thread::sleep(Duration::from_millis(100));
         }
@@ -194,24 +194,24 @@ impl Drop for Service {
     }
 }
 
-/// Where a process's own time begins in `/proc/PID/stat` behind its name (`proc_pid_stat(5)`:
-/// `utime`, `stime`), and where that of its children that have ended (`cutime`, `cstime`).
+/// Positions in `/proc/PID/stat` after the name (`proc_pid_stat(5)`): `utime` and `stime` of the
+/// process, `cutime` and `cstime` of its ended children.
 const OWN: usize = 11;
 const CHILDREN: usize = 13;
 
 fn cpu_seconds(stat: &str, at: usize) -> f64 {
-    // The name is in parentheses, and may hold anything.
+    // The name is in parentheses and may contain any character.
     let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split_whitespace().collect();
     let ticks = |at: usize| fields[at].parse::<f64>().unwrap();
     (ticks(at) + ticks(at + 1)) / TICKS_PER_SECOND
 }
 
-/// Seconds of CPU that this process has used itself.
+/// Returns the CPU seconds of this process.
 pub fn own_cpu_seconds() -> f64 {
     cpu_seconds(&fs::read_to_string("/proc/self/stat").unwrap(), OWN)
 }
 
-/// Seconds of CPU that programs have used that this process ran to their end.
+/// Returns the CPU seconds of ended child processes.
 pub fn children_cpu_seconds() -> f64 {
     cpu_seconds(&fs::read_to_string("/proc/self/stat").unwrap(), CHILDREN)
 }
@@ -219,7 +219,7 @@ pub fn children_cpu_seconds() -> f64 {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_time_of_a_process_is_found_behind_a_strange_name() {
+    fn cpu_time_is_found_after_a_strange_name() {
         let stat = "42 (a) b (c) S 1 42 42 0 -1 4194560 1089 0 0 0 250 75 9 9 20 0 5 0 100 1000 10";
         assert_eq!(
             [super::OWN, super::CHILDREN].map(|at| super::cpu_seconds(stat, at)),

@@ -1,5 +1,5 @@
-//! What a normal client notices of two thousand slow ones: heads and bodies of a byte a second, and
-//! connections on which nothing is said.
+//! A normal client next to two thousand slow ones: heads and bodies of one byte per second, and
+//! silent connections.
 
 use std::{
     io::{ErrorKind, Read as _, Write as _},
@@ -13,7 +13,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use test_servers::postgres::Cluster;
 
 use crate::{
-    instance::{Instance, Wiring, flush},
+    instance::{Backend, Instance, flush},
     latency::median,
     load::Outcome,
     request::Request,
@@ -24,44 +24,44 @@ use crate::{
 };
 
 const SLOW: usize = 2_000;
-/// Files of this process beside those connections.
-const FILES: u64 = 200;
-/// Between two bytes of a slow client.
+/// Other open files of this process.
+const OTHER_FILES: u64 = 200;
+/// Time between two bytes of a slow client.
 const TICK: Duration = Duration::from_secs(1);
-/// The normal client orders so many times in a second, at random moments.
+/// Orders per second of the normal client, at random moments.
 const RATE: f64 = 50.0;
 const NORMAL: usize = 16;
 
-/// One that takes its time. The service cuts it off sooner or later; then it comes again.
+/// A slow client. Reconnects when the service closes its connection.
 struct SlowClient<'a> {
     address: &'a str,
     begin: &'a str,
-    says_more: bool,
+    sends_bytes: bool,
     stream: TcpStream,
 }
 
 impl<'a> SlowClient<'a> {
-    fn connect(address: &'a str, (begin, says_more): (&'a str, bool)) -> Self {
-        Self { address, begin, says_more, stream: open(address, begin) }
+    fn connect(address: &'a str, (begin, sends_bytes): (&'a str, bool)) -> Self {
+        Self { address, begin, sends_bytes, stream: open(address, begin) }
     }
 
-    /// Says a byte, and answers whether it had been cut off.
+    /// Sends a byte. Returns whether the service had closed the connection.
     fn tick(&mut self) -> bool {
-        let said = if self.says_more { self.stream.write(b" ").map(drop) } else { Ok(()) };
-        let cut = [
-            said,
+        let sent = if self.sends_bytes { self.stream.write(b" ").map(drop) } else { Ok(()) };
+        let results = [
+            sent,
             self.stream.read(&mut [0; 1024]).and_then(|read| {
                 if read == 0 { Err(ErrorKind::BrokenPipe.into()) } else { Ok(()) }
             }),
         ];
-        let was_cut = cut
+        let was_closed = results
             .into_iter()
             .filter_map(Result::err)
             .any(|error| error.kind() != ErrorKind::WouldBlock);
-        if was_cut {
+        if was_closed {
             self.stream = open(self.address, self.begin);
         }
-        was_cut
+        was_closed
     }
 }
 
@@ -72,11 +72,12 @@ fn open(address: &str, begin: &str) -> TcpStream {
     stream
 }
 
-/// One round of the normal client, with so many slow ones; the orders, and how many slow clients
-/// were cut off meanwhile.
+/// Runs one round of the normal client next to slow ones. Returns its outcome, and the number of
+/// connections of slow clients that the service closed.
 fn round(plan: &Plan, service: &Service, key: &str, slow: usize, seed: u64) -> (Outcome, usize) {
     let begin = format!(
-        "POST /api/order/create HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n"
+        "POST /api/order/create HTTP/1.1\r\nHost: localhost\r\n\
+         Authorization: Bearer {key}\r\nContent-Type: application/json\r\n"
     );
     let (head, body) =
         (format!("{begin}X-Slow: "), format!("{begin}Content-Length: 10000\r\n\r\n{{"));
@@ -85,14 +86,14 @@ fn round(plan: &Plan, service: &Service, key: &str, slow: usize, seed: u64) -> (
         (0..slow).map(|at| SlowClient::connect(&service.api, kinds[at % kinds.len()])).collect();
     let done = &AtomicBool::new(false);
     thread::scope(|scope| {
-        let crowd = scope.spawn(move || {
-            let (mut clients, mut cut) = (clients, 0);
-            // A few at a time, as they would come of themselves.
+        let slow_clients = scope.spawn(move || {
+            let (mut clients, mut closed) = (clients, 0);
+            // In ten groups, so that the bytes are spread over the second.
             for group in (0..10).cycle() {
                 if done.load(Ordering::Relaxed) {
                     break;
                 }
-                cut += clients
+                closed += clients
                     .iter_mut()
                     .skip(group)
                     .step_by(10)
@@ -100,29 +101,29 @@ fn round(plan: &Plan, service: &Service, key: &str, slow: usize, seed: u64) -> (
                     .count();
                 thread::sleep(TICK / 10);
             }
-            cut
+            closed
         });
         let outcome = plan
             .load(service, Request::order(key, false), NORMAL, Pace::Open(RATE), seed)
             .run(|| ())
             .0
-            .all_created();
+            .expect_all_created();
         done.store(true, Ordering::Relaxed);
-        (outcome, crowd.join().unwrap())
+        (outcome, slow_clients.join().unwrap())
     })
 }
 
-/// Runs it on both wirings.
+/// Runs the measurement on both databases.
 ///
 /// # Panics
 /// If the normal client got an answer other than 201.
 pub fn run(plan: &Plan, cluster: &Cluster) {
-    allow_files();
+    raise_file_limit();
     let (mut rows, mut targets) = (Vec::new(), Vec::new());
-    for wiring in Wiring::ALL {
-        let instance = Instance::new(&plan.binary(), wiring, cluster);
-        let key = instance.site.issue_key(&["--test"]);
-        let service = instance.site.start();
+    for backend in Backend::ALL {
+        let instance = Instance::new(&plan.binary(), backend, cluster);
+        let key = instance.installation.issue_key(&["--test"]);
+        let service = instance.installation.start();
         let with = |slow: usize| {
             let (service, key) = (&service, &key);
             move |seed| {
@@ -138,45 +139,47 @@ pub fn run(plan: &Plan, cluster: &Cluster) {
             let of = |figure: &dyn Fn(&(Outcome, usize)) -> f64| {
                 short(median(rounds.iter().map(figure)))
             };
-            let (p50, cut) = (
+            let (p50, closed) = (
                 of(&|(outcome, _)| outcome.latencies.percentile(0.5)),
-                rounds.iter().map(|(_, cut)| cut).sum::<usize>(),
+                rounds.iter().map(|(_, closed)| closed).sum::<usize>(),
             );
             rows.push(vec![
-                format!("{}, {slow} slow clients", wiring.name()),
+                format!("{}, {slow} slow clients", backend.name()),
                 p50,
                 of(&p99),
-                cut.to_string(),
+                closed.to_string(),
                 "0".to_owned(),
             ]);
         }
         let ratios = ratios(&rounds[1], &rounds[0], p99, p99);
         targets.push(table::target(
-            &format!("{}: p99 with {SLOW} slow clients / without", wiring.name()),
+            &format!("{}: p99 with {SLOW} slow clients / without", backend.name()),
             &ratios,
             "",
             Bound::AtMost(2.0),
         ));
         drop(service);
-        instance.put_aside();
+        instance.keep_until_the_end();
     }
-    let title = format!("{RATE} orders per second of a normal client, beside {SLOW} slow ones");
+    let title = format!("{RATE} orders per second of a normal client, next to {SLOW} slow ones");
     table::print(
         &title,
-        &["", "p50 ms", "p99 ms", "slow ones cut off", "answers other than 201"],
+        &["", "p50 ms", "p99 ms", "slow connections closed", "answers other than 201"],
         &rows,
     );
     table::print("slow clients", &table::TARGET_COLUMNS, &targets);
 }
 
+/// Raises the limit of open files.
+///
 /// # Panics
-/// If this process may not have so many files.
-fn allow_files() {
+/// If the hard limit is too low.
+fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
-    let wanted = SLOW as u64 + FILES;
+    let needed = SLOW as u64 + OTHER_FILES;
     assert!(
-        limit.maximum.is_none_or(|files| files >= wanted),
-        "{SLOW} connections need `ulimit -Hn {wanted}`"
+        limit.maximum.is_none_or(|files| files >= needed),
+        "{SLOW} connections need `ulimit -Hn {needed}`"
     );
 }

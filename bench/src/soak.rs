@@ -1,4 +1,4 @@
-//! Mixed load for a long time: whether anything grows that should not.
+//! Mixed load for a long time, to detect growth of memory, descriptors, threads or the queue.
 
 use std::{
     collections::BTreeMap,
@@ -12,10 +12,10 @@ use clap::Args;
 use test_servers::postgres::Cluster;
 
 use crate::{
+    chart::{self, Panel},
     http::Connection,
-    instance::{Instance, Wiring},
+    instance::{Backend, Instance},
     latency::median,
-    picture::{self, Panel},
     request::Request,
     service::Service,
     table::{self, short},
@@ -23,36 +23,36 @@ use crate::{
     upload::{Form, document},
 };
 
-/// When the service is warm, in seconds.
-const WARM: f64 = 300.0;
-/// Seconds over whose samples a figure is the median.
+/// Seconds until the service is warm.
+const WARM_AFTER: f64 = 300.0;
+/// Seconds of samples that a median is taken over.
 const SPAN: f64 = 60.0;
-/// How far above its value when warm a figure may be at the end.
-const FLAT: f64 = 1.05;
-/// Seconds that a mail may wait.
-const WAITS: f64 = 60.0;
-/// Pauses between requests of one client, on average, and how many clients there are.
+/// Largest ratio of the last value to the warm value of a figure.
+const MAX_GROWTH: f64 = 1.05;
+/// Most seconds that a mail may wait.
+const MAX_QUEUE_AGE: f64 = 60.0;
+/// Average pause between the requests of one client, and the number of clients.
 const ORDERS: (Duration, usize) = (Duration::from_millis(100), 6);
 const UPLOADS: (Duration, usize) = (Duration::from_millis(500), 2);
 const SLOW_UPLOADS: (Duration, usize) = (Duration::from_secs(1), 2);
-const REFUSALS: (Duration, usize) = (Duration::from_millis(200), 1);
-const DEPARTURES: (Duration, usize) = (Duration::from_millis(200), 1);
+const REJECTIONS: (Duration, usize) = (Duration::from_millis(200), 1);
+const DISCONNECTS: (Duration, usize) = (Duration::from_millis(200), 1);
 
-/// How long, and where the picture goes.
+/// Options of the measurement.
 #[derive(Debug, Clone, Args)]
 pub struct Soak {
-    /// Minutes for each wiring
+    /// Minutes for each database
     #[arg(default_value_t = 30.0)]
     minutes: f64,
-    /// Only this wiring
+    /// Only this database
     #[arg(long, value_parser = ["postgres", "sqlite"])]
     on: Option<String>,
-    /// Folder for the pictures
+    /// Folder for the charts
     #[arg(long, default_value = "target")]
     pictures: PathBuf,
 }
 
-/// What the service has at a moment.
+/// Resources of the service at one moment.
 #[derive(Debug, Clone, Copy)]
 struct Sample {
     /// Seconds since the start.
@@ -64,7 +64,7 @@ struct Sample {
     queue_age: f64,
 }
 
-/// A figure of a sample, and what it is.
+/// The title of a figure, and how to get it from a sample.
 type Figure = (&'static str, fn(&Sample) -> f64);
 const FIGURES: [Figure; 4] = [
     ("resident memory, MiB", |sample| sample.memory),
@@ -74,20 +74,24 @@ const FIGURES: [Figure; 4] = [
 ];
 
 impl Soak {
-    /// Whether nothing grew, every answer the expected one, and every acknowledged order kept.
+    /// Runs the measurement. Returns whether nothing grew.
+    ///
+    /// # Panics
+    /// If an answer was unexpected, or an acknowledged order is missing.
     pub fn run(&self, plan: &Plan, cluster: &Cluster) -> bool {
-        let wirings = Wiring::ALL.into_iter().filter(|wiring| {
-            self.on.as_ref().is_none_or(|on| wiring.name().to_lowercase().starts_with(on))
+        let backends = Backend::ALL.into_iter().filter(|backend| {
+            self.on.as_ref().is_none_or(|on| backend.name().to_lowercase().starts_with(on))
         });
-        // All of them, whatever the first has shown.
-        let flat: Vec<bool> = wirings.map(|wiring| self.on_wiring(plan, wiring, cluster)).collect();
+        // Collects first, so that all databases are measured even if the first one fails.
+        let flat: Vec<bool> =
+            backends.map(|backend| self.on_backend(plan, backend, cluster)).collect();
         flat.iter().all(|flat| *flat)
     }
 
-    fn on_wiring(&self, plan: &Plan, wiring: Wiring, cluster: &Cluster) -> bool {
-        let instance = Instance::new(&plan.binary(), wiring, cluster);
-        let key = instance.site.issue_key(&[]);
-        let service = instance.site.start();
+    fn on_backend(&self, plan: &Plan, backend: Backend, cluster: &Cluster) -> bool {
+        let instance = Instance::new(&plan.binary(), backend, cluster);
+        let key = instance.installation.issue_key(&[]);
+        let service = instance.installation.start();
         let load = Load {
             address: &service.api,
             key: &key,
@@ -96,7 +100,7 @@ impl Soak {
         };
         let (samples, answers) =
             load.while_sampling(|| sample(&service, Duration::from_secs_f64(self.minutes * 60.0)));
-        service.settle();
+        service.wait_until_delivered();
         let acknowledged = load.acknowledged.load(Ordering::Relaxed);
         let unknown: u64 = answers.values().filter_map(|answers| answers.get(&503)).sum();
         let rows = instance.rows("orders");
@@ -109,8 +113,8 @@ impl Soak {
             title,
             points: samples.iter().map(|sample| (sample.at / 60.0, figure(sample))).collect(),
         });
-        let picture = self.pictures.join(format!("soak-{}.svg", wiring.name().to_lowercase()));
-        picture::draw(&picture, "minutes", &panels);
+        let chart = self.pictures.join(format!("soak-{}.svg", backend.name().to_lowercase()));
+        chart::draw(&chart, "minutes", &panels);
         let end = samples.last().unwrap().at;
         let rows = FIGURES.map(|(title, figure)| {
             let over = |from: f64, to: f64| {
@@ -121,12 +125,12 @@ impl Soak {
                     .collect::<Vec<_>>()
             };
             let (warm, last) = (
-                median(over(WARM.min(end), (WARM + SPAN).min(end))),
+                median(over(WARM_AFTER.min(end), (WARM_AFTER + SPAN).min(end))),
                 median(over(end - SPAN, end)),
             );
             (title, warm, last, samples.iter().map(figure).fold(0.0, f64::max))
         });
-        let columns = ["", "in minute 5", "in the last minute", "÷", "most"];
+        let columns = ["", "in minute 5", "in the last minute", "ratio", "most"];
         let shown: Vec<_> = rows
             .iter()
             .map(|(title, warm, last, most)| {
@@ -140,26 +144,26 @@ impl Soak {
             })
             .collect();
         table::print(
-            &format!("{}: {} minutes of mixed load, {answers:?}", wiring.name(), self.minutes),
+            &format!("{}: {} minutes of mixed load, {answers:?}", backend.name(), self.minutes),
             &columns,
             &shown,
         );
-        println!("\nEvery acknowledged order is in the database. Picture: {}", picture.display());
-        if end < WARM + 2.0 * SPAN {
-            println!("Too short to say whether anything grows.");
+        println!("\nEvery acknowledged order is in the database. Chart: {}", chart.display());
+        if end < WARM_AFTER + 2.0 * SPAN {
+            println!("Too short to detect growth.");
             return true;
         }
         let [memory, descriptors, threads, queue] = rows;
-        // A connection or a thread more or less at a moment is no growth.
-        let flat = memory.2 <= memory.1 * FLAT
-            && [descriptors, threads].iter().all(|row| row.2 <= row.1 * FLAT + 2.0)
-            && queue.3 <= WAITS;
+        // Allows for one or two connections or threads.
+        let flat = memory.2 <= memory.1 * MAX_GROWTH
+            && [descriptors, threads].iter().all(|row| row.2 <= row.1 * MAX_GROWTH + 2.0)
+            && queue.3 <= MAX_QUEUE_AGE;
         println!("Flat after minute 5: {}.", if flat { "yes" } else { "no" });
         flat
     }
 }
 
-/// A sample every second.
+/// Takes a sample every second.
 fn sample(service: &Service, length: Duration) -> Vec<Sample> {
     let started = Instant::now();
     let mut samples = Vec::new();
@@ -176,7 +180,7 @@ fn sample(service: &Service, length: Duration) -> Vec<Sample> {
     samples
 }
 
-/// Clients of every kind.
+/// Clients of all kinds.
 struct Load<'a> {
     address: &'a str,
     key: &'a str,
@@ -184,7 +188,7 @@ struct Load<'a> {
     acknowledged: AtomicU64,
 }
 
-/// How often each kind of client got each answer.
+/// Number of answers by kind of client and status.
 type Answers = BTreeMap<&'static str, BTreeMap<u16, u64>>;
 
 impl Load<'_> {
@@ -225,17 +229,19 @@ impl Load<'_> {
                     scope.spawn(move || self.client(SLOW_UPLOADS.0, 201, upload)),
                 ));
             }
-            for _ in 0..REFUSALS.1 {
+            for _ in 0..REJECTIONS.1 {
                 let mut request = Request::order("nok_wrong", false);
                 clients.push((
-                    "refusals",
+                    "rejections",
                     scope.spawn(move || {
-                        self.client(REFUSALS.0, 401, |connection| send(connection, request.next()))
+                        self.client(REJECTIONS.0, 401, |connection| {
+                            send(connection, request.next())
+                        })
                     }),
                 ));
             }
-            let departures: Vec<_> =
-                (0..DEPARTURES.1).map(|_| scope.spawn(|| self.departures())).collect();
+            let disconnects: Vec<_> =
+                (0..DISCONNECTS.1).map(|_| scope.spawn(|| self.disconnects())).collect();
             let samples = sample();
             self.stop.store(true, Ordering::Relaxed);
             let mut answers = Answers::new();
@@ -244,14 +250,15 @@ impl Load<'_> {
                     *answers.entry(kind).or_default().entry(status).or_default() += count;
                 }
             }
-            for client in departures {
+            for client in disconnects {
                 client.join().unwrap();
             }
             (samples, answers)
         })
     }
 
-    /// Asks with random pauses, now and then on a new connection.
+    /// Sends requests with random pauses, sometimes on a new connection. Returns the number of
+    /// answers by status.
     ///
     /// # Panics
     /// If an answer is neither the expected one nor 503.
@@ -259,18 +266,18 @@ impl Load<'_> {
         &self,
         pause: Duration,
         expected: u16,
-        mut ask: impl FnMut(&mut Connection) -> u16,
+        mut send: impl FnMut(&mut Connection) -> u16,
     ) -> BTreeMap<u16, u64> {
         let (mut answers, mut random) = (BTreeMap::new(), fastrand::Rng::new());
         let mut connection = Connection::open(self.address).unwrap();
         while !self.stop.load(Ordering::Relaxed) {
             thread::sleep(pause.mul_f64(2.0 * random.f64()));
-            // A refused upload may have closed it.
+            // A rejected upload may have closed it.
             if expected != 201 || random.u8(..50) == 0 {
                 connection = Connection::open(self.address).unwrap();
             }
-            let status = ask(&mut connection);
-            // A machine that stands still for seconds is told from one that is slow by how often.
+            let status = send(&mut connection);
+            // A pause of the machine causes a few 503; the table shows how many.
             assert!(status == expected || status == 503, "{status}");
             *answers.entry(status).or_default() += 1;
             self.acknowledged.fetch_add(u64::from(status == 201), Ordering::Relaxed);
@@ -278,15 +285,17 @@ impl Load<'_> {
         answers
     }
 
-    /// Connections that end in the middle of a head, or of a form.
-    fn departures(&self) {
+    /// Opens connections and closes them in the middle of a head or a form.
+    fn disconnects(&self) {
         let mut random = fastrand::Rng::new();
         while !self.stop.load(Ordering::Relaxed) {
-            thread::sleep(DEPARTURES.0.mul_f64(2.0 * random.f64()));
+            thread::sleep(DISCONNECTS.0.mul_f64(2.0 * random.f64()));
             let head = format!(
-                "POST /api/order/create-with-documents HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\
+                "POST /api/order/create-with-documents HTTP/1.1\r\nHost: localhost\r\n\
+                 Authorization: Bearer {}\r\n\
                  Content-Type: multipart/form-data; boundary=b\r\nContent-Length: 100000\r\n\r\n\
-                 --b\r\nContent-Disposition: form-data; name=\"documents\"; filename=\"deed.pdf\"\r\n\r\n%PDF-1.7\n",
+                 --b\r\nContent-Disposition: form-data; name=\"documents\"; filename=\"deed.pdf\"\
+                 \r\n\r\n%PDF-1.7\n",
                 self.key
             );
             let mut connection = Connection::open(self.address).unwrap();

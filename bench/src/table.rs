@@ -1,6 +1,6 @@
-//! Tables in Markdown, and targets.
+//! Tables in Markdown.
 
-/// Prints a table.
+/// Prints a table with a title.
 pub fn print(title: &str, columns: &[&str], rows: &[Vec<String>]) {
     println!("\n**{title}**\n\n| {} |\n|{}", columns.join(" | "), "---|".repeat(columns.len()));
     for row in rows {
@@ -8,7 +8,7 @@ pub fn print(title: &str, columns: &[&str], rows: &[Vec<String>]) {
     }
 }
 
-/// What a figure is to be.
+/// The target of a figure.
 #[derive(Debug, Clone, Copy)]
 pub enum Bound {
     AtLeast(f64),
@@ -24,9 +24,8 @@ impl Bound {
     }
 }
 
-/// A row of a table of targets: what, the figure with its unit, the least and the greatest of the
-/// rounds, the target, whether it is met.
-pub fn target(what: &str, rounds: &[f64], unit: &str, bound: Bound) -> Vec<String> {
+/// Returns a row of a table of targets, with the columns [`TARGET_COLUMNS`].
+pub fn target(label: &str, rounds: &[f64], unit: &str, bound: Bound) -> Vec<String> {
     let figure = crate::latency::median(rounds.iter().copied());
     let (least, greatest) = (
         rounds.iter().copied().fold(f64::INFINITY, f64::min),
@@ -38,7 +37,7 @@ pub fn target(what: &str, rounds: &[f64], unit: &str, bound: Bound) -> Vec<Strin
     };
     let met = if bound.met_by(figure) { "yes" } else { "no" };
     vec![
-        what.to_owned(),
+        label.to_owned(),
         format!("{}{unit}", short(figure)),
         format!("{} to {}", short(least), short(greatest)),
         target,
@@ -46,9 +45,9 @@ pub fn target(what: &str, rounds: &[f64], unit: &str, bound: Bound) -> Vec<Strin
     ]
 }
 
-pub const TARGET_COLUMNS: [&str; 5] = ["target", "measured", "rounds", "wanted", "met"];
+pub const TARGET_COLUMNS: [&str; 5] = ["figure", "median", "rounds", "target", "met"];
 
-/// Three significant digits or so.
+/// Formats a figure with about three significant digits.
 pub fn short(figure: f64) -> String {
     match figure.abs() {
         size if size >= 100.0 => format!("{figure:.0}"),
@@ -64,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_target_is_met_by_its_median() {
+    fn median_decides_whether_a_target_is_met() {
         let row = target("ratio", &[0.5, 1.25, 1.0], "", Bound::AtLeast(1.0));
         assert_eq!(row, ["ratio", "1.00", "0.50 to 1.25", "≥ 1", "yes"]);
         assert_eq!(target("p99", &[2.1], " ms", Bound::AtMost(2.0))[4], "no");

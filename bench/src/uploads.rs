@@ -1,5 +1,5 @@
-//! Orders with documents, beside a yardstick that only writes the same files, as many at a time,
-//! and has them on the disk before it goes on: the file, and the folder that names it.
+//! Orders with documents, next to a yardstick that only writes the same files with the same
+//! concurrency, with `fsync` of each file and its folder.
 
 use std::{
     fs::{self, File},
@@ -16,22 +16,22 @@ use test_servers::postgres::Cluster;
 
 use crate::{
     http::Connection,
-    instance::{Instance, Wiring, flush},
+    instance::{Backend, Instance, flush},
     latency::median,
     table::{self, Bound, TARGET_COLUMNS, short, target},
     trial::{Plan, alternate, ratios},
     upload::{Form, document},
 };
 
-/// What a round may write, so that it fits any disk that the service fits.
-const ROUND_BYTES: u64 = 3_000_000_000;
+/// Limit on the bytes of a round, so that it fits on a small disk.
+const MAX_ROUND_BYTES: u64 = 3_000_000_000;
 
 struct Shape {
     name: &'static str,
     documents: usize,
     bytes: usize,
     connections: usize,
-    wanted: Option<f64>,
+    target: Option<f64>,
 }
 
 const SHAPES: [Shape; 3] = [
@@ -40,21 +40,21 @@ const SHAPES: [Shape; 3] = [
         documents: 1,
         bytes: 10_000_000,
         connections: 8,
-        wanted: Some(0.6),
+        target: Some(0.6),
     },
     Shape {
         name: "20 x 1 MB, 8 connections",
         documents: 20,
         bytes: 1_000_000,
         connections: 8,
-        wanted: None,
+        target: None,
     },
     Shape {
         name: "1 x 100 KB, 32 connections",
         documents: 1,
         bytes: 100_000,
         connections: 32,
-        wanted: Some(0.5),
+        target: Some(0.5),
     },
 ];
 
@@ -62,14 +62,14 @@ const SHAPES: [Shape; 3] = [
 struct Round {
     /// Megabytes (10^6 bytes) per second.
     rate: f64,
-    /// Seconds of CPU of the service per 100 MB.
+    /// CPU seconds of the service per 100 MB.
     cpu: f64,
-    /// MiB over idle.
+    /// Most MiB above idle.
     memory: f64,
 }
 
-/// Lets threads work until the time is over or the bytes are used up. Returns how often they did
-/// it, and the seconds that it took.
+/// Runs `work` on several threads until the window ends or [`MAX_ROUND_BYTES`] are written. Returns
+/// the number of runs and the seconds that they took.
 fn work_for(
     plan: &Plan,
     threads: usize,
@@ -77,7 +77,7 @@ fn work_for(
     work: impl Fn(usize) -> Box<dyn FnMut()> + Sync,
 ) -> (u64, f64) {
     let (started, done) = (Instant::now(), AtomicU64::new(0));
-    let most = ROUND_BYTES / bytes;
+    let max_runs = MAX_ROUND_BYTES / bytes;
     let finished: Vec<(u64, Duration)> = thread::scope(|scope| {
         let threads: Vec<_> = (0..threads)
             .map(|thread| {
@@ -85,7 +85,7 @@ fn work_for(
                 scope.spawn(move || {
                     let (mut work, mut own) = (work(thread), 0);
                     while started.elapsed() < plan.window()
-                        && done.fetch_add(1, Ordering::Relaxed) < most
+                        && done.fetch_add(1, Ordering::Relaxed) < max_runs
                     {
                         work();
                         own += 1;
@@ -104,14 +104,14 @@ fn service(
     plan: &Plan,
     shape: &Shape,
     document: &'static [u8],
-    wiring: Wiring,
+    backend: Backend,
     cluster: &Cluster,
 ) -> Round {
     flush(cluster);
-    let instance = Instance::new(&plan.binary(), wiring, cluster);
-    let form = Form::new(&instance.site.issue_key(&[]), shape.documents, document);
-    let service = instance.site.start();
-    service.forget_peak();
+    let instance = Instance::new(&plan.binary(), backend, cluster);
+    let form = Form::new(&instance.installation.issue_key(&[]), shape.documents, document);
+    let service = instance.installation.start();
+    service.reset_peak();
     let (idle, cpu) = (service.memory(), service.cpu_seconds());
     let bytes = (shape.documents * shape.bytes) as u64;
     let (orders, seconds) = work_for(plan, shape.connections, bytes, |_| {
@@ -121,7 +121,7 @@ fn service(
     let cpu = service.cpu_seconds() - cpu;
     let memory = service.peak_memory() - idle;
     instance.assert_orders(orders);
-    let files = files_of(&instance.site.data().join("documents"), shape.bytes as u64);
+    let files = count_files(&instance.installation.data().join("documents"), shape.bytes as u64);
     let documents = orders * shape.documents as u64;
     assert_eq!(
         (instance.rows("documents"), files),
@@ -132,13 +132,13 @@ fn service(
     Round { rate: megabytes / seconds, cpu: cpu * 100.0 / megabytes, memory }
 }
 
-/// Files of so many bytes in a folder and those below it.
-fn files_of(folder: &Path, bytes: u64) -> u64 {
+/// Counts the files of this size in a folder and its subfolders.
+fn count_files(folder: &Path, bytes: u64) -> u64 {
     let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
     let count = |entry: fs::DirEntry| {
         let metadata = entry.metadata().unwrap();
         if metadata.is_dir() {
-            files_of(&entry.path(), bytes)
+            count_files(&entry.path(), bytes)
         } else {
             u64::from(metadata.len() == bytes)
         }
@@ -163,7 +163,7 @@ fn disk(plan: &Plan, shape: &Shape, document: &'static [u8], cluster: &Cluster) 
     Round { rate: (files * shape.bytes as u64) as f64 / 1e6 / seconds, cpu: 0.0, memory: 0.0 }
 }
 
-/// Megabytes per second of one core.
+/// Measures SHA-256 on one core in megabytes per second.
 fn sha256() -> f64 {
     let bytes = document(64_000_000);
     let rates = (0..5).map(|_| {
@@ -174,13 +174,13 @@ fn sha256() -> f64 {
     median(rates.collect::<Vec<_>>())
 }
 
-/// Runs it all.
+/// Runs the measurement on both databases.
 pub fn run(plan: &Plan, cluster: &Cluster) {
     let (mut rows, mut targets) = (Vec::new(), Vec::new());
     for shape in &SHAPES {
         let document: &'static [u8] = document(shape.bytes).leak();
-        let sqlite = |_| service(plan, shape, document, Wiring::Sqlite, cluster);
-        let postgres = |_| service(plan, shape, document, Wiring::Postgres, cluster);
+        let sqlite = |_| service(plan, shape, document, Backend::Sqlite, cluster);
+        let postgres = |_| service(plan, shape, document, Backend::Postgres, cluster);
         let rounds = alternate(
             plan.rounds,
             &[&sqlite, &|_| disk(plan, shape, document, cluster), &postgres],
@@ -205,15 +205,17 @@ pub fn run(plan: &Plan, cluster: &Cluster) {
                 of(rounds, |round| round.memory),
             ];
             rows.push([vec![name.clone()], figures.to_vec()].concat());
-            targets.extend(shape.wanted.map(|wanted| {
-                target(&format!("{name} / disk"), &share, "", Bound::AtLeast(wanted))
-            }));
+            targets.extend(
+                shape.target.map(|least| {
+                    target(&format!("{name} / disk"), &share, "", Bound::AtLeast(least))
+                }),
+            );
         }
     }
-    let title = "uploads, each on the disk before it is acknowledged";
+    let title = "uploads, each durable before it is acknowledged";
     table::print(
         title,
-        &["", "MB/s", "of the disk's", "CPU s per 100 MB", "MiB over idle at the most"],
+        &["", "MB/s", "share of the disk alone", "CPU s per 100 MB", "most MiB above idle"],
         &rows,
     );
     println!("\nSHA-256 on one core: {} MB/s.", short(sha256()));

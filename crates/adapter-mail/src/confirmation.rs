@@ -1,4 +1,4 @@
-//! What a mail says about an order that was placed.
+//! The content of the mail that confirms an order.
 
 use askama::Template;
 use domain::{
@@ -7,13 +7,13 @@ use domain::{
 };
 use time::{OffsetDateTime, Time, macros::format_description};
 
-/// A line of the mail.
+/// A label and its value, one line of the mail.
 struct Fact {
     label: &'static str,
     value: String,
 }
 
-/// The confirmation of an order, to be read as text or as HTML.
+/// The confirmation of an order, rendered as text and as HTML.
 pub(crate) struct Confirmation {
     facts: Vec<Fact>,
     instructions: Vec<String>,
@@ -36,29 +36,30 @@ struct Html<'a> {
 impl Confirmation {
     pub(crate) fn new(stored: &StoredOrder) -> Result<Self, time::error::Format> {
         let order = &stored.order;
-        let property = &order.signing.property;
+        let signing = &order.signing;
+        let property = &signing.property;
         let facts = [
             ("Order", Some(stored.id.0.to_string())),
             ("File number", Some(order.file_number.as_str().to_owned())),
             ("Signing service", Some(order.signing_service_id.0.to_string())),
-            ("Signing type", Some(order.signing.signing_type.clone())),
+            ("Signing type", Some(signing.signing_type.clone())),
             ("Appointment", Some(appointment(&order.appointment)?)),
             (
                 "Property",
-                Some(place(
+                Some(address_line(
                     &property.address,
                     Some(&property.city),
                     Some(&property.state),
                     Some(&property.zipcode),
                 )),
             ),
-            ("Signing location", Some(location(&order.signing))),
-            ("Signer", Some(order.signing.signer.name.clone())),
-            ("Co-signer", order.signing.co_signer.name.clone()),
-            ("Language", Some(order.signing.language.clone())),
-            ("Remote online notarization", Some(yes_or_no(order.signing.ron_signing))),
-            ("Scanbacks required", Some(yes_or_no(order.signing.scanbacks_required))),
-            ("Lender", order.signing.lender.clone()),
+            ("Signing location", Some(location(signing))),
+            ("Signer", Some(signing.signer.name.clone())),
+            ("Co-signer", signing.co_signer.name.clone()),
+            ("Language", Some(signing.language.clone())),
+            ("Remote online notarization", Some(yes_or_no(signing.ron_signing))),
+            ("Scanbacks required", Some(yes_or_no(signing.scanbacks_required))),
+            ("Lender", signing.lender.clone()),
             ("Documents", Some(documents(stored))),
             ("Received", Some(instant(stored.created_at)?)),
         ];
@@ -66,9 +67,8 @@ impl Confirmation {
             .into_iter()
             .filter_map(|(label, value)| value.map(|value| Fact { label, value }))
             .collect();
-        // A carriage return alone ends no line in a mail.
-        let instructions = order
-            .signing
+        // A mail program does not treat a lone carriage return as a line end.
+        let instructions = signing
             .special_instructions
             .as_deref()
             .unwrap_or_default()
@@ -120,7 +120,7 @@ fn location(signing: &SigningDetails) -> String {
         return "At the property".to_owned();
     }
     let location = signing.signing_location();
-    place(
+    address_line(
         &location.address,
         location.city.as_deref(),
         location.state.as_deref(),
@@ -128,9 +128,14 @@ fn location(signing: &SigningDetails) -> String {
     )
 }
 
-/// An address in one line. Clients often write the whole of it into its first field, so it is not
-/// told twice.
-fn place(address: &str, city: Option<&str>, state: Option<&str>, zipcode: Option<&str>) -> String {
+/// Formats an address as one line. Clients often put the whole address into its first field; a ZIP
+/// code there means that the other fields would only repeat it.
+fn address_line(
+    address: &str,
+    city: Option<&str>,
+    state: Option<&str>,
+    zipcode: Option<&str>,
+) -> String {
     if zipcode.is_some_and(|zipcode| address.contains(zipcode)) {
         return address.to_owned();
     }

@@ -20,27 +20,25 @@ use crate::{
     message::{message_key, render},
 };
 
-/// Puts mails into a folder as `.eml` files. One that is handed over again takes the place of the
-/// first.
+/// Writes mails into a folder as `.eml` files. A second delivery of a mail replaces its file.
 #[derive(Debug)]
 pub struct MailDrop {
     folder: Arc<Folder>,
     sender: Sender,
 }
 
-/// The folder, and how far it is durable: mails that are written at the same time share a wait for
-/// the disk.
+/// The folder, and how many of its files are durable. Concurrent writes share one `fsync`.
 #[derive(Debug)]
 struct Folder {
     path: PathBuf,
-    /// Mails that are in it.
+    /// Number of files written so far.
     written: AtomicU64,
-    /// How many of them are there for good.
+    /// Number of files whose directory entries are durable.
     durable: Mutex<u64>,
 }
 
 impl Folder {
-    /// Waits until all that is in the folder now is there for good.
+    /// Makes the directory entries of all files written so far durable.
     fn sync(&self) -> io::Result<()> {
         let own = self.written.fetch_add(1, Ordering::SeqCst) + 1;
         let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,9 +50,9 @@ impl Folder {
         Ok(())
     }
 
-    /// Writes a file that is seen whole or not at all, even after a power failure.
+    /// Writes a file atomically and durably: after a power failure it is complete or absent.
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), NotifyError> {
-        // A temporary file is readable for its owner alone, and removed when something fails.
+        // `tempfile` makes the file readable by its owner only, and removes it after a failure.
         let mut file = tempfile::Builder::new()
             .prefix(".")
             .suffix(".tmp")
@@ -62,16 +60,16 @@ impl Folder {
             .map_err(unavailable)?;
         file.write_all(bytes).map_err(unavailable)?;
         file.as_file().sync_all().map_err(unavailable)?;
-        // What is in the way of this mail is not in the way of others.
+        // Something that blocks this file name does not affect other mails.
         file.persist(self.path.join(name)).map_err(|error| NotifyError::Transient(error.into()))?;
         self.sync().map_err(unavailable)
     }
 }
 
 impl MailDrop {
-    /// Opens a folder, and creates it if it is missing.
+    /// Opens a folder and creates it if it is missing.
     pub fn in_folder(path: &Path, sender: Sender) -> Result<Self, OpenError> {
-        let folder = make_folder(path)
+        let folder = create_folder(path)
             .map_err(|source| OpenError::Folder { path: path.to_owned(), source })?;
         Ok(Self {
             folder: Arc::new(Folder {
@@ -84,8 +82,8 @@ impl MailDrop {
     }
 }
 
-/// The absolute path of a folder, which is created durably and for nobody else if it is missing.
-fn make_folder(path: &Path) -> io::Result<PathBuf> {
+/// Returns the absolute path of a folder. Creates it durably, accessible to its owner only.
+fn create_folder(path: &Path) -> io::Result<PathBuf> {
     let path = std::path::absolute(path)?;
     let missing: Vec<&Path> = path.ancestors().take_while(|folder| !folder.exists()).collect();
     DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
@@ -106,10 +104,10 @@ fn unavailable(error: io::Error) -> NotifyError {
 async fn blocking(
     work: impl FnOnce() -> Result<(), NotifyError> + Send + 'static,
 ) -> Result<(), NotifyError> {
-    // Not what a panic says, which may quote the mail.
+    // The message of a panic may quote the mail, so it is not passed on.
     tokio::task::spawn_blocking(work)
         .await
-        .unwrap_or_else(|_| Err(NotifyError::Transient("the work on the file broke off".into())))
+        .unwrap_or_else(|_| Err(NotifyError::Transient("the file operation panicked".into())))
 }
 
 #[async_trait]
@@ -123,7 +121,7 @@ impl Notifier for MailDrop {
 
     async fn check(&self) -> Result<(), NotifyError> {
         let folder = Arc::clone(&self.folder);
-        // A file without a name, which is gone as soon as it is closed.
+        // The file has no name and disappears when it is closed.
         blocking(move || tempfile::tempfile_in(&folder.path).map(drop).map_err(unavailable)).await
     }
 }

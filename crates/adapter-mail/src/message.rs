@@ -1,4 +1,4 @@
-//! A notification as a mail.
+//! Builds the mail for a notification.
 
 use std::{
     fmt,
@@ -21,43 +21,42 @@ use lettre::{
 
 use crate::{Sender, confirmation::Confirmation};
 
-/// Why a notification is no mail, and never will be.
+/// Why a notification can never become a mail.
 #[derive(Debug, thiserror::Error)]
-enum NotAMail {
-    #[error("the message key has characters other than digits and small letters, or too many")]
+enum InvalidNotification {
+    #[error("the message key is not 1 to 64 digits and lower-case letters")]
     MessageKey,
-    #[error("the order was placed before 1970")]
-    Date,
+    #[error("the order was created before 1970")]
+    CreatedAt,
 }
 
-/// The message key of a notification, which becomes part of a header and of a file name.
+/// Returns the message key, which becomes part of a header and of a file name.
 pub(crate) fn message_key(notification: &Notification) -> Result<&str, NotifyError> {
     let key = notification.message_key.as_str();
-    let plain = (1..=64).contains(&key.len())
+    let valid = (1..=64).contains(&key.len())
         && key.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase());
-    if plain { Ok(key) } else { Err(permanent(NotAMail::MessageKey)) }
+    if valid { Ok(key) } else { Err(permanent(InvalidNotification::MessageKey)) }
 }
 
-/// The mail that tells a recipient of an order. The same notification makes the same mail, byte for
-/// byte.
+/// Builds the confirmation mail. Deterministic: equal notifications give equal bytes.
 pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Message, NotifyError> {
     let key = message_key(notification)?;
     let order = &notification.order;
     let from = sender.mailbox().clone();
     let to: Address = notification.recipient.as_str().parse().map_err(permanent)?;
-    let created_at =
-        u64::try_from(order.created_at.unix_timestamp()).map_err(|_| permanent(NotAMail::Date))?;
+    let created_at = u64::try_from(order.created_at.unix_timestamp())
+        .map_err(|_| permanent(InvalidNotification::CreatedAt))?;
     let confirmation = Confirmation::new(order).map_err(permanent)?;
 
     let subject =
         format!("Signing order {} received: file {}", order.id.0, order.order.file_number.as_str());
-    // The boundary is found nowhere in the parts, which nobody wrote who knew the random key.
+    // Clients cannot put this boundary into a part: they do not know the random key.
     let alternatives = MultiPart::alternative()
         .boundary(format!("{key}-boundary"))
         .singlepart(SinglePart::plain(confirmation.text().map_err(permanent)?))
         .singlepart(SinglePart::html(confirmation.html().map_err(permanent)?));
     Message::builder()
-        // Lettre would otherwise read the envelope from the headers.
+        // Lettre would otherwise derive the envelope from the headers.
         .envelope(Envelope::new(Some(from.email.clone()), vec![to.clone()]).map_err(permanent)?)
         .message_id(Some(format!("<{key}@{}>", from.email.domain())))
         .from(from)
@@ -72,12 +71,11 @@ pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Mes
         .map_err(permanent)
 }
 
-/// The subject, encoded as a whole (RFC 2047) unless it is sure to be read as it is written. Lettre
-/// encodes it word by word, which loses spaces, and takes text that looks like an encoded word for
-/// one.
+/// Encodes the subject as a whole (RFC 2047) unless plain ASCII is unambiguous. Lettre encodes each
+/// word separately, which loses spaces and passes on text that looks like an encoded word.
 fn subject_header(subject: String) -> Result<HeaderValue, fmt::Error> {
     let name = HeaderName::new_from_ascii_str("Subject");
-    if subject.is_ascii() && !["=?", "  "].iter().any(|misread| subject.contains(misread)) {
+    if subject.is_ascii() && !["=?", "  "].iter().any(|ambiguous| subject.contains(ambiguous)) {
         return Ok(HeaderValue::new(name, subject));
     }
     let mut encoded = String::new();
@@ -91,4 +89,4 @@ fn permanent(cause: impl Into<Cause>) -> NotifyError {
 
 #[cfg(test)]
 #[path = "message_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -1,51 +1,112 @@
+//! The content of mails, tested on the renderer: every destination gets the same bytes.
+
 use contract_tests::{
     fakes::CountingEntropy,
-    notifier::{ReceivedMail, full_request, notification_of},
+    notifier::{ReceivedMail, notification_of},
 };
 use domain::order::EmailAddress;
-use mail_parser::MessageParser;
+use mail_parser::{MessageParser, PartType};
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 use time::macros::datetime;
 
 use super::*;
+
+/// A request with every field that the mail shows to all recipients.
+pub(crate) fn full_request() -> Value {
+    json!({
+        "signingContactsFormData": {
+            "orderContactEmail": "escrow@title.example.com",
+            "inHouseContact": { "contact_name": "Ida Inhouse" }
+        },
+        "signingDetailsFormData": {
+            "fileNumber": "REFI-2026-001",
+            "signingDate": "2026-12-01",
+            "signingTimeType": "at",
+            "specificTime": "14:30",
+            "timeZoneId": "America/Chicago",
+            "propertyAddress": "123 Main St",
+            "city": "Dallas",
+            "state": "TX",
+            "zipcode": "75201",
+            "isPropertyAddressSame": false,
+            "signingAddress": "500 Elm St",
+            "signingCity": "Fort Worth",
+            "signingState": "TX",
+            "signingZipcode": "76102",
+            "signingType": "Refinance",
+            "signerName": "Jane Doe",
+            "signerPhone": "+1 555 010 0199",
+            "signerEmail": "jane.doe@example.com",
+            "coSignerName": "John Roe",
+            "language": "es",
+            "scanbacksRequired": true,
+            "ronSigning": true,
+            "specialInstructions": "Ring twice.\r\nThe gate code is 4711."
+        },
+        "signingServiceId": 42,
+        "requestedBy": { "userId": 1001 }
+    })
+}
 
 fn sender() -> Sender {
     "Example Orders <orders@example.com>".parse().unwrap()
 }
 
+fn notification_for(request: Value) -> Notification {
+    notification_of(request, "escrow@title.example.com", &CountingEntropy::default())
+}
+
 fn notification() -> Notification {
-    notification_of(full_request(), "escrow@title.example.com", &CountingEntropy::default())
+    notification_for(full_request())
 }
 
 fn raw(notification: &Notification) -> Vec<u8> {
     render(&sender(), notification).unwrap().formatted()
 }
 
-fn text_of(details: &serde_json::Value) -> String {
+fn parsed(raw: &[u8]) -> mail_parser::Message<'_> {
+    MessageParser::default().parse(raw).unwrap()
+}
+
+/// Returns the text and the HTML of a mail.
+fn bodies(raw: &[u8]) -> (String, String) {
+    let (mut texts, mut htmls) = (Vec::new(), Vec::new());
+    for part in &parsed(raw).parts {
+        match &part.body {
+            PartType::Text(text) => texts.push(text.replace("\r\n", "\n")),
+            PartType::Html(html) => htmls.push(html.replace("\r\n", "\n")),
+            PartType::Multipart(_) => {}
+            other => panic!("a part that is neither text nor HTML: {other:?}"),
+        }
+    }
+    assert_eq!((texts.len(), htmls.len()), (1, 1));
+    (texts.remove(0), htmls.remove(0))
+}
+
+/// Returns the text of the mail for the full request with these signing details changed.
+fn text_with(details: &Value) -> String {
     let mut request = full_request();
     for (name, value) in details.as_object().unwrap() {
         request["signingDetailsFormData"][name] = value.clone();
     }
-    let raw =
-        raw(&notification_of(request, "escrow@title.example.com", &CountingEntropy::default()));
-    MessageParser::default().parse(&raw).unwrap().body_text(0).unwrap().replace("\r\n", "\n")
+    bodies(&raw(&notification_for(request))).0
 }
 
 #[test]
-fn the_same_notification_is_the_same_mail() {
+fn equal_notifications_give_equal_bytes() {
     assert_eq!(raw(&notification()), raw(&notification()));
 }
 
 #[test]
-fn the_message_id_is_of_the_key_and_the_senders_domain() {
+fn message_id_is_key_and_sender_domain() {
     let notification = notification();
     let mail = ReceivedMail::parse(raw(&notification));
     assert_eq!(mail.message_id, format!("{}@example.com", notification.message_key));
 }
 
 #[test]
-fn the_sender_is_read_as_it_was_written() {
+fn sender_name_survives_encoding() {
     for name in [
         "Example Orders",
         "Orders, Inc.",
@@ -56,15 +117,15 @@ fn the_sender_is_read_as_it_was_written() {
     ] {
         let sender = format!("\"{name}\" <orders@example.com>").parse().unwrap();
         let raw = render(&sender, &notification()).unwrap().formatted();
-        let parsed = MessageParser::default().parse(&raw).unwrap();
+        let parsed = parsed(&raw);
         let from = parsed.from().unwrap().first().unwrap();
         assert_eq!((from.name(), from.address()), (Some(name.trim()), Some("orders@example.com")));
     }
 }
 
 #[test]
-fn the_text_reads_well() {
-    let text = text_of(&json!({}));
+fn text_shows_the_order() {
+    let (text, _) = bodies(&raw(&notification()));
     let expected = "Hello,
 
 Thank you: we have received your signing order. Please check the details
@@ -82,7 +143,6 @@ Co-signer: John Roe
 Language: es
 Remote online notarization: yes
 Scanbacks required: yes
-Lender: Larkfield Lending
 Documents: 2 (Deed_of_Trust.pdf, Closing_Disclosure.docx)
 Received: 2026-11-21 12:00 UTC
 
@@ -95,45 +155,65 @@ You receive this automatic message because the order names you as a contact.";
 }
 
 #[test]
-fn what_an_order_does_not_have_is_not_told() {
-    let text = text_of(
-        &json!({ "coSignerName": null, "lender": null, "specialInstructions": null, "scanbacksRequired": false, "isPropertyAddressSame": true }),
-    );
-    for absent in ["Co-signer", "Lender", "Special instructions"] {
-        assert!(!text.contains(absent), "{absent}");
+fn html_shows_what_the_text_shows() {
+    let (text, html) = bodies(&raw(&notification()));
+    let lines = text.lines().skip_while(|line| !line.starts_with("Order: "));
+    for line in lines.filter(|line| !line.is_empty()) {
+        let (label, value) =
+            line.split_once(": ").unwrap_or(("", line.trim().trim_end_matches(':')));
+        assert!(html.contains(label) && html.contains(value), "{line} is not in the HTML:\n{html}");
     }
-    assert!(
-        text.contains("Scanbacks required: no\n")
-            && text.contains("Signing location: At the property\n"),
-        "{text}"
-    );
-
-    let mut notification = notification();
-    notification.order.documents.clear();
-    assert!(String::from_utf8(raw(&notification)).unwrap().contains("Documents: none"));
 }
 
 #[test]
-fn an_address_that_is_whole_is_not_told_twice() {
-    let text = text_of(&json!({ "propertyAddress": "123 Main St, Dallas, TX 75201" }));
+fn contact_data_of_the_signer_is_left_out() {
+    let (text, html) = bodies(&raw(&notification()));
+    for private in ["555 010 0199", "jane.doe@example.com"] {
+        assert!(!text.contains(private) && !html.contains(private), "{private}");
+    }
+}
+
+#[test]
+fn absent_fields_are_left_out() {
+    let text = text_with(&json!({
+        "coSignerName": null,
+        "specialInstructions": null,
+        "scanbacksRequired": false,
+        "isPropertyAddressSame": true
+    }));
+    for absent in ["Co-signer", "Special instructions"] {
+        assert!(!text.contains(absent), "{absent}");
+    }
+    for shown in ["Scanbacks required: no\n", "Signing location: At the property\n"] {
+        assert!(text.contains(shown), "{text}");
+    }
+
+    let mut notification = notification();
+    notification.order.documents.clear();
+    assert!(bodies(&raw(&notification)).0.contains("Documents: none\n"));
+}
+
+#[test]
+fn complete_address_is_shown_once() {
+    let text = text_with(&json!({ "propertyAddress": "123 Main St, Dallas, TX 75201" }));
     assert!(text.contains("Property: 123 Main St, Dallas, TX 75201\n"), "{text}");
 }
 
 #[test]
-fn every_kind_of_appointment_is_told() {
-    let between =
-        text_of(&json!({ "signingTimeType": "between", "startTime": "09:00", "endTime": "12:15" }));
-    let told = "Appointment: Tuesday, December 1, 2026 between 9:00 AM and 12:15 PM (America/Chicago; 2026-12-01 15:00 UTC to 2026-12-01 18:15 UTC)\n";
-    assert!(between.contains(told), "{between}");
-    let anytime = text_of(&json!({ "signingTimeType": "anytime" }));
-    assert!(
-        anytime.contains("Appointment: Tuesday, December 1, 2026 at any time (America/Chicago)\n"),
-        "{anytime}"
+fn every_kind_of_appointment_is_shown() {
+    let between = text_with(
+        &json!({ "signingTimeType": "between", "startTime": "09:00", "endTime": "12:15" }),
     );
+    let expected = "Appointment: Tuesday, December 1, 2026 between 9:00 AM and 12:15 PM \
+                    (America/Chicago; 2026-12-01 15:00 UTC to 2026-12-01 18:15 UTC)\n";
+    assert!(between.contains(expected), "{between}");
+    let anytime = text_with(&json!({ "signingTimeType": "anytime" }));
+    let expected = "Appointment: Tuesday, December 1, 2026 at any time (America/Chicago)\n";
+    assert!(anytime.contains(expected), "{anytime}");
 }
 
 #[test]
-fn a_message_key_that_is_not_plain_is_refused_for_good() {
+fn invalid_message_key_fails_for_good() {
     for key in [
         "",
         "../../etc/passwd",
@@ -153,7 +233,7 @@ fn a_message_key_that_is_not_plain_is_refused_for_good() {
 }
 
 #[test]
-fn an_order_from_before_1970_is_refused_for_good() {
+fn order_from_before_1970_fails_for_good() {
     let mut notification = notification();
     notification.order.created_at = datetime!(1969-12-31 23:59:59 UTC);
     assert!(matches!(render(&sender(), &notification), Err(NotifyError::Permanent(_))));
@@ -161,16 +241,15 @@ fn an_order_from_before_1970_is_refused_for_good() {
     raw(&notification);
 }
 
-fn subject_of_file(file_number: &str) -> String {
+fn subject_with(file_number: &str) -> String {
     let mut request = full_request();
     request["signingDetailsFormData"]["fileNumber"] = file_number.into();
-    let raw =
-        raw(&notification_of(request, "escrow@title.example.com", &CountingEntropy::default()));
-    MessageParser::default().parse(&raw).unwrap().subject().unwrap().to_owned()
+    let raw = raw(&notification_for(request));
+    parsed(&raw).subject().unwrap().to_owned()
 }
 
 #[test]
-fn the_subject_names_order_and_file() {
+fn subject_names_order_and_file_number() {
     for file_number in [
         "REFI-1",
         "Zoë 李雷  é",
@@ -180,19 +259,174 @@ fn the_subject_names_order_and_file() {
         &"a b ".repeat(25),
     ] {
         assert_eq!(
-            subject_of_file(file_number),
+            subject_with(file_number),
             format!("Signing order 170017 received: file {}", file_number.trim())
         );
     }
 }
 
-/// What the domain accepts as an e-mail address, of every form.
+/// `Auto-Submitted` keeps automatic responders from answering (RFC 3834).
+#[test]
+fn headers_are_complete_and_unique() {
+    let raw = raw(&notification());
+    let message = parsed(&raw);
+    assert_eq!(
+        message.date().unwrap().to_timestamp(),
+        datetime!(2026-11-21 12:00:07 UTC).unix_timestamp()
+    );
+    assert_eq!(message.header_raw("Auto-Submitted").unwrap().trim(), "auto-generated");
+    let names = header_names(&raw);
+    let mut unique = names.clone();
+    unique.dedup();
+    assert_eq!(names, unique);
+}
+
+fn header_names(raw: &[u8]) -> Vec<String> {
+    let message = parsed(raw);
+    let mut names: Vec<_> = message.headers_raw().map(|(name, _)| name.to_lowercase()).collect();
+    names.sort_unstable();
+    names
+}
+
+/// One-line texts that try to become markup, headers, encoded words or boundaries.
+fn hostile_lines() -> Vec<String> {
+    let lines = [
+        "<script>alert(\"gotcha\")</script>",
+        "\"><img src=x onerror='alert(1)'>&amp;",
+        "</td></table></body></html>",
+        "&#60;script&#62;",
+        "Bcc: eve@example.com",
+        "=?utf-8?q?Bcc=3A_eve=40example=2Ecom?=",
+        "{{ order }} {% raw %} ${HOME} %s %n",
+        "Zoë Ñandú 李雷 \u{1f3e0} \u{202e}txet",
+        "--boundary--",
+        "=3D=20= soft=",
+        "\\r\\n\\0 \\\" \\",
+    ];
+    let long = [("a", 5_000), ("é", 5_000), ("<&>\"'", 1_000), ("a b ", 1_250)];
+    lines
+        .iter()
+        .map(ToString::to_string)
+        .chain(long.map(|(text, count)| text.repeat(count)))
+        .collect()
+}
+
+const HOSTILE_PARAGRAPH: &str = "<b>first</b>\r\n.\r\n..\n\
+    From eve@example.com Sat Nov 21 12:00:00 2026\r\nQUIT\r\n\r\n--\r\n\
+    Content-Type: text/html\r\n\r\n\tBcc: eve@example.com\n\n\nlone\rreturn\r\n>From last";
+
+/// Returns a request with a text in every free-text field of the mail, cut to the field's limit.
+fn hostile_request(line: &str) -> Value {
+    let mut request = full_request();
+    let details = &mut request["signingDetailsFormData"];
+    let fields = [
+        ("fileNumber", 100),
+        ("propertyAddress", 500),
+        ("city", 100),
+        ("signingAddress", 500),
+        ("signingCity", 100),
+        ("signingType", 100),
+        ("signerName", 200),
+        ("coSignerName", 200),
+        ("language", 100),
+        ("specialInstructions", 5_000),
+    ];
+    for (name, max) in fields {
+        details[name] = line.chars().take(max).collect::<String>().into();
+    }
+    request
+}
+
+/// Returns the notifications and mails of an ordinary request and of every hostile one.
+fn hostile_mails() -> Vec<(Notification, Vec<u8>)> {
+    let mut paragraph = full_request();
+    paragraph["signingDetailsFormData"]["specialInstructions"] = HOSTILE_PARAGRAPH.into();
+    [full_request(), paragraph]
+        .into_iter()
+        .chain(hostile_lines().into_iter().map(|line| hostile_request(&line)))
+        .map(|request| {
+            let notification = notification_for(request);
+            let raw = raw(&notification);
+            (notification, raw)
+        })
+        .collect()
+}
+
+/// Relays may change a mail that does not follow RFC 5322 section 2.1.1.
+#[test]
+fn lines_are_short_ascii_with_crlf() {
+    for (_, raw) in hostile_mails() {
+        let raw = String::from_utf8(raw).unwrap();
+        assert!(raw.is_ascii() && !raw.contains('\0') && raw.ends_with("\r\n"));
+        for line in raw.split("\r\n") {
+            assert!(line.len() <= 998 && !line.contains(['\r', '\n']), "{line:?}");
+        }
+    }
+}
+
+#[test]
+fn hostile_text_stays_text() {
+    for (notification, raw) in hostile_mails() {
+        let (text, html) = bodies(&raw);
+        assert!(!text.contains('\r') && !html.contains('\r'), "a lone carriage return");
+        for markup in ["<script", "<img", "<b>"] {
+            assert!(!html.contains(markup), "{markup}");
+        }
+        assert_eq!(html.matches("</html>").count(), 1);
+        let shown = unescaped(&html);
+        let order = &notification.order.order;
+        let signing = &order.signing;
+        let instructions = signing.special_instructions.as_deref().unwrap_or_default();
+        let one_line = [
+            order.file_number.as_str(),
+            &signing.signer.name,
+            &signing.property.address,
+            &signing.signing_type,
+            &signing.language,
+        ];
+        for written in one_line.into_iter().chain(instructions.split(['\r', '\n'])) {
+            assert!(text.contains(written), "{written:?} is not in the text:\n{text}");
+            assert!(shown.contains(written), "{written:?} is not in the HTML:\n{html}");
+        }
+    }
+}
+
+fn unescaped(html: &str) -> String {
+    let entities = [
+        ("<", "&lt;", "&#60;"),
+        (">", "&gt;", "&#62;"),
+        ("\"", "&quot;", "&#34;"),
+        ("'", "&apos;", "&#39;"),
+        ("&", "&amp;", "&#38;"),
+    ];
+    entities.iter().fold(html.to_owned(), |html, (character, named, numbered)| {
+        html.replace(named, character).replace(numbered, character)
+    })
+}
+
+#[test]
+fn hostile_text_changes_no_header() {
+    let headers = |raw: &[u8]| {
+        let message = parsed(raw);
+        ["From", "To", "Date", "Auto-Submitted", "MIME-Version"]
+            .map(|name| message.header_raw(name).unwrap().to_owned())
+    };
+    let mails = hostile_mails();
+    let ordinary = &mails[0].1;
+    for (_, raw) in &mails {
+        assert_eq!(header_names(raw), header_names(ordinary));
+        assert_eq!(headers(raw), headers(ordinary));
+        assert!(parsed(raw).subject().unwrap().contains("170017"));
+    }
+}
+
+/// Generates e-mail addresses of every form that the domain accepts.
 fn address() -> impl Strategy<Value = EmailAddress> {
     let label = "[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?";
     let domain = format!("{label}(\\.{label}){{0,3}}|[0-9]{{1,3}}(\\.[0-9]{{1,3}}){{3}}");
     let user = "[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}";
     (user, prop::string::string_regex(&domain).unwrap())
-        .prop_filter_map("the domain refuses it", |(user, domain)| {
+        .prop_filter_map("the domain rejects it", |(user, domain)| {
             EmailAddress::try_from(format!("{user}@{domain}")).ok()
         })
 }
@@ -201,18 +435,23 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn every_address_that_the_domain_accepts_gets_its_mail(address in address()) {
+    fn every_valid_address_is_rendered(address in address()) {
         let notification = Notification { recipient: address.clone(), ..notification() };
         let message = render(&sender(), &notification).unwrap();
-        prop_assert_eq!(message.envelope().to().iter().map(ToString::to_string).collect::<Vec<_>>(), [address.as_str()]);
+        let recipients: Vec<_> = message.envelope().to().iter().map(ToString::to_string).collect();
+        prop_assert_eq!(recipients, [address.as_str()]);
         let raw = message.formatted();
-        let parsed = MessageParser::default().parse(&raw).unwrap();
+        let parsed = parsed(&raw);
         prop_assert_eq!(parsed.header_raw("To").unwrap().trim(), address.as_str());
     }
 
     #[test]
-    fn every_file_number_is_read_as_it_was_written(file_number in "[a-zA-Z0-9 =?_-]{1,100}|[é ]{1,100}|([^\\p{C}\\p{Zl}\\p{Zp}]| |[a-z]){1,100}") {
+    fn every_file_number_survives_encoding(
+        file_number in "[a-zA-Z0-9 =?_-]{1,100}|[é ]{1,100}\
+                        |([^\\p{C}\\p{Zl}\\p{Zp}]| |[a-z]){1,100}"
+    ) {
         prop_assume!(!file_number.trim().is_empty());
-        prop_assert_eq!(subject_of_file(&file_number), format!("Signing order 170017 received: file {}", file_number.trim()));
+        let expected = format!("Signing order 170017 received: file {}", file_number.trim());
+        prop_assert_eq!(subject_with(&file_number), expected);
     }
 }

@@ -5,58 +5,57 @@ use url::Url;
 
 use crate::{MailDrop, Sender, smtp::Smtp};
 
-/// Why a URL names no place that mails can go to. The text never repeats the URL, which may hold
+/// Why mails cannot be sent to a URL. The text never repeats the URL, which may contain
 /// credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// It is not a URL.
+    /// The text is not a URL.
     #[error("is not a URL; write file:///absolute/path, smtp://host or smtps://host")]
     NotAUrl,
-    /// Nothing is known of its scheme.
+    /// The scheme is unknown.
     #[error("has an unknown scheme; write file:///absolute/path, smtp://host or smtps://host")]
     UnknownScheme,
-    /// It is a `file:` URL that is more or less than an absolute path.
+    /// A `file:` URL is not just an absolute path.
     #[error("must be of the form file:///absolute/path")]
     NotAPath,
-    /// The folder cannot be made or used.
+    /// The folder cannot be created or used.
     #[error("the folder {} cannot be used", path.display())]
     Folder {
         /// The folder.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         source: io::Error,
     },
-    /// It names no host, or a path on it.
+    /// The URL has no valid host, or has a path.
     #[error(
-        "must be of the form smtp://host or smtps://host, with :port and ?parameters after the host if need be"
+        "must be of the form smtp://host or smtps://host, optionally followed by :port and \
+         ?parameters"
     )]
     NotARelay,
-    /// It has a user without a password, or the other way round, or what is no text.
-    #[error(
-        "must have both a user and a password before the host, each percent-encoded, or neither"
-    )]
+    /// The URL has a user without a password, a password without a user, or an undecodable one.
+    #[error("must have a user and a password before the host, both percent-encoded, or neither")]
     Credentials,
-    /// It has a parameter that is unknown, has an unknown value, stands there twice or contradicts
-    /// the others.
+    /// The URL has an unknown, repeated, invalid or conflicting parameter.
     #[error(
-        "takes ca=/absolute/path/to/root.pem, and with smtp:// also tls=required, tls=opportunistic or (without ca) tls=none, each once"
+        "takes ca=/absolute/path/to/root.pem, and with smtp:// also tls=required, \
+         tls=opportunistic or (without ca) tls=none, each once"
     )]
     Parameter,
-    /// The root certificate cannot be read, or is none.
+    /// The root certificate cannot be read, or is not a certificate.
     #[error("the root certificate {} cannot be used", path.display())]
     RootCertificate {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         source: Cause,
     },
-    /// TLS cannot be set up.
-    #[error("TLS cannot be set up")]
+    /// TLS cannot be configured.
+    #[error("TLS cannot be configured")]
     Tls(#[source] Cause),
 }
 
-/// Opens the way that a URL names for mails to take; the crate's documentation lists the schemes. A
-/// folder is created if it is missing; a relay need not be there yet.
+/// Opens the destination of mails that a URL names; the crate's documentation lists the schemes.
+/// Creates a missing folder. Does not connect to a relay.
 pub fn open(url: &str, sender: Sender) -> Result<Arc<dyn Notifier>, OpenError> {
     let url = Url::parse(url).map_err(|_| OpenError::NotAUrl)?;
     match url.scheme() {
@@ -74,21 +73,21 @@ pub fn open(url: &str, sender: Sender) -> Result<Arc<dyn Notifier>, OpenError> {
 mod tests {
     use super::*;
 
-    fn refusal(url: &str) -> OpenError {
+    fn open_error(url: &str) -> OpenError {
         open(url, "orders@localhost".parse().unwrap()).err().unwrap()
     }
 
     #[test]
-    fn what_names_no_way_for_mails_is_refused() {
-        assert!(matches!(refusal("/var/spool/mail"), OpenError::NotAUrl));
-        assert!(matches!(refusal("http://example.com"), OpenError::UnknownScheme));
+    fn unknown_destination_is_rejected() {
+        assert!(matches!(open_error("/var/spool/mail"), OpenError::NotAUrl));
+        assert!(matches!(open_error("http://example.com"), OpenError::UnknownScheme));
         for not_a_path in ["file://host/path", "file:///path?a=b", "file:///path#fragment"] {
-            assert!(matches!(refusal(not_a_path), OpenError::NotAPath), "{not_a_path}");
+            assert!(matches!(open_error(not_a_path), OpenError::NotAPath), "{not_a_path}");
         }
     }
 
     #[test]
-    fn no_refusal_repeats_credentials() {
+    fn errors_never_repeat_credentials() {
         for url in [
             "user:secret@relay",
             "secret",
@@ -113,7 +112,7 @@ mod tests {
             "smtp://user:secret@relay?ca=/nowhere/root.pem",
             "smtps://user:secret@relay?tls=none",
         ] {
-            let error = refusal(url);
+            let error = open_error(url);
             assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
         }
     }

@@ -3,15 +3,13 @@ use std::str::FromStr;
 use domain::order::EmailAddress;
 use lettre::{Address, Message, message::Mailbox};
 
-/// Who mails come from: `orders@example.com` or `Example Orders <orders@example.com>`.
+/// The sender of all mails: `orders@example.com` or `Example Orders <orders@example.com>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sender(Mailbox);
 
-/// Why a text is no [`Sender`].
+/// The text is not a valid [`Sender`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "is not a sender of mails; write orders@example.com or Example Orders <orders@example.com>"
-)]
+#[error("is not a valid sender; write orders@example.com or Example Orders <orders@example.com>")]
 pub struct InvalidSender;
 
 impl Sender {
@@ -41,14 +39,13 @@ impl FromStr for Sender {
         let address = EmailAddress::try_from(address.to_owned()).map_err(|_| InvalidSender)?;
         let address: Address = address.as_str().parse().map_err(|_| InvalidSender)?;
         let mailbox = Mailbox::new((!name.is_empty()).then(|| name.to_owned()), address);
-        // Lettre reads the header again that it writes, and a mail without a readable sender is
-        // refused.
-        let trial = Message::builder()
+        // Lettre parses the header that it writes and rejects a mail whose sender it cannot parse.
+        let message = Message::builder()
             .date(std::time::UNIX_EPOCH)
             .from(mailbox.clone())
             .to(mailbox.clone())
             .body(String::new());
-        trial.map(|_| Self(mailbox)).map_err(|_| InvalidSender)
+        message.map(|_| Self(mailbox)).map_err(|_| InvalidSender)
     }
 }
 
@@ -59,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_with_or_without_a_name_is_a_sender() {
+    fn sender_is_an_address_with_an_optional_name() {
         for (text, name, address) in [
             ("orders@localhost", None, "orders@localhost"),
             (" orders@example.com ", None, "orders@example.com"),
@@ -78,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_break_a_header_is_no_sender() {
+    fn text_that_breaks_a_header_is_rejected() {
         for text in [
             "",
             "orders",
@@ -106,7 +103,10 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
 
         #[test]
-        fn no_text_makes_it_panic(text in "(?s).{0,40}|[ \"\\\\<>@,.a\r\n\u{85}é-]{0,20}|(?s).{0,80}<o@x>|[\"a(),:; .]{0,30}<o@x>") {
+        fn no_text_panics(
+            text in "(?s).{0,40}|[ \"\\\\<>@,.a\r\n\u{85}é-]{0,20}|(?s).{0,80}<o@x>\
+                     |[\"a(),:; .]{0,30}<o@x>"
+        ) {
             let _ = text.parse::<Sender>();
         }
     }

@@ -1,8 +1,8 @@
-//! A mail relay.
+//! Sends mails to an SMTP relay.
 //!
-//! Whose a failure is, the phase tells. Up to the sender, nothing differs from mail to mail, so a
-//! failure is everybody's. From the recipient on, a refusal is the mail's; a silence or a broken
-//! connection may be either's, and a new connection tells (docs/adr/0010).
+//! A failure before `MAIL FROM` is answered is the relay's fault and affects all mails. Afterwards
+//! a rejection belongs to this mail alone. A timeout or a broken connection may be either; a check
+//! on a new connection decides (docs/adr/0010).
 
 mod failure;
 mod relay;
@@ -20,46 +20,45 @@ use domain::{
 use tokio::time::timeout;
 
 use self::{
-    failure::{Failure, Verdict},
+    failure::{Failure, Fault},
     relay::Relay,
     url::RelayUrl,
 };
 use crate::{OpenError, Sender, message::render};
 
-/// How long a relay may take for each part of its work. Together less than the 30 seconds that a
-/// notifier has.
+/// Time limits for the steps of a delivery. Their sum is below the 30 seconds that the port allows.
 #[derive(Debug, Clone, Copy)]
-struct Patience {
-    /// Until it has accepted the sender; includes the wait for a connection.
+struct Timeouts {
+    /// Up to the reply to `MAIL FROM`, including the wait for a connection.
     begin: Duration,
-    /// From the recipient until it has taken the mail.
+    /// From `RCPT TO` until the relay has accepted the mail.
     transfer: Duration,
-    /// For what shows afterwards whether it takes mails at all.
-    aftermath: Duration,
+    /// For resetting the connection or checking the relay after a failure.
+    cleanup: Duration,
     /// For a check.
     check: Duration,
 }
 
-const PATIENCE: Patience = Patience {
+const TIMEOUTS: Timeouts = Timeouts {
     begin: Duration::from_secs(8),
     transfer: Duration::from_secs(18),
-    aftermath: Duration::from_secs(3),
-    // A little less than a notifier has.
+    cleanup: Duration::from_secs(3),
+    // The port allows 5 seconds.
     check: Duration::from_millis(4_900),
 };
 
-/// Hands mails over to a relay.
+/// A notifier that sends mails to a relay.
 pub(crate) struct Smtp {
     sender: Sender,
     relay: Relay,
-    patience: Patience,
+    timeouts: Timeouts,
 }
 
 impl Smtp {
-    /// The relay that an `smtp:` or `smtps:` URL names.
+    /// Creates a notifier for the relay that an `smtp:` or `smtps:` URL names.
     pub(crate) fn open(url: &Url, sender: Sender) -> Result<Self, OpenError> {
         let relay = Relay::new(RelayUrl::parse(url)?, sender.mailbox().email.clone())?;
-        Ok(Self { sender, relay, patience: PATIENCE })
+        Ok(Self { sender, relay, timeouts: TIMEOUTS })
     }
 }
 
@@ -68,30 +67,30 @@ impl Notifier for Smtp {
     async fn notify(&self, notification: &Notification) -> Result<(), NotifyError> {
         let mail = render(&self.sender, notification)?;
         let [recipient] = mail.envelope().to() else {
-            return Err(NotifyError::Permanent("a mail has one recipient".into()));
+            return Err(NotifyError::Permanent("a mail must have one recipient".into()));
         };
         let text = String::from_utf8(mail.formatted())
             .map_err(|error| NotifyError::Permanent(error.into()))?;
         let mut transaction =
-            within(self.patience.begin, self.relay.begin()).await.map_err(unavailable)?;
-        let Err(failure) = within(self.patience.transfer, transaction.send(recipient, &text)).await
+            within(self.timeouts.begin, self.relay.begin()).await.map_err(unavailable)?;
+        let Err(failure) = within(self.timeouts.transfer, transaction.send(recipient, &text)).await
         else {
-            transaction.done();
+            transaction.finish();
             return Ok(());
         };
-        match failure.verdict() {
-            Verdict::Service => Err(unavailable(failure)),
-            verdict @ (Verdict::Later | Verdict::Never) => {
-                // Whether it is of use again does not change what became of this mail.
-                let _ = within(self.patience.aftermath, transaction.reset()).await;
-                Err(if verdict == Verdict::Never {
+        match failure.fault() {
+            Fault::Relay => Err(unavailable(failure)),
+            fault @ (Fault::MailForNow | Fault::MailForGood) => {
+                // The outcome of this mail does not depend on whether the connection is reusable.
+                let _ = within(self.timeouts.cleanup, transaction.reset()).await;
+                Err(if fault == Fault::MailForGood {
                     NotifyError::Permanent(failure.into())
                 } else {
                     NotifyError::Transient(failure.into())
                 })
             }
-            Verdict::Unknown => {
-                match within(self.patience.aftermath, transaction.check_relay()).await {
+            Fault::Unknown => {
+                match within(self.timeouts.cleanup, transaction.check_relay()).await {
                     Ok(()) => Err(NotifyError::Transient(failure.into())),
                     Err(_) => Err(unavailable(failure)),
                 }
@@ -100,15 +99,15 @@ impl Notifier for Smtp {
     }
 
     async fn check(&self) -> Result<(), NotifyError> {
-        within(self.patience.check, self.relay.check()).await.map_err(unavailable)
+        within(self.timeouts.check, self.relay.check()).await.map_err(unavailable)
     }
 }
 
 async fn within<T>(
-    patience: Duration,
+    limit: Duration,
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
-    timeout(patience, work).await.unwrap_or(Err(Failure::Silence))
+    timeout(limit, work).await.unwrap_or(Err(Failure::Timeout))
 }
 
 fn unavailable(failure: Failure) -> NotifyError {

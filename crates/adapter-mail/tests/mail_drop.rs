@@ -1,4 +1,4 @@
-//! The contracts of a notifier on the mail drop, and what the folder promises beyond them.
+//! The contract of a notifier on the mail drop, and the properties of its folder.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -14,7 +14,8 @@ use adapter_mail::OpenError;
 use async_trait::async_trait;
 use contract_tests::{
     fakes::CountingEntropy,
-    notifier::{NotifierFixture, ReceivedMail, full_request, notification_of},
+    notifier::{NotifierFixture, ReceivedMail, notification_of},
+    samples,
 };
 use domain::{
     delivery::Notification,
@@ -37,13 +38,13 @@ impl Folder {
         self.parent.path().join("mail")
     }
 
-    /// Where the folder is while it is not in its place.
-    fn elsewhere(&self) -> PathBuf {
-        self.parent.path().join("elsewhere")
+    /// The path of the folder during an outage.
+    fn moved_away(&self) -> PathBuf {
+        self.parent.path().join("moved-away")
     }
 
     fn files(&self) -> Vec<PathBuf> {
-        let folder = if self.path().exists() { self.path() } else { self.elsewhere() };
+        let folder = if self.path().exists() { self.path() } else { self.moved_away() };
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
     }
 }
@@ -58,18 +59,17 @@ impl NotifierFixture for Folder {
         self.files().into_iter().map(|path| ReceivedMail::parse(fs::read(path).unwrap())).collect()
     }
 
-    /// Permissions do not keep root from writing, but a folder that is gone does.
+    /// Moves the folder away: permissions would not keep root from writing.
     async fn break_down(&self) {
-        fs::rename(self.path(), self.elsewhere()).unwrap();
+        fs::rename(self.path(), self.moved_away()).unwrap();
     }
 
     async fn recover(&self) {
-        fs::rename(self.elsewhere(), self.path()).unwrap();
+        fs::rename(self.moved_away(), self.path()).unwrap();
     }
 }
 
 contract_tests::notifier_contract!(Folder::new());
-contract_tests::mail_content_contract!(Folder::new());
 
 fn open(path: &Path) -> Result<Arc<dyn Notifier>, OpenError> {
     adapter_mail::open(
@@ -79,7 +79,11 @@ fn open(path: &Path) -> Result<Arc<dyn Notifier>, OpenError> {
 }
 
 fn notification() -> Notification {
-    notification_of(full_request(), "escrow@title.example.com", &CountingEntropy::default())
+    notification_of(
+        samples::minimal_request(),
+        "escrow@title.example.com",
+        &CountingEntropy::default(),
+    )
 }
 
 fn mode(path: &Path) -> u32 {
@@ -87,7 +91,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[tokio::test]
-async fn a_mail_is_one_file_for_its_owner_alone() {
+async fn mail_is_one_file_readable_by_its_owner() {
     let (folder, notification) = (Folder::new(), notification());
     folder.notifier.notify(&notification).await.unwrap();
     let files = folder.files();
@@ -99,7 +103,7 @@ async fn a_mail_is_one_file_for_its_owner_alone() {
 }
 
 #[tokio::test]
-async fn a_mail_handed_over_again_is_still_one_file() {
+async fn second_delivery_replaces_the_file() {
     let (folder, notification) = (Folder::new(), notification());
     folder.notifier.notify(&notification).await.unwrap();
     let first = fs::read(&folder.files()[0]).unwrap();
@@ -109,7 +113,7 @@ async fn a_mail_handed_over_again_is_still_one_file() {
 }
 
 #[tokio::test]
-async fn a_missing_folder_is_made_for_nobody_else() {
+async fn missing_folder_is_created_for_its_owner() {
     let parent = TempDir::new().unwrap();
     let folder = parent.path().join("data").join("mail drop");
     let url = format!("file://{}/data/mail%20drop", parent.path().display());
@@ -122,7 +126,7 @@ async fn a_missing_folder_is_made_for_nobody_else() {
 }
 
 #[test]
-fn a_file_is_no_folder() {
+fn file_instead_of_folder_is_rejected() {
     let parent = TempDir::new().unwrap();
     let file = parent.path().join("file");
     fs::write(&file, "").unwrap();
@@ -130,37 +134,38 @@ fn a_file_is_no_folder() {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_gone_is_not_made_anew() {
+async fn removed_folder_is_not_recreated() {
     let folder = Folder::new();
     folder.break_down().await;
-    let refused = folder.notifier.notify(&notification()).await.unwrap_err();
+    let error = folder.notifier.notify(&notification()).await.unwrap_err();
     assert!(
-        error_chain(&refused).starts_with("no mail is taken now: No such file or directory"),
+        error_chain(&error)
+            .starts_with("no mail can be handed over now: No such file or directory"),
         "{}",
-        error_chain(&refused)
+        error_chain(&error)
     );
     folder.notifier.check().await.unwrap_err();
     assert!(!folder.path().exists());
 }
 
 #[tokio::test]
-async fn a_check_leaves_nothing_behind() {
+async fn check_leaves_no_file() {
     let folder = Folder::new();
     folder.notifier.check().await.unwrap();
     assert_eq!(folder.files(), Vec::<PathBuf>::new());
 }
 
 #[tokio::test]
-async fn a_mail_that_cannot_take_its_place_leaves_nothing() {
+async fn blocked_file_name_leaves_no_temporary_file() {
     let (folder, notification) = (Folder::new(), notification());
-    let place = folder.path().join(format!("{}.eml", notification.message_key));
-    fs::create_dir(&place).unwrap();
+    let blocked = folder.path().join(format!("{}.eml", notification.message_key));
+    fs::create_dir(&blocked).unwrap();
     assert!(matches!(folder.notifier.notify(&notification).await, Err(NotifyError::Transient(_))));
-    assert_eq!(folder.files(), [place]);
+    assert_eq!(folder.files(), [blocked]);
 }
 
 #[tokio::test]
-async fn a_message_key_never_leaves_the_folder() {
+async fn message_key_cannot_leave_the_folder() {
     let folder = Folder::new();
     let notification = Notification { message_key: "../escaped".to_owned(), ..notification() };
     assert!(matches!(folder.notifier.notify(&notification).await, Err(NotifyError::Permanent(_))));

@@ -1,4 +1,4 @@
-//! What an object store on local disk needs beyond what `object_store` does.
+//! Hard links and durability on local disk, which `object_store` does not provide.
 
 use std::{
     collections::HashSet,
@@ -11,20 +11,20 @@ use std::{
 
 use domain::{document::SpooledFile, ports::StoreError};
 
-use crate::spool::{NotTheFile, spool_error};
+use crate::spool::{FileChanged, spool_error};
 
 /// A folder of objects.
 #[derive(Clone)]
 pub(crate) struct Disk {
     root: PathBuf,
-    /// Folders below the root that are known to be durable.
+    /// Folders below the root whose entries are durable.
     durable: Arc<Mutex<HashSet<PathBuf>>>,
-    /// How the file system links; tests have one that does not.
+    /// Creates a hard link; tests replace it to simulate a file system without links.
     link: fn(&Path, &Path) -> io::Result<()>,
 }
 
 impl Disk {
-    /// The folder at a path, created durably and for nobody else if it is missing.
+    /// Opens a folder. Creates a missing one durably, accessible to its owner only.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let path = std::path::absolute(path)?;
         let missing: Vec<&Path> = path.ancestors().take_while(|folder| !folder.exists()).collect();
@@ -43,31 +43,31 @@ impl Disk {
         &self.root
     }
 
-    /// Whether the folder is there: an object store that finds it gone would make another of the
-    /// same name.
+    /// Checks that the folder exists: `object_store` would recreate a removed one.
     pub(crate) fn check(&self) -> io::Result<()> {
         fs::metadata(&self.root).map(drop)
     }
 
-    /// Makes a spooled file an object, durably, without a second copy of its bytes: by a link under
-    /// the key. Answers whether it did. It does not where the spool is on another file system,
-    /// where the file system has no links or no more of them for this file, and where there is an
-    /// object already; a copy serves there, or tells what is wrong.
+    /// Makes a spooled file an object durably, by a hard link. Returns `false` if that is
+    /// impossible and the file must be copied: the spool is on another file system, the file system
+    /// does not support the link, or the object exists.
     ///
-    /// A link, and not a move: the spooled file is still there when the put has failed, and is its
-    /// maker's to remove.
-    pub(crate) fn adopt(&self, object: &str, spooled: &SpooledFile) -> Result<bool, StoreError> {
+    /// Links rather than moves, because the caller still needs the spooled file if the put fails.
+    pub(crate) fn link_spooled(
+        &self,
+        object: &str,
+        spooled: &SpooledFile,
+    ) -> Result<bool, StoreError> {
         let root = fs::metadata(&self.root).map_err(unavailable)?;
         let file = File::open(&spooled.path).map_err(spool_error)?;
-        let received = file.metadata().map_err(spool_error)?;
-        if received.len() != spooled.size {
-            return Err(StoreError::Internal(NotTheFile.into()));
+        let metadata = file.metadata().map_err(spool_error)?;
+        if metadata.len() != spooled.size {
+            return Err(StoreError::Internal(FileChanged.into()));
         }
-        if received.dev() != root.dev() {
+        if metadata.dev() != root.dev() {
             return Ok(false);
         }
-        // Before the link: under the key nothing is to be seen that a power failure could take
-        // back.
+        // Before the link, so that the object is complete even after a power failure.
         file.sync_all().map_err(unavailable)?;
         self.link(&spooled.path, &self.path(object)).map_err(unavailable)
     }
@@ -82,7 +82,7 @@ impl Disk {
         match (self.link)(spooled, object) {
             Ok(()) => sync(folder).map(|()| true),
             Err(error) => {
-                // If somebody has removed the folder, the next one is not durable yet.
+                // If the folder was removed, a new one is not durable yet.
                 if error.kind() == io::ErrorKind::NotFound {
                     self.durable_folders().remove(folder);
                 }
@@ -95,9 +95,8 @@ impl Disk {
         self.durable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the folders between the root and an object durable. `object_store` does so only for
-    /// those that it made itself, which another put may still be doing for a folder that this put
-    /// found there.
+    /// Makes the folders between the root and an object durable. `object_store` syncs only folders
+    /// that it created itself; another put may have created one and not synced it yet.
     pub(crate) fn sync_folders(&self, object: &str) -> io::Result<()> {
         self.sync_above(&self.path(object))
     }
@@ -110,12 +109,11 @@ impl Disk {
             .try_for_each(sync)
     }
 
-    /// Removes what a put of this object left unfinished when its process died, and makes that and
-    /// the removal of the object itself durable: the key is forgotten next.
+    /// Removes the temporary files that a killed process left for this object, and makes the
+    /// removal of the object durable.
     pub(crate) fn finish_delete(&self, object: &str) -> io::Result<()> {
         let path = self.path(object);
-        // While it is written, an object is in a file of this name with the first number that is
-        // free.
+        // `object_store` writes into a file with the first free number as its suffix.
         for number in 1.. {
             let mut unfinished = path.clone().into_os_string();
             unfinished.push(format!("#{number}"));

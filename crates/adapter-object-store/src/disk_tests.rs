@@ -1,4 +1,4 @@
-//! Objects that are links, and the contract where there can be none.
+//! Objects that are hard links, and the contract on a file system without links.
 
 use std::{os::unix::fs::PermissionsExt as _, sync::Arc};
 
@@ -54,14 +54,14 @@ mod without_links {
     contract_tests::copying_blob_store_contract!(super::WithoutLinks::new());
 }
 
-struct Linking {
+struct Folders {
     store: ObjectBlobStore,
     folder: TempDir,
     spool: TempDir,
     entropy: CountingEntropy,
 }
 
-impl Linking {
+impl Folders {
     fn new() -> Self {
         let folder = TempDir::new().unwrap();
         Self {
@@ -82,65 +82,68 @@ impl Linking {
 }
 
 #[tokio::test]
-async fn the_file_itself_becomes_the_object_and_outlives_its_name_in_the_spool() {
-    let here = Linking::new();
-    let (file, bytes) = here.spooled(1_000);
+async fn spooled_file_becomes_the_object() {
+    let folders = Folders::new();
+    let (file, bytes) = folders.spooled(1_000);
     fs::set_permissions(&file.path, fs::Permissions::from_mode(0o640)).unwrap();
-    let key = ObjectKey::random(&here.entropy);
-    here.store.put(&key, &file).await.unwrap();
+    let key = ObjectKey::random(&folders.entropy);
+    folders.store.put(&key, &file).await.unwrap();
     assert_eq!(
         fs::metadata(&file.path).unwrap().ino(),
-        fs::metadata(here.path(&key)).unwrap().ino()
+        fs::metadata(folders.path(&key)).unwrap().ino()
     );
     fs::remove_file(&file.path).unwrap();
-    assert_eq!(fs::read(here.path(&key)).unwrap(), bytes);
-    assert_eq!(fs::metadata(here.path(&key)).unwrap().permissions().mode() & 0o777, 0o640);
+    assert_eq!(fs::read(folders.path(&key)).unwrap(), bytes);
+    assert_eq!(fs::metadata(folders.path(&key)).unwrap().permissions().mode() & 0o777, 0o640);
 }
 
 #[tokio::test]
-async fn a_put_can_be_repeated_and_another_one_wins_over_what_is_there() {
-    let here = Linking::new();
-    let (file, _) = here.spooled(1_000);
-    let key = ObjectKey::random(&here.entropy);
-    here.store.put(&key, &file).await.unwrap();
-    here.store.put(&key, &file).await.unwrap();
-    let (other, bytes) = here.spooled(2_000);
-    here.store.put(&key, &other).await.unwrap();
-    assert_eq!((fs::read(here.path(&key)).unwrap(), count_files(here.folder.path())), (bytes, 1));
-    // The first file was replaced under the key, and not written over.
+async fn repeated_put_replaces_the_object() {
+    let folders = Folders::new();
+    let (file, _) = folders.spooled(1_000);
+    let key = ObjectKey::random(&folders.entropy);
+    folders.store.put(&key, &file).await.unwrap();
+    folders.store.put(&key, &file).await.unwrap();
+    let (other, bytes) = folders.spooled(2_000);
+    folders.store.put(&key, &other).await.unwrap();
+    assert_eq!(
+        (fs::read(folders.path(&key)).unwrap(), count_files(folders.folder.path())),
+        (bytes, 1)
+    );
+    // The first file was replaced, not overwritten.
     assert_eq!(fs::metadata(&file.path).unwrap().len(), 1_000);
 }
 
 #[tokio::test]
-async fn a_folder_that_somebody_removed_is_made_again() {
-    let here = Linking::new();
-    let (file, bytes) = here.spooled(1_000);
-    let key = ObjectKey::random(&here.entropy);
+async fn removed_subfolder_is_recreated() {
+    let folders = Folders::new();
+    let (file, bytes) = folders.spooled(1_000);
+    let key = ObjectKey::random(&folders.entropy);
     for _ in 0..3 {
-        here.store.put(&key, &file).await.unwrap();
-        assert_eq!(fs::read(here.path(&key)).unwrap(), bytes);
-        fs::remove_dir_all(here.path(&key).parent().unwrap()).unwrap();
+        folders.store.put(&key, &file).await.unwrap();
+        assert_eq!(fs::read(folders.path(&key)).unwrap(), bytes);
+        fs::remove_dir_all(folders.path(&key).parent().unwrap()).unwrap();
     }
 }
 
-/// The shared memory of the system is a file system of its own.
+/// `/dev/shm` is a separate file system.
 #[tokio::test]
-async fn a_spool_on_another_file_system_is_copied_from() {
-    let here = Linking::new();
+async fn file_on_another_file_system_is_copied() {
+    let folders = Folders::new();
     let spool = TempDir::new_in("/dev/shm").unwrap();
     assert_ne!(
         fs::metadata(spool.path()).unwrap().dev(),
-        fs::metadata(here.folder.path()).unwrap().dev()
+        fs::metadata(folders.folder.path()).unwrap().dev()
     );
-    let (file, bytes) = spooled(spool.path(), 300_000, &here.entropy);
-    let key = ObjectKey::random(&here.entropy);
-    here.store.put(&key, &file).await.unwrap();
-    assert!(fs::read(here.path(&key)).unwrap() == bytes);
-    assert_eq!(count_files(here.folder.path()), 1);
+    let (file, bytes) = spooled(spool.path(), 300_000, &folders.entropy);
+    let key = ObjectKey::random(&folders.entropy);
+    folders.store.put(&key, &file).await.unwrap();
+    assert!(fs::read(folders.path(&key)).unwrap() == bytes);
+    assert_eq!(count_files(folders.folder.path()), 1);
 }
 
 #[test]
-fn what_a_killed_process_left_of_its_probe_is_removed_at_the_next_start() {
+fn opening_removes_leftovers_of_a_check() {
     let folder = tempfile::tempdir().unwrap();
     for number in 1..=2 {
         fs::write(folder.path().join(format!("readiness-probe#{number}")), "readiness-").unwrap();

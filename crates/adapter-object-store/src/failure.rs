@@ -3,44 +3,44 @@ use std::{error::Error as StdError, io, time::Duration};
 use domain::ports::StoreError;
 use object_store::Error;
 
-/// Most characters that are kept of what a store says.
-const MESSAGE: usize = 200;
+/// Most characters of a store's message that an error repeats.
+const MAX_MESSAGE_CHARS: usize = 200;
 
-/// What those stores answer to a removal that have no success for an object that is not there:
-/// Google, Azure, and those made after them. Amazon's has one.
+/// What Google, Azure and compatible stores answer to the removal of a missing object. Amazon S3
+/// reports success.
 const ABSENT: [&str; 4] = ["NoSuchKey", "No such object", "BlobNotFound", "blob does not exist"];
 
-/// Why a remote store did not do what it was asked, in one line. The errors of `object_store`
-/// repeat the request, whose query may be a signature, and the whole body of the answer.
+/// The failure of a request to a remote store, in one line. The errors of `object_store` repeat the
+/// request, whose query may contain a signature, and the whole response body.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// Its status and, where it says one, its code; and what may be the reason.
+    /// A response with its status and, if present, its code; and a hint.
     #[error("it answered {0}{1}")]
-    Refused(String, &'static str),
-    /// What went wrong instead, and what may be the reason.
+    Response(String, &'static str),
+    /// The cause if there was no response; and a hint.
     #[error("{0}{1}")]
-    NoAnswer(String, &'static str),
+    NoResponse(String, &'static str),
 }
 
 impl Failure {
-    pub(crate) fn of(error: &Error, reason: &'static str) -> Self {
+    pub(crate) fn of(error: &Error, hint: &'static str) -> Self {
         let text = error.to_string();
-        match answer(&text) {
-            // A store that says why needs no guess.
-            Some(answer) => {
-                Self::Refused(answer, if element(&text, "Code").is_some() { "" } else { reason })
+        match response(&text) {
+            // An error code needs no hint.
+            Some(response) => {
+                Self::Response(response, if element(&text, "Code").is_some() { "" } else { hint })
             }
-            None => Self::NoAnswer(one_line(&root(error).to_string()), reason),
+            None => Self::NoResponse(one_line(&root(error).to_string()), hint),
         }
     }
 
-    pub(crate) fn silence(waited: Duration, reason: &'static str) -> Self {
-        Self::NoAnswer(format!("no answer within {:.1} seconds", waited.as_secs_f32()), reason)
+    pub(crate) fn timeout(waited: Duration, hint: &'static str) -> Self {
+        Self::NoResponse(format!("no answer within {:.1} seconds", waited.as_secs_f32()), hint)
     }
 }
 
-/// A store that refuses the service is one that does not answer: once an operator has mended that,
-/// the same call succeeds.
+/// Returns whether the same request may succeed later. Rejected credentials count as transient:
+/// the request succeeds after an operator has corrected them.
 pub(crate) fn is_transient(error: &Error) -> bool {
     matches!(
         error,
@@ -59,8 +59,8 @@ pub(crate) fn store_error(error: Error) -> StoreError {
     }
 }
 
-/// Whether an object could not be removed because there is none. That the whole bucket is not there
-/// is another matter: the object may be there again with it.
+/// Returns whether a removal failed because the object does not exist. A missing bucket does not
+/// count: it may come back with the object.
 pub(crate) fn is_absent(error: &Error) -> bool {
     let Error::NotFound { .. } = error else { return false };
     let on_disk = root(error)
@@ -74,8 +74,8 @@ fn root<'a>(error: &'a (dyn StdError + 'static)) -> &'a (dyn StdError + 'static)
     std::iter::successors(Some(error), |&error| error.source()).last().unwrap_or(error)
 }
 
-/// The status of an answer, and the code and the message in its body, from the text of an error.
-fn answer(text: &str) -> Option<String> {
+/// Extracts the status of a response, and the code and message of its body, from an error text.
+fn response(text: &str) -> Option<String> {
     let status =
         text.split_once("status code: ").map(|(_, rest)| rest.split(':').next().unwrap_or(rest));
     let Some(code) = element(text, "Code") else { return status.map(one_line) };
@@ -98,7 +98,7 @@ pub(crate) fn one_line(text: &str) -> String {
         .trim_end()
         .chars()
         .filter(|character| !character.is_control())
-        .take(MESSAGE)
+        .take(MAX_MESSAGE_CHARS)
         .collect()
 }
 
@@ -107,10 +107,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_its_status_its_code_and_the_first_line_of_its_message() {
+    fn response_is_status_code_and_first_message_line() {
         for (text, expected) in [
             (
-                "Error performing PUT http://h/b?sig=secret in 5ms - Server returned non-2xx status code: 404 Not Found: <?xml version=\"1.0\"?><Error><Code>NoSuchBucket</Code><Message>No bucket.\nRequestId: 7</Message></Error>",
+                "Error performing PUT http://h/b?sig=secret in 5ms - Server returned non-2xx \
+                 status code: 404 Not Found: <?xml version=\"1.0\"?><Error>\
+                 <Code>NoSuchBucket</Code><Message>No bucket.\nRequestId: 7</Message></Error>",
                 Some("404 NoSuchBucket: No bucket."),
             ),
             (
@@ -127,18 +129,18 @@ mod tests {
             ),
             ("HTTP error: error sending request", None),
         ] {
-            assert_eq!(answer(text).as_deref(), expected, "{text}");
+            assert_eq!(response(text).as_deref(), expected, "{text}");
         }
     }
 
     #[test]
-    fn what_a_store_says_is_cut_and_cannot_break_a_line_or_a_terminal() {
+    fn message_is_one_short_line_without_control_characters() {
         assert_eq!(one_line("a\u{1b}[31m\tb\r\nc"), "a[31mb");
-        assert_eq!(one_line(&"x".repeat(1_000)).len(), MESSAGE);
+        assert_eq!(one_line(&"x".repeat(1_000)).len(), MAX_MESSAGE_CHARS);
     }
 
     #[test]
-    fn a_bucket_that_is_not_there_does_not_mean_that_its_objects_are_gone() {
+    fn missing_bucket_is_not_a_missing_object() {
         let not_found = |source: &str| Error::NotFound {
             path: "key".to_owned(),
             source: source.to_owned().into(),

@@ -8,48 +8,48 @@ use url::Url;
 
 use crate::{ObjectBlobStore, remote};
 
-/// Why a URL names no store that can be used. The text never repeats the URL or a variable, which
-/// may hold credentials.
+/// A URL does not name a usable store. The text never repeats the URL or a variable, which may
+/// contain credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// It is not a URL.
-    #[error("is not a URL; a folder is written file:///absolute/path")]
+    /// The text is not a URL.
+    #[error("is not a URL; write file:///absolute/path for a folder")]
     NotAUrl,
-    /// Nothing is known of its scheme.
+    /// The scheme is unknown.
     #[error("has an unknown scheme; known are file, s3, gs and az")]
     UnknownScheme,
-    /// It is a `file:` URL that is more or less than an absolute path.
+    /// A `file:` URL is not just an absolute path.
     #[error("must be of the form file:///absolute/path")]
     NotAPath,
-    /// The folder cannot be made or used.
+    /// The folder cannot be created or used.
     #[error("the folder {} cannot be used", path.display())]
     Folder {
         /// The folder.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         source: io::Error,
     },
-    /// It holds a user or a password.
-    #[error("must not hold credentials; they are taken from the environment")]
+    /// The URL contains a user or a password.
+    #[error("must not contain credentials; set them as environment variables")]
     Credentials,
-    /// It names a remote store and no bucket or container there.
-    #[error("names no bucket; one is written s3://bucket/prefix")]
+    /// The URL names a remote store without a bucket or container.
+    #[error("names no bucket; write s3://bucket/prefix")]
     NoBucket,
-    /// It is more than a bucket, a prefix and parameters.
+    /// The URL has more than a bucket, a prefix and parameters.
     #[error("must be of the form s3://bucket/prefix?parameter=value")]
     NotABucket,
-    /// A parameter is unknown, or there twice.
+    /// A parameter is unknown or repeated.
     #[error("has an unknown or repeated parameter; known are {}", .0.join(", "))]
     Parameters(&'static [&'static str]),
-    /// A parameter has a value that it cannot have.
+    /// A parameter has an invalid value.
     #[error("the parameter {name} must be {} or {}", values[0], values[1])]
     Parameter {
-        /// Which one.
+        /// Its name.
         name: &'static str,
-        /// The values that it can have.
+        /// Its possible values.
         values: [&'static str; 2],
     },
-    /// The address of the store, which the URL or a variable gives, is none.
+    /// The endpoint from the URL or a variable is not a web address.
     #[error(
         "the endpoint must be of the form https://host or http://host:port, without credentials"
     )]
@@ -60,9 +60,8 @@ pub enum OpenError {
 }
 
 impl ObjectBlobStore {
-    /// Opens the store that a URL names, with what it needs beside that from environment variables.
-    /// A folder is created if it is missing. Whether a remote store can be used is for a check to
-    /// say.
+    /// Opens the store that a URL names, with credentials and other settings from environment
+    /// variables. Creates a missing folder. Does not connect to a remote store.
     pub fn open(
         url: &str,
         variables: impl IntoIterator<Item = (String, String)>,
@@ -78,15 +77,15 @@ impl ObjectBlobStore {
             "az" => remote::azure,
             _ => return Err(OpenError::UnknownScheme),
         };
-        // TLS takes the process's provider. Whoever installed one before this has made the same
-        // choice: no other is linked in.
+        // TLS uses the provider of the process. An error means that one is installed already; it is
+        // the same one, because no other is linked.
         let _ = ring::default_provider().install_default();
         let variables: Vec<_> = variables.into_iter().collect();
-        let (objects, reason) = open(&url, &variables)?;
-        Ok(Self::remote(objects, reason))
+        let (objects, hint) = open(&url, &variables)?;
+        Ok(Self::remote(objects, hint))
     }
 
-    /// Opens a folder on local disk, which is created if it is missing.
+    /// Opens a folder on local disk and creates it if it is missing.
     pub fn in_folder(path: &Path) -> Result<Self, OpenError> {
         Self::on_disk(path).map_err(|source| OpenError::Folder { path: path.to_owned(), source })
     }
@@ -98,21 +97,21 @@ mod tests {
 
     use super::*;
 
-    fn refusal(url: &str) -> OpenError {
+    fn open_error(url: &str) -> OpenError {
         ObjectBlobStore::open(url, []).err().unwrap()
     }
 
     #[test]
-    fn a_url_names_one_known_store() {
-        assert!(matches!(refusal(""), OpenError::NotAUrl));
-        assert!(matches!(refusal("/var/lib/documents"), OpenError::NotAUrl));
-        assert!(matches!(refusal("ftp://host/path"), OpenError::UnknownScheme));
+    fn unusable_urls_are_rejected() {
+        assert!(matches!(open_error(""), OpenError::NotAUrl));
+        assert!(matches!(open_error("/var/lib/documents"), OpenError::NotAUrl));
+        assert!(matches!(open_error("ftp://host/path"), OpenError::UnknownScheme));
         for not_a_path in ["file://host/path", "file:///path?fsync=no", "file:///path#fragment"] {
-            assert!(matches!(refusal(not_a_path), OpenError::NotAPath), "{not_a_path}");
+            assert!(matches!(open_error(not_a_path), OpenError::NotAPath), "{not_a_path}");
         }
         for no_bucket in ["s3://", "s3:///prefix", "s3:bucket", "gs://?endpoint=http://h", "az:///"]
         {
-            assert!(matches!(refusal(no_bucket), OpenError::NoBucket), "{no_bucket}");
+            assert!(matches!(open_error(no_bucket), OpenError::NoBucket), "{no_bucket}");
         }
         for not_a_bucket in [
             "s3://bucket:9000/prefix",
@@ -120,36 +119,36 @@ mod tests {
             "gs://bucket/a//b",
             "az://container/a%2F..%2Fb",
         ] {
-            assert!(matches!(refusal(not_a_bucket), OpenError::NotABucket), "{not_a_bucket}");
+            assert!(matches!(open_error(not_a_bucket), OpenError::NotABucket), "{not_a_bucket}");
         }
     }
 
     #[test]
-    fn a_parameter_is_known_and_there_once() {
+    fn unknown_or_repeated_parameters_are_rejected() {
         for url in [
             "s3://bucket?secret=s",
             "s3://bucket?region=a&region=b",
             "gs://bucket?region=eu",
             "az://container?path_style=true",
         ] {
-            assert!(matches!(refusal(url), OpenError::Parameters(_)), "{url}");
+            assert!(matches!(open_error(url), OpenError::Parameters(_)), "{url}");
         }
         assert_eq!(
-            refusal("s3://bucket?x=1").to_string(),
+            open_error("s3://bucket?x=1").to_string(),
             "has an unknown or repeated parameter; known are endpoint, region, path_style, checksum"
         );
         assert_eq!(
-            refusal("s3://bucket?path_style=1").to_string(),
+            open_error("s3://bucket?path_style=1").to_string(),
             "the parameter path_style must be true or false"
         );
         assert_eq!(
-            refusal("s3://bucket?checksum=md5").to_string(),
+            open_error("s3://bucket?checksum=md5").to_string(),
             "the parameter checksum must be sha256 or none"
         );
     }
 
     #[test]
-    fn an_endpoint_is_a_web_address_whoever_gives_it() {
+    fn endpoint_must_be_a_web_address() {
         for endpoint in [
             "localhost:9000",
             "ftp://host",
@@ -160,7 +159,7 @@ mod tests {
             for scheme in ["s3", "gs", "az"] {
                 assert!(
                     matches!(
-                        refusal(&format!("{scheme}://bucket?endpoint={endpoint}")),
+                        open_error(&format!("{scheme}://bucket?endpoint={endpoint}")),
                         OpenError::Endpoint
                     ),
                     "{scheme} {endpoint}"
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn no_refusal_repeats_credentials() {
+    fn errors_never_repeat_credentials() {
         let urls = [
             "s3://key:secret@bucket",
             "gs://secret@bucket",
@@ -191,13 +190,13 @@ mod tests {
             "az://container?endpoint=https://host?sig=secret",
         ];
         for url in urls {
-            let error = refusal(url);
+            let error = open_error(url);
             assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
         }
     }
 
     #[test]
-    fn settings_that_cannot_be_used_are_named_without_their_values() {
+    fn settings_errors_hide_values() {
         let cases = [
             ("s3://bucket", "AWS_SECRET_ACCESS_KEY", "the-secret", "Missing AccessKeyId"),
             (

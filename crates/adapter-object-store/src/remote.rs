@@ -1,5 +1,4 @@
-//! Stores over the network: Amazon S3 and those that speak its protocol, Google Cloud Storage,
-//! Azure Blob Storage.
+//! Remote stores: Amazon S3 and compatible ones, Google Cloud Storage, Azure Blob Storage.
 
 use std::{error::Error as _, str::FromStr, sync::Arc, time::Duration};
 
@@ -11,20 +10,20 @@ use object_store::{
 };
 use url::Url;
 
-use crate::{OpenError, failure::one_line, place::Place};
+use crate::{OpenError, bucket_url::BucketUrl, failure::one_line};
 
-/// Time limits of one attempt. Those of a request with all its attempts are shorter where it is
-/// small; see `store`.
+/// Time limits of one attempt. The limit for a request with its retries is often shorter; see
+/// `store`.
 const TIMEOUTS: [(ClientConfigKey, &str); 2] =
     [(ClientConfigKey::ConnectTimeout, "2 seconds"), (ClientConfigKey::Timeout, "60 seconds")];
 
-/// How the names of the variables of each store begin.
+/// Prefixes of the variables of each store.
 const AWS: &str = "AWS_";
 const GOOGLE: &str = "GOOGLE_";
 const AZURE: &str = "AZURE_";
 
-/// Five attempts, which a store that refuses connections has used up after 1.1 seconds at the most:
-/// a client is answered within 3 seconds even where a second request, such as the abort of an
+/// Allows five attempts. If the store refuses connections, they take at most 1.1 seconds, so a
+/// client has its answer within 3 seconds even if a second request, such as the abort of an
 /// upload, fails in the same way.
 fn retries() -> RetryConfig {
     let backoff = BackoffConfig {
@@ -38,20 +37,22 @@ fn retries() -> RetryConfig {
 /// Environment variables.
 pub(crate) type Variables = [(String, String)];
 
-/// A store, and why it may give no answer.
+/// A store, and a hint for the errors when it does not answer.
 pub(crate) type Opened = (Arc<dyn ObjectStore>, &'static str);
 
-/// Opens a bucket of S3. Each request carries the SHA-256 of its body twice: in its signature, and
-/// in a header that the store keeps with the object.
+/// Opens a bucket of S3. Each request has the SHA-256 of its body in its signature, and in a header
+/// that the store keeps with the object.
 pub(crate) fn s3(url: &Url, variables: &Variables) -> Result<Opened, OpenError> {
     use AmazonS3ConfigKey as Key;
-    let place = Place::parse(url, &["endpoint", "region", "path_style", "checksum"])?;
-    let path_style = place.choice("path_style", ["true", "false"])? == "true";
-    let checksum = place.choice("checksum", ["sha256", "none"])? == "sha256";
-    let from_url =
-        [(Key::S3Endpoint, place.parameter("endpoint")), (Key::Region, place.parameter("region"))];
+    let location = BucketUrl::parse(url, &["endpoint", "region", "path_style", "checksum"])?;
+    let path_style = location.choice("path_style", ["true", "false"])? == "true";
+    let checksum = location.choice("checksum", ["sha256", "none"])? == "sha256";
+    let from_url = [
+        (Key::S3Endpoint, location.parameter("endpoint")),
+        (Key::Region, location.parameter("region")),
+    ];
     let from_url = from_url.into_iter().filter_map(|(key, value)| Some((key, value?)));
-    // Whether there is a checksum is for the URL alone to say.
+    // Only the URL configures the checksum.
     let from_environment = settings(AWS, variables).filter(|(key, _)| *key != Key::Checksum);
     let limits = TIMEOUTS.map(|(key, value)| (Key::Client(key), value));
     let settings = from_environment.chain(from_url).chain(limits);
@@ -59,7 +60,7 @@ pub(crate) fn s3(url: &Url, variables: &Variables) -> Result<Opened, OpenError> 
         .fold(AmazonS3Builder::new(), |builder, (key, value)| builder.with_config(key, value));
 
     let value = |key| builder.get_config_value(&key);
-    let reason = reason(
+    let hint = hint(
         [
             Key::AccessKeyId,
             Key::WebIdentityTokenFile,
@@ -71,9 +72,9 @@ pub(crate) fn s3(url: &Url, variables: &Variables) -> Result<Opened, OpenError> 
     if let Some(endpoint) = value(Key::S3Endpoint).or_else(|| value(Key::Endpoint)) {
         let mut endpoint = http_url(&endpoint)?;
         if !path_style {
-            // `object_store` takes the endpoint of the bucket here, operators know that of the
+            // `object_store` expects the endpoint of the bucket; operators configure that of the
             // store.
-            let host = format!("{}.{}", place.bucket, endpoint.host_str().unwrap_or_default());
+            let host = format!("{}.{}", location.bucket, endpoint.host_str().unwrap_or_default());
             endpoint.set_host(Some(&host)).map_err(|_| OpenError::Endpoint)?;
         }
         builder = builder
@@ -84,22 +85,21 @@ pub(crate) fn s3(url: &Url, variables: &Variables) -> Result<Opened, OpenError> 
         builder = builder.with_checksum_algorithm(Checksum::SHA256);
     }
     let bucket = builder
-        .with_bucket_name(&place.bucket)
+        .with_bucket_name(&location.bucket)
         .with_virtual_hosted_style_request(!path_style)
         .with_unsigned_payload(false)
-        // Every store knows the removal of one object, and the service never removes more than one
-        // at a time.
+        // Some stores do not support bulk deletes, and the service deletes one object at a time.
         .with_disable_bulk_delete(true)
         .with_retry(retries())
         .build();
-    Ok((place.part_of(bucket.map_err(|error| refused(&error, variables))?), reason))
+    Ok((location.apply_prefix(bucket.map_err(|error| settings_error(&error, variables))?), hint))
 }
 
 /// Opens a bucket of Google Cloud Storage.
 pub(crate) fn google(url: &Url, variables: &Variables) -> Result<Opened, OpenError> {
     use GoogleConfigKey as Key;
-    let place = Place::parse(url, &["endpoint"])?;
-    let endpoint = place.parameter("endpoint").map(http_url).transpose()?;
+    let location = BucketUrl::parse(url, &["endpoint"])?;
+    let endpoint = location.parameter("endpoint").map(http_url).transpose()?;
     let from_url =
         endpoint.iter().map(|endpoint| (Key::BaseUrl, endpoint.as_str().trim_end_matches('/')));
     let limits = TIMEOUTS.map(|(key, value)| (Key::Client(key), value));
@@ -109,7 +109,7 @@ pub(crate) fn google(url: &Url, variables: &Variables) -> Result<Opened, OpenErr
     });
 
     let value = |key| builder.get_config_value(&key);
-    let reason = reason(
+    let hint = hint(
         [
             Key::ServiceAccount,
             Key::ServiceAccountKey,
@@ -118,15 +118,15 @@ pub(crate) fn google(url: &Url, variables: &Variables) -> Result<Opened, OpenErr
         ]
         .map(value),
     );
-    let bucket = builder.with_bucket_name(&place.bucket).with_retry(retries()).build();
-    Ok((place.part_of(bucket.map_err(|error| refused(&error, variables))?), reason))
+    let bucket = builder.with_bucket_name(&location.bucket).with_retry(retries()).build();
+    Ok((location.apply_prefix(bucket.map_err(|error| settings_error(&error, variables))?), hint))
 }
 
 /// Opens a container of Azure Blob Storage.
 pub(crate) fn azure(url: &Url, variables: &Variables) -> Result<Opened, OpenError> {
     use AzureConfigKey as Key;
-    let place = Place::parse(url, &["endpoint"])?;
-    let from_url = place.parameter("endpoint").map(|endpoint| (Key::Endpoint, endpoint));
+    let location = BucketUrl::parse(url, &["endpoint"])?;
+    let from_url = location.parameter("endpoint").map(|endpoint| (Key::Endpoint, endpoint));
     let limits = TIMEOUTS.map(|(key, value)| (Key::Client(key), value));
     let settings = settings(AZURE, variables).chain(from_url).chain(limits);
     let mut builder = settings.fold(MicrosoftAzureBuilder::new(), |builder, (key, value)| {
@@ -134,7 +134,7 @@ pub(crate) fn azure(url: &Url, variables: &Variables) -> Result<Opened, OpenErro
     });
 
     let value = |key| builder.get_config_value(&key);
-    let reason = reason(
+    let hint = hint(
         [
             Key::AccessKey,
             Key::SasKey,
@@ -152,11 +152,11 @@ pub(crate) fn azure(url: &Url, variables: &Variables) -> Result<Opened, OpenErro
             .with_allow_http(endpoint.scheme() == "http")
             .with_endpoint(endpoint.as_str().trim_end_matches('/').to_owned());
     }
-    let container = builder.with_container_name(&place.bucket).with_retry(retries()).build();
-    Ok((place.part_of(container.map_err(|error| refused(&error, variables))?), reason))
+    let container = builder.with_container_name(&location.bucket).with_retry(retries()).build();
+    Ok((location.apply_prefix(container.map_err(|error| settings_error(&error, variables))?), hint))
 }
 
-/// The settings among the variables. A variable that is blank is one that is not set.
+/// Returns the settings of a store among the variables. A blank variable counts as unset.
 fn settings<'a, Key: FromStr>(
     prefix: &'static str,
     variables: &'a Variables,
@@ -167,36 +167,36 @@ fn settings<'a, Key: FromStr>(
     set.filter_map(|(name, value)| Some((name.to_ascii_lowercase().parse().ok()?, value.as_str())))
 }
 
-/// Why a store may give no answer, by the settings that name credentials.
-fn reason<const N: usize>(credentials: [Option<String>; N]) -> &'static str {
+/// Returns a hint for errors if none of the settings for credentials is set.
+fn hint<const N: usize>(credentials: [Option<String>; N]) -> &'static str {
     let none = credentials.into_iter().flatten().all(|value| value == "false");
-    if none { "; no credentials are set, and the machine is asked for its own" } else { "" }
+    if none { "; no credentials are set, so the machine's metadata service is asked" } else { "" }
 }
 
 fn http_url(endpoint: &str) -> Result<Url, OpenError> {
     let url = Url::parse(endpoint).map_err(|_| OpenError::Endpoint)?;
-    let plain = url.username().is_empty()
+    let origin_only = url.username().is_empty()
         && url.password().is_none()
         && url.query().is_none()
         && url.fragment().is_none();
-    if plain && ["http", "https"].contains(&url.scheme()) {
+    if origin_only && ["http", "https"].contains(&url.scheme()) {
         Ok(url)
     } else {
         Err(OpenError::Endpoint)
     }
 }
 
-/// What is wrong with the settings: their names rather than their values, which may be secret.
-fn refused(error: &Error, variables: &Variables) -> OpenError {
+/// Describes unusable settings by their names, because their values may be secret.
+fn settings_error(error: &Error, variables: &Variables) -> OpenError {
     let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
     if cause.contains("decode") {
-        // It may quote what it could not decode.
+        // The error may quote the secret that it could not decode.
         return OpenError::Settings("the credentials cannot be decoded".to_owned());
     }
-    let secret = variables.iter().filter(|(name, value)| {
+    let secrets = variables.iter().filter(|(name, value)| {
         [AWS, GOOGLE, AZURE].iter().any(|prefix| name.starts_with(prefix)) && value.len() >= 4
     });
     OpenError::Settings(one_line(
-        &secret.fold(cause, |cause, (name, value)| cause.replace(value, name)),
+        &secrets.fold(cause, |cause, (name, value)| cause.replace(value, name)),
     ))
 }

@@ -10,57 +10,54 @@ use domain::{
 use object_store::PutPayload;
 use sha2::{Digest as _, Sha256};
 
-use crate::blocks::Blocks;
+use crate::buffers::BufferPool;
 
-/// Reads a spooled file in parts and keeps account of what it has read.
+/// Reads a spooled file in parts and hashes it.
 pub(crate) struct SpoolReader {
     file: File,
-    /// Where the bytes of parts are kept.
-    blocks: Blocks,
-    /// Most bytes of a part.
-    part: usize,
-    /// Bytes that were in the file when it was opened.
+    buffers: BufferPool,
+    part_size: usize,
+    /// Size of the file when it was opened.
     length: u64,
     read: u64,
     sha256: Sha256,
 }
 
 impl SpoolReader {
-    /// Opens a spooled file and reads its first part, of at most that many bytes.
+    /// Opens a spooled file and reads its first part.
     pub(crate) async fn open(
         spooled: &SpooledFile,
-        blocks: Blocks,
-        part: usize,
+        buffers: BufferPool,
+        part_size: usize,
     ) -> Result<(Self, PutPayload), StoreError> {
         let path = spooled.path.clone();
         blocking(move || {
             let file = File::open(path)?;
             let length = file.metadata()?.len();
-            Self { file, blocks, part, length, read: 0, sha256: Sha256::new() }.read_part()
+            Self { file, buffers, part_size, length, read: 0, sha256: Sha256::new() }.read_part()
         })
         .await
     }
 
-    /// Whether nothing is left to be read.
+    /// Returns whether the whole file was read.
     pub(crate) fn is_at_end(&self) -> bool {
         self.read >= self.length
     }
 
-    /// The next part.
+    /// Reads the next part.
     pub(crate) async fn next_part(self) -> Result<(Self, PutPayload), StoreError> {
         blocking(move || self.read_part()).await
     }
 
     fn read_part(mut self) -> io::Result<(Self, PutPayload)> {
         let mut left = usize::try_from(self.length.saturating_sub(self.read))
-            .map_or(self.part, |left| left.min(self.part));
+            .map_or(self.part_size, |left| left.min(self.part_size));
         let mut part = Vec::new();
         while left > 0 {
-            let mut block = self.blocks.take();
-            let buffer = block.buffer();
-            let size = left.min(buffer.len());
-            self.file.read_exact(&mut buffer[..size])?;
-            let bytes = block.filled(size);
+            let mut buffer = self.buffers.take();
+            let size = left.min(buffer.as_mut().len());
+            self.file.read_exact(&mut buffer.as_mut()[..size])?;
+            let bytes = buffer.into_bytes(size);
             self.sha256.update(&bytes);
             part.push(bytes);
             left -= size;
@@ -69,23 +66,23 @@ impl SpoolReader {
         Ok((self, part.into_iter().collect()))
     }
 
-    /// Whether what was read is the file that was meant.
+    /// Checks that the bytes read have the size and the SHA-256 of the received file.
     pub(crate) fn verify(self, spooled: &SpooledFile) -> Result<(), StoreError> {
         let sha256 = Sha256Digest(self.sha256.finalize().into());
         if self.read == spooled.size && sha256 == spooled.sha256 {
             Ok(())
         } else {
-            Err(StoreError::Internal(NotTheFile.into()))
+            Err(StoreError::Internal(FileChanged.into()))
         }
     }
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("the spooled file does not have the size and the SHA-256 that it had when it was received")]
-pub(crate) struct NotTheFile;
+#[error("the spooled file no longer has the size and the SHA-256 that it was received with")]
+pub(crate) struct FileChanged;
 
-/// What it means that a spooled file cannot be read: that it is gone or cut off is a bug, anything
-/// else the disk's.
+/// Classifies an error of reading a spooled file. A missing or truncated file is a bug; any other
+/// error is the disk's.
 pub(crate) fn spool_error(error: io::Error) -> StoreError {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof => {
@@ -95,18 +92,18 @@ pub(crate) fn spool_error(error: io::Error) -> StoreError {
     }
 }
 
-/// Work that panicked. Not what the panic says, which may quote what was worked on; its place is
-/// told where panics are.
-pub(crate) fn broke_off() -> StoreError {
-    StoreError::Internal("the work on the file broke off".into())
+/// Creates the error for a file operation that panicked. The message of the panic may quote
+/// personal data, so it is not included; the panic hook logs where it happened.
+pub(crate) fn panicked() -> StoreError {
+    StoreError::Internal("the file operation panicked".into())
 }
 
-/// Reads and hashes away from the threads that serve requests.
+/// Reads and hashes on a thread for blocking work.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, StoreError> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done.map_err(spool_error),
-        Err(_) => Err(broke_off()),
+        Err(_) => Err(panicked()),
     }
 }

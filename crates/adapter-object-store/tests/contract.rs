@@ -1,4 +1,4 @@
-//! The contract of a blob store, on a folder, on S3 over the wire, and on any other object store.
+//! The contract of a blob store on a folder and on S3.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -8,8 +8,6 @@ use adapter_object_store::ObjectBlobStore;
 use async_trait::async_trait;
 use contract_tests::blob_store::BlobStoreFixture;
 use domain::{document::ObjectKey, ports::BlobStore};
-use futures_util::TryStreamExt as _;
-use object_store::{ObjectStore as _, ObjectStoreExt as _, memory::InMemory};
 use tempfile::TempDir;
 use test_servers::s3::S3Server;
 
@@ -45,34 +43,6 @@ impl BlobStoreFixture for Folder {
     }
 }
 
-struct Memory {
-    store: Arc<ObjectBlobStore>,
-    objects: Arc<InMemory>,
-}
-
-impl Memory {
-    fn new() -> Self {
-        let objects = Arc::new(InMemory::new());
-        Self { store: Arc::new(ObjectBlobStore::over(objects.clone())), objects }
-    }
-}
-
-#[async_trait]
-impl BlobStoreFixture for Memory {
-    fn store(&self) -> Arc<dyn BlobStore> {
-        self.store.clone()
-    }
-
-    async fn stored(&self, key: &ObjectKey) -> Option<Vec<u8>> {
-        let object = self.objects.get(&key.as_str().into()).await.ok()?;
-        Some(object.bytes().await.unwrap().to_vec())
-    }
-
-    async fn count(&self) -> usize {
-        self.objects.list(None).try_collect::<Vec<_>>().await.unwrap().len()
-    }
-}
-
 struct S3 {
     store: Arc<ObjectBlobStore>,
     server: S3Server,
@@ -103,14 +73,10 @@ impl BlobStoreFixture for S3 {
     }
 }
 
-mod in_a_folder {
+mod folder {
     contract_tests::blob_store_contract!(super::Folder::new());
 }
 
-mod in_s3 {
+mod s3 {
     contract_tests::copying_blob_store_contract!(super::S3::new());
-}
-
-mod in_memory {
-    contract_tests::copying_blob_store_contract!(super::Memory::new());
 }

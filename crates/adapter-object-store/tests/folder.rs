@@ -1,4 +1,4 @@
-//! What a folder of objects promises beyond the contract.
+//! Properties of a folder of objects beyond the contract.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -22,7 +22,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[tokio::test]
-async fn a_missing_folder_is_made_for_nobody_else() {
+async fn missing_folder_is_created_for_its_owner() {
     let parent = TempDir::new().unwrap();
     let folder = parent.path().join("data").join("documents");
     open(&folder).unwrap().check().await.unwrap();
@@ -30,7 +30,7 @@ async fn a_missing_folder_is_made_for_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_there_stays_as_it_is() {
+async fn existing_folder_keeps_its_mode_and_objects() {
     let (folder, spool, entropy) =
         (TempDir::new().unwrap(), TempDir::new().unwrap(), CountingEntropy::default());
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o750)).unwrap();
@@ -43,7 +43,7 @@ async fn a_folder_that_is_there_stays_as_it_is() {
 }
 
 #[test]
-fn a_path_with_spaces_is_percent_encoded() {
+fn path_is_percent_decoded() {
     let parent = TempDir::new().unwrap();
     ObjectBlobStore::open(&format!("file://{}/my%20documents", parent.path().display()), [])
         .unwrap();
@@ -51,7 +51,7 @@ fn a_path_with_spaces_is_percent_encoded() {
 }
 
 #[test]
-fn a_file_is_no_folder() {
+fn file_instead_of_folder_is_rejected() {
     let parent = TempDir::new().unwrap();
     let file = parent.path().join("file");
     fs::write(&file, "").unwrap();
@@ -60,7 +60,7 @@ fn a_file_is_no_folder() {
 }
 
 #[tokio::test]
-async fn a_folder_that_has_vanished_is_not_made_anew() {
+async fn removed_folder_is_not_recreated() {
     let (parent, spool, entropy) =
         (TempDir::new().unwrap(), TempDir::new().unwrap(), CountingEntropy::default());
     let folder = parent.path().join("documents");
@@ -70,41 +70,41 @@ async fn a_folder_that_has_vanished_is_not_made_anew() {
     let key = ObjectKey::random(&entropy);
     assert!(matches!(store.check().await, Err(StoreError::Unavailable(_))));
     assert!(matches!(store.put(&key, &file).await, Err(StoreError::Unavailable(_))));
-    // Its object may be there again with the folder, so it is not gone.
+    // The object may come back with the folder, so it does not count as deleted.
     assert!(matches!(store.delete(&key).await, Err(StoreError::Unavailable(_))));
     assert!(!folder.exists());
 }
 
 #[tokio::test]
-async fn a_check_notices_that_nothing_can_be_put() {
+async fn check_fails_if_writing_fails() {
     let folder = TempDir::new().unwrap();
     let store = open(folder.path()).unwrap();
-    // Permissions do not keep root from writing, but nobody can replace a folder by a file.
+    // Permissions would not keep root from writing, but a folder cannot be replaced by a file.
     fs::create_dir(folder.path().join("readiness-probe")).unwrap();
     assert!(matches!(store.check().await, Err(StoreError::Unavailable(_))));
 }
 
 #[tokio::test]
-async fn deleting_a_key_removes_what_a_killed_process_left_of_it() {
+async fn delete_removes_leftovers_of_a_killed_process() {
     let (folder, entropy) = (TempDir::new().unwrap(), CountingEntropy::default());
     let store = open(folder.path()).unwrap();
     let (key, other) = (ObjectKey::random(&entropy), ObjectKey::random(&entropy));
     let killed = LocalFileSystem::new_with_prefix(folder.path()).unwrap();
     for key in [&key, &key, &other] {
         let mut upload = killed.put_multipart(&key.as_str().into()).await.unwrap();
-        upload.put_part("half of it".into()).await.unwrap();
+        upload.put_part("a part".into()).await.unwrap();
         std::mem::forget(upload);
     }
-    let left_of = |key: &ObjectKey| {
+    let leftovers = |key: &ObjectKey| {
         fs::read_dir(folder.path().join(key.as_str()).parent().unwrap()).unwrap().count()
     };
-    assert_eq!((left_of(&key), left_of(&other)), (2, 1));
+    assert_eq!((leftovers(&key), leftovers(&other)), (2, 1));
     store.delete(&key).await.unwrap();
-    assert_eq!((left_of(&key), left_of(&other)), (0, 1));
+    assert_eq!((leftovers(&key), leftovers(&other)), (0, 1));
 }
 
 #[tokio::test]
-async fn a_key_never_leaves_the_folder() {
+async fn key_cannot_leave_the_folder() {
     let (parent, spool, entropy) =
         (TempDir::new().unwrap(), TempDir::new().unwrap(), CountingEntropy::default());
     let store = open(&parent.path().join("documents")).unwrap();

@@ -1,13 +1,12 @@
-//! Group commit: work that waits at the same time is committed together, so that it shares what a
-//! commit costs.
+//! Group commit: concurrent work is committed in batches, which share the cost of a commit.
 //!
-//! There is no timer. Whoever finds that nobody leads, or not enough do, becomes a [`Lead`]: it
-//! gets a connection and then takes along who waits by then, commits them together, and goes on
-//! until nobody waits. So a lone order is committed at once, and under load a batch is what has
-//! come while the one before was committed.
+//! There is no timer. Work that joins while fewer than the maximum number of leaders are active
+//! becomes a [`Lead`]. A leader gets a connection, commits everything that waits by then as one
+//! batch, and continues until nothing waits. A lone order is therefore committed at once; under
+//! load, a batch is what has arrived during the commit before it.
 //!
-//! This is the queue alone. What work is, how a batch is committed, and how each is told its own
-//! outcome is the adapter's.
+//! This crate is only the queue. The adapter defines the work, commits a batch, and reports each
+//! outcome.
 
 use std::{
     collections::VecDeque,
@@ -19,17 +18,15 @@ use std::{
 #[cfg(test)]
 mod tests;
 
-/// Who waits, and how many lead.
+/// A queue of work, and the number of active leaders.
 pub struct Group<W> {
-    shared: Arc<Inside<W>>,
+    inner: Arc<Inner<W>>,
 }
 
-struct Inside<W> {
+struct Inner<W> {
     state: Mutex<State<W>>,
-    /// Most leads at a time.
-    leads: usize,
-    /// Most work in a batch.
-    batch: usize,
+    max_leads: usize,
+    max_batch: usize,
 }
 
 struct State<W> {
@@ -37,13 +34,13 @@ struct State<W> {
     leads: usize,
 }
 
-impl<W> Inside<W> {
+impl<W> Inner<W> {
     fn state(&self) -> MutexGuard<'_, State<W>> {
-        // Nothing of ours panics while it holds the lock, but a question of the adapter's may.
+        // Only the adapter's `fit` could panic while the lock is held; the state is valid then.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends a lead; who waits is left over if it was the last.
+    /// Ends a lead. Returns the waiting work if it was the last one.
     fn end_lead(&self) -> VecDeque<W> {
         let mut state = self.state();
         state.leads -= 1;
@@ -51,95 +48,96 @@ impl<W> Inside<W> {
     }
 }
 
-/// What becomes of work when a batch is made up.
+/// What happens to work when a leader forms a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fit {
-    /// It goes along.
+    /// It joins the batch.
     Goes,
-    /// It waits for another batch, because it would be in the way of one that goes.
+    /// It waits for another batch, because it conflicts with work in this one.
     Waits,
-    /// It is dropped: nobody waits for it any more.
+    /// It is dropped, because its caller has stopped waiting.
     Gone,
 }
 
 impl<W> Group<W> {
-    /// A group with at most `leads` leads, each of which takes up to `batch` along.
-    pub fn new(leads: usize, batch: usize) -> Self {
+    /// Creates a group with at most `max_leads` leaders and batches of at most `max_batch`.
+    pub fn new(max_leads: usize, max_batch: usize) -> Self {
         Self {
-            shared: Arc::new(Inside {
+            inner: Arc::new(Inner {
                 state: Mutex::new(State { waiting: VecDeque::new(), leads: 0 }),
-                leads,
-                batch,
+                max_leads,
+                max_batch,
             }),
         }
     }
 
-    /// Joins those who wait. Who is given a lead must see to it that it is led: dropped before its
-    /// end, it takes all who wait with it unless others lead.
+    /// Adds work to the queue. Returns a lead unless the maximum number of leaders is active; the
+    /// caller must drive it until [`Lead::next`] returns `None`. Dropping the last lead before that
+    /// drops all waiting work.
     pub fn join(&self, work: W) -> Option<Lead<W>> {
-        let mut state = self.shared.state();
+        let mut state = self.inner.state();
         state.waiting.push_back(work);
-        if state.leads == self.shared.leads {
+        if state.leads == self.inner.max_leads {
             return None;
         }
         state.leads += 1;
-        Some(Lead { shared: Arc::clone(&self.shared), over: false })
+        Some(Lead { inner: Arc::clone(&self.inner), ended: false })
     }
 }
 
-/// The duty to commit who waits.
+/// The duty to commit the waiting work.
 #[must_use]
 pub struct Lead<W> {
-    shared: Arc<Inside<W>>,
-    over: bool,
+    inner: Arc<Inner<W>>,
+    ended: bool,
 }
 
 impl<W> Lead<W> {
-    /// The next batch, in the order of joining; to be asked for when there is a connection to
-    /// commit it on. `fit` says what becomes of each, given those that go already. `None` ends the
-    /// lead: nobody waits.
+    /// Returns the next batch in the order of joining, or `None` and ends the lead if nothing
+    /// waits. Call it once there is a connection to commit on. `fit` gets the batch so far and
+    /// decides about the next work.
     pub fn next(&mut self, mut fit: impl FnMut(&[W], &W) -> Fit) -> Option<Vec<W>> {
-        let mut state = self.shared.state();
-        let (mut going, mut staying) = (Vec::new(), VecDeque::new());
-        while going.len() < self.shared.batch
+        let mut state = self.inner.state();
+        let (mut batch, mut deferred) = (Vec::new(), VecDeque::new());
+        while batch.len() < self.inner.max_batch
             && let Some(work) = state.waiting.pop_front()
         {
-            match fit(&going, &work) {
-                Fit::Goes => going.push(work),
-                Fit::Waits => staying.push_back(work),
+            match fit(&batch, &work) {
+                Fit::Goes => batch.push(work),
+                Fit::Waits => deferred.push_back(work),
                 Fit::Gone => {}
             }
         }
-        staying.append(&mut state.waiting);
-        state.waiting = staying;
-        // Nothing is in the way of a batch of none, so nobody waits.
-        self.over = going.is_empty();
-        state.leads -= usize::from(self.over);
-        if self.over { None } else { Some(going) }
+        deferred.append(&mut state.waiting);
+        state.waiting = deferred;
+        // Nothing conflicts with an empty batch, so an empty batch means that nothing waits.
+        self.ended = batch.is_empty();
+        state.leads -= usize::from(self.ended);
+        if self.ended { None } else { Some(batch) }
     }
 
-    /// Ends the lead when there is nothing to commit on, and answers who waits, to be told so:
-    /// nobody if others lead, who may have what this one has not.
+    /// Ends the lead because there is no connection. Returns the waiting work, whose callers must
+    /// get an error. Returns nothing while other leaders are active: they may have a connection.
     pub fn give_up(mut self) -> impl Iterator<Item = W> {
-        self.over = true;
-        self.shared.end_lead().into_iter()
+        self.ended = true;
+        self.inner.end_lead().into_iter()
     }
 }
 
 impl<W> Drop for Lead<W> {
     fn drop(&mut self) {
-        if self.over {
+        if self.ended {
             return;
         }
-        drop(self.shared.end_lead());
+        drop(self.inner.end_lead());
     }
 }
 
-/// What all of a batch have met, which each is told.
+/// An error of a whole batch, which each caller of the batch gets.
 pub struct Shared<E>(Arc<E>);
 
 impl<E> Shared<E> {
-    /// What it is.
+    /// Returns the error.
     pub fn get(&self) -> &E {
         &self.0
     }

@@ -1,22 +1,22 @@
 use super::*;
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "as the group asks")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature of `fit`")]
 fn all(_: &[u32], _: &u32) -> Fit {
     Fit::Goes
 }
 
 #[test]
-fn a_lone_one_leads_itself_at_once() {
+fn lone_work_is_committed_at_once() {
     let group = Group::new(1, 8);
     let mut lead = group.join(1).unwrap();
     assert_eq!(lead.next(all), Some(vec![1]));
     assert_eq!(lead.next(all), None);
-    // The next one leads again.
+    // The lead has ended, so the next work leads again.
     assert_eq!(group.join(2).unwrap().next(all), Some(vec![2]));
 }
 
 #[test]
-fn who_waits_when_the_connection_is_free_goes_along() {
+fn batch_takes_all_waiting_work() {
     let group = Group::new(1, 8);
     let mut lead = group.join(1).unwrap();
     assert!(group.join(2).is_none());
@@ -27,7 +27,7 @@ fn who_waits_when_the_connection_is_free_goes_along() {
 }
 
 #[test]
-fn a_batch_is_bounded_and_in_the_order_of_joining() {
+fn batch_is_bounded_and_ordered() {
     let group = Group::new(1, 3);
     let mut lead = group.join(1).unwrap();
     (2..=7).for_each(|number| assert!(group.join(number).is_none()));
@@ -37,10 +37,10 @@ fn a_batch_is_bounded_and_in_the_order_of_joining() {
 }
 
 #[test]
-fn what_is_in_the_way_of_another_waits_for_the_next_batch_and_keeps_its_place() {
+fn conflicting_work_waits_and_keeps_its_order() {
     let group = Group::new(1, 3);
     let once =
-        |going: &[u32], number: &u32| if going.contains(number) { Fit::Waits } else { Fit::Goes };
+        |batch: &[u32], number: &u32| if batch.contains(number) { Fit::Waits } else { Fit::Goes };
     let mut lead = group.join(1).unwrap();
     for number in [1, 2, 1, 3, 4] {
         assert!(group.join(number).is_none());
@@ -52,7 +52,7 @@ fn what_is_in_the_way_of_another_waits_for_the_next_batch_and_keeps_its_place() 
 }
 
 #[test]
-fn for_whom_nobody_waits_is_left_out() {
+fn abandoned_work_is_dropped() {
     let group = Group::new(1, 8);
     let even =
         |_: &[u32], number: &u32| if number.is_multiple_of(2) { Fit::Goes } else { Fit::Gone };
@@ -64,7 +64,7 @@ fn for_whom_nobody_waits_is_left_out() {
 }
 
 #[test]
-fn no_more_lead_than_may() {
+fn leaders_are_limited() {
     let group = Group::new(2, 1);
     let (mut first, mut second) = (group.join(1).unwrap(), group.join(2).unwrap());
     assert!(group.join(3).is_none());
@@ -77,21 +77,21 @@ fn no_more_lead_than_may() {
 }
 
 #[test]
-fn a_lead_that_breaks_off_strands_nobody() {
+fn dropping_the_last_lead_drops_waiting_work() {
     let group = Group::new(2, 8);
     let (first, second) = (Arc::new(()), Arc::new(()));
     let lead = group.join(Arc::clone(&first)).unwrap();
     let other = group.join(Arc::clone(&second)).unwrap();
     drop(lead);
     assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second)), (2, 2));
-    // Who waits is dropped with the last lead, and so learns of it.
+    // The callers notice that their work was dropped.
     drop(other);
     assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second)), (1, 1));
     assert!(group.join(first).is_some());
 }
 
 #[test]
-fn without_a_connection_all_who_wait_are_given_up() {
+fn last_leader_gives_up_all_waiting_work() {
     let group = Group::new(1, 1);
     let lead = group.join(1).unwrap();
     assert!(group.join(2).is_none());
@@ -100,7 +100,7 @@ fn without_a_connection_all_who_wait_are_given_up() {
 }
 
 #[test]
-fn who_gives_up_leaves_the_others_to_another_lead() {
+fn give_up_leaves_work_to_another_leader() {
     let group = Group::new(2, 8);
     let (first, mut second) = (group.join(1).unwrap(), group.join(2).unwrap());
     assert_eq!(first.give_up().count(), 0);

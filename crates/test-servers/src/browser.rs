@@ -12,12 +12,11 @@ use reqwest::{Client, Method};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// How long the page may take to show what is waited for.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Time limit for an element to appear.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Starts the driver, and ends it with every process of its browser when standard input ends,
-/// however that comes about. Standard output is the driver's alone, so that it ends with a driver
-/// that does not start.
+/// Starts the driver. Kills it and all processes of its browser when standard input ends. Only the
+/// driver writes to standard output, which therefore ends if the driver does not start.
 const JANITOR: &str = r#"
 chromedriver --port=0 </dev/null &
 exec >/dev/null
@@ -29,11 +28,10 @@ done
 rm -rf "$PROFILE"
 "#;
 
-/// What WebDriver calls an element.
+/// The key of an element identifier in WebDriver.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// A browser with a new profile and one window. It ends when it is dropped or the test process
-/// ends.
+/// A browser with a new profile and one window. Ends when it is dropped or the test process ends.
 pub struct Browser {
     janitor: Child,
     client: Client,
@@ -42,11 +40,11 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Starts a browser. The client is what talks to its driver.
+    /// Starts a browser. `client` talks to its driver.
     pub async fn start(client: Client) -> Self {
         let profile = tempfile::Builder::new().prefix("notary-orders-chromium").tempdir().unwrap();
         let mut janitor = Command::new("sh");
-        // Not in the group of the test, which a terminal or a supervisor interrupts as a whole.
+        // A terminal or a supervisor interrupts the whole process group of the test.
         janitor.process_group(0).args(["-c", JANITOR]).env("PROFILE", profile.path());
         let mut janitor = janitor
             .stdin(Stdio::piped())
@@ -68,7 +66,7 @@ impl Browser {
             "http://127.0.0.1:{}",
             port.expect("chromedriver starts; install the packages chromium and chromium-driver")
         );
-        // Read on, so that the driver never waits for its output to be read.
+        // The driver must never block on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
         let mut browser = Self { janitor, client, session: driver, profile };
         let created = browser
@@ -87,7 +85,7 @@ impl Browser {
         let profile = format!("--user-data-dir={}", self.profile.path().display());
         let flags = [
             "--headless=new",
-            // Chromium's own sandbox does not start as root, as which containers run tests.
+            // Chromium's sandbox does not start as root, and containers run tests as root.
             "--no-sandbox",
             "--disable-dev-shm-usage",
             "--disable-gpu",
@@ -100,7 +98,10 @@ impl Browser {
             "--window-size=1280,1600",
             &profile,
         ];
-        json!({ "goog:loggingPrefs": { "browser": "ALL", "performance": "ALL" }, "goog:chromeOptions": { "args": flags } })
+        json!({
+            "goog:loggingPrefs": { "browser": "ALL", "performance": "ALL" },
+            "goog:chromeOptions": { "args": flags }
+        })
     }
 
     async fn command(&self, method: Method, path: &str, body: Value) -> Value {
@@ -118,16 +119,16 @@ impl Browser {
         self.command(Method::POST, "/url", json!({ "url": url })).await;
     }
 
-    /// Runs the body of a function in the page, and returns what it returns.
+    /// Runs the body of a function in the page and returns its result.
     pub async fn run(&self, script: &str, arguments: &[&str]) -> Value {
         self.command(Method::POST, "/execute/sync", json!({ "script": script, "args": arguments }))
             .await
     }
 
-    /// The text of the first element of a selector, once there is one that shows text.
+    /// Waits for the first element of a selector to have text, and returns it.
     pub async fn text(&self, selector: &str) -> String {
         let script = "return document.querySelector(arguments[0])?.innerText";
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             match self.run(script, &[selector]).await {
                 Value::String(text) if !text.trim().is_empty() => return text,
@@ -138,7 +139,7 @@ impl Browser {
     }
 
     async fn element(&self, selector: &str) -> String {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let found = self
                 .command(
@@ -155,7 +156,7 @@ impl Browser {
         }
     }
 
-    /// Clicks the first element of a selector, once there is one.
+    /// Waits for the first element of a selector and clicks it.
     pub async fn click(&self, selector: &str) {
         let element = self.element(selector).await;
         self.command(Method::POST, &format!("{element}/click"), json!({})).await;
@@ -167,24 +168,24 @@ impl Browser {
         self.command(Method::POST, &format!("{element}/value"), json!({ "text": text })).await;
     }
 
-    /// Replaces the text of the first element of a selector at once, as pasting does: the page
-    /// works at every key.
+    /// Replaces the text of the first element of a selector at once: the page reacts to every key.
     pub async fn paste_over(&self, selector: &str, text: &str) {
         self.element(selector).await;
         let script = "const element = document.querySelector(arguments[0]);
-            Object.getOwnPropertyDescriptor(Object.getPrototypeOf(element), 'value').set.call(element, arguments[1]);
+            const prototype = Object.getPrototypeOf(element);
+            Object.getOwnPropertyDescriptor(prototype, 'value').set.call(element, arguments[1]);
             element.dispatchEvent(new Event('input', { bubbles: true }));";
         self.run(script, &[selector, text]).await;
     }
 
-    /// What the window shows, as PNG.
+    /// Returns a screenshot of the window as PNG.
     pub async fn screenshot(&self) -> Vec<u8> {
         BASE64_STANDARD
             .decode(self.command(Method::GET, "/screenshot", Value::Null).await.as_str().unwrap())
             .unwrap()
     }
 
-    /// What the pages complained of since this was asked last, as level and text.
+    /// Returns the level and text of all console messages since the last call.
     pub async fn complaints(&self) -> Vec<(String, String)> {
         let entries = self.command(Method::POST, "/se/log", json!({ "type": "browser" })).await;
         let text = |entry: &Value, name: &str| entry[name].as_str().unwrap().to_owned();
@@ -196,7 +197,7 @@ impl Browser {
             .collect()
     }
 
-    /// The URLs that pages requested since this was asked last.
+    /// Returns the URLs that pages requested since the last call.
     pub async fn requested(&self) -> Vec<String> {
         let entries = self.command(Method::POST, "/se/log", json!({ "type": "performance" })).await;
         let events = entries.as_array().unwrap().iter().map(|entry| {
@@ -205,7 +206,7 @@ impl Browser {
         let sent = events.filter(|event| event["message"]["method"] == "Network.requestWillBeSent");
         let urls = sent
             .map(|event| event["message"]["params"]["request"]["url"].as_str().unwrap().to_owned());
-        // The browser's own pages, such as the one that it begins with, ask nobody else.
+        // Requests of built-in pages, such as the start page, stay in the browser.
         urls.filter(|url| !url.starts_with("chrome:")).collect()
     }
 }

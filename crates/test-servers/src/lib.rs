@@ -1,12 +1,12 @@
-//! Real servers for tests: each is started by the test that needs it, listens on loopback, and ends
-//! with it. A server that cannot be started fails the test.
+//! Real servers for tests. A test starts the server that it needs; the server listens on loopback
+//! and ends with the test. A server that cannot start fails the test.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::missing_panics_doc,
-    reason = "everything here is for tests, which fail by panicking"
+    reason = "only tests use this crate, and tests fail by panicking"
 )]
 
 #[cfg(feature = "browser")]
@@ -15,6 +15,8 @@ pub mod browser;
 pub mod postgres;
 #[cfg(feature = "proxy")]
 pub mod proxy;
+#[cfg(any(feature = "s3", feature = "smtp"))]
+mod restartable;
 #[cfg(feature = "s3")]
 pub mod s3;
 #[cfg(feature = "smtp")]

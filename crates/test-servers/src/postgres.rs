@@ -1,6 +1,6 @@
-//! A throwaway PostgreSQL cluster of the system's packages, spoken to over TCP.
+//! A temporary PostgreSQL cluster from the system's packages, reached over TCP.
 //!
-//! PostgreSQL does not run as root: a test that does starts it as the user `postgres`.
+//! PostgreSQL does not run as root, so tests that run as root start it as the user `postgres`.
 
 use std::{
     fs,
@@ -28,41 +28,50 @@ pub const SUPERUSER: &str = "orders";
 /// Its password.
 pub const PASSWORD: &str = "s3cr3t-passw0rd";
 
-/// A cluster that listens on loopback. It stops, and its data is removed, when it is dropped or the
-/// test process ends, however that comes about.
+/// A cluster that listens on loopback. When it is dropped or the test process ends, even by a
+/// signal, it stops and its data is removed.
 pub struct Cluster {
     data: PathBuf,
     port: u16,
     root_certificate: PathBuf,
-    /// Ends the server when its standard input ends.
+    /// Stops the server when its standard input ends.
     janitor: Child,
     _folder: TempDir,
 }
 
-/// How a server is ended.
+/// How to stop a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// Sessions are disconnected, everything is written.
+    /// Disconnects all sessions and writes everything to disk.
     Fast,
-    /// SIGKILL to the postmaster and every backend.
+    /// Sends SIGKILL to the postmaster and all backends.
     Kill,
 }
+
+/// Waits for the end of standard input, stops the server and removes the folder of the cluster.
+const JANITOR: &str = r#"
+cat >/dev/null
+server="$(head -1 "$1/data/postmaster.pid")"
+kill -QUIT "$server"
+while kill -0 "$server"; do sleep 0.02; done
+rm -rf "$1"
+"#;
 
 static DATABASES: AtomicU32 = AtomicU32::new(0);
 
 impl Cluster {
-    /// The cluster of this test process, started by whoever asks first.
+    /// Returns the cluster that all tests of this process share. Starts it on the first call.
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<Cluster> = OnceLock::new();
         SHARED.get_or_init(|| Self::start(&[]))
     }
 
-    /// A cluster of one's own, with these lines of `postgresql.conf`.
+    /// Starts a cluster with additional lines of `postgresql.conf`.
     pub fn start(settings: &[&str]) -> Self {
         Self::start_in(&std::env::temp_dir(), settings)
     }
 
-    /// The same, with its data below a folder.
+    /// Starts a cluster with its data in a folder.
     pub fn start_in(folder: &Path, settings: &[&str]) -> Self {
         let cluster = Self::prepare(folder);
         let password_file = cluster.folder().join("password");
@@ -85,12 +94,12 @@ impl Cluster {
         cluster
     }
 
-    /// A standby that follows this cluster under the name `standby`.
+    /// Starts a standby that follows this cluster under the name `standby`.
     pub fn standby(&self) -> Self {
         let standby = Self::prepare(&std::env::temp_dir());
         let source = format!("--dbname={} application_name=standby", self.connection_string());
         let target = format!("--pgdata={}", standby.data.display());
-        // It brings the settings and certificates of the primary along.
+        // The copy includes the settings and certificates of the primary.
         succeed(standby.command("pg_basebackup").args([
             &source,
             &target,
@@ -106,7 +115,7 @@ impl Cluster {
     fn prepare(below: &Path) -> Self {
         let folder =
             tempfile::Builder::new().prefix("notary-orders-postgres").tempdir_in(below).unwrap();
-        // The server's user must be able to reach its data.
+        // The user `postgres` must be able to reach its data.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let data = folder.path().join("data");
         fs::create_dir(&data).unwrap();
@@ -115,12 +124,11 @@ impl Cluster {
             succeed(Command::new("chown").arg("postgres").arg(&data));
         }
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let end = r#"cat >/dev/null; server="$(head -1 "$1/data/postmaster.pid")"; kill -QUIT "$server"; while kill -0 "$server"; do sleep 0.02; done; rm -rf "$1""#;
         let mut janitor = Command::new("sh");
-        // Not in the group of the test, which a terminal or a supervisor interrupts as a whole.
+        // A terminal or a supervisor interrupts the whole process group of the test.
         janitor.process_group(0);
         janitor
-            .args(["-c", end, "sh"])
+            .args(["-c", JANITOR, "sh"])
             .arg(folder.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -140,9 +148,8 @@ impl Cluster {
                 succeed(Command::new("chown").arg("postgres").arg(&path));
             }
         }
-        // Nothing here outlives a crash of the machine, so nothing waits for the disk; a killed
-        // server loses nothing by it.
-        let own = [
+        // A test cluster need not survive a crash of the machine, so it does not wait for the disk.
+        let lines = [
             "fsync = off",
             "full_page_writes = off",
             "max_connections = 300",
@@ -152,7 +159,7 @@ impl Cluster {
         ];
         let mut file =
             fs::OpenOptions::new().append(true).open(self.data.join("postgresql.conf")).unwrap();
-        for line in own.iter().chain(settings) {
+        for line in lines.iter().chain(settings) {
             writeln!(file, "{line}").unwrap();
         }
         writeln!(file, "port = {}", self.port).unwrap();
@@ -162,8 +169,8 @@ impl Cluster {
     pub fn resume_after_stop(&self) {
         let log = self.data.join("server.log");
         let log = log.to_str().unwrap();
-        // A killed postmaster's backends may hold its shared memory for another moment; `pg_ctl`
-        // does not wait for that.
+        // The backends of a killed postmaster may hold its shared memory for a moment; `pg_ctl`
+        // does not wait for them.
         for _ in 0..50 {
             let started = self
                 .command("pg_ctl")
@@ -180,46 +187,46 @@ impl Cluster {
         panic!("PostgreSQL does not start: {}", fs::read_to_string(log).unwrap_or_default());
     }
 
-    /// Ends the server.
+    /// Stops the server.
     pub fn stop(&self, how: Stop) {
         match how {
             Stop::Fast => self.run("pg_ctl", &["--wait", "--silent", "--mode=fast", "stop"]),
             Stop::Kill => {
-                // Not even a moment is left for one of them to notice the end of another.
+                // No process must react to the end of another.
                 self.freeze();
                 let processes = self.processes();
                 signal("-KILL", &processes);
-                // A process that has ended has no program any more.
+                // An ended process has no program.
                 while processes
                     .iter()
                     .any(|process| fs::read_link(format!("/proc/{process}/exe")).is_ok())
                 {
                     thread::sleep(Duration::from_millis(5));
                 }
-                // Its number is soon that of another process.
+                // Another process may get its number.
                 let _ = fs::remove_file(self.data.join("postmaster.pid"));
             }
         }
     }
 
-    /// The server stops to answer, its connections stay, until it is told to go on.
+    /// Suspends the server and keeps its connections open until [`Self::thaw`].
     pub fn freeze(&self) {
-        // The postmaster first, which starts no more backends then.
+        // First the postmaster, so that it starts no more backends.
         signal("-STOP", self.processes().get(..1).unwrap_or_default());
         signal("-STOP", &self.processes());
     }
 
-    /// The server goes on.
+    /// Resumes the server.
     pub fn thaw(&self) {
         signal("-CONT", &self.processes());
     }
 
-    /// Makes a standby a primary, and returns when it takes writes.
+    /// Promotes a standby and returns when it accepts writes.
     pub fn promote(&self) {
         self.run("pg_ctl", &["--wait", "--silent", "promote"]);
     }
 
-    /// A new empty database, whose name no other one of this test run has.
+    /// Creates an empty database with a unique name.
     pub fn database(&self) -> Database<'_> {
         let name =
             format!("orders_{}_{}", std::process::id(), DATABASES.fetch_add(1, Ordering::Relaxed));
@@ -227,8 +234,7 @@ impl Cluster {
         Database { cluster: self, name }
     }
 
-    /// Runs statements as the superuser, and returns what they print: values separated by `|`, one
-    /// row a line.
+    /// Runs statements as the superuser. Returns one line per row, with `|` between the values.
     pub fn sql(&self, database: &str, statements: &str) -> String {
         let output = succeed(self.client("psql", database).args([
             "--no-align",
@@ -241,22 +247,22 @@ impl Cluster {
         String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
     }
 
-    /// What the server has written to its log.
+    /// Returns the log of the server.
     pub fn log(&self) -> String {
         fs::read_to_string(self.data.join("server.log")).unwrap()
     }
 
-    /// The URL of a database, for the superuser.
+    /// Returns the URL of a database for the superuser.
     pub fn url(&self, database: &str) -> String {
         format!("postgres://{SUPERUSER}:{PASSWORD}@127.0.0.1:{}/{database}", self.port)
     }
 
-    /// The port on 127.0.0.1.
+    /// Returns the port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The certificate that the server's own is signed by; the server's is for `localhost`.
+    /// Returns the root certificate that signed the server's certificate for `localhost`.
     pub fn root_certificate(&self) -> &Path {
         &self.root_certificate
     }
@@ -272,7 +278,7 @@ impl Cluster {
         self.data.parent().unwrap()
     }
 
-    /// The postmaster and its backends; none if it was stopped.
+    /// Returns the postmaster and its backends, or nothing if the server is stopped.
     fn processes(&self) -> Vec<String> {
         let file = fs::read_to_string(self.data.join("postmaster.pid")).unwrap_or_default();
         let postmaster = file.lines().next().map(str::to_owned);
@@ -282,7 +288,7 @@ impl Cluster {
             .collect()
     }
 
-    /// A server program that works on the data, as the user that owns it.
+    /// Returns a command for a server program, run by the owner of the data.
     fn command(&self, program: &str) -> Command {
         let program = programs().join(program);
         let mut command = match user() {
@@ -327,7 +333,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // A server that is frozen would not hear that it is to end.
+        // A suspended server does not react to signals.
         self.thaw();
         drop(self.janitor.stdin.take());
         let _ = self.janitor.wait();
@@ -336,30 +342,29 @@ impl Drop for Cluster {
 
 /// A database of a cluster.
 pub struct Database<'a> {
-    /// Where it is.
+    /// Its cluster.
     pub cluster: &'a Cluster,
-    /// What it is called.
+    /// Its name.
     pub name: String,
 }
 
 impl Database<'_> {
-    /// Its URL, for the superuser.
+    /// Returns its URL for the superuser.
     pub fn url(&self) -> String {
         self.url_as(SUPERUSER, PASSWORD)
     }
 
-    /// Its URL, for another role.
+    /// Returns its URL for another role.
     pub fn url_as(&self, user: &str, password: &str) -> String {
         format!("postgres://{user}:{password}@127.0.0.1:{}/{}", self.cluster.port, self.name)
     }
 
-    /// Runs statements as the superuser, and returns what they print: values separated by `|`, one
-    /// row a line.
+    /// Runs statements as the superuser. Returns one line per row, with `|` between the values.
     pub fn sql(&self, statements: &str) -> String {
         self.cluster.sql(&self.name, statements)
     }
 
-    /// Everything that is defined in it, as SQL.
+    /// Returns its schema as SQL.
     pub fn schema(&self) -> String {
         let output = succeed(
             self.cluster.client("pg_dump", &self.name).args(["--schema-only", "--no-owner"]),
@@ -370,7 +375,7 @@ impl Database<'_> {
     }
 }
 
-/// The root certificate, and a server's certificate and key.
+/// Creates a root certificate, and a server's certificate and key.
 fn certificates() -> (String, String, String) {
     let mut root = CertificateParams::new(Vec::new()).unwrap();
     root.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -383,12 +388,12 @@ fn certificates() -> (String, String, String) {
     (root.pem(), server.pem(), key.serialize_pem())
 }
 
-/// A program of PostgreSQL for operators, such as `pg_dump`.
+/// Returns the path of a client program of PostgreSQL, such as `pg_dump`.
 pub fn program(name: &str) -> PathBuf {
     programs().join(name)
 }
 
-/// Where the programs of the newest PostgreSQL on this machine are.
+/// Returns the folder of the programs of the newest PostgreSQL on this machine.
 fn programs() -> &'static Path {
     static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
     PROGRAMS.get_or_init(|| {
@@ -416,7 +421,7 @@ fn children_of(process: &str) -> Vec<String> {
     children.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Processes that have just ended by themselves are no failure.
+/// Sends a signal. Ignores processes that have ended.
 fn signal(signal: &str, processes: &[String]) {
     let _ = Command::new("sh")
         .args(["-c", "kill \"$@\"", "sh", signal])
@@ -426,12 +431,12 @@ fn signal(signal: &str, processes: &[String]) {
         .unwrap();
 }
 
-/// Who runs the tests.
+/// The kind of user that runs the tests.
 #[derive(PartialEq, Eq)]
 enum User {
     Ordinary,
     Root,
-    /// An ordinary user who is called root in a user namespace, where there is nobody else
+    /// An ordinary user that is mapped to root in a user namespace without other users
     /// (`unshare --map-root-user`).
     Mapped,
 }

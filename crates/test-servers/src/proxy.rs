@@ -1,4 +1,4 @@
-//! A network between a client and a server on this machine, which can be watched and broken.
+//! A proxy between a client and a local server. Tests use it to observe and break the connection.
 
 use std::{
     io::{Read as _, Write as _},
@@ -11,19 +11,18 @@ use std::{
     time::Duration,
 };
 
-/// Forwards connections to a port until it is dropped, which ends them.
+/// Forwards connections to a port. Dropping it closes them.
 pub struct Proxy {
     address: SocketAddr,
     network: Arc<Network>,
 }
 
-/// When a connection is closed in the middle.
+/// When the proxy closes a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
-    /// What the client says next, after so many times on whatever connection, does not reach the
-    /// server.
+    /// Before it forwards a request of the client, after so many requests on all connections.
     Question(usize),
-    /// The server gets that and acts on it, and its answer does not reach the client.
+    /// After it has forwarded that request, before it forwards the response.
     Answer(usize),
 }
 
@@ -31,37 +30,37 @@ pub enum Cut {
 struct Network {
     state: Mutex<State>,
     changed: Condvar,
-    /// Answers that began: bytes of the server after bytes of the client.
+    /// Responses that began: bytes of the server after bytes of the client.
     round_trips: AtomicUsize,
 }
 
 #[derive(Default)]
 struct State {
     stalled: bool,
-    /// How long everything takes to pass, each way.
+    /// Delay in each direction.
     delay: Duration,
     cut: Option<Cut>,
-    /// What is counted for it: what holds this text.
-    cut_where: String,
+    /// Only requests that contain this text count for `cut`.
+    cut_text: String,
     ended: bool,
     connections: Vec<Arc<Link>>,
     accepted: usize,
 }
 
-/// One connection of a client, and the one to the server that belongs to it.
+/// A connection of a client with its connection to the server.
 struct Link {
     client: TcpStream,
     server: TcpStream,
-    /// The client has said something that the server has not answered yet.
-    asked: AtomicBool,
-    /// Nothing passes any more, and nobody is told.
+    /// The server has not responded to the last request yet.
+    awaits_response: AtomicBool,
+    /// Nothing passes any more, and the connections stay open.
     lost: AtomicBool,
-    /// The connection is closed instead of an answer.
-    unanswered: AtomicBool,
+    /// The next response closes the connection instead of passing.
+    drop_response: AtomicBool,
 }
 
 impl Proxy {
-    /// A proxy before a port on 127.0.0.1.
+    /// Starts a proxy for a port on 127.0.0.1.
     pub fn to(port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let proxy = Self { address: listener.local_addr().unwrap(), network: Arc::default() };
@@ -71,8 +70,7 @@ impl Proxy {
                 if network.state().ended {
                     return;
                 }
-                // A server that is down refuses the connection, and so does the proxy, as far as it
-                // can.
+                // If the server refuses the connection, the proxy closes the client's.
                 if let (Ok(client), Ok(server)) = (client, TcpStream::connect(("127.0.0.1", port)))
                 {
                     network.join(client, server);
@@ -82,52 +80,50 @@ impl Proxy {
         proxy
     }
 
-    /// The port on 127.0.0.1.
+    /// Returns the port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.address.port()
     }
 
-    /// How often, over all connections, the server has answered what a client had said: round
-    /// trips.
+    /// Returns the number of round trips on all connections.
     pub fn round_trips(&self) -> usize {
         self.network.round_trips.load(Ordering::SeqCst)
     }
 
-    /// How many connections were ever made.
+    /// Returns the number of connections so far.
     pub fn accepted(&self) -> usize {
         self.network.state().accepted
     }
 
-    /// Nothing passes, on no connection, until [`Self::go_on`]; nothing is lost.
+    /// Holds back all data until [`Self::go_on`].
     pub fn stall(&self) {
         self.network.state().stalled = true;
     }
 
-    /// What was held back passes.
+    /// Forwards the data that was held back.
     pub fn go_on(&self) {
         self.network.state().stalled = false;
         self.network.changed.notify_all();
     }
 
-    /// Everything takes so long from now on, each way.
+    /// Delays all data in each direction from now on.
     pub fn slow_down(&self, delay: Duration) {
         self.network.state().delay = delay;
     }
 
-    /// Closes one connection, once, in the middle of what goes on there. Nothing is counted that
-    /// does not hold this text.
+    /// Closes one connection once. Only requests that contain `text` count.
     pub fn cut_once(&self, cut: Cut, text: &str) {
         let mut state = self.network.state();
-        (state.cut, state.cut_where) = (Some(cut), text.to_owned());
+        (state.cut, state.cut_text) = (Some(cut), text.to_owned());
     }
 
-    /// Whether the connection was closed that was to be; none is any more.
+    /// Returns whether that connection was closed. Cancels the cut otherwise.
     pub fn was_cut(&self) -> bool {
         self.network.state().cut.take().is_none()
     }
 
-    /// Nothing passes any more on the connections that there are, and nobody is told: the machine
-    /// at the other end is gone. New ones work.
+    /// Drops all data on the existing connections without closing them, as if the server's machine
+    /// had disappeared. New connections work.
     pub fn lose(&self) {
         self.network
             .state()
@@ -136,8 +132,8 @@ impl Proxy {
             .for_each(|link| link.lost.store(true, Ordering::SeqCst));
     }
 
-    /// Closes every connection. New ones work.
-    pub fn cut(&self) {
+    /// Closes all connections.
+    fn close_all(&self) {
         self.network.state().connections.drain(..).for_each(|link| link.close());
         self.network.changed.notify_all();
     }
@@ -146,8 +142,8 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.network.state().ended = true;
-        self.cut();
-        // The listener notices with the next connection.
+        self.close_all();
+        // Wakes the listener, which then ends.
         let _ = TcpStream::connect(self.address);
     }
 }
@@ -164,9 +160,9 @@ impl Network {
         let link = Arc::new(Link {
             client,
             server,
-            asked: AtomicBool::new(false),
+            awaits_response: AtomicBool::new(false),
             lost: AtomicBool::new(false),
-            unanswered: AtomicBool::new(false),
+            drop_response: AtomicBool::new(false),
         });
         let mut state = self.state();
         state.accepted += 1;
@@ -188,8 +184,8 @@ impl Network {
         let mut block = vec![0; 64 * 1024];
         while let Ok(count @ 1..) = from.read(&mut block) {
             if from_client {
-                link.asked.store(true, Ordering::SeqCst);
-            } else if link.asked.swap(false, Ordering::SeqCst) {
+                link.awaits_response.store(true, Ordering::SeqCst);
+            } else if link.awaits_response.swap(false, Ordering::SeqCst) {
                 self.round_trips.fetch_add(1, Ordering::SeqCst);
             }
             drop(self.changed.wait_while(self.state(), |state| state.stalled && !state.ended));
@@ -197,8 +193,8 @@ impl Network {
             if !delay.is_zero() {
                 thread::sleep(delay);
             }
-            if from_client && self.cuts_now(link, &block[..count])
-                || !from_client && link.unanswered.load(Ordering::SeqCst)
+            if from_client && self.cuts_request(link, &block[..count])
+                || !from_client && link.drop_response.load(Ordering::SeqCst)
             {
                 return;
             }
@@ -207,14 +203,12 @@ impl Network {
             }
         }
     }
-}
 
-impl Network {
-    /// Whether what a client has just said is not to reach the server.
-    fn cuts_now(&self, link: &Link, said: &[u8]) -> bool {
+    /// Returns whether to close the connection instead of forwarding this request.
+    fn cuts_request(&self, link: &Link, request: &[u8]) -> bool {
         let mut state = self.state();
-        let text = state.cut_where.as_bytes();
-        if !text.is_empty() && !said.windows(text.len()).any(|part| part == text) {
+        let text = state.cut_text.as_bytes();
+        if !text.is_empty() && !request.windows(text.len()).any(|part| part == text) {
             return false;
         }
         let (due, next) = match state.cut {
@@ -226,7 +220,7 @@ impl Network {
         let question = matches!(state.cut, Some(Cut::Question(_)));
         state.cut = next;
         if due && !question {
-            link.unanswered.store(true, Ordering::SeqCst);
+            link.drop_response.store(true, Ordering::SeqCst);
         }
         due && question
     }
@@ -234,7 +228,7 @@ impl Network {
 
 impl Link {
     fn close(&self) {
-        // One that is closed already is no failure.
+        // Either connection may be closed already.
         let _ = self.client.shutdown(Shutdown::Both);
         let _ = self.server.shutdown(Shutdown::Both);
     }

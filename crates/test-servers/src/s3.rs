@@ -4,12 +4,10 @@ use std::{
     collections::BTreeMap,
     fs,
     future::pending,
-    io,
-    net::{SocketAddr, TcpListener},
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -31,45 +29,42 @@ use s3s::{
 };
 use s3s_fs::FileSystem;
 use tempfile::TempDir;
-use tokio::runtime::Runtime;
 
-/// The bucket that is there.
+use crate::restartable::Restartable;
+
+/// The only bucket.
 pub const BUCKET: &str = "documents";
-/// The access key that the server knows.
+/// The only access key.
 pub const ACCESS_KEY: &str = "AKIATESTSERVER";
 /// Its secret.
 pub const SECRET_KEY: &str = "the-secret-of-the-test-server";
 
-/// How long another process may keep the port of a server that starts again.
-const PORT_PATIENCE: Duration = Duration::from_secs(10);
-
-/// What a rule has the server do with a request.
+/// What the server does with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Treatment {
-    /// Serve it.
+    /// Serves it.
     Serve,
-    /// Answer with this status instead.
+    /// Answers with this status instead.
     Refuse(u16),
-    /// Never answer.
+    /// Never answers.
     Silence,
-    /// Serve it as if the network had changed the first byte of its body.
+    /// Changes the first byte of its body and serves it.
     Corrupt,
-    /// Serve it after so long.
+    /// Serves it after a delay.
     Delay(Duration),
-    /// Answer 200 and do nothing, as something between that knows no S3 does.
+    /// Answers 200 and does nothing, as a proxy without knowledge of S3 might.
     Pretend,
-    /// Serve it, and say that the object is so many bytes longer than it is.
+    /// Serves it, and adds so many bytes to the size of the object in the response.
     Exaggerate(u64),
 }
 
 type Rule = Box<dyn Fn(&Parts) -> Treatment + Send>;
 
-/// A server that ends when it is dropped.
+/// A server that stops when it is dropped.
 pub struct S3Server {
     folder: TempDir,
-    address: SocketAddr,
+    server: Restartable,
     rule: Arc<Mutex<Option<Rule>>>,
-    running: Mutex<Option<Runtime>>,
 }
 
 impl S3Server {
@@ -77,109 +72,69 @@ impl S3Server {
     pub fn start() -> Self {
         let folder = TempDir::new().unwrap();
         fs::create_dir(folder.path().join(BUCKET)).unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let server = Self {
-            folder,
-            address: listener.local_addr().unwrap(),
-            rule: Arc::default(),
-            running: Mutex::default(),
-        };
-        server.serve(listener);
+        let server = Self { folder, server: Restartable::new(), rule: Arc::default() };
+        server.start_again();
         server
     }
 
-    /// Closes every connection and takes no more. The objects stay.
+    /// Closes all connections and refuses new ones. Keeps the objects.
     pub fn stop(&self) {
-        if let Some(runtime) = self.running.lock().unwrap().take() {
-            // On a thread of its own, because a runtime must not be waited for from within another.
-            thread::spawn(|| runtime.shutdown_timeout(Duration::from_secs(10))).join().unwrap();
-        }
+        self.server.stop();
     }
 
     /// Starts again after a stop, on the same port and with the same objects.
     pub fn start_again(&self) {
-        let deadline = Instant::now() + PORT_PATIENCE;
-        let listener = loop {
-            match TcpListener::bind(self.address) {
-                // While the server was stopped, the system may have lent its port to a client.
-                Err(error)
-                    if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline =>
-                {
-                    thread::sleep(Duration::from_millis(20))
-                }
-                bound => break bound.unwrap(),
-            }
-        };
-        self.serve(listener);
+        let mut builder = S3ServiceBuilder::new(FileSystem::new(self.folder.path()).unwrap());
+        builder.set_auth(SimpleAuth::from_single(ACCESS_KEY, SECRET_KEY));
+        builder.set_access(Policy { root: self.folder.path().to_owned() });
+        let (s3, rule) = (builder.build(), Arc::clone(&self.rule));
+        self.server.start(move |connection| {
+            let (s3, rule) = (s3.clone(), Arc::clone(&rule));
+            let service = service_fn(move |request| answer(s3.clone(), Arc::clone(&rule), request));
+            let serving = http1::Builder::new().serve_connection(TokioIo::new(connection), service);
+            // An error means that the client has disconnected.
+            async move { drop(serving.await) }
+        });
     }
 
-    /// Lets a rule decide what becomes of each request from now on.
+    /// Sets the rule for all requests.
     pub fn treat(&self, rule: impl Fn(&Parts) -> Treatment + Send + 'static) {
         *self.rule.lock().unwrap() = Some(Box::new(rule));
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.server.address()
     }
 
-    /// The URL of a document store in its bucket, as the service takes it.
+    /// Returns the URL of its bucket for `--documents-url`.
     pub fn url(&self) -> String {
-        format!("s3://{BUCKET}/orders?endpoint=http://{}&region=us-east-1", self.address)
+        format!("s3://{BUCKET}/orders?endpoint=http://{}&region=us-east-1", self.address())
     }
 
-    /// The environment variables that the service needs beside the URL.
+    /// Returns the environment variables that the service needs in addition to the URL.
     pub fn variables(&self) -> [(String, String); 2] {
         [("AWS_ACCESS_KEY_ID", ACCESS_KEY), ("AWS_SECRET_ACCESS_KEY", SECRET_KEY)]
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
     }
 
-    /// The folder of the bucket: a file for each object, at its key.
+    /// Returns the folder of the bucket. Each object is a file whose path is the key.
     pub fn bucket(&self) -> PathBuf {
         self.folder.path().join(BUCKET)
     }
 
-    /// Every object in the bucket, by its key.
+    /// Returns all objects of the bucket by key.
     pub fn objects(&self) -> BTreeMap<String, Vec<u8>> {
         let mut objects = BTreeMap::new();
         collect(&self.bucket(), "", &mut objects);
         objects
     }
 
-    /// Multipart uploads that were neither completed nor aborted.
+    /// Returns the number of multipart uploads that were neither completed nor aborted.
     pub fn unfinished_uploads(&self) -> usize {
         let names =
             fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
         names.filter(|name| name.to_str().unwrap().starts_with(".upload-")).count()
-    }
-
-    fn serve(&self, listener: TcpListener) {
-        let mut builder = S3ServiceBuilder::new(FileSystem::new(self.folder.path()).unwrap());
-        builder.set_auth(SimpleAuth::from_single(ACCESS_KEY, SECRET_KEY));
-        builder.set_access(Policy { root: self.folder.path().to_owned() });
-        let (s3, rule) = (builder.build(), Arc::clone(&self.rule));
-        let runtime = Runtime::new().unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let listener = {
-            let _inside = runtime.enter();
-            tokio::net::TcpListener::from_std(listener).unwrap()
-        };
-        runtime.spawn(async move {
-            loop {
-                let (socket, _) = listener.accept().await.unwrap();
-                let (s3, rule) = (s3.clone(), Arc::clone(&rule));
-                let service =
-                    service_fn(move |request| answer(s3.clone(), Arc::clone(&rule), request));
-                tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(socket), service));
-            }
-        });
-        *self.running.lock().unwrap() = Some(runtime);
-    }
-}
-
-impl Drop for S3Server {
-    fn drop(&mut self) {
-        self.stop();
     }
 }
 
@@ -194,22 +149,22 @@ async fn answer(
     match treatment {
         Treatment::Serve => {}
         Treatment::Refuse(status) => {
-            let mut refusal = HttpResponse::new(Body::empty());
-            *refusal.status_mut() = status.try_into().unwrap();
-            return Ok(refusal);
+            let mut response = HttpResponse::new(Body::empty());
+            *response.status_mut() = status.try_into().unwrap();
+            return Ok(response);
         }
         Treatment::Pretend => {
-            let mut answer = HttpResponse::new(Body::empty());
-            // Without it a client would not believe that it was a put.
-            answer.headers_mut().insert("etag", HeaderValue::from_static("\"0\""));
-            return Ok(answer);
+            let mut response = HttpResponse::new(Body::empty());
+            // The client expects it in the response to a put.
+            response.headers_mut().insert("etag", HeaderValue::from_static("\"0\""));
+            return Ok(response);
         }
         Treatment::Exaggerate(bytes) => {
-            let mut answer = s3.call(Request::from_parts(head, body)).await?;
-            if let Some(length) = answer.headers_mut().get_mut(CONTENT_LENGTH) {
+            let mut response = s3.call(Request::from_parts(head, body)).await?;
+            if let Some(length) = response.headers_mut().get_mut(CONTENT_LENGTH) {
                 *length = (length.to_str().unwrap().parse::<u64>().unwrap() + bytes).into();
             }
-            return Ok(answer);
+            return Ok(response);
         }
         Treatment::Silence => pending().await,
         Treatment::Delay(delay) => tokio::time::sleep(delay).await,
@@ -222,7 +177,8 @@ async fn answer(
     s3.call(Request::from_parts(head, body)).await
 }
 
-/// Whoever has the key may do everything, in a bucket that is there: `s3s-fs` alone would make one.
+/// Allows all requests with the access key to an existing bucket; `s3s-fs` would create a missing
+/// one.
 struct Policy {
     root: PathBuf,
 }

@@ -1,132 +1,130 @@
-//! A mail relay (RFC 5321) that keeps what it is handed, and does as it is told: refuse, stall,
-//! hang up.
+//! A mail relay (RFC 5321) that keeps all mails. A test can make it refuse, stall or hang up.
 
 mod session;
 
 use std::{
     fs,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
+    net::SocketAddr,
     path::PathBuf,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
-    thread,
     time::Duration,
 };
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use tempfile::TempDir;
-use tokio::{net::TcpSocket, runtime::Runtime, sync::watch, time::timeout};
+use tokio::{sync::watch, time::timeout};
 use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
 
-/// The user that a relay with credentials knows.
+use crate::restartable::Restartable;
+
+/// The only user of a relay with authentication.
 pub const USER: &str = "orders@relay.example.com";
-/// The password, with what a URL must encode and what a reply might echo.
+/// The password. Contains characters that a URL must encode.
 pub const PASSWORD: &str = "s3cr3t:/?#[@]%-passw0rd";
 
-/// When a relay speaks TLS. Its certificate is for `localhost` and 127.0.0.1.
+/// When a relay uses TLS. Its certificate is for `localhost` and 127.0.0.1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Tls {
     /// Never.
     #[default]
     Never,
-    /// Once a client has asked for it by STARTTLS (RFC 3207).
+    /// After STARTTLS (RFC 3207).
     StartTls,
     /// From the first byte (RFC 8314).
     Implicit,
 }
 
-/// What a relay offers and asks for.
+/// The features of a relay.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Offer {
-    /// When it speaks TLS.
+    /// When it uses TLS.
     pub tls: Tls,
-    /// The AUTH mechanisms that it knows, such as `PLAIN LOGIN` (RFC 4954). With any, it takes no
-    /// mail without credentials.
+    /// The AUTH mechanisms, such as `PLAIN LOGIN` (RFC 4954). If set, credentials are required.
     pub auth: Option<&'static str>,
 }
 
-/// How far a client has come when the relay has to answer.
+/// What a client has done when the relay replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// It has connected, and TLS is to begin, where it is implicit.
+    /// It has connected, and implicit TLS begins.
     Handshake,
     /// It has connected.
     Greeting,
-    /// It has said EHLO.
+    /// It has sent EHLO.
     Ehlo,
-    /// It has asked for STARTTLS.
+    /// It has sent STARTTLS.
     StartTls,
-    /// It has given its credentials.
+    /// It has sent its credentials.
     Auth,
     /// It has named the sender.
     Mail,
     /// It has named a recipient.
     Rcpt,
-    /// It has said DATA.
+    /// It has sent DATA.
     Data,
     /// It has sent a whole mail.
     Content,
-    /// It has said RSET or NOOP.
+    /// It has sent RSET or NOOP.
     Other,
-    /// It has said QUIT.
+    /// It has sent QUIT.
     Quit,
 }
 
-/// What a relay has to answer.
+/// A step of a session that the relay replies to.
 #[derive(Debug, Clone, Copy)]
 pub struct Step<'a> {
-    /// How far the client has come.
+    /// What the client has done.
     pub phase: Phase,
-    /// The recipient that was just named, or the first of the mail; empty before.
+    /// The last recipient that the client has named, or an empty string.
     pub recipient: &'a str,
-    /// Which connection it is, counted from 1.
+    /// The number of the connection, from 1.
     pub connection: usize,
-    /// How many mails were handed over on this connection before.
+    /// The number of earlier mails on this connection.
     pub mails_before: usize,
 }
 
-/// What a rule has the relay do at a step.
+/// What the relay does at a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Treatment {
-    /// Serve it.
+    /// Replies normally.
     Serve,
-    /// Answer with these lines instead, such as `550 5.1.1 No such user`. After a 421 the
-    /// connection is closed.
+    /// Sends this reply instead, such as `550 5.1.1 No such user`. A 421 closes the connection.
     Refuse(&'static str),
-    /// Do not answer until the rule changes.
+    /// Does not reply until the rule changes.
     Stall,
-    /// Send an answer that does not end, a byte at a time, until the rule changes.
+    /// Sends an endless reply, a byte at a time, until the rule changes.
     Drip,
-    /// Close the connection.
+    /// Closes the connection.
     HangUp,
-    /// Do what was asked, such as take the mail, and close the connection instead of saying so.
+    /// Executes the command, such as accepting the mail, and closes the connection without a reply.
     ServeAndHangUp,
 }
 
-/// A mail that was taken.
+/// An accepted mail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mail {
-    /// What the client called itself.
+    /// The name in EHLO.
     pub hello: String,
-    /// Whether it came over TLS.
+    /// Whether it was sent over TLS.
     pub encrypted: bool,
-    /// Whether the client gave the credentials.
+    /// Whether the client had authenticated.
     pub authenticated: bool,
     /// The sender of the envelope.
     pub from: String,
     /// The recipients of the envelope.
     pub to: Vec<String>,
-    /// The mail as it was before it was put on the wire: without doubled dots.
+    /// The mail, without doubled dots.
     pub raw: Vec<u8>,
 }
 
-/// A line that a client sent outside of a mail.
+/// A line that a client sent outside a mail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// Whether it came over TLS.
+    /// Whether it was sent over TLS.
     pub encrypted: bool,
     /// The line.
     pub line: String,
@@ -134,14 +132,13 @@ pub struct Command {
 
 type Rule = Box<dyn Fn(Step<'_>) -> Treatment + Send>;
 
-/// What all sessions share.
+/// The state that all sessions share.
 struct Relay {
     offer: Offer,
     acceptor: TlsAcceptor,
     rule: Mutex<Option<Rule>>,
-    /// Says that the rule has changed.
+    /// Notifies sessions of a new rule.
     changed: watch::Sender<()>,
-    /// How many mails were taken, and how many sessions are held up by a rule.
     counts: watch::Sender<Counts>,
     mails: Mutex<Vec<Mail>>,
     commands: Mutex<Vec<Command>>,
@@ -151,36 +148,30 @@ struct Relay {
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
     mails: usize,
+    /// Sessions that a rule holds up.
     held: usize,
     open: usize,
     most_open: usize,
 }
 
-/// A relay on 127.0.0.1 that ends when it is dropped.
+/// A relay on 127.0.0.1 that stops when it is dropped.
 pub struct SmtpServer {
     relay: Arc<Relay>,
-    address: SocketAddr,
+    server: Restartable,
     folder: TempDir,
-    /// Keeps the port while the relay is stopped: it is bound and does not listen, so connections
-    /// are refused.
-    _port: TcpSocket,
-    running: Mutex<Option<Runtime>>,
 }
 
 impl SmtpServer {
-    /// Starts a relay that takes every mail, without TLS or credentials.
+    /// Starts a relay without TLS and authentication that accepts every mail.
     pub fn start() -> Self {
         Self::offering(Offer::default())
     }
 
-    /// Starts a relay with TLS or credentials.
+    /// Starts a relay with TLS or authentication.
     pub fn offering(offer: Offer) -> Self {
         let folder = TempDir::new().unwrap();
-        let port = TcpSocket::new_v4().unwrap();
-        port.set_reuseaddr(true).unwrap();
-        port.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
-        let address = port.local_addr().unwrap();
-        let (root, acceptor) = certificates(address.port());
+        let server = Restartable::new();
+        let (root, acceptor) = certificates(server.address().port());
         fs::write(folder.path().join("root.pem"), root).unwrap();
         let relay = Relay {
             offer,
@@ -192,61 +183,33 @@ impl SmtpServer {
             commands: Mutex::default(),
             connections: AtomicUsize::default(),
         };
-        let server = Self {
-            relay: Arc::new(relay),
-            address,
-            folder,
-            _port: port,
-            running: Mutex::default(),
-        };
+        let server = Self { relay: Arc::new(relay), server, folder };
         server.start_again();
         server
     }
 
-    /// Closes every connection and takes no more. What was taken stays.
+    /// Closes all connections and refuses new ones. Keeps the mails.
     pub fn stop(&self) {
-        if let Some(runtime) = self.running.lock().unwrap().take() {
-            // On a thread of its own, because a runtime must not be waited for from within another.
-            thread::spawn(|| runtime.shutdown_timeout(Duration::from_secs(10))).join().unwrap();
-        }
+        self.server.stop();
     }
 
     /// Starts again after a stop, on the same port.
     pub fn start_again(&self) {
-        // Of its own, so that the relay answers while a test blocks its threads.
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
-        let listener = TcpListener::bind(self.address).unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let listener = {
-            let _inside = runtime.enter();
-            tokio::net::TcpListener::from_std(listener).unwrap()
-        };
         let relay = Arc::clone(&self.relay);
-        runtime.spawn(async move {
-            loop {
-                let (socket, _) = listener.accept().await.unwrap();
-                tokio::spawn(session::serve(Arc::clone(&relay), socket));
-            }
-        });
-        *self.running.lock().unwrap() = Some(runtime);
+        self.server.start(move |connection| session::serve(Arc::clone(&relay), connection));
     }
 
-    /// Lets a rule decide what becomes of each step from now on. What a former rule holds up is
-    /// decided anew.
+    /// Sets the rule for all steps, including those that the previous rule holds up.
     pub fn treat(&self, rule: impl Fn(Step<'_>) -> Treatment + Send + 'static) {
         self.set_rule(Some(Box::new(rule)));
     }
 
-    /// Treats every step of a phase so.
+    /// Treats all steps of one phase in this way and serves all others.
     pub fn treat_phase(&self, phase: Phase, treatment: Treatment) {
         self.treat(move |step| if step.phase == phase { treatment } else { Treatment::Serve });
     }
 
-    /// Serves everything again.
+    /// Removes the rule and serves everything.
     pub fn behave(&self) {
         self.set_rule(None);
     }
@@ -256,28 +219,28 @@ impl SmtpServer {
         self.relay.changed.send_replace(());
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.server.address()
     }
 
-    /// The certificate that the relay's own is signed by.
+    /// Returns the root certificate that signed the certificate of the relay.
     pub fn root_certificate(&self) -> PathBuf {
         self.folder.path().join("root.pem")
     }
 
-    /// The URL of the relay, as the service takes it, with everything that it asks for.
+    /// Returns the URL of the relay for `--mail-url`, with credentials if it requires them.
     pub fn url(&self) -> String {
         self.url_with(if self.relay.offer.auth.is_some() { Some((USER, PASSWORD)) } else { None })
     }
 
-    /// The URL of the relay with these credentials.
+    /// Returns the URL of the relay with these credentials.
     pub fn url_with(&self, credentials: Option<(&str, &str)>) -> String {
         let encoded = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
         let credentials = credentials
             .map(|(user, password)| format!("{}:{}@", encoded(user), encoded(password)))
             .unwrap_or_default();
-        let port = self.address.port();
+        let port = self.address().port();
         let root = self.root_certificate();
         match self.relay.offer.tls {
             Tls::Never => format!("smtp://{credentials}127.0.0.1:{port}"),
@@ -288,54 +251,48 @@ impl SmtpServer {
         }
     }
 
-    /// Every mail taken, in the order in which they came.
+    /// Returns all accepted mails in the order of their arrival.
     pub fn mails(&self) -> Vec<Mail> {
         self.relay.mails.lock().unwrap().clone()
     }
 
-    /// Waits until so many mails were taken, and returns all that were.
-    pub async fn wait_for_mails(&self, count: usize, patience: Duration) -> Vec<Mail> {
-        self.wait(|counts| counts.mails >= count, patience, "mails").await;
+    /// Waits until `count` mails were accepted, and returns all of them.
+    pub async fn wait_for_mails(&self, count: usize, limit: Duration) -> Vec<Mail> {
+        self.wait(|counts| counts.mails >= count, limit, "mails").await;
         self.mails()
     }
 
-    /// Waits until a rule holds up so many steps, by [`Treatment::Stall`] or [`Treatment::Drip`].
-    pub async fn wait_until_held(&self, count: usize, patience: Duration) {
-        self.wait(|counts| counts.held >= count, patience, "steps held up").await;
+    /// Waits until [`Treatment::Stall`] or [`Treatment::Drip`] holds up `count` steps.
+    pub async fn wait_until_held(&self, count: usize, limit: Duration) {
+        self.wait(|counts| counts.held >= count, limit, "steps held up").await;
     }
 
-    async fn wait(&self, mut enough: impl FnMut(&Counts) -> bool, patience: Duration, what: &str) {
+    async fn wait(&self, mut is_enough: impl FnMut(&Counts) -> bool, limit: Duration, what: &str) {
         let mut counts = self.relay.counts.subscribe();
-        let waited = timeout(patience, counts.wait_for(|counts| enough(counts))).await.is_ok();
-        assert!(waited, "too few {what} within {patience:?}: {:?}", *self.relay.counts.borrow());
+        let enough = timeout(limit, counts.wait_for(|counts| is_enough(counts))).await.is_ok();
+        assert!(enough, "too few {what} within {limit:?}: {:?}", *self.relay.counts.borrow());
     }
 
-    /// Every line that clients sent outside of mails, in the order in which they came.
+    /// Returns all lines that clients sent outside mails, in the order of their arrival.
     pub fn commands(&self) -> Vec<Command> {
         self.relay.commands.lock().unwrap().clone()
     }
 
-    /// How many connections were made so far.
+    /// Returns the number of connections so far.
     pub fn connections(&self) -> usize {
         self.relay.connections.load(Ordering::Relaxed)
     }
 
-    /// How many connections there were at a time, at the most.
+    /// Returns the highest number of concurrent connections so far.
     pub fn most_connections_at_a_time(&self) -> usize {
         self.relay.counts.borrow().most_open
     }
 }
 
-impl Drop for SmtpServer {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-/// The root certificate, and TLS by a certificate that it has signed.
+/// Creates a root certificate, and a TLS acceptor with a certificate signed by it.
 fn certificates(port: u16) -> (String, TlsAcceptor) {
     let mut root = CertificateParams::new(Vec::new()).unwrap();
-    // So that no relay's root is taken for another's.
+    // A unique name keeps the roots of two relays apart.
     root.distinguished_name.push(DnType::CommonName, format!("Root of the relay on port {port}"));
     root.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let root = CertifiedIssuer::self_signed(root, KeyPair::generate().unwrap()).unwrap();

@@ -1,51 +1,52 @@
-//! What goes wrong between the service and a relay.
+//! Failures of the dialogue with a relay.
 
 use std::{error::Error as _, fmt};
 
 use domain::ports::Cause;
 use lettre::{Address, transport::smtp::Error};
 
-/// Most characters of a reply that are kept.
-const REPLY_LENGTH: usize = 200;
+/// Most characters of a reply that an error repeats.
+const MAX_REPLY_CHARS: usize = 200;
 
-/// Why a relay did not do as it was asked. The texts hold neither credentials nor addresses of
-/// people: they are logged.
+/// The reason a relay did not do what a command asked for. Contains no credentials or addresses,
+/// so it is safe to log.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error("no connection to {host}:{port}")]
     NoConnection { host: String, port: u16, source: Cause },
-    #[error("the relay does not answer in time")]
-    Silence,
-    #[error("the relay offers no TLS")]
+    #[error("the relay did not answer in time")]
+    Timeout,
+    #[error("the relay does not offer TLS")]
     NoTls,
     #[error("TLS with the relay failed")]
     Tls(#[source] Cause),
-    #[error("the relay offers no way to log in that is known, which are AUTH PLAIN and AUTH LOGIN")]
+    #[error("the relay offers neither AUTH PLAIN nor AUTH LOGIN")]
     NoAuth,
-    #[error("the relay refuses {what}: {reply}")]
-    Refused { what: What, code: u16, reply: String },
+    #[error("the relay rejected {step}: {reply}")]
+    Rejected { step: Step, code: u16, reply: String },
     #[error("the connection to the relay broke")]
     Broken(#[source] Cause),
 }
 
-/// What a relay refuses.
+/// The step that a relay rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum Step {
     Connection,
     StartTls,
     Credentials,
     Sender,
     Recipient,
+    /// `DATA`, before the relay has read the mail.
     Mail,
-    /// The mail, once the relay has read it.
+    /// The mail itself.
     Content,
 }
 
-impl fmt::Display for What {
+impl fmt::Display for Step {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Connection => "the connection",
-            Self::StartTls => "to begin TLS",
+            Self::StartTls => "STARTTLS",
             Self::Credentials => "the user or the password",
             Self::Sender => "the sender",
             Self::Recipient => "the recipient",
@@ -54,74 +55,74 @@ impl fmt::Display for What {
     }
 }
 
-/// Whose a failure is.
+/// What caused a failure after `MAIL FROM`, and whether a retry may help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// It is everybody's.
-    Service,
-    /// It is this mail's, and may pass.
-    Later,
-    /// It is this mail's, for good.
-    Never,
-    /// It may be either.
+pub(super) enum Fault {
+    /// The relay: all mails are affected.
+    Relay,
+    /// This mail; a retry may succeed.
+    MailForNow,
+    /// This mail; no retry will succeed.
+    MailForGood,
+    /// Either the relay or this mail.
     Unknown,
 }
 
 impl Failure {
-    /// Of a command, which the relay may have refused; `otherwise` of whatever else went wrong.
-    pub(super) fn new(error: &Error, what: What, otherwise: impl FnOnce(Cause) -> Self) -> Self {
-        let Some(code) = error.status() else { return otherwise(cause(error)) };
+    /// Converts an error: a negative reply to `step`, or else what `otherwise` makes of the cause.
+    pub(super) fn new(error: &Error, step: Step, otherwise: impl FnOnce(Cause) -> Self) -> Self {
+        let Some(code) = error.status() else { return otherwise(root_cause(error)) };
         let text = error.source().map(ToString::to_string).unwrap_or_default();
-        let text = match what {
-            // What the relay was told may be repeated by it in any form.
-            What::Credentials | What::Content => enhanced_status(&text).to_owned(),
+        let text = match step {
+            // The relay may repeat credentials or parts of the mail in any form.
+            Step::Credentials | Step::Content => enhanced_status(&text).to_owned(),
             _ => without_addresses(&text),
         };
-        Self::Refused {
-            what,
+        Self::Rejected {
+            step,
             code: code.into(),
             reply: format!("{code} {text}").trim_end().to_owned(),
         }
     }
 
-    /// The same, should a reply name the mailbox or the domain of a recipient on its own, or write
-    /// them otherwise.
+    /// Removes words that contain the recipient's mailbox or domain from the reply.
     pub(super) fn without(mut self, recipient: &Address) -> Self {
-        if let Self::Refused { reply, .. } = &mut self {
-            let named = |word: &str| {
-                [recipient.user(), recipient.domain()].into_iter().any(|part| is_of(part, word))
+        if let Self::Rejected { reply, .. } = &mut self {
+            let names_recipient = |word: &str| {
+                [recipient.user(), recipient.domain()].into_iter().any(|part| names(word, part))
             };
             *reply = reply
                 .split(' ')
-                .map(|word| if named(word) { "(address)" } else { word })
+                .map(|word| if names_recipient(word) { "(address)" } else { word })
                 .collect::<Vec<_>>()
                 .join(" ");
         }
         self
     }
 
-    /// Whose a failure is that came after the sender was accepted: each mail has the same, so
-    /// before it is everybody's.
-    pub(super) fn verdict(&self) -> Verdict {
+    /// Classifies a failure after the relay has accepted the sender. Everything up to there is the
+    /// same for all mails.
+    pub(super) fn fault(&self) -> Fault {
         match self {
-            // The relay closes down, or lost track, or wants credentials (RFC 5321 section 4.2.3,
-            // RFC 4954, RFC 7504).
-            Self::Refused { code: 421 | 503 | 521 | 530 | 534 | 535 | 538, .. } => Verdict::Service,
-            Self::Refused { code: 500.., .. } => Verdict::Never,
-            Self::Refused { .. } => Verdict::Later,
-            _ => Verdict::Unknown,
+            // The relay shuts down, lost the sequence of commands, or requires credentials (RFC
+            // 5321 section 4.2.3, RFC 4954, RFC 7504).
+            Self::Rejected { code: 421 | 503 | 521 | 530 | 534 | 535 | 538, .. } => Fault::Relay,
+            Self::Rejected { code: 500.., .. } => Fault::MailForGood,
+            Self::Rejected { .. } => Fault::MailForNow,
+            _ => Fault::Unknown,
         }
     }
 
-    /// Whether the relay waits for another command.
-    pub(super) fn leaves_connection(&self) -> bool {
-        matches!(self, Self::NoTls | Self::NoAuth | Self::Refused { .. })
+    /// Returns whether the relay still accepts commands on the connection.
+    pub(super) fn leaves_connection_usable(&self) -> bool {
+        matches!(self, Self::NoTls | Self::NoAuth | Self::Rejected { .. })
     }
 }
 
-/// Whether a word is a part of an address, or has it in it. One or two letters are in many words.
-fn is_of(part: &str, word: &str) -> bool {
-    let (part, word) = (part.to_ascii_lowercase(), word.to_ascii_lowercase());
+/// Returns whether a word names a part of an address. Parts of one or two letters occur in many
+/// words, so they must match exactly.
+fn names(word: &str, part: &str) -> bool {
+    let (word, part) = (word.to_ascii_lowercase(), part.to_ascii_lowercase());
     if part.len() < 3 {
         word.trim_matches(|character: char| !character.is_alphanumeric()) == part
     } else {
@@ -129,8 +130,8 @@ fn is_of(part: &str, word: &str) -> bool {
     }
 }
 
-/// What is at the bottom of an error; each layer above repeats it.
-fn cause(error: &Error) -> Cause {
+/// Returns the last error of the chain; each error above it repeats its text.
+fn root_cause(error: &Error) -> Cause {
     let mut deepest: &dyn std::error::Error = error;
     while let Some(deeper) = deepest.source() {
         deepest = deeper;
@@ -138,8 +139,8 @@ fn cause(error: &Error) -> Cause {
     deepest.to_string().into()
 }
 
-/// The enhanced status code (RFC 3463) that a reply begins with. Relays are known to repeat what
-/// they were sent after it.
+/// Returns the enhanced status code (RFC 3463) at the start of a reply. Some relays repeat the
+/// client's input after it.
 fn enhanced_status(text: &str) -> &str {
     let first = text.split(' ').next().unwrap_or_default();
     let numbers = first.split('.').all(|number| {
@@ -148,12 +149,12 @@ fn enhanced_status(text: &str) -> &str {
     if numbers { first } else { "" }
 }
 
-/// A reply in one short line, with what may be an address left out.
+/// Shortens a reply to one line, without words that may be addresses.
 fn without_addresses(text: &str) -> String {
     let words = text
         .split(|character: char| character.is_whitespace() || character.is_control())
         .filter(|word| !word.is_empty());
     let words: Vec<_> =
         words.map(|word| if word.contains('@') { "(address)" } else { word }).collect();
-    words.join(" ").chars().take(REPLY_LENGTH).collect()
+    words.join(" ").chars().take(MAX_REPLY_CHARS).collect()
 }

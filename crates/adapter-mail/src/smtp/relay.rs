@@ -1,4 +1,4 @@
-//! Connections to a relay, up to the point where it waits for the recipient of a mail.
+//! Connections to a relay, and the dialogue on them.
 
 use std::{
     io,
@@ -24,25 +24,25 @@ use tokio::{
 };
 
 use super::{
-    failure::{Failure, What},
+    failure::{Failure, Step},
     unencrypted::Unencrypted,
     url::{Encryption, RelayUrl},
 };
 use crate::OpenError;
 
-/// Most connections at a time. Relays take no more than ten or twenty from one client.
-const CONNECTIONS: usize = 8;
-/// Longest wait for one address of the relay to take a connection.
-const CONNECT: Duration = Duration::from_secs(3);
-/// How long a connection may lie idle and be used again. Relays close it after minutes, what is on
-/// the way forgets it earlier.
-const IDLE: Duration = Duration::from_secs(30);
-/// Longest wait for a connection that was used before to show that it is still there.
-const WAKE: Duration = Duration::from_secs(2);
-/// Longest wait for the answer to QUIT, which nothing depends on.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// Limit on concurrent connections. Relays accept ten or twenty from one client.
+const MAX_CONNECTIONS: usize = 8;
+/// Time limit for connecting to one address of the relay.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Longest time that a pooled connection may be idle. Relays close idle connections after minutes;
+/// routers drop them earlier.
+const MAX_IDLE: Duration = Duration::from_secs(30);
+/// Time limit for the first reply on a pooled connection.
+const REUSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time limit for the reply to QUIT.
+const QUIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A relay, and the connections to it that wait for the next mail.
+/// A relay, with a pool of idle connections to it.
 pub(super) struct Relay {
     host: String,
     port: u16,
@@ -51,7 +51,7 @@ pub(super) struct Relay {
     credentials_in_clear: bool,
     sender: Address,
     hello: ClientId,
-    turns: Semaphore,
+    permits: Semaphore,
     idle: Mutex<Vec<Idle>>,
 }
 
@@ -64,7 +64,7 @@ struct Idle {
 pub(super) struct Transaction<'a> {
     relay: &'a Relay,
     connection: AsyncSmtpConnection,
-    _turn: SemaphorePermit<'a>,
+    _permit: SemaphorePermit<'a>,
 }
 
 impl Relay {
@@ -77,14 +77,13 @@ impl Relay {
             Encryption::Required => Tls::Required(parameters()?),
             Encryption::Implicit => Tls::Wrapper(parameters()?),
         };
-        // The machine's name is rarely one that the world knows, and many relays refuse others (RFC
-        // 5321 section 4.1.4).
+        // Many relays reject a name that does not resolve, and the host name rarely does (RFC 5321
+        // section 4.1.4).
         let hello = if sender.domain().contains('.') {
             ClientId::Domain(sender.domain().to_owned())
         } else {
             ClientId::default()
         };
-        let (turns, idle) = (Semaphore::new(CONNECTIONS), Mutex::default());
         Ok(Self {
             host,
             port,
@@ -93,53 +92,53 @@ impl Relay {
             credentials_in_clear,
             sender,
             hello,
-            turns,
-            idle,
+            permits: Semaphore::new(MAX_CONNECTIONS),
+            idle: Mutex::default(),
         })
     }
 
-    /// Begins to hand over a mail, on a connection that waits or a new one.
+    /// Starts a mail transaction on an idle or a new connection.
     pub(super) async fn begin(&self) -> Result<Transaction<'_>, Failure> {
-        let turn = self.turn().await?;
-        if let Some(mut connection) = self.waiting() {
-            // It may have been closed meanwhile, or have had its fill of mails.
-            match timeout(WAKE, self.name_sender(&mut connection)).await {
-                Ok(Ok(())) => return Ok(Transaction { relay: self, connection, _turn: turn }),
-                Ok(Err(failure)) if failure.leaves_connection() => leave(connection),
+        let permit = self.permit().await?;
+        if let Some(mut connection) = self.take_idle() {
+            // The relay may have closed it, or may limit the number of mails per connection.
+            match timeout(REUSE_TIMEOUT, self.mail_from(&mut connection)).await {
+                Ok(Ok(())) => return Ok(Transaction { relay: self, connection, _permit: permit }),
+                Ok(Err(failure)) if failure.leaves_connection_usable() => quit(connection),
                 Ok(Err(_)) | Err(_) => {}
             }
         }
-        let connection = self.begin_anew().await?;
-        Ok(Transaction { relay: self, connection, _turn: turn })
+        let connection = self.begin_on_new_connection().await?;
+        Ok(Transaction { relay: self, connection, _permit: permit })
     }
 
-    /// Whether a new connection gets as far as a mail needs it to.
+    /// Checks that a new connection gets as far as an accepted sender.
     pub(super) async fn check(&self) -> Result<(), Failure> {
-        let _turn = self.turn().await?;
-        self.check_anew().await
+        let _permit = self.permit().await?;
+        self.check_new_connection().await
     }
 
-    async fn turn(&self) -> Result<SemaphorePermit<'_>, Failure> {
-        self.turns.acquire().await.map_err(|closed| Failure::Broken(closed.into()))
+    async fn permit(&self) -> Result<SemaphorePermit<'_>, Failure> {
+        self.permits.acquire().await.map_err(|closed| Failure::Broken(closed.into()))
     }
 
-    async fn check_anew(&self) -> Result<(), Failure> {
-        let connection = self.begin_anew().await?;
+    async fn check_new_connection(&self) -> Result<(), Failure> {
+        let connection = self.begin_on_new_connection().await?;
         self.reset(connection).await
     }
 
-    async fn begin_anew(&self) -> Result<AsyncSmtpConnection, Failure> {
+    async fn begin_on_new_connection(&self) -> Result<AsyncSmtpConnection, Failure> {
         let mut connection = self.connect().await?;
-        let begun = async {
+        let ready = async {
             self.encrypt(&mut connection).await?;
             self.log_in(&mut connection).await?;
-            self.name_sender(&mut connection).await
+            self.mail_from(&mut connection).await
         };
-        match begun.await {
+        match ready.await {
             Ok(()) => Ok(connection),
             Err(failure) => {
-                if failure.leaves_connection() {
-                    leave(connection);
+                if failure.leaves_connection_usable() {
+                    quit(connection);
                 }
                 Err(failure)
             }
@@ -152,21 +151,21 @@ impl Relay {
         if let Tls::Wrapper(parameters) = &self.tls {
             let connected = AsyncSmtpConnection::connect_tokio1(
                 (host, port),
-                Some(CONNECT),
+                Some(CONNECT_TIMEOUT),
                 &self.hello,
                 Some(parameters.clone()),
                 None,
             );
             return connected
                 .await
-                .map_err(|error| Failure::new(&error, What::Connection, no_connection));
+                .map_err(|error| Failure::new(&error, Step::Connection, no_connection));
         }
         let tcp = connect_tcp(host, port).await.map_err(|error| no_connection(error.into()))?;
         let connected = AsyncSmtpConnection::connect_with_transport(
             Box::new(Unencrypted::new(tcp)),
             &self.hello,
         );
-        connected.await.map_err(|error| Failure::new(&error, What::Connection, Failure::Broken))
+        connected.await.map_err(|error| Failure::new(&error, Step::Connection, Failure::Broken))
     }
 
     async fn encrypt(&self, connection: &mut AsyncSmtpConnection) -> Result<(), Failure> {
@@ -175,7 +174,7 @@ impl Relay {
                 if connection.can_starttls() =>
             {
                 let encrypted = connection.starttls(parameters.clone(), &self.hello).await;
-                encrypted.map_err(|error| Failure::new(&error, What::StartTls, Failure::Tls))
+                encrypted.map_err(|error| Failure::new(&error, Step::StartTls, Failure::Tls))
             }
             Tls::Required(_) => Err(Failure::NoTls),
             Tls::Opportunistic(_) | Tls::None | Tls::Wrapper(_) => Ok(()),
@@ -193,31 +192,31 @@ impl Relay {
         let logged_in = connection.auth(DEFAULT_MECHANISMS, credentials).await;
         logged_in
             .map(drop)
-            .map_err(|error| Failure::new(&error, What::Credentials, Failure::Broken))
+            .map_err(|error| Failure::new(&error, Step::Credentials, Failure::Broken))
     }
 
-    async fn name_sender(&self, connection: &mut AsyncSmtpConnection) -> Result<(), Failure> {
-        let answer = connection.command(Mail::new(Some(self.sender.clone()), Vec::new())).await;
-        expect(Severity::PositiveCompletion, answer, What::Sender)
+    async fn mail_from(&self, connection: &mut AsyncSmtpConnection) -> Result<(), Failure> {
+        let reply = connection.command(Mail::new(Some(self.sender.clone()), Vec::new())).await;
+        expect(Severity::PositiveCompletion, reply, Step::Sender)
     }
 
-    /// Ends whatever was begun on a connection, which then waits for the next mail.
+    /// Ends the transaction on a connection and returns the connection to the pool.
     async fn reset(&self, mut connection: AsyncSmtpConnection) -> Result<(), Failure> {
-        let answer = connection.command(Rset).await;
-        expect(Severity::PositiveCompletion, answer, What::Sender)?;
-        self.keep(connection);
+        let reply = connection.command(Rset).await;
+        expect(Severity::PositiveCompletion, reply, Step::Sender)?;
+        self.put_idle(connection);
         Ok(())
     }
 
-    fn keep(&self, connection: AsyncSmtpConnection) {
+    fn put_idle(&self, connection: AsyncSmtpConnection) {
         self.idle().push(Idle { connection, since: Instant::now() });
     }
 
-    /// A connection that waits for a mail.
-    fn waiting(&self) -> Option<AsyncSmtpConnection> {
+    /// Takes a connection from the pool, after closing those that were idle for too long.
+    fn take_idle(&self) -> Option<AsyncSmtpConnection> {
         let mut idle = self.idle();
-        let too_long = idle.extract_if(.., |idle| idle.since.elapsed() > IDLE);
-        too_long.for_each(|idle| leave(idle.connection));
+        let expired = idle.extract_if(.., |idle| idle.since.elapsed() > MAX_IDLE);
+        expired.for_each(|idle| quit(idle.connection));
         idle.pop().map(|idle| idle.connection)
     }
 
@@ -227,63 +226,62 @@ impl Relay {
 }
 
 impl Transaction<'_> {
-    /// Hands over the mail, whose lines all end in CRLF.
+    /// Sends the mail, whose lines all end in CRLF.
     pub(super) async fn send(&mut self, recipient: &Address, mail: &str) -> Result<(), Failure> {
-        let answer = self.connection.command(Rcpt::new(recipient.clone(), Vec::new())).await;
-        expect(Severity::PositiveCompletion, answer, What::Recipient)
+        let reply = self.connection.command(Rcpt::new(recipient.clone(), Vec::new())).await;
+        expect(Severity::PositiveCompletion, reply, Step::Recipient)
             .map_err(|failure| failure.without(recipient))?;
-        let answer = self.connection.command(Data).await;
-        expect(Severity::PositiveIntermediate, answer, What::Mail)
+        let reply = self.connection.command(Data).await;
+        expect(Severity::PositiveIntermediate, reply, Step::Mail)
             .map_err(|failure| failure.without(recipient))?;
-        // All in one go (RFC 5321 section 4.5.2). What lettre has for this writes the end apart,
-        // and two small writes without an answer between them take 40 ms (RFC 896, RFC 1122 section
-        // 4.2.3.2).
+        // Sends the message and its terminator in one write (RFC 5321 section 4.5.2). Lettre uses
+        // two, which Nagle's algorithm delays by 40 ms.
         let content = mail.replace("\r\n.", "\r\n..") + ".\r\n";
-        let answer = self.connection.command(content).await;
-        expect(Severity::PositiveCompletion, answer, What::Content)
+        let reply = self.connection.command(content).await;
+        expect(Severity::PositiveCompletion, reply, Step::Content)
     }
 
-    /// The mail was taken, and the connection waits for the next one.
-    pub(super) fn done(self) {
-        self.relay.keep(self.connection);
+    /// Returns the connection to the pool after the relay has accepted the mail.
+    pub(super) fn finish(self) {
+        self.relay.put_idle(self.connection);
     }
 
-    /// The relay has refused the mail, and may take the next one on this connection.
+    /// Resets the connection after the relay has rejected the mail, and returns it to the pool.
     pub(super) async fn reset(self) -> Result<(), Failure> {
         self.relay.reset(self.connection).await
     }
 
-    /// Gives the connection up, and asks on a new one whether the relay takes mails at all.
+    /// Drops the connection, and checks on a new one whether the relay works.
     pub(super) async fn check_relay(self) -> Result<(), Failure> {
-        let Self { relay, connection, _turn } = self;
+        let Self { relay, connection, _permit } = self;
         drop(connection);
-        relay.check_anew().await
+        relay.check_new_connection().await
     }
 }
 
 fn expect(
     severity: Severity,
-    answer: Result<Response, lettre::transport::smtp::Error>,
-    what: What,
+    reply: Result<Response, lettre::transport::smtp::Error>,
+    step: Step,
 ) -> Result<(), Failure> {
-    match answer {
+    match reply {
         Ok(response) if response.code().severity == severity => Ok(()),
         Ok(response) => {
-            Err(Failure::Broken(format!("an answer of {} is out of step", response.code()).into()))
+            Err(Failure::Broken(format!("unexpected reply {}", response.code()).into()))
         }
-        Err(error) => Err(Failure::new(&error, what, Failure::Broken)),
+        Err(error) => Err(Failure::new(&error, step, Failure::Broken)),
     }
 }
 
-/// Says goodbye, which nobody waits for.
-fn leave(mut connection: AsyncSmtpConnection) {
-    tokio::spawn(async move { timeout(FAREWELL, connection.abort()).await });
+/// Sends QUIT and closes the connection in the background.
+fn quit(mut connection: AsyncSmtpConnection) {
+    tokio::spawn(async move { timeout(QUIT_TIMEOUT, connection.abort()).await });
 }
 
 async fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     let mut failure = io::ErrorKind::AddrNotAvailable.into();
     for address in lookup_host((host, port)).await? {
-        match timeout(CONNECT, TcpStream::connect(address)).await {
+        match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
             Ok(Ok(tcp)) => return Ok(tcp),
             Ok(Err(error)) => failure = error,
             Err(elapsed) => failure = io::Error::new(io::ErrorKind::TimedOut, elapsed),
@@ -302,9 +300,9 @@ fn tls_parameters(
     };
     let unusable = |source: Cause| OpenError::RootCertificate { path: path.clone(), source };
     let pem = std::fs::read(&path).map_err(|error| unusable(error.into()))?;
-    // Lettre takes a file without certificates for no certificate.
+    // Lettre accepts a file without any certificate.
     if !pem.windows(BEGIN.len()).any(|text| text == BEGIN) {
-        return Err(unusable("it holds no certificate in PEM".into()));
+        return Err(unusable("it contains no certificate in PEM format".into()));
     }
     let certificate =
         Certificate::from_pem(&pem).map_err(|error| unusable(error.to_string().into()))?;

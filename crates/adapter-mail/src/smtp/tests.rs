@@ -1,33 +1,31 @@
 use std::{sync::Arc, time::Instant};
 
-use contract_tests::{
-    fakes::CountingEntropy,
-    notifier::{full_request, notification_of},
-};
+use contract_tests::{fakes::CountingEntropy, notifier::notification_of};
 use futures_util::future::join_all;
 use test_servers::smtp::{Offer, Phase, SmtpServer, Tls, Treatment};
 
 mod secrecy;
 
 use super::*;
+use crate::message::tests::full_request;
 
-const PATIENT: Duration = Duration::from_secs(10);
+const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// So that no test waits for long. Enough for a busy machine nevertheless.
-const IMPATIENCE: Patience = Patience {
+/// Short, but enough for a busy machine.
+const SHORT_TIMEOUTS: Timeouts = Timeouts {
     begin: Duration::from_millis(1_500),
     transfer: Duration::from_millis(1_500),
-    aftermath: Duration::from_secs(1),
+    cleanup: Duration::from_secs(1),
     check: Duration::from_millis(1_500),
 };
 
 fn notifier(url: &str) -> Smtp {
-    from("orders@example.com", url)
+    notifier_from("orders@example.com", url)
 }
 
-fn from(sender: &str, url: &str) -> Smtp {
+fn notifier_from(sender: &str, url: &str) -> Smtp {
     Smtp {
-        patience: IMPATIENCE,
+        timeouts: SHORT_TIMEOUTS,
         ..Smtp::open(&Url::parse(url).unwrap(), sender.parse().unwrap()).unwrap()
     }
 }
@@ -40,85 +38,84 @@ fn mail_to(recipient: &str) -> Notification {
     notification_of(full_request(), recipient, &CountingEntropy::default())
 }
 
-/// Who has to do with a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
-    Everybodys,
-    MailsForNow,
-    MailsForGood,
+enum Outcome {
+    Sent,
+    Unavailable,
+    Transient,
+    Permanent,
 }
 
-fn whose(result: &Result<(), NotifyError>) -> Option<Whose> {
-    match result {
-        Ok(()) => None,
-        Err(NotifyError::Unavailable(_)) => Some(Whose::Everybodys),
-        Err(NotifyError::Transient(_)) => Some(Whose::MailsForNow),
-        Err(NotifyError::Permanent(_)) => Some(Whose::MailsForGood),
+async fn send(notifier: &Smtp, mail: Notification) -> Outcome {
+    match notifier.notify(&mail).await {
+        Ok(()) => Outcome::Sent,
+        Err(NotifyError::Unavailable(_)) => Outcome::Unavailable,
+        Err(NotifyError::Transient(_)) => Outcome::Transient,
+        Err(NotifyError::Permanent(_)) => Outcome::Permanent,
     }
 }
 
-/// A relay with everything that a phase may be about.
+/// A relay that goes through every phase.
 const FULL: Offer = Offer { tls: Tls::StartTls, auth: Some("PLAIN") };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_phase_and_the_code_tell_whose_a_refusal_is() {
-    use Whose::{Everybodys, MailsForGood, MailsForNow};
+async fn phase_and_code_classify_a_rejection() {
+    use Outcome::{Permanent, Transient, Unavailable};
     let cases = [
-        (Phase::Greeting, "554 5.3.2 No mail here", Everybodys),
-        (Phase::Greeting, "421 4.3.2 Closing", Everybodys),
-        (Phase::Greeting, "521 No mail here", Everybodys),
-        (Phase::Ehlo, "550 5.7.1 I do not know you", Everybodys),
-        (Phase::StartTls, "454 4.7.0 Not now", Everybodys),
-        (Phase::Auth, "535 5.7.8 Wrong", Everybodys),
-        (Phase::Auth, "534 5.7.9 Too weak", Everybodys),
-        (Phase::Auth, "454 4.7.0 Not now", Everybodys),
-        (Phase::Mail, "530 5.7.0 Log in first", Everybodys),
-        (Phase::Mail, "550 5.7.1 Not your sender", Everybodys),
-        (Phase::Mail, "452 4.3.1 Disk full", Everybodys),
-        (Phase::Rcpt, "550 5.1.1 No such user", MailsForGood),
-        (Phase::Rcpt, "501 5.1.3 Bad address", MailsForGood),
-        (Phase::Rcpt, "450 4.2.0 Greylisted", MailsForNow),
-        (Phase::Rcpt, "452 4.2.2 Mailbox full", MailsForNow),
-        (Phase::Rcpt, "421 4.3.2 Closing", Everybodys),
-        (Phase::Rcpt, "530 5.7.0 Log in first", Everybodys),
-        (Phase::Rcpt, "503 5.5.1 What was that?", Everybodys),
-        (Phase::Data, "554 5.6.0 No", MailsForGood),
-        (Phase::Data, "451 4.3.0 Not now", MailsForNow),
-        (Phase::Data, "421 4.3.2 Closing", Everybodys),
-        (Phase::Data, "250 2.0.0 Out of step", MailsForNow),
-        (Phase::Content, "550 5.7.1 Looks like spam", MailsForGood),
-        (Phase::Content, "552 5.3.4 Too big", MailsForGood),
-        (Phase::Content, "451 4.3.0 Not now", MailsForNow),
-        (Phase::Content, "421 4.3.2 Closing", Everybodys),
-        (Phase::Content, "354 Out of step", MailsForNow),
+        (Phase::Greeting, "554 5.3.2 No mail here", Unavailable),
+        (Phase::Greeting, "421 4.3.2 Closing", Unavailable),
+        (Phase::Greeting, "521 No mail here", Unavailable),
+        (Phase::Ehlo, "550 5.7.1 I do not know you", Unavailable),
+        (Phase::StartTls, "454 4.7.0 Not now", Unavailable),
+        (Phase::Auth, "535 5.7.8 Wrong", Unavailable),
+        (Phase::Auth, "534 5.7.9 Too weak", Unavailable),
+        (Phase::Auth, "454 4.7.0 Not now", Unavailable),
+        (Phase::Mail, "530 5.7.0 Log in first", Unavailable),
+        (Phase::Mail, "550 5.7.1 Not your sender", Unavailable),
+        (Phase::Mail, "452 4.3.1 Disk full", Unavailable),
+        (Phase::Rcpt, "550 5.1.1 No such user", Permanent),
+        (Phase::Rcpt, "501 5.1.3 Bad address", Permanent),
+        (Phase::Rcpt, "450 4.2.0 Greylisted", Transient),
+        (Phase::Rcpt, "452 4.2.2 Mailbox full", Transient),
+        (Phase::Rcpt, "421 4.3.2 Closing", Unavailable),
+        (Phase::Rcpt, "530 5.7.0 Log in first", Unavailable),
+        (Phase::Rcpt, "503 5.5.1 What was that?", Unavailable),
+        (Phase::Data, "554 5.6.0 No", Permanent),
+        (Phase::Data, "451 4.3.0 Not now", Transient),
+        (Phase::Data, "421 4.3.2 Closing", Unavailable),
+        (Phase::Data, "250 2.0.0 Out of step", Transient),
+        (Phase::Content, "550 5.7.1 Looks like spam", Permanent),
+        (Phase::Content, "552 5.3.4 Too big", Permanent),
+        (Phase::Content, "451 4.3.0 Not now", Transient),
+        (Phase::Content, "421 4.3.2 Closing", Unavailable),
+        (Phase::Content, "354 Out of step", Transient),
     ];
     join_all(cases.map(async |(phase, reply, expected)| {
         let server = SmtpServer::offering(FULL);
         let notifier = notifier(&server.url());
         server.treat_phase(phase, Treatment::Refuse(reply));
-        assert_eq!(whose(&notifier.notify(&mail()).await), Some(expected), "{reply} to {phase:?}");
+        assert_eq!(send(&notifier, mail()).await, expected, "{reply} to {phase:?}");
         assert_eq!(server.mails(), [], "{reply} to {phase:?}");
         server.behave();
-        assert_eq!(whose(&notifier.notify(&mail()).await), None, "after {reply} to {phase:?}");
+        assert_eq!(send(&notifier, mail()).await, Outcome::Sent, "after {reply} to {phase:?}");
         assert_eq!(server.mails().len(), 1, "after {reply} to {phase:?}");
     }))
     .await;
 }
 
-/// One that everything happens to is everybody's. What happens to a mail alone is the mail's.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_relay_that_does_not_go_on_is_given_up_in_time() {
-    use Whose::{Everybodys, MailsForNow};
+async fn stalled_relay_is_abandoned_in_time() {
+    use Outcome::{Transient, Unavailable};
     let phases = [
-        (Phase::Handshake, Everybodys),
-        (Phase::Greeting, Everybodys),
-        (Phase::Ehlo, Everybodys),
-        (Phase::StartTls, Everybodys),
-        (Phase::Auth, Everybodys),
-        (Phase::Mail, Everybodys),
-        (Phase::Rcpt, MailsForNow),
-        (Phase::Data, MailsForNow),
-        (Phase::Content, MailsForNow),
+        (Phase::Handshake, Unavailable),
+        (Phase::Greeting, Unavailable),
+        (Phase::Ehlo, Unavailable),
+        (Phase::StartTls, Unavailable),
+        (Phase::Auth, Unavailable),
+        (Phase::Mail, Unavailable),
+        (Phase::Rcpt, Transient),
+        (Phase::Data, Transient),
+        (Phase::Content, Transient),
     ];
     let treatments = [Treatment::Stall, Treatment::Drip, Treatment::HangUp];
     let cases: Vec<_> = phases
@@ -134,34 +131,25 @@ async fn a_relay_that_does_not_go_on_is_given_up_in_time() {
         let notifier = notifier(&server.url());
         server.treat_phase(phase, treatment);
         let start = Instant::now();
-        assert_eq!(
-            whose(&notifier.notify(&mail()).await),
-            Some(expected),
-            "{treatment:?} at {phase:?}"
-        );
-        let most = IMPATIENCE.begin
-            + IMPATIENCE.transfer
-            + IMPATIENCE.aftermath
-            + Duration::from_millis(500);
-        assert!(start.elapsed() < most, "{treatment:?} at {phase:?} took {:?}", start.elapsed());
+        assert_eq!(send(&notifier, mail()).await, expected, "{treatment:?} at {phase:?}");
+        let Timeouts { begin, transfer, cleanup, .. } = SHORT_TIMEOUTS;
+        let limit = begin + transfer + cleanup + Duration::from_millis(500);
+        assert!(start.elapsed() < limit, "{treatment:?} at {phase:?} took {:?}", start.elapsed());
         assert_eq!(server.mails(), [], "{treatment:?} at {phase:?}");
         server.behave();
-        assert_eq!(
-            whose(&notifier.notify(&mail()).await),
-            None,
-            "after {treatment:?} at {phase:?}"
-        );
+        let after = send(&notifier, mail()).await;
+        assert_eq!(after, Outcome::Sent, "after {treatment:?} at {phase:?}");
         assert_eq!(server.mails().len(), 1, "after {treatment:?} at {phase:?}");
     }))
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_relay_that_stops_in_the_middle_of_a_mail_is_an_outage() {
+async fn relay_that_stops_during_a_mail_is_unavailable() {
     join_all([Phase::Rcpt, Phase::Data, Phase::Content].map(async |phase| {
         let server = SmtpServer::start();
         let notifier = notifier(&server.url());
-        // From here on, nothing at all.
+        // The check on a new connection fails, too.
         server.treat(move |step| {
             if step.phase == phase || step.connection > 1 {
                 Treatment::Stall
@@ -169,35 +157,31 @@ async fn a_relay_that_stops_in_the_middle_of_a_mail_is_an_outage() {
                 Treatment::Serve
             }
         });
-        assert_eq!(
-            whose(&notifier.notify(&mail()).await),
-            Some(Whose::Everybodys),
-            "stalled at {phase:?}"
-        );
+        let stalled = send(&notifier, mail()).await;
+        assert_eq!(stalled, Outcome::Unavailable, "stalled at {phase:?}");
 
         server.treat_phase(phase, Treatment::Stall);
-        let mail = mail();
-        let (result, ()) = tokio::join!(notifier.notify(&mail), async {
-            server.wait_until_held(1, PATIENT).await;
+        let (stopped, ()) = tokio::join!(send(&notifier, mail()), async {
+            server.wait_until_held(1, TEST_TIMEOUT).await;
             server.stop();
         });
-        assert_eq!(whose(&result), Some(Whose::Everybodys), "stopped at {phase:?}");
+        assert_eq!(stopped, Outcome::Unavailable, "stopped at {phase:?}");
     }))
     .await;
 }
 
 #[test]
-fn an_answer_comes_within_what_the_port_promises() {
-    assert!(PATIENCE.begin + PATIENCE.transfer + PATIENCE.aftermath < Duration::from_secs(30));
-    assert!(PATIENCE.check < Duration::from_secs(5));
+fn timeouts_are_within_the_limits_of_the_port() {
+    assert!(TIMEOUTS.begin + TIMEOUTS.transfer + TIMEOUTS.cleanup < Duration::from_secs(30));
+    assert!(TIMEOUTS.check < Duration::from_secs(5));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_mail_whose_acceptance_got_lost_is_handed_over_again_under_the_same_message_id() {
+async fn lost_acceptance_repeats_the_same_mail() {
     let server = SmtpServer::start();
     let notifier = notifier(&server.url());
     server.treat_phase(Phase::Content, Treatment::ServeAndHangUp);
-    assert_eq!(whose(&notifier.notify(&mail()).await), Some(Whose::MailsForNow));
+    assert_eq!(send(&notifier, mail()).await, Outcome::Transient);
     server.behave();
     notifier.notify(&mail()).await.unwrap();
     let mails = server.mails();
@@ -206,7 +190,7 @@ async fn a_mail_whose_acceptance_got_lost_is_handed_over_again_under_the_same_me
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_recipient_keeps_no_other_from_its_mail() {
+async fn rejected_recipient_does_not_affect_others() {
     let server = SmtpServer::start();
     let notifier = notifier(&server.url());
     server.treat(|step| match (step.phase, step.recipient) {
@@ -214,11 +198,8 @@ async fn a_refused_recipient_keeps_no_other_from_its_mail() {
         _ => Treatment::Serve,
     });
     for _ in 0..3 {
-        assert_eq!(
-            whose(&notifier.notify(&mail_to("unknown@example.com")).await),
-            Some(Whose::MailsForGood)
-        );
-        assert_eq!(whose(&notifier.notify(&mail_to("known@example.com")).await), None);
+        assert_eq!(send(&notifier, mail_to("unknown@example.com")).await, Outcome::Permanent);
+        assert_eq!(send(&notifier, mail_to("known@example.com")).await, Outcome::Sent);
     }
     let mails = server.mails();
     assert!(
@@ -229,7 +210,7 @@ async fn a_refused_recipient_keeps_no_other_from_its_mail() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_sent_is_received_byte_for_byte() {
+async fn relay_receives_the_mail_byte_for_byte() {
     let server = SmtpServer::start();
     let notifier = notifier(&server.url());
     let mut request = full_request();
@@ -241,11 +222,11 @@ async fn what_is_sent_is_received_byte_for_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_are_few_and_used_again() {
+async fn connections_are_limited_and_reused() {
     let server = SmtpServer::start();
     let notifier = Arc::new(notifier(&server.url()));
-    let (recipients, entropy) = (0..200, CountingEntropy::default());
-    let notifications: Vec<_> = recipients
+    let entropy = CountingEntropy::default();
+    let notifications: Vec<_> = (0..200)
         .map(|number| notification_of(full_request(), &format!("r{number}@example.com"), &entropy))
         .collect();
     let sent = notifications.into_iter().map(|notification| {
@@ -255,16 +236,16 @@ async fn connections_are_few_and_used_again() {
     for result in join_all(sent).await {
         result.unwrap().unwrap();
     }
-    let mut reached: Vec<_> = server.mails().into_iter().flat_map(|mail| mail.to).collect();
-    reached.sort_unstable();
-    reached.dedup();
-    assert_eq!(reached.len(), 200);
+    let mut recipients: Vec<_> = server.mails().into_iter().flat_map(|mail| mail.to).collect();
+    recipients.sort_unstable();
+    recipients.dedup();
+    assert_eq!(recipients.len(), 200);
     assert!(server.connections() <= 8, "{}", server.connections());
     assert!(server.most_connections_at_a_time() > 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_mail_meets_no_connection_that_was_closed_meanwhile() {
+async fn closed_pooled_connection_is_replaced() {
     let server = SmtpServer::start();
     let notifier = notifier(&server.url());
     notifier.notify(&mail()).await.unwrap();
@@ -290,9 +271,9 @@ async fn a_mail_meets_no_connection_that_was_closed_meanwhile() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_mail_does_not_wait_long_for_a_connection_that_was_forgotten_on_the_way() {
+async fn dead_pooled_connection_is_replaced_quickly() {
     let server = SmtpServer::start();
-    let notifier = Smtp { patience: PATIENCE, ..notifier(&server.url()) };
+    let notifier = Smtp { timeouts: TIMEOUTS, ..notifier(&server.url()) };
     notifier.notify(&mail()).await.unwrap();
     server.treat(|step| if step.mails_before > 0 { Treatment::Stall } else { Treatment::Serve });
     let start = Instant::now();
@@ -300,9 +281,9 @@ async fn a_mail_does_not_wait_long_for_a_connection_that_was_forgotten_on_the_wa
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
 
-/// On one thread, whose clock the test moves.
+/// Runs on one thread, because the test moves the clock of the runtime.
 #[tokio::test]
-async fn a_connection_that_lay_idle_for_long_is_left_politely() {
+async fn long_idle_connection_ends_with_quit() {
     let server = SmtpServer::start();
     let notifier = notifier(&server.url());
     for (idle, connections) in [(0, 1), (29, 1), (31, 2)] {
@@ -312,21 +293,21 @@ async fn a_connection_that_lay_idle_for_long_is_left_politely() {
         notifier.notify(&mail()).await.unwrap();
         assert_eq!(server.connections(), connections, "after {idle} seconds");
     }
-    let left = async {
+    let quit = async {
         while server.commands().iter().all(|command| command.line != "QUIT") {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    timeout(PATIENT, left).await.unwrap();
+    timeout(TEST_TIMEOUT, quit).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_greeting_names_the_domain_of_the_sender_or_an_address() {
+async fn ehlo_names_the_domain_of_the_sender() {
     for (sender, hello) in
         [("Orders <orders@example.com>", "example.com"), ("orders@localhost", "[127.0.0.1]")]
     {
         let server = SmtpServer::start();
-        from(sender, &server.url()).notify(&mail()).await.unwrap();
+        notifier_from(sender, &server.url()).notify(&mail()).await.unwrap();
         assert_eq!(server.mails()[0].hello, hello);
     }
 }

@@ -11,22 +11,22 @@ use tokio::{
     net::TcpStream,
 };
 
-/// The first byte of a TLS handshake (RFC 8446 section 5.1), which no SMTP command begins with.
+/// The first byte of a TLS handshake (RFC 8446 section 5.1). No SMTP command begins with it.
 const HANDSHAKE: u8 = 0x16;
 
-/// A connection that begins without encryption. Until TLS begins it gives out one line at a time:
-/// lettre keeps what it has read ahead, and would take what somebody on the way has put behind the
-/// reply to STARTTLS for replies of the relay under TLS (CVE-2011-0411 is the same on the other
-/// side).
+/// A connection that begins without encryption. Until TLS begins, each read returns at most one
+/// line, because lettre keeps its read buffer across STARTTLS: an attacker could append plaintext
+/// replies to the reply to STARTTLS, and lettre would read them as replies under TLS
+/// (CVE-2011-0411 is the same flaw in a server).
 #[derive(Debug)]
 pub(super) struct Unencrypted {
     tcp: TcpStream,
-    handed_over_to_tls: bool,
+    tls_started: bool,
 }
 
 impl Unencrypted {
     pub(super) fn new(tcp: TcpStream) -> Self {
-        Self { tcp, handed_over_to_tls: false }
+        Self { tcp, tls_started: false }
     }
 }
 
@@ -43,18 +43,18 @@ impl AsyncRead for Unencrypted {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if this.handed_over_to_tls {
+        if this.tls_started {
             return Pin::new(&mut this.tcp).poll_read(context, buffer);
         }
         let mut bytes = [0; 512];
         let space = bytes.len().min(buffer.remaining());
-        let mut ahead = ReadBuf::new(&mut bytes[..space]);
-        ready!(this.tcp.poll_peek(context, &mut ahead))?;
+        let mut peeked = ReadBuf::new(&mut bytes[..space]);
+        ready!(this.tcp.poll_peek(context, &mut peeked))?;
         let line =
-            ahead.filled().split_inclusive(|byte| *byte == b'\n').next().map_or(0, <[u8]>::len);
-        let mut taken = ReadBuf::new(&mut bytes[..line]);
-        ready!(Pin::new(&mut this.tcp).poll_read(context, &mut taken))?;
-        buffer.put_slice(taken.filled());
+            peeked.filled().split_inclusive(|byte| *byte == b'\n').next().map_or(0, <[u8]>::len);
+        let mut read = ReadBuf::new(&mut bytes[..line]);
+        ready!(Pin::new(&mut this.tcp).poll_read(context, &mut read))?;
+        buffer.put_slice(read.filled());
         Poll::Ready(Ok(()))
     }
 }
@@ -66,7 +66,7 @@ impl AsyncWrite for Unencrypted {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        this.handed_over_to_tls |= bytes.first() == Some(&HANDSHAKE);
+        this.tls_started |= bytes.first() == Some(&HANDSHAKE);
         Pin::new(&mut this.tcp).poll_write(context, bytes)
     }
 

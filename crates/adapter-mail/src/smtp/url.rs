@@ -1,4 +1,4 @@
-//! What a URL says of a relay.
+//! The URL of a relay.
 
 use std::{net::IpAddr, path::PathBuf};
 
@@ -12,9 +12,9 @@ use crate::OpenError;
 pub(super) enum Encryption {
     /// Never.
     Never,
-    /// By STARTTLS (RFC 3207), if the relay offers it.
+    /// By STARTTLS (RFC 3207) if the relay offers it.
     IfOffered,
-    /// By STARTTLS, or there is no mail.
+    /// By STARTTLS; otherwise no mail is sent.
     Required,
     /// From the first byte (RFC 8314).
     Implicit,
@@ -22,15 +22,14 @@ pub(super) enum Encryption {
 
 /// How to reach a relay.
 pub(super) struct RelayUrl {
-    /// Its name or address.
+    /// Host name or address.
     pub host: String,
-    /// Its port.
     pub port: u16,
     /// User and password.
     pub credentials: Option<(String, String)>,
     /// When the connection is encrypted.
     pub encryption: Encryption,
-    /// Whether credentials may go over a connection that is not.
+    /// Whether credentials may be sent over an unencrypted connection.
     pub credentials_in_clear: bool,
     /// The only root certificate to trust, instead of the system's.
     pub root: Option<PathBuf>,
@@ -45,27 +44,26 @@ impl RelayUrl {
         let credentials = credentials(url)?;
         let implicit = url.scheme() == "smtps";
         let (tls, root) = parameters(url)?;
-        let here = host.eq_ignore_ascii_case("localhost")
+        let local = host.eq_ignore_ascii_case("localhost")
             || host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
         let encryption = match (implicit, tls) {
             (true, None) => Encryption::Implicit,
             (false, Some(Encryption::Never)) if root.is_some() => return Err(OpenError::Parameter),
-            (false, Some(said)) => said,
-            (false, None) if credentials.is_some() && !here => Encryption::Required,
+            (false, Some(encryption)) => encryption,
+            (false, None) if credentials.is_some() && !local => Encryption::Required,
             (false, None) => Encryption::IfOffered,
             (true, Some(_)) => return Err(OpenError::Parameter),
         };
-        // Ports 25, 465 and 587: RFC 5321 section 2.3.8, RFC 8314 section 7.3, RFC 6409 section
-        // 3.1.
-        let usual_port = match &credentials {
+        // RFC 8314 section 7.3, RFC 6409 section 3.1, RFC 5321 section 2.3.8.
+        let default_port = match &credentials {
             _ if implicit => 465,
             Some(_) => 587,
             None => 25,
         };
-        let credentials_in_clear = here || encryption == Encryption::Never;
+        let credentials_in_clear = local || encryption == Encryption::Never;
         Ok(Self {
             host,
-            port: url.port().unwrap_or(usual_port),
+            port: url.port().unwrap_or(default_port),
             credentials,
             encryption,
             credentials_in_clear,
@@ -74,14 +72,14 @@ impl RelayUrl {
     }
 }
 
-/// A name, or an address, an IPv6 one without its brackets.
+/// Returns the host name or address; an IPv6 address without its brackets.
 fn host(url: &Url) -> Option<String> {
     let host = url.host_str()?;
     if let Some(address) = host.strip_prefix('[') {
         return Some(address.strip_suffix(']')?.to_owned());
     }
-    let plain = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
-    (plain && !host.is_empty()).then(|| host.to_owned())
+    let valid = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
+    (valid && !host.is_empty()).then(|| host.to_owned())
 }
 
 fn credentials(url: &Url) -> Result<Option<(String, String)>, OpenError> {
@@ -97,18 +95,18 @@ fn credentials(url: &Url) -> Result<Option<(String, String)>, OpenError> {
     }
 }
 
-/// What `tls` and `ca` say.
+/// Returns the values of `tls` and `ca`.
 fn parameters(url: &Url) -> Result<(Option<Encryption>, Option<PathBuf>), OpenError> {
     let (mut tls, mut root) = (None, None);
     for (name, value) in url.query_pairs() {
-        let repeated = match (&*name, &*value) {
+        let invalid = match (&*name, &*value) {
             ("tls", "required") => tls.replace(Encryption::Required).is_some(),
             ("tls", "opportunistic") => tls.replace(Encryption::IfOffered).is_some(),
             ("tls", "none") => tls.replace(Encryption::Never).is_some(),
             ("ca", path) if path.starts_with('/') => root.replace(PathBuf::from(path)).is_some(),
             _ => true,
         };
-        if repeated {
+        if invalid {
             return Err(OpenError::Parameter);
         }
     }
@@ -124,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_port_is_the_one_that_is_usual_for_what_is_asked() {
+    fn default_port_follows_scheme_and_credentials() {
         for (url, port) in [
             ("smtp://relay.example.com", 25),
             ("smtp://user:password@relay.example.com", 587),
@@ -138,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_a_name_or_an_address() {
+    fn host_is_a_name_or_an_address() {
         for (url, host) in [
             ("smtp://relay.example.com", "relay.example.com"),
             ("smtp://127.0.0.1:25", "127.0.0.1"),
@@ -162,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_go_encrypted_unless_they_stay_here_or_the_url_says_so() {
+    fn credentials_require_encryption_except_locally() {
         for (url, encryption, in_clear) in [
             ("smtp://relay", Encryption::IfOffered, false),
             ("smtp://user:password@relay", Encryption::Required, false),
@@ -187,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_are_percent_encoded() {
+    fn credentials_are_percent_decoded() {
         let relay =
             parse("smtp://orders%40example.com:p%C3%A4ss%3A%2F%3F%23%40%25word+@relay").unwrap();
         assert_eq!(
@@ -207,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_known_and_stand_there_once() {
+    fn unknown_or_repeated_parameters_are_rejected() {
         let relay = parse("smtp://relay?ca=/etc/ssl/our%20root.pem&tls=required").unwrap();
         assert_eq!(
             (relay.root, relay.encryption),

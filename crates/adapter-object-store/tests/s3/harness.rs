@@ -1,4 +1,4 @@
-//! A server of its own for each test, and files to put there.
+//! Files to put, and a log of the requests of a server.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use test_servers::s3::{S3Server, Treatment};
 
 pub const MIB: usize = 1024 * 1024;
-/// More than one part, so that it is put in two.
+/// A size that needs two parts.
 pub const LARGE: usize = 6 * MIB;
 
 pub struct Files {
@@ -39,32 +39,30 @@ pub fn open(server: &S3Server) -> ObjectBlobStore {
     ObjectBlobStore::open(&server.url(), server.variables()).unwrap()
 }
 
-pub fn variables<'a>(
-    variables: impl IntoIterator<Item = (&'a str, &'a str)>,
-) -> Vec<(String, String)> {
+pub fn owned<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<(String, String)> {
     variables.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// The whole of an error that is one of those after which the same call may succeed.
+/// Asserts that the store was unavailable, and returns the error with its causes.
 pub fn unavailable(error: &StoreError) -> String {
     assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
     error_chain(error)
 }
 
-/// What was asked of a server: method, address, and what a test wants to know of the rest.
+/// Requests to a server, reduced to what a test checks.
 pub type Log<T> = Arc<Mutex<Vec<T>>>;
 
-/// Has a server note its requests, as a method and the part of an upload that it is about.
+/// Logs the requests of a server as their method and their part of an upload.
 pub fn log_requests(server: &S3Server) -> Log<String> {
     let log = Log::default();
-    let noted = Arc::clone(&log);
+    let entries = Arc::clone(&log);
     server.treat(move |request| {
         let query = request.uri.query().unwrap_or_default();
-        let about = query
+        let part = query
             .split('&')
             .find(|pair| pair.starts_with("partNumber"))
             .unwrap_or(if query.starts_with("uploadId") { "upload" } else { query });
-        noted.lock().unwrap().push(format!("{} {about}", request.method).trim_end().to_owned());
+        entries.lock().unwrap().push(format!("{} {part}", request.method).trim_end().to_owned());
         Treatment::Serve
     });
     log

@@ -1,9 +1,9 @@
-//! What a store over the network promises beyond the contract, on a server that checks signatures.
+//! Properties of a remote store beyond the contract, on a server that checks signatures.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod endpoints;
+mod error_texts;
 mod harness;
 mod outage;
-mod reach;
-mod refusals;
 mod requests;

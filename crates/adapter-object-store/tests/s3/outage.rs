@@ -1,4 +1,4 @@
-//! A bucket that is stopped, or never answers, and comes back.
+//! Outages: a bucket that is stopped or never answers.
 
 use std::{
     future::Future,
@@ -25,8 +25,8 @@ use test_servers::s3::{S3Server, Treatment};
 
 use crate::harness::{Files, LARGE, open, unavailable};
 
-/// Within which a client is told that the bucket is stopped.
-const TOLD: Duration = Duration::from_secs(3);
+/// Time limit for the error of a request while the bucket is stopped.
+const ERROR_TIMEOUT: Duration = Duration::from_secs(3);
 
 async fn timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
     let start = Instant::now();
@@ -35,7 +35,7 @@ async fn timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stopped_bucket_is_told_of_at_once_and_used_again_when_it_is_back() {
+async fn stopped_bucket_fails_fast_and_recovers() {
     let (server, files) = (S3Server::start(), Files::new());
     let store = open(&server);
     let (key, file) = files.make(100);
@@ -43,13 +43,13 @@ async fn a_stopped_bucket_is_told_of_at_once_and_used_again_when_it_is_back() {
     server.stop();
 
     let (checked, took) = timed(store.check()).await;
-    let told = unavailable(&checked.unwrap_err());
-    assert!(told.starts_with("the store does not answer: Connection refused"), "{told}");
+    let error = unavailable(&checked.unwrap_err());
+    assert!(error.starts_with("the store does not answer: Connection refused"), "{error}");
     assert!(took < Duration::from_secs(2), "{took:?}");
     for size in [100, LARGE] {
         let (put, took) = timed(files.put(&store, size)).await;
         unavailable(&put.unwrap_err());
-        assert!(took < Duration::from_secs(3), "{took:?}");
+        assert!(took < ERROR_TIMEOUT, "{took:?}");
     }
     let (deleted, took) = timed(store.delete(&key)).await;
     unavailable(&deleted.unwrap_err());
@@ -64,7 +64,7 @@ async fn a_stopped_bucket_is_told_of_at_once_and_used_again_when_it_is_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_who_wait_for_their_turn_are_told_as_soon_as_one() {
+async fn waiting_puts_fail_as_fast_as_one() {
     let (server, files) = (S3Server::start(), Files::new());
     let store = open(&server);
     let (file, keys) = (
@@ -76,19 +76,19 @@ async fn many_who_wait_for_their_turn_are_told_as_soon_as_one() {
     for put in puts {
         unavailable(&put.unwrap_err());
     }
-    assert!(took < TOLD, "{took:?}");
+    assert!(took < ERROR_TIMEOUT, "{took:?}");
     server.start_again();
     files.put(&store, LARGE).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bucket_that_stops_in_the_middle_of_an_upload_is_told_of_at_once() {
+async fn bucket_stopped_during_an_upload_fails_fast() {
     let (server, files) = (S3Server::start(), Files::new());
     let store = Arc::new(open(&server));
-    let (in_the_middle, wait) = mpsc::channel();
+    let (second_part, wait) = mpsc::channel();
     server.treat(move |request| {
         if request.uri.query().is_some_and(|query| query.starts_with("partNumber=2")) {
-            in_the_middle.send(()).unwrap();
+            second_part.send(()).unwrap();
             return Treatment::Silence;
         }
         Treatment::Serve
@@ -106,12 +106,12 @@ async fn a_bucket_that_stops_in_the_middle_of_an_upload_is_told_of_at_once() {
     let server = server.await.unwrap();
     let (put, took) = timed(put).await;
     unavailable(&put.unwrap().unwrap_err());
-    assert!(took < TOLD, "{took:?}");
+    assert!(took < ERROR_TIMEOUT, "{took:?}");
     assert_eq!(server.objects().len(), 0);
 }
 
 #[tokio::test]
-async fn a_bucket_that_takes_connections_and_never_answers_does_not_hold_up_a_check() {
+async fn check_of_a_silent_bucket_times_out() {
     let server = S3Server::start();
     let store = open(&server);
     server.treat(|_| Treatment::Silence);
@@ -167,15 +167,14 @@ impl Service {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_is_told_within_three_seconds_however_many_documents_it_sent_and_nothing_is_left()
-{
+async fn order_with_documents_fails_fast_and_leaves_nothing() {
     for documents in [1, 20] {
         let server = S3Server::start();
         let service = Service::on(&server);
         server.stop();
         let (stored, took) = timed(Box::pin(service.create(documents))).await;
         assert!(matches!(stored, Err(CreateOrderError::Unavailable(_))), "{stored:?}");
-        assert!(took < TOLD, "{documents} documents took {took:?}");
+        assert!(took < ERROR_TIMEOUT, "{documents} documents took {took:?}");
         assert_eq!(service.store.find(OrderId(1)).await.unwrap(), None);
 
         server.start_again();

@@ -1,4 +1,4 @@
-//! What is asked of the server, and that it is asked again when it stumbles.
+//! The requests to the server, their retries, and how their results are verified.
 
 use std::{collections::HashMap, fs, sync::Mutex};
 
@@ -9,11 +9,10 @@ use domain::{
 };
 use test_servers::s3::{BUCKET, S3Server, Treatment};
 
-use crate::harness::{Files, LARGE, Log, MIB, log_requests, open, unavailable, variables};
+use crate::harness::{Files, LARGE, Log, MIB, log_requests, open, owned, unavailable};
 
 #[tokio::test]
-async fn a_file_of_one_part_is_put_at_once_and_a_larger_one_in_parts_and_the_size_of_both_is_verified()
- {
+async fn large_files_are_put_in_parts() {
     let (server, files) = (S3Server::start(), Files::new());
     let (store, log) = (open(&server), log_requests(&server));
     files.put(&store, 5 * MIB).await.unwrap();
@@ -34,22 +33,22 @@ async fn a_file_of_one_part_is_put_at_once_and_a_larger_one_in_parts_and_the_siz
 }
 
 #[tokio::test]
-async fn every_body_is_signed_and_has_a_checksum_unless_the_url_turns_that_off() {
+async fn bodies_are_signed_and_have_checksums() {
     let (server, files) = (S3Server::start(), Files::new());
-    // Not even a variable can make it another.
-    let own = server.variables().into_iter().chain(variables([
-        ("AWS_CHECKSUM_ALGORITHM", "crc64nvme"),
-        ("AWS_UNSIGNED_PAYLOAD", "true"),
-    ]));
-    let own: Vec<_> = own.collect();
+    // Variables do not change that.
+    let variables = server
+        .variables()
+        .into_iter()
+        .chain(owned([("AWS_CHECKSUM_ALGORITHM", "crc64nvme"), ("AWS_UNSIGNED_PAYLOAD", "true")]));
+    let variables: Vec<_> = variables.collect();
     for (url, checksum) in [(server.url(), true), (server.url() + "&checksum=none", false)] {
-        let store = ObjectBlobStore::open(&url, own.clone()).unwrap();
+        let store = ObjectBlobStore::open(&url, variables.clone()).unwrap();
         let log: Log<(usize, bool)> = Log::default();
-        let noted = log.clone();
+        let entries = log.clone();
         server.treat(move |request| {
             let signed = request.headers["x-amz-content-sha256"].to_str().unwrap();
             if request.method == "PUT" {
-                noted
+                entries
                     .lock()
                     .unwrap()
                     .push((signed.len(), request.headers.contains_key("x-amz-checksum-sha256")));
@@ -63,7 +62,7 @@ async fn every_body_is_signed_and_has_a_checksum_unless_the_url_turns_that_off()
 }
 
 #[tokio::test]
-async fn a_body_that_the_network_has_changed_is_refused_and_leaves_nothing() {
+async fn corrupted_body_is_rejected() {
     let (server, files) = (S3Server::start(), Files::new());
     server.treat(
         |request| if request.method == "PUT" { Treatment::Corrupt } else { Treatment::Serve },
@@ -82,24 +81,24 @@ async fn a_body_that_the_network_has_changed_is_refused_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_large_file_that_is_not_what_it_is_said_to_be_is_refused_and_leaves_nothing() {
+async fn changed_file_is_rejected_and_leaves_nothing() {
     let (server, files) = (S3Server::start(), Files::new());
     let store = open(&server);
     let (key, file) = files.make(LARGE);
-    let others = [
+    let changed = [
         SpooledFile { size: file.size - 1, ..file.clone() },
         SpooledFile { size: file.size + 1, ..file.clone() },
         SpooledFile { size: 5 * MIB as u64, ..file.clone() },
         SpooledFile { sha256: Sha256Digest([7; 32]), ..file.clone() },
     ];
-    for said in others {
-        assert!(matches!(store.put(&key, &said).await, Err(StoreError::Internal(_))), "{said:?}");
-        assert_eq!((server.objects().len(), server.unfinished_uploads()), (0, 0), "{said:?}");
+    for file in changed {
+        assert!(matches!(store.put(&key, &file).await, Err(StoreError::Internal(_))), "{file:?}");
+        assert_eq!((server.objects().len(), server.unfinished_uploads()), (0, 0), "{file:?}");
     }
 }
 
 #[tokio::test]
-async fn an_object_that_is_not_as_long_as_what_was_sent_is_refused() {
+async fn object_of_wrong_size_is_an_error() {
     let (server, files) = (S3Server::start(), Files::new());
     let (store, bucket) = (open(&server), server.bucket());
     for size in [100, LARGE] {
@@ -107,20 +106,20 @@ async fn an_object_that_is_not_as_long_as_what_was_sent_is_refused() {
         let object = bucket.join("orders").join(key.as_str());
         server.treat(move |request| {
             if request.method == "HEAD" {
-                fs::write(&object, "half of it").unwrap();
+                fs::write(&object, "ten bytes.").unwrap();
             }
             Treatment::Serve
         });
-        let told = unavailable(&store.put(&key, &file).await.unwrap_err());
+        let error = unavailable(&store.put(&key, &file).await.unwrap_err());
         assert_eq!(
-            told,
-            format!("the store does not answer: of {size} bytes that were sent the store keeps 10")
+            error,
+            format!("the store does not answer: {size} bytes were sent, but the store has 10")
         );
     }
 }
 
 #[tokio::test]
-async fn a_put_that_succeeded_by_the_word_of_somebody_else_is_refused() {
+async fn success_reported_by_a_proxy_is_an_error() {
     let (server, files) = (S3Server::start(), Files::new());
     let store = open(&server);
     server.treat(|request| {
@@ -130,22 +129,22 @@ async fn a_put_that_succeeded_by_the_word_of_somebody_else_is_refused() {
             Treatment::Serve
         }
     });
-    let told = unavailable(&files.put(&store, 100).await.unwrap_err());
-    assert!(told.starts_with("the store does not answer: it answered 404"), "{told}");
+    let error = unavailable(&files.put(&store, 100).await.unwrap_err());
+    assert!(error.starts_with("the store does not answer: it answered 404"), "{error}");
     assert_eq!(server.objects().len(), 0);
 }
 
 #[tokio::test]
-async fn a_server_that_stumbles_is_asked_again() {
+async fn failed_requests_are_retried() {
     for status in [500, 503, 429] {
         let (server, files) = (S3Server::start(), Files::new());
         let store = open(&server);
-        let seen = Mutex::<HashMap<String, usize>>::default();
+        let attempts = Mutex::<HashMap<String, usize>>::default();
         server.treat(move |request| {
-            let mut seen = seen.lock().unwrap();
-            let times = seen.entry(format!("{} {}", request.method, request.uri)).or_default();
-            *times += 1;
-            if *times <= 2 { Treatment::Refuse(status) } else { Treatment::Serve }
+            let mut attempts = attempts.lock().unwrap();
+            let count = attempts.entry(format!("{} {}", request.method, request.uri)).or_default();
+            *count += 1;
+            if *count <= 2 { Treatment::Refuse(status) } else { Treatment::Serve }
         });
         let (key, file) = files.make(LARGE);
         store.put(&key, &file).await.unwrap();
@@ -157,7 +156,7 @@ async fn a_server_that_stumbles_is_asked_again() {
 }
 
 #[tokio::test]
-async fn an_upload_that_fails_is_aborted() {
+async fn failed_upload_is_aborted() {
     for failing in ["partNumber=2", "uploadId="] {
         let (server, files) = (S3Server::start(), Files::new());
         let store = open(&server);
@@ -166,16 +165,16 @@ async fn an_upload_that_fails_is_aborted() {
                 && request.uri.query().is_some_and(|query| query.starts_with(failing));
             if fails { Treatment::Refuse(500) } else { Treatment::Serve }
         });
-        let told = unavailable(&files.put(&store, LARGE).await.unwrap_err());
-        assert_eq!(told, "the store does not answer: it answered 500 Internal Server Error");
+        let error = unavailable(&files.put(&store, LARGE).await.unwrap_err());
+        assert_eq!(error, "the store does not answer: it answered 500 Internal Server Error");
         assert_eq!((server.objects().len(), server.unfinished_uploads()), (0, 0), "{failing}");
     }
 }
 
 #[tokio::test]
-async fn an_object_is_not_taken_for_gone_because_its_bucket_is() {
+async fn missing_bucket_is_not_a_deleted_object() {
     let (server, files) = (S3Server::start(), Files::new());
-    let elsewhere = server.url().replace(BUCKET, "elsewhere");
-    let store = ObjectBlobStore::open(&elsewhere, server.variables()).unwrap();
+    let missing = server.url().replace(BUCKET, "missing");
+    let store = ObjectBlobStore::open(&missing, server.variables()).unwrap();
     unavailable(&store.delete(&files.make(1).0).await.unwrap_err());
 }

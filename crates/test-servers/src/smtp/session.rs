@@ -1,4 +1,4 @@
-//! One connection of a client.
+//! A session with a client.
 
 use std::{
     io::{self, ErrorKind},
@@ -16,10 +16,10 @@ use tokio::{
 
 use super::{Command, Mail, PASSWORD, Phase, Relay, Step, Tls, Treatment, USER};
 
-/// How long it takes for the next byte of an answer that drips.
-const DRIP: Duration = Duration::from_millis(50);
-/// Longest line of a command, and of a mail (RFC 5321 section 4.5.3.1).
-const LONGEST_LINE: usize = 1_000;
+/// Pause between the bytes of [`Treatment::Drip`].
+const DRIP_PAUSE: Duration = Duration::from_millis(50);
+/// Longest line of a command or a mail (RFC 5321 section 4.5.3.1).
+const MAX_LINE: usize = 1_000;
 
 trait Io: AsyncRead + AsyncWrite + Send {}
 impl<T: AsyncRead + AsyncWrite + Send> Io for T {}
@@ -38,7 +38,7 @@ struct Session {
     mails_before: usize,
 }
 
-/// Counts as long as it lives.
+/// Increments a count until it is dropped.
 struct Counted<'a>(&'a Relay, fn(&mut super::Counts) -> &mut usize);
 
 impl<'a> Counted<'a> {
@@ -74,7 +74,7 @@ pub(super) async fn serve(relay: Arc<Relay>, socket: TcpStream) {
         to: Vec::new(),
         mails_before: 0,
     };
-    // However it ends, the client notices.
+    // An error means that the client or a rule closed the connection.
     let _ = session.run().await;
 }
 
@@ -103,8 +103,7 @@ impl Session {
                 "EHLO" | "HELO" => self.hello(rest).await?,
                 "STARTTLS" if self.relay.offer.tls == Tls::StartTls && !self.encrypted => {
                     if self.answer(Phase::StartTls, "220 2.0.0 Go ahead").await? {
-                        // Whatever came in clear after the command is dropped with the buffer (RFC
-                        // 3207 section 4.2).
+                        // Drops plaintext that was sent after the command (RFC 3207 section 4.2).
                         self = self.encrypt().await?;
                     }
                 }
@@ -114,7 +113,7 @@ impl Session {
                 "DATA" => self.data().await?,
                 "RSET" => {
                     if self.answer(Phase::Other, "250 2.0.0 OK").await? {
-                        self.forget();
+                        self.reset();
                     }
                 }
                 "NOOP" => drop(self.answer(Phase::Other, "250 2.0.0 OK").await?),
@@ -122,7 +121,7 @@ impl Session {
                     self.answer(Phase::Quit, "221 2.0.0 Bye").await?;
                     return self.stream.shutdown().await;
                 }
-                _ => self.send("502 5.5.1 What is that?").await?,
+                _ => self.send("502 5.5.1 Unknown command").await?,
             }
         }
     }
@@ -143,12 +142,12 @@ impl Session {
         let others = lines.join("\r\n250-");
         if self.answer(Phase::Ehlo, &format!("250-{others}\r\n250 {last}")).await? {
             name.clone_into(&mut self.hello);
-            self.forget();
+            self.reset();
         }
         Ok(())
     }
 
-    /// AUTH PLAIN (RFC 4616), with the credentials in the command or after it, and AUTH LOGIN.
+    /// Handles AUTH PLAIN (RFC 4616), with or without an initial response, and AUTH LOGIN.
     async fn authenticate(&mut self, rest: &str) -> io::Result<()> {
         let (mechanism, initial) = rest.split_once(' ').unwrap_or((rest, ""));
         let mechanism = mechanism.to_ascii_uppercase();
@@ -160,17 +159,17 @@ impl Session {
         {
             return self.send("504 5.5.4 Unrecognized authentication type").await;
         }
-        let right = if mechanism == "PLAIN" {
-            let given =
+        let valid = if mechanism == "PLAIN" {
+            let response =
                 if initial.is_empty() { self.challenge("").await? } else { initial.to_owned() };
-            given == BASE64.encode(format!("\0{USER}\0{PASSWORD}"))
+            response == BASE64.encode(format!("\0{USER}\0{PASSWORD}"))
         } else {
             let user = self.challenge("VXNlcm5hbWU6").await?;
             let password = self.challenge("UGFzc3dvcmQ6").await?;
             user == BASE64.encode(USER) && password == BASE64.encode(PASSWORD)
         };
-        let reply = if right { "235 2.7.0 Welcome" } else { "535 5.7.8 Wrong user or password" };
-        self.authenticated |= self.answer(Phase::Auth, reply).await? && right;
+        let reply = if valid { "235 2.7.0 Welcome" } else { "535 5.7.8 Wrong user or password" };
+        self.authenticated |= self.answer(Phase::Auth, reply).await? && valid;
         Ok(())
     }
 
@@ -180,7 +179,7 @@ impl Session {
     }
 
     async fn mail(&mut self, rest: &str) -> io::Result<()> {
-        let refusal = match address(rest) {
+        let error = match address(rest) {
             _ if self.hello.is_empty() => "503 5.5.1 EHLO first",
             _ if self.relay.offer.auth.is_some() && !self.authenticated => {
                 "530 5.7.0 Authentication required"
@@ -194,11 +193,11 @@ impl Session {
             }
             None => "501 5.5.4 MAIL FROM:<address>",
         };
-        self.send(refusal).await
+        self.send(error).await
     }
 
     async fn recipient(&mut self, rest: &str) -> io::Result<()> {
-        let refusal = match address(rest).filter(|to| !to.is_empty()) {
+        let error = match address(rest).filter(|to| !to.is_empty()) {
             _ if self.from.is_none() => "503 5.5.1 MAIL first",
             Some(to) => {
                 self.to.push(to.to_owned());
@@ -209,7 +208,7 @@ impl Session {
             }
             None => "501 5.5.4 RCPT TO:<address>",
         };
-        self.send(refusal).await
+        self.send(error).await
     }
 
     async fn data(&mut self) -> io::Result<()> {
@@ -247,22 +246,22 @@ impl Session {
             self.relay.counts.send_modify(|counts| counts.mails += 1);
             self.mails_before += 1;
         }
-        self.forget();
-        self.finish(treatment, "250 2.0.0 Taken").await.map(drop)
+        self.reset();
+        self.finish(treatment, "250 2.0.0 Accepted").await.map(drop)
     }
 
-    fn forget(&mut self) {
+    fn reset(&mut self) {
         self.from = None;
         self.to.clear();
     }
 
-    /// Answers a step as the rule says; whether it was served.
+    /// Replies to a step as the rule demands. Returns whether it was served.
     async fn answer(&mut self, phase: Phase, reply: &str) -> io::Result<bool> {
         let treatment = self.treated(phase).await?;
         self.finish(treatment, reply).await
     }
 
-    /// How a step is treated, once that is to serve or refuse it.
+    /// Waits until the rule serves or refuses a step. Fails if the connection ends.
     async fn treated(&mut self, phase: Phase) -> io::Result<Treatment> {
         let relay = Arc::clone(&self.relay);
         let mut changed = relay.changed.subscribe();
@@ -284,7 +283,7 @@ impl Session {
                     let _held = Counted::new(&relay, |counts| &mut counts.held);
                     tokio::select! {
                         _ = changed.changed() => {}
-                        left = left(&mut self.stream) => return Err(left),
+                        error = disconnected(&mut self.stream) => return Err(error),
                     }
                 }
                 Treatment::Drip => {
@@ -292,12 +291,12 @@ impl Session {
                     (held, dripped) = (true, true);
                     tokio::select! {
                         _ = changed.changed() => {}
-                        left = drip(&mut self.stream, phase) => return Err(left),
+                        error = drip(&mut self.stream, phase) => return Err(error),
                     }
                 }
                 Treatment::Serve | Treatment::ServeAndHangUp | Treatment::Refuse(_) => {
                     if held {
-                        self.still_there().await?;
+                        self.ensure_connected().await?;
                     }
                     if dripped {
                         self.stream.write_all(b"\r\n").await?;
@@ -308,13 +307,13 @@ impl Session {
         }
     }
 
-    /// Fails if the client did not wait: what it has given up must not be served.
-    async fn still_there(&mut self) -> io::Result<()> {
-        // Lets the runtime learn what has come in by now.
+    /// Fails if the client has disconnected: an abandoned command must not be executed.
+    async fn ensure_connected(&mut self) -> io::Result<()> {
+        // Lets the runtime process pending network events.
         tokio::task::yield_now().await;
         tokio::select! {
             biased;
-            left = left(&mut self.stream) => Err(left),
+            error = disconnected(&mut self.stream) => Err(error),
             () = std::future::ready(()) => Ok(()),
         }
     }
@@ -343,33 +342,32 @@ impl Session {
             .map_err(|_| hang_up())
     }
 
-    /// Reads one line more, which must end in CRLF.
+    /// Appends the next line, which must end in CRLF.
     async fn read_line(&mut self, into: &mut Vec<u8>) -> io::Result<()> {
         let start = into.len();
         self.stream.read_until(b'\n', into).await?;
         let line = &into[start..];
-        if line.ends_with(b"\r\n") && line.len() <= LONGEST_LINE { Ok(()) } else { Err(hang_up()) }
+        if line.ends_with(b"\r\n") && line.len() <= MAX_LINE { Ok(()) } else { Err(hang_up()) }
     }
 }
 
-/// The address between angle brackets in `FROM:<address>`, which stands alone where the verb was
-/// split off at a space.
+/// Returns the address in angle brackets of `FROM:<address>` or `TO:<address>`.
 fn address(rest: &str) -> Option<&str> {
     let (_, rest) = rest.split_once('<')?;
     rest.split_once('>').map(|(address, _)| address)
 }
 
-/// Returns when the client has closed the connection.
-async fn left(stream: &mut Stream) -> io::Error {
+/// Returns an error when the client has closed the connection.
+async fn disconnected(stream: &mut Stream) -> io::Error {
     match stream.fill_buf().await {
         Ok([]) => hang_up(),
-        // A client that pipelines has said more already.
+        // The client has sent more commands without waiting.
         Ok(_) => std::future::pending().await,
         Err(error) => error,
     }
 }
 
-/// Sends the beginning of an answer of several lines; returns when the client is gone.
+/// Sends an endless first line of a reply. Returns when the client has disconnected.
 async fn drip(stream: &mut Stream, phase: Phase) -> io::Error {
     let line: &[u8] = match phase {
         Phase::Handshake => b"\x16",
@@ -387,7 +385,7 @@ async fn drip(stream: &mut Stream, phase: Phase) -> io::Error {
         if let Err(error) = sent.await {
             return error;
         }
-        sleep(DRIP).await;
+        sleep(DRIP_PAUSE).await;
     }
     hang_up()
 }

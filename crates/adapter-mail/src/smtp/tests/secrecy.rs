@@ -1,4 +1,4 @@
-//! What goes over the wire in clear, and what failures say.
+//! Encryption of connections, and secrets in error texts.
 
 use domain::ports::error_chain;
 use test_servers::smtp::{Offer, PASSWORD, Phase, SmtpServer, Tls, Treatment, USER};
@@ -7,29 +7,26 @@ use tokio::{
     net::TcpListener,
 };
 
-use super::{super::*, FULL, IMPATIENCE, mail, mail_to, notifier};
+use super::{super::*, FULL, SHORT_TIMEOUTS, mail, mail_to, notifier};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn starttls_is_used_where_it_is_offered() {
     let server = SmtpServer::offering(Offer { tls: Tls::StartTls, auth: None });
     let (port, root) = (server.address().port(), server.root_certificate());
-    for (parameters, encrypted) in
-        [("", true), ("&tls=opportunistic", true), ("&tls=required", true)]
-    {
+    for parameters in ["", "&tls=opportunistic", "&tls=required"] {
         notifier(&format!("smtp://localhost:{port}?ca={}{parameters}", root.display()))
             .notify(&mail())
             .await
             .unwrap();
-        assert_eq!(server.mails().last().unwrap().encrypted, encrypted, "{parameters}");
+        assert!(server.mails().last().unwrap().encrypted, "{parameters}");
     }
     notifier(&format!("smtp://localhost:{port}?tls=none")).notify(&mail()).await.unwrap();
     assert!(!server.mails().last().unwrap().encrypted);
 }
 
-/// The relay is on this machine, so the URL that stands for one elsewhere is changed after it was
-/// read.
+/// The test relay is local, so the test turns off the exception for local relays in the parsed URL.
 #[tokio::test(flavor = "multi_thread")]
-async fn credentials_never_go_elsewhere_in_clear() {
+async fn credentials_are_never_sent_unencrypted() {
     let server = SmtpServer::offering(Offer { tls: Tls::Never, auth: Some("PLAIN LOGIN") });
     let sender: Sender = "orders@example.com".parse().unwrap();
     for encryption in [url::Encryption::IfOffered, url::Encryption::Required] {
@@ -39,9 +36,9 @@ async fn credentials_never_go_elsewhere_in_clear() {
             ..RelayUrl::parse(&Url::parse(&server.url()).unwrap()).unwrap()
         };
         let relay = Relay::new(url, sender.mailbox().email.clone()).unwrap();
-        let refused =
-            Smtp { sender: sender.clone(), relay, patience: IMPATIENCE }.check().await.unwrap_err();
-        assert_eq!(error_chain(&refused), "no mail is taken now: the relay offers no TLS");
+        let smtp = Smtp { sender: sender.clone(), relay, timeouts: SHORT_TIMEOUTS };
+        let error = error_chain(&smtp.check().await.unwrap_err());
+        assert_eq!(error, "no mail can be handed over now: the relay does not offer TLS");
     }
     assert!(
         server.commands().iter().all(|command| !command.line.starts_with("AUTH")),
@@ -51,9 +48,9 @@ async fn credentials_never_go_elsewhere_in_clear() {
     notifier(&format!("{}?tls=none", server.url())).check().await.unwrap();
 }
 
-/// Somebody on the way answers what the service is going to say under TLS, before TLS begins.
+/// An attacker sends the replies to the commands under TLS before TLS begins.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_said_before_tls_is_no_answer_under_tls() {
+async fn plaintext_replies_are_not_read_under_tls() {
     let server = SmtpServer::start();
     let attacker = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!(
@@ -73,184 +70,179 @@ async fn what_was_said_before_tls_is_no_answer_under_tls() {
         )
         .await
         .unwrap();
-        // It has no certificate, but may let the relay's own answer pass, for which the test needs
-        // none.
+        // A real attacker would now forward the TLS handshake to the relay.
         tcp.read_to_end(&mut Vec::new()).await.unwrap();
     };
     let (checked, ()) = tokio::join!(
         async { notifier(&url).check().await.map_err(|error| error_chain(&error)) },
         attack
     );
-    assert_eq!(checked, Err("no mail is taken now: TLS with the relay failed: received corrupt message of type InvalidContentType".to_owned()));
+    let expected = "no mail can be handed over now: TLS with the relay failed: \
+                    received corrupt message of type InvalidContentType";
+    assert_eq!(checked, Err(expected.to_owned()));
 }
 
-async fn check(url: &str) -> String {
-    error_chain(&notifier(url).check().await.unwrap_err())
+/// Returns the cause of a failed check, without the text that all errors of a notifier begin with.
+async fn cause(url: &str) -> String {
+    let error = error_chain(&notifier(url).check().await.unwrap_err());
+    error.strip_prefix("no mail can be handed over now: ").unwrap().to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_check_says_in_one_line_what_is_wrong() {
+async fn check_error_names_a_missing_relay() {
+    let server = SmtpServer::start();
+    let port = server.address().port();
+    server.stop();
+    let refused = format!("no connection to 127.0.0.1:{port}: Connection refused (os error 111)");
+    for scheme in ["smtp", "smtps"] {
+        let url = format!("{scheme}://orders%40example.com:secret@127.0.0.1:{port}");
+        assert_eq!(cause(&url).await, refused);
+    }
+    let unknown = cause("smtp://user:secret@relay.invalid").await;
+    let expected = "no connection to relay.invalid:587: failed to lookup address information";
+    assert!(unknown.starts_with(expected), "{unknown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn check_error_names_the_reply() {
+    let server = SmtpServer::start();
+    let port = server.address().port();
+    let url = format!("smtp://user:secret@127.0.0.1:{port}");
+    assert_eq!(cause(&url).await, "the relay offers neither AUTH PLAIN nor AUTH LOGIN");
+    let sender = "553-5.7.1 <orders@example.com>:\r\n553 5.7.1 Sender not yours";
+    for (phase, treatment, expected) in [
+        (
+            Phase::Mail,
+            Treatment::Refuse(sender),
+            "the relay rejected the sender: 553 5.7.1 (address) Sender not yours",
+        ),
+        (
+            Phase::Greeting,
+            Treatment::Refuse("554 No SMTP here"),
+            "the relay rejected the connection: 554 No SMTP here",
+        ),
+        (Phase::Greeting, Treatment::Stall, "the relay did not answer in time"),
+        (
+            Phase::Greeting,
+            Treatment::HangUp,
+            "the connection to the relay broke: incomplete response",
+        ),
+    ] {
+        server.treat_phase(phase, treatment);
+        assert_eq!(cause(&server.url()).await, expected);
+    }
+
+    let server = SmtpServer::offering(FULL);
+    let wrong = "the relay rejected the user or the password: 535 5.7.8";
+    assert_eq!(cause(&server.url_with(Some((USER, "wrong")))).await, wrong);
+    assert_eq!(cause(&server.url_with(Some(("unknown", PASSWORD)))).await, wrong);
+    assert_eq!(
+        cause(&server.url_with(None)).await,
+        "the relay rejected the sender: 530 5.7.0 Authentication required"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn check_error_names_the_tls_problem() {
     let plain = SmtpServer::start();
-    let (port, root) = (plain.address().port(), plain.root_certificate());
-    let root = root.display();
-    plain.stop();
-    let refused = format!(
-        "no mail is taken now: no connection to 127.0.0.1:{port}: Connection refused (os error 111)"
-    );
-    assert_eq!(check(&format!("smtp://{USER_IN_URL}:secret@127.0.0.1:{port}")).await, refused);
-    assert_eq!(check(&format!("smtps://{USER_IN_URL}:secret@127.0.0.1:{port}")).await, refused);
-    let unknown = check("smtp://user:secret@relay.invalid").await;
-    assert!(unknown.starts_with("no mail is taken now: no connection to relay.invalid:587: failed to lookup address information"), "{unknown}");
-
-    plain.start_again();
+    let (port, other_root) = (plain.address().port(), plain.root_certificate());
+    let other_root = other_root.display();
     assert_eq!(
-        check(&format!("smtp://127.0.0.1:{port}?tls=required")).await,
-        "no mail is taken now: the relay offers no TLS"
+        cause(&format!("smtp://127.0.0.1:{port}?tls=required")).await,
+        "the relay does not offer TLS"
     );
+    let corrupt = "received corrupt message of type InvalidContentType";
     assert_eq!(
-        check(&format!("smtp://user:secret@127.0.0.1:{port}")).await,
-        "no mail is taken now: the relay offers no way to log in that is known, which are AUTH PLAIN and AUTH LOGIN"
-    );
-    assert_eq!(
-        check(&format!("smtps://127.0.0.1:{port}")).await,
-        format!(
-            "no mail is taken now: no connection to 127.0.0.1:{port}: received corrupt message of type InvalidContentType"
-        )
-    );
-    plain.treat_phase(
-        Phase::Mail,
-        Treatment::Refuse("553-5.7.1 <orders@example.com>:\r\n553 5.7.1 Sender not yours"),
-    );
-    assert_eq!(
-        check(&plain.url()).await,
-        "no mail is taken now: the relay refuses the sender: 553 5.7.1 (address) Sender not yours"
-    );
-    plain.treat_phase(Phase::Greeting, Treatment::Refuse("554 No SMTP here"));
-    assert_eq!(
-        check(&plain.url()).await,
-        "no mail is taken now: the relay refuses the connection: 554 No SMTP here"
-    );
-    plain.treat_phase(Phase::Greeting, Treatment::Stall);
-    assert_eq!(
-        check(&plain.url()).await,
-        "no mail is taken now: the relay does not answer in time"
-    );
-    plain.treat_phase(Phase::Greeting, Treatment::HangUp);
-    assert_eq!(
-        check(&plain.url()).await,
-        "no mail is taken now: the connection to the relay broke: incomplete response"
+        cause(&format!("smtps://127.0.0.1:{port}")).await,
+        format!("no connection to 127.0.0.1:{port}: {corrupt}")
     );
 
-    let secure = SmtpServer::offering(FULL);
-    let secure_port = secure.address().port();
-    for wrong in
-        [secure.url_with(Some((USER, "wrong"))), secure.url_with(Some(("somebody", PASSWORD)))]
-    {
+    let unknown_issuer = "invalid peer certificate: UnknownIssuer";
+    let server = SmtpServer::offering(FULL);
+    let port = server.address().port();
+    for parameters in [&format!("?tls=required&ca={other_root}"), "?tls=required", ""] {
         assert_eq!(
-            check(&wrong).await,
-            "no mail is taken now: the relay refuses the user or the password: 535 5.7.8"
+            cause(&format!("smtp://localhost:{port}{parameters}")).await,
+            format!("TLS with the relay failed: {unknown_issuer}")
         );
     }
+    server.treat_phase(Phase::StartTls, Treatment::Refuse("454 4.7.0 TLS not available"));
     assert_eq!(
-        check(&format!(
-            "smtp://localhost:{secure_port}?ca={}",
-            secure.root_certificate().display()
-        ))
-        .await,
-        "no mail is taken now: the relay refuses the sender: 530 5.7.0 Authentication required"
+        cause(&server.url()).await,
+        "the relay rejected STARTTLS: 454 4.7.0 TLS not available"
     );
-    let unknown_issuer =
-        "no mail is taken now: TLS with the relay failed: invalid peer certificate: UnknownIssuer";
-    assert_eq!(
-        check(&format!("smtp://localhost:{secure_port}?tls=required&ca={root}")).await,
-        unknown_issuer
-    );
-    assert_eq!(
-        check(&format!("smtp://localhost:{secure_port}?tls=required")).await,
-        unknown_issuer
-    );
-    assert_eq!(check(&format!("smtp://localhost:{secure_port}")).await, unknown_issuer);
     let implicit = SmtpServer::offering(Offer { tls: Tls::Implicit, auth: None });
-    let implicit_port = implicit.address().port();
+    let port = implicit.address().port();
     assert_eq!(
-        check(&format!("smtps://localhost:{implicit_port}?ca={root}")).await,
-        format!(
-            "no mail is taken now: no connection to localhost:{implicit_port}: invalid peer certificate: UnknownIssuer"
-        )
-    );
-    secure.treat_phase(Phase::StartTls, Treatment::Refuse("454 4.7.0 TLS not available"));
-    assert_eq!(
-        check(&secure.url()).await,
-        "no mail is taken now: the relay refuses to begin TLS: 454 4.7.0 TLS not available"
+        cause(&format!("smtps://localhost:{port}?ca={other_root}")).await,
+        format!("no connection to localhost:{port}: {unknown_issuer}")
     );
 }
 
-const USER_IN_URL: &str = "orders%40example.com";
-
 #[tokio::test(flavor = "multi_thread")]
-async fn no_failure_repeats_credentials_or_addresses() {
+async fn errors_never_repeat_credentials_or_addresses() {
     let server = SmtpServer::offering(FULL);
     let notifier = notifier(&server.url());
+    let check = async || error_chain(&notifier.check().await.unwrap_err());
+    let mail = mail_to("jane.doe@example.com");
+    let send = async || error_chain(&notifier.notify(&mail).await.unwrap_err());
     server.treat_phase(
         Phase::Auth,
         Treatment::Refuse("535 5.7.8 Wrong: s3cr3t:/?#[@]%-passw0rd AG9yZGVyc0ByZWxheQ=="),
     );
     assert_eq!(
-        error_chain(&notifier.check().await.unwrap_err()),
-        "no mail is taken now: the relay refuses the user or the password: 535 5.7.8"
+        check().await,
+        "no mail can be handed over now: the relay rejected the user or the password: 535 5.7.8"
     );
     server.treat_phase(Phase::Auth, Treatment::Refuse("535 s3cr3t"));
     assert_eq!(
-        error_chain(&notifier.check().await.unwrap_err()),
-        "no mail is taken now: the relay refuses the user or the password: 535"
+        check().await,
+        "no mail can be handed over now: the relay rejected the user or the password: 535"
     );
 
     for phase in [Phase::Rcpt, Phase::Data] {
-        let reply = "550-5.1.1 <jane.doe@example.com>:\t\u{1b}[31m Jane.Doe\r\n550 5.1.1 (jane.doe) unknown to relay+jane.doe=example.com@relay";
+        let reply = "550-5.1.1 <jane.doe@example.com>:\t\u{1b}[31m Jane.Doe\r\n\
+                     550 5.1.1 (jane.doe) unknown to relay+jane.doe=example.com@relay";
         server.treat_phase(phase, Treatment::Refuse(reply));
-        let refused =
-            error_chain(&notifier.notify(&mail_to("jane.doe@example.com")).await.unwrap_err());
+        let error = send().await;
         assert!(
-            refused.starts_with("the mail will never be taken: the relay refuses the "),
-            "{refused}"
+            error.starts_with("the mail was rejected for good: the relay rejected the "),
+            "{error}"
         );
         assert!(
-            refused
-                .ends_with(": 550 5.1.1 (address) [31m (address) (address) unknown to (address)"),
-            "{refused}"
+            error.ends_with(": 550 5.1.1 (address) [31m (address) (address) unknown to (address)"),
+            "{error}"
         );
     }
-    let spelt = "550 5.1.1 jane.doe%40example.com JANE.DOE=example.com to:<jane.doe>, user_jane.doe is not known at example.com.";
-    server.treat_phase(Phase::Rcpt, Treatment::Refuse(spelt));
-    let refused =
-        error_chain(&notifier.notify(&mail_to("jane.doe@example.com")).await.unwrap_err());
+    let variants = "550 5.1.1 jane.doe%40example.com JANE.DOE=example.com to:<jane.doe>, \
+                    user_jane.doe is not known at example.com.";
+    server.treat_phase(Phase::Rcpt, Treatment::Refuse(variants));
+    let error = send().await;
     assert!(
-        refused.ends_with(
+        error.ends_with(
             ": 550 5.1.1 (address) (address) (address) (address) is not known at (address)"
         ),
-        "{refused}"
+        "{error}"
     );
-    // Of the mail itself it may repeat anything.
+    // The relay may repeat any part of the mail.
     server.treat_phase(
         Phase::Content,
         Treatment::Refuse(
             "554-5.7.1 \"Signing order 7 received: file REFI-7\"\r\n554 5.7.1 for Jane Doe is spam",
         ),
     );
-    let refused =
-        error_chain(&notifier.notify(&mail_to("jane.doe@example.com")).await.unwrap_err());
-    assert_eq!(refused, "the mail will never be taken: the relay refuses the mail: 554 5.7.1");
-    server.treat_phase(Phase::Rcpt, Treatment::Refuse(LONG_REPLY));
+    let error = send().await;
+    assert_eq!(error, "the mail was rejected for good: the relay rejected the mail: 554 5.7.1");
+    let long = format!("550 {}", "a".repeat(300)).leak();
+    server.treat_phase(Phase::Rcpt, Treatment::Refuse(long));
     assert_eq!(
-        error_chain(&notifier.notify(&mail()).await.unwrap_err()).len(),
-        "the mail will never be taken: the relay refuses the recipient: 550 ".len() + 200
+        send().await.len(),
+        "the mail was rejected for good: the relay rejected the recipient: 550 ".len() + 200
     );
 }
 
-const LONG_REPLY: &str = "550 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa bbbbbbbbbb";
-
 #[test]
-fn a_root_certificate_that_is_none_is_refused() {
+fn unusable_root_certificate_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("root.pem");
     let url = Url::parse(&format!("smtps://relay.example.com?ca={}", path.display())).unwrap();
@@ -258,8 +250,8 @@ fn a_root_certificate_that_is_none_is_refused() {
         || error_chain(&Smtp::open(&url, "orders@example.com".parse().unwrap()).err().unwrap());
     let unusable = format!("the root certificate {} cannot be used: ", path.display());
     assert_eq!(open(), format!("{unusable}No such file or directory (os error 2)"));
-    std::fs::write(&path, "nothing of the kind").unwrap();
-    assert_eq!(open(), format!("{unusable}it holds no certificate in PEM"));
+    std::fs::write(&path, "not a certificate").unwrap();
+    assert_eq!(open(), format!("{unusable}it contains no certificate in PEM format"));
     std::fs::write(&path, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
         .unwrap();
     assert!(open().starts_with(&unusable));

@@ -1,11 +1,10 @@
-//! Where requests go. The server plays the proxy of the store, so that it hears the address of
-//! each.
+//! The addresses of requests. The server acts as the proxy of the store, so it sees each address.
 
 use adapter_object_store::ObjectBlobStore;
 use domain::ports::BlobStore as _;
 use test_servers::s3::{S3Server, Treatment};
 
-use crate::harness::{Log, variables};
+use crate::harness::{Log, owned};
 
 const SECRETS: [(&str, &str); 4] = [
     ("AWS_ACCESS_KEY_ID", "key"),
@@ -14,11 +13,11 @@ const SECRETS: [(&str, &str); 4] = [
     ("AZURE_STORAGE_ACCOUNT_KEY", "c2VjcmV0"),
 ];
 
-/// The address of the first request of a check, and the scope of its signature.
-async fn first(url: &str, own: &[(&str, &str)]) -> (String, String) {
+/// Returns the address of the first request of a check, and the scope of its signature.
+async fn first_request(url: &str, variables: &[(&str, &str)]) -> (String, String) {
     let server = S3Server::start();
     let log: Log<(String, String)> = Log::default();
-    let noted = log.clone();
+    let entries = log.clone();
     server.treat(move |request| {
         let authorization = request
             .headers
@@ -26,26 +25,26 @@ async fn first(url: &str, own: &[(&str, &str)]) -> (String, String) {
             .map(|value| value.to_str().unwrap().to_owned())
             .unwrap_or_default();
         let scope = authorization.split(['/', ',']).skip(2).take(2).collect::<Vec<_>>().join("/");
-        noted.lock().unwrap().push((format!("{} {}", request.method, request.uri), scope));
+        entries.lock().unwrap().push((format!("{} {}", request.method, request.uri), scope));
         Treatment::Refuse(403)
     });
     let proxy = format!("http://{}", server.address());
     let proxies =
         ["AWS_PROXY_URL", "GOOGLE_PROXY_URL", "AZURE_PROXY_URL"].map(|name| (name, &*proxy));
     let store =
-        ObjectBlobStore::open(url, variables(own.iter().copied().chain(SECRETS).chain(proxies)))
+        ObjectBlobStore::open(url, owned(variables.iter().copied().chain(SECRETS).chain(proxies)))
             .unwrap();
     store.check().await.unwrap_err();
     let requests = log.lock().unwrap();
     requests[0].clone()
 }
 
-async fn address(url: &str, own: &[(&str, &str)]) -> String {
-    first(url, own).await.0
+async fn address(url: &str, variables: &[(&str, &str)]) -> String {
+    first_request(url, variables).await.0
 }
 
 #[tokio::test]
-async fn s3_is_asked_at_its_endpoint_with_the_bucket_in_the_path_or_in_the_host() {
+async fn s3_bucket_is_in_path_or_host() {
     let url = "s3://bucket/a/prefix?endpoint=http://s3.example.com:9000/";
     assert_eq!(
         address(url, &[]).await,
@@ -56,14 +55,14 @@ async fn s3_is_asked_at_its_endpoint_with_the_bucket_in_the_path_or_in_the_host(
 }
 
 #[tokio::test]
-async fn the_url_wins_over_variables_and_blank_variables_are_none() {
+async fn url_takes_precedence_over_variables() {
     let variables = [
         ("AWS_ENDPOINT_URL", "http://general.example.com"),
         ("AWS_ENDPOINT_URL_S3", " "),
         ("AWS_REGION", "eu-central-1"),
         ("AWS_BUCKET", "other"),
     ];
-    let (address, scope) = first("s3://bucket", &variables).await;
+    let (address, scope) = first_request("s3://bucket", &variables).await;
     assert_eq!(
         (&*address, &*scope),
         ("PUT http://general.example.com/bucket/readiness-probe", "eu-central-1/s3")
@@ -71,26 +70,33 @@ async fn the_url_wins_over_variables_and_blank_variables_are_none() {
     let variables =
         [("AWS_ENDPOINT_URL_S3", "http://s3.example.com"), ("AWS_REGION", "eu-central-1")];
     let (address, scope) =
-        first("s3://bucket?endpoint=http://mine.example.com&region=garage", &variables).await;
+        first_request("s3://bucket?endpoint=http://url.example.com&region=garage", &variables)
+            .await;
     assert_eq!(
         (&*address, &*scope),
-        ("PUT http://mine.example.com/bucket/readiness-probe", "garage/s3")
+        ("PUT http://url.example.com/bucket/readiness-probe", "garage/s3")
     );
 }
 
 #[tokio::test]
-async fn a_region_that_nobody_names_is_the_first_of_amazon() {
-    assert_eq!(first("s3://bucket?endpoint=http://s3.example.com", &[]).await.1, "us-east-1/s3");
+async fn default_region_is_us_east_1() {
     assert_eq!(
-        first("s3://bucket?endpoint=http://s3.example.com", &[("AWS_DEFAULT_REGION", "eu-west-1")])
-            .await
-            .1,
+        first_request("s3://bucket?endpoint=http://s3.example.com", &[]).await.1,
+        "us-east-1/s3"
+    );
+    assert_eq!(
+        first_request(
+            "s3://bucket?endpoint=http://s3.example.com",
+            &[("AWS_DEFAULT_REGION", "eu-west-1")]
+        )
+        .await
+        .1,
         "eu-west-1/s3"
     );
 }
 
 #[tokio::test]
-async fn without_an_endpoint_the_providers_are_asked_and_only_over_tls() {
+async fn default_endpoints_are_the_providers_over_tls() {
     assert_eq!(
         address("s3://bucket", &[("AWS_REGION", "eu-central-1")]).await,
         "CONNECT s3.eu-central-1.amazonaws.com:443"
@@ -107,7 +113,7 @@ async fn without_an_endpoint_the_providers_are_asked_and_only_over_tls() {
 }
 
 #[tokio::test]
-async fn google_and_azure_are_asked_at_an_endpoint_as_well() {
+async fn google_and_azure_accept_an_endpoint() {
     assert_eq!(
         address("gs://bucket/prefix?endpoint=http://gcs.example.com:4443", &[]).await,
         "PUT http://gcs.example.com:4443/bucket/prefix%2Freadiness%2Dprobe"

@@ -1,16 +1,6 @@
-//! How long a remote store may take. Time is the runtime's, which passes at once when all wait for
-//! it.
+//! Time limits of a remote store, on the paused clock of the runtime.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-use std::{sync::Arc, time::Duration};
-
-use adapter_object_store::ObjectBlobStore;
 use contract_tests::{blob_store::spooled, fakes::CountingEntropy};
-use domain::{
-    document::ObjectKey,
-    ports::{BlobStore as _, StoreError},
-};
 use object_store::{
     memory::InMemory,
     throttle::{ThrottleConfig, ThrottledStore},
@@ -18,14 +8,15 @@ use object_store::{
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-const MIB: usize = 1024 * 1024;
-const HANGS: Duration = Duration::from_secs(86_400);
+use super::*;
 
-/// Puts a file into a store that takes so long for each body, and says how long that took.
+const HANGS: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Puts a file into a store with this delay per body, and returns the result and the time it took.
 async fn put(size: usize, delay: Duration) -> (Result<(), StoreError>, Duration) {
     let (spool, entropy) = (TempDir::new().unwrap(), CountingEntropy::default());
     let config = ThrottleConfig { wait_put_per_call: delay, ..ThrottleConfig::default() };
-    let store = ObjectBlobStore::over(Arc::new(ThrottledStore::new(InMemory::new(), config)));
+    let store = ObjectBlobStore::remote(Arc::new(ThrottledStore::new(InMemory::new(), config)), "");
     let (file, _) = spooled(spool.path(), size, &entropy);
     let start = Instant::now();
     let put = store.put(&ObjectKey::random(&entropy), &file).await;
@@ -33,14 +24,14 @@ async fn put(size: usize, delay: Duration) -> (Result<(), StoreError>, Duration)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_store_is_waited_for() {
+async fn slow_store_gets_time_for_its_body() {
     for (size, delay) in [(1, 2), (5 * MIB, 25), (10 * MIB, 27)] {
         put(size, Duration::from_secs(delay)).await.0.unwrap();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_hangs_is_given_up_after_the_time_that_its_body_may_take() {
+async fn hanging_store_fails_after_the_time_limit() {
     for (size, seconds) in [(1, 2), (MIB, 7), (5 * MIB, 27), (10 * MIB, 27)] {
         let (put, took) = put(size, HANGS).await;
         assert!(matches!(put, Err(StoreError::Unavailable(_))), "{put:?}");

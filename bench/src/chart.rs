@@ -1,10 +1,10 @@
-//! Figures over time as a picture.
+//! Charts of figures over time.
 
 use std::path::Path;
 
 use plotters::prelude::*;
 
-/// One figure; the scale begins at zero, so that flat looks flat.
+/// One figure. The scale begins at zero.
 pub struct Panel {
     pub title: &'static str,
     pub points: Vec<(f64, f64)>,
@@ -13,14 +13,14 @@ pub struct Panel {
 const WIDTH: u32 = 900;
 const HEIGHT: u32 = 180;
 
-/// Draws panels one below the other as SVG.
+/// Draws panels below each other as SVG.
 pub fn draw(path: &Path, time: &str, panels: &[Panel]) {
     let root = SVGBackend::new(path, (WIDTH, HEIGHT * u32::try_from(panels.len()).unwrap()))
         .into_drawing_area();
     root.fill(&WHITE).unwrap();
     for (area, panel) in root.split_evenly((panels.len(), 1)).iter().zip(panels) {
-        let most = |of: fn(&(f64, f64)) -> f64| panel.points.iter().map(of).fold(0.0, f64::max);
-        let (end, top) = (most(|point| point.0), most(|point| point.1).max(1.0) * 1.1);
+        let max = |of: fn(&(f64, f64)) -> f64| panel.points.iter().map(of).fold(0.0, f64::max);
+        let (end, top) = (max(|point| point.0), max(|point| point.1).max(1.0) * 1.1);
         let mut chart = ChartBuilder::on(area)
             .caption(panel.title, ("sans-serif", 14))
             .margin(8)
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_panel_is_in_the_picture_with_its_title_and_line() {
+    fn every_panel_has_a_title_and_a_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("panels.svg");
         let panel = |title| Panel { title, points: vec![(0.0, 1.0), (1.0, 3.0), (2.0, 2.0)] };

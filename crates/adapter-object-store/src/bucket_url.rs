@@ -5,16 +5,16 @@ use url::Url;
 
 use crate::OpenError;
 
-/// A part of a bucket, and how to reach it, as a URL says.
+/// The URL of a remote store: a bucket, a prefix and parameters.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct BucketUrl {
     pub(crate) bucket: String,
     prefix: Path,
     parameters: BTreeMap<String, String>,
 }
 
-impl Place {
-    /// Takes a URL apart whose query may hold these parameters, each once.
+impl BucketUrl {
+    /// Parses a URL whose query may contain each of the `known` parameters once.
     pub(crate) fn parse(url: &Url, known: &'static [&'static str]) -> Result<Self, OpenError> {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(OpenError::Credentials);
@@ -44,7 +44,7 @@ impl Place {
         self.parameters.get(name).map(String::as_str)
     }
 
-    /// A parameter with two values, of which the first is the default.
+    /// Returns the value of a parameter that has two possible values, the first as the default.
     pub(crate) fn choice(
         &self,
         name: &'static str,
@@ -59,8 +59,8 @@ impl Place {
         }
     }
 
-    /// The part of a whole bucket that is meant.
-    pub(crate) fn part_of(&self, bucket: impl ObjectStore) -> Arc<dyn ObjectStore> {
+    /// Limits the store of a whole bucket to the prefix.
+    pub(crate) fn apply_prefix(&self, bucket: impl ObjectStore) -> Arc<dyn ObjectStore> {
         if self.prefix.as_ref().is_empty() {
             Arc::new(bucket)
         } else {

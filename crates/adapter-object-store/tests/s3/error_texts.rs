@@ -1,0 +1,123 @@
+//! The error texts of an unusable store: one line with the cause, without secrets.
+
+use std::{net::TcpListener, sync::Arc, time::Instant};
+
+use adapter_object_store::ObjectBlobStore;
+use domain::ports::BlobStore as _;
+use rustls::{ServerConfig, pki_types::PrivateKeyDer};
+use test_servers::s3::{ACCESS_KEY, BUCKET, S3Server, SECRET_KEY, Treatment};
+use tokio_rustls::TlsAcceptor;
+
+use crate::harness::{owned, unavailable};
+
+/// Returns the error of a check.
+async fn check_error(url: &str, variables: &[(&str, &str)]) -> String {
+    let store = ObjectBlobStore::open(url, owned(variables.iter().copied())).unwrap();
+    let start = Instant::now();
+    let error = unavailable(&store.check().await.unwrap_err());
+    assert!(start.elapsed().as_secs() < 2, "{error}");
+    assert!(
+        !error.contains(SECRET_KEY) && !error.contains("guessed") && !error.contains(['\n', '<']),
+        "{error}"
+    );
+    error
+}
+
+fn credentials<'a>(key: &'a str, secret: &'a str) -> [(&'static str, &'a str); 2] {
+    [("AWS_ACCESS_KEY_ID", key), ("AWS_SECRET_ACCESS_KEY", secret)]
+}
+
+/// Returns an address that refuses connections.
+fn closed_address() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+#[tokio::test]
+async fn missing_bucket() {
+    let server = S3Server::start();
+    let url = server.url().replace(BUCKET, "missing");
+    let error = check_error(&url, &credentials(ACCESS_KEY, SECRET_KEY)).await;
+    assert_eq!(
+        error,
+        "the store does not answer: it answered 404 NoSuchBucket: \
+         The specified bucket does not exist"
+    );
+    assert_eq!(server.objects().len(), 0);
+}
+
+#[tokio::test]
+async fn wrong_secret() {
+    let server = S3Server::start();
+    let error = check_error(&server.url(), &credentials(ACCESS_KEY, "guessed")).await;
+    assert!(
+        error.starts_with("the store does not answer: it answered 403 SignatureDoesNotMatch"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn unknown_key() {
+    let server = S3Server::start();
+    let error = check_error(&server.url(), &credentials("AKIAUNKNOWN", "guessed")).await;
+    assert_eq!(
+        error,
+        "the store does not answer: it answered 403 NotSignedUp: Your account is not signed up"
+    );
+}
+
+#[tokio::test]
+async fn refused_connection() {
+    let url = format!("s3://{BUCKET}?endpoint=http://{}", closed_address());
+    let error = check_error(&url, &credentials(ACCESS_KEY, "guessed")).await;
+    assert_eq!(error, "the store does not answer: Connection refused (os error 111)");
+}
+
+#[tokio::test]
+async fn missing_credentials() {
+    let server = S3Server::start();
+    let refusing = format!("http://{}", closed_address());
+    let expected = "the store does not answer: Connection refused (os error 111); \
+                    no credentials are set, so the machine's metadata service is asked";
+    assert_eq!(check_error(&server.url(), &[("AWS_METADATA_ENDPOINT", &refusing)]).await, expected);
+
+    let refusing = S3Server::start();
+    refusing.treat(|_| Treatment::Refuse(404));
+    let endpoint = format!("http://{}", refusing.address());
+    let expected = "the store does not answer: it answered 404 Not Found; \
+                    no credentials are set, so the machine's metadata service is asked";
+    assert_eq!(check_error(&server.url(), &[("AWS_METADATA_ENDPOINT", &endpoint)]).await, expected);
+
+    // The system accepts connections for the listener, and no response ever comes.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", silent.local_addr().unwrap());
+    let expected = "the store does not answer: no answer within 1.5 seconds; \
+                    no credentials are set, so the machine's metadata service is asked";
+    assert_eq!(check_error(&server.url(), &[("AWS_METADATA_ENDPOINT", &endpoint)]).await, expected);
+}
+
+#[tokio::test]
+async fn untrusted_certificate() {
+    let rcgen::CertifiedKey { cert, signing_key } =
+        rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    let key = PrivateKeyDer::Pkcs8(signing_key.serialize_der().into());
+    let acceptor = TlsAcceptor::from(Arc::new(
+        config.with_no_client_auth().with_single_cert(vec![cert.der().clone()], key).unwrap(),
+    ));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!(
+        "s3://{BUCKET}?endpoint=https://localhost:{}",
+        listener.local_addr().unwrap().port()
+    );
+    tokio::spawn(async move {
+        loop {
+            // The client aborts the handshake.
+            let _ = acceptor.accept(listener.accept().await.unwrap().0).await;
+        }
+    });
+    let error = check_error(&url, &credentials(ACCESS_KEY, "guessed")).await;
+    assert_eq!(error, "the store does not answer: invalid peer certificate: UnknownIssuer");
+}
