@@ -2,9 +2,13 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, io::Write as _, process::ExitCode};
 
+use adapter_http::OpenApiSettings;
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, Parser, Subcommand};
-use domain::{delivery::DeliveryId, ports::error_chain};
+use domain::{
+    delivery::DeliveryId, document::DocumentLimits, duplicate_window::DuplicateWindow,
+    ports::error_chain,
+};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -207,8 +211,24 @@ async fn execute(command: Command, settings: Settings) -> Result<()> {
         Command::Copy { from, to } => print(&copy::everything(&from, &to, &settings).await?),
         Command::Openapi => print(&format!(
             "{}\n",
-            serde_json::to_string_pretty(&adapter_http::openapi_document(&settings.base_path))?
+            serde_json::to_string_pretty(&adapter_http::openapi_document(&openapi_settings(
+                &settings
+            )))?
         )),
+    }
+}
+
+fn openapi_settings(settings: &Settings) -> OpenApiSettings {
+    OpenApiSettings {
+        base_path: settings.base_path.clone(),
+        limits: DocumentLimits {
+            max_bytes: settings.max_document_bytes,
+            ..DocumentLimits::default()
+        },
+        duplicate_window: DuplicateWindow(time::Duration::seconds(
+            settings.duplicate_window_secs.into(),
+        )),
+        idempotency_retention: time::Duration::seconds(settings.idempotency_retention_secs.into()),
     }
 }
 

@@ -10,7 +10,10 @@ use actix_web::{
     dev::{Server, ServerHandle},
     web,
 };
-use adapter_http::{Api, ApiMetrics, Connections, Crowd, Ops, RateLimits, Room, Spool, Underway};
+use adapter_http::{
+    Api, ApiMetrics, Capacity, ConcurrencyLimit, ConnectionTracker, DetachedTasks, KeysInProgress,
+    Ops, RateLimits, Spool,
+};
 use anyhow::{Context as _, Result, anyhow};
 use domain::{
     api_key::Rate, create_order::CreateOrder, delivery::RetryPolicy, document::DocumentLimits,
@@ -22,7 +25,7 @@ use tokio::{
     task::JoinSet,
     time::{Instant, timeout_at},
 };
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     Machine,
@@ -46,7 +49,7 @@ pub struct Service {
     api_listener: TcpListener,
     api_server: ServerHandle,
     ops_server: ServerHandle,
-    placing: TaskTracker,
+    detached: DetachedTasks,
     workers_stop: CancellationToken,
     /// Servers and workers; one that ends on its own has failed.
     tasks: JoinSet<Result<()>>,
@@ -62,15 +65,15 @@ impl Service {
         let (api_address, ops_address) = (api_listener.local_addr()?, ops_listener.local_addr()?);
         let grace = Duration::from_secs(settings.shutdown_grace_secs.into());
 
-        let placing = TaskTracker::new();
+        let detached = DetachedTasks::new(Handle::current());
         let Parts { api, ops, run_deliveries, sweep, worker_metrics } =
-            Parts::assemble(settings, machine, storage, placing.clone()).await?;
+            Parts::assemble(settings, machine, storage, detached.clone()).await?;
         let http_workers = std::thread::available_parallelism().map_or(2, usize::from);
         let most = listen::most_connections(settings.database_connections) / http_workers;
         let api_server = adapter_http::serve_api(
             api_listener.try_clone()?,
             api.clone(),
-            Crowd { workers: http_workers, connections: most.max(1) },
+            Capacity { workers: http_workers, connections_per_worker: most.max(1) },
             grace,
         )?;
         let ops_server = adapter_http::serve_ops(ops_listener, ops.clone())?;
@@ -81,7 +84,6 @@ impl Service {
         tasks.spawn(serve(ops_server));
         tasks.spawn(workers::run_deliveries(
             run_deliveries,
-            api.clone(),
             worker_metrics.clone(),
             workers_stop.clone(),
         ));
@@ -96,7 +98,7 @@ impl Service {
             api_listener,
             api_server: api_handle,
             ops_server: ops_handle,
-            placing,
+            detached,
             workers_stop,
             tasks,
             grace,
@@ -120,15 +122,14 @@ impl Service {
         tracing::info!("stopping");
         let deadline = Instant::now() + self.grace;
         self.ops.stop();
-        if let Err(error) = adapter_http::take_no_more(&self.api_listener) {
+        if let Err(error) = adapter_http::stop_accepting(&self.api_listener) {
             tracing::warn!(%error, "who connects at this moment may be reset");
         }
-        self.api.connections.end(self.grace.min(PARTING)).await;
+        self.api.connections.close(self.grace.min(PARTING)).await;
         // With its copy, or the port would stay open.
         drop(self.api_listener);
         self.api_server.stop(true).await;
-        self.placing.close();
-        if timeout_at(deadline, self.placing.wait()).await.is_err() {
+        if timeout_at(deadline, self.detached.finish()).await.is_err() {
             tracing::warn!(
                 "orders with documents were still being placed at the end of the grace period"
             );
@@ -160,7 +161,7 @@ impl Parts {
         settings: &Settings,
         machine: &Machine,
         storage: Storage,
-        placing: TaskTracker,
+        detached: DetachedTasks,
     ) -> Result<Self> {
         create_data_dir(settings)?;
         let blobs = open_blobs(settings).await?;
@@ -208,7 +209,7 @@ impl Parts {
                 remember_for: time::Duration::seconds(settings.idempotency_retention_secs.into()),
             },
             keys,
-            rates: rate_limits(settings),
+            rates: Arc::new(rate_limits(settings)),
             trusted_proxies: settings.trusted_proxies.clone(),
             limits: DocumentLimits {
                 max_bytes: settings.max_document_bytes,
@@ -218,11 +219,10 @@ impl Parts {
             metrics: ApiMetrics::register(&registry)?,
             entropy,
             base_path: settings.base_path.clone(),
-            runtime: Handle::current(),
-            placing,
-            underway: Underway::default(),
-            connections: Connections::default(),
-            room: Room::new(usize::try_from(settings.max_orders_in_flight)?),
+            detached,
+            keys_in_progress: KeysInProgress::default(),
+            connections: Arc::new(ConnectionTracker::default()),
+            concurrency: ConcurrencyLimit::new(usize::try_from(settings.max_orders_in_flight)?),
         });
         Ok(Self { api, ops, run_deliveries, sweep, worker_metrics })
     }

@@ -96,13 +96,11 @@ impl WorkerMetrics {
 /// Delivers follow-ups until told to stop; then finishes what it has leased.
 pub(crate) async fn run_deliveries(
     run: RunDeliveries,
-    api: web::Data<Api>,
     metrics: WorkerMetrics,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let (mut outage, mut unsettled) = (false, Vec::new());
     while !stop.is_cancelled() {
-        let orders = api.room.entered();
         let batch = if unsettled.is_empty() {
             match run.run_once(BATCH).await {
                 Ok(deliveries) => Batch::record(deliveries, &metrics),
@@ -135,7 +133,7 @@ pub(crate) async fn run_deliveries(
         unsettled = batch.unsettled;
         if batch.moved == 0 {
             pause(POLL, &stop).await;
-        } else if api.room.entered() > orders {
+        } else {
             pause(BREATHER, &stop).await;
         }
     }
