@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| adapter_http::fuzzing::content_doc(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz_properties::content_doc(data));

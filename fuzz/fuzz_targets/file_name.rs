@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| adapter_http::fuzzing::file_name(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz_properties::file_name(data));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| adapter_http::fuzzing::form(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz_properties::form(data));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| adapter_http::fuzzing::idempotency_key(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz_properties::idempotency_key(data));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| adapter_http::fuzzing::order_json(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz_properties::order_json(data));

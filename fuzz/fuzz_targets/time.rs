@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| adapter_http::fuzzing::time(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz_properties::time(data));

@@ -1,3 +1,5 @@
+//! Memory blocks for uploads on their way to the spool.
+
 use std::{
     io,
     sync::{Arc, Mutex, PoisonError},
@@ -5,48 +7,48 @@ use std::{
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Bytes that are hashed and written at once.
+/// Size of a block: the bytes that are hashed and written at once.
 pub(crate) const BLOCK_SIZE: usize = 256 * 1024;
-/// Blocks that are in memory at a time, over all uploads.
+/// Number of blocks, shared by all uploads.
 const COUNT: usize = 16;
 
-/// Memory for bytes on their way to the spool, in blocks that are used again and again.
+/// A fixed number of reused blocks.
 #[derive(Debug, Clone)]
 pub(crate) struct Blocks {
-    turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     free: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
 impl Default for Blocks {
     fn default() -> Self {
-        Self { turns: Arc::new(Semaphore::new(COUNT)), free: Arc::default() }
+        Self { permits: Arc::new(Semaphore::new(COUNT)), free: Arc::default() }
     }
 }
 
 impl Blocks {
-    /// An empty block, once there is one. Who holds one waits for nothing but its being written:
-    /// else all could wait for each other.
+    /// Returns an empty block, and waits until one is free. The holder must wait for nothing but the
+    /// disk; otherwise all holders could wait for each other.
     pub(crate) async fn take(&self) -> io::Result<Block> {
-        let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(io::Error::other)?;
+        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(io::Error::other)?;
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
         Ok(Block {
             bytes: free.unwrap_or_else(|| Vec::with_capacity(BLOCK_SIZE)),
-            home: Arc::clone(&self.free),
-            _turn: turn,
+            free_blocks: Arc::clone(&self.free),
+            _permit: permit,
         })
     }
 }
 
-/// A block in use, which returns when it is dropped.
+/// A block in use. It becomes free when it is dropped.
 pub(crate) struct Block {
     pub(crate) bytes: Vec<u8>,
-    home: Arc<Mutex<Vec<Vec<u8>>>>,
-    _turn: OwnedSemaphorePermit,
+    free_blocks: Arc<Mutex<Vec<Vec<u8>>>>,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Block {
-    /// Bytes that it can still take.
-    pub(crate) fn room(&self) -> usize {
+    /// Returns how many bytes still fit.
+    pub(crate) fn free_bytes(&self) -> usize {
         BLOCK_SIZE - self.bytes.len()
     }
 }
@@ -54,7 +56,7 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         self.bytes.clear();
-        self.home
+        self.free_blocks
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(std::mem::take(&mut self.bytes));
@@ -68,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_so_many_blocks_and_each_is_used_again() {
+    fn blocks_are_limited_and_reused() {
         let blocks = Blocks::default();
         let mut taken: Vec<Block> =
             (0..COUNT).map(|_| blocks.take().now_or_never().unwrap().unwrap()).collect();
@@ -79,7 +81,7 @@ mod tests {
         drop(last);
         let again = blocks.take().now_or_never().unwrap().unwrap();
         assert_eq!(
-            (again.bytes.as_ptr(), again.bytes.len(), again.room()),
+            (again.bytes.as_ptr(), again.bytes.len(), again.free_bytes()),
             (address, 0, BLOCK_SIZE)
         );
     }

@@ -1,4 +1,4 @@
-//! The body of a request as a stream with an end: of bytes, and of patience.
+//! Reads the body of a request within limits of size and time.
 
 use std::{
     cell::{Cell, RefCell},
@@ -15,17 +15,18 @@ use tokio::time::{Instant, timeout};
 
 use crate::problem::{Problem, ProblemCode};
 
-/// Longest silence in the middle of a form.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-/// Longest time for a JSON body, all of it.
-const JSON_PATIENCE: Duration = Duration::from_secs(15);
-/// A form may be slow, but not for ever: after a minute it must have come at this many bytes per
-/// second.
-const LEAST_RATE: u64 = 1024;
-const RATE_FREE: Duration = Duration::from_secs(60);
+/// Longest pause within a form.
+pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time limit for a whole JSON body.
+const JSON_TIMEOUT: Duration = Duration::from_secs(15);
+/// Minimum rate of a form in bytes per second, averaged over its time after the first minute.
+const MIN_RATE: u64 = 1024;
+/// Time in which a form may be slower.
+const MIN_RATE_GRACE: Duration = Duration::from_secs(60);
 
-/// Refuses a body that is coded, or announced to be larger than `cap`, before any of it is read.
-pub(crate) fn announced(request: &HttpRequest, cap: u64) -> Result<(), Problem> {
+/// Rejects a body by its headers, before it is read: one that has a content coding, or whose length
+/// is over `cap`.
+pub(crate) fn check_head(request: &HttpRequest, cap: u64) -> Result<(), Problem> {
     let coded = request
         .headers()
         .get_all(header::CONTENT_ENCODING)
@@ -36,19 +37,24 @@ pub(crate) fn announced(request: &HttpRequest, cap: u64) -> Result<(), Problem> 
             "The body must not have a content coding.",
         ));
     }
-    if length(request).is_some_and(|length| length > cap) { Err(too_large(cap)) } else { Ok(()) }
+    if length(request).is_some_and(|length| length > cap) {
+        Err(payload_too_large(cap))
+    } else {
+        Ok(())
+    }
 }
 
 fn length(request: &HttpRequest) -> Option<u64> {
     request.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-fn too_large(cap: u64) -> Problem {
+/// The body is larger than the limit.
+pub(crate) fn payload_too_large(cap: u64) -> Problem {
     Problem::new(ProblemCode::PayloadTooLarge, format!("The body is larger than {cap} bytes."))
 }
 
-/// The whole body in memory, of at most `cap` bytes.
-pub(crate) async fn whole(
+/// Reads the whole body into memory, at most `cap` bytes.
+pub(crate) async fn read_all(
     request: &HttpRequest,
     payload: web::Payload,
     cap: u64,
@@ -61,18 +67,18 @@ pub(crate) async fn whole(
         }
         Ok::<_, PayloadError>(())
     };
-    match timeout(JSON_PATIENCE, collect).await {
+    match timeout(JSON_TIMEOUT, collect).await {
         Err(_) => Err(Problem::malformed(format!(
             "The body did not arrive within {} s.",
-            JSON_PATIENCE.as_secs()
+            JSON_TIMEOUT.as_secs()
         ))),
         Ok(Ok(())) => Ok(collected.freeze()),
         Ok(Err(error)) => Err(body.explain(&error)),
     }
 }
 
-/// A body that fails when it exceeds its cap, or comes too slowly for too long. Clones read the
-/// same body.
+/// A body that fails when it exceeds its cap, or stays below the minimum rate. Clones read the same
+/// body.
 #[derive(Clone)]
 pub(crate) struct Body(Rc<Reading>);
 
@@ -80,8 +86,7 @@ struct Reading {
     payload: RefCell<web::Payload>,
     started: Instant,
     cap: u64,
-    /// The end that the request announces; the framework does not keep to it when the request has
-    /// an `Upgrade` header.
+    /// `Content-Length`. The framework ignores it for requests with an `Upgrade` header.
     length: Option<u64>,
     received: Cell<u64>,
 }
@@ -97,19 +102,18 @@ impl Body {
         }))
     }
 
-    /// What the client is told of a body that failed, whatever its reader made of the failure.
+    /// Returns the problem of a body that failed with this error of its reader.
     pub(crate) fn explain(&self, error: &dyn std::error::Error) -> Problem {
         if self.0.received.get() > self.0.cap {
-            too_large(self.0.cap)
+            payload_too_large(self.0.cap)
         } else {
             Problem::malformed(format!("The body could not be read: {error}."))
         }
     }
 
-    /// Reads what its reader had no use for, so that the connection is in step for the next
-    /// request.
+    /// Reads the rest of the body, so that the next request on the connection can be read.
     pub(crate) async fn finish(mut self) -> Result<(), Problem> {
-        while let Some(chunk) = timeout(PATIENCE, self.next())
+        while let Some(chunk) = timeout(IDLE_TIMEOUT, self.next())
             .await
             .map_err(|_| Problem::malformed("The body stopped arriving."))?
         {
@@ -134,7 +138,8 @@ impl Stream for Body {
             if received > reading.cap {
                 return Poll::Ready(Some(Err(PayloadError::Overflow)));
             }
-            if reading.started.elapsed() > RATE_FREE + Duration::from_secs(received / LEAST_RATE) {
+            if reading.started.elapsed() > MIN_RATE_GRACE + Duration::from_secs(received / MIN_RATE)
+            {
                 return Poll::Ready(Some(Err(PayloadError::Io(
                     std::io::ErrorKind::TimedOut.into(),
                 ))));

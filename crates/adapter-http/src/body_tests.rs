@@ -32,63 +32,63 @@ fn code<T>(result: Result<T, Problem>) -> Option<ProblemCode> {
 }
 
 #[test]
-fn what_is_announced_to_be_coded_or_too_large_is_refused() {
-    let announced = |headers: &[_]| code(announced(&announcing(headers), 100));
-    assert_eq!(announced(&[]), None);
-    assert_eq!(announced(&[("content-length", "100")]), None);
-    assert_eq!(announced(&[("content-length", "101")]), Some(ProblemCode::PayloadTooLarge));
-    assert_eq!(announced(&[("content-encoding", "Identity")]), None);
-    assert_eq!(announced(&[("content-encoding", "gzip")]), Some(ProblemCode::UnsupportedMediaType));
+fn coded_and_too_large_bodies_are_rejected_by_head() {
+    let checked = |headers: &[_]| code(check_head(&announcing(headers), 100));
+    assert_eq!(checked(&[]), None);
+    assert_eq!(checked(&[("content-length", "100")]), None);
+    assert_eq!(checked(&[("content-length", "101")]), Some(ProblemCode::PayloadTooLarge));
+    assert_eq!(checked(&[("content-encoding", "Identity")]), None);
+    assert_eq!(checked(&[("content-encoding", "gzip")]), Some(ProblemCode::UnsupportedMediaType));
     assert_eq!(
-        announced(&[("content-encoding", "identity"), ("content-encoding", "br")]),
+        checked(&[("content-encoding", "identity"), ("content-encoding", "br")]),
         Some(ProblemCode::UnsupportedMediaType)
     );
 }
 
 #[actix_web::test]
-async fn a_body_is_whole_up_to_its_cap() {
-    let whole = async |sizes: &[usize]| {
-        super::whole(&announcing(&[]), payload(stream::iter(chunks(sizes))), 100).await
+async fn body_is_read_up_to_its_cap() {
+    let read = async |sizes: &[usize]| {
+        read_all(&announcing(&[]), payload(stream::iter(chunks(sizes))), 100).await
     };
-    assert_eq!(whole(&[60, 0, 40]).await, Ok(Bytes::from(vec![b'x'; 100])));
-    assert_eq!(code(whole(&[60, 41]).await), Some(ProblemCode::PayloadTooLarge));
+    assert_eq!(read(&[60, 0, 40]).await, Ok(Bytes::from(vec![b'x'; 100])));
+    assert_eq!(code(read(&[60, 41]).await), Some(ProblemCode::PayloadTooLarge));
     let broken = payload(stream::iter([
         Ok(Bytes::from_static(b"x")),
         Err(PayloadError::Io(ErrorKind::ConnectionReset.into())),
     ]));
     assert_eq!(
-        code(super::whole(&announcing(&[]), broken, 100).await),
+        code(read_all(&announcing(&[]), broken, 100).await),
         Some(ProblemCode::MalformedRequest)
     );
 }
 
 #[actix_web::test]
-async fn a_body_ends_where_it_is_announced_to_end() {
+async fn body_ends_at_its_content_length() {
     let endless = payload(stream::iter(chunks(&[60, 40])).chain(stream::pending()));
     assert_eq!(
-        whole(&announcing(&[("content-length", "100")]), endless, 100).await.unwrap().len(),
+        read_all(&announcing(&[("content-length", "100")]), endless, 100).await.unwrap().len(),
         100
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_does_not_come_is_given_up() {
-    let began = Instant::now();
-    let problem = whole(&announcing(&[]), payload(stream::pending()), 100).await;
+async fn missing_body_times_out() {
+    let started = Instant::now();
+    let problem = read_all(&announcing(&[]), payload(stream::pending()), 100).await;
     assert_eq!(
-        (code(problem), began.elapsed().as_secs()),
+        (code(problem), started.elapsed().as_secs()),
         (Some(ProblemCode::MalformedRequest), 15)
     );
-    let began = Instant::now();
+    let started = Instant::now();
     let problem = Body::new(&announcing(&[]), payload(stream::pending()), 100).finish().await;
     assert_eq!(
-        (code(problem), began.elapsed().as_secs()),
+        (code(problem), started.elapsed().as_secs()),
         (Some(ProblemCode::MalformedRequest), 30)
     );
 }
 
 #[actix_web::test]
-async fn what_nobody_has_read_is_read_to_its_end() {
+async fn finish_reads_the_rest() {
     let read = Rc::new(Cell::new(0));
     let counted = read.clone();
     let body = stream::iter(chunks(&[1, 2, 3]))
@@ -105,9 +105,9 @@ async fn what_nobody_has_read_is_read_to_its_end() {
     );
 }
 
-/// A minute is free; after it a body must have come at 1,024 bytes per second.
+/// After the first minute a body must have arrived at 1,024 bytes per second.
 #[tokio::test(start_paused = true)]
-async fn a_body_may_be_slow_but_not_for_ever() {
+async fn slow_body_fails_after_grace() {
     for (size, milliseconds, in_time) in [
         (1, 60_000, true),
         (1, 60_001, false),

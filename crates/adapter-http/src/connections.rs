@@ -1,86 +1,85 @@
-//! The connections of the API, and their end when the service stops: each is told so in an answer,
-//! and none is reset before its own.
+//! Tracks open connections, and closes them gently when the service stops: every request is
+//! answered, and no connection is reset before its answer is read.
 
 use std::{
     io,
     net::TcpListener,
-    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
-use actix_web::{dev::Extensions, web};
+use actix_web::dev::Extensions;
 #[cfg(target_os = "linux")]
 use socket2::{SockFilter, SockRef};
 use tokio::time::{Instant, sleep};
 
-use crate::api::Api;
-
-/// Without a new request for so long, whoever is still connected is idle.
+/// After this long without a new request, the open connections count as idle.
 const QUIET: Duration = Duration::from_millis(250);
-/// Until whoever the kernel had taken is with a worker, and so counted.
-const ARRIVED: Duration = Duration::from_millis(100);
-/// How often is looked whether all have gone.
-const LOOK: Duration = Duration::from_millis(10);
+/// Time until connections that the kernel has accepted are counted here.
+const ACCEPT_DELAY: Duration = Duration::from_millis(100);
+/// Interval of checks while connections close.
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Who is connected, and whether it is to end.
+/// Counts open connections and requests.
 #[derive(Debug, Default)]
-pub struct Connections {
+pub struct ConnectionTracker {
     open: AtomicUsize,
-    begun: AtomicU64,
-    ending: AtomicBool,
+    requests: AtomicU64,
+    closing: AtomicBool,
 }
 
-impl Connections {
-    /// Counts a request.
-    pub(crate) fn begin(&self) {
-        self.begun.fetch_add(1, Ordering::Relaxed);
+impl ConnectionTracker {
+    pub(crate) fn request_started(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether an answer that is made now is to close its connection.
-    pub(crate) fn are_ending(&self) -> bool {
-        self.ending.load(Ordering::Relaxed)
+    /// Returns whether answers must close their connection.
+    pub(crate) fn are_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
     }
 
-    /// From now on every answer closes its connection. Returns when all are closed or idle, or
-    /// after `patience`.
-    pub async fn end(&self, patience: Duration) {
-        self.ending.store(true, Ordering::Relaxed);
-        let (arrived, end) = (Instant::now() + ARRIVED, Instant::now() + patience);
-        let (mut begun, mut since) = (self.begun.load(Ordering::Relaxed), Instant::now());
-        let somebody_is_here = || self.open.load(Ordering::Relaxed) > 0 || Instant::now() < arrived;
-        while somebody_is_here() && since.elapsed() < QUIET && Instant::now() < end {
-            sleep(LOOK).await;
-            let now = self.begun.load(Ordering::Relaxed);
-            if now != begun {
-                (begun, since) = (now, Instant::now());
+    /// Makes every further answer close its connection. Returns when all connections are closed or
+    /// idle, or after `timeout`.
+    pub async fn close(&self, timeout: Duration) {
+        self.closing.store(true, Ordering::Relaxed);
+        let (all_counted, deadline) = (Instant::now() + ACCEPT_DELAY, Instant::now() + timeout);
+        let (mut requests, mut quiet_since) =
+            (self.requests.load(Ordering::Relaxed), Instant::now());
+        let connected = || self.open.load(Ordering::Relaxed) > 0 || Instant::now() < all_counted;
+        while connected() && quiet_since.elapsed() < QUIET && Instant::now() < deadline {
+            sleep(CHECK_INTERVAL).await;
+            let now = self.requests.load(Ordering::Relaxed);
+            if now != requests {
+                (requests, quiet_since) = (now, Instant::now());
             }
         }
     }
-}
 
-/// Counts a connection for as long as the server keeps it.
-pub(crate) fn opened(api: &web::Data<Api>, connection: &mut Extensions) {
-    api.connections.open.fetch_add(1, Ordering::Relaxed);
-    connection.insert(Open(api.clone()));
-}
-
-struct Open(web::Data<Api>);
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.connections.open.fetch_sub(1, Ordering::Relaxed);
+    /// Counts a connection for as long as the server keeps it.
+    pub(crate) fn opened(self: &Arc<Self>, connection: &mut Extensions) {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        connection.insert(OpenConnection(Arc::clone(self)));
     }
 }
 
-/// Lets no new connection begin, and those that have begun be accepted. A listener that is closed
-/// instead resets whoever is connected and was not accepted yet, with a request that may be on its
-/// way.
+struct OpenConnection(Arc<ConnectionTracker>);
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Stops accepting new connections. Connections already in the backlog are still served. Closing
+/// the listener instead would reset them, and their requests would be lost.
 ///
-/// The kernel drops what asks for a new connection: a TCP header with SYN and without ACK (RFC 9293
-/// section 3.1). Who asked does so again one second and three seconds later, and is refused then,
-/// because the listener is closed.
+/// The kernel drops TCP segments with SYN and without ACK (RFC 9293, section 3.1). Clients retry
+/// after one and three seconds; by then the listener is closed, and they get a clear refusal.
 #[cfg(target_os = "linux")]
-pub fn take_no_more(listener: &TcpListener) -> io::Result<()> {
+pub fn stop_accepting(listener: &TcpListener) -> io::Result<()> {
     const LOAD_BYTE: u16 = 0x30;
     const AND: u16 = 0x54;
     const JUMP_IF_EQUAL: u16 = 0x15;
@@ -97,8 +96,8 @@ pub fn take_no_more(listener: &TcpListener) -> io::Result<()> {
     ])
 }
 
-/// Other systems have no such filter.
+/// Fails: other systems have no such filter.
 #[cfg(not(target_os = "linux"))]
-pub fn take_no_more(_: &TcpListener) -> io::Result<()> {
+pub fn stop_accepting(_: &TcpListener) -> io::Result<()> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }

@@ -1,4 +1,4 @@
-//! What the bytes of a document are, whatever its name and its part's `Content-Type` claim.
+//! Checks whether the bytes of a document have the format that its name claims.
 
 use std::{
     cell::Cell,
@@ -11,33 +11,33 @@ use std::{
 use domain::document::DocumentFormat;
 use zip::ZipArchive;
 
-/// Bytes that may be read to find one's way in a container: a Word document needs a fraction, and a
-/// container made to cost memory is refused before it does.
+/// Maximum bytes to read from the directory of a compound file. Word documents need a fraction of
+/// it; containers made to exhaust memory are rejected early.
 const COMPOUND_DIRECTORY_BUDGET: u64 = 1024 * 1024;
-/// A ZIP file's directory takes many times its size in memory; this much has some five thousand
-/// parts.
+/// Maximum bytes to read from the directory of a ZIP file, which needs many times its size in
+/// memory. This is enough for about five thousand parts.
 const ZIP_DIRECTORY_BUDGET: u64 = 256 * 1024;
-/// Bytes that may be read afterwards, of a document's parts; each part costs a block at least.
+/// Maximum bytes to read from the parts of a container.
 const CONTENT_BUDGET: u64 = 64 * 1024 * 1024;
 
-/// Inflated bytes of a DOCX's list of content types, and of its main part.
+/// Maximum inflated sizes of a DOCX's content types and of its main part.
 const MAX_CONTENT_TYPES: u64 = 1024 * 1024;
 const MAX_MAIN_PART: u64 = 64 * 1024 * 1024;
 
-/// A DOCX whose parts say that they inflate to more than this, all together, is a bomb.
+/// Maximum inflated size that all parts of a DOCX may declare; a larger one is a ZIP bomb.
 const MAX_INFLATED: u64 = 512 * 1024 * 1024;
-/// So is one with a part of over 16 MiB that inflates by more than this factor; smaller ones may be
+/// Maximum compression ratio of a part. Parts up to [`SMALL_PART`] are exempt, because they may be
 /// blank bitmaps.
 const MAX_RATIO: u64 = 200;
 const SMALL_PART: u64 = 16 * 1024 * 1024;
 
-/// Whether a file is of this format. An error is one of reading the file, not of its content.
+/// Returns whether a file has this format. Fails only if the file cannot be read.
 pub fn is(format: DocumentFormat, path: &Path) -> io::Result<bool> {
     is_of(format, File::open(path)?)
 }
 
-/// Whether what a reader gives is of this format.
-pub(crate) fn is_of<R: Read + Seek>(format: DocumentFormat, mut file: R) -> io::Result<bool> {
+/// Returns whether the bytes of a reader have this format.
+pub fn is_of<R: Read + Seek>(format: DocumentFormat, mut file: R) -> io::Result<bool> {
     let signature = signature(format);
     let mut start = Vec::new();
     file.by_ref().take(signature.len() as u64).read_to_end(&mut start)?;
@@ -49,22 +49,21 @@ pub(crate) fn is_of<R: Read + Seek>(format: DocumentFormat, mut file: R) -> io::
         })
 }
 
-/// The bytes that every file of a format begins with. Nothing else that it holds makes it another.
+/// Returns the first bytes of every file of a format.
 fn signature(format: DocumentFormat) -> &'static [u8] {
     match format {
         DocumentFormat::Pdf => b"%PDF-",
         DocumentFormat::Jpeg => b"\xFF\xD8\xFF",
         DocumentFormat::Png => b"\x89PNG\r\n\x1A\n",
-        // A compound file ([MS-CFB] section 2.2).
+        // A compound file ([MS-CFB], section 2.2).
         DocumentFormat::Doc => b"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1",
-        // A ZIP file that is not empty, whose first part has its header here (APPNOTE section
-        // 4.3.7).
+        // The header of a ZIP file's first part (APPNOTE, section 4.3.7).
         DocumentFormat::Docx => b"PK\x03\x04",
     }
 }
 
-/// Whether a compound file holds a Word document: the stream `WordDocument`, which begins with the
-/// identifier of a file information block ([MS-DOC] section 2.5.2).
+/// Returns whether a compound file holds a Word document: a stream `WordDocument` that starts with
+/// the identifier of a file information block ([MS-DOC], section 2.5.2).
 fn is_word_compound_file<R: Read + Seek>(file: R) -> io::Result<bool> {
     let (reader, budget) = Budgeted::new(file, COMPOUND_DIRECTORY_BUDGET);
     let mut compound = cfb::OpenOptions::new().max_buffer_size(4096).open_with(reader)?;
@@ -74,8 +73,8 @@ fn is_word_compound_file<R: Read + Seek>(file: R) -> io::Result<bool> {
     Ok(u16::from_le_bytes(identifier) == 0xA5EC)
 }
 
-/// Whether a ZIP file is a Word document: its content types name one (ECMA-376 part 1 section
-/// 11.3.10), and it is there.
+/// Returns whether a ZIP file is a Word document: its content types name a main part (ECMA-376,
+/// part 1, section 11.3.10), and the part exists.
 fn is_word_package<R: Read + Seek>(file: R) -> io::Result<bool> {
     const MAIN: &str =
         "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml";
@@ -87,7 +86,7 @@ fn is_word_package<R: Read + Seek>(file: R) -> io::Result<bool> {
     for index in 0..archive.len() {
         let part = archive.by_index_raw(index)?;
         inflated = inflated.saturating_add(part.size());
-        // No Word document has a link; whoever unpacks one may be led elsewhere by it.
+        // Word documents have no links, and a link could lead an unpacking program elsewhere.
         if part.is_symlink()
             || inflated > MAX_INFLATED
             || (part.size() > SMALL_PART && part.size() / part.compressed_size().max(1) > MAX_RATIO)
@@ -106,13 +105,13 @@ fn is_word_package<R: Read + Seek>(file: R) -> io::Result<bool> {
         .by_name("[Content_Types].xml")?
         .take(MAX_CONTENT_TYPES)
         .read_to_string(&mut content_types)?;
-    // What the parts say of their size may be a lie: the main part is inflated, as far as the cap.
+    // Declared sizes may be false, so the main part is inflated up to its limit.
     let length =
         io::copy(&mut archive.by_index(main_part)?.take(MAX_MAIN_PART + 1), &mut io::sink())?;
     Ok(content_types.contains(MAIN) && (1..=MAX_MAIN_PART).contains(&length))
 }
 
-/// Reads no more than its budget, whoever seeks where.
+/// Fails when more bytes are read than its budget, in whatever order.
 struct Budgeted<R> {
     file: R,
     left: Rc<Cell<u64>>,
@@ -129,10 +128,10 @@ impl<R: Read> Read for Budgeted<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let left = usize::try_from(self.left.get()).unwrap_or(usize::MAX);
         if left == 0 {
-            return Err(io::Error::other("more to read than a document of this kind needs"));
+            return Err(io::Error::other("the document needs more reads than its format allows"));
         }
-        let room = left.min(buffer.len());
-        let count = self.file.read(&mut buffer[..room])?;
+        let most = left.min(buffer.len());
+        let count = self.file.read(&mut buffer[..most])?;
         self.left.set(self.left.get() - count as u64);
         Ok(count)
     }

@@ -21,7 +21,7 @@ fn formats_of(bytes: &[u8]) -> Vec<DocumentFormat> {
 }
 
 #[test]
-fn genuine_documents_are_what_they_are_and_nothing_else() {
+fn genuine_documents_have_exactly_one_format() {
     for (name, format) in [
         ("deed-of-trust.pdf", DocumentFormat::Pdf),
         ("closing-disclosure.doc", DocumentFormat::Doc),
@@ -36,14 +36,14 @@ fn genuine_documents_are_what_they_are_and_nothing_else() {
 }
 
 #[test]
-fn containers_of_something_else_are_no_word_documents() {
+fn other_containers_are_not_word_documents() {
     for name in ["fee-sheet.xls", "fee-sheet.xlsx", "plain.zip"] {
         assert_eq!(formats_of(&documents::bytes(name)), [], "{name}");
     }
 }
 
 #[test]
-fn what_only_begins_like_a_document_is_none() {
+fn truncated_and_disguised_files_have_no_format() {
     let cut = |name: &str, length: usize| documents::bytes(name)[..length].to_vec();
     for bytes in [
         vec![],
@@ -66,7 +66,7 @@ fn what_only_begins_like_a_document_is_none() {
 }
 
 #[test]
-fn the_signature_of_something_else_further_on_changes_nothing() {
+fn later_signatures_of_other_formats_are_ignored() {
     for (start, format) in [
         (&b"%PDF-1.7\n%\xE2\xE3\xCF\xD3\n"[..], DocumentFormat::Pdf),
         (b"\xFF\xD8\xFF\xE0\0\x10JFIF\0\x01\x01\0\0", DocumentFormat::Jpeg),
@@ -91,7 +91,7 @@ fn package(parts: &[(&str, &[u8])]) -> Vec<u8> {
 }
 
 #[test]
-fn a_package_needs_both_the_content_type_and_the_part() {
+fn docx_needs_content_type_and_main_part() {
     let part: (&str, &[u8]) = ("word/document.xml", b"<w:document/>");
     assert_eq!(
         formats_of(&package(&[("[Content_Types].xml", CONTENT_TYPES), part])),
@@ -107,7 +107,7 @@ fn a_package_needs_both_the_content_type_and_the_part() {
 }
 
 #[test]
-fn a_package_with_a_symbolic_link_is_none() {
+fn docx_with_symbolic_link_is_rejected() {
     let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
     for (name, content) in [("[Content_Types].xml", CONTENT_TYPES), ("word/document.xml", BODY)] {
         writer.start_file(name, SimpleFileOptions::default()).unwrap();
@@ -122,7 +122,7 @@ fn a_package_with_a_symbolic_link_is_none() {
 const BODY: &[u8] = b"<w:document/>";
 
 #[test]
-fn bombs_are_no_documents() {
+fn zip_bombs_are_rejected() {
     let zeros = vec![0; 80 * 1024 * 1024];
     let types = [CONTENT_TYPES, &zeros].concat();
     for parts in [
@@ -149,7 +149,7 @@ fn bombs_are_no_documents() {
 }
 
 #[test]
-fn a_blank_bitmap_is_no_bomb() {
+fn blank_bitmap_is_not_a_zip_bomb() {
     let blank = vec![0; 4 * 1024 * 1024];
     let package = package(&[
         ("[Content_Types].xml", CONTENT_TYPES),
@@ -159,8 +159,7 @@ fn a_blank_bitmap_is_no_bomb() {
     assert_eq!(formats_of(&package), [DocumentFormat::Docx]);
 }
 
-/// A compound file with a `WordDocument` of this size, and as many further storages with a stream
-/// each.
+/// Builds a compound file: a `WordDocument` of this size, and further storages with a stream each.
 fn compound_file(size: usize, storages: usize) -> Vec<u8> {
     let mut compound = cfb::CompoundFile::create(Cursor::new(Vec::new())).unwrap();
     let mut content = vec![7; size];
@@ -178,7 +177,7 @@ fn compound_file(size: usize, storages: usize) -> Vec<u8> {
 }
 
 #[test]
-fn word_documents_of_any_size_and_with_many_objects_are_word_documents() {
+fn large_doc_with_many_objects_is_accepted() {
     for (size, storages) in [(4_096, 0), (1_000_000, 0), (10_000_000, 0), (2_000_000, 300)] {
         assert_eq!(
             formats_of(&compound_file(size, storages)),
@@ -189,7 +188,7 @@ fn word_documents_of_any_size_and_with_many_objects_are_word_documents() {
 }
 
 #[test]
-fn a_directory_of_forty_thousand_parts_is_refused_unread() {
+fn zip_with_forty_thousand_parts_is_rejected() {
     let names: Vec<String> = (0..40_000).map(|at| format!("word/{at}.xml")).collect();
     let mut parts: Vec<(&str, &[u8])> =
         vec![("[Content_Types].xml", CONTENT_TYPES), ("word/document.xml", BODY)];
@@ -198,12 +197,12 @@ fn a_directory_of_forty_thousand_parts_is_refused_unread() {
 }
 
 #[test]
-fn a_size_that_lies_does_not_help_a_bomb() {
+fn zip_bomb_with_false_size_is_rejected() {
     let zeros = vec![0; 70 * 1024 * 1024];
     let mut bytes =
         package(&[("[Content_Types].xml", CONTENT_TYPES), ("word/document.xml", &zeros)]);
     let size = u32::try_from(zeros.len()).unwrap().to_le_bytes();
-    // Every statement of the size, in the local header and in the directory, becomes a modest one.
+    // Replaces the size in the local header and in the directory by a small one.
     for at in 0..bytes.len() - 4 {
         if bytes[at..at + 4] == size {
             bytes[at..at + 4].copy_from_slice(&500_000_u32.to_le_bytes());
@@ -216,7 +215,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn damaged_containers_are_answered_not_panicked_over(name in prop::sample::select(vec!["closing-disclosure.doc", "signing-instructions.docx"]), damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40), cut in any::<prop::sample::Index>()) {
+    fn damaged_containers_do_not_panic(name in prop::sample::select(vec!["closing-disclosure.doc", "signing-instructions.docx"]), damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40), cut in any::<prop::sample::Index>()) {
         let mut bytes = documents::bytes(name);
         for (at, byte) in damage {
             *at.get_mut(&mut bytes) = byte;

@@ -2,7 +2,7 @@ use std::fs;
 
 use actix_web::{dev, error::PayloadError, test::TestRequest};
 use bytes::Bytes;
-use domain::order::Violation;
+use domain::order::{Field, Violation};
 use futures_util::{Stream, stream};
 use serde_json::json;
 use tempfile::TempDir;
@@ -30,7 +30,7 @@ async fn read_stream(
     read(&request, payload, spool, LIMITS).await
 }
 
-/// A form of a body, and the spool in which its documents are.
+/// Reads a form, and returns it with the spool of its documents.
 async fn form(body: impl Into<Vec<u8>>) -> Result<(OrderForm, (Spool, TempDir)), Problem> {
     let folder = tempfile::tempdir().unwrap();
     let spool = Spool::open(folder.path()).unwrap();
@@ -38,7 +38,7 @@ async fn form(body: impl Into<Vec<u8>>) -> Result<(OrderForm, (Spool, TempDir)),
     Ok((form, (spool, folder)))
 }
 
-/// What is wrong with a form of these parts.
+/// Returns the problem of a form of these parts.
 async fn fault(parts: &str) -> Option<(ProblemCode, String)> {
     form(parts.to_owned() + "--b--\r\n")
         .await
@@ -65,13 +65,16 @@ fn document(name: &str, content: &str) -> String {
 const MALFORMED: Option<ProblemCode> = Some(ProblemCode::MalformedRequest);
 
 #[test]
-fn a_form_may_have_one_document_more_than_there_may_be_and_four_mebibytes() {
-    assert_eq!(cap(DocumentLimits { max_count: 20, max_bytes: 10 * 1024 * 1024 }), 224_395_264);
-    assert_eq!(cap(DocumentLimits { max_count: 20, max_bytes: u64::MAX }), u64::MAX);
+fn size_limit_includes_one_document_too_many() {
+    assert_eq!(
+        max_bytes(DocumentLimits { max_count: 20, max_bytes: 10 * 1024 * 1024 }),
+        224_395_264
+    );
+    assert_eq!(max_bytes(DocumentLimits { max_count: 20, max_bytes: u64::MAX }), u64::MAX);
 }
 
 #[test]
-fn a_content_type_has_one_boundary_of_1_to_70_characters() {
+fn boundary_has_1_to_70_characters() {
     let boundary = |content_types: &[&str]| {
         boundary(&request(content_types)).map_err(|problem| problem.code())
     };
@@ -92,7 +95,7 @@ fn a_content_type_has_one_boundary_of_1_to_70_characters() {
         );
     }
     for (malformed, detail) in [
-        (&[FORM, FORM][..], "given twice"),
+        (&[FORM, FORM][..], "more than one content type"),
         (&["multipart/form-data"], "no boundary"),
         (&["multipart/form-data; boundary="], "must have 1 to 70"),
         (&[&of_length(71)], "must have 1 to 70"),
@@ -108,7 +111,7 @@ fn a_content_type_has_one_boundary_of_1_to_70_characters() {
 }
 
 #[actix_web::test]
-async fn texts_are_the_fields_of_the_same_names() {
+async fn text_parts_become_fields() {
     let fields = json!({
         "signingContactsFormData": { "orderContactEmail": "a@b" }, "signingDetailsFormData": { "fileNumber": "1" }, "signingServiceId": 42,
         "utcTimeDate": "at", "utcStartTimeDate": "start", "utcEndTimeDate": "end", "requestedBy": { "userId": 7 }
@@ -125,7 +128,7 @@ async fn texts_are_the_fields_of_the_same_names() {
 }
 
 #[actix_web::test]
-async fn a_blank_text_is_none_and_one_that_is_no_json_is_malformed() {
+async fn blank_parts_are_absent_and_invalid_json_is_malformed() {
     let (form, _spool) =
         form(text("requestedBy", " ") + &text("signingServiceId", "") + "--b--\r\n").await.unwrap();
     assert_eq!(form.request, OrderRequest::default());
@@ -138,7 +141,7 @@ async fn a_blank_text_is_none_and_one_that_is_no_json_is_malformed() {
     let not_text = [text("csrf", "").trim_end().as_bytes(), b"\r\n\r\n\xFF\r\n--b--\r\n"].concat();
     let problem = super::tests::form(not_text).await.err().unwrap();
     assert!(format!("{problem:?}").contains("Part 1 of the form is not UTF-8."), "{problem:?}");
-    // A wrong value is no broken form.
+    // A value of the wrong type is a violation, not a malformed form.
     let (form, _spool) = super::tests::form(
         text("requestedBy", "[]") + &text("signingServiceId", "x") + "--b--\r\n",
     )
@@ -154,7 +157,7 @@ async fn a_blank_text_is_none_and_one_that_is_no_json_is_malformed() {
 }
 
 #[actix_web::test]
-async fn a_text_has_an_end() {
+async fn text_part_has_size_limit() {
     assert_eq!(code(&text("notes", &"x".repeat(256 * 1024))).await, None);
     let (code, detail) = fault(&text("notes", &"x".repeat(256 * 1024 + 1))).await.unwrap();
     assert!(
@@ -167,7 +170,7 @@ async fn a_text_has_an_end() {
 }
 
 #[actix_web::test]
-async fn a_form_has_200_parts_and_headers_of_16_kibibytes_at_the_most() {
+async fn parts_and_part_headers_are_limited() {
     assert_eq!(code(&text("a", "").repeat(200)).await, None);
     assert_eq!(code(&text("a", "").repeat(201)).await, MALFORMED);
     let long = |length| {
@@ -181,7 +184,7 @@ async fn a_form_has_200_parts_and_headers_of_16_kibibytes_at_the_most() {
 }
 
 #[actix_web::test]
-async fn documents_arrive_byte_for_byte_under_their_names() {
+async fn documents_arrive_byte_for_byte() {
     let parts =
         document("deed.pdf", "%PDF-1.7\r\n") + &document("C:\\x.PNG", "no image") + "--b--\r\n";
     let (form, _spool) = form(parts).await.unwrap();
@@ -209,7 +212,7 @@ async fn documents_arrive_byte_for_byte_under_their_names() {
 }
 
 #[actix_web::test]
-async fn documents_have_limits_of_size_and_number() {
+async fn documents_are_limited_in_size_and_number() {
     let of_size = |size| document("a.pdf", &"x".repeat(size));
     assert_eq!(code(&of_size(100).repeat(2)).await, None);
     let (too_large, detail) = fault(&of_size(101)).await.unwrap();
@@ -222,7 +225,7 @@ async fn documents_have_limits_of_size_and_number() {
 }
 
 #[actix_web::test]
-async fn a_file_input_in_which_nothing_was_chosen_is_no_document() {
+async fn empty_file_inputs_are_ignored() {
     let nothing = document("", "");
     let (form, _spool) =
         form(document("a.pdf", "").repeat(2) + &nothing + "--b--\r\n").await.unwrap();
@@ -233,7 +236,7 @@ async fn a_file_input_in_which_nothing_was_chosen_is_no_document() {
 }
 
 #[actix_web::test]
-async fn a_file_is_named_documents_and_a_document_is_a_file() {
+async fn files_and_documents_parts_must_match() {
     assert_eq!(code(&part("name=\"documents\"", "%PDF-")).await, MALFORMED);
     assert_eq!(code(&part("name=\"deed\"; filename=\"deed.pdf\"", "%PDF-")).await, MALFORMED);
     assert_eq!(code(&part("name=\"requestedBy\"; filename=\"a.json\"", "{}")).await, MALFORMED);
@@ -246,7 +249,7 @@ async fn a_file_is_named_documents_and_a_document_is_a_file() {
 }
 
 #[actix_web::test]
-async fn a_part_has_one_name_and_one_file_name() {
+async fn part_has_one_name_and_one_file_name() {
     for disposition in [
         "name=\"a\"; name=\"b\"",
         "filename=\"a.pdf\"",
@@ -285,17 +288,16 @@ async fn file_names_are_read_as_browsers_write_them() {
     }
 }
 
-/// Dropped, what stands behind the boundary on its line would be missing in a document that was
-/// acknowledged.
+/// The parser would drop the bytes after such a boundary from an accepted document.
 #[actix_web::test]
-async fn a_boundary_behind_half_a_line_end_is_no_end_of_a_document() {
+async fn boundary_after_lone_carriage_return_is_malformed() {
     assert_eq!(code(&document("a.pdf", "the deed\r--b of trust, and more of it")).await, MALFORMED);
     assert_eq!(code(&document("a.pdf", "the deed\r\n--b of trust")).await, MALFORMED);
     assert_eq!(code(&document("a.pdf", "the deed\n--b of trust\r--")).await, None);
 }
 
 #[actix_web::test]
-async fn a_form_that_breaks_off_is_malformed_and_one_with_an_epilogue_is_read_to_its_end() {
+async fn truncated_form_is_malformed_and_epilogue_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let spool = Spool::open(folder.path()).unwrap();
     let whole = document("a.pdf", "%PDF-") + "--b--\r\n";
@@ -311,27 +313,27 @@ async fn a_form_that_breaks_off_is_malformed_and_one_with_an_epilogue_is_read_to
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_form_that_stops_arriving_is_given_up_after_30_seconds() {
+async fn stalled_form_times_out_after_30_seconds() {
     let folder = tempfile::tempdir().unwrap();
     let spool = Spool::open(folder.path()).unwrap();
-    for begun in [
+    for start in [
         String::new(),
         text("a", ""),
         document("a.pdf", "%PDF-"),
         text("a", "x").trim_end().to_owned(),
     ] {
-        let began = tokio::time::Instant::now();
-        let body = stream::iter([Ok(Bytes::from(begun))]).chain(stream::pending());
+        let started = tokio::time::Instant::now();
+        let body = stream::iter([Ok(Bytes::from(start))]).chain(stream::pending());
         let problem = read_stream(&spool, body).await.err().unwrap();
         assert_eq!(
-            (problem.code(), began.elapsed().as_secs()),
+            (problem.code(), started.elapsed().as_secs()),
             (ProblemCode::MalformedRequest, 30)
         );
     }
 }
 
 #[actix_web::test]
-async fn a_disk_that_takes_no_document_is_ours_to_mend() {
+async fn failing_disk_is_unavailable() {
     let folder = tempfile::tempdir().unwrap();
     let spool = Spool::open(folder.path()).unwrap();
     fs::remove_dir_all(folder.path()).unwrap();

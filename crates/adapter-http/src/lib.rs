@@ -1,52 +1,85 @@
 //! The REST API of notary-orders on actix-web.
 //!
-//! | concept | place |
+//! | concept | module |
 //! |---|---|
-//! | the two operations | `api` |
-//! | reading bodies, with an end to bytes and patience | `body` |
-//! | reading the multipart form as a stream | `form`, `part_lengths`, files in `spool` by `blocks`, their content in `content` |
-//! | credentials, rate limit and overload | `auth`, `rate_limit`, `peer`, `room` |
-//! | repeats under one `Idempotency-Key` | `idempotency` |
-//! | connections, and their end at a stop | `connections` |
-//! | problem responses | `problem` |
-//! | the creation response | `order_record` |
-//! | request ids, log, metrics | `observe`, `metrics` |
+//! | table of paths and methods | `routes` |
+//! | the two operations that create orders, and their record | `orders` |
+//! | what the handlers share | `state` |
+//! | authentication, rate limits, concurrency limit | `authentication`, `rate_limit`, `peer`, `concurrency_limit` |
+//! | from a handler's result to a response | `answer`, `problem` |
+//! | JSON bodies, multipart forms | `body`, `form`, `part_lengths` |
+//! | uploaded documents: storage while they arrive, format check | `spool`, `blocks`, `content` |
+//! | repeats under one `Idempotency-Key` | `idempotency_key`, `fingerprint`, `keys_in_progress` |
+//! | request id, log line, metrics, response headers | `observe`, `request_notes`, `metrics`, `unread_body` |
+//! | connections, and their end when the service stops | `connections` |
+//! | work that outlives its request | `detached_tasks` |
 //! | `/healthz`, `/readyz`, `/metrics` | `ops` |
-//! | OpenAPI, and the page that shows it | `openapi`, `docs_page` |
-//! | what must hold of any bytes that a stranger sends | `fuzzing`, for tests alone |
+//! | OpenAPI document and documentation page | `openapi`, `docs_page` |
+//!
+//! No module uses one that uses it in turn; `tests/modules.rs` checks this.
+//!
+//! # Adding an endpoint
+//!
+//! 1. Write the use case and its port method in the domain.
+//! 2. Write a handler: `authentication::admit` checks the key and the rate limit, `answer::answer` turns a problem or a
+//!    panic into a response. `orders/create_json.rs` is an example.
+//! 3. Add one line to `routes`. Other methods of the path are answered with 405.
+//! 4. Describe the operation in `openapi/operations.rs`.
+//! 5. Test the handler on mocks of the ports, as `orders/create_json_tests.rs` does.
 
-mod api;
-mod auth;
+mod answer;
+mod authentication;
 mod blocks;
 mod body;
+mod concurrency_limit;
 mod connections;
 mod content;
+mod detached_tasks;
 mod docs_page;
+mod fingerprint;
 mod form;
-#[cfg(any(test, feature = "fuzzing"))]
-pub mod fuzzing;
-mod idempotency;
+mod idempotency_key;
+mod keys_in_progress;
 mod metrics;
 mod observe;
 mod openapi;
 mod ops;
-mod order_record;
+mod orders;
 mod part_lengths;
 mod peer;
 mod problem;
 mod rate_limit;
-mod room;
+mod request_notes;
+mod routes;
 mod server;
 mod spool;
+mod state;
+#[cfg(test)]
+mod test_support;
+mod unread_body;
 
-pub use api::Api;
-pub use connections::{Connections, take_no_more};
+pub use concurrency_limit::ConcurrencyLimit;
+pub use connections::{ConnectionTracker, stop_accepting};
 pub use content::is as content_is;
-pub use idempotency::Underway;
+pub use detached_tasks::DetachedTasks;
+pub use keys_in_progress::KeysInProgress;
 pub use metrics::ApiMetrics;
-pub use openapi::document as openapi_document;
+pub use openapi::{OpenApiSettings, document as openapi_document};
 pub use ops::Ops;
 pub use rate_limit::RateLimits;
-pub use room::Room;
-pub use server::{Crowd, serve_api, serve_ops};
+pub use server::{Capacity, serve_api, serve_ops};
 pub use spool::Spool;
+pub use state::Api;
+
+/// What the fuzz properties test directly. Not part of the API of this crate.
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::{
+        authentication::bearer,
+        content::is_of,
+        fingerprint::attempt,
+        form::{OrderForm, TEXT_PARTS, parser_config, read as read_form},
+        idempotency_key::key_text,
+        problem::{Problem, ProblemCode},
+    };
+}

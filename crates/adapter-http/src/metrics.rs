@@ -1,4 +1,4 @@
-//! Metrics of the API, in a registry that the application shares with its other parts.
+//! Metrics of the API.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry,
 };
 
-/// The method of a request as metrics and logs name it. A client can send any word for one.
+/// Returns the method of a request for metrics and logs. Clients can send any word as a method, so
+/// unknown ones have one name.
 pub(crate) fn known_method(method: &Method) -> &str {
     match method.as_str() {
         known @ ("GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS") => known,
@@ -15,7 +16,7 @@ pub(crate) fn known_method(method: &Method) -> &str {
     }
 }
 
-/// What the API counts.
+/// Counters of the API.
 #[derive(Clone)]
 pub struct ApiMetrics {
     requests: IntCounterVec,
@@ -23,7 +24,7 @@ pub struct ApiMetrics {
     orders: IntCounterVec,
     test_orders: IntCounterVec,
     duplicates: IntCounter,
-    shed: IntCounter,
+    over_concurrency_limit: IntCounter,
     replays: IntCounter,
     documents: IntCounter,
     document_bytes: IntCounter,
@@ -32,7 +33,7 @@ pub struct ApiMetrics {
 }
 
 impl ApiMetrics {
-    /// Registers the metrics. An error is a name that is taken.
+    /// Registers the metrics. Fails if a name is already registered.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let requests =
             Opts::new("notary_orders_http_requests_total", "Requests by method, route and status.");
@@ -63,15 +64,15 @@ impl ApiMetrics {
             )?,
             replays: IntCounter::new(
                 "notary_orders_idempotent_replays_total",
-                "Repeats under an idempotency key that were answered with the order created before.",
+                "Repeated requests that were answered with the order created before.",
             )?,
             duplicates: IntCounter::new(
                 "notary_orders_duplicate_orders_total",
-                "Orders refused because their file number was used within the window.",
+                "Orders rejected because their file number was used within the window.",
             )?,
-            shed: IntCounter::new(
+            over_concurrency_limit: IntCounter::new(
                 "notary_orders_shed_total",
-                "Orders without documents that found no room and were answered 503 at once.",
+                "JSON orders answered with 503 because of the concurrency limit.",
             )?,
             documents: IntCounter::new(
                 "notary_orders_documents_stored_total",
@@ -85,7 +86,7 @@ impl ApiMetrics {
             utc_disagreements: IntCounterVec::new(
                 Opts::new(
                     "notary_orders_utc_disagreements_total",
-                    "Supplied UTC datetimes that disagree with the conversion by time zone, which won, by field.",
+                    "Supplied UTC datetimes that disagree with the local time, by field.",
                 ),
                 &["field"],
             )?,
@@ -100,7 +101,7 @@ impl ApiMetrics {
         registry.register(Box::new(metrics.test_orders.clone()))?;
         registry.register(Box::new(metrics.duplicates.clone()))?;
         registry.register(Box::new(metrics.replays.clone()))?;
-        registry.register(Box::new(metrics.shed.clone()))?;
+        registry.register(Box::new(metrics.over_concurrency_limit.clone()))?;
         registry.register(Box::new(metrics.documents.clone()))?;
         registry.register(Box::new(metrics.document_bytes.clone()))?;
         registry.register(Box::new(metrics.document_sizes.clone()))?;
@@ -108,11 +109,11 @@ impl ApiMetrics {
         Ok(metrics)
     }
 
-    /// Labels come from a closed set: a client cannot make new series.
-    pub(crate) fn answered(&self, method: &Method, route: &str, status: u16, took: Duration) {
+    /// Counts an answered request. Its labels are a closed set, so clients cannot add series.
+    pub(crate) fn answered(&self, method: &Method, route: &str, status: u16, duration: Duration) {
         let method = known_method(method);
         self.requests.with_label_values(&[method, route, &status.to_string()]).inc();
-        self.durations.with_label_values(&[route]).observe(took.as_secs_f64());
+        self.durations.with_label_values(&[route]).observe(duration.as_secs_f64());
     }
 
     pub(crate) fn created(&self, operation: &str, document_sizes: impl Iterator<Item = u64>) {
@@ -133,8 +134,8 @@ impl ApiMetrics {
         self.replays.inc();
     }
 
-    pub(crate) fn shed(&self) {
-        self.shed.inc();
+    pub(crate) fn over_concurrency_limit(&self) {
+        self.over_concurrency_limit.inc();
     }
 
     pub(crate) fn duplicate(&self) {

@@ -1,5 +1,5 @@
-//! The listener for operators: liveness, readiness, metrics. It asks for no key and belongs on a
-//! private address.
+//! The operators' endpoints: liveness, readiness and metrics. They require no key, so their address
+//! must be private.
 
 use std::{
     future::Future,
@@ -16,10 +16,10 @@ use prometheus::{Encoder as _, Gauge, Registry, TextEncoder};
 use serde::Serialize;
 use tokio::time::timeout;
 
-/// How long a dependency may take to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Time limit for a check of a dependency.
+const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Everything that operators are told from.
+/// What the operators' endpoints report on.
 pub struct Ops {
     orders: Arc<dyn OrderRepo>,
     blobs: Arc<dyn BlobStore>,
@@ -33,7 +33,7 @@ pub struct Ops {
 }
 
 impl Ops {
-    /// Registers the metrics of the queue. An error is a name that is taken.
+    /// Registers the metrics of the queue. Fails if a name is already registered.
     pub fn new(
         orders: Arc<dyn OrderRepo>,
         blobs: Arc<dyn BlobStore>,
@@ -43,15 +43,15 @@ impl Ops {
     ) -> Result<Self, prometheus::Error> {
         let pending = Gauge::new(
             "notary_orders_follow_ups_pending",
-            "Follow-ups that are to be done, in the whole queue.",
+            "Pending deliveries in the whole queue.",
         )?;
         let failed = Gauge::new(
             "notary_orders_follow_ups_buried",
-            "Follow-ups that were given up and wait for an operator.",
+            "Deliveries that failed for good and wait for an operator.",
         )?;
         let oldest = Gauge::new(
             "notary_orders_follow_up_oldest_age_seconds",
-            "Age of the oldest pending follow-up; 0 if there is none.",
+            "Age of the oldest pending delivery; 0 if there is none.",
         )?;
         for gauge in [&pending, &failed, &oldest] {
             registry.register(Box::new(gauge.clone()))?;
@@ -69,7 +69,7 @@ impl Ops {
         })
     }
 
-    /// From now on the service says that it is not ready.
+    /// Reports the service as not ready from now on.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
     }
@@ -99,7 +99,7 @@ async fn healthz() -> HttpResponse {
     HttpResponse::Ok().content_type("text/plain; charset=utf-8").body("ok\n")
 }
 
-/// What `/readyz` says: `ok`, or what is wrong.
+/// The body of `/readyz`: the status of the service and of each dependency.
 #[derive(Serialize)]
 struct Readiness {
     status: &'static str,
@@ -124,28 +124,28 @@ async fn readyz(ops: web::Data<Ops>) -> HttpResponse {
 
 async fn check(
     dependency: &'static str,
-    answer: impl Future<Output = Result<(), StoreError>>,
+    check: impl Future<Output = Result<(), StoreError>>,
 ) -> &'static str {
-    match timeout(PATIENCE, answer).await {
+    match timeout(TIMEOUT, check).await {
         Ok(Ok(())) => "ok",
         Ok(Err(error)) => {
             tracing::warn!(dependency, error = error_chain(&error), "not ready");
             "unavailable"
         }
         Err(_) => {
-            tracing::warn!(dependency, "not ready: no answer in time");
+            tracing::warn!(dependency, "not ready: the check timed out");
             "timeout"
         }
     }
 }
 
 async fn metrics(ops: web::Data<Ops>) -> HttpResponse {
-    // The other metrics are worth having when the queue cannot be asked; its gauges then keep their
-    // last value.
-    match timeout(PATIENCE, ops.measure_queue()).await {
+    // When the queue does not respond, its gauges keep their last values and the other metrics are
+    // still reported.
+    match timeout(TIMEOUT, ops.measure_queue()).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::warn!(error = error_chain(&error), "queue not measured"),
-        Err(_) => tracing::warn!("queue not measured: no answer in time"),
+        Ok(Err(error)) => tracing::warn!(error = error_chain(&error), "queue metrics not updated"),
+        Err(_) => tracing::warn!("queue metrics not updated: the query timed out"),
     }
     let mut text = Vec::new();
     let encoder = TextEncoder::new();

@@ -1,11 +1,11 @@
-//! Takes `Content-Length` out of the headers of a form's parts.
+//! Removes `Content-Length` from the headers of a form's parts.
 //!
-//! A part ends at its boundary (RFC 2046 section 5.1.1), and RFC 7578 section 4.8 gives a part no
-//! length of its own. Some clients state one all the same, which is harmless while it is true; the
-//! parser believes it, and would silently drop the rest of a part whose length is understated.
+//! A part ends at its boundary (RFC 2046, section 5.1.1) and has no length of its own (RFC 7578,
+//! section 4.8). Some clients send one. The parser trusts it, and would silently drop the rest of a
+//! part whose length is too small.
 //!
-//! The parser also takes a boundary behind a carriage return alone for the end of a part, and drops
-//! what follows it on its line. Such a form is refused.
+//! The parser also accepts a boundary after a lone carriage return as the end of a part, and drops
+//! the rest of its line. Such a form is rejected.
 
 use std::{
     io,
@@ -18,22 +18,23 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use futures_util::{Stream, StreamExt as _};
 use memchr::memmem::Finder;
 
-/// Headers that are longer than this pass unread: the parser refuses them.
+/// Longer headers pass unchanged: the parser rejects them.
 const MAX_HEADERS: usize = 64 * 1024;
 
-/// Bytes that are copied at a time, so that a form holds little more than that of itself.
+/// Bytes that are copied at a time, so that a form needs little more memory than this.
 const STEP: usize = 8_192;
 
-/// A form without lengths in the headers of its parts.
+/// A form without `Content-Length` in its parts.
 pub(crate) struct WithoutPartLengths<S> {
     form: S,
-    /// The first boundary, with the end of the line before it.
+    /// Finds the first boundary, with the end of the line before it.
     first: Finder<'static>,
-    /// Any other, without.
+    /// Finds any later boundary, without a line end.
     boundary: Finder<'static>,
     state: State,
-    /// What has arrived and was not looked at yet.
+    /// Bytes that have arrived and were not examined yet.
     arrived: Bytes,
+    /// Examined bytes that cannot be passed on yet.
     pending: BytesMut,
 }
 
@@ -43,17 +44,17 @@ enum State {
     Preamble,
     /// In the content of a part.
     Content,
-    /// Behind what may be a boundary, perhaps the first.
+    /// After a possible boundary, perhaps the first.
     Boundary { preamble: bool },
     /// In the headers of a part.
     Headers,
-    /// Behind the last boundary, or behind headers that nobody will read.
+    /// After the last boundary, or after headers that the parser rejects.
     Rest,
 }
 
 impl<S> WithoutPartLengths<S> {
     pub(crate) fn new(form: S, boundary: &str) -> Self {
-        // The first boundary may stand at the very start, without a line end before it.
+        // The form may start with its first boundary, without a line end before it.
         let pending = BytesMut::from(&b"\r\n"[..]);
         let finder = |text: String| Finder::new(&text).into_owned();
         let (first, boundary) =
@@ -61,26 +62,26 @@ impl<S> WithoutPartLengths<S> {
         Self { form, first, boundary, state: State::Preamble, arrived: Bytes::new(), pending }
     }
 
-    /// Bytes of a delimiter: a line end and a boundary.
+    /// Returns the length of a delimiter: a line end and a boundary.
     fn delimiter_length(&self) -> usize {
         2 + self.boundary.needle().len()
     }
 
-    /// Where in a part's content its delimiter begins.
+    /// Returns where the delimiter of a part's content starts.
     fn delimiter(&self, content: &[u8]) -> Option<Result<usize, PayloadError>> {
         self.boundary.find_iter(content).find_map(|at| match content[..at] {
             [.., b'\r', b'\n'] => Some(Ok(at - 2)),
             [.., b'\r'] => Some(Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                "a boundary stands behind half a line end",
+                "a boundary follows a carriage return without a line feed",
             )
             .into())),
             _ => None,
         })
     }
 
-    /// The next bytes of a part's content that can be passed on as they have arrived, without a
-    /// copy: up to a boundary, or to what may be the beginning of one.
+    /// Returns the next bytes of a part's content without copying them: up to a boundary, or to the
+    /// possible start of one.
     fn through(&mut self) -> Option<Result<Bytes, PayloadError>> {
         let length = self.delimiter_length();
         if self.state != State::Content || self.arrived.len() < 2 * length {
@@ -88,8 +89,7 @@ impl<S> WithoutPartLengths<S> {
         }
         let held = self.pending.len();
         if held > 0 {
-            // Whether a boundary begins in what was held back shows in as many bytes as it may
-            // lack.
+            // One delimiter's length more decides whether the held bytes start a boundary.
             self.pending.extend_from_slice(&self.arrived[..length - 1]);
             if self.delimiter(&self.pending).is_some() {
                 self.arrived.advance(length - 1);
@@ -109,7 +109,7 @@ impl<S> WithoutPartLengths<S> {
         Some(Ok(self.arrived.split_to(end)))
     }
 
-    /// The next bytes that are ready to be passed on.
+    /// Returns the next examined bytes that can be passed on.
     fn ready(&mut self) -> Option<Result<Bytes, PayloadError>> {
         let passed = match self.state {
             State::Preamble | State::Content => {
@@ -125,11 +125,11 @@ impl<S> WithoutPartLengths<S> {
                         at + length
                     }
                     Some(Err(error)) => return Some(Err(error)),
-                    // What may be the beginning of a boundary waits for its end.
+                    // The possible start of a boundary waits for its end.
                     None => (self.pending.len() + 1).saturating_sub(length),
                 }
             }
-            // A longer line that begins like a boundary is none.
+            // A line that only starts like a boundary is content.
             State::Boundary { .. } if self.pending.len() < 2 => 0,
             State::Boundary { preamble } => {
                 self.state = match &self.pending[..2] {
@@ -157,7 +157,7 @@ impl<S> WithoutPartLengths<S> {
     }
 }
 
-/// Header lines without those that are a `Content-Length`.
+/// Returns header lines without `Content-Length`.
 fn without_length(headers: &[u8]) -> BytesMut {
     const NAME: &[u8] = b"content-length";
     let mut kept = BytesMut::with_capacity(headers.len());
@@ -173,7 +173,7 @@ fn without_length(headers: &[u8]) -> BytesMut {
             first = false;
         }
     }
-    // The line end of the last line belongs to the empty line behind.
+    // The line end of the last line belongs to the empty line after it.
     let length = kept.len() - usize::from(kept.ends_with(b"\r") && !headers.ends_with(b"\r"));
     kept.truncate(length);
     kept

@@ -15,7 +15,7 @@ fn pass(form: &[u8], chunk: usize) -> Vec<u8> {
 }
 
 #[test]
-fn lengths_of_parts_go_and_everything_else_stays() {
+fn only_content_lengths_are_removed() {
     let form = b"--b\r\nA: 1\r\nContent-Length: 5\r\nB: 2\r\n\r\nContent-Length: 7\r\n\r\n\r\n--b\r\ncontent-length : 1\r\n\r\n\r\n--b\r\nC: 3\r\nCONTENT-LENGTH:9\r\n\r\n\r\n--b--\r\nContent-Length: 8\r\n\r\n";
     let kept = b"\r\n--b\r\nA: 1\r\nB: 2\r\n\r\nContent-Length: 7\r\n\r\n\r\n--b\r\n\r\n\r\n--b\r\nC: 3\r\n\r\n\r\n--b--\r\nContent-Length: 8\r\n\r\n";
     for chunk in 1..=form.len() {
@@ -28,7 +28,7 @@ fn lengths_of_parts_go_and_everything_else_stays() {
 }
 
 #[test]
-fn a_boundary_is_a_whole_line_and_the_first_may_follow_a_plain_line_feed() {
+fn first_boundary_may_follow_line_feed() {
     let part = "--b\r\nContent-Length: 9\r\nA: 1\r\n\r\nlonger than nine";
     for before in ["preamble\n", "\n", "--bfoo\r\n\r\n", "--bfoo\n", "x--b\r\n\r\n"] {
         for chunk in 1..80 {
@@ -45,7 +45,7 @@ fn a_boundary_is_a_whole_line_and_the_first_may_follow_a_plain_line_feed() {
 }
 
 #[test]
-fn a_chunk_of_any_size_is_looked_through() {
+fn large_chunks_are_examined() {
     let content = "x".repeat(200_000);
     let form = format!(
         "--b\r\nContent-Length: 5\r\n\r\n{content}\r\n--b\r\nContent-Length: 5\r\n\r\n{content}\r\n--b--\r\n"
@@ -58,7 +58,7 @@ fn a_chunk_of_any_size_is_looked_through() {
 }
 
 #[test]
-fn a_boundary_behind_half_a_line_end_is_refused() {
+fn boundary_after_lone_carriage_return_is_rejected() {
     let passes = |form: &[u8], chunk| {
         let chunks: Vec<_> =
             form.chunks(chunk).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
@@ -84,7 +84,7 @@ fn a_boundary_behind_half_a_line_end_is_refused() {
 }
 
 #[test]
-fn headers_of_any_length_that_is_read_lose_their_lengths() {
+fn content_length_in_long_headers_is_removed() {
     for (padding, loses) in [(100, true), (2_000, true), (60 * 1024, true), (70 * 1024, false)] {
         let headers = format!("A: {}\r\nContent-Length: 5\r\n", "x".repeat(padding));
         let form = format!("--b\r\n{headers}\r\nlonger than five\r\n--b--\r\n");
@@ -96,7 +96,7 @@ fn headers_of_any_length_that_is_read_lose_their_lengths() {
 }
 
 #[test]
-fn what_is_content_passes_without_a_copy() {
+fn content_passes_without_copy() {
     let form = Bytes::from(format!("--b\r\nA: 1\r\n\r\n{}\r\n--b--\r\n", "x".repeat(100_000)));
     let passed: Vec<Bytes> = WithoutPartLengths::new(stream::iter([Ok(form.clone())]), "b")
         .try_collect()
@@ -109,9 +109,8 @@ fn what_is_content_passes_without_a_copy() {
     assert!(passed.iter().all(|bytes| !bytes.is_empty()));
 }
 
-/// As many bytes as a boundary lacks one of.
 #[test]
-fn no_more_is_held_back_than_may_be_the_beginning_of_a_boundary() {
+fn only_possible_boundary_start_is_held_back() {
     for content in [4, 9, 10, 11, 1_000, 8_192, 20_000] {
         let headers = "--b\r\nA: 1\r\n\r\n";
         for chunks in [
@@ -131,7 +130,7 @@ fn no_more_is_held_back_than_may_be_the_beginning_of_a_boundary() {
 
 proptest! {
     #[test]
-    fn what_has_no_lengths_passes_as_it_is(form in prop::collection::vec(prop::sample::select(vec!["\r\n", "--b", "--", "\r", "\n", "A: 1", "b", "x"]), 0..60), chunk in 1_usize..60) {
+    fn forms_without_content_length_pass_unchanged(form in prop::collection::vec(prop::sample::select(vec!["\r\n", "--b", "--", "\r", "\n", "A: 1", "b", "x"]), 0..60), chunk in 1_usize..60) {
         let form = form.concat().replace("\r--b", "\r-b").into_bytes();
         prop_assert_eq!(pass(&form, chunk), [b"\r\n", &form[..]].concat());
     }

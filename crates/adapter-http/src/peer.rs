@@ -1,12 +1,12 @@
-//! Who is at the other end: the peer of the connection, or the client that a trusted proxy names.
+//! The address of a client: the peer of the connection, or the address that a trusted proxy reports.
 
 use std::net::IpAddr;
 
 use actix_web::{HttpRequest, http::header};
 use ipnet::IpNet;
 
-/// The address to which a request is held. `X-Forwarded-For` is read from its right end, and only
-/// as far as trusted proxies have written it: a client can put anything to the left of that.
+/// Returns the address of the client. Reads `X-Forwarded-For` from the right, and only as far as
+/// trusted proxies have written it, because a client can forge everything to the left of that.
 pub(crate) fn address(request: &HttpRequest, trusted_proxies: &[IpNet]) -> Option<IpAddr> {
     let trusted =
         |address: IpAddr| trusted_proxies.iter().any(|network| network.contains(&address));
@@ -45,13 +45,13 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_believed_unless_trusted() {
+    fn untrusted_peer_cannot_name_a_client() {
         assert_eq!(seen("192.0.2.1", &["203.0.113.9"], &[]).to_string(), "192.0.2.1");
         assert_eq!(seen("192.0.2.1", &["203.0.113.9"], &["10.0.0.0/8"]).to_string(), "192.0.2.1");
     }
 
     #[test]
-    fn a_trusted_proxy_names_the_client() {
+    fn trusted_proxy_names_the_client() {
         assert_eq!(seen("10.0.0.1", &["203.0.113.9"], &["10.0.0.0/8"]).to_string(), "203.0.113.9");
         assert_eq!(
             seen("10.0.0.1", &["198.51.100.1, 203.0.113.9", "10.0.0.2"], &["10.0.0.0/8"])

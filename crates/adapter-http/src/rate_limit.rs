@@ -1,4 +1,5 @@
-//! Token buckets: per API key and operation, and for failed authentications per peer address.
+//! Rate limits as token buckets: per API key and policy, and per peer address for failed
+//! authentications.
 
 use std::{
     collections::HashMap,
@@ -20,10 +21,10 @@ use governor::{
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// Name of the policy for failed authentications.
+/// Name of the policy of failed authentications.
 pub(crate) const FAILED_AUTHENTICATIONS: &str = "failed-authentications";
 
-/// What has a limit of its own.
+/// A group of requests with a rate limit of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Policy {
     /// Orders without documents.
@@ -33,7 +34,7 @@ pub(crate) enum Policy {
 }
 
 impl Policy {
-    /// The name in `RateLimit-Policy`.
+    /// Returns the name in `RateLimit-Policy`.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Orders => "orders",
@@ -42,8 +43,8 @@ impl Policy {
     }
 }
 
-/// The buckets of every key and every peer. They are this process's own: of several instances each
-/// allows the rate.
+/// The buckets of all keys and peers. They belong to this process: several instances each allow the
+/// rate.
 pub struct RateLimits {
     orders: KeyLimit,
     orders_with_documents: KeyLimit,
@@ -51,9 +52,9 @@ pub struct RateLimits {
 }
 
 impl RateLimits {
-    /// Buckets of these rates for orders of a key that has none of its own, without documents and
-    /// with; and, of the first of them, for failed authentications of a peer. No limit where either
-    /// number is 0.
+    /// Creates the limits of keys without rates of their own: for orders without and with
+    /// documents. Failed authentications of a peer have the rate of the former. A rate with a 0
+    /// means no limit.
     pub fn new(orders: Rate, orders_with_documents: Rate) -> Self {
         Self {
             orders: KeyLimit::new(orders),
@@ -62,25 +63,24 @@ impl RateLimits {
         }
     }
 
-    /// Counts a request of a key; `None` if it has no limit.
+    /// Counts a request of a key. Returns `None` if the key has no limit.
     pub(crate) fn request(&self, policy: Policy, key: &ApiKey) -> Option<Allowance> {
         let (limit, own) = match policy {
             Policy::Orders => (&self.orders, key.key.rate),
             Policy::OrdersWithDocuments => (&self.orders_with_documents, key.key.documents_rate),
         };
         let rate = own.unwrap_or(limit.default);
-        let taken = limit.buckets(rate)?.take(&key.id);
-        Some(Allowance { policy, rate, taken })
+        let remaining = limit.buckets(rate)?.take(&key.id);
+        Some(Allowance { policy, rate, remaining })
     }
 
-    /// Counts a failed authentication of a peer. The error is the whole seconds to wait, at least
-    /// one.
+    /// Counts a failed authentication of a peer. The error is the number of seconds to wait, at
+    /// least one.
     pub(crate) fn failure(&self, peer: IpAddr) -> Result<(), u64> {
         self.failures.as_ref().map_or(Ok(()), |buckets| buckets.take(&network(peer)).map(drop))
     }
 
-    /// Forgets keys and peers whose buckets are full again, so that memory does not grow with their
-    /// number.
+    /// Removes full buckets, so that memory does not grow with the number of keys and peers.
     pub fn forget_idle(&self) {
         self.orders.forget_idle();
         self.orders_with_documents.forget_idle();
@@ -88,7 +88,7 @@ impl RateLimits {
     }
 }
 
-/// A host of IPv6 has a whole /64 to send from.
+/// Returns the /64 network of an IPv6 address, because one host can use all of it.
 fn network(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into(),
@@ -96,25 +96,25 @@ fn network(peer: IpAddr) -> IpAddr {
     }
 }
 
-/// What a limit has left for a key after a request (draft-ietf-httpapi-ratelimit-headers-10).
+/// The quota of a key after a request (draft-ietf-httpapi-ratelimit-headers-10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Allowance {
     pub(crate) policy: Policy,
     rate: Rate,
-    /// Requests that are left, or whole seconds to wait if there was none, at least one.
-    pub(crate) taken: Result<u32, u64>,
+    /// The remaining requests. The error is the number of seconds to wait, at least one.
+    pub(crate) remaining: Result<u32, u64>,
 }
 
 impl Allowance {
-    /// `RateLimit-Policy` and `RateLimit`. A bucket that holds `q` requests and is refilled in `w`
-    /// seconds has `r` left, and more after `t` seconds.
+    /// Returns `RateLimit-Policy` and `RateLimit`: a bucket of `q` requests, refilled in `w`
+    /// seconds, has `r` left, and more after `t` seconds.
     pub(crate) fn headers(self) -> [(HeaderName, HeaderValue); 2] {
         let (name, Rate { per_second, burst }) = (self.policy.as_str(), self.rate);
-        // No rate is below one a second.
+        // Every rate is at least one per second.
         let (remaining, more_after) =
-            self.taken.map_or_else(|seconds| (0, seconds), |remaining| (remaining, 1));
+            self.remaining.map_or_else(|seconds| (0, seconds), |remaining| (remaining, 1));
         let window = burst.div_ceil(per_second);
-        // Digits and a name of ours are fit for a header.
+        // Names and digits are always valid header values.
         let value = |text: String| {
             HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
         };
@@ -125,7 +125,8 @@ impl Allowance {
     }
 }
 
-/// The buckets of keys, of the default rate and of every rate that some key has of its own.
+/// The buckets of keys: those of the default rate, and those of every rate that a key has of its
+/// own.
 struct KeyLimit {
     default: Rate,
     by_rate: RwLock<HashMap<Rate, Option<Arc<Buckets<ApiKeyId>>>>>,
@@ -169,7 +170,7 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
         ))
     }
 
-    /// Requests that are left after one, or whole seconds to wait.
+    /// Takes one request. Returns the remaining requests, or the number of seconds to wait.
     fn take(&self, key: &K) -> Result<u32, u64> {
         let taken = self.0.check_key(key);
         taken
@@ -205,11 +206,11 @@ mod tests {
     }
 
     fn left(limits: &RateLimits, key: &ApiKey) -> Result<u32, u64> {
-        limits.request(Policy::Orders, key).unwrap().taken
+        limits.request(Policy::Orders, key).unwrap().remaining
     }
 
     #[test]
-    fn a_burst_passes_and_the_next_waits() {
+    fn request_after_burst_waits() {
         let limits = limits(1, 3);
         assert_eq!([(); 3].map(|()| left(&limits, &key(1, None))), [Ok(2), Ok(1), Ok(0)]);
         assert!(left(&limits, &key(1, None)).is_err_and(|seconds| (1..=2).contains(&seconds)));
@@ -217,17 +218,17 @@ mod tests {
     }
 
     #[test]
-    fn orders_with_documents_have_a_limit_of_their_own() {
+    fn policies_have_separate_buckets() {
         let limits = limits(1, 3);
         let with_documents =
-            || limits.request(Policy::OrdersWithDocuments, &key(1, None)).unwrap().taken;
+            || limits.request(Policy::OrdersWithDocuments, &key(1, None)).unwrap().remaining;
         assert_eq!(with_documents(), Ok(0));
         assert!(with_documents().is_err());
         assert_eq!(left(&limits, &key(1, None)), Ok(2));
     }
 
     #[test]
-    fn the_rate_of_a_key_comes_before_that_of_the_service() {
+    fn rate_of_key_overrides_default() {
         let limits = limits(1, 3);
         assert_eq!(left(&limits, &key(1, Some(Rate { per_second: 10, burst: 20 }))), Ok(19));
         let none =
@@ -236,12 +237,12 @@ mod tests {
     }
 
     #[test]
-    fn the_headers_say_what_is_left_and_when_there_is_more() {
-        let headers = |taken| {
+    fn headers_state_remaining_requests_and_delay() {
+        let headers = |remaining| {
             let [policy, limit] = Allowance {
                 policy: Policy::Orders,
                 rate: Rate { per_second: 50, burst: 120 },
-                taken,
+                remaining,
             }
             .headers();
             (policy.1.to_str().unwrap().to_owned(), limit.1.to_str().unwrap().to_owned())
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_turns_the_limit_off() {
+    fn zero_disables_limit() {
         for (per_second, burst) in [(0, 1), (1, 0)] {
             assert_eq!(limits(per_second, burst).request(Policy::Orders, &key(1, None)), None);
             assert!(
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_addresses_of_one_ipv6_network_share_a_bucket() {
+    fn addresses_of_an_ipv6_network_share_a_bucket() {
         let limits = limits(1, 1);
         assert!(limits.failure("2001:db8::1".parse().unwrap()).is_ok());
         assert!(limits.failure("2001:db8::2".parse().unwrap()).is_err());

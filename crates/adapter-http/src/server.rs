@@ -1,6 +1,6 @@
-//! The two servers.
+//! Starts the two HTTP servers: the API and the operators' endpoints.
 
-use std::{io, net::TcpListener, time::Duration};
+use std::{io, net::TcpListener, sync::Arc, time::Duration};
 
 use actix_web::{
     App, HttpServer,
@@ -11,42 +11,43 @@ use actix_web::{
 };
 
 use crate::{
-    api::{self, Api},
-    connections, form,
+    form,
     observe::observe,
     ops::{self, Ops},
+    routes,
+    state::Api,
 };
 
-/// Longest time from the first byte of a request's head to its last.
-const HEAD_PATIENCE: Duration = Duration::from_secs(10);
-/// How long a refused upload is still read and thrown away, so that its client gets to read the
-/// answer.
+/// Time limit for the head of a request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for which the rest of a rejected upload is read and discarded, so that its client can read
+/// the answer.
 const LINGER: Duration = Duration::from_secs(10);
-/// Longer than the 60 s after which common load balancers drop an idle connection, so that it is
-/// they who do.
+/// Longer than the 60 s of common load balancers, so that the balancer closes idle connections and
+/// never sends a request into a closing one.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 
-/// Threads of each worker that write the spool. They wait for the disk, which more of them do not
-/// make faster, and each that allocates keeps memory.
+/// Threads of each worker that write the spool. They wait for the disk, so more threads would only
+/// need more memory.
 const BLOCKING_THREADS: usize = 4;
 
-/// How many threads serve how many clients.
+/// The capacity of the API server.
 #[derive(Debug, Clone, Copy)]
-pub struct Crowd {
-    /// Threads.
+pub struct Capacity {
+    /// Number of worker threads.
     pub workers: usize,
-    /// Connections of each of them. Beyond those, clients wait to be accepted until others leave.
-    pub connections: usize,
+    /// Connections per worker. Further clients wait in the backlog.
+    pub connections_per_worker: usize,
 }
 
-/// Serves the API until it is stopped; then finishes what runs, for at most `grace`.
+/// Serves the API until it is stopped. Then finishes the requests in progress, for at most `grace`.
 pub fn serve_api(
     listener: TcpListener,
     api: web::Data<Api>,
-    crowd: Crowd,
+    capacity: Capacity,
     grace: Duration,
 ) -> io::Result<Server> {
-    let connected = api.clone();
+    let connections = Arc::clone(&api.connections);
     let server = HttpServer::new(move || {
         let observed = api.clone();
         let observe = from_fn(move |request, next| observe(observed.clone(), request, next));
@@ -54,23 +55,23 @@ pub fn serve_api(
             .app_data(api.clone())
             .app_data(form::parser_config())
             .wrap(observe)
-            .configure(|config| api::routes(config, &api.base_path))
+            .configure(|config| routes::configure(config, &api.base_path))
     });
     let server = server
-        .workers(crowd.workers)
-        .max_connections(crowd.connections)
-        .on_connect(move |_, connection| connections::opened(&connected, connection))
+        .workers(capacity.workers)
+        .max_connections(capacity.connections_per_worker)
+        .on_connect(move |_, connection| connections.opened(connection))
         .worker_max_blocking_threads(BLOCKING_THREADS)
         .disable_signals()
         .shutdown_timeout(grace.as_secs())
-        .client_request_timeout(HEAD_PATIENCE)
+        .client_request_timeout(HEAD_TIMEOUT)
         .client_disconnect_timeout(LINGER)
         .keep_alive(KEEP_ALIVE)
         .listen(listener)?;
     Ok(server.run())
 }
 
-/// Serves operators until it is stopped.
+/// Serves the operators' endpoints until it is stopped.
 pub fn serve_ops(listener: TcpListener, ops: web::Data<Ops>) -> io::Result<Server> {
     let server = HttpServer::new(move || {
         let headers = DefaultHeaders::new()

@@ -1,4 +1,4 @@
-//! Where uploads lie while they arrive: a folder of this process alone, under the spool directory.
+//! Stores uploads while they arrive, in a folder of this process under the spool directory.
 
 use std::{
     fs::{self, File, Permissions},
@@ -15,13 +15,13 @@ use tokio::task::spawn_blocking;
 
 use crate::blocks::{Block, Blocks};
 
-/// What an upload holds in memory, beside the parser's buffers, while it waits for more bytes.
-const REST: usize = 16 * 1024;
+/// Bytes that an upload may hold in memory while it waits for more, apart from the parser's buffers.
+const MAX_HELD: usize = 16 * 1024;
 
 const LOCK: &str = "lock";
 
-/// The spool of one process. Its folder goes when it is dropped; what a killed process left is
-/// removed by the next that opens the same directory.
+/// The spool of one process. Dropping it removes its folder. The folder of a killed process is
+/// removed by the next process that opens the directory.
 #[derive(Debug)]
 pub struct Spool {
     folder: TempDir,
@@ -30,15 +30,13 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// Opens a spool under `directory`, which is created if need be, and removes what dead
-    /// processes left there. A folder belongs to a living process as long as somebody holds the
-    /// lock on the file in it.
+    /// Opens a spool under `directory`, creating it if necessary, and removes the folders of dead
+    /// processes. A living process holds the lock on the file in its folder.
     pub fn open(directory: &Path) -> io::Result<Self> {
         create_private(directory)?;
-        // One process at a time looks, so that none takes the folder of another that is about to
-        // lock it.
-        let entrance = File::create(directory.join(LOCK))?;
-        entrance.lock()?;
+        // One process at a time, so that none removes a folder that another is about to lock.
+        let directory_lock = File::create(directory.join(LOCK))?;
+        directory_lock.lock()?;
         for entry in fs::read_dir(directory)? {
             let folder = entry?.path();
             if folder.is_dir() && File::create(folder.join(LOCK))?.try_lock().is_ok() {
@@ -54,14 +52,14 @@ impl Spool {
         Ok(Self { folder, blocks: Blocks::default(), _lock: lock })
     }
 
-    /// Begins a file, which is made with its first block.
+    /// Starts an upload. Its file is created with the first block.
     pub(crate) fn create(&self) -> SpoolWriter {
         let sink = Sink { folder: self.folder.path().to_owned(), file: None, hash: Sha256::new() };
         SpoolWriter {
             sink: Some(sink),
             blocks: self.blocks.clone(),
             block: None,
-            rest: Vec::new(),
+            held: Vec::new(),
             size: 0,
         }
     }
@@ -74,11 +72,11 @@ fn create_private(directory: &Path) -> io::Result<()> {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
-    // Not what a panic says, which the panic hook has told of.
-    spawn_blocking(work).await.map_err(|_| io::Error::other("the work on the file broke off"))?
+    // The panic hook has logged a panic. Its message may quote the file.
+    spawn_blocking(work).await.map_err(|_| io::Error::other("writing the file panicked"))?
 }
 
-/// Where blocks go.
+/// The file of an upload and the hash of its bytes so far.
 struct Sink {
     folder: PathBuf,
     file: Option<NamedTempFile>,
@@ -91,8 +89,8 @@ impl Sink {
         self.file()?.write_all(block)
     }
 
-    /// The file, in a folder that nobody else may enter. Its own permissions are those of any file,
-    /// because it may become the stored object.
+    /// Returns the file, and creates it first. Its permissions are those of a normal file, because
+    /// it may become the stored object; the folder keeps other users out.
     fn file(&mut self) -> io::Result<&mut NamedTempFile> {
         let file = match self.file.take() {
             Some(file) => file,
@@ -104,32 +102,32 @@ impl Sink {
     }
 }
 
-/// A file that arrives. Dropped before it is finished, it is removed.
+/// Writes an upload. If it is dropped before it is finished, the file is removed.
 pub(crate) struct SpoolWriter {
-    /// Away only while a block is being written; a write that failed takes it along.
+    /// `None` while a block is being written, and after a failed write.
     sink: Option<Sink>,
     blocks: Blocks,
-    /// Held only while bytes come or are written, because others wait for it.
+    /// Held only while bytes arrive or are written, because other uploads need blocks, too.
     block: Option<Block>,
-    /// Fewer bytes than are worth a write.
-    rest: Vec<u8>,
+    /// Bytes that were too few for a write at a pause.
+    held: Vec<u8>,
     size: u64,
 }
 
 impl SpoolWriter {
-    /// Bytes so far.
+    /// Returns the number of bytes so far.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
-    /// Adds bytes. Who has no more at once calls [`SpoolWriter::pause`] before it waits for them.
+    /// Adds bytes. Call [`SpoolWriter::pause`] before waiting for more.
     pub(crate) async fn write(&mut self, mut chunk: Bytes) -> io::Result<()> {
         self.size += chunk.len() as u64;
         while !chunk.is_empty() {
             let mut block = self.take_block().await?;
-            let room = block.room().min(chunk.len());
-            block.bytes.extend_from_slice(&chunk.split_to(room));
-            if block.room() == 0 {
+            let count = block.free_bytes().min(chunk.len());
+            block.bytes.extend_from_slice(&chunk.split_to(count));
+            if block.free_bytes() == 0 {
                 self.flush(block).await?;
             } else {
                 self.block = Some(block);
@@ -138,12 +136,12 @@ impl SpoolWriter {
         Ok(())
     }
 
-    /// Writes what has come, unless it is little, and leaves the block to others.
+    /// Writes the bytes so far, unless they are few, and gives the block back.
     pub(crate) async fn pause(&mut self) -> io::Result<()> {
         match self.block.take() {
-            Some(block) if block.bytes.len() >= REST => self.flush(block).await,
+            Some(block) if block.bytes.len() >= MAX_HELD => self.flush(block).await,
             Some(block) => {
-                self.rest.extend_from_slice(&block.bytes);
+                self.held.extend_from_slice(&block.bytes);
                 Ok(())
             }
             None => Ok(()),
@@ -155,7 +153,7 @@ impl SpoolWriter {
             return Ok(block);
         }
         let mut block = self.blocks.take().await?;
-        block.bytes.append(&mut self.rest);
+        block.bytes.append(&mut self.held);
         Ok(block)
     }
 
@@ -165,15 +163,14 @@ impl SpoolWriter {
         Ok(())
     }
 
-    /// Ends the file.
+    /// Finishes the file.
     pub(crate) async fn finish(self) -> io::Result<Spooled> {
-        let Self { sink, block, rest, size, .. } = self;
+        let Self { sink, block, held, size, .. } = self;
         let mut sink = sink.ok_or_else(failed_before)?;
         blocking(move || {
-            sink.write(block.as_ref().map_or(&rest, |block| &block.bytes))?;
+            sink.write(block.as_ref().map_or(&held, |block| &block.bytes))?;
             let Sink { file, hash, .. } = sink;
             let sha256 = Sha256Digest(hash.finalize().into());
-            // Closed, because nobody writes to it any more.
             let guard = file.ok_or_else(failed_before)?.into_temp_path();
             Ok(Spooled { file: SpooledFile { path: guard.to_path_buf(), size, sha256 }, guard })
         })
@@ -185,8 +182,8 @@ fn failed_before() -> io::Error {
     io::Error::other("an earlier write failed")
 }
 
-/// A file that has arrived. Its name in the spool is removed with its guard, whatever the blob
-/// store has made of it.
+/// A finished file. Dropping the guard removes it from the spool, even if the blob store has moved
+/// or linked it.
 #[derive(Debug)]
 pub(crate) struct Spooled {
     pub(crate) file: SpooledFile,
@@ -209,7 +206,7 @@ mod tests {
     }
 
     #[actix_web::test]
-    async fn a_file_is_hashed_counted_and_removed_with_its_guard() {
+    async fn file_is_hashed_and_removed_with_its_guard() {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::open(directory.path()).unwrap();
         let mut writer = spool.create();
@@ -226,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_may_enter_the_folder_wherever_it_is() {
+    fn folder_is_private() {
         let directory = tempfile::tempdir().unwrap();
         fs::set_permissions(directory.path(), Permissions::from_mode(0o777)).unwrap();
         let spool = Spool::open(directory.path()).unwrap();
@@ -234,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_directory_is_made_for_nobody_else() {
+    fn created_directories_are_private() {
         let directory = tempfile::tempdir().unwrap();
         let spool = directory.path().join("data/spool");
         drop(Spool::open(&spool).unwrap());
@@ -244,7 +241,7 @@ mod tests {
     }
 
     #[actix_web::test]
-    async fn what_is_worth_a_write_is_written_before_a_pause() {
+    async fn pause_writes_large_remainders_only() {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::open(directory.path()).unwrap();
         let written = || {
@@ -265,7 +262,7 @@ mod tests {
     }
 
     #[actix_web::test]
-    async fn a_file_whose_block_could_not_be_written_is_none() {
+    async fn failed_write_fails_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::open(directory.path()).unwrap();
         let mut writer = spool.create();
@@ -276,10 +273,10 @@ mod tests {
     }
 
     #[actix_web::test]
-    async fn pauses_change_nothing_of_a_file() {
+    async fn pauses_do_not_change_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::open(directory.path()).unwrap();
-        for size in [1, 1_000, REST, 3 * REST + 1] {
+        for size in [1, 1_000, MAX_HELD, 3 * MAX_HELD + 1] {
             let mut writer = spool.create();
             let content: Vec<u8> = (0..=250).cycle().take(2 * BLOCK_SIZE + 7).collect();
             for chunk in content.chunks(size) {
@@ -293,7 +290,7 @@ mod tests {
     }
 
     #[actix_web::test]
-    async fn however_many_uploads_pause_another_finds_a_block() {
+    async fn paused_uploads_hold_no_block() {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::open(directory.path()).unwrap();
         let mut paused = Vec::new();
@@ -309,7 +306,7 @@ mod tests {
     }
 
     #[actix_web::test]
-    async fn an_upload_that_breaks_off_leaves_nothing() {
+    async fn dropped_upload_leaves_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::open(directory.path()).unwrap();
         let mut writer = spool.create();
@@ -319,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_of_a_dead_process_is_removed_and_that_of_a_living_one_is_not() {
+    fn only_folders_of_dead_processes_are_removed() {
         let directory = tempfile::tempdir().unwrap();
         let living = Spool::open(directory.path()).unwrap();
         let dead = directory.path().join("uploads-dead");

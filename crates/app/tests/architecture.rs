@@ -31,6 +31,7 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     allowed.insert("group-commit", BTreeSet::new());
     allowed.insert("domain", BTreeSet::new());
     allowed.insert("contract-tests", BTreeSet::from(["domain"]));
+    allowed.insert("fuzz-properties", BTreeSet::from(["adapter-http", "domain"]));
     allowed.insert("test-servers", BTreeSet::new());
     allowed.insert(
         "bench",

@@ -1,118 +1,106 @@
-//! Examples of the requests; each creates an order when it is sent.
+//! Examples of the requests, made of the examples of the fields. Each creates an order when sent.
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use utoipa::openapi::{
-    RefOr,
+    Components, RefOr,
     example::{Example, ExampleBuilder},
 };
 
-/// Orders without documents, one for each way to say the time.
-pub(super) fn orders() -> BTreeMap<String, RefOr<Example>> {
-    let example = |summary: &str, value: Value| {
-        RefOr::from(ExampleBuilder::new().summary(summary).value(Some(value)))
-    };
-    BTreeMap::from([
-        ("at".to_owned(), example("A signing at 14:30, every field given", at())),
-        (
-            "between".to_owned(),
-            example("A signing between 09:00 and 11:30, only what is required", between()),
-        ),
-    ])
+/// Builds the examples.
+pub(super) struct Examples {
+    /// An order with every field of a signing at a time.
+    full: Value,
 }
 
-fn at() -> Value {
-    json!({
-        "signingContactsFormData": {
-            "orderContactEmail": "escrow@title.example.com",
-            "clientCompanyId": 7,
-            "observer": "lender@bank.example.com",
-            "inHouseContact": { "contact_name": "Alex Smith", "contact_phone": "+1 555 010 0100", "contact_email": "alex.smith@title.example.com" },
-            "inHouseContact2": { "contact_name": "Sam Jones", "contact_phone": "+1 555 010 0101 x12", "contact_email": "sam.jones@title.example.com" }
-        },
-        "signingDetailsFormData": {
-            "fileNumber": "REFI-2026-001",
-            "signingDate": "2026-12-01",
-            "signingTimeType": "at",
-            "specificTime": "14:30",
-            "timeZoneId": "America/Chicago",
-            "propertyAddress": "123 Main St, Dallas, TX 75201",
-            "city": "Dallas",
-            "state": "TX",
-            "zipcode": "75201",
-            "signingType": "Refinance",
-            "signerName": "Jane Doe",
-            "signerPhone": "+1 555 010 0199",
-            "signerEmail": "jane.doe@example.com",
-            "language": "en",
-            "spouseName": "John Doe",
-            "coSignerName": "Richard Roe",
-            "coSignerSpouseName": "Mary Roe",
-            "coSignerPhone": "+1 555 010 0142",
-            "coSignerEmail": "richard.roe@example.com",
-            "isPropertyAddressSame": false,
-            "signingAddress": "500 Elm St, Suite 12",
-            "signingCity": "Plano",
-            "signingState": "TX",
-            "signingZipcode": "75023",
-            "esigningPlatform": "DocuSign",
-            "scanbacksRequired": true,
-            "ronSigning": false,
-            "documentDelivery": "Email",
-            "lender": "First Example Bank",
-            "specialInstructions": "Call the signer an hour before.\nScanbacks by 18:00.",
-            "loanOfficer": { "contact_name": "Lee Brown", "contact_email": "lee.brown@bank.example.com", "contact_phone": "+1 555 010 0120" },
-            "invoiceOrderTo": {
-                "company_name": "Example Title Company", "invoice_address": "77 Commerce St", "city": "Dallas", "state": "TX", "zipcode": "75202"
-            },
-            "invoiceName": "Accounts Payable",
-            "invoicePhone": "+1 555 010 0150",
-            "invoiceEmail": "billing@title.example.com",
-            "invoiceFee": 150.5,
-            "notaryPay": 100
-        },
-        "signingServiceId": 42,
-        "requestedBy": { "userId": 1001, "userRole": "escrow_officer", "signingServiceId": 42 },
-        "utcTimeDate": "2026-12-01T20:30:00Z"
-    })
+impl Examples {
+    /// Reads the examples of the fields.
+    pub(super) fn of(components: &Components) -> Self {
+        let schemas = serde_json::to_value(&components.schemas).unwrap_or_default();
+        let mut full = example_of(&schemas, &schemas["OrderRequest"]);
+        // These two belong to a time range.
+        remove(&mut full, &["utcStartTimeDate", "utcEndTimeDate"]);
+        remove(&mut full["signingDetailsFormData"], &["startTime", "endTime"]);
+        full["signingDetailsFormData"]["isPropertyAddressSame"] = false.into();
+        full["signingContactsFormData"]["inHouseContact2"] = json!({
+            "contact_name": "Sam Jones",
+            "contact_phone": "+1 555 010 0101 x12",
+            "contact_email": "sam.jones@title.example.com"
+        });
+        Self { full }
+    }
+
+    /// Returns orders without documents.
+    pub(super) fn orders(&self) -> BTreeMap<String, RefOr<Example>> {
+        let example = |summary: &str, value: Value| {
+            RefOr::from(ExampleBuilder::new().summary(summary).value(Some(value)))
+        };
+        let at = example("A signing at 14:30, with every field", self.full.clone());
+        let between = example(
+            "A signing between 09:00 and 11:30, with the required fields only",
+            minimal("HELOC-2026-003"),
+        );
+        BTreeMap::from([("at".to_owned(), at), ("between".to_owned(), between)])
+    }
+
+    /// Returns the parts of a form. A document stands for its file.
+    pub(super) fn form(&self) -> Value {
+        let mut form = minimal("PURCHASE-2026-002");
+        form["requestedBy"] = self.full["requestedBy"].clone();
+        form["documents"] = json!(["deed-of-trust.pdf"]);
+        form
+    }
 }
 
-fn between() -> Value {
+/// Returns the example of a schema: its own, or that of its alternative that is not `null`, or an
+/// object of the examples of its properties.
+fn example_of(schemas: &Value, schema: &Value) -> Value {
+    if let Some(name) = schema["$ref"].as_str() {
+        let name = name.rsplit('/').next().unwrap_or_default();
+        return example_of(schemas, &schemas[name]);
+    }
+    if let Some(alternatives) = schema["oneOf"].as_array() {
+        let object = alternatives.iter().find(|schema| schema["type"] != "null");
+        return object.map_or(Value::Null, |schema| example_of(schemas, schema));
+    }
+    match schema["properties"].as_object() {
+        None => schema["example"].clone(),
+        Some(properties) => properties
+            .iter()
+            .map(|(name, schema)| (name.clone(), example_of(schemas, schema)))
+            .collect::<Map<_, _>>()
+            .into(),
+    }
+}
+
+fn remove(object: &mut Value, names: &[&str]) {
+    if let Some(members) = object.as_object_mut() {
+        members.retain(|name, _| !names.contains(&name.as_str()));
+    }
+}
+
+/// Returns an order with the required fields of a signing in a time range.
+fn minimal(file_number: &str) -> Value {
     json!({
         "signingContactsFormData": { "orderContactEmail": "escrow@title.example.com" },
-        "signingDetailsFormData": details_between("HELOC-2026-003"),
+        "signingDetailsFormData": {
+            "fileNumber": file_number,
+            "signingDate": "2026-12-02",
+            "signingTimeType": "between",
+            "startTime": "09:00",
+            "endTime": "11:30",
+            "timeZoneId": "America/New_York",
+            "propertyAddress": "9 Elm St, Albany, NY 12207",
+            "city": "Albany",
+            "state": "NY",
+            "zipcode": "12207",
+            "signingType": "Purchase",
+            "signerName": "John Roe",
+            "signerPhone": "+1 555 010 0142",
+            "signerEmail": "john.roe@example.com"
+        },
         "signingServiceId": 42,
         "requestedBy": { "userId": 1001 }
-    })
-}
-
-/// The parts of a form; a document is named where its file goes.
-pub(super) fn form() -> Value {
-    json!({
-        "signingContactsFormData": { "orderContactEmail": "escrow@title.example.com", "observer": "lender@bank.example.com" },
-        "signingDetailsFormData": details_between("PURCHASE-2026-002"),
-        "signingServiceId": 42,
-        "requestedBy": { "userId": 1001, "userRole": "escrow_officer", "signingServiceId": 42 },
-        "documents": ["deed-of-trust.pdf"]
-    })
-}
-
-fn details_between(file_number: &str) -> Value {
-    json!({
-        "fileNumber": file_number,
-        "signingDate": "2026-12-02",
-        "signingTimeType": "between",
-        "startTime": "09:00",
-        "endTime": "11:30",
-        "timeZoneId": "America/New_York",
-        "propertyAddress": "9 Elm St, Albany, NY 12207",
-        "city": "Albany",
-        "state": "NY",
-        "zipcode": "12207",
-        "signingType": "Purchase",
-        "signerName": "John Roe",
-        "signerPhone": "+1 555 010 0142",
-        "signerEmail": "john.roe@example.com"
     })
 }

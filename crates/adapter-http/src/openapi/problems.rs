@@ -1,11 +1,10 @@
-//! The problems that the operations answer, each with an example: what the service itself would
-//! answer.
+//! Examples of problems: the answers of the service itself.
 
 use std::collections::BTreeMap;
 
 use domain::{
     create_order::{CreateOrderError, Rejection},
-    document::DocumentFault,
+    document::{DocumentFault, DocumentLimits},
     order::{Violation, ViolationCode},
 };
 use utoipa::openapi::{
@@ -14,17 +13,21 @@ use utoipa::openapi::{
 };
 
 use crate::{
-    problem::{Problem, ProblemCode},
+    body, form,
+    orders::create_json,
+    problem::Problem,
     rate_limit::{FAILED_AUTHENTICATIONS, Policy},
 };
 
-/// A problem as the document shows it: the name of its example, and the problem.
-pub(super) type Shown = (&'static str, fn() -> Problem);
+/// A problem with the name of its example.
+pub(super) type Shown = (&'static str, Problem);
 
-pub(super) const MALFORMED: Shown = ("malformed_request", || {
-    Problem::malformed("The body is not valid JSON: expected value at line 1 column 1.")
-});
-pub(super) const INVALID: Shown = ("validation_failed", || {
+pub(super) fn malformed() -> Shown {
+    let detail = "The body is not valid JSON: expected value at line 1 column 1.";
+    ("malformed_request", Problem::malformed(detail))
+}
+
+pub(super) fn invalid() -> Shown {
     let violation = |pointer: &'static str, code, detail: &'static str| Violation {
         pointer: pointer.into(),
         code,
@@ -38,54 +41,80 @@ pub(super) const INVALID: Shown = ("validation_failed", || {
         ),
         violation("/requestedBy/userId", ViolationCode::Required, "is required"),
     ];
-    CreateOrderError::Rejected(Rejection { violations, ..Rejection::default() }).into()
-});
-pub(super) const UNSUPPORTED: Shown = ("unsupported_document", || {
-    CreateOrderError::Rejected(Rejection {
-        documents: vec![(0, DocumentFault::ContentMismatch)],
-        ..Rejection::default()
-    })
-    .into()
-});
-pub(super) const TOO_MANY: Shown = ("too_many_documents", || {
-    Problem::new(ProblemCode::TooManyDocuments, "At most 20 documents can be sent with an order.")
-});
-pub(super) const NONE: Shown = ("no_documents", || {
-    CreateOrderError::Rejected(Rejection { no_documents: true, ..Rejection::default() }).into()
-});
-pub(super) const UNAUTHORIZED: Shown = ("unauthorized", Problem::invalid_token);
-pub(super) const FORBIDDEN: Shown = ("forbidden", || CreateOrderError::Forbidden.into());
-pub(super) const DUPLICATE: Shown =
-    ("duplicate_order", || CreateOrderError::Duplicate { retry_after: 43 }.into());
-pub(super) const IN_FLIGHT: Shown =
-    ("idempotency_in_flight", || CreateOrderError::InFlight { retry_after: 5 }.into());
-pub(super) const DOCUMENT_TOO_LARGE: Shown = ("document_too_large", || {
-    Problem::new(
-        ProblemCode::DocumentTooLarge,
-        "The document \u{201c}deed-of-trust.pdf\u{201d} is larger than 10485760 bytes.",
-    )
-});
-pub(super) const TOO_LARGE: Shown = ("payload_too_large", || {
-    Problem::new(ProblemCode::PayloadTooLarge, "The body is larger than 262144 bytes.")
-});
-pub(super) const MEDIA_TYPE: Shown = ("unsupported_media_type", || {
-    Problem::new(ProblemCode::UnsupportedMediaType, "The content type must be application/json.")
-});
-pub(super) const KEY_REUSED: Shown =
-    ("idempotency_key_reused", || CreateOrderError::KeyReused.into());
-pub(super) const RATE_LIMITED: Shown =
-    ("rate_limited", || Problem::rate_limited(Policy::Orders.as_str(), 1));
-pub(super) const TOO_MANY_FAILURES: Shown =
-    ("failed_authentications", || Problem::rate_limited(FAILED_AUTHENTICATIONS, 1));
-pub(super) const INTERNAL: Shown = ("internal", Problem::internal);
-pub(super) const UNAVAILABLE: Shown = ("unavailable", Problem::unavailable);
+    ("validation_failed", rejected(Rejection { violations, ..Rejection::default() }))
+}
 
-/// A problem body, with an example of each problem that it may be.
+pub(super) fn unsupported_document() -> Shown {
+    let documents = vec![(0, DocumentFault::ContentMismatch)];
+    ("unsupported_document", rejected(Rejection { documents, ..Rejection::default() }))
+}
+
+pub(super) fn too_many_documents(limits: DocumentLimits) -> Shown {
+    ("too_many_documents", form::too_many_documents(limits))
+}
+
+pub(super) fn no_documents() -> Shown {
+    ("no_documents", rejected(Rejection { no_documents: true, ..Rejection::default() }))
+}
+
+fn rejected(rejection: Rejection) -> Problem {
+    CreateOrderError::Rejected(rejection).into()
+}
+
+pub(super) fn unauthorized() -> Shown {
+    ("unauthorized", Problem::invalid_token())
+}
+
+pub(super) fn forbidden() -> Shown {
+    ("forbidden", CreateOrderError::Forbidden.into())
+}
+
+pub(super) fn duplicate() -> Shown {
+    ("duplicate_order", CreateOrderError::Duplicate { retry_after: 43 }.into())
+}
+
+pub(super) fn in_progress() -> Shown {
+    ("idempotency_in_flight", CreateOrderError::InFlight { retry_after: 5 }.into())
+}
+
+pub(super) fn document_too_large(limits: DocumentLimits) -> Shown {
+    ("document_too_large", form::document_too_large("deed-of-trust.pdf", limits))
+}
+
+pub(super) fn payload_too_large() -> Shown {
+    ("payload_too_large", body::payload_too_large(create_json::MAX_BODY))
+}
+
+pub(super) fn media_type() -> Shown {
+    ("unsupported_media_type", create_json::unsupported_media_type())
+}
+
+pub(super) fn key_reused() -> Shown {
+    ("idempotency_key_reused", CreateOrderError::KeyReused.into())
+}
+
+pub(super) fn rate_limited() -> Shown {
+    ("rate_limited", Problem::rate_limited(Policy::Orders.as_str(), 1))
+}
+
+pub(super) fn failed_authentications() -> Shown {
+    ("failed_authentications", Problem::rate_limited(FAILED_AUTHENTICATIONS, 1))
+}
+
+pub(super) fn internal() -> Shown {
+    ("internal", Problem::internal())
+}
+
+pub(super) fn unavailable() -> Shown {
+    ("unavailable", Problem::unavailable())
+}
+
+/// Returns a problem body with an example of each problem.
 pub(super) fn body(problems: &[Shown]) -> Content {
     let mut content = Content::new(Some(Ref::from_schema_name("Problem")));
     content.examples = problems
         .iter()
-        .map(|(name, problem)| ((*name).to_owned(), example(name, &problem())))
+        .map(|(name, problem)| ((*name).to_owned(), example(name, problem)))
         .collect::<BTreeMap<_, _>>();
     content
 }

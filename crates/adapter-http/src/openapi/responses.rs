@@ -7,103 +7,128 @@ use utoipa::openapi::{
     header::{Header, HeaderBuilder},
 };
 
-use super::problems::{self, Shown};
+use super::{
+    problems::{self, Shown},
+    settings::OpenApiSettings,
+    units,
+};
+use crate::orders::create_json;
 
-const ORDER: &str = "The order was created.";
-const ORDER_WITH_DOCUMENTS: &str = "The order was created and its documents are stored.";
-
-/// Problems that both operations answer alike: name among the shared responses, status,
-/// description, examples.
-const SHARED: [(&str, &str, &str, &[Shown]); 8] = [
-    (
-        "Unauthorized",
-        "401",
-        "Credentials are missing, malformed or not good: check the key.",
-        &[problems::UNAUTHORIZED],
-    ),
-    (
-        "Forbidden",
-        "403",
-        "The key is bound to another signing service: use the right one.",
-        &[problems::FORBIDDEN],
-    ),
-    (
-        "Conflict",
-        "409",
-        "The file number was used less than a minute ago, or the first request with this `Idempotency-Key` is still being answered.",
-        &[problems::DUPLICATE, problems::IN_FLIGHT],
-    ),
-    (
-        "UnsupportedMediaType",
-        "415",
-        "The content type is not the operation's, or the body has a content coding.",
-        &[problems::MEDIA_TYPE],
-    ),
-    (
-        "IdempotencyKeyReused",
-        "422",
-        "The `Idempotency-Key` was used with another payload: use a new one.",
-        &[problems::KEY_REUSED],
-    ),
-    (
-        "TooManyRequests",
-        "429",
-        "Too many requests of this key, or too many failed authentications of this address: wait.",
-        &[problems::RATE_LIMITED, problems::TOO_MANY_FAILURES],
-    ),
-    ("InternalServerError", "500", "A bug: report the `request_id`.", &[problems::INTERNAL]),
-    (
-        "ServiceUnavailable",
-        "503",
-        "A part that the service depends on does not answer, or more orders arrive than the service can take: retry.",
-        &[problems::UNAVAILABLE],
-    ),
-];
-
-pub(super) fn of_orders() -> Responses {
-    let bad = problem(
-        "400",
-        "The request cannot be read, or fields are missing or invalid: mend it.",
-        &[problems::MALFORMED, problems::INVALID],
+/// Problems that both operations answer alike: name of the shared response, status, description,
+/// examples.
+fn shared(settings: &OpenApiSettings) -> [(&'static str, &'static str, String, Vec<Shown>); 8] {
+    let conflict = format!(
+        "The file number was used less than {} ago, or the first request with this \
+         `Idempotency-Key` is still in progress.",
+        units::duration(settings.duplicate_window.0)
     );
-    let large = problem("413", "The body is larger than 256 KiB.", &[problems::TOO_LARGE]);
-    with_shared(created(ORDER, None), bad, large)
+    [
+        (
+            "Unauthorized",
+            "401",
+            "The credentials are missing or malformed, or the key is unknown, expired or revoked."
+                .to_owned(),
+            vec![problems::unauthorized()],
+        ),
+        (
+            "Forbidden",
+            "403",
+            "The key is bound to another signing service.".to_owned(),
+            vec![problems::forbidden()],
+        ),
+        ("Conflict", "409", conflict, vec![problems::duplicate(), problems::in_progress()]),
+        (
+            "UnsupportedMediaType",
+            "415",
+            "The operation does not accept this content type, or the body has a content coding."
+                .to_owned(),
+            vec![problems::media_type()],
+        ),
+        (
+            "IdempotencyKeyReused",
+            "422",
+            "The `Idempotency-Key` was used with another body. Use a new key.".to_owned(),
+            vec![problems::key_reused()],
+        ),
+        (
+            "TooManyRequests",
+            "429",
+            "Too many requests with this key, or too many failed authentications from this \
+             address."
+                .to_owned(),
+            vec![problems::rate_limited(), problems::failed_authentications()],
+        ),
+        (
+            "InternalServerError",
+            "500",
+            "The service failed. Report the `request_id`.".to_owned(),
+            vec![problems::internal()],
+        ),
+        (
+            "ServiceUnavailable",
+            "503",
+            "A dependency of the service does not respond, or the service is at its concurrency \
+             limit."
+                .to_owned(),
+            vec![problems::unavailable()],
+        ),
+    ]
 }
 
-pub(super) fn of_orders_with_documents() -> Responses {
+/// Returns the responses to an order without documents.
+pub(super) fn of_json_orders(settings: &OpenApiSettings) -> Responses {
     let bad = problem(
         "400",
-        "The request cannot be read, fields are missing or invalid, or documents are not acceptable: mend it.",
+        "The request cannot be read, or fields are missing or invalid.",
+        &[problems::malformed(), problems::invalid()],
+    );
+    let too_large = format!("The body is larger than {}.", units::size(create_json::MAX_BODY));
+    let too_large = problem("413", &too_large, &[problems::payload_too_large()]);
+    with_shared(settings, created("The order was created.", None), bad, too_large)
+}
+
+/// Returns the responses to an order with documents.
+pub(super) fn of_form_orders(settings: &OpenApiSettings) -> Responses {
+    let bad = problem(
+        "400",
+        "The request cannot be read, fields are missing or invalid, or documents are not \
+         supported.",
         &[
-            problems::MALFORMED,
-            problems::INVALID,
-            problems::UNSUPPORTED,
-            problems::TOO_MANY,
-            problems::NONE,
+            problems::malformed(),
+            problems::invalid(),
+            problems::unsupported_document(),
+            problems::too_many_documents(settings.limits),
+            problems::no_documents(),
         ],
     );
-    let large = problem(
+    let too_large = problem(
         "413",
-        "A document, a text part or the whole form is too large: send less.",
-        &[problems::DOCUMENT_TOO_LARGE, problems::TOO_LARGE],
+        "A document, a text part or the whole form is too large.",
+        &[problems::document_too_large(settings.limits), problems::payload_too_large()],
     );
-    with_shared(created(ORDER_WITH_DOCUMENTS, Some(1)), bad, large)
+    let created = created("The order was created and its documents are stored.", Some(1));
+    with_shared(settings, created, bad, too_large)
 }
 
-/// Adds what the operations' responses refer to.
-pub(super) fn add_shared(components: &mut Components) {
-    for (name, status, description, shown) in SHARED {
-        components.responses.insert(name.to_owned(), problem(status, description, shown).into());
+/// Adds the responses and headers that the operations refer to.
+pub(super) fn add_shared(components: &mut Components, settings: &OpenApiSettings) {
+    for (name, status, description, shown) in shared(settings) {
+        components.responses.insert(name.to_owned(), problem(status, &description, &shown).into());
     }
     components.headers.extend(headers().map(|(name, header)| (name.to_owned(), header.into())));
 }
 
-fn with_shared(created: Response, bad: Response, large: Response) -> Responses {
+fn with_shared(
+    settings: &OpenApiSettings,
+    created: Response,
+    bad: Response,
+    too_large: Response,
+) -> Responses {
     let mut responses = Responses::new();
-    for (status, response) in [("201", created), ("400", bad), ("413", large)] {
+    for (status, response) in [("201", created), ("400", bad), ("413", too_large)] {
         responses.responses.insert(status.to_owned(), response.into());
     }
-    for (name, status, _, _) in SHARED {
+    for (name, status, _, _) in shared(settings) {
         responses.responses.insert(status.to_owned(), Ref::from_response_name(name).into());
     }
     responses
@@ -111,9 +136,19 @@ fn with_shared(created: Response, bad: Response, large: Response) -> Responses {
 
 fn created(description: &str, documents: Option<u32>) -> Response {
     let mut record = json!({
-        "order_id": 1, "file_number": "REFI-2026-001", "order_status": "NEW", "signer_name": "Jane Doe", "signing_date": "2026-12-01",
-        "property_address": "123 Main St, Dallas, TX 75201", "signing_service_id": 42, "client_company_id": 7, "notary_id": null, "invoice_fee": 150.5,
-        "notary_pay": 100, "created_at": "2026-11-21T12:00:00.000000Z", "updated_at": "2026-11-21T12:00:00.000000Z"
+        "order_id": 1,
+        "file_number": "REFI-2026-001",
+        "order_status": "NEW",
+        "signer_name": "Jane Doe",
+        "signing_date": "2026-12-01",
+        "property_address": "123 Main St, Dallas, TX 75201",
+        "signing_service_id": 42,
+        "client_company_id": 7,
+        "notary_id": null,
+        "invoice_fee": 150.5,
+        "notary_pay": 100,
+        "created_at": "2026-11-21T12:00:00.000000Z",
+        "updated_at": "2026-11-21T12:00:00.000000Z"
     });
     if let Some(documents) = documents {
         record["documents_uploaded"] = documents.into();
@@ -157,37 +192,41 @@ fn headers() -> [(&'static str, Header); 6] {
         (
             "X-Request-Id",
             header(
-                "Identifier of the request; quote it when you ask for help.",
+                "Identifier of the request. Quote it when you ask for help.",
                 text("^[0-9a-f]{24}$", "5a1c0e9d7b3f4a2286c0d1e5"),
             ),
         ),
         (
             "RateLimit-Policy",
             header(
-                "The key's quota (draft-ietf-httpapi-ratelimit-headers-10): `q` requests at once, and `w` seconds until an empty quota is full again. The \
-                 policy is `orders`, or `orders-with-documents` for the operation with documents. Absent if the operator set no limit.",
+                "The quota of the key (draft-ietf-httpapi-ratelimit-headers-10): `q` requests at \
+                 once, and `w` seconds until an empty quota is full again. The policy is `orders`, \
+                 or `orders-with-documents` for the operation with documents. Absent if the key has \
+                 no limit.",
                 text(r#"^"[a-z-]+";q=[0-9]+;w=[0-9]+$"#, r#""orders";q=100;w=2"#),
             ),
         ),
         (
             "RateLimit",
             header(
-                "What is left of the quota: `r` requests now, and more in `t` seconds. Absent if the operator set no limit.",
+                "The remaining quota: `r` requests now, and more in `t` seconds. Absent if the key \
+                 has no limit.",
                 text(r#"^"[a-z-]+";r=[0-9]+;t=[0-9]+$"#, r#""orders";r=99;t=1"#),
             ),
         ),
-        ("Retry-After", header("Seconds to wait before the request is sent again.", seconds())),
+        ("Retry-After", header("Seconds to wait before a retry.", seconds())),
         (
             "WWW-Authenticate",
             header(
-                "What is wrong with the credentials (RFC 6750).",
+                "Why the credentials were rejected (RFC 6750).",
                 text("^Bearer ", r#"Bearer realm="notary-orders", error="invalid_token""#),
             ),
         ),
         (
             "Idempotency-Replayed",
             header(
-                "`true` when this is the answer to an earlier request with the same `Idempotency-Key`; absent otherwise.",
+                "`true` if this repeats the answer to an earlier request with the same \
+                 `Idempotency-Key`; absent otherwise.",
                 text("^true$", "true"),
             ),
         ),

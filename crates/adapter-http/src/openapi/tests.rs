@@ -1,17 +1,19 @@
-//! The document is whole: every part of it says what an integrator has to know, and is true of the
-//! rest.
+//! Checks that the document is complete and consistent.
 
 use std::collections::BTreeSet;
 
+use domain::{document::DocumentLimits, duplicate_window::DuplicateWindow};
 use serde_json::{Map, Value, json};
+use time::Duration;
 
+use super::OpenApiSettings;
 use crate::problem::ProblemCode;
 
 fn document() -> Value {
-    serde_json::to_value(super::document("")).unwrap()
+    serde_json::to_value(super::document(&OpenApiSettings::default())).unwrap()
 }
 
-/// What a `$ref` names, or the value itself.
+/// Returns what a `$ref` names, or the value itself.
 fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     match value["$ref"].as_str() {
         Some(name) => document
@@ -21,7 +23,7 @@ fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     }
 }
 
-/// Every value of the document with its JSON Pointer; examples are no part of it but data.
+/// Visits every value of the document with its JSON Pointer. Skips examples, which are data.
 fn walk<'a>(path: &str, value: &'a Value, visit: &mut impl FnMut(&str, &'a Value)) {
     visit(path, value);
     let inside = |name: &str| format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
@@ -60,14 +62,14 @@ fn properties(document: &Value) -> Vec<(String, &Value)> {
     paths.into_iter().map(|path| (path.clone(), document.pointer(&path).unwrap())).collect()
 }
 
-/// The schema of a property without its alternative `null`.
+/// Returns the schema of a property without its alternative `null`.
 fn without_null(property: &Value) -> &Value {
     property["oneOf"]
         .as_array()
         .map_or(property, |kinds| kinds.iter().find(|kind| kind["type"] != "null").unwrap())
 }
 
-/// The response objects, each with its status.
+/// Returns every response with its status.
 fn responses(document: &Value) -> Vec<(String, &str, &Value)> {
     let mut found = Vec::new();
     for (path, operations) in document["paths"].as_object().unwrap() {
@@ -78,25 +80,27 @@ fn responses(document: &Value) -> Vec<(String, &str, &Value)> {
     found
 }
 
-/// Every example with the schema that it is an example of.
+/// Returns every example with its schema.
 fn examples(document: &Value) -> Vec<(String, Value, Value)> {
     let mut found = Vec::new();
     walk("", document, &mut |path, value| {
         let schema = if value["schema"].is_object() { &value["schema"] } else { value };
         let mut add = |name: &str, example: &Value| {
-            found.push((format!("{path}{name}"), schema.clone(), example.clone()))
+            found.push((format!("{path}{name}"), schema.clone(), example.clone()));
         };
         if let Some(example) = value.get("example") {
             add("/example", example);
         }
         match value.get("examples") {
             Some(Value::Array(examples)) => {
-                examples.iter().for_each(|example| add("/examples", example))
+                for example in examples {
+                    add("/examples", example);
+                }
             }
             Some(Value::Object(examples)) if path != "/components" => {
-                examples.iter().for_each(|(name, example)| {
-                    add(&format!("/examples/{name}"), &example["value"])
-                });
+                for (name, example) in examples {
+                    add(&format!("/examples/{name}"), &example["value"]);
+                }
             }
             _ => {}
         }
@@ -105,7 +109,7 @@ fn examples(document: &Value) -> Vec<(String, Value, Value)> {
 }
 
 #[test]
-fn every_property_says_what_it_is_and_how_far_it_goes() {
+fn every_property_has_description_limit_and_example() {
     let document = document();
     let mut found = 0;
     for (path, property) in properties(&document) {
@@ -134,11 +138,11 @@ fn every_property_says_what_it_is_and_how_far_it_goes() {
         assert!(described, "{path} has no example");
         found += 1;
     }
-    assert!(found > 80, "only {found} properties were looked at");
+    assert!(found > 80, "checked only {found} properties");
 }
 
 #[test]
-fn optional_fields_of_a_request_may_be_null_and_blank() {
+fn optional_request_fields_may_be_null_and_blank() {
     let document = document();
     for (path, property) in
         properties(&document).into_iter().filter(|(path, _)| path.contains("Request/"))
@@ -165,7 +169,7 @@ fn optional_fields_of_a_request_may_be_null_and_blank() {
 }
 
 #[test]
-fn every_response_names_its_headers_and_every_problem_has_its_examples() {
+fn responses_have_headers_and_problem_examples() {
     let document = document();
     let responses = responses(&document);
     assert_eq!(responses.len(), 22);
@@ -202,10 +206,10 @@ fn every_response_names_its_headers_and_every_problem_has_its_examples() {
 }
 
 #[test]
-fn every_example_fits_its_schema() {
+fn examples_match_their_schemas() {
     let document = document();
     let examples = examples(&document);
-    assert!(examples.len() > 100, "only {} examples were looked at", examples.len());
+    assert!(examples.len() > 100, "checked only {} examples", examples.len());
     for (path, schema, example) in examples {
         let mut whole = schema;
         whole["components"] = document["components"].clone();
@@ -222,7 +226,7 @@ fn every_example_fits_its_schema() {
 }
 
 #[test]
-fn every_code_of_the_operations_has_an_example() {
+fn every_problem_code_has_an_example() {
     let document = document();
     let mut shown = BTreeSet::new();
     for (_, _, response) in responses(&document) {
@@ -234,17 +238,17 @@ fn every_code_of_the_operations_has_an_example() {
             shown.insert(example["value"]["code"].as_str().unwrap().to_owned());
         }
     }
-    let of_no_operation = [ProblemCode::NotFound, ProblemCode::MethodNotAllowed];
+    let outside_operations = [ProblemCode::NotFound, ProblemCode::MethodNotAllowed];
     let expected: BTreeSet<_> = ProblemCode::ALL
         .iter()
-        .filter(|code| !of_no_operation.contains(code))
+        .filter(|code| !outside_operations.contains(code))
         .map(|code| code.as_str().to_owned())
         .collect();
     assert_eq!(shown, expected);
 }
 
 #[test]
-fn every_operation_has_a_summary_a_key_and_described_parameters() {
+fn operations_have_summary_security_and_parameters() {
     let document = document();
     for (path, operations) in document["paths"].as_object().unwrap() {
         let operation = &operations["post"];
@@ -268,7 +272,7 @@ fn every_operation_has_a_summary_a_key_and_described_parameters() {
 }
 
 #[test]
-fn every_part_of_the_form_has_its_encoding() {
+fn every_form_part_has_an_encoding() {
     let document = document();
     let form = &document["paths"]["/api/order/create-with-documents"]["post"]["requestBody"]["content"]
         ["multipart/form-data"];
@@ -284,7 +288,7 @@ fn every_part_of_the_form_has_its_encoding() {
 }
 
 #[test]
-fn a_time_of_each_kind_asks_for_its_fields() {
+fn each_time_type_requires_its_fields() {
     let document = document();
     let whole = json!({ "$ref": "#/components/schemas/SigningDetailsRequest", "components": document["components"] });
     let validator = jsonschema::validator_for(&whole).unwrap();
@@ -307,7 +311,7 @@ fn a_time_of_each_kind_asks_for_its_fields() {
 }
 
 #[test]
-fn phones_and_addresses_are_told_as_they_are_read() {
+fn patterns_match_the_rules_of_the_domain() {
     let document = document();
     let property = |name: &str| {
         let schema = document
@@ -332,18 +336,18 @@ fn phones_and_addresses_are_told_as_they_are_read() {
         ("zipcode", "75201-1234", false),
         ("signerName", "\u{a0}Zo\u{eb} ", true),
         ("signerName", "\u{a0} ", false),
-        ("lender", "Example Bank\n", true),
+        ("spouseName", "John Doe\n", true),
         ("signerName", "Zo\u{eb}\nDoe", false),
         ("specialInstructions", "Ring.\r\n\tTwice.", true),
         ("specialInstructions", "Ring.\u{0}", false),
     ];
-    for (name, text, taken) in cases {
-        assert_eq!(property(name).is_valid(&json!(text)), taken, "{name}: {text:?}");
+    for (name, text, valid) in cases {
+        assert_eq!(property(name).is_valid(&json!(text)), valid, "{name}: {text:?}");
     }
 }
 
 #[test]
-fn no_text_looks_like_a_real_key() {
+fn no_text_looks_like_a_key() {
     let text = document().to_string();
     for (at, _) in text.match_indices("nok_") {
         let after = text[at + 4..].trim_start_matches("test_");
@@ -353,13 +357,44 @@ fn no_text_looks_like_a_real_key() {
 }
 
 #[test]
-fn the_copy_in_the_documentation_is_current() {
-    let current = format!("{}\n", serde_json::to_string_pretty(&super::document("")).unwrap());
+fn published_document_is_current() {
+    let current = format!(
+        "{}\n",
+        serde_json::to_string_pretty(&super::document(&OpenApiSettings::default())).unwrap()
+    );
     let copy =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json"))
             .unwrap_or_default();
-    assert!(
-        current == copy,
-        "docs/openapi.json is not current; renew it: cargo run --package notary-orders -- openapi --base-path '' > docs/openapi.json (or `just openapi`)"
-    );
+    assert!(current == copy, "docs/openapi.json is outdated: run `just openapi`");
+}
+
+#[test]
+fn document_states_the_settings() {
+    let document = serde_json::to_value(super::document(&OpenApiSettings {
+        base_path: "/signing".to_owned(),
+        limits: DocumentLimits { max_count: 7, max_bytes: 3 * 1024 * 1024 },
+        duplicate_window: DuplicateWindow(Duration::seconds(90)),
+        idempotency_retention: Duration::hours(2),
+    }))
+    .unwrap();
+    let operation = &document["paths"]["/api/order/create-with-documents"]["post"];
+    let problem = |status: &str, name: &str| {
+        let response = resolve(&document, &operation["responses"][status]);
+        response["content"]["application/problem+json"]["examples"][name]["value"]["detail"].clone()
+    };
+    let documents = &document["components"]["schemas"]["OrderForm"]["properties"]["documents"];
+    assert_eq!(document["servers"][0]["url"], "/signing");
+    assert_eq!(documents["maxItems"], 7);
+    for (text, expected) in [
+        (&operation["description"], "1 to 7 files"),
+        (&documents["description"], "1 to 7 files of at most 3 MiB"),
+        (&problem("400", "too_many_documents"), "at most 7 documents"),
+        (&problem("413", "document_too_large"), "larger than 3145728 bytes"),
+        (&document["components"]["responses"]["Conflict"]["description"], "90 seconds ago"),
+        (&operation["parameters"][0]["description"], "for 2 hours"),
+    ] {
+        assert!(text.as_str().unwrap().contains(expected), "{text} should contain {expected}");
+    }
+    let record = &document["components"]["schemas"]["OrderRecord"]["properties"];
+    assert_eq!(record["documents_uploaded"]["maximum"], 7);
 }

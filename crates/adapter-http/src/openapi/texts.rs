@@ -1,17 +1,14 @@
-//! The rules of the request's texts, as patterns.
+//! The patterns of the request's texts.
 //!
-//! The attributes of the request types say what a text is; here is added what holds for all of
-//! them: texts are trimmed, those that are optional may be blank, and those without a format are
-//! one line.
+//! The schemas of the request types state the format of a text. This module adds what holds for all
+//! texts: they are trimmed, optional ones may be blank, and those without a format are one line.
 
 use serde_json::json;
-use utoipa::{
-    Modify,
-    openapi::{
-        Components, KnownFormat, Object, OpenApi, RefOr, Schema, SchemaFormat, Type,
-        schema::SchemaType,
-    },
+use utoipa::openapi::{
+    Components, KnownFormat, Object, RefOr, Schema, SchemaFormat, Type, schema::SchemaType,
 };
+
+use super::schemas::object;
 
 /// The schemas that clients send.
 const REQUESTS: [&str; 7] = [
@@ -24,10 +21,10 @@ const REQUESTS: [&str; 7] = [
     "RequestedByRequest",
 ];
 
-/// White space that is trimmed: one character is told for any number of them, or text could be
-/// within its length after trimming, and beyond it before.
+/// White space that is trimmed. The pattern allows one character only: with more, a text could
+/// exceed its length limit before trimming.
 const BLANK: &str = r"[\t-\r ]?";
-/// The same, with what ends a line elsewhere.
+/// The same, with the line separators of Unicode.
 const BLANK_LINES: &str = r"[\t-\r \x85\u2028\u2029]?";
 const LINE: &str = r"[^\x00-\x1F\x7F-\x9F\u2028\u2029]*";
 const NOT_BLANK: &str = r"[^\x00- \x7F-\xA0\u1680\u2000-\u200A\u2028\u2029\u202F\u205F\u3000]";
@@ -37,31 +34,20 @@ const EMAIL: &str = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\\.[A-Za-z0-9!#$%&'*+/=?^
 const PHONE: &str = r"[ (]*\+?(?:[ .()/-]*[0-9]){7,15}[ .()/-]*[ ,;]*(?:(?:[eE][xX][tT](?:[eE][nN][sS][iI][oO][nN])?|[xX]|#)[.: ]*[0-9]{1,8})?";
 const UTC: &str = r"[1-9][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])T(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,9})?)?(?:Z|\+00:00)";
 
-pub(super) struct TextRules;
-
-impl Modify for TextRules {
-    fn modify(&self, document: &mut OpenApi) {
-        let Some(components) = &mut document.components else { return };
-        for name in REQUESTS {
-            let Some(request) = object(components, name) else { continue };
-            for (property, schema) in &mut request.properties {
-                if let RefOr::T(Schema::Object(schema)) = schema
-                    && is_text(schema)
-                {
-                    restrict(schema, request.required.contains(property));
-                }
+/// Adds the patterns of all texts that clients send.
+pub(super) fn add_rules(components: &mut Components) {
+    for name in REQUESTS {
+        let Some(request) = object(components, name) else { continue };
+        for (property, schema) in &mut request.properties {
+            if let RefOr::T(Schema::Object(schema)) = schema
+                && is_text(schema)
+            {
+                restrict(schema, request.required.contains(property));
             }
         }
-        if let Some(details) = object(components, "SigningDetailsRequest") {
-            time_types(details);
-        }
     }
-}
-
-fn object<'a>(components: &'a mut Components, name: &str) -> Option<&'a mut Object> {
-    match components.schemas.get_mut(name)? {
-        RefOr::T(Schema::Object(object)) => Some(object),
-        _ => None,
+    if let Some(details) = object(components, "SigningDetailsRequest") {
+        time_types(details);
     }
 }
 
@@ -73,7 +59,8 @@ fn is_text(schema: &Object) -> bool {
     }
 }
 
-/// Gives a text its pattern. A format that a blank text breaks stays with required texts only.
+/// Sets the pattern of a text. Only required texts keep a format, because an optional text may be
+/// blank.
 fn restrict(schema: &mut Object, required: bool) {
     let format = match (&schema.format, &schema.pattern) {
         (Some(SchemaFormat::KnownFormat(KnownFormat::Date)), _) => return,
@@ -100,7 +87,7 @@ fn restrict(schema: &mut Object, required: bool) {
     }
 }
 
-/// The three kinds of time, and the fields that each needs.
+/// States the three time types and the fields that each requires.
 fn time_types(details: &mut Object) {
     if let Some(RefOr::T(Schema::Object(kind))) = details.properties.get_mut("signingTimeType") {
         kind.pattern = None;
@@ -109,15 +96,23 @@ fn time_types(details: &mut Object) {
     let given = json!({ "type": "string", "pattern": "[0-9]" });
     let conditions = json!([
         {
-            "if": { "properties": { "signingTimeType": { "const": "at" } }, "required": ["signingTimeType"] },
+            "if": {
+                "properties": { "signingTimeType": { "const": "at" } },
+                "required": ["signingTimeType"]
+            },
             "then": { "properties": { "specificTime": given }, "required": ["specificTime"] }
         },
         {
-            "if": { "properties": { "signingTimeType": { "const": "between" } }, "required": ["signingTimeType"] },
-            "then": { "properties": { "startTime": given, "endTime": given }, "required": ["startTime", "endTime"] }
+            "if": {
+                "properties": { "signingTimeType": { "const": "between" } },
+                "required": ["signingTimeType"]
+            },
+            "then": {
+                "properties": { "startTime": given, "endTime": given },
+                "required": ["startTime", "endTime"]
+            }
         }
     ]);
-    // Keywords of JSON Schema that the type of the schema has no member for; programs that do not
-    // know them pass over them.
+    // `Object` has no member for these keywords of JSON Schema. Programs ignore unknown keywords.
     details.extensions.get_or_insert_default().insert("allOf".to_owned(), conditions);
 }

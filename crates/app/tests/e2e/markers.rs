@@ -47,7 +47,10 @@ pub struct MarkedOrder {
 
 impl MarkedOrder {
     pub fn new() -> Self {
-        let document = serde_json::to_value(adapter_http::openapi_document("")).unwrap();
+        let document = serde_json::to_value(adapter_http::openapi_document(
+            &adapter_http::OpenApiSettings::default(),
+        ))
+        .unwrap();
         let mut marked = Self { order: Value::Null, markers: Vec::new(), fields: Vec::new() };
         marked.order = marked.object(&document["components"]["schemas"], "OrderRequest", "");
         assert!(marked.fields.len() > 60, "{:?}", marked.fields);

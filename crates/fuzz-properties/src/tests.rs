@@ -2,7 +2,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use serde_json::Value;
 
-use super::{TARGETS, orders::POINTERS};
+use crate::{TARGETS, orders::POINTERS};
 
 const FUZZ: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz");
 
@@ -14,15 +14,15 @@ fn names(folder: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_target_is_fuzzed_and_has_a_corpus() {
+fn every_property_has_a_target_and_a_corpus() {
     let targets: BTreeSet<String> = TARGETS.iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(names("fuzz_targets"), targets);
     assert_eq!(names("corpus"), targets);
 }
 
-/// The corpus, and every input that was found to break a property.
+/// Runs the corpus and every input that once broke a property.
 #[test]
-fn the_properties_hold_for_every_known_input() {
+fn properties_hold_for_known_inputs() {
     for (name, property) in TARGETS {
         let inputs = |folder: &str| {
             fs::read_dir(Path::new(FUZZ).join(folder).join(name))
@@ -41,7 +41,7 @@ fn the_properties_hold_for_every_known_input() {
 }
 
 #[test]
-fn the_fields_that_are_changed_are_all_that_there_are() {
+fn pointers_name_every_field() {
     fn pointers(value: &Value, at: &str, found: &mut BTreeSet<String>) {
         for (name, member) in value.as_object().into_iter().flatten() {
             let at = format!("{at}/{name}");
@@ -59,5 +59,5 @@ fn the_fields_that_are_changed_are_all_that_there_are() {
         .map(str::to_owned),
     );
     pointers(&contract_tests::samples::maximal_request(), "", &mut found);
-    assert_eq!(POINTERS.map(str::to_owned).into_iter().collect::<BTreeSet<_>>(), found);
+    assert_eq!(POINTERS.iter().cloned().collect::<BTreeSet<_>>(), found);
 }

@@ -1,4 +1,4 @@
-//! Authentication and rate limit, before anything of the body is read.
+//! Authentication and rate limits. Both are checked before the body is read.
 
 use std::sync::Arc;
 
@@ -9,54 +9,62 @@ use actix_web::{
 use domain::api_key::{ApiKey, PresentedKey};
 
 use crate::{
-    api::Api,
-    observe::{KeyNote, RefusedPeer},
     peer,
     problem::Problem,
     rate_limit::{FAILED_AUTHENTICATIONS, Policy},
+    request_notes::{KeyNote, RejectedPeer},
+    state::Api,
 };
 
-/// The key that a request is made with, once it is good and within its rate. What is left of the
-/// rate goes with the answer, whatever that is.
+/// Authenticates a request and counts it against the rate limit of its key.
 pub(crate) async fn admit(
     request: &HttpRequest,
     api: &Api,
     policy: Policy,
 ) -> Result<Arc<ApiKey>, Problem> {
-    let key = match bearer(request.headers()) {
-        Ok(token) => match PresentedKey::parse(token) {
-            Some(presented) => {
-                api.keys.authenticate(&presented).await?.ok_or_else(Problem::invalid_token)
-            }
-            None => Err(Problem::invalid_token()),
-        },
-        Err(problem) => Err(problem),
-    };
-    match key {
+    match authenticate(request, api).await {
         Ok(key) => {
             request.extensions_mut().insert(KeyNote(key.id));
-            let Some(allowance) = api.rates.request(policy, &key) else { return Ok(key) };
-            request.extensions_mut().insert(allowance);
-            allowance
-                .taken
-                .map(|_| key)
-                .map_err(|seconds| Problem::rate_limited(policy.as_str(), seconds))
+            check_rate(request, api, policy, &key)?;
+            Ok(key)
         }
-        Err(problem) => {
-            let peer = peer::address(request, &api.trusted_proxies);
-            let throttled = peer.and_then(|peer| {
-                request.extensions_mut().insert(RefusedPeer(peer));
-                api.rates.failure(peer).err()
-            });
-            Err(throttled
-                .map_or(problem, |seconds| Problem::rate_limited(FAILED_AUTHENTICATIONS, seconds)))
-        }
+        Err(problem) => Err(check_failures(request, api).err().unwrap_or(problem)),
     }
 }
 
-/// The token of `Authorization: Bearer <token>` (RFC 6750 section 2.1); the scheme in any letter
-/// case.
-pub(crate) fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
+async fn authenticate(request: &HttpRequest, api: &Api) -> Result<Arc<ApiKey>, Problem> {
+    let presented = PresentedKey::parse(bearer(request.headers())?);
+    let presented = presented.ok_or_else(Problem::invalid_token)?;
+    api.keys.authenticate(&presented).await?.ok_or_else(Problem::invalid_token)
+}
+
+/// Counts a request of a key. The remaining quota is sent with the answer, whatever the answer is.
+fn check_rate(
+    request: &HttpRequest,
+    api: &Api,
+    policy: Policy,
+    key: &ApiKey,
+) -> Result<(), Problem> {
+    let Some(allowance) = api.rates.request(policy, key) else { return Ok(()) };
+    request.extensions_mut().insert(allowance);
+    match allowance.remaining {
+        Ok(_) => Ok(()),
+        Err(seconds) => Err(Problem::rate_limited(policy.as_str(), seconds)),
+    }
+}
+
+/// Counts a failed authentication of the peer.
+fn check_failures(request: &HttpRequest, api: &Api) -> Result<(), Problem> {
+    let Some(peer) = peer::address(request, &api.trusted_proxies) else { return Ok(()) };
+    request.extensions_mut().insert(RejectedPeer(peer));
+    api.rates
+        .failure(peer)
+        .map_err(|seconds| Problem::rate_limited(FAILED_AUTHENTICATIONS, seconds))
+}
+
+/// Returns the token of `Authorization: Bearer <token>` (RFC 6750, section 2.1). The scheme is
+/// case-insensitive.
+pub fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
     let mut values = headers.get_all(header::AUTHORIZATION);
     let value = values
         .next()
@@ -65,11 +73,11 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
     let (scheme, token) =
         value.to_str().ok().and_then(|text| text.trim().split_once(' ')).ok_or_else(malformed)?;
     let token = token.trim();
-    let whole = scheme.eq_ignore_ascii_case("bearer")
+    let valid = scheme.eq_ignore_ascii_case("bearer")
         && !token.is_empty()
         && !token.contains(char::is_whitespace)
         && values.next().is_none();
-    if whole { Ok(token) } else { Err(malformed()) }
+    if valid { Ok(token) } else { Err(malformed()) }
 }
 
 #[cfg(test)]
@@ -79,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_scheme_is_bearer_in_any_letter_case() {
+    fn bearer_scheme_is_case_insensitive() {
         for value in ["Bearer abc", "bearer abc", "BEARER  abc "] {
             let request = TestRequest::default()
                 .insert_header((header::AUTHORIZATION, value))
@@ -89,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_no_credential() {
+    fn other_authorization_headers_are_rejected() {
         for value in ["", "abc", "Bearer", "Bearer ", "Basic abc", "Bearer a b", "Bearerabc"] {
             let request = TestRequest::default()
                 .insert_header((header::AUTHORIZATION, value))

@@ -7,19 +7,21 @@ use jiff::{
 };
 
 thread_local! {
-    /// Every zone as each library reads it, from the same database.
+    /// Every zone as both libraries read it from the same database.
     static ZONES: Vec<(Zone, TimeZone)> = {
-        let read = |name: &&str| (Zone::named(name).unwrap(), TimeZone::tzif(name, tzdb::raw_tz_by_name(name).unwrap()).unwrap());
+        let read = |name: &&str| {
+            let tzif = tzdb::raw_tz_by_name(name).unwrap();
+            (Zone::named(name).unwrap(), TimeZone::tzif(name, tzif).unwrap())
+        };
         tzdb::TZ_NAMES.iter().map(read).collect()
     };
 }
 
-/// Days from the first of year 1 to the last of which the other library knows every instant, in
-/// December 9999.
+/// Days from the first of year 1 to the last day that `jiff` supports in full, in December 9999.
 const DAYS: u32 = 3_652_057;
 
-/// A local time becomes the instant that another library finds, skipped and repeated times
-/// included; and texts of dates and times are read as another library reads them.
+/// Local times become the same instants as with `jiff`, including skipped and repeated times. Texts
+/// of dates and times are read as by `jiff`.
 pub fn time(data: &[u8]) {
     let mut input = Unstructured::new(data);
     if input.ratio(1_u8, 4) == Ok(true) {
@@ -39,15 +41,15 @@ fn convert((ours, theirs): &(Zone, TimeZone), date: Date, time: Time, hint: i16)
         AmbiguousOffset::Gap { .. } => [None, None],
         AmbiguousOffset::Fold { before, after } => [Some(before), Some(after)],
     };
-    // Where a zone's list of clock changes ends and its rule begins, as in America/Nuuk on 28
-    // October 2023, it finds an instant of which it says itself that the clocks show another time.
-    let shown = |offset: &Offset| {
+    // Where a zone's list of clock changes ends and its rule starts, as in America/Nuuk on 28
+    // October 2023, `jiff` returns an instant that it converts to another local time.
+    let round_trips = |offset: &Offset| {
         offset.to_timestamp(local).is_ok_and(|instant| theirs.to_datetime(instant) == local)
     };
     let instant = |offset: Offset| {
         date.with_time(time).assume_utc() - Duration::seconds(offset.seconds().into())
     };
-    let instants: Vec<_> = offsets.into_iter().flatten().filter(shown).map(instant).collect();
+    let instants: Vec<_> = offsets.into_iter().flatten().filter(round_trips).map(instant).collect();
     let convert = |hint| ours.to_utc(date, time, hint);
     let context = format!("{} {local}", ours.id());
     let (Some(&earlier), Some(&later)) = (instants.first(), instants.last()) else {
@@ -77,7 +79,7 @@ fn local(date: Date, time: Time) -> civil::DateTime {
 }
 
 fn texts(text: &str) {
-    // Digits stand where the form has zeros.
+    // A zero in the format stands for any digit.
     let formed = |form: &str| {
         text.len() == form.len()
             && text
@@ -97,7 +99,7 @@ fn texts(text: &str) {
         "{text}"
     );
     if let (Some(ours), Ok(theirs)) = (parse_utc(text), text.parse::<Timestamp>()) {
-        // A leap second is the end of the second before it, or that second.
+        // A leap second may be read as the second before it.
         assert!((ours.unix_timestamp() - theirs.as_second()).abs() <= 1, "{text}");
     }
     assert_eq!(Zone::named(text), Zone::named(&text.to_ascii_uppercase()));
@@ -109,9 +111,9 @@ mod tests {
 
     use super::*;
 
-    /// Without chance: around every clock change of every zone, and at both ends of the calendar.
+    /// Tests both ends of the calendar, too.
     #[test]
-    fn around_every_clock_change_of_every_zone() {
+    fn instants_around_all_clock_changes_match() {
         let end = "9999-12-28T12:00Z".parse().unwrap();
         ZONES.with(|zones| {
             let mut changes = 0;

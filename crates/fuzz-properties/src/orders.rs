@@ -1,5 +1,6 @@
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::LazyLock};
 
+use adapter_http::{OpenApiSettings, internals::attempt, openapi_document};
 use arbitrary::{Result, Unstructured};
 use domain::{
     api_key::ApiKeyId,
@@ -9,10 +10,8 @@ use domain::{
 };
 use serde_json::{Value, json};
 
-use crate::idempotency::attempt;
-
-/// A JSON body is read, or it is refused for its syntax; what is read is the same however it is
-/// written, and is a valid order or has violations.
+/// A JSON body is read, or rejected for its syntax. Formatting does not change the request, and a
+/// request is a valid order or has violations.
 pub fn order_json(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let read = serde_json::from_str::<Field<OrderRequest>>(text);
@@ -22,22 +21,21 @@ pub fn order_json(data: &[u8]) {
         (Ok(Field::Absent), Ok(value)) => assert!(value.is_null()),
         (Ok(Field::Mistyped), Ok(value)) => assert!(!value.is_object() && !value.is_null()),
         (Err(error), Ok(_)) => assert!(error.to_string().contains("duplicate field"), "{error}"),
-        // The reader of any value gives up in members that an order does not know and that are
-        // skipped otherwise.
+        // Reading any value can fail in unknown members, which an order skips.
         (_, Err(_)) => {}
     }
     let Ok(Field::Value(request)) = read else { return };
     let _ = check(&request);
     if let Ok(value) = value {
-        // With the members in another order and other white space.
+        // Changes the order of the members and the white space.
         let again: Field<OrderRequest> =
             serde_json::from_str(&serde_json::to_string_pretty(&value).unwrap()).unwrap();
         assert_eq!(again, Field::Value(request));
     }
 }
 
-/// Any values in any fields of an order that is valid otherwise: only fields that were changed are
-/// at fault, and those that depend on them.
+/// In a valid order with some changed fields, only these fields and those that depend on them have
+/// violations.
 pub fn order_fields(data: &[u8]) {
     let mut input = Unstructured::new(data);
     let mut order = minimal();
@@ -51,7 +49,7 @@ pub fn order_fields(data: &[u8]) {
         {
             members.entry(object).or_insert_with(|| json!({}));
         }
-        // An object that holds the field may have become something else.
+        // An earlier change may have replaced the object of the field.
         if let Some(Value::Object(members)) = order.pointer_mut(parent) {
             members.insert(name.to_owned(), value);
             changed.insert(pointer);
@@ -60,7 +58,7 @@ pub fn order_fields(data: &[u8]) {
     let request: OrderRequest = serde_json::from_value(order).unwrap();
     for Violation { pointer, .. } in check(&request).err().unwrap_or_default() {
         let depends = [
-            // Other fields say which times are required, and whether they exist.
+            // These fields decide which times are required and whether they exist.
             (
                 "/signingDetailsFormData/specificTime",
                 &["signingTimeType", "signingDate", "timeZoneId"][..],
@@ -74,23 +72,26 @@ pub fn order_fields(data: &[u8]) {
                 &["signingTimeType", "signingDate", "timeZoneId", "startTime"],
             ),
         ];
-        let of_others =
+        let dependencies =
             depends.iter().filter(|(field, _)| *field == pointer).flat_map(|(_, others)| *others);
-        let blamed = of_others
+        let causes = dependencies
             .map(|name| format!("/signingDetailsFormData/{name}"))
             .chain([pointer.to_string()]);
-        // A field is changed, too, when an object that it lies in is.
+        // A field also changes with an object that contains it.
         let was = |pointer: String| {
             changed
                 .iter()
                 .any(|changed| pointer == *changed || pointer.starts_with(&format!("{changed}/")))
         };
-        assert!(blamed.into_iter().any(was), "{pointer} is at fault, but {changed:?} were changed");
+        assert!(
+            causes.into_iter().any(was),
+            "{pointer} has a violation, but {changed:?} were changed"
+        );
     }
 }
 
 fn change(input: &mut Unstructured<'_>) -> Result<(&'static str, Value)> {
-    let pointer = *input.choose(&POINTERS)?;
+    let pointer: &str = input.choose(&POINTERS)?;
     let text = |input: &mut Unstructured<'_>| Ok(input.arbitrary::<&str>()?.to_owned());
     let value = match input.int_in_range(0..=9)? {
         0 => Value::Null,
@@ -126,7 +127,7 @@ fn change(input: &mut Unstructured<'_>) -> Result<(&'static str, Value)> {
     Ok((pointer, value))
 }
 
-/// What must hold of every request that was read.
+/// Checks what must hold for every request.
 fn check(request: &OrderRequest) -> std::result::Result<ParsedOrder, Vec<Violation>> {
     let parsed = request.clone().parse();
     assert_eq!(request.clone().parse(), parsed, "the same request is the same order");
@@ -136,7 +137,7 @@ fn check(request: &OrderRequest) -> std::result::Result<ParsedOrder, Vec<Violati
             assert!(!violations.is_empty());
             for Violation { pointer, detail, .. } in violations {
                 assert!(
-                    POINTERS.contains(&&**pointer) && !detail.is_empty(),
+                    POINTERS.iter().any(|known| known == pointer) && !detail.is_empty(),
                     "{pointer}: {detail}"
                 );
             }
@@ -145,7 +146,7 @@ fn check(request: &OrderRequest) -> std::result::Result<ParsedOrder, Vec<Violati
             assert_eq!(
                 pointers.len(),
                 violations.len(),
-                "one fault of a field is told: {violations:?}"
+                "a field has two violations: {violations:?}"
             );
         }
     }
@@ -153,7 +154,7 @@ fn check(request: &OrderRequest) -> std::result::Result<ParsedOrder, Vec<Violati
 }
 
 fn valid(request: &OrderRequest, parsed: &ParsedOrder) {
-    // Nothing of a valid order is mistyped, so it can be written down and read again as the same.
+    // A valid order has no mistyped fields, so it can be written and read again.
     let written = serde_json::to_string(request).unwrap();
     let again: OrderRequest = serde_json::from_str(&written).unwrap();
     assert_eq!(fingerprint(request), fingerprint(&again));
@@ -209,83 +210,46 @@ fn minimal() -> Value {
     json!({
         "signingContactsFormData": { "orderContactEmail": "a@b.example" },
         "signingDetailsFormData": {
-            "fileNumber": "1", "signingDate": "2026-12-01", "signingTimeType": "at", "specificTime": "14:30", "startTime": "09:00", "endTime": "11:30",
-            "timeZoneId": "America/Chicago", "propertyAddress": "1 Main St", "signingType": "Refinance", "signerName": "Jane Doe",
-            "signerPhone": "5550100", "signerEmail": "c@d.example", "city": "Dallas", "state": "TX", "zipcode": "75201"
+            "fileNumber": "1",
+            "signingDate": "2026-12-01",
+            "signingTimeType": "at",
+            "specificTime": "14:30",
+            "startTime": "09:00",
+            "endTime": "11:30",
+            "timeZoneId": "America/Chicago",
+            "propertyAddress": "1 Main St",
+            "signingType": "Refinance",
+            "signerName": "Jane Doe",
+            "signerPhone": "5550100",
+            "signerEmail": "c@d.example",
+            "city": "Dallas",
+            "state": "TX",
+            "zipcode": "75201"
         },
         "signingServiceId": 42,
         "requestedBy": { "userId": 1001 }
     })
 }
 
-/// Every field that an order knows.
-pub(super) const POINTERS: [&str; 68] = [
-    "/signingContactsFormData",
-    "/signingContactsFormData/orderContactEmail",
-    "/signingContactsFormData/clientCompanyId",
-    "/signingContactsFormData/observer",
-    "/signingContactsFormData/inHouseContact",
-    "/signingContactsFormData/inHouseContact/contact_name",
-    "/signingContactsFormData/inHouseContact/contact_phone",
-    "/signingContactsFormData/inHouseContact/contact_email",
-    "/signingContactsFormData/inHouseContact2",
-    "/signingContactsFormData/inHouseContact2/contact_name",
-    "/signingContactsFormData/inHouseContact2/contact_phone",
-    "/signingContactsFormData/inHouseContact2/contact_email",
-    "/signingDetailsFormData",
-    "/signingDetailsFormData/fileNumber",
-    "/signingDetailsFormData/signingDate",
-    "/signingDetailsFormData/signingTimeType",
-    "/signingDetailsFormData/specificTime",
-    "/signingDetailsFormData/startTime",
-    "/signingDetailsFormData/endTime",
-    "/signingDetailsFormData/timeZoneId",
-    "/signingDetailsFormData/propertyAddress",
-    "/signingDetailsFormData/signingType",
-    "/signingDetailsFormData/signerName",
-    "/signingDetailsFormData/signerPhone",
-    "/signingDetailsFormData/signerEmail",
-    "/signingDetailsFormData/city",
-    "/signingDetailsFormData/state",
-    "/signingDetailsFormData/zipcode",
-    "/signingDetailsFormData/language",
-    "/signingDetailsFormData/spouseName",
-    "/signingDetailsFormData/coSignerName",
-    "/signingDetailsFormData/coSignerSpouseName",
-    "/signingDetailsFormData/coSignerPhone",
-    "/signingDetailsFormData/coSignerEmail",
-    "/signingDetailsFormData/signingAddress",
-    "/signingDetailsFormData/signingCity",
-    "/signingDetailsFormData/signingState",
-    "/signingDetailsFormData/signingZipcode",
-    "/signingDetailsFormData/isPropertyAddressSame",
-    "/signingDetailsFormData/esigningPlatform",
-    "/signingDetailsFormData/scanbacksRequired",
-    "/signingDetailsFormData/ronSigning",
-    "/signingDetailsFormData/documentDelivery",
-    "/signingDetailsFormData/lender",
-    "/signingDetailsFormData/specialInstructions",
-    "/signingDetailsFormData/loanOfficer",
-    "/signingDetailsFormData/loanOfficer/contact_name",
-    "/signingDetailsFormData/loanOfficer/contact_phone",
-    "/signingDetailsFormData/loanOfficer/contact_email",
-    "/signingDetailsFormData/invoiceOrderTo",
-    "/signingDetailsFormData/invoiceOrderTo/company_name",
-    "/signingDetailsFormData/invoiceOrderTo/invoice_address",
-    "/signingDetailsFormData/invoiceOrderTo/city",
-    "/signingDetailsFormData/invoiceOrderTo/state",
-    "/signingDetailsFormData/invoiceOrderTo/zipcode",
-    "/signingDetailsFormData/invoiceName",
-    "/signingDetailsFormData/invoicePhone",
-    "/signingDetailsFormData/invoiceEmail",
-    "/signingDetailsFormData/invoiceFee",
-    "/signingDetailsFormData/notaryPay",
-    "/signingServiceId",
-    "/utcTimeDate",
-    "/utcStartTimeDate",
-    "/utcEndTimeDate",
-    "/requestedBy",
-    "/requestedBy/userId",
-    "/requestedBy/userRole",
-    "/requestedBy/signingServiceId",
-];
+/// Pointers to every field of an order, read from the OpenAPI document.
+pub(super) static POINTERS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    fn add(schemas: &Value, schema: &Value, at: &str, found: &mut Vec<String>) {
+        if let Some(name) = schema["$ref"].as_str() {
+            return add(schemas, &schemas[name.rsplit('/').next().unwrap()], at, found);
+        }
+        for alternative in schema["oneOf"].as_array().into_iter().flatten() {
+            add(schemas, alternative, at, found);
+        }
+        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            let at = format!("{at}/{name}");
+            found.push(at.clone());
+            add(schemas, property, &at, found);
+        }
+    }
+    let document = openapi_document(&OpenApiSettings::default());
+    let document = serde_json::to_value(document).unwrap();
+    let schemas = &document["components"]["schemas"];
+    let mut found = Vec::new();
+    add(schemas, &schemas["OrderRequest"], "", &mut found);
+    found
+});

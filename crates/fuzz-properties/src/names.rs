@@ -1,7 +1,7 @@
 use domain::document::{DocumentFormat, MAX_FILE_NAME_CHARS, sanitize_file_name};
 
-/// The name under which a document is stored is safe, keeps an accepted extension, and is what a
-/// plain reading of the rule (spec section 4.2, document rule 2) makes of the name as it was sent.
+/// The name of a stored document is safe, keeps an accepted extension, and follows a simple reading
+/// of the rule (spec section 4.2, document rule 2).
 pub fn file_name(data: &[u8]) {
     let Ok(sent) = std::str::from_utf8(data) else { return };
     let stored = sanitize_file_name(sent);
@@ -13,7 +13,7 @@ pub fn file_name(data: &[u8]) {
     );
     assert_eq!(sanitize_file_name(&stored), stored);
 
-    // Directories of any system go, then white space around what is left.
+    // Directories of any system are dropped, then surrounding white space.
     let last = sent.split(['/', '\\']).next_back().unwrap_or_default().trim();
     let announced = ["pdf", "doc", "docx", "jpg", "jpeg", "png"].into_iter().find(|extension| {
         let ending = format!(".{extension}");
@@ -44,7 +44,7 @@ pub fn file_name(data: &[u8]) {
         assert_eq!(stored, plain, "{sent:?}");
     } else {
         assert_eq!(stored.len(), MAX_FILE_NAME_CHARS);
-        // All of it but a piece before the extension.
+        // Only a piece before the extension is missing.
         let same =
             stored.bytes().zip(plain.bytes()).take_while(|(one, other)| one == other).count();
         assert!(plain.ends_with(&stored[same..]), "{sent:?} became {stored}");

@@ -1,22 +1,22 @@
-//! The order as a creation response tells it (spec section 2.5).
+//! The record of a created order.
 
 use domain::order::{Money, StoredOrder};
 use serde::Serialize;
 use time::{OffsetDateTime, macros::format_description};
 use utoipa::ToSchema;
 
-/// An order that was created.
+/// A created order.
 #[derive(Serialize, ToSchema)]
-pub struct OrderRecord<'a> {
+pub(crate) struct OrderRecord<'a> {
     /// Identifier of the new order.
     #[schema(minimum = 1, maximum = 9_223_372_036_854_775_807_i64, example = 1)]
     order_id: i64,
     /// Echo of `fileNumber`.
     #[schema(max_length = 100, example = "REFI-2026-001")]
     file_number: &'a str,
-    /// State of the order: `NEW` when it was created.
+    /// Status of the order: `NEW` on creation.
     #[schema(pattern = "^NEW$", example = "NEW")]
-    order_status: &'static str,
+    order_status: &'a str,
     /// Echo of `signerName`.
     #[schema(max_length = 200, example = "Jane Doe")]
     signer_name: &'a str,
@@ -26,35 +26,60 @@ pub struct OrderRecord<'a> {
     /// Echo of `propertyAddress`.
     #[schema(max_length = 500, example = "123 Main St, Dallas, TX 75201")]
     property_address: &'a str,
-    /// Identifier of the signing service that the order belongs to.
+    /// Identifier of the signing service of the order.
     #[schema(minimum = 1, maximum = 9_223_372_036_854_775_807_i64, example = 42)]
     signing_service_id: i64,
     /// Echo of `clientCompanyId`.
     #[schema(required = true, minimum = 1, maximum = 9_223_372_036_854_775_807_i64, example = 7)]
     client_company_id: Option<i64>,
-    /// The notary assigned; null on creation.
-    #[schema(required = true, minimum = 1, maximum = 9_223_372_036_854_775_807_i64, example = json!(null))]
+    /// The assigned notary; null on creation.
+    #[schema(
+        required = true,
+        minimum = 1,
+        maximum = 9_223_372_036_854_775_807_i64,
+        example = json!(null)
+    )]
     notary_id: Option<i64>,
     /// Echo of `invoiceFee`.
-    #[schema(required = true, value_type = Option<f64>, minimum = 0, maximum = 9_999_999_999.99, example = 150.5)]
+    #[schema(
+        required = true,
+        value_type = Option<f64>,
+        minimum = 0,
+        maximum = 9_999_999_999.99,
+        example = 150.5
+    )]
     invoice_fee: Option<Money>,
     /// Echo of `notaryPay`.
-    #[schema(required = true, value_type = Option<f64>, minimum = 0, maximum = 9_999_999_999.99, example = 100)]
+    #[schema(
+        required = true,
+        value_type = Option<f64>,
+        minimum = 0,
+        maximum = 9_999_999_999.99,
+        example = 100
+    )]
     notary_pay: Option<Money>,
-    /// Number of documents stored; only in the answer to an order with documents.
+    /// Number of stored documents; only for orders with documents.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, minimum = 1, maximum = 20, example = 2)]
+    #[schema(nullable = false, minimum = 1, example = 2)]
     documents_uploaded: Option<usize>,
-    /// When the order was created (RFC 3339 in UTC, with microseconds).
-    #[schema(format = DateTime, pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z$", example = "2026-11-21T12:00:00.000000Z")]
+    /// When the order was created: RFC 3339 in UTC, with microseconds.
+    #[schema(
+        format = DateTime,
+        pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z$",
+        example = "2026-11-21T12:00:00.000000Z"
+    )]
     created_at: String,
-    /// When the order was last changed (RFC 3339 in UTC, with microseconds).
-    #[schema(format = DateTime, pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z$", example = "2026-11-21T12:00:00.000000Z")]
+    /// When the order was last changed: RFC 3339 in UTC, with microseconds.
+    #[schema(
+        format = DateTime,
+        pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z$",
+        example = "2026-11-21T12:00:00.000000Z"
+    )]
     updated_at: String,
 }
 
 impl<'a> OrderRecord<'a> {
-    /// The record of an order; `with_documents` says whether the operation takes documents.
+    /// Returns the record of an order. `with_documents` adds the number of documents.
     pub(crate) fn new(stored: &'a StoredOrder, with_documents: bool) -> Self {
         let order = &stored.order;
         Self {
@@ -76,7 +101,7 @@ impl<'a> OrderRecord<'a> {
     }
 }
 
-/// RFC 3339 in UTC with microseconds, always of the same length.
+/// Formats an instant as RFC 3339 in UTC with microseconds, always of the same length.
 fn timestamp(instant: OffsetDateTime) -> String {
     let format =
         format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]Z");

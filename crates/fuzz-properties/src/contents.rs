@@ -3,10 +3,9 @@ use std::{
     io::{Cursor, Read, Result, Seek, SeekFrom},
 };
 
+use adapter_http::internals::is_of;
 use domain::document::DocumentFormat;
 use memchr::memmem;
-
-use crate::content;
 
 const FORMATS: [DocumentFormat; 5] = [
     DocumentFormat::Pdf,
@@ -16,11 +15,10 @@ const FORMATS: [DocumentFormat; 5] = [
     DocumentFormat::Png,
 ];
 
-/// Bytes that may be read of a document, whatever is in it: its beginning, its directory, and the
-/// parts that are looked into.
+/// Maximum bytes that the check of a document may read.
 const MOST_READ: u64 = 66 * 1024 * 1024;
 
-/// Counts what is read.
+/// Counts the bytes that are read.
 struct Counted<'a> {
     bytes: Cursor<&'a [u8]>,
     read: &'a Cell<u64>,
@@ -40,44 +38,39 @@ impl Seek for Counted<'_> {
     }
 }
 
-/// Whether the bytes are of the format, after checking that a bounded part of them was read to know
-/// it, and that they are of no other format then.
-fn is(format: DocumentFormat, data: &[u8]) -> bool {
+/// Returns whether the bytes have the format. Checks that few of them were read, and that they have
+/// no other format.
+fn has_format(format: DocumentFormat, data: &[u8]) -> bool {
     let read = Cell::new(0);
-    let is = content::is_of(format, Counted { bytes: Cursor::new(data), read: &read })
+    let has_format = is_of(format, Counted { bytes: Cursor::new(data), read: &read })
         .expect("bytes in memory can be read");
     assert!(read.get() <= MOST_READ, "{} bytes of {} were read", read.get(), data.len());
-    if is {
+    if has_format {
         for other in FORMATS {
-            assert_eq!(
-                content::is_of(other, Cursor::new(data)).unwrap(),
-                other == format,
-                "{other:?}"
-            );
+            assert_eq!(is_of(other, Cursor::new(data)).unwrap(), other == format, "{other:?}");
         }
     }
-    is
+    has_format
 }
 
-/// A PDF file has its header at the very start.
+/// A PDF file starts with its header.
 pub fn content_pdf(data: &[u8]) {
-    assert_eq!(is(DocumentFormat::Pdf, data), data.starts_with(b"%PDF-"));
+    assert_eq!(has_format(DocumentFormat::Pdf, data), data.starts_with(b"%PDF-"));
 }
 
-/// A PNG file has its signature at the very start.
+/// A PNG file starts with its signature.
 pub fn content_png(data: &[u8]) {
-    assert_eq!(is(DocumentFormat::Png, data), data.starts_with(b"\x89PNG\r\n\x1A\n"));
+    assert_eq!(has_format(DocumentFormat::Png, data), data.starts_with(b"\x89PNG\r\n\x1A\n"));
 }
 
-/// A JPEG file has the start of an image and of a marker at the very start.
+/// A JPEG file starts with the start of an image and of a marker.
 pub fn content_jpeg(data: &[u8]) {
-    assert_eq!(is(DocumentFormat::Jpeg, data), data.starts_with(b"\xFF\xD8\xFF"));
+    assert_eq!(has_format(DocumentFormat::Jpeg, data), data.starts_with(b"\xFF\xD8\xFF"));
 }
 
-/// Whatever a compound file is said to be, one that is taken for a Word document names its stream
-/// and has its identifier.
+/// An accepted DOC file names the stream of a Word document and has its identifier.
 pub fn content_doc(data: &[u8]) {
-    if is(DocumentFormat::Doc, data) {
+    if has_format(DocumentFormat::Doc, data) {
         assert!(data.starts_with(b"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1"));
         assert!(
             memmem::find(&data.to_ascii_lowercase(), b"w\0o\0r\0d\0d\0o\0c\0u\0m\0e\0n\0t\0")
@@ -87,10 +80,9 @@ pub fn content_doc(data: &[u8]) {
     }
 }
 
-/// Whatever a ZIP file is said to be, one that is taken for a Word document names the parts that
-/// make one.
+/// An accepted DOCX file names the parts of a Word document.
 pub fn content_docx(data: &[u8]) {
-    if is(DocumentFormat::Docx, data) {
+    if has_format(DocumentFormat::Docx, data) {
         assert!(data.starts_with(b"PK\x03\x04"));
         assert!(
             memmem::find(data, b"[Content_Types].xml").is_some()

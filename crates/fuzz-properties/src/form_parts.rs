@@ -1,27 +1,24 @@
 use std::fs;
 
+use adapter_http::internals::{OrderForm, ProblemCode, TEXT_PARTS};
 use arbitrary::{Result, Unstructured};
 use domain::order::{Field, OrderRequest};
 use memchr::memmem;
 use serde_json::{Map, Value};
 
-use super::form::{LIMITS, read};
-use crate::{
-    form::{OrderForm, TEXT_PARTS},
-    problem::ProblemCode,
-};
+use crate::form::{LIMITS, read};
 
 const BOUNDARY: &str = "b0undary";
 
 enum Part {
-    /// A text that is JSON, in a part of an order or of another name.
+    /// A JSON text, in a part of an order or of another name.
     Text(&'static str, Value),
     Document(String, Vec<u8>),
 }
 
-/// A form that is written from parts is read as these parts: the request that the same fields make
-/// as a JSON body, and every document with its name and its bytes; or it is refused for what is
-/// wrong with the parts.
+/// A form is read as the parts that it was written from: the request equals that of a JSON body with
+/// the same fields, and the documents keep their names and bytes. Invalid parts are rejected with
+/// their problem.
 pub fn form_parts(data: &[u8]) {
     let mut input = Unstructured::new(data);
     let Ok(piece) = input.int_in_range(1..=600) else { return };
@@ -34,7 +31,7 @@ pub fn form_parts(data: &[u8]) {
         parts.push(part);
     }
     body.extend_from_slice(format!("--{BOUNDARY}--\r\n").as_bytes());
-    // A form whose contents have its boundary in them is another one.
+    // Skips forms whose contents contain the boundary.
     if memmem::find_iter(&body, BOUNDARY).count() > parts.len() + 1 {
         return;
     }
@@ -66,7 +63,7 @@ fn compare(form: &OrderForm, request: &OrderRequest, documents: &[(String, Vec<u
 /// Names and contents.
 type Documents = Vec<(String, Vec<u8>)>;
 
-/// The request and the documents that the parts make, or the first thing that is wrong with them.
+/// Returns the request and the documents of the parts, or their first problem.
 fn expected(parts: Vec<Part>) -> std::result::Result<(OrderRequest, Documents), ProblemCode> {
     let (mut members, mut documents) = (Map::new(), Vec::new());
     for part in parts {
@@ -97,7 +94,7 @@ fn expected(parts: Vec<Part>) -> std::result::Result<(OrderRequest, Documents), 
 
 fn part(input: &mut Unstructured<'_>) -> Result<Part> {
     if input.ratio(1_u8, 2)? {
-        // Nothing that would be a header of its own.
+        // Without line ends, which would start another header.
         let name = input.arbitrary::<&str>()?.replace(char::is_control, "");
         let length = input.int_in_range(0..=1_100)?;
         let content = if input.ratio(1_u8, 8)? {
@@ -120,8 +117,7 @@ fn part(input: &mut Unstructured<'_>) -> Result<Part> {
     Ok(Part::Text(name, value))
 }
 
-/// Writes a part as clients do, some of which state its length, or its type, before or after what
-/// it is.
+/// Writes a part as clients do. Some add a length or a type, before or after the disposition.
 fn write(part: &Part, input: &mut Unstructured<'_>, body: &mut Vec<u8>) -> Result<()> {
     let (name, file_name, content) = match part {
         Part::Text(name, Value::String(text)) => (*name, None, text.clone().into_bytes()),

@@ -1,12 +1,11 @@
 use actix_web::http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use adapter_http::internals::{bearer, key_text};
 use domain::{
     api_key::{ApiKeyId, PresentedKey},
     idempotency::{IdempotencyKey, MAX_KEY_CHARS},
 };
 
-use crate::{auth::bearer, idempotency};
-
-/// Credentials are read as RFC 6750 section 2.1 writes them, and never more of them than is a key.
+/// Credentials are read as in RFC 6750, section 2.1.
 pub fn authorization(data: &[u8]) {
     let Ok(value) = HeaderValue::from_bytes(data) else { return };
     let mut headers = HeaderMap::new();
@@ -19,7 +18,7 @@ pub fn authorization(data: &[u8]) {
         assert_eq!(read.map(str::as_bytes), token);
     }
     if let Some(read) = read {
-        // Nothing but the scheme, white space and the token.
+        // The value has only the scheme, white space and the token.
         let text = std::str::from_utf8(data).unwrap().trim();
         assert!(
             text[..6].eq_ignore_ascii_case("bearer")
@@ -33,7 +32,7 @@ pub fn authorization(data: &[u8]) {
     assert!(bearer(&headers).is_err(), "given twice");
 }
 
-/// The token, if the value is of the grammar `"Bearer" 1*SP b64token`.
+/// Returns the token if the value has the grammar `"Bearer" 1*SP b64token`.
 fn credentials(value: &[u8]) -> Option<&[u8]> {
     let rest = value.get(6..).filter(|_| value[..6].eq_ignore_ascii_case(b"bearer"))?;
     let spaces = rest.iter().take_while(|byte| **byte == b' ').count();
@@ -43,7 +42,7 @@ fn credentials(value: &[u8]) -> Option<&[u8]> {
     (spaces > 0 && body > 0 && token[..body].iter().all(plain)).then_some(token)
 }
 
-/// A token is a key when it has exactly the form of one, and a key does not show its secret.
+/// A token is a key exactly when it has the format of a key, and `Debug` hides its secret.
 fn key(token: &str) {
     let rest = token.strip_prefix("nok_").map(|rest| rest.strip_prefix("test_").unwrap_or(rest));
     let formed = rest.is_some_and(|rest| {
@@ -61,19 +60,19 @@ fn key(token: &str) {
     }
 }
 
-/// A key is a String of RFC 9651 section 3.3.3 or bare characters, and means the same both ways.
+/// A key is a String of RFC 9651, section 3.3.3, or bare characters. Both give the same key.
 pub fn idempotency_key(data: &[u8]) {
     let Ok(value) = HeaderValue::from_bytes(data) else { return };
     let value = value.as_bytes().trim_ascii();
-    let read = idempotency::text(value);
+    let read = key_text(value);
     if value.first() == Some(&b'"') {
         let string = string(value);
         match &string {
             None => assert_eq!(read, None),
             Some((text, [])) => assert_eq!(read.as_ref(), Some(text)),
-            // Parameters, or nothing that belongs there.
+            // After the string only parameters are valid.
             Some((text, rest)) => {
-                assert!(read.is_none() || rest[0] == b';' && read.as_ref() == Some(text))
+                assert!(read.is_none() || rest[0] == b';' && read.as_ref() == Some(text));
             }
         }
     } else {
@@ -85,13 +84,13 @@ pub fn idempotency_key(data: &[u8]) {
         .chars()
         .flat_map(|c| matches!(c, '"' | '\\').then_some('\\').into_iter().chain([c]))
         .collect();
-    assert_eq!(idempotency::text(format!("\"{quoted}\"").as_bytes()).as_ref(), Some(&text));
+    assert_eq!(key_text(format!("\"{quoted}\"").as_bytes()).as_ref(), Some(&text));
     let key = IdempotencyKey::new(ApiKeyId(1), &text);
     assert_eq!(key.is_some(), (1..=MAX_KEY_CHARS).contains(&text.chars().count()), "{text}");
     assert_eq!(key, IdempotencyKey::new(ApiKeyId(1), &text));
 }
 
-/// The text of a String and what follows it, by the algorithm of RFC 9651 section 4.2.5.
+/// Returns the text of a String and the rest, by the algorithm of RFC 9651, section 4.2.5.
 fn string(value: &[u8]) -> Option<(String, &[u8])> {
     let (mut text, mut at) = (String::new(), 1);
     loop {

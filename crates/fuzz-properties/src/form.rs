@@ -5,6 +5,10 @@ use std::{
 };
 
 use actix_web::{FromRequest as _, dev, error::PayloadError, http::header, test::TestRequest, web};
+use adapter_http::{
+    Spool,
+    internals::{OrderForm, Problem, ProblemCode, parser_config, read_form},
+};
 use bytes::Bytes;
 use domain::{
     document::{DocumentLimits, Sha256Digest},
@@ -16,16 +20,10 @@ use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{
-    form::{self, OrderForm},
-    problem::{Problem, ProblemCode},
-    spool::Spool,
-};
-
-/// Small, so that small inputs reach them.
+/// Low limits, so that small inputs reach them.
 pub(super) const LIMITS: DocumentLimits = DocumentLimits { max_count: 3, max_bytes: 1_000 };
 
-/// What a form is read with, once for each thread.
+/// The runtime and spool of a thread.
 struct Reader {
     runtime: Runtime,
     spool: Spool,
@@ -35,7 +33,11 @@ struct Reader {
 thread_local! {
     static READER: Reader = {
         let folder = tempfile::tempdir().unwrap();
-        let runtime = Builder::new_current_thread().enable_time().max_blocking_threads(1).build().unwrap();
+        let runtime = Builder::new_current_thread()
+            .enable_time()
+            .max_blocking_threads(1)
+            .build()
+            .unwrap();
         Reader { runtime, spool: Spool::open(folder.path()).unwrap(), _folder: folder }
     };
 }
@@ -59,18 +61,18 @@ impl Stream for Arriving {
     }
 }
 
-/// Reads a form that arrives in pieces of a size, or of more where there would be hundreds, and
-/// hands what was read to `look` while its files are there.
+/// Reads a form that arrives in pieces of a size, or in a hundred larger ones, and calls `inspect`
+/// while its files exist.
 pub(super) fn read<T>(
     content_type: &[u8],
     body: &[u8],
     piece: usize,
-    look: impl FnOnce(Result<OrderForm, Problem>) -> T,
+    inspect: impl FnOnce(Result<OrderForm, Problem>) -> T,
 ) -> Option<T> {
     let content_type = header::HeaderValue::from_bytes(content_type).ok()?;
     let request = TestRequest::default()
         .insert_header((header::CONTENT_TYPE, content_type))
-        .app_data(form::parser_config())
+        .app_data(parser_config())
         .to_http_request();
     let (pieces, piece) = (Bytes::copy_from_slice(body), piece.max(body.len() / 100).max(1));
     let pieces = (0..body.len())
@@ -81,15 +83,15 @@ pub(super) fn read<T>(
         dev::Payload::Stream { payload: Box::pin(Arriving { pieces, paused: false }) };
     let payload = web::Payload::from_request(&request, &mut payload).now_or_never()?.ok()?;
     Some(READER.with(|reader| {
-        look(reader.runtime.block_on(form::read(&request, payload, &reader.spool, LIMITS)))
+        inspect(reader.runtime.block_on(read_form(&request, payload, &reader.spool, LIMITS)))
     }))
 }
 
-/// What a form came to: what it asks for, and name, size and SHA-256 of its documents.
+/// The request of a form, and name, size and SHA-256 of its documents.
 type Outcome = Option<(OrderRequest, Vec<(String, u64, Sha256Digest)>)>;
 
 fn outcome(read: Result<OrderForm, Problem>) -> Outcome {
-    // Of several faults it depends on the pieces which is told. Each of them is the client's.
+    // The pieces decide which of several errors is reported. Each must be the client's error.
     let ours = |problem: &Problem| {
         matches!(problem.code(), ProblemCode::Internal | ProblemCode::Unavailable)
     };
@@ -101,9 +103,10 @@ fn outcome(read: Result<OrderForm, Problem>) -> Outcome {
     Some((form.request, documents.collect()))
 }
 
-/// Any bytes are a form or are refused, the same in whatever pieces they arrive; and every document
-/// of a form is, byte for byte, what lies between two boundaries. The first byte is the size of the
-/// pieces, the first line the content type.
+/// Any bytes are read as a form or rejected, independent of the pieces in which they arrive. Every
+/// document of a form is exactly the bytes between two boundaries.
+///
+/// The first byte is the size of the pieces, the first line the content type.
 pub fn form(data: &[u8]) {
     let Some(((&piece, content_type), body)) = memchr::memchr(b'\n', data)
         .and_then(|at| Some((data[..at].split_first()?, &data[at + 1..])))
@@ -111,7 +114,8 @@ pub fn form(data: &[u8]) {
         return;
     };
     let Some(whole) = read(content_type, body, body.len(), outcome) else { return };
-    let pieces = read(content_type, body, usize::from(piece), outcome).expect("the header is one");
+    let pieces =
+        read(content_type, body, usize::from(piece), outcome).expect("the content type is valid");
     assert_eq!(whole, pieces);
 
     let Some((_, documents)) = whole else { return };
@@ -134,8 +138,8 @@ pub fn form(data: &[u8]) {
     }
 }
 
-/// The contents of the parts of a form by a plain reading of RFC 2046 section 5.1.1; `None` if it
-/// does not end.
+/// Returns the contents of a form's parts by a simple reading of RFC 2046, section 5.1.1; `None` if
+/// the last boundary is missing.
 fn contents<'a>(body: &'a [u8], boundary: &str) -> Option<Vec<&'a [u8]>> {
     let (line, delimiter) = (format!("--{boundary}"), format!("\r\n--{boundary}"));
     let starts = [0].into_iter().chain(memchr::memchr_iter(b'\n', body).map(|at| at + 1));

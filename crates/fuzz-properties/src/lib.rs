@@ -1,39 +1,40 @@
-//! What must hold of any bytes that a stranger sends: one function for each target of `fuzz/`,
-//! which panics when its property is broken. The tests run each of them over the corpus.
+//! What must hold for any input of a client: one function for each target of `fuzz/`. A function
+//! panics when its property is broken. The tests run every property on the corpus and on all inputs
+//! that once broke it.
 //!
-//! No code of our own is `unsafe`, so there is nothing for a sanitizer to see: the properties are
-//! what finds bugs.
+//! The code of the workspace has no `unsafe`, so sanitizers would find nothing. Only the properties
+//! find bugs.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::missing_panics_doc,
-    reason = "a broken property must stop the fuzzer, as it fails a test"
+    reason = "a broken property must stop the fuzzer or fail the test"
 )]
 
 mod contents;
 mod form;
+mod form_parts;
 mod headers;
 mod names;
 mod orders;
-mod parts;
 #[cfg(test)]
 mod tests;
 mod time;
 
 pub use contents::{content_doc, content_docx, content_jpeg, content_pdf, content_png};
 pub use form::form;
+pub use form_parts::form_parts;
 pub use headers::{authorization, idempotency_key};
 pub use names::file_name;
 pub use orders::{order_fields, order_json};
-pub use parts::form_parts;
 pub use time::time;
 
 #[cfg(test)]
 type Property = fn(&[u8]);
 
-/// Every target by its name, which is that of its corpus.
+/// Every target by its name, which is also the name of its corpus.
 #[cfg(test)]
 const TARGETS: [(&str, Property); 13] = [
     ("authorization", authorization),

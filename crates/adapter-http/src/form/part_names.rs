@@ -1,0 +1,84 @@
+//! The names of a part: its field name and its file name.
+
+use actix_multipart::Field as Part;
+use actix_web::http::header;
+
+use crate::problem::Problem;
+
+/// Returns the field name and the file name of a part. Each may occur only once.
+pub(super) fn names(part: &Part) -> Result<(String, Option<String>), Problem> {
+    let disposition = part
+        .content_disposition()
+        .ok_or_else(|| Problem::malformed("A part has no Content-Disposition."))?;
+    let (mut names, mut file_names, mut extended) = (Vec::new(), Vec::new(), Vec::new());
+    for parameter in &disposition.parameters {
+        names.extend(parameter.as_name());
+        file_names.extend(parameter.as_filename());
+        extended.extend(parameter.as_filename_ext());
+    }
+    let repeated_header = part.headers().get_all(header::CONTENT_DISPOSITION).count() > 1;
+    match (&names[..], &file_names[..], &extended[..]) {
+        _ if repeated_header => {
+            Err(Problem::malformed("A part has more than one Content-Disposition."))
+        }
+        ([name], [], []) => Ok(((*name).to_owned(), None)),
+        ([name], [file_name], [] | [_]) => {
+            // The two may differ in backslashes only. Otherwise `written_file_name` found another
+            // text than the parser.
+            let same = |written: &String| written.replace('\\', "") == file_name.replace('\\', "");
+            Ok((
+                (*name).to_owned(),
+                Some(
+                    written_file_name(part).filter(same).unwrap_or_else(|| (*file_name).to_owned()),
+                ),
+            ))
+        }
+        // RFC 7578, section 4.2, forbids `filename*`, but older clients send it alone for names
+        // beyond ASCII.
+        ([name], [], [file_name]) => match String::from_utf8(file_name.value.clone()) {
+            Ok(file_name) if !file_name.contains('\0') => Ok(((*name).to_owned(), Some(file_name))),
+            _ => Err(Problem::malformed("A filename* is not UTF-8 without NUL.")),
+        },
+        _ => Err(Problem::malformed("A part has more than one name or file name.")),
+    }
+}
+
+/// Returns the quoted file name of a part as browsers write it: a backslash escapes a quote or a
+/// backslash, and is a plain character before anything else, as in `C:\deed.pdf`. The parser of the
+/// framework treats every backslash as an escape.
+fn written_file_name(part: &Part) -> Option<String> {
+    let header =
+        std::str::from_utf8(part.headers().get(header::CONTENT_DISPOSITION)?.as_bytes()).ok()?;
+    let (mut rest, mut quoted, mut parameter_starts) = (header, false, false);
+    // Searches outside of quotes only: the value of another parameter may contain the same text.
+    let written = loop {
+        if parameter_starts
+            && !quoted
+            && rest.get(..10).is_some_and(|name| name.eq_ignore_ascii_case("filename=\""))
+        {
+            break &rest[10..];
+        }
+        let mut characters = rest.chars();
+        let character = characters.next()?;
+        parameter_starts = matches!(character, ';' | ' ' | '\t');
+        match character {
+            '"' => quoted = !quoted,
+            '\\' if quoted && characters.as_str().starts_with(['"', '\\']) => {
+                let _ = characters.next();
+            }
+            _ => {}
+        }
+        rest = characters.as_str();
+    };
+    let (mut name, mut characters) = (String::new(), written.chars().peekable());
+    loop {
+        match characters.next()? {
+            '"' => return Some(name),
+            '\\' => {
+                let escaped = characters.next_if(|next| matches!(next, '"' | '\\'));
+                name.push(escaped.unwrap_or('\\'));
+            }
+            character => name.push(character),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+use contract_tests::{documents, samples::minimal_request};
+use domain::{
+    order::OrderId,
+    ports::{ClaimError, StoreError},
+};
+
+use super::*;
+use crate::test_support::{Answer, Ports, TestApi};
+
+/// Builds a form of the minimal order and one document.
+fn form(file_name: &str, content: &[u8]) -> Vec<u8> {
+    let mut form = Vec::new();
+    for (name, value) in minimal_request().as_object().unwrap() {
+        let disposition = format!("form-data; name=\"{name}\"");
+        add_part(&mut form, &disposition, value.to_string().as_bytes());
+    }
+    let disposition = format!("form-data; name=\"documents\"; filename=\"{file_name}\"");
+    add_part(&mut form, &disposition, content);
+    form.extend_from_slice(b"--b--\r\n");
+    form
+}
+
+fn add_part(form: &mut Vec<u8>, disposition: &str, content: &[u8]) {
+    form.extend_from_slice(format!("--b\r\nContent-Disposition: {disposition}\r\n\r\n").as_bytes());
+    form.extend_from_slice(content);
+    form.extend_from_slice(b"\r\n");
+}
+
+fn deed() -> Vec<u8> {
+    form("deed.pdf", &documents::bytes("deed-of-trust.pdf"))
+}
+
+async fn post(ports: Ports, form: Vec<u8>) -> Answer {
+    let request = TestApi::post(PATH)
+        .insert_header(("content-type", "multipart/form-data; boundary=b"))
+        .set_payload(form);
+    ports.api().send(request).await
+}
+
+async fn post_with_key(ports: Ports, form: Vec<u8>) -> Answer {
+    let request = TestApi::post(PATH)
+        .insert_header(("content-type", "multipart/form-data; boundary=b"))
+        .insert_header(("idempotency-key", "8e03978e"))
+        .set_payload(form);
+    ports.api().send(request).await
+}
+
+#[actix_web::test]
+async fn order_is_created_with_its_documents() {
+    let mut ports = Ports::new();
+    ports.uploads.expect_record().once().returning(|_, _| Ok(()));
+    ports.blobs.expect_put().once().returning(|_, _| Ok(()));
+    ports.orders.expect_create().once().returning(|new, _| {
+        assert_eq!(new.documents[0].name, "deed.pdf");
+        Ok(OrderId(7))
+    });
+
+    let answer = post(ports, deed()).await;
+
+    assert_eq!(answer.status, 201);
+    assert_eq!(answer.body["order_id"], 7);
+    assert_eq!(answer.body["documents_uploaded"], 1);
+}
+
+#[actix_web::test]
+async fn document_with_other_content_is_unsupported() {
+    let answer = post(Ports::new(), form("deed.pdf", b"no PDF")).await;
+
+    let problem = answer.problem(400, "unsupported_document");
+    assert_eq!(problem["errors"][0]["pointer"], "/documents/0");
+    assert_eq!(problem["errors"][0]["code"], "content_mismatch");
+}
+
+#[actix_web::test]
+async fn unresponsive_blob_store_is_unavailable() {
+    let mut ports = Ports::new();
+    ports.uploads.expect_record().returning(|_, _| Ok(()));
+    ports.blobs.expect_put().returning(|_, _| Err(StoreError::Unavailable("down".into())));
+
+    post(ports, deed()).await.problem(503, "unavailable");
+}
+
+#[actix_web::test]
+async fn panic_in_port_is_internal_error() {
+    let mut ports = Ports::new();
+    ports.uploads.expect_record().returning(|_, _| panic!("a bug"));
+
+    post(ports, deed()).await.problem(500, "internal");
+}
+
+#[actix_web::test]
+async fn rejected_form_releases_its_key() {
+    let mut ports = Ports::new();
+    ports.idempotency.expect_claim().once().returning(|_, _, _| Ok(()));
+    ports.idempotency.expect_release().once().returning(|_| Ok(()));
+
+    post_with_key(ports, b"--b--\r\n".to_vec()).await.problem(400, "validation_failed");
+}
+
+#[actix_web::test]
+async fn unresponsive_ledger_is_unavailable() {
+    let mut ports = Ports::new();
+    ports
+        .idempotency
+        .expect_claim()
+        .returning(|_, _, _| Err(ClaimError::Unavailable("down".into())));
+    ports.idempotency.expect_release().returning(|_| Ok(()));
+
+    post_with_key(ports, deed()).await.problem(503, "unavailable");
+}

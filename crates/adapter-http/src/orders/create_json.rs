@@ -1,0 +1,88 @@
+//! `POST /api/order/create`: creates an order from a JSON body.
+
+use actix_web::{HttpMessage as _, HttpRequest, http::header, web};
+use bytes::Bytes;
+use domain::{
+    create_order::CreateOrderError,
+    order::{Field, OrderRequest},
+};
+use tokio::sync::SemaphorePermit;
+
+use crate::{
+    answer::{Response, answer},
+    authentication::admit,
+    body,
+    fingerprint::attempt,
+    idempotency_key,
+    orders::created::{self, Operation},
+    problem::{Problem, ProblemCode},
+    rate_limit::Policy,
+    request_notes::OverConcurrencyLimit,
+    state::Api,
+};
+
+/// Path of the operation, below the base path.
+pub(crate) const PATH: &str = "/api/order/create";
+/// Size limit of the body in bytes. An order with every text at its limit has a fifth of it.
+pub(crate) const MAX_BODY: u64 = 256 * 1024;
+
+pub(crate) fn create(request: HttpRequest, payload: web::Payload, api: web::Data<Api>) -> Response {
+    answer(request, async move |request| {
+        let key = admit(request, &api, Policy::Orders).await?;
+        let claim = idempotency_key::claim(request, &key, &*api.entropy)?;
+        let _in_progress = match &claim {
+            Some(claim) => Some(api.keys_in_progress.begin(&claim.key).ok_or(IN_PROGRESS)?),
+            None => None,
+        };
+        let body = read(request, payload).await?;
+        // Taken after the body has arrived, because a slow client must not hold a permit.
+        let _permit = acquire_permit(request, &api)?;
+        let order = parse(&body)?;
+        let attempt =
+            claim.map(|claim| attempt(claim, Operation::Json.as_str(), &order, &[])).transpose()?;
+        let created = Box::pin(api.create_order.create(&key, order, attempt.as_ref())).await?;
+        created::count(&api.metrics, Operation::Json, &created);
+        Ok(created::response(request, Operation::Json, &created))
+    })
+}
+
+/// A request with the key is usually answered within a second.
+const IN_PROGRESS: CreateOrderError = CreateOrderError::InFlight { retry_after: 1 };
+
+async fn read(request: &HttpRequest, payload: web::Payload) -> Result<Bytes, Problem> {
+    if request.headers().get_all(header::CONTENT_TYPE).count() > 1 {
+        return Err(Problem::malformed("The request has more than one content type."));
+    }
+    if !request.content_type().eq_ignore_ascii_case("application/json") {
+        return Err(unsupported_media_type());
+    }
+    body::check_head(request, MAX_BODY)?;
+    body::read_all(request, payload, MAX_BODY).await
+}
+
+pub(crate) fn unsupported_media_type() -> Problem {
+    Problem::new(ProblemCode::UnsupportedMediaType, "The content type must be application/json.")
+}
+
+fn acquire_permit<'a>(request: &HttpRequest, api: &'a Api) -> Result<SemaphorePermit<'a>, Problem> {
+    api.concurrency.try_acquire().ok_or_else(|| {
+        request.extensions_mut().insert(OverConcurrencyLimit);
+        Problem::overloaded()
+    })
+}
+
+fn parse(body: &[u8]) -> Result<OrderRequest, Problem> {
+    let text =
+        std::str::from_utf8(body).map_err(|_| Problem::malformed("The body is not UTF-8."))?;
+    match serde_json::from_str(text) {
+        Ok(Field::Value(order)) => Ok(order),
+        Ok(Field::Absent | Field::Mistyped) => {
+            Err(Problem::malformed("The body must be a JSON object."))
+        }
+        Err(error) => Err(Problem::malformed(format!("The body is not valid JSON: {error}."))),
+    }
+}
+
+#[cfg(test)]
+#[path = "create_json_tests.rs"]
+mod tests;

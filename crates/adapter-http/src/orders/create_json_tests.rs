@@ -1,0 +1,162 @@
+use contract_tests::samples::{minimal_order, minimal_request};
+use domain::{
+    idempotency::{Answered, KeyUse},
+    order::{OrderId, OrderStatus, SigningServiceId, StoredOrder},
+    ports::{CreateError, StoreError},
+};
+use serde_json::{Value, json};
+use time::Duration;
+
+use super::*;
+use crate::test_support::{Answer, NOW, Ports, TestApi, api_key};
+
+/// Posts an order on mocks of the ports.
+async fn post(ports: Ports, order: &Value) -> Answer {
+    ports.api().send(TestApi::post(PATH).set_json(order)).await
+}
+
+#[actix_web::test]
+async fn valid_order_is_created() {
+    let mut ports = Ports::new();
+    ports.orders.expect_create().once().returning(|_, _| Ok(OrderId(7)));
+
+    let answer = post(ports, &minimal_request()).await;
+
+    assert_eq!(answer.status, 201);
+    assert_eq!(answer.body["order_id"], 7);
+    assert_eq!(answer.body["file_number"], "REFI-1");
+}
+
+#[actix_web::test]
+async fn invalid_fields_are_named_by_pointers() {
+    let mut order = minimal_request();
+    order["signingDetailsFormData"]["state"] = json!("Texas");
+    order["requestedBy"] = json!({});
+
+    let answer = post(Ports::new(), &order).await;
+
+    let errors = answer.problem(400, "validation_failed")["errors"].as_array().unwrap();
+    let errors: Vec<_> = errors.iter().map(|error| (&error["pointer"], &error["code"])).collect();
+    assert_eq!(
+        errors,
+        [
+            (&json!("/signingDetailsFormData/state"), &json!("invalid_format")),
+            (&json!("/requestedBy/userId"), &json!("required")),
+        ]
+    );
+}
+
+#[actix_web::test]
+async fn duplicate_file_number_is_a_conflict() {
+    let mut ports = Ports::new();
+    ports
+        .orders
+        .expect_create()
+        .returning(|_, _| Err(CreateError::Duplicate { created_at: NOW - Duration::seconds(18) }));
+
+    let answer = post(ports, &minimal_request()).await;
+
+    answer.problem(409, "duplicate_order");
+    assert_eq!(answer.header("retry-after"), "42");
+}
+
+#[actix_web::test]
+async fn unresponsive_store_is_unavailable() {
+    let mut ports = Ports::new();
+    ports.orders.expect_create().returning(|_, _| Err(CreateError::Unavailable("down".into())));
+
+    let answer = post(ports, &minimal_request()).await;
+
+    answer.problem(503, "unavailable");
+    assert_eq!(answer.header("retry-after"), "5");
+}
+
+#[actix_web::test]
+async fn order_over_concurrency_limit_is_unavailable() {
+    let ports = Ports { concurrency: 0, ..Ports::new() };
+
+    let answer = post(ports, &minimal_request()).await;
+
+    answer.problem(503, "unavailable");
+    assert_eq!(answer.header("retry-after"), "1");
+}
+
+#[actix_web::test]
+async fn unknown_key_is_unauthorized() {
+    let mut ports = Ports::without_key();
+    ports.keys.expect_find().once().returning(|_| Ok(None));
+
+    let answer = post(ports, &minimal_request()).await;
+
+    answer.problem(401, "unauthorized");
+    assert!(answer.header("www-authenticate").contains("invalid_token"));
+}
+
+#[actix_web::test]
+async fn unresponsive_key_store_is_unavailable() {
+    let mut ports = Ports::without_key();
+    ports.keys.expect_find().returning(|_| Err(StoreError::Unavailable("down".into())));
+
+    post(ports, &minimal_request()).await.problem(503, "unavailable");
+}
+
+#[actix_web::test]
+async fn key_of_other_signing_service_is_forbidden() {
+    let mut ports = Ports::without_key();
+    ports.keys.expect_find().returning(|_| {
+        let mut key = api_key();
+        key.key.signing_service = Some(SigningServiceId(7));
+        Ok(Some(key))
+    });
+
+    let answer = post(ports, &minimal_request()).await;
+
+    answer.problem(403, "forbidden");
+    assert!(answer.header("www-authenticate").contains("insufficient_scope"));
+}
+
+#[actix_web::test]
+async fn repeat_under_same_key_gets_first_order() {
+    let mut ports = Ports::new();
+    ports.orders.expect_create().once().returning(|new, _| {
+        let fingerprint = new.remembrance.as_ref().unwrap().attempt.fingerprint;
+        Err(CreateError::KeyTaken(KeyUse::Answered(Answered { fingerprint, order_id: OrderId(7) })))
+    });
+    ports.orders.expect_find().once().returning(|id| Ok(Some(stored(id))));
+    let request = TestApi::post(PATH)
+        .insert_header(("idempotency-key", "8e03978e"))
+        .set_json(minimal_request());
+
+    let answer = ports.api().send(request).await;
+
+    assert_eq!((answer.status.as_u16(), &answer.body["order_id"]), (201, &json!(7)));
+    assert_eq!(answer.header("idempotency-replayed"), "true");
+}
+
+#[actix_web::test]
+async fn panic_in_port_is_internal_error() {
+    let mut ports = Ports::new();
+    ports.orders.expect_create().returning(|_, _| panic!("a bug"));
+
+    post(ports, &minimal_request()).await.problem(500, "internal");
+}
+
+#[actix_web::test]
+async fn unsupported_content_type_is_rejected() {
+    let request = TestApi::post(PATH).insert_header(("content-type", "text/plain"));
+
+    Ports::new().api().send(request).await.problem(415, "unsupported_media_type");
+}
+
+fn stored(id: OrderId) -> StoredOrder {
+    StoredOrder {
+        id,
+        order: minimal_order(),
+        status: OrderStatus::New,
+        notary_id: None,
+        documents: Vec::new(),
+        is_test: false,
+        created_at: NOW,
+        updated_at: NOW,
+    }
+}

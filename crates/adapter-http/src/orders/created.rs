@@ -1,0 +1,69 @@
+//! The answer to a created order, and what is counted and logged about it.
+
+use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
+use domain::create_order::CreatedOrder;
+
+use crate::{
+    idempotency_key::IDEMPOTENCY_REPLAYED, metrics::ApiMetrics, orders::record::OrderRecord,
+    request_notes::OrderNote,
+};
+
+/// The two ways to create an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operation {
+    /// A JSON body without documents.
+    Json,
+    /// A multipart form with documents.
+    Form,
+}
+
+impl Operation {
+    /// Returns the name in metrics and fingerprints. It must not change: stored fingerprints
+    /// contain it.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Form => "multipart",
+        }
+    }
+}
+
+/// Counts an order, and logs its disagreeing UTC datetimes. Works without the request, because the
+/// client may have disconnected.
+pub(super) fn count(
+    metrics: &ApiMetrics,
+    operation: Operation,
+    CreatedOrder { stored, utc_disagreements, replayed }: &CreatedOrder,
+) {
+    if *replayed {
+        return metrics.replayed();
+    }
+    if stored.is_test {
+        metrics.test_order(operation.as_str());
+    } else {
+        let sizes = stored.documents.iter().map(|document| document.size);
+        metrics.created(operation.as_str(), sizes);
+    }
+    for field in utc_disagreements {
+        tracing::warn!(
+            order_id = stored.id.0,
+            field,
+            "the supplied UTC datetime disagrees with the local time; the local time is stored"
+        );
+        metrics.utc_disagreement(field);
+    }
+}
+
+/// Builds the 201 response.
+pub(super) fn response(
+    request: &HttpRequest,
+    operation: Operation,
+    created: &CreatedOrder,
+) -> HttpResponse {
+    request.extensions_mut().insert(OrderNote::of(created));
+    let mut response = HttpResponse::Created();
+    if created.replayed {
+        response.insert_header((IDEMPOTENCY_REPLAYED, "true"));
+    }
+    response.json(OrderRecord::new(&created.stored, operation == Operation::Form))
+}

@@ -1,0 +1,61 @@
+//! The paths of the API, and the handlers that answer them.
+
+use std::future::ready;
+
+use actix_web::{
+    FromRequest, Handler, HttpRequest, Resource, Responder, Route,
+    http::Method,
+    web::{self, ServiceConfig},
+};
+
+use crate::{
+    answer::reject,
+    docs_page, openapi,
+    orders::{create_form, create_json},
+    problem::{Problem, ProblemCode},
+};
+
+/// Adds every path to an application.
+pub(crate) fn configure(config: &mut ServiceConfig, base_path: &str) {
+    let at = |path: &str| format!("{base_path}{path}");
+    config
+        .service(resource(&at(create_json::PATH), [post(create_json::create)]))
+        .service(resource(&at(create_form::PATH), [post(create_form::create)]))
+        .service(resource(&at(openapi::PATH), [get(openapi::serve)]));
+    for page in docs_page::PAGES {
+        config.service(resource(&at(&page.path()), [get(move || ready(page.response()))]));
+    }
+    config.default_service(web::to(async |request: HttpRequest| {
+        reject(&request, &Problem::new(ProblemCode::NotFound, "This path does not exist."))
+    }));
+}
+
+/// A handler and the methods that it answers.
+type MethodRoutes = Vec<(Method, Route)>;
+
+fn post<Args: FromRequest + 'static, H: Handler<Args>>(handler: H) -> MethodRoutes
+where
+    H::Output: Responder + 'static,
+{
+    vec![(Method::POST, web::post().to(handler))]
+}
+
+/// Answers `HEAD`, too; the server leaves out the body.
+fn get<Args: FromRequest + 'static, H: Handler<Args>>(handler: H) -> MethodRoutes
+where
+    H::Output: Responder + 'static,
+{
+    vec![(Method::GET, web::get().to(handler.clone())), (Method::HEAD, web::head().to(handler))]
+}
+
+/// Builds a path. Other methods than those of its routes are answered with 405 and `Allow`.
+fn resource(path: &str, routes: impl IntoIterator<Item = MethodRoutes>) -> Resource {
+    let (methods, routes): (Vec<Method>, Vec<Route>) = routes.into_iter().flatten().unzip();
+    let allow = methods.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
+    let not_allowed =
+        move |request: HttpRequest| ready(reject(&request, &Problem::method_not_allowed(&allow)));
+    routes
+        .into_iter()
+        .fold(web::resource(path), Resource::route)
+        .default_service(web::to(not_allowed))
+}

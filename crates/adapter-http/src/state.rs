@@ -1,0 +1,44 @@
+//! What the handlers share.
+
+use std::sync::Arc;
+
+use domain::{
+    create_order::CreateOrder, document::DocumentLimits, manage_keys::ManageKeys, ports::Entropy,
+};
+use ipnet::IpNet;
+
+use crate::{
+    concurrency_limit::ConcurrencyLimit, connections::ConnectionTracker,
+    detached_tasks::DetachedTasks, keys_in_progress::KeysInProgress, metrics::ApiMetrics,
+    rate_limit::RateLimits, spool::Spool,
+};
+
+/// The use cases, limits and settings of the API.
+pub struct Api {
+    /// Creates orders.
+    pub create_order: CreateOrder,
+    /// Authenticates API keys.
+    pub keys: ManageKeys,
+    /// Rate limits of API keys and of failed authentications.
+    pub rates: Arc<RateLimits>,
+    /// Proxies whose `X-Forwarded-For` is trusted.
+    pub trusted_proxies: Vec<IpNet>,
+    /// Limits for the documents of one request.
+    pub limits: DocumentLimits,
+    /// Stores documents while they are uploaded.
+    pub spool: Spool,
+    /// Counters of the API.
+    pub metrics: ApiMetrics,
+    /// Randomness for request ids and idempotency claims.
+    pub entropy: Arc<dyn Entropy>,
+    /// Prefix of every path: empty, or a path with a leading and without a trailing slash.
+    pub base_path: String,
+    /// Work that finishes even when its client disconnects.
+    pub detached: DetachedTasks,
+    /// Idempotency keys of the JSON orders in progress.
+    pub keys_in_progress: KeysInProgress,
+    /// Open connections.
+    pub connections: Arc<ConnectionTracker>,
+    /// Limits how many JSON orders are created at the same time.
+    pub concurrency: ConcurrencyLimit,
+}

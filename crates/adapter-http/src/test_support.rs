@@ -1,0 +1,184 @@
+//! Tests handlers on mocks of the ports, without a database.
+
+use std::sync::Arc;
+
+use actix_web::{
+    App,
+    dev::Service as _,
+    http::{StatusCode, header::HeaderMap},
+    middleware::from_fn,
+    test::{TestRequest, init_service, read_body},
+    web,
+};
+use domain::{
+    api_key::{ApiKey, ApiKeyId, NewApiKey, PresentedKey, Rate},
+    create_order::CreateOrder,
+    document::DocumentLimits,
+    duplicate_window::DuplicateWindow,
+    manage_keys::ManageKeys,
+    ports::{
+        MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy, MockIdempotencyLedger,
+        MockOrderRepo, MockUploadLedger,
+    },
+};
+use prometheus::Registry;
+use serde_json::Value;
+use tempfile::TempDir;
+use time::{Duration, OffsetDateTime, macros::datetime};
+
+use crate::{
+    ApiMetrics, ConcurrencyLimit, DetachedTasks, KeysInProgress, RateLimits, Spool, form,
+    observe::observe, routes, state::Api,
+};
+
+/// The time of all tests.
+pub(crate) const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
+
+/// Mocks of the ports. Calls without an expectation fail the test.
+pub(crate) struct Ports {
+    pub(crate) orders: MockOrderRepo,
+    pub(crate) uploads: MockUploadLedger,
+    pub(crate) idempotency: MockIdempotencyLedger,
+    pub(crate) blobs: MockBlobStore,
+    pub(crate) keys: MockApiKeyRepo,
+    /// Maximum number of concurrent JSON orders.
+    pub(crate) concurrency: usize,
+}
+
+impl Ports {
+    /// Creates mocks that know one API key, which [`TestApi::post`] sends.
+    pub(crate) fn new() -> Self {
+        let mut ports = Self::without_key();
+        ports.keys.expect_find().returning(|_| Ok(Some(api_key())));
+        ports
+    }
+
+    /// Creates mocks without expectations.
+    pub(crate) fn without_key() -> Self {
+        Self {
+            orders: MockOrderRepo::new(),
+            uploads: MockUploadLedger::new(),
+            idempotency: MockIdempotencyLedger::new(),
+            blobs: MockBlobStore::new(),
+            keys: MockApiKeyRepo::new(),
+            concurrency: 1,
+        }
+    }
+
+    /// Builds the API on the mocks.
+    pub(crate) fn api(self) -> TestApi {
+        let folder = tempfile::tempdir().unwrap();
+        let mut clock = MockClock::new();
+        clock.expect_now().return_const(NOW);
+        let (clock, entropy) = (Arc::new(clock), Arc::new(entropy()));
+        let no_limit = Rate { per_second: 0, burst: 0 };
+        let api = Api {
+            create_order: CreateOrder {
+                orders: Arc::new(self.orders),
+                uploads: Arc::new(self.uploads),
+                idempotency: Arc::new(self.idempotency),
+                blobs: Arc::new(self.blobs),
+                clock: clock.clone(),
+                entropy: entropy.clone(),
+                window: DuplicateWindow::default(),
+                remember_for: Duration::DAY,
+            },
+            keys: ManageKeys {
+                keys: Arc::new(self.keys),
+                clock,
+                entropy: entropy.clone(),
+                uses: Arc::default(),
+                known: Arc::default(),
+            },
+            rates: Arc::new(RateLimits::new(no_limit, no_limit)),
+            trusted_proxies: Vec::new(),
+            limits: DocumentLimits::default(),
+            spool: Spool::open(folder.path()).unwrap(),
+            metrics: ApiMetrics::register(&Registry::new()).unwrap(),
+            entropy,
+            base_path: String::new(),
+            detached: DetachedTasks::new(tokio::runtime::Handle::current()),
+            keys_in_progress: KeysInProgress::default(),
+            connections: Arc::default(),
+            concurrency: ConcurrencyLimit::new(self.concurrency),
+        };
+        TestApi { api: web::Data::new(api), _folder: folder }
+    }
+}
+
+/// The API on mocks.
+pub(crate) struct TestApi {
+    api: web::Data<Api>,
+    _folder: TempDir,
+}
+
+impl TestApi {
+    /// Builds a request with the API key of the tests.
+    pub(crate) fn post(path: &str) -> TestRequest {
+        let authorization = format!("Bearer {}", presented_key().expose());
+        TestRequest::post().uri(path).insert_header(("authorization", authorization))
+    }
+
+    /// Sends a request through the middleware and the routes of the service.
+    pub(crate) async fn send(&self, request: TestRequest) -> Answer {
+        let api = self.api.clone();
+        let observe = from_fn(move |request, next| observe(api.clone(), request, next));
+        let app = App::new()
+            .app_data(self.api.clone())
+            .app_data(form::parser_config())
+            .wrap(observe)
+            .configure(|config| routes::configure(config, ""));
+        let response = init_service(app).await.call(request.to_request()).await.unwrap();
+        let (status, headers) = (response.status(), response.headers().clone());
+        let body = serde_json::from_slice(&read_body(response).await).unwrap_or_default();
+        Answer { status, headers, body }
+    }
+}
+
+/// An answer with a JSON body.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Value,
+}
+
+impl Answer {
+    /// Asserts that the answer is a problem, and returns its body.
+    #[track_caller]
+    pub(crate) fn problem(&self, status: u16, code: &str) -> &Value {
+        assert_eq!((self.status.as_u16(), self.body["code"].as_str()), (status, Some(code)));
+        assert_eq!(self.header("content-type"), "application/problem+json");
+        &self.body
+    }
+
+    #[track_caller]
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).unwrap().to_str().unwrap()
+    }
+}
+
+fn entropy() -> MockEntropy {
+    let mut entropy = MockEntropy::new();
+    entropy.expect_fill().returning(|bytes| bytes.fill(7));
+    entropy
+}
+
+fn presented_key() -> PresentedKey {
+    PresentedKey::random(false, &entropy())
+}
+
+/// Returns the API key of the tests: unlimited, and for every signing service.
+pub(crate) fn api_key() -> ApiKey {
+    let presented = presented_key();
+    let key = NewApiKey {
+        lookup: presented.lookup().to_owned(),
+        hash: presented.hash(),
+        signing_service: None,
+        is_test: false,
+        rate: None,
+        documents_rate: None,
+        ..contract_tests::samples::api_key(NOW)
+    };
+    ApiKey { id: ApiKeyId(1), key, revoked_at: None, last_used_at: None }
+}
