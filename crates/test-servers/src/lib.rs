@@ -11,6 +11,8 @@
 
 #[cfg(feature = "browser")]
 pub mod browser;
+#[cfg(any(feature = "postgres", feature = "smtp"))]
+mod certificates;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "proxy")]

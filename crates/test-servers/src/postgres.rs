@@ -20,8 +20,9 @@ use std::{
     time::Duration,
 };
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tempfile::TempDir;
+
+use crate::certificates::Certificates;
 
 /// The superuser of a cluster.
 pub const SUPERUSER: &str = "orders";
@@ -138,9 +139,9 @@ impl Cluster {
     }
 
     fn configure(&self, settings: &[&str]) {
-        let (root, certificate, key) = certificates();
+        let Certificates { root, server, key } = Certificates::issue("Root", &["localhost"]);
         fs::write(&self.root_certificate, root).unwrap();
-        for (name, content) in [("server.crt", certificate), ("server.key", key)] {
+        for (name, content) in [("server.crt", server.pem()), ("server.key", key.serialize_pem())] {
             let path = self.data.join(name);
             fs::write(&path, content).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
@@ -373,19 +374,6 @@ impl Database<'_> {
         let text = String::from_utf8(output.stdout).unwrap();
         text.lines().filter(|line| !line.starts_with('\\')).collect::<Vec<_>>().join("\n")
     }
-}
-
-/// Creates a root certificate, and a server's certificate and key.
-fn certificates() -> (String, String, String) {
-    let mut root = CertificateParams::new(Vec::new()).unwrap();
-    root.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let root = CertifiedIssuer::self_signed(root, KeyPair::generate().unwrap()).unwrap();
-    let key = KeyPair::generate().unwrap();
-    let server = CertificateParams::new(vec!["localhost".to_owned()])
-        .unwrap()
-        .signed_by(&key, &root)
-        .unwrap();
-    (root.pem(), server.pem(), key.serialize_pem())
 }
 
 /// Returns the path of a client program of PostgreSQL, such as `pg_dump`.

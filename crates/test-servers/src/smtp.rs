@@ -14,12 +14,11 @@ use std::{
 };
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use tempfile::TempDir;
 use tokio::{sync::watch, time::timeout};
 use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
 
-use crate::restartable::Restartable;
+use crate::{certificates::Certificates, restartable::Restartable};
 
 /// The only user of a relay with authentication.
 pub const USER: &str = "orders@relay.example.com";
@@ -171,11 +170,12 @@ impl SmtpServer {
     pub fn offering(offer: Offer) -> Self {
         let folder = TempDir::new().unwrap();
         let server = Restartable::new();
-        let (root, acceptor) = certificates(server.address().port());
-        fs::write(folder.path().join("root.pem"), root).unwrap();
+        let root_name = format!("Root of the relay on {}", server.address());
+        let certificates = Certificates::issue(&root_name, &["localhost", "127.0.0.1"]);
+        fs::write(folder.path().join("root.pem"), &certificates.root).unwrap();
         let relay = Relay {
             offer,
-            acceptor,
+            acceptor: acceptor(certificates),
             rule: Mutex::default(),
             changed: watch::Sender::default(),
             counts: watch::Sender::default(),
@@ -289,23 +289,13 @@ impl SmtpServer {
     }
 }
 
-/// Creates a root certificate, and a TLS acceptor with a certificate signed by it.
-fn certificates(port: u16) -> (String, TlsAcceptor) {
-    let mut root = CertificateParams::new(Vec::new()).unwrap();
-    // A unique name keeps the roots of two relays apart.
-    root.distinguished_name.push(DnType::CommonName, format!("Root of the relay on port {port}"));
-    root.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let root = CertifiedIssuer::self_signed(root, KeyPair::generate().unwrap()).unwrap();
-    let key = KeyPair::generate().unwrap();
-    let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
-    let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &root).unwrap();
+fn acceptor(certificates: Certificates) -> TlsAcceptor {
     let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .unwrap();
-    let config = config
+        .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], key.into())
+        .with_single_cert(vec![certificates.server.der().clone()], certificates.key.into())
         .unwrap();
-    (root.pem(), TlsAcceptor::from(Arc::new(config)))
+    TlsAcceptor::from(Arc::new(config))
 }
