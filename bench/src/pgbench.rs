@@ -40,7 +40,8 @@ WITH released AS (
     RETURNING id
 ), enqueued AS (
     INSERT INTO deliveries (order_id, message_key, recipient, created_at, due_at)
-    SELECT id, uuid_send(gen_random_uuid()), 'escrow@title.example.com', now(), now() FROM created
+    SELECT id, encode(uuid_send(gen_random_uuid()), 'hex'), 'escrow@title.example.com', now(), now()
+    FROM created
 )
 SELECT id FROM created;
 "
