@@ -249,7 +249,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         thread::spawn(move || {
-            listener.incoming().for_each(|stream| drop(thread::spawn(|| serve(stream.unwrap()))))
+            listener.incoming().for_each(|stream| drop(thread::spawn(|| serve(stream.unwrap()))));
         });
         let (warmup, window) = (Duration::from_millis(50), Duration::from_millis(500));
         let load = Load {
