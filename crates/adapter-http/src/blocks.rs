@@ -26,8 +26,8 @@ impl Default for Blocks {
 }
 
 impl Blocks {
-    /// Returns an empty block, and waits until one is free. The holder must wait for nothing but the
-    /// disk; otherwise all holders could wait for each other.
+    /// Returns an empty block, and waits until one is free. Its holder must wait for nothing but
+    /// the disk; otherwise all holders could wait for each other.
     pub(crate) async fn take(&self) -> io::Result<Block> {
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(io::Error::other)?;
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();

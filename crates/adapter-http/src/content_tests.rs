@@ -79,7 +79,8 @@ fn later_signatures_of_other_formats_are_ignored() {
     }
 }
 
-const CONTENT_TYPES: &[u8] = br#"<Types><Override PartName="/word/document.xml" ContentType="application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"/></Types>"#;
+const CONTENT_TYPES: &[u8] = b"<Types><Override PartName=\"/word/document.xml\" ContentType=\
+    \"application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml\"/></Types>";
 
 fn package(parts: &[(&str, &[u8])]) -> Vec<u8> {
     let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
@@ -215,7 +216,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn damaged_containers_do_not_panic(name in prop::sample::select(vec!["closing-disclosure.doc", "signing-instructions.docx"]), damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40), cut in any::<prop::sample::Index>()) {
+    fn damaged_containers_do_not_panic(
+        name in prop::sample::select(vec!["closing-disclosure.doc", "signing-instructions.docx"]),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40),
+        cut in any::<prop::sample::Index>(),
+    ) {
         let mut bytes = documents::bytes(name);
         for (at, byte) in damage {
             *at.get_mut(&mut bytes) = byte;

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use domain::{
-    api_key::ApiKeyId,
+    api_key::ClientId,
     document::{Sha256Digest, SpooledFile},
     idempotency::{ClaimToken, IdempotencyKey},
 };
@@ -24,7 +24,7 @@ fn document(name: &str, sha256: u8) -> ReceivedDocument {
 
 fn fingerprint(operation: &str, request: &str, documents: &[ReceivedDocument]) -> Fingerprint {
     let claim =
-        Claim { key: IdempotencyKey::new(ApiKeyId(1), "key").unwrap(), token: ClaimToken([0; 16]) };
+        Claim { key: IdempotencyKey::new(ClientId(1), "key").unwrap(), token: ClaimToken([0; 16]) };
     attempt(claim, operation, &serde_json::from_str(request).unwrap(), documents)
         .unwrap()
         .fingerprint

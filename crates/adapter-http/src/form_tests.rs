@@ -113,8 +113,13 @@ fn boundary_has_1_to_70_characters() {
 #[actix_web::test]
 async fn text_parts_become_fields() {
     let fields = json!({
-        "signingContactsFormData": { "orderContactEmail": "a@b" }, "signingDetailsFormData": { "fileNumber": "1" }, "signingServiceId": 42,
-        "utcTimeDate": "at", "utcStartTimeDate": "start", "utcEndTimeDate": "end", "requestedBy": { "userId": 7 }
+        "signingContactsFormData": { "orderContactEmail": "a@b" },
+        "signingDetailsFormData": { "fileNumber": "1" },
+        "signingServiceId": 42,
+        "utcTimeDate": "at",
+        "utcStartTimeDate": "start",
+        "utcEndTimeDate": "end",
+        "requestedBy": { "userId": 7 }
     });
     let mut parts = String::new();
     for (name, value) in fields.as_object().unwrap() {

@@ -5,12 +5,14 @@
 //! | table of paths and methods | `routes` |
 //! | the two operations that create orders, and their record | `orders` |
 //! | what the handlers share | `state` |
-//! | authentication, rate limits, concurrency limit | `authentication`, `rate_limit`, `peer`, `concurrency_limit` |
+//! | authentication and rate limits | `authentication`, `rate_limit`, `peer` |
+//! | concurrency limit | `concurrency_limit` |
 //! | from a handler's result to a response | `answer`, `problem` |
 //! | JSON bodies, multipart forms | `body`, `form`, `part_lengths` |
 //! | uploaded documents: storage while they arrive, format check | `spool`, `blocks`, `content` |
 //! | repeats under one `Idempotency-Key` | `idempotency_key`, `fingerprint`, `keys_in_progress` |
-//! | request id, log line, metrics, response headers | `observe`, `request_notes`, `metrics`, `unread_body` |
+//! | request id, log line, metrics, response headers | `observe`, `request_notes`, `metrics` |
+//! | unread bodies of rejected requests | `unread_body` |
 //! | connections, and their end when the service stops | `connections` |
 //! | work that outlives its request | `detached_tasks` |
 //! | `/healthz`, `/readyz`, `/metrics` | `ops` |
@@ -21,8 +23,8 @@
 //! # Adding an endpoint
 //!
 //! 1. Write the use case and its port method in the domain.
-//! 2. Write a handler: `authentication::admit` checks the key and the rate limit, `answer::answer` turns a problem or a
-//!    panic into a response. `orders/create_json.rs` is an example.
+//! 2. Write a handler: `authentication::admit` checks the key and the rate limit, `answer::answer`
+//!    turns a problem or a panic into a response. `orders/create_json.rs` is an example.
 //! 3. Add one line to `routes`. Other methods of the path are answered with 405.
 //! 4. Describe the operation in `openapi/operations.rs`.
 //! 5. Test the handler on mocks of the ports, as `orders/create_json_tests.rs` does.

@@ -1,4 +1,4 @@
-//! The address of a client: the peer of the connection, or the address that a trusted proxy reports.
+//! The address of a client: the peer of the connection, or what a trusted proxy reports.
 
 use std::net::IpAddr;
 

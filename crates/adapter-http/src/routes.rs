@@ -59,3 +59,30 @@ fn resource(path: &str, routes: impl IntoIterator<Item = MethodRoutes>) -> Resou
         .fold(web::resource(path), Resource::route)
         .default_service(web::to(not_allowed))
 }
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+
+    use super::*;
+    use crate::test_support::Ports;
+
+    #[actix_web::test]
+    async fn unknown_path_is_not_found() {
+        let request = TestRequest::get().uri("/api/unknown");
+
+        Ports::without_key().api().send(request).await.problem(404, "not_found");
+    }
+
+    #[actix_web::test]
+    async fn other_methods_are_not_allowed() {
+        for (path, allow) in [(create_json::PATH, "POST"), (openapi::PATH, "GET, HEAD")] {
+            let request = TestRequest::delete().uri(path);
+
+            let answer = Ports::without_key().api().send(request).await;
+
+            answer.problem(405, "method_not_allowed");
+            assert_eq!(answer.header("allow"), allow);
+        }
+    }
+}

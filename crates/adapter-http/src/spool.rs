@@ -15,7 +15,8 @@ use tokio::task::spawn_blocking;
 
 use crate::blocks::{Block, Blocks};
 
-/// Bytes that an upload may hold in memory while it waits for more, apart from the parser's buffers.
+/// Bytes that an upload may hold in memory while it waits for more, apart from the parser's
+/// buffers.
 const MAX_HELD: usize = 16 * 1024;
 
 const LOCK: &str = "lock";

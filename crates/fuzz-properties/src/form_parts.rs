@@ -16,9 +16,9 @@ enum Part {
     Document(String, Vec<u8>),
 }
 
-/// A form is read as the parts that it was written from: the request equals that of a JSON body with
-/// the same fields, and the documents keep their names and bytes. Invalid parts are rejected with
-/// their problem.
+/// A form is read as the parts that it was written from. The request equals that of a JSON body
+/// with the same fields, and the documents keep their names and bytes. Invalid parts are rejected
+/// with their problem.
 pub fn form_parts(data: &[u8]) {
     let mut input = Unstructured::new(data);
     let Ok(piece) = input.int_in_range(1..=600) else { return };
@@ -111,7 +111,11 @@ fn part(input: &mut Unstructured<'_>) -> Result<Part> {
         "signingServiceId" => Value::from(input.arbitrary::<i64>()?),
         _ if name.starts_with("utc") => Value::from(text),
         _ => {
-            serde_json::json!({ "userId": input.arbitrary::<i64>()?, "orderContactEmail": text, "fileNumber": [text] })
+            serde_json::json!({
+                "userId": input.arbitrary::<i64>()?,
+                "orderContactEmail": text,
+                "fileNumber": [text]
+            })
         }
     };
     Ok(Part::Text(name, value))

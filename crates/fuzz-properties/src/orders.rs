@@ -3,7 +3,7 @@ use std::{collections::BTreeSet, sync::LazyLock};
 use adapter_http::{OpenApiSettings, internals::attempt, openapi_document};
 use arbitrary::{Result, Unstructured};
 use domain::{
-    api_key::ApiKeyId,
+    api_key::ClientId,
     appointment::AppointmentTime,
     idempotency::{Claim, ClaimToken, Fingerprint, IdempotencyKey},
     order::{Field, OrderRequest, ParsedOrder, Violation},
@@ -194,6 +194,7 @@ fn valid(request: &OrderRequest, parsed: &ParsedOrder) {
     }
     assert!(
         order
+            .signing
             .special_instructions
             .as_ref()
             .is_none_or(|text| !text.contains('\0') && text.chars().count() <= 5_000)
@@ -202,7 +203,7 @@ fn valid(request: &OrderRequest, parsed: &ParsedOrder) {
 
 fn fingerprint(request: &OrderRequest) -> Fingerprint {
     let claim =
-        Claim { key: IdempotencyKey::new(ApiKeyId(1), "key").unwrap(), token: ClaimToken([0; 16]) };
+        Claim { key: IdempotencyKey::new(ClientId(1), "key").unwrap(), token: ClaimToken([0; 16]) };
     attempt(claim, "json", request, &[]).unwrap().fingerprint
 }
 

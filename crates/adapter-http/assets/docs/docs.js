@@ -1,4 +1,4 @@
-// Everything that the page loads stands beside it: the document, no validator, no query that names another document.
+// The page loads only files of this service: no online validator, and no document from the query.
 SwaggerUIBundle({
   url: "openapi.json",
   dom_id: "#docs",

@@ -23,11 +23,10 @@ impl Examples {
         remove(&mut full, &["utcStartTimeDate", "utcEndTimeDate"]);
         remove(&mut full["signingDetailsFormData"], &["startTime", "endTime"]);
         full["signingDetailsFormData"]["isPropertyAddressSame"] = false.into();
-        full["signingContactsFormData"]["inHouseContact2"] = json!({
-            "contact_name": "Sam Jones",
-            "contact_phone": "+1 555 010 0101 x12",
-            "contact_email": "sam.jones@title.example.com"
-        });
+        full["signingContactsFormData"]["inHouseContact2"] =
+            contact("Sam Jones", "+1 555 010 0101 x12", "sam.jones@title.example.com");
+        full["signingDetailsFormData"]["loanOfficer"] =
+            contact("Lee Brown", "+1 555 010 0120", "lee.brown@bank.example.com");
         Self { full }
     }
 
@@ -72,6 +71,10 @@ fn example_of(schemas: &Value, schema: &Value) -> Value {
             .collect::<Map<_, _>>()
             .into(),
     }
+}
+
+fn contact(name: &str, phone: &str, email: &str) -> Value {
+    json!({ "contact_name": name, "contact_phone": phone, "contact_email": email })
 }
 
 fn remove(object: &mut Value, names: &[&str]) {

@@ -19,7 +19,7 @@ pub(super) const API_KEY: &str = "api_key";
 
 /// Media types of documents.
 const DOCUMENT_TYPES: &str = "application/pdf, application/msword, \
-     application/vnd.openxmlformats-officedocument.wordprocessingml.document, image/jpeg, image/png";
+    application/vnd.openxmlformats-officedocument.wordprocessingml.document, image/jpeg, image/png";
 
 /// Adds every operation.
 pub(super) fn add(paths: &mut Paths, settings: &OpenApiSettings, examples: &Examples) {

@@ -201,8 +201,8 @@ fn headers() -> [(&'static str, Header); 6] {
             header(
                 "The quota of the key (draft-ietf-httpapi-ratelimit-headers-10): `q` requests at \
                  once, and `w` seconds until an empty quota is full again. The policy is `orders`, \
-                 or `orders-with-documents` for the operation with documents. Absent if the key has \
-                 no limit.",
+                 or `orders-with-documents` for the operation with documents. Absent if the key \
+                 has no limit.",
                 text(r#"^"[a-z-]+";q=[0-9]+;w=[0-9]+$"#, r#""orders";q=100;w=2"#),
             ),
         ),

@@ -1,6 +1,6 @@
 //! The schemas that are not derived from a type of the code, and the configured limits.
 
-use domain::document::DocumentLimits;
+use domain::{document::DocumentLimits, order::text_rule};
 use utoipa::{
     ToSchema,
     openapi::{Components, Object, RefOr, Schema},
@@ -23,29 +23,14 @@ pub(super) struct OrderForm {
     /// Identifier of the signing service of the order, in decimal digits.
     #[schema(minimum = 1, maximum = 9_223_372_036_854_775_807_i64, example = 42)]
     signing_service_id: i64,
-    /// UTC datetime of an appointment at a time; see `OrderRequest`.
-    #[schema(
-        nullable = false,
-        format = DateTime,
-        max_length = 100,
-        example = "2026-12-01T20:30:00Z"
-    )]
+    /// UTC datetime of an appointment at a specific time; see `OrderRequest`.
+    #[schema(nullable = false, example = "2026-12-01T20:30:00Z")]
     utc_time_date: Option<String>,
     /// UTC start of a time range; see `OrderRequest`.
-    #[schema(
-        nullable = false,
-        format = DateTime,
-        max_length = 100,
-        example = "2026-12-01T15:00:00Z"
-    )]
+    #[schema(nullable = false, example = "2026-12-01T15:00:00Z")]
     utc_start_time_date: Option<String>,
     /// UTC end of a time range; see `OrderRequest`.
-    #[schema(
-        nullable = false,
-        format = DateTime,
-        max_length = 100,
-        example = "2026-12-01T17:30:00Z"
-    )]
+    #[schema(nullable = false, example = "2026-12-01T17:30:00Z")]
     utc_end_time_date: Option<String>,
     /// The user who creates the order: JSON.
     #[schema(value_type = domain::order::RequestedByRequest)]
@@ -55,7 +40,7 @@ pub(super) struct OrderForm {
     documents: Vec<u8>,
 }
 
-/// States the limits of documents.
+/// States the limits of documents, and the lengths of the fields that a record repeats.
 pub(super) fn add_limits(components: &mut Components, limits: DocumentLimits) {
     let DocumentLimits { max_count, max_bytes } = limits;
     if let Some(form) = object(components, "OrderForm")
@@ -69,11 +54,20 @@ pub(super) fn add_limits(components: &mut Components, limits: DocumentLimits) {
             units::size(max_bytes)
         ));
     }
-    if let Some(record) = object(components, "OrderRecord")
-        && let Some(RefOr::T(Schema::Object(uploaded))) =
-            record.properties.get_mut("documents_uploaded")
-    {
-        uploaded.maximum = Some(max_count.into());
+    let Some(record) = object(components, "OrderRecord") else { return };
+    for (name, property) in &mut record.properties {
+        let RefOr::T(Schema::Object(property)) = property else { continue };
+        let repeated = match name.as_str() {
+            "documents_uploaded" => {
+                property.maximum = Some(max_count.into());
+                continue;
+            }
+            "file_number" => "fileNumber",
+            "signer_name" => "signerName",
+            "property_address" => "propertyAddress",
+            _ => continue,
+        };
+        property.max_length = Some(text_rule("SigningDetailsRequest", repeated).max_length());
     }
 }
 

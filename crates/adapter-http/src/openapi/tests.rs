@@ -274,8 +274,8 @@ fn operations_have_summary_security_and_parameters() {
 #[test]
 fn every_form_part_has_an_encoding() {
     let document = document();
-    let form = &document["paths"]["/api/order/create-with-documents"]["post"]["requestBody"]["content"]
-        ["multipart/form-data"];
+    let operation = &document["paths"]["/api/order/create-with-documents"]["post"];
+    let form = &operation["requestBody"]["content"]["multipart/form-data"];
     let parts: BTreeSet<_> =
         resolve(&document, &form["schema"])["properties"].as_object().unwrap().keys().collect();
     let encodings = form["encoding"].as_object().unwrap();
@@ -290,11 +290,14 @@ fn every_form_part_has_an_encoding() {
 #[test]
 fn each_time_type_requires_its_fields() {
     let document = document();
-    let whole = json!({ "$ref": "#/components/schemas/SigningDetailsRequest", "components": document["components"] });
+    let whole = json!({
+        "$ref": "#/components/schemas/SigningDetailsRequest",
+        "components": document["components"]
+    });
     let validator = jsonschema::validator_for(&whole).unwrap();
-    let mut details =
-        document["paths"]["/api/order/create"]["post"]["requestBody"]["content"]["application/json"]["examples"]["between"]["value"]["signingDetailsFormData"]
-            .clone();
+    let body = &document["paths"]["/api/order/create"]["post"]["requestBody"]["content"];
+    let example = &body["application/json"]["examples"]["between"]["value"];
+    let mut details = example["signingDetailsFormData"].clone();
     assert!(validator.is_valid(&details));
     for absent in [Value::Null, json!(" ")] {
         details["endTime"] = absent;

@@ -1,12 +1,11 @@
-//! The patterns of the request's texts.
+//! The rules of the request's texts, quoted from the domain.
 //!
-//! The schemas of the request types state the format of a text. This module adds what holds for all
-//! texts: they are trimmed, optional ones may be blank, and those without a format are one line.
+//! The rules hold for trimmed texts. This module adds what clients may send around them: white
+//! space, and nothing but white space in an optional text.
 
+use domain::order::{TextRule, text_rule};
 use serde_json::json;
-use utoipa::openapi::{
-    Components, KnownFormat, Object, RefOr, Schema, SchemaFormat, Type, schema::SchemaType,
-};
+use utoipa::openapi::{Components, Object, RefOr, Schema, SchemaFormat, Type, schema::SchemaType};
 
 use super::schemas::object;
 
@@ -30,9 +29,12 @@ const LINE: &str = r"[^\x00-\x1F\x7F-\x9F\u2028\u2029]*";
 const NOT_BLANK: &str = r"[^\x00- \x7F-\xA0\u1680\u2000-\u200A\u2028\u2029\u202F\u205F\u3000]";
 
 const EMAIL: &str = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*\
-    @[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*";
-const PHONE: &str = r"[ (]*\+?(?:[ .()/-]*[0-9]){7,15}[ .()/-]*[ ,;]*(?:(?:[eE][xX][tT](?:[eE][nN][sS][iI][oO][nN])?|[xX]|#)[.: ]*[0-9]{1,8})?";
-const UTC: &str = r"[1-9][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])T(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,9})?)?(?:Z|\+00:00)";
+    @[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\
+    (?:\\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*";
+const PHONE: &str = "[ (]*\\+?(?:[ .()/-]*[0-9]){7,15}[ .()/-]*[ ,;]*\
+    (?:(?:[eE][xX][tT](?:[eE][nN][sS][iI][oO][nN])?|[xX]|#)[.: ]*[0-9]{1,8})?";
+const UTC: &str = "[1-9][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])\
+    T(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\\.[0-9]{1,9})?)?(?:Z|\\+00:00)";
 
 /// Adds the patterns of all texts that clients send.
 pub(super) fn add_rules(components: &mut Components) {
@@ -42,13 +44,19 @@ pub(super) fn add_rules(components: &mut Components) {
             if let RefOr::T(Schema::Object(schema)) = schema
                 && is_text(schema)
             {
-                restrict(schema, request.required.contains(property));
+                let rule = text_rule(rules_of(name), property);
+                restrict(schema, rule, request.required.contains(property));
             }
         }
     }
     if let Some(details) = object(components, "SigningDetailsRequest") {
         time_types(details);
     }
+}
+
+/// Returns the schema with the rules of a schema's texts.
+fn rules_of(schema: &str) -> &str {
+    if schema == "OrderForm" { "OrderRequest" } else { schema }
 }
 
 fn is_text(schema: &Object) -> bool {
@@ -59,31 +67,36 @@ fn is_text(schema: &Object) -> bool {
     }
 }
 
-/// Sets the pattern of a text. Only required texts keep a format, because an optional text may be
+/// States the rule of a text. Only required texts keep a format, because an optional text may be
 /// blank.
-fn restrict(schema: &mut Object, required: bool) {
-    let format = match (&schema.format, &schema.pattern) {
-        (Some(SchemaFormat::KnownFormat(KnownFormat::Date)), _) => return,
-        (Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)), _) => Some(UTC.to_owned()),
-        (Some(SchemaFormat::Custom(format)), _) if format == "email" => Some(EMAIL.to_owned()),
-        (Some(SchemaFormat::Custom(format)), _) if format == "phone" => Some(PHONE.to_owned()),
-        (_, pattern) => pattern
-            .as_deref()
-            .map(|pattern| pattern.trim_start_matches('^').trim_end_matches('$').to_owned()),
+fn restrict(schema: &mut Object, rule: &TextRule, required: bool) {
+    let format = rule.openapi_format();
+    if format == Some("date") {
+        schema.format = Some(SchemaFormat::Custom("date".to_owned()));
+        return;
+    }
+    let pattern = match format {
+        Some("date-time") => Some(UTC),
+        Some("email") => Some(EMAIL),
+        Some("phone") => Some(PHONE),
+        _ => rule.pattern().map(|text| text.trim_start_matches('^').trim_end_matches('$')),
     };
-    let lines = format.is_none();
-    schema.pattern = Some(match format {
-        Some(format) if required => format!("^{BLANK}{format}{BLANK}$"),
-        Some(format) => format!("^{BLANK}(?:{format})?{BLANK}$"),
+    // Most patterns have a fixed length, which needs no maximum.
+    let fixed_length = format.is_none() && pattern.is_some_and(|text| !text.ends_with('*'));
+    if !fixed_length {
+        schema.max_length = Some(rule.max_length());
+    }
+    schema.pattern = Some(match pattern {
+        Some(pattern) if required => format!("^{BLANK}{pattern}{BLANK}$"),
+        Some(pattern) => format!("^{BLANK}(?:{pattern})?{BLANK}$"),
         None if required => format!("^{LINE}{NOT_BLANK}{LINE}$"),
         None => format!("^{BLANK_LINES}{LINE}{BLANK_LINES}$"),
     });
-    if required && lines {
+    if required && pattern.is_none() {
         schema.min_length = Some(1);
     }
-    let email = matches!(&schema.format, Some(SchemaFormat::Custom(format)) if format == "email");
-    if !(required && email) {
-        schema.format = None;
+    if required && format == Some("email") {
+        schema.format = Some(SchemaFormat::Custom("email".to_owned()));
     }
 }
 
@@ -91,6 +104,8 @@ fn restrict(schema: &mut Object, required: bool) {
 fn time_types(details: &mut Object) {
     if let Some(RefOr::T(Schema::Object(kind))) = details.properties.get_mut("signingTimeType") {
         kind.pattern = None;
+        kind.min_length = None;
+        kind.max_length = None;
         kind.enum_values = Some(vec!["at".into(), "between".into(), "anytime".into()]);
     }
     let given = json!({ "type": "string", "pattern": "[0-9]" });

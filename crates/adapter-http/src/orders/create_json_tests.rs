@@ -1,7 +1,7 @@
-use contract_tests::samples::{minimal_order, minimal_request};
+use contract_tests::samples::{minimal_request, new_order, stored};
 use domain::{
     idempotency::{Answered, KeyUse},
-    order::{OrderId, OrderStatus, SigningServiceId, StoredOrder},
+    order::{OrderId, SigningServiceId},
     ports::{CreateError, StoreError},
 };
 use serde_json::{Value, json};
@@ -122,7 +122,11 @@ async fn repeat_under_same_key_gets_first_order() {
         let fingerprint = new.remembrance.as_ref().unwrap().attempt.fingerprint;
         Err(CreateError::KeyTaken(KeyUse::Answered(Answered { fingerprint, order_id: OrderId(7) })))
     });
-    ports.orders.expect_find().once().returning(|id| Ok(Some(stored(id))));
+    ports
+        .orders
+        .expect_find()
+        .once()
+        .returning(|id| Ok(Some(stored(id, &new_order("REFI-1", NOW)))));
     let request = TestApi::post(PATH)
         .insert_header(("idempotency-key", "8e03978e"))
         .set_json(minimal_request());
@@ -146,17 +150,4 @@ async fn unsupported_content_type_is_rejected() {
     let request = TestApi::post(PATH).insert_header(("content-type", "text/plain"));
 
     Ports::new().api().send(request).await.problem(415, "unsupported_media_type");
-}
-
-fn stored(id: OrderId) -> StoredOrder {
-    StoredOrder {
-        id,
-        order: minimal_order(),
-        status: OrderStatus::New,
-        notary_id: None,
-        documents: Vec::new(),
-        is_test: false,
-        created_at: NOW,
-        updated_at: NOW,
-    }
 }

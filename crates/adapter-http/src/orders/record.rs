@@ -12,19 +12,19 @@ pub(crate) struct OrderRecord<'a> {
     #[schema(minimum = 1, maximum = 9_223_372_036_854_775_807_i64, example = 1)]
     order_id: i64,
     /// Echo of `fileNumber`.
-    #[schema(max_length = 100, example = "REFI-2026-001")]
+    #[schema(example = "REFI-2026-001")]
     file_number: &'a str,
     /// Status of the order: `NEW` on creation.
     #[schema(pattern = "^NEW$", example = "NEW")]
     order_status: &'a str,
     /// Echo of `signerName`.
-    #[schema(max_length = 200, example = "Jane Doe")]
+    #[schema(example = "Jane Doe")]
     signer_name: &'a str,
     /// Date of the signing, `YYYY-MM-DD`.
     #[schema(format = Date, example = "2026-12-01")]
     signing_date: String,
     /// Echo of `propertyAddress`.
-    #[schema(max_length = 500, example = "123 Main St, Dallas, TX 75201")]
+    #[schema(example = "123 Main St, Dallas, TX 75201")]
     property_address: &'a str,
     /// Identifier of the signing service of the order.
     #[schema(minimum = 1, maximum = 9_223_372_036_854_775_807_i64, example = 42)]
