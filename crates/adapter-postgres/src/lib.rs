@@ -11,6 +11,7 @@ mod connect;
 mod create_batch;
 mod failure;
 mod idempotency;
+mod import;
 mod insert_orders;
 mod keys;
 mod migrations;
@@ -25,6 +26,7 @@ mod tests;
 mod uploads;
 
 pub use connect::{ConnectError, OpenError};
+pub use import::Import;
 pub use migrations::MigrateError;
 
 use crate::{

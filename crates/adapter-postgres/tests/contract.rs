@@ -17,7 +17,9 @@ async fn store() -> (Arc<PostgresStore>, Database<'static>) {
 
 async fn storage() -> Storage {
     let (store, database) = store().await;
-    Storage::new(store, database)
+    Storage::new(store, move |statements: &str| {
+        database.sql(statements);
+    })
 }
 
 mod order_repo {

@@ -20,7 +20,7 @@ pub struct ExportedPage {
     /// The rows as a JSON array of objects, with the column names and the text forms of PostgreSQL.
     pub rows: String,
     /// The number of rows.
-    pub count: usize,
+    pub count: u64,
     /// Where the next page begins.
     pub last: String,
 }
@@ -102,7 +102,7 @@ fn page(
     let Some(last) = rows.last() else { return Ok(None) };
     let last = last.key.clone();
     let json: Vec<String> = rows.into_iter().map(|row| row.json).collect();
-    Ok(Some(ExportedPage { count: json.len(), rows: format!("[{}]", json.join(",")), last }))
+    Ok(Some(ExportedPage { count: json.len() as u64, rows: format!("[{}]", json.join(",")), last }))
 }
 
 /// Returns the name and the value of a column as arguments of `json_object`.

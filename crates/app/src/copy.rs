@@ -1,14 +1,42 @@
-//! Moves from the embedded database to PostgreSQL.
+//! Copies the embedded database to PostgreSQL.
 
+use std::{collections::BTreeMap, fmt};
+
+use adapter_sqlite::EXPORTED_TABLES;
 use anyhow::{Context as _, Result, bail, ensure};
-use domain::ports::StoreTarget as _;
 
 use crate::{
     adapters::{open_postgres, open_sqlite},
     settings::{Database, Settings},
 };
 
-/// Copies everything, and says what it was.
+/// Rows that one statement writes.
+const PAGE: usize = 500;
+
+/// The tables, as the output names their rows.
+const ROWS: [(&str, &str); EXPORTED_TABLES.len()] = [
+    ("orders", "orders"),
+    ("documents", "documents"),
+    ("uploads", "unfinished uploads"),
+    ("deliveries", "follow-ups"),
+    ("api_keys", "API keys"),
+    ("key_events", "lines of their trail"),
+    ("idempotency_keys", "idempotency keys"),
+];
+
+/// Numbers of rows, by table.
+#[derive(Default)]
+struct Counts(BTreeMap<&'static str, u64>);
+
+impl fmt::Display for Counts {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = |table| self.0.get(table).copied().unwrap_or_default();
+        let counts = ROWS.map(|(table, rows)| format!("{} {rows}", count(table)));
+        formatter.write_str(&counts.join(", "))
+    }
+}
+
+/// Copies all rows in one transaction and returns a line that counts them.
 pub(crate) async fn everything(from: &str, to: &str, settings: &Settings) -> Result<String> {
     let (Database::Sqlite(from), Database::Postgres(to)) =
         (from.parse().context("--from")?, to.parse().context("--to")?)
@@ -17,10 +45,30 @@ pub(crate) async fn everything(from: &str, to: &str, settings: &Settings) -> Res
             "--from must be sqlite://PATH and --to must be postgres://USER:PASSWORD@HOST/DATABASE"
         );
     };
-    // An empty database would be made where none is.
+    // Opening a database creates it.
     ensure!(from.is_file(), "--from: there is no database at {}", from.display());
     let source = open_sqlite(&from, "--from").await?;
     let target = open_postgres(&to, settings, "--to").await?;
-    let copied = target.take_over(&source).await?;
-    Ok(format!("copied {copied}; the documents themselves stay where they are\n"))
+    let mut import = target.begin_import().await.context("--to")?;
+    let mut counts = Counts::default();
+    for table in EXPORTED_TABLES {
+        counts.0.insert(table, import.count(table).await.context("--to")?);
+    }
+    ensure!(counts.0.values().all(|count| *count == 0), "the target is not empty: it has {counts}");
+
+    let version = source.data_version().await.context("--from")?;
+    for table in EXPORTED_TABLES {
+        let mut last = None;
+        while let Some(page) = source.export(table, last, PAGE).await.context("--from")? {
+            import.insert(table, &page.rows).await.context("--to")?;
+            *counts.0.entry(table).or_default() += page.count;
+            last = Some(page.last);
+        }
+    }
+    ensure!(
+        source.data_version().await.context("--from")? == version,
+        "the source changed during the copy: stop every service on it, then copy again"
+    );
+    import.commit().await.context("--to")?;
+    Ok(format!("copied {counts}; the documents themselves stay where they are\n"))
 }

@@ -1,0 +1,102 @@
+//! Rows of another store, written as they are.
+
+use diesel::{QueryableByName, sql_query, sql_types::BigInt, sql_types::Text};
+use diesel_async::{AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
+use domain::ports::StoreError;
+
+use crate::{PostgresStore, failure::Failure};
+
+/// The transaction takes as long as it needs, sees what other transactions have committed, and is
+/// durable when it is committed, whatever the server is configured for.
+const SETTINGS: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    SELECT set_config(name, '0', true) FROM pg_settings
+        WHERE name IN ('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout');
+    SELECT set_config('synchronous_commit', 'on', true)
+        WHERE current_setting('synchronous_commit') = 'off'";
+
+/// No other transaction writes until the import ends. The tables are in the order in which creating
+/// an order writes to them, so that the two do not wait for each other.
+const LOCK: &str = "LOCK TABLE orders, documents, uploads, deliveries, idempotency_keys, api_keys, \
+    key_events IN EXCLUSIVE MODE";
+
+/// Continues the identifiers after those that were imported.
+const CONTINUE: &str = "SELECT setval(pg_get_serial_sequence('orders', 'id'), max(id)) FROM orders HAVING count(*) > 0;
+    SELECT setval(pg_get_serial_sequence('deliveries', 'id'), max(id)) FROM deliveries HAVING count(*) > 0;
+    SELECT setval(pg_get_serial_sequence('api_keys', 'id'), max(id)) FROM api_keys HAVING count(*) > 0;
+    SELECT setval(pg_get_serial_sequence('key_events', 'id'), max(id)) FROM key_events HAVING count(*) > 0";
+
+/// An import in progress: one transaction. Dropping it undoes the import.
+pub struct Import(AsyncPgConnection);
+
+#[derive(QueryableByName)]
+struct Count {
+    #[diesel(sql_type = BigInt)]
+    count: i64,
+}
+
+impl PostgresStore {
+    /// Begins an import. Other processes cannot write until it ends.
+    ///
+    /// # Errors
+    /// The database is unavailable.
+    pub async fn begin_import(&self) -> Result<Import, StoreError> {
+        // Not a connection of the pool: the server limits how long their statements run.
+        let connection = self.server.connect_unlimited().await;
+        let connection = connection.map_err(|error| StoreError::Unavailable(error.into()))?;
+        let mut import = Import(connection);
+        for statements in ["BEGIN", SETTINGS, LOCK] {
+            import.run(statements).await?;
+        }
+        Ok(import)
+    }
+}
+
+impl Import {
+    /// Returns the number of rows of a table.
+    ///
+    /// # Errors
+    /// The database is unavailable, or the table does not exist.
+    pub async fn count(&mut self, table: &'static str) -> Result<u64, StoreError> {
+        let count = sql_query(format!("SELECT count(*) FROM {table}"));
+        let count: Count = count.get_result(&mut self.0).await.map_err(Failure::from)?;
+        Ok(count.count.unsigned_abs())
+    }
+
+    /// Writes rows of a table: a JSON array of objects with a member for each column.
+    ///
+    /// # Errors
+    /// The database is unavailable or rejects a row. The import must be dropped then.
+    pub async fn insert(&mut self, table: &'static str, rows: &str) -> Result<(), StoreError> {
+        if table == "documents" {
+            // A trigger moves each document's upload out of the ledger.
+            let uploads = "INSERT INTO uploads (key, recorded_at) SELECT key, now()";
+            self.insert_rows(uploads, table, rows).await?;
+        }
+        self.insert_rows(&format!("INSERT INTO {table} SELECT r.*"), table, rows).await
+    }
+
+    /// Ends the import.
+    ///
+    /// # Errors
+    /// The database is unavailable. Whether the import was committed is unknown.
+    pub async fn commit(mut self) -> Result<(), StoreError> {
+        self.run(CONTINUE).await?;
+        self.run("COMMIT").await
+    }
+
+    async fn insert_rows(
+        &mut self,
+        insert: &str,
+        table: &str,
+        rows: &str,
+    ) -> Result<(), StoreError> {
+        let from = format!("FROM jsonb_populate_recordset(NULL::{table}, $1::jsonb) AS r");
+        let query = sql_query(format!("{insert} {from}")).bind::<Text, _>(rows);
+        query.execute(&mut self.0).await.map_err(Failure::from)?;
+        Ok(())
+    }
+
+    async fn run(&mut self, statements: &str) -> Result<(), StoreError> {
+        Ok(self.0.batch_execute(statements).await.map_err(Failure::from)?)
+    }
+}

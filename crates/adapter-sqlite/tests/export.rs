@@ -1,0 +1,92 @@
+//! Rows are exported in the form that PostgreSQL reads.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use adapter_sqlite::{EXPORTED_TABLES, SqliteStore};
+use contract_tests::samples::{
+    NOW, WINDOW, api_key, attempt, document, idempotency_key, new_order,
+};
+use domain::{
+    idempotency::Remembrance,
+    ports::{ApiKeyRepo as _, DeliveryQueue as _, NewOrder, OrderRepo as _, UploadLedger as _},
+};
+use serde_json::{Value, json};
+use time::{Duration, OffsetDateTime, macros::datetime};
+
+async fn rows(store: &SqliteStore, table: &'static str, limit: usize) -> Vec<Value> {
+    let (mut rows, mut last) = (Vec::new(), None);
+    while let Some(page) = store.export(table, last, limit).await.unwrap() {
+        let page_rows: Vec<Value> = serde_json::from_str(&page.rows).unwrap();
+        assert_eq!(page_rows.len() as u64, page.count);
+        rows.extend(page_rows);
+        last = Some(page.last);
+    }
+    rows
+}
+
+#[tokio::test]
+async fn every_row_is_exported_once_in_pages() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(&directory.path().join("orders.db")).unwrap();
+    store.migrate().await.unwrap();
+    store.add(&api_key(NOW), "jane").await.unwrap();
+    for number in 0..5 {
+        let documents = vec![document(), document()];
+        let keys: Vec<_> = documents.iter().map(|document| document.key.clone()).collect();
+        store.record(&keys, NOW).await.unwrap();
+        let key = idempotency_key(number % 2, &format!("key {number}"));
+        let remembrance =
+            Remembrance { attempt: attempt(&key, 7), kept_until: NOW + Duration::DAY };
+        let order = NewOrder {
+            documents,
+            remembrance: Some(remembrance),
+            ..new_order(&format!("F-{number}"), NOW)
+        };
+        store.create(&order, WINDOW).await.unwrap();
+    }
+    store.record(&[document().key], NOW).await.unwrap();
+    for (table, count) in EXPORTED_TABLES.into_iter().zip([1, 1, 5, 10, 1, 5, 5]) {
+        let all = rows(&store, table, 100).await;
+        assert_eq!(all.len(), count, "{table}");
+        assert_eq!(rows(&store, table, 2).await, all, "{table}");
+    }
+}
+
+#[tokio::test]
+async fn values_have_the_text_forms_of_postgresql() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(&directory.path().join("orders.db")).unwrap();
+    store.migrate().await.unwrap();
+    for (number, (created_at, expected)) in [
+        (NOW, "2026-11-21 12:00:00.123456+00"),
+        (datetime!(1969-12-31 23:59:59.999999 UTC), "1969-12-31 23:59:59.999999+00"),
+        (datetime!(0001-01-01 00:00:00 UTC), "0001-01-01 00:00:00.000000+00"),
+        (datetime!(0000-12-31 23:59:59.999999 UTC), "0001-12-31 23:59:59.999999+00 BC"),
+        (datetime!(9999-12-31 23:59:59.999999 UTC), "9999-12-31 23:59:59.999999+00"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let created_at: OffsetDateTime = created_at;
+        store.create(&new_order(&format!("F-{number}"), created_at), WINDOW).await.unwrap();
+        assert_eq!(rows(&store, "orders", 10).await[number]["created_at"], json!(expected));
+    }
+    store.lease(NOW, Duration::MINUTE, 1).await.unwrap();
+    assert!(rows(&store, "deliveries", 10).await.iter().all(|row| row["leased_until"].is_null()));
+    let order = &rows(&store, "orders", 1).await[0];
+    assert_eq!(order["details"]["zone"], "America/Chicago");
+    store.add(&api_key(NOW), "jane").await.unwrap();
+    let hash = rows(&store, "api_keys", 1).await[0]["hash"].as_str().unwrap().to_owned();
+    assert!(hash.starts_with(r"\x") && hash.len() == 66, "{hash}");
+}
+
+#[tokio::test]
+async fn data_version_changes_with_commits_of_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(&directory.path().join("orders.db")).unwrap();
+    store.migrate().await.unwrap();
+    let before = store.data_version().await.unwrap();
+    assert_eq!(store.data_version().await.unwrap(), before);
+    store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    assert_ne!(store.data_version().await.unwrap(), before);
+}
