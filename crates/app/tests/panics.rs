@@ -142,7 +142,7 @@ fn panic_reveals_nothing_a_client_sent() {
         .collect();
     assert_eq!(panics.len(), 2, "{log}");
     for panic in panics {
-        let location = panic["place"].as_str().unwrap();
+        let location = panic["location"].as_str().unwrap();
         let file = Path::new(location.split(':').next().unwrap());
         assert_eq!(file.file_name().unwrap(), "panics.rs");
         assert!(panic["span"]["request_id"].is_string(), "{panic}");

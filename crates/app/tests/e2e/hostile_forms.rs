@@ -6,6 +6,8 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::join_all;
+
 use crate::harness::{
     CREATE, CREATE_WITH_DOCUMENTS, TestApp, created, deed, eventually, file, form, form_with_deed,
     order, problem, raw_order_parts,
@@ -228,7 +230,8 @@ async fn empty_file_input_is_no_document() {
 #[tokio::test(flavor = "multi_thread")]
 async fn connection_closes_after_rejected_chunked_body() {
     let app = TestApp::start().await;
-    for (path, status) in [(CREATE_WITH_DOCUMENTS, 401), (CREATE, 401), ("/unknown", 404)] {
+    let cases = [(CREATE_WITH_DOCUMENTS, 401), (CREATE, 401), ("/unknown", 404)];
+    join_all(cases.map(async |(path, status)| {
         let request = format!(
             "POST {path} HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"
         );
@@ -238,7 +241,8 @@ async fn connection_closes_after_rejected_chunked_body() {
                 && answer.contains("connection: close"),
             "{answer}"
         );
-    }
+    }))
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -34,6 +34,7 @@ mod limits;
 mod log_lines;
 mod mails;
 mod markers;
+mod money_digits;
 mod openapi;
 mod operators;
 mod orders;

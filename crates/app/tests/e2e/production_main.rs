@@ -33,6 +33,7 @@ mod keys;
 mod limits;
 mod mails;
 mod markers;
+mod money_digits;
 mod openapi;
 mod operators;
 mod orders;
