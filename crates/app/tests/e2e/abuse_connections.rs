@@ -1,5 +1,5 @@
-//! Thousands of slow, idle or unread connections, more connections than file descriptors, and endless
-//! heads. Other clients must not notice.
+//! Thousands of slow, idle or unread connections, more connections than file descriptors, and
+//! endless heads. Other clients must not notice.
 
 use std::{
     net::SocketAddr,

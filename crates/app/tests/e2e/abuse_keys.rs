@@ -29,7 +29,8 @@ async fn attempt(app: &TestApp, key: &str, forwarded_for: String) -> Response {
         .unwrap()
 }
 
-/// Sends guesses, each with its own forwarded address. Returns how many got 401; the others got 429.
+/// Sends guesses, each with its own forwarded address. Returns how many got 401. The others got
+/// 429.
 async fn unthrottled(app: &TestApp, guesses: usize) -> usize {
     let statuses = stream::iter(0..guesses).map(|at| async move {
         let key = if at % 2 == 0 { guess() } else { format!("nok_{at}") };

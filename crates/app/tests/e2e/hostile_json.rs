@@ -110,14 +110,14 @@ async fn longest_four_byte_texts_fit_the_body() {
     let app = TestApp::start().await;
     let mut order = order(&"é".repeat(100));
     let details = order["signingDetailsFormData"].as_object_mut().unwrap();
-    for (name, cap) in [
+    for (name, max_chars) in [
         ("signerName", 200),
         ("propertyAddress", 500),
         ("specialInstructions", 5_000),
         ("spouseName", 200),
         ("signingAddress", 500),
     ] {
-        details.insert(name.to_owned(), json!("\u{1f58b}".repeat(cap)));
+        details.insert(name.to_owned(), json!("\u{1f58b}".repeat(max_chars)));
     }
     created(app.create(&order).await).await;
 }

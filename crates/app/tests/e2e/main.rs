@@ -1,5 +1,5 @@
-//! End-to-end tests over real HTTP on the embedded default. Each test has its own data directory and
-//! ports. The target `e2e-production` runs most of them on PostgreSQL, S3 and SMTP.
+//! End-to-end tests over real HTTP on the embedded default. Each test has its own data directory
+//! and ports. The target `e2e-production` runs most of them on PostgreSQL, S3 and SMTP.
 
 #![allow(
     clippy::unwrap_used,

@@ -68,8 +68,8 @@ impl Killer<'_> {
         service
     }
 
-    /// Kills the service once. In two of five rounds also kills the database server, at the same time
-    /// or after the restart.
+    /// Kills the service once. In two of five rounds also kills the database server, at the same
+    /// time or after the restart.
     fn round(&mut self, at: u32, service: ServiceProcess) -> ServiceProcess {
         let (before, deadline) =
             (self.responses.acknowledged().len(), Instant::now() + START_TIMEOUT);
