@@ -42,7 +42,7 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
 }
 
 /// The libraries that the domain may use: no runtime, web framework, SQL, clock or randomness.
-const DOMAIN_LIBRARIES: [&str; 13] = [
+const DOMAIN_LIBRARIES: [&str; 14] = [
     "async-trait",
     "bytes",
     "futures-core",
@@ -50,6 +50,7 @@ const DOMAIN_LIBRARIES: [&str; 13] = [
     "garde",
     "regex",
     "serde",
+    "serde_json",
     "sha2",
     "subtle",
     "thiserror",

@@ -199,7 +199,7 @@ impl TestApp {
     /// Asserts that there is no row, no object and no spool file.
     pub fn assert_untouched(&self) {
         for table in
-            ["orders", "documents", "uploads", "deliveries", "file_numbers", "idempotency_keys"]
+            ["orders", "documents", "uploads", "deliveries", "idempotency_keys"]
         {
             assert_eq!(self.rows(table), 0, "{table}");
         }
