@@ -6,20 +6,9 @@ use serde_json::Value;
 use time::Duration;
 
 use crate::harness::{
-    CREATE, CREATE_WITH_DOCUMENTS, TestApp, created, deed, eventually, eventually_async,
-    form_with_deed, order, problem,
+    CREATE, CREATE_WITH_DOCUMENTS, TestApp, created, deed, eventually, eventually_async, order,
+    problem,
 };
-
-/// Sends an order with an idempotency key that follows from its arguments.
-async fn send(app: &TestApp, path: &str, file_number: &str) -> Response {
-    let request = app.post(path).header("Idempotency-Key", format!("\"{path} {file_number}\""));
-    let request = if path == CREATE {
-        request.json(&order(file_number))
-    } else {
-        request.multipart(form_with_deed(file_number))
-    };
-    request.send().await.unwrap()
-}
 
 async fn replayed(response: Response) -> Value {
     assert_eq!(response.headers()["idempotency-replayed"], "true");
@@ -30,19 +19,21 @@ async fn replayed(response: Response) -> Value {
 async fn acknowledged_orders_survive_clock_changes() {
     for step in [Duration::HOUR, -Duration::HOUR, Duration::DAY, -Duration::DAY] {
         let app = TestApp::start().await;
-        let before =
-            [send(&app, CREATE, "F-1").await, send(&app, CREATE_WITH_DOCUMENTS, "F-2").await];
+        let before = [
+            app.send_with_key(CREATE, "F-1").await,
+            app.send_with_key(CREATE_WITH_DOCUMENTS, "F-2").await,
+        ];
         let [json, form] = before.map(created);
         let (json, form) = (json.await, form.await);
         app.mails(2).await;
         app.clock.advance(step);
 
         if step < Duration::DAY {
-            assert_eq!(replayed(send(&app, CREATE, "F-1").await).await, json);
-            assert_eq!(replayed(send(&app, CREATE_WITH_DOCUMENTS, "F-2").await).await, form);
+            assert_eq!(replayed(app.send_with_key(CREATE, "F-1").await).await, json);
+            assert_eq!(replayed(app.send_with_key(CREATE_WITH_DOCUMENTS, "F-2").await).await, form);
         }
-        created(send(&app, CREATE, "F-3").await).await;
-        created(send(&app, CREATE_WITH_DOCUMENTS, "F-4").await).await;
+        created(app.send_with_key(CREATE, "F-3").await).await;
+        created(app.send_with_key(CREATE_WITH_DOCUMENTS, "F-4").await).await;
         app.mails(4).await;
         let duplicate = app.create(&order("F-1")).await;
         let extra_orders = if step.is_negative() {

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use reqwest::{Response, StatusCode};
+use reqwest::StatusCode;
 use test_servers::{
     postgres::{Cluster, Stop},
     proxy::{Cut, Proxy},
@@ -22,22 +22,11 @@ use crate::{
     wiring::Wiring,
 };
 
-/// Sends an order with its own idempotency key.
-async fn send(app: &TestApp, path: &str, file_number: &str) -> Response {
-    let request = app.post(path).header("Idempotency-Key", format!("\"{file_number}\""));
-    let request = if path == CREATE {
-        request.json(&order(file_number))
-    } else {
-        request.multipart(form_with_deed(file_number))
-    };
-    request.send().await.unwrap()
-}
-
 /// Repeats an order until it is created. Returns whether the first attempt had created it.
 async fn repeat(app: &TestApp, path: &str, file_number: &str) -> bool {
     let started = Instant::now();
     loop {
-        let response = send(app, path, file_number).await;
+        let response = app.send_with_key(path, file_number).await;
         if response.status() == StatusCode::CREATED {
             return response.headers().contains_key("idempotency-replayed");
         }
@@ -86,12 +75,12 @@ async fn behind_a_proxy() -> (TestApp, Proxy) {
 async fn slow_database_succeeds_or_is_unavailable() {
     let (app, proxy) = behind_a_proxy().await;
     for path in [CREATE, CREATE_WITH_DOCUMENTS] {
-        created(send(&app, path, &format!("F-before{path}")).await).await;
+        created(app.send_with_key(path, &format!("F-before{path}")).await).await;
         proxy.slow_down(Duration::from_millis(100));
-        created(send(&app, path, &format!("F-slow{path}")).await).await;
+        created(app.send_with_key(path, &format!("F-slow{path}")).await).await;
         proxy.slow_down(Duration::from_millis(1_600));
         let (number, sent) = (format!("F-slower{path}"), Instant::now());
-        assert_unavailable(sent, send(&app, path, &number).await).await;
+        assert_unavailable(sent, app.send_with_key(path, &number).await).await;
         proxy.slow_down(Duration::ZERO);
         repeat(&app, path, &number).await;
     }
@@ -109,7 +98,7 @@ async fn cut_connection_leaves_whole_order_or_none() {
             let number = format!("F-{operation}-{cut:?}");
             proxy.cut_once(cut, &number);
             let sent = Instant::now();
-            assert_unavailable(sent, send(&app, path, &number).await).await;
+            assert_unavailable(sent, app.send_with_key(path, &number).await).await;
             assert!(proxy.was_cut());
             assert_eq!(repeat(&app, path, &number).await, stored, "{number}");
         }
@@ -119,7 +108,7 @@ async fn cut_connection_leaves_whole_order_or_none() {
                 let number = format!("F-{operation}-any-{cut:?}");
                 proxy.cut_once(cut, "");
                 let sent = Instant::now();
-                let response = send(&app, path, &number).await;
+                let response = app.send_with_key(path, &number).await;
                 let acknowledged = response.status() == StatusCode::CREATED;
                 if acknowledged {
                     created(response).await;
@@ -200,7 +189,7 @@ async fn server_without_connections_recovers() {
             let app = &app;
             async move {
                 let sent = Instant::now();
-                let response = send(app, path(at), &format!("F-{at}")).await;
+                let response = app.send_with_key(path(at), &format!("F-{at}")).await;
                 let is_created = response.status() == StatusCode::CREATED;
                 if is_created {
                     assert!(sent.elapsed() < Duration::from_secs(15), "{:?}", sent.elapsed());
@@ -219,7 +208,7 @@ async fn server_without_connections_recovers() {
     acknowledged.extend(attempts(32).await);
     drop(sessions);
     let started = Instant::now();
-    while send(&app, CREATE, "F-after").await.status() != StatusCode::CREATED {
+    while app.send_with_key(CREATE, "F-after").await.status() != StatusCode::CREATED {
         assert!(started.elapsed() < Duration::from_secs(15), "the service does not recover");
     }
     for (at, acknowledged) in acknowledged.into_iter().enumerate() {
@@ -283,7 +272,7 @@ async fn server_with_full_disk_recovers() {
         server.resume_after_stop();
     }
     let started = Instant::now();
-    while send(&app, CREATE, "F-after").await.status() != StatusCode::CREATED {
+    while app.send_with_key(CREATE, "F-after").await.status() != StatusCode::CREATED {
         assert!(started.elapsed() < Duration::from_secs(15), "the service does not recover");
     }
     assert_complete(app, orders + 1, documents).await;

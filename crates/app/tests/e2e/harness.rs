@@ -160,6 +160,19 @@ impl TestApp {
         self.post(CREATE_WITH_DOCUMENTS).multipart(form).send().await.unwrap()
     }
 
+    /// Sends an order to a path, with an idempotency key that follows from both arguments. The order
+    /// has a document if the path takes one.
+    pub async fn send_with_key(&self, path: &str, file_number: &str) -> Response {
+        let key = format!("\"{path} {file_number}\"");
+        let request = self.post(path).header("Idempotency-Key", key);
+        let request = if path == CREATE {
+            request.json(&order(file_number))
+        } else {
+            request.multipart(form_with_deed(file_number))
+        };
+        request.send().await.unwrap()
+    }
+
     /// Returns the head of an authorized `POST` with these further header lines, each ending in
     /// `\r\n`.
     pub fn head(&self, path: &str, headers: &str) -> String {
@@ -198,9 +211,7 @@ impl TestApp {
 
     /// Asserts that there is no row, no object and no spool file.
     pub fn assert_untouched(&self) {
-        for table in
-            ["orders", "documents", "uploads", "deliveries", "idempotency_keys"]
-        {
+        for table in ["orders", "documents", "uploads", "deliveries", "idempotency_keys"] {
             assert_eq!(self.rows(table), 0, "{table}");
         }
         assert_eq!(self.wiring.objects().len(), 0);
