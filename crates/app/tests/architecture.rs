@@ -1,11 +1,11 @@
-//! Dependencies point inward: the application knows the adapters, the adapters know the domain, and
-//! no adapter knows another.
+//! Checks the dependency rules: the application may use the adapters, the adapters may use the
+//! domain, and no adapter may use another.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "in a test, what cannot go on fails the test"
+    reason = "a test fails by panicking"
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
 const PREFIX: &str = "notary-orders-";
 
-/// What each crate of the workspace may depend on, within the workspace.
+/// Returns, for each crate of the workspace, the workspace crates that it may depend on.
 fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     let adapters = [
         "adapter-http",
@@ -41,8 +41,8 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     allowed
 }
 
-/// What the domain may use: no runtime, no web, no SQL, no clock or randomness of its own.
-const DOMAIN_MAY_USE: [&str; 13] = [
+/// The libraries that the domain may use: no runtime, web framework, SQL, clock or randomness.
+const DOMAIN_LIBRARIES: [&str; 14] = [
     "async-trait",
     "bytes",
     "futures-core",
@@ -50,6 +50,7 @@ const DOMAIN_MAY_USE: [&str; 13] = [
     "garde",
     "regex",
     "serde",
+    "serde_json",
     "sha2",
     "subtle",
     "thiserror",
@@ -57,59 +58,59 @@ const DOMAIN_MAY_USE: [&str; 13] = [
     "tz-rs",
     "tzdb",
 ];
-/// And behind a feature: mocks, and schemas derived from its types (docs/adr/0002).
-const DOMAIN_MAY_OFFER: [&str; 2] = ["mockall", "utoipa"];
+/// The libraries that the domain may use behind a feature: mocks, and schemas of its types
+/// (docs/adr/0002).
+const OPTIONAL_DOMAIN_LIBRARIES: [&str; 2] = ["mockall", "utoipa"];
 
 fn packages() -> Vec<Package> {
     let metadata = MetadataCommand::new().no_deps().exec().unwrap();
     metadata.workspace_packages().into_iter().cloned().collect()
 }
 
-fn short(name: &str) -> &str {
+fn short_name(name: &str) -> &str {
     name.strip_prefix(PREFIX).unwrap_or(name)
 }
 
 #[test]
-fn every_crate_depends_only_on_what_lies_further_inside() {
+fn dependencies_point_inward() {
     let allowed = allowed();
     let packages = packages();
     let members: BTreeSet<&str> = packages.iter().map(|package| package.name.as_str()).collect();
     for package in &packages {
-        let name = short(&package.name);
-        let may = allowed
-            .get(name)
-            .unwrap_or_else(|| panic!("say in this test what the new crate {name} may depend on"));
+        let name = short_name(&package.name);
+        let allowed = allowed.get(name).unwrap_or_else(|| {
+            panic!("add the new crate {name} and its dependencies to `allowed` in this test")
+        });
         for dependency in package
             .dependencies
             .iter()
             .filter(|dependency| members.contains(dependency.name.as_str()))
         {
-            let target = short(&dependency.name);
-            let for_tests = dependency.kind == DependencyKind::Development
+            let target = short_name(&dependency.name);
+            let is_for_tests = dependency.kind == DependencyKind::Development
                 && ["contract-tests", "test-servers"].contains(&target);
-            assert!(may.contains(target) || for_tests, "{name} must not depend on {target}");
+            assert!(allowed.contains(target) || is_for_tests, "{name} must not depend on {target}");
         }
     }
 }
 
 #[test]
-fn the_domain_uses_no_technology() {
+fn domain_uses_only_listed_libraries() {
     let packages = packages();
-    let domain = packages.iter().find(|package| short(&package.name) == "domain").unwrap();
+    let domain = packages.iter().find(|package| short_name(&package.name) == "domain").unwrap();
     for dependency in
         domain.dependencies.iter().filter(|dependency| dependency.kind == DependencyKind::Normal)
     {
         let name = dependency.name.as_str();
-        let may = DOMAIN_MAY_USE.contains(&name)
-            || dependency.optional && DOMAIN_MAY_OFFER.contains(&name);
-        assert!(may, "the domain must not depend on {name}");
+        let is_allowed = DOMAIN_LIBRARIES.contains(&name)
+            || dependency.optional && OPTIONAL_DOMAIN_LIBRARIES.contains(&name);
+        assert!(is_allowed, "the domain must not depend on {name}");
     }
 }
 
-/// The lints of the workspace forbid `unsafe`, and what is forbidden cannot be allowed anywhere; a
-/// crate that does not inherit them would have none.
+/// A crate cannot allow a lint that the workspace forbids, but it must inherit the lints.
 #[test]
-fn no_crate_has_unsafe_code() {
+fn unsafe_code_is_forbidden_in_every_crate() {
     let metadata = MetadataCommand::new().no_deps().exec().unwrap();
     let manifest = std::fs::read_to_string(metadata.workspace_root.join("Cargo.toml")).unwrap();
     assert!(
@@ -127,12 +128,10 @@ fn no_crate_has_unsafe_code() {
 }
 
 #[test]
-fn errors_without_a_type_are_for_the_application_alone() {
-    for package in packages().iter().filter(|package| short(&package.name) != "notary-orders") {
-        assert!(
-            package.dependencies.iter().all(|dependency| dependency.name != "anyhow"),
-            "{} must have typed errors",
-            package.name
-        );
+fn only_the_application_uses_anyhow() {
+    for package in packages().iter().filter(|package| short_name(&package.name) != "notary-orders")
+    {
+        let uses_anyhow = package.dependencies.iter().any(|dependency| dependency.name == "anyhow");
+        assert!(!uses_anyhow, "{} must have typed errors", package.name);
     }
 }

@@ -1,4 +1,4 @@
-//! The clock and the randomness of the machine keep the contracts of their ports.
+//! Runs the contract tests of the clock and the randomness of the operating system.
 
 mod clock {
     contract_tests::clock_contract!(app::SystemClock);

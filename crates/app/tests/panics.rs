@@ -1,11 +1,11 @@
-//! A panic is a bug, which may quote what a client sent: the log says where it was, the client that
-//! something went wrong, and neither what it quoted.
+//! A panic message may quote what a client sent. The log names only the location of the panic, and
+//! the client gets a plain 500.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "in a test, what cannot go on fails the test"
+    reason = "a test fails by panicking"
 )]
 
 use std::{path::Path, process::Command, sync::Arc};
@@ -22,17 +22,17 @@ use domain::{
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 
-/// Names the data directory to the process that is to panic.
-const DATA: &str = "DATA_OF_THE_PROCESS_THAT_PANICS";
+/// Variable that passes the data directory to the child process.
+const CHILD_DATA_DIR: &str = "NOTARY_ORDERS_TEST_PANIC_DATA_DIR";
 const MARKER: &str = "mkpaniczq";
 
-/// Says what it was handed, and gives up.
+/// A store whose panic message quotes the order.
 struct Panicking;
 
 #[async_trait]
 impl OrderRepo for Panicking {
     async fn create(&self, order: &NewOrder, _: DuplicateWindow) -> Result<OrderId, CreateError> {
-        panic!("this order is too much: {} {order:?}", order.order.signer.name)
+        panic!("cannot store {} {order:?}", order.order.signer.name)
     }
 
     async fn find(&self, _: OrderId) -> Result<Option<StoredOrder>, StoreError> {
@@ -54,17 +54,19 @@ fn order() -> Value {
     json!({
         "signingContactsFormData": { "orderContactEmail": format!("{MARKER}@example.com") },
         "signingDetailsFormData": {
-            "fileNumber": MARKER, "signingDate": "2026-12-01", "signingTimeType": "anytime", "timeZoneId": "America/Chicago",
-            "propertyAddress": MARKER, "signingType": "Refinance", "signerName": MARKER, "signerPhone": "+1 555 010 0199",
-            "signerEmail": format!("{MARKER}@example.com"), "city": "Dallas", "state": "TX", "zipcode": "75201"
+            "fileNumber": MARKER, "signingType": "Refinance", "signingDate": "2026-12-01",
+            "signingTimeType": "anytime", "timeZoneId": "America/Chicago",
+            "propertyAddress": MARKER, "city": "Dallas", "state": "TX", "zipcode": "75201",
+            "signerName": MARKER, "signerPhone": "+1 555 010 0199",
+            "signerEmail": format!("{MARKER}@example.com")
         },
         "signingServiceId": 42,
         "requestedBy": { "userId": 1001 }
     })
 }
 
-/// Serves on a store that panics, and asks for an order of either kind.
-async fn panic_twice(data: &str) {
+/// Serves on a store that panics, and sends one order to each operation.
+async fn cause_two_panics(data: &str) {
     let flags = [
         "notary-orders",
         "--listen=127.0.0.1:0",
@@ -75,7 +77,7 @@ async fn panic_twice(data: &str) {
         data,
     ];
     let settings = Flags::parse_from(flags).settings;
-    let _written = logging::start(&settings);
+    let _log_guard = logging::start(&settings);
     let machine = Machine::default();
     let storage =
         Storage { orders: Arc::new(Panicking), ..Storage::open(&settings).await.unwrap() };
@@ -101,9 +103,9 @@ async fn panic_twice(data: &str) {
         form = form.text(name.clone(), value.to_string());
     }
     for request in [post("create").json(&order()), post("create-with-documents").multipart(form)] {
-        let answer = request.send().await.unwrap();
-        let status = answer.status();
-        let body = answer.text().await.unwrap();
+        let response = request.send().await.unwrap();
+        let status = response.status();
+        let body = response.text().await.unwrap();
         assert_eq!(status, 500, "{body}");
         assert!(body.contains(r#""code":"internal""#) && !body.contains(MARKER), "{body}");
     }
@@ -111,22 +113,22 @@ async fn panic_twice(data: &str) {
 }
 
 #[test]
-fn a_panic_tells_nobody_what_a_client_sent() {
-    if let Ok(data) = std::env::var(DATA) {
+fn panic_reveals_nothing_a_client_sent() {
+    if let Ok(data) = std::env::var(CHILD_DATA_DIR) {
         tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build()
             .unwrap()
-            .block_on(panic_twice(&data));
+            .block_on(cause_two_panics(&data));
         return;
     }
-    // In a process of its own: the log and the panic hook are a process's.
+    // Runs in a child process: the logger and the panic hook are global.
     let data = tempfile::tempdir().unwrap();
-    let this = std::env::current_exe().unwrap();
-    let name = "a_panic_tells_nobody_what_a_client_sent";
-    let child = Command::new(this)
+    let executable = std::env::current_exe().unwrap();
+    let name = "panic_reveals_nothing_a_client_sent";
+    let child = Command::new(executable)
         .args(["--exact", name, "--nocapture"])
-        .env(DATA, data.path())
+        .env(CHILD_DATA_DIR, data.path())
         .output()
         .unwrap();
     let (log, out) =
@@ -140,8 +142,9 @@ fn a_panic_tells_nobody_what_a_client_sent() {
         .collect();
     assert_eq!(panics.len(), 2, "{log}");
     for panic in panics {
-        let create = panic["place"].as_str().unwrap();
-        assert_eq!(Path::new(create.split(':').next().unwrap()).file_name().unwrap(), "panics.rs");
+        let location = panic["location"].as_str().unwrap();
+        let file = Path::new(location.split(':').next().unwrap());
+        assert_eq!(file.file_name().unwrap(), "panics.rs");
         assert!(panic["span"]["request_id"].is_string(), "{panic}");
     }
 }

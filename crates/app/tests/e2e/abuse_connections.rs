@@ -1,5 +1,5 @@
-//! Connections by the thousand that are slow, idle, or never read; more than there are files for;
-//! heads that do not end. Nobody else notices.
+//! Thousands of slow, idle or unread connections, more connections than file descriptors, and
+//! endless heads. Other clients must not notice.
 
 use std::{
     net::SocketAddr,
@@ -29,12 +29,13 @@ use crate::{
 };
 
 pub const MIB: u64 = 1024 * 1024;
-/// In which a client is served whatever others do.
-const SERVED: Duration = Duration::from_secs(10);
-/// A head or a refused body has ten seconds, the body of an order fifteen; the rest is for a
-/// machine that is busy.
-const CUT: Duration = Duration::from_secs(15 + 10 + 20);
+/// Time within which a well-behaved client must get its response.
+const RESPONSE_TIME: Duration = Duration::from_secs(10);
+/// Time within which a slow connection must be closed. The service allows 10 s for a head or a
+/// rejected body and 15 s for the body of an order. The other 20 s allow for a busy machine.
+const CLOSE_TIME: Duration = Duration::from_secs(15 + 10 + 20);
 
+/// A service process with a key and its stores.
 pub struct Service {
     pub process: Arc<ServiceProcess>,
     pub wiring: Wiring,
@@ -42,9 +43,9 @@ pub struct Service {
 }
 
 impl Service {
-    /// By a shell that does something first.
+    /// Starts the service from a shell that first runs a command, such as `ulimit -n 100`.
     pub fn start(first: &str) -> Self {
-        allow_files();
+        raise_file_limit();
         let wiring = Wiring::new();
         let process =
             Arc::new(ServiceProcess::start_after(&wiring, first, &["--rate-per-second=0"]));
@@ -55,75 +56,77 @@ impl Service {
         self.process.address.parse().unwrap()
     }
 
-    /// A request up to its body.
-    fn head(&self, path: &str, more: &str) -> String {
+    /// Returns the head of a request with these further header lines.
+    fn head(&self, path: &str, headers: &str) -> String {
         format!(
-            "POST {path} HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n{more}\r\n",
+            "POST {path} HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer {}\r\n\
+             Content-Type: application/json\r\n{headers}\r\n",
             self.key
         )
     }
 
-    /// An order with a document on a connection that stays.
+    /// Creates an order with a document on an open connection.
     async fn upload_on(&self, connection: &mut TcpStream, file_number: &str) {
         let body = raw_form_with_deed(file_number);
         let head = self.head(CREATE_WITH_DOCUMENTS, &format!("Content-Length: {}\r\n", body.len()));
         let head = head.replace("application/json", "multipart/form-data; boundary=b");
         connection.write_all(&[head.as_bytes(), &body].concat()).await.unwrap();
-        let mut answer = Vec::new();
-        // The end of the order record, which has no object within.
-        while !answer.ends_with(b"}") {
+        let mut response = Vec::new();
+        // The order record contains no other object, so its end is the only `}`.
+        while !response.ends_with(b"}") {
             assert_ne!(
-                connection.read_buf(&mut answer).await.unwrap(),
+                connection.read_buf(&mut response).await.unwrap(),
                 0,
                 "{}",
-                String::from_utf8_lossy(&answer)
+                String::from_utf8_lossy(&response)
             );
         }
-        assert!(answer.starts_with(b"HTTP/1.1 201"), "{}", String::from_utf8_lossy(&answer));
+        assert!(response.starts_with(b"HTTP/1.1 201"), "{}", String::from_utf8_lossy(&response));
     }
 
-    /// Orders on connections of its own, one after another, until told to stop; how many.
-    pub fn order_on(
+    /// Creates orders one after another until `remaining` is 0. Returns the number of orders.
+    pub fn create_orders(
         &self,
         name: &'static str,
         client: Client,
-        until: Arc<AtomicUsize>,
+        remaining: Arc<AtomicUsize>,
     ) -> JoinHandle<usize> {
         let (url, upload, key) =
             (self.process.url(CREATE), self.process.url(CREATE_WITH_DOCUMENTS), self.key.clone());
         tokio::spawn(async move {
-            let mut stored = 0;
-            while until.load(Ordering::Relaxed) > 0 {
-                let (asked, number) = (Instant::now(), format!("F-{name}-{stored}"));
-                let request = if stored % 4 == 0 {
+            let mut count = 0;
+            while remaining.load(Ordering::Relaxed) > 0 {
+                let (sent, number) = (Instant::now(), format!("F-{name}-{count}"));
+                let request = if count % 4 == 0 {
                     client.post(&upload).multipart(form_with_deed(&number))
                 } else {
                     client.post(&url).json(&order(&number))
                 };
                 created(request.bearer_auth(&key).send().await.unwrap()).await;
-                assert!(asked.elapsed() < SERVED, "{number}: {:?}", asked.elapsed());
-                stored += 1;
+                assert!(sent.elapsed() < RESPONSE_TIME, "{number}: {:?}", sent.elapsed());
+                count += 1;
             }
-            stored
+            count
         })
     }
 }
 
-/// Connections are files, and a process may have a thousand of them unless it asks for more.
-fn allow_files() {
+/// Raises the soft limit of open files, by default about 1,000, to the hard limit: each connection
+/// needs a file descriptor.
+fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
     assert!(limit.maximum.is_none_or(|files| files >= 4_096), "`ulimit -Hn` must be at least 4096");
 }
 
-/// Each request on a connection of its own.
-pub fn every_time_anew() -> Client {
+/// Builds a client that opens a new connection for each request.
+pub fn client_without_pool() -> Client {
     client_builder().pool_max_idle_per_host(0).build().unwrap()
 }
 
-/// Connects, sends what it begins with and then a byte each second, until the service closes; the
-/// status that it was told, or 0.
-async fn dribble(address: SocketAddr, first: String, byte: Option<u8>) -> u16 {
+/// Sends some text, then a byte each second, until the service closes the connection. Returns the
+/// status of the response, or 0 if there is none.
+async fn send_slowly(address: SocketAddr, first: String, byte: Option<u8>) -> u16 {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(first.as_bytes()).await.unwrap();
     let (mut reader, mut writer) = stream.into_split();
@@ -137,19 +140,19 @@ async fn dribble(address: SocketAddr, first: String, byte: Option<u8>) -> u16 {
         }
         writer
     });
-    let mut answer = Vec::new();
-    // One that is reset in the middle of what it sends may have read its answer before.
-    let _ = reader.read_to_end(&mut answer).await;
+    let mut response = Vec::new();
+    // The response may arrive before the connection is reset.
+    let _ = reader.read_to_end(&mut response).await;
     writing.abort();
-    String::from_utf8_lossy(&answer).split(' ').nth(1).map_or(0, |status| status.parse().unwrap())
+    String::from_utf8_lossy(&response).split(' ').nth(1).map_or(0, |status| status.parse().unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_thousand_that_are_slow_or_idle_are_cut_and_keep_nobody_from_ordering() {
-    // What shells and systemd begin with; the service asks for more.
+async fn slow_and_idle_connections_are_closed_while_orders_succeed() {
+    // The default soft limit of shells and systemd; the service raises it.
     let service = Service::start("ulimit -S -n 1024");
     let body = service.head(CREATE, "Content-Length: 1000\r\n") + "{";
-    let refused = format!(
+    let unauthorized = format!(
         "POST {CREATE_WITH_DOCUMENTS} HTTP/1.1\r\nHost: t\r\nContent-Length: 1000000\r\n\r\n"
     );
     let kinds: [(&str, Option<u8>, u16); 5] = [
@@ -157,7 +160,7 @@ async fn two_thousand_that_are_slow_or_idle_are_cut_and_keep_nobody_from_orderin
         ("POST /api/order", None, 408),
         ("POST / HTTP/1.1\r\nX: ", Some(b'x'), 408),
         (&body, Some(b' '), 400),
-        (&refused, Some(b' '), 401),
+        (&unauthorized, Some(b' '), 401),
     ];
     let open = Arc::new(AtomicUsize::new(2_000));
     let clients = (0..2_000).map(|at| {
@@ -165,29 +168,30 @@ async fn two_thousand_that_are_slow_or_idle_are_cut_and_keep_nobody_from_orderin
             (kinds[at % kinds.len()], service.address(), Arc::clone(&open));
         let first = first.to_owned();
         tokio::spawn(async move {
-            let began = Instant::now();
-            let told = dribble(address, first, byte).await;
+            let started = Instant::now();
+            let actual = send_slowly(address, first, byte).await;
             open.fetch_sub(1, Ordering::Relaxed);
-            assert_eq!(told, status);
-            assert!(began.elapsed() < CUT, "{status} after {:?}", began.elapsed());
+            assert_eq!(actual, status);
+            assert!(started.elapsed() < CLOSE_TIME, "{status} after {:?}", started.elapsed());
         })
     });
     let clients: Vec<_> = clients.collect();
-    let ordering = [
-        service.order_on("anew", every_time_anew(), Arc::clone(&open)),
-        service.order_on("kept", client(), Arc::clone(&open)),
+    let orders = [
+        service.create_orders("new", client_without_pool(), Arc::clone(&open)),
+        service.create_orders("pooled", client(), Arc::clone(&open)),
     ];
     for client in clients {
         client.await.unwrap();
     }
-    let [anew, kept] = ordering;
-    let _ = (anew.await.unwrap(), kept.await.unwrap());
+    for task in orders {
+        task.await.unwrap();
+    }
     assert!(service.wiring.rows("orders") > 10);
     assert_eq!(spooled(service.wiring.data()).len(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_never_reads_holds_little_and_not_for_ever() {
+async fn unread_responses_hold_little_memory_and_are_closed() {
     let service = Service::start(":");
     created(service.process.post(&service.key, "F-0").await).await;
     let (files, memory) = (service.process.open_files(), service.process.memory());
@@ -202,13 +206,13 @@ async fn who_never_reads_holds_little_and_not_for_ever() {
         connections.push(stream);
     }
     created(service.process.post(&service.key, "F-1").await).await;
-    let began = Instant::now();
-    // Cut 30 seconds after they have last read something.
+    let started = Instant::now();
+    // The service closes a connection 30 seconds after the last read.
     while service.process.open_files() > files + 10 {
         let held = service.process.memory().saturating_sub(memory);
-        assert!(held < 80 * MIB, "{} MiB for 200 who do not read", held / MIB);
+        assert!(held < 80 * MIB, "{} MiB for 200 connections", held / MIB);
         assert!(
-            began.elapsed() < Duration::from_secs(60),
+            started.elapsed() < Duration::from_secs(60),
             "{} files are open",
             service.process.open_files()
         );
@@ -218,26 +222,26 @@ async fn who_never_reads_holds_little_and_not_for_ever() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn when_there_are_no_more_files_those_who_are_served_go_on_and_the_others_follow() {
+async fn open_connections_are_served_at_the_file_limit() {
     let service = Service::start("ulimit -n 100");
-    let mut kept = TcpStream::connect(service.address()).await.unwrap();
-    service.upload_on(&mut kept, "F-before").await;
-    let crowd = join_all((0..400).map(|_| TcpStream::connect(service.address()))).await;
-    let began = Instant::now();
+    let mut open = TcpStream::connect(service.address()).await.unwrap();
+    service.upload_on(&mut open, "F-before").await;
+    let others = join_all((0..400).map(|_| TcpStream::connect(service.address()))).await;
+    let started = Instant::now();
     for at in 0..20 {
-        service.upload_on(&mut kept, &format!("F-{at}")).await;
+        service.upload_on(&mut open, &format!("F-{at}")).await;
     }
-    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
     assert!(service.process.open_files() < 100);
-    drop(crowd);
-    let began = Instant::now();
+    drop(others);
+    let started = Instant::now();
     created(service.process.post(&service.key, "F-after").await).await;
-    assert!(began.elapsed() < SERVED, "{:?}", began.elapsed());
+    assert!(started.elapsed() < RESPONSE_TIME, "{:?}", started.elapsed());
     assert_eq!(service.wiring.rows("orders"), 22);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn heads_that_are_too_large_or_do_not_end_are_refused_and_hold_little() {
+async fn oversized_heads_are_rejected_with_little_memory() {
     let service = Service::start(":");
     created(service.process.post(&service.key, "F-0").await).await;
     let memory = service.process.memory();
@@ -245,23 +249,25 @@ async fn heads_that_are_too_large_or_do_not_end_are_refused_and_hold_little() {
     let large = service.head(CREATE, &format!("X: {}\r\n", "y".repeat(200_000)));
     let endless = format!("POST {CREATE} HTTP/1.1\r\nX: {}", "y".repeat(120_000));
     for (head, status) in [(many, 431), (large, 431)] {
-        let told = join_all((0..50).map(|_| dribble(service.address(), head.clone(), None))).await;
-        // One that is still sending when it is refused may not get to read that.
+        let statuses =
+            join_all((0..50).map(|_| send_slowly(service.address(), head.clone(), None))).await;
+        // A client that is still sending may lose the response.
         assert!(
-            told.iter().all(|told| [status, 0].contains(told)) && told.contains(&status),
-            "{told:?}"
+            statuses.iter().all(|actual| [status, 0].contains(actual))
+                && statuses.contains(&status),
+            "{statuses:?}"
         );
     }
     let open = Arc::new(AtomicUsize::new(1));
     let endless: Vec<_> = (0..200)
-        .map(|_| tokio::spawn(dribble(service.address(), endless.clone(), Some(b'y'))))
+        .map(|_| tokio::spawn(send_slowly(service.address(), endless.clone(), Some(b'y'))))
         .collect();
-    let ordering = service.order_on("anew", every_time_anew(), Arc::clone(&open));
+    let orders = service.create_orders("new", client_without_pool(), Arc::clone(&open));
     for client in endless {
         assert!([408, 431].contains(&client.await.unwrap()));
     }
     let held = service.process.peak_memory().saturating_sub(memory);
     assert!(held < 100 * MIB, "{} MiB", held / MIB);
     open.store(0, Ordering::Relaxed);
-    assert!(ordering.await.unwrap() > 0);
+    assert!(orders.await.unwrap() > 0);
 }

@@ -1,8 +1,11 @@
-//! Keys that are guessed by the thousand.
+//! Thousands of guessed keys.
 
 use std::time::{Duration, Instant};
 
-use domain::api_key::PresentedKey;
+use domain::{
+    api_key::{PresentedKey, Rate},
+    manage_keys::KeyTerms,
+};
 use futures_util::{StreamExt as _, stream};
 use reqwest::{Response, StatusCode};
 
@@ -10,7 +13,7 @@ use crate::harness::{CREATE, TestApp, created, order, problem};
 
 const GUESSES: usize = 2_000;
 
-/// What nobody was ever given, and looks as if.
+/// Returns a well-formed key that was never issued.
 fn guess() -> String {
     PresentedKey::random(false, &app::OsEntropy).expose().to_owned()
 }
@@ -26,8 +29,8 @@ async fn attempt(app: &TestApp, key: &str, forwarded_for: String) -> Response {
         .unwrap()
 }
 
-/// How many of so many guesses were answered 401, the others 429. Each claims to come from an
-/// address of its own.
+/// Sends guesses, each with its own forwarded address. Returns how many got 401. The others got
+/// 429.
 async fn unthrottled(app: &TestApp, guesses: usize) -> usize {
     let statuses = stream::iter(0..guesses).map(|at| async move {
         let key = if at % 2 == 0 { guess() } else { format!("nok_{at}") };
@@ -39,42 +42,31 @@ async fn unthrottled(app: &TestApp, guesses: usize) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_guesses_is_throttled_whatever_address_he_claims_and_others_there_are_not() {
+async fn guessed_keys_are_throttled_and_valid_keys_are_not() {
     let app = TestApp::start_with(&["--rate-per-second=5", "--rate-burst=20"]).await;
-    let good = app.issue_key_on(domain::manage_keys::KeyTerms {
-        rate: Some(domain::api_key::Rate { per_second: 1_000, burst: 1_000 }),
-        ..domain::manage_keys::KeyTerms::default()
-    });
-    let good = good.await;
-    let began = Instant::now();
-    let guessing = unthrottled(&app, GUESSES);
-    let ordering = async {
+    let rate = Some(Rate { per_second: 1_000, burst: 1_000 });
+    let valid = app.issue_key_on(KeyTerms { rate, ..KeyTerms::default() }).await;
+    let started = Instant::now();
+    let guesses = unthrottled(&app, GUESSES);
+    let orders = async {
         for at in 0..20 {
-            let (asked, order) = (Instant::now(), order(&format!("F-{at}")));
-            created(
-                app.client
-                    .post(app.url(CREATE))
-                    .bearer_auth(&good)
-                    .json(&order)
-                    .send()
-                    .await
-                    .unwrap(),
-            )
-            .await;
-            assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
+            let (sent, order) = (Instant::now(), order(&format!("F-{at}")));
+            let request = app.client.post(app.url(CREATE)).bearer_auth(&valid).json(&order);
+            created(request.send().await.unwrap()).await;
+            assert!(sent.elapsed() < Duration::from_secs(10), "{:?}", sent.elapsed());
         }
     };
-    let (unthrottled, ()) = futures_util::join!(guessing, ordering);
-    let allowed = 21 + 5 * usize::try_from(began.elapsed().as_secs() + 1).unwrap();
+    let (unthrottled, ()) = futures_util::join!(guesses, orders);
+    let allowed = 21 + 5 * usize::try_from(started.elapsed().as_secs() + 1).unwrap();
     assert!(
         (20..=allowed).contains(&unthrottled),
-        "{unthrottled} of {GUESSES} guesses were looked at"
+        "{unthrottled} of {GUESSES} guesses were not throttled"
     );
     assert_eq!(app.rows("orders"), 20);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn behind_a_trusted_proxy_each_address_is_throttled_by_itself() {
+async fn trusted_proxy_addresses_are_throttled_separately() {
     let app = TestApp::start_with(&[
         "--rate-per-second=1",
         "--rate-burst=2",
@@ -87,7 +79,7 @@ async fn behind_a_trusted_proxy_each_address_is_throttled_by_itself() {
         problem(from("203.0.113.9").await, 401, "unauthorized").await;
     }
     problem(from("203.0.113.9").await, 429, "rate_limited").await;
-    // Only what the proxy has written, which is the last of them.
+    // Only the last address counts: the proxy has written it.
     problem(from("198.51.100.7, 203.0.113.9").await, 429, "rate_limited").await;
     problem(from("203.0.113.9, 198.51.100.7").await, 401, "unauthorized").await;
 }

@@ -1,4 +1,4 @@
-//! The largest uploads that are allowed, several at once.
+//! Several uploads of the largest allowed size at once.
 
 use std::sync::{
     Arc,
@@ -10,13 +10,13 @@ use futures_util::{StreamExt as _, stream};
 use reqwest::{Body, multipart::Part};
 
 use crate::{
-    abuse_connections::{MIB, Service, every_time_anew},
+    abuse_connections::{MIB, Service, client_without_pool},
     harness::{CREATE_WITH_DOCUMENTS, client, created, deed, eventually, form, order, spooled},
 };
 
-/// 4 x 20 documents of 10 MiB.
+/// Sends 4 × 20 documents of 10 MiB.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_largest_uploads_at_once_are_stored_whole_in_little_memory() {
+async fn largest_concurrent_uploads_use_little_memory() {
     const SIZE: usize = 10 * 1024 * 1024;
     let service = Service::start(":");
     created(service.process.post_with_deed(&service.key, "F-0").await).await;
@@ -39,7 +39,7 @@ async fn the_largest_uploads_at_once_are_stored_whole_in_little_memory() {
         tokio::spawn(async move { created(request.send().await.unwrap()).await })
     });
     let open = Arc::new(AtomicUsize::new(1));
-    let ordering = service.order_on("anew", every_time_anew(), Arc::clone(&open));
+    let orders = service.create_orders("new", client_without_pool(), Arc::clone(&open));
     let mut uploads = stream::iter(uploads.collect::<Vec<_>>()).buffer_unordered(4);
     while let Some(uploaded) = uploads.next().await {
         assert_eq!(uploaded.unwrap()["documents_uploaded"], 20);
@@ -47,7 +47,7 @@ async fn the_largest_uploads_at_once_are_stored_whole_in_little_memory() {
     let held = service.process.peak_memory().saturating_sub(memory);
     assert!(held < 64 * MIB, "{} MiB", held / MIB);
     open.store(0, Ordering::Relaxed);
-    assert!(ordering.await.unwrap() > 0);
+    assert!(orders.await.unwrap() > 0);
     eventually(|| spooled(service.wiring.data()).is_empty()).await;
     let objects = service.wiring.objects();
     let (large, small): (Vec<_>, Vec<_>) =

@@ -1,4 +1,4 @@
-//! The clients of the API guide, each as a process of its own: `docs/examples/create…`.
+//! Runs the example clients of the API guide, `docs/examples/create…`, as processes.
 
 use std::{
     fs,
@@ -18,16 +18,20 @@ use crate::{
 const CLIENTS: [&str; 4] =
     ["create-orders.sh", "create_orders.py", "create-orders.mjs", "create_orders.rs"];
 
-/// Everything else of the guide's table of problems is final.
-const REPEATED: [&str; 4] = ["idempotency_in_flight", "rate_limited", "internal", "unavailable"];
+/// The problem codes after which a client retries. All other codes are final.
+const RETRIED: [&str; 4] = ["idempotency_in_flight", "rate_limited", "internal", "unavailable"];
 
+/// The problem codes that come with `errors`.
 const WITH_ERRORS: [&str; 3] = ["validation_failed", "unsupported_document", "no_documents"];
+
+/// The field that the scripted errors name.
+const STATE: &str = "/signingDetailsFormData/state";
 
 fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
-/// Something below the target directory that the test's own binary lies in.
+/// Finds a file below the target directory of this test binary. `how` tells how to make it.
 pub fn built(path: &str, how: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let found =
@@ -35,7 +39,7 @@ pub fn built(path: &str, how: &str) -> PathBuf {
     found.unwrap_or_else(|| panic!("{path} is missing below the target directory: {how}"))
 }
 
-/// A client process with these settings and no others.
+/// Prepares a client process that sees only these settings.
 fn command(client: &str, settings: &[(&str, &str)]) -> Command {
     let source = docs().join("examples").join(client);
     let mut command = match source.extension().unwrap().to_str().unwrap() {
@@ -55,6 +59,7 @@ fn command(client: &str, settings: &[(&str, &str)]) -> Command {
     command
 }
 
+/// What a client did.
 #[derive(Debug)]
 struct Run {
     succeeded: bool,
@@ -79,15 +84,14 @@ impl Run {
     }
 }
 
-/// Runs every client at once, each with file numbers of its own, and with the keys that it stored
-/// before.
-async fn run_all(app: &TestApp, stored: &TempDir) -> Vec<Run> {
+/// Runs all clients at once, each with its own file numbers and its stored idempotency keys.
+async fn run_all(app: &TestApp, state: &TempDir) -> Vec<Run> {
     let processes = CLIENTS.map(|client| {
         let settings = [
             ("BASE_URL", &*app.url("")),
             ("API_KEY", &app.key),
             ("FILE_NUMBER", client),
-            ("STATE_DIR", stored.path().to_str().unwrap()),
+            ("STATE_DIR", state.path().to_str().unwrap()),
         ];
         let command = command(client, &settings);
         tokio::task::spawn_blocking(move || Run::of(command))
@@ -101,24 +105,25 @@ async fn run_all(app: &TestApp, stored: &TempDir) -> Vec<Run> {
     runs
 }
 
-/// A client against a server with this script; how it ended, and everything that it asked.
+/// Runs a client against a server with this script. Returns the result and all requests.
 fn run_scripted(client: &str, script: Vec<Reply>) -> (Run, Vec<Request>) {
     run_scripted_with(&tempfile::tempdir().unwrap(), client, script)
 }
 
-fn run_scripted_with(stored: &TempDir, client: &str, script: Vec<Reply>) -> (Run, Vec<Request>) {
+fn run_scripted_with(state: &TempDir, client: &str, script: Vec<Reply>) -> (Run, Vec<Request>) {
     let server = ScriptedServer::start(script);
     let run = Run::of(command(
         client,
         &[
             ("BASE_URL", &server.url()),
             ("API_KEY", "nok_secret"),
-            ("STATE_DIR", stored.path().to_str().unwrap()),
+            ("STATE_DIR", state.path().to_str().unwrap()),
         ],
     ));
     (run, server.stop())
 }
 
+/// Runs a test for all clients in parallel.
 fn for_each_client(test: impl Fn(&str) + Sync) {
     std::thread::scope(|scope| {
         for client in CLIENTS {
@@ -129,7 +134,7 @@ fn for_each_client(test: impl Fn(&str) + Sync) {
 }
 
 #[test]
-fn the_guide_shows_the_clients_as_they_are() {
+fn guide_shows_the_example_clients_verbatim() {
     let guide = docs().join("api.md");
     let mut text = fs::read_to_string(&guide).unwrap();
     let shown = text.clone();
@@ -150,13 +155,13 @@ fn the_guide_shows_the_clients_as_they_are() {
     } else {
         assert!(
             text == shown,
-            "docs/api.md shows other clients than docs/examples has; renew it with `just renew-guide`"
+            "the clients in docs/api.md differ from docs/examples; run `just renew-guide`"
         );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_client_creates_an_order_and_one_with_documents() {
+async fn clients_create_orders_with_both_operations() {
     let app = TestApp::start().await;
     run_all(&app, &tempfile::tempdir().unwrap()).await;
     assert_eq!((app.rows("orders"), app.rows("documents"), app.documents().len()), (8, 8, 8));
@@ -164,23 +169,23 @@ async fn every_client_creates_an_order_and_one_with_documents() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_is_run_again_with_the_keys_it_stored_gets_the_same_orders() {
-    let (app, stored) = (TestApp::start().await, tempfile::tempdir().unwrap());
-    let first = run_all(&app, &stored).await;
-    let again = run_all(&app, &stored).await;
-    for (first, again) in first.iter().zip(&again) {
-        assert_eq!(first.orders, again.orders);
+async fn second_run_with_stored_keys_returns_same_orders() {
+    let (app, state) = (TestApp::start().await, tempfile::tempdir().unwrap());
+    let first = run_all(&app, &state).await;
+    let second = run_all(&app, &state).await;
+    for (first, second) in first.iter().zip(&second) {
+        assert_eq!(first.orders, second.orders);
     }
     assert_eq!((app.rows("orders"), app.rows("documents")), (8, 8));
 }
 
 #[test]
-fn a_client_comes_through_failures_with_one_key_for_each_order_and_never_before_its_time() {
+fn clients_retry_with_one_key_after_retry_after() {
     for_each_client(|client| {
-        let wait = || vec![("Retry-After", "1".to_owned())];
+        let retry_after = || vec![("Retry-After", "1".to_owned())];
         let script = vec![
-            Reply::problem(503, "unavailable", wait(), None),
-            Reply::problem(429, "rate_limited", wait(), None),
+            Reply::problem(503, "unavailable", retry_after(), None),
+            Reply::problem(429, "rate_limited", retry_after(), None),
             Reply::Hangup,
             Reply::TornCreated,
         ];
@@ -211,37 +216,37 @@ fn a_client_comes_through_failures_with_one_key_for_each_order_and_never_before_
         for pair in requests[..3].windows(2) {
             assert!(
                 pair[1].at - pair[0].at >= Duration::from_secs(1),
-                "{client} came before Retry-After"
+                "{client} retried before Retry-After"
             );
         }
     });
 }
 
 #[test]
-fn a_client_that_is_restarted_repeats_with_the_key_it_stored() {
+fn restarted_client_reuses_its_stored_key() {
     for_each_client(|client| {
-        let stored = tempfile::tempdir().unwrap();
+        let state = tempfile::tempdir().unwrap();
         let key = |requests: &[Request]| requests[0].header("Idempotency-Key").unwrap().to_owned();
         let (run, first) = run_scripted_with(
-            &stored,
+            &state,
             client,
             vec![Reply::problem(401, "unauthorized", Vec::new(), None)],
         );
         assert!(!run.succeeded, "{client}: {run:?}");
-        let (run, again) = run_scripted_with(&stored, client, Vec::new());
+        let (run, second) = run_scripted_with(&state, client, Vec::new());
         assert!(run.succeeded, "{client}: {run:?}");
-        assert_eq!(key(&first), key(&again), "{client}");
+        assert_eq!(key(&first), key(&second), "{client}");
         let (_, other) = run_scripted(client, Vec::new());
         assert_ne!(key(&first), key(&other), "{client}");
     });
 }
 
 #[test]
-fn a_client_does_what_the_guide_says_about_every_code() {
+fn clients_follow_the_guide_for_every_code() {
     let guide = fs::read_to_string(docs().join("api.md")).unwrap();
     let codes: Vec<(u16, &str)> = guide.lines().filter_map(problem_row).collect();
     assert!(
-        REPEATED
+        RETRIED
             .into_iter()
             .chain(WITH_ERRORS)
             .all(|code| codes.iter().any(|(_, listed)| *listed == code)),
@@ -249,32 +254,30 @@ fn a_client_does_what_the_guide_says_about_every_code() {
     );
     for_each_client(|client| {
         for &(status, code) in &codes {
-            let errors = WITH_ERRORS.contains(&code).then(|| json!([{ "pointer": "/signingDetailsFormData/state", "code": "blank", "detail": "is blank" }]));
+            let has_errors = WITH_ERRORS.contains(&code);
+            let error = json!({ "pointer": STATE, "code": "blank", "detail": "is blank" });
+            let errors = has_errors.then(|| json!([error]));
             let (run, requests) =
                 run_scripted(client, vec![Reply::problem(status, code, Vec::new(), errors)]);
-            if REPEATED.contains(&code) {
+            if RETRIED.contains(&code) {
                 assert!(
                     run.succeeded && requests.len() == 3,
-                    "{client} does not repeat after {code}: {run:?}"
+                    "{client} does not retry after {code}: {run:?}"
                 );
                 continue;
             }
             assert!(
                 !run.succeeded && run.orders.is_empty() && requests.len() == 1,
-                "{client} goes on after {code}: {run:?}"
+                "{client} does not stop after {code}: {run:?}"
             );
-            let pointer = if WITH_ERRORS.contains(&code) {
-                "/signingDetailsFormData/state blank: is blank"
-            } else {
-                ""
-            };
-            for part in [
-                &format!("{status} {code}: what is wrong"),
-                "request 5a1c0e9d7b3f4a2286c0d1e5",
-                pointer,
-            ] {
+            let mut parts = vec![
+                format!("{status} {code}: what is wrong"),
+                "request 5a1c0e9d7b3f4a2286c0d1e5".to_owned(),
+            ];
+            parts.extend(has_errors.then(|| format!("{STATE} blank: is blank")));
+            for part in parts {
                 assert!(
-                    run.message.contains(part),
+                    run.message.contains(&part),
                     "{client} does not show {part:?}: {}",
                     run.message
                 );
@@ -283,7 +286,7 @@ fn a_client_does_what_the_guide_says_about_every_code() {
     });
 }
 
-/// Status and code of a row of the guide's table of problems.
+/// Reads status and code from a row of the guide's table of problems.
 fn problem_row(line: &str) -> Option<(u16, &str)> {
     let mut cells = line.strip_prefix("| ")?.split(" | ");
     let status = cells.next()?.parse().ok()?;
@@ -291,7 +294,7 @@ fn problem_row(line: &str) -> Option<(u16, &str)> {
 }
 
 #[test]
-fn what_a_client_does_not_know_it_treats_by_its_status() {
+fn unknown_codes_are_handled_by_status() {
     for_each_client(|client| {
         let (run, requests) =
             run_scripted(client, vec![Reply::problem(418, "teapot", Vec::new(), None)]);
@@ -315,7 +318,7 @@ fn what_a_client_does_not_know_it_treats_by_its_status() {
 }
 
 #[test]
-fn a_client_gives_up_after_five_attempts() {
+fn clients_give_up_after_five_attempts() {
     for_each_client(|client| {
         let script = (0..5).map(|_| Reply::problem(500, "internal", Vec::new(), None)).collect();
         let (run, requests) = run_scripted(client, script);
@@ -332,7 +335,7 @@ fn a_client_gives_up_after_five_attempts() {
 }
 
 #[test]
-fn a_client_says_which_setting_it_lacks() {
+fn missing_setting_is_named() {
     for_each_client(|client| {
         let run = Run::of(command(client, &[("API_KEY", "nok_secret")]));
         assert!(!run.succeeded && run.message.contains("set BASE_URL"), "{client}: {run:?}");

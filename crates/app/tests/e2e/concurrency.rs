@@ -1,25 +1,31 @@
-//! Many clients at once.
+//! Many concurrent requests.
 
 use futures_util::future::join_all;
 
 use crate::harness::{TestApp, form_with_deed, order};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn of_fifty_orders_with_one_file_number_one_is_created() {
-    let app = TestApp::start().await;
-    let attempts = (0..50).map(|at| {
-        let app = &app;
+/// Creates 50 orders at once, half of them with a document. Returns the sorted statuses.
+async fn create_fifty(app: &TestApp, file_number: impl Fn(usize) -> String) -> Vec<u16> {
+    let responses = join_all((0..50).map(|at| {
+        let number = file_number(at);
         async move {
-            let response = if at % 2 == 0 {
-                app.create(&order("F-1")).await
+            if at % 2 == 0 {
+                app.create(&order(&number)).await
             } else {
-                app.create_with(form_with_deed("F-1")).await
-            };
-            response.status().as_u16()
+                app.create_with(form_with_deed(&number)).await
+            }
         }
-    });
-    let mut statuses = join_all(attempts).await;
+    }));
+    let mut statuses: Vec<_> =
+        responses.await.iter().map(|response| response.status().as_u16()).collect();
     statuses.sort_unstable();
+    statuses
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_fifty_duplicate_orders_is_created() {
+    let app = TestApp::start().await;
+    let statuses = create_fifty(&app, |_| "F-1".to_owned()).await;
     assert_eq!(statuses[0], 201);
     assert!(statuses[1..].iter().all(|status| *status == 409), "{statuses:?}");
     assert_eq!((app.rows("orders"), app.rows("uploads")), (1, 0));
@@ -28,21 +34,9 @@ async fn of_fifty_orders_with_one_file_number_one_is_created() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn different_file_numbers_do_not_stand_in_each_others_way() {
+async fn fifty_different_file_numbers_are_all_created() {
     let app = TestApp::start().await;
-    let attempts = (0..50).map(|at| {
-        let app = &app;
-        async move {
-            let number = format!("F-{at}");
-            let response = if at % 2 == 0 {
-                app.create(&order(&number)).await
-            } else {
-                app.create_with(form_with_deed(&number)).await
-            };
-            response.status().as_u16()
-        }
-    });
-    assert!(join_all(attempts).await.into_iter().all(|status| status == 201));
+    assert_eq!(create_fifty(&app, |at| format!("F-{at}")).await, [201; 50]);
     assert_eq!((app.rows("orders"), app.rows("documents"), app.rows("uploads")), (50, 25, 0));
     assert_eq!(app.documents().len(), 25);
 }

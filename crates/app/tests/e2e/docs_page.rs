@@ -1,11 +1,11 @@
-//! The docs page, as a person uses it in a real browser.
+//! Uses the docs page in a real browser.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use test_servers::browser::Browser;
 
-use crate::harness::{TestApp, client, order};
+use crate::harness::{TestApp, client, order, problem};
 
 const JSON: &str = "#operations-orders-createOrder";
 const FORM: &str = "#operations-orders-createOrderWithDocuments";
@@ -14,7 +14,7 @@ fn below_root(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap().join(path)
 }
 
-/// Presses "Execute" of an operation and reads what the page shows of the answer: status and body.
+/// Presses "Execute" of an operation. Returns the status and body that the page shows.
 async fn execute(browser: &Browser, operation: &str) -> (String, Value) {
     browser.click(&format!("{operation} .execute")).await;
     let status = browser
@@ -33,11 +33,14 @@ async fn authorize(browser: &Browser, key: &str) {
     browser.click(".btn-done").await;
 }
 
-/// Keeps a picture of the page, small enough for an operation and its answer, without the key.
-async fn keep_screenshot(browser: &Browser, key: &str) {
+/// Saves a screenshot of one operation and its response, without the key.
+async fn save_screenshot(browser: &Browser, key: &str) {
     let script = "document.documentElement.style.zoom = 0.7;
         const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-        while (texts.nextNode()) texts.currentNode.data = texts.currentNode.data.replaceAll(arguments[0], '<API key>');
+        while (texts.nextNode()) {
+            const node = texts.currentNode;
+            node.data = node.data.replaceAll(arguments[0], '<API key>');
+        }
         document.querySelector('.opblock-tag-section').scrollIntoView();";
     browser.run(script, &[key]).await;
     let folder = below_root("target").join("screenshots");
@@ -46,8 +49,8 @@ async fn keep_screenshot(browser: &Browser, key: &str) {
     browser.run("document.documentElement.style.zoom = 1;", &[]).await;
 }
 
-/// Nothing was asked of anybody but the service.
-async fn assert_stayed_home(browser: &Browser, app: &TestApp) {
+/// Asserts that the browser sent requests to the service only.
+async fn assert_no_other_origin(browser: &Browser, app: &TestApp) {
     let requested = browser.requested().await;
     assert!(requested.iter().any(|url| url.ends_with("/openapi.json")), "{requested:?}");
     for url in requested {
@@ -56,7 +59,7 @@ async fn assert_stayed_home(browser: &Browser, app: &TestApp) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn orders_are_created_and_refused_on_the_docs_page() {
+async fn docs_page_creates_orders_and_shows_problems() {
     let app = TestApp::start().await;
     let browser = Browser::start(client()).await;
     browser.open(&app.url("/docs")).await;
@@ -65,7 +68,7 @@ async fn orders_are_created_and_refused_on_the_docs_page() {
     browser.click(&format!("{JSON} .opblock-summary-control")).await;
     let (status, record) = execute(&browser, JSON).await;
     assert_eq!((status.as_str(), &record["order_id"]), ("201", &json!(1)), "{record}");
-    keep_screenshot(&browser, &app.key).await;
+    save_screenshot(&browser, &app.key).await;
 
     browser.click(&format!("{FORM} .opblock-summary-control")).await;
     let details = order("FORM-2026-001")["signingDetailsFormData"].to_string();
@@ -97,21 +100,17 @@ async fn orders_are_created_and_refused_on_the_docs_page() {
 
     browser.paste_over(&format!("{JSON} .body-param__text"), "{}").await;
     browser.click(&format!("{JSON} .btn-clear")).await;
-    let (status, problem) = execute(&browser, JSON).await;
-    assert_eq!(
-        (status.as_str(), &problem["code"]),
-        ("400", &json!("validation_failed")),
-        "{problem}"
-    );
+    let (status, body) = execute(&browser, JSON).await;
+    assert_eq!((status.as_str(), &body["code"]), ("400", &json!("validation_failed")), "{body}");
     let errors = errors(&browser).await;
     assert!(
         errors.len() == 1 && errors[0].contains("/api/order/create") && errors[0].contains("400"),
         "{errors:?}"
     );
-    assert_stayed_home(&browser, &app).await;
+    assert_no_other_origin(&browser, &app).await;
 }
 
-/// What the browser's log says of errors; a breach of the content security policy is one.
+/// Returns the errors in the browser's log, including breaches of the content security policy.
 async fn errors(browser: &Browser) -> Vec<String> {
     let complaints = browser.complaints().await.into_iter();
     complaints
@@ -121,26 +120,26 @@ async fn errors(browser: &Browser) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_docs_page_stands_below_the_base_path_and_forgets_keys() {
+async fn docs_page_uses_base_path_and_stores_no_key() {
     let app = TestApp::start_with(&["--base-path=/signing/v1"]).await;
     let browser = Browser::start(client()).await;
     browser.open(&app.url("/signing/v1/docs/")).await;
     authorize(&browser, &app.key).await;
     assert!(browser.text(".auth-wrapper .locked").await.contains("Authorize"));
-    let kept = browser
+    let stored = browser
         .run("return JSON.stringify([localStorage, sessionStorage, document.cookie])", &[])
         .await;
-    assert_eq!(kept, json!("[{},{},\"\"]"));
+    assert_eq!(stored, json!("[{},{},\"\"]"));
     browser.open(&app.url("/signing/v1/docs")).await;
     assert!(browser.text(".auth-wrapper .unlocked").await.contains("Authorize"));
     browser.click(&format!("{JSON} .opblock-summary-control")).await;
-    let (status, problem) = execute(&browser, JSON).await;
-    assert_eq!((status.as_str(), &problem["code"]), ("401", &json!("unauthorized")), "{problem}");
-    assert_stayed_home(&browser, &app).await;
+    let (status, body) = execute(&browser, JSON).await;
+    assert_eq!((status.as_str(), &body["code"]), ("401", &json!("unauthorized")), "{body}");
+    assert_no_other_origin(&browser, &app).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_page_and_its_files_have_safe_headers() {
+async fn docs_page_has_security_headers() {
     let app = TestApp::start().await;
     let page = app.client.get(app.url("/docs")).send().await.unwrap();
     for (name, value) in [
@@ -170,7 +169,7 @@ async fn the_page_and_its_files_have_safe_headers() {
         (200, &"public, max-age=31536000, immutable".parse().unwrap())
     );
     assert_eq!(head.headers()["content-length"], "1732839");
-    let refused = app.client.post(app.url("/docs")).send().await.unwrap();
-    assert_eq!(refused.headers()["allow"], "GET, HEAD");
-    crate::harness::problem(refused, 405, "method_not_allowed").await;
+    let rejected = app.client.post(app.url("/docs")).send().await.unwrap();
+    assert_eq!(rejected.headers()["allow"], "GET, HEAD");
+    problem(rejected, 405, "method_not_allowed").await;
 }

@@ -1,12 +1,12 @@
-//! Orders with documents.
+//! Creates orders with documents.
 
 use contract_tests::documents;
 use serde_json::json;
 
-use crate::harness::{TestApp, created, deed, file, form, order, problem};
+use crate::harness::{TestApp, created, deed, errors, file, form, form_with_deed, order, problem};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn genuine_documents_of_every_format_are_stored_byte_for_byte() {
+async fn every_document_format_is_stored_byte_for_byte() {
     let app = TestApp::start().await;
     let names = [
         "deed-of-trust.pdf",
@@ -37,10 +37,9 @@ async fn genuine_documents_of_every_format_are_stored_byte_for_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_uploaded_is_served_at_no_path() {
+async fn uploads_are_served_at_no_path() {
     let app = TestApp::start().await;
-    created(app.create_with(form(&order("F-1")).part("documents", file("deed.pdf", deed()))).await)
-        .await;
+    created(app.create_with(form_with_deed("F-1")).await).await;
     let key = app.wiring.objects().into_keys().next().unwrap();
     for path in [
         key.clone(),
@@ -55,19 +54,15 @@ async fn what_was_uploaded_is_served_at_no_path() {
             format!("/docs/../{path}"),
             format!("/api/order/1/{path}"),
         ] {
-            problem(
-                app.client.get(app.url(&path)).bearer_auth(&app.key).send().await.unwrap(),
-                404,
-                "not_found",
-            )
-            .await;
+            let request = app.client.get(app.url(&path)).bearer_auth(&app.key);
+            problem(request.send().await.unwrap(), 404, "not_found").await;
             assert_eq!(app.ops(&path).await.0, 404, "{path}");
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_are_sanitized_and_kept_as_sent() {
+async fn names_are_sanitized_and_stored_as_sent() {
     let app = TestApp::start().await;
     let long = format!("{}.pdf", "x".repeat(500));
     let sent = [
@@ -89,11 +84,14 @@ async fn names_are_sanitized_and_kept_as_sent() {
         ["Deed_of__Trust_.pdf", "_________5.PDF", "boot.ini.pdf", "a_name_evil.pdf"]
     );
     assert_eq!(names[4], format!("{}.pdf", "x".repeat(116)));
+    let as_sent: Vec<_> =
+        stored.documents.iter().map(|document| document.name_as_sent.as_str()).collect();
+    assert_eq!(as_sent, sent);
     assert!(app.wiring.objects().keys().all(|key| key.rsplit('/').next().unwrap().len() == 32));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn extension_and_content_both_decide_whatever_the_part_claims() {
+async fn extension_and_content_must_agree() {
     let app = TestApp::start().await;
     let png = documents::bytes("signature-page.png");
     for (name, content) in [
@@ -111,58 +109,36 @@ async fn extension_and_content_both_decide_whatever_the_part_claims() {
         ("text.pdf", b"just text".to_vec()),
     ] {
         let part = file(name, content).mime_str("application/pdf").unwrap();
-        let body = problem(
-            app.create_with(
-                form(&order("F-1"))
-                    .part("documents", file("deed.pdf", deed()))
-                    .part("documents", part),
-            )
-            .await,
-            400,
-            "unsupported_document",
-        )
-        .await;
+        let response = app.create_with(form_with_deed("F-1").part("documents", part)).await;
+        let body = problem(response, 400, "unsupported_document").await;
         assert_eq!(body["errors"][0]["pointer"], "/documents/1", "{name}");
     }
     app.assert_untouched();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fields_and_documents_at_fault_are_reported_together() {
+async fn invalid_fields_and_documents_are_reported_together() {
     let app = TestApp::start().await;
     let mut order = order("F-1");
     order["signingDetailsFormData"]["state"] = json!("Texas");
     order["signingServiceId"] = json!("");
-    let body = problem(
-        app.create_with(
-            form(&order)
-                .part("documents", file("a.exe", "MZ"))
-                .part("documents", file("b.pdf", ""))
-                .part("documents", file("c.pdf", deed())),
-        )
-        .await,
-        400,
-        "validation_failed",
-    )
-    .await;
-    let found: Vec<_> = body["errors"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|error| (error["pointer"].as_str().unwrap(), error["code"].as_str().unwrap()))
-        .collect();
+    let form = form(&order)
+        .part("documents", file("a.exe", "MZ"))
+        .part("documents", file("b.pdf", ""))
+        .part("documents", file("c.pdf", deed()));
+    let body = problem(app.create_with(form).await, 400, "validation_failed").await;
     let expected = [
         ("/signingDetailsFormData/state", "invalid_format"),
         ("/signingServiceId", "required"),
         ("/documents/0", "unsupported_extension"),
         ("/documents/1", "empty_document"),
     ];
-    assert_eq!(found, expected);
+    assert_eq!(errors(&body), expected);
     app.assert_untouched();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_order_of_documents_has_one_to_twenty() {
+async fn one_to_twenty_documents_are_accepted() {
     let app = TestApp::start().await;
     problem(app.create_with(form(&order("F-0"))).await, 400, "no_documents").await;
     let with = |count: usize| {
@@ -172,13 +148,13 @@ async fn an_order_of_documents_has_one_to_twenty() {
     };
     problem(app.create_with(with(21)).await, 400, "too_many_documents").await;
     app.assert_untouched();
-    let nothing_chosen = with(20).part("documents", file("", ""));
-    assert_eq!(created(app.create_with(nothing_chosen).await).await["documents_uploaded"], 20);
+    let with_empty_input = with(20).part("documents", file("", ""));
+    assert_eq!(created(app.create_with(with_empty_input).await).await["documents_uploaded"], 20);
     assert_eq!(app.documents().len(), 20);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_mebibytes_are_taken_and_one_byte_more_is_not() {
+async fn document_over_ten_mebibytes_is_rejected() {
     let app = TestApp::start().await;
     let sized = |size: usize| {
         let mut content = deed();
@@ -186,39 +162,28 @@ async fn ten_mebibytes_are_taken_and_one_byte_more_is_not() {
         content
     };
     let limit = 10 * 1024 * 1024;
-    let body = problem(
-        app.create_with(
-            form(&order("F-1")).part("documents", file("large one.pdf", sized(limit + 1))),
-        )
-        .await,
-        413,
-        "document_too_large",
-    )
-    .await;
+    let too_large = form(&order("F-1")).part("documents", file("large one.pdf", sized(limit + 1)));
+    let body = problem(app.create_with(too_large).await, 413, "document_too_large").await;
     assert!(body["detail"].as_str().unwrap().contains("large one.pdf"));
     app.assert_untouched();
-    created(
-        app.create_with(form(&order("F-1")).part("documents", file("just.pdf", sized(limit))))
-            .await,
-    )
-    .await;
+    let largest = form(&order("F-1")).part("documents", file("largest.pdf", sized(limit)));
+    created(app.create_with(largest).await).await;
     assert_eq!(app.documents()[0].len(), limit);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_duplicate_leaves_no_object() {
+async fn duplicate_order_leaves_no_object() {
     let app = TestApp::start().await;
     created(app.create(&order("F-1")).await).await;
-    let refused =
-        app.create_with(form(&order("F-1")).part("documents", file("deed.pdf", deed()))).await;
-    assert_eq!(refused.headers()["retry-after"], "60");
-    problem(refused, 409, "duplicate_order").await;
+    let rejected = app.create_with(form_with_deed("F-1")).await;
+    assert_eq!(rejected.headers()["retry-after"], "60");
+    problem(rejected, 409, "duplicate_order").await;
     assert_eq!((app.documents().len(), app.rows("uploads"), app.rows("documents")), (0, 0, 0));
     app.assert_spool_empty();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn texts_may_come_as_browsers_send_blobs() {
+async fn text_parts_may_be_browser_blobs() {
     let app = TestApp::start().await;
     let blob = |text: String| {
         reqwest::multipart::Part::text(text).file_name("blob").mime_str("application/json").unwrap()
@@ -234,7 +199,7 @@ async fn texts_may_come_as_browsers_send_blobs() {
             });
         form.part("documents", file("deed.pdf", deed()))
     };
-    // Of a part that the service does not know, it cannot tell a text from an upload.
+    // An unknown part with a file name may be an upload, so it is rejected.
     problem(
         app.create_with(blobs().part("notes", blob("{}".to_owned()))).await,
         400,

@@ -1,7 +1,6 @@
-//! What stands behind the ports on the embedded default: SQLite, a folder of documents, a folder of
-//! mails.
+//! The stores of the embedded default: SQLite, a folder of documents and a folder of mails.
 
-#![allow(clippy::unused_self, reason = "the other wiring has something to look up")]
+#![allow(clippy::unused_self, reason = "the production wiring needs `self` here")]
 
 use std::{
     any::Any,
@@ -18,14 +17,14 @@ use test_servers::postgres::Cluster;
 
 use crate::harness::files_below;
 
-/// How mails are refused.
+/// How the mail store rejects mails.
 #[derive(Clone, Copy)]
 pub enum Refusal {
     /// The folder is gone.
     NoFolder,
 }
 
-/// The hash of a document as text.
+/// SQL expression for the hash of a document as hex text.
 pub const HEX_SHA256: &str = "lower(hex(sha256))";
 
 pub struct Wiring {
@@ -37,12 +36,12 @@ impl Wiring {
         Self { data: tempfile::tempdir().unwrap() }
     }
 
-    /// The same: the database is within the service.
+    /// Equals `new`: the database runs inside the service.
     pub fn with_a_database_server() -> Self {
         Self::new()
     }
 
-    /// A server that may be killed by itself.
+    /// Returns the database server that a test may stop, if there is one.
     pub fn own_database_server(&self) -> Option<&Cluster> {
         None
     }
@@ -52,12 +51,12 @@ impl Wiring {
         self.data.path()
     }
 
-    /// Flags that name what is not below the data directory.
+    /// Returns the flags for stores outside the data directory.
     pub fn flags(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Variables that the service finds credentials in.
+    /// Returns the environment variables with credentials.
     pub fn environment(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
@@ -70,6 +69,7 @@ impl Wiring {
         SqliteConnection::establish(self.database().to_str().unwrap()).unwrap()
     }
 
+    /// Counts the rows of a table.
     pub fn rows(&self, table: &str) -> i64 {
         #[derive(QueryableByName)]
         struct Count {
@@ -82,7 +82,7 @@ impl Wiring {
         count.count
     }
 
-    /// The column `line` of a query.
+    /// Returns the column `line` of a query.
     pub fn lines(&self, query: &str) -> Vec<String> {
         #[derive(QueryableByName)]
         struct Line {
@@ -93,69 +93,76 @@ impl Wiring {
         lines.into_iter().map(|row| row.line).collect()
     }
 
-    /// From now on no order can be kept, whoever tries it how often.
+    /// Makes every later insert of an order fail with an internal error.
     pub fn spoil_database(&self) {
         for statement in ["DROP TABLE documents", "ALTER TABLE orders RENAME TO gone"] {
             diesel::sql_query(statement).execute(&mut self.connection()).unwrap();
         }
     }
 
-    /// Another program that keeps everybody else from placing orders until it is dropped.
+    /// Holds the write lock until dropped, as another program would.
     pub fn lock_database(&self) -> Box<dyn Any> {
         let mut connection = self.connection();
         diesel::sql_query("BEGIN IMMEDIATE").execute(&mut connection).unwrap();
         Box::new(connection)
     }
 
+    /// Moves the database file away.
     pub fn break_database(&self) {
-        std::fs::rename(self.database(), self.data().join("elsewhere.sqlite")).unwrap();
+        std::fs::rename(self.database(), self.data().join("moved.sqlite")).unwrap();
     }
 
-    /// Every stored object by its key.
+    /// Returns every stored object by its key.
     pub fn objects(&self) -> BTreeMap<String, Vec<u8>> {
         let folder = self.data().join("documents");
         let key = |path: &Path| path.strip_prefix(&folder).unwrap().to_str().unwrap().to_owned();
         files_below(&folder).iter().map(|path| (key(path), std::fs::read(path).unwrap())).collect()
     }
 
+    /// Stores an object that no order refers to.
     pub fn put_object(&self, key: &str, content: &[u8]) {
         let path = self.data().join("documents").join(key);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, content).unwrap();
     }
 
+    /// Moves the folder of documents away.
     pub fn break_documents(&self) {
-        std::fs::rename(self.data().join("documents"), self.data().join("documents-elsewhere"))
+        std::fs::rename(self.data().join("documents"), self.data().join("documents-moved"))
             .unwrap();
     }
 
-    /// Every mail that was delivered.
+    /// Returns every delivered mail.
     pub fn mails(&self) -> Vec<String> {
-        // One that is still being written has another name.
+        // A mail that is still being written has another extension.
         let delivered = files_below(&self.data().join("mail"))
             .into_iter()
             .filter(|path| path.extension().is_some_and(|extension| extension == "eml"));
         delivered.map(|path| std::fs::read_to_string(path).unwrap()).collect()
     }
 
+    /// Moves the folder of mails away.
     pub fn break_mail(&self) {
-        std::fs::rename(self.data().join("mail"), self.data().join("mail-elsewhere")).unwrap();
+        std::fs::rename(self.data().join("mail"), self.data().join("mail-moved")).unwrap();
     }
 
+    /// Every way to reject mails.
     pub const REFUSALS: [Refusal; 1] = [Refusal::NoFolder];
 
+    /// Makes the mail store reject mails.
     pub fn refuse_mails(&self, refusal: Refusal) {
         match refusal {
             Refusal::NoFolder => self.break_mail(),
         }
     }
 
-    /// What nobody may read anywhere.
+    /// Returns the secrets that must not appear in any output.
     pub fn secrets() -> Vec<String> {
         Vec::new()
     }
 
+    /// Moves the folder of mails back.
     pub fn mend_mail(&self) {
-        std::fs::rename(self.data().join("mail-elsewhere"), self.data().join("mail")).unwrap();
+        std::fs::rename(self.data().join("mail-moved"), self.data().join("mail")).unwrap();
     }
 }

@@ -1,13 +1,18 @@
-//! Every error of the API, on both operations.
+//! Causes every error of the API on both operations.
 
-use reqwest::{Method, header};
+use domain::manage_keys::KeyTerms;
+use futures_util::future::join_all;
+use reqwest::{Method, RequestBuilder, header};
 use serde_json::{Value, json};
 use time::Duration;
 
-use crate::harness::{CREATE, CREATE_WITH_DOCUMENTS, TestApp, form_with_deed, order, problem};
+use crate::harness::{
+    CREATE, CREATE_WITH_DOCUMENTS, TestApp, created, deed, errors, file, form, form_with_deed,
+    order, problem,
+};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_credentials_no_order() {
+async fn missing_or_malformed_credentials_are_unauthorized() {
     let app = TestApp::start().await;
     for path in [CREATE, CREATE_WITH_DOCUMENTS] {
         for value in [
@@ -18,7 +23,7 @@ async fn no_credentials_no_order() {
             Some("Bearer a b"),
             Some(app.key.as_str()),
         ] {
-            let mut request = app.client.post(app.url(path)).body("not even read");
+            let mut request = app.client.post(app.url(path)).body("not read");
             if let Some(value) = value {
                 request = request.header(header::AUTHORIZATION, value);
             }
@@ -30,9 +35,9 @@ async fn no_credentials_no_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_is_not_good_is_an_invalid_token() {
+async fn unknown_expired_or_revoked_key_is_invalid_token() {
     let app = TestApp::start().await;
-    let invalid = async |token: &str| {
+    let assert_invalid = async |token: &str| {
         for request in [
             app.client.post(app.url(CREATE)).json(&order("F-1")),
             app.client.post(app.url(CREATE_WITH_DOCUMENTS)).multipart(form_with_deed("F-1")),
@@ -45,41 +50,38 @@ async fn a_key_that_is_not_good_is_an_invalid_token() {
             problem(response, 401, "unauthorized").await;
         }
     };
-    invalid("nonsense").await;
+    assert_invalid("nonsense").await;
     let unknown =
         app.key.replace(&app.key[4..8], if app.key[4..8] == *"0000" { "1111" } else { "0000" });
-    invalid(&unknown).await;
+    assert_invalid(&unknown).await;
     let forged = format!(
         "{}{}",
         &app.key[..app.key.len() - 4],
         if app.key.ends_with("0000") { "1111" } else { "0000" }
     );
-    invalid(&forged).await;
+    assert_invalid(&forged).await;
 
     let keys = app.storage().manage_keys(app.machine());
-    let terms = domain::manage_keys::KeyTerms {
-        name: "short".to_owned(),
-        lifetime: Some(Duration::DAY),
-        ..domain::manage_keys::KeyTerms::default()
-    };
+    let terms =
+        KeyTerms { name: "short".to_owned(), lifetime: Some(Duration::DAY), ..KeyTerms::default() };
     let (_, expiring) = keys.issue(terms, "tests").await.unwrap();
     app.clock.advance(Duration::DAY);
-    invalid(expiring.expose()).await;
+    assert_invalid(expiring.expose()).await;
     let id = keys.list().await.unwrap()[0].id;
     keys.revoke(id, "tests").await.unwrap();
-    invalid(&app.key).await;
+    assert_invalid(&app.key).await;
     app.assert_untouched();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bound_key_orders_for_its_own_signing_service_only() {
+async fn bound_key_is_limited_to_its_signing_service() {
     let app = TestApp::start().await;
-    let foreign = app.issue_key(Some(7)).await;
+    let other = app.issue_key(Some(7)).await;
     for request in [
         app.client.post(app.url(CREATE)).json(&order("F-1")),
         app.client.post(app.url(CREATE_WITH_DOCUMENTS)).multipart(form_with_deed("F-1")),
     ] {
-        let response = request.bearer_auth(&foreign).send().await.unwrap();
+        let response = request.bearer_auth(&other).send().await.unwrap();
         assert_eq!(
             response.headers()["www-authenticate"],
             r#"Bearer realm="notary-orders", error="insufficient_scope""#
@@ -94,7 +96,7 @@ async fn a_bound_key_orders_for_its_own_signing_service_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wrong_paths_and_methods_are_problems_too() {
+async fn wrong_paths_and_methods_are_problems() {
     let app = TestApp::start().await;
     for path in [
         "/",
@@ -125,9 +127,12 @@ async fn wrong_paths_and_methods_are_problems_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_operation_takes_its_own_content_type() {
+async fn wrong_content_type_is_unsupported() {
     let app = TestApp::start().await;
     let body = order("F-1").to_string();
+    let assert_unsupported = async |request: RequestBuilder| {
+        problem(request.send().await.unwrap(), 415, "unsupported_media_type").await;
+    };
     for content_type in [
         "",
         "text/plain",
@@ -137,24 +142,10 @@ async fn each_operation_takes_its_own_content_type() {
         "multipart/form-data; boundary=b",
         "nonsense",
     ] {
-        problem(
-            app.post(CREATE)
-                .header(header::CONTENT_TYPE, content_type)
-                .body(body.clone())
-                .send()
-                .await
-                .unwrap(),
-            415,
-            "unsupported_media_type",
-        )
-        .await;
+        let request = app.post(CREATE).header(header::CONTENT_TYPE, content_type);
+        assert_unsupported(request.body(body.clone())).await;
     }
-    problem(
-        app.post(CREATE).body(body.clone()).send().await.unwrap(),
-        415,
-        "unsupported_media_type",
-    )
-    .await;
+    assert_unsupported(app.post(CREATE).body(body.clone())).await;
     for content_type in [
         "application/json",
         "multipart/mixed; boundary=b",
@@ -162,43 +153,30 @@ async fn each_operation_takes_its_own_content_type() {
         "text/plain",
         "nonsense",
     ] {
-        problem(
-            app.post(CREATE_WITH_DOCUMENTS)
-                .header(header::CONTENT_TYPE, content_type)
-                .body(body.clone())
-                .send()
-                .await
-                .unwrap(),
-            415,
-            "unsupported_media_type",
-        )
-        .await;
+        let request = app.post(CREATE_WITH_DOCUMENTS).header(header::CONTENT_TYPE, content_type);
+        assert_unsupported(request.body(body.clone())).await;
     }
-    let coded = app
+    let encoded = app
         .post(CREATE)
         .header(header::CONTENT_TYPE, "application/json")
-        .header(header::CONTENT_ENCODING, "gzip")
-        .body(body.clone())
-        .send()
-        .await
-        .unwrap();
-    problem(coded, 415, "unsupported_media_type").await;
+        .header(header::CONTENT_ENCODING, "gzip");
+    assert_unsupported(encoded.body(body.clone())).await;
     app.assert_untouched();
-    let parameters = app
+    let with_parameter = app
         .post(CREATE)
         .header(header::CONTENT_TYPE, "Application/JSON; charset=utf-8")
         .body(body)
         .send()
         .await
         .unwrap();
-    assert_eq!(parameters.status(), 201);
+    assert_eq!(with_parameter.status(), 201);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_violations_come_at_once_with_the_same_pointers_on_both_operations() {
+async fn both_operations_report_all_violations_at_once() {
     let app = TestApp::start().await;
     let mut bad = order("F-1");
-    bad["signingContactsFormData"]["orderContactEmail"] = json!("nobody");
+    bad["signingContactsFormData"]["orderContactEmail"] = json!("no-address");
     bad["signingDetailsFormData"]["city"] = json!("  ");
     bad["signingDetailsFormData"]["zipcode"] = json!(75201);
     bad["signingDetailsFormData"]["signerName"] = Value::Null;
@@ -212,25 +190,18 @@ async fn all_violations_come_at_once_with_the_same_pointers_on_both_operations()
         ("/signingDetailsFormData/signerName", "required"),
         ("/requestedBy/userId", "out_of_range"),
     ];
-    let form = crate::harness::form(&bad)
-        .part("documents", crate::harness::file("deed.pdf", crate::harness::deed()));
+    let form = form(&bad).part("documents", file("deed.pdf", deed()));
     for response in [app.create(&bad).await, app.create_with(form).await] {
         let body = problem(response, 400, "validation_failed").await;
-        let found: Vec<_> = body["errors"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|error| (error["pointer"].as_str().unwrap(), error["code"].as_str().unwrap()))
-            .collect();
-        assert_eq!(found, expected);
+        assert_eq!(errors(&body), expected);
         assert!(body["errors"].as_array().unwrap().iter().all(|error| error["detail"].is_string()));
-        assert!(!body.to_string().contains("nobody"));
+        assert!(!body.to_string().contains("no-address"));
     }
     app.assert_untouched();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_document_store_that_is_gone_fails_only_orders_with_documents() {
+async fn missing_document_store_fails_only_uploads() {
     let app = TestApp::start().await;
     app.wiring.break_documents();
     let response = app.create_with(form_with_deed("F-1")).await;
@@ -238,12 +209,12 @@ async fn a_document_store_that_is_gone_fails_only_orders_with_documents() {
     let body = problem(response, 503, "unavailable").await;
     assert!(!body.to_string().contains("documents"), "{body}");
     app.assert_spool_empty();
-    assert_eq!((app.rows("orders"), app.rows("file_numbers")), (0, 0));
+    assert_eq!(app.rows("orders"), 0);
     assert_eq!(app.create(&order("F-1")).await.status(), 201);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broken_database_is_an_internal_problem_without_an_inside() {
+async fn broken_database_is_internal_problem_without_details() {
     let app = TestApp::start().await;
     app.wiring.spoil_database();
     for response in [app.create(&order("F-1")).await, app.create_with(form_with_deed("F-2")).await]
@@ -257,7 +228,7 @@ async fn a_broken_database_is_an_internal_problem_without_an_inside() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_is_locked_or_gone_is_unavailable_soon_and_for_all_at_once() {
+async fn locked_or_missing_database_is_unavailable_quickly() {
     let app = TestApp::start().await;
     let lock = app.wiring.lock_database();
     let started = std::time::Instant::now();
@@ -268,11 +239,11 @@ async fn a_database_that_is_locked_or_gone_is_unavailable_soon_and_for_all_at_on
                 problem(app.create(&order(&format!("F-{at}"))).await, 503, "unavailable").await
             }
         });
-    futures_util::future::join_all(attempts).await;
+    join_all(attempts).await;
     assert!(started.elapsed() < std::time::Duration::from_secs(8), "{:?}", started.elapsed());
     drop(lock);
-    // Not one of those above: whether they were placed after all is unknown.
-    crate::harness::created(app.create(&order("F-10")).await).await;
+    // A new file number: the requests above may have created their orders.
+    created(app.create(&order("F-10")).await).await;
     app.wiring.break_database();
     problem(app.create(&order("F-11")).await, 503, "unavailable").await;
     problem(app.create_with(form_with_deed("F-12")).await, 503, "unavailable").await;

@@ -1,4 +1,4 @@
-//! The primary of PostgreSQL dies under load, and its synchronous standby takes over.
+//! Kills the PostgreSQL primary under load and promotes its synchronous standby.
 
 use std::{
     collections::BTreeSet,
@@ -14,28 +14,28 @@ use serde_json::Value;
 use test_servers::postgres::{Cluster, PASSWORD, SUPERUSER, Stop};
 
 use crate::{
-    harness::{CREATE, CREATE_WITH_DOCUMENTS, deed, eventually, form_with_deed, order},
+    harness::{CREATE, CREATE_WITH_DOCUMENTS, client, deed, eventually, form_with_deed, order},
     service_process::{ServiceProcess, issue_key},
     wiring::Wiring,
 };
 
 const CLIENTS: usize = 16;
 
-/// What the clients were told.
+/// The responses of all clients.
 #[derive(Default)]
-struct Answers {
+struct Responses {
     next: AtomicUsize,
     acknowledged: Mutex<BTreeSet<(i64, String)>>,
-    refused: AtomicUsize,
+    unavailable: AtomicUsize,
     created: AtomicUsize,
     stop: AtomicBool,
 }
 
-/// One client that orders without a pause, every fourth time with a document.
-async fn order_on_and_on(service: Arc<ServiceProcess>, key: String, answers: Arc<Answers>) {
-    let client = crate::harness::client();
-    while !answers.stop.load(Ordering::Relaxed) {
-        let at = answers.next.fetch_add(1, Ordering::Relaxed);
+/// Runs one client that creates orders without a pause, every fourth one with a document.
+async fn create_orders(service: Arc<ServiceProcess>, key: String, responses: Arc<Responses>) {
+    let client = client();
+    while !responses.stop.load(Ordering::Relaxed) {
+        let at = responses.next.fetch_add(1, Ordering::Relaxed);
         let file_number = format!("F-{at}");
         let request = if at.is_multiple_of(4) {
             client.post(service.url(CREATE_WITH_DOCUMENTS)).multipart(form_with_deed(&file_number))
@@ -46,15 +46,15 @@ async fn order_on_and_on(service: Arc<ServiceProcess>, key: String, answers: Arc
         match response.status() {
             StatusCode::CREATED => {
                 let body: Value = response.json().await.unwrap();
-                answers
+                responses
                     .acknowledged
                     .lock()
                     .unwrap()
                     .insert((body["order_id"].as_i64().unwrap(), file_number));
-                answers.created.fetch_add(1, Ordering::Relaxed);
+                responses.created.fetch_add(1, Ordering::Relaxed);
             }
             StatusCode::SERVICE_UNAVAILABLE => {
-                answers.refused.fetch_add(1, Ordering::Relaxed);
+                responses.unavailable.fetch_add(1, Ordering::Relaxed);
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             other => panic!("{other} for {file_number}"),
@@ -63,7 +63,7 @@ async fn order_on_and_on(service: Arc<ServiceProcess>, key: String, answers: Arc
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_acknowledged_order_survives_the_loss_of_the_primary() {
+async fn acknowledged_orders_survive_loss_of_the_primary() {
     let primary = Cluster::start(&[]);
     primary.sql("postgres", "CREATE DATABASE orders");
     let standby = primary.standby();
@@ -77,28 +77,28 @@ async fn every_acknowledged_order_survives_the_loss_of_the_primary() {
         format!("postgres://{SUPERUSER}:{PASSWORD}@{hosts}/orders?target_session_attrs=read-write");
     let wiring = Wiring::on_database(url);
     let service = Arc::new(ServiceProcess::start(&wiring, &["--rate-per-second=0"]));
-    let (key, answers) = (issue_key(&wiring), Arc::new(Answers::default()));
+    let (key, responses) = (issue_key(&wiring), Arc::new(Responses::default()));
     let clients: Vec<_> = (0..CLIENTS)
         .map(|_| {
-            tokio::spawn(order_on_and_on(Arc::clone(&service), key.clone(), Arc::clone(&answers)))
+            tokio::spawn(create_orders(Arc::clone(&service), key.clone(), Arc::clone(&responses)))
         })
         .collect();
-    let created_more_than = |count: usize| answers.created.load(Ordering::Relaxed) > count;
+    let created_more_than = |count: usize| responses.created.load(Ordering::Relaxed) > count;
     eventually(|| created_more_than(200)).await;
 
     primary.stop(Stop::Kill);
-    eventually(|| answers.refused.load(Ordering::Relaxed) > 50).await;
+    eventually(|| responses.unavailable.load(Ordering::Relaxed) > 50).await;
     standby.promote();
-    let before = answers.created.load(Ordering::Relaxed);
+    let before = responses.created.load(Ordering::Relaxed);
     eventually(|| created_more_than(before + 200)).await;
-    answers.stop.store(true, Ordering::Relaxed);
+    responses.stop.store(true, Ordering::Relaxed);
     for client in clients {
         client.await.unwrap();
     }
 
-    let acknowledged = answers.acknowledged.lock().unwrap().clone();
+    let acknowledged = responses.acknowledged.lock().unwrap().clone();
     let query = |statement: &str| standby.sql("orders", statement);
-    let kept: Vec<(i64, String)> = query("SELECT id, file_number FROM orders ORDER BY id")
+    let stored: Vec<(i64, String)> = query("SELECT id, file_number FROM orders ORDER BY id")
         .lines()
         .map(|line| {
             line.split_once('|')
@@ -107,10 +107,10 @@ async fn every_acknowledged_order_survives_the_loss_of_the_primary() {
         })
         .collect();
     let file_numbers: BTreeSet<&str> =
-        kept.iter().map(|(_, file_number)| file_number.as_str()).collect();
-    assert_eq!(file_numbers.len(), kept.len(), "no order is there twice");
-    let kept: BTreeSet<(i64, String)> = kept.into_iter().collect();
-    let lost: Vec<_> = acknowledged.difference(&kept).collect();
+        stored.iter().map(|(_, file_number)| file_number.as_str()).collect();
+    assert_eq!(file_numbers.len(), stored.len(), "an order exists twice");
+    let stored: BTreeSet<(i64, String)> = stored.into_iter().collect();
+    let lost: Vec<_> = acknowledged.difference(&stored).collect();
     assert!(
         lost.is_empty(),
         "{} of {} acknowledged orders are lost: {lost:?}",
@@ -123,5 +123,5 @@ async fn every_acknowledged_order_survives_the_loss_of_the_primary() {
     }
     eventually(|| query("SELECT count(*) FROM deliveries") == "0").await;
     let mails = wiring.mails().len();
-    assert!(mails >= kept.len(), "{mails} mails of {} orders", kept.len());
+    assert!(mails >= stored.len(), "{mails} mails of {} orders", stored.len());
 }

@@ -1,4 +1,4 @@
-//! The bucket fails at one of several objects, stalls, or does not tell the truth.
+//! The bucket fails at one of several objects, stalls, or reports wrong results.
 
 use std::{
     collections::BTreeSet,
@@ -19,7 +19,7 @@ use crate::{
 
 const DOCUMENTS: usize = 5;
 const EACH: [usize; DOCUMENTS] = [0, 1, 2, 3, 4];
-/// One of those that are put at once, and the one that waits for them.
+/// An object of the first parallel puts, and the one that is put after them.
 const FIRST_AND_LAST: [usize; 2] = [0, 4];
 
 fn with_documents(file_number: &str) -> Form {
@@ -28,7 +28,7 @@ fn with_documents(file_number: &str) -> Form {
     })
 }
 
-/// Treats every request of a method for the n-th object that it is made for so, counted from 0.
+/// Applies a treatment to the requests of a method for the object at index `nth`.
 fn treat_nth(app: &TestApp, method: &'static str, nth: usize, treatment: Treatment) {
     let seen = Mutex::new(Vec::<String>::new());
     app.wiring.bucket().treat(move |request| {
@@ -36,7 +36,7 @@ fn treat_nth(app: &TestApp, method: &'static str, nth: usize, treatment: Treatme
             return Treatment::Serve;
         }
         let (mut seen, path) = (seen.lock().unwrap(), request.uri.path().to_owned());
-        let at = seen.iter().position(|known| *known == path).unwrap_or_else(|| {
+        let at = seen.iter().position(|earlier| *earlier == path).unwrap_or_else(|| {
             seen.push(path);
             seen.len() - 1
         });
@@ -44,8 +44,8 @@ fn treat_nth(app: &TestApp, method: &'static str, nth: usize, treatment: Treatme
     });
 }
 
-/// Every object of every order, whole, and after the sweep nothing else.
-async fn assert_whole(app: TestApp, orders: usize) {
+/// Asserts that after the sweep exactly the objects of these orders exist, complete.
+async fn assert_complete(app: TestApp, orders: usize) {
     app.assert_spool_empty();
     let documents = orders * DOCUMENTS;
     assert_eq!(usize::try_from(app.rows("documents")).unwrap(), documents);
@@ -61,7 +61,7 @@ async fn assert_whole(app: TestApp, orders: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whichever_of_several_objects_fails_the_order_is_refused_and_nothing_of_it_stays() {
+async fn failed_put_rejects_order_and_removes_objects() {
     let app = TestApp::start().await;
     let mut orders = 0;
     for (method, treatment, which) in [
@@ -77,22 +77,22 @@ async fn whichever_of_several_objects_fails_the_order_is_refused_and_nothing_of_
         for &nth in which {
             let number = format!("F {method} {treatment:?} {nth}");
             treat_nth(&app, method, nth, treatment);
-            let asked = Instant::now();
-            assert_unavailable(asked, app.create_with(with_documents(&number)).await).await;
+            let sent = Instant::now();
+            assert_unavailable(sent, app.create_with(with_documents(&number)).await).await;
             app.wiring.documents_go_on();
-            // The refused order has not taken the file number.
+            // The file number is still free.
             created(app.create_with(with_documents(&number)).await).await;
             orders += 1;
         }
     }
     assert_eq!(usize::try_from(app.rows("orders")).unwrap(), orders);
-    assert_whole(app, orders).await;
+    assert_complete(app, orders).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bucket_that_is_slow_is_waited_for() {
+async fn slow_bucket_does_not_fail_orders() {
     let app = TestApp::start().await;
-    // On the thread of the request alone: the others go on.
+    // Delays only the connection of the request.
     app.wiring.bucket().treat(|request| {
         if request.method == "PUT" {
             Treatment::Delay(Duration::from_millis(700))
@@ -100,31 +100,31 @@ async fn a_bucket_that_is_slow_is_waited_for() {
             Treatment::Serve
         }
     });
-    let asked = Instant::now();
+    let sent = Instant::now();
     created(app.create_with(with_documents("F-1")).await).await;
-    assert!(asked.elapsed() > Duration::from_millis(700));
-    assert_whole(app, 1).await;
+    assert!(sent.elapsed() > Duration::from_millis(700));
+    assert_complete(app, 1).await;
 }
 
-/// The clock is set forward while objects are on their way: a sweeper takes the upload for
-/// abandoned, deletes what is not there yet, and forgets it. Then the objects arrive.
+/// If the clock jumps forward during an upload, the sweeper considers the upload abandoned and
+/// forgets it before the objects arrive.
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_that_arrive_when_a_sweeper_is_done_with_them_belong_to_no_order_and_do_not_stay() {
+async fn objects_put_after_a_sweep_are_removed() {
     let database = Cluster::shared().database();
     let name = database.name.clone();
     let app = TestApp::start_on(Wiring::on_shared(database), Arc::default(), &[], None).await;
-    let swept = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&swept);
+    let puts = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&puts);
     app.wiring.bucket().treat(move |request| {
-        if request.method == "PUT" && counted.fetch_add(1, Ordering::SeqCst) == 0 {
+        if request.method == "PUT" && counter.fetch_add(1, Ordering::SeqCst) == 0 {
             Cluster::shared().sql(&name, "DELETE FROM uploads");
         }
         Treatment::Serve
     });
-    let asked = Instant::now();
-    assert_unavailable(asked, app.create_with(with_documents("F-1")).await).await;
-    assert_eq!(swept.load(Ordering::SeqCst), DOCUMENTS);
+    let sent = Instant::now();
+    assert_unavailable(sent, app.create_with(with_documents("F-1")).await).await;
+    assert_eq!(puts.load(Ordering::SeqCst), DOCUMENTS);
     assert_eq!((app.rows("orders"), app.rows("uploads"), app.wiring.objects().len()), (0, 0, 0));
     created(app.create_with(with_documents("F-1")).await).await;
-    assert_whole(app, 1).await;
+    assert_complete(app, 1).await;
 }

@@ -1,5 +1,4 @@
-//! The database is slow, cuts connections in the middle of what it does, has none left, has no disk
-//! left.
+//! The database is slow, cuts connections, has no connection left, or has a full disk.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -8,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use reqwest::{Response, StatusCode};
+use reqwest::StatusCode;
 use test_servers::{
     postgres::{Cluster, Stop},
     proxy::{Cut, Proxy},
@@ -23,36 +22,26 @@ use crate::{
     wiring::Wiring,
 };
 
-/// Sends an order under a key of its own.
-async fn send(app: &TestApp, path: &str, file_number: &str) -> Response {
-    let request = app.post(path).header("Idempotency-Key", format!("\"{file_number}\""));
-    let request = if path == CREATE {
-        request.json(&order(file_number))
-    } else {
-        request.multipart(form_with_deed(file_number))
-    };
-    request.send().await.unwrap()
-}
-
-/// Repeats an order until it is created; whether it had been before.
+/// Repeats an order until it is created. Returns whether the first attempt had created it.
 async fn repeat(app: &TestApp, path: &str, file_number: &str) -> bool {
-    let began = Instant::now();
+    let started = Instant::now();
     loop {
-        let response = send(app, path, file_number).await;
+        let response = app.send_with_key(path, file_number).await;
         if response.status() == StatusCode::CREATED {
             return response.headers().contains_key("idempotency-replayed");
         }
         assert!(matches!(response.status().as_u16(), 409 | 503), "{response:?}");
-        assert!(
-            began.elapsed() < Duration::from_secs(20),
-            "the claim of an upload that was cut off ends after 15 seconds"
-        );
+        // A failed upload may leave its claim behind, which expires after 15 seconds.
+        if response.status() == StatusCode::CONFLICT {
+            app.clock.advance(time::Duration::SECOND);
+        }
+        assert!(started.elapsed() < Duration::from_secs(20), "{response:?}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
-/// Every order once, each document of each and nothing else, and no mail lost.
-async fn assert_whole(app: TestApp, orders: usize, documents: usize) {
+/// Asserts that each order exists once, with exactly its documents and its mail.
+async fn assert_complete(app: TestApp, orders: usize, documents: usize) {
     assert_eq!(
         app.wiring.query("SELECT count(*), count(DISTINCT file_number) FROM orders"),
         format!("{orders}|{orders}")
@@ -69,11 +58,12 @@ async fn assert_whole(app: TestApp, orders: usize, documents: usize) {
     assert!(keys.len() == documents && keys.iter().all(|key| objects.contains_key(key)));
 }
 
+/// Starts a service that reaches its database through a proxy.
 async fn behind_a_proxy() -> (TestApp, Proxy) {
     let wiring = Wiring::with_a_database_server();
     let port = wiring.database_server().port();
     let proxy = Proxy::to(port);
-    // Without TLS, so that the proxy can tell what passes.
+    // Without TLS, so that the proxy can read the messages.
     let url = wiring.database_url().replace(&format!(":{port}/"), &format!(":{}/", proxy.port()))
         + "?sslmode=disable";
     let app =
@@ -82,25 +72,24 @@ async fn behind_a_proxy() -> (TestApp, Proxy) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slow_database_is_waited_for_and_one_that_is_too_slow_is_told_of() {
+async fn slow_database_succeeds_or_is_unavailable() {
     let (app, proxy) = behind_a_proxy().await;
     for path in [CREATE, CREATE_WITH_DOCUMENTS] {
-        created(send(&app, path, &format!("F-before{path}")).await).await;
+        created(app.send_with_key(path, &format!("F-before{path}")).await).await;
         proxy.slow_down(Duration::from_millis(100));
-        created(send(&app, path, &format!("F-slow{path}")).await).await;
+        created(app.send_with_key(path, &format!("F-slow{path}")).await).await;
         proxy.slow_down(Duration::from_millis(1_600));
-        let (number, asked) = (format!("F-slower{path}"), Instant::now());
-        assert_unavailable(asked, send(&app, path, &number).await).await;
+        let (number, sent) = (format!("F-slower{path}"), Instant::now());
+        assert_unavailable(sent, app.send_with_key(path, &number).await).await;
         proxy.slow_down(Duration::ZERO);
         repeat(&app, path, &number).await;
     }
-    assert_whole(app, 6, 3).await;
+    assert_complete(app, 6, 3).await;
 }
 
-/// Before the server has the statement that places the order, after it has committed it, and at
-/// each other round trip.
+/// Cuts the connection before the insert of the order, after its commit, and at other round trips.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_is_cut_in_the_middle_leaves_one_order_whole_or_none() {
+async fn cut_connection_leaves_whole_order_or_none() {
     let (app, proxy) = behind_a_proxy().await;
     let (mut orders, mut documents) = (0, 0);
     for path in [CREATE, CREATE_WITH_DOCUMENTS] {
@@ -108,42 +97,42 @@ async fn a_connection_that_is_cut_in_the_middle_leaves_one_order_whole_or_none()
         for (cut, stored) in [(Cut::Question(0), false), (Cut::Answer(0), true)] {
             let number = format!("F-{operation}-{cut:?}");
             proxy.cut_once(cut, &number);
-            let asked = Instant::now();
-            assert_unavailable(asked, send(&app, path, &number).await).await;
+            let sent = Instant::now();
+            assert_unavailable(sent, app.send_with_key(path, &number).await).await;
             assert!(proxy.was_cut());
             assert_eq!(repeat(&app, path, &number).await, stored, "{number}");
         }
-        // What passes may also be of a worker.
+        // The message that is cut may also belong to a worker.
         for at in 0..5 {
             for cut in [Cut::Question(at), Cut::Answer(at)] {
                 let number = format!("F-{operation}-any-{cut:?}");
                 proxy.cut_once(cut, "");
-                let asked = Instant::now();
-                let response = send(&app, path, &number).await;
+                let sent = Instant::now();
+                let response = app.send_with_key(path, &number).await;
                 let acknowledged = response.status() == StatusCode::CREATED;
                 if acknowledged {
                     created(response).await;
                 } else {
-                    assert_unavailable(asked, response).await;
+                    assert_unavailable(sent, response).await;
                 }
                 proxy.was_cut();
                 assert!(
                     repeat(&app, path, &number).await || !acknowledged,
-                    "{number}: what was acknowledged is there"
+                    "{number}: an acknowledged order is lost"
                 );
             }
         }
         orders += 12;
         documents += if path == CREATE_WITH_DOCUMENTS { 12 } else { 0 };
     }
-    assert_whole(app, orders, documents).await;
+    assert_complete(app, orders, documents).await;
 }
 
-/// A connection to the server that somebody else has, until dropped.
+/// A connection of another program, until dropped.
 struct Session(Child);
 
 impl Session {
-    /// None if the server has no connection left.
+    /// Opens a session. Returns `None` if the server has no connection left.
     fn open(cluster: &Cluster) -> Option<Self> {
         let mut psql = Command::new("psql");
         psql.args(["--quiet", "--no-align", "--tuples-only", "--set=ON_ERROR_STOP=1"])
@@ -155,11 +144,12 @@ impl Session {
         session.run("SELECT 1").then_some(session)
     }
 
-    /// Whether it could.
+    /// Runs a statement. Returns whether it succeeded.
     fn run(&mut self, statement: &str) -> bool {
-        let asked = writeln!(self.0.stdin.as_mut().unwrap(), "{statement}; SELECT 'done';").is_ok();
+        let is_sent =
+            writeln!(self.0.stdin.as_mut().unwrap(), "{statement}; SELECT 'done';").is_ok();
         let mut lines = BufReader::new(self.0.stdout.as_mut().unwrap()).lines();
-        asked && lines.any(|line| line.unwrap() == "done")
+        is_sent && lines.any(|line| line.unwrap() == "done")
     }
 }
 
@@ -171,7 +161,7 @@ impl Drop for Session {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_out_of_connections() {
+async fn server_without_connections_recovers() {
     let wiring = Wiring::with_database_server(Cluster::start(&[
         "max_connections = 12",
         "superuser_reserved_connections = 0",
@@ -179,56 +169,60 @@ async fn a_server_that_is_out_of_connections() {
     let app = TestApp::start_on(wiring, Arc::default(), &["--database-connections=8"], None).await;
     created(app.create(&order("F-before")).await).await;
     let cluster = app.wiring.database_server();
-    // The service's own sessions end and do not come back before the crowd has every connection.
+    // Keeps the service disconnected until other sessions hold every connection.
     cluster.sql("postgres", "ALTER DATABASE orders_alone ALLOW_CONNECTIONS false");
-    cluster.sql("postgres", "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = 'orders_alone'");
-    let mut crowd = Vec::new();
+    cluster.sql(
+        "postgres",
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity \
+         WHERE datname = 'orders_alone'",
+    );
+    let mut sessions = Vec::new();
     eventually(|| {
-        crowd.extend(Session::open(cluster));
-        crowd.len() == 12
+        sessions.extend(Session::open(cluster));
+        sessions.len() == 12
     })
     .await;
-    assert!(crowd[0].run("ALTER DATABASE orders_alone ALLOW_CONNECTIONS true"));
+    assert!(sessions[0].run("ALTER DATABASE orders_alone ALLOW_CONNECTIONS true"));
     let path = |at: usize| if at.is_multiple_of(4) { CREATE_WITH_DOCUMENTS } else { CREATE };
     let attempts = |from: usize| {
         let attempts = (from..from + 32).map(|at| {
             let app = &app;
             async move {
-                let asked = Instant::now();
-                let response = send(app, path(at), &format!("F-{at}")).await;
-                let stored = response.status() == StatusCode::CREATED;
-                if stored {
-                    assert!(asked.elapsed() < Duration::from_secs(15), "{:?}", asked.elapsed());
+                let sent = Instant::now();
+                let response = app.send_with_key(path(at), &format!("F-{at}")).await;
+                let is_created = response.status() == StatusCode::CREATED;
+                if is_created {
+                    assert!(sent.elapsed() < Duration::from_secs(15), "{:?}", sent.elapsed());
                 } else {
-                    assert_unavailable(asked, response).await;
+                    assert_unavailable(sent, response).await;
                 }
-                stored
+                is_created
             }
         });
         futures_util::future::join_all(attempts)
     };
-    let mut stored = attempts(0).await;
-    assert_eq!(stored, [false; 32]);
-    // Two are left.
-    crowd.truncate(10);
-    stored.extend(attempts(32).await);
-    drop(crowd);
-    let began = Instant::now();
-    while send(&app, CREATE, "F-after").await.status() != StatusCode::CREATED {
-        assert!(began.elapsed() < Duration::from_secs(15), "it goes on");
+    let mut acknowledged = attempts(0).await;
+    assert_eq!(acknowledged, [false; 32]);
+    // Leaves two connections to the service.
+    sessions.truncate(10);
+    acknowledged.extend(attempts(32).await);
+    drop(sessions);
+    let started = Instant::now();
+    while app.send_with_key(CREATE, "F-after").await.status() != StatusCode::CREATED {
+        assert!(started.elapsed() < Duration::from_secs(15), "the service does not recover");
     }
-    for (at, stored) in stored.into_iter().enumerate() {
+    for (at, acknowledged) in acknowledged.into_iter().enumerate() {
         assert!(
-            repeat(&app, path(at), &format!("F-{at}")).await || !stored,
-            "F-{at}: what was acknowledged is there"
+            repeat(&app, path(at), &format!("F-{at}")).await || !acknowledged,
+            "F-{at}: an acknowledged order is lost"
         );
     }
-    assert_whole(app, 66, 16).await;
+    assert_complete(app, 66, 16).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_out_of_disk() {
-    if done_with_mounts_of_its_own(module_path!(), "a_server_that_is_out_of_disk") {
+async fn server_with_full_disk_recovers() {
+    if done_with_mounts_of_its_own(module_path!(), "server_with_full_disk_recovers") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -240,33 +234,33 @@ async fn a_server_that_is_out_of_disk() {
     let app = TestApp::start_on(wiring, Arc::default(), &[], None).await;
     created(app.create(&order("F-before")).await).await;
     disk.fill();
-    let (mut stored, mut documents, mut refused) = (1, 0, 0);
+    let (mut orders, mut documents, mut failures) = (1, 0, 0);
     for at in 0.. {
         assert!(at < 2_000, "the disk is not full");
-        let (asked, number) = (Instant::now(), format!("F-{at}"));
+        let (sent, number) = (Instant::now(), format!("F-{at}"));
         let with_documents = at % 4 == 0;
-        let mut wordy = order(&number);
-        wordy["signingDetailsFormData"]["specialInstructions"] =
+        let mut long_order = order(&number);
+        long_order["signingDetailsFormData"]["specialInstructions"] =
             (0..400).map(|_| fastrand::alphanumeric()).collect::<String>().into();
         let response = if with_documents {
             app.create_with(form_with_deed(&number)).await
         } else {
-            app.create(&wordy).await
+            app.create(&long_order).await
         };
         if response.status() == StatusCode::CREATED {
             created(response).await;
-            stored += 1;
+            orders += 1;
             documents += usize::from(with_documents);
         } else {
-            assert_unavailable(asked, response).await;
-            refused += 1;
+            assert_unavailable(sent, response).await;
+            failures += 1;
         }
-        if refused == 8 {
+        if failures == 8 {
             break;
         }
     }
     disk.clear();
-    // A server that could not write its log has ended, and is started by whoever watches it.
+    // PostgreSQL stops if it cannot write its log; a supervisor would restart it.
     let server = app.wiring.database_server();
     if Command::new("psql")
         .arg(server.url("postgres"))
@@ -277,33 +271,33 @@ async fn a_server_that_is_out_of_disk() {
         server.stop(Stop::Kill);
         server.resume_after_stop();
     }
-    let began = Instant::now();
-    while send(&app, CREATE, "F-after").await.status() != StatusCode::CREATED {
-        assert!(began.elapsed() < Duration::from_secs(15), "it goes on");
+    let started = Instant::now();
+    while app.send_with_key(CREATE, "F-after").await.status() != StatusCode::CREATED {
+        assert!(started.elapsed() < Duration::from_secs(15), "the service does not recover");
     }
-    assert_whole(app, stored + 1, documents).await;
+    assert_complete(app, orders + 1, documents).await;
     drop(disk);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_database_is_not_asked_for_what_cannot_be_a_key() {
+async fn malformed_key_is_rejected_without_database() {
     let app = TestApp::start().await;
-    let good = app.key.clone();
+    let valid = app.key.clone();
     let unknown = domain::api_key::PresentedKey::random(false, &app::OsEntropy).expose().to_owned();
-    let order_with = async |key: &str| {
+    let send = async |key: &str| {
         app.client.post(app.url(CREATE)).bearer_auth(key).json(&order("F-1")).send().await.unwrap()
     };
     app.wiring.break_database();
     for text in [
         "nonsense",
         "nok_",
-        &good[..good.len() - 1],
-        &format!("{good}0"),
-        &good.to_uppercase(),
-        &good.replace("nok_", "nok_test_x"),
+        &valid[..valid.len() - 1],
+        &format!("{valid}0"),
+        &valid.to_uppercase(),
+        &valid.replace("nok_", "nok_test_x"),
     ] {
-        problem(order_with(text).await, 401, "unauthorized").await;
+        problem(send(text).await, 401, "unauthorized").await;
     }
-    // For what can be one it is.
-    problem(order_with(&unknown).await, 503, "unavailable").await;
+    // A well-formed key needs the database.
+    problem(send(&unknown).await, 503, "unavailable").await;
 }

@@ -4,15 +4,15 @@ use std::{sync::Arc, time::Instant};
 
 use crate::{
     harness::{
-        TestApp, assert_unavailable, created, deed, eventually, eventually_told, form_with_deed,
+        TestApp, assert_unavailable, created, deed, eventually, eventually_async, form_with_deed,
         order,
     },
     small_disk::{SmallDisk, done_with_mounts_of_its_own},
     wiring::Wiring,
 };
 
-/// An order that fills a page of the database.
-fn wordy(file_number: &str) -> serde_json::Value {
+/// Returns an order that fills a page of the database.
+fn long_order(file_number: &str) -> serde_json::Value {
     let mut order = order(file_number);
     order["signingDetailsFormData"]["specialInstructions"] =
         "Ring twice. ".repeat(400).trim().into();
@@ -20,37 +20,37 @@ fn wordy(file_number: &str) -> serde_json::Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_everything() {
-    if done_with_mounts_of_its_own(module_path!(), "of_everything") {
+async fn full_disk_loses_no_acknowledged_order() {
+    if done_with_mounts_of_its_own(module_path!(), "full_disk_loses_no_acknowledged_order") {
         return;
     }
     let wiring = Wiring::new();
     let disk = SmallDisk::at(wiring.data(), 8);
     let app = TestApp::start_on(wiring, Arc::default(), &[], None).await;
-    let mut acknowledged = vec![created(app.create(&wordy("F-before")).await).await];
+    let mut acknowledged = vec![created(app.create(&long_order("F-before")).await).await];
     app.mails(1).await;
     disk.fill();
-    // The log of the database may still have room for a few.
-    let mut refused = 0;
+    // The log of the database may still have space for a few orders.
+    let mut failures = 0;
     for at in 0.. {
-        let asked = Instant::now();
-        let response = app.create(&wordy(&format!("F-{at}"))).await;
+        let sent = Instant::now();
+        let response = app.create(&long_order(&format!("F-{at}"))).await;
         if response.status() == 201 {
             acknowledged.push(created(response).await);
             assert!(at < 2_000, "the disk is not full");
             continue;
         }
-        assert_unavailable(asked, response).await;
-        let asked = Instant::now();
-        assert_unavailable(asked, app.create_with(form_with_deed(&format!("F-form-{at}"))).await)
+        assert_unavailable(sent, response).await;
+        let sent = Instant::now();
+        assert_unavailable(sent, app.create_with(form_with_deed(&format!("F-form-{at}"))).await)
             .await;
-        refused += 1;
-        if refused == 5 {
+        failures += 1;
+        if failures == 5 {
             break;
         }
     }
     disk.clear();
-    acknowledged.push(created(app.create(&wordy("F-after")).await).await);
+    acknowledged.push(created(app.create(&long_order("F-after")).await).await);
     created(app.create_with(form_with_deed("F-form-after")).await).await;
     app.assert_spool_empty();
     assert_eq!(usize::try_from(app.rows("orders")).unwrap(), acknowledged.len() + 1);
@@ -58,7 +58,7 @@ async fn of_everything() {
         let id = domain::order::OrderId(order["order_id"].as_i64().unwrap());
         assert!(app.storage().orders.find(id).await.unwrap().is_some());
     }
-    // Those that were to be written while there was no room.
+    // Mails that could not be written on the full disk are retried.
     app.clock.advance(time::Duration::hours(2));
     app.mails(acknowledged.len() + 1).await;
     let app = app.restart(&[]).await;
@@ -70,8 +70,8 @@ async fn of_everything() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_the_documents() {
-    if done_with_mounts_of_its_own(module_path!(), "of_the_documents") {
+async fn full_documents_disk_fails_only_uploads() {
+    if done_with_mounts_of_its_own(module_path!(), "full_documents_disk_fails_only_uploads") {
         return;
     }
     let wiring = Wiring::new();
@@ -80,8 +80,8 @@ async fn of_the_documents() {
     created(app.create_with(form_with_deed("F-before")).await).await;
     disk.fill();
     for at in 0..3 {
-        let asked = Instant::now();
-        assert_unavailable(asked, app.create_with(form_with_deed(&format!("F-{at}"))).await).await;
+        let sent = Instant::now();
+        assert_unavailable(sent, app.create_with(form_with_deed(&format!("F-{at}"))).await).await;
         created(app.create(&order(&format!("F-json-{at}"))).await).await;
     }
     let (status, body) = app.ops("/readyz").await;
@@ -100,8 +100,8 @@ async fn of_the_documents() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_the_mails() {
-    if done_with_mounts_of_its_own(module_path!(), "of_the_mails") {
+async fn full_mail_disk_delays_mails() {
+    if done_with_mounts_of_its_own(module_path!(), "full_mail_disk_delays_mails") {
         return;
     }
     let wiring = Wiring::new();
@@ -111,15 +111,16 @@ async fn of_the_mails() {
     for at in 0..5 {
         created(app.create(&order(&format!("F-{at}"))).await).await;
     }
-    let told = |error: &Option<String>| error.as_ref().is_some_and(|error| error.contains("space"));
-    eventually_told(async || {
+    let is_full =
+        |error: &Option<String>| error.as_ref().is_some_and(|error| error.contains("space"));
+    eventually_async(async || {
         app.storage()
             .queue
             .list(false, 10)
             .await
             .unwrap()
             .iter()
-            .all(|delivery| told(&delivery.last_error))
+            .all(|delivery| is_full(&delivery.last_error))
     })
     .await;
     assert_eq!(app.wiring.mails().len(), 0);

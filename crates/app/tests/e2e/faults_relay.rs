@@ -1,4 +1,4 @@
-//! The relay fails in every phase of a mail. No client notices, and no mail is lost.
+//! The relay fails in every phase of a mail. No client may notice and no mail may be lost.
 
 use std::{
     sync::{
@@ -36,24 +36,24 @@ const TREATMENTS: [Treatment; 6] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_whatever_phase_it_refuses_hangs_up_or_stalls() {
+async fn relay_failures_in_any_phase_lose_no_mail() {
     join_all(TREATMENTS.map(|treatment| async move {
         let app = TestApp::start().await;
         for phase in PHASES {
-            order_while_it_fails(&app, phase, treatment).await;
+            create_order_during_failure(&app, phase, treatment).await;
         }
         app.wiring.relay().behave();
-        let began = Instant::now();
+        let started = Instant::now();
         while app.rows("deliveries") > 0 {
             assert!(
-                began.elapsed() < Duration::from_secs(60),
+                started.elapsed() < Duration::from_secs(60),
                 "{treatment:?}: {:?}",
                 app.storage().queue.list(false, 10).await
             );
-            // What was refused for good is an operator's to try again.
+            // An operator retries mails that failed for good.
             for failed in app.storage().queue.list(true, 10).await.unwrap() {
                 assert!(
-                    matches!(treatment, Treatment::Refuse(said) if said.starts_with('5')),
+                    matches!(treatment, Treatment::Refuse(reply) if reply.starts_with('5')),
                     "{treatment:?}: {failed:?}"
                 );
                 app.storage().queue.retry(failed.id, app.clock.now()).await.unwrap();
@@ -70,29 +70,29 @@ async fn in_whatever_phase_it_refuses_hangs_up_or_stalls() {
     .await;
 }
 
-/// An order, and an attempt to deliver its mail that meets the failure.
-async fn order_while_it_fails(app: &TestApp, phase: Phase, treatment: Treatment) {
-    let met = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&met);
-    // On new connections: a session that is open already has some phases behind it.
+/// Creates an order and waits until an attempt to deliver its mail meets the failure.
+async fn create_order_during_failure(app: &TestApp, phase: Phase, treatment: Treatment) {
+    let failures = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&failures);
+    // Forces new connections: an open session has passed some phases already.
     app.wiring.break_mail();
     app.wiring.mend_mail();
     app.wiring.relay().treat(move |step| {
         if step.phase != phase {
             return Treatment::Serve;
         }
-        counted.fetch_add(1, Ordering::SeqCst);
+        counter.fetch_add(1, Ordering::SeqCst);
         treatment
     });
-    let asked = Instant::now();
+    let sent = Instant::now();
     created(app.create(&order(&format!("F-{phase:?}"))).await).await;
-    assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
-    // No mail waits for the politeness at the end.
-    let began = Instant::now();
-    while met.load(Ordering::SeqCst) == 0 && phase != Phase::Quit {
+    assert!(sent.elapsed() < Duration::from_secs(10), "{:?}", sent.elapsed());
+    // The service does not wait for the reply to `QUIT`.
+    let started = Instant::now();
+    while failures.load(Ordering::SeqCst) == 0 && phase != Phase::Quit {
         assert!(
-            began.elapsed() < Duration::from_secs(20),
-            "{treatment:?} in {phase:?} was not met"
+            started.elapsed() < Duration::from_secs(20),
+            "{treatment:?} in {phase:?} did not happen"
         );
         app.clock.advance(time::Duration::SECOND);
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -1,11 +1,11 @@
-//! What a newcomer meets.
+//! The output of the first start.
 
 use std::{io::BufRead as _, process::Command};
 
 use crate::{harness::created, service_process::ServiceProcess, wiring::Wiring};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_start_shows_a_key_and_a_curl_line_that_works_and_later_ones_do_not() {
+async fn first_start_prints_key_and_working_curl_line() {
     let wiring = Wiring::new();
     let mut server = ServiceProcess::start(&wiring, &[]);
     let mut lines = Vec::new();
@@ -22,20 +22,21 @@ async fn the_first_start_shows_a_key_and_a_curl_line_that_works_and_later_ones_d
         .to_owned();
     created(server.post(&key, "F-1").await).await;
     let curl = lines.last().unwrap().clone();
-    let pasted = tokio::task::spawn_blocking(move || {
+    let executed = tokio::task::spawn_blocking(move || {
         Command::new("sh").arg("-c").arg(curl.replace("curl -i", "curl -s -i")).output()
     })
     .await
     .unwrap()
     .unwrap();
-    let answer = String::from_utf8(pasted.stdout).unwrap();
+    let response = String::from_utf8(executed.stdout).unwrap();
     assert!(
-        answer.starts_with("HTTP/1.1 201"),
-        "{answer} {}",
-        String::from_utf8_lossy(&pasted.stderr)
+        response.starts_with("HTTP/1.1 201"),
+        "{response} {}",
+        String::from_utf8_lossy(&executed.stderr)
     );
     assert_eq!(server.stop("-TERM").0, Some(0));
 
+    // A later start prints nothing.
     let server = ServiceProcess::start(&wiring, &[]);
     created(server.post(&key, "F-2").await).await;
     assert_eq!(server.stop("-INT"), (Some(0), String::new()));

@@ -1,4 +1,4 @@
-//! A service of its own for each test, and how to talk to it.
+//! Starts a service for one test and talks to it.
 
 use std::{
     fmt::{Debug, Write as _},
@@ -42,16 +42,17 @@ pub struct TestApp {
 }
 
 impl TestApp {
-    /// A service with the default settings, except that no test meets the rate limit unless it is
-    /// about it.
+    /// Starts a service with the default settings, but without a rate limit.
     pub async fn start() -> Self {
         Self::start_with(&[]).await
     }
 
+    /// Starts a service with these flags.
     pub async fn start_with(flags: &[&str]) -> Self {
         Self::start_on(Wiring::new(), Arc::default(), flags, None).await
     }
 
+    /// Starts a service on existing stores. Issues an API key if none is given.
     pub async fn start_on(
         wiring: Wiring,
         clock: Arc<ManualClock>,
@@ -59,7 +60,7 @@ impl TestApp {
         key: Option<String>,
     ) -> Self {
         let data = wiring.data().to_str().unwrap();
-        let own = [
+        let defaults = [
             "notary-orders",
             "--listen=127.0.0.1:0",
             "--ops-listen=127.0.0.1:0",
@@ -68,13 +69,14 @@ impl TestApp {
             data,
         ]
         .map(str::to_owned);
-        let named: Vec<&str> = flags.iter().filter_map(|flag| flag.split('=').next()).collect();
-        let own = own
+        let overridden: Vec<&str> =
+            flags.iter().filter_map(|flag| flag.split('=').next()).collect();
+        let defaults = defaults
             .into_iter()
             .chain(wiring.flags())
-            .filter(|flag| !named.contains(&flag.split('=').next().unwrap()));
+            .filter(|flag| !overridden.contains(&flag.split('=').next().unwrap()));
         let settings =
-            Flags::parse_from(own.chain(flags.iter().map(|&flag| flag.to_owned()))).settings;
+            Flags::parse_from(defaults.chain(flags.iter().map(|&flag| flag.to_owned()))).settings;
         let settings = Settings { environment: wiring.environment(), ..settings };
         let machine = Machine { clock: Arc::clone(&clock) as _, entropy: Arc::new(OsEntropy) };
         let storage = Storage::open(&settings).await.unwrap();
@@ -88,7 +90,7 @@ impl TestApp {
         app
     }
 
-    /// Stops the service gracefully and starts it again on what it left.
+    /// Stops the service gracefully and starts it again on the same stores.
     pub async fn restart(self, flags: &[&str]) -> Self {
         let (clock, key) = (Arc::clone(&self.clock), self.key.clone());
         Self::start_on(self.stop().await, clock, flags, Some(key)).await
@@ -158,31 +160,47 @@ impl TestApp {
         self.post(CREATE_WITH_DOCUMENTS).multipart(form).send().await.unwrap()
     }
 
-    /// Sends bytes as they are, in one go, and reads until the service closes the connection or has
-    /// answered.
+    /// Sends an order to a path, with an idempotency key that follows from both arguments. The order
+    /// has a document if the path takes one.
+    pub async fn send_with_key(&self, path: &str, file_number: &str) -> Response {
+        let key = format!("\"{path} {file_number}\"");
+        let request = self.post(path).header("Idempotency-Key", key);
+        let request = if path == CREATE {
+            request.json(&order(file_number))
+        } else {
+            request.multipart(form_with_deed(file_number))
+        };
+        request.send().await.unwrap()
+    }
+
+    /// Returns the head of an authorized `POST` with these further header lines, each ending in
+    /// `\r\n`.
+    pub fn head(&self, path: &str, headers: &str) -> String {
+        format!(
+            "POST {path} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {}\r\n{headers}\r\n",
+            self.key
+        )
+    }
+
+    /// Sends bytes in one write and reads until the service closes the connection.
     pub async fn raw(&self, request: Vec<u8>) -> RawAnswer {
         let address = self.address();
         tokio::task::spawn_blocking(move || RawAnswer::to(address, &request)).await.unwrap()
     }
 
-    /// A raw multipart request with this body.
+    /// Sends a raw multipart request with this body.
     pub async fn raw_form(&self, content_type: &str, body: &[u8]) -> RawAnswer {
-        let mut request = format!(
-            "POST {CREATE_WITH_DOCUMENTS} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\r\n",
-            self.key,
-            body.len()
-        )
-        .into_bytes();
-        request.extend_from_slice(body);
-        self.raw(request).await
+        let headers = format!("Content-Type: {content_type}\r\nContent-Length: {}\r\n", body.len());
+        let head = self.head(CREATE_WITH_DOCUMENTS, &headers);
+        self.raw([head.as_bytes(), body].concat()).await
     }
 
-    /// Files of uploads that are arriving.
+    /// Lists the spool files of unfinished uploads.
     pub fn spooled(&self) -> Vec<PathBuf> {
         spooled(self.wiring.data())
     }
 
-    /// The contents of every stored object.
+    /// Returns the content of every stored object.
     pub fn documents(&self) -> Vec<Vec<u8>> {
         self.wiring.objects().into_values().collect()
     }
@@ -191,11 +209,9 @@ impl TestApp {
         self.wiring.rows(table)
     }
 
-    /// No row, no object, no spool file: as if nothing had been asked.
+    /// Asserts that there is no row, no object and no spool file.
     pub fn assert_untouched(&self) {
-        for table in
-            ["orders", "documents", "uploads", "deliveries", "file_numbers", "idempotency_keys"]
-        {
+        for table in ["orders", "documents", "uploads", "deliveries", "idempotency_keys"] {
             assert_eq!(self.rows(table), 0, "{table}");
         }
         assert_eq!(self.wiring.objects().len(), 0);
@@ -206,7 +222,7 @@ impl TestApp {
         assert_eq!(self.spooled(), Vec::<PathBuf>::new());
     }
 
-    /// Waits until so many mails were delivered, and returns them.
+    /// Waits until exactly `count` mails are delivered, and returns them.
     pub async fn mails(&self, count: usize) -> Vec<String> {
         eventually(|| self.wiring.mails().len() >= count).await;
         let mails = self.wiring.mails();
@@ -215,11 +231,12 @@ impl TestApp {
     }
 }
 
-/// Files of uploads that are arriving at a service.
+/// Lists the spool files of unfinished uploads in a data directory.
 pub fn spooled(data: &Path) -> Vec<PathBuf> {
     files_below(&data.join("spool")).into_iter().filter(|path| !path.ends_with("lock")).collect()
 }
 
+/// Lists all files below a folder, sorted.
 pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten() {
@@ -230,21 +247,21 @@ pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Waits for something that happens beside the test, for half a minute at the most.
-pub async fn eventually(mut happened: impl FnMut() -> bool) {
-    eventually_told(async || happened()).await;
+/// Waits up to 30 seconds until a condition holds.
+pub async fn eventually(mut condition: impl FnMut() -> bool) {
+    eventually_async(async || condition()).await;
 }
 
-/// The same, of something that has to be asked for.
-pub async fn eventually_told(mut happened: impl AsyncFnMut() -> bool) {
-    let patience = Instant::now() + Duration::from_secs(30);
-    while !happened().await {
-        assert!(Instant::now() < patience, "it did not happen within half a minute");
+/// Waits up to 30 seconds until an asynchronous condition holds.
+pub async fn eventually_async(mut condition: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !condition().await {
+        assert!(Instant::now() < deadline, "the condition did not hold within 30 seconds");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
-/// What came back over a raw connection.
+/// A response on a raw connection.
 #[derive(Debug)]
 pub struct RawAnswer {
     pub status: u16,
@@ -258,17 +275,19 @@ impl RawAnswer {
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let mut writer = stream.try_clone().unwrap();
         let request = request.to_vec();
-        // The service may answer, and stop reading, before it has all of it.
+        // The service may respond and stop reading before it has the whole request.
         let writing = std::thread::spawn(move || {
             let _ = writer.write_all(&request);
             let _ = writer.shutdown(Shutdown::Write);
         });
         let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).expect("the service answers and closes within ten seconds");
+        stream
+            .read_to_end(&mut answer)
+            .expect("the service responds and closes within ten seconds");
         writing.join().unwrap();
         let text = String::from_utf8(answer).unwrap();
         let (head, body) =
-            text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer but {text:?}"));
+            text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("not a response: {text:?}"));
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
         Self {
             status,
@@ -287,8 +306,8 @@ impl RawAnswer {
     }
 }
 
-/// Sends bytes as they are, in one go; the statuses of the answers, once the service has closed the
-/// connection, which it is to do soon.
+/// Sends bytes in one write and waits until the service closes the connection. Returns the statuses
+/// of all responses.
 pub async fn answers(address: SocketAddr, bytes: Vec<u8>) -> Vec<u16> {
     let exchanged = tokio::task::spawn_blocking(move || {
         let mut stream = TcpStream::connect(address).unwrap();
@@ -301,42 +320,41 @@ pub async fn answers(address: SocketAddr, bytes: Vec<u8>) -> Vec<u16> {
     });
     let (text, mut statuses) = (exchanged.await.unwrap(), Vec::new());
     let mut rest = text.as_str();
-    while let Some((head, behind)) = rest.split_once("\r\n\r\n") {
+    while let Some((head, body)) = rest.split_once("\r\n\r\n") {
         statuses.push(head.split(' ').nth(1).unwrap().parse().unwrap());
         let length = head
             .to_ascii_lowercase()
             .lines()
             .find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
-        // The answer to HEAD has a length, and nothing of it.
-        rest = behind.get(length.unwrap()..).unwrap_or_default();
+        // A response to HEAD has a length but no body.
+        rest = body.get(length.unwrap()..).unwrap_or_default();
     }
-    assert_eq!(rest, "", "what is no answer");
+    assert_eq!(rest, "", "bytes that are not a response");
     statuses
 }
 
-/// A number that the environment may set.
-pub fn setting<T: FromStr<Err: Debug>>(name: &str, otherwise: T) -> T {
-    std::env::var(name).map_or(otherwise, |text| text.parse().unwrap())
+/// Reads a number from an environment variable.
+pub fn setting<T: FromStr<Err: Debug>>(name: &str, default: T) -> T {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap())
 }
 
-/// A client like any other, once it knows whose cryptography to use: that of the service.
+/// Builds a client with default settings.
 pub fn client() -> Client {
     client_builder().build().unwrap()
 }
 
-/// One that is not quite like any other.
+/// Starts a client with the TLS provider of the service.
 pub fn client_builder() -> ClientBuilder {
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
 }
 
-/// The problem that a response is, after checking that it is one in every way that RFC 9457 and the
-/// API promise.
+/// Returns the problem of a response after checking everything that RFC 9457 and the API promise.
 pub async fn problem(response: Response, status: u16, code: &str) -> Value {
     let headers = response.headers().clone();
-    let got = response.status().as_u16();
+    let actual = response.status().as_u16();
     let text = response.text().await.unwrap();
-    assert_eq!(got, status, "{text}");
+    assert_eq!(actual, status, "{text}");
     assert_eq!(headers["content-type"], "application/problem+json");
     let body: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(body["code"], code, "{text}");
@@ -353,15 +371,25 @@ pub async fn problem(response: Response, status: u16, code: &str) -> Value {
     body
 }
 
-/// A dependency fails, and the client is told so within three seconds and when to come back.
-pub async fn assert_unavailable(asked: Instant, response: Response) {
-    assert!(asked.elapsed() < Duration::from_secs(3), "{:?}", asked.elapsed());
+/// Returns pointer and code of each error of a problem.
+pub fn errors(problem: &Value) -> Vec<(&str, &str)> {
+    problem["errors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|error| (error["pointer"].as_str().unwrap(), error["code"].as_str().unwrap()))
+        .collect()
+}
+
+/// Asserts that a request got 503 with `Retry-After` within three seconds.
+pub async fn assert_unavailable(sent: Instant, response: Response) {
+    assert!(sent.elapsed() < Duration::from_secs(3), "{:?}", sent.elapsed());
     let retry_after = response.headers().contains_key("retry-after");
     problem(response, 503, "unavailable").await;
     assert!(retry_after);
 }
 
-/// The order record of a creation response.
+/// Returns the order record of a 201 response.
 pub async fn created(response: Response) -> Value {
     let status = response.status();
     let text = response.text().await.unwrap();
@@ -369,21 +397,24 @@ pub async fn created(response: Response) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// A request with every required field.
+/// Returns a request with every required field.
 pub fn order(file_number: &str) -> Value {
     json!({
         "signingContactsFormData": { "orderContactEmail": "escrow@title.example.com" },
         "signingDetailsFormData": {
-            "fileNumber": file_number, "signingDate": "2026-12-01", "signingTimeType": "at", "specificTime": "14:30", "timeZoneId": "America/Chicago",
-            "propertyAddress": "123 Main St, Dallas, TX 75201", "signingType": "Refinance", "signerName": "Jane Doe", "signerPhone": "+1 555 010 0199",
-            "signerEmail": "jane.doe@example.com", "city": "Dallas", "state": "TX", "zipcode": "75201"
+            "fileNumber": file_number, "signingType": "Refinance", "signingDate": "2026-12-01",
+            "signingTimeType": "at", "specificTime": "14:30", "timeZoneId": "America/Chicago",
+            "propertyAddress": "123 Main St, Dallas, TX 75201",
+            "city": "Dallas", "state": "TX", "zipcode": "75201",
+            "signerName": "Jane Doe", "signerPhone": "+1 555 010 0199",
+            "signerEmail": "jane.doe@example.com"
         },
         "signingServiceId": 42,
         "requestedBy": { "userId": 1001, "userRole": "escrow_officer", "signingServiceId": 42 }
     })
 }
 
-/// The text parts of an order's form.
+/// Returns a form with the text parts of an order and no documents.
 pub fn form(order: &Value) -> Form {
     let mut form = Form::new();
     for (name, value) in order.as_object().unwrap() {
@@ -393,20 +424,22 @@ pub fn form(order: &Value) -> Form {
     form
 }
 
+/// Returns a file part.
 pub fn file(name: &str, content: impl Into<Vec<u8>>) -> Part {
     Part::bytes(content.into()).file_name(name.to_owned())
 }
 
-/// A form with one genuine document.
+/// Returns a form with one valid document.
 pub fn form_with_deed(file_number: &str) -> Form {
     form(&order(file_number)).part("documents", file("deed.pdf", deed()))
 }
 
+/// Returns the content of a valid PDF document.
 pub fn deed() -> Vec<u8> {
     contract_tests::documents::bytes("deed-of-trust.pdf")
 }
 
-/// The bytes of a form with boundary `b`: text parts of an order, then whatever the test is about.
+/// Returns the text parts of an order as form bytes with boundary `b`, without the end of the form.
 pub fn raw_order_parts(file_number: &str) -> String {
     let mut parts = String::new();
     for (name, value) in order(file_number).as_object().unwrap() {
@@ -416,7 +449,7 @@ pub fn raw_order_parts(file_number: &str) -> String {
     parts
 }
 
-/// The bytes of a form with boundary `b` and one genuine document.
+/// Returns the bytes of a form with boundary `b` and one valid document.
 pub fn raw_form_with_deed(file_number: &str) -> Vec<u8> {
     let head =
         "--b\r\nContent-Disposition: form-data; name=\"documents\"; filename=\"deed.pdf\"\r\n\r\n";

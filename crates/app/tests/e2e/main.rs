@@ -1,11 +1,11 @@
-//! The service as its users meet it: over real HTTP, on the embedded default, each test with a data
-//! directory and ports of its own. `e2e-production` is the same on PostgreSQL, S3 and SMTP.
+//! End-to-end tests over real HTTP on the embedded default. Each test has its own data directory
+//! and ports. The target `e2e-production` runs most of them on PostgreSQL, S3 and SMTP.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "in a test, what cannot go on fails the test"
+    reason = "a test fails by panicking"
 )]
 
 #[path = "embedded.rs"]
@@ -28,11 +28,13 @@ mod harness;
 mod hostile_forms;
 mod hostile_json;
 mod idempotency;
+mod idempotency_in_progress;
 mod keys;
 mod limits;
 mod log_lines;
 mod mails;
 mod markers;
+mod money_digits;
 mod openapi;
 mod operators;
 mod orders;

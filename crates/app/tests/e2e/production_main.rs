@@ -1,11 +1,11 @@
-//! The service as its users meet it: the same tests as `e2e`, on PostgreSQL, S3 and SMTP over the
-//! wire, and what only several instances can show.
+//! End-to-end tests on PostgreSQL, S3 and SMTP: most tests of `e2e`, and those that need a real
+//! server or several instances.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "in a test, what cannot go on fails the test"
+    reason = "a test fails by panicking"
 )]
 
 #[path = "production.rs"]
@@ -28,10 +28,12 @@ mod harness;
 mod hostile_forms;
 mod hostile_json;
 mod idempotency;
+mod idempotency_in_progress;
 mod keys;
 mod limits;
 mod mails;
 mod markers;
+mod money_digits;
 mod openapi;
 mod operators;
 mod orders;

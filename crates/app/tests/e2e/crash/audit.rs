@@ -1,30 +1,36 @@
-//! What is in the stores, beside what the clients were told.
+//! Compares the stores with the responses that the clients got.
 
 use std::{collections::BTreeMap, fmt};
 
 use sha2::{Digest as _, Sha256};
 
 use crate::{
-    crash::clients::{Answers, Wanted},
+    crash::clients::{Responses, TestOrder},
     wiring::{HEX_SHA256, Wiring},
 };
 
-/// Every count but the first two is of something that must not be.
+/// What the stores contain, and how it differs from the responses.
 #[derive(Debug, Default)]
 pub struct Audit {
     orders: usize,
     documents: usize,
+    mails: usize,
+    /// Mails that were delivered more than once, which is allowed.
+    repeated_mails: usize,
+    /// Orders that were acknowledged and are missing.
     lost: Vec<usize>,
-    twice: Vec<String>,
-    strange: Vec<String>,
-    half: Vec<usize>,
+    /// Rows of orders with a file number that another row has.
+    duplicates: Vec<String>,
+    /// Rows that belong to no request.
+    unexpected: Vec<String>,
+    /// Orders without all of their documents.
+    incomplete: Vec<usize>,
+    /// Objects without an order.
     orphans: Vec<String>,
     without_mail: Vec<usize>,
-    mails: usize,
-    mails_again: usize,
 }
 
-/// A row of the table of documents.
+/// A row of the table `documents`.
 struct Document {
     size: usize,
     sha256: String,
@@ -32,49 +38,47 @@ struct Document {
 }
 
 impl Audit {
-    pub fn of(wiring: &Wiring, answers: &Answers) -> Self {
+    pub fn of(wiring: &Wiring, responses: &Responses) -> Self {
         let mut audit = Self::default();
-        let orders = audit.orders(wiring, answers);
+        let orders = audit.orders(wiring, responses);
         audit.documents(wiring, &orders);
         audit.mails(wiring, &orders);
         audit
     }
 
-    /// The identifier of every order that is kept, by its number.
-    fn orders(&mut self, wiring: &Wiring, answers: &Answers) -> BTreeMap<usize, i64> {
-        let mut kept = BTreeMap::new();
+    /// Checks the orders. Returns the identifier of each stored order by its number.
+    fn orders(&mut self, wiring: &Wiring, responses: &Responses) -> BTreeMap<usize, i64> {
+        let mut stored = BTreeMap::new();
         for line in wiring.lines("SELECT id || '|' || file_number AS line FROM orders") {
             let (id, file_number) = line.split_once('|').unwrap();
             self.orders += 1;
             let number = file_number.strip_prefix("F-").and_then(|number| number.parse().ok());
-            match number.filter(|number| *number < answers.asked()) {
-                None => self.strange.push(line),
+            match number.filter(|number| *number < responses.requested()) {
+                None => self.unexpected.push(line),
                 Some(number) => {
-                    if kept.insert(number, id.parse().unwrap()).is_some() {
-                        self.twice.push(line);
+                    if stored.insert(number, id.parse().unwrap()).is_some() {
+                        self.duplicates.push(line);
                     }
                 }
             }
         }
-        let acknowledged = answers.acknowledged();
-        let lost = |number: &usize| {
-            acknowledged
-                .get(number)
-                .map_or(answers.kept(*number) && !kept.contains_key(number), |id| {
-                    kept.get(number) != Some(id)
-                })
+        let acknowledged = responses.acknowledged();
+        let is_lost = |number: &usize| match acknowledged.get(number) {
+            Some(id) => stored.get(number) != Some(id),
+            None => responses.is_created(*number) && !stored.contains_key(number),
         };
-        self.lost = (0..answers.asked()).filter(lost).collect();
-        kept
+        self.lost = (0..responses.requested()).filter(is_lost).collect();
+        stored
     }
 
-    /// Each order has all of its documents, byte for byte, and no object is without its order.
+    /// Checks that each order has all of its documents, and that each object has an order.
     fn documents(&mut self, wiring: &Wiring, orders: &BTreeMap<usize, i64>) {
         let mut rows: BTreeMap<i64, Vec<Document>> = BTreeMap::new();
-        let statement = format!(
-            "SELECT order_id || '|' || size || '|' || {HEX_SHA256} || '|' || key AS line FROM documents ORDER BY order_id, position"
+        let query = format!(
+            "SELECT order_id || '|' || size || '|' || {HEX_SHA256} || '|' || key AS line \
+             FROM documents ORDER BY order_id, position"
         );
-        for line in wiring.lines(&statement) {
+        for line in wiring.lines(&query) {
             let [order, size, sha256, key] =
                 line.splitn(4, '|').collect::<Vec<_>>().try_into().unwrap();
             let document = Document {
@@ -92,20 +96,19 @@ impl Audit {
             .collect();
         for (number, id) in orders {
             let rows = rows.remove(id).unwrap_or_default();
-            let sent = Wanted(*number).documents();
-            let whole = rows.len() == sent.len()
+            let sent = TestOrder(*number).documents();
+            let is_complete = rows.len() == sent.len()
                 && rows.iter().zip(&sent).all(|(row, sent)| {
                     let object = objects.remove(&row.key);
                     object == Some((row.size, row.sha256.clone()))
                         && object == Some((sent.len(), hex_sha256(sent)))
                 });
-            if !whole {
-                self.half.push(*number);
+            if !is_complete {
+                self.incomplete.push(*number);
             }
         }
-        self.strange.extend(
-            rows.keys().map(|order| format!("documents of order {order}, which is not there")),
-        );
+        self.unexpected
+            .extend(rows.keys().map(|order| format!("documents of the missing order {order}")));
         self.orphans = objects.into_keys().collect();
     }
 
@@ -116,28 +119,28 @@ impl Audit {
             *delivered.entry(to.trim_matches(['<', '>']).to_owned()).or_default() += 1;
         }
         self.mails = delivered.values().sum();
-        self.mails_again = self.mails - delivered.len();
+        self.repeated_mails = self.mails - delivered.len();
         self.without_mail = orders
             .keys()
             .copied()
-            .filter(|number| !delivered.contains_key(&Wanted(*number).contact()))
+            .filter(|number| !delivered.contains_key(&TestOrder(*number).contact()))
             .collect();
     }
 
-    /// Objects without an order.
+    /// Returns the number of objects without an order.
     pub fn orphans(&self) -> usize {
         self.orphans.len()
     }
 
-    pub fn assert_all_kept(&self) {
-        let Self { lost, twice, strange, half, orphans, without_mail, .. } = self;
+    pub fn assert_consistent(&self) {
+        let Self { lost, duplicates, unexpected, incomplete, orphans, without_mail, .. } = self;
         assert!(
-            lost.is_empty() && half.is_empty() && without_mail.is_empty(),
-            "lost {lost:?}, half there {half:?}, without mail {without_mail:?}"
+            lost.is_empty() && incomplete.is_empty() && without_mail.is_empty(),
+            "lost {lost:?}, incomplete {incomplete:?}, without mail {without_mail:?}"
         );
         assert!(
-            twice.is_empty() && strange.is_empty() && orphans.is_empty(),
-            "twice {twice:?}, unasked for {strange:?}, orphans {orphans:?}"
+            duplicates.is_empty() && unexpected.is_empty() && orphans.is_empty(),
+            "duplicates {duplicates:?}, unexpected {unexpected:?}, orphans {orphans:?}"
         );
     }
 }
@@ -146,14 +149,18 @@ impl fmt::Display for Audit {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             formatter,
-            "in the stores: {} orders, {} documents, {} mails ({} of them again)",
-            self.orders, self.documents, self.mails, self.mails_again
+            "in the stores: {} orders, {} documents, {} mails ({} of them repeated)",
+            self.orders, self.documents, self.mails, self.repeated_mails
         )?;
-        let [lost, half, without_mail] = [&self.lost, &self.half, &self.without_mail].map(Vec::len);
-        let [twice, strange, orphans] = [&self.twice, &self.strange, &self.orphans].map(Vec::len);
         writeln!(
             formatter,
-            "{lost} lost, {twice} twice, {half} half there, {orphans} orphans, {strange} unasked for, {without_mail} without a mail"
+            "{} lost, {} duplicates, {} incomplete, {} orphans, {} unexpected, {} without a mail",
+            self.lost.len(),
+            self.duplicates.len(),
+            self.incomplete.len(),
+            self.orphans.len(),
+            self.unexpected.len(),
+            self.without_mail.len()
         )
     }
 }

@@ -1,37 +1,36 @@
-//! Clients that order without a pause, and repeat what they got no answer to.
+//! Clients that create orders without a pause and repeat requests that got no response.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{
-        Mutex, OnceLock, RwLock,
+        Arc, Mutex, OnceLock, RwLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use fastrand::Rng;
-use reqwest::{Client, StatusCode};
+use reqwest::{Client, StatusCode, multipart::Form};
 use serde_json::Value;
 
 use crate::harness::{CREATE, CREATE_WITH_DOCUMENTS, client, file, form, order};
 
-/// An order that a client wants. All of it follows from its number, so that it can be told whether
-/// it was kept whole.
+/// An order whose content follows from its number, so that the audit can check it.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted(pub usize);
+pub struct TestOrder(pub usize);
 
-impl Wanted {
+impl TestOrder {
     pub fn file_number(self) -> String {
         format!("F-{}", self.0)
     }
 
-    /// Who gets the one mail of it.
+    /// Returns the address that gets the only mail of the order.
     pub fn contact(self) -> String {
         format!("contact-{}@title.example.com", self.0)
     }
 
-    /// None at every other order, else up to four.
+    /// Returns the documents: none for odd numbers, otherwise one to four.
     pub fn documents(self) -> Vec<Vec<u8>> {
         let count = if self.0.is_multiple_of(2) { self.0 / 2 % 4 + 1 } else { 0 };
         (0..count).map(|position| self.document(position)).collect()
@@ -45,59 +44,55 @@ impl Wanted {
         content
     }
 
-    /// Two of three clients give their requests a key.
+    /// Returns an idempotency key for two of three orders.
     fn idempotency_key(self) -> Option<String> {
         (!self.0.is_multiple_of(3)).then(|| format!("crash-{:020}", self.0))
     }
 
-    fn request(self, client: &Client, answers: &Answers) -> reqwest::RequestBuilder {
-        let mut wanted = order(&self.file_number());
-        wanted["signingContactsFormData"]["orderContactEmail"] = self.contact().into();
+    fn request(self, client: &Client, responses: &Responses) -> reqwest::RequestBuilder {
+        let mut order = order(&self.file_number());
+        order["signingContactsFormData"]["orderContactEmail"] = self.contact().into();
         let documents = self.documents();
-        let url = |path: &str| format!("http://{}{path}", answers.address.read().unwrap());
+        let url = |path: &str| format!("http://{}{path}", responses.address.read().unwrap());
         let request = if documents.is_empty() {
-            client.post(url(CREATE)).json(&wanted)
+            client.post(url(CREATE)).json(&order)
         } else {
-            let named = |form, (at, document)| {
-                reqwest::multipart::Form::part(
-                    form,
-                    "documents",
-                    file(&format!("{at}.pdf"), document),
-                )
+            let add = |form: Form, (at, document)| {
+                form.part("documents", file(&format!("{at}.pdf"), document))
             };
             client
                 .post(url(CREATE_WITH_DOCUMENTS))
-                .multipart(documents.into_iter().enumerate().fold(form(&wanted), named))
+                .multipart(documents.into_iter().enumerate().fold(form(&order), add))
         };
-        let request = request.bearer_auth(answers.key()).timeout(Duration::from_secs(60));
+        let request = request.bearer_auth(responses.key()).timeout(Duration::from_secs(60));
         self.idempotency_key()
             .into_iter()
             .fold(request, |request, key| request.header("Idempotency-Key", key))
     }
 }
 
-/// What the clients were told, and where they ask.
+/// The responses of all clients, and the address and key that the clients use.
 #[derive(Default)]
-pub struct Answers {
+pub struct Responses {
     address: RwLock<String>,
     key: OnceLock<String>,
     next: AtomicUsize,
     stopped: AtomicBool,
     acknowledged: Mutex<BTreeMap<usize, i64>>,
-    /// Refused as a duplicate of what the same client had asked for and got no answer to.
-    told_so: Mutex<BTreeSet<usize>>,
-    /// Neither is known of them yet.
+    /// Orders whose repeat was rejected as a duplicate, so that they must exist.
+    duplicates: Mutex<BTreeSet<usize>>,
+    /// Orders of which no response tells whether they were created.
     unknown: Mutex<BTreeSet<usize>>,
-    unanswered: AtomicUsize,
+    without_response: AtomicUsize,
     unavailable: AtomicUsize,
 }
 
-impl Answers {
-    pub fn serve_at(&self, address: &str) {
+impl Responses {
+    pub fn set_address(&self, address: &str) {
         address.clone_into(&mut self.address.write().unwrap());
     }
 
-    pub fn know_key(&self, key: String) {
+    pub fn set_key(&self, key: String) {
         self.key.set(key).unwrap();
     }
 
@@ -109,110 +104,111 @@ impl Answers {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// The identifier of every acknowledged order by its number.
+    /// Returns the identifier of each acknowledged order by its number.
     pub fn acknowledged(&self) -> BTreeMap<usize, i64> {
         self.acknowledged.lock().unwrap().clone()
     }
 
-    /// Orders that were asked for.
-    pub fn asked(&self) -> usize {
+    /// Returns the number of orders that the clients requested.
+    pub fn requested(&self) -> usize {
         self.next.load(Ordering::Relaxed)
     }
 
-    /// Whether it is known that an order was kept.
-    pub fn kept(&self, number: usize) -> bool {
+    /// Returns whether a response shows that an order was created.
+    pub fn is_created(&self, number: usize) -> bool {
         self.acknowledged.lock().unwrap().contains_key(&number)
-            || self.told_so.lock().unwrap().contains(&number)
+            || self.duplicates.lock().unwrap().contains(&number)
     }
 
-    /// Repeats every request of which nothing is known, until something is.
+    /// Repeats the requests with an unknown result until each result is known.
     pub async fn settle(&self) {
         let (client, unknown) = (client(), std::mem::take(&mut *self.unknown.lock().unwrap()));
         for number in unknown {
-            let patience = Instant::now() + Duration::from_secs(30);
-            while self.ask(&client, Wanted(number), false).await != Heard::Enough {
-                assert!(Instant::now() < patience, "nothing is to be heard of {number}");
+            let deadline = Instant::now() + Duration::from_secs(30);
+            while self.send(&client, TestOrder(number), false).await != Outcome::Created {
+                assert!(Instant::now() < deadline, "order {number} gets no response");
             }
         }
     }
 
-    async fn ask(&self, client: &Client, wanted: Wanted, first: bool) -> Heard {
-        let answer = match wanted.request(client, self).send().await {
-            Ok(answer) => {
-                let status = answer.status();
-                answer.json::<Value>().await.map(|body| (status, body))
+    async fn send(&self, client: &Client, order: TestOrder, is_first: bool) -> Outcome {
+        let response = match order.request(client, self).send().await {
+            Ok(response) => {
+                let status = response.status();
+                response.json::<Value>().await.map(|body| (status, body))
             }
             Err(error) => Err(error),
         };
-        let Ok((status, body)) = answer else {
-            self.unanswered.fetch_add(1, Ordering::Relaxed);
-            return Heard::Nothing;
+        let Ok((status, body)) = response else {
+            self.without_response.fetch_add(1, Ordering::Relaxed);
+            return Outcome::Unknown;
         };
         match (status, body["code"].as_str()) {
             (StatusCode::CREATED, _) => {
                 let id = body["order_id"].as_i64().unwrap();
-                assert_eq!(body["file_number"], wanted.file_number());
-                let before = self.acknowledged.lock().unwrap().insert(wanted.0, id);
+                assert_eq!(body["file_number"], order.file_number());
+                let before = self.acknowledged.lock().unwrap().insert(order.0, id);
                 assert!(
                     before.is_none_or(|before| before == id),
-                    "{wanted:?} was acknowledged as {before:?} and {id}"
+                    "{order:?} was acknowledged as {before:?} and {id}"
                 );
-                Heard::Enough
+                Outcome::Created
             }
-            (StatusCode::CONFLICT, Some("duplicate_order")) if !first => {
-                self.told_so.lock().unwrap().insert(wanted.0);
-                Heard::Enough
+            (StatusCode::CONFLICT, Some("duplicate_order")) if !is_first => {
+                self.duplicates.lock().unwrap().insert(order.0);
+                Outcome::Created
             }
-            (StatusCode::CONFLICT, Some("idempotency_in_flight")) if !first => Heard::Later,
+            (StatusCode::CONFLICT, Some("idempotency_in_flight")) if !is_first => {
+                Outcome::InProgress
+            }
             (StatusCode::SERVICE_UNAVAILABLE, _) => {
                 self.unavailable.fetch_add(1, Ordering::Relaxed);
-                Heard::Nothing
+                Outcome::Unknown
             }
-            _ => panic!("{wanted:?}, first {first}: {status} {body}"),
+            _ => panic!("{order:?}, first {is_first}: {status} {body}"),
         }
     }
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Heard {
-    /// The order is kept.
-    Enough,
-    /// Nothing, or that nothing is known.
-    Nothing,
-    /// That the killed process was at it, which is believed for a while.
-    Later,
+enum Outcome {
+    Created,
+    Unknown,
+    /// The key still belongs to the request of the killed process.
+    InProgress,
 }
 
-impl fmt::Display for Answers {
+impl fmt::Display for Responses {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [unanswered, unavailable] =
-            [&self.unanswered, &self.unavailable].map(|count| count.load(Ordering::Relaxed));
-        let (acknowledged, told_so) =
-            (self.acknowledged.lock().unwrap().len(), self.told_so.lock().unwrap().len());
+        let [without_response, unavailable] =
+            [&self.without_response, &self.unavailable].map(|count| count.load(Ordering::Relaxed));
+        let (acknowledged, duplicates) =
+            (self.acknowledged.lock().unwrap().len(), self.duplicates.lock().unwrap().len());
         write!(
             formatter,
-            "{} orders asked for: {acknowledged} acknowledged, {told_so} known by a duplicate; {unanswered} requests without an answer, {unavailable} answered 503",
-            self.asked()
+            "{} orders requested: {acknowledged} acknowledged, {duplicates} found as duplicates; \
+             {without_response} requests without a response, {unavailable} with 503",
+            self.requested()
         )
     }
 }
 
-/// One client.
-pub async fn order_on_and_on(answers: std::sync::Arc<Answers>) {
+/// Runs one client until the clients are stopped.
+pub async fn create_orders(responses: Arc<Responses>) {
     let client = client();
-    while !answers.stopped.load(Ordering::Relaxed) {
-        let wanted = Wanted(answers.next.fetch_add(1, Ordering::Relaxed));
-        let mut first = true;
+    while !responses.stopped.load(Ordering::Relaxed) {
+        let order = TestOrder(responses.next.fetch_add(1, Ordering::Relaxed));
+        let mut is_first = true;
         loop {
-            let heard = answers.ask(&client, wanted, first).await;
-            if heard == Heard::Enough {
+            let outcome = responses.send(&client, order, is_first).await;
+            if outcome == Outcome::Created {
                 break;
             }
-            if heard == Heard::Later || answers.stopped.load(Ordering::Relaxed) {
-                answers.unknown.lock().unwrap().insert(wanted.0);
+            if outcome == Outcome::InProgress || responses.stopped.load(Ordering::Relaxed) {
+                responses.unknown.lock().unwrap().insert(order.0);
                 break;
             }
-            first = false;
+            is_first = false;
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }

@@ -1,8 +1,8 @@
-//! Killed at random moments under load, over and over: what was acknowledged is there, once and
-//! whole, and nothing else is left.
+//! Kills the service at random moments under load. Each acknowledged order must then exist once and
+//! complete, and nothing else may be left.
 //!
-//! `CRASH_ROUNDS` says how often the service is killed, `CRASH_SEED` repeats the moments of a run;
-//! `just crash` runs hundreds.
+//! `CRASH_ROUNDS` is the number of kills, `CRASH_SEED` repeats the moments of an earlier run.
+//! `just crash` runs hundreds of rounds.
 
 mod audit;
 mod clients;
@@ -23,23 +23,22 @@ use tokio::task::block_in_place;
 use crate::{
     crash::{
         audit::Audit,
-        clients::{Answers, order_on_and_on},
+        clients::{Responses, create_orders},
     },
     harness::{TestApp, setting},
     service_process::{ServiceProcess, issue_key, notary_orders},
     wiring::Wiring,
 };
 
-/// Kills of the service in the short form.
+/// Default number of rounds.
 const ROUNDS: u32 = 5;
 const CLIENTS: usize = 8;
-/// A repeat after a kill is told of its order, however long the machine took to start the service
-/// again.
+/// The long duplicate window makes a repeat find its order even after a slow restart.
 const FLAGS: &[&str] = &["--rate-per-second=0", "--duplicate-window-secs=86400"];
-/// For the load to begin again.
-const STARTED: Duration = Duration::from_secs(60);
-/// For all mails that the kills left behind.
-const DELIVERED: Duration = Duration::from_secs(600);
+/// Time limit for the load to start again.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time limit for the delivery of all remaining mails.
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Default)]
 struct Kills {
@@ -49,49 +48,49 @@ struct Kills {
     both: u32,
 }
 
-/// The service, which is killed and started again, and the database server, where it is a process
-/// of its own.
-struct Victims<'a> {
+/// Kills and restarts the service, and the database server if it is a separate process.
+struct Killer<'a> {
     wiring: &'a Wiring,
-    answers: Arc<Answers>,
-    moments: Rng,
+    responses: Arc<Responses>,
+    random: Rng,
     kills: Kills,
 }
 
-impl Victims<'_> {
-    /// What happens until now happens under load.
+impl Killer<'_> {
+    /// Lets the load run for a random time.
     fn pause(&mut self, milliseconds: std::ops::Range<u64>) {
-        thread::sleep(Duration::from_millis(self.moments.u64(milliseconds)));
+        thread::sleep(Duration::from_millis(self.random.u64(milliseconds)));
     }
 
     fn start(&mut self) -> ServiceProcess {
         let service = ServiceProcess::start(self.wiring, FLAGS);
-        self.answers.serve_at(&service.address);
+        self.responses.set_address(&service.address);
         service
     }
 
-    /// One kill of the service; in two of five rounds also one of the database server, at the same
-    /// time or after.
+    /// Kills the service once. In two of five rounds also kills the database server, at the same
+    /// time or after the restart.
     fn round(&mut self, at: u32, service: ServiceProcess) -> ServiceProcess {
-        let (begun, patience) = (self.answers.acknowledged().len(), Instant::now() + STARTED);
-        while self.answers.acknowledged().len() < begun + CLIENTS {
-            assert!(Instant::now() < patience, "no orders are acknowledged: {}", self.answers);
+        let (before, deadline) =
+            (self.responses.acknowledged().len(), Instant::now() + START_TIMEOUT);
+        while self.responses.acknowledged().len() < before + CLIENTS {
+            assert!(Instant::now() < deadline, "no orders are acknowledged: {}", self.responses);
             thread::sleep(Duration::from_millis(1));
         }
         self.pause(0..300);
         let server = self.wiring.own_database_server();
-        let (at_once, afterwards) =
+        let (together, afterwards) =
             (server.filter(|_| at % 5 == 3), server.filter(|_| at % 5 == 4));
-        if let Some(database) = at_once {
+        if let Some(database) = together {
             database.stop(Stop::Kill);
             self.kills.both += 1;
         }
         service.kill();
         self.kills.service += 1;
-        if let Some(database) = at_once {
+        if let Some(database) = together {
             database.resume_after_stop();
         }
-        if self.moments.u8(..6) == 0 {
+        if self.random.u8(..6) == 0 {
             let mut starting = notary_orders(self.wiring, FLAGS)
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
@@ -115,46 +114,46 @@ impl Victims<'_> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_acknowledged_survives_every_kill_once_and_whole() {
+async fn acknowledged_orders_survive_every_kill() {
     let (rounds, seed) =
         (setting("CRASH_ROUNDS", ROUNDS), setting("CRASH_SEED", fastrand::u64(..)));
     println!("CRASH_ROUNDS={rounds} CRASH_SEED={seed}");
     let wiring = Wiring::with_a_database_server();
-    let answers = Arc::new(Answers::default());
-    let mut victims = Victims {
+    let responses = Arc::new(Responses::default());
+    let mut killer = Killer {
         wiring: &wiring,
-        answers: Arc::clone(&answers),
-        moments: Rng::with_seed(seed),
+        responses: Arc::clone(&responses),
+        random: Rng::with_seed(seed),
         kills: Kills::default(),
     };
-    let mut service = block_in_place(|| victims.start());
-    answers.know_key(issue_key(&wiring));
+    let mut service = block_in_place(|| killer.start());
+    responses.set_key(issue_key(&wiring));
     let clients: Vec<_> =
-        (0..CLIENTS).map(|_| tokio::spawn(order_on_and_on(Arc::clone(&answers)))).collect();
+        (0..CLIENTS).map(|_| tokio::spawn(create_orders(Arc::clone(&responses)))).collect();
     for at in 0..rounds {
-        service = block_in_place(|| victims.round(at, service));
+        service = block_in_place(|| killer.round(at, service));
     }
-    answers.stop();
+    responses.stop();
     for client in clients {
         client.await.unwrap();
     }
     service.kill();
-    let kills = victims.kills;
+    let kills = killer.kills;
 
-    // Nothing is let go of before its time, and all is then.
-    let orphans = Audit::of(&wiring, &answers).orphans();
+    // Restarts with a clock past the age at which the sweeper removes objects without an order.
+    let orphans = Audit::of(&wiring, &responses).orphans();
     let clock = Arc::new(ManualClock::default());
     clock.advance(app::SystemClock.now() + time::Duration::hours(2) - clock.now());
-    let app = TestApp::start_on(wiring, clock, FLAGS, Some(answers.key())).await;
-    answers.serve_at(&app.address().to_string());
-    answers.settle().await;
-    // What a busy machine refused of these is let go of in its turn, too.
+    let app = TestApp::start_on(wiring, clock, FLAGS, Some(responses.key())).await;
+    responses.set_address(&app.address().to_string());
+    responses.settle().await;
+    // Requests that failed while they settled may have left objects; these are swept as well.
     app.clock.advance(time::Duration::hours(2));
     let app = app.restart(FLAGS).await;
-    let patience = Instant::now() + DELIVERED;
+    let deadline = Instant::now() + DELIVERY_TIMEOUT;
     while app.rows("deliveries") + app.rows("uploads") > 0 {
         assert!(
-            Instant::now() < patience,
+            Instant::now() < deadline,
             "{} mails and {} uploads are left",
             app.rows("deliveries"),
             app.rows("uploads")
@@ -163,9 +162,9 @@ async fn what_was_acknowledged_survives_every_kill_once_and_whole() {
     }
     app.assert_spool_empty();
 
-    let audit = Audit::of(&app.wiring, &answers);
+    let audit = Audit::of(&app.wiring, &responses);
     println!(
-        "{kills:?}\n{answers}\n{audit}{orphans} objects without an order before the sweeper's age had passed"
+        "{kills:?}\n{responses}\n{audit}{orphans} objects without an order before they were swept"
     );
-    audit.assert_all_kept();
+    audit.assert_consistent();
 }

@@ -1,0 +1,59 @@
+//! Checks that the links between the documents lead to files that exist.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Lists the Markdown files in a folder.
+fn documents(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+        .collect()
+}
+
+/// Returns the targets of all Markdown links in a text.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target)
+}
+
+#[test]
+fn linked_files_exist() {
+    let root = root();
+    let folders = [root.clone(), root.join("docs"), root.join("docs/adr"), root.join("bench")];
+    let mut count = 0;
+    for document in folders.iter().flat_map(|folder| documents(folder)) {
+        let text = fs::read_to_string(&document).unwrap();
+        for target in links(&text).filter(|target| !target.contains(':')) {
+            let file = target.split('#').next().unwrap();
+            let linked = document.parent().unwrap().join(file);
+            assert!(linked.exists(), "{}: no file for the link {target}", document.display());
+            count += 1;
+        }
+    }
+    assert!(count > 50, "only {count} links were found");
+}
+
+#[test]
+fn files_named_in_security_document_exist() {
+    let root = root();
+    let text = fs::read_to_string(root.join("docs/security.md")).unwrap();
+    for named in text.split('`').filter(|text| text.contains(".rs")) {
+        let file = named.split("::").next().unwrap();
+        let exists = root.join(file).exists() || root.join("crates").join(file).exists();
+        assert!(exists, "docs/security.md names the missing file {file}");
+    }
+}
