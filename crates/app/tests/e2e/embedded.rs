@@ -7,6 +7,7 @@ use std::{
     any::Any,
     collections::BTreeMap,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use diesel::{
@@ -80,6 +81,13 @@ impl Wiring {
             .get_result(&mut self.connection())
             .unwrap();
         count.count
+    }
+
+    /// A program that executes its last argument as SQL.
+    pub fn sql_program(&self) -> Command {
+        let mut sqlite3 = Command::new("sqlite3");
+        sqlite3.args(["-batch", "-bail", "-cmd", ".timeout 10000"]).arg(self.database());
+        sqlite3
     }
 
     /// The column `line` of a query.

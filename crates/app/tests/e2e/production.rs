@@ -140,6 +140,14 @@ impl Wiring {
         }
     }
 
+    /// A program that executes its last argument as SQL.
+    pub fn sql_program(&self) -> Command {
+        let mut psql = Command::new("psql");
+        psql.args(["--quiet", "--set=ON_ERROR_STOP=1", "--dbname", &self.database_url()]);
+        psql.arg("--command");
+        psql
+    }
+
     /// Returns the lines of output of a query.
     pub fn lines(&self, query: &str) -> Vec<String> {
         self.query(query).lines().map(str::to_owned).collect()
@@ -170,10 +178,10 @@ impl Wiring {
             .stdin(Stdio::piped())
             .spawn()
             .unwrap();
-        psql.stdin.as_mut().unwrap().write_all(b"BEGIN; LOCK TABLE file_numbers;\n").unwrap();
+        psql.stdin.as_mut().unwrap().write_all(b"BEGIN; LOCK TABLE orders;\n").unwrap();
         let lock = Lock(psql);
         let locks = "SELECT count(*) FROM pg_locks WHERE granted \
-             AND mode = 'AccessExclusiveLock' AND relation = 'file_numbers'::regclass";
+             AND mode = 'AccessExclusiveLock' AND relation = 'orders'::regclass";
         while self.query(locks) == "0" {
             std::thread::sleep(Duration::from_millis(10));
         }

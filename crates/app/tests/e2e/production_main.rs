@@ -35,6 +35,8 @@ mod markers;
 mod openapi;
 mod operators;
 mod orders;
+mod other_databases;
+mod other_systems;
 mod outages;
 mod privacy;
 mod process;
