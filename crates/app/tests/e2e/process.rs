@@ -1,10 +1,10 @@
-//! The binary: commands beside a running server, and a killed server.
+//! The commands of the binary, beside a running server and without one.
 
 use serde_json::Value;
 
 use crate::{
-    harness::{client, created, deed},
-    service_process::{ServiceProcess, issue_key, output},
+    harness::created,
+    service_process::{ServiceProcess, output},
     wiring::Wiring,
 };
 
@@ -33,24 +33,6 @@ async fn commands_manage_keys_of_running_server() {
     assert!(list().lines().any(|line| line.contains(" revoked ") && line.ends_with("Title Co")));
     assert_eq!(output(&wiring, &["keys", "revoke", "999"]).status.code(), Some(1));
     assert_eq!(server.stop("-TERM").0, Some(0));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn killed_server_keeps_acknowledged_orders() {
-    let wiring = Wiring::new();
-    let server = ServiceProcess::start(&wiring, &[]);
-    let key = issue_key(&wiring);
-    created(server.post(&key, "F-1").await).await;
-    created(server.post_with_deed(&key, "F-2").await).await;
-    server.kill();
-    assert_eq!((wiring.rows("orders"), wiring.rows("documents")), (2, 1));
-    assert_eq!(wiring.objects().into_values().collect::<Vec<_>>(), [deed()]);
-
-    let server = ServiceProcess::start(&wiring, &[]);
-    let ready = client().get(format!("http://{}/readyz", server.ops_address)).send().await;
-    assert_eq!(ready.unwrap().status(), 200);
-    assert_eq!(server.post(&key, "F-1").await.status(), 409);
-    created(server.post(&key, "F-3").await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
