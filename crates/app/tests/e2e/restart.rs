@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use domain::{document::ObjectKey, order::OrderId, ports::Clock as _};
 
-use crate::harness::{TestApp, created, deed, eventually, form_with_deed, order, problem, spooled};
+use crate::harness::{TestApp, created, deed, eventually, form_with_deed, order, problem};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn restart_keeps_orders_and_documents() {
@@ -61,13 +61,4 @@ async fn abandoned_uploads_are_deleted_after_an_hour() {
     let app = app.restart(&[]).await;
     eventually(|| app.rows("uploads") == 0).await;
     assert_eq!(app.wiring.objects().len(), 0);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn graceful_stop_leaves_empty_spool() {
-    let app = TestApp::start().await;
-    created(app.create_with(form_with_deed("F-1")).await).await;
-    let wiring = app.stop().await;
-    assert!(spooled(wiring.data()).is_empty());
-    assert_eq!(wiring.rows("orders"), 1);
 }
