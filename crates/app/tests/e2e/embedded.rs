@@ -67,6 +67,13 @@ impl Wiring {
         self.data().join("notary-orders.sqlite")
     }
 
+    /// A program that executes its last argument as SQL.
+    pub fn sql_program(&self) -> Command {
+        let mut sqlite3 = Command::new("sqlite3");
+        sqlite3.args(["-batch", "-bail", "-cmd", ".timeout 10000"]).arg(self.database());
+        sqlite3
+    }
+
     fn connection(&self) -> SqliteConnection {
         SqliteConnection::establish(self.database().to_str().unwrap()).unwrap()
     }
@@ -81,13 +88,6 @@ impl Wiring {
             .get_result(&mut self.connection())
             .unwrap();
         count.count
-    }
-
-    /// A program that executes its last argument as SQL.
-    pub fn sql_program(&self) -> Command {
-        let mut sqlite3 = Command::new("sqlite3");
-        sqlite3.args(["-batch", "-bail", "-cmd", ".timeout 10000"]).arg(self.database());
-        sqlite3
     }
 
     /// The column `line` of a query.
