@@ -51,7 +51,7 @@ async fn rotated_key_is_valid_for_grace_period() {
     let rotated = output(&wiring, &["keys", "rotate", &id, "--grace-hours", "2"]);
     let new = key(&rotated);
     let note = String::from_utf8(rotated.stderr).unwrap();
-    assert!(note.contains(&format!("in the place of key {id}, which is good until ")), "{note}");
+    assert!(note.contains(&format!("the successor of key {id}, which is valid until ")), "{note}");
     for (at, key) in [&old, &new].into_iter().enumerate() {
         created(service.post(key, &format!("F-{at}")).await).await;
     }

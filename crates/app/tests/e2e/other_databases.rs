@@ -1,4 +1,4 @@
-//! A database of another version or program stops the start with one line and stays as it is.
+//! A database of another version or program stops the start with one line that says what to do.
 
 use crate::{service_process::output, wiring::Wiring};
 
@@ -17,7 +17,8 @@ fn start_error(wiring: &Wiring) -> String {
     assert_eq!(failed.status.code(), Some(1), "{failed:?}");
     let error = String::from_utf8(failed.stderr).unwrap();
     assert_eq!(error.lines().count(), 1, "{error}");
-    assert!(error.starts_with("error: --database-url (DATABASE_URL): "), "{error}");
+    assert!(error.starts_with("error: --database-url (DATABASE_URL): the database "), "{error}");
+    assert!(error.contains("; "), "no advice: {error}");
     error
 }
 
@@ -28,6 +29,7 @@ async fn newer_database_stops_the_start() {
     let insert = "INSERT INTO __diesel_schema_migrations (version) VALUES ('99991231235959')";
     execute(&wiring, insert);
     let error = start_error(&wiring);
+    assert!(error.contains("is newer than this program"), "{error}");
     assert!(error.contains("99991231235959"), "{error}");
 }
 
@@ -55,6 +57,7 @@ async fn database_of_other_program_stops_the_start() {
         &wiring,
         "CREATE TABLE orders (number INTEGER); INSERT INTO orders VALUES (1), (2), (3);",
     );
-    start_error(&wiring);
+    let error = start_error(&wiring);
+    assert!(error.contains("orders"), "{error}");
     assert_eq!(wiring.rows("orders"), 3);
 }

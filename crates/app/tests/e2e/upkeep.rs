@@ -69,6 +69,7 @@ async fn older_version_runs_beside_newer_but_does_not_start() {
     let failed = output(&wiring, &[]);
     let error = String::from_utf8(failed.stderr).unwrap();
     let expected = "error: --database-url (DATABASE_URL): the database is newer than this \
-         program: it has the migration 99991231235959\n";
-    assert_eq!((failed.status.code(), error.as_str()), (Some(1), expected));
+         program: it has the migration 99991231235959; start ";
+    assert_eq!((failed.status.code(), error.lines().count()), (Some(1), 1));
+    assert!(error.starts_with(expected), "{error}");
 }
