@@ -6,6 +6,7 @@ use std::{
     any::Any,
     collections::BTreeMap,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use diesel::{
@@ -63,6 +64,13 @@ impl Wiring {
 
     fn database(&self) -> PathBuf {
         self.data().join("notary-orders.sqlite")
+    }
+
+    /// A program that executes its last argument as SQL.
+    pub fn sql_program(&self) -> Command {
+        let mut sqlite3 = Command::new("sqlite3");
+        sqlite3.args(["-batch", "-bail", "-cmd", ".timeout 10000"]).arg(self.database());
+        sqlite3
     }
 
     fn connection(&self) -> SqliteConnection {

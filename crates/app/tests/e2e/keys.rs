@@ -1,13 +1,14 @@
-//! API keys as operators and clients meet them.
+//! API keys: the commands of operators and the requests of clients.
 
 use std::process::Output;
 
-use domain::manage_keys::KeyTerms;
-use reqwest::{Client, RequestBuilder};
+use domain::{manage_keys::KeyTerms, order::OrderId};
+use serde_json::{Value, json};
 
 use crate::{
     harness::{
-        CREATE, CREATE_WITH_DOCUMENTS, TestApp, created, eventually, form_with_deed, order, problem,
+        CREATE, CREATE_WITH_DOCUMENTS, TestApp, client, created, eventually, form_with_deed, order,
+        problem,
     },
     service_process::{ServiceProcess, notary_orders, output},
     wiring::Wiring,
@@ -18,90 +19,65 @@ fn text(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// The key alone, as a script takes it.
+/// The error of a command that fails.
+fn error(output: &Output) -> String {
+    assert!(!output.status.success(), "{output:?}");
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// The key that a command prints, and nothing else, so that a script can use it.
 fn key(output: &Output) -> String {
     let key = text(output);
     assert_eq!(key.lines().count(), 1, "{key}");
     key.trim().to_owned()
 }
 
-/// The line of a key in the list, without the heading.
-fn listed(wiring: &Wiring, id: usize) -> String {
-    text(&output(wiring, &["keys", "list"])).lines().nth(id).unwrap().to_owned()
+fn issue(wiring: &Wiring, flags: &[&str]) -> String {
+    key(&output(wiring, &[&["keys", "issue"], flags].concat()))
+}
+
+/// The lines of the list of keys, without the heading.
+fn listed(wiring: &Wiring) -> Vec<String> {
+    text(&output(wiring, &["keys", "list"])).lines().skip(1).map(str::to_owned).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rotated_key_is_good_for_the_grace_period_and_its_successor_at_once() {
+async fn rotated_key_is_valid_for_grace_period() {
     let wiring = Wiring::new();
     let service = ServiceProcess::start(&wiring, &[]);
-    let old = key(&output(
-        &wiring,
-        &[
-            "keys",
-            "issue",
-            "--name",
-            "title company",
-            "--signing-service",
-            "42",
-            "--limit-per-second",
-            "7",
-            "--limit-burst",
-            "9",
-        ],
-    ));
-    let id = text(&output(&wiring, &["keys", "list"]))
-        .lines()
-        .last()
-        .unwrap()
-        .split_whitespace()
-        .next()
-        .unwrap()
-        .to_owned();
+    let terms = ["--signing-service=42", "--limit-per-second=7", "--limit-burst=9"];
+    let old = issue(&wiring, &[&["--name=title company"], &terms[..]].concat());
+    let id = listed(&wiring).last().unwrap().split_whitespace().next().unwrap().to_owned();
     let rotated = output(&wiring, &["keys", "rotate", &id, "--grace-hours", "2"]);
     let new = key(&rotated);
-    assert!(
-        String::from_utf8(rotated.stderr)
-            .unwrap()
-            .contains(&format!("in the place of key {id}, which is good until "))
-    );
+    let note = String::from_utf8(rotated.stderr).unwrap();
+    assert!(note.contains(&format!("the successor of key {id}, which is valid until ")), "{note}");
     for (at, key) in [&old, &new].into_iter().enumerate() {
         created(service.post(key, &format!("F-{at}")).await).await;
     }
-    // On the terms of the key whose place it takes.
-    let answer = service.post(&new, "F-2").await;
-    assert_eq!(answer.headers()["ratelimit-policy"], r#""orders";q=9;w=2"#);
-    let mut elsewhere = order("F-3");
-    elsewhere["signingServiceId"] = 43.into();
-    let refused = crate::harness::client()
-        .post(service.url(CREATE))
-        .bearer_auth(&new)
-        .json(&elsewhere)
-        .send()
-        .await
-        .unwrap();
-    problem(refused, 403, "forbidden").await;
+    // The new key has the terms of the old one.
+    let limited = service.post(&new, "F-2").await;
+    assert_eq!(limited.headers()["ratelimit-policy"], r#""orders";q=9;w=2"#);
+    let mut of_other_service = order("F-3");
+    of_other_service["signingServiceId"] = 43.into();
+    let post = client().post(service.url(CREATE)).bearer_auth(&new);
+    problem(post.json(&of_other_service).send().await.unwrap(), 403, "forbidden").await;
 
     let last = key(&output(&wiring, &["keys", "rotate", &id, "--grace-hours", "0"]));
-    service.refuses_within_ten_seconds(&old).await;
+    service.rejects_within_ten_seconds(&old).await;
     created(service.post(&new, "F-5").await).await;
     created(service.post(&last, "F-6").await).await;
-    // Issued for ever, like the key, whose end is the rotation's doing.
-    let newest = text(&output(&wiring, &["keys", "list"])).lines().last().unwrap().to_owned();
+    // The old key had no expiry before its rotation, so the newest has none.
+    let newest = listed(&wiring).pop().unwrap();
     assert_eq!(newest.split_whitespace().nth(4), Some("never"), "{newest}");
-    let again = output(&wiring, &["keys", "rotate", &id]);
-    assert!(
-        !again.status.success()
-            && String::from_utf8(again.stderr).unwrap().contains("is revoked or expired")
-    );
-    let unknown = output(&wiring, &["keys", "rotate", "999"]);
-    assert!(
-        !unknown.status.success()
-            && String::from_utf8(unknown.stderr).unwrap().contains("there is no key 999")
-    );
+    let expired = error(&output(&wiring, &["keys", "rotate", &id]));
+    assert!(expired.contains("is revoked or expired"), "{expired}");
+    let unknown = error(&output(&wiring, &["keys", "rotate", "999"]));
+    assert!(unknown.contains("there is no key 999"), "{unknown}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_trail_names_who_did_what() {
+async fn trail_names_the_operator_of_each_change() {
     let wiring = Wiring::new();
     let by = |user: &str, arguments: &[&str]| {
         text(&notary_orders(&wiring, arguments).env("SUDO_USER", user).output().unwrap())
@@ -125,31 +101,28 @@ async fn the_trail_names_who_did_what() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_list_tells_when_a_key_was_last_used() {
+async fn list_shows_last_use_of_keys() {
+    /// The columns of expiry and last use, both empty.
+    const UNUSED: &str = "never                never";
     let wiring = Wiring::new();
     let service = ServiceProcess::start(&wiring, &[]);
-    let used = key(&output(
-        &wiring,
-        &["keys", "issue", "--name", "used", "--limit-per-second", "5", "--limit-burst", "8"],
-    ));
-    output(&wiring, &["keys", "issue", "--name", "unused", "--test"]);
-    let heading = text(&output(&wiring, &["keys", "list"]));
-    let last = heading.lines().count() - 1;
-    assert!(
-        listed(&wiring, last - 1).contains("never                never")
-            && listed(&wiring, last - 1).contains("5/s, 8")
-    );
+    let used = issue(&wiring, &["--name=used", "--limit-per-second=5", "--limit-burst=8"]);
+    issue(&wiring, &["--name=unused", "--test"]);
+    let listed_keys = || -> [String; 2] {
+        let mut lines = listed(&wiring);
+        lines.split_off(lines.len() - 2).try_into().unwrap()
+    };
+    let [before, _] = listed_keys();
+    assert!(before.contains(UNUSED) && before.contains("5/s, 8"), "{before}");
     created(service.post(&used, "F-1").await).await;
-    eventually(|| !listed(&wiring, last - 1).contains("never                never")).await;
-    assert!(
-        listed(&wiring, last).contains("never                never")
-            && listed(&wiring, last).contains("test")
-    );
+    eventually(|| !listed_keys()[0].contains(UNUSED)).await;
+    let [_, unused] = listed_keys();
+    assert!(unused.contains(UNUSED) && unused.contains("test"), "{unused}");
     service.stop("-TERM");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_last_use_right_before_the_stop_is_noted() {
+async fn last_use_before_stop_is_stored() {
     let app = TestApp::start().await;
     created(app.create(&order("F-1")).await).await;
     let (keys, used_at) = (app.storage().keys.clone(), domain::ports::Clock::now(&*app.clock));
@@ -158,7 +131,7 @@ async fn a_last_use_right_before_the_stop_is_noted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn half_a_limit_is_none() {
+async fn limit_needs_rate_and_burst() {
     let wiring = Wiring::new();
     for flag in [
         "--limit-per-second",
@@ -166,53 +139,38 @@ async fn half_a_limit_is_none() {
         "--documents-limit-per-second",
         "--documents-limit-burst",
     ] {
-        let refused = output(&wiring, &["keys", "issue", "--name", "x", flag, "5"]);
-        assert!(
-            !refused.status.success()
-                && String::from_utf8(refused.stderr).unwrap().contains("required"),
-            "{flag}"
-        );
-        assert!(
-            !output(&wiring, &["keys", "issue", "--name", "x", flag, "0"]).status.success(),
-            "{flag}"
-        );
+        let rejected = error(&output(&wiring, &["keys", "issue", "--name", "x", flag, "5"]));
+        assert!(rejected.contains("required"), "{flag}: {rejected}");
+        error(&output(&wiring, &["keys", "issue", "--name", "x", flag, "0"]));
     }
 }
 
-fn post(client: &Client, app: &TestApp, path: &str, key: &str) -> RequestBuilder {
-    client.post(app.url(path)).bearer_auth(key)
-}
-
 #[tokio::test(flavor = "multi_thread")]
-async fn orders_of_a_test_key_are_answered_like_any_other_and_nobody_is_told() {
+async fn test_key_creates_orders_without_mails() {
     let app = TestApp::start().await;
     let key = app.issue_key_on(KeyTerms { is_test: true, ..KeyTerms::default() }).await;
     assert!(key.starts_with("nok_test_"));
-    let test = |path| post(&app.client, &app, path, &key);
-    let record = created(test(CREATE).json(&order("F-1")).send().await.unwrap()).await;
-    let documents =
-        created(test(CREATE_WITH_DOCUMENTS).multipart(form_with_deed("F-2")).send().await.unwrap())
-            .await;
+    let post = |path| app.client.post(app.url(path)).bearer_auth(&key);
+    let record = created(post(CREATE).json(&order("F-1")).send().await.unwrap()).await;
+    let with_deed = post(CREATE_WITH_DOCUMENTS).multipart(form_with_deed("F-2"));
+    let documents = created(with_deed.send().await.unwrap()).await;
     assert_eq!(
         (&record["order_status"], &documents["documents_uploaded"]),
         (&"NEW".into(), &1.into())
     );
-    problem(test(CREATE).json(&order("F-1")).send().await.unwrap(), 409, "duplicate_order").await;
-    problem(
-        test(CREATE).json(&serde_json::json!({})).send().await.unwrap(),
-        400,
-        "validation_failed",
-    )
-    .await;
-    // A real order with the same file number is none of its business.
+    for (body, status, code) in
+        [(order("F-1"), 409, "duplicate_order"), (json!({}), 400, "validation_failed")]
+    {
+        problem(post(CREATE).json(&body).send().await.unwrap(), status, code).await;
+    }
+    // Test orders and real orders do not share file numbers.
     let real = created(app.create(&order("F-1")).await).await;
     assert_eq!(
         real.as_object().unwrap().keys().collect::<Vec<_>>(),
         record.as_object().unwrap().keys().collect::<Vec<_>>()
     );
-
-    let is_test = async |record: &serde_json::Value| {
-        let id = domain::order::OrderId(record["order_id"].as_i64().unwrap());
+    let is_test = async |record: &Value| {
+        let id = OrderId(record["order_id"].as_i64().unwrap());
         app.storage().orders.find(id).await.unwrap().unwrap().is_test
     };
     assert!(is_test(&record).await && is_test(&documents).await && !is_test(&real).await);
@@ -230,31 +188,22 @@ async fn orders_of_a_test_key_are_answered_like_any_other_and_nobody_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_of_keys_are_what_they_look_like() {
+async fn misleading_key_names_are_rejected() {
     let wiring = Wiring::new();
-    for name in ["", " ", "two\nlines", "a\u{2028}b", "\u{202e}evil", "\u{200b}", &"x".repeat(101)]
-    {
-        let refused = output(&wiring, &["keys", "issue", "--name", name]);
-        assert!(
-            !refused.status.success()
-                && String::from_utf8(refused.stderr).unwrap().contains("--name"),
-            "{name:?}"
-        );
+    let too_long = "x".repeat(101);
+    for name in ["", " ", "two\nlines", "a\u{2028}b", "\u{202e}evil", "\u{200b}", &too_long] {
+        let rejected = error(&output(&wiring, &["keys", "issue", "--name", name]));
+        assert!(rejected.contains("--name"), "{name:?}: {rejected}");
     }
-    key(&output(&wiring, &["keys", "issue", "--name", &"é".repeat(100)]));
-    assert_eq!(text(&output(&wiring, &["keys", "list"])).lines().count(), 2);
+    issue(&wiring, &["--name", &"é".repeat(100)]);
+    assert_eq!(listed(&wiring).len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_cannot_be_shown_is_named_to_be_revoked() {
+async fn unprinted_key_is_named_for_revocation() {
     let wiring = Wiring::new();
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-    let failed =
-        notary_orders(&wiring, &["keys", "issue", "--name", "lost"]).stdout(full).output().unwrap();
-    assert!(!failed.status.success());
-    assert!(
-        String::from_utf8(failed.stderr)
-            .unwrap()
-            .contains("key 1 was issued and could not be shown; revoke it")
-    );
+    let mut command = notary_orders(&wiring, &["keys", "issue", "--name", "lost"]);
+    let failed = error(&command.stdout(full).output().unwrap());
+    assert!(failed.contains("key 1 was issued and could not be shown; revoke it"), "{failed}");
 }

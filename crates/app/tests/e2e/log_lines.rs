@@ -1,4 +1,4 @@
-//! Nobody who sends something writes a line into the log, or to the terminal on which it is read.
+//! No client can write a line of the log, or control the terminal that shows it.
 
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::{
     wiring::Wiring,
 };
 
-/// What ends a line, moves a cursor, turns text round or ends a string somewhere.
+/// Texts that end a line, move the cursor, reverse the text or end a string.
 const HOSTILE: [&str; 10] = [
     "a\r\nforged",
     "a\nlevel=ERROR forged",
@@ -23,7 +23,7 @@ const HOSTILE: [&str; 10] = [
     "%0d%0a%1b[31mforged",
 ];
 
-/// A head or a part that no client library would send.
+/// Sends a head that no client library would send. Any response is accepted.
 async fn send_raw(service: &ServiceProcess, head: &str, body: &[u8]) {
     let request = [
         format!("{head}Content-Length: {}\r\nConnection: close\r\n\r\n", body.len()).into_bytes(),
@@ -31,7 +31,6 @@ async fn send_raw(service: &ServiceProcess, head: &str, body: &[u8]) {
     ]
     .concat();
     let address = service.address.parse().unwrap();
-    // Whatever the answer is.
     tokio::task::spawn_blocking(move || RawAnswer::to(address, &request)).await.unwrap();
 }
 
@@ -47,36 +46,30 @@ async fn send_everywhere(service: &ServiceProcess, key: &str, hostile: &str) {
     }
     order["signingContactsFormData"]["orderContactEmail"] = json!(format!("{hostile}@example.com"));
     client.post(service.url(CREATE)).bearer_auth(key).json(&order).send().await.unwrap();
-    let named = Form::new()
-        .percent_encode_noop()
-        .part("documents", Part::bytes(deed()).file_name(one_line.clone()));
-    client
-        .post(service.url(CREATE_WITH_DOCUMENTS))
-        .bearer_auth(key)
-        .multipart(named)
-        .send()
-        .await
-        .unwrap();
-    client
-        .post(service.url(CREATE_WITH_DOCUMENTS))
-        .bearer_auth(key)
-        .multipart(form(&order).percent_encode_noop().text(one_line.clone(), hostile.to_owned()))
-        .send()
-        .await
-        .unwrap();
+    let file_name = Part::bytes(deed()).file_name(one_line.clone());
+    for form in [
+        Form::new().percent_encode_noop().part("documents", file_name),
+        form(&order).percent_encode_noop().text(one_line.clone(), hostile.to_owned()),
+    ] {
+        let post = client.post(service.url(CREATE_WITH_DOCUMENTS)).bearer_auth(key);
+        post.multipart(form).send().await.unwrap();
+    }
     let path = hostile.replace([' ', '\r', '\n'], "%0A");
     for head in [
         format!("POST /{path} HTTP/1.1\r\n{authorization}"),
         format!("GET {CREATE}?{path} HTTP/1.1\r\n{authorization}"),
         format!("FORGED {CREATE} HTTP/1.1\r\n{authorization}"),
         format!(
-            "POST {CREATE} HTTP/1.1\r\n{authorization}Idempotency-Key: {one_line}\r\nContent-Type: application/json\r\n"
+            "POST {CREATE} HTTP/1.1\r\n{authorization}Idempotency-Key: {one_line}\r\n\
+             Content-Type: application/json\r\n"
         ),
         format!(
-            "POST {CREATE} HTTP/1.1\r\n{authorization}User-Agent: {one_line}\r\nX-Request-Id: {one_line}\r\nContent-Type: {one_line}\r\n"
+            "POST {CREATE} HTTP/1.1\r\n{authorization}User-Agent: {one_line}\r\n\
+             X-Request-Id: {one_line}\r\nContent-Type: {one_line}\r\n"
         ),
         format!(
-            "POST {CREATE} HTTP/1.1\r\nHost: {one_line}\r\nAuthorization: Bearer {one_line}\r\nX-Forwarded-For: {one_line}\r\n"
+            "POST {CREATE} HTTP/1.1\r\nHost: {one_line}\r\nAuthorization: Bearer {one_line}\r\n\
+             X-Forwarded-For: {one_line}\r\n"
         ),
         format!("POST {CREATE} HTTP/1.1\r\n{authorization}X-Folded: a\r\n {one_line}\r\n"),
         format!("{one_line}\r\n"),
@@ -90,12 +83,9 @@ fn assert_plain(log: &str) {
         c.is_control() && c != '\n'
             || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
-    assert!(!log.contains(hidden), "{:?}", log.lines().find(|line| line.contains(hidden)));
-    assert!(
-        !log.to_lowercase().contains("forged"),
-        "{:?}",
-        log.lines().find(|line| line.to_lowercase().contains("forged"))
-    );
+    for line in log.split('\n') {
+        assert!(!line.contains(hidden) && !line.to_lowercase().contains("forged"), "{line:?}");
+    }
 }
 
 async fn log_in(format: &str) -> String {
@@ -114,7 +104,7 @@ async fn log_in(format: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_is_logged_with_its_problem_and_who_was_not_known() {
+async fn rejection_is_logged_with_problem_and_peer() {
     let wiring = Wiring::new();
     let service = ServiceProcess::start(
         &wiring,
@@ -148,7 +138,7 @@ async fn a_refusal_is_logged_with_its_problem_and_who_was_not_known() {
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok())
         .filter(|event: &Value| event["message"] == "answered");
-    let told: Vec<_> = answered
+    let logged: Vec<_> = answered
         .map(|event| {
             [&event["problem"], &event["api_key"], &event["peer"]]
                 .map(|value| value.to_string().replace('"', ""))
@@ -166,11 +156,11 @@ async fn a_refusal_is_logged_with_its_problem_and_who_was_not_known() {
         ["unauthorized", none, "203.0.113.9"],
         ["rate_limited", none, "203.0.113.9"],
     ];
-    assert_eq!(told, expected);
+    assert_eq!(logged, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_line_of_the_log_in_json_is_one_event_of_the_service() {
+async fn json_log_has_one_event_per_line() {
     let log = log_in("json").await;
     assert_plain(&log);
     for line in log.lines() {
@@ -186,7 +176,7 @@ async fn every_line_of_the_log_in_json_is_one_event_of_the_service() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_line_of_the_log_for_people_is_one_event_of_the_service() {
+async fn pretty_log_has_one_event_per_line() {
     let log = log_in("pretty").await;
     assert_plain(&log);
     for line in log.lines() {

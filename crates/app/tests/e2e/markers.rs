@@ -1,24 +1,24 @@
-//! An order with a text of its own in every field, so that whatever turns up elsewhere can be told.
+//! An order with a unique text in every field, so that a leak of any field is found and named.
 
 use serde_json::{Value, json};
 
-/// What a field holds, and how it is found in a text.
+/// The unique content of a field.
 #[derive(Clone)]
 pub struct Marker {
-    /// JSON Pointer to the field, or what else holds the marker.
+    /// JSON Pointer to the field, or the name of another carrier.
     pub field: String,
     needle: String,
-    /// Digits and single letters stand in many a number and word; they count alone.
-    alone: bool,
+    /// Counts only as a whole word. Short digits and letters are also parts of other words.
+    is_word: bool,
 }
 
 impl Marker {
     pub fn text(field: impl Into<String>, needle: impl Into<String>) -> Self {
-        Self { field: field.into(), needle: needle.into().to_lowercase(), alone: false }
+        Self { field: field.into(), needle: needle.into().to_lowercase(), is_word: false }
     }
 
-    fn alone(field: &str, needle: impl Into<String>) -> Self {
-        Self { alone: true, ..Self::text(field, needle) }
+    fn word(field: &str, needle: impl Into<String>) -> Self {
+        Self { is_word: true, ..Self::text(field, needle) }
     }
 
     pub fn is_in(&self, text: &str) -> bool {
@@ -29,32 +29,29 @@ impl Marker {
             })
         };
         text.match_indices(&self.needle).any(|(at, found)| {
-            !self.alone
+            !self.is_word
                 || !part_of_more(text[..at].chars().next_back())
                     && !part_of_more(text[at + found.len()..].chars().next())
         })
     }
 }
 
-/// A valid order with a marker in every field that the OpenAPI document knows, so that a new field
-/// cannot be forgotten.
+/// A valid order with a marker in every field of the OpenAPI document, new fields included.
 pub struct MarkedOrder {
     pub order: Value,
     pub markers: Vec<Marker>,
-    /// Pointers to all fields, with their JSON type.
+    /// The pointer and the JSON type of each field.
     pub fields: Vec<(String, &'static str)>,
 }
 
 impl MarkedOrder {
     pub fn new() -> Self {
-        let document = serde_json::to_value(adapter_http::openapi_document(
-            &adapter_http::OpenApiSettings::default(),
-        ))
-        .unwrap();
+        let settings = adapter_http::OpenApiSettings::default();
+        let document = serde_json::to_value(adapter_http::openapi_document(&settings)).unwrap();
         let mut marked = Self { order: Value::Null, markers: Vec::new(), fields: Vec::new() };
         marked.order = marked.object(&document["components"]["schemas"], "OrderRequest", "");
         assert!(marked.fields.len() > 60, "{:?}", marked.fields);
-        // Whatever cannot be found where it is would be found nowhere.
+        // A marker that is not found in the order itself would be found nowhere.
         let sent = marked.order.to_string();
         let lost: Vec<&str> = marked
             .markers
@@ -63,11 +60,12 @@ impl MarkedOrder {
             .map(|marker| marker.field.as_str())
             .collect();
         assert!(lost.is_empty() && marked.markers.len() > 60, "{lost:?} in {sent}");
-        // Otherwise the property is the signing location, whatever the other fields say.
+        // With `true`, the service ignores the fields of the signing location.
         marked.order["signingDetailsFormData"]["isPropertyAddressSame"] = json!(false);
         marked
     }
 
+    /// Returns the fields whose markers are in a text.
     pub fn found_in<'a>(&'a self, text: &'a str) -> impl Iterator<Item = &'a str> {
         self.markers.iter().filter(|marker| marker.is_in(text)).map(|marker| marker.field.as_str())
     }
@@ -87,12 +85,12 @@ impl MarkedOrder {
         if let Some(reference) = reference {
             return self.object(schemas, reference.rsplit('/').next().unwrap(), pointer);
         }
-        let kind = |wanted: &str| {
-            schema["type"] == wanted
-                || schema["type"].as_array().is_some_and(|types| types.contains(&json!(wanted)))
+        let has_type = |name: &str| {
+            schema["type"] == name
+                || schema["type"].as_array().is_some_and(|types| types.contains(&json!(name)))
         };
         let number = 1 + self.fields.len();
-        match ["boolean", "integer", "number", "string"].into_iter().find(|wanted| kind(wanted)) {
+        match ["boolean", "integer", "number", "string"].into_iter().find(|name| has_type(name)) {
             Some("boolean") => self.planted(pointer, "boolean", json!(true), []),
             Some("integer") => {
                 let id = 7_351_846_000_000_000_i64 + i64::try_from(number).unwrap();
@@ -108,16 +106,16 @@ impl MarkedOrder {
                 )
             }
             Some("string") => self.string(schema, pointer, number),
-            _ => panic!("say how a marker of {pointer} looks: {schema}"),
+            _ => panic!("define a marker for {pointer}: {schema}"),
         }
     }
 
     fn string(&mut self, schema: &Value, pointer: &str, number: usize) -> Value {
         let example =
             schema["example"].as_str().unwrap_or_else(|| panic!("{pointer} has no example"));
-        if let Some(known) = schema["enum"].as_array() {
-            // Nothing but these can be sent, and they are no secret.
-            return self.planted(pointer, "string", known[0].clone(), []);
+        if let Some(values) = schema["enum"].as_array() {
+            // The possible values are public.
+            return self.planted(pointer, "string", values[0].clone(), []);
         }
         let free = schema["maxLength"].is_u64();
         let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -152,20 +150,20 @@ impl MarkedOrder {
                     "{:02}:47",
                     number % 12 + if pointer.ends_with("endTime") { 12 } else { 0 }
                 );
-                (time.clone(), vec![Marker::alone(pointer, time)])
+                (time.clone(), vec![Marker::word(pointer, time)])
             }
             _ if !free && example.len() == 5 && digits(example) => (
                 format!("{}", 79_000 + number),
-                vec![Marker::alone(pointer, (79_000 + number).to_string())],
+                vec![Marker::word(pointer, (79_000 + number).to_string())],
             ),
             _ if !free && example.len() == 2 => {
-                ("QZ".to_owned(), vec![Marker::alone(pointer, "qz")])
+                ("QZ".to_owned(), vec![Marker::word(pointer, "qz")])
             }
             _ if free => (
                 format!("Mk{number}zq Planted"),
                 vec![Marker::text(pointer, format!("mk{number}zq"))],
             ),
-            _ => panic!("say how a marker of {pointer} looks: {schema}"),
+            _ => panic!("define a marker for {pointer}: {schema}"),
         };
         self.planted(pointer, "string", json!(value), needles)
     }

@@ -1,4 +1,4 @@
-//! The OpenAPI document is true of the service that hands it out.
+//! The OpenAPI document describes what the service does.
 
 use jsonschema::Validator;
 use reqwest::{Response, header::CONTENT_TYPE};
@@ -10,7 +10,7 @@ async fn document(app: &TestApp) -> Value {
     app.client.get(app.url("/openapi.json")).send().await.unwrap().json().await.unwrap()
 }
 
-/// What checks the body of an answer with this status and media type.
+/// Returns the validator of response bodies with this status and media type.
 fn body_schema(document: &Value, path: &str, status: &str, media_type: &str) -> Validator {
     let response = &document["paths"][path]["post"]["responses"][status];
     let response = response["$ref"]
@@ -27,12 +27,12 @@ async fn assert_described(document: &Value, path: &str, status: u16, response: R
     assert_eq!(response.status(), status, "{path}");
     let validator = body_schema(document, path, &status.to_string(), &media_type);
     let body: Value = response.json().await.unwrap();
-    let faults: Vec<_> = validator.iter_errors(&body).map(|error| error.to_string()).collect();
-    assert!(faults.is_empty(), "{path} {status}: {faults:?} in {body}");
+    let violations: Vec<_> = validator.iter_errors(&body).map(|error| error.to_string()).collect();
+    assert!(violations.is_empty(), "{path} {status}: {violations:?} in {body}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_example_of_a_request_creates_an_order() {
+async fn request_examples_create_orders() {
     let app = TestApp::start().await;
     let document = document(&app).await;
     let examples = document["paths"][CREATE]["post"]["requestBody"]["content"]["application/json"]
@@ -43,7 +43,8 @@ async fn every_example_of_a_request_creates_an_order() {
     for example in examples.values() {
         assert_described(&document, CREATE, 201, app.create(&example["value"]).await).await;
     }
-    let mut parts = document["paths"][CREATE_WITH_DOCUMENTS]["post"]["requestBody"]["content"]["multipart/form-data"]["example"].clone();
+    let content = &document["paths"][CREATE_WITH_DOCUMENTS]["post"]["requestBody"]["content"];
+    let mut parts = content["multipart/form-data"]["example"].clone();
     let names = parts.as_object_mut().unwrap().remove("documents").unwrap();
     let with_documents = names.as_array().unwrap().iter().fold(form(&parts), |form, name| {
         form.part("documents", file(name.as_str().unwrap(), deed()))
@@ -54,36 +55,20 @@ async fn every_example_of_a_request_creates_an_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn problems_are_as_the_document_says() {
+async fn problems_match_their_schemas() {
     let app = TestApp::start().await;
     let document = document(&app).await;
-    assert_described(&document, CREATE, 400, app.create(&json!({})).await).await;
-    assert_described(
-        &document,
-        CREATE,
-        400,
-        app.post(CREATE).body("{").header(CONTENT_TYPE, "application/json").send().await.unwrap(),
-    )
-    .await;
-    assert_described(
-        &document,
-        CREATE_WITH_DOCUMENTS,
-        400,
-        app.create_with(form(&order("F-1"))).await,
-    )
-    .await;
-    assert_described(
-        &document,
-        CREATE,
-        401,
-        app.client.post(app.url(CREATE)).json(&order("F-1")).send().await.unwrap(),
-    )
-    .await;
-    assert_described(
-        &document,
-        CREATE,
-        415,
-        app.post(CREATE).body("{}").header(CONTENT_TYPE, "text/plain").send().await.unwrap(),
-    )
-    .await;
+    for (path, status, request) in [
+        (CREATE, 400, app.post(CREATE).json(&json!({}))),
+        (CREATE, 400, app.post(CREATE).header(CONTENT_TYPE, "application/json").body("{")),
+        (
+            CREATE_WITH_DOCUMENTS,
+            400,
+            app.post(CREATE_WITH_DOCUMENTS).multipart(form(&order("F-1"))),
+        ),
+        (CREATE, 401, app.client.post(app.url(CREATE)).json(&order("F-1"))),
+        (CREATE, 415, app.post(CREATE).header(CONTENT_TYPE, "text/plain").body("{}")),
+    ] {
+        assert_described(&document, path, status, request.send().await.unwrap()).await;
+    }
 }

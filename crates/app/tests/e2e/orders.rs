@@ -6,22 +6,32 @@ use time::Duration;
 use crate::harness::{TestApp, created, order, problem};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_created_order_is_answered_with_exactly_its_record() {
+async fn response_is_exactly_the_order_record() {
     let app = TestApp::start().await;
     let response = app.create(&order("F-1")).await;
     assert_eq!(response.headers()["content-type"], "application/json");
     assert!(response.headers().contains_key("x-request-id"));
     let record = created(response).await;
     let expected = json!({
-        "order_id": 1, "file_number": "F-1", "order_status": "NEW", "signer_name": "Jane Doe", "signing_date": "2026-12-01",
-        "property_address": "123 Main St, Dallas, TX 75201", "signing_service_id": 42, "client_company_id": null, "notary_id": null, "invoice_fee": null,
-        "notary_pay": null, "created_at": "2026-11-21T12:00:00.000000Z", "updated_at": "2026-11-21T12:00:00.000000Z"
+        "order_id": 1,
+        "file_number": "F-1",
+        "order_status": "NEW",
+        "signer_name": "Jane Doe",
+        "signing_date": "2026-12-01",
+        "property_address": "123 Main St, Dallas, TX 75201",
+        "signing_service_id": 42,
+        "client_company_id": null,
+        "notary_id": null,
+        "invoice_fee": null,
+        "notary_pay": null,
+        "created_at": "2026-11-21T12:00:00.000000Z",
+        "updated_at": "2026-11-21T12:00:00.000000Z"
     });
     assert_eq!(record, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_sent_is_echoed() {
+async fn response_repeats_trimmed_fields() {
     let app = TestApp::start().await;
     let mut order = order("  F-2 ");
     order["signingContactsFormData"]["clientCompanyId"] = json!(7);
@@ -40,7 +50,7 @@ async fn what_was_sent_is_echoed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_way_to_say_the_time_is_taken() {
+async fn every_signing_time_type_is_accepted() {
     let app = TestApp::start().await;
     let mut between = order("between");
     between["signingDetailsFormData"]["signingTimeType"] = json!("between");
@@ -55,7 +65,7 @@ async fn each_way_to_say_the_time_is_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_utc_datetime_is_overruled_and_counted() {
+async fn wrong_utc_datetime_is_counted() {
     let app = TestApp::start().await;
     let mut order = order("F-1");
     order["utcTimeDate"] = json!("2026-12-01T14:30:00Z");
@@ -68,13 +78,13 @@ async fn a_wrong_utc_datetime_is_overruled_and_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_number_is_taken_for_a_minute_and_no_longer() {
+async fn duplicate_inside_window_is_rejected() {
     let app = TestApp::start().await;
     created(app.create(&order("F-1")).await).await;
     app.clock.advance(Duration::milliseconds(17_500));
-    let refused = app.create(&order(" F-1 ")).await;
-    assert_eq!(refused.headers()["retry-after"], "43");
-    problem(refused, 409, "duplicate_order").await;
+    let rejected = app.create(&order(" F-1 ")).await;
+    assert_eq!(rejected.headers()["retry-after"], "43");
+    problem(rejected, 409, "duplicate_order").await;
     created(app.create(&order("f-1")).await).await;
     app.clock.advance(Duration::milliseconds(42_499));
     problem(app.create(&order("F-1")).await, 409, "duplicate_order").await;
@@ -84,7 +94,7 @@ async fn a_file_number_is_taken_for_a_minute_and_no_longer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_window_is_a_setting() {
+async fn window_is_a_setting() {
     let app = TestApp::start_with(&["--duplicate-window-secs=5"]).await;
     created(app.create(&order("F-1")).await).await;
     app.clock.advance(Duration::seconds(5));
@@ -92,7 +102,7 @@ async fn the_window_is_a_setting() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_base_path_comes_before_every_path() {
+async fn base_path_precedes_every_path() {
     let app = TestApp::start_with(&["--base-path=/signing/v1/"]).await;
     problem(app.create(&order("F-1")).await, 404, "not_found").await;
     created(app.post("/signing/v1/api/order/create").json(&order("F-1")).send().await.unwrap())

@@ -8,14 +8,14 @@ use test_servers::postgres::Stop;
 
 use crate::{
     harness::{
-        CREATE, CREATE_WITH_DOCUMENTS, assert_unavailable, created, deed, eventually, file, form,
-        form_with_deed, order,
+        CREATE, CREATE_WITH_DOCUMENTS, assert_unavailable, client, created, deed, eventually, file,
+        form, form_with_deed, order,
     },
     service_process::{ServiceProcess, issue_key},
     wiring::Wiring,
 };
 
-/// What is promised: how soon the service goes on once it is back.
+/// The service creates orders again this soon after its dependency is back.
 const RESUMED: Duration = Duration::from_secs(5);
 
 struct Service {
@@ -29,7 +29,7 @@ impl Service {
         Self {
             process: ServiceProcess::start(wiring, &["--rate-per-second=0"]),
             key: issue_key(wiring),
-            client: crate::harness::client(),
+            client: client(),
         }
     }
 
@@ -54,12 +54,8 @@ impl Service {
     }
 
     async fn readiness(&self) -> (StatusCode, Value) {
-        let response = self
-            .client
-            .get(format!("http://{}/readyz", self.process.ops_address))
-            .send()
-            .await
-            .unwrap();
+        let url = format!("http://{}/readyz", self.process.ops_address);
+        let response = self.client.get(url).send().await.unwrap();
         (response.status(), response.json().await.unwrap())
     }
 
@@ -72,7 +68,7 @@ impl Service {
     }
 }
 
-/// Asks until an order is created, for as long as is promised.
+/// Repeats a request until it creates an order.
 async fn assert_resumes(attempt: impl AsyncFn(usize) -> Response) {
     let back = Instant::now();
     for at in 0.. {
@@ -85,40 +81,40 @@ async fn assert_resumes(attempt: impl AsyncFn(usize) -> Response) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_postgresql_is_stopped_or_silent_orders_are_refused_soon_and_then_go_on() {
+async fn orders_are_unavailable_while_postgresql_is_down() {
     let wiring = Wiring::with_a_database_server();
     let service = Service::start(&wiring);
     created(service.create("F-0").await).await;
     let server = wiring.database_server();
-    for silent in [false, true] {
-        if silent {
+    for is_silent in [false, true] {
+        if is_silent {
             server.freeze();
         } else {
             server.stop(Stop::Fast);
         }
         for at in 0..3 {
-            let asked = Instant::now();
-            assert_unavailable(asked, service.create(&format!("F-{silent}-{at}")).await).await;
+            let began = Instant::now();
+            assert_unavailable(began, service.create(&format!("F-{is_silent}-{at}")).await).await;
         }
-        let asked = Instant::now();
-        assert_unavailable(asked, service.create_with(form_with_deed("F-1")).await).await;
+        let began = Instant::now();
+        assert_unavailable(began, service.create_with(form_with_deed("F-1")).await).await;
         service.assert_unready("database").await;
-        if silent {
+        if is_silent {
             server.thaw();
         } else {
             server.resume_after_stop();
         }
-        assert_resumes(async |at| service.create(&format!("F-after-{silent}-{at}")).await).await;
+        assert_resumes(async |at| service.create(&format!("F-after-{is_silent}-{at}")).await).await;
         assert_eq!(service.readiness().await.0, StatusCode::OK);
     }
-    // What was refused while nobody knew its outcome is there whole or not at all.
+    // An order whose outcome was unknown exists with its delivery, or not at all.
     eventually(|| wiring.rows("deliveries") == 0).await;
     assert_eq!(i64::try_from(wiring.mails().len()).unwrap(), wiring.rows("orders"));
     service.process.stop("-TERM");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_the_bucket_is_gone_only_orders_with_documents_are_refused() {
+async fn json_orders_succeed_while_bucket_is_down() {
     let wiring = Wiring::new();
     let service = Service::start(&wiring);
     let twenty = |number: &str| {
@@ -126,8 +122,8 @@ async fn while_the_bucket_is_gone_only_orders_with_documents_are_refused() {
             form.part("documents", file(&format!("{at}.pdf"), deed()))
         })
     };
-    for silent in [false, true] {
-        if silent {
+    for is_silent in [false, true] {
+        if is_silent {
             wiring.silence_documents();
         } else {
             wiring.break_documents();
@@ -135,20 +131,22 @@ async fn while_the_bucket_is_gone_only_orders_with_documents_are_refused() {
         for (at, form) in
             [form_with_deed("F-1"), twenty("F-2"), twenty("F-3")].into_iter().enumerate()
         {
-            let asked = Instant::now();
-            assert_unavailable(asked, service.create_with(form).await).await;
-            created(service.create(&format!("F-{silent}-{at}")).await).await;
+            let began = Instant::now();
+            assert_unavailable(began, service.create_with(form).await).await;
+            created(service.create(&format!("F-{is_silent}-{at}")).await).await;
         }
         service.assert_unready("documents").await;
-        assert_eq!(wiring.query("SELECT count(*) FROM documents WHERE order_id IN (SELECT id FROM orders WHERE file_number IN ('F-1', 'F-2', 'F-3'))"), "0");
+        let stored = "SELECT count(*) FROM documents JOIN orders ON orders.id = order_id \
+             WHERE file_number IN ('F-1', 'F-2', 'F-3')";
+        assert_eq!(wiring.query(stored), "0");
 
-        if silent {
+        if is_silent {
             wiring.documents_go_on();
         } else {
             wiring.mend_documents();
         }
         assert_resumes(async |at| {
-            service.create_with(twenty(&format!("F-after-{silent}-{at}"))).await
+            service.create_with(twenty(&format!("F-after-{is_silent}-{at}"))).await
         })
         .await;
         assert_eq!(service.readiness().await.0, StatusCode::OK);
@@ -159,7 +157,7 @@ async fn while_the_bucket_is_gone_only_orders_with_documents_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_the_relay_is_gone_nothing_but_mails_waits() {
+async fn orders_succeed_while_relay_is_down() {
     let wiring = Wiring::new();
     let service = Service::start(&wiring);
     wiring.break_mail();
@@ -168,10 +166,8 @@ async fn while_the_relay_is_gone_nothing_but_mails_waits() {
     }
     created(service.create_with(form_with_deed("F-20")).await).await;
     assert_eq!(service.readiness().await.0, StatusCode::OK);
-    // Every mail has been tried.
-    let tried =
-        || wiring.query("SELECT count(*) FROM deliveries WHERE last_error IS NOT NULL") == "21";
-    eventually(tried).await;
+    let attempted = "SELECT count(*) FROM deliveries WHERE last_error IS NOT NULL";
+    eventually(|| wiring.query(attempted) == "21").await;
 
     wiring.mend_mail();
     wiring.mails_within(21, RESUMED).await;

@@ -1,26 +1,31 @@
-//! Nothing personal, and no secret, is in the log, the metrics, the answers or the list of
-//! follow-ups, whatever is asked and whatever fails: markers are planted in everything that a
-//! client sends, and looked for in everything that the service says beside the order record.
+//! No personal data and no secret is in the log, the metrics, the problems or the list of
+//! deliveries, whatever clients send and whatever fails. Markers are sent in every field, and every
+//! output except the order record is searched for them.
 
 use std::time::Instant;
 
-use reqwest::{Client, RequestBuilder, Response, StatusCode, header::HeaderValue, multipart::Form};
+use reqwest::{
+    Client, RequestBuilder, StatusCode,
+    header::HeaderValue,
+    multipart::{Form, Part},
+};
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{CREATE, CREATE_WITH_DOCUMENTS, deed, eventually, file, form, order},
+    harness::{CREATE, CREATE_WITH_DOCUMENTS, client, deed, eventually, file, form, order},
     markers::{MarkedOrder, Marker},
     service_process::{ServiceProcess, issue_key, output},
     wiring::Wiring,
 };
 
-/// A service that tells as much as it can, and what it has said.
+/// A service with its most detailed log, and its responses.
 struct Observed {
     process: ServiceProcess,
     client: Client,
     key: String,
     marked: MarkedOrder,
-    answers: Vec<(u16, String)>,
+    /// All problems.
+    problems: Vec<String>,
 }
 
 impl Observed {
@@ -30,111 +35,78 @@ impl Observed {
             &["--log-level=trace", "--rate-per-second=0", "--duplicate-window-secs=60"],
         );
         let mut marked = MarkedOrder::new();
-        for (what, needle) in [
+        for (carrier, needle) in [
             ("file name", "mkfilezq"),
             ("document", "mkcontentzq"),
             ("Idempotency-Key", "mkidemzq"),
             ("elsewhere", "mkelsewherezq"),
         ] {
-            marked.markers.push(Marker::text(what, needle));
+            marked.markers.push(Marker::text(carrier, needle));
         }
-        Self {
-            process,
-            client: crate::harness::client(),
-            key: issue_key(wiring),
-            marked,
-            answers: Vec::new(),
-        }
+        Self { process, client: client(), key: issue_key(wiring), marked, problems: Vec::new() }
     }
 
     fn post(&self, path: &str) -> RequestBuilder {
         self.client.post(self.process.url(path)).bearer_auth(&self.key)
     }
 
-    async fn note(&mut self, response: Response, status: u16) {
+    async fn send(&mut self, request: RequestBuilder, status: u16) {
+        let response = request.send().await.unwrap();
         let got = response.status();
         let body = response.text().await.unwrap();
-        assert_eq!(got, StatusCode::from_u16(status).unwrap(), "{body}");
-        // The order record is the order that was asked for.
+        assert_eq!(got, status, "{body}");
+        // The order record repeats the order on purpose.
         if got != StatusCode::CREATED {
-            self.answers.push((status, body));
+            self.problems.push(body);
         }
     }
 
-    async fn send(&mut self, request: RequestBuilder, status: u16) {
-        let response = request.send().await.unwrap();
-        self.note(response, status).await;
-    }
-
-    async fn both(&mut self, order: &Value, status: u16) {
+    /// Sends an order to both operations.
+    async fn send_twice(&mut self, order: &Value, status: u16) {
         self.send(self.post(CREATE).json(order), status).await;
         let form = form(order).part("documents", file("Mkfilezq deed.pdf", document()));
         self.send(self.post(CREATE_WITH_DOCUMENTS).multipart(form), status).await;
     }
 
-    async fn metrics(&self) -> String {
-        self.client
-            .get(format!("http://{}/metrics", self.process.ops_address))
-            .send()
-            .await
-            .unwrap()
-            .text()
-            .await
-            .unwrap()
+    async fn ops(&self, path: &str) -> String {
+        let url = format!("http://{}{path}", self.process.ops_address);
+        self.client.get(url).send().await.unwrap().text().await.unwrap()
     }
 
-    async fn readiness(&self) -> String {
-        self.client
-            .get(format!("http://{}/readyz", self.process.ops_address))
-            .send()
-            .await
-            .unwrap()
-            .text()
-            .await
-            .unwrap()
-    }
-
-    /// Stops the service and looks through all that it said.
-    async fn assert_silent_about(self, deliveries: &[String]) {
-        let operators = [self.metrics().await, self.readiness().await];
-        let Self { process, key, marked, answers, .. } = self;
+    /// Stops the service and searches all of its outputs.
+    async fn assert_silent_about_markers(self, deliveries: &[String]) {
+        let operators = [self.ops("/metrics").await, self.ops("/readyz").await];
+        let Self { process, key, marked, problems, .. } = self;
         let log = process.stop_and_read_log();
-        assert!(
-            log.contains("\"TRACE\"") || log.contains("\"DEBUG\""),
-            "the log tells less than it can: {log}"
-        );
+        assert!(log.contains("\"TRACE\"") || log.contains("\"DEBUG\""), "no details: {log}");
+        let secrets = [Wiring::secrets(), vec![key[key.len() - 48..].to_owned(), key]].concat();
         let log = log.lines().map(without_measures);
-        let said = log
-            .chain(answers.into_iter().map(|(_, body)| body))
-            .chain(operators)
-            .chain(deliveries.iter().cloned());
-        for said in said {
-            assert_eq!(marked.found_in(&said).collect::<Vec<_>>(), Vec::<&str>::new(), "{said}");
-            for secret in Wiring::secrets().iter().chain([&key, &key[key.len() - 48..].to_owned()])
-            {
-                assert!(!said.contains(secret.as_str()), "{said}");
+        let outputs = log.chain(problems).chain(operators).chain(deliveries.iter().cloned());
+        for output in outputs {
+            assert_eq!(marked.found_in(&output).collect::<Vec<_>>(), [""; 0], "{output}");
+            for secret in &secrets {
+                assert!(!output.contains(secret), "{output}");
             }
         }
     }
 }
 
-/// A document that says something.
+/// A PDF with a marker.
 fn document() -> Vec<u8> {
     [deed(), b"\n% mkcontentzq\n".to_vec()].concat()
 }
 
-/// A line of the log but for its numbers that are different each time, in which any digits may come
-/// up.
+/// Removes the measured numbers from a line of the log: any digits may occur in them.
 fn without_measures(line: &str) -> String {
     let mut event: Value =
-        serde_json::from_str(line).unwrap_or_else(|_| panic!("no line of the log: {line}"));
+        serde_json::from_str(line).unwrap_or_else(|_| panic!("not an event: {line}"));
     for measure in ["timestamp", "milliseconds"] {
         event.as_object_mut().unwrap().remove(measure);
     }
     event.to_string()
 }
 
-/// The marked order with another value in each field, made of the one before.
+/// Returns the marked order with altered fields, and the number of them.
 fn altered(marked: &MarkedOrder, alter: impl Fn(&str, &Value) -> Option<Value>) -> (Value, usize) {
     let (mut order, mut count) = (marked.order.clone(), 0);
     for (pointer, kind) in &marked.fields {
@@ -147,34 +119,32 @@ fn altered(marked: &MarkedOrder, alter: impl Fn(&str, &Value) -> Option<Value>) 
     (order, count)
 }
 
-async fn send_what_is_wrong(service: &mut Observed) {
+async fn send_invalid_requests(service: &mut Observed) {
     let wrong_type = |_: &str, value: &Value| Some(json!({ "mkelsewherezq": value }));
     let control = |kind: &str, value: &Value| {
         (kind == "string").then(|| json!(format!("{}\u{7}", value.as_str().unwrap())))
     };
     let long = |kind: &str, value: &Value| {
-        (kind == "string").then(|| {
-            json!(value.as_str().unwrap().repeat(1 + 5_000 / value.as_str().unwrap().len()))
-        })
+        let text = value.as_str().filter(|_| kind == "string")?;
+        Some(json!(text.repeat(1 + 5_000 / text.len())))
     };
     let out_of_range = |kind: &str, value: &Value| {
         (kind == "integer" || kind == "number").then(|| json!(-value.as_f64().unwrap()))
     };
-    for (alter, least) in [
+    for (alter, minimum) in [
         (&wrong_type as &dyn Fn(&str, &Value) -> Option<Value>, 50),
         (&control, 40),
         (&long, 40),
         (&out_of_range, 5),
     ] {
         let (order, count) = altered(&service.marked, alter);
-        assert!(count >= least, "{count}");
+        assert!(count >= minimum, "{count}");
         service.send(service.post(CREATE).json(&order), 400).await;
-        let problem: Value = serde_json::from_str(&service.answers.last().unwrap().1).unwrap();
-        // Fields that do not belong to the kind of time are ignored, and a number may be sent as
-        // another.
+        let problem: Value = serde_json::from_str(service.problems.last().unwrap()).unwrap();
+        // Time fields of another type are ignored, and some altered numbers are valid.
         assert!(problem["errors"].as_array().unwrap().len() + 8 >= count, "{problem}");
         if order["signingServiceId"].is_i64() {
-            service.both(&order, 400).await;
+            service.send_twice(&order, 400).await;
         }
     }
     for part in [
@@ -183,15 +153,9 @@ async fn send_what_is_wrong(service: &mut Observed) {
         "Content-Disposition: form-data; name=\"mkelsewherezq\"; mkelsewherezq",
     ] {
         let body = format!("--b\r\n{part}\r\n\r\nmkelsewherezq\r\n--b-mkelsewherezq\r\n");
-        service
-            .send(
-                service
-                    .post(CREATE_WITH_DOCUMENTS)
-                    .header("content-type", "multipart/form-data; boundary=b")
-                    .body(body),
-                400,
-            )
-            .await;
+        let content_type = "multipart/form-data; boundary=b";
+        let post = service.post(CREATE_WITH_DOCUMENTS).header("content-type", content_type);
+        service.send(post.body(body), 400).await;
     }
     let whole = service.marked.order.to_string();
     for body in [
@@ -200,15 +164,8 @@ async fn send_what_is_wrong(service: &mut Observed) {
         "\"mkelsewherezq\"",
         "mkelsewherezq",
     ] {
-        service
-            .send(
-                service
-                    .post(CREATE)
-                    .header("content-type", "application/json")
-                    .body(body.to_owned()),
-                400,
-            )
-            .await;
+        let post = service.post(CREATE).header("content-type", "application/json");
+        service.send(post.body(body.to_owned()), 400).await;
         let with_broken_part = Form::new()
             .text("signingDetailsFormData", body.to_owned())
             .text("mkelsewherezq", "mkelsewherezq");
@@ -216,11 +173,11 @@ async fn send_what_is_wrong(service: &mut Observed) {
     }
 }
 
-async fn send_documents_that_are_refused(service: &mut Observed) {
-    let form = || form(&order("F-refused"));
+async fn send_invalid_documents(service: &mut Observed) {
+    let form = || form(&order("F-rejected"));
     let large = vec![b'x'; 10 * 1024 * 1024 + 1];
     let part = |name: &str, content: &[u8]| file(name, content.to_vec());
-    for (refused, status) in [
+    for (rejected, status) in [
         (form().part("documents", part("Mkfilezq.exe", b"mkcontentzq")), 400),
         (form().part("documents", part("Mkfilezq.pdf", b"mkcontentzq")), 400),
         (form().part("documents", part("Mkfilezq.docx", &document())), 400),
@@ -228,39 +185,27 @@ async fn send_documents_that_are_refused(service: &mut Observed) {
         (form().part("mkelsewherezq", part("Mkfilezq.pdf", &document())), 400),
         (form().part("requestedBy", part("Mkfilezq.pdf", &document())), 400),
         (form().text("mkelsewherezq", "mkcontentzq".repeat(30_000)), 413),
-        (
-            form().part(
-                "mkelsewherezq",
-                reqwest::multipart::Part::bytes(b"mkcontentzq\xFF".to_vec()),
-            ),
-            400,
-        ),
+        (form().part("mkelsewherezq", Part::bytes(b"mkcontentzq\xFF".to_vec())), 400),
         (form().text("signingServiceId", "mkelsewherezq"), 400),
         (form(), 400),
     ] {
-        service.send(service.post(CREATE_WITH_DOCUMENTS).multipart(refused), status).await;
+        service.send(service.post(CREATE_WITH_DOCUMENTS).multipart(rejected), status).await;
     }
-    // The one answer that repeats something: the API promises to name the file, to the client that
-    // has just sent the name.
-    service
-        .send(
-            service
-                .post(CREATE_WITH_DOCUMENTS)
-                .multipart(form().part("documents", part("Mkfilezq.pdf", &large))),
-            413,
-        )
-        .await;
-    let (_, named) = service.answers.pop().unwrap();
-    let named: Value = serde_json::from_str(&named).unwrap();
+    // This problem names the file on purpose.
+    let too_large = form().part("documents", part("Mkfilezq.pdf", &large));
+    service.send(service.post(CREATE_WITH_DOCUMENTS).multipart(too_large), 413).await;
+    let problem = service.problems.pop().unwrap();
+    let parsed: Value = serde_json::from_str(&problem).unwrap();
     assert_eq!(
-        named["detail"],
+        parsed["detail"],
         "The document \u{201c}Mkfilezq.pdf\u{201d} is larger than 10485760 bytes."
     );
-    service.answers.push((413, named.to_string().replace("Mkfilezq", "")));
+    service.problems.push(problem.replace("Mkfilezq", ""));
 }
 
-async fn send_heads_that_are_refused(service: &mut Observed) {
+async fn send_invalid_heads(service: &mut Observed) {
     let json = |request: RequestBuilder| request.json(&order("F-heads"));
+    let typed = |path, media_type| service.post(path).header("content-type", media_type);
     let client = service.client.clone();
     let url = service.process.url(CREATE);
     for (request, status) in [
@@ -268,21 +213,14 @@ async fn send_heads_that_are_refused(service: &mut Observed) {
         (json(client.post(&url)).bearer_auth(service.key.replace("nok_", "nok_test_")), 401),
         (json(client.post(&url)).basic_auth("mkelsewherezq", Some("mkelsewherezq")), 401),
         (json(service.post(CREATE)).header("content-type", "text/mkelsewherezq"), 400),
+        (typed(CREATE, "text/mkelsewherezq").body("mkelsewherezq"), 415),
         (
-            service.post(CREATE).header("content-type", "text/mkelsewherezq").body("mkelsewherezq"),
-            415,
-        ),
-        (
-            service
-                .post(CREATE_WITH_DOCUMENTS)
-                .header("content-type", "multipart/form-data; boundary=mkelsewherezq")
+            typed(CREATE_WITH_DOCUMENTS, "multipart/form-data; boundary=mkelsewherezq")
                 .body("mkelsewherezq"),
             400,
         ),
         (
-            service
-                .post(CREATE)
-                .header("content-type", "application/json")
+            typed(CREATE, "application/json")
                 .header("content-encoding", "mkelsewherezq")
                 .body("{}"),
             415,
@@ -309,7 +247,7 @@ async fn send_heads_that_are_refused(service: &mut Observed) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_clients_send_is_in_no_log_metric_or_problem() {
+async fn outputs_contain_no_client_data() {
     let wiring = Wiring::new();
     let mut service = Observed::start(&wiring);
     let keyed = |service: &Observed, order: &Value| {
@@ -318,8 +256,8 @@ async fn what_clients_send_is_in_no_log_metric_or_problem() {
     let order = service.marked.order.clone();
     service.send(keyed(&service, &order), 201).await;
     service.send(keyed(&service, &order), 201).await;
-    // Of the other operation, and then of another kind of time: the file number is in use.
-    service.both(&order, 409).await;
+    // Both are duplicates; then the same key comes with another order.
+    service.send_twice(&order, 409).await;
     let mut other = order.clone();
     other["signingDetailsFormData"]["signingTimeType"] = json!("between");
     service.send(keyed(&service, &other), 422).await;
@@ -327,26 +265,19 @@ async fn what_clients_send_is_in_no_log_metric_or_problem() {
     let with_documents = form(&other)
         .part("documents", file("Mkfilezq deed.pdf", document()))
         .part("documents", file("../Mkfilezq/2.PDF", document()));
-    service
-        .send(
-            service
-                .post(CREATE_WITH_DOCUMENTS)
-                .header("idempotency-key", "mkidemzq-2")
-                .multipart(with_documents),
-            201,
-        )
-        .await;
-    send_what_is_wrong(&mut service).await;
-    send_documents_that_are_refused(&mut service).await;
-    send_heads_that_are_refused(&mut service).await;
-    // The mails have everything in them, and are delivered.
+    let post = service.post(CREATE_WITH_DOCUMENTS).header("idempotency-key", "mkidemzq-2");
+    service.send(post.multipart(with_documents), 201).await;
+    send_invalid_requests(&mut service).await;
+    send_invalid_documents(&mut service).await;
+    send_invalid_heads(&mut service).await;
+    // The mails contain the markers and are delivered.
     eventually(|| wiring.rows("deliveries") == 0).await;
     assert!(wiring.mails().iter().any(|mail| mail.to_lowercase().contains("to: mk")));
-    service.assert_silent_about(&[]).await;
+    service.assert_silent_about_markers(&[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_clients_send_is_told_of_by_no_failure() {
+async fn failures_reveal_no_client_data() {
     let wiring = Wiring::new();
     let mut service = Observed::start(&wiring);
     let mut deliveries = Vec::new();
@@ -357,31 +288,30 @@ async fn what_clients_send_is_told_of_by_no_failure() {
         order["signingDetailsFormData"]["fileNumber"] = json!(format!("Mkelsewherezq-{number}"));
         order
     };
-    for refusing in Wiring::REFUSALS {
-        wiring.refuse_mails(refusing);
+    for refusal in Wiring::REFUSALS {
+        wiring.refuse_mails(refusal);
         let order = fresh(&service);
         service.send(service.post(CREATE).json(&order), 201).await;
-        deliveries.push(tried_deliveries(&wiring).await);
+        deliveries.push(attempted_deliveries(&wiring).await);
     }
     wiring.break_documents();
     let without = fresh(&service);
     let with_documents = form(&without).part("documents", file("Mkfilezq deed.pdf", document()));
     service.send(service.post(CREATE_WITH_DOCUMENTS).multipart(with_documents), 503).await;
-    service.readiness().await;
+    service.ops("/readyz").await;
     wiring.spoil_database();
-    for refused in [fresh(&service), fresh(&service)] {
-        service.send(service.post(CREATE).json(&refused), 500).await;
+    for order in [fresh(&service), fresh(&service)] {
+        service.send(service.post(CREATE).json(&order), 500).await;
     }
     wiring.break_database();
-    for refused in [fresh(&service), fresh(&service)] {
-        service.send(service.post(CREATE).json(&refused), 503).await;
+    for order in [fresh(&service), fresh(&service)] {
+        service.send(service.post(CREATE).json(&order), 503).await;
     }
-    service.assert_silent_about(&deliveries).await;
+    service.assert_silent_about_markers(&deliveries).await;
 }
 
-/// The list of follow-ups once each has failed, pending ones and buried ones. It empties the queue
-/// for the next.
-async fn tried_deliveries(wiring: &Wiring) -> String {
+/// Waits until an attempt at every delivery has failed, and returns the lists of deliveries.
+async fn attempted_deliveries(wiring: &Wiring) -> String {
     let began = Instant::now();
     loop {
         let list = |flags: &[&str]| {

@@ -1,37 +1,27 @@
-//! The binary: commands beside a running server, signals.
+//! The commands of the binary, beside a running server and without one.
 
 use serde_json::Value;
 
 use crate::{
-    harness::{created, deed},
-    service_process::{ServiceProcess, issue_key, output},
+    harness::created,
+    service_process::{ServiceProcess, output},
     wiring::Wiring,
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_are_issued_listed_and_revoked_while_the_server_runs() {
+async fn commands_manage_keys_of_running_server() {
     let wiring = Wiring::new();
     let server = ServiceProcess::start(&wiring, &[]);
-    let issued = output(
-        &wiring,
-        &[
-            "keys",
-            "issue",
-            "--name",
-            "Title Co",
-            "--signing-service",
-            "42",
-            "--expires-in-days",
-            "30",
-        ],
-    );
+    let terms = ["--name=Title Co", "--signing-service=42", "--expires-in-days=30"];
+    let issued = output(&wiring, &[&["keys", "issue"], &terms[..]].concat());
     assert!(issued.status.success());
     let key = String::from_utf8(issued.stdout).unwrap();
     assert_eq!(key.lines().count(), 1);
     let key = key.trim().to_owned();
     created(server.post(&key, "F-1").await).await;
 
-    let listed = String::from_utf8(output(&wiring, &["keys", "list"]).stdout).unwrap();
+    let list = || String::from_utf8(output(&wiring, &["keys", "list"]).stdout).unwrap();
+    let listed = list();
     let line = listed.lines().find(|line| line.ends_with("Title Co")).unwrap();
     assert!(
         line.contains(" live ") && line.contains(" 42 ") && !listed.contains(&key[20..]),
@@ -39,40 +29,14 @@ async fn keys_are_issued_listed_and_revoked_while_the_server_runs() {
     );
     let id = line.split_whitespace().next().unwrap();
     assert!(output(&wiring, &["keys", "revoke", id]).status.success());
-    server.refuses_within_ten_seconds(&key).await;
-    let listed = String::from_utf8(output(&wiring, &["keys", "list"]).stdout).unwrap();
-    assert!(listed.lines().any(|line| line.contains(" revoked ") && line.ends_with("Title Co")));
+    server.rejects_within_ten_seconds(&key).await;
+    assert!(list().lines().any(|line| line.contains(" revoked ") && line.ends_with("Title Co")));
     assert_eq!(output(&wiring, &["keys", "revoke", "999"]).status.code(), Some(1));
     assert_eq!(server.stop("-TERM").0, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_killed_has_kept_what_it_acknowledged() {
-    let wiring = Wiring::new();
-    let server = ServiceProcess::start(&wiring, &[]);
-    let key = issue_key(&wiring);
-    created(server.post(&key, "F-1").await).await;
-    created(server.post_with_deed(&key, "F-2").await).await;
-    server.kill();
-    assert_eq!((wiring.rows("orders"), wiring.rows("documents")), (2, 1));
-    assert_eq!(wiring.objects().into_values().collect::<Vec<_>>(), [deed()]);
-
-    let server = ServiceProcess::start(&wiring, &[]);
-    assert_eq!(
-        crate::harness::client()
-            .get(format!("http://{}/readyz", server.ops_address))
-            .send()
-            .await
-            .unwrap()
-            .status(),
-        200
-    );
-    assert_eq!(server.post(&key, "F-1").await.status(), 409);
-    created(server.post(&key, "F-3").await).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn commands_work_without_a_server() {
+async fn commands_need_no_server() {
     let wiring = Wiring::new();
     assert!(output(&wiring, &["migrate"]).status.success());
     let listed = output(&wiring, &["follow-ups", "list"]);

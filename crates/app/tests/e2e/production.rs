@@ -1,5 +1,4 @@
-//! What stands behind the ports in production: PostgreSQL, S3 and SMTP, each spoken to over the
-//! wire.
+//! The wiring of production: PostgreSQL, S3 and SMTP over the network.
 
 use std::{
     any::Any,
@@ -17,25 +16,28 @@ use test_servers::{
     smtp::{self, Offer, Phase, SmtpServer, Tls, Treatment},
 };
 
-/// Objects are below the prefix of the URL.
+/// The prefix of object keys, from the URL.
 const PREFIX: &str = "orders/";
 
-/// The hash of a document as text.
+/// SQL for the hash of a document as text.
 pub const HEX_SHA256: &str = "encode(sha256, 'hex')";
 
-/// Where the database is.
+/// The database of a test.
 enum Storage {
+    /// On the server that all tests share.
     Shared(Database<'static>),
+    /// On a server for this test alone.
     Own(Box<Cluster>),
+    /// At a URL; the test itself sends its statements.
     At(String),
 }
 
-/// How the relay refuses mails.
+/// The way the relay rejects mails.
 #[derive(Clone, Copy)]
 pub enum Refusal {
-    /// It says of each recipient, in every spelling, that it does not know it.
+    /// It rejects each recipient, and repeats the address in several spellings.
     Recipient,
-    /// It repeats in its refusal what it has read of the mail.
+    /// It rejects the content, and repeats parts of the mail.
     Content,
 }
 
@@ -46,7 +48,7 @@ pub struct Wiring {
     relay: SmtpServer,
 }
 
-/// The database on a server of the test's own.
+/// Name of the database on a server for one test.
 const OWN: &str = "orders_alone";
 
 impl Wiring {
@@ -54,23 +56,22 @@ impl Wiring {
         Self::on_shared(Cluster::shared().database())
     }
 
-    /// On this database of the shared server.
+    /// Uses this database of the shared server.
     pub fn on_shared(database: Database<'static>) -> Self {
         Self::on(Storage::Shared(database))
     }
 
-    /// On a server of the test's own, which may be stopped.
+    /// Starts a database server for this test alone, which the test may stop.
     pub fn with_a_database_server() -> Self {
         Self::with_database_server(Cluster::start(&[]))
     }
 
-    /// On this server.
     pub fn with_database_server(cluster: Cluster) -> Self {
         cluster.sql("postgres", &format!("CREATE DATABASE {OWN}"));
         Self::on(Storage::Own(Box::new(cluster)))
     }
 
-    /// On the database of a URL. What is asked of the database is then asked by the test itself.
+    /// Uses the database at a URL. The test itself sends its statements.
     pub fn on_database(url: String) -> Self {
         Self::on(Storage::At(url))
     }
@@ -80,7 +81,6 @@ impl Wiring {
         Self { data: tempfile::tempdir().unwrap(), storage, bucket: S3Server::start(), relay }
     }
 
-    /// The data directory.
     pub fn data(&self) -> &Path {
         self.data.path()
     }
@@ -93,21 +93,19 @@ impl Wiring {
         }
     }
 
-    /// The bucket, to be disturbed.
     pub fn bucket(&self) -> &S3Server {
         &self.bucket
     }
 
-    /// The relay, to be disturbed.
     pub fn relay(&self) -> &SmtpServer {
         &self.relay
     }
 
     pub fn database_server(&self) -> &Cluster {
-        self.own_database_server().expect("the server is the test's own")
+        self.own_database_server().expect("the server is for this test alone")
     }
 
-    /// A server that may be killed by itself.
+    /// The database server, if it is for this test alone.
     pub fn own_database_server(&self) -> Option<&Cluster> {
         match &self.storage {
             Storage::Own(cluster) => Some(cluster),
@@ -119,7 +117,7 @@ impl Wiring {
         self.bucket.url()
     }
 
-    /// Flags that name what is not below the data directory.
+    /// Flags with the URLs of the servers.
     pub fn flags(&self) -> Vec<String> {
         vec![
             format!("--database-url={}", self.database_url()),
@@ -128,21 +126,29 @@ impl Wiring {
         ]
     }
 
-    /// Variables that the service finds credentials in.
+    /// Environment variables with credentials.
     pub fn environment(&self) -> BTreeMap<String, String> {
         self.bucket.variables().into()
     }
 
-    /// What a statement prints.
+    /// Returns the output of a statement.
     pub fn query(&self, statement: &str) -> String {
         match &self.storage {
             Storage::Shared(database) => database.sql(statement),
             Storage::Own(cluster) => cluster.sql(OWN, statement),
-            Storage::At(_) => panic!("the test asks by itself"),
+            Storage::At(_) => panic!("the test sends its own statements"),
         }
     }
 
-    /// The lines that a query prints.
+    /// A program that executes its last argument as SQL.
+    pub fn sql_program(&self) -> Command {
+        let mut psql = Command::new("psql");
+        psql.args(["--quiet", "--set=ON_ERROR_STOP=1", "--dbname", &self.database_url()]);
+        psql.arg("--command");
+        psql
+    }
+
+    /// Returns the lines of output of a query.
     pub fn lines(&self, query: &str) -> Vec<String> {
         self.query(query).lines().map(str::to_owned).collect()
     }
@@ -151,17 +157,17 @@ impl Wiring {
         self.query(&format!("SELECT count(*) FROM {table}")).parse().unwrap()
     }
 
-    /// From now on no order can be kept, whoever tries it how often.
+    /// Makes every insert of an order fail.
     pub fn spoil_database(&self) {
         self.query("ALTER TABLE orders ADD CONSTRAINT no_more CHECK (false) NOT VALID");
     }
 
-    /// Another program that keeps everybody else from placing orders until it is dropped.
+    /// Returns a lock that blocks the creation of orders until it is dropped.
     pub fn lock_database(&self) -> Box<dyn Any> {
         struct Lock(Child);
         impl Drop for Lock {
             fn drop(&mut self) {
-                // The session ends with its input, and its lock with it.
+                // The end of the input ends the session and releases the lock.
                 drop(self.0.stdin.take());
                 self.0.wait().unwrap();
             }
@@ -172,9 +178,11 @@ impl Wiring {
             .stdin(Stdio::piped())
             .spawn()
             .unwrap();
-        psql.stdin.as_mut().unwrap().write_all(b"BEGIN; LOCK TABLE file_numbers;\n").unwrap();
+        psql.stdin.as_mut().unwrap().write_all(b"BEGIN; LOCK TABLE orders;\n").unwrap();
         let lock = Lock(psql);
-        while self.query("SELECT count(*) FROM pg_locks WHERE granted AND mode = 'AccessExclusiveLock' AND relation = 'file_numbers'::regclass") == "0" {
+        let locks = "SELECT count(*) FROM pg_locks WHERE granted \
+             AND mode = 'AccessExclusiveLock' AND relation = 'orders'::regclass";
+        while self.query(locks) == "0" {
             std::thread::sleep(Duration::from_millis(10));
         }
         Box::new(lock)
@@ -185,14 +193,18 @@ impl Wiring {
             Storage::Shared(database) => {
                 let (cluster, name) = (database.cluster, &database.name);
                 cluster.sql("postgres", &format!("ALTER DATABASE {name} ALLOW_CONNECTIONS false"));
-                cluster.sql("postgres", &format!("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{name}'"));
+                let terminate = format!(
+                    "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity \
+                     WHERE datname = '{name}'"
+                );
+                cluster.sql("postgres", &terminate);
             }
             Storage::Own(cluster) => cluster.stop(Stop::Fast),
-            Storage::At(_) => panic!("the test breaks it by itself"),
+            Storage::At(_) => panic!("the test stops its own server"),
         }
     }
 
-    /// Every stored object by its key.
+    /// Returns the stored objects by key.
     pub fn objects(&self) -> BTreeMap<String, Vec<u8>> {
         let below = |key: String| key.strip_prefix(PREFIX).map(str::to_owned).unwrap();
         self.bucket.objects().into_iter().map(|(key, object)| (below(key), object)).collect()
@@ -204,9 +216,8 @@ impl Wiring {
         std::fs::write(path, content).unwrap();
     }
 
-    /// The keys of the documents of all orders.
     pub fn document_keys(&self) -> Vec<String> {
-        self.query("SELECT key FROM documents").lines().map(str::to_owned).collect()
+        self.lines("SELECT key FROM documents")
     }
 
     pub fn break_documents(&self) {
@@ -217,7 +228,7 @@ impl Wiring {
         self.bucket.start_again();
     }
 
-    /// The store takes connections and never answers.
+    /// The store accepts connections and never responds.
     pub fn silence_documents(&self) {
         self.bucket.treat(|_| s3::Treatment::Silence);
     }
@@ -226,13 +237,13 @@ impl Wiring {
         self.bucket.treat(|_| s3::Treatment::Serve);
     }
 
-    /// Every mail that was delivered.
+    /// Returns the delivered mails.
     pub fn mails(&self) -> Vec<String> {
         self.relay.mails().into_iter().map(|mail| String::from_utf8(mail.raw).unwrap()).collect()
     }
 
-    pub async fn mails_within(&self, count: usize, patience: Duration) {
-        self.relay.wait_for_mails(count, patience).await;
+    pub async fn mails_within(&self, count: usize, timeout: Duration) {
+        self.relay.wait_for_mails(count, timeout).await;
     }
 
     pub fn break_mail(&self) {
@@ -244,20 +255,25 @@ impl Wiring {
     pub fn refuse_mails(&self, refusal: Refusal) {
         self.relay.treat(move |step| {
             let (user, home) = step.recipient.split_once('@').unwrap_or_default();
-            let shouted = user.to_uppercase();
+            let upper_case = user.to_uppercase();
             let reply = match (refusal, step.phase) {
                 (Refusal::Recipient, Phase::Rcpt) => format!(
-                    "550-5.1.1 <{user}@{home}>: no \"{user}\" at {home}.\r\n550 5.1.1 {user}%40{home} {user}={home} {shouted} ({user}) is unknown, user_{user}"
+                    "550-5.1.1 <{user}@{home}>: no \"{user}\" at {home}.\r\n\
+                     550 5.1.1 {user}%40{home} {user}={home} {upper_case} ({user}) is unknown, \
+                     user_{user}"
                 ),
-                (Refusal::Content, Phase::Content) => format!("554 5.7.1 {user}@{home}: Mk1zq Mk8zq Mk17zq \"file Mkelsewherezq-2\" looks like spam"),
+                (Refusal::Content, Phase::Content) => format!(
+                    "554 5.7.1 {user}@{home}: Mk1zq Mk8zq Mk17zq \"file Mkelsewherezq-2\" \
+                     looks like spam"
+                ),
                 _ => return Treatment::Serve,
             };
-            // Few, and for the length of a test.
+            // A few replies per test may leak.
             Treatment::Refuse(reply.leak())
         });
     }
 
-    /// What nobody may read anywhere.
+    /// Texts that no output may contain.
     pub fn secrets() -> Vec<String> {
         [postgres::PASSWORD, s3::SECRET_KEY, smtp::PASSWORD].map(str::to_owned).into()
     }
@@ -266,7 +282,7 @@ impl Wiring {
         self.relay.start_again();
     }
 
-    /// The relay does not answer whoever wants to send it a mail.
+    /// The relay never responds to `DATA`.
     pub fn stall_mail(&self) {
         self.relay.treat_phase(Phase::Data, Treatment::Stall);
     }

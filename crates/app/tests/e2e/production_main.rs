@@ -37,6 +37,8 @@ mod money_digits;
 mod openapi;
 mod operators;
 mod orders;
+mod other_databases;
+mod other_systems;
 mod outages;
 mod privacy;
 mod process;

@@ -1,4 +1,4 @@
-//! The service under bytes of chance: requests that were damaged, and noise, over raw connections.
+//! The service under random bytes: damaged requests and noise, over raw connections.
 
 use std::{
     io::{Read as _, Write as _},
@@ -15,18 +15,16 @@ use crate::{
     wiring::Wiring,
 };
 
-/// Connections of a run, and where their chance begins; for longer runs (`just random-bytes`) both
-/// can be named.
+/// Variables with the number of connections and the seed, for longer runs (`just random-bytes`).
 const CONNECTIONS: &str = "RANDOM_CONNECTIONS";
 const SEED: &str = "RANDOM_SEED";
-/// Connections at a time.
+/// Number of concurrent connections.
 const LANES: u64 = 8;
-/// Longest time until a connection on which nothing more is sent is answered and closed.
-const BOUND: Duration = Duration::from_secs(10);
+/// Time limit for the service to answer and close a connection after its last byte.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A genuine request. Only some orders are told apart by their number, so that others meet the
-/// duplicate rule.
-fn genuine(rng: &mut Rng, key: &str) -> Vec<u8> {
+/// A valid request. The file numbers are few, so that some orders are duplicates.
+fn valid_request(rng: &mut Rng, key: &str) -> Vec<u8> {
     let number = format!("R-{}", rng.u32(..1_000));
     let head = |path: &str| {
         format!("POST {path} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {key}\r\n")
@@ -36,7 +34,8 @@ fn genuine(rng: &mut Rng, key: &str) -> Vec<u8> {
     };
     let whole = |body: &str| format!("Content-Length: {}\r\n\r\n{body}", body.len());
     let json = order(&number).to_string();
-    let document = "--b\r\nContent-Disposition: form-data; name=\"documents\"; filename=\"deed.pdf\"\r\n\r\n%PDF-1.7\r\n--b--\r\n";
+    let document = "--b\r\nContent-Disposition: form-data; name=\"documents\"; \
+         filename=\"deed.pdf\"\r\n\r\n%PDF-1.7\r\n--b--\r\n";
     let form = raw_order_parts(&number) + document;
     let json_head = head(CREATE) + "Content-Type: application/json\r\n";
     let form_head =
@@ -53,7 +52,7 @@ fn genuine(rng: &mut Rng, key: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Damages bytes in some places, with what means something to HTTP, JSON and forms.
+/// Damages bytes in some places, with tokens that have a meaning in HTTP, JSON and forms.
 fn damage(rng: &mut Rng, bytes: &mut Vec<u8>) {
     const TOKENS: [&[u8]; 16] = [
         b"\r\n",
@@ -89,7 +88,7 @@ fn damage(rng: &mut Rng, bytes: &mut Vec<u8>) {
 fn requests(rng: &mut Rng, key: &str) -> Vec<u8> {
     let mut sent = Vec::new();
     for _ in 0..rng.usize(1..4) {
-        let mut request = genuine(rng, key);
+        let mut request = valid_request(rng, key);
         match rng.u8(..6) {
             0 => {}
             1 => request = (0..rng.usize(..600)).map(|_| rng.u8(..)).collect(),
@@ -100,54 +99,55 @@ fn requests(rng: &mut Rng, key: &str) -> Vec<u8> {
     sent
 }
 
-/// Sends bytes in pieces, and reads what comes back until the service closes the connection.
+/// Sends bytes in pieces, and reads the responses until the service closes the connection.
 fn exchange(address: &str, rng: &mut Rng, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_nodelay(true).unwrap();
-    stream.set_read_timeout(Some(BOUND)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let largest = [1, 7, 100, 5_000][rng.usize(..4)].max(bytes.len() / 200);
     let mut rest = bytes;
     while !rest.is_empty() {
         let (piece, later) = rest.split_at(rng.usize(1..=largest).min(rest.len()));
-        // It may have refused the request, and be gone, before it has all of it.
+        // The service may reject the request and close the connection before it has all bytes.
         if stream.write_all(piece).is_err() {
             break;
         }
         rest = later;
     }
     let _ = stream.shutdown(Shutdown::Write);
-    let mut answers = Vec::new();
-    match stream.read_to_end(&mut answers) {
+    let mut responses = Vec::new();
+    match stream.read_to_end(&mut responses) {
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-            panic!("neither answered nor closed within {BOUND:?}")
+            panic!("neither answered nor closed within {TIMEOUT:?}")
         }
-        // Reset, because it closed the connection with bytes unread.
-        _ => answers,
+        // The connection was reset if the service closed it with bytes unread.
+        _ => responses,
     }
 }
 
-/// The statuses of the answers on a connection, of which the last may have been cut off with it.
-fn statuses(mut answers: &[u8]) -> Vec<u16> {
+/// Returns the statuses of the responses on a connection. The last response may be incomplete.
+fn statuses(mut responses: &[u8]) -> Vec<u16> {
     let mut statuses = Vec::new();
-    while let Some(end) = answers.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
+    while let Some(end) = responses.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
         let head =
-            std::str::from_utf8(&answers[..end]).expect("a head is text").to_ascii_lowercase();
+            std::str::from_utf8(&responses[..end]).expect("a head is text").to_ascii_lowercase();
         let status = head
             .strip_prefix("http/1.1 ")
             .or_else(|| head.strip_prefix("http/1.0 "))
-            .unwrap_or_else(|| panic!("not an answer: {head}"));
+            .unwrap_or_else(|| panic!("not a response: {head}"));
         statuses.push(status[..3].parse().unwrap());
         let length = head
             .lines()
             .find_map(|line| line.strip_prefix("content-length: "))
             .map_or(0, |length| length.parse().unwrap());
-        answers = &answers[(end + 4 + length).min(answers.len())..];
+        responses = &responses[(end + 4 + length).min(responses.len())..];
     }
     statuses
 }
 
+/// Sends requests over one connection after the other, and returns all statuses.
 fn lane(address: &str, key: &str, seed: u64, connections: u64) -> Vec<u16> {
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     for at in 0..connections {
         let mut rng = Rng::with_seed(seed.wrapping_mul(1_000_003).wrapping_add(at));
         let sent = requests(&mut rng, key);
@@ -160,18 +160,18 @@ fn lane(address: &str, key: &str, seed: u64, connections: u64) -> Vec<u16> {
             );
             statuses
         });
-        answers.extend(tried.unwrap_or_else(|_| panic!("connection {at} of {SEED}={seed}")));
+        responses.extend(tried.unwrap_or_else(|_| panic!("connection {at} of {SEED}={seed}")));
     }
-    answers
+    responses
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_bytes_arrive_the_service_answers_or_closes_and_goes_on() {
+async fn random_bytes_never_break_the_service() {
     let wiring = Wiring::new();
     let key = issue_key(&wiring);
     let server = ServiceProcess::start(&wiring, &["--rate-per-second=0"]);
     let (connections, seed) = (setting(CONNECTIONS, 1_600), setting(SEED, 6));
-    let answers: Vec<u16> = thread::scope(|scope| {
+    let responses: Vec<u16> = thread::scope(|scope| {
         let lanes: Vec<_> = (0..LANES)
             .map(|lane_number| {
                 scope.spawn({
@@ -180,12 +180,14 @@ async fn whatever_bytes_arrive_the_service_answers_or_closes_and_goes_on() {
                 })
             })
             .collect();
-        lanes.into_iter().flat_map(|lane| lane.join().expect("the seed is above")).collect()
+        lanes
+            .into_iter()
+            .flat_map(|lane| lane.join().expect("the panic above names the seed"))
+            .collect()
     });
-    // The bytes went far enough to mean something: orders were created, and every kind of reader
-    // refused some.
+    // The bytes reached every part: orders were created, and every parser rejected some requests.
     for status in [100, 200, 201, 400, 401, 404, 409, 415] {
-        assert!(answers.contains(&status), "{status} is not among {} answers", answers.len());
+        assert!(responses.contains(&status), "{status} is not among {} responses", responses.len());
     }
     let began = Instant::now();
     created(server.post(&key, "afterwards").await).await;

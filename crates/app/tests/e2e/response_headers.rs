@@ -1,5 +1,5 @@
-//! The headers of every answer: nothing is to be guessed of it, nothing kept, and nothing told of
-//! the server.
+//! The headers of every response: they prevent content sniffing and caching, and do not name the
+//! server.
 
 use std::time::Duration;
 
@@ -10,31 +10,34 @@ use crate::harness::{
     CREATE, CREATE_WITH_DOCUMENTS, RawAnswer, TestApp, created, file, form, form_with_deed, order,
 };
 
-/// Whether whoever stands between may keep the answer.
+/// Whether a cache may store the response.
 #[derive(Clone, Copy, PartialEq)]
-enum Keep {
+enum Caching {
     Never,
-    /// What stands at the path never changes, and is nobody's.
-    Always,
+    /// For files whose path contains their version.
+    Forever,
 }
 
-async fn assert_safe(response: Response, status: u16, keep: Keep) {
+async fn assert_safe(response: Response, status: u16, caching: Caching) {
     let (got, headers, url) =
         (response.status(), response.headers().clone(), response.url().clone());
     let body = response.text().await.unwrap();
     assert_eq!(got, status, "{url}: {body}");
     assert_eq!(headers["x-content-type-options"], "nosniff", "{url} {status}");
-    let caching =
-        if keep == Keep::Always { "public, max-age=31536000, immutable" } else { "no-store" };
-    assert_eq!(headers["cache-control"], caching, "{url} {status}");
+    let cache_control = if caching == Caching::Forever {
+        "public, max-age=31536000, immutable"
+    } else {
+        "no-store"
+    };
+    assert_eq!(headers["cache-control"], cache_control, "{url} {status}");
     for banner in ["server", "x-powered-by", "via", "x-aspnet-version"] {
         assert!(!headers.contains_key(banner), "{url} {status}: {banner}");
     }
     let content_type = headers.get(header::CONTENT_TYPE).map(|value| value.to_str().unwrap());
     if !body.is_empty() {
         let content_type =
-            content_type.unwrap_or_else(|| panic!("{url} {status}: what is {body:?}"));
-        // JSON is UTF-8 always (RFC 8259 section 8.1).
+            content_type.unwrap_or_else(|| panic!("{url} {status}: no type for {body:?}"));
+        // JSON is always UTF-8 (RFC 8259, section 8.1).
         assert!(
             content_type.ends_with("json") || content_type.ends_with("charset=utf-8"),
             "{url} {status}: {content_type}"
@@ -43,64 +46,42 @@ async fn assert_safe(response: Response, status: u16, keep: Keep) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_answer_of_the_api_has_them() {
+async fn api_responses_have_safe_headers() {
     let app = TestApp::start_with(&["--rate-per-second=1000", "--rate-burst=1000"]).await;
-    let refused = |order: serde_json::Value| app.post(CREATE).json(&order).send();
-    assert_safe(app.create(&order("F-1")).await, 201, Keep::Never).await;
-    assert_safe(app.create_with(form_with_deed("F-2")).await, 201, Keep::Never).await;
-    assert_safe(refused(json!({})).await.unwrap(), 400, Keep::Never).await;
-    assert_safe(app.client.post(app.url(CREATE)).send().await.unwrap(), 401, Keep::Never).await;
+    let post = |order: serde_json::Value| app.post(CREATE).json(&order).send();
+    assert_safe(app.create(&order("F-1")).await, 201, Caching::Never).await;
+    assert_safe(app.create_with(form_with_deed("F-2")).await, 201, Caching::Never).await;
+    assert_safe(post(json!({})).await.unwrap(), 400, Caching::Never).await;
+    assert_safe(app.client.post(app.url(CREATE)).send().await.unwrap(), 401, Caching::Never).await;
     let foreign = app.issue_key(Some(7)).await;
-    assert_safe(
-        app.client
-            .post(app.url(CREATE))
-            .bearer_auth(foreign)
-            .json(&order("F-3"))
-            .send()
-            .await
-            .unwrap(),
-        403,
-        Keep::Never,
-    )
-    .await;
-    assert_safe(refused(order("F-1")).await.unwrap(), 409, Keep::Never).await;
+    let forbidden = app.client.post(app.url(CREATE)).bearer_auth(foreign).json(&order("F-3"));
+    assert_safe(forbidden.send().await.unwrap(), 403, Caching::Never).await;
+    assert_safe(post(order("F-1")).await.unwrap(), 409, Caching::Never).await;
     let large = form(&order("F-4")).part("documents", file("a.pdf", vec![0; 10 * 1024 * 1024 + 1]));
-    assert_safe(app.create_with(large).await, 413, Keep::Never).await;
-    assert_safe(app.post(CREATE).body("x").send().await.unwrap(), 415, Keep::Never).await;
+    assert_safe(app.create_with(large).await, 413, Caching::Never).await;
+    assert_safe(app.post(CREATE).body("x").send().await.unwrap(), 415, Caching::Never).await;
     for (number, status) in [("F-5", 201), ("F-6", 422)] {
-        assert_safe(
-            app.post(CREATE)
-                .header("idempotency-key", "one")
-                .json(&order(number))
-                .send()
-                .await
-                .unwrap(),
-            status,
-            Keep::Never,
-        )
-        .await;
+        let request = app.post(CREATE).header("idempotency-key", "one").json(&order(number));
+        assert_safe(request.send().await.unwrap(), status, Caching::Never).await;
     }
     app.wiring.spoil_database();
-    assert_safe(refused(order("F-7")).await.unwrap(), 500, Keep::Never).await;
+    assert_safe(post(order("F-7")).await.unwrap(), 500, Caching::Never).await;
     app.wiring.break_database();
-    assert_safe(refused(order("F-8")).await.unwrap(), 503, Keep::Never).await;
+    assert_safe(post(order("F-8")).await.unwrap(), 503, Caching::Never).await;
 
-    let slow = TestApp::start_with(&["--rate-per-second=1", "--rate-burst=1"]).await;
-    created(slow.create(&order("F-1")).await).await;
-    assert_safe(slow.create(&order("F-2")).await, 429, Keep::Never).await;
+    let limited = TestApp::start_with(&["--rate-per-second=1", "--rate-burst=1"]).await;
+    created(limited.create(&order("F-1")).await).await;
+    assert_safe(limited.create(&order("F-2")).await, 429, Caching::Never).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn so_has_every_answer_beside_the_operations() {
+async fn other_responses_have_safe_headers() {
     let app = TestApp::start().await;
     let client =
         reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
-    let ask = async |method: &str, path: &str| {
-        client
-            .request(Method::from_bytes(method.as_bytes()).unwrap(), app.url(path))
-            .send()
-            .await
-            .unwrap()
+    let send = async |method: &str, path: &str| {
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        client.request(method, app.url(path)).send().await.unwrap()
     };
     for (method, path, status) in [
         ("GET", "/docs", 200),
@@ -116,34 +97,34 @@ async fn so_has_every_answer_beside_the_operations() {
         ("OPTIONS", CREATE, 405),
         ("TRACE", CREATE_WITH_DOCUMENTS, 405),
     ] {
-        assert_safe(ask(method, path).await, status, Keep::Never).await;
+        assert_safe(send(method, path).await, status, Caching::Never).await;
     }
     for path in
         ["/docs/swagger-ui-5.35.0/swagger-ui-bundle.js", "/docs/swagger-ui-5.35.0/swagger-ui.css"]
     {
-        assert_safe(ask("GET", path).await, 200, Keep::Always).await;
+        assert_safe(send("GET", path).await, 200, Caching::Forever).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn so_has_every_answer_to_operators() {
+async fn ops_responses_have_safe_headers() {
     let app = TestApp::start().await;
-    let ask = async |method: Method, path: &str| {
+    let send = async |method: Method, path: &str| {
         app.client.request(method, app.ops_url(path)).send().await.unwrap()
     };
     for path in ["/healthz", "/readyz", "/metrics"] {
-        assert_safe(ask(Method::GET, path).await, 200, Keep::Never).await;
-        assert_safe(ask(Method::POST, path).await, 404, Keep::Never).await;
+        assert_safe(send(Method::GET, path).await, 200, Caching::Never).await;
+        assert_safe(send(Method::POST, path).await, 404, Caching::Never).await;
     }
-    assert_safe(ask(Method::GET, "/").await, 404, Keep::Never).await;
+    assert_safe(send(Method::GET, "/").await, 404, Caching::Never).await;
     app.wiring.break_database();
-    assert_safe(ask(Method::GET, "/readyz").await, 503, Keep::Never).await;
+    assert_safe(send(Method::GET, "/readyz").await, 503, Caching::Never).await;
 }
 
-/// What is no request is answered by the framework alone: nothing but a status that no cache keeps
-/// unasked (RFC 9110 section 15.1), and no body whose type anybody could guess.
+/// The framework answers these: a status that caches do not store by default (RFC 9110, section
+/// 15.1), and no body to sniff.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_request_gets_a_bare_status() {
+async fn unparsable_requests_get_a_bare_status() {
     let app = TestApp::start().await;
     let post = format!("POST {CREATE} HTTP/1.1\r\nHost: t\r\n");
     for (head, status) in [
@@ -154,23 +135,16 @@ async fn what_is_no_request_gets_a_bare_status() {
         (format!("{post}Bad\u{1} Name: x\r\n\r\n"), 400),
         (format!("{post}{}\r\n", "X-Many: x\r\n".repeat(200)), 431),
     ] {
-        let RawAnswer { status: got, head: answer, body } =
+        let RawAnswer { status: got, head: response, body } =
             app.raw(head.clone().into_bytes()).await;
         assert_eq!(got, status, "{}", &head[..head.len().min(100)]);
-        let answer = answer.to_lowercase();
-        assert!(body.is_null() && answer.contains("content-length: 0"), "{answer}");
-        assert!(
-            !answer.contains("\r\nserver:") && answer.contains("connection: close"),
-            "{answer}"
-        );
+        let response = response.to_lowercase();
+        assert!(body.is_null() && response.contains("content-length: 0"), "{response}");
+        assert!(response.contains("connection: close"), "{response}");
+        assert!(!response.contains("\r\nserver:"), "{response}");
     }
     app.assert_untouched();
-    // A connection that was closed for one is none for another.
-    assert_eq!(
-        tokio::time::timeout(Duration::from_secs(10), app.create(&order("F-1")))
-            .await
-            .unwrap()
-            .status(),
-        201
-    );
+    let order = order("F-1");
+    let valid = tokio::time::timeout(Duration::from_secs(10), app.create(&order)).await;
+    assert_eq!(valid.unwrap().status(), 201);
 }

@@ -1,11 +1,13 @@
-//! Stop and start again: what was acknowledged is there, what was pending is done.
+//! Restarts: acknowledged orders are kept, and pending work is done.
 
-use domain::order::OrderId;
+use std::sync::Arc;
 
-use crate::harness::{TestApp, created, deed, form_with_deed, order, problem};
+use domain::{document::ObjectKey, order::OrderId, ports::Clock as _};
+
+use crate::harness::{TestApp, created, deed, eventually, form_with_deed, order, problem};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everything_is_still_there_after_a_restart() {
+async fn restart_keeps_orders_and_documents() {
     let app = TestApp::start().await;
     created(app.create(&order("F-1")).await).await;
     created(app.create_with(form_with_deed("F-2")).await).await;
@@ -28,25 +30,23 @@ async fn everything_is_still_there_after_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_follow_up_that_was_pending_at_the_stop_is_delivered_after_the_restart() {
+async fn pending_delivery_is_made_after_restart() {
     let app = TestApp::start().await;
-    // Nothing can be delivered before the stop.
     app.wiring.break_mail();
     created(app.create(&order("F-1")).await).await;
     app.clock.advance(time::Duration::MINUTE);
-    let (clock, key) = (std::sync::Arc::clone(&app.clock), app.key.clone());
+    let (clock, key) = (Arc::clone(&app.clock), app.key.clone());
     let wiring = app.stop().await;
     assert_eq!((wiring.mails().len(), wiring.rows("deliveries")), (0, 1));
 
     wiring.mend_mail();
     let app = TestApp::start_on(wiring, clock, &[], Some(key)).await;
     app.mails(1).await;
-    crate::harness::eventually(|| app.rows("deliveries") == 0).await;
+    eventually(|| app.rows("deliveries") == 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn uploads_of_a_process_that_died_are_swept_after_an_hour() {
-    use domain::{document::ObjectKey, ports::Clock as _};
+async fn abandoned_uploads_are_deleted_after_an_hour() {
     let app = TestApp::start().await;
     let key = ObjectKey::random(&app::OsEntropy);
     app.storage().uploads.record(std::slice::from_ref(&key), app.clock.now()).await.unwrap();
@@ -59,15 +59,6 @@ async fn uploads_of_a_process_that_died_are_swept_after_an_hour() {
     assert!(app.wiring.objects().contains_key(key.as_str()));
     app.clock.advance(time::Duration::minutes(2));
     let app = app.restart(&[]).await;
-    crate::harness::eventually(|| app.rows("uploads") == 0).await;
+    eventually(|| app.rows("uploads") == 0).await;
     assert_eq!(app.wiring.objects().len(), 0);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_graceful_stop_leaves_a_clean_data_directory() {
-    let app = TestApp::start().await;
-    created(app.create_with(form_with_deed("F-1")).await).await;
-    let wiring = app.stop().await;
-    assert!(crate::harness::spooled(wiring.data()).is_empty());
-    assert_eq!(wiring.rows("orders"), 1);
 }

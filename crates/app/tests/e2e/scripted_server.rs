@@ -1,5 +1,5 @@
-//! A server that says what it was told to say, and remembers what it was asked: for failures that
-//! the service does not produce on request.
+//! A server with scripted responses that records its requests. It simulates failures that the
+//! service cannot produce on demand.
 
 use std::{
     collections::VecDeque,
@@ -13,14 +13,14 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// What the server does with a request that it has read to its end.
+/// The reaction to a complete request.
 pub enum Reply {
     Answer {
         status: u16,
         headers: Vec<(&'static str, String)>,
         body: String,
     },
-    /// Closes the connection without an answer.
+    /// Closes the connection without a response.
     Hangup,
     /// Closes the connection in the middle of a 201.
     TornCreated,
@@ -33,7 +33,14 @@ impl Reply {
         headers: Vec<(&'static str, String)>,
         errors: Option<Value>,
     ) -> Self {
-        let mut body = json!({ "type": "about:blank", "title": "", "status": status, "detail": "what is wrong", "code": code, "request_id": "5a1c0e9d7b3f4a2286c0d1e5" });
+        let mut body = json!({
+            "type": "about:blank",
+            "title": "",
+            "status": status,
+            "detail": "what is wrong",
+            "code": code,
+            "request_id": "5a1c0e9d7b3f4a2286c0d1e5"
+        });
         if let Some(errors) = errors {
             body["errors"] = errors;
         }
@@ -52,20 +59,25 @@ impl Reply {
     fn write_to(&self, stream: &mut TcpStream) {
         let text = match self {
             Self::Answer { status, headers, body } => {
-                let mut text = format!("HTTP/1.1 {status} Scripted\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
+                let mut text = format!(
+                    "HTTP/1.1 {status} Scripted\r\nConnection: close\r\nContent-Length: {}\r\n",
+                    body.len()
+                );
                 for (name, value) in headers {
                     write!(text, "{name}: {value}\r\n").unwrap();
                 }
                 text + "\r\n" + body
             }
             Self::Hangup => String::new(),
-            Self::TornCreated => "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 400\r\n\r\n{\"order_id\":7".to_owned(),
+            Self::TornCreated => "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\n\
+                Content-Length: 400\r\n\r\n{\"order_id\":7"
+                .to_owned(),
         };
         stream.write_all(text.as_bytes()).unwrap();
     }
 }
 
-/// A request as it came.
+/// A recorded request.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub at: Instant,
@@ -116,22 +128,22 @@ fn discard_chunk(reader: &mut BufReader<&TcpStream>) -> u64 {
 
 pub struct ScriptedServer {
     address: SocketAddr,
-    seen: Arc<Mutex<Vec<Request>>>,
+    requests: Arc<Mutex<Vec<Request>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl ScriptedServer {
-    /// Follows the script, then creates every order, under ids that count up from 1.
+    /// Follows the script; then creates every order, with ids from 1.
     pub fn start(script: Vec<Reply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let seen = Arc::<Mutex<Vec<Request>>>::default();
-        let record = Arc::clone(&seen);
+        let requests = Arc::<Mutex<Vec<Request>>>::default();
+        let record = Arc::clone(&requests);
         let thread = std::thread::spawn(move || {
             let mut script = VecDeque::from(script);
             for order_id in 1.. {
                 let mut stream = listener.accept().unwrap().0;
-                // Whoever connects and says nothing wants the server to end.
+                // `end` connects and sends nothing.
                 let Some(request) = Request::read_from(&stream) else { return };
                 record.lock().unwrap().push(request);
                 script
@@ -140,17 +152,17 @@ impl ScriptedServer {
                     .write_to(&mut stream);
             }
         });
-        Self { address, seen, thread: Some(thread) }
+        Self { address, requests, thread: Some(thread) }
     }
 
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Ends the server; every request that it got, in their order.
+    /// Stops the server and returns its requests in order.
     pub fn stop(mut self) -> Vec<Request> {
         self.end();
-        self.seen.lock().unwrap().clone()
+        self.requests.lock().unwrap().clone()
     }
 
     fn end(&mut self) {

@@ -7,15 +7,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::Value;
+use reqwest::Response;
+use serde_json::{Value, json};
 
 use crate::{
-    harness::{CREATE, client},
+    harness::{CREATE, CREATE_WITH_DOCUMENTS, client, form_with_deed, order},
     wiring::Wiring,
 };
 
-/// A command of the binary on a wiring, with nothing else in its environment. A flag among the
-/// arguments takes the place of the wiring's.
+/// A command of the binary on a wiring, with an empty environment. Flags in the arguments replace
+/// those of the wiring.
 pub fn notary_orders(wiring: &Wiring, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_notary-orders"));
     command.env_clear().envs(wiring.environment()).arg("--data-dir").arg(wiring.data());
@@ -35,7 +36,7 @@ pub fn output(wiring: &Wiring, arguments: &[&str]) -> Output {
     notary_orders(wiring, arguments).output().unwrap()
 }
 
-/// The key that a command issues.
+/// Issues a key with the binary.
 pub fn issue_key(wiring: &Wiring) -> String {
     let issued = output(wiring, &["keys", "issue", "--name", "test"]);
     assert!(issued.status.success(), "{issued:?}");
@@ -47,9 +48,7 @@ pub struct ServiceProcess {
     child: Child,
     log: Option<JoinHandle<String>>,
     pub stdout: BufReader<ChildStdout>,
-    /// Where the API listens.
     pub address: String,
-    /// Where operators are answered.
     pub ops_address: String,
 }
 
@@ -65,7 +64,7 @@ impl ServiceProcess {
         Self::spawn(notary_orders(wiring, arguments))
     }
 
-    /// The same, by a shell that does something first, such as `ulimit -n 64`.
+    /// Starts the server from a shell after another command, such as `ulimit -n 64`.
     pub fn start_after(wiring: &Wiring, first: &str, arguments: &[&str]) -> Self {
         let command = notary_orders(wiring, arguments);
         let mut shell = Command::new("sh");
@@ -87,7 +86,7 @@ impl ServiceProcess {
             assert_ne!(
                 log.read_line(&mut line).unwrap(),
                 0,
-                "the server ended before it listened: {before}"
+                "the server stopped before it listened: {before}"
             );
             before += &line;
             let event: Value = serde_json::from_str(&line).unwrap_or_default();
@@ -97,13 +96,13 @@ impl ServiceProcess {
                     event["ops"].as_str().unwrap().to_owned(),
                 );
             }
-            // The form for people.
-            if let Some((_, said)) = line.split_once(": listening api=") {
-                let (api, ops) = said.trim().split_once(" ops=").unwrap();
+            // The pretty format.
+            if let Some((_, addresses)) = line.split_once(": listening api=") {
+                let (api, ops) = addresses.trim().split_once(" ops=").unwrap();
                 break (api.to_owned(), ops.to_owned());
             }
         };
-        // Read on, so that the server never waits for its log to be read.
+        // The server would block if the pipe of its log were full.
         let log = std::thread::spawn(move || {
             let _ = log.read_to_string(&mut before);
             before
@@ -120,19 +119,19 @@ impl ServiceProcess {
         self.status("VmRSS:")
     }
 
-    /// The most that it ever was, in bytes.
+    /// Peak resident memory in bytes.
     pub fn peak_memory(&self) -> u64 {
         self.status("VmHWM:")
     }
 
-    /// A size from `/proc/PID/status`, which has it in KiB.
+    /// A size in bytes from `/proc/PID/status`, where it is in KiB.
     fn status(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 1024
     }
 
-    /// How many files and connections it has open.
+    /// The number of open files and connections.
     pub fn open_files(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
     }
@@ -143,9 +142,8 @@ impl ServiceProcess {
         self.child.wait().unwrap();
     }
 
-    /// Sends a signal and waits for the end; the exit code, and what was still printed.
+    /// Sends a signal, and returns the exit code and the rest of the standard output.
     pub fn stop(mut self, signal: &str) -> (Option<i32>, String) {
-        // The shell has `kill` built in.
         assert!(
             Command::new("sh")
                 .args(["-c", &format!("kill {signal} {}", self.child.id())])
@@ -159,47 +157,34 @@ impl ServiceProcess {
         (code, rest)
     }
 
-    /// Stops gracefully; everything that it logged.
+    /// Stops the server gracefully and returns its log.
     pub fn stop_and_read_log(mut self) -> String {
         let log = self.log.take().unwrap();
         assert_eq!(self.stop("-TERM").0, Some(0));
         log.join().unwrap()
     }
 
-    /// Waits until a key that was good is refused, as it must be ten seconds after its revocation.
-    pub async fn refuses_within_ten_seconds(&self, key: &str) {
+    /// Waits until a revoked or expired key is rejected: ten seconds at most.
+    pub async fn rejects_within_ten_seconds(&self, key: &str) {
         let began = Instant::now();
-        // Not an order, so that none is created meanwhile.
-        while client()
-            .post(self.url(CREATE))
-            .bearer_auth(key)
-            .json(&serde_json::json!({}))
-            .send()
-            .await
-            .unwrap()
-            .status()
-            != 401
-        {
+        loop {
+            // An invalid order, so that none is created.
+            let request = client().post(self.url(CREATE)).bearer_auth(key).json(&json!({}));
+            if request.send().await.unwrap().status() == 401 {
+                return;
+            }
             assert!(began.elapsed() < Duration::from_secs(10));
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
-    pub async fn post(&self, key: &str, file_number: &str) -> reqwest::Response {
-        let client = crate::harness::client();
-        client
-            .post(self.url(crate::harness::CREATE))
-            .bearer_auth(key)
-            .json(&crate::harness::order(file_number))
-            .send()
-            .await
-            .unwrap()
+    pub async fn post(&self, key: &str, file_number: &str) -> Response {
+        let request = client().post(self.url(CREATE)).bearer_auth(key);
+        request.json(&order(file_number)).send().await.unwrap()
     }
 
-    pub async fn post_with_deed(&self, key: &str, file_number: &str) -> reqwest::Response {
-        let request = crate::harness::client()
-            .post(self.url(crate::harness::CREATE_WITH_DOCUMENTS))
-            .bearer_auth(key);
-        request.multipart(crate::harness::form_with_deed(file_number)).send().await.unwrap()
+    pub async fn post_with_deed(&self, key: &str, file_number: &str) -> Response {
+        let request = client().post(self.url(CREATE_WITH_DOCUMENTS)).bearer_auth(key);
+        request.multipart(form_with_deed(file_number)).send().await.unwrap()
     }
 }

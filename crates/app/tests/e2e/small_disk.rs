@@ -1,4 +1,4 @@
-//! A file system that is soon full.
+//! A small file system that tests can fill.
 
 use std::{
     fs::{self, File},
@@ -8,11 +8,11 @@ use std::{
     process::Command,
 };
 
-/// Set in the process in which a test has mounts of its own.
+/// Set in the process in which a test has its own mounts.
 const INSIDE: &str = "NOTARY_ORDERS_TEST_HAS_ITS_OWN_MOUNTS";
 
-/// Runs a test of a module again, alone, in a process whose mounts nobody else sees and which end
-/// with it, however it ends. Answers whether it did: then the test is done.
+/// Runs a test again in a process with its own mount namespace, so that its mounts are invisible
+/// elsewhere and end with the process. Returns `false` in that process.
 pub fn done_with_mounts_of_its_own(module: &str, test: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         return false;
@@ -28,22 +28,23 @@ pub fn done_with_mounts_of_its_own(module: &str, test: &str) -> bool {
         .args(["--exact", &format!("{module}::{test}"), "--nocapture"])
         .env(INSIDE, "1");
     let output = unshare.output().expect("`unshare` of util-linux is installed");
-    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    let printed = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(
-        output.status.success() && said.contains("1 passed"),
-        "this test mounts a small file system, and has to run as root or where users may have namespaces of their own \
-         (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0); it said: {said}"
+        output.status.success() && printed.contains("1 passed"),
+        "this test mounts a small file system, so it needs root or user namespaces \
+         (sysctl kernel.unprivileged_userns_clone=1, \
+         kernel.apparmor_restrict_unprivileged_userns=0): {printed}"
     );
     true
 }
 
-/// A small file system in memory, until it is dropped.
+/// A file system in memory; dropping it unmounts it.
 pub struct SmallDisk {
     folder: PathBuf,
 }
 
 impl SmallDisk {
-    /// Mounts one of so many MiB at a folder, which is made if it is missing.
+    /// Creates the folder and mounts a file system of this size there.
     pub fn at(folder: &Path, mib: usize) -> Self {
         fs::create_dir_all(folder).unwrap();
         let size = format!("size={mib}m,mode=755");
@@ -56,7 +57,7 @@ impl SmallDisk {
         Self { folder: folder.to_owned() }
     }
 
-    /// Leaves no room on it.
+    /// Fills the file system.
     pub fn fill(&self) {
         let mut ballast = File::create(self.ballast()).unwrap();
         for size in [1024 * 1024, 4096, 1] {
@@ -64,7 +65,7 @@ impl SmallDisk {
         }
     }
 
-    /// Makes room again.
+    /// Frees the space again.
     pub fn clear(&self) {
         fs::remove_file(self.ballast()).unwrap();
     }
@@ -76,7 +77,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // It ends with the process at the latest.
+        // Without it, the mount ends with the process.
         let _ = Command::new("umount").arg("--lazy").arg(&self.folder).status();
     }
 }

@@ -1,99 +1,74 @@
 //! A dependency that cannot be used stops the start with one line, which names the setting and the
-//! cause and no secret.
+//! cause but no secret.
 
 use test_servers::postgres::{Cluster, PASSWORD, SUPERUSER};
 
 use crate::{service_process::output, wiring::Wiring};
 
-/// Starts the service with a flag that cannot work; what it says.
-fn refusal(wiring: &Wiring, flag: &str) -> String {
+fn assert_start_fails(wiring: &Wiring, flag: &str, cause: &str) {
     let output = output(wiring, &[flag]);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success(), "{flag}: {said}");
-    assert_eq!(said.lines().count(), 1, "{flag}: {said}");
-    assert!(!said.contains("secret") && !said.contains(PASSWORD), "{flag}: {said}");
-    said
-}
-
-fn assert_refused(wiring: &Wiring, flag: &str, cause: &str) {
-    let said = refusal(wiring, flag);
-    let named = flag.split('=').next().unwrap();
-    assert!(
-        said.starts_with(&format!("error: {named} (")) && said.contains(cause),
-        "{flag}: {said}"
-    );
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success(), "{flag}: {error}");
+    assert_eq!(error.lines().count(), 1, "{flag}: {error}");
+    assert!(!error.contains("secret") && !error.contains(PASSWORD), "{flag}: {error}");
+    let setting = flag.split('=').next().unwrap();
+    assert!(error.starts_with(&format!("error: {setting} (")), "{flag}: {error}");
+    assert!(error.contains(cause), "{flag}: {error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_database() {
+async fn unusable_database_stops_the_start() {
+    const WRONG_PASSWORD: &str = "password authentication failed";
+    let superuser = || format!("{SUPERUSER}:{PASSWORD}");
     let wiring = Wiring::new();
     let (port, database) = (Cluster::shared().port(), Cluster::shared().database());
-    database.sql("CREATE ROLE powerless LOGIN PASSWORD 'the-secret'; REVOKE CREATE ON SCHEMA public FROM PUBLIC");
-    let name = &database.name;
-    let read_only = Cluster::shared().database();
-    assert!(
-        output(&wiring, &[&format!("--database-url={}", read_only.url()), "migrate"])
-            .status
-            .success()
+    database.sql(
+        "CREATE ROLE powerless LOGIN PASSWORD 'the-secret'; \
+         REVOKE CREATE ON SCHEMA public FROM PUBLIC",
     );
-    read_only
-        .sql(&format!("ALTER DATABASE {} SET default_transaction_read_only = on", read_only.name));
+    let read_only = Cluster::shared().database();
+    let migrate = [&format!("--database-url={}", read_only.url()), "migrate"];
+    assert!(output(&wiring, &migrate).status.success());
+    let name = &read_only.name;
+    read_only.sql(&format!("ALTER DATABASE {name} SET default_transaction_read_only = on"));
+    let name = &database.name;
     let root = Cluster::shared().root_certificate().display();
-    for (url, cause) in [
+    let server = format!("127.0.0.1:{port}");
+    for (user, address, cause) in [
+        (format!("{SUPERUSER}:another-secret"), format!("{server}/{name}"), WRONG_PASSWORD),
+        ("nobody:secret".to_owned(), format!("{server}/{name}"), WRONG_PASSWORD),
+        ("powerless:the-secret".to_owned(), format!("{server}/{name}"), "permission denied"),
+        (superuser(), format!("{server}/nowhere"), "database \"nowhere\" does not exist"),
+        (superuser(), format!("127.0.0.1:1/{name}"), "Connection refused"),
+        (superuser(), format!("no-such-host.invalid/{name}"), "failed to lookup address"),
+        (superuser(), format!("{server}/{name}?sslmode=verify-full"), "certificate"),
         (
-            format!("postgres://{SUPERUSER}:another-secret@127.0.0.1:{port}/{name}"),
-            "password authentication failed",
-        ),
-        (
-            format!("postgres://{SUPERUSER}:{PASSWORD}@127.0.0.1:{port}/nowhere"),
-            "database \"nowhere\" does not exist",
-        ),
-        (
-            format!("postgres://nobody:secret@127.0.0.1:{port}/{name}"),
-            "password authentication failed",
-        ),
-        (format!("postgres://{SUPERUSER}:{PASSWORD}@127.0.0.1:1/{name}"), "Connection refused"),
-        (
-            format!("postgres://{SUPERUSER}:{PASSWORD}@no-such-host.invalid/{name}"),
-            "failed to lookup address",
-        ),
-        (format!("postgres://powerless:the-secret@127.0.0.1:{port}/{name}"), "permission denied"),
-        (
-            format!(
-                "postgres://{SUPERUSER}:{PASSWORD}@127.0.0.1:{port}/{name}?sslmode=verify-full"
-            ),
+            superuser(),
+            format!("{server}/{name}?sslmode=verify-full&sslrootcert={root}"),
             "certificate",
         ),
         (
-            format!(
-                "postgres://{SUPERUSER}:{PASSWORD}@127.0.0.1:{port}/{name}?sslmode=verify-full&sslrootcert={root}"
-            ),
-            "certificate",
-        ),
-        (
-            format!(
-                "postgres://{SUPERUSER}:{PASSWORD}@127.0.0.1:{port}/{name}?sslmode=verify-full&sslrootcert=/nowhere.pem"
-            ),
+            superuser(),
+            format!("{server}/{name}?sslmode=verify-full&sslrootcert=/nowhere.pem"),
             "/nowhere.pem",
         ),
-        (
-            format!("postgres://{SUPERUSER}:{PASSWORD}@127.0.0.1:{port}/{name}?sslmode=maybe"),
-            "sslmode must be",
-        ),
-        (
-            format!("postgres://{SUPERUSER}:{PASSWORD}@127.0.0.1:{port}/{name}?secret=1"),
-            "is not a URL of PostgreSQL",
-        ),
+        (superuser(), format!("{server}/{name}?sslmode=maybe"), "sslmode must be"),
+        (superuser(), format!("{server}/{name}?secret=1"), "is not a URL of PostgreSQL"),
+    ] {
+        let flag = format!("--database-url=postgres://{user}@{address}");
+        assert_start_fails(&wiring, &flag, cause);
+    }
+    for (url, cause) in [
         ("postgres://".to_owned(), "is not a URL of PostgreSQL"),
         (read_only.url(), "the database takes no writes"),
         (format!("mysql://{SUPERUSER}:{PASSWORD}@127.0.0.1/{name}"), "is neither postgres://"),
     ] {
-        assert_refused(&wiring, &format!("--database-url={url}"), cause);
+        assert_start_fails(&wiring, &format!("--database-url={url}"), cause);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_document_store() {
+async fn unusable_document_store_stops_the_start() {
     let wiring = Wiring::new();
     let url = wiring.documents_url();
     for (url, cause) in [
@@ -107,12 +82,12 @@ async fn the_document_store() {
         ("s3://".to_owned(), "bucket"),
         ("swift://documents".to_owned(), "scheme"),
     ] {
-        assert_refused(&wiring, &format!("--documents-url={url}"), cause);
+        assert_start_fails(&wiring, &format!("--documents-url={url}"), cause);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_mail_relay() {
+async fn unusable_mail_relay_stops_the_start() {
     let wiring = Wiring::new();
     for (url, cause) in [
         ("smtp://127.0.0.1:1", "Connection refused"),
@@ -121,6 +96,6 @@ async fn the_mail_relay() {
         ("smtp://?secret=1", "host"),
         ("pigeon://user:secret@host", "scheme"),
     ] {
-        assert_refused(&wiring, &format!("--mail-url={url}"), cause);
+        assert_start_fails(&wiring, &format!("--mail-url={url}"), cause);
     }
 }

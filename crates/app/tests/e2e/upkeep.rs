@@ -1,4 +1,4 @@
-//! What the operations guide says of backups and upgrades.
+//! Backups and upgrades as the operations guide describes them.
 
 use std::process::Command;
 
@@ -16,7 +16,7 @@ fn succeed(command: &mut Command) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_of_a_running_service_is_restored_with_its_orders_keys_and_pending_mails() {
+async fn backup_restores_orders_keys_and_mails() {
     let wiring = Wiring::new();
     let service = ServiceProcess::start(&wiring, &["--rate-per-second=0"]);
     let key = issue_key(&wiring);
@@ -43,7 +43,7 @@ async fn a_backup_of_a_running_service_is_restored_with_its_orders_keys_and_pend
 
     wiring.mend_mail();
     let service = ServiceProcess::start(&wiring, &[&format!("--database-url={}", restored.url())]);
-    assert_eq!(service.post(&key, "F-1").await.status(), 409, "the window goes on");
+    assert_eq!(service.post(&key, "F-1").await.status(), 409, "the window starts with the order");
     assert_eq!(created(service.post(&key, "F-3").await).await["order_id"], 3);
     eventually(|| restored.sql("SELECT count(*) FROM deliveries") == "0").await;
     assert_eq!(wiring.mails().len(), 3);
@@ -52,19 +52,24 @@ async fn a_backup_of_a_running_service_is_restored_with_its_orders_keys_and_pend
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_version_that_runs_goes_on_beside_a_newer_one_and_does_not_start_again() {
+async fn older_version_runs_beside_newer_but_does_not_start() {
     let wiring = Wiring::new();
     let older = ServiceProcess::start(&wiring, &[]);
     let key = issue_key(&wiring);
     created(older.post_with_deed(&key, "F-1").await).await;
-    // What a newer version may do: add what an older one does not miss.
-    wiring.query("ALTER TABLE orders ADD COLUMN closing_office text; CREATE INDEX ON orders (closing_office)");
+    // A newer version adds a column and an index, which the older one does not use.
+    wiring.query(
+        "ALTER TABLE orders ADD COLUMN closing_office text; \
+         CREATE INDEX ON orders (closing_office)",
+    );
     wiring.query("INSERT INTO __diesel_schema_migrations (version) VALUES ('99991231235959')");
     created(older.post_with_deed(&key, "F-2").await).await;
     eventually(|| wiring.rows("deliveries") == 0).await;
 
-    let refused = output(&wiring, &[]);
-    let said = String::from_utf8(refused.stderr).unwrap();
-    let expected = "error: --database-url (DATABASE_URL): the database is newer than this program: it has the migration 99991231235959\n";
-    assert_eq!((refused.status.code(), said.as_str()), (Some(1), expected));
+    let failed = output(&wiring, &[]);
+    let error = String::from_utf8(failed.stderr).unwrap();
+    let expected = "error: --database-url (DATABASE_URL): the database is newer than this \
+         program: it has the migration 99991231235959; start ";
+    assert_eq!((failed.status.code(), error.lines().count()), (Some(1), 1));
+    assert!(error.starts_with(expected), "{error}");
 }

@@ -1,15 +1,15 @@
-//! Settings that stop the start, and their help.
+//! Invalid settings stop the start; `--help` lists every setting.
 
 use std::process::Command;
 
 #[test]
-fn a_wrong_setting_stops_the_start_with_a_line_that_names_it() {
+fn invalid_setting_stops_the_start_by_name() {
     let data = tempfile::tempdir().unwrap();
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let taken = format!("--listen={}", taken.local_addr().unwrap());
-    for (flag, named) in [
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let in_use = format!("--listen={}", listener.local_addr().unwrap());
+    for (flag, setting) in [
         ("--listen=nowhere", "--listen"),
-        (taken.as_str(), "--listen"),
+        (in_use.as_str(), "--listen"),
         ("--ops-listen=127.0.0.1", "--ops-listen"),
         ("--base-path=no slash", "--base-path"),
         ("--data-dir=/proc/nowhere", "--data-dir"),
@@ -40,17 +40,16 @@ fn a_wrong_setting_stops_the_start_with_a_line_that_names_it() {
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success(), "{flag}");
         assert!(
-            error.lines().any(|line| line.starts_with("error: ") && line.contains(named)),
+            error.lines().any(|line| line.starts_with("error: ") && line.contains(setting)),
             "{flag}: {error}"
         );
         assert!(!error.contains("secret"), "{flag}: {error}");
     }
 }
 
-/// Whoever mistypes a command finds what was typed in the message; the log of a service manager
-/// keeps it.
+/// The log of a service manager keeps error messages, so they must not repeat a password.
 #[test]
-fn a_password_that_stands_in_the_wrong_place_is_not_repeated() {
+fn misplaced_password_is_not_repeated() {
     for arguments in [
         ["--database-url=", "postgres://user:se/cr@et-secret@host/db"],
         ["serve", "postgres://user:secret@host/db"],
@@ -66,14 +65,17 @@ fn a_password_that_stands_in_the_wrong_place_is_not_repeated() {
             .args(arguments)
             .output()
             .unwrap();
-        let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        assert!(!output.status.success() && told.contains("error: "), "{arguments:?}: {told}");
-        assert!(!told.contains("secret"), "{arguments:?}: {told}");
+        let printed = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(
+            !output.status.success() && printed.contains("error: "),
+            "{arguments:?}: {printed}"
+        );
+        assert!(!printed.contains("secret"), "{arguments:?}: {printed}");
     }
 }
 
 #[test]
-fn help_lists_every_setting_with_its_variable_and_default_and_no_value_of_the_environment() {
+fn help_lists_settings_without_their_values() {
     let help = Command::new(env!("CARGO_BIN_EXE_notary-orders"))
         .arg("--help")
         .env("DATABASE_URL", "postgres://user:secret@host/db")

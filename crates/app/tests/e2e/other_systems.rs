@@ -1,0 +1,35 @@
+//! Other systems change orders in the database while the service runs.
+
+use domain::order::OrderId;
+
+use crate::harness::{CREATE, TestApp, created, order, problem};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_system_changes_status_and_notary() {
+    let app = TestApp::start().await;
+    let request = || app.post(CREATE).header("idempotency-key", "one").json(&order("F-1"));
+    let record = created(request().send().await.unwrap()).await;
+    assert_eq!(record["order_status"], "NEW");
+    assert!(record["notary_id"].is_null());
+    let assign = |status: &str| {
+        let statement = format!("UPDATE orders SET status = '{status}', notary_id = 7");
+        app.wiring.sql_program().arg(statement).output().unwrap()
+    };
+    let assigned = assign("ASSIGNED");
+    assert!(assigned.status.success(), "{assigned:?}");
+
+    let stored = app.storage().orders.find(OrderId(1)).await.unwrap().unwrap();
+    assert_eq!((stored.status.as_str(), stored.notary_id), ("ASSIGNED", Some(7)));
+    // A repeated request gets the order as it was created.
+    let replayed = request().send().await.unwrap();
+    assert_eq!(replayed.headers()["idempotency-replayed"], "true");
+    assert_eq!(created(replayed).await, record);
+    problem(app.create(&order("F-1")).await, 409, "duplicate_order").await;
+    created(app.create(&order("F-2")).await).await;
+
+    let longest = "x".repeat(50);
+    assert!(assign(&longest).status.success());
+    for status in ["", &(longest + "x")] {
+        assert!(!assign(status).status.success(), "{status:?}");
+    }
+}
