@@ -79,8 +79,8 @@ def map_body(context, body):
 
 @schemathesis.hook
 def filter_case(context, case):
-    # Schemathesis adds white space as an error, but it is none. Skips such forms: Schemathesis would
-    # not check a changed form again.
+    # Schemathesis adds white space as an error, but it is none. Skips such forms, because
+    # Schemathesis would not check a changed form again.
     return case.media_type != "multipart/form-data" or trimmed(case.body) == case.body
 
 

@@ -6,8 +6,8 @@ cd "$(dirname "$0")/.."
 
 as_root() { if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi; }
 
-# A C compiler builds SQLite. curl, jq, Node.js and Python run the clients of the API guide. Chromium
-# opens the docs page. The tests start their own PostgreSQL servers, so no cluster is created here.
+# A C compiler builds SQLite. curl, jq, Node.js and Python run the clients of the API guide.
+# Chromium opens the docs page. The tests start PostgreSQL servers, so no cluster is created here.
 missing=()
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 command -v curl >/dev/null || missing+=(curl)
