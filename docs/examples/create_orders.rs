@@ -51,7 +51,7 @@ fn idempotency_key(file_number: &str) -> io::Result<String> {
 }
 
 /// An answer other than 201.
-struct Refusal {
+struct ProblemAnswer {
     status: StatusCode,
     problem: Problem,
     retry_after: Duration,
@@ -74,7 +74,7 @@ struct FieldProblem {
     detail: String,
 }
 
-impl Refusal {
+impl ProblemAnswer {
     fn is_worth_repeating(&self) -> bool {
         self.status == StatusCode::TOO_MANY_REQUESTS
             || self.status.is_server_error()
@@ -112,12 +112,12 @@ async fn send(request: impl Fn() -> RequestBuilder) -> Result<i64, Failure> {
     for attempt in 0..ATTEMPTS {
         let retry_after = match attempt_once(request()).await {
             Ok(Ok(order_id)) => return Ok(order_id),
-            Ok(Err(refusal)) if !refusal.is_worth_repeating() => {
-                return Err(refusal.described().into());
+            Ok(Err(answer)) if !answer.is_worth_repeating() => {
+                return Err(answer.described().into());
             }
-            Ok(Err(refusal)) => {
-                failure = refusal.described();
-                refusal.retry_after
+            Ok(Err(answer)) => {
+                failure = answer.described();
+                answer.retry_after
             }
             // The order may have been created or not. The key makes the repeat safe.
             Err(error) => {
@@ -135,7 +135,7 @@ async fn send(request: impl Fn() -> RequestBuilder) -> Result<i64, Failure> {
     Err(format!("gave up after {ATTEMPTS} attempts, try later with the same key: {failure}").into())
 }
 
-async fn attempt_once(request: RequestBuilder) -> reqwest::Result<Result<i64, Refusal>> {
+async fn attempt_once(request: RequestBuilder) -> reqwest::Result<Result<i64, ProblemAnswer>> {
     #[derive(Deserialize)]
     struct Order {
         order_id: i64,
@@ -154,7 +154,7 @@ async fn attempt_once(request: RequestBuilder) -> reqwest::Result<Result<i64, Re
     } else {
         Problem::default()
     };
-    Ok(Err(Refusal { status, problem, retry_after }))
+    Ok(Err(ProblemAnswer { status, problem, retry_after }))
 }
 
 struct Orders {
