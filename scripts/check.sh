@@ -21,5 +21,6 @@ cargo test --locked --quiet \
     --package notary-orders-adapter-object-store \
     --package notary-orders-adapter-mail \
     --package notary-orders-adapter-http \
-    --lib --test contract --test folder --test mail_drop --test other_fakes --test storage_fakes \
-    -- --skip in_s3 --skip smtp
+    --lib --test contract --test folder --test mail_drop \
+    --test modules --test obligations --test other_fakes \
+    -- --skip s3:: --skip smtp::
