@@ -31,7 +31,7 @@ openapi:
 
 # Copies the clients of docs/examples into the API guide.
 renew-guide:
-    RENEW_GUIDE=1 cargo test --package notary-orders --test e2e the_guide_shows_the_clients_as_they_are
+    RENEW_GUIDE=1 cargo test --package notary-orders --test e2e guide_shows_the_example_clients_verbatim
 
 # Stores the OpenAPI document of this version as a released one, which later ones must not break.
 release-openapi:

@@ -1,4 +1,5 @@
-"""Rules for valid requests that the schemas cannot express, and workarounds for Schemathesis."""
+"""Rules for valid requests that the schemas of the document cannot express, and workarounds for
+limits of Schemathesis."""
 
 import copy
 import re
@@ -9,47 +10,53 @@ from hypothesis import strategies
 from schemathesis.core.file_samples import FILE_SAMPLES
 from schemathesis.transport.serialization import Binary
 
-# Acceptable documents. Schemathesis names a file by its content, and has no name for Word files.
+# Files with accepted content. Schemathesis derives the name of a file from its content, but has no
+# name for Word documents.
 documents = [Binary(FILE_SAMPLES[extension]) for extension in ("jpg", "pdf", "png")]
 schemathesis.openapi.format("binary", strategies.sampled_from(documents))
 
-# White space as in Unicode. Python's `strip` also removes some control characters.
+# White space of Unicode. Python's own `strip` also removes some control characters.
 WHITE = "[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
 
 
 @schemathesis.hook
 def before_load_schema(context, raw_schema):
     schemas = raw_schema["components"]["schemas"]
-    # Valid time zones. These have no summer time, so they skip no local time.
+    # Existing time zones. They have no summer time, so that every local time exists.
     zone = schemas["SigningDetailsRequest"]["properties"]["timeZoneId"]
     zone.pop("pattern", None)
     zone["enum"] = ["America/Phoenix", "Pacific/Honolulu", "Etc/UTC"]
 
-    # The length of a text counts after trimming: these texts have no white space around them.
+    # The length of a text counts after trimming, so these texts have no white space around them.
     for schema in schemas.values():
         for member in schema.get("properties", {}).values():
             if "pattern" in member:
                 member["pattern"] = re.sub(r"\[\\t-\\r \]\?", "", member["pattern"])
 
-    # A time that does not belong to the type is ignored, with any value.
+    # A time field of another type is ignored, whatever its value.
     details = schemas["SigningDetailsRequest"]
     for name in ("specificTime", "startTime", "endTime"):
         details["properties"][name] = {}
     for condition in details.get("allOf", []):
         for name in condition["then"]["properties"]:
-            condition["then"]["properties"][name] = {"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"}
+            condition["then"]["properties"][name] = {
+                "type": "string",
+                "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$",
+            }
 
-    # Schemathesis 4.32 fails on a schema with conditions and a file: the form has only `anytime`.
+    # Schemathesis 4.32 fails on a schema with conditions and a file, so the form has no conditions.
     details = schemas["FormDetails"] = copy.deepcopy(details)
     details.pop("allOf", None)
     details["properties"]["signingTimeType"]["enum"] = ["anytime"]
     details["properties"]["signingTimeType"]["example"] = "anytime"
-    schemas["OrderForm"]["properties"]["signingDetailsFormData"] = {"$ref": "#/components/schemas/FormDetails"}
+    order_form = schemas["OrderForm"]["properties"]
+    order_form["signingDetailsFormData"] = {"$ref": "#/components/schemas/FormDetails"}
 
-    form = raw_schema["paths"]["/api/order/create-with-documents"]["post"]["requestBody"]["content"]["multipart/form-data"]
-    # With a type, files get the content of that type but no matching name.
+    operation = raw_schema["paths"]["/api/order/create-with-documents"]["post"]
+    form = operation["requestBody"]["content"]["multipart/form-data"]
+    # With a media type, Schemathesis generates files whose names do not fit.
     form.get("encoding", {}).pop("documents", None)
-    # Examples have the names of files instead of their contents.
+    # The examples have names of files instead of their contents.
     for example in form.get("examples", {}).values():
         example["value"].pop("documents", None)
 
@@ -60,11 +67,11 @@ def map_body(context, body):
     if not isinstance(body, dict):
         return body
     if context.operation.path.endswith("with-documents"):
-        # Only valid names of parts.
+        # Possible names of parts.
         body = {name: part for name, part in body.items() if name.isascii() and name.isalnum()}
     # An e-mail address has at most 64 characters before its @.
     body = with_short_names(body)
-    # A day that every month has.
+    # Every month has 28 days.
     for name in ("utcTimeDate", "utcStartTimeDate", "utcEndTimeDate"):
         if isinstance(body.get(name), str):
             body[name] = re.sub("-(29|30|31)T", "-28T", body[name])
@@ -72,34 +79,35 @@ def map_body(context, body):
     details = body.get("signingDetailsFormData")
     if isinstance(details, dict):
         start, end = details.get("startTime"), details.get("endTime")
-        if isinstance(start, str) and isinstance(end, str) and start.strip() and start.strip() >= end.strip():
+        both = isinstance(start, str) and isinstance(end, str)
+        if both and start.strip() and start.strip() >= end.strip():
             details["startTime"], details["endTime"] = "09:00", "17:00"
     return body
 
 
 @schemathesis.hook
 def filter_case(context, case):
-    # Schemathesis adds white space as an error, but it is none. Skips such forms, because
-    # Schemathesis would not check a changed form again.
+    # The service trims white space, so it is not a fault. `before_call` cannot change a form:
+    # Schemathesis would not validate it again.
     return case.media_type != "multipart/form-data" or trimmed(case.body) == case.body
 
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    # A change would give credentials back to a request that lacks them on purpose.
+    # A change would add the credentials that a request omits on purpose.
     if getattr(case.meta.phase.data, "parameter", None) == "Authorization":
         return
-    # A valid key must be unused.
+    # A valid key belongs to one order.
     key = case.headers.get("Idempotency-Key") if case.headers else None
     if key and re.fullmatch(r'[!#-+.-:<-\[\]-~-]{1,255}|"([!#-\[\]-~]|\\["\\]){1,255}"', key):
         case.headers["Idempotency-Key"] = f'"{uuid.uuid4()}"'
-    # As in `filter_case`. Schemathesis checks a request without files again.
+    # As in `filter_case`. Schemathesis validates a request without files again.
     if case.media_type == "application/json" and trimmed(case.body) != case.body:
         case.body = trimmed(case.body)
 
 
 def without_fractions(value):
-    """Returns the value with 42 for 42.0. JSON Schema accepts both, the service only the first."""
+    """Returns 42 for 42.0: both are integers in JSON Schema, but the service accepts only 42."""
     if isinstance(value, dict):
         return {name: without_fractions(member) for name, member in value.items()}
     if isinstance(value, list):
@@ -110,11 +118,11 @@ def without_fractions(value):
 def with_short_names(value):
     if isinstance(value, dict):
         return {name: with_short_names(member) for name, member in value.items()}
-    return re.sub(r"\A[^@\s]{65,}@", "somebody@", value) if isinstance(value, str) else value
+    return re.sub(r"\A[^@\s]{65,}@", "signer@", value) if isinstance(value, str) else value
 
 
 def trimmed(value):
-    """Returns the value without white space around texts, which the service ignores."""
+    """Removes the white space around texts, which the service ignores."""
     if isinstance(value, dict):
         return {name: trimmed(member) for name, member in value.items()}
     if isinstance(value, list):

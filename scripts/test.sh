@@ -15,6 +15,7 @@ command -v jq >/dev/null || missing+=(jq)
 command -v node >/dev/null || missing+=(nodejs)
 command -v chromium >/dev/null || missing+=(chromium)
 command -v chromedriver >/dev/null || missing+=(chromium-driver)
+command -v sqlite3 >/dev/null || missing+=(sqlite3)
 python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3 python3-venv)
 compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null || missing+=(postgresql)
 if [ ${#missing[@]} -gt 0 ]; then
