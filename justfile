@@ -35,6 +35,7 @@ renew-guide:
 
 # Stores the OpenAPI document of this version as a released one, which later ones must not break.
 release-openapi:
+    mkdir -p docs/released
     cargo run --quiet -- openapi >"docs/released/openapi-$(cargo pkgid --package notary-orders | sed 's/.*@//').json"
 
 # Measures the release build; bench/README.md lists the measurements.
