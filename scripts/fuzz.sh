@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Fuzzes each target, or those that are named, for so many seconds (60), or with RUNS=N for so many executions:
+# Fuzzes the named targets, or all, for SECONDS each (60 by default), or with RUNS=N for N runs:
 #   scripts/fuzz.sh [SECONDS] [TARGET...]
-# Ends with the executions of each. An input that breaks a property is saved in fuzz/found, where the tests try it from then on.
+# Ends with the executions of each target. Saves an input that breaks a property in fuzz/found,
+# where the tests find it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,13 +12,13 @@ shift || true
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || mapfile -t targets < <(cargo fuzz list)
 
-# No code of our own is unsafe, so a sanitizer would see nothing and cost half of the executions; and without one, the stable
-# compiler will do. The properties, overflow and a panic are what stops a target.
+# Our own code has no `unsafe`, so a sanitizer would find nothing and halve the executions. Without
+# one, the stable compiler is enough. A broken property, an overflow or a panic stops a target.
 cargo fuzz build -O -s none --no-cfg-fuzzing
 
 limit=(-max_total_time="$seconds")
 [ -z "${RUNS:-}" ] || limit=(-runs="$RUNS")
-# Forms are spooled to memory: a disk would cost most of the executions.
+# Spools forms to memory: a disk would cost most of the executions.
 TMPDIR=$(mktemp -d -p "$([ -d /dev/shm ] && echo /dev/shm || echo /tmp)")
 export TMPDIR
 trap 'rm -rf "$TMPDIR"' EXIT

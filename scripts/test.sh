@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
-# Installs what the tests need and runs everything: format, lint, documentation, unit, contract and end-to-end tests.
-# Ends with the sum of the test runner's summaries.
+# Installs the tools of the tests and runs everything: format, lint, documentation, unit, contract
+# and end-to-end tests. Ends with the sum of the test runner's summaries.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 as_root() { if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi; }
 
-# SQLite is compiled in, which needs a C compiler; the line that the first start shows is tried with curl, and the clients of
-# the API guide with what they are written in; the tests start PostgreSQL servers of their own, so none is set up on the machine;
-# the docs page is tried in Chromium.
+# A C compiler builds SQLite. curl, jq, Node.js and Python run the clients of the API guide.
+# Chromium opens the docs page. The tests start PostgreSQL servers, so no cluster is created here.
 missing=()
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 command -v curl >/dev/null || missing+=(curl)
@@ -30,7 +29,7 @@ fi
 cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
 
-# What the tests need of Python stays out of the system's.
+# Keeps the Python packages of the tests out of the system.
 tools="${CARGO_TARGET_DIR:-target}/tools/venv"
 [ -x "$tools/bin/python" ] || python3 -m venv "$tools"
 "$tools/bin/pip" install --quiet --disable-pip-version-check --requirement scripts/requirements.txt
@@ -52,6 +51,6 @@ trap 'rm -f "$log"' EXIT
 status=0
 cargo test --workspace --locked --no-fail-fast 2>&1 | tee "$log" || status=$?
 
-# One line over all test binaries; the runner prints one for each.
+# Adds up the summaries: the runner prints one for each test binary.
 awk '/^test result:/ { passed += $4; failed += $6; ignored += $8 } END { printf "\n%d passed, %d failed, %d skipped\n", passed, failed, ignored }' "$log"
 exit "$status"

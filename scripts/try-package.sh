@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Tries the Debian package on a machine of its own: a fresh Debian that systemd boots in a container without a network.
-# Installs, starts, configures, upgrades, removes and purges it, and looks each time at what that did. Needs root, and a
-# few minutes beside the build.
+# Tests the Debian package in a fresh Debian, which systemd boots in a container without a network.
+# Installs, starts, configures, upgrades, removes and purges it, and checks each result. Needs root,
+# and a few minutes beside the build.
 #
 #     scripts/try-package.sh [PACKAGE [NEWER_PACKAGE]]
 #
-# Without a package one is built; without a newer one it is the same package under a higher version.
-# shellcheck disable=SC2016 # what is quoted here is for others to expand
+# Without a package, builds one. Without a newer one, uses the same package with a higher version.
+# shellcheck disable=SC2016 # other programs expand the quoted variables
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -28,7 +28,7 @@ machine=$work/machine
 container=
 leader=
 
-# What the container runs ends with the process that started it.
+# Stops the container when this script ends.
 end() {
     status=$?
     if [ "$status" -ne 0 ] && [ -n "$leader" ]; then
@@ -64,7 +64,7 @@ wait_until() {
         fi
         sleep 0.2
     done
-    fail "in a minute it never came to this: $what"
+    fail "not within a minute: $what"
 }
 same() {
     [ "$2" = "$3" ] || fail "$1: expected $2, found $3"
@@ -79,7 +79,7 @@ settings=/etc/notary-orders/notary-orders.env
 set_to() { inside sed -i -e "/^$1=/d" -e "\$a$1=$2" $settings; }
 unset_again() { inside sed -i "/^$1=/d" $settings; }
 
-# Creates an order and prints the status of the answer; the answer is in /root/answer.
+# Creates an order, prints the status of the answer, and saves the answer in /root/answer.
 create() {
     inside curl --silent --show-error --output answer --write-out '%{http_code}' http://127.0.0.1:8080/api/order/create \
         --header "Authorization: Bearer $key" --header 'Content-Type: application/json' --data '{
@@ -127,7 +127,7 @@ mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Identifier: Packages' "Cod
 debootstrap --variant=minbase --include=ca-certificates,curl,dbus,procps,systemd-sysv "${SUITE:-$release}" "$machine" "$mirror" >"$work/debootstrap.log" ||
     { tail "$work/debootstrap.log" >&2; fail "debootstrap"; }
 cp "$work/first.deb" "$work/newer.deb" docs/examples/deed-of-trust.pdf docs/examples/signing-instructions.docx "$machine/root"
-# Where no systemd runs, none can be asked for a scope.
+# Without systemd on this machine there is no scope to register.
 scope=()
 [ -d /run/systemd/system ] || scope=(--keep-unit)
 systemd-nspawn --quiet --directory="$machine" --machine="notary-orders-$$" --boot --register=no "${scope[@]}" --private-network --console=read-only \
@@ -149,7 +149,7 @@ for expected in 'root:root 755 /usr/bin/notary-orders' 'root:root 755 /usr/sbin/
     'notary-orders:notary-orders 600 /var/lib/notary-orders/notary-orders.sqlite' 'notary-orders:notary-orders 700 /var/lib/notary-orders/spool'; do
     same "${expected##* }" "${expected% *}" "$(owner_and_mode "${expected##* }")"
 done
-same "nobody can log in as the user" /usr/sbin/nologin "$(inside sh -c 'getent passwd notary-orders | cut -d: -f7')"
+same "login shell of the user" /usr/sbin/nologin "$(inside sh -c 'getent passwd notary-orders | cut -d: -f7')"
 
 step "what the process may do"
 process=$(service MainPID)
@@ -176,20 +176,20 @@ step "settings"
 set_to NOTARY_ORDERS_DUPLICATE_WINDOW_SECS 86400
 inside systemctl restart notary-orders
 wait_until "ready after a restart" is_ready
-same "a file number of before the restart, in a window of a day" 409 "$(create ONE)"
+same "a file number from before the restart, in a window of a day" 409 "$(create ONE)"
 set_to NOTARY_ORDERS_LISTEN nonsense
 inside systemctl restart notary-orders 2>/dev/null || true
-wait_until "a setting that cannot be read ends the start" is_failed
-same "tries" 0 "$(service NRestarts)"
+wait_until "an unreadable setting stops the start" is_failed
+same "restarts" 0 "$(service NRestarts)"
 wait_until "the journal names it" logged --listen
 unset_again NOTARY_ORDERS_LISTEN
 set_to DATABASE_URL postgres://orders:hidden@127.0.0.1:1/orders
 inside systemctl restart notary-orders 2>/dev/null || true
-wait_until "a database that is away is tried again" was_restarted
+wait_until "an unavailable database is retried" was_restarted
 wait_until "the journal names it" logged 'error: --database-url (DATABASE_URL)'
 if logged hidden; then fail "the journal holds a password"; fi
 unset_again DATABASE_URL
-wait_until "the next try succeeds" is_ready
+wait_until "the next start succeeds" is_ready
 
 step upgrade
 before=$(service MainPID)
@@ -201,9 +201,9 @@ wait_until "ready after the upgrade" is_ready
 ok "the service was restarted"
 same "the settings are kept" "$configured" "$(inside sha256sum $settings)"
 same "$settings" 'root:root 600' "$(owner_and_mode $settings)"
-same "an order of before the upgrade" 409 "$(create TWO)"
-stored_documents | cmp - "$work/documents" || fail "the documents are not as they were"
-ok "the documents are as they were"
+same "a file number from before the upgrade" 409 "$(create TWO)"
+stored_documents | cmp - "$work/documents" || fail "the documents have changed"
+ok "the documents are unchanged"
 same "another order" 201 "$(create THREE)"
 same "its number" 3 "$(order_id)"
 
@@ -219,21 +219,21 @@ inside dpkg --remove notary-orders
 same "processes" 0 "$(inside pgrep --count --exact notary-orders || true)"
 if inside test -e /usr/bin/notary-orders; then fail "the program is still there"; fi
 same "the settings are kept" "$configured" "$(inside sha256sum $settings)"
-stored_documents | cmp - "$work/documents" || fail "the documents are not as they were"
-ok "the documents are as they were"
+stored_documents | cmp - "$work/documents" || fail "the documents have changed"
+ok "the documents are unchanged"
 
 step "install again"
 inside dpkg --install newer.deb
 wait_until "ready" is_ready
-same "an order of before the removal" 409 "$(create THREE)"
+same "a file number from before the removal" 409 "$(create THREE)"
 same "another order" 201 "$(create FOUR)"
 same "its number" 4 "$(order_id)"
 
 step purge
 inside dpkg --purge notary-orders
 same "processes" 0 "$(inside pgrep --count --exact notary-orders || true)"
-same "what is left of it" /var/lib/notary-orders "$(inside find / -xdev -name '*notary-orders*' -not -path '/var/lib/notary-orders/*' -printf '%p ' | sed 's/ $//')"
-stored_documents | cmp - "$work/documents" || fail "the documents are not as they were"
-ok "the documents are as they were"
+same "remaining files" /var/lib/notary-orders "$(inside find / -xdev -name '*notary-orders*' -not -path '/var/lib/notary-orders/*' -printf '%p ' | sed 's/ $//')"
+stored_documents | cmp - "$work/documents" || fail "the documents have changed"
+ok "the documents are unchanged"
 
 printf '\nthe package can be installed, configured, upgraded, removed and purged\n'

@@ -1,7 +1,7 @@
-// Creates an order, and one with documents, each exactly once whatever happens on the way.
+// Creates an order without documents and an order with documents, each exactly once.
 //
-// Needs Node.js 18 or newer and no package. BASE_URL and API_KEY say where and as whom; FILE_NUMBER begins the file
-// numbers; in STATE_DIR the idempotency keys are kept.
+// Needs Node.js 18 or newer and no package. Settings: BASE_URL, API_KEY, FILE_NUMBER (prefix of the
+// file numbers), STATE_DIR (folder of the idempotency keys).
 
 import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
@@ -15,11 +15,11 @@ const [FIRST_BACKOFF, LONGEST_BACKOFF, TIMEOUT, UPLOAD_TIMEOUT] = [500, 30_000, 
 
 const ADVICE = {
   unauthorized: "check API_KEY, or ask the operator for a new key",
-  forbidden: "the key is bound to another signing service: ask the operator",
+  forbidden: "the key is limited to another signing service: ask the operator",
   not_found: "check BASE_URL",
   method_not_allowed: "check BASE_URL",
-  duplicate_order: "somebody used this file number a moment ago: look who, before you send it again",
-  idempotency_key_reused: "the stored key was used for another payload: send that one, or a new order with a key of its own",
+  duplicate_order: "another order has just used this file number: find it before you send this one",
+  idempotency_key_reused: "the stored key was used for another payload: send that payload, or use a new key",
 };
 
 class OrderFailed extends Error {}
@@ -36,19 +36,19 @@ const order = (fileNumber) => ({
   requestedBy: { userId: 1001 },
 });
 
-// Made once for each order and stored before the first attempt, so that a program that was restarted in between repeats
-// with the same key. Here in a file; in your product, in a column beside the order.
+// Makes one key for each order and stores it before the first attempt, so that a restarted program
+// repeats with the same key. Stores it in a file; your product stores it in a column of the order.
 async function idempotencyKey(fileNumber) {
   const path = join(STATE_DIR, `${fileNumber}.idempotency-key`);
   if (!existsSync(path)) {
-    // Whole or not at all.
+    // A crash must not leave half a key.
     await writeFile(`${path}.new`, randomUUID());
     await rename(`${path}.new`, path);
   }
   return readFile(path, "utf8");
 }
 
-// Sends until there is an answer that stands; the order's id.
+// Sends until there is a final answer, and returns the order's id.
 async function send(path, key, body, timeout, contentType = {}) {
   const headers = { Authorization: `Bearer ${API_KEY}`, "Idempotency-Key": `"${key}"`, ...contentType };
   let failure;
@@ -66,13 +66,13 @@ async function send(path, key, body, timeout, contentType = {}) {
       const seconds = response.headers.get("Retry-After") ?? "";
       retryAfter = /^\d+$/.test(seconds) ? seconds * 1000 : 0;
     }
-    // Never earlier than Retry-After; the jitter on top keeps clients that were told the same apart.
+    // Never earlier than Retry-After. The jitter spreads clients that got the same Retry-After.
     if (attempt + 1 < ATTEMPTS) await sleep(retryAfter + Math.random() * Math.min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** attempt));
   }
   throw new OrderFailed(`gave up after ${ATTEMPTS} attempts, try later with the same key: ${failure}`);
 }
 
-// One attempt: an answer that was read to its end, or why there is none.
+// Makes one attempt: returns a complete answer, or the error.
 async function post(path, timeout, request) {
   try {
     const signal = AbortSignal.timeout(timeout);
@@ -85,7 +85,7 @@ async function post(path, timeout, request) {
 
 const worthRepeating = (status, code) => status === 429 || status >= 500 || code === "idempotency_in_flight";
 
-// What the service says is wrong; nothing if a proxy answered in its place.
+// Returns the problem; an empty one if a proxy answered instead of the service.
 function problemOf(response, answer) {
   if (!response.headers.get("Content-Type")?.startsWith("application/problem+json")) return {};
   try {
@@ -96,7 +96,7 @@ function problemOf(response, answer) {
 }
 
 function described(status, { code = "no code", detail = "no detail", request_id = "unknown", errors = [] }) {
-  const advice = ADVICE[code] ?? (status < 400 ? "check BASE_URL" : status < 500 ? "mend the request" : "not the client's fault");
+  const advice = ADVICE[code] ?? (status < 400 ? "check BASE_URL" : status < 500 ? "correct the request" : "the service failed, not the request");
   const lines = errors.map((error) => `  ${error.pointer} ${error.code}: ${error.detail}`);
   return [`${status} ${code}: ${detail} (${advice}; request ${request_id})`, ...lines].join("\n");
 }
@@ -108,7 +108,7 @@ async function create(fileNumber) {
 
 async function createWithDocuments(fileNumber, documents) {
   const form = new FormData();
-  // In the form, what is not a file is a text: objects as JSON, the id in decimal digits.
+  // In the form, every part but the files is a text: objects as JSON, the id in decimal digits.
   for (const [name, value] of Object.entries(order(fileNumber))) form.append(name, JSON.stringify(value));
   for (const document of documents) form.append("documents", new Blob([await readFile(document)]), basename(document.pathname));
   return send("/api/order/create-with-documents", await idempotencyKey(fileNumber), form, UPLOAD_TIMEOUT);

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Creates an order, and one with documents, each exactly once whatever happens on the way.
+# Creates an order without documents and an order with documents, each exactly once.
 #
-# Needs curl and jq. BASE_URL and API_KEY say where and as whom; FILE_NUMBER begins the file numbers; in STATE_DIR the
-# idempotency keys are kept.
+# Needs curl and jq. Settings: BASE_URL, API_KEY, FILE_NUMBER (prefix of the file numbers),
+# STATE_DIR (folder of the idempotency keys).
 set -euo pipefail
 
 for tool in curl jq; do
@@ -29,15 +29,16 @@ order() {
     }'
 }
 
-# Made once for each order and stored before the first attempt, so that a script that was restarted in between repeats
-# with the same key.
+# Makes one key for each order and stores it before the first attempt, so that a restarted script
+# repeats with the same key.
 idempotency_key() {
     local stored=${STATE_DIR:-.}/$1.idempotency-key
     [ -s "$stored" ] || od -An -N16 -tx1 /dev/urandom | tr -d ' \n' >"$stored"
     cat "$stored"
 }
 
-# One attempt: the status, or 000 without an answer. The API key and the order come by files: everybody may see arguments.
+# Makes one attempt and prints the status, or 000 without an answer. The API key and the order are
+# in files, because all users of a machine can see arguments.
 post() {
     local path=$1 key=$2
     shift 2
@@ -45,12 +46,12 @@ post() {
         --header @<(printf 'Authorization: Bearer %s\n' "$API_KEY") --header "Idempotency-Key: \"$key\"" "$@" "${BASE_URL%/}$path" 2>"$work/answer.error" || printf 000
 }
 
-# Sends until there is an answer that stands, and prints the order's id.
+# Sends until there is a final answer, and prints the order's id.
 send() {
     local attempt status code failure retry_after backoff
     for ((attempt = 0; attempt < attempts; attempt++)); do
         rm -f "$work"/answer.*
-        # What curl had read of an answer that broke off does not count.
+        # Ignores the status of an answer that broke off.
         status=$(post "$@" | tail -c 3) code='' retry_after=0
         if [ "$status" = 201 ]; then
             jq -r '"order_id \(.order_id)"' "$work/answer.body"
@@ -65,7 +66,7 @@ send() {
             retry_after=$(sed -nE 's/^retry-after: *([0-9]+)\r?$/\1/Ip' "$work/answer.head")
         fi
         if ((attempt + 1 < attempts)); then
-            # Never earlier than Retry-After; the jitter on top keeps clients that were told the same apart.
+            # Never earlier than Retry-After. The jitter spreads clients that got the same value.
             backoff=$((first_backoff << attempt))
             backoff=$(((backoff < longest_backoff ? backoff : longest_backoff) * RANDOM / 32768))
             sleep "$(printf '%d.%03d' $((retry_after + backoff / 1000)) $((backoff % 1000)))"
@@ -75,19 +76,19 @@ send() {
     return 1
 }
 
-# Something of what the service says is wrong; nothing if a proxy answered in its place.
+# Prints a member of the problem; nothing if a proxy answered instead of the service.
 problem() { jq -r "$1" "$work/answer.body" 2>/dev/null || true; }
 
 described() {
     local advice
     case $1,$2 in
         *,unauthorized) advice='check API_KEY, or ask the operator for a new key' ;;
-        *,forbidden) advice='the key is bound to another signing service: ask the operator' ;;
+        *,forbidden) advice='the key is limited to another signing service: ask the operator' ;;
         *,not_found | *,method_not_allowed) advice='check BASE_URL' ;;
-        *,duplicate_order) advice='somebody used this file number a moment ago: look who, before you send it again' ;;
-        *,idempotency_key_reused) advice='the stored key was used for another payload: send that one, or a new order with a key of its own' ;;
-        4??,*) advice='mend the request' ;;
-        5??,*) advice="not the client's fault" ;;
+        *,duplicate_order) advice='another order has just used this file number: find it before you send this one' ;;
+        *,idempotency_key_reused) advice='the stored key was used for another payload: send that payload, or use a new key' ;;
+        4??,*) advice='correct the request' ;;
+        5??,*) advice='the service failed, not the request' ;;
         *) advice='check BASE_URL' ;;
     esac
     echo "$1 ${2:-no code}: $(problem '.detail // "no detail"') ($advice; request $(problem '.request_id // "unknown"'))"
@@ -102,7 +103,7 @@ create() {
 create_with_documents() {
     local file_number=$1 name parts=()
     order "$file_number" >"$work/order"
-    # In the form, what is not a file is a text: objects as JSON, the id in decimal digits.
+    # In the form, every part but the files is a text: objects as JSON, the id in decimal digits.
     for name in signingContactsFormData signingDetailsFormData signingServiceId requestedBy; do
         jq -cj ".$name" "$work/order" >"$work/$name"
         parts+=(--form "$name=<$work/$name")

@@ -1,7 +1,7 @@
-"""Creates an order, and one with documents, each exactly once whatever happens on the way.
+"""Creates an order without documents and an order with documents, each exactly once.
 
-Needs Python 3.11 and requests. BASE_URL and API_KEY say where and as whom; FILE_NUMBER begins the file numbers; in
-STATE_DIR the idempotency keys are kept.
+Needs Python 3.11 and requests. Settings: BASE_URL, API_KEY, FILE_NUMBER (prefix of the file
+numbers), STATE_DIR (folder of the idempotency keys).
 """
 
 import json
@@ -20,11 +20,11 @@ TIMEOUT = 60  # seconds without progress
 
 ADVICE = {
     "unauthorized": "check API_KEY, or ask the operator for a new key",
-    "forbidden": "the key is bound to another signing service: ask the operator",
+    "forbidden": "the key is limited to another signing service: ask the operator",
     "not_found": "check BASE_URL",
     "method_not_allowed": "check BASE_URL",
-    "duplicate_order": "somebody used this file number a moment ago: look who, before you send it again",
-    "idempotency_key_reused": "the stored key was used for another payload: send that one, or a new order with a key of its own",
+    "duplicate_order": "another order has just used this file number: find it before you send this one",
+    "idempotency_key_reused": "the stored key was used for another payload: send that payload, or use a new key",
 }
 
 
@@ -47,11 +47,11 @@ def order(file_number: str) -> dict:
 
 
 def idempotency_key(file_number: str) -> str:
-    """Made once for each order and stored before the first attempt, so that a program that was restarted in between
-    repeats with the same key. Here in a file; in your product, in a column beside the order."""
+    """Makes one key for each order and stores it before the first attempt, so that a restarted
+    program repeats with the same key. Stores it in a file; your product stores it in a column."""
     stored = Path(os.environ.get("STATE_DIR", "."), f"{file_number}.idempotency-key")
     if not stored.exists():
-        # Whole or not at all.
+        # A crash must not leave half a key.
         made = stored.with_suffix(".new")
         made.write_text(str(uuid.uuid4()))
         made.replace(stored)
@@ -59,7 +59,7 @@ def idempotency_key(file_number: str) -> str:
 
 
 def send(path: str, key: str, **body) -> int:
-    """Sends until there is an answer that stands; the order's id."""
+    """Sends until there is a final answer, and returns the order's id."""
     url = os.environ["BASE_URL"].rstrip("/") + path
     headers = {"Authorization": f"Bearer {os.environ['API_KEY']}", "Idempotency-Key": f'"{key}"'}
     failure = ""
@@ -79,7 +79,7 @@ def send(path: str, key: str, **body) -> int:
             seconds = response.headers.get("Retry-After", "")
             retry_after = int(seconds) if seconds.isdecimal() else 0
         if attempt + 1 < ATTEMPTS:
-            # Never earlier than Retry-After; the jitter on top keeps clients that were told the same apart.
+            # Never earlier than Retry-After. The jitter spreads clients that got the same value.
             time.sleep(retry_after + random.uniform(0, min(LONGEST_BACKOFF, FIRST_BACKOFF * 2**attempt)))
     raise OrderFailed(f"gave up after {ATTEMPTS} attempts, try later with the same key: {failure}")
 
@@ -89,7 +89,7 @@ def worth_repeating(status: int, code: str | None) -> bool:
 
 
 def problem_of(response: requests.Response) -> dict:
-    """What the service says is wrong; nothing if a proxy answered in its place."""
+    """Returns the problem; an empty one if a proxy answered instead of the service."""
     if response.headers.get("Content-Type", "").startswith("application/problem+json"):
         try:
             return response.json()
@@ -100,7 +100,7 @@ def problem_of(response: requests.Response) -> dict:
 
 def described(status: int, problem: dict) -> str:
     code = problem.get("code", "no code")
-    advice = ADVICE.get(code) or {4: "mend the request", 5: "not the client's fault"}.get(status // 100, "check BASE_URL")
+    advice = ADVICE.get(code) or {4: "correct the request", 5: "the service failed, not the request"}.get(status // 100, "check BASE_URL")
     lines = [f"{status} {code}: {problem.get('detail', 'no detail')} ({advice}; request {problem.get('request_id', 'unknown')})"]
     lines += [f"  {error['pointer']} {error['code']}: {error['detail']}" for error in problem.get("errors", [])]
     return "\n".join(lines)
@@ -111,7 +111,7 @@ def create(file_number: str) -> int:
 
 
 def create_with_documents(file_number: str, documents: list[Path]) -> int:
-    # In the form, what is not a file is a text: objects as JSON, the id in decimal digits.
+    # In the form, every part but the files is a text: objects as JSON, the id in decimal digits.
     texts = {name: json.dumps(value) for name, value in order(file_number).items()}
     # Bytes, not open files: every attempt sends all of them.
     files = [("documents", (document.name, document.read_bytes())) for document in documents]

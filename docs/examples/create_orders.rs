@@ -1,8 +1,8 @@
-//! Creates an order, and one with documents, each exactly once whatever happens on the way.
+//! Creates an order without documents and an order with documents, each exactly once.
 //!
-//! `BASE_URL` and `API_KEY` say where and as whom; `FILE_NUMBER` begins the file numbers; in
-//! `STATE_DIR` the idempotency keys are kept. Needs reqwest (features `json`, `multipart`), tokio,
-//! serde, `serde_json`, uuid (feature `v4`) and fastrand.
+//! Settings: `BASE_URL`, `API_KEY`, `FILE_NUMBER` (prefix of the file numbers), `STATE_DIR` (folder
+//! of the idempotency keys). Needs reqwest (features `json`, `multipart`), tokio, serde,
+//! `serde_json`, uuid (feature `v4`) and fastrand.
 
 use std::{env, error::Error, fs, io, path::Path, process::ExitCode, time::Duration};
 
@@ -36,14 +36,13 @@ fn order(file_number: &str) -> Value {
     })
 }
 
-/// Made once for each order and stored before the first attempt, so that a program that was
-/// restarted in between repeats with the same key. Here in a file; in your product, in a column
-/// beside the order.
+/// Makes one key for each order and stores it before the first attempt, so that a restarted program
+/// repeats with the same key. Stores it in a file; your product stores it in a column of the order.
 fn idempotency_key(file_number: &str) -> io::Result<String> {
     let folder = env::var("STATE_DIR").unwrap_or_else(|_| ".".to_owned());
     let stored = Path::new(&folder).join(format!("{file_number}.idempotency-key"));
     if !stored.exists() {
-        // Whole or not at all.
+        // A crash must not leave half a key.
         let made = stored.with_extension("new");
         fs::write(&made, uuid::Uuid::new_v4().to_string())?;
         fs::rename(made, &stored)?;
@@ -51,14 +50,14 @@ fn idempotency_key(file_number: &str) -> io::Result<String> {
     fs::read_to_string(stored)
 }
 
-/// An answer that is no order.
-struct Refusal {
+/// An answer other than 201.
+struct ProblemAnswer {
     status: StatusCode,
     problem: Problem,
     retry_after: Duration,
 }
 
-/// What the service says is wrong; empty if a proxy answered in its place.
+/// The problem; empty if a proxy answered instead of the service.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Problem {
@@ -75,7 +74,7 @@ struct FieldProblem {
     detail: String,
 }
 
-impl Refusal {
+impl ProblemAnswer {
     fn is_worth_repeating(&self) -> bool {
         self.status == StatusCode::TOO_MANY_REQUESTS
             || self.status.is_server_error()
@@ -85,16 +84,16 @@ impl Refusal {
     fn described(&self) -> String {
         let advice = match self.problem.code.as_str() {
             "unauthorized" => "check API_KEY, or ask the operator for a new key",
-            "forbidden" => "the key is bound to another signing service: ask the operator",
+            "forbidden" => "the key is limited to another signing service: ask the operator",
             "not_found" | "method_not_allowed" => "check BASE_URL",
             "duplicate_order" => {
-                "somebody used this file number a moment ago: look who, before you send it again"
+                "another order has just used this file number: find it before you send this one"
             }
             "idempotency_key_reused" => {
-                "the stored key was used for another payload: send that one, or a new order with a key of its own"
+                "the stored key was used for another payload: send that payload, or use a new key"
             }
-            _ if self.status.is_client_error() => "mend the request",
-            _ if self.status.is_server_error() => "not the client's fault",
+            _ if self.status.is_client_error() => "correct the request",
+            _ if self.status.is_server_error() => "the service failed, not the request",
             _ => "check BASE_URL",
         };
         let Problem { code, detail, request_id, errors } = &self.problem;
@@ -107,18 +106,18 @@ impl Refusal {
     }
 }
 
-/// Sends until there is an answer that stands; the order's id.
+/// Sends until there is a final answer, and returns the order's id.
 async fn send(request: impl Fn() -> RequestBuilder) -> Result<i64, Failure> {
     let mut failure = String::new();
     for attempt in 0..ATTEMPTS {
         let retry_after = match attempt_once(request()).await {
             Ok(Ok(order_id)) => return Ok(order_id),
-            Ok(Err(refusal)) if !refusal.is_worth_repeating() => {
-                return Err(refusal.described().into());
+            Ok(Err(answer)) if !answer.is_worth_repeating() => {
+                return Err(answer.described().into());
             }
-            Ok(Err(refusal)) => {
-                failure = refusal.described();
-                refusal.retry_after
+            Ok(Err(answer)) => {
+                failure = answer.described();
+                answer.retry_after
             }
             // The order may have been created or not. The key makes the repeat safe.
             Err(error) => {
@@ -127,8 +126,8 @@ async fn send(request: impl Fn() -> RequestBuilder) -> Result<i64, Failure> {
             }
         };
         if attempt + 1 < ATTEMPTS {
-            // Never earlier than Retry-After; the jitter on top keeps clients that were told the
-            // same apart.
+            // Never earlier than Retry-After. The jitter spreads clients that got the same
+            // Retry-After.
             let backoff = LONGEST_BACKOFF.min(FIRST_BACKOFF * 2_u32.pow(attempt));
             tokio::time::sleep(retry_after + backoff.mul_f64(fastrand::f64())).await;
         }
@@ -136,7 +135,7 @@ async fn send(request: impl Fn() -> RequestBuilder) -> Result<i64, Failure> {
     Err(format!("gave up after {ATTEMPTS} attempts, try later with the same key: {failure}").into())
 }
 
-async fn attempt_once(request: RequestBuilder) -> reqwest::Result<Result<i64, Refusal>> {
+async fn attempt_once(request: RequestBuilder) -> reqwest::Result<Result<i64, ProblemAnswer>> {
     #[derive(Deserialize)]
     struct Order {
         order_id: i64,
@@ -155,7 +154,7 @@ async fn attempt_once(request: RequestBuilder) -> reqwest::Result<Result<i64, Re
     } else {
         Problem::default()
     };
-    Ok(Err(Refusal { status, problem, retry_after }))
+    Ok(Err(ProblemAnswer { status, problem, retry_after }))
 }
 
 struct Orders {
@@ -186,7 +185,7 @@ impl Orders {
         let (key, order) = (idempotency_key(file_number)?, order(file_number));
         send(|| {
             let mut form = Form::new();
-            // In the form, what is not a file is a text: objects as JSON, the id in decimal digits.
+            // In the form, every part but the files is a text: objects as JSON, the id in digits.
             for (name, value) in order.as_object().into_iter().flatten() {
                 form = form.text(name.clone(), value.to_string());
             }
@@ -202,8 +201,8 @@ impl Orders {
 }
 
 async fn run() -> Result<(), Failure> {
-    // For this workspace, which builds no other cryptography. Yours has reqwest's default and needs
-    // no such line.
+    // Only this workspace needs this line: it builds no cryptography but `ring`. Your program has
+    // reqwest's default.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let variable = |name: &str| env::var(name).map_err(|_| format!("set {name}"));
     let client = Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
