@@ -32,7 +32,7 @@ struct Panicking;
 #[async_trait]
 impl OrderRepo for Panicking {
     async fn create(&self, order: &NewOrder, _: DuplicateWindow) -> Result<OrderId, CreateError> {
-        panic!("cannot store {} {order:?}", order.order.signer.name)
+        panic!("cannot store {} {order:?}", order.order.signing.signer.name)
     }
 
     async fn find(&self, _: OrderId) -> Result<Option<StoredOrder>, StoreError> {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::harness::{TestApp, created, eventually, eventually_told, form_with_deed, order};
+use crate::harness::{TestApp, created, eventually, eventually_async, form_with_deed, order};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_recipient_gets_one_mail() {
@@ -35,7 +35,7 @@ async fn failed_mail_is_retried_and_delays_no_response() {
     app.wiring.break_mail();
     created(app.create_with(form_with_deed("F-1")).await).await;
     let postponed = r#"notary_orders_mails_total{outcome="postponed"} 1"#;
-    eventually_told(async || app.ops("/metrics").await.1.contains(postponed)).await;
+    eventually_async(async || app.ops("/metrics").await.1.contains(postponed)).await;
     let pending = app.storage().queue.list(false, 10).await.unwrap();
     assert_eq!((pending.len(), pending[0].attempts), (1, 0));
     assert!(pending[0].last_error.is_some());
