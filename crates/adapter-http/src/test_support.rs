@@ -82,6 +82,7 @@ impl Ports {
                 entropy: entropy.clone(),
                 window: DuplicateWindow::default(),
                 remember_for: Duration::DAY,
+                traffic: Arc::default(),
             },
             keys: ManageKeys {
                 keys: Arc::new(self.keys),
