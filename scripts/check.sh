@@ -21,6 +21,6 @@ cargo test --locked --quiet \
     --package notary-orders-adapter-object-store \
     --package notary-orders-adapter-mail \
     --package notary-orders-adapter-http \
-    --lib --test contract --test folder --test mail_drop \
-    --test modules --test obligations --test other_fakes \
+    --lib --test contract --test export --test folder --test mail_drop \
+    --test modules --test obligations --test order_details --test other_fakes \
     -- --skip s3:: --skip smtp::

@@ -1,4 +1,4 @@
-//! Work of one kind that waits at the same time and shares a statement.
+//! Shares one statement among calls of one kind that wait at the same time.
 
 use diesel_async::AsyncPgConnection;
 use futures_util::future::BoxFuture;
@@ -10,49 +10,46 @@ use crate::{
     pool::{CALL_TIMEOUT, Pool},
 };
 
-/// Most work of one statement. More gains little: at 64 the commit is a small part of what an order
-/// costs.
+/// Maximum number of calls in one statement. At 64 the commit is a small part of an order's cost.
 const BATCH: usize = 64;
 
-/// Batches of a kind that are under way at a time: while the server works on one, the next is made
-/// ready.
+/// Maximum number of concurrent batches of one kind: while the server works on one, the next is
+/// prepared.
 const LEADS: usize = 2;
 
-/// What can share a statement with others of its kind.
+/// A call that can share a statement with others of its kind.
 pub(crate) trait Work: Sized + Send + 'static {
-    /// What each is told when it was done.
+    /// The outcome of a call that succeeded.
     type Done: Send + 'static;
-    /// Why it was not.
-    type Refusal: From<Shared> + Send + 'static;
+    /// The outcome of a call that was rejected or failed.
+    type Error: From<Shared> + Send + 'static;
 
-    /// Whether both can go into one statement.
-    fn goes_with(&self, other: &Self) -> bool;
+    /// Returns whether both calls fit into one statement.
+    fn fits_with(&self, other: &Self) -> bool;
 
-    /// Does the work of a batch and tells each its outcome. An error is one after which the
-    /// connection may be in doubt.
+    /// Runs a batch and replies to each call. An error means that the connection may be broken.
     fn commit(
         connection: &mut AsyncPgConnection,
         batch: Vec<Waiting<Self>>,
     ) -> BoxFuture<'_, Result<(), Shared>>;
 }
 
-/// Work that waits, and who waits for it.
+/// A call that waits for its outcome.
 pub(crate) struct Waiting<W: Work> {
     pub(crate) work: W,
-    reply: oneshot::Sender<Result<W::Done, W::Refusal>>,
+    sender: oneshot::Sender<Result<W::Done, W::Error>>,
 }
 
 impl<W: Work> Waiting<W> {
-    pub(crate) fn tell(self, outcome: Result<W::Done, W::Refusal>) {
-        // Whoever is gone need not be told.
-        let _ = self.reply.send(outcome);
+    pub(crate) fn reply(self, outcome: Result<W::Done, W::Error>) {
+        // The caller may have given up; then the outcome is dropped.
+        let _ = self.sender.send(outcome);
     }
 
-    fn fit(going: &[Self], waiting: &Self) -> Fit {
-        if waiting.reply.is_closed() {
-            // Its caller has given up; it is not begun.
+    fn fit(batch: &[Self], waiting: &Self) -> Fit {
+        if waiting.sender.is_closed() {
             Fit::Gone
-        } else if going.iter().all(|other| other.work.goes_with(&waiting.work)) {
+        } else if batch.iter().all(|other| other.work.fits_with(&waiting.work)) {
             Fit::Goes
         } else {
             Fit::Waits
@@ -60,44 +57,44 @@ impl<W: Work> Waiting<W> {
     }
 }
 
-/// Does work of one kind, what waits at the same time by one statement.
+/// Runs calls of one kind in batches.
 pub(crate) struct Batches<W: Work> {
     group: Group<Waiting<W>>,
     pool: Pool,
 }
 
 impl<W: Work> Batches<W> {
-    pub(crate) fn on(pool: Pool) -> Self {
+    pub(crate) fn new(pool: Pool) -> Self {
         Self { group: Group::new(LEADS, BATCH), pool }
     }
 
-    pub(crate) async fn run(&self, work: W) -> Result<W::Done, W::Refusal> {
-        let (reply, answer) = oneshot::channel();
-        if let Some(lead) = self.group.join(Waiting { work, reply }) {
+    pub(crate) async fn run(&self, work: W) -> Result<W::Done, W::Error> {
+        let (sender, receiver) = oneshot::channel();
+        if let Some(lead) = self.group.join(Waiting { work, sender }) {
             self.pool.spawn(commit_all(self.pool.clone(), lead));
         }
-        match timeout(CALL_TIMEOUT, answer).await {
+        match timeout(CALL_TIMEOUT, receiver).await {
             Ok(Ok(outcome)) => outcome,
-            // The batch was given up, which it is when its time is over.
-            Ok(Err(_)) | Err(_) => Err(Shared::from(Failure::Late).into()),
+            // The batch was dropped without a reply because its own time was over.
+            Ok(Err(_)) | Err(_) => Err(Shared::from(Failure::Timeout).into()),
         }
     }
 }
 
-/// Commits batch after batch until nobody waits.
+/// Commits batch after batch until no call waits.
 async fn commit_all<W: Work>(pool: Pool, mut lead: Lead<Waiting<W>>) {
     loop {
-        match pool.lend().await {
+        match pool.acquire().await {
             Ok(connection) => {
                 let Some(batch) = lead.next(Waiting::fit) else { return };
-                // Everybody has been told, or learns of it because the reply is dropped.
+                // Each call has its reply, or learns of the failure because its sender is dropped.
                 let _ = connection.run(|connection| W::commit(connection, batch)).await;
             }
             Err(failure) => {
                 let failure = Shared::from(failure);
                 return lead
                     .give_up()
-                    .for_each(|waiting| waiting.tell(Err(failure.clone().into())));
+                    .for_each(|waiting| waiting.reply(Err(failure.clone().into())));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Placing orders, those that wait at the same time by one statement.
+//! Creates orders in batches.
 
 use std::{
     collections::HashMap,
@@ -20,51 +20,50 @@ use crate::{
     statement::Prepared,
 };
 
-/// A batch that the server refuses within this time was refused for something in it, and each of
-/// its orders is tried alone; after a longer wait it is the server's state.
-const REFUSAL: Duration = Duration::from_secs(1);
+/// A batch that the server rejects within this time has a fault in one of its orders, so each order
+/// is tried alone. A later rejection is due to the state of the server.
+const FAST_REJECTION: Duration = Duration::from_secs(1);
 
 /// The trigger by which a document adopts its upload.
 const ADOPTION: &str = "documents_adopt_uploads";
 
-/// The trigger that keeps an idempotency key for the order that has it.
+/// The trigger that protects an idempotency key in use.
 const KEY_IN_USE: &str = "idempotency_keys_in_use";
 
-/// Why an order was not placed.
+/// The reason why an order was not created.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refusal {
-    #[error("the file number was used a moment ago")]
+pub(crate) enum Rejection {
+    #[error("the file number is in use")]
     Duplicate { created_at: OffsetDateTime },
     #[error("the idempotency key is in use")]
-    KeyTaken(KeyUse),
+    KeyInUse(KeyUse),
     #[error("an upload was swept")]
     UploadSwept,
     #[error(transparent)]
     Failed(#[from] Shared),
 }
 
-impl From<Refusal> for CreateError {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Duplicate { created_at } => Self::Duplicate { created_at },
-            Refusal::KeyTaken(taken) => Self::KeyTaken(taken),
-            Refusal::UploadSwept => Self::UploadSwept,
-            Refusal::Failed(failure) if failure.get().is_passing() => {
+impl From<Rejection> for CreateError {
+    fn from(rejection: Rejection) -> Self {
+        match rejection {
+            Rejection::Duplicate { created_at } => Self::Duplicate { created_at },
+            Rejection::KeyInUse(key_use) => Self::KeyTaken(key_use),
+            Rejection::UploadSwept => Self::UploadSwept,
+            Rejection::Failed(failure) if failure.get().is_temporary() => {
                 Self::Unavailable(failure.into())
             }
-            Refusal::Failed(failure) => Self::Internal(failure.into()),
+            Rejection::Failed(failure) => Self::Internal(failure.into()),
         }
     }
 }
 
 impl Work for PendingOrder {
     type Done = OrderId;
-    type Refusal = Refusal;
+    type Error = Rejection;
 
-    /// One statement has one table of file numbers and one window, and touches no row twice.
-    fn goes_with(&self, other: &Self) -> bool {
-        let same_kind = (self.is_test, self.window) == (other.is_test, other.window);
-        same_kind
+    /// One statement has one window and one kind of orders, and touches no row twice.
+    fn fits_with(&self, other: &Self) -> bool {
+        (self.is_test, self.window) == (other.is_test, other.window)
             && self.file_number() != other.file_number()
             && (self.key().is_none() || self.key() != other.key())
     }
@@ -77,159 +76,154 @@ impl Work for PendingOrder {
     }
 }
 
-/// Places a batch and tells each its outcome.
 async fn create_all(
     connection: &mut AsyncPgConnection,
     batch: Vec<Waiting<PendingOrder>>,
 ) -> Result<(), Shared> {
     let began = Instant::now();
     match try_create(connection, batch.iter().map(|waiting| &waiting.work)).await {
-        Ok(stored) => tell_placed(connection, batch, stored).await,
-        // Something in it is at fault, and that fails alone.
+        Ok(created) => reply(connection, batch, created).await,
+        // One order is at fault. Alone, it fails alone.
         Err(failure)
             if batch.len() > 1
                 && (failure.is_constraint()
-                    || failure.is_refusal() && began.elapsed() < REFUSAL) =>
+                    || failure.is_rejection() && began.elapsed() < FAST_REJECTION) =>
         {
-            let mut doubt = Ok(());
+            let mut health = Ok(());
             for waiting in batch {
-                let told = match try_create(connection, std::iter::once(&waiting.work)).await {
-                    Ok(stored) => tell_placed(connection, vec![waiting], stored).await,
-                    Err(failure) => tell_failure(connection, vec![waiting], failure).await,
+                let replied = match try_create(connection, std::iter::once(&waiting.work)).await {
+                    Ok(created) => reply(connection, vec![waiting], created).await,
+                    Err(failure) => reply_failure(connection, vec![waiting], failure).await,
                 };
-                doubt = doubt.and(told);
+                health = health.and(replied);
             }
-            doubt
+            health
         }
-        Err(failure) => tell_failure(connection, batch, failure).await,
+        Err(failure) => reply_failure(connection, batch, failure).await,
     }
 }
 
-/// By one statement, and so one round trip and one transaction. Answers who was placed, by file
-/// number.
+/// Creates a batch in one round trip. Returns the orders that were created, by file number.
 async fn try_create(
     connection: &mut AsyncPgConnection,
     batch: impl Iterator<Item = &PendingOrder> + Clone,
 ) -> Result<HashMap<String, OrderId>, Failure> {
     let statement = Prepared(InsertOrders::of(batch)?);
-    // All rows: they come before the commit, and the end of the rows after it.
-    let stored: Vec<(i64, String)> = statement.get_results(connection).await?;
-    Ok(stored.into_iter().map(|(id, file_number)| (file_number, OrderId(id))).collect())
+    // Reads to the end: the rows arrive before the commit, and an error of the commit after them.
+    let created: Vec<(i64, String)> = statement.get_results(connection).await?;
+    Ok(created.into_iter().map(|(id, file_number)| (file_number, OrderId(id))).collect())
 }
 
-/// Tells those who were placed first; why the others were not has to be asked for.
-async fn tell_placed(
+/// Replies to created orders first: the reasons for the others take a query.
+async fn reply(
     connection: &mut AsyncPgConnection,
     batch: Vec<Waiting<PendingOrder>>,
-    stored: HashMap<String, OrderId>,
+    created: HashMap<String, OrderId>,
 ) -> Result<(), Shared> {
-    let mut refused = Vec::new();
+    let mut rejected = Vec::new();
     for waiting in batch {
-        match stored.get(waiting.work.file_number()) {
-            Some(id) => waiting.tell(Ok(*id)),
-            None => refused.push(waiting),
+        match created.get(waiting.work.file_number()) {
+            Some(id) => waiting.reply(Ok(*id)),
+            None => rejected.push(waiting),
         }
     }
-    match reasons(connection, &refused).await {
+    match reasons(connection, &rejected).await {
         Ok(reasons) => {
-            refused
-                .into_iter()
-                .zip(reasons)
-                .for_each(|(waiting, reason)| waiting.tell(Err(reason)));
+            for (waiting, reason) in rejected.into_iter().zip(reasons) {
+                waiting.reply(Err(reason));
+            }
             Ok(())
         }
         Err(failure) => {
             let failure = Shared::from(failure);
-            for waiting in refused {
-                waiting.tell(Err(Refusal::Failed(failure.clone())));
+            for waiting in rejected {
+                waiting.reply(Err(Rejection::Failed(failure.clone())));
             }
             Err(failure)
         }
     }
 }
 
-/// Why orders got no file number. Asked for now, because the statement saw what was there when it
-/// began, which may be before the order that won.
+/// Returns why orders got no file number. A query of its own: the snapshot of the statement may be
+/// older than the order that won.
 async fn reasons(
     connection: &mut AsyncPgConnection,
-    refused: &[Waiting<PendingOrder>],
-) -> Result<Vec<Refusal>, Failure> {
-    let (mut taken, mut duplicates) = (Vec::with_capacity(refused.len()), Vec::new());
-    for Waiting { work: wanted, .. } in refused {
-        let key_use = match &wanted.remembrance {
+    rejected: &[Waiting<PendingOrder>],
+) -> Result<Vec<Rejection>, Failure> {
+    let (mut key_uses, mut duplicates) = (Vec::with_capacity(rejected.len()), Vec::new());
+    for Waiting { work: order, .. } in rejected {
+        let key_use = match &order.remembrance {
             Some(remembrance) => {
-                idempotency::in_use(connection, &remembrance.attempt.claim, wanted.created_at)
+                idempotency::in_use(connection, &remembrance.attempt.claim, order.created_at)
                     .await?
             }
             None => None,
         };
-        duplicates.extend(key_use.is_none().then_some(wanted));
-        taken.push(key_use);
+        duplicates.extend(key_use.is_none().then_some(order));
+        key_uses.push(key_use);
     }
-    let used = last_uses(connection, &duplicates).await?;
-    let reason = |(Waiting { work: wanted, .. }, taken): (
-        &Waiting<PendingOrder>,
-        Option<KeyUse>,
-    )| match (taken, used.get(wanted.file_number())) {
-        (Some(taken), _) => Refusal::KeyTaken(taken),
-        (None, Some(&created_at)) => Refusal::Duplicate { created_at },
-        // Who had the key has given it up in between.
-        (None, None) if wanted.remembrance.is_some() => {
-            Refusal::KeyTaken(KeyUse::InFlight { until: wanted.created_at })
+    let held_since = held_since(connection, &duplicates).await?;
+    let reason = |(waiting, key_use): (&Waiting<PendingOrder>, Option<KeyUse>)| {
+        let order = &waiting.work;
+        match (key_use, held_since.get(order.file_number())) {
+            (Some(key_use), _) => Rejection::KeyInUse(key_use),
+            (None, Some(&created_at)) => Rejection::Duplicate { created_at },
+            // The other request has released the key in between.
+            (None, None) if order.remembrance.is_some() => {
+                Rejection::KeyInUse(KeyUse::InFlight { until: order.created_at })
+            }
+            (None, None) => Rejection::Failed(Failure::from(NotFound).into()),
         }
-        (None, None) => Refusal::Failed(Failure::from(NotFound).into()),
     };
-    Ok(refused.iter().zip(taken).map(reason).collect())
+    Ok(rejected.iter().zip(key_uses).map(reason).collect())
 }
 
-/// When file numbers were used last.
-async fn last_uses(
+/// Returns when the orders were created that hold the file numbers of these orders.
+async fn held_since(
     connection: &mut AsyncPgConnection,
     duplicates: &[&PendingOrder],
 ) -> Result<HashMap<String, OffsetDateTime>, Failure> {
     let Some(first) = duplicates.first() else { return Ok(HashMap::new()) };
-    let wanted: Vec<&str> = duplicates.iter().map(|wanted| wanted.file_number()).collect();
-    let used: Vec<(String, OffsetDateTime)> = orders::table
-        .filter(orders::file_number.eq_any(wanted))
+    let file_numbers: Vec<&str> = duplicates.iter().map(|order| order.file_number()).collect();
+    let holders: Vec<(String, OffsetDateTime)> = orders::table
+        .filter(orders::file_number.eq_any(file_numbers))
         .filter(orders::is_test.eq(first.is_test))
         .filter(orders::holds_file_number)
         .select((orders::file_number, orders::created_at))
         .load(connection)
         .await?;
-    Ok(used.into_iter().collect())
+    Ok(holders.into_iter().collect())
 }
 
-/// Tells a batch that none of it was placed: one order why, if it is at fault itself, and several
-/// that they have met the same.
-async fn tell_failure(
+/// Replies to a batch of which no order was created: a constraint names the fault of the only
+/// order, any other failure concerns all of them.
+async fn reply_failure(
     connection: &mut AsyncPgConnection,
     batch: Vec<Waiting<PendingOrder>>,
     failure: Failure,
 ) -> Result<(), Shared> {
     let failure = Shared::from(failure);
-    let mut doubt = if failure.breaks_connection() { Err(failure.clone()) } else { Ok(()) };
+    let mut health = if failure.breaks_connection() { Err(failure.clone()) } else { Ok(()) };
     for waiting in batch {
-        let refusal = match (failure.get().constraint(), &waiting.work.remembrance) {
-            (Some(ADOPTION), _) => Refusal::UploadSwept,
+        let rejection = match (failure.get().constraint(), &waiting.work.remembrance) {
+            (Some(ADOPTION), _) => Rejection::UploadSwept,
             (Some(KEY_IN_USE), Some(remembrance)) => {
-                let created_at = waiting.work.created_at;
-                match idempotency::in_use(connection, &remembrance.attempt.claim, created_at)
-                    .await
-                    .map_err(Shared::from)
-                {
-                    // None, if who was first has given up the key in between.
-                    Ok(taken) => {
-                        Refusal::KeyTaken(taken.unwrap_or(KeyUse::InFlight { until: created_at }))
+                let now = waiting.work.created_at;
+                match idempotency::in_use(connection, &remembrance.attempt.claim, now).await {
+                    // None if the other request has released the key in between.
+                    Ok(key_use) => {
+                        Rejection::KeyInUse(key_use.unwrap_or(KeyUse::InFlight { until: now }))
                     }
                     Err(failure) => {
-                        doubt = doubt.and(Err(failure.clone()));
-                        Refusal::Failed(failure)
+                        let failure = Shared::from(failure);
+                        health = health.and(Err(failure.clone()));
+                        Rejection::Failed(failure)
                     }
                 }
             }
-            _ => Refusal::Failed(failure.clone()),
+            _ => Rejection::Failed(failure.clone()),
         };
-        waiting.tell(Err(refusal));
+        waiting.reply(Err(rejection));
     }
-    doubt
+    health
 }

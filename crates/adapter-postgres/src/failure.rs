@@ -1,4 +1,4 @@
-//! What can go wrong inside the adapter, and what it means to the caller of a port.
+//! What can go wrong inside the adapter, and the errors of the ports that it becomes.
 
 use diesel::{
     result::DatabaseErrorKind::{
@@ -8,7 +8,7 @@ use diesel::{
     result::Error as DatabaseError,
 };
 use diesel_async::pooled_connection::deadpool::PoolError;
-use domain::ports::{Cause, CreateError, StoreError};
+use domain::ports::{Cause, StoreError};
 
 /// A row that this program cannot have written. The reason names the column, or the member of
 /// `details`, and contains no value.
@@ -21,26 +21,16 @@ pub(crate) struct Unreadable {
 }
 
 impl Unreadable {
-    pub(crate) fn new(table: &'static str, row: impl ToString, reason: &dyn ToString) -> Self {
+    pub(crate) fn new(
+        table: &'static str,
+        row: &dyn ToString,
+        reason: &dyn ToString,
+    ) -> Self {
         Self { table, row: row.to_string(), reason: reason.to_string() }
     }
 }
 
-/// An error after which the connection may be unusable and is closed.
-pub(crate) trait BreaksConnection {
-    fn breaks_connection(&self) -> bool;
-}
-
-/// A failure that all members of a batch share.
-pub(crate) type Shared = group_commit::Shared<Failure>;
-
-impl BreaksConnection for Shared {
-    fn breaks_connection(&self) -> bool {
-        self.get().breaks_connection()
-    }
-}
-
-/// Why a statement had no effect.
+/// The reason why a statement had no known effect.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error(transparent)]
@@ -51,18 +41,26 @@ pub(crate) enum Failure {
     Unreadable(#[from] Unreadable),
     #[error("a value does not fit its column")]
     Unstorable(#[source] Cause),
-    #[error("the database takes no writes")]
+    #[error("the database is read-only")]
     ReadOnly,
-    #[error("the work on the database was given up")]
+    #[error("the call ended without an outcome")]
     Lost,
     #[error("the database did not answer in time")]
-    Late,
+    Timeout,
+}
+
+/// A failure that all calls of a batch share.
+pub(crate) type Shared = group_commit::Shared<Failure>;
+
+/// An error after which the connection may be broken and is closed.
+pub(crate) trait BreaksConnection {
+    fn breaks_connection(&self) -> bool;
 }
 
 impl From<PoolError> for Failure {
     fn from(error: PoolError) -> Self {
         Self::Connection(match error {
-            // The pool would say the same again.
+            // The text of the pool's own error repeats that of its cause.
             PoolError::Backend(error) => error.into(),
             error => error.into(),
         })
@@ -70,7 +68,7 @@ impl From<PoolError> for Failure {
 }
 
 impl Failure {
-    /// The constraint that refused a row.
+    /// Returns the constraint that rejected a row.
     pub(crate) fn constraint(&self) -> Option<&str> {
         match self {
             Self::Database(DatabaseError::DatabaseError(kind, information))
@@ -82,14 +80,14 @@ impl Failure {
         }
     }
 
-    /// Whether a constraint refused a row.
+    /// Returns whether a constraint rejected a row.
     pub(crate) fn is_constraint(&self) -> bool {
         matches!(self, Self::Database(DatabaseError::DatabaseError(kind, _)) if is_constraint(kind))
     }
 
-    /// Whether the server refused a statement, which took no effect, and goes on. Without a word of
-    /// the server diesel says that the command could not be sent, also when it was.
-    pub(crate) fn is_refusal(&self) -> bool {
+    /// Returns whether the server answered that the statement had no effect. If the server did not
+    /// answer, diesel reports `UnableToSendCommand`, even if the command was sent.
+    pub(crate) fn is_rejection(&self) -> bool {
         let lost = |kind: &DatabaseErrorKind| {
             matches!(
                 kind,
@@ -99,14 +97,13 @@ impl Failure {
         matches!(self, Self::Database(DatabaseError::DatabaseError(kind, _)) if !lost(kind))
     }
 
-    /// Whether the same call may succeed later. Whatever the server refuses without naming a
-    /// constraint is its state and not the row's: it shuts down, has become a standby, is out of
-    /// connections or of disk, or lacks a right.
-    pub(crate) fn is_passing(&self) -> bool {
+    /// Returns whether the same call may succeed later. An error that names no constraint is due to
+    /// the state of the server, such as a shutdown, a full disk or a missing right.
+    pub(crate) fn is_temporary(&self) -> bool {
         match self {
             Self::Connection(_)
             | Self::ReadOnly
-            | Self::Late
+            | Self::Timeout
             | Self::Database(DatabaseError::BrokenTransactionManager) => true,
             Self::Database(DatabaseError::DatabaseError(kind, _)) => !is_constraint(kind),
             _ => false,
@@ -126,6 +123,12 @@ impl BreaksConnection for Failure {
     }
 }
 
+impl BreaksConnection for Shared {
+    fn breaks_connection(&self) -> bool {
+        self.get().breaks_connection()
+    }
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "diesel's kinds cannot be copied")]
 fn is_constraint(kind: &DatabaseErrorKind) -> bool {
     matches!(
@@ -141,27 +144,13 @@ fn is_constraint(kind: &DatabaseErrorKind) -> bool {
 
 impl From<Failure> for StoreError {
     fn from(failure: Failure) -> Self {
-        if failure.is_passing() {
-            Self::Unavailable(failure.into())
-        } else {
-            Self::Internal(failure.into())
-        }
+        store_error(failure.into())
     }
 }
 
-impl From<Failure> for CreateError {
-    fn from(failure: Failure) -> Self {
-        if failure.is_passing() {
-            Self::Unavailable(failure.into())
-        } else {
-            Self::Internal(failure.into())
-        }
-    }
-}
-
-/// What it means to each of a batch.
+/// Returns the error for each call of a batch.
 pub(crate) fn store_error(failure: Shared) -> StoreError {
-    if failure.get().is_passing() {
+    if failure.get().is_temporary() {
         StoreError::Unavailable(failure.into())
     } else {
         StoreError::Internal(failure.into())

@@ -1,4 +1,4 @@
-//! Idempotency keys in use.
+//! The ledger of idempotency keys.
 
 use async_trait::async_trait;
 use diesel::{
@@ -42,7 +42,7 @@ impl KeyUseRow {
         };
         let unreadable = |_| {
             let row = format!("of client {}", self.client_id);
-            Unreadable::new("idempotency_keys", row, &"fingerprint")
+            Unreadable::new("idempotency_keys", &row, &"fingerprint")
         };
         Ok(KeyUse::Answered(Answered {
             fingerprint: Fingerprint(fingerprint.try_into().map_err(unreadable)?),
@@ -186,7 +186,7 @@ async fn forget_free(
         .await?;
     let read = |Looked { client_id, digest }| {
         let unreadable =
-            |_| Unreadable::new("idempotency_keys", format!("of client {client_id}"), &"digest");
+            |_| Unreadable::new("idempotency_keys", &format!("of client {client_id}"), &"digest");
         Ok::<_, Failure>(IdempotencyKey {
             client: ClientId(client_id),
             digest: digest.try_into().map_err(unreadable)?,

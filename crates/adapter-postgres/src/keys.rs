@@ -128,16 +128,16 @@ async fn add(
     Ok(id)
 }
 
-/// Of two that find no key, the lock lets one go first.
+/// The lock makes concurrent calls wait, so that only one of them finds no key.
 async fn add_first(
     connection: &mut AsyncPgConnection,
     key: &NewApiKey,
     by: &str,
 ) -> Result<Option<ApiKeyId>, Failure> {
     connection.batch_execute("LOCK TABLE api_keys IN SHARE ROW EXCLUSIVE MODE").await?;
-    let some: bool =
+    let has_keys: bool =
         select(exists(api_keys::table.select(api_keys::id))).get_result(connection).await?;
-    if some { Ok(None) } else { add(connection, key, by).await.map(Some) }
+    if has_keys { Ok(None) } else { add(connection, key, by).await.map(Some) }
 }
 
 async fn rotate(
@@ -147,11 +147,11 @@ async fn rotate(
     until: OffsetDateTime,
     by: &str,
 ) -> Result<Option<ApiKeyId>, Failure> {
-    let live = api_keys::revoked_at
+    let valid = api_keys::revoked_at
         .is_null()
         .and(api_keys::expires_at.is_null().or(api_keys::expires_at.gt(successor.issued_at)));
-    let live = api_keys::table.find(id.0).filter(live).select(api_keys::expires_at).for_update();
-    let expires_at: Option<Option<OffsetDateTime>> = live.first(connection).await.optional()?;
+    let valid = api_keys::table.find(id.0).filter(valid).select(api_keys::expires_at).for_update();
+    let expires_at: Option<Option<OffsetDateTime>> = valid.first(connection).await.optional()?;
     let Some(expires_at) = expires_at else { return Ok(None) };
     let earlier = expires_at.map_or(until, |end| end.min(until));
     diesel::update(api_keys::table.find(id.0))
@@ -197,8 +197,8 @@ async fn revoke(
     at: OffsetDateTime,
     by: &str,
 ) -> Result<Option<ApiKey>, Failure> {
-    let live = api_keys::table.find(id.0).filter(api_keys::revoked_at.is_null());
-    if diesel::update(live).set(api_keys::revoked_at.eq(at)).execute(connection).await? > 0 {
+    let valid = api_keys::table.find(id.0).filter(api_keys::revoked_at.is_null());
+    if diesel::update(valid).set(api_keys::revoked_at.eq(at)).execute(connection).await? > 0 {
         record(connection, KeyEventRow::new(id, KeyChange::Revoked, at, by)).await?;
     }
     let row: Option<ApiKeyRow> = api_keys::table
@@ -210,8 +210,7 @@ async fn revoke(
     Ok(row.map(ApiKeyRow::into_key).transpose()?)
 }
 
-/// Keys are locked in their order, so that two instances that note the same ones never wait for
-/// each other.
+/// Locks the keys by identifier, so that two instances never deadlock.
 async fn note_uses(
     connection: &mut AsyncPgConnection,
     ids: Vec<i64>,

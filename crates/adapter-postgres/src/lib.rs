@@ -1,10 +1,11 @@
-//! Every storage port on PostgreSQL (or on an engine that speaks its protocol and has `ON CONFLICT
-//! … DO UPDATE … WHERE`, `SKIP LOCKED` and triggers), in Rust alone: no libpq.
+//! Every storage port on PostgreSQL, or on a compatible engine that has `ON CONFLICT`, `SKIP LOCKED`
+//! and triggers. Pure Rust: no libpq.
 //!
-//! What a call of a port writes, it writes by one statement, which is its own transaction; orders
-//! that wait at the same time share one, and only changes of API keys, which go into their trail,
-//! take a transaction of several. A connection of the pool is held for the length of a call and no
-//! longer. Any number of instances may share a database.
+//! - Each write of a port is one statement, which is its own transaction. Orders that wait at the
+//!   same time share a statement. Only changes of API keys take several statements, because they
+//!   also write the history of keys.
+//! - A call holds a connection of the pool until it ends.
+//! - Any number of instances may share a database.
 
 mod batch;
 mod connect;
@@ -23,11 +24,14 @@ mod schema;
 mod statement;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod uploads;
+mod url;
 
-pub use connect::{ConnectError, OpenError};
+pub use connect::ConnectError;
 pub use import::Import;
 pub use migrations::MigrateError;
+pub use url::OpenError;
 
 use crate::{
     batch::Batches, connect::Server, insert_orders::PendingOrder, pool::Pool, queue::Settled,
@@ -44,28 +48,33 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// A store on the database of a URL: `postgres://user:password@host:5432/database`. Several
-    /// hosts may be named, of which the one that takes writes is found, as
-    /// `target_session_attrs=read-write` says. `sslmode` is `disable`, `prefer` (the default),
-    /// `require` or `verify-full`, with the root certificates of the file `sslrootcert` or of the
-    /// system.
+    /// Opens a store on the database of a URL, `postgres://user:password@host:5432/database`, with
+    /// at most `connections` connections. The runtime in which this is called runs them. Connects
+    /// when a port is used.
     ///
-    /// Nothing is connected yet. At most `connections` are made, by the runtime in which this is
-    /// called.
+    /// - Of several hosts, the store finds the one that accepts writes.
+    /// - `sslmode` is `disable`, `prefer` (the default), `require` or `verify-full`.
+    /// - `sslrootcert` names a file of root certificates; by default those of the system are used.
+    ///
+    /// # Errors
+    /// The URL is invalid, or TLS cannot be set up.
     pub fn open(url: &str, connections: usize) -> Result<Self, OpenError> {
-        let server = Server::named(url)?;
-        let pool = Pool::of(server.clone(), connections)?;
+        let server = Server::from_url(url)?;
+        let pool = Pool::new(server.clone(), connections)?;
         Ok(Self {
             server,
-            orders: Batches::on(pool.clone()),
-            records: Batches::on(pool.clone()),
-            settlements: Batches::on(pool.clone()),
+            orders: Batches::new(pool.clone()),
+            records: Batches::new(pool.clone()),
+            settlements: Batches::new(pool.clone()),
             pool,
         })
     }
 
-    /// Brings the schema up to the version of the program, and answers how many migrations that
-    /// took. To be called before the ports are used; any number of processes may do so at once.
+    /// Applies the missing migrations and returns their number. Must be called before the ports are
+    /// used. Any number of processes may call it at once.
+    ///
+    /// # Errors
+    /// The database cannot be reached or migrated, or does not belong to this program.
     pub async fn migrate(&self) -> Result<usize, MigrateError> {
         migrations::migrate(&self.server).await
     }

@@ -1,4 +1,4 @@
-//! Brings the schema up to the version of the program.
+//! Applies migrations at the start.
 
 use diesel::{
     dsl::sql,
@@ -18,10 +18,10 @@ use crate::{ConnectError, connect::Server};
 
 pub(crate) const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/postgres");
 
-/// What instances that start at once take in turns: the ASCII codes of `notaryor`. Whoever waits
-/// longer tells the operator instead. Locks of tables are not waited for long, because whoever
-/// wants an order placed meanwhile waits behind.
-const TAKE_TURN: &str = "SET lock_timeout = '60s'; SELECT pg_advisory_lock(7957707180310490994); SET lock_timeout = '1s'";
+/// Makes instances that start at once migrate one after the other. The number is `notaryor` in
+/// ASCII. The wait for locks on tables is short, because creating an order would wait behind it.
+const LOCK: &str = "SET lock_timeout = '60s'; \
+    SELECT pg_advisory_lock(7957707180310490994); SET lock_timeout = '1s'";
 
 /// The tables that the migrations create.
 const TABLES: [&str; 7] =
@@ -39,10 +39,10 @@ const RIGHTS: &str = "VALUES \
     ('idempotency_keys', 'SELECT'), ('idempotency_keys', 'INSERT'), \
     ('idempotency_keys', 'UPDATE'), ('idempotency_keys', 'DELETE')";
 
-/// Why the schema could not be brought up to date.
+/// The reason why the database could not be migrated or used.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
-    /// There is no connection.
+    /// There is no connection to the database.
     #[error(transparent)]
     Connection(#[from] ConnectError),
     /// A newer version of the program has migrated the database.
@@ -57,15 +57,13 @@ pub enum MigrateError {
         version does not know; start the version that made the database, or use an empty database"
     )]
     Unknown(String),
-    /// Text of the database cannot hold every character of an order.
-    #[error("the database is encoded in {0}, and must be in UTF8")]
+    /// The encoding of the database lacks characters that orders may have.
+    #[error("the database is encoded in {0}, but must be in UTF8")]
     Encoding(String),
     /// Another program uses the database.
-    #[error(
-        "the database has a table {0} that is not this program's; give it a database or a schema of its own"
-    )]
+    #[error("the database has a table {0} of another program; use an empty database or schema")]
     Foreign(&'static str),
-    /// The user may not do what the service does.
+    /// The user lacks a right that the service needs.
     #[error("the database user lacks the right to {privilege} on the table {table}")]
     Right {
         /// The table.
@@ -73,7 +71,7 @@ pub enum MigrateError {
         /// `SELECT`, `INSERT`, `UPDATE` or `DELETE`.
         privilege: String,
     },
-    /// The database does not answer, or a migration failed; that one changed nothing.
+    /// The database does not answer, or a migration failed and changed nothing.
     #[error("the database could not be migrated")]
     Failed(#[source] Cause),
 }
@@ -84,14 +82,13 @@ impl From<diesel::result::Error> for MigrateError {
     }
 }
 
-/// Applies what is missing and answers how many migrations that was. Of several processes that
-/// start at once one does it; where nothing is missing, nobody is waited for.
+/// Applies the missing migrations and returns their number. Takes no lock if none is missing.
 pub(crate) async fn migrate(server: &Server) -> Result<usize, MigrateError> {
     let mut connection = server.connect_unlimited().await?;
     check_encoding(&mut connection).await?;
     let mut applied = 0;
     if missing(&mut connection).await? > 0 {
-        connection.batch_execute(TAKE_TURN).await?;
+        connection.batch_execute(LOCK).await?;
         applied = missing(&mut connection).await?;
         if applied > 0 {
             check_tables(&mut connection).await?;
@@ -102,7 +99,7 @@ pub(crate) async fn migrate(server: &Server) -> Result<usize, MigrateError> {
     Ok(applied)
 }
 
-/// How many migrations are to be applied.
+/// Returns the number of missing migrations.
 async fn missing(connection: &mut AsyncPgConnection) -> Result<usize, MigrateError> {
     let known: Vec<Box<dyn Migration<Pg>>> =
         MIGRATIONS.migrations().map_err(MigrateError::Failed)?;
@@ -117,8 +114,8 @@ async fn missing(connection: &mut AsyncPgConnection) -> Result<usize, MigrateErr
     Ok(known.len() - applied.len())
 }
 
-/// That no other program has tables of these names. Only whoever's turn it is can tell: before,
-/// they may be those that another instance has made a moment ago.
+/// Checks that no other program has tables of these names. Must hold the lock: otherwise the tables
+/// may be those of another instance that migrates.
 async fn check_tables(connection: &mut AsyncPgConnection) -> Result<(), MigrateError> {
     if applied(connection).await?.is_empty() {
         for table in TABLES {
@@ -172,7 +169,8 @@ async fn check_rights(
     rights: &str,
 ) -> Result<(), MigrateError> {
     let query = format!(
-        "SELECT * FROM ({rights}) AS needed (table_name, privilege) WHERE NOT has_table_privilege(table_name, privilege) LIMIT 1"
+        "SELECT * FROM ({rights}) AS needed (table_name, privilege) \
+        WHERE NOT has_table_privilege(table_name, privilege) LIMIT 1"
     );
     let lacking: Option<Right> = sql_query(query).get_result(connection).await.optional()?;
     lacking.map_or(Ok(()), |Right { table_name, privilege }| {

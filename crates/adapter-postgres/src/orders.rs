@@ -1,4 +1,4 @@
-//! Orders.
+//! The order repository.
 
 use async_trait::async_trait;
 use diesel::{prelude::*, result::Error};
@@ -12,7 +12,8 @@ use futures_util::FutureExt as _;
 
 use crate::{
     PostgresStore,
-    failure::{Failure, Unreadable},
+    create_batch::Rejection,
+    failure::{Failure, Shared, Unreadable},
     insert_orders::PendingOrder,
     rows::{DocumentRow, OrderRow},
     schema::{documents, orders},
@@ -25,7 +26,9 @@ impl OrderRepo for PostgresStore {
         order: &NewOrder,
         window: DuplicateWindow,
     ) -> Result<OrderId, CreateError> {
-        Ok(self.orders.run(PendingOrder::new(order, window)?).await?)
+        let order =
+            PendingOrder::new(order, window).map_err(Shared::from).map_err(Rejection::from)?;
+        Ok(self.orders.run(order).await?)
     }
 
     async fn find(&self, id: OrderId) -> Result<Option<StoredOrder>, StoreError> {
@@ -61,12 +64,12 @@ async fn find(
 /// Names the order if the driver cannot read one of its columns.
 fn unreadable(id: OrderId, error: Error) -> Failure {
     match error {
-        Error::DeserializationError(reason) => Unreadable::new("orders", id.0, &reason).into(),
+        Error::DeserializationError(reason) => Unreadable::new("orders", &id.0, &reason).into(),
         error => error.into(),
     }
 }
 
-/// That the tables are there and the server takes writes is what is asked; nothing is written.
+/// Checks that the tables exist and the database accepts writes. Writes nothing.
 async fn check(connection: &mut AsyncPgConnection) -> Result<(), Failure> {
     use diesel::dsl::sql;
 

@@ -1,4 +1,4 @@
-//! Connections that are shared, each for one call of a port at a time.
+//! The connection pool. A call of a port holds a connection until it ends.
 
 use std::{panic::AssertUnwindSafe, time::Duration};
 
@@ -18,35 +18,31 @@ use crate::{
     failure::{BreaksConnection, Failure},
 };
 
-/// How long a call may take in all: waiting for a connection, making one if there is none, and the
-/// statement. A request makes two calls at least, and the first of them meets a server that does
-/// not answer.
+/// Time limit of a whole call: getting or making a connection, and the statement. A request makes
+/// at least two calls, and the first meets a server that does not answer.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_millis(2_500);
 
-/// How long of it there may be no connection. A statement that got one late is not cut off when it
-/// has just begun, for that would close a connection which nothing is wrong with when they are
-/// needed most.
+/// Time limit for getting a connection. Shorter than [`CALL_TIMEOUT`]: a statement that started
+/// late would be cut off, and its healthy connection closed, when connections are scarce.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long the server lets a statement run (`connect`). One that says nothing for longer is gone.
+/// The server ends a statement after this time (`connect::SETTINGS`). If it does not, it is gone.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The pool.
+/// The connection pool.
 #[derive(Clone)]
 pub(crate) struct Pool {
     connections: deadpool::Pool<AsyncPgConnection>,
-    /// Where calls run to their end, even when whoever asked is gone, and where connections are
-    /// driven: the threads of requests end before those of the follow-ups.
+    /// Runs calls and connections to their end. The runtimes of requests end earlier than that of
+    /// the deliveries.
     runtime: Handle,
 }
 
 impl Pool {
-    /// A pool of up to `size` connections, none of which is made yet. Must be called within a
-    /// runtime.
-    pub(crate) fn of(server: Server, size: usize) -> Result<Self, deadpool::BuildError> {
+    /// Makes an empty pool of up to `size` connections. Must be called within a runtime.
+    pub(crate) fn new(server: Server, size: usize) -> Result<Self, deadpool::BuildError> {
         let mut config = ManagerConfig::default();
-        // A connection that is known to be closed is not given out; asking each before would cost a
-        // round trip.
+        // Asking each connection whether it still works would cost a round trip.
         config.recycling_method = RecyclingMethod::Fast;
         config.custom_setup = Box::new(move |_| {
             let server = server.clone();
@@ -64,7 +60,7 @@ impl Pool {
         })
     }
 
-    /// Runs `work` on a connection. Without a transaction of its own, each statement of it is one.
+    /// Runs `work` on a connection. Outside of a transaction, each statement is its own.
     pub(crate) async fn run<T, E>(
         &self,
         work: impl for<'c> FnOnce(&'c mut AsyncPgConnection) -> BoxFuture<'c, Result<T, E>>
@@ -76,12 +72,12 @@ impl Pool {
         E: From<Failure> + BreaksConnection + Send + 'static,
     {
         let pool = self.clone();
-        self.spawn(async move { pool.lend().await?.run(work).await })
+        self.spawn(async move { pool.acquire().await?.run(work).await })
             .await
             .map_err(|_| Failure::Lost)?
     }
 
-    /// Runs a call to its end, whoever waits for it.
+    /// Runs a call to its end, even if its caller gives up.
     pub(crate) fn spawn<T: Send + 'static>(
         &self,
         call: impl Future<Output = T> + Send + 'static,
@@ -89,23 +85,23 @@ impl Pool {
         self.runtime.spawn(call)
     }
 
-    /// A connection for one call, which must be one that was spawned.
-    pub(crate) async fn lend(&self) -> Result<Lent<'_>, Failure> {
-        let called = Instant::now();
-        let connection = timeout_at(called + ACQUIRE_TIMEOUT, self.connections.get()).await;
-        let connection = connection.map_err(|_| Failure::Late)?.map_err(Failure::from)?;
-        Ok(Lent { connection, until: called + CALL_TIMEOUT, pool: self })
+    /// Gets a connection for one call. The call must run in [`Self::spawn`].
+    pub(crate) async fn acquire(&self) -> Result<PooledConnection<'_>, Failure> {
+        let began = Instant::now();
+        let connection = timeout_at(began + ACQUIRE_TIMEOUT, self.connections.get()).await;
+        let connection = connection.map_err(|_| Failure::Timeout)?.map_err(Failure::from)?;
+        Ok(PooledConnection { connection, deadline: began + CALL_TIMEOUT, pool: self })
     }
 }
 
-/// A connection that is lent to a call.
-pub(crate) struct Lent<'p> {
+/// A connection that one call holds.
+pub(crate) struct PooledConnection<'p> {
     connection: deadpool::Object<AsyncPgConnection>,
-    until: Instant,
+    deadline: Instant,
     pool: &'p Pool,
 }
 
-impl Lent<'_> {
+impl PooledConnection<'_> {
     pub(crate) async fn run<T, E>(
         mut self,
         work: impl for<'c> FnOnce(&'c mut AsyncPgConnection) -> BoxFuture<'c, Result<T, E>>,
@@ -115,18 +111,17 @@ impl Lent<'_> {
     {
         let began = Instant::now();
         let ended =
-            timeout_at(self.until, AssertUnwindSafe(work(&mut self.connection)).catch_unwind())
+            timeout_at(self.deadline, AssertUnwindSafe(work(&mut self.connection)).catch_unwind())
                 .await;
         if ended.is_err() && began.elapsed() > STATEMENT_TIMEOUT {
-            // If the server is gone without a word, then for all of them, and each would have a
-            // call wait for it.
+            // The server is gone for all connections. Otherwise a call would time out on each.
             self.pool.connections.retain(|_, _| false);
         }
         let outcome = ended
-            .map_err(|_| Failure::Late.into())
+            .map_err(|_| Failure::Timeout.into())
             .and_then(|ended| ended.unwrap_or_else(|_| Err(Failure::Lost.into())));
         if outcome.as_ref().is_err_and(E::breaks_connection) {
-            // Closed, because nobody knows what a statement that was given up is still doing on it.
+            // An abandoned statement may still run on it.
             drop(deadpool::Object::take(self.connection));
         }
         outcome

@@ -1,4 +1,4 @@
-//! The queue of follow-ups.
+//! The queue of deliveries.
 
 use async_trait::async_trait;
 use diesel::{
@@ -26,7 +26,7 @@ use crate::{
 };
 
 diesel::table! {
-    /// Follow-ups that a statement has locked.
+    /// The deliveries that a statement has locked.
     due (id) {
         id -> BigInt,
     }
@@ -99,14 +99,14 @@ async fn lease(
             .returning((DeliveryRow::as_returning(), deliveries::lease_token));
     let mut rows: Vec<(DeliveryRow, i64)> =
         Prepared(With { name: "due", common, body }).get_results(connection).await?;
-    // An update returns its rows in any order.
+    // An update returns its rows in no particular order.
     rows.sort_by_key(|(row, _)| (row.due_at, row.id));
     rows.into_iter()
         .map(|(row, token)| Ok(Lease { delivery: row.into_delivery()?, token }))
         .collect()
 }
 
-/// What became of a follow-up that was leased.
+/// The outcome of a leased delivery.
 pub(crate) struct Settled {
     id: i64,
     token: i64,
@@ -121,11 +121,10 @@ impl Settled {
 
 impl Work for Settled {
     type Done = bool;
-    type Refusal = Shared;
+    type Error = Shared;
 
-    /// What is done leaves the queue together with others; what failed, which is rare, is settled
-    /// alone.
-    fn goes_with(&self, other: &Self) -> bool {
+    /// Deliveries that are done share a statement. Failed ones are rare and settled alone.
+    fn fits_with(&self, other: &Self) -> bool {
         self.is_done() && other.is_done() && self.id != other.id
     }
 
@@ -140,7 +139,7 @@ impl Work for Settled {
                     .map_err(Shared::from);
             for waiting in batch {
                 let outcome = settled.as_ref().map(|settled| settled.contains(&waiting.work.id));
-                waiting.tell(outcome.map_err(Clone::clone));
+                waiting.reply(outcome.map_err(Clone::clone));
             }
             settled.map(drop)
         }
@@ -185,16 +184,19 @@ async fn settle_one(
         .find(id)
         .filter(deliveries::lease_token.eq(token))
         .filter(deliveries::leased_until.is_not_null());
-    let failed = (
+    let failed_attempt = (
         deliveries::leased_until.eq(None::<OffsetDateTime>),
         deliveries::attempts.eq(deliveries::attempts + 1),
     );
     let settled = match settlement {
         Settlement::Done => diesel::delete(held).execute(connection).await?,
         Settlement::RetryAt { due_at, error } => {
-            let again =
-                (failed, deliveries::due_at.eq(due_at), deliveries::last_error.eq(storable(error)));
-            Prepared(diesel::update(held).set(again)).execute(connection).await?
+            let retry = (
+                failed_attempt,
+                deliveries::due_at.eq(due_at),
+                deliveries::last_error.eq(storable(error)),
+            );
+            Prepared(diesel::update(held).set(retry)).execute(connection).await?
         }
         Settlement::Postpone { due_at, error } => {
             let postponed = (
@@ -205,8 +207,11 @@ async fn settle_one(
             Prepared(diesel::update(held).set(postponed)).execute(connection).await?
         }
         Settlement::Fail { at, error } => {
-            let failed =
-                (failed, deliveries::failed_at.eq(at), deliveries::last_error.eq(storable(error)));
+            let failed = (
+                failed_attempt,
+                deliveries::failed_at.eq(at),
+                deliveries::last_error.eq(storable(error)),
+            );
             Prepared(diesel::update(held).set(failed)).execute(connection).await?
         }
     };
@@ -228,19 +233,19 @@ async fn list(
     Ok(rows.into_iter().map(DeliveryRow::into_delivery).collect::<Result<_, _>>()?)
 }
 
-/// Leaves the lease of a worker that is at it alone, so that the mail is not sent twice at once.
+/// Does not touch a lease that a worker holds; otherwise the mail could be sent twice.
 async fn retry(
     connection: &mut AsyncPgConnection,
     id: DeliveryId,
     now: OffsetDateTime,
 ) -> Result<bool, Failure> {
-    let anew = (
+    let retried = (
         deliveries::attempts.eq(0),
         deliveries::created_at.eq(now),
         deliveries::due_at.eq(now),
         deliveries::failed_at.eq(None::<OffsetDateTime>),
     );
-    Ok(diesel::update(deliveries::table.find(id.0)).set(anew).execute(connection).await? > 0)
+    Ok(diesel::update(deliveries::table.find(id.0)).set(retried).execute(connection).await? > 0)
 }
 
 async fn stats(connection: &mut AsyncPgConnection) -> Result<QueueStats, Failure> {

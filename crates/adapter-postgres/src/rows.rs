@@ -1,4 +1,4 @@
-//! Between the domain and rows.
+//! Converts between rows and the types of the domain.
 
 use diesel::{
     pg::Pg,
@@ -22,22 +22,22 @@ mod order;
 pub(crate) use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow};
 pub(crate) use order::OrderRow;
 
-/// The column at fault; what reads the row says which row.
+/// The column at fault. The caller adds the table and the row.
 #[derive(Debug, Clone, Copy)]
 struct Column(&'static str);
 
 impl Column {
     fn of(self, table: &'static str, row: i64) -> Unreadable {
-        Unreadable::new(table, row, &self.0)
+        Unreadable::new(table, &row, &self.0)
     }
 }
 
-/// SQL counts to 2^63 only, which is every row.
+/// Returns a limit for SQL. More than `i64::MAX` rows never exist.
 pub(crate) fn row_limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-/// What a mail relay says, as text that PostgreSQL takes: without NUL.
+/// Returns the text without NUL, which PostgreSQL cannot store. A mail relay may send any byte.
 pub(crate) fn storable(error: &str) -> String {
     error.replace('\0', "\u{fffd}")
 }

@@ -1,4 +1,4 @@
-//! What diesel's queries lack for one round trip per call.
+//! Wraps diesel's queries so that each call takes one round trip.
 
 use diesel::{
     pg::Pg,
@@ -6,8 +6,8 @@ use diesel::{
     result::QueryResult,
 };
 
-/// A statement that stays prepared on its connection. Diesel prepares anew, at the price of a round
-/// trip, each statement whose text it cannot tell from its type; these are told by their text.
+/// A statement that stays prepared on its connection, identified by its text. Diesel would prepare
+/// it for each call, which costs a round trip.
 pub(crate) struct Prepared<Q>(pub(crate) Q);
 
 impl<Q> QueryId for Prepared<Q> {
@@ -29,8 +29,8 @@ impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for Prepared<Q> {
     }
 }
 
-/// `WITH name AS (common) body`. PostgreSQL runs a common part that locks rows exactly once, which
-/// it does not promise of a subquery.
+/// `WITH name AS (common) body`. PostgreSQL may run a subquery that locks rows more than once, but
+/// a common table expression only once.
 pub(crate) struct With<C, Q> {
     pub(crate) name: &'static str,
     pub(crate) common: C,

@@ -1,4 +1,4 @@
-//! The upload ledger. An order takes its uploads out of it by a trigger on the table of documents.
+//! The upload ledger. A trigger on `documents` removes the uploads that an order adopts.
 
 use async_trait::async_trait;
 use diesel::{
@@ -24,7 +24,7 @@ use crate::{
 };
 
 diesel::table! {
-    /// Uploads that a statement has locked.
+    /// The uploads that a statement has locked.
     chosen (key) {
         key -> Text,
     }
@@ -32,15 +32,14 @@ diesel::table! {
 
 diesel::allow_tables_to_appear_in_same_query!(uploads, chosen);
 
-/// The uploads that a statement has locked; the type is too long to be written down.
+/// The uploads that a statement has locked. A macro, because the type is too long to write.
 macro_rules! chosen_uploads {
     () => {
         uploads::table.filter(uploads::key.eq_any(chosen::table.select(chosen::key)))
     };
 }
 
-/// Uploads of these keys, locked in the order of the keys, so that two who are at the same never
-/// wait for each other.
+/// The uploads of these keys, locked in the order of the keys, so that calls never deadlock.
 macro_rules! locked_uploads {
     ($keys:expr) => {
         uploads::table
@@ -89,7 +88,7 @@ fn texts(keys: &[ObjectKey]) -> Vec<String> {
     keys.iter().map(|key| key.as_str().to_owned()).collect()
 }
 
-/// Uploads that a request is about to make.
+/// The uploads that a request is about to make.
 pub(crate) struct Recorded {
     keys: Vec<String>,
     at: OffsetDateTime,
@@ -97,9 +96,9 @@ pub(crate) struct Recorded {
 
 impl Work for Recorded {
     type Done = ();
-    type Refusal = Shared;
+    type Error = Shared;
 
-    fn goes_with(&self, _other: &Self) -> bool {
+    fn fits_with(&self, _other: &Self) -> bool {
         true
     }
 
@@ -110,20 +109,20 @@ impl Work for Recorded {
         async move {
             let recorded = record(connection, batch.iter().map(|waiting| &waiting.work)).await;
             if batch.len() > 1 && recorded.as_ref().is_err_and(Failure::is_constraint) {
-                // A key that is known already fails alone.
-                let mut doubt = Ok(());
+                // A key that is already recorded fails alone.
+                let mut health = Ok(());
                 for waiting in batch {
                     let recorded = record(connection, std::iter::once(&waiting.work))
                         .await
                         .map_err(Shared::from);
-                    doubt = doubt.and(recorded.clone());
-                    waiting.tell(recorded);
+                    health = health.and(recorded.clone());
+                    waiting.reply(recorded);
                 }
-                return doubt;
+                return health;
             }
             let recorded = recorded.map_err(Shared::from);
             for waiting in batch {
-                waiting.tell(recorded.clone());
+                waiting.reply(recorded.clone());
             }
             recorded
         }
@@ -164,12 +163,12 @@ async fn condemn_recorded_before(
 ) -> Result<Vec<String>, Failure> {
     let due = uploads::table
         .filter(uploads::condemned.or(uploads::recorded_at.lt(instant)))
-        // Those condemned earlier come last: objects that cannot be deleted must not keep the
-        // sweeper from the others.
+        // Uploads condemned earlier come last: objects that cannot be deleted must not delay the
+        // others.
         .order((uploads::condemned, uploads::recorded_at, uploads::key))
         .limit(row_limit(limit))
         .select(uploads::key)
-        // What another sweeper is at is left to it.
+        // Skips uploads that another sweeper has locked.
         .for_update()
         .skip_locked();
     let body =

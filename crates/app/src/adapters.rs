@@ -57,10 +57,8 @@ impl Storage {
         Ok(storage)
     }
 
-    fn on<
-        S: OrderRepo + UploadLedger + IdempotencyLedger + ApiKeyRepo + DeliveryQueue + 'static,
-    >(
-        store: S,
+    fn on(
+        store: impl OrderRepo + UploadLedger + IdempotencyLedger + ApiKeyRepo + DeliveryQueue + 'static,
     ) -> Self {
         let store = Arc::new(store);
         Self {

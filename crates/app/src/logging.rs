@@ -11,8 +11,8 @@ use tracing_subscriber::{
 
 use crate::settings::{LogFormat, Settings};
 
-/// Maximum number of buffered lines. When the buffer is full, threads that log wait, so that no line
-/// is lost.
+/// Maximum number of buffered lines. When the buffer is full, threads that log wait, so that no
+/// line is lost.
 const MAX_BUFFERED_LINES: usize = 4_096;
 
 /// Starts the log of this process, and logs panics. A separate thread writes the lines in batches.

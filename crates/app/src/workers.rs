@@ -49,7 +49,7 @@ async fn deliver(
     while !stop.is_cancelled() || !worker.unsettled().is_empty() {
         let Step { result, pause } = worker.step().await;
         match result {
-            Ok(step) => log_deliveries(step, &metrics),
+            Ok(done) => log_deliveries(&done, &metrics),
             Err(error) => {
                 tracing::error!(error = error_chain(&error), "due mails could not be read");
             }
@@ -69,9 +69,9 @@ async fn deliver(
     Ok(())
 }
 
-fn log_deliveries(step: DeliveryStep, metrics: &WorkerMetrics) {
-    step.reports.iter().for_each(|report| metrics.delivery(report));
-    match step.outage {
+fn log_deliveries(done: &DeliveryStep, metrics: &WorkerMetrics) {
+    done.reports.iter().for_each(|report| metrics.delivery(report));
+    match &done.outage {
         Some(OutageChange::Began(error)) => tracing::warn!(
             error,
             "mails cannot be delivered; all wait, and are retried every few seconds"

@@ -8,7 +8,10 @@
     reason = "a test fails by panicking"
 )]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
@@ -133,5 +136,13 @@ fn only_the_application_uses_anyhow() {
     {
         let uses_anyhow = package.dependencies.iter().any(|dependency| dependency.name == "anyhow");
         assert!(!uses_anyhow, "{} must have typed errors", package.name);
+    }
+}
+
+#[test]
+fn modules_have_no_circular_uses() {
+    let application = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for folder in [application, &application.with_file_name("domain")] {
+        contract_tests::modules::assert_no_circular_uses(folder);
     }
 }

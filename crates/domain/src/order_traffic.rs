@@ -9,12 +9,12 @@ pub struct OrderTraffic(AtomicU64);
 
 impl OrderTraffic {
     /// Counts an order.
-    pub fn record(&self) {
+    pub(crate) fn record(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns the number of orders since the start of the process.
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }

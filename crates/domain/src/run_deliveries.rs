@@ -1,6 +1,6 @@
 //! Use case: deliver the mails that follow an order.
 //!
-//! [`crate::delivery`] defines the retry schedule. [`crate::delivery_worker`] defines the pace.
+//! The module `delivery` defines the retry schedule, and `delivery_worker` the pace.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 

@@ -44,7 +44,7 @@ impl OrderRow {
         self,
         documents: Vec<DocumentRow>,
     ) -> Result<StoredOrder, Unreadable> {
-        let unreadable = |reason: &dyn ToString| Unreadable::new("orders", self.id, reason);
+        let unreadable = |reason: &dyn ToString| Unreadable::new("orders", &self.id, reason);
         let record = OrderRecord {
             signing_service_id: self.signing_service_id,
             file_number: self.file_number,

@@ -65,7 +65,9 @@ async fn what_may_pass_is_unavailable_and_what_a_row_is_at_fault_for_is_internal
 #[tokio::test]
 async fn an_error_repeats_nothing_of_the_row_that_is_at_fault() {
     let (store, database) = store().await;
-    database.sql("ALTER TABLE orders ADD CONSTRAINT not_jane CHECK (signer_name NOT LIKE 'Jane%')");
+    database.sql(
+        "ALTER TABLE orders ADD CONSTRAINT not_jane CHECK (details ->> 'signer' NOT LIKE '%Jane%')",
+    );
     let (document, key) = (document(), api_key(NOW));
     let order = NewOrder { documents: vec![document.clone()], ..new_order("F-1", NOW) };
     store.add(&key, "jane").await.unwrap();

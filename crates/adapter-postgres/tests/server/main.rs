@@ -15,6 +15,7 @@ mod failures;
 mod hosts;
 mod indexes;
 mod migrations;
+mod order_details;
 mod outage;
 mod round_trips;
 mod tls;

@@ -1,0 +1,164 @@
+//! URLs of databases.
+
+use std::{path::PathBuf, time::Duration};
+
+use diesel_async::pooled_connection::deadpool::BuildError;
+use percent_encoding::percent_decode_str;
+use rustls::pki_types::pem;
+use tokio_postgres::{
+    Config,
+    config::{SslMode, TargetSessionAttrs},
+};
+
+/// Time limit for the TCP connection to one host, unless the URL sets it. If there are several
+/// hosts, also for the login.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The connection to a server that vanished is closed after this time.
+const UNANSWERED: Duration = Duration::from_secs(10);
+
+/// The reason why a URL cannot be used. The text never repeats the URL, which may hold credentials.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The URL is not one of PostgreSQL, or has an unknown or invalid parameter.
+    #[error(
+        "is not a URL of PostgreSQL; write postgres://user:password@host:5432/database, with \
+        commas between several hosts and special characters percent-encoded"
+    )]
+    NotAUrl,
+    /// `sslmode` has an unknown value.
+    #[error("sslmode must be disable, prefer, require or verify-full")]
+    SslMode,
+    /// `sslrootcert` would be ignored.
+    #[error("sslrootcert needs sslmode=require or sslmode=verify-full")]
+    RootWithoutVerification,
+    /// The root certificates cannot be read.
+    #[error("sslrootcert: no certificates can be read from {}", path.display())]
+    Root {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: pem::Error,
+    },
+    /// The system has no root certificates.
+    #[error("the system has no root certificates; name a file of them by sslrootcert")]
+    NoRoot,
+    /// TLS cannot be set up.
+    #[error("TLS cannot be set up")]
+    Tls(#[from] rustls::Error),
+    /// The connection pool cannot be set up.
+    #[error("the connection pool cannot be set up")]
+    Pool(#[from] BuildError),
+}
+
+/// Returns the configuration of each host of a URL, in the order of the URL, and the security of
+/// the connections.
+pub(crate) fn parse(url: &str) -> Result<(Vec<Config>, Security), OpenError> {
+    let (rest, security) = Security::split_from(url)?;
+    let mut hosts =
+        one_url_per_host(&rest)?.iter().map(|url| host(url)).collect::<Result<Vec<_>, _>>()?;
+    let several = hosts.len() > 1;
+    for host in &mut hosts {
+        if host.get_hostaddrs().len() > usize::from(!several) {
+            return Err(OpenError::NotAUrl);
+        }
+        // By default, tokio-postgres would accept a standby.
+        if several && host.get_target_session_attrs() == TargetSessionAttrs::Any {
+            host.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
+        host.ssl_mode(security.mode);
+    }
+    Ok((hosts, security))
+}
+
+/// Splits `postgres://user@one,two/database` into `postgres://user@one/database` and
+/// `postgres://user@two/database`.
+fn one_url_per_host(url: &str) -> Result<Vec<String>, OpenError> {
+    let (scheme, rest) = url.split_once("://").ok_or(OpenError::NotAUrl)?;
+    let (address, query) = rest.split_at(rest.find('?').unwrap_or(rest.len()));
+    // After an @ that is not percent-encoded, a part of the password would be read as the host.
+    if rest.matches('@').count() > 1 || query.contains('@') {
+        return Err(OpenError::NotAUrl);
+    }
+    let (user, address) = address.split_at(address.find('@').map_or(0, |at| at + 1));
+    let (hosts, database) = address.split_at(address.find('/').unwrap_or(address.len()));
+    Ok(hosts.split(',').map(|host| format!("{scheme}://{user}{host}{database}{query}")).collect())
+}
+
+/// Returns the configuration of the URL of one host, with our default timeouts.
+fn host(url: &str) -> Result<Config, OpenError> {
+    let mut config: Config = url.parse().map_err(|_| OpenError::NotAUrl)?;
+    let default = Config::new();
+    // Hosts are tried in the order of the URL.
+    if config.get_hosts().len() != 1
+        || config.get_ports().len() > 1
+        || config.get_load_balance_hosts() != default.get_load_balance_hosts()
+    {
+        return Err(OpenError::NotAUrl);
+    }
+    if config.get_application_name().is_none() {
+        config.application_name("notary-orders");
+    }
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(CONNECT_TIMEOUT);
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(UNANSWERED);
+    }
+    if config.get_keepalives_idle() == default.get_keepalives_idle() {
+        config.keepalives_idle(UNANSWERED);
+    }
+    if config.get_keepalives_interval().is_none() {
+        config.keepalives_interval(UNANSWERED);
+    }
+    Ok(config)
+}
+
+/// Encryption of connections, as in libpq (section 34.19, "SSL Support").
+#[derive(Debug)]
+pub(crate) struct Security {
+    mode: SslMode,
+    /// Whether the server must prove that it is the host of the URL.
+    pub(crate) verified: bool,
+    /// A file of root certificates; by default those of the system.
+    pub(crate) root: Option<PathBuf>,
+}
+
+impl Security {
+    /// Removes `sslmode` and `sslrootcert` from a URL. `tokio_postgres` does not know the second,
+    /// nor `verify-full`.
+    fn split_from(url: &str) -> Result<(String, Self), OpenError> {
+        if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
+            return Err(OpenError::NotAUrl);
+        }
+        let (address, query) = url.split_once('?').unwrap_or((url, ""));
+        let (mut mode, mut root, mut others) = (None, None, Vec::new());
+        for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
+            let (name, value) = parameter.split_once('=').ok_or(OpenError::NotAUrl)?;
+            let value_of = || {
+                percent_decode_str(value)
+                    .decode_utf8()
+                    .map(String::from)
+                    .map_err(|_| OpenError::NotAUrl)
+            };
+            match name {
+                "sslmode" => mode = Some(value_of()?),
+                "sslrootcert" => root = Some(PathBuf::from(value_of()?)),
+                _ => others.push(parameter),
+            }
+        }
+        let (mode, verified) = match mode.as_deref() {
+            None | Some("prefer") => (SslMode::Prefer, false),
+            Some("disable") => (SslMode::Disable, false),
+            // As in libpq, a given root certificate is used.
+            Some("require") => (SslMode::Require, root.is_some()),
+            Some("verify-full") => (SslMode::Require, true),
+            Some(_) => return Err(OpenError::SslMode),
+        };
+        if root.is_some() && !verified {
+            return Err(OpenError::RootWithoutVerification);
+        }
+        let separator = if others.is_empty() { "" } else { "?" };
+        Ok((format!("{address}{separator}{}", others.join("&")), Self { mode, verified, root }))
+    }
+}
