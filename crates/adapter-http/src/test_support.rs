@@ -15,6 +15,7 @@ use domain::{
     create_order::CreateOrder,
     document::DocumentLimits,
     duplicate_window::DuplicateWindow,
+    idempotency::DEFAULT_RETENTION,
     manage_keys::ManageKeys,
     ports::{
         MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy, MockIdempotencyLedger,
@@ -24,7 +25,7 @@ use domain::{
 use prometheus::Registry;
 use serde_json::Value;
 use tempfile::TempDir;
-use time::{Duration, OffsetDateTime, macros::datetime};
+use time::{OffsetDateTime, macros::datetime};
 
 use crate::{
     ApiMetrics, ConcurrencyLimit, DetachedTasks, KeysInProgress, RateLimits, Spool, form,
@@ -81,7 +82,7 @@ impl Ports {
                 clock: clock.clone(),
                 entropy: entropy.clone(),
                 window: DuplicateWindow::default(),
-                remember_for: Duration::DAY,
+                remember_for: DEFAULT_RETENTION,
                 traffic: Arc::default(),
             },
             keys: ManageKeys {

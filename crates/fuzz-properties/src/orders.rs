@@ -27,11 +27,19 @@ pub fn order_json(data: &[u8]) {
     let Ok(Field::Value(request)) = read else { return };
     let _ = check(&request);
     if let Ok(value) = value {
-        // Changes the order of the members and the white space.
-        let again: Field<OrderRequest> =
-            serde_json::from_str(&serde_json::to_string_pretty(&value).unwrap()).unwrap();
-        assert_eq!(again, Field::Value(request));
+        // Changes the order of the members and the white space, and rounds amounts.
+        let again = serde_json::from_str(&serde_json::to_string_pretty(&value).unwrap());
+        let Ok(Field::Value(again)) = again else { panic!("no order: {text}") };
+        assert_eq!(without_amounts(again), without_amounts(request));
     }
+}
+
+fn without_amounts(mut request: OrderRequest) -> OrderRequest {
+    if let Field::Value(details) = &mut request.signing_details_form_data {
+        details.invoice_fee = Field::Absent;
+        details.notary_pay = Field::Absent;
+    }
+    request
 }
 
 /// In a valid order with some changed fields, only these fields and those that depend on them have

@@ -1,4 +1,6 @@
-use domain::{document::DocumentLimits, duplicate_window::DuplicateWindow};
+use domain::{
+    document::DocumentLimits, duplicate_window::DuplicateWindow, idempotency::DEFAULT_RETENTION,
+};
 use time::Duration;
 
 /// The settings that the document states.
@@ -21,7 +23,7 @@ impl Default for OpenApiSettings {
             base_path: String::new(),
             limits: DocumentLimits::default(),
             duplicate_window: DuplicateWindow::default(),
-            idempotency_retention: Duration::DAY,
+            idempotency_retention: DEFAULT_RETENTION,
         }
     }
 }
