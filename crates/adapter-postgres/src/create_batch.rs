@@ -83,7 +83,7 @@ async fn create_all(
     let began = Instant::now();
     match try_create(connection, batch.iter().map(|waiting| &waiting.work)).await {
         Ok(created) => reply(connection, batch, created).await,
-        // One order is at fault. Alone, it fails alone.
+        // One order has a fault. Tried alone, it does not fail the others.
         Err(failure)
             if batch.len() > 1
                 && (failure.is_constraint()

@@ -21,11 +21,7 @@ pub(crate) struct Unreadable {
 }
 
 impl Unreadable {
-    pub(crate) fn new(
-        table: &'static str,
-        row: &dyn ToString,
-        reason: &dyn ToString,
-    ) -> Self {
+    pub(crate) fn new(table: &'static str, row: &dyn ToString, reason: &dyn ToString) -> Self {
         Self { table, row: row.to_string(), reason: reason.to_string() }
     }
 }

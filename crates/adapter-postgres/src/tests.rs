@@ -1,5 +1,5 @@
-//! What cannot be seen from outside: what a session is told, the pool after a panic, migrations
-//! taken back.
+//! Behaviour that is not visible from outside: settings of a session, the pool after a panic, and
+//! reverted migrations.
 
 mod migrations;
 mod pool;
@@ -9,7 +9,7 @@ use test_servers::postgres::{Cluster, Database};
 
 use crate::PostgresStore;
 
-/// A database of its own, and a store on it that has at most so many connections.
+/// Returns a store on a new database, with a limit of connections.
 async fn store(connections: usize) -> (PostgresStore, Database<'static>) {
     let database = Cluster::shared().database();
     let store = PostgresStore::open(&database.url(), connections).unwrap();

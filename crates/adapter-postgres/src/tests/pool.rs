@@ -21,7 +21,7 @@ fn panic_half_way(connection: &mut AsyncPgConnection) -> BoxFuture<'_, Result<()
 }
 
 #[tokio::test]
-async fn a_panic_ends_its_own_call_only_and_leaves_nothing_behind() {
+async fn panic_ends_its_own_call_only() {
     let (store, _database) = store(1).await;
     for round in 0..3 {
         let lost = store.pool.run(panic_half_way).await.unwrap_err();
@@ -40,7 +40,7 @@ async fn a_panic_ends_its_own_call_only_and_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn work_that_takes_too_long_is_given_up_and_leaves_nothing_behind() {
+async fn timeout_rolls_back() {
     let (store, database) = store(1).await;
     let began = Instant::now();
     let late = store.pool.run(|connection| {
@@ -58,7 +58,7 @@ async fn work_that_takes_too_long_is_given_up_and_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_transaction_that_failed_leaves_a_connection_that_works() {
+async fn connection_works_after_failed_transaction() {
     let (store, database) = store(1).await;
     let failed = store.pool.run(|connection| {
         connection

@@ -17,7 +17,7 @@ async fn setting(store: &PostgresStore, name: &'static str) -> String {
 }
 
 #[tokio::test]
-async fn what_an_order_relies_on_is_so_whatever_the_defaults_of_the_database_are() {
+async fn session_settings_override_database_defaults() {
     let (store, database) = store(1).await;
     for (name, value) in [
         ("statement_timeout", "0"),
@@ -42,7 +42,7 @@ async fn what_an_order_relies_on_is_so_whatever_the_defaults_of_the_database_are
 }
 
 #[tokio::test]
-async fn how_far_a_commit_waits_for_standbys_is_left_to_the_operator() {
+async fn operator_chooses_synchronous_commit() {
     for (by_default, in_force) in [
         ("on", "on"),
         ("off", "on"),
@@ -60,7 +60,7 @@ async fn how_far_a_commit_waits_for_standbys_is_left_to_the_operator() {
 }
 
 #[tokio::test]
-async fn whoever_leaves_a_transaction_open_does_not_keep_its_locks_for_ever() {
+async fn abandoned_transaction_loses_its_locks() {
     let (store, database) = store(1).await;
     let left = store.server.connect().await.unwrap();
     let mut left = left;

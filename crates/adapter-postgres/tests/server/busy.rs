@@ -1,4 +1,4 @@
-//! A server that lets the store wait, and a pool all of whose connections are taken.
+//! Servers that make the store wait, and pools without a free connection.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,21 +13,21 @@ use super::{
 };
 
 #[tokio::test]
-async fn the_server_gives_a_statement_up_before_the_caller_does() {
+async fn server_ends_statement_before_caller() {
     let (store, database) = store().await;
     let holder = outsider(&database).await;
     holder.batch_execute("BEGIN; LOCK TABLE orders IN ACCESS EXCLUSIVE MODE").await.unwrap();
     let began = Instant::now();
-    let told = not_created(create(&store, "F-1").await);
-    assert!(told.contains("statement timeout"), "{told}");
+    let message = not_created(create(&store, "F-1").await);
+    assert!(message.contains("statement timeout"), "{message}");
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     holder.batch_execute("ROLLBACK").await.unwrap();
-    assert_eq!(database.sql("SELECT count(*) FROM orders"), "0", "it did not take place");
+    assert_eq!(database.sql("SELECT count(*) FROM orders"), "0", "the order was not created");
     create(&store, "F-1").await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_gets_no_connection_in_time_is_told_so_and_later_calls_work() {
+async fn missing_connection_fails_call_in_time() {
     for connections in [1, 2] {
         let database = Cluster::shared().database();
         let proxy = Proxy::to(Cluster::shared().port());
@@ -44,8 +44,8 @@ async fn whoever_gets_no_connection_in_time_is_told_so_and_later_calls_work() {
                 (create(&store, &format!("F-{number}")).await, began.elapsed())
             })
         });
-        for (refused, waited) in join_all(calls).await.into_iter().map(Result::unwrap) {
-            not_created(refused);
+        for (rejected, waited) in join_all(calls).await.into_iter().map(Result::unwrap) {
+            not_created(rejected);
             assert!(waited < Duration::from_secs(3), "{waited:?}");
         }
         proxy.go_on();
@@ -56,7 +56,7 @@ async fn whoever_gets_no_connection_in_time_is_told_so_and_later_calls_work() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn there_are_never_more_connections_than_were_allowed() {
+async fn pool_keeps_connection_limit() {
     let database = Cluster::shared().database();
     let proxy = Proxy::to(Cluster::shared().port());
     let store = Arc::new(PostgresStore::open(&url_through(proxy.port(), &database), 3).unwrap());
@@ -70,13 +70,13 @@ async fn there_are_never_more_connections_than_were_allowed() {
     assert!(sessions(&outsider).await.0 <= 3);
     assert!(
         proxy.accepted() <= 1 + 3,
-        "the migrations had one, and no other was ever replaced: {}",
+        "one for the migrations, and none was replaced: {}",
         proxy.accepted()
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_begun_for_a_caller_that_is_gone_is_done_and_its_connection_is_used_again() {
+async fn cancelled_call_finishes_and_frees_connection() {
     let database = Cluster::shared().database();
     let proxy = Proxy::to(Cluster::shared().port());
     let store = Arc::new(PostgresStore::open(&url_through(proxy.port(), &database), 1).unwrap());
@@ -91,14 +91,15 @@ async fn what_was_begun_for_a_caller_that_is_gone_is_done_and_its_connection_is_
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
     holder.batch_execute("ROLLBACK").await.unwrap();
-    until("the order is placed", async || database.sql("SELECT count(*) FROM orders") == "1").await;
+    until("the order is created", async || database.sql("SELECT count(*) FROM orders") == "1")
+        .await;
 
     create(&store, "F-2").await.unwrap();
     assert_eq!(proxy.accepted(), 2, "one for the migrations, one in the pool");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_outlive_the_runtime_whose_call_made_them() {
+async fn connection_outlives_runtime_of_its_call() {
     let database = Cluster::shared().database();
     let proxy = Proxy::to(Cluster::shared().port());
     let store = Arc::new(PostgresStore::open(&url_through(proxy.port(), &database), 1).unwrap());
@@ -109,7 +110,7 @@ async fn connections_outlive_the_runtime_whose_call_made_them() {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(create(&store, &format!("F-{round}"))).unwrap();
-            // A call that is under way when its runtime ends.
+            // A call that is in progress when its runtime ends.
             runtime.spawn(async move {
                 store.create(&new_order(&format!("G-{round}"), NOW), WINDOW).await
             });
@@ -122,7 +123,7 @@ async fn connections_outlive_the_runtime_whose_call_made_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_whose_server_is_gone_without_a_word_fail_one_call_and_not_one_each() {
+async fn vanished_server_fails_one_call_only() {
     let database = Cluster::shared().database();
     let proxy = Proxy::to(Cluster::shared().port());
     let store = Arc::new(PostgresStore::open(&url_through(proxy.port(), &database), 4).unwrap());

@@ -1,4 +1,4 @@
-//! Many at once, on several stores, of what others are at too.
+//! Concurrent calls of several instances for the same rows.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -19,7 +19,7 @@ use time::Duration;
 
 use super::{PostgresStore, outsider, sessions, store_at, until};
 
-/// Two stores on one database, as two instances have them.
+/// Returns two stores on one database, like two instances.
 async fn two_stores() -> ([Arc<PostgresStore>; 2], Database<'static>) {
     let database = Cluster::shared().database();
     let stores =
@@ -32,7 +32,7 @@ fn assert_no_deadlock(database: &Database<'_>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_instances_one_places_an_order() {
+async fn one_of_two_instances_creates_the_order() {
     let (stores, database) = two_stores().await;
     for round in 0..5 {
         let calls = (0..50).map(|number| {
@@ -43,14 +43,15 @@ async fn of_two_instances_one_places_an_order() {
         });
         let outcomes: Vec<_> = join_all(calls).await.into_iter().map(Result::unwrap).collect();
         assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
-        assert_eq!(outcomes.iter().filter(|outcome| matches!(outcome, Err(CreateError::Duplicate { created_at }) if *created_at == NOW)).count(), 49);
+        let is_duplicate = |outcome: &&Result<_, CreateError>| matches!(outcome, Err(CreateError::Duplicate { created_at }) if *created_at == NOW);
+        assert_eq!(outcomes.iter().filter(is_duplicate).count(), 49);
     }
     assert_eq!(database.sql("SELECT count(*), count(DISTINCT file_number) FROM orders"), "5|5");
     assert_no_deadlock(&database);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn batches_of_two_instances_that_want_the_same_never_wait_for_each_other_in_a_circle() {
+async fn batches_of_two_instances_never_deadlock() {
     let (stores, database) = two_stores().await;
     for round in 0..10 {
         let at = NOW + Duration::hours(round);
@@ -59,8 +60,7 @@ async fn batches_of_two_instances_that_want_the_same_never_wait_for_each_other_i
             let remembrance = Some(Remembrance { attempt, kept_until: at + Duration::DAY });
             NewOrder { remembrance, ..new_order(&format!("F-{file_number}"), at) }
         };
-        // The same numbers and keys at both, in opposite directions, and keys that go with other
-        // numbers.
+        // Both instances use the same numbers and keys, in opposite directions and combinations.
         let calls = (0..240_usize).map(|call| {
             let (number, second) = (call / 2, call % 2);
             let (number, key) = if second == 0 { (number, number) } else { (119 - number, number) };
@@ -77,29 +77,29 @@ async fn batches_of_two_instances_that_want_the_same_never_wait_for_each_other_i
                 "{outcome:?}"
             );
         }
-        let stored = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+        let created = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
         let by = |column: &str, table: &str| {
             format!("SELECT count(DISTINCT {column}) FROM {table} WHERE ")
         };
         let rows = database.sql(&format!("{} created_at = '{at}'", by("file_number", "orders")));
-        assert_eq!(rows, stored.to_string(), "no number has two orders");
+        assert_eq!(rows, created.to_string(), "no file number has two orders");
         assert_eq!(
             database.sql(&format!("{} taken_at = '{at}'", by("digest", "idempotency_keys"))),
-            stored.to_string(),
-            "nor has a key"
+            created.to_string(),
+            "no key has two orders"
         );
     }
     assert_no_deadlock(&database);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn uploads_that_are_adopted_and_condemned_at_once_are_one_or_the_other() {
+async fn upload_is_adopted_or_condemned() {
     let (stores, database) = two_stores().await;
     for round in 0..40_usize {
         let mut documents: Vec<StoredDocument> = (0..20).map(|_| document()).collect();
         let keys: Vec<_> = documents.iter().map(|document| document.key.clone()).collect();
         stores[0].record(&keys, NOW).await.unwrap();
-        // A form has its documents in any order.
+        // The documents of a form have no order of their keys.
         documents.reverse();
         documents.rotate_left(round % 20);
         let order = NewOrder { documents, ..new_order(&format!("F-{round}"), NOW) };
@@ -118,7 +118,7 @@ async fn uploads_that_are_adopted_and_condemned_at_once_are_one_or_the_other() {
             let store = Arc::clone(store);
             tokio::spawn(async move { store.condemn_recorded_before(NOW + MICROSECOND, 7).await })
         };
-        let (placing, others) = if round % 2 == 0 {
+        let (creating, others) = if round % 2 == 0 {
             (
                 create(&stores[0]),
                 [condemn(&stores[1], true), condemn(&stores[0], false), sweep(&stores[1])],
@@ -127,13 +127,13 @@ async fn uploads_that_are_adopted_and_condemned_at_once_are_one_or_the_other() {
             let others = [condemn(&stores[1], false), sweep(&stores[0]), condemn(&stores[0], true)];
             (create(&stores[1]), others)
         };
-        let stored = placing.await.unwrap();
+        let outcome = creating.await.unwrap();
         let condemned: HashSet<_> = join_all(others)
             .await
             .into_iter()
             .flat_map(|outcome| outcome.unwrap().unwrap())
             .collect();
-        match stored {
+        match outcome {
             Ok(_) => assert_eq!(condemned.len(), 0),
             Err(CreateError::UploadSwept) => assert!(!condemned.is_empty()),
             Err(error) => panic!("{error:?}"),
@@ -146,7 +146,7 @@ async fn uploads_that_are_adopted_and_condemned_at_once_are_one_or_the_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sweepers_at_once_leave_nothing_and_wait_for_nobody() {
+async fn concurrent_sweepers_do_not_block() {
     let (stores, database) = two_stores().await;
     for _ in 0..10 {
         let keys: Vec<_> = (0..200).map(|_| object_key()).collect();
@@ -161,9 +161,9 @@ async fn sweepers_at_once_leave_nothing_and_wait_for_nobody() {
                 loop {
                     let mut condemned =
                         store.condemn_recorded_before(NOW + MICROSECOND, 30).await.unwrap();
-                    // Requests that failed condemn and forget their own meanwhile.
-                    let theirs = store.condemn(&own[..20]).await.unwrap();
-                    store.forget(&theirs).await.unwrap();
+                    // Failed requests condemn and forget their own uploads meanwhile.
+                    let condemned_own = store.condemn(&own[..20]).await.unwrap();
+                    store.forget(&condemned_own).await.unwrap();
                     condemned.reverse();
                     store.forget(&condemned).await.unwrap();
                     if condemned.is_empty() {
@@ -185,11 +185,11 @@ async fn sweepers_at_once_leave_nothing_and_wait_for_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_forgets_and_whoever_condemns_the_same_wait_for_each_other_in_one_order() {
+async fn forget_and_condemn_lock_in_one_order() {
     let (stores, database) = two_stores().await;
     let mut keys = [object_key(), object_key()];
     keys.sort();
-    // The table has them in the other order.
+    // The table has the rows in reverse order.
     for key in keys.iter().rev() {
         stores[0].record(std::slice::from_ref(key), NOW).await.unwrap();
     }
@@ -204,12 +204,12 @@ async fn whoever_forgets_and_whoever_condemns_the_same_wait_for_each_other_in_on
         ))
         .await
         .unwrap();
-    let (store, theirs) = (Arc::clone(&stores[0]), keys.clone());
-    let forgetting = tokio::spawn(async move { store.forget(&theirs).await });
-    until("one waits", async || sessions(&watcher).await.1 == 1).await;
-    let (store, theirs) = (Arc::clone(&stores[1]), keys.clone());
-    let condemning = tokio::spawn(async move { store.condemn(&theirs).await });
-    until("both wait", async || sessions(&watcher).await.1 == 2).await;
+    let (store, own_keys) = (Arc::clone(&stores[0]), keys.clone());
+    let forgetting = tokio::spawn(async move { store.forget(&own_keys).await });
+    until("one call waits", async || sessions(&watcher).await.1 == 1).await;
+    let (store, own_keys) = (Arc::clone(&stores[1]), keys.clone());
+    let condemning = tokio::spawn(async move { store.condemn(&own_keys).await });
+    until("both calls wait", async || sessions(&watcher).await.1 == 2).await;
     holder.batch_execute("ROLLBACK").await.unwrap();
     forgetting.await.unwrap().unwrap();
     assert_eq!(condemning.await.unwrap().unwrap(), []);
@@ -217,7 +217,7 @@ async fn whoever_forgets_and_whoever_condemns_the_same_wait_for_each_other_in_on
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn follow_ups_that_many_lease_settle_and_retry_are_each_done_once() {
+async fn concurrent_workers_finish_each_delivery_once() {
     let (stores, database) = two_stores().await;
     for number in 0..10 {
         let order = NewOrder {
@@ -256,7 +256,7 @@ async fn follow_ups_that_many_lease_settle_and_retry_are_each_done_once() {
         })
     });
     let mut done: Vec<_> = join_all(workers).await.into_iter().flat_map(Result::unwrap).collect();
-    // What a worker buried or delayed as the last one may have found nobody.
+    // Deliveries that failed or were delayed after the other workers had ended.
     while let [lease, ..] = &stores[0].lease(NOW, Duration::MINUTE, 1).await.unwrap()[..] {
         assert!(stores[0].settle(lease.delivery.id, lease.token, &Settlement::Done).await.unwrap());
         done.push(lease.delivery.id);

@@ -1,4 +1,4 @@
-//! What callers, and the log, are told of what goes wrong.
+//! Errors for callers and for the log.
 
 use contract_tests::samples::{
     NOW, WINDOW, api_key, attempt, document, idempotency_key, new_order,
@@ -14,19 +14,21 @@ use test_servers::postgres::{Cluster, Database, PASSWORD, SUPERUSER};
 use time::Duration;
 
 use super::{
-    PostgresStore, create, not_created, one_line, outsider, store, unavailable, url_through,
+    PostgresStore, create, log_line, not_created, outsider, store, unavailable, url_through,
 };
 
-/// Makes every order fail with this code of PostgreSQL.
-fn refuse_orders(database: &Database<'_>, code: &str) {
+/// Makes every order fail with an error code of PostgreSQL.
+fn reject_orders(database: &Database<'_>, code: &str) {
     database.sql(&format!(
-        "CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no' USING ERRCODE = '{code}'; END $$;
-        CREATE OR REPLACE TRIGGER refuse BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION refuse()"
+        "CREATE OR REPLACE FUNCTION reject() RETURNS trigger LANGUAGE plpgsql AS \
+        $$ BEGIN RAISE 'no' USING ERRCODE = '{code}'; END $$; \
+        CREATE OR REPLACE TRIGGER reject BEFORE INSERT ON orders \
+        FOR EACH ROW EXECUTE FUNCTION reject()"
     ));
 }
 
 #[tokio::test]
-async fn what_may_pass_is_unavailable_and_what_a_row_is_at_fault_for_is_internal() {
+async fn server_state_is_unavailable_and_bad_row_internal() {
     let (store, database) = store().await;
     // PostgreSQL, appendix A "Error codes".
     for (code, meaning) in [
@@ -43,9 +45,9 @@ async fn what_may_pass_is_unavailable_and_what_a_row_is_at_fault_for_is_internal
         ("40P01", "deadlock_detected"),
         ("42501", "insufficient_privilege"),
     ] {
-        refuse_orders(&database, code);
-        let told = not_created(create(&store, "F-1").await);
-        assert!(told.ends_with(": no"), "{meaning}: {told}");
+        reject_orders(&database, code);
+        let message = not_created(create(&store, "F-1").await);
+        assert!(message.ends_with(": no"), "{meaning}: {message}");
     }
     for (code, meaning) in [
         ("23502", "not_null"),
@@ -54,16 +56,16 @@ async fn what_may_pass_is_unavailable_and_what_a_row_is_at_fault_for_is_internal
         ("23514", "check"),
         ("23P01", "exclusion"),
     ] {
-        refuse_orders(&database, code);
-        let refused = create(&store, "F-1").await.unwrap_err();
-        assert!(matches!(refused, CreateError::Internal(_)), "{meaning}: {refused:?}");
+        reject_orders(&database, code);
+        let rejected = create(&store, "F-1").await.unwrap_err();
+        assert!(matches!(rejected, CreateError::Internal(_)), "{meaning}: {rejected:?}");
     }
-    database.sql("DROP TRIGGER refuse ON orders");
+    database.sql("DROP TRIGGER reject ON orders");
     create(&store, "F-1").await.unwrap();
 }
 
 #[tokio::test]
-async fn an_error_repeats_nothing_of_the_row_that_is_at_fault() {
+async fn error_contains_no_value_of_the_row() {
     let (store, database) = store().await;
     database.sql(
         "ALTER TABLE orders ADD CONSTRAINT not_jane CHECK (details ->> 'signer' NOT LIKE '%Jane%')",
@@ -73,29 +75,33 @@ async fn an_error_repeats_nothing_of_the_row_that_is_at_fault() {
     store.add(&key, "jane").await.unwrap();
     store.record(std::slice::from_ref(&document.key), NOW).await.unwrap();
 
-    let refused = [
-        one_line(&store.create(&order, WINDOW).await.unwrap_err()),
-        one_line(&store.add(&key, "jane").await.unwrap_err()),
-        one_line(&store.record(std::slice::from_ref(&document.key), NOW).await.unwrap_err()),
+    let rejected = [
+        log_line(&store.create(&order, WINDOW).await.unwrap_err()),
+        log_line(&store.add(&key, "jane").await.unwrap_err()),
+        log_line(&store.record(std::slice::from_ref(&document.key), NOW).await.unwrap_err()),
     ];
-    for (told, constraint) in
-        refused.iter().zip(["not_jane", "api_keys_lookup_key", "uploads_pkey"])
+    for (message, constraint) in
+        rejected.iter().zip(["not_jane", "api_keys_lookup_key", "uploads_pkey"])
     {
-        assert!(told.contains(constraint), "{told}");
+        assert!(message.contains(constraint), "{message}");
         for secret in
             ["Jane", "example.com", "REFI", "F-1", &key.lookup, &key.name, document.key.as_str()]
         {
-            assert!(!told.contains(secret), "{told}");
+            assert!(!message.contains(secret), "{message}");
         }
     }
     assert!(matches!(store.add(&key, "jane").await, Err(StoreError::Internal(_))));
 }
 
 #[tokio::test]
-async fn whoever_is_not_let_in_any_more_is_unavailable_until_the_operator_mends_it() {
+async fn rejected_login_is_unavailable() {
     let database = Cluster::shared().database();
     let (role, administrator) = (format!("role_of_{}", database.name), outsider(&database).await);
-    database.sql(&format!("CREATE ROLE {role} LOGIN PASSWORD 'one'; ALTER DATABASE {} OWNER TO {role}; ALTER SCHEMA public OWNER TO {role}", database.name));
+    database.sql(&format!(
+        "CREATE ROLE {role} LOGIN PASSWORD 'one'; ALTER DATABASE {} OWNER TO {role}; \
+        ALTER SCHEMA public OWNER TO {role}",
+        database.name
+    ));
     let store = PostgresStore::open(&database.url_as(&role, "one"), 2).unwrap();
     store.migrate().await.unwrap();
     let ended = format!(
@@ -113,15 +119,15 @@ async fn whoever_is_not_let_in_any_more_is_unavailable_until_the_operator_mends_
         administrator.execute(&ended, &[]).await.unwrap();
         // The first call may still meet the end of its connection.
         let _ = store.check().await;
-        let told = unavailable(store.check().await);
-        assert!(told.contains(cause), "{told}");
+        let message = unavailable(store.check().await);
+        assert!(message.contains(cause), "{message}");
         database.sql(&format!("ALTER ROLE {role} {given_back}"));
         store.check().await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn a_connection_that_cannot_be_made_is_told_in_one_line_with_its_cause() {
+async fn failed_connection_is_one_line_with_cause() {
     let database = Cluster::shared().database();
     let port = Cluster::shared().port();
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -133,11 +139,13 @@ async fn a_connection_that_cannot_be_made_is_told_in_one_line_with_its_cause() {
         ),
         (
             format!("postgres://{SUPERUSER}:{PASSWORD}@{unknown}/x"),
-            "no connection to the database: error connecting to server: failed to lookup address",
+            "no connection to the database: error connecting to server: \
+            failed to lookup address",
         ),
         (
             database.url_as(SUPERUSER, "wrong"),
-            "no connection to the database: FATAL: password authentication failed for user \"orders\"",
+            "no connection to the database: FATAL: \
+            password authentication failed for user \"orders\"",
         ),
         (
             format!("postgres://{SUPERUSER}@127.0.0.1:{port}/x"),
@@ -145,7 +153,8 @@ async fn a_connection_that_cannot_be_made_is_told_in_one_line_with_its_cause() {
         ),
         (
             database.url_as("nobody", PASSWORD),
-            "no connection to the database: FATAL: password authentication failed for user \"nobody\"",
+            "no connection to the database: FATAL: \
+            password authentication failed for user \"nobody\"",
         ),
         (
             format!("postgres://{SUPERUSER}:{PASSWORD}@127.0.0.1:{port}/nowhere"),
@@ -153,19 +162,20 @@ async fn a_connection_that_cannot_be_made_is_told_in_one_line_with_its_cause() {
         ),
         (
             format!("{}?options=-c%20nothing%3D1", database.url()),
-            "no connection to the database: FATAL: unrecognized configuration parameter \"nothing\"",
+            "no connection to the database: FATAL: \
+            unrecognized configuration parameter \"nothing\"",
         ),
     ] {
         let store = PostgresStore::open(&url, 1).unwrap();
-        let told = one_line(&store.migrate().await.unwrap_err());
-        assert!(told.starts_with(cause), "{told}");
-        let told = unavailable(store.check().await);
-        assert!(told.starts_with(&format!("the store does not answer: {cause}")), "{told}");
+        let message = log_line(&store.migrate().await.unwrap_err());
+        assert!(message.starts_with(cause), "{message}");
+        let message = unavailable(store.check().await);
+        assert!(message.starts_with(&format!("the store does not answer: {cause}")), "{message}");
     }
 }
 
 #[tokio::test]
-async fn what_the_server_says_beside_its_message_stays_in_the_line() {
+async fn detail_of_the_server_stays_in_one_line() {
     let database = Cluster::shared().database();
     let url = database.url();
     database.sql(&format!("ALTER DATABASE {} CONNECTION LIMIT 0", database.name));
@@ -182,16 +192,16 @@ async fn what_the_server_says_beside_its_message_stays_in_the_line() {
         1,
     )
     .unwrap();
-    let told = one_line(&store.migrate().await.unwrap_err());
+    let message = log_line(&store.migrate().await.unwrap_err());
     assert!(
-        told.contains("permission denied for database")
-            && told.contains("DETAIL: User does not have CONNECT privilege"),
-        "{told}"
+        message.contains("permission denied for database")
+            && message.contains("DETAIL: User does not have CONNECT privilege"),
+        "{message}"
     );
 }
 
 #[tokio::test]
-async fn an_error_of_a_mail_is_kept_whatever_bytes_it_has() {
+async fn error_of_a_delivery_may_have_any_bytes() {
     let (store, _database) = store().await;
     let error = || "550 \0 no such user".to_owned();
     let settlements = [
@@ -216,14 +226,16 @@ async fn an_error_of_a_mail_is_kept_whatever_bytes_it_has() {
     }
 }
 
-/// The row of a statement that is its own transaction comes before its commit, which may fail.
+/// The server sends the row of the order before it commits, and the commit may fail.
 #[tokio::test]
-async fn an_order_whose_commit_fails_is_not_placed() {
+async fn failed_commit_creates_no_order() {
     let (store, database) = store().await;
     create(&store, "F-1").await.unwrap();
     database.sql(
-        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'at the commit'; END$$;
-        CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON orders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()",
+        "CREATE FUNCTION reject() RETURNS trigger LANGUAGE plpgsql AS \
+        $$BEGIN RAISE EXCEPTION 'at the commit'; END$$; \
+        CREATE CONSTRAINT TRIGGER reject AFTER INSERT ON orders DEFERRABLE INITIALLY DEFERRED \
+        FOR EACH ROW EXECUTE FUNCTION reject()",
     );
     let remembrance = Remembrance {
         attempt: attempt(&idempotency_key(1, "key"), 7),
@@ -233,10 +245,10 @@ async fn an_order_whose_commit_fails_is_not_placed() {
         new_order("F-2", NOW),
         NewOrder { remembrance: Some(remembrance), ..new_order("F-3", NOW) },
     ] {
-        let told = not_created(store.create(&order, WINDOW).await);
-        assert!(told.contains("at the commit"), "{told}");
+        let message = not_created(store.create(&order, WINDOW).await);
+        assert!(message.contains("at the commit"), "{message}");
     }
-    database.sql("DROP TRIGGER refuse ON orders");
+    database.sql("DROP TRIGGER reject ON orders");
     assert_eq!(database.sql("SELECT count(*) FROM orders"), "1");
     create(&store, "F-2").await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! Several servers of which one takes writes.
+//! Several servers of which one accepts writes.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{PostgresStore, create, not_created, store, store_at, unavailable, until};
 
-/// The URL of a database on several servers, the first of them first.
+/// Returns the URL of a database on several servers, in this order.
 fn url(database: &Database<'_>, servers: &[&Cluster], parameters: &str) -> String {
     let hosts: Vec<_> =
         servers.iter().map(|server| format!("127.0.0.1:{}", server.port())).collect();
@@ -16,7 +16,7 @@ fn url(database: &Database<'_>, servers: &[&Cluster], parameters: &str) -> Strin
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_several_servers_the_one_that_takes_writes_is_found_whatever_the_others_do() {
+async fn writable_host_is_found_among_several() {
     let primary = Cluster::start(&[]);
     let database = primary.database();
     store_at(&database.url()).await;
@@ -35,7 +35,7 @@ async fn of_several_servers_the_one_that_takes_writes_is_found_whatever_the_othe
     let open = |servers: &[&Cluster], parameters| {
         PostgresStore::open(&url(&database, servers, parameters), 2).unwrap()
     };
-    // Where there are several, it is what the store needs whether the URL says so or not.
+    // With several hosts, read-write is the default.
     let stores = [
         open(&[&standby, &primary], parameters),
         open(&[&primary, &standby], parameters),
@@ -46,7 +46,7 @@ async fn of_several_servers_the_one_that_takes_writes_is_found_whatever_the_othe
         create(store, &format!("F-{number}")).await.unwrap();
     }
 
-    // A server that accepts connections and says nothing must not hide the one behind it.
+    // A server that accepts connections and says nothing must not hide the next one.
     standby.freeze();
     let store = open(&[&standby, &primary], parameters);
     create(&store, "past the frozen one").await.unwrap();
@@ -74,7 +74,7 @@ async fn of_several_servers_the_one_that_takes_writes_is_found_whatever_the_othe
 }
 
 #[tokio::test]
-async fn a_host_that_is_not_there_costs_little_and_one_is_enough() {
+async fn one_reachable_host_is_enough() {
     let database = Cluster::shared().database();
     let server = Cluster::shared();
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -88,7 +88,7 @@ async fn a_host_that_is_not_there_costs_little_and_one_is_enough() {
 }
 
 #[tokio::test]
-async fn a_database_that_takes_no_writes_is_unavailable_until_it_does() {
+async fn read_only_database_is_unavailable() {
     let (store, database) = store().await;
     database
         .sql(&format!("ALTER DATABASE {} SET default_transaction_read_only = on", database.name));

@@ -1,4 +1,4 @@
-//! Only the indexes that a query needs, and that these are made use of.
+//! Only indexes that a query needs, and queries that use them.
 
 use contract_tests::samples::{NOW, WINDOW, attempt, claim, idempotency_key, new_order};
 use domain::{
@@ -14,7 +14,7 @@ use time::Duration;
 
 use super::{create, outsider, store, until};
 
-/// A new one needs a query that is named beside it in `migrations/postgres`, and a place here.
+/// Every index. A new one needs a query, named beside it in `migrations/postgres`.
 const INDEXES: [(&str, &str); 11] = [
     ("api_keys_lookup_key", "api_keys USING btree (lookup)"),
     ("api_keys_pkey", "api_keys USING btree (id)"),
@@ -30,17 +30,17 @@ const INDEXES: [(&str, &str); 11] = [
 ];
 
 #[tokio::test]
-async fn there_are_no_other_indexes() {
+async fn every_index_is_listed() {
     let (_store, database) = store().await;
-    let query = "SELECT indexname || '|' || regexp_replace(indexdef, '.* ON public.', '') FROM pg_indexes
-        WHERE schemaname = 'public' AND tablename <> '__diesel_schema_migrations' ORDER BY indexname";
+    let query = "SELECT indexname || '|' || regexp_replace(indexdef, '.* ON public.', '') \
+        FROM pg_indexes WHERE schemaname = 'public' \
+        AND tablename <> '__diesel_schema_migrations' ORDER BY indexname";
     let expected: Vec<_> =
         INDEXES.iter().map(|(name, definition)| format!("{name}|{definition}")).collect();
     assert_eq!(database.sql(query), expected.join("\n"));
 }
 
-/// Ten thousand orders with a document, a follow-up, a key and an idempotency key each, of which
-/// one is due.
+/// Adds ten thousand orders with a document, a delivery, an API key and an idempotency key each.
 const MANY: &str = "
     INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, created_at, updated_at,
         is_test, holds_file_number, file_number, status, details)
@@ -59,13 +59,14 @@ const MANY: &str = "
     ANALYZE";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_that_many_rows_must_not_slow_down_read_no_table_from_end_to_end() {
+async fn calls_use_indexes() {
     let (store, database) = store().await;
     let id = create(&store, "F-1").await.unwrap();
     let outsider = outsider(&database).await;
     database.sql(MANY);
-    // A session tells what it has read when it ends.
-    let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'psql'";
+    // A session reports what it has read when it ends.
+    let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+        AND application_name = 'psql'";
     until("the session that made them has ended", async || {
         outsider.query_one(others, &[]).await.unwrap().get::<_, i64>(0) == 0
     })
@@ -107,8 +108,9 @@ async fn calls_that_many_rows_must_not_slow_down_read_no_table_from_end_to_end()
         .await;
     let whole =
         database.sql("SELECT relname FROM pg_stat_user_tables WHERE seq_tup_read > 100 ORDER BY 1");
-    assert_eq!(whole, "", "these were read from end to end");
-    let used = "SELECT indexrelname FROM pg_stat_user_indexes WHERE idx_scan > 0 AND relname <> '__diesel_schema_migrations' ORDER BY 1";
+    assert_eq!(whole, "", "these tables were read whole");
+    let used = "SELECT indexrelname FROM pg_stat_user_indexes WHERE idx_scan > 0 \
+        AND relname <> '__diesel_schema_migrations' ORDER BY 1";
     let expected: Vec<_> = INDEXES
         .iter()
         .map(|(name, _)| *name)

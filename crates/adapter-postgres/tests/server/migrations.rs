@@ -1,4 +1,4 @@
-//! The schema: made once, by whoever comes first, and never made of what is somebody else's.
+//! Migrations: applied once, and never to the database of another program.
 
 use adapter_postgres::{MigrateError, PostgresStore};
 use contract_tests::samples::{
@@ -16,14 +16,14 @@ use test_servers::postgres::{Cluster, Database};
 use time::Duration;
 use tokio::time::timeout;
 
-use super::{PATIENCE, create, not_created, one_line, outsider, store_at};
+use super::{TIMEOUT, create, log_line, not_created, outsider, store_at};
 
 fn open(url: &str) -> PostgresStore {
     PostgresStore::open(url, 2).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stores_that_migrate_at_once_migrate_once() {
+async fn concurrent_starts_migrate_once() {
     for _ in 0..5 {
         let database = Cluster::shared().database();
         let stores: Vec<_> = (0..8).map(|_| open(&database.url())).collect();
@@ -41,10 +41,10 @@ async fn stores_that_migrate_at_once_migrate_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_finds_the_schema_up_to_date_waits_for_nobody() {
+async fn current_schema_needs_no_lock() {
     let database = Cluster::shared().database();
     store_at(&database.url()).await;
-    // Another that hangs while it migrates, or orders that are placed for hours.
+    // An instance that hangs while it migrates, and orders that take hours.
     let (hung, busy) = (outsider(&database).await, outsider(&database).await);
     hung.batch_execute("SELECT pg_advisory_lock(7957707180310490994)").await.unwrap();
     busy.batch_execute(
@@ -53,38 +53,57 @@ async fn whoever_finds_the_schema_up_to_date_waits_for_nobody() {
     .await
     .unwrap();
     let store = open(&database.url());
-    assert_eq!(timeout(PATIENCE, store.migrate()).await.unwrap().unwrap(), 0);
+    assert_eq!(timeout(TIMEOUT, store.migrate()).await.unwrap().unwrap(), 0);
 }
 
 #[tokio::test]
-async fn a_database_of_a_newer_program_is_refused_and_left_alone() {
+async fn newer_database_is_rejected_unchanged() {
     let database = Cluster::shared().database();
     store_at(&database.url()).await;
     database.sql("INSERT INTO __diesel_schema_migrations (version) VALUES ('99991231235959')");
     let before = database.schema();
-    let refused = open(&database.url()).migrate().await.unwrap_err();
+    let rejected = open(&database.url()).migrate().await.unwrap_err();
     assert!(
-        matches!(&refused, MigrateError::Newer(version) if version == "99991231235959"),
-        "{refused}"
+        matches!(&rejected, MigrateError::Newer(version) if version == "99991231235959"),
+        "{rejected}"
     );
-    // Even if it lacks one that this program has.
+    // Even if it lacks a migration that this program has.
     database.sql("DELETE FROM __diesel_schema_migrations WHERE version <> '99991231235959'");
     assert!(matches!(open(&database.url()).migrate().await, Err(MigrateError::Newer(_))));
     assert_eq!(database.schema(), before);
 }
 
 #[tokio::test]
-async fn a_database_that_another_program_uses_is_refused_and_left_alone() {
+async fn older_database_is_rejected_unchanged() {
+    let database = Cluster::shared().database();
+    database.sql(
+        "CREATE TABLE __diesel_schema_migrations (version text PRIMARY KEY, run_on timestamp); \
+        INSERT INTO __diesel_schema_migrations VALUES ('20261121000000'), ('20261121180000'); \
+        CREATE TABLE orders (id bigint)",
+    );
+    let before = database.schema();
+    assert_eq!(
+        log_line(&open(&database.url()).migrate().await.unwrap_err()),
+        "the database is of another version of this program: it has the migration \
+        20261121180000, which this version does not know; start the version that made the \
+        database, or use an empty database"
+    );
+    assert_eq!(database.schema(), before);
+}
+
+#[tokio::test]
+async fn database_of_another_program_is_rejected_unchanged() {
     for table in ["orders", "api_keys", "uploads"] {
         let database = Cluster::shared().database();
         database
             .sql(&format!("CREATE TABLE {table} (number integer); INSERT INTO {table} VALUES (1)"));
         let before = database.schema();
-        let refused = open(&database.url()).migrate().await.unwrap_err();
+        let rejected = open(&database.url()).migrate().await.unwrap_err();
         assert_eq!(
-            one_line(&refused),
+            log_line(&rejected),
             format!(
-                "the database has a table {table} that is not this program's; give it a database or a schema of its own"
+                "the database has a table {table} of another program; use an empty database or \
+                schema"
             )
         );
         assert_eq!(database.schema(), before);
@@ -92,14 +111,15 @@ async fn a_database_that_another_program_uses_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_migration_that_fails_changes_nothing() {
+async fn failed_migration_changes_nothing() {
     let database = Cluster::shared().database();
     database.sql("CREATE TYPE deliveries AS ENUM ('of another program')");
     let before = database.schema();
-    let told = one_line(&open(&database.url()).migrate().await.unwrap_err());
+    let message = log_line(&open(&database.url()).migrate().await.unwrap_err());
     assert!(
-        told.starts_with("the database could not be migrated: ") && told.contains("deliveries"),
-        "{told}"
+        message.starts_with("the database could not be migrated: ")
+            && message.contains("deliveries"),
+        "{message}"
     );
     let table = "CREATE TABLE public.__diesel_schema_migrations";
     assert!(
@@ -111,7 +131,7 @@ async fn a_migration_that_fails_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_database_in_another_encoding_is_refused_and_left_alone() {
+async fn other_encoding_is_rejected_unchanged() {
     for encoding in ["LATIN1", "SQL_ASCII"] {
         let mut database = Cluster::shared().database();
         database.name = format!("{}_{}", database.name, encoding.to_lowercase());
@@ -119,13 +139,13 @@ async fn a_database_in_another_encoding_is_refused_and_left_alone() {
             format!("CREATE DATABASE {} ENCODING '{encoding}' TEMPLATE template0", database.name);
         Cluster::shared().sql("postgres", &created);
         let before = database.schema();
-        let told = one_line(&open(&database.url()).migrate().await.unwrap_err());
-        assert_eq!(told, format!("the database is encoded in {encoding}, and must be in UTF8"));
+        let message = log_line(&open(&database.url()).migrate().await.unwrap_err());
+        assert_eq!(message, format!("the database is encoded in {encoding}, but must be in UTF8"));
         assert_eq!(database.schema(), before);
     }
 }
 
-/// A role that may do nothing yet, and the URL with which it comes.
+/// Returns a role without rights, and its URL.
 fn role(database: &Database<'_>) -> (String, String) {
     let role = format!("role_of_{}", database.name);
     database.sql(&format!(
@@ -136,18 +156,18 @@ fn role(database: &Database<'_>) -> (String, String) {
 }
 
 #[tokio::test]
-async fn a_user_who_may_not_make_tables_is_told_what_is_missing() {
+async fn missing_right_to_create_tables_is_named() {
     let database = Cluster::shared().database();
     let (role, url) = role(&database);
-    let told = one_line(&open(&url).migrate().await.unwrap_err());
-    assert!(told.contains("no schema has been selected to create in"), "{told}");
+    let message = log_line(&open(&url).migrate().await.unwrap_err());
+    assert!(message.contains("no schema has been selected to create in"), "{message}");
     database.sql(&format!("GRANT USAGE ON SCHEMA public TO {role}"));
-    let told = one_line(&open(&url).migrate().await.unwrap_err());
-    assert!(told.contains("permission denied for schema public"), "{told}");
+    let message = log_line(&open(&url).migrate().await.unwrap_err());
+    assert!(message.contains("permission denied for schema public"), "{message}");
     assert!(!database.schema().contains("TABLE"));
 }
 
-/// What a user needs who serves a schema that another has made.
+/// The rights of a user that did not create the schema.
 const RIGHTS: [(&str, &[&str]); 8] = [
     ("__diesel_schema_migrations", &["SELECT"]),
     ("orders", &["SELECT", "INSERT", "UPDATE"]),
@@ -160,7 +180,7 @@ const RIGHTS: [(&str, &[&str]); 8] = [
 ];
 
 #[tokio::test]
-async fn a_user_who_may_only_read_and_write_serves_a_schema_that_is_there() {
+async fn rights_to_read_and_write_are_enough() {
     let database = Cluster::shared().database();
     store_at(&database.url()).await;
     let (role, url) = role(&database);
@@ -171,7 +191,7 @@ async fn a_user_who_may_only_read_and_write_serves_a_schema_that_is_there() {
     let store = open(&url);
     assert_eq!(store.migrate().await.unwrap(), 0);
 
-    // Every statement that there is.
+    // Every statement of the adapter.
     let (one, two) = (document(), document());
     store.check().await.unwrap();
     store.record(&[one.key.clone(), two.key.clone()], NOW).await.unwrap();
@@ -209,7 +229,7 @@ async fn a_user_who_may_only_read_and_write_serves_a_schema_that_is_there() {
 }
 
 #[tokio::test]
-async fn a_user_who_lacks_a_right_is_told_which() {
+async fn missing_right_is_named() {
     let database = Cluster::shared().database();
     store_at(&database.url()).await;
     let (role, url) = role(&database);
@@ -220,16 +240,20 @@ async fn a_user_who_lacks_a_right_is_told_which() {
     for (lacking, privileges) in RIGHTS {
         for &needed in privileges {
             database.sql(&format!("REVOKE {needed} ON {lacking} FROM {role}"));
-            let refused = store.migrate().await.unwrap_err();
+            let rejected = store.migrate().await.unwrap_err();
             assert!(
-                matches!(&refused, MigrateError::Right { table, privilege } if table == lacking && privilege == needed),
-                "{refused:?}"
+                matches!(
+                    &rejected,
+                    MigrateError::Right { table, privilege }
+                        if table == lacking && privilege == needed
+                ),
+                "{rejected:?}"
             );
             database.sql(&format!("GRANT {needed} ON {lacking} TO {role}"));
         }
     }
     assert_eq!(store.migrate().await.unwrap(), 0);
-    // A right that is taken away while the service runs, and given back.
+    // A right that is revoked and granted while the service runs.
     database.sql(&format!("REVOKE INSERT ON orders FROM {role}"));
     not_created(create(&store, "F-1").await);
     database.sql(&format!("GRANT INSERT ON orders TO {role}"));

@@ -1,4 +1,4 @@
-//! A server that ends, does not answer, and comes back.
+//! Servers that stop, freeze and return.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use super::{
     PostgresStore, create, not_created, outsider, sessions, store, store_at, unavailable, until,
 };
 
-/// Waits until a store takes orders again, and returns how long that took.
+/// Waits until a store creates orders again, and returns how long that took.
 async fn recovery(store: &PostgresStore, file_number: &str) -> Duration {
     let began = Instant::now();
-    until("the store takes orders", async || create(store, file_number).await.is_ok()).await;
+    until("the store creates orders", async || create(store, file_number).await.is_ok()).await;
     began.elapsed()
 }
 
@@ -29,7 +29,7 @@ async fn every_port_is_unavailable(store: &PostgresStore) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_ended_is_noticed_at_once_and_so_is_its_return() {
+async fn stop_and_return_of_the_server_are_noticed() {
     let cluster = Cluster::start(&[]);
     let database = cluster.database();
     let store = store_at(&database.url()).await;
@@ -43,11 +43,11 @@ async fn a_server_that_ended_is_noticed_at_once_and_so_is_its_return() {
         let recovery = recovery(&store, &format!("after {round}")).await;
         assert!(recovery < Duration::from_secs(5), "{recovery:?}");
     }
-    assert_eq!(database.sql("SELECT count(*) FROM orders"), "4", "what was acknowledged is there");
+    assert_eq!(database.sql("SELECT count(*) FROM orders"), "4", "acknowledged orders are stored");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_does_not_answer_is_given_up_in_time_and_leaves_nothing_half_done() {
+async fn frozen_server_times_out_and_stores_no_partial_order() {
     let cluster = Cluster::start(&[]);
     let database = cluster.database();
     let store = std::sync::Arc::new(store_at(&database.url()).await);
@@ -85,12 +85,9 @@ async fn a_server_that_does_not_answer_is_given_up_in_time_and_leaves_nothing_ha
     let recovery = recovery(&store, "after").await;
     assert!(recovery < Duration::from_secs(5), "{recovery:?}");
 
-    // What the server had received by then it may do now, or not.
+    // The server may still run statements that it received before.
     let outsider = outsider(&database).await;
-    until("the connections that were given up have ended", async || {
-        sessions(&outsider).await.0 <= 4
-    })
-    .await;
+    until("abandoned connections have ended", async || sessions(&outsider).await.0 <= 4).await;
     let partial = "SELECT count(*) FROM orders o WHERE NOT holds_file_number \
         OR (SELECT count(*) FROM deliveries WHERE order_id = o.id) \
             <> CASE file_number WHEN 'frozen' THEN 3 ELSE 1 END \
@@ -105,12 +102,12 @@ async fn a_server_that_does_not_answer_is_given_up_in_time_and_leaves_nothing_ha
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_order_that_its_standby_has_not_got_is_not_acknowledged_and_not_called_a_duplicate() {
+async fn order_missing_on_standby_is_not_acknowledged() {
     let cluster = Cluster::start(&[]);
     let database = cluster.database();
     let store = store_at(&database.url()).await;
     create(&store, "before").await.unwrap();
-    // Whoever turns off the wait for the disk for all sessions does not turn it off for orders.
+    // A setting for all sessions does not turn off the wait for the disk.
     cluster.sql("postgres", "ALTER SYSTEM SET synchronous_commit = off");
     cluster.sql("postgres", "ALTER SYSTEM SET synchronous_standby_names = 'gone'");
     cluster.sql("postgres", "SELECT pg_reload_conf()");
@@ -122,29 +119,30 @@ async fn an_order_that_its_standby_has_not_got_is_not_acknowledged_and_not_calle
     not_created(create(&store, "F-1").await);
     cluster.sql("postgres", "ALTER SYSTEM RESET synchronous_standby_names");
     cluster.sql("postgres", "SELECT pg_reload_conf()");
-    until("the order is there", async || database.sql("SELECT count(*) FROM orders") == "2").await;
+    until("the order is stored", async || database.sql("SELECT count(*) FROM orders") == "2").await;
     assert!(matches!(create(&store, "F-1").await, Err(CreateError::Duplicate { .. })));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_that_the_server_ended_are_replaced() {
+async fn ended_connections_are_replaced() {
     let (store, database) = store().await;
     let outsider = outsider(&database).await;
     create(&store, "F-0").await.unwrap();
     for round in 1..=5 {
-        let ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'notary-orders' AND datname = current_database()";
-        // An order may get a second connection while the one before is being given back.
+        let ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+            WHERE application_name = 'notary-orders' AND datname = current_database()";
+        // An order may get a second connection before the first returns to the pool.
         let mut ended = outsider.query(ended, &[]).await.unwrap().len();
         assert!((1..=2).contains(&ended), "{ended}");
-        // The call may be there before the end of its connection is; one that was ended fails one
-        // call at most.
+        // The call may arrive before the end of its connection. Each ended connection fails one call
+        // at most.
         loop {
             let outcome = create(&store, &format!("F-{round}")).await;
             if outcome.is_ok() {
                 break;
             }
             not_created(outcome);
-            ended = ended.checked_sub(1).expect("no more calls fail than connections were ended");
+            ended = ended.checked_sub(1).expect("one failed call for each ended connection");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How often a call has to wait for the server, counted on the wire.
+//! Round trips of a call, counted on the wire.
 
 use std::{collections::HashSet, future::Future};
 
@@ -19,7 +19,7 @@ use time::Duration;
 
 use super::{PostgresStore, url_through};
 
-/// A store with one connection, and the wire that it has to its server.
+/// Returns a store with one connection, and the proxy that counts its round trips.
 async fn wired() -> (PostgresStore, Proxy) {
     let database = Cluster::shared().database();
     let proxy = Proxy::to(Cluster::shared().port());
@@ -43,7 +43,7 @@ fn order(number: usize, documents: usize, deliveries: usize) -> NewOrder {
 }
 
 #[tokio::test]
-async fn an_order_is_placed_in_one_round_trip_whatever_belongs_to_it() {
+async fn order_is_created_in_one_round_trip() {
     let (store, proxy) = wired().await;
     let mut number = 0;
     for round in 0..2 {
@@ -58,14 +58,14 @@ async fn an_order_is_placed_in_one_round_trip_whatever_belongs_to_it() {
             // The first round prepares the statements.
             assert!(
                 round == 0 || round_trips == 1,
-                "{documents} documents, {deliveries} follow-ups: {round_trips}"
+                "{documents} documents, {deliveries} deliveries: {round_trips}"
             );
         }
     }
 }
 
 #[tokio::test]
-async fn orders_that_wait_at_the_same_time_share_a_round_trip() {
+async fn waiting_orders_share_a_round_trip() {
     let (store, proxy) = wired().await;
     store.create(&order(0, 0, 1), WINDOW).await.unwrap();
     let orders: Vec<_> = (1..=128).map(|number| order(number, 0, 1)).collect();
@@ -76,22 +76,21 @@ async fn orders_that_wait_at_the_same_time_share_a_round_trip() {
 }
 
 #[tokio::test]
-async fn all_of_a_batch_that_are_refused_share_a_round_trip_more() {
+async fn duplicates_of_a_batch_share_a_round_trip() {
     let (store, proxy) = wired().await;
     store.create(&order(0, 0, 1), WINDOW).await.unwrap();
     store.create(&order(0, 0, 1), WINDOW).await.unwrap_err();
     let orders: Vec<_> = (1..=32).map(|number| order(number, 0, 1)).collect();
     join_all(orders.iter().map(|order| store.create(order, WINDOW))).await;
-    let (refused, round_trips) =
+    let (rejected, round_trips) =
         counted(&proxy, join_all(orders.iter().map(|order| store.create(order, WINDOW)))).await;
-    assert!(refused.iter().all(
-        |refused| matches!(refused, Err(CreateError::Duplicate { created_at }) if *created_at == NOW)
-    ));
+    let is_duplicate = |outcome: &Result<_, CreateError>| matches!(outcome, Err(CreateError::Duplicate { created_at }) if *created_at == NOW);
+    assert!(rejected.iter().all(is_duplicate));
     assert_eq!(round_trips, 2);
 }
 
 #[tokio::test]
-async fn an_idempotency_key_takes_no_round_trip_more() {
+async fn idempotency_key_takes_no_extra_round_trip() {
     let (store, proxy) = wired().await;
     let with_key = |number: usize| {
         let attempt = attempt(&idempotency_key(1, &format!("key {number}")), 7);
@@ -106,8 +105,9 @@ async fn an_idempotency_key_takes_no_round_trip_more() {
         let (stored, round_trips) = counted(&proxy, store.create(&with_key(number), WINDOW)).await;
         stored.unwrap();
         assert_eq!(round_trips, 1);
-        let (refused, round_trips) = counted(&proxy, store.create(&with_key(number), WINDOW)).await;
-        assert!(matches!(refused, Err(CreateError::KeyTaken(_))), "{refused:?}");
+        let (rejected, round_trips) =
+            counted(&proxy, store.create(&with_key(number), WINDOW)).await;
+        assert!(matches!(rejected, Err(CreateError::KeyTaken(_))), "{rejected:?}");
         assert_eq!(round_trips, 2);
     }
     for round in 0..2 {
@@ -122,17 +122,17 @@ async fn an_idempotency_key_takes_no_round_trip_more() {
 }
 
 #[tokio::test]
-async fn a_duplicate_takes_a_second_round_trip() {
+async fn duplicate_takes_a_second_round_trip() {
     let (store, proxy) = wired().await;
     store.create(&order(0, 0, 1), WINDOW).await.unwrap();
     store.create(&order(0, 0, 1), WINDOW).await.unwrap_err();
-    let (refused, round_trips) = counted(&proxy, store.create(&order(0, 0, 1), WINDOW)).await;
-    assert!(matches!(refused, Err(CreateError::Duplicate { .. })), "{refused:?}");
+    let (rejected, round_trips) = counted(&proxy, store.create(&order(0, 0, 1), WINDOW)).await;
+    assert!(matches!(rejected, Err(CreateError::Duplicate { .. })), "{rejected:?}");
     assert_eq!(round_trips, 2);
 }
 
 #[tokio::test]
-async fn a_follow_up_is_leased_in_one_round_trip_and_settled_in_another() {
+async fn lease_and_settlement_take_one_round_trip_each() {
     let (store, proxy) = wired().await;
     store.create(&order(0, 0, 8), WINDOW).await.unwrap();
     let error = || "busy".to_owned();
@@ -161,7 +161,7 @@ async fn a_follow_up_is_leased_in_one_round_trip_and_settled_in_another() {
 }
 
 #[tokio::test]
-async fn a_key_is_found_in_one_round_trip() {
+async fn key_is_found_in_one_round_trip() {
     let (store, proxy) = wired().await;
     let key = api_key(NOW);
     store.add(&key, "jane").await.unwrap();
@@ -173,7 +173,7 @@ async fn a_key_is_found_in_one_round_trip() {
 }
 
 #[tokio::test]
-async fn uploads_are_recorded_condemned_and_forgotten_in_one_round_trip_each() {
+async fn upload_calls_take_one_round_trip_each() {
     let (store, proxy) = wired().await;
     for round in 0..2 {
         let keys: Vec<_> = (0..20).map(|_| object_key()).collect();

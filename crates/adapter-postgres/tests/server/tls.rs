@@ -1,25 +1,26 @@
-//! Who is encrypted for, and who is trusted.
+//! Encrypted connections and trusted servers.
 
 use domain::ports::OrderRepo as _;
 use test_servers::postgres::{Cluster, Database, PASSWORD, SUPERUSER};
 
-use super::{PostgresStore, one_line, unavailable};
+use super::{PostgresStore, log_line, unavailable};
 
-/// Whether connections by this URL are encrypted; why there are none otherwise.
+/// Returns whether connections by this URL are encrypted, or why there are none.
 async fn encrypted(database: &Database<'_>, host: &str, parameters: &str) -> Result<bool, String> {
     let url = format!(
         "postgres://{SUPERUSER}:{PASSWORD}@{host}:{}/{}?application_name=tls&{parameters}",
         database.cluster.port(),
         database.name
     );
-    let store = PostgresStore::open(&url, 1).map_err(|error| one_line(&error))?;
+    let store = PostgresStore::open(&url, 1).map_err(|error| log_line(&error))?;
     if let Err(error) = store.migrate().await {
-        // What serves requests sees it the same way.
+        // Requests fail in the same way.
         unavailable(store.check().await);
-        return Err(one_line(&error));
+        return Err(log_line(&error));
     }
     store.check().await.unwrap();
-    let of_this = "FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = 'tls' AND datname = current_database()";
+    let of_this = "FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) \
+        WHERE application_name = 'tls' AND datname = current_database()";
     let seen = database.sql(&format!("SELECT DISTINCT ssl {of_this}"));
     Ok(match seen.as_str() {
         "t" => true,
@@ -33,7 +34,7 @@ fn root(of: &Cluster) -> String {
 }
 
 #[tokio::test]
-async fn what_is_encrypted_is_what_the_url_says() {
+async fn sslmode_decides_encryption() {
     let server = Cluster::shared();
     let root = root(server);
     for (host, parameters, expected) in [
@@ -54,11 +55,11 @@ async fn what_is_encrypted_is_what_the_url_says() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_prove_to_be_the_host_of_the_url_is_refused() {
+async fn unverified_server_is_rejected() {
     let (server, other) = (Cluster::shared(), Cluster::start(&[]));
     let database = server.database();
     for (host, parameters, cause) in [
-        // As one in the middle would answer: with a certificate that somebody else has signed.
+        // As in an attack from the middle: another authority has signed the certificate.
         (
             "localhost",
             format!("sslmode=verify-full&{}", root(&other)),
@@ -80,15 +81,15 @@ async fn a_server_that_cannot_prove_to_be_the_host_of_the_url_is_refused() {
             "certificate not valid for name \"127.0.0.1\"",
         ),
     ] {
-        let refused = encrypted(&database, host, &parameters).await.unwrap_err();
-        assert!(refused.contains(cause), "{parameters}: {refused}");
+        let rejected = encrypted(&database, host, &parameters).await.unwrap_err();
+        assert!(rejected.contains(cause), "{parameters}: {rejected}");
     }
-    // The system trusts many, but not this one; or none at all.
+    // The system does not trust this authority.
     encrypted(&database, "localhost", "sslmode=verify-full").await.unwrap_err();
 }
 
 #[tokio::test]
-async fn a_server_without_tls_is_for_those_who_do_not_ask_for_it() {
+async fn server_without_tls_needs_disable_or_prefer() {
     let server = Cluster::start(&["ssl = off"]);
     let database = server.database();
     let root = root(&server);
@@ -100,13 +101,13 @@ async fn a_server_without_tls_is_for_those_who_do_not_ask_for_it() {
         format!("sslmode=require&{root}"),
         format!("sslmode=verify-full&{root}"),
     ] {
-        let refused = encrypted(&database, "localhost", &parameters).await.unwrap_err();
-        assert!(refused.contains("server does not support TLS"), "{parameters}: {refused}");
+        let rejected = encrypted(&database, "localhost", &parameters).await.unwrap_err();
+        assert!(rejected.contains("server does not support TLS"), "{parameters}: {rejected}");
     }
 }
 
 #[tokio::test]
-async fn root_certificates_that_cannot_be_read_are_named() {
+async fn unreadable_root_certificates_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let (empty, rubbish) = (folder.path().join("empty.pem"), folder.path().join("rubbish.pem"));
     std::fs::write(&empty, "").unwrap();
@@ -114,13 +115,13 @@ async fn root_certificates_that_cannot_be_read_are_named() {
         .unwrap();
     let database = Cluster::shared().database();
     for file in [&empty, &rubbish, &folder.path().join("missing.pem"), &folder.path().to_owned()] {
-        let refused = encrypted(
+        let rejected = encrypted(
             &database,
             "localhost",
             &format!("sslmode=verify-full&sslrootcert={}", file.display()),
         )
         .await
         .unwrap_err();
-        assert!(refused.contains(file.to_str().unwrap()), "{refused}");
+        assert!(rejected.contains(file.to_str().unwrap()), "{rejected}");
     }
 }

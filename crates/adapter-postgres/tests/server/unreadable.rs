@@ -6,12 +6,12 @@ use domain::ports::{
 };
 use time::Duration;
 
-use super::{one_line, store};
+use super::{log_line, store};
 
 fn internal<T>(outcome: Result<T, StoreError>) -> String {
     match outcome {
-        Err(error @ StoreError::Internal(_)) => one_line(&error),
-        Err(error) => panic!("{}", one_line(&error)),
+        Err(error @ StoreError::Internal(_)) => log_line(&error),
+        Err(error) => panic!("{}", log_line(&error)),
         Ok(_) => panic!("the row was read"),
     }
 }

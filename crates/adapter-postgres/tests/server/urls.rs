@@ -1,18 +1,18 @@
-//! URLs of databases: what is understood, what is refused, and that no secret of one is repeated.
+//! URLs of databases: valid and invalid ones, and errors without their secrets.
 
 use adapter_postgres::{OpenError, PostgresStore};
 use domain::ports::OrderRepo as _;
 use proptest::prelude::*;
 use test_servers::postgres::Cluster;
 
-use super::one_line;
+use super::log_line;
 
 fn opened(url: &str) -> Result<(), OpenError> {
     PostgresStore::open(url, 1).map(drop)
 }
 
 #[tokio::test]
-async fn what_is_no_url_of_postgresql_is_refused_and_not_repeated() {
+async fn invalid_url_is_rejected_without_its_secret() {
     for url in [
         "",
         "postgres",
@@ -53,9 +53,12 @@ async fn what_is_no_url_of_postgresql_is_refused_and_not_repeated() {
         "host=localhost user=orders password=hunter2",
         "hunter2",
     ] {
-        let refused = opened(url).expect_err(url);
-        assert!(matches!(refused, OpenError::NotAUrl), "{url}: {refused:?}");
-        assert!(!format!("{refused:?} {}", one_line(&refused)).contains("hunter2"), "{refused:?}");
+        let rejected = opened(url).expect_err(url);
+        assert!(matches!(rejected, OpenError::NotAUrl), "{url}: {rejected:?}");
+        assert!(
+            !format!("{rejected:?} {}", log_line(&rejected)).contains("hunter2"),
+            "{rejected:?}"
+        );
     }
     for mode in ["", "on", "allow", "verify-ca", "Require", "require "] {
         assert!(
@@ -67,8 +70,8 @@ async fn what_is_no_url_of_postgresql_is_refused_and_not_repeated() {
         );
     }
     for mode in ["", "&sslmode=disable", "&sslmode=prefer"] {
-        let refused = opened(&format!("postgres://host/orders?sslrootcert=/root.pem{mode}"));
-        assert!(matches!(refused, Err(OpenError::RootWithoutVerification)), "{mode}");
+        let rejected = opened(&format!("postgres://host/orders?sslrootcert=/root.pem{mode}"));
+        assert!(matches!(rejected, Err(OpenError::RootWithoutVerification)), "{mode}");
     }
     assert!(matches!(
         opened("postgres://host/orders?sslmode=require&sslrootcert=/no/such/root.pem"),
@@ -77,14 +80,16 @@ async fn what_is_no_url_of_postgresql_is_refused_and_not_repeated() {
 }
 
 #[tokio::test]
-async fn what_libpq_understands_is_understood() {
+async fn urls_of_libpq_are_accepted() {
     for url in [
         "postgres://host",
         "postgresql://host/orders",
         "postgres://orders@host/orders",
         "postgres://orders:pass:word@host:5432/orders",
-        "postgres://orders:pass%40word@one:5432,two:5433,[::1]:5434/orders?target_session_attrs=read-write",
-        "postgres://host/orders?application_name=other&connect_timeout=5&keepalives_idle=30&options=-c%20search_path%3Dorders",
+        "postgres://orders:pass%40word@one:5432,two:5433,[::1]:5434/orders?\
+        target_session_attrs=read-write",
+        "postgres://host/orders?application_name=other&connect_timeout=5&keepalives_idle=30&\
+        options=-c%20search_path%3Dorders",
         "postgres://host/orders?",
         "postgres://host/orders?&sslmode=disable&",
         "postgres:///orders?host=/var/run/postgresql",
@@ -96,7 +101,7 @@ async fn what_libpq_understands_is_understood() {
 }
 
 #[tokio::test]
-async fn passwords_of_any_characters_are_written_percent_encoded() {
+async fn password_may_be_percent_encoded() {
     let database = Cluster::shared().database();
     for (number, (password, written)) in [
         ("@:/?#", "%40%3A%2F%3F%23"),
@@ -110,7 +115,10 @@ async fn passwords_of_any_characters_are_written_percent_encoded() {
     {
         let role = format!("{}_{number}", database.name);
         let quoted = password.replace('\'', "''");
-        database.sql(&format!("CREATE ROLE {role} LOGIN PASSWORD '{quoted}'; GRANT ALL ON SCHEMA public TO {role}; GRANT pg_read_all_data TO {role}"));
+        database.sql(&format!(
+            "CREATE ROLE {role} LOGIN PASSWORD '{quoted}'; GRANT ALL ON SCHEMA public TO {role}; \
+            GRANT pg_read_all_data TO {role}"
+        ));
         let store = PostgresStore::open(&database.url_as(&role, written), 1).unwrap();
         if number == 0 {
             store.migrate().await.unwrap();
@@ -122,14 +130,18 @@ async fn passwords_of_any_characters_are_written_percent_encoded() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// Whatever is wrong with a URL, and wherever in it a secret stands.
+    /// Tries any fault of a URL, with a secret at any position.
     #[test]
-    fn no_error_repeats_a_secret(before in "(postgres(ql)?://)?[a-z@:/?#,%&=\\[\\]0-9]{0,12}", after in "[a-z@:/?#,%&=\\[\\]0-9]{0,20}") {
+    fn no_error_contains_a_secret(
+        before in "(postgres(ql)?://)?[a-z@:/?#,%&=\\[\\]0-9]{0,12}",
+        after in "[a-z@:/?#,%&=\\[\\]0-9]{0,20}",
+    ) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let _within = runtime.enter();
-        if let Err(refused) = opened(&format!("{before}HUNTER2{after}")) {
-            let is_file = matches!(refused, OpenError::Root { .. });
-            prop_assert!(is_file || !format!("{refused:?} {}", one_line(&refused)).contains("HUNTER2"), "{refused:?}");
+        if let Err(rejected) = opened(&format!("{before}HUNTER2{after}")) {
+            let is_file = matches!(rejected, OpenError::Root { .. });
+            let texts = format!("{rejected:?} {}", log_line(&rejected));
+            prop_assert!(is_file || !texts.contains("HUNTER2"), "{rejected:?}");
         }
     }
 }
