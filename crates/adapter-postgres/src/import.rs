@@ -1,6 +1,9 @@
 //! Rows of another store, written as they are.
 
-use diesel::{QueryableByName, sql_query, sql_types::BigInt, sql_types::Text};
+use diesel::{
+    QueryableByName, sql_query,
+    sql_types::{BigInt, Text},
+};
 use diesel_async::{AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
 use domain::ports::StoreError;
 
@@ -9,8 +12,8 @@ use crate::{PostgresStore, failure::Failure};
 /// The transaction takes as long as it needs, sees what other transactions have committed, and is
 /// durable when it is committed, whatever the server is configured for.
 const SETTINGS: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-    SELECT set_config(name, '0', true) FROM pg_settings
-        WHERE name IN ('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout');
+    SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN
+        ('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout');
     SELECT set_config('synchronous_commit', 'on', true)
         WHERE current_setting('synchronous_commit') = 'off'";
 
@@ -19,11 +22,8 @@ const SETTINGS: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 const LOCK: &str = "LOCK TABLE orders, documents, uploads, deliveries, idempotency_keys, api_keys, \
     key_events IN EXCLUSIVE MODE";
 
-/// Continues the identifiers after those that were imported.
-const CONTINUE: &str = "SELECT setval(pg_get_serial_sequence('orders', 'id'), max(id)) FROM orders HAVING count(*) > 0;
-    SELECT setval(pg_get_serial_sequence('deliveries', 'id'), max(id)) FROM deliveries HAVING count(*) > 0;
-    SELECT setval(pg_get_serial_sequence('api_keys', 'id'), max(id)) FROM api_keys HAVING count(*) > 0;
-    SELECT setval(pg_get_serial_sequence('key_events', 'id'), max(id)) FROM key_events HAVING count(*) > 0";
+/// Tables whose identifiers the database assigns.
+const IDENTITIES: [&str; 4] = ["orders", "deliveries", "api_keys", "key_events"];
 
 /// An import in progress: one transaction. Dropping it undoes the import.
 pub struct Import(AsyncPgConnection);
@@ -80,7 +80,12 @@ impl Import {
     /// # Errors
     /// The database is unavailable. Whether the import was committed is unknown.
     pub async fn commit(mut self) -> Result<(), StoreError> {
-        self.run(CONTINUE).await?;
+        for table in IDENTITIES {
+            let sequence = format!("pg_get_serial_sequence('{table}', 'id')");
+            let continued =
+                format!("SELECT setval({sequence}, max(id)) FROM {table} HAVING count(*) > 0");
+            self.run(&continued).await?;
+        }
         self.run("COMMIT").await
     }
 

@@ -100,8 +100,8 @@ impl Database {
         Ok(self.connect(access)?)
     }
 
-    /// Checks that the path still names the file that was opened. An open connection goes on writing
-    /// to a removed file, and those orders would be lost.
+    /// Checks that the path still names the file that was opened. An open connection goes on
+    /// writing to a removed file, and those orders would be lost.
     pub(crate) fn check_file(&self) -> Result<(), Failure> {
         match FileId::of(&self.path) {
             Ok(file) if file == self.file => Ok(()),

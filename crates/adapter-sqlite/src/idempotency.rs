@@ -24,7 +24,8 @@ use crate::{
 
 #[derive(Insertable, Queryable, Selectable)]
 // Binds `NULL` for absent values, so the statement text is constant and stays prepared.
-#[diesel(table_name = idempotency_keys, check_for_backend(Sqlite), treat_none_as_default_value = false)]
+#[diesel(table_name = idempotency_keys, check_for_backend(Sqlite))]
+#[diesel(treat_none_as_default_value = false)]
 struct KeyRow {
     client_id: i64,
     digest: Vec<u8>,

@@ -82,7 +82,7 @@ struct Table {
 /// Returns a table of the database other than those of SQLite and diesel.
 fn other_table(connection: &mut SqliteConnection) -> QueryResult<Option<String>> {
     let tables = sql_query(
-        r"SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\'
+        r"SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'sqlite_*'
             AND name <> '__diesel_schema_migrations' LIMIT 1",
     );
     Ok(tables.get_result::<Table>(connection).optional()?.map(|table| table.name))

@@ -156,7 +156,7 @@ impl Session {
         if self.access == Access::Write {
             self.database.check_file()?;
         }
-        // Taken out, so that a panic closes the connection, whose state is unknown then, and the next
+        // Taken out, so that a panic closes the connection, whose state is unknown then. The next
         // transaction opens a new one.
         let mut connection = match self.connection.take() {
             Some(connection) => connection,

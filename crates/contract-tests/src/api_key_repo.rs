@@ -6,33 +6,32 @@ use time::Duration;
 
 use crate::samples::{MICROSECOND, NOW, Storage, api_key};
 
-/// Whoever changes keys here, with what SQL and JSON have to escape.
+/// The operator of the samples, with characters that SQL and JSON escape.
 const BY: &str = "jane 'é\" \\%;";
 
-/// Runs the contract of `ApiKeyRepo` on the `Storage` that an expression makes, anew for each
-/// test.
+/// Runs the contract of `ApiKeyRepo`. The expression makes the `Storage` of each test.
 #[macro_export]
 macro_rules! api_key_repo_contract {
     ($storage:expr) => {
         $crate::obligations!(api_key_repo, $storage;
-            a_key_is_found_as_it_was_added,
-            a_key_without_optional_fields_is_found_as_it_was_added,
+            key_is_found_as_added,
+            minimal_key_is_found_as_added,
             further_key_of_a_client_is_found_with_its_client,
-            a_lookup_part_that_is_not_there_is_not_found,
-            a_lookup_part_is_used_once,
+            unknown_lookup_is_not_found,
+            lookup_is_unique,
             keys_are_listed_oldest_first,
-            a_revoked_key_is_found_as_revoked,
-            a_key_revoked_again_stays_as_it_is,
-            what_was_never_issued_is_not_revoked,
-            the_first_key_is_added_once,
-            a_revoked_key_was_issued_all_the_same,
-            of_many_concurrent_first_keys_one_is_added,
-            a_successor_is_good_at_once_and_the_key_until_then,
-            a_key_that_expires_earlier_still_does,
-            only_a_live_key_is_rotated,
-            the_last_use_is_the_latest_that_was_noted,
-            the_trail_tells_who_changed_which_key_when,
-            concurrent_rotations_of_one_key_all_count,
+            revoked_key_is_found_as_revoked,
+            second_revocation_changes_nothing,
+            unknown_key_is_not_revoked,
+            first_key_is_added_once,
+            revoked_key_counts_as_first_key,
+            one_of_concurrent_first_keys_is_added,
+            rotation_adds_successor_and_sets_expiry,
+            rotation_does_not_extend_a_key,
+            only_a_valid_key_is_rotated,
+            last_use_is_the_latest_noted,
+            history_has_every_change_once,
+            concurrent_rotations_all_count,
         );
     };
 }
@@ -46,13 +45,13 @@ async fn assert_found_as_added(storage: &Storage, key: NewApiKey) {
     );
 }
 
-/// Round trip with every field.
-pub async fn a_key_is_found_as_it_was_added(storage: &Storage) {
+/// Stores and reads a key with every field.
+pub async fn key_is_found_as_added(storage: &Storage) {
     assert_found_as_added(storage, api_key(NOW)).await;
 }
 
-/// Round trip with no optional field.
-pub async fn a_key_without_optional_fields_is_found_as_it_was_added(storage: &Storage) {
+/// Stores and reads a key with no optional field.
+pub async fn minimal_key_is_found_as_added(storage: &Storage) {
     assert_found_as_added(
         storage,
         NewApiKey {
@@ -77,8 +76,8 @@ pub async fn further_key_of_a_client_is_found_with_its_client(storage: &Storage)
     }
 }
 
-/// Nor is one that differs by letter case.
-pub async fn a_lookup_part_that_is_not_there_is_not_found(storage: &Storage) {
+/// Lookups are compared exactly.
+pub async fn unknown_lookup_is_not_found(storage: &Storage) {
     storage
         .keys
         .add(&NewApiKey { lookup: "00000000000000aa".to_owned(), ..api_key(NOW) }, BY)
@@ -89,15 +88,15 @@ pub async fn a_lookup_part_that_is_not_there_is_not_found(storage: &Storage) {
     }
 }
 
-/// Else a key could hide another.
-pub async fn a_lookup_part_is_used_once(storage: &Storage) {
+/// A second key with the lookup would hide the first.
+pub async fn lookup_is_unique(storage: &Storage) {
     let key = api_key(NOW);
     storage.keys.add(&key, BY).await.unwrap();
     assert!(storage.keys.add(&NewApiKey { lookup: key.lookup, ..api_key(NOW) }, BY).await.is_err());
     assert_eq!(storage.keys.list().await.unwrap().len(), 1);
 }
 
-/// Revoked and expired ones included.
+/// The list has revoked and expired keys, too.
 pub async fn keys_are_listed_oldest_first(storage: &Storage) {
     assert_eq!(storage.keys.list().await.unwrap(), []);
     let mut expected = Vec::new();
@@ -115,8 +114,8 @@ pub async fn keys_are_listed_oldest_first(storage: &Storage) {
     assert_eq!(storage.keys.list().await.unwrap(), expected);
 }
 
-/// And no other.
-pub async fn a_revoked_key_is_found_as_revoked(storage: &Storage) {
+/// Other keys are not affected.
+pub async fn revoked_key_is_found_as_revoked(storage: &Storage) {
     let (key, other) = (api_key(NOW), api_key(NOW));
     let id = storage.keys.add(&key, BY).await.unwrap();
     storage.keys.add(&other, BY).await.unwrap();
@@ -126,24 +125,24 @@ pub async fn a_revoked_key_is_found_as_revoked(storage: &Storage) {
     assert_eq!(storage.keys.find(&other.lookup).await.unwrap().unwrap().revoked_at, None);
 }
 
-/// Since when it is revoked is when it was revoked first.
-pub async fn a_key_revoked_again_stays_as_it_is(storage: &Storage) {
+/// The key keeps the instant of its first revocation.
+pub async fn second_revocation_changes_nothing(storage: &Storage) {
     let id = storage.keys.add(&api_key(NOW), BY).await.unwrap();
     let revoked = storage.keys.revoke(id, NOW, BY).await.unwrap();
     assert_eq!(storage.keys.revoke(id, NOW + Duration::HOUR, BY).await.unwrap(), revoked);
     assert_eq!(revoked.unwrap().revoked_at, Some(NOW));
 }
 
-/// It is told so.
-pub async fn what_was_never_issued_is_not_revoked(storage: &Storage) {
+/// Returns `None`.
+pub async fn unknown_key_is_not_revoked(storage: &Storage) {
     let id = storage.keys.add(&api_key(NOW), BY).await.unwrap();
     for unknown in [0, id.0 + 1, i64::MAX] {
         assert_eq!(storage.keys.revoke(ApiKeyId(unknown), NOW, BY).await.unwrap(), None);
     }
 }
 
-/// A second one is not.
-pub async fn the_first_key_is_added_once(storage: &Storage) {
+/// A second one is not added.
+pub async fn first_key_is_added_once(storage: &Storage) {
     let (first, second) = (api_key(NOW), api_key(NOW));
     let id = storage.keys.add_first(&first, BY).await.unwrap().unwrap();
     assert_eq!(storage.keys.add_first(&second, BY).await.unwrap(), None);
@@ -153,15 +152,15 @@ pub async fn the_first_key_is_added_once(storage: &Storage) {
     );
 }
 
-/// Whoever revoked the only key does not want another one to appear at the next start.
-pub async fn a_revoked_key_was_issued_all_the_same(storage: &Storage) {
+/// An operator who revokes the only key does not get another one at the next start.
+pub async fn revoked_key_counts_as_first_key(storage: &Storage) {
     let id = storage.keys.add(&api_key(NOW), BY).await.unwrap();
     storage.keys.revoke(id, NOW, BY).await.unwrap();
     assert_eq!(storage.keys.add_first(&api_key(NOW), BY).await.unwrap(), None);
 }
 
 /// Instances that start together issue one key.
-pub async fn of_many_concurrent_first_keys_one_is_added(storage: &Storage) {
+pub async fn one_of_concurrent_first_keys_is_added(storage: &Storage) {
     let tasks = (0..20).map(|_| {
         let keys = storage.keys.clone();
         tokio::spawn(async move { keys.add_first(&api_key(NOW), BY).await.unwrap() })
@@ -174,8 +173,8 @@ pub async fn of_many_concurrent_first_keys_one_is_added(storage: &Storage) {
     assert_eq!(added.len(), 1);
 }
 
-/// And is found as it was added, with the client that it belongs to.
-pub async fn a_successor_is_good_at_once_and_the_key_until_then(storage: &Storage) {
+/// The successor is found as it was added, with its client.
+pub async fn rotation_adds_successor_and_sets_expiry(storage: &Storage) {
     let old = NewApiKey { expires_at: None, ..api_key(NOW) };
     let id = storage.keys.add(&old, BY).await.unwrap();
     let (rotated_at, until) = (NOW + Duration::DAY, NOW + Duration::DAY + Duration::HOUR);
@@ -191,8 +190,8 @@ pub async fn a_successor_is_good_at_once_and_the_key_until_then(storage: &Storag
     assert_eq!(found.key, successor);
 }
 
-/// Grace is no extension.
-pub async fn a_key_that_expires_earlier_still_does(storage: &Storage) {
+/// A key that expires earlier keeps its expiry.
+pub async fn rotation_does_not_extend_a_key(storage: &Storage) {
     let old = NewApiKey { expires_at: Some(NOW + Duration::MINUTE), ..api_key(NOW) };
     let id = storage.keys.add(&old, BY).await.unwrap();
     storage.keys.rotate(id, &api_key(NOW), NOW + Duration::HOUR, BY).await.unwrap().unwrap();
@@ -202,8 +201,8 @@ pub async fn a_key_that_expires_earlier_still_does(storage: &Storage) {
     );
 }
 
-/// Else who lost a key that was revoked would get another; nothing is written.
-pub async fn only_a_live_key_is_rotated(storage: &Storage) {
+/// Otherwise the holder of a revoked key would get another. Nothing is written.
+pub async fn only_a_valid_key_is_rotated(storage: &Storage) {
     let expired =
         storage.keys.add(&NewApiKey { expires_at: Some(NOW), ..api_key(NOW) }, BY).await.unwrap();
     let revoked = storage.keys.add(&api_key(NOW), BY).await.unwrap();
@@ -219,8 +218,8 @@ pub async fn only_a_live_key_is_rotated(storage: &Storage) {
     assert_eq!(storage.keys.trail().await.unwrap(), trail);
 }
 
-/// Whatever order instances note them in; of keys that are there.
-pub async fn the_last_use_is_the_latest_that_was_noted(storage: &Storage) {
+/// Instances note uses in any order. Unknown keys are ignored.
+pub async fn last_use_is_the_latest_noted(storage: &Storage) {
     let (one, other) = (
         storage.keys.add(&api_key(NOW), BY).await.unwrap(),
         storage.keys.add(&api_key(NOW), BY).await.unwrap(),
@@ -234,8 +233,8 @@ pub async fn the_last_use_is_the_latest_that_was_noted(storage: &Storage) {
     assert_eq!(last_uses, [Some(NOW + MICROSECOND), None]);
 }
 
-/// Every change once, the oldest first; what changed nothing leaves no line.
-pub async fn the_trail_tells_who_changed_which_key_when(storage: &Storage) {
+/// Oldest first. Calls that change nothing leave no entry.
+pub async fn history_has_every_change_once(storage: &Storage) {
     assert_eq!(storage.keys.trail().await.unwrap(), []);
     let minute = |number| NOW + Duration::minutes(number);
     let first = storage
@@ -262,8 +261,8 @@ pub async fn the_trail_tells_who_changed_which_key_when(storage: &Storage) {
     assert_eq!(storage.keys.trail().await.unwrap(), expected);
 }
 
-/// None is lost, and the key expires at the earliest end that was asked for.
-pub async fn concurrent_rotations_of_one_key_all_count(storage: &Storage) {
+/// The key expires at the earliest of the requested instants.
+pub async fn concurrent_rotations_all_count(storage: &Storage) {
     let old = NewApiKey { expires_at: None, ..api_key(NOW) };
     let id = storage.keys.add(&old, BY).await.unwrap();
     let tasks = (1..=10).map(|hours| {

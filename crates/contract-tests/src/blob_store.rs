@@ -13,46 +13,45 @@ use tempfile::TempDir;
 
 use crate::fakes::CountingEntropy;
 
-/// A blob store under test, and a way to look into it that the port does not offer.
+/// A blob store under test, and access to its content that the port does not offer.
 #[async_trait]
 pub trait BlobStoreFixture: Send + Sync {
-    /// The store.
+    /// Returns the store.
     fn store(&self) -> Arc<dyn BlobStore>;
 
-    /// The bytes that are to be seen under a key.
+    /// Returns the bytes under a key.
     async fn stored(&self, key: &ObjectKey) -> Option<Vec<u8>>;
 
-    /// How many things the store holds: objects, unfinished ones, and whatever else it has left
-    /// behind.
+    /// Returns the number of entries in the store: objects, unfinished objects and any leftovers.
     async fn count(&self) -> usize;
 }
 
-/// Runs the contract of [`BlobStore`] on the fixture that an expression makes, anew for each test.
+/// Runs the contract of [`BlobStore`]. The expression makes the fixture of each test.
 #[macro_export]
 macro_rules! blob_store_contract {
     ($fixture:expr) => {
         $crate::obligations!(blob_store, $fixture;
-            what_was_put_is_there_byte_for_byte,
-            a_file_of_another_size_is_refused_and_leaves_nothing,
-            a_missing_file_is_refused_and_leaves_nothing,
-            a_file_that_may_only_be_read_is_stored,
-            puts_side_by_side_do_not_mix,
-            an_object_is_seen_whole_or_not_at_all,
-            a_deleted_object_is_gone,
-            deleting_what_is_not_there_is_no_error,
-            a_check_leaves_nothing_behind,
+            object_has_the_bytes_of_its_file,
+            file_of_another_size_is_rejected,
+            missing_file_is_rejected,
+            read_only_file_is_stored,
+            concurrent_puts_do_not_mix,
+            object_appears_complete,
+            deleted_object_is_gone,
+            deleting_a_missing_object_is_no_error,
+            check_leaves_nothing_behind,
         );
     };
 }
 
-/// Runs the contract of [`BlobStore`] on a store that copies the bytes of every file, and sees
-/// therefore what they are.
+/// Runs the contract of [`BlobStore`] on a store that copies the bytes of every file, and so checks
+/// them.
 #[macro_export]
 macro_rules! copying_blob_store_contract {
     ($fixture:expr) => {
         $crate::blob_store_contract!($fixture);
         $crate::obligations!(blob_store, $fixture;
-            other_bytes_are_not_copied_and_leave_nothing,
+            file_with_other_bytes_is_rejected,
         );
     };
 }
@@ -69,9 +68,8 @@ pub fn spooled(spool: &Path, size: usize, entropy: &CountingEntropy) -> (Spooled
     (SpooledFile { path, size: size as u64, sha256 }, bytes)
 }
 
-/// Empty files, small ones, the largest that the service takes, and those at which a buffer is just
-/// full or just not.
-pub async fn what_was_put_is_there_byte_for_byte(fixture: &dyn BlobStoreFixture) {
+/// Covers empty files, the largest that the service accepts, and sizes around the buffers.
+pub async fn object_has_the_bytes_of_its_file(fixture: &dyn BlobStoreFixture) {
     let (spool, entropy) = (TempDir::new().unwrap(), CountingEntropy::default());
     let sizes =
         [0, 1, 4_096, MIB - 1, MIB, MIB + 1, 2 * MIB, 5 * MIB - 1, 5 * MIB, 5 * MIB + 1, 10 * MIB];
@@ -84,9 +82,9 @@ pub async fn what_was_put_is_there_byte_for_byte(fixture: &dyn BlobStoreFixture)
     }
 }
 
-/// A small file and a large one, too short and too long.
-pub async fn a_file_of_another_size_is_refused_and_leaves_nothing(fixture: &dyn BlobStoreFixture) {
-    refuses(fixture, |file| {
+/// Covers small and large files, too short and too long. Nothing is left.
+pub async fn file_of_another_size_is_rejected(fixture: &dyn BlobStoreFixture) {
+    assert_rejected(fixture, |file| {
         vec![
             SpooledFile { size: file.size - 1, ..file.clone() },
             SpooledFile { size: file.size + 1, ..file.clone() },
@@ -95,30 +93,32 @@ pub async fn a_file_of_another_size_is_refused_and_leaves_nothing(fixture: &dyn 
     .await;
 }
 
-/// A small file and a large one, of the size that was meant.
-pub async fn other_bytes_are_not_copied_and_leave_nothing(fixture: &dyn BlobStoreFixture) {
-    refuses(fixture, |file| vec![SpooledFile { sha256: Sha256Digest([7; 32]), ..file.clone() }])
-        .await;
+/// Covers a small and a large file of the announced size. Nothing is left.
+pub async fn file_with_other_bytes_is_rejected(fixture: &dyn BlobStoreFixture) {
+    assert_rejected(fixture, |file| {
+        vec![SpooledFile { sha256: Sha256Digest([7; 32]), ..file.clone() }]
+    })
+    .await;
 }
 
-async fn refuses(
+async fn assert_rejected(
     fixture: &dyn BlobStoreFixture,
     others: impl Fn(&SpooledFile) -> Vec<SpooledFile> + Send + Sync,
 ) {
     let (spool, entropy) = (TempDir::new().unwrap(), CountingEntropy::default());
     for size in [1_000, 3 * MIB] {
         let (file, _) = spooled(spool.path(), size, &entropy);
-        for said in others(&file) {
+        for file in others(&file) {
             let key = ObjectKey::random(&entropy);
-            assert!(fixture.store().put(&key, &said).await.is_err(), "{said:?}");
+            assert!(fixture.store().put(&key, &file).await.is_err(), "{file:?}");
             assert_eq!(fixture.stored(&key).await, None);
             assert_eq!(fixture.count().await, 0);
         }
     }
 }
 
-/// A spooled file that somebody removed.
-pub async fn a_missing_file_is_refused_and_leaves_nothing(fixture: &dyn BlobStoreFixture) {
+/// The spooled file was removed. Nothing is left.
+pub async fn missing_file_is_rejected(fixture: &dyn BlobStoreFixture) {
     let (spool, entropy) = (TempDir::new().unwrap(), CountingEntropy::default());
     let (file, _) = spooled(spool.path(), 10, &entropy);
     std::fs::remove_file(&file.path).unwrap();
@@ -129,7 +129,7 @@ pub async fn a_missing_file_is_refused_and_leaves_nothing(fixture: &dyn BlobStor
 }
 
 /// The store needs no right to write to the spooled file.
-pub async fn a_file_that_may_only_be_read_is_stored(fixture: &dyn BlobStoreFixture) {
+pub async fn read_only_file_is_stored(fixture: &dyn BlobStoreFixture) {
     let (spool, entropy) = (TempDir::new().unwrap(), CountingEntropy::default());
     let (file, bytes) = spooled(spool.path(), 10, &entropy);
     let mut permissions = std::fs::metadata(&file.path).unwrap().permissions();
@@ -140,8 +140,8 @@ pub async fn a_file_that_may_only_be_read_is_stored(fixture: &dyn BlobStoreFixtu
     assert_eq!(fixture.stored(&key).await, Some(bytes));
 }
 
-/// More puts at a time than a store may care to work on at a time.
-pub async fn puts_side_by_side_do_not_mix(fixture: &dyn BlobStoreFixture) {
+/// Runs more puts than a store does at the same time.
+pub async fn concurrent_puts_do_not_mix(fixture: &dyn BlobStoreFixture) {
     const PUTS: usize = 40;
     let (spool, entropy) = (TempDir::new().unwrap(), CountingEntropy::default());
     let files: Vec<_> = (0..PUTS)
@@ -158,8 +158,8 @@ pub async fn puts_side_by_side_do_not_mix(fixture: &dyn BlobStoreFixture) {
     assert_eq!(fixture.count().await, PUTS);
 }
 
-/// Somebody who looks while the object is being put.
-pub async fn an_object_is_seen_whole_or_not_at_all(fixture: &dyn BlobStoreFixture) {
+/// Reads while the object is put.
+pub async fn object_appears_complete(fixture: &dyn BlobStoreFixture) {
     let (spool, entropy) = (TempDir::new().unwrap(), CountingEntropy::default());
     let (file, bytes) = spooled(spool.path(), 10 * MIB, &entropy);
     let key = ObjectKey::random(&entropy);
@@ -175,8 +175,8 @@ pub async fn an_object_is_seen_whole_or_not_at_all(fixture: &dyn BlobStoreFixtur
     assert!(fixture.stored(&key).await == Some(bytes));
 }
 
-/// That object, and no other.
-pub async fn a_deleted_object_is_gone(fixture: &dyn BlobStoreFixture) {
+/// Other objects stay.
+pub async fn deleted_object_is_gone(fixture: &dyn BlobStoreFixture) {
     let (spool, entropy) = (TempDir::new().unwrap(), CountingEntropy::default());
     let (file, bytes) = spooled(spool.path(), 10, &entropy);
     let (deleted, kept) = (ObjectKey::random(&entropy), ObjectKey::random(&entropy));
@@ -189,8 +189,8 @@ pub async fn a_deleted_object_is_gone(fixture: &dyn BlobStoreFixture) {
     assert_eq!(fixture.count().await, 1);
 }
 
-/// A key that never was, and one whose object is gone already.
-pub async fn deleting_what_is_not_there_is_no_error(fixture: &dyn BlobStoreFixture) {
+/// Covers unknown keys and deleted objects.
+pub async fn deleting_a_missing_object_is_no_error(fixture: &dyn BlobStoreFixture) {
     let (spool, entropy) = (TempDir::new().unwrap(), CountingEntropy::default());
     let key = ObjectKey::random(&entropy);
     fixture.store().delete(&key).await.unwrap();
@@ -200,8 +200,8 @@ pub async fn deleting_what_is_not_there_is_no_error(fixture: &dyn BlobStoreFixtu
     fixture.store().delete(&key).await.unwrap();
 }
 
-/// However many check at a time.
-pub async fn a_check_leaves_nothing_behind(fixture: &dyn BlobStoreFixture) {
+/// Covers concurrent checks.
+pub async fn check_leaves_nothing_behind(fixture: &dyn BlobStoreFixture) {
     let store = fixture.store();
     join_all((0..16).map(|_| store.check())).await.into_iter().for_each(Result::unwrap);
     assert_eq!(fixture.count().await, 0);

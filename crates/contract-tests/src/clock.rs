@@ -3,19 +3,19 @@
 use domain::ports::Clock;
 use time::macros::datetime;
 
-/// Runs the contract of [`Clock`] on the clock that an expression makes, anew for each test.
+/// Runs the contract of [`Clock`]. The expression makes the clock of each test.
 #[macro_export]
 macro_rules! clock_contract {
     ($clock:expr) => {
         $crate::sync_obligations!(clock, $clock;
             instants_are_utc_and_whole_microseconds,
-            the_time_is_plausible,
+            time_is_after_2026,
             time_does_not_run_backwards,
         );
     };
 }
 
-/// Every store keeps them exactly.
+/// Every store keeps such instants exactly.
 pub fn instants_are_utc_and_whole_microseconds(clock: &dyn Clock) {
     for _ in 0..1_000 {
         let now = clock.now();
@@ -24,12 +24,12 @@ pub fn instants_are_utc_and_whole_microseconds(clock: &dyn Clock) {
     }
 }
 
-/// This was written in 2026.
-pub fn the_time_is_plausible(clock: &dyn Clock) {
+/// The program was written in 2026.
+pub fn time_is_after_2026(clock: &dyn Clock) {
     assert!(clock.now() >= datetime!(2026-01-01 00:00 UTC));
 }
 
-/// Unless somebody sets the machine's clock during the test.
+/// Holds unless the clock is set during the test.
 pub fn time_does_not_run_backwards(clock: &dyn Clock) {
     let mut last = clock.now();
     for _ in 0..1_000 {

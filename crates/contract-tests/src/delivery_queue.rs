@@ -10,37 +10,36 @@ use time::{Duration, OffsetDateTime};
 
 use crate::samples::{MICROSECOND, NOW, Storage, WINDOW, delivery, new_order, recipient};
 
-/// Runs the contract of `DeliveryQueue` on the [`Storage`] that an expression makes, anew for each
-/// test.
+/// Runs the contract of `DeliveryQueue`. The expression makes the `Storage` of each test.
 #[macro_export]
 macro_rules! delivery_queue_contract {
     ($storage:expr) => {
         $crate::obligations!(delivery_queue, $storage;
-            the_longest_due_are_leased_first_and_no_more_than_asked_for,
-            what_is_not_due_yet_is_not_leased,
-            what_is_leased_is_leased_again_when_the_lease_has_ended,
-            many_workers_never_share_a_follow_up,
-            what_is_done_leaves_the_queue,
-            what_failed_is_due_again_when_the_settlement_says,
-            what_is_postponed_is_due_again_and_counts_no_attempt,
-            what_is_buried_is_not_leased,
-            a_lease_that_has_passed_to_another_settles_nothing,
-            a_lease_settles_once,
-            a_lease_that_ended_settles_as_long_as_nobody_else_has_it,
-            what_is_not_leased_is_not_settled,
-            follow_ups_are_listed_by_age,
-            a_buried_follow_up_is_retried_anew,
-            a_waiting_follow_up_is_retried_at_once,
-            a_retry_does_not_take_a_follow_up_from_its_worker,
-            what_is_unknown_is_not_retried,
-            the_queue_tells_how_full_it_is,
+            longest_due_deliveries_are_leased_first,
+            delivery_is_leased_when_due,
+            expired_lease_is_given_again,
+            concurrent_workers_never_share_a_delivery,
+            completed_delivery_leaves_the_queue,
+            failed_attempt_is_due_at_the_given_instant,
+            postponed_delivery_counts_no_attempt,
+            delivery_failed_for_good_is_not_leased,
+            lost_lease_settles_nothing,
+            lease_settles_once,
+            expired_lease_settles_until_taken,
+            unleased_delivery_is_not_settled,
+            deliveries_are_listed_by_age,
+            retry_resets_a_failed_delivery,
+            retry_makes_a_waiting_delivery_due,
+            retry_keeps_the_lease_of_a_worker,
+            unknown_delivery_is_not_retried,
+            stats_count_pending_and_failed_deliveries,
         );
     };
 }
 
 const LEASE: Duration = Duration::minutes(2);
 
-/// Enqueues a follow-up for the recipient of that number.
+/// Creates an order with one delivery, to the recipient of that number.
 async fn enqueue(storage: &Storage, number: usize, at: OffsetDateTime) {
     let order =
         NewOrder { deliveries: vec![delivery(number)], ..new_order(&format!("F-{number}"), at) };
@@ -51,7 +50,7 @@ async fn lease(storage: &Storage, now: OffsetDateTime, limit: usize) -> Vec<Leas
     storage.queue.lease(now, LEASE, limit).await.unwrap()
 }
 
-/// Leases the only follow-up that is due.
+/// Leases the only delivery that is due.
 async fn lease_one(storage: &Storage, now: OffsetDateTime) -> Lease {
     let leases = lease(storage, now, 10).await;
     assert_eq!(leases.len(), 1);
@@ -82,8 +81,8 @@ async fn listed(storage: &Storage, failed: bool) -> Vec<Delivery> {
     storage.queue.list(failed, 100).await.unwrap()
 }
 
-/// Not in the order in which they were enqueued.
-pub async fn the_longest_due_are_leased_first_and_no_more_than_asked_for(storage: &Storage) {
+/// Leases at most the limit, whatever the order of insertion.
+pub async fn longest_due_deliveries_are_leased_first(storage: &Storage) {
     for (number, age) in [(1, 10), (2, 30), (3, 20), (4, 0)] {
         enqueue(storage, number, NOW - Duration::seconds(age)).await;
     }
@@ -96,15 +95,15 @@ pub async fn the_longest_due_are_leased_first_and_no_more_than_asked_for(storage
     );
 }
 
-/// At the instant itself it is due.
-pub async fn what_is_not_due_yet_is_not_leased(storage: &Storage) {
+/// A microsecond earlier it is not.
+pub async fn delivery_is_leased_when_due(storage: &Storage) {
     enqueue(storage, 1, NOW).await;
     assert_eq!(lease(storage, NOW - MICROSECOND, 10).await, []);
     lease_one(storage, NOW).await;
 }
 
-/// Under another token; one microsecond before its end the lease still holds.
-pub async fn what_is_leased_is_leased_again_when_the_lease_has_ended(storage: &Storage) {
+/// The new lease has another token. A microsecond before its end, the first lease holds.
+pub async fn expired_lease_is_given_again(storage: &Storage) {
     enqueue(storage, 1, NOW).await;
     let first = lease_one(storage, NOW).await;
     assert_eq!(lease(storage, NOW + LEASE - MICROSECOND, 10).await, []);
@@ -113,8 +112,8 @@ pub async fn what_is_leased_is_leased_again_when_the_lease_has_ended(storage: &S
     assert_ne!(second.token, first.token);
 }
 
-/// Each follow-up goes to exactly one of them, and none is left.
-pub async fn many_workers_never_share_a_follow_up(storage: &Storage) {
+/// Each delivery goes to exactly one worker.
+pub async fn concurrent_workers_never_share_a_delivery(storage: &Storage) {
     let order = NewOrder { deliveries: (0..60).map(delivery).collect(), ..new_order("F-1", NOW) };
     storage.orders.create(&order, WINDOW).await.unwrap();
     let workers = (0..8).map(|_| {
@@ -138,8 +137,8 @@ pub async fn many_workers_never_share_a_follow_up(storage: &Storage) {
     assert_eq!(leased.len(), 60);
 }
 
-/// For good.
-pub async fn what_is_done_leaves_the_queue(storage: &Storage) {
+/// Other deliveries stay.
+pub async fn completed_delivery_leaves_the_queue(storage: &Storage) {
     enqueue(storage, 1, NOW).await;
     enqueue(storage, 2, NOW + MICROSECOND).await;
     let leased = lease_one(storage, NOW).await;
@@ -149,9 +148,8 @@ pub async fn what_is_done_leaves_the_queue(storage: &Storage) {
     assert_eq!(recipients([&lease_one(storage, NOW + LEASE).await.delivery]), [recipient(2)]);
 }
 
-/// With one more attempt, the error, and all else as it was; even before its lease would have
-/// ended.
-pub async fn what_failed_is_due_again_when_the_settlement_says(storage: &Storage) {
+/// Counts the attempt and keeps the error. The rest of the lease does not matter.
+pub async fn failed_attempt_is_due_at_the_given_instant(storage: &Storage) {
     enqueue(storage, 1, NOW).await;
     let mut expected = lease_one(storage, NOW).await;
     for attempts in 1..=3 {
@@ -166,8 +164,8 @@ pub async fn what_failed_is_due_again_when_the_settlement_says(storage: &Storage
     }
 }
 
-/// With the error, and all else as it was, also the attempts before.
-pub async fn what_is_postponed_is_due_again_and_counts_no_attempt(storage: &Storage) {
+/// Keeps the error and the earlier attempts.
+pub async fn postponed_delivery_counts_no_attempt(storage: &Storage) {
     enqueue(storage, 1, NOW).await;
     let first = lease_one(storage, NOW).await;
     assert!(settle(storage, &first, retry_at(NOW)).await);
@@ -180,8 +178,8 @@ pub async fn what_is_postponed_is_due_again_and_counts_no_attempt(storage: &Stor
     assert_eq!(leased.delivery, Delivery { attempts: 1, due_at, last_error, ..first.delivery });
 }
 
-/// However long it waits. It leaves the pending list for the buried one.
-pub async fn what_is_buried_is_not_leased(storage: &Storage) {
+/// It moves from the pending list to the failed list.
+pub async fn delivery_failed_for_good_is_not_leased(storage: &Storage) {
     enqueue(storage, 1, NOW).await;
     let leased = lease_one(storage, NOW).await;
     let at = NOW + Duration::SECOND;
@@ -197,8 +195,8 @@ pub async fn what_is_buried_is_not_leased(storage: &Storage) {
     assert_eq!(listed(storage, true).await, [failed]);
 }
 
-/// Whatever it would have settled.
-pub async fn a_lease_that_has_passed_to_another_settles_nothing(storage: &Storage) {
+/// Another worker has the lease.
+pub async fn lost_lease_settles_nothing(storage: &Storage) {
     enqueue(storage, 1, NOW).await;
     let old = lease_one(storage, NOW).await;
     let new = lease_one(storage, NOW + LEASE).await;
@@ -212,8 +210,8 @@ pub async fn a_lease_that_has_passed_to_another_settles_nothing(storage: &Storag
     assert_eq!(listed(storage, false).await, []);
 }
 
-/// Its follow-up may have been retried, or buried, by then.
-pub async fn a_lease_settles_once(storage: &Storage) {
+/// A second settlement changes nothing.
+pub async fn lease_settles_once(storage: &Storage) {
     for (number, settlement) in [
         Settlement::Done,
         retry_at(NOW + Duration::HOUR),
@@ -234,8 +232,8 @@ pub async fn a_lease_settles_once(storage: &Storage) {
     }
 }
 
-/// The work is done, late as it is, and nobody needs to do it again.
-pub async fn a_lease_that_ended_settles_as_long_as_nobody_else_has_it(storage: &Storage) {
+/// The work is done and need not be repeated.
+pub async fn expired_lease_settles_until_taken(storage: &Storage) {
     enqueue(storage, 1, NOW).await;
     let leased = lease_one(storage, NOW).await;
     assert_eq!(lease(storage, NOW + LEASE, 0).await, []);
@@ -243,8 +241,8 @@ pub async fn a_lease_that_ended_settles_as_long_as_nobody_else_has_it(storage: &
     assert_eq!(lease(storage, NOW + LEASE, 10).await, []);
 }
 
-/// Neither under a token that was never given nor under an identifier that was not.
-pub async fn what_is_not_leased_is_not_settled(storage: &Storage) {
+/// Covers unknown tokens and identifiers.
+pub async fn unleased_delivery_is_not_settled(storage: &Storage) {
     enqueue(storage, 1, NOW).await;
     let id = listed(storage, false).await[0].id;
     for (id, token) in [(id, 0), (id, 1), (DeliveryId(id.0 + 1), 0), (DeliveryId(i64::MAX), 1)] {
@@ -253,8 +251,8 @@ pub async fn what_is_not_leased_is_not_settled(storage: &Storage) {
     assert_eq!(listed(storage, false).await.len(), 1);
 }
 
-/// Pending ones, whether leased or not; or buried ones.
-pub async fn follow_ups_are_listed_by_age(storage: &Storage) {
+/// Lists pending deliveries, leased or not; or failed ones.
+pub async fn deliveries_are_listed_by_age(storage: &Storage) {
     for (number, age) in [(1, 0), (2, 20), (3, 10)] {
         enqueue(storage, number, NOW - Duration::seconds(age)).await;
     }
@@ -269,8 +267,8 @@ pub async fn follow_ups_are_listed_by_age(storage: &Storage) {
     assert_eq!(recipients(&storage.queue.list(true, 1).await.unwrap()), [recipient(2)]);
 }
 
-/// Its age and attempts count anew; what the last failure said stays.
-pub async fn a_buried_follow_up_is_retried_anew(storage: &Storage) {
+/// Resets age and attempts, and keeps the last error.
+pub async fn retry_resets_a_failed_delivery(storage: &Storage) {
     enqueue(storage, 1, NOW).await;
     let leased = lease_one(storage, NOW).await;
     settle(storage, &leased, fail_at(NOW)).await;
@@ -291,8 +289,8 @@ pub async fn a_buried_follow_up_is_retried_anew(storage: &Storage) {
     assert_eq!(lease_one(storage, later).await.delivery, expected);
 }
 
-/// It need not wait for the backoff.
-pub async fn a_waiting_follow_up_is_retried_at_once(storage: &Storage) {
+/// It does not wait for the backoff.
+pub async fn retry_makes_a_waiting_delivery_due(storage: &Storage) {
     enqueue(storage, 1, NOW).await;
     let leased = lease_one(storage, NOW).await;
     settle(storage, &leased, retry_at(NOW + Duration::HOUR)).await;
@@ -301,7 +299,7 @@ pub async fn a_waiting_follow_up_is_retried_at_once(storage: &Storage) {
 }
 
 /// The lease holds, and settles.
-pub async fn a_retry_does_not_take_a_follow_up_from_its_worker(storage: &Storage) {
+pub async fn retry_keeps_the_lease_of_a_worker(storage: &Storage) {
     enqueue(storage, 1, NOW).await;
     let leased = lease_one(storage, NOW).await;
     assert!(storage.queue.retry(leased.delivery.id, NOW + Duration::SECOND).await.unwrap());
@@ -309,8 +307,8 @@ pub async fn a_retry_does_not_take_a_follow_up_from_its_worker(storage: &Storage
     assert!(settle(storage, &leased, Settlement::Done).await);
 }
 
-/// Nor what is done.
-pub async fn what_is_unknown_is_not_retried(storage: &Storage) {
+/// Completed deliveries are unknown.
+pub async fn unknown_delivery_is_not_retried(storage: &Storage) {
     enqueue(storage, 1, NOW).await;
     let leased = lease_one(storage, NOW).await;
     settle(storage, &leased, Settlement::Done).await;
@@ -319,8 +317,8 @@ pub async fn what_is_unknown_is_not_retried(storage: &Storage) {
     }
 }
 
-/// Leased ones are pending, and buried ones do not age.
-pub async fn the_queue_tells_how_full_it_is(storage: &Storage) {
+/// Leased deliveries are pending. Failed ones have no age.
+pub async fn stats_count_pending_and_failed_deliveries(storage: &Storage) {
     assert_eq!(storage.queue.stats().await.unwrap(), QueueStats::default());
     for number in 0..4 {
         enqueue(storage, number, NOW + Duration::seconds(number.try_into().unwrap())).await;

@@ -2,20 +2,20 @@
 
 use domain::ports::Entropy;
 
-/// Runs the contract of [`Entropy`] on the source that an expression makes, anew for each test.
+/// Runs the contract of [`Entropy`]. The expression makes the source of each test.
 #[macro_export]
 macro_rules! entropy_contract {
     ($entropy:expr) => {
         $crate::sync_obligations!(entropy, $entropy;
-            every_byte_of_any_length_is_filled,
-            no_two_fills_are_alike,
+            every_byte_is_filled,
+            fills_differ,
             every_byte_value_occurs,
         );
     };
 }
 
-/// A byte that twenty fills leave at zero was not filled.
-pub fn every_byte_of_any_length_is_filled(entropy: &dyn Entropy) {
+/// A byte that is zero after twenty fills was not filled.
+pub fn every_byte_is_filled(entropy: &dyn Entropy) {
     for length in 0..=100 {
         let mut filled = vec![false; length];
         for _ in 0..20 {
@@ -29,8 +29,8 @@ pub fn every_byte_of_any_length_is_filled(entropy: &dyn Entropy) {
     }
 }
 
-/// Of 128 bits, as keys are.
-pub fn no_two_fills_are_alike(entropy: &dyn Entropy) {
+/// Fills 128 bits, the size of a token.
+pub fn fills_differ(entropy: &dyn Entropy) {
     let mut fills: Vec<[u8; 16]> = vec![[0; 16]; 1_000];
     for fill in &mut fills {
         entropy.fill(fill);

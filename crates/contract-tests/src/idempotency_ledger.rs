@@ -1,4 +1,4 @@
-//! The contract of `IdempotencyLedger`, and of what placing an order makes of idempotency keys.
+//! The contract of `IdempotencyLedger`, and of idempotency keys when an order is created.
 
 use std::slice::from_ref;
 
@@ -14,36 +14,35 @@ use crate::samples::{
     MICROSECOND, NOW, Storage, WINDOW, attempt, claim, document, idempotency_key, new_order, stored,
 };
 
-/// Runs the contract of `IdempotencyLedger` on the [`Storage`] that an expression makes, anew for
-/// each test.
+/// Runs the contract of `IdempotencyLedger`. The expression makes the `Storage` of each test.
 #[macro_export]
 macro_rules! idempotency_ledger_contract {
     ($storage:expr) => {
         $crate::obligations!(idempotency_ledger, $storage;
-            a_key_is_claimed_once,
-            a_claim_is_extended_by_who_has_it,
-            a_claim_ends_when_it_was_to_end,
-            a_released_key_is_free,
-            only_who_has_a_claim_releases_it,
-            clients_do_not_see_each_others_keys,
-            an_order_is_remembered_under_its_key,
-            a_claimed_key_passes_to_the_order_of_its_claim,
-            a_key_in_flight_refuses_orders_of_others,
-            a_key_in_use_is_told_before_a_file_number_in_use,
-            a_key_is_free_again_when_it_was_kept_long_enough,
-            an_order_under_a_key_that_is_free_again_is_remembered,
-            what_was_not_placed_is_not_remembered,
-            a_release_does_not_forget_an_order,
-            what_is_free_is_forgotten_and_nothing_else,
-            of_many_concurrent_claims_one_is_kept,
-            of_many_concurrent_orders_with_one_key_one_is_placed,
-            of_concurrent_orders_with_one_key_and_file_numbers_of_their_own_one_is_placed,
-            documents_of_an_order_that_lost_the_race_stay_in_the_ledger,
+            key_is_claimed_once,
+            claim_is_extended_by_its_holder,
+            claim_ends_at_its_deadline,
+            released_key_is_free,
+            only_the_holder_releases_a_claim,
+            clients_do_not_share_keys,
+            order_is_recorded_under_its_key,
+            claimed_key_passes_to_its_order,
+            order_under_a_claimed_key_is_rejected,
+            key_in_use_precedes_duplicate,
+            key_is_free_when_no_longer_kept,
+            order_under_a_freed_key_is_recorded,
+            failed_order_is_not_recorded_under_its_key,
+            release_does_not_forget_an_order,
+            only_free_keys_are_forgotten,
+            one_of_concurrent_claims_gets_the_key,
+            one_of_concurrent_orders_with_one_key_is_created,
+            one_key_creates_one_order_of_many_file_numbers,
+            uploads_of_rejected_repeat_stay_in_the_ledger,
         );
     };
 }
 
-/// How long a request is remembered here.
+/// Time for which a request is recorded.
 const KEPT: Duration = Duration::DAY;
 
 fn with_key(order: NewOrder, attempt: &Attempt) -> NewOrder {
@@ -59,7 +58,7 @@ async fn try_claim(
     storage.idempotency.claim(claim, now, now + Duration::MINUTE).await
 }
 
-/// What a key is in use for, as a claim to it is told.
+/// Claims a key that is in use, and returns its use.
 async fn in_use(storage: &Storage, claim: &Claim, now: OffsetDateTime) -> KeyUse {
     match try_claim(storage, claim, now).await {
         Err(ClaimError::Taken(taken)) => taken,
@@ -67,16 +66,16 @@ async fn in_use(storage: &Storage, claim: &Claim, now: OffsetDateTime) -> KeyUse
     }
 }
 
-/// What a key is in use for, as an order under it is told.
-async fn refused(storage: &Storage, order: &NewOrder) -> KeyUse {
+/// Creates an order under a key that is in use, and returns its use.
+async fn in_use_for_order(storage: &Storage, order: &NewOrder) -> KeyUse {
     match storage.orders.create(order, WINDOW).await {
         Err(CreateError::KeyTaken(taken)) => taken,
         other => panic!("{other:?}"),
     }
 }
 
-/// Others are told until when.
-pub async fn a_key_is_claimed_once(storage: &Storage) {
+/// Other claims get the end of the first.
+pub async fn key_is_claimed_once(storage: &Storage) {
     let key = idempotency_key(1, "key");
     try_claim(storage, &claim(&key), NOW).await.unwrap();
     assert_eq!(
@@ -85,8 +84,8 @@ pub async fn a_key_is_claimed_once(storage: &Storage) {
     );
 }
 
-/// As often as it likes.
-pub async fn a_claim_is_extended_by_who_has_it(storage: &Storage) {
+/// A claim can be extended any number of times.
+pub async fn claim_is_extended_by_its_holder(storage: &Storage) {
     let key = idempotency_key(1, "key");
     let own = claim(&key);
     for seconds in [0, 50, 59, 100] {
@@ -98,8 +97,8 @@ pub async fn a_claim_is_extended_by_who_has_it(storage: &Storage) {
     );
 }
 
-/// To the microsecond; then another has it, and who had it does not get it back.
-pub async fn a_claim_ends_when_it_was_to_end(storage: &Storage) {
+/// Ends to the microsecond. Another claim gets the key then, and the first does not get it back.
+pub async fn claim_ends_at_its_deadline(storage: &Storage) {
     let key = idempotency_key(1, "key");
     let (own, other) = (claim(&key), claim(&key));
     try_claim(storage, &own, NOW).await.unwrap();
@@ -108,8 +107,8 @@ pub async fn a_claim_ends_when_it_was_to_end(storage: &Storage) {
     in_use(storage, &own, NOW + Duration::MINUTE).await;
 }
 
-/// At once.
-pub async fn a_released_key_is_free(storage: &Storage) {
+/// The next claim gets it at once.
+pub async fn released_key_is_free(storage: &Storage) {
     let key = idempotency_key(1, "key");
     let own = claim(&key);
     try_claim(storage, &own, NOW).await.unwrap();
@@ -117,8 +116,8 @@ pub async fn a_released_key_is_free(storage: &Storage) {
     try_claim(storage, &claim(&key), NOW).await.unwrap();
 }
 
-/// Nothing to release is no error.
-pub async fn only_who_has_a_claim_releases_it(storage: &Storage) {
+/// Releasing a claim that does not hold the key is no error.
+pub async fn only_the_holder_releases_a_claim(storage: &Storage) {
     let key = idempotency_key(1, "key");
     storage.idempotency.release(&claim(&key)).await.unwrap();
     try_claim(storage, &claim(&key), NOW).await.unwrap();
@@ -126,8 +125,8 @@ pub async fn only_who_has_a_claim_releases_it(storage: &Storage) {
     in_use(storage, &claim(&key), NOW).await;
 }
 
-/// Nor keys that differ by a letter's case.
-pub async fn clients_do_not_see_each_others_keys(storage: &Storage) {
+/// Keys that differ by letter case are different, too.
+pub async fn clients_do_not_share_keys(storage: &Storage) {
     for key in [idempotency_key(1, "key"), idempotency_key(2, "key"), idempotency_key(1, "Key")] {
         try_claim(storage, &claim(&key), NOW).await.unwrap();
     }
@@ -141,8 +140,8 @@ pub async fn clients_do_not_see_each_others_keys(storage: &Storage) {
     }
 }
 
-/// Without a claim before; claims and orders under it are told which order, and what was asked for.
-pub async fn an_order_is_remembered_under_its_key(storage: &Storage) {
+/// Needs no claim before. Later claims and orders get the order and its fingerprint.
+pub async fn order_is_recorded_under_its_key(storage: &Storage) {
     let key = idempotency_key(1, "key");
     let first = attempt(&key, 7);
     let order = with_key(new_order("F-1", NOW), &first);
@@ -151,16 +150,16 @@ pub async fn an_order_is_remembered_under_its_key(storage: &Storage) {
     let answered = KeyUse::Answered(Answered { fingerprint: first.fingerprint, order_id });
     assert_eq!(in_use(storage, &claim(&key), NOW).await, answered);
     assert_eq!(
-        refused(storage, &with_key(new_order("F-2", NOW), &attempt(&key, 8))).await,
+        in_use_for_order(storage, &with_key(new_order("F-2", NOW), &attempt(&key, 8))).await,
         answered
     );
-    // Who placed it included.
+    // The same attempt is no exception.
     assert_eq!(in_use(storage, &first.claim, NOW).await, answered);
-    assert_eq!(refused(storage, &with_key(new_order("F-3", NOW), &first)).await, answered);
+    assert_eq!(in_use_for_order(storage, &with_key(new_order("F-3", NOW), &first)).await, answered);
 }
 
-/// It is kept for as long as the order says, not the claim.
-pub async fn a_claimed_key_passes_to_the_order_of_its_claim(storage: &Storage) {
+/// The key is kept as long as the order says, not as long as the claim.
+pub async fn claimed_key_passes_to_its_order(storage: &Storage) {
     let key = idempotency_key(1, "key");
     let own = attempt(&key, 7);
     try_claim(storage, &own.claim, NOW).await.unwrap();
@@ -173,25 +172,28 @@ pub async fn a_claimed_key_passes_to_the_order_of_its_claim(storage: &Storage) {
     assert_eq!(in_use(storage, &claim(&key), NOW + Duration::HOUR).await, answered);
 }
 
-/// And nothing of them is kept.
-pub async fn a_key_in_flight_refuses_orders_of_others(storage: &Storage) {
+/// Nothing of the rejected order is written.
+pub async fn order_under_a_claimed_key_is_rejected(storage: &Storage) {
     let key = idempotency_key(1, "key");
     let own = attempt(&key, 7);
     try_claim(storage, &own.claim, NOW).await.unwrap();
     let other = with_key(new_order("F-1", NOW), &attempt(&key, 7));
-    assert_eq!(refused(storage, &other).await, KeyUse::InFlight { until: NOW + Duration::MINUTE });
+    assert_eq!(
+        in_use_for_order(storage, &other).await,
+        KeyUse::InFlight { until: NOW + Duration::MINUTE }
+    );
     storage.orders.create(&with_key(new_order("F-1", NOW), &own), WINDOW).await.unwrap();
 }
 
-/// A repeat wins over the duplicate window.
-pub async fn a_key_in_use_is_told_before_a_file_number_in_use(storage: &Storage) {
+/// A repeated request is not a duplicate.
+pub async fn key_in_use_precedes_duplicate(storage: &Storage) {
     let key = idempotency_key(1, "key");
     let first = attempt(&key, 7);
     let order_id =
         storage.orders.create(&with_key(new_order("F-1", NOW), &first), WINDOW).await.unwrap();
     let again = with_key(new_order("F-1", NOW + Duration::SECOND), &attempt(&key, 7));
     assert_eq!(
-        refused(storage, &again).await,
+        in_use_for_order(storage, &again).await,
         KeyUse::Answered(Answered { fingerprint: first.fingerprint, order_id })
     );
     let under_another = with_key(
@@ -204,8 +206,8 @@ pub async fn a_key_in_use_is_told_before_a_file_number_in_use(storage: &Storage)
     ));
 }
 
-/// To the microsecond.
-pub async fn a_key_is_free_again_when_it_was_kept_long_enough(storage: &Storage) {
+/// Free to the microsecond.
+pub async fn key_is_free_when_no_longer_kept(storage: &Storage) {
     let key = idempotency_key(1, "key");
     storage
         .orders
@@ -216,8 +218,8 @@ pub async fn a_key_is_free_again_when_it_was_kept_long_enough(storage: &Storage)
     try_claim(storage, &claim(&key), NOW + KEPT).await.unwrap();
 }
 
-/// Instead of the one before.
-pub async fn an_order_under_a_key_that_is_free_again_is_remembered(storage: &Storage) {
+/// It replaces the order before.
+pub async fn order_under_a_freed_key_is_recorded(storage: &Storage) {
     let key = idempotency_key(1, "key");
     storage
         .orders
@@ -236,17 +238,17 @@ pub async fn an_order_under_a_key_that_is_free_again_is_remembered(storage: &Sto
     );
 }
 
-/// The key of a duplicate, or of an order whose upload was swept, may be used for the next attempt.
-pub async fn what_was_not_placed_is_not_remembered(storage: &Storage) {
+/// The key of a duplicate, or of an order with a swept upload, stays free.
+pub async fn failed_order_is_not_recorded_under_its_key(storage: &Storage) {
     storage.orders.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
     let key = idempotency_key(1, "key");
     let attempt = attempt(&key, 7);
-    for refused in
+    for order in
         [new_order("F-1", NOW), NewOrder { documents: vec![document()], ..new_order("F-2", NOW) }]
     {
-        storage.orders.create(&with_key(refused, &attempt), WINDOW).await.unwrap_err();
+        storage.orders.create(&with_key(order, &attempt), WINDOW).await.unwrap_err();
         try_claim(storage, &claim(&key), NOW).await.unwrap();
-        // What was claimed before stays claimed.
+        // Another claim is not affected.
         let claimed = claim(&idempotency_key(1, "claimed"));
         try_claim(storage, &claimed, NOW).await.unwrap();
         storage.idempotency.release(&claimed).await.unwrap();
@@ -254,8 +256,8 @@ pub async fn what_was_not_placed_is_not_remembered(storage: &Storage) {
     }
 }
 
-/// When the outcome of an order is unknown, its claim is released in vain.
-pub async fn a_release_does_not_forget_an_order(storage: &Storage) {
+/// A request that does not know the outcome of its order releases its claim.
+pub async fn release_does_not_forget_an_order(storage: &Storage) {
     let key = idempotency_key(1, "key");
     let own = attempt(&key, 7);
     try_claim(storage, &own.claim, NOW).await.unwrap();
@@ -264,8 +266,8 @@ pub async fn a_release_does_not_forget_an_order(storage: &Storage) {
     assert!(matches!(in_use(storage, &claim(&key), NOW).await, KeyUse::Answered(_)));
 }
 
-/// However many are looked at at a time.
-pub async fn what_is_free_is_forgotten_and_nothing_else(storage: &Storage) {
+/// Any page size gives the same result.
+pub async fn only_free_keys_are_forgotten(storage: &Storage) {
     for limit in [1, 2, 100] {
         let key = |name: &str| {
             idempotency_key(if name == "0" { 2 } else { 1 }, &format!("{name} of {limit}"))
@@ -280,22 +282,22 @@ pub async fn what_is_free_is_forgotten_and_nothing_else(storage: &Storage) {
         }
         storage
             .idempotency
-            .claim(&claim(&key("in flight")), NOW, NOW + KEPT + Duration::minutes(3))
+            .claim(&claim(&key("in progress")), NOW, NOW + KEPT + Duration::minutes(3))
             .await
             .unwrap();
-        let there = count(storage).await;
+        let total = count(storage).await;
         walk(storage, NOW + KEPT - MICROSECOND, limit).await;
-        assert_eq!(count(storage).await, there);
+        assert_eq!(count(storage).await, total);
         let then = NOW + KEPT + Duration::minutes(2);
         walk(storage, then, limit).await;
-        assert_eq!(count(storage).await, there - 3);
-        for kept in ["3", "4", "in flight"] {
-            in_use(storage, &claim(&key(kept)), then).await;
+        assert_eq!(count(storage).await, total - 3);
+        for name in ["3", "4", "in progress"] {
+            in_use(storage, &claim(&key(name)), then).await;
         }
     }
 }
 
-/// Walks past all keys; the answer is in how many steps.
+/// Forgets all free keys, and returns the number of steps.
 async fn walk(storage: &Storage, now: OffsetDateTime, limit: usize) -> usize {
     let (mut last, mut steps) = (None, 0);
     while let Some(next) = storage.idempotency.forget_free(last, now, limit).await.unwrap() {
@@ -304,13 +306,13 @@ async fn walk(storage: &Storage, now: OffsetDateTime, limit: usize) -> usize {
     steps
 }
 
-/// How many keys there are: long ago, none was free.
+/// Returns the number of keys: long ago, none was free.
 async fn count(storage: &Storage) -> usize {
     walk(storage, NOW - Duration::WEEK, 1).await
 }
 
-/// From any number of processes.
-pub async fn of_many_concurrent_claims_one_is_kept(storage: &Storage) {
+/// The claims may come from different processes.
+pub async fn one_of_concurrent_claims_gets_the_key(storage: &Storage) {
     let key = idempotency_key(1, "key");
     let claims: Vec<_> = (0..30).map(|_| claim(&key)).collect();
     let outcomes = join_all(claims.iter().map(|claim| try_claim(storage, claim, NOW))).await;
@@ -332,30 +334,29 @@ async fn create_all(storage: &Storage, orders: Vec<NewOrder>) -> Vec<Result<Orde
     join_all(tasks).await.into_iter().map(Result::unwrap).collect()
 }
 
-/// The others are told of it, and of nothing else.
+/// Asserts that one order was created and that all other errors name it.
 fn assert_one_created(outcomes: &[Result<OrderId, CreateError>]) {
     let stored: Vec<_> = outcomes.iter().flatten().collect();
     assert_eq!(stored.len(), 1, "{outcomes:?}");
-    for refusal in outcomes.iter().filter_map(|outcome| outcome.as_ref().err()) {
+    for error in outcomes.iter().filter_map(|outcome| outcome.as_ref().err()) {
         assert!(
-            matches!(refusal, CreateError::KeyTaken(KeyUse::Answered(answered)) if answered.order_id == *stored[0]),
-            "{refusal:?}"
+            matches!(error, CreateError::KeyTaken(KeyUse::Answered(answered))
+                if answered.order_id == *stored[0]),
+            "{error:?}"
         );
     }
 }
 
-/// The others are told which order it is.
-pub async fn of_many_concurrent_orders_with_one_key_one_is_placed(storage: &Storage) {
+/// The others get that order.
+pub async fn one_of_concurrent_orders_with_one_key_is_created(storage: &Storage) {
     let key = idempotency_key(1, "key");
     let orders = (0..30).map(|_| with_key(new_order("F-1", NOW), &attempt(&key, 7))).collect();
     assert_one_created(&create_all(storage, orders).await);
     assert_eq!(storage.queue.stats().await.unwrap().pending, 1);
 }
 
-/// Where no file number keeps them apart.
-pub async fn of_concurrent_orders_with_one_key_and_file_numbers_of_their_own_one_is_placed(
-    storage: &Storage,
-) {
+/// The file numbers do not conflict.
+pub async fn one_key_creates_one_order_of_many_file_numbers(storage: &Storage) {
     for round in 0..5 {
         let key = idempotency_key(1, &format!("key {round}"));
         let orders = (0..10)
@@ -368,8 +369,8 @@ pub async fn of_concurrent_orders_with_one_key_and_file_numbers_of_their_own_one
     }
 }
 
-/// So that they can be removed.
-pub async fn documents_of_an_order_that_lost_the_race_stay_in_the_ledger(storage: &Storage) {
+/// The caller can remove their objects.
+pub async fn uploads_of_rejected_repeat_stay_in_the_ledger(storage: &Storage) {
     let key = idempotency_key(1, "key");
     storage
         .orders
@@ -378,7 +379,7 @@ pub async fn documents_of_an_order_that_lost_the_race_stay_in_the_ledger(storage
         .unwrap();
     let late = document();
     storage.uploads.record(from_ref(&late.key), NOW).await.unwrap();
-    refused(
+    in_use_for_order(
         storage,
         &with_key(
             NewOrder { documents: vec![late.clone()], ..new_order("F-2", NOW) },

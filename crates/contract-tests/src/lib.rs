@@ -1,12 +1,13 @@
-//! The obligations of every port of the domain, as tests over the port alone, and in-memory fakes
-//! that keep them.
+//! The obligations of the ports of the domain, as tests that use only the port.
 //!
-//! Each module is one port's contract; its functions are its obligations and read as the port's
-//! documentation. An adapter runs all of them by one macro call, so that it cannot leave one out:
+//! Each module is the contract of one port; its functions are the obligations. An adapter runs all
+//! of them with one macro call:
 //!
 //! ```text
-//! contract_tests::order_repo_contract!(Fixture::new().await);
+//! contract_tests::order_repo_contract!(storage().await);
 //! ```
+//!
+//! A test fails when the list in the macro lacks an obligation.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,7 +17,7 @@
     reason = "everything here is for tests, which fail by panicking"
 )]
 
-/// Makes a test of each obligation in a list, on a fixture that an expression makes anew.
+/// Makes each obligation of a list a test. The expression makes a new fixture for each test.
 #[macro_export]
 macro_rules! obligations {
     ($module:ident, $fixture:expr; $($obligation:ident),+ $(,)?) => {$(

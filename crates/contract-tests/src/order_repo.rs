@@ -1,4 +1,4 @@
-//! The contract of `OrderRepo`, and of what placing an order writes beside it.
+//! The contract of `OrderRepo`, and of what creating an order writes with it.
 
 use std::slice::from_ref;
 
@@ -13,48 +13,47 @@ use time::{Duration, OffsetDateTime};
 
 use crate::samples::{
     API_KEY, CLIENT, MICROSECOND, NOW, Storage, WINDOW, delivery, document, maximal_order,
-    minimal_order, new_order, object_key, stored, unlike_orders,
+    minimal_order, new_order, object_key, stored, various_orders,
 };
 
 mod together;
 
 pub use together::*;
 
-/// Runs the contract of `OrderRepo` on the [`Storage`] that an expression makes, anew for each
-/// test.
+/// Runs the contract of `OrderRepo`. The expression makes the `Storage` of each test.
 #[macro_export]
 macro_rules! order_repo_contract {
     ($storage:expr) => {
         $crate::obligations!(order_repo, $storage;
-            a_minimal_order_is_found_as_it_was_placed,
-            a_maximal_order_is_found_as_it_was_placed,
-            every_kind_of_order_is_found_as_it_was_placed,
-            documents_keep_their_order,
-            what_was_never_placed_is_not_found,
-            a_second_order_within_the_window_is_a_duplicate_of_the_first,
-            a_duplicate_ends_exactly_with_the_window,
-            an_order_after_a_step_back_of_the_clock_is_a_duplicate,
-            a_window_of_nothing_makes_no_duplicate,
-            a_later_order_starts_a_window_of_its_own,
-            file_numbers_differ_by_letter_case,
-            a_refused_duplicate_writes_nothing,
-            of_many_concurrent_orders_with_one_file_number_one_is_placed,
-            of_many_concurrent_orders_after_the_window_one_is_placed,
-            concurrent_orders_with_different_file_numbers_are_all_placed,
-            placing_adopts_the_uploads,
-            an_order_with_a_condemned_upload_is_not_placed,
-            an_order_with_an_upload_that_was_never_recorded_is_not_placed,
-            follow_ups_are_due_at_once,
-            a_test_order_is_found_as_one,
-            test_orders_and_others_do_not_take_each_others_file_numbers,
+            minimal_order_is_found_as_created,
+            maximal_order_is_found_as_created,
+            every_kind_of_order_is_found_as_created,
+            documents_keep_their_positions,
+            unknown_order_is_not_found,
+            second_order_within_window_is_a_duplicate,
+            file_number_is_free_exactly_at_window_end,
+            order_before_the_first_is_a_duplicate,
+            window_of_zero_makes_no_duplicate,
+            later_order_starts_its_own_window,
+            file_numbers_are_compared_exactly,
+            duplicate_writes_nothing,
+            one_of_concurrent_orders_within_window_is_created,
+            one_of_concurrent_orders_after_window_is_created,
+            concurrent_orders_with_other_file_numbers_are_created,
+            creating_an_order_adopts_its_uploads,
+            order_with_condemned_upload_is_rejected,
+            order_with_unknown_upload_is_rejected,
+            deliveries_are_due_at_once,
+            test_order_is_found_as_test_order,
+            test_and_real_orders_do_not_share_file_numbers,
             client_and_api_key_are_found,
             status_and_notary_of_another_system_are_found,
             failed_order_after_window_releases_no_file_number,
-            a_store_that_works_says_so,
-            of_many_orders_at_once_each_has_an_outcome_of_its_own,
-            documents_and_follow_ups_of_orders_at_once_are_not_mixed_up,
-            an_order_with_a_condemned_upload_fails_alone,
-            orders_at_once_are_judged_each_by_its_own_kind_and_window,
+            check_of_working_store_succeeds,
+            concurrent_orders_have_their_own_outcomes,
+            concurrent_orders_keep_their_documents_and_deliveries,
+            concurrent_order_with_condemned_upload_fails_alone,
+            concurrent_orders_have_their_own_kinds_and_windows,
         );
     };
 }
@@ -63,7 +62,7 @@ async fn create(storage: &Storage, order: &NewOrder) -> OrderId {
     storage.orders.create(order, WINDOW).await.unwrap()
 }
 
-/// When the order that makes this one a duplicate was placed.
+/// Creates a duplicate, and returns the instant of the order before.
 async fn duplicate_of(
     storage: &Storage,
     order: &NewOrder,
@@ -83,8 +82,8 @@ async fn assert_found_as_created(storage: &Storage, order: &NewOrder) {
     assert_eq!(storage.orders.find(id).await.unwrap(), Some(stored(id, order)));
 }
 
-/// Round trip of an order with no optional field.
-pub async fn a_minimal_order_is_found_as_it_was_placed(storage: &Storage) {
+/// Stores and reads an order with no optional field.
+pub async fn minimal_order_is_found_as_created(storage: &Storage) {
     assert_found_as_created(
         storage,
         &NewOrder {
@@ -101,8 +100,8 @@ pub async fn a_minimal_order_is_found_as_it_was_placed(storage: &Storage) {
     .await;
 }
 
-/// Round trip of an order with every field at its extreme.
-pub async fn a_maximal_order_is_found_as_it_was_placed(storage: &Storage) {
+/// Stores and reads an order with every field at its limit.
+pub async fn maximal_order_is_found_as_created(storage: &Storage) {
     let documents = (0..20).map(|_| document()).collect();
     assert_found_as_created(
         storage,
@@ -120,9 +119,9 @@ pub async fn a_maximal_order_is_found_as_it_was_placed(storage: &Storage) {
     .await;
 }
 
-/// Round trip of orders of every kind.
-pub async fn every_kind_of_order_is_found_as_it_was_placed(storage: &Storage) {
-    for (number, mut order) in unlike_orders().into_iter().enumerate() {
+/// Stores and reads every kind of appointment and section.
+pub async fn every_kind_of_order_is_found_as_created(storage: &Storage) {
+    for (number, mut order) in various_orders().into_iter().enumerate() {
         order.file_number = format!("kind {number}").try_into().unwrap();
         assert_found_as_created(
             storage,
@@ -141,24 +140,24 @@ pub async fn every_kind_of_order_is_found_as_it_was_placed(storage: &Storage) {
     }
 }
 
-/// Their order is neither that of their keys nor that of their recording.
-pub async fn documents_keep_their_order(storage: &Storage) {
+/// The positions follow neither the keys nor the time of recording.
+pub async fn documents_keep_their_positions(storage: &Storage) {
     let mut documents: Vec<_> = (0..12).map(|_| document()).collect();
     documents.reverse();
     documents.swap(3, 7);
     assert_found_as_created(storage, &NewOrder { documents, ..new_order("F-1", NOW) }).await;
 }
 
-/// Neither identifiers that are not given yet nor such as are never given.
-pub async fn what_was_never_placed_is_not_found(storage: &Storage) {
+/// Covers identifiers that are not assigned yet and those that never will be.
+pub async fn unknown_order_is_not_found(storage: &Storage) {
     let id = create(storage, &new_order("F-1", NOW)).await;
     for unknown in [i64::MIN, -1, 0, id.0 + 1, i64::MAX] {
         assert_eq!(storage.orders.find(OrderId(unknown)).await.unwrap(), None);
     }
 }
 
-/// The answer says when the first was placed, to the microsecond.
-pub async fn a_second_order_within_the_window_is_a_duplicate_of_the_first(storage: &Storage) {
+/// The error has the instant of the first order, to the microsecond.
+pub async fn second_order_within_window_is_a_duplicate(storage: &Storage) {
     create(storage, &new_order("F-1", NOW)).await;
     assert_eq!(duplicate_of(storage, &new_order("F-1", NOW), WINDOW).await, NOW);
     assert_eq!(
@@ -167,22 +166,22 @@ pub async fn a_second_order_within_the_window_is_a_duplicate_of_the_first(storag
     );
 }
 
-/// One microsecond before its end the window still covers the first order; at its end it does not.
-pub async fn a_duplicate_ends_exactly_with_the_window(storage: &Storage) {
+/// One microsecond before the end of the window, the order is still a duplicate.
+pub async fn file_number_is_free_exactly_at_window_end(storage: &Storage) {
     create(storage, &new_order("F-1", NOW)).await;
     let end = NOW + WINDOW.0;
     assert_eq!(duplicate_of(storage, &new_order("F-1", end - MICROSECOND), WINDOW).await, NOW);
     create(storage, &new_order("F-1", end)).await;
 }
 
-/// Another instance may be ahead, or the clock may have been set.
-pub async fn an_order_after_a_step_back_of_the_clock_is_a_duplicate(storage: &Storage) {
+/// The clock of another instance may be ahead, or the clock was set back.
+pub async fn order_before_the_first_is_a_duplicate(storage: &Storage) {
     create(storage, &new_order("F-1", NOW)).await;
     assert_eq!(duplicate_of(storage, &new_order("F-1", NOW - Duration::DAY), WINDOW).await, NOW);
 }
 
-/// Not even of an order at the same instant.
-pub async fn a_window_of_nothing_makes_no_duplicate(storage: &Storage) {
+/// Two orders at the same instant are both created.
+pub async fn window_of_zero_makes_no_duplicate(storage: &Storage) {
     let nothing = DuplicateWindow(Duration::ZERO);
     let first = storage.orders.create(&new_order("F-1", NOW), nothing).await.unwrap();
     let second = storage.orders.create(&new_order("F-1", NOW), nothing).await.unwrap();
@@ -190,8 +189,8 @@ pub async fn a_window_of_nothing_makes_no_duplicate(storage: &Storage) {
     assert_eq!(duplicate_of(storage, &new_order("F-1", NOW - MICROSECOND), nothing).await, NOW);
 }
 
-/// The window is that of the last order placed.
-pub async fn a_later_order_starts_a_window_of_its_own(storage: &Storage) {
+/// The window is that of the latest order.
+pub async fn later_order_starts_its_own_window(storage: &Storage) {
     create(storage, &new_order("F-1", NOW)).await;
     let later = NOW + WINDOW.0;
     create(storage, &new_order("F-1", later)).await;
@@ -201,15 +200,15 @@ pub async fn a_later_order_starts_a_window_of_its_own(storage: &Storage) {
     );
 }
 
-/// Nor do accents or trailing characters make two file numbers one.
-pub async fn file_numbers_differ_by_letter_case(storage: &Storage) {
+/// Letter case, accents and trailing characters make different file numbers.
+pub async fn file_numbers_are_compared_exactly(storage: &Storage) {
     for file_number in ["Fé-1", "fé-1", "FÉ-1", "Fe-1", "Fe\u{301}-1", "Fé-1.", "Fé-10"] {
         create(storage, &new_order(file_number, NOW)).await;
     }
 }
 
-/// No order, no follow-up, no adoption; and the window ends when it would have ended.
-pub async fn a_refused_duplicate_writes_nothing(storage: &Storage) {
+/// Writes no order and no delivery, adopts no upload, and does not extend the window.
+pub async fn duplicate_writes_nothing(storage: &Storage) {
     let first = create(storage, &NewOrder { deliveries: vec![], ..new_order("F-1", NOW) }).await;
     let document = document();
     storage.uploads.record(from_ref(&document.key), NOW).await.unwrap();
@@ -247,21 +246,21 @@ async fn assert_one_of_fifty_wins(storage: &Storage, at: OffsetDateTime) {
     }
 }
 
-/// Every other one is told that it is a duplicate of that one.
-pub async fn of_many_concurrent_orders_with_one_file_number_one_is_placed(storage: &Storage) {
+/// The others are duplicates of that one.
+pub async fn one_of_concurrent_orders_within_window_is_created(storage: &Storage) {
     assert_one_of_fifty_wins(storage, NOW).await;
     assert_eq!(storage.queue.stats().await.unwrap().pending, 1);
 }
 
-/// The same where the file number is known already.
-pub async fn of_many_concurrent_orders_after_the_window_one_is_placed(storage: &Storage) {
+/// The file number was used before the window.
+pub async fn one_of_concurrent_orders_after_window_is_created(storage: &Storage) {
     create(storage, &new_order("F-1", NOW)).await;
     assert_one_of_fifty_wins(storage, NOW + WINDOW.0).await;
     assert_eq!(storage.queue.stats().await.unwrap().pending, 2);
 }
 
-/// Each under an identifier of its own, and each is found.
-pub async fn concurrent_orders_with_different_file_numbers_are_all_placed(storage: &Storage) {
+/// Each has its own identifier and is found.
+pub async fn concurrent_orders_with_other_file_numbers_are_created(storage: &Storage) {
     let orders: Vec<_> = (0..50).map(|number| new_order(&format!("F-{number}"), NOW)).collect();
     let outcomes = create_at_once(storage, orders.clone()).await;
     let ids: Vec<_> = outcomes.into_iter().map(Result::unwrap).collect();
@@ -270,8 +269,8 @@ pub async fn concurrent_orders_with_different_file_numbers_are_all_placed(storag
     }
 }
 
-/// They leave the ledger; the uploads of others stay.
-pub async fn placing_adopts_the_uploads(storage: &Storage) {
+/// Adopted uploads leave the ledger. The uploads of other orders stay.
+pub async fn creating_an_order_adopts_its_uploads(storage: &Storage) {
     let (one, two, of_another) = (document(), document(), object_key());
     storage
         .uploads
@@ -300,8 +299,8 @@ async fn assert_swept(storage: &Storage, order: &NewOrder) {
     assert_eq!(storage.orders.find(next).await.unwrap().unwrap().documents, []);
 }
 
-/// Nothing is written: the file number stays free, the other uploads stay in the ledger.
-pub async fn an_order_with_a_condemned_upload_is_not_placed(storage: &Storage) {
+/// Nothing is written: the file number stays free and other uploads stay in the ledger.
+pub async fn order_with_condemned_upload_is_rejected(storage: &Storage) {
     let (live, condemned) = (document(), document());
     storage.uploads.record(&[live.key.clone(), condemned.key.clone()], NOW).await.unwrap();
     storage.uploads.condemn(from_ref(&condemned.key)).await.unwrap();
@@ -309,16 +308,16 @@ pub async fn an_order_with_a_condemned_upload_is_not_placed(storage: &Storage) {
         .await;
 }
 
-/// The same: a condemned upload that was forgotten looks like this.
-pub async fn an_order_with_an_upload_that_was_never_recorded_is_not_placed(storage: &Storage) {
+/// A condemned upload that was forgotten is unknown.
+pub async fn order_with_unknown_upload_is_rejected(storage: &Storage) {
     let (live, unknown) = (document(), document());
     storage.uploads.record(from_ref(&live.key), NOW).await.unwrap();
     assert_swept(storage, &NewOrder { documents: vec![live, unknown], ..new_order("F-1", NOW) })
         .await;
 }
 
-/// In the order in which they were given, and with what they were given.
-pub async fn follow_ups_are_due_at_once(storage: &Storage) {
+/// They keep their order and their content.
+pub async fn deliveries_are_due_at_once(storage: &Storage) {
     let order = NewOrder { deliveries: (0..5).map(delivery).collect(), ..new_order("F-1", NOW) };
     let id = create(storage, &order).await;
     let leases = storage.queue.lease(NOW, Duration::MINUTE, 10).await.unwrap();
@@ -372,15 +371,15 @@ pub async fn failed_order_after_window_releases_no_file_number(storage: &Storage
     assert_eq!(duplicate_of(storage, &earlier, WINDOW).await, NOW);
 }
 
-/// And looks at nothing that changes: asked twice, it says so twice.
-pub async fn a_store_that_works_says_so(storage: &Storage) {
+/// Repeated checks succeed and change nothing.
+pub async fn check_of_working_store_succeeds(storage: &Storage) {
     storage.orders.check().await.unwrap();
     storage.orders.check().await.unwrap();
     create(storage, &new_order("F-1", NOW)).await;
 }
 
-/// And no other is.
-pub async fn a_test_order_is_found_as_one(storage: &Storage) {
+/// Other orders are found as real ones.
+pub async fn test_order_is_found_as_test_order(storage: &Storage) {
     assert_found_as_created(
         storage,
         &NewOrder { is_test: true, documents: vec![document()], ..new_order("F-1", NOW) },
@@ -393,8 +392,8 @@ pub async fn a_test_order_is_found_as_one(storage: &Storage) {
     .await;
 }
 
-/// But each kind its own.
-pub async fn test_orders_and_others_do_not_take_each_others_file_numbers(storage: &Storage) {
+/// Each kind has its own duplicates.
+pub async fn test_and_real_orders_do_not_share_file_numbers(storage: &Storage) {
     let (real, test) = (
         new_order("F-1", NOW),
         NewOrder { is_test: true, ..new_order("F-1", NOW + Duration::SECOND) },

@@ -19,17 +19,17 @@ use domain::{
 use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime, macros::datetime};
 
-/// The storage ports over one empty store.
+/// The storage ports on one empty store.
 pub struct Storage {
     /// Orders.
     pub orders: Arc<dyn OrderRepo>,
-    /// Objects of orders that are not placed yet.
+    /// Uploads that no order has adopted.
     pub uploads: Arc<dyn UploadLedger>,
     /// Idempotency keys in use.
     pub idempotency: Arc<dyn IdempotencyLedger>,
     /// API keys.
     pub keys: Arc<dyn ApiKeyRepo>,
-    /// Follow-ups.
+    /// Deliveries.
     pub queue: Arc<dyn DeliveryQueue>,
     /// Executes SQL on the tables of the store, as another system does. Owns what the store needs,
     /// such as its folder.
@@ -53,7 +53,7 @@ impl Storage {
     }
 }
 
-/// When the samples are made, to the microsecond.
+/// The instant of the samples, with microseconds.
 pub const NOW: OffsetDateTime = datetime!(2026-11-21 12:00:00.123456 UTC);
 
 /// The client and the API key of sample orders.
@@ -152,25 +152,25 @@ fn try_order(request: Value) -> Option<Order> {
     request.parse().ok().map(|parsed| parsed.order)
 }
 
-/// The order of a valid request.
+/// Returns the order of a valid request.
 pub fn order(request: Value) -> Order {
     try_order(request).unwrap()
 }
 
-/// An order with every required field and no other.
+/// Returns an order with every required field and no other.
 pub fn minimal_order() -> Order {
     order(minimal_request())
 }
 
-/// An order with every field, each as long, as large or as far off as can be.
+/// Returns an order with every field, each as long or as large as its rule allows.
 pub fn maximal_order() -> Order {
     order(maximal_request())
 }
 
-/// Minimal orders but for the members of `signingDetailsFormData` that tell them apart: every kind
-/// of appointment, the first and the last year, a time that occurs twice, and sections of one
-/// field.
-pub fn unlike_orders() -> Vec<Order> {
+/// Returns orders that differ in a few members of `signingDetailsFormData`: every kind of
+/// appointment, the first and the last year, a time that occurs twice, extreme values, and sections
+/// of one field.
+pub fn various_orders() -> Vec<Order> {
     let with = |members: Value, utc: Option<&str>| {
         let mut request = minimal_request();
         request["utcTimeDate"] = json!(utc);
@@ -181,7 +181,10 @@ pub fn unlike_orders() -> Vec<Order> {
     vec![
         with(json!({ "signingTimeType": "anytime" }), None),
         with(
-            json!({ "signingTimeType": "anytime", "signingDate": "0001-01-01", "timeZoneId": "Etc/GMT+12" }),
+            json!({
+                "signingTimeType": "anytime", "signingDate": "0001-01-01",
+                "timeZoneId": "Etc/GMT+12"
+            }),
             None,
         ),
         with(json!({ "signingDate": "0001-01-01", "specificTime": "00:00" }), None),
@@ -202,8 +205,10 @@ pub fn unlike_orders() -> Vec<Order> {
             Some("2026-11-01T07:30:00Z"),
         ),
         with(
-            json!({ "signingDate": "9999-12-31", "signingTimeType": "between", "startTime": "00:00", "endTime": "23:59",
-                "timeZoneId": "Pacific/Kiritimati" }),
+            json!({
+                "signingDate": "9999-12-31", "signingTimeType": "between", "startTime": "00:00",
+                "endTime": "23:59", "timeZoneId": "Pacific/Kiritimati"
+            }),
             None,
         ),
         with(json!({ "specialInstructions": format!("{}\r\n\t.", long(4_996)) }), None),
@@ -211,7 +216,10 @@ pub fn unlike_orders() -> Vec<Order> {
         with(json!({ "isPropertyAddressSame": false }), None),
         with(json!({ "isPropertyAddressSame": false, "signingAddress": "a café" }), None),
         with(
-            json!({ "loanOfficer": { "contact_phone": "5550100" }, "invoiceOrderTo": { "city": "Austin" }, "notaryPay": 0.01 }),
+            json!({
+                "loanOfficer": { "contact_phone": "5550100" },
+                "invoiceOrderTo": { "city": "Austin" }, "notaryPay": 0.01
+            }),
             None,
         ),
     ]
@@ -219,18 +227,18 @@ pub fn unlike_orders() -> Vec<Order> {
 
 static LAST: AtomicU64 = AtomicU64::new(0);
 
-/// A number that no other call in this process answers.
+/// Returns a number that no other call in this process returns.
 fn unique() -> u64 {
     LAST.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A key that no other call answers.
+/// Returns a new key.
 pub fn object_key() -> ObjectKey {
     let number = unique();
     ObjectKey::from_stored(format!("{:02x}/{number:032x}", number % 256))
 }
 
-/// A document under a new key.
+/// Returns a document with a new key.
 pub fn document() -> StoredDocument {
     let key = object_key();
     let name_as_sent = format!("договор «{}» 'é\"\\%.pdf", key.as_str());
@@ -246,17 +254,17 @@ pub fn document() -> StoredDocument {
     }
 }
 
-/// An address that can be told from others by its number.
+/// Returns the address of that number.
 pub fn recipient(number: usize) -> EmailAddress {
     EmailAddress::try_from(format!("recipient-{number}@example.com")).unwrap()
 }
 
-/// A mail under a new message key.
+/// Returns a delivery with a new message key.
 pub fn delivery(number: usize) -> NewDelivery {
     NewDelivery { message_key: format!("{:032x}", unique()), recipient: recipient(number) }
 }
 
-/// A minimal order under a file number, without documents and with one follow-up.
+/// Returns a minimal order with a file number, no documents and one delivery.
 pub fn new_order(file_number: &str, created_at: OffsetDateTime) -> NewOrder {
     let mut order = minimal_order();
     order.file_number = file_number.to_owned().try_into().unwrap();
@@ -272,7 +280,7 @@ pub fn new_order(file_number: &str, created_at: OffsetDateTime) -> NewOrder {
     }
 }
 
-/// What the repository should answer for an order that it has placed.
+/// Returns the stored form of a new order.
 pub fn stored(id: domain::order::OrderId, new: &NewOrder) -> StoredOrder {
     StoredOrder {
         id,
@@ -288,7 +296,7 @@ pub fn stored(id: domain::order::OrderId, new: &NewOrder) -> StoredOrder {
     }
 }
 
-/// An API key with every field, issued at an instant.
+/// Returns an API key with every field.
 pub fn api_key(issued_at: OffsetDateTime) -> NewApiKey {
     let number = unique();
     let mut hash = [0xa5; 32];
@@ -307,19 +315,19 @@ pub fn api_key(issued_at: OffsetDateTime) -> NewApiKey {
     }
 }
 
-/// The idempotency key of a client.
+/// Returns an idempotency key of a client.
 pub fn idempotency_key(client: i64, text: &str) -> IdempotencyKey {
     IdempotencyKey::new(ClientId(client), text).unwrap()
 }
 
-/// A claim to a key, unlike any other.
+/// Returns a new claim to a key.
 pub fn claim(key: &IdempotencyKey) -> Claim {
     let mut token = [0x5a; 16];
     token[..8].copy_from_slice(&unique().to_le_bytes());
     Claim { key: key.clone(), token: ClaimToken(token) }
 }
 
-/// An attempt under a key, unlike any other, that asks for something.
+/// Returns a new attempt under a key, with a fingerprint.
 pub fn attempt(key: &IdempotencyKey, fingerprint: u8) -> Attempt {
     Attempt { claim: claim(key), fingerprint: Fingerprint([fingerprint; 32]) }
 }

@@ -9,23 +9,22 @@ use domain::{
 
 use crate::samples::{MICROSECOND, NOW, Storage, WINDOW, document, new_order, object_key};
 
-/// Runs the contract of `UploadLedger` on the [`Storage`] that an expression makes, anew for each
-/// test.
+/// Runs the contract of `UploadLedger`. The expression makes the `Storage` of each test.
 #[macro_export]
 macro_rules! upload_ledger_contract {
     ($storage:expr) => {
         $crate::obligations!(upload_ledger, $storage;
             recorded_keys_are_condemned,
-            condemned_keys_are_returned_again,
-            of_keys_that_are_recorded_already_none_is_recorded,
+            condemned_keys_are_returned_until_forgotten,
+            recording_a_known_key_records_nothing,
             keys_recorded_before_an_instant_are_condemned,
-            keys_condemned_earlier_are_swept_whenever_they_were_recorded,
-            a_sweep_has_a_limit,
+            condemned_keys_are_swept_at_any_age,
+            sweep_has_a_limit,
             condemned_keys_are_forgotten,
-            keys_that_are_not_condemned_are_not_forgotten,
-            a_swept_key_is_never_adopted,
-            a_key_is_adopted_or_condemned_but_never_both,
-            nothing_may_be_asked_of_no_keys,
+            only_condemned_keys_are_forgotten,
+            swept_key_is_never_adopted,
+            key_is_adopted_or_condemned_never_both,
+            empty_lists_of_keys_are_accepted,
         );
     };
 }
@@ -36,12 +35,12 @@ async fn recorded<const N: usize>(storage: &Storage) -> [ObjectKey; N] {
     keys
 }
 
-/// In any order.
+/// Returns the keys without their order.
 fn set(keys: impl IntoIterator<Item = ObjectKey>) -> HashSet<ObjectKey> {
     keys.into_iter().collect()
 }
 
-/// Only those asked for, and of them only those in the ledger.
+/// Condemns only the given keys, and of these only those in the ledger.
 pub async fn recorded_keys_are_condemned(storage: &Storage) {
     let [one, two, three] = recorded(storage).await;
     let condemned =
@@ -54,23 +53,23 @@ pub async fn recorded_keys_are_condemned(storage: &Storage) {
     storage.orders.create(&order, WINDOW).await.unwrap();
 }
 
-/// Until they are forgotten: who asked first may have died before it deleted the objects.
-pub async fn condemned_keys_are_returned_again(storage: &Storage) {
+/// The process that condemned them may have died before it deleted the objects.
+pub async fn condemned_keys_are_returned_until_forgotten(storage: &Storage) {
     let keys: [_; 2] = recorded(storage).await;
     for _ in 0..2 {
         assert_eq!(set(storage.uploads.condemn(&keys).await.unwrap()), set(keys.clone()));
     }
 }
 
-/// All or none.
-pub async fn of_keys_that_are_recorded_already_none_is_recorded(storage: &Storage) {
+/// Records all keys or none.
+pub async fn recording_a_known_key_records_nothing(storage: &Storage) {
     let [known] = recorded(storage).await;
     let new = object_key();
     assert!(storage.uploads.record(&[new.clone(), known], NOW).await.is_err());
     assert_eq!(storage.uploads.condemn(&[new]).await.unwrap(), []);
 }
 
-/// Those recorded at the instant itself are not.
+/// Keys recorded at the instant itself are not condemned.
 pub async fn keys_recorded_before_an_instant_are_condemned(storage: &Storage) {
     let [earlier, same] = [object_key(), object_key()];
     storage.uploads.record(from_ref(&earlier), NOW - MICROSECOND).await.unwrap();
@@ -87,15 +86,15 @@ pub async fn keys_recorded_before_an_instant_are_condemned(storage: &Storage) {
     );
 }
 
-/// What a request condemned and then could not delete is left to the sweeper at once.
-pub async fn keys_condemned_earlier_are_swept_whenever_they_were_recorded(storage: &Storage) {
+/// A request condemned them and could not delete their objects.
+pub async fn condemned_keys_are_swept_at_any_age(storage: &Storage) {
     let [condemned, _live] = recorded(storage).await;
     storage.uploads.condemn(from_ref(&condemned)).await.unwrap();
     assert_eq!(storage.uploads.condemn_recorded_before(NOW, 10).await.unwrap(), [condemned]);
 }
 
-/// Each sweep goes on where the last one ended, once that has forgotten what it swept.
-pub async fn a_sweep_has_a_limit(storage: &Storage) {
+/// The next sweep returns other keys, once the first are forgotten.
+pub async fn sweep_has_a_limit(storage: &Storage) {
     let keys: [_; 5] = recorded(storage).await;
     let mut swept = HashSet::new();
     for expected in [2, 2, 1, 0] {
@@ -108,7 +107,7 @@ pub async fn a_sweep_has_a_limit(storage: &Storage) {
     assert_eq!(swept, set(keys));
 }
 
-/// That a key is not there is no error.
+/// Forgetting an unknown key is no error.
 pub async fn condemned_keys_are_forgotten(storage: &Storage) {
     let [gone, kept] = recorded(storage).await;
     storage.uploads.condemn(&[gone.clone(), kept.clone()]).await.unwrap();
@@ -121,15 +120,15 @@ pub async fn condemned_keys_are_forgotten(storage: &Storage) {
     }
 }
 
-/// Their objects may yet be adopted.
-pub async fn keys_that_are_not_condemned_are_not_forgotten(storage: &Storage) {
+/// An order may still adopt the others.
+pub async fn only_condemned_keys_are_forgotten(storage: &Storage) {
     let [live] = recorded(storage).await;
     storage.uploads.forget(from_ref(&live)).await.unwrap();
     assert_eq!(storage.uploads.condemn(from_ref(&live)).await.unwrap(), [live]);
 }
 
-/// Neither before it is forgotten nor after.
-pub async fn a_swept_key_is_never_adopted(storage: &Storage) {
+/// Covers condemned and forgotten keys.
+pub async fn swept_key_is_never_adopted(storage: &Storage) {
     let document = document();
     storage.uploads.record(from_ref(&document.key), NOW).await.unwrap();
     let order = NewOrder { documents: vec![document.clone()], ..new_order("F-1", NOW) };
@@ -139,8 +138,8 @@ pub async fn a_swept_key_is_never_adopted(storage: &Storage) {
     assert!(matches!(storage.orders.create(&order, WINDOW).await, Err(CreateError::UploadSwept)));
 }
 
-/// However close the order and the sweeper come to each other.
-pub async fn a_key_is_adopted_or_condemned_but_never_both(storage: &Storage) {
+/// Runs the order and the sweeper at the same time.
+pub async fn key_is_adopted_or_condemned_never_both(storage: &Storage) {
     for round in 0..40 {
         let document = document();
         let key = document.key.clone();
@@ -149,7 +148,7 @@ pub async fn a_key_is_adopted_or_condemned_but_never_both(storage: &Storage) {
         let (orders, uploads) = (storage.orders.clone(), storage.uploads.clone());
         let placing = async move { orders.create(&order, WINDOW).await };
         let sweeping = async move { uploads.condemn(from_ref(&key)).await.unwrap() };
-        // Whichever is spawned first tends to win, so they take turns.
+        // The task that is spawned first tends to win, so the order alternates.
         let (placing, sweeping) = if round % 2 == 0 {
             (tokio::spawn(placing), tokio::spawn(sweeping))
         } else {
@@ -164,8 +163,8 @@ pub async fn a_key_is_adopted_or_condemned_but_never_both(storage: &Storage) {
     }
 }
 
-/// An order without documents has none.
-pub async fn nothing_may_be_asked_of_no_keys(storage: &Storage) {
+/// An order without documents has no keys.
+pub async fn empty_lists_of_keys_are_accepted(storage: &Storage) {
     storage.uploads.record(&[], NOW).await.unwrap();
     assert_eq!(storage.uploads.condemn(&[]).await.unwrap(), []);
     assert_eq!(storage.uploads.condemn_recorded_before(NOW, 0).await.unwrap(), []);

@@ -3,7 +3,7 @@ use std::sync::Mutex;
 use domain::ports::Clock;
 use time::{Duration, OffsetDateTime, macros::datetime};
 
-/// A clock that moves only when told.
+/// A clock that moves only when a test moves it.
 #[derive(Debug)]
 pub struct ManualClock(Mutex<OffsetDateTime>);
 

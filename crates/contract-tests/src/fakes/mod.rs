@@ -1,13 +1,7 @@
-//! In-memory fakes that keep the contracts, for tests of everything that stands on the ports.
+//! Fakes of the clock and of randomness.
 
-mod blob_store;
 mod clock;
 mod entropy;
-mod notifier;
-mod store;
 
-pub use blob_store::*;
 pub use clock::*;
 pub use entropy::*;
-pub use notifier::*;
-pub use store::*;

@@ -1,5 +1,5 @@
-//! Orders that wait at the same time, which a store may commit together: each has an outcome of its
-//! own all the same.
+//! Orders that are created at the same time. A store may commit them together; each has its own
+//! outcome all the same.
 
 use std::{collections::BTreeMap, slice::from_ref};
 
@@ -38,9 +38,8 @@ fn with_key(order: NewOrder, key: &str) -> NewOrder {
     }
 }
 
-/// Duplicates of orders before, duplicates of each other, keys in use, and uploads that were swept,
-/// among others that are placed.
-pub async fn of_many_orders_at_once_each_has_an_outcome_of_its_own(storage: &Storage) {
+/// Duplicates, keys in use and swept uploads fail alone; the other orders are created.
+pub async fn concurrent_orders_have_their_own_outcomes(storage: &Storage) {
     let before = create(storage, &with_key(new_order("before", NOW), "before")).await;
     let numbered = |number: usize, kind: &str| new_order(&format!("{kind} {number}"), NOW);
     let mut orders = Vec::new();
@@ -79,12 +78,12 @@ pub async fn of_many_orders_at_once_each_has_an_outcome_of_its_own(storage: &Sto
     assert_eq!(
         storage.queue.stats().await.unwrap().pending,
         pending,
-        "who was refused has written nothing"
+        "rejected orders write nothing"
     );
 }
 
-/// And are found so; their follow-ups are of their orders, too.
-pub async fn documents_and_follow_ups_of_orders_at_once_are_not_mixed_up(storage: &Storage) {
+/// Each order is found with its own documents, and its deliveries belong to it.
+pub async fn concurrent_orders_keep_their_documents_and_deliveries(storage: &Storage) {
     let orders: Vec<_> = (0..40)
         .map(|number| NewOrder {
             documents: (0..number % 4).map(|_| document()).collect(),
@@ -107,14 +106,14 @@ pub async fn documents_and_follow_ups_of_orders_at_once_are_not_mixed_up(storage
     assert_eq!(storage.uploads.condemn(&keys).await.unwrap(), [], "all were adopted");
     for lease in storage.queue.lease(NOW, Duration::MINUTE, 1_000).await.unwrap() {
         let own = deliveries.get_mut(&lease.delivery.order_id.0).unwrap();
-        // In the order in which they were given.
+        // The order of the deliveries is kept.
         assert_eq!(own.remove(0), lease.delivery.task);
     }
     assert!(deliveries.values().all(Vec::is_empty));
 }
 
-/// The uploads of the others are adopted, and its own stay in the ledger.
-pub async fn an_order_with_a_condemned_upload_fails_alone(storage: &Storage) {
+/// The uploads of the others are adopted. Its own stay in the ledger.
+pub async fn concurrent_order_with_condemned_upload_fails_alone(storage: &Storage) {
     let (condemned, live) = (document(), document());
     let good: Vec<_> = (0..20)
         .map(|number| NewOrder {
@@ -142,8 +141,8 @@ pub async fn an_order_with_a_condemned_upload_fails_alone(storage: &Storage) {
     create(storage, &NewOrder { documents: vec![], ..bad }).await;
 }
 
-/// Test orders beside others, and windows of different lengths.
-pub async fn orders_at_once_are_judged_each_by_its_own_kind_and_window(storage: &Storage) {
+/// Mixes test orders and real ones, and windows of different lengths.
+pub async fn concurrent_orders_have_their_own_kinds_and_windows(storage: &Storage) {
     for number in 0..10 {
         create(storage, &new_order(&format!("F-{number}"), NOW)).await;
     }
@@ -160,7 +159,7 @@ pub async fn orders_at_once_are_judged_each_by_its_own_kind_and_window(storage: 
     });
     for (number, outcome) in join_all(calls).await.into_iter().map(Result::unwrap).enumerate() {
         match number {
-            // No test order took their numbers before.
+            // The earlier orders are real ones.
             20.. => assert!(outcome.is_ok(), "{number}: {outcome:?}"),
             _ if number % 2 == 0 => assert!(
                 matches!(outcome, Ok(_) | Err(CreateError::Duplicate { .. })),
@@ -173,6 +172,6 @@ pub async fn orders_at_once_are_judged_each_by_its_own_kind_and_window(storage: 
         }
     }
     let stored = storage.queue.stats().await.unwrap().pending;
-    // Ten before, ten of tests, and one for each of the five numbers whose window is the short one.
+    // Ten earlier orders, ten test orders, and one for each of five numbers with the short window.
     assert_eq!(stored, 25);
 }

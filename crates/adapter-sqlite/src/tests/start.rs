@@ -1,0 +1,143 @@
+//! Opening a database and migrating it.
+
+use super::*;
+
+fn schema(connection: &mut SqliteConnection) -> Vec<String> {
+    #[derive(QueryableByName)]
+    struct Definition {
+        #[diesel(sql_type = Text)]
+        sql: String,
+    }
+    let definitions: Vec<Definition> =
+        sql_query("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name")
+            .load(connection)
+            .unwrap();
+    definitions.into_iter().map(|definition| definition.sql).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn concurrent_starts_migrate_once() {
+    for _ in 0..10 {
+        let directory = Arc::new(tempdir().unwrap());
+        let starts = (0..8).map(|_| {
+            let path = path(&directory);
+            tokio::task::spawn_blocking(move || SqliteStore::open(&path).unwrap())
+        });
+        let stores: Vec<SqliteStore> =
+            join_all(starts).await.into_iter().map(Result::unwrap).collect();
+        let applied: Vec<usize> = join_all(stores.iter().map(SqliteStore::migrate))
+            .await
+            .into_iter()
+            .map(Result::unwrap)
+            .collect();
+        let known =
+            diesel::migration::MigrationSource::<diesel::sqlite::Sqlite>::migrations(&MIGRATIONS)
+                .unwrap()
+                .len();
+        assert_eq!(applied.iter().filter(|&&count| count == known).count(), 1);
+        assert_eq!(applied.iter().sum::<usize>(), known);
+    }
+}
+
+#[tokio::test]
+async fn every_migration_can_be_reverted_and_applied_again() {
+    let directory = tempdir().unwrap();
+    drop(open(&directory).await);
+    let mut connection = outsider(&path(&directory));
+    let before = schema(&mut connection);
+    connection.revert_all_migrations(MIGRATIONS).unwrap();
+    assert_eq!(
+        schema(&mut connection)
+            .iter()
+            .filter(|sql| !sql.contains("__diesel_schema_migrations")
+                && !sql.contains("sqlite_sequence"))
+            .count(),
+        0
+    );
+    connection.run_pending_migrations(MIGRATIONS).unwrap();
+    assert_eq!(schema(&mut connection), before);
+}
+
+#[tokio::test]
+async fn database_of_another_version_is_rejected_unchanged() {
+    for (version, expected) in [
+        ("99991231235959", "the database is newer than this program: it has the migration 9999"),
+        ("20261121000000", "the database was created by another version of notary-orders"),
+    ] {
+        let directory = tempdir().unwrap();
+        drop(open(&directory).await);
+        let mut other = outsider(&path(&directory));
+        other
+            .batch_execute(&format!("UPDATE __diesel_schema_migrations SET version = '{version}'"))
+            .unwrap();
+        let before = schema(&mut other);
+        let store = SqliteStore::open(&path(&directory)).unwrap();
+        let error = store.migrate().await.unwrap_err().to_string();
+        assert!(error.starts_with(expected) && error.contains("start "), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+        assert_eq!(schema(&mut other), before);
+    }
+}
+
+#[tokio::test]
+async fn database_of_another_program_is_rejected_unchanged() {
+    let directory = tempdir().unwrap();
+    let mut other = outsider(&path(&directory));
+    other.batch_execute("CREATE TABLE recipes (id INTEGER PRIMARY KEY)").unwrap();
+    let store = SqliteStore::open(&path(&directory)).unwrap();
+    let error = store.migrate().await.unwrap_err();
+    assert!(matches!(&error, MigrateError::OtherProgram(table) if table == "recipes"), "{error}");
+    assert_eq!(schema(&mut other), ["CREATE TABLE recipes (id INTEGER PRIMARY KEY)"]);
+}
+
+#[tokio::test]
+async fn empty_file_is_migrated() {
+    let directory = tempdir().unwrap();
+    std::fs::write(path(&directory), "").unwrap();
+    open(&directory).await.check().await.unwrap();
+}
+
+#[test]
+fn other_files_are_not_opened() {
+    let directory = tempdir().unwrap();
+    std::fs::write(path(&directory), "dear diary, ".repeat(1_000)).unwrap();
+    assert!(matches!(SqliteStore::open(&path(&directory)), Err(OpenError::Connection(_))));
+    assert!(matches!(
+        SqliteStore::open(&directory.path().join("no/such/folder.db")),
+        Err(OpenError::File(_))
+    ));
+}
+
+#[test]
+fn log_without_its_database_is_not_overwritten() {
+    let directory = tempdir().unwrap();
+    let log = directory.path().join("orders.db-wal");
+    std::fs::write(&log, "orders").unwrap();
+    assert!(
+        matches!(SqliteStore::open(&path(&directory)), Err(OpenError::LogWithoutDatabase(missing)) if missing == path(&directory))
+    );
+    assert_eq!(std::fs::read(&log).unwrap(), b"orders");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn only_the_owner_can_read_a_new_database() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let directory = tempdir().unwrap();
+    let _store = open(&directory).await;
+    for file in ["orders.db", "orders.db-wal", "orders.db-shm"] {
+        let mode = std::fs::metadata(directory.path().join(file)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{file}");
+    }
+}
+
+#[tokio::test]
+async fn names_that_are_special_to_sqlite_are_files() {
+    let directory = tempdir().unwrap();
+    for name in [":memory:", "file:orders?mode=memory", "%41 #1"] {
+        let path = directory.path().join(name);
+        SqliteStore::open(&path).unwrap().migrate().await.unwrap();
+        assert!(std::fs::metadata(&path).unwrap().len() > 0, "{name}");
+    }
+}

@@ -1,0 +1,205 @@
+//! Transactions that wait, fail or share a commit.
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_two_processes_creates_an_order() {
+    let directory = tempdir().unwrap();
+    let stores = [Arc::new(open(&directory).await), Arc::new(open(&directory).await)];
+    for round in 0..20 {
+        let tasks = (0..10).map(|number| {
+            let store = stores[number % 2].clone();
+            tokio::spawn(async move {
+                store.create(&new_order(&format!("F-{round}"), NOW), WINDOW).await
+            })
+        });
+        let outcomes: Vec<_> = join_all(tasks).await.into_iter().map(Result::unwrap).collect();
+        assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
+        assert_eq!(
+            outcomes
+                .iter()
+                .filter(|outcome| matches!(outcome, Err(CreateError::Duplicate { .. })))
+                .count(),
+            9
+        );
+    }
+}
+
+#[tokio::test]
+async fn lock_of_another_process_makes_the_store_unavailable() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    on_writer(&store, "PRAGMA busy_timeout = 1").await;
+    let mut other = outsider(&path(&directory));
+    other.batch_execute("BEGIN IMMEDIATE").unwrap();
+
+    assert!(matches!(
+        store.create(&new_order("F-1", NOW), WINDOW).await,
+        Err(CreateError::Unavailable(_))
+    ));
+    assert!(matches!(store.check().await, Err(StoreError::Unavailable(_))));
+    assert_eq!(OrderRepo::find(&store, OrderId(1)).await.unwrap(), None, "reading needs no lock");
+    other.batch_execute("ROLLBACK").unwrap();
+    store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+}
+
+#[tokio::test]
+async fn full_disk_makes_the_store_unavailable() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    on_writer(&store, "PRAGMA max_page_count = 1").await;
+    let failed = loop {
+        match store.create(&new_order(document().key.as_str(), NOW), WINDOW).await {
+            Ok(_) => {}
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(failed, CreateError::Unavailable(_)), "{failed:?}");
+    let before = store.stats().await.unwrap();
+    store.create(&new_order("F-1", NOW), WINDOW).await.unwrap_err();
+    assert_eq!(store.stats().await.unwrap(), before);
+
+    on_writer(&store, "PRAGMA max_page_count = 1000000").await;
+    store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+}
+
+#[tokio::test]
+async fn moved_database_makes_the_store_unavailable() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    store.check().await.unwrap();
+    let (path, aside) = (path(&directory), directory.path().join("aside.db"));
+    std::fs::rename(&path, &aside).unwrap();
+    assert!(matches!(store.check().await, Err(StoreError::Unavailable(_))), "the file is missing");
+    // After a panic, the next transaction opens the database again.
+    store.writer.run(|_| -> Result<(), Failure> { panic!("on purpose") }).await.unwrap_err();
+    assert!(matches!(
+        store.create(&new_order("F-1", NOW), WINDOW).await,
+        Err(CreateError::Unavailable(_))
+    ));
+    assert!(!path.exists(), "no empty database was created");
+    if cfg!(unix) {
+        std::fs::copy(&aside, &path).unwrap();
+        assert!(
+            matches!(store.check().await, Err(StoreError::Unavailable(_))),
+            "another file has the path"
+        );
+    }
+    std::fs::rename(&aside, &path).unwrap();
+    store.check().await.unwrap();
+}
+
+#[tokio::test]
+async fn check_fails_without_tables() {
+    let directory = tempdir().unwrap();
+    let store = SqliteStore::open(&path(&directory)).unwrap();
+    assert!(matches!(store.check().await, Err(StoreError::Internal(_))));
+}
+
+#[tokio::test]
+async fn panic_rolls_back_only_its_transaction() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    let lost = store
+        .writer
+        .run(|connection| -> Result<(), Failure> {
+            connection
+                .batch_execute("INSERT INTO uploads (key, recorded_at_us) VALUES ('half', 0)")?;
+            panic!("on purpose");
+        })
+        .await
+        .unwrap_err();
+    assert!(matches!(StoreError::from(lost), StoreError::Internal(_)));
+    store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    assert_eq!(
+        store.condemn_recorded_before(NOW, 10).await.unwrap(),
+        [],
+        "the upload was rolled back"
+    );
+}
+
+/// Keeps the writer busy until the sender is dropped, so that calls wait together.
+async fn hold(
+    store: &Arc<SqliteStore>,
+) -> (mpsc::Sender<()>, tokio::task::JoinHandle<Result<(), Failure>>) {
+    let (release, held) = mpsc::channel::<()>();
+    let (began, begins) = tokio::sync::oneshot::channel();
+    let store = Arc::clone(store);
+    let holding = tokio::spawn(async move {
+        let occupy = move |_: &mut SqliteConnection| {
+            let _ = began.send(());
+            let _ = held.recv();
+            Ok::<_, Failure>(())
+        };
+        store.writer.run(occupy).await
+    });
+    begins.await.unwrap();
+    (release, holding)
+}
+
+/// Returns the number of commits in the write-ahead log: frames with the size of the database
+/// (SQLite file format, section 4.1).
+fn commits(directory: &TempDir) -> usize {
+    let log = std::fs::read(directory.path().join("orders.db-wal")).unwrap();
+    log[32..].chunks_exact(24 + 4096).filter(|frame| frame[4..8] != [0; 4]).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_calls_share_a_commit() {
+    let directory = tempdir().unwrap();
+    let store = Arc::new(open(&directory).await);
+    let (release, holding) = hold(&store).await;
+    let before = commits(&directory);
+    let orders: Vec<_> = (0..60).map(|number| new_order(&format!("F-{number}"), NOW)).collect();
+    let mut creating =
+        std::pin::pin!(join_all(orders.iter().map(|order| store.create(order, WINDOW))));
+    poll_fn(|context| Poll::Ready(creating.as_mut().poll(context).is_pending())).await;
+    drop(release);
+    assert!(creating.await.iter().all(Result::is_ok));
+    holding.await.unwrap().unwrap();
+    assert_eq!(commits(&directory) - before, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn success_is_reported_only_after_commit() {
+    let directory = tempdir().unwrap();
+    let store = Arc::new(open(&directory).await);
+    let (release, holding) = hold(&store).await;
+    // Fails when it is committed, and not before.
+    let orphan = format!("PRAGMA defer_foreign_keys = ON; {ORPHAN}");
+    let order = new_order("F-1", NOW);
+    let orphaned = store
+        .writer
+        .run(move |connection| connection.batch_execute(&orphan).map_err(Failure::from));
+    let mut both =
+        std::pin::pin!(futures_util::future::join(store.create(&order, WINDOW), orphaned));
+    poll_fn(|context| Poll::Ready(both.as_mut().poll(context).is_pending())).await;
+    drop(release);
+    let (stored, orphaned) = both.await;
+    assert!(matches!(stored, Err(CreateError::Unavailable(_))), "{stored:?}");
+    orphaned.unwrap_err();
+    holding.await.unwrap().unwrap();
+    assert_eq!(store.stats().await.unwrap(), QueueStats::default());
+    store.create(&order, WINDOW).await.unwrap();
+}
+
+#[tokio::test]
+async fn abandoned_call_does_nothing() {
+    let directory = tempdir().unwrap();
+    let store = Arc::new(open(&directory).await);
+    let (release, blocked) = mpsc::channel::<()>();
+    let busy = store.clone();
+    let busy = tokio::spawn(async move {
+        busy.writer.run(move |_| blocked.recv().map_err(|_| Failure::Lost)).await
+    });
+    tokio::task::yield_now().await;
+
+    let order = new_order("F-1", NOW);
+    let mut creating = store.create(&order, WINDOW);
+    poll_fn(|context| Poll::Ready(creating.as_mut().poll(context).is_pending())).await;
+    drop(creating);
+    release.send(()).unwrap();
+    busy.await.unwrap().unwrap();
+    store.check().await.unwrap();
+    assert_eq!(store.stats().await.unwrap(), QueueStats::default());
+}
