@@ -3,8 +3,8 @@
 use crate::{service_process::output, wiring::Wiring};
 
 /// The table in which Diesel records the applied migrations.
-const MIGRATIONS: &str = "CREATE TABLE __diesel_schema_migrations (version VARCHAR(50) PRIMARY KEY, \
-     run_on TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP);";
+const MIGRATIONS: &str = "CREATE TABLE __diesel_schema_migrations (\
+     version VARCHAR(50) PRIMARY KEY, run_on TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP);";
 
 fn execute(wiring: &Wiring, statements: &str) {
     let executed = wiring.sql_program().arg(statements).output().unwrap();
