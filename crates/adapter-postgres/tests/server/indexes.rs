@@ -42,8 +42,8 @@ async fn every_index_is_listed() {
 
 /// Adds ten thousand orders with a document, a delivery, an API key and an idempotency key each.
 const MANY: &str = "
-    INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, created_at, updated_at,
-        is_test, holds_file_number, file_number, status, details)
+    INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, created_at,
+        updated_at, is_test, holds_file_number, file_number, status, details)
     SELECT 1, 1, 1, now(), now(), now(), n % 2 = 0, true, 'M-' || n, 'NEW', details
         FROM generate_series(1, 10000) n, (SELECT details FROM orders LIMIT 1) sample;
     INSERT INTO uploads SELECT 'm/' || id, now() FROM orders;
