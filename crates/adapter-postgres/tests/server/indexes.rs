@@ -75,11 +75,11 @@ async fn calls_use_indexes() {
 
     store.create(&new_order("F-2", NOW), WINDOW).await.unwrap();
     store.create(&new_order("F-2", NOW), WINDOW).await.unwrap_err();
-    let (in_flight, answered) =
-        (idempotency_key(1, "in flight"), attempt(&idempotency_key(1, "answered"), 7));
-    store.claim(&claim(&in_flight), NOW, NOW + Duration::MINUTE).await.unwrap();
-    store.claim(&claim(&in_flight), NOW, NOW + Duration::MINUTE).await.unwrap_err();
-    store.release(&claim(&in_flight)).await.unwrap();
+    let (in_progress, answered) =
+        (idempotency_key(1, "in progress"), attempt(&idempotency_key(1, "answered"), 7));
+    store.claim(&claim(&in_progress), NOW, NOW + Duration::MINUTE).await.unwrap();
+    store.claim(&claim(&in_progress), NOW, NOW + Duration::MINUTE).await.unwrap_err();
+    store.release(&claim(&in_progress)).await.unwrap();
     let remembrance = Some(Remembrance { attempt: answered, kept_until: NOW + Duration::DAY });
     let with_key =
         NewOrder { is_test: true, remembrance, deliveries: vec![], ..new_order("F-3", NOW) };

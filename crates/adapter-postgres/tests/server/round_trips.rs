@@ -110,7 +110,7 @@ async fn idempotency_key_takes_no_extra_round_trip() {
         assert_eq!(round_trips, 2);
     }
     for round in 0..2 {
-        let claim = claim(&idempotency_key(2, "in flight"));
+        let claim = claim(&idempotency_key(2, "in progress"));
         let (claimed, first) =
             counted(&proxy, store.claim(&claim, NOW, NOW + Duration::MINUTE)).await;
         let (released, second) = counted(&proxy, store.release(&claim)).await;
