@@ -1,5 +1,5 @@
-//! Every storage port on PostgreSQL, or on a compatible engine that has `ON CONFLICT`, `SKIP LOCKED`
-//! and triggers. Pure Rust: no libpq.
+//! Every storage port on PostgreSQL, or on a compatible engine that has `ON CONFLICT`, `SKIP
+//! LOCKED` and triggers. Pure Rust: no libpq.
 //!
 //! - Each write of a port is one statement, which is its own transaction. Orders that wait at the
 //!   same time share a statement. Only changes of API keys take several statements, because they

@@ -149,7 +149,8 @@ impl Work for Settled {
 
 /// Deletes deliveries that are done, if their leases are still held. Locks them by identifier, so
 /// that two workers never deadlock.
-const DELETE_DONE: &str = "WITH held AS (SELECT deliveries.id FROM unnest($1, $2) AS done (id, token) \
+const DELETE_DONE: &str = "WITH held AS (SELECT deliveries.id \
+    FROM unnest($1, $2) AS done (id, token) \
     JOIN deliveries ON deliveries.id = done.id AND deliveries.lease_token = done.token \
     WHERE deliveries.leased_until IS NOT NULL ORDER BY deliveries.id FOR UPDATE OF deliveries) \
     DELETE FROM deliveries WHERE id = ANY (ARRAY(SELECT id FROM held)) RETURNING id";

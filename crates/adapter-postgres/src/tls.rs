@@ -50,9 +50,9 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, pem::Error>
     CertificateDer::pem_file_iter(path)?.collect()
 }
 
-/// Accepts any certificate: `sslmode=prefer` and `require` promise encryption only, and `rustls` has
-/// no verifier for that. The server still proves that it has the key of its certificate, because
-/// channel binding relies on it.
+/// Accepts any certificate: `sslmode=prefer` and `require` promise encryption only, and `rustls`
+/// has no verifier for that. The server still proves that it has the key of its certificate,
+/// because channel binding relies on it.
 #[derive(Debug)]
 struct AnyServer(Arc<CryptoProvider>);
 

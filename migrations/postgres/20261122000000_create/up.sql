@@ -141,8 +141,8 @@ CREATE TABLE idempotency_keys (
     PRIMARY KEY (client_id, digest)
 );
 
--- The rule of a key in use, for the trigger below and for every statement of the adapter: the key has
--- not expired, and is not just the claim of the same request.
+-- The rule of a key in use, for the trigger below and for every statement of the adapter: the key
+-- has not expired, and is not just the claim of the same request.
 CREATE FUNCTION idempotency_key_in_use(held idempotency_keys, token bytea, at timestamptz)
 RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
     SELECT held.kept_until > at AND (held.order_id IS NOT NULL OR held.token <> token)

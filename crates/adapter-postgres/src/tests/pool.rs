@@ -9,12 +9,14 @@ use tokio::time::Instant;
 use super::store;
 use crate::failure::Failure;
 
-const HALF: &str = "INSERT INTO uploads (key, recorded_at) VALUES ('half', now())";
+const FIRST_STEP: &str = "INSERT INTO uploads (key, recorded_at) VALUES ('first step', now())";
 
-fn panic_half_way(connection: &mut AsyncPgConnection) -> BoxFuture<'_, Result<(), Failure>> {
+fn panic_after_first_step(
+    connection: &mut AsyncPgConnection,
+) -> BoxFuture<'_, Result<(), Failure>> {
     connection
         .transaction(async |connection| {
-            connection.batch_execute(HALF).await?;
+            connection.batch_execute(FIRST_STEP).await?;
             panic!("on purpose")
         })
         .boxed()
@@ -24,19 +26,21 @@ fn panic_half_way(connection: &mut AsyncPgConnection) -> BoxFuture<'_, Result<()
 async fn panic_ends_its_own_call_only() {
     let (store, _database) = store(1).await;
     for round in 0..3 {
-        let lost = store.pool.run(panic_half_way).await.unwrap_err();
+        let lost = store.pool.run(panic_after_first_step).await.unwrap_err();
         assert!(matches!(StoreError::from(lost), StoreError::Internal(_)));
         let lost = store
             .pool
-            .run(|_| -> BoxFuture<'_, Result<(), Failure>> {
-                panic!("before there is anything to wait for")
-            })
+            .run(|_| -> BoxFuture<'_, Result<(), Failure>> { panic!("before the first step") })
             .await
             .unwrap_err();
         assert!(matches!(StoreError::from(lost), StoreError::Internal(_)));
         store.create(&new_order(&format!("F-{round}"), NOW), WINDOW).await.unwrap();
     }
-    assert_eq!(store.condemn_recorded_before(NOW, 10).await.unwrap(), [], "it was rolled back");
+    assert_eq!(
+        store.condemn_recorded_before(NOW, 10).await.unwrap(),
+        [],
+        "the transaction was rolled back"
+    );
 }
 
 #[tokio::test]
@@ -46,7 +50,7 @@ async fn timeout_rolls_back() {
     let late = store.pool.run(|connection| {
         connection
             .transaction(async |connection| {
-                connection.batch_execute(HALF).await?;
+                connection.batch_execute(FIRST_STEP).await?;
                 std::future::pending::<Result<(), Failure>>().await
             })
             .boxed()
@@ -63,8 +67,8 @@ async fn connection_works_after_failed_transaction() {
     let failed = store.pool.run(|connection| {
         connection
             .transaction(async |connection| {
-                connection.batch_execute(HALF).await?;
-                Ok::<(), Failure>(connection.batch_execute(HALF).await?)
+                connection.batch_execute(FIRST_STEP).await?;
+                Ok::<(), Failure>(connection.batch_execute(FIRST_STEP).await?)
             })
             .boxed()
     });

@@ -112,9 +112,9 @@ async fn one_order_holds_a_file_number() {
     let client = full().await;
     let copy = |is_test: &str, holds: bool| {
         format!(
-            "INSERT INTO orders (client_id, api_key_id, signing_service_id, created_at, updated_at, \
-            is_test, holds_file_number, file_number, status, details) SELECT client_id, \
-            api_key_id, signing_service_id, created_at, updated_at, {is_test}, {holds}, \
+            "INSERT INTO orders (client_id, api_key_id, signing_service_id, created_at, \
+            updated_at, is_test, holds_file_number, file_number, status, details) SELECT \
+            client_id, api_key_id, signing_service_id, created_at, updated_at, {is_test}, {holds}, \
             file_number, status, details FROM orders LIMIT 1"
         )
     };

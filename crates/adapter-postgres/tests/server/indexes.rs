@@ -42,8 +42,8 @@ async fn every_index_is_listed() {
 
 /// Adds ten thousand orders with a document, a delivery, an API key and an idempotency key each.
 const MANY: &str = "
-    INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, created_at, updated_at,
-        is_test, holds_file_number, file_number, status, details)
+    INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, created_at,
+        updated_at, is_test, holds_file_number, file_number, status, details)
     SELECT 1, 1, 1, now(), now(), now(), n % 2 = 0, true, 'M-' || n, 'NEW', details
         FROM generate_series(1, 10000) n, (SELECT details FROM orders LIMIT 1) sample;
     INSERT INTO uploads SELECT 'm/' || id, now() FROM orders;
@@ -75,11 +75,11 @@ async fn calls_use_indexes() {
 
     store.create(&new_order("F-2", NOW), WINDOW).await.unwrap();
     store.create(&new_order("F-2", NOW), WINDOW).await.unwrap_err();
-    let (in_flight, answered) =
-        (idempotency_key(1, "in flight"), attempt(&idempotency_key(1, "answered"), 7));
-    store.claim(&claim(&in_flight), NOW, NOW + Duration::MINUTE).await.unwrap();
-    store.claim(&claim(&in_flight), NOW, NOW + Duration::MINUTE).await.unwrap_err();
-    store.release(&claim(&in_flight)).await.unwrap();
+    let (in_progress, answered) =
+        (idempotency_key(1, "in progress"), attempt(&idempotency_key(1, "answered"), 7));
+    store.claim(&claim(&in_progress), NOW, NOW + Duration::MINUTE).await.unwrap();
+    store.claim(&claim(&in_progress), NOW, NOW + Duration::MINUTE).await.unwrap_err();
+    store.release(&claim(&in_progress)).await.unwrap();
     let remembrance = Some(Remembrance { attempt: answered, kept_until: NOW + Duration::DAY });
     let with_key =
         NewOrder { is_test: true, remembrance, deliveries: vec![], ..new_order("F-3", NOW) };

@@ -1,5 +1,5 @@
-//! Behaviour beyond the contract of the ports, with a real server that is slow, gone or full, or that
-//! rejects the store.
+//! Behaviour beyond the contract of the ports, with a real server that is slow, gone or full, or
+//! that rejects the store.
 
 #![allow(
     clippy::unwrap_used,
@@ -77,10 +77,19 @@ async fn until(condition: &str, mut holds: impl AsyncFnMut() -> bool) {
 
 /// Returns the number of sessions of stores, and how many of them wait for a lock.
 async fn sessions(outsider: &Client) -> (i64, i64) {
-    let query = "SELECT count(*), count(*) FILTER (WHERE wait_event_type = 'Lock') FROM pg_stat_activity \
-        WHERE datname = current_database() AND application_name = 'notary-orders'";
+    let query = "SELECT count(*), count(*) FILTER (WHERE wait_event_type = 'Lock') \
+        FROM pg_stat_activity WHERE datname = current_database() \
+        AND application_name = 'notary-orders'";
     let row = outsider.query_one(query, &[]).await.unwrap();
     (row.get(0), row.get(1))
+}
+
+/// Returns whether an order is the duplicate of one that was created at [`NOW`].
+fn is_duplicate(outcome: &Result<OrderId, CreateError>) -> bool {
+    match outcome {
+        Err(CreateError::Duplicate { created_at }) => *created_at == NOW,
+        _ => false,
+    }
 }
 
 /// Returns the log line of an error that must be temporary.

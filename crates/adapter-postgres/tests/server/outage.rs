@@ -134,8 +134,8 @@ async fn ended_connections_are_replaced() {
         // An order may get a second connection before the first returns to the pool.
         let mut ended = outsider.query(ended, &[]).await.unwrap().len();
         assert!((1..=2).contains(&ended), "{ended}");
-        // The call may arrive before the end of its connection. Each ended connection fails one call
-        // at most.
+        // The call may arrive before the end of its connection. Each ended connection fails one
+        // call at most.
         loop {
             let outcome = create(&store, &format!("F-{round}")).await;
             if outcome.is_ok() {

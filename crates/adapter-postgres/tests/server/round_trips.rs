@@ -17,7 +17,7 @@ use futures_util::future::join_all;
 use test_servers::{postgres::Cluster, proxy::Proxy};
 use time::Duration;
 
-use super::{PostgresStore, url_through};
+use super::{PostgresStore, is_duplicate, url_through};
 
 /// Returns a store with one connection, and the proxy that counts its round trips.
 async fn wired() -> (PostgresStore, Proxy) {
@@ -84,7 +84,6 @@ async fn duplicates_of_a_batch_share_a_round_trip() {
     join_all(orders.iter().map(|order| store.create(order, WINDOW))).await;
     let (rejected, round_trips) =
         counted(&proxy, join_all(orders.iter().map(|order| store.create(order, WINDOW)))).await;
-    let is_duplicate = |outcome: &Result<_, CreateError>| matches!(outcome, Err(CreateError::Duplicate { created_at }) if *created_at == NOW);
     assert!(rejected.iter().all(is_duplicate));
     assert_eq!(round_trips, 2);
 }
@@ -111,7 +110,7 @@ async fn idempotency_key_takes_no_extra_round_trip() {
         assert_eq!(round_trips, 2);
     }
     for round in 0..2 {
-        let claim = claim(&idempotency_key(2, "in flight"));
+        let claim = claim(&idempotency_key(2, "in progress"));
         let (claimed, first) =
             counted(&proxy, store.claim(&claim, NOW, NOW + Duration::MINUTE)).await;
         let (released, second) = counted(&proxy, store.release(&claim)).await;
