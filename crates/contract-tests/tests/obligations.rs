@@ -7,10 +7,7 @@ use std::{fs, path::Path};
 fn sources(folder: &Path) -> String {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries
-        .map(|path| match path.is_dir() {
-            true => sources(&path),
-            false => fs::read_to_string(path).unwrap(),
-        })
+        .map(|path| if path.is_dir() { sources(&path) } else { fs::read_to_string(path).unwrap() })
         .collect()
 }
 

@@ -56,7 +56,7 @@ pub async fn concurrent_orders_have_their_own_outcomes(storage: &Storage) {
         let kind = order.order.file_number.as_str();
         match outcome {
             Err(CreateError::Duplicate { created_at }) if ["before", "twin"].contains(&kind) => {
-                assert_eq!(created_at, NOW)
+                assert_eq!(created_at, NOW);
             }
             Err(CreateError::KeyTaken(taken)) if kind.starts_with("key in use") => {
                 let fingerprint = attempt(&idempotency_key(1, "before"), 7).fingerprint;
