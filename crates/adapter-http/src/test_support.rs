@@ -82,7 +82,7 @@ impl Ports {
                 clock: clock.clone(),
                 entropy: entropy.clone(),
                 window: DuplicateWindow::default(),
-                remember_for: DEFAULT_RETENTION,
+                idempotency_retention: DEFAULT_RETENTION,
                 traffic: Arc::default(),
             },
             keys: ManageKeys {

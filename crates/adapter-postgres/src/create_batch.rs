@@ -47,7 +47,7 @@ impl From<Rejection> for CreateError {
     fn from(rejection: Rejection) -> Self {
         match rejection {
             Rejection::Duplicate { created_at } => Self::Duplicate { created_at },
-            Rejection::KeyInUse(key_use) => Self::KeyTaken(key_use),
+            Rejection::KeyInUse(key_use) => Self::KeyInUse(key_use),
             Rejection::UploadSwept => Self::UploadSwept,
             Rejection::Failed(failure) if failure.get().is_temporary() => {
                 Self::Unavailable(failure.into())
@@ -61,9 +61,9 @@ impl Work for PendingOrder {
     type Done = OrderId;
     type Error = Rejection;
 
-    /// One statement has one window and one kind of orders, and touches no row twice.
+    /// One statement has one kind of orders, and touches no row twice.
     fn fits_with(&self, other: &Self) -> bool {
-        (self.is_test, self.window) == (other.is_test, other.window)
+        self.is_test == other.is_test
             && self.file_number() != other.file_number()
             && (self.key().is_none() || self.key() != other.key())
     }
@@ -152,9 +152,9 @@ async fn reasons(
 ) -> Result<Vec<Rejection>, Failure> {
     let (mut key_uses, mut duplicates) = (Vec::with_capacity(rejected.len()), Vec::new());
     for Waiting { work: order, .. } in rejected {
-        let key_use = match &order.remembrance {
-            Some(remembrance) => {
-                idempotency::in_use(connection, &remembrance.attempt.claim, order.created_at)
+        let key_use = match &order.idempotent_request {
+            Some(idempotent_request) => {
+                idempotency::in_use(connection, &idempotent_request.attempt.claim, order.created_at)
                     .await?
             }
             None => None,
@@ -169,8 +169,8 @@ async fn reasons(
             (Some(key_use), _) => Rejection::KeyInUse(key_use),
             (None, Some(&created_at)) => Rejection::Duplicate { created_at },
             // The other request has released the key in between.
-            (None, None) if order.remembrance.is_some() => {
-                Rejection::KeyInUse(KeyUse::InFlight { until: order.created_at })
+            (None, None) if order.idempotent_request.is_some() => {
+                Rejection::KeyInUse(KeyUse::InProgress { until: order.created_at })
             }
             (None, None) => Rejection::Failed(Failure::from(NotFound).into()),
         }
@@ -205,14 +205,15 @@ async fn reply_failure(
     let failure = Shared::from(failure);
     let mut health = if failure.breaks_connection() { Err(failure.clone()) } else { Ok(()) };
     for waiting in batch {
-        let rejection = match (failure.get().constraint(), &waiting.work.remembrance) {
+        let rejection = match (failure.get().constraint(), &waiting.work.idempotent_request) {
             (Some(ADOPTION), _) => Rejection::UploadSwept,
-            (Some(KEY_IN_USE), Some(remembrance)) => {
+            (Some(KEY_IN_USE), Some(idempotent_request)) => {
                 let now = waiting.work.created_at;
-                match idempotency::in_use(connection, &remembrance.attempt.claim, now).await {
+                match idempotency::in_use(connection, &idempotent_request.attempt.claim, now).await
+                {
                     // None if the other request has released the key in between.
                     Ok(key_use) => {
-                        Rejection::KeyInUse(key_use.unwrap_or(KeyUse::InFlight { until: now }))
+                        Rejection::KeyInUse(key_use.unwrap_or(KeyUse::InProgress { until: now }))
                     }
                     Err(failure) => {
                         let failure = Shared::from(failure);

@@ -38,7 +38,7 @@ struct KeyUseRow {
 impl KeyUseRow {
     fn into_use(self) -> Result<KeyUse, Unreadable> {
         let (Some(order_id), Some(fingerprint)) = (self.order_id, self.fingerprint) else {
-            return Ok(KeyUse::InFlight { until: self.kept_until });
+            return Ok(KeyUse::InProgress { until: self.kept_until });
         };
         let unreadable = |_| {
             let row = format!("of client {}", self.client_id);
@@ -66,7 +66,7 @@ impl IdempotencyLedger for PostgresStore {
             .await
         {
             Ok(None) => Ok(()),
-            Ok(Some(taken)) => Err(ClaimError::Taken(taken)),
+            Ok(Some(taken)) => Err(ClaimError::InUse(taken)),
             Err(failure) => Err(match StoreError::from(failure) {
                 StoreError::Unavailable(cause) => ClaimError::Unavailable(cause),
                 StoreError::Internal(cause) => ClaimError::Internal(cause),
@@ -116,7 +116,7 @@ async fn try_claim(
         return Ok(None);
     }
     // The other request may have released the key in between; then the next attempt gets it.
-    Ok(Some(in_use(connection, &claim, now).await?.unwrap_or(KeyUse::InFlight { until: now })))
+    Ok(Some(in_use(connection, &claim, now).await?.unwrap_or(KeyUse::InProgress { until: now })))
 }
 
 /// Returns what a key is in use for at `now`; `None` if it is free or just claimed by this claim.

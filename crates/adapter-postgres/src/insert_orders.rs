@@ -1,21 +1,19 @@
 //! The statement that creates the orders of a batch.
 
 use diesel::{
-    data_types::PgInterval,
     pg::Pg,
     query_builder::{AstPass, Query, QueryFragment, QueryId},
     result::QueryResult,
     serialize::ToSql,
     sql_types::{
-        Array, BigInt, Binary, Bool, HasSqlType, Integer, Interval, Nullable, SqlType, Text,
-        Timestamptz,
+        Array, BigInt, Binary, Bool, HasSqlType, Integer, Nullable, SqlType, Text, Timestamptz,
     },
 };
 use domain::{
     delivery::NewDelivery,
     document::StoredDocument,
     duplicate_window::DuplicateWindow,
-    idempotency::{IdempotencyKey, Remembrance},
+    idempotency::{IdempotencyKey, IdempotentRequest},
     order::{OrderStatus, record::OrderRecord},
     ports::NewOrder,
 };
@@ -32,7 +30,7 @@ pub(crate) struct PendingOrder {
     deliveries: Vec<NewDelivery>,
     pub(crate) created_at: OffsetDateTime,
     pub(crate) is_test: bool,
-    pub(crate) remembrance: Option<Remembrance>,
+    pub(crate) idempotent_request: Option<IdempotentRequest>,
     pub(crate) window: DuplicateWindow,
 }
 
@@ -47,7 +45,7 @@ impl PendingOrder {
             deliveries: new.deliveries.clone(),
             created_at: new.created_at,
             is_test: new.is_test,
-            remembrance: new.remembrance.clone(),
+            idempotent_request: new.idempotent_request.clone(),
             window,
         })
     }
@@ -57,7 +55,9 @@ impl PendingOrder {
     }
 
     pub(crate) fn key(&self) -> Option<&IdempotencyKey> {
-        self.remembrance.as_ref().map(|remembrance| &remembrance.attempt.claim.key)
+        self.idempotent_request
+            .as_ref()
+            .map(|idempotent_request| &idempotent_request.attempt.claim.key)
     }
 }
 
@@ -72,7 +72,6 @@ impl PendingOrder {
 /// the rows of step 2 to run after it.
 pub(crate) struct InsertOrders<'a> {
     is_test: bool,
-    window: PgInterval,
     status: OrderStatus,
     orders: Orders<'a>,
     documents: Documents<'a>,
@@ -81,15 +80,13 @@ pub(crate) struct InsertOrders<'a> {
 }
 
 impl<'a> InsertOrders<'a> {
-    /// Returns the statement for a batch of one window, either all test orders or none.
+    /// Returns the statement for a batch, either all test orders or none.
     pub(crate) fn of(
         batch: impl Iterator<Item = &'a PendingOrder> + Clone,
     ) -> Result<Self, Failure> {
         let first = batch.clone().next();
-        let window = first.map_or(0, |order| order.window.0.whole_microseconds());
         Ok(Self {
             is_test: first.is_some_and(|order| order.is_test),
-            window: PgInterval::from_microseconds(i64::try_from(window).unwrap_or(i64::MAX)),
             status: OrderStatus::NEW,
             orders: Orders::of(batch.clone()),
             documents: Documents::of(batch.clone())?,
@@ -118,10 +115,8 @@ impl QueryFragment<Pg> for InsertOrders<'_> {
         }
         out.push_sql(" ORDER BY file_number COLLATE \"C\"), ");
         // LATERAL with a lock is always one index lookup per order, whatever the plan was made for.
-        out.push_sql("held AS (SELECT o.id, o.created_at <= asked.created_at - ");
-        out.push_bind_param::<Interval, _>(&self.window)?;
         out.push_sql(
-            " AS expired FROM asked, LATERAL (SELECT id, created_at FROM orders \
+            "held AS (SELECT o.id, o.created_at <= asked.window_opens_at AS expired FROM asked, LATERAL (SELECT id, created_at FROM orders \
             WHERE file_number = asked.file_number AND is_test = ",
         );
         out.push_bind_param::<Bool, _>(&self.is_test)?;
@@ -181,11 +176,12 @@ struct Orders<'a> {
     starts_at: Vec<Option<OffsetDateTime>>,
     ends_at: Vec<Option<OffsetDateTime>>,
     created_at: Vec<OffsetDateTime>,
+    window_opens_at: Vec<OffsetDateTime>,
 }
 
 /// The columns of [`Orders`].
 const ORDER_COLUMNS: &str = ") AS asked (file_number, details, client_id, api_key_id, \
-    signing_service_id, starts_at, ends_at, created_at)";
+    signing_service_id, starts_at, ends_at, created_at, window_opens_at)";
 
 impl<'a> Orders<'a> {
     fn of(batch: impl Iterator<Item = &'a PendingOrder>) -> Self {
@@ -200,6 +196,7 @@ impl<'a> Orders<'a> {
             orders.starts_at.push(record.starts_at);
             orders.ends_at.push(record.ends_at);
             orders.created_at.push(order.created_at);
+            orders.window_opens_at.push(order.window.opens_at(order.created_at));
         }
         orders
     }
@@ -209,7 +206,7 @@ impl<'a> Orders<'a> {
         arrays::<Text, _>(out, [&self.details])?;
         arrays::<BigInt, _>(out, [&self.client_ids, &self.api_key_ids, &self.signing_service_ids])?;
         arrays::<Nullable<Timestamptz>, _>(out, [&self.starts_at, &self.ends_at])?;
-        arrays::<Timestamptz, _>(out, [&self.created_at])
+        arrays::<Timestamptz, _>(out, [&self.created_at, &self.window_opens_at])
     }
 }
 
@@ -237,16 +234,18 @@ const REMEMBER: &str = ", remembered AS (INSERT INTO idempotency_keys \
 impl<'a> Requests<'a> {
     /// Returns nothing if no request of the batch has a key.
     fn of(batch: impl Iterator<Item = &'a PendingOrder> + Clone) -> Option<Self> {
-        batch.clone().find(|order| order.remembrance.is_some())?;
+        batch.clone().find(|order| order.idempotent_request.is_some())?;
         let mut requests = Self::default();
         for order in batch {
-            let remembrance = order.remembrance.as_ref();
-            let attempt = remembrance.map(|remembrance| &remembrance.attempt);
+            let idempotent_request = order.idempotent_request.as_ref();
+            let attempt = idempotent_request.map(|idempotent_request| &idempotent_request.attempt);
             requests.clients.push(attempt.map(|attempt| attempt.claim.key.client.0));
             requests.digests.push(attempt.map(|attempt| &attempt.claim.key.digest[..]));
             requests.tokens.push(attempt.map(|attempt| &attempt.claim.token.0[..]));
             requests.fingerprints.push(attempt.map(|attempt| &attempt.fingerprint.0[..]));
-            requests.kept_until.push(remembrance.map(|remembrance| remembrance.kept_until));
+            requests
+                .kept_until
+                .push(idempotent_request.map(|idempotent_request| idempotent_request.kept_until));
         }
         Some(requests)
     }

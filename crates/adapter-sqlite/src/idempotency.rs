@@ -9,7 +9,7 @@ use diesel::{
 };
 use domain::{
     api_key::ClientId,
-    idempotency::{Answered, Claim, Fingerprint, IdempotencyKey, KeyUse, Remembrance},
+    idempotency::{Answered, Claim, Fingerprint, IdempotencyKey, IdempotentRequest, KeyUse},
     order::OrderId,
     ports::{ClaimError, IdempotencyLedger, StoreError},
 };
@@ -54,7 +54,7 @@ impl KeyRow {
         let (Some(order_id), Some(fingerprint)) = (self.order_id, &self.fingerprint) else {
             let until = instant(self.kept_until_us);
             let until = until.ok_or_else(|| unreadable(self.client_id, "kept_until_us"))?;
-            return Ok(KeyUse::InFlight { until });
+            return Ok(KeyUse::InProgress { until });
         };
         let fingerprint = fingerprint.as_slice().try_into();
         let fingerprint = fingerprint.map_err(|_| unreadable(self.client_id, "fingerprint"))?;
@@ -80,7 +80,7 @@ impl IdempotencyLedger for SqliteStore {
     ) -> Result<(), ClaimError> {
         let claim = claim.clone();
         let take = move |connection: &mut SqliteConnection| match in_use(connection, &claim, now)? {
-            Some(key_use) => Err(ClaimError::Taken(key_use)),
+            Some(key_use) => Err(ClaimError::InUse(key_use)),
             None => Ok(replace(connection, &KeyRow::claimed(&claim, now, until))?),
         };
         self.writer.run(take).await
@@ -142,11 +142,11 @@ pub(crate) fn in_use(
 /// Records the order of a request under its key, which must not be [`in_use`].
 pub(crate) fn remember(
     connection: &mut SqliteConnection,
-    remembrance: &Remembrance,
+    idempotent_request: &IdempotentRequest,
     order: OrderId,
     created_at: OffsetDateTime,
 ) -> Result<(), Failure> {
-    let Remembrance { attempt, kept_until } = remembrance;
+    let IdempotentRequest { attempt, kept_until } = idempotent_request;
     let row = KeyRow {
         fingerprint: Some(attempt.fingerprint.0.to_vec()),
         order_id: Some(order.0),

@@ -6,7 +6,7 @@ use domain::{
     delivery::NewDelivery,
     document::StoredDocument,
     duplicate_window::DuplicateWindow,
-    idempotency::Remembrance,
+    idempotency::IdempotentRequest,
     order::{OrderId, StoredOrder},
     ports::{CreateError, NewOrder, OrderRepo, StoreError},
 };
@@ -33,7 +33,7 @@ impl OrderRepo for SqliteStore {
             created_at: order.created_at,
             documents: order.documents.clone(),
             deliveries: order.deliveries.clone(),
-            remembrance: order.remembrance.clone(),
+            idempotent_request: order.idempotent_request.clone(),
         };
         self.writer.run(move |connection| create(connection, &order, window)).await
     }
@@ -53,7 +53,7 @@ struct OrderRows {
     created_at: OffsetDateTime,
     documents: Vec<StoredDocument>,
     deliveries: Vec<NewDelivery>,
-    remembrance: Option<Remembrance>,
+    idempotent_request: Option<IdempotentRequest>,
 }
 
 fn create(
@@ -61,11 +61,11 @@ fn create(
     order: &OrderRows,
     window: DuplicateWindow,
 ) -> Result<OrderId, CreateError> {
-    if let Some(remembrance) = &order.remembrance
+    if let Some(idempotent_request) = &order.idempotent_request
         && let Some(key_use) =
-            idempotency::in_use(connection, &remembrance.attempt.claim, order.created_at)?
+            idempotency::in_use(connection, &idempotent_request.attempt.claim, order.created_at)?
     {
-        return Err(CreateError::KeyTaken(key_use));
+        return Err(CreateError::KeyInUse(key_use));
     }
     // Most file numbers are new. Only a file number that is held needs a look at its window.
     let id = match insert(connection, &order.row)? {
@@ -79,8 +79,8 @@ fn create(
         insert_document(connection, DocumentRow::new(id, position, document)?)?;
     }
     insert_deliveries(connection, id, order)?;
-    if let Some(remembrance) = &order.remembrance {
-        idempotency::remember(connection, remembrance, OrderId(id), order.created_at)?;
+    if let Some(idempotent_request) = &order.idempotent_request {
+        idempotency::remember(connection, idempotent_request, OrderId(id), order.created_at)?;
     }
     Ok(OrderId(id))
 }

@@ -7,7 +7,7 @@ use contract_tests::samples::{
     NOW, WINDOW, api_key, attempt, document, idempotency_key, new_order,
 };
 use domain::{
-    idempotency::Remembrance,
+    idempotency::IdempotentRequest,
     ports::{ApiKeyRepo as _, DeliveryQueue as _, NewOrder, OrderRepo as _, UploadLedger as _},
 };
 use serde_json::{Value, json};
@@ -35,11 +35,11 @@ async fn every_row_is_exported_once_in_pages() {
         let keys: Vec<_> = documents.iter().map(|document| document.key.clone()).collect();
         store.record(&keys, NOW).await.unwrap();
         let key = idempotency_key(number % 2, &format!("key {number}"));
-        let remembrance =
-            Remembrance { attempt: attempt(&key, 7), kept_until: NOW + Duration::DAY };
+        let idempotent_request =
+            IdempotentRequest { attempt: attempt(&key, 7), kept_until: NOW + Duration::DAY };
         let order = NewOrder {
             documents,
-            remembrance: Some(remembrance),
+            idempotent_request: Some(idempotent_request),
             ..new_order(&format!("F-{number}"), NOW)
         };
         store.create(&order, WINDOW).await.unwrap();

@@ -84,7 +84,7 @@ impl Parts {
             clock,
             entropy: entropy.clone(),
             window: settings.duplicate_window(),
-            remember_for: settings.idempotency_retention(),
+            idempotency_retention: settings.idempotency_retention(),
             traffic,
         };
         let api = web::Data::new(Api {

@@ -3,7 +3,7 @@
 use std::slice::from_ref;
 
 use domain::{
-    idempotency::{Answered, Attempt, Claim, KeyUse, Remembrance},
+    idempotency::{Answered, Attempt, Claim, IdempotentRequest, KeyUse},
     order::OrderId,
     ports::{ClaimError, CreateError, NewOrder},
 };
@@ -47,7 +47,10 @@ const KEPT: Duration = Duration::DAY;
 
 fn with_key(order: NewOrder, attempt: &Attempt) -> NewOrder {
     let kept_until = order.created_at + KEPT;
-    NewOrder { remembrance: Some(Remembrance { attempt: attempt.clone(), kept_until }), ..order }
+    NewOrder {
+        idempotent_request: Some(IdempotentRequest { attempt: attempt.clone(), kept_until }),
+        ..order
+    }
 }
 
 async fn try_claim(
@@ -61,7 +64,7 @@ async fn try_claim(
 /// Claims a key that is in use, and returns its use.
 async fn in_use(storage: &Storage, claim: &Claim, now: OffsetDateTime) -> KeyUse {
     match try_claim(storage, claim, now).await {
-        Err(ClaimError::Taken(taken)) => taken,
+        Err(ClaimError::InUse(taken)) => taken,
         other => panic!("{other:?}"),
     }
 }
@@ -69,7 +72,7 @@ async fn in_use(storage: &Storage, claim: &Claim, now: OffsetDateTime) -> KeyUse
 /// Creates an order under a key that is in use, and returns its use.
 async fn in_use_for_order(storage: &Storage, order: &NewOrder) -> KeyUse {
     match storage.orders.create(order, WINDOW).await {
-        Err(CreateError::KeyTaken(taken)) => taken,
+        Err(CreateError::KeyInUse(taken)) => taken,
         other => panic!("{other:?}"),
     }
 }
@@ -80,7 +83,7 @@ pub async fn key_is_claimed_once(storage: &Storage) {
     try_claim(storage, &claim(&key), NOW).await.unwrap();
     assert_eq!(
         in_use(storage, &claim(&key), NOW).await,
-        KeyUse::InFlight { until: NOW + Duration::MINUTE }
+        KeyUse::InProgress { until: NOW + Duration::MINUTE }
     );
 }
 
@@ -93,7 +96,7 @@ pub async fn claim_is_extended_by_its_holder(storage: &Storage) {
     }
     assert_eq!(
         in_use(storage, &claim(&key), NOW + Duration::seconds(130)).await,
-        KeyUse::InFlight { until: NOW + Duration::seconds(160) }
+        KeyUse::InProgress { until: NOW + Duration::seconds(160) }
     );
 }
 
@@ -180,7 +183,7 @@ pub async fn order_under_a_claimed_key_is_rejected(storage: &Storage) {
     let other = with_key(new_order("F-1", NOW), &attempt(&key, 7));
     assert_eq!(
         in_use_for_order(storage, &other).await,
-        KeyUse::InFlight { until: NOW + Duration::MINUTE }
+        KeyUse::InProgress { until: NOW + Duration::MINUTE }
     );
     storage.orders.create(&with_key(new_order("F-1", NOW), &own), WINDOW).await.unwrap();
 }
@@ -320,7 +323,7 @@ pub async fn one_of_concurrent_claims_gets_the_key(storage: &Storage) {
     assert!(
         outcomes.iter().all(|outcome| matches!(
             outcome,
-            Ok(()) | Err(ClaimError::Taken(KeyUse::InFlight { .. }))
+            Ok(()) | Err(ClaimError::InUse(KeyUse::InProgress { .. }))
         )),
         "{outcomes:?}"
     );
@@ -340,7 +343,7 @@ fn assert_one_created(outcomes: &[Result<OrderId, CreateError>]) {
     assert_eq!(stored.len(), 1, "{outcomes:?}");
     for error in outcomes.iter().filter_map(|outcome| outcome.as_ref().err()) {
         assert!(
-            matches!(error, CreateError::KeyTaken(KeyUse::Answered(answered))
+            matches!(error, CreateError::KeyInUse(KeyUse::Answered(answered))
                 if answered.order_id == *stored[0]),
             "{error:?}"
         );

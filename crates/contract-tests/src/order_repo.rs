@@ -94,7 +94,7 @@ pub async fn minimal_order_is_found_as_created(storage: &Storage) {
             deliveries: vec![],
             created_at: NOW,
             is_test: false,
-            remembrance: None,
+            idempotent_request: None,
         },
     )
     .await;
@@ -113,7 +113,7 @@ pub async fn maximal_order_is_found_as_created(storage: &Storage) {
             deliveries: vec![delivery(0)],
             created_at: NOW,
             is_test: false,
-            remembrance: None,
+            idempotent_request: None,
         },
     )
     .await;
@@ -133,7 +133,7 @@ pub async fn every_kind_of_order_is_found_as_created(storage: &Storage) {
                 deliveries: vec![],
                 created_at: NOW,
                 is_test: false,
-                remembrance: None,
+                idempotent_request: None,
             },
         )
         .await;

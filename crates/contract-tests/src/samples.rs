@@ -276,7 +276,7 @@ pub fn new_order(file_number: &str, created_at: OffsetDateTime) -> NewOrder {
         deliveries: vec![delivery(0)],
         created_at,
         is_test: false,
-        remembrance: None,
+        idempotent_request: None,
     }
 }
 

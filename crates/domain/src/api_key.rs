@@ -215,11 +215,11 @@ impl ApiKey {
 
     /// Checks whether `presented` is this key, and valid at `now`.
     pub fn admits(&self, presented: &PresentedKey, now: OffsetDateTime) -> bool {
-        self.key.hash == presented.hash() && self.is_live(now)
+        self.key.hash == presented.hash() && self.is_valid(now)
     }
 
     /// Checks whether the key is neither revoked nor expired at `now`.
-    pub fn is_live(&self, now: OffsetDateTime) -> bool {
+    pub fn is_valid(&self, now: OffsetDateTime) -> bool {
         self.revoked_at.is_none() && self.key.expires_at.is_none_or(|end| now < end)
     }
 

@@ -15,7 +15,7 @@ use crate::{
         DocumentFault, ObjectKey, ReceivedDocument, SpooledFile, StoredDocument, sanitize_file_name,
     },
     duplicate_window::DuplicateWindow,
-    idempotency::{Answered, Attempt, Claim, Claimed, Fingerprint, KeyUse, Remembrance},
+    idempotency::{Answered, Attempt, Claim, Claimed, Fingerprint, IdempotentRequest, KeyUse},
     order::{Order, OrderRequest, OrderStatus, SigningServiceId, StoredOrder, Violation},
     order_traffic::OrderTraffic,
     ports::{
@@ -73,7 +73,7 @@ pub enum CreateOrderError {
     KeyReused,
     /// Another attempt with the idempotency key is in progress.
     #[error("another attempt with the idempotency key is in progress")]
-    InFlight {
+    InProgress {
         /// Whole seconds to wait before the next attempt, at least one.
         retry_after: u64,
     },
@@ -112,7 +112,7 @@ pub struct CreateOrder {
     /// Time for which an order bars its file number.
     pub window: DuplicateWindow,
     /// Time for which a request is stored under its idempotency key.
-    pub remember_for: Duration,
+    pub idempotency_retention: Duration,
     /// Counts orders, so that background work can yield to them.
     pub traffic: Arc<OrderTraffic>,
 }
@@ -127,7 +127,7 @@ impl CreateOrder {
         match self.try_claim(claim).await? {
             None => Ok(Claimed::Own),
             Some(KeyUse::Answered(answered)) => Ok(Claimed::Answered(answered)),
-            Some(KeyUse::InFlight { until }) => Err(self.in_flight(until)),
+            Some(KeyUse::InProgress { until }) => Err(self.in_flight(until)),
         }
     }
 
@@ -301,9 +301,9 @@ impl CreateOrder {
             .into_iter()
             .map(|recipient| NewDelivery::mail(recipient, &*self.entropy))
             .collect();
-        let kept_until = created_at.saturating_add(self.remember_for);
-        let remembrance =
-            attempt.map(|attempt| Remembrance { attempt: attempt.clone(), kept_until });
+        let kept_until = created_at.saturating_add(self.idempotency_retention);
+        let idempotent_request =
+            attempt.map(|attempt| IdempotentRequest { attempt: attempt.clone(), kept_until });
         let new = NewOrder {
             client: key.client(),
             api_key: key.id,
@@ -312,7 +312,7 @@ impl CreateOrder {
             deliveries,
             created_at,
             is_test,
-            remembrance,
+            idempotent_request,
         };
         let id = self.orders.create(&new, self.window).await?;
         Ok(StoredOrder {
@@ -336,7 +336,7 @@ impl CreateOrder {
         attempt: Option<&Attempt>,
     ) -> Result<CreatedOrder, CreateOrderError> {
         Err(match (error, attempt) {
-            (CreateError::KeyTaken(taken), Some(attempt)) => {
+            (CreateError::KeyInUse(taken), Some(attempt)) => {
                 return self.answer_again(taken, attempt.fingerprint).await;
             }
             (CreateError::Duplicate { created_at }, _) => CreateOrderError::Duplicate {
@@ -345,7 +345,7 @@ impl CreateOrder {
             (error @ (CreateError::UploadSwept | CreateError::Unavailable(_)), _) => {
                 CreateOrderError::Unavailable(error.into())
             }
-            (error @ (CreateError::Internal(_) | CreateError::KeyTaken(_)), _) => {
+            (error @ (CreateError::Internal(_) | CreateError::KeyInUse(_)), _) => {
                 CreateOrderError::Internal(error.into())
             }
         })
@@ -355,7 +355,7 @@ impl CreateOrder {
         let now = self.clock.now();
         match self.idempotency.claim(claim, now, now.saturating_add(Self::CLAIM)).await {
             Ok(()) => Ok(None),
-            Err(ClaimError::Taken(taken)) => Ok(Some(taken)),
+            Err(ClaimError::InUse(taken)) => Ok(Some(taken)),
             Err(error @ ClaimError::Unavailable(_)) => {
                 Err(CreateOrderError::Unavailable(error.into()))
             }
@@ -370,7 +370,7 @@ impl CreateOrder {
         fingerprint: Fingerprint,
     ) -> Result<CreatedOrder, CreateOrderError> {
         match taken {
-            KeyUse::InFlight { until } => Err(self.in_flight(until)),
+            KeyUse::InProgress { until } => Err(self.in_flight(until)),
             KeyUse::Answered(answered) => self.repeat(answered, fingerprint).await,
         }
     }
@@ -378,7 +378,7 @@ impl CreateOrder {
     /// Caps the wait: an attempt extends its claim while it runs, and often ends long before.
     fn in_flight(&self, until: OffsetDateTime) -> CreateOrderError {
         let left = (until - self.clock.now()).whole_seconds();
-        CreateOrderError::InFlight { retry_after: left.clamp(1, 5).unsigned_abs() }
+        CreateOrderError::InProgress { retry_after: left.clamp(1, 5).unsigned_abs() }
     }
 
     /// A sweeper whose clock is ahead may have swept the keys before their objects were put. No

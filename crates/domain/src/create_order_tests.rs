@@ -38,7 +38,7 @@ impl Mocks {
             clock: Arc::new(clock),
             entropy: Arc::new(CountingEntropy::default()),
             window: DuplicateWindow::default(),
-            remember_for: Duration::DAY,
+            idempotency_retention: Duration::DAY,
             traffic: Arc::default(),
         }
     }
@@ -450,8 +450,8 @@ async fn request_is_stored_for_the_configured_time() {
     let mut mocks = Mocks::default();
     mocks.orders.expect_create().once().returning(|new, _| {
         assert_eq!(
-            new.remembrance,
-            Some(Remembrance { attempt: attempt(), kept_until: NOW + Duration::DAY })
+            new.idempotent_request,
+            Some(IdempotentRequest { attempt: attempt(), kept_until: NOW + Duration::DAY })
         );
         Ok(OrderId(9))
     });
@@ -473,12 +473,12 @@ async fn repeat_returns_order_as_created() {
             .orders
             .expect_create()
             .times(usize::from(!with_documents))
-            .returning(move |_, _| Err(CreateError::KeyTaken(answered)));
+            .returning(move |_, _| Err(CreateError::KeyInUse(answered)));
         mocks
             .idempotency
             .expect_claim()
             .times(usize::from(with_documents))
-            .returning(move |_, _, _| Err(ClaimError::Taken(answered)));
+            .returning(move |_, _, _| Err(ClaimError::InUse(answered)));
         mocks.orders.expect_find().once().returning(|_| Ok(Some(created_before())));
         let (use_case, request) = (mocks.use_case(), request(minimal_request()));
         let created = if with_documents {
@@ -503,7 +503,7 @@ async fn key_reused_for_another_request_is_rejected() {
     let mut mocks = Mocks::default();
     let other =
         KeyUse::Answered(Answered { fingerprint: Fingerprint([3; 32]), order_id: OrderId(5) });
-    mocks.orders.expect_create().returning(move |_, _| Err(CreateError::KeyTaken(other)));
+    mocks.orders.expect_create().returning(move |_, _| Err(CreateError::KeyInUse(other)));
     let error = mocks
         .use_case()
         .create(&key(), request(minimal_request()), Some(&attempt()))
@@ -522,11 +522,11 @@ async fn concurrent_attempt_is_asked_to_wait() {
     ] {
         let mut mocks = Mocks::default();
         mocks.idempotency.expect_claim().returning(move |_, _, _| {
-            Err(ClaimError::Taken(KeyUse::InFlight { until: NOW + left }))
+            Err(ClaimError::InUse(KeyUse::InProgress { until: NOW + left }))
         });
         let error = mocks.use_case().claim(&attempt().claim).await.unwrap_err();
         assert!(
-            matches!(error, CreateOrderError::InFlight { retry_after: told } if told == retry_after),
+            matches!(error, CreateOrderError::InProgress { retry_after: told } if told == retry_after),
             "{error:?}"
         );
     }
@@ -544,7 +544,7 @@ async fn documents_of_concurrent_repeat_are_removed() {
         .returning(|_, _, _| Ok(()));
     let answered =
         KeyUse::Answered(Answered { fingerprint: attempt().fingerprint, order_id: OrderId(5) });
-    mocks.orders.expect_create().returning(move |_, _| Err(CreateError::KeyTaken(answered)));
+    mocks.orders.expect_create().returning(move |_, _| Err(CreateError::KeyInUse(answered)));
     mocks.orders.expect_find().returning(|_| Ok(Some(created_before())));
     let created = mocks
         .use_case()

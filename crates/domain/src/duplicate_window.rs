@@ -13,12 +13,6 @@ impl Default for DuplicateWindow {
 }
 
 impl DuplicateWindow {
-    /// Checks whether an order at `now` is a duplicate of one created at `created_at`. At exactly the
-    /// window it is not.
-    pub fn covers(self, created_at: OffsetDateTime, now: OffsetDateTime) -> bool {
-        now - created_at < self.0
-    }
-
     /// Returns the start of the window that ends at `now`. An order created after it bars its file
     /// number; an order created at it does not.
     pub fn opens_at(self, now: OffsetDateTime) -> OffsetDateTime {
@@ -39,30 +33,22 @@ mod tests {
 
     use super::*;
 
-    const PLACED: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
+    const CREATED: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 
     #[test]
-    fn window_ends_exactly() {
+    fn window_opens_exactly_its_length_ago() {
         let window = DuplicateWindow::default();
-        assert!(window.covers(PLACED, PLACED));
-        assert!(window.covers(PLACED, PLACED + Duration::microseconds(59_999_999)));
-        assert!(!window.covers(PLACED, PLACED + Duration::MINUTE));
-        assert!(window.covers(PLACED, PLACED - Duration::HOUR));
-        assert_eq!(window.opens_at(PLACED + Duration::MINUTE), PLACED);
-    }
-
-    #[test]
-    fn empty_window_bars_nothing() {
-        assert!(!DuplicateWindow(Duration::ZERO).covers(PLACED, PLACED));
+        assert_eq!(window.opens_at(CREATED + Duration::MINUTE), CREATED);
+        assert_eq!(DuplicateWindow(Duration::ZERO).opens_at(CREATED), CREATED);
     }
 
     #[test]
     fn remaining_seconds_are_rounded_up() {
         let window = DuplicateWindow::default();
-        assert_eq!(window.seconds_left(PLACED, PLACED), 60);
-        assert_eq!(window.seconds_left(PLACED, PLACED + Duration::milliseconds(500)), 60);
-        assert_eq!(window.seconds_left(PLACED, PLACED + Duration::seconds(59)), 1);
-        assert_eq!(window.seconds_left(PLACED, PLACED + Duration::milliseconds(59_999)), 1);
-        assert_eq!(window.seconds_left(PLACED, PLACED + Duration::HOUR), 1);
+        assert_eq!(window.seconds_left(CREATED, CREATED), 60);
+        assert_eq!(window.seconds_left(CREATED, CREATED + Duration::milliseconds(500)), 60);
+        assert_eq!(window.seconds_left(CREATED, CREATED + Duration::seconds(59)), 1);
+        assert_eq!(window.seconds_left(CREATED, CREATED + Duration::milliseconds(59_999)), 1);
+        assert_eq!(window.seconds_left(CREATED, CREATED + Duration::HOUR), 1);
     }
 }

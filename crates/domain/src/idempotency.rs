@@ -68,7 +68,7 @@ pub struct Attempt {
 
 /// A request as it is stored together with its order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Remembrance {
+pub struct IdempotentRequest {
     /// The request.
     pub attempt: Attempt,
     /// Instant from which another request may use the key.
@@ -88,7 +88,7 @@ pub enum Claimed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyUse {
     /// Another attempt is in progress.
-    InFlight {
+    InProgress {
         /// End of its claim, unless it extends the claim.
         until: OffsetDateTime,
     },

@@ -10,7 +10,7 @@
 //! | date, time and time zone of the signing | [`appointment`] |
 //! | accepted formats, file names and limits of documents | [`document`] |
 //! | the duplicate window of a file number | [`duplicate_window`] |
-//! | API keys | [`api_key`], cached by [`known_keys`] |
+//! | API keys | [`api_key`], cached by [`key_cache`] |
 //! | repeats of a request with one `Idempotency-Key` | [`idempotency`] |
 //! | mails about an order and their retry schedule | [`delivery`] |
 //! | use cases of requests and commands | [`create_order`], [`manage_keys`] |
@@ -35,7 +35,7 @@ pub mod document;
 pub mod duplicate_window;
 pub mod forget_keys;
 pub mod idempotency;
-pub mod known_keys;
+pub mod key_cache;
 pub mod manage_keys;
 pub mod note_key_uses;
 pub mod order;

@@ -10,7 +10,7 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{
     api_key::{ApiKey, ApiKeyId, KeyEvent, NewApiKey, PresentedKey, Rate},
-    known_keys::KnownKeys,
+    key_cache::KeyCache,
     order::SigningServiceId,
     ports::{ApiKeyRepo, Clock, Entropy, StoreError},
 };
@@ -27,7 +27,7 @@ pub struct ManageKeys {
     /// Uses that are not stored yet.
     pub uses: Arc<KeyUses>,
     /// Cached keys.
-    pub known: Arc<KnownKeys>,
+    pub known: Arc<KeyCache>,
 }
 
 /// The terms of a new key.
@@ -83,7 +83,7 @@ pub enum RotateError {
     Unknown,
     /// The key is revoked or expired.
     #[error("the key is revoked or expired")]
-    NotLive,
+    Invalid,
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -153,7 +153,7 @@ impl ManageKeys {
         });
         let until = key.issued_at.saturating_add(grace);
         let successor = NewApiKey { client, ..key };
-        let id = self.keys.rotate(id, &successor, until, by).await?.ok_or(RotateError::NotLive)?;
+        let id = self.keys.rotate(id, &successor, until, by).await?.ok_or(RotateError::Invalid)?;
         Ok(Rotation { id, presented, old_until: expires_at.map_or(until, |end| end.min(until)) })
     }
 

@@ -238,7 +238,7 @@ async fn invalid_key_is_not_rotated() {
     let managing = managing(keys);
     assert!(matches!(
         managing.rotate(ApiKeyId(3), Duration::ZERO, "jane").await,
-        Err(RotateError::NotLive)
+        Err(RotateError::Invalid)
     ));
     assert!(matches!(
         managing.rotate(ApiKeyId(4), Duration::ZERO, "jane").await,

@@ -74,7 +74,7 @@ pub(super) fn duplicate() -> Shown {
 }
 
 pub(super) fn in_progress() -> Shown {
-    ("idempotency_in_flight", CreateOrderError::InFlight { retry_after: 5 }.into())
+    ("idempotency_in_flight", CreateOrderError::InProgress { retry_after: 5 }.into())
 }
 
 pub(super) fn document_too_large(limits: DocumentLimits) -> Shown {

@@ -52,7 +52,7 @@ impl ClaimGuard {
                 guard.used();
                 Ok(Acquired::Answered(answered))
             }
-            Err(error @ CreateOrderError::InFlight { .. }) => {
+            Err(error @ CreateOrderError::InProgress { .. }) => {
                 guard.used();
                 Err(error.into())
             }

@@ -47,7 +47,7 @@ pub(crate) fn create(request: HttpRequest, payload: web::Payload, api: web::Data
 }
 
 /// A request with the key is usually answered within a second.
-const IN_PROGRESS: CreateOrderError = CreateOrderError::InFlight { retry_after: 1 };
+const IN_PROGRESS: CreateOrderError = CreateOrderError::InProgress { retry_after: 1 };
 
 async fn read(request: &HttpRequest, payload: web::Payload) -> Result<Bytes, Problem> {
     if request.headers().get_all(header::CONTENT_TYPE).count() > 1 {

@@ -119,8 +119,8 @@ async fn key_of_other_signing_service_is_forbidden() {
 async fn repeat_under_same_key_gets_first_order() {
     let mut ports = Ports::new();
     ports.orders.expect_create().once().returning(|new, _| {
-        let fingerprint = new.remembrance.as_ref().unwrap().attempt.fingerprint;
-        Err(CreateError::KeyTaken(KeyUse::Answered(Answered { fingerprint, order_id: OrderId(7) })))
+        let fingerprint = new.idempotent_request.as_ref().unwrap().attempt.fingerprint;
+        Err(CreateError::KeyInUse(KeyUse::Answered(Answered { fingerprint, order_id: OrderId(7) })))
     });
     ports
         .orders

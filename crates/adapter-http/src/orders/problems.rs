@@ -27,7 +27,7 @@ impl From<CreateOrderError> for Problem {
                 "The Idempotency-Key was used for a request with another body. \
                  Use a new key for a new order.",
             ),
-            CreateOrderError::InFlight { retry_after } => Self::new(
+            CreateOrderError::InProgress { retry_after } => Self::new(
                 ProblemCode::IdempotencyInFlight,
                 "A request with the same Idempotency-Key is in progress. \
                  Repeat your request to get its answer.",

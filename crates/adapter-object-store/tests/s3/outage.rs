@@ -182,7 +182,7 @@ impl Service {
             clock: clock.clone(),
             entropy: Arc::new(CountingEntropy::default()),
             window: DuplicateWindow::default(),
-            remember_for: SweepUploads::ABANDONED_AFTER,
+            idempotency_retention: SweepUploads::ABANDONED_AFTER,
             traffic: Arc::default(),
         };
         let sweep = SweepUploads { uploads, blobs, clock: clock.clone() };

@@ -7,7 +7,7 @@ use contract_tests::samples::{
 };
 use domain::{
     document::StoredDocument,
-    idempotency::Remembrance,
+    idempotency::IdempotentRequest,
     ports::{
         CreateError, DeliveryQueue as _, NewOrder, OrderRepo as _, QueueStats, Settlement,
         UploadLedger as _,
@@ -56,8 +56,9 @@ async fn batches_of_two_instances_never_deadlock() {
         let at = NOW + Duration::hours(round);
         let order = |file_number: usize, key: usize| {
             let attempt = attempt(&idempotency_key(1, &format!("{round} {key}")), 7);
-            let remembrance = Some(Remembrance { attempt, kept_until: at + Duration::DAY });
-            NewOrder { remembrance, ..new_order(&format!("F-{file_number}"), at) }
+            let idempotent_request =
+                Some(IdempotentRequest { attempt, kept_until: at + Duration::DAY });
+            NewOrder { idempotent_request, ..new_order(&format!("F-{file_number}"), at) }
         };
         // Both instances use the same numbers and keys, in opposite directions and combinations.
         let calls = (0..240_usize).map(|call| {
@@ -71,7 +72,7 @@ async fn batches_of_two_instances_never_deadlock() {
             assert!(
                 matches!(
                     outcome,
-                    Ok(_) | Err(CreateError::Duplicate { .. } | CreateError::KeyTaken(_))
+                    Ok(_) | Err(CreateError::Duplicate { .. } | CreateError::KeyInUse(_))
                 ),
                 "{outcome:?}"
             );

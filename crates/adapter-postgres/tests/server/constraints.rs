@@ -4,7 +4,7 @@ use contract_tests::samples::{
     NOW, WINDOW, api_key, attempt, document, idempotency_key, maximal_order, new_order,
 };
 use domain::{
-    idempotency::Remembrance,
+    idempotency::IdempotentRequest,
     ports::{ApiKeyRepo as _, NewOrder, OrderRepo as _, UploadLedger as _},
 };
 use tokio_postgres::{
@@ -20,11 +20,17 @@ async fn full() -> Client {
     let (document, spare) = (document(), document());
     store.record(&[document.key.clone(), spare.key], NOW).await.unwrap();
     // Free at once, so that tests may change it.
-    let remembrance =
-        Some(Remembrance { attempt: attempt(&idempotency_key(1, "key"), 7), kept_until: NOW });
+    let idempotent_request = Some(IdempotentRequest {
+        attempt: attempt(&idempotency_key(1, "key"), 7),
+        kept_until: NOW,
+    });
     let documents = vec![document];
-    let order =
-        NewOrder { order: maximal_order(), documents, remembrance, ..new_order("maximal", NOW) };
+    let order = NewOrder {
+        order: maximal_order(),
+        documents,
+        idempotent_request,
+        ..new_order("maximal", NOW)
+    };
     store.create(&order, WINDOW).await.unwrap();
     store.add(&api_key(NOW), "jane").await.unwrap();
     outsider(&database).await

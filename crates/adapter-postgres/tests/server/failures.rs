@@ -4,7 +4,7 @@ use contract_tests::samples::{
     NOW, WINDOW, api_key, attempt, document, idempotency_key, new_order,
 };
 use domain::{
-    idempotency::Remembrance,
+    idempotency::IdempotentRequest,
     ports::{
         ApiKeyRepo as _, CreateError, DeliveryQueue, NewOrder, OrderRepo as _, Settlement,
         StoreError, UploadLedger as _,
@@ -237,13 +237,13 @@ async fn failed_commit_creates_no_order() {
         CREATE CONSTRAINT TRIGGER reject AFTER INSERT ON orders DEFERRABLE INITIALLY DEFERRED \
         FOR EACH ROW EXECUTE FUNCTION reject()",
     );
-    let remembrance = Remembrance {
+    let idempotent_request = IdempotentRequest {
         attempt: attempt(&idempotency_key(1, "key"), 7),
         kept_until: NOW + Duration::DAY,
     };
     for order in [
         new_order("F-2", NOW),
-        NewOrder { remembrance: Some(remembrance), ..new_order("F-3", NOW) },
+        NewOrder { idempotent_request: Some(idempotent_request), ..new_order("F-3", NOW) },
     ] {
         let message = not_created(store.create(&order, WINDOW).await);
         assert!(message.contains("at the commit"), "{message}");

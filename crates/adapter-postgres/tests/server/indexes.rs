@@ -3,7 +3,7 @@
 use contract_tests::samples::{NOW, WINDOW, attempt, claim, idempotency_key, new_order};
 use domain::{
     document::ObjectKey,
-    idempotency::Remembrance,
+    idempotency::IdempotentRequest,
     order::OrderId,
     ports::{
         ApiKeyRepo, DeliveryQueue as _, IdempotencyLedger as _, NewOrder, OrderRepo, Settlement,
@@ -80,9 +80,10 @@ async fn calls_use_indexes() {
     store.claim(&claim(&in_progress), NOW, NOW + Duration::MINUTE).await.unwrap();
     store.claim(&claim(&in_progress), NOW, NOW + Duration::MINUTE).await.unwrap_err();
     store.release(&claim(&in_progress)).await.unwrap();
-    let remembrance = Some(Remembrance { attempt: answered, kept_until: NOW + Duration::DAY });
+    let idempotent_request =
+        Some(IdempotentRequest { attempt: answered, kept_until: NOW + Duration::DAY });
     let with_key =
-        NewOrder { is_test: true, remembrance, deliveries: vec![], ..new_order("F-3", NOW) };
+        NewOrder { is_test: true, idempotent_request, deliveries: vec![], ..new_order("F-3", NOW) };
     store.create(&with_key, WINDOW).await.unwrap();
     store.create(&with_key, WINDOW).await.unwrap_err();
     assert!(store.forget_free(None, NOW + Duration::MINUTE, 50).await.unwrap().is_some());

@@ -5,7 +5,7 @@ use contract_tests::samples::{
     NOW, WINDOW, api_key, attempt, document, idempotency_key, new_order,
 };
 use domain::{
-    idempotency::Remembrance,
+    idempotency::IdempotentRequest,
     ports::{
         ApiKeyRepo, DeliveryQueue, IdempotencyLedger as _, NewOrder, OrderRepo, Settlement,
         UploadLedger as _,
@@ -215,8 +215,9 @@ async fn rights_to_read_and_write_are_enough() {
     let attempt = attempt(&idempotency_key(1, "key"), 7);
     store.claim(&attempt.claim, NOW, NOW + Duration::MINUTE).await.unwrap();
     store.release(&attempt.claim).await.unwrap();
-    let remembrance = Some(Remembrance { attempt, kept_until: NOW });
-    let test = NewOrder { is_test: true, deliveries: vec![], remembrance, ..new_order("F-2", NOW) };
+    let idempotent_request = Some(IdempotentRequest { attempt, kept_until: NOW });
+    let test =
+        NewOrder { is_test: true, deliveries: vec![], idempotent_request, ..new_order("F-2", NOW) };
     store.create(&test, WINDOW).await.unwrap();
     store.create(&NewOrder { created_at: NOW + Duration::HOUR, ..test }, WINDOW).await.unwrap();
     store.forget_free(None, NOW + Duration::DAY, 10).await.unwrap().unwrap();

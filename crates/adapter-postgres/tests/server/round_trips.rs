@@ -7,7 +7,7 @@ use contract_tests::samples::{
     new_order, object_key,
 };
 use domain::{
-    idempotency::Remembrance,
+    idempotency::IdempotentRequest,
     ports::{
         ApiKeyRepo, CreateError, DeliveryQueue as _, IdempotencyLedger as _, NewOrder,
         OrderRepo as _, Settlement, UploadLedger as _,
@@ -94,7 +94,10 @@ async fn idempotency_key_takes_no_extra_round_trip() {
     let with_key = |number: usize| {
         let attempt = attempt(&idempotency_key(1, &format!("key {number}")), 7);
         NewOrder {
-            remembrance: Some(Remembrance { attempt, kept_until: NOW + Duration::DAY }),
+            idempotent_request: Some(IdempotentRequest {
+                attempt,
+                kept_until: NOW + Duration::DAY,
+            }),
             ..order(number, 0, 2)
         }
     };
@@ -106,7 +109,7 @@ async fn idempotency_key_takes_no_extra_round_trip() {
         assert_eq!(round_trips, 1);
         let (rejected, round_trips) =
             counted(&proxy, store.create(&with_key(number), WINDOW)).await;
-        assert!(matches!(rejected, Err(CreateError::KeyTaken(_))), "{rejected:?}");
+        assert!(matches!(rejected, Err(CreateError::KeyInUse(_))), "{rejected:?}");
         assert_eq!(round_trips, 2);
     }
     for round in 0..2 {

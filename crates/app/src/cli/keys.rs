@@ -148,7 +148,7 @@ async fn rotate(keys: &ManageKeys, id: i64, grace_hours: u32) -> Result<()> {
             Ok(())
         }
         Err(RotateError::Unknown) => bail!("there is no key {id}"),
-        Err(RotateError::NotLive) => bail!("key {id} is revoked or expired; issue a new one"),
+        Err(RotateError::Invalid) => bail!("key {id} is revoked or expired; issue a new one"),
         Err(error @ RotateError::Store(_)) => Err(anyhow!(error)),
     }
 }

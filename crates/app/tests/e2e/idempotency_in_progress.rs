@@ -131,7 +131,7 @@ async fn other_claim(app: &TestApp) -> Claim {
 async fn claimed_until(app: &TestApp) -> OffsetDateTime {
     let now = app.clock.now();
     match app.storage().idempotency.claim(&other_claim(app).await, now, now).await {
-        Err(ClaimError::Taken(KeyUse::InFlight { until })) => until,
+        Err(ClaimError::InUse(KeyUse::InProgress { until })) => until,
         other => panic!("{other:?}"),
     }
 }

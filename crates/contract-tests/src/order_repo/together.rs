@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, slice::from_ref};
 
 use domain::{
     duplicate_window::DuplicateWindow,
-    idempotency::{Answered, KeyUse, Remembrance},
+    idempotency::{Answered, IdempotentRequest, KeyUse},
     order::OrderId,
     ports::{CreateError, NewOrder},
 };
@@ -30,7 +30,7 @@ async fn assert_created(
 fn with_key(order: NewOrder, key: &str) -> NewOrder {
     let kept_until = order.created_at + Duration::DAY;
     NewOrder {
-        remembrance: Some(Remembrance {
+        idempotent_request: Some(IdempotentRequest {
             attempt: attempt(&idempotency_key(1, key), 7),
             kept_until,
         }),
@@ -58,7 +58,7 @@ pub async fn concurrent_orders_have_their_own_outcomes(storage: &Storage) {
             Err(CreateError::Duplicate { created_at }) if ["before", "twin"].contains(&kind) => {
                 assert_eq!(created_at, NOW);
             }
-            Err(CreateError::KeyTaken(taken)) if kind.starts_with("key in use") => {
+            Err(CreateError::KeyInUse(taken)) if kind.starts_with("key in use") => {
                 let fingerprint = attempt(&idempotency_key(1, "before"), 7).fingerprint;
                 assert_eq!(taken, KeyUse::Answered(Answered { fingerprint, order_id: before }));
             }

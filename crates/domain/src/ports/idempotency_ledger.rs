@@ -9,7 +9,7 @@ use crate::idempotency::{Claim, IdempotencyKey, KeyUse};
 pub enum ClaimError {
     /// The key is in use.
     #[error("the idempotency key is in use")]
-    Taken(KeyUse),
+    InUse(KeyUse),
     /// The store does not answer. Whether the key was claimed is unknown.
     #[error("the store does not answer")]
     Unavailable(#[source] Cause),
@@ -37,7 +37,7 @@ pub trait IdempotencyLedger: Send + Sync {
     /// An implementation guarantees: of any number of concurrent claims, one gets the key.
     ///
     /// # Errors
-    /// [`ClaimError::Taken`] says what the key is in use for.
+    /// [`ClaimError::InUse`] says what the key is in use for.
     async fn claim(
         &self,
         claim: &Claim,

@@ -7,7 +7,7 @@ use crate::{
     delivery::NewDelivery,
     document::StoredDocument,
     duplicate_window::DuplicateWindow,
-    idempotency::{KeyUse, Remembrance},
+    idempotency::{IdempotentRequest, KeyUse},
     order::{Order, OrderId, StoredOrder},
 };
 
@@ -30,7 +30,7 @@ pub struct NewOrder {
     /// Whether that is a test key.
     pub is_test: bool,
     /// The request, if it has an idempotency key.
-    pub remembrance: Option<Remembrance>,
+    pub idempotent_request: Option<IdempotentRequest>,
 }
 
 /// The reason why an order was not created.
@@ -44,7 +44,7 @@ pub enum CreateError {
     },
     /// The idempotency key of the request is in use.
     #[error("the idempotency key is in use")]
-    KeyTaken(KeyUse),
+    KeyInUse(KeyUse),
     /// The sweeper has condemned an upload of the order.
     #[error("an upload of the order was swept")]
     UploadSwept,
@@ -73,7 +73,7 @@ pub trait OrderRepo: Send + Sync {
     /// - A key in use is reported before a duplicate file number.
     ///
     /// # Errors
-    /// After `Duplicate`, `KeyTaken` and `UploadSwept` nothing was stored.
+    /// After `Duplicate`, `KeyInUse` and `UploadSwept` nothing was stored.
     async fn create(
         &self,
         order: &NewOrder,

@@ -11,14 +11,14 @@ use crate::api_key::ApiKey;
 
 /// Time for which a cached key is valid. A revocation takes effect within 10 s on every instance;
 /// this is half of it.
-const FRESH: Duration = Duration::seconds(5);
+const MAX_AGE: Duration = Duration::seconds(5);
 
 /// Maximum number of cached keys. Only existing keys are cached, so invalid ones cannot fill it.
-const MOST: usize = 1_024;
+const MAX_KEYS: usize = 1_024;
 
 /// Cached keys by their lookup part.
 #[derive(Debug, Default)]
-pub struct KnownKeys(Mutex<HashMap<String, Known>>);
+pub struct KeyCache(Mutex<HashMap<String, Known>>);
 
 #[derive(Debug)]
 struct Known {
@@ -29,11 +29,11 @@ struct Known {
 impl Known {
     /// A clock that was set back makes no entry fresh.
     fn is_fresh(&self, now: OffsetDateTime) -> bool {
-        (Duration::ZERO..FRESH).contains(&(now - self.since))
+        (Duration::ZERO..MAX_AGE).contains(&(now - self.since))
     }
 }
 
-impl KnownKeys {
+impl KeyCache {
     /// Returns the key if it was read less than five seconds ago.
     pub(crate) fn get(&self, lookup: &str, now: OffsetDateTime) -> Option<Arc<ApiKey>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -43,11 +43,11 @@ impl KnownKeys {
     /// Caches a key that was read at `since`.
     pub(crate) fn put(&self, key: Arc<ApiKey>, since: OffsetDateTime) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MOST {
+        if known.len() >= MAX_KEYS {
             known.retain(|_, known| known.is_fresh(since));
         }
         // With more keys than this in five seconds, the rest is read from the store each time.
-        if known.len() < MOST || known.contains_key(&key.key.lookup) {
+        if known.len() < MAX_KEYS || known.contains_key(&key.key.lookup) {
             known.insert(key.key.lookup.clone(), Known { key, since });
         }
     }
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn key_is_cached_for_five_seconds() {
-        let known = KnownKeys::default();
+        let known = KeyCache::default();
         let first = key(1);
         known.put(Arc::clone(&first), NOW);
         for known_at in [NOW, NOW + Duration::microseconds(4_999_999)] {
@@ -87,13 +87,13 @@ mod tests {
 
     #[test]
     fn number_of_cached_keys_is_bounded() {
-        let known = KnownKeys::default();
-        (0..=MOST).for_each(|number| known.put(key(number), NOW));
-        assert_eq!(known.get(&key(MOST).key.lookup, NOW), None);
+        let known = KeyCache::default();
+        (0..=MAX_KEYS).for_each(|number| known.put(key(number), NOW));
+        assert_eq!(known.get(&key(MAX_KEYS).key.lookup, NOW), None);
         assert!(known.get(&key(0).key.lookup, NOW).is_some());
         // Entries that are no longer fresh are dropped.
-        known.put(key(MOST), NOW + FRESH);
-        assert!(known.get(&key(MOST).key.lookup, NOW + FRESH).is_some());
+        known.put(key(MAX_KEYS), NOW + MAX_AGE);
+        assert!(known.get(&key(MAX_KEYS).key.lookup, NOW + MAX_AGE).is_some());
         assert_eq!(known.0.lock().unwrap().len(), 1);
     }
 }
