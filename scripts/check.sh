@@ -22,5 +22,5 @@ cargo test --locked --quiet \
     --package notary-orders-adapter-mail \
     --package notary-orders-adapter-http \
     --lib --test contract --test export --test folder --test mail_drop \
-    --test modules --test obligations --test order_details --test other_fakes \
+    --test modules --test obligations --test order_details --test fakes \
     -- --skip s3:: --skip smtp::
