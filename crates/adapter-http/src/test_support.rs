@@ -90,7 +90,7 @@ impl Ports {
                 clock,
                 entropy: entropy.clone(),
                 uses: Arc::default(),
-                known: Arc::default(),
+                cache: Arc::default(),
             },
             rates: Arc::new(RateLimits::new(no_limit, no_limit)),
             trusted_proxies: Vec::new(),

@@ -63,7 +63,7 @@ impl PendingOrder {
 
 /// Creates the orders of a batch, all in one statement and so in one transaction:
 ///
-/// 1. `asked`: leaves out orders whose idempotency key is in use.
+/// 1. `candidates`: leaves out orders whose idempotency key is in use.
 /// 2. `held`, `released`: takes the file numbers from orders that the window no longer covers.
 /// 3. `created`: inserts the orders whose file number is free, and returns them.
 /// 4. Inserts their documents and deliveries, and remembers their requests.
@@ -107,7 +107,7 @@ impl Query for InsertOrders<'_> {
 
 impl QueryFragment<Pg> for InsertOrders<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        out.push_sql("WITH asked AS (SELECT * FROM unnest(");
+        out.push_sql("WITH candidates AS (SELECT * FROM unnest(");
         self.orders.bind(&mut out)?;
         match &self.requests {
             None => out.push_sql(ORDER_COLUMNS),
@@ -116,8 +116,9 @@ impl QueryFragment<Pg> for InsertOrders<'_> {
         out.push_sql(" ORDER BY file_number COLLATE \"C\"), ");
         // LATERAL with a lock is always one index lookup per order, whatever the plan was made for.
         out.push_sql(
-            "held AS (SELECT o.id, o.created_at <= asked.window_opens_at AS expired FROM asked, LATERAL (SELECT id, created_at FROM orders \
-            WHERE file_number = asked.file_number AND is_test = ",
+            "held AS (SELECT o.id, o.created_at <= candidates.window_opens_at AS expired \
+            FROM candidates, LATERAL (SELECT id, created_at FROM orders \
+            WHERE file_number = candidates.file_number AND is_test = ",
         );
         out.push_bind_param::<Bool, _>(&self.is_test)?;
         out.push_sql(
@@ -133,7 +134,7 @@ impl QueryFragment<Pg> for InsertOrders<'_> {
         out.push_sql(", true, file_number, ");
         out.push_bind_param::<Text, _>(self.status.as_str())?;
         out.push_sql(
-            ", details::jsonb FROM asked WHERE (SELECT count(*) FROM released) >= 0 \
+            ", details::jsonb FROM candidates WHERE (SELECT count(*) FROM released) >= 0 \
             ON CONFLICT (file_number, is_test) WHERE holds_file_number DO NOTHING \
             RETURNING id, file_number)",
         );
@@ -180,7 +181,7 @@ struct Orders<'a> {
 }
 
 /// The columns of [`Orders`].
-const ORDER_COLUMNS: &str = ") AS asked (file_number, details, client_id, api_key_id, \
+const ORDER_COLUMNS: &str = ") AS candidates (file_number, details, client_id, api_key_id, \
     signing_service_id, starts_at, ends_at, created_at, window_opens_at)";
 
 impl<'a> Orders<'a> {
@@ -226,7 +227,7 @@ struct Requests<'a> {
 const REMEMBER: &str = ", remembered AS (INSERT INTO idempotency_keys \
     (client_id, digest, token, fingerprint, order_id, taken_at, kept_until) \
     SELECT key_client, digest, token, fingerprint, id, created_at, kept_until \
-    FROM asked JOIN created USING (file_number) WHERE key_client IS NOT NULL \
+    FROM candidates JOIN created USING (file_number) WHERE key_client IS NOT NULL \
     ORDER BY key_client, digest ON CONFLICT (client_id, digest) DO UPDATE \
     SET token = excluded.token, fingerprint = excluded.fingerprint, \
     order_id = excluded.order_id, taken_at = excluded.taken_at, kept_until = excluded.kept_until)";
@@ -259,9 +260,9 @@ impl<'a> Requests<'a> {
         out.push_sql(ORDER_COLUMNS.trim_end_matches(')'));
         out.push_sql(
             ", key_client, digest, token, fingerprint, kept_until) \
-            WHERE (SELECT idempotency_key_in_use(k, asked.token, asked.created_at) \
-            FROM idempotency_keys AS k WHERE k.client_id = asked.key_client \
-            AND k.digest = asked.digest) IS NOT TRUE",
+            WHERE (SELECT idempotency_key_in_use(k, candidates.token, candidates.created_at) \
+            FROM idempotency_keys AS k WHERE k.client_id = candidates.key_client \
+            AND k.digest = candidates.digest) IS NOT TRUE",
         );
         Ok(())
     }

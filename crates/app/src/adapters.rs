@@ -57,9 +57,10 @@ impl Storage {
         Ok(storage)
     }
 
-    fn on(
-        store: impl OrderRepo + UploadLedger + IdempotencyLedger + ApiKeyRepo + DeliveryQueue + 'static,
-    ) -> Self {
+    fn on<Store>(store: Store) -> Self
+    where
+        Store: OrderRepo + UploadLedger + IdempotencyLedger + ApiKeyRepo + DeliveryQueue + 'static,
+    {
         let store = Arc::new(store);
         Self {
             orders: store.clone(),
@@ -77,7 +78,7 @@ impl Storage {
             clock: Arc::clone(&machine.clock),
             entropy: Arc::clone(&machine.entropy),
             uses: Arc::default(),
-            known: Arc::default(),
+            cache: Arc::default(),
         }
     }
 }

@@ -16,7 +16,7 @@ macro_rules! api_key_repo_contract {
         $crate::obligations!(api_key_repo, $storage;
             key_is_found_as_added,
             minimal_key_is_found_as_added,
-            further_key_of_a_client_is_found_with_its_client,
+            further_key_is_found_with_its_client,
             unknown_lookup_is_not_found,
             lookup_is_unique,
             keys_are_listed_oldest_first,
@@ -67,7 +67,7 @@ pub async fn minimal_key_is_found_as_added(storage: &Storage) {
 }
 
 /// The first key of a client names no other.
-pub async fn further_key_of_a_client_is_found_with_its_client(storage: &Storage) {
+pub async fn further_key_is_found_with_its_client(storage: &Storage) {
     let first = storage.keys.add(&api_key(NOW), BY).await.unwrap();
     let client = ClientId(first.0);
     assert_found_as_added(storage, NewApiKey { client: Some(client), ..api_key(NOW) }).await;

@@ -146,16 +146,16 @@ pub async fn key_is_adopted_or_condemned_never_both(storage: &Storage) {
         storage.uploads.record(from_ref(&key), NOW).await.unwrap();
         let order = NewOrder { documents: vec![document], ..new_order(&format!("F-{round}"), NOW) };
         let (orders, uploads) = (storage.orders.clone(), storage.uploads.clone());
-        let placing = async move { orders.create(&order, WINDOW).await };
+        let creating = async move { orders.create(&order, WINDOW).await };
         let sweeping = async move { uploads.condemn(from_ref(&key)).await.unwrap() };
         // The task that is spawned first tends to win, so the order alternates.
-        let (placing, sweeping) = if round % 2 == 0 {
-            (tokio::spawn(placing), tokio::spawn(sweeping))
+        let (creating, sweeping) = if round % 2 == 0 {
+            (tokio::spawn(creating), tokio::spawn(sweeping))
         } else {
             let sweeping = tokio::spawn(sweeping);
-            (tokio::spawn(placing), sweeping)
+            (tokio::spawn(creating), sweeping)
         };
-        match placing.await.unwrap() {
+        match creating.await.unwrap() {
             Ok(_) => assert_eq!(sweeping.await.unwrap(), []),
             Err(CreateError::UploadSwept) => assert_eq!(sweeping.await.unwrap().len(), 1),
             Err(error) => panic!("{error}"),

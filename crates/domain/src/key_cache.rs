@@ -18,16 +18,16 @@ const MAX_KEYS: usize = 1_024;
 
 /// Cached keys by their lookup part.
 #[derive(Debug, Default)]
-pub struct KeyCache(Mutex<HashMap<String, Known>>);
+pub struct KeyCache(Mutex<HashMap<String, CachedKey>>);
 
 #[derive(Debug)]
-struct Known {
+struct CachedKey {
     key: Arc<ApiKey>,
     since: OffsetDateTime,
 }
 
-impl Known {
-    /// A clock that was set back makes no entry fresh.
+impl CachedKey {
+    /// Returns whether the entry is young enough. It is not if the clock was set back.
     fn is_fresh(&self, now: OffsetDateTime) -> bool {
         (Duration::ZERO..MAX_AGE).contains(&(now - self.since))
     }
@@ -36,19 +36,19 @@ impl Known {
 impl KeyCache {
     /// Returns the key if it was read less than five seconds ago.
     pub(crate) fn get(&self, lookup: &str, now: OffsetDateTime) -> Option<Arc<ApiKey>> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(lookup).filter(|known| known.is_fresh(now)).map(|known| Arc::clone(&known.key))
+        let keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        keys.get(lookup).filter(|cached| cached.is_fresh(now)).map(|cached| Arc::clone(&cached.key))
     }
 
     /// Caches a key that was read at `since`.
     pub(crate) fn put(&self, key: Arc<ApiKey>, since: OffsetDateTime) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MAX_KEYS {
-            known.retain(|_, known| known.is_fresh(since));
+        let mut keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if keys.len() >= MAX_KEYS {
+            keys.retain(|_, cached| cached.is_fresh(since));
         }
         // With more keys than this in five seconds, the rest is read from the store each time.
-        if known.len() < MAX_KEYS || known.contains_key(&key.key.lookup) {
-            known.insert(key.key.lookup.clone(), Known { key, since });
+        if keys.len() < MAX_KEYS || keys.contains_key(&key.key.lookup) {
+            keys.insert(key.key.lookup.clone(), CachedKey { key, since });
         }
     }
 }
@@ -73,27 +73,27 @@ mod tests {
 
     #[test]
     fn key_is_cached_for_five_seconds() {
-        let known = KeyCache::default();
+        let cache = KeyCache::default();
         let first = key(1);
-        known.put(Arc::clone(&first), NOW);
-        for known_at in [NOW, NOW + Duration::microseconds(4_999_999)] {
-            assert_eq!(known.get(&first.key.lookup, known_at), Some(Arc::clone(&first)));
+        cache.put(Arc::clone(&first), NOW);
+        for at in [NOW, NOW + Duration::microseconds(4_999_999)] {
+            assert_eq!(cache.get(&first.key.lookup, at), Some(Arc::clone(&first)));
         }
-        for asked_at in [NOW + Duration::seconds(5), NOW - Duration::microseconds(1)] {
-            assert_eq!(known.get(&first.key.lookup, asked_at), None);
+        for at in [NOW + Duration::seconds(5), NOW - Duration::microseconds(1)] {
+            assert_eq!(cache.get(&first.key.lookup, at), None);
         }
-        assert_eq!(known.get(&key(2).key.lookup, NOW), None);
+        assert_eq!(cache.get(&key(2).key.lookup, NOW), None);
     }
 
     #[test]
     fn number_of_cached_keys_is_bounded() {
-        let known = KeyCache::default();
-        (0..=MAX_KEYS).for_each(|number| known.put(key(number), NOW));
-        assert_eq!(known.get(&key(MAX_KEYS).key.lookup, NOW), None);
-        assert!(known.get(&key(0).key.lookup, NOW).is_some());
+        let cache = KeyCache::default();
+        (0..=MAX_KEYS).for_each(|number| cache.put(key(number), NOW));
+        assert_eq!(cache.get(&key(MAX_KEYS).key.lookup, NOW), None);
+        assert!(cache.get(&key(0).key.lookup, NOW).is_some());
         // Entries that are no longer fresh are dropped.
-        known.put(key(MAX_KEYS), NOW + MAX_AGE);
-        assert!(known.get(&key(MAX_KEYS).key.lookup, NOW + MAX_AGE).is_some());
-        assert_eq!(known.0.lock().unwrap().len(), 1);
+        cache.put(key(MAX_KEYS), NOW + MAX_AGE);
+        assert!(cache.get(&key(MAX_KEYS).key.lookup, NOW + MAX_AGE).is_some());
+        assert_eq!(cache.0.lock().unwrap().len(), 1);
     }
 }

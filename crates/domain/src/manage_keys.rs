@@ -27,7 +27,7 @@ pub struct ManageKeys {
     /// Uses that are not stored yet.
     pub uses: Arc<KeyUses>,
     /// Cached keys.
-    pub known: Arc<KeyCache>,
+    pub cache: Arc<KeyCache>,
 }
 
 /// The terms of a new key.
@@ -58,9 +58,9 @@ impl KeyUses {
     }
 
     fn add(&self, id: ApiKeyId, at: OffsetDateTime) {
-        let mut last = self.last();
-        let known = last.entry(id).or_insert(at);
-        *known = at.max(*known);
+        let mut uses = self.last();
+        let last = uses.entry(id).or_insert(at);
+        *last = at.max(*last);
     }
 }
 
@@ -163,15 +163,15 @@ impl ManageKeys {
         &self,
         presented: &PresentedKey,
     ) -> Result<Option<Arc<ApiKey>>, StoreError> {
-        let asked_at = self.clock.now();
-        let key = match self.known.get(presented.lookup(), asked_at) {
+        let looked_up_at = self.clock.now();
+        let key = match self.cache.get(presented.lookup(), looked_up_at) {
             Some(key) => Some(key),
             None => self
                 .keys
                 .find(presented.lookup())
                 .await?
                 .map(Arc::new)
-                .inspect(|key| self.known.put(Arc::clone(key), asked_at)),
+                .inspect(|key| self.cache.put(Arc::clone(key), looked_up_at)),
         };
         let now = self.clock.now();
         let key = key.filter(|key| key.admits(presented, now));
@@ -215,16 +215,16 @@ impl ManageKeys {
 /// Returns the lifetime that a key was issued for. A rotation cuts the expiry of the key itself, so
 /// the successor counts.
 fn lifetime(keys: &[ApiKey], trail: &[KeyEvent], key: &ApiKey) -> Option<Duration> {
-    let mut told = key;
+    let mut last = key;
     let successor = |key: &ApiKey| {
         let rotated = trail.iter().filter(|event| event.key == key.id);
         let id = rotated.filter_map(|event| event.change.successor()).next_back()?;
         keys.iter().find(|key| key.id == id)
     };
-    while let Some(next) = successor(told) {
-        told = next;
+    while let Some(next) = successor(last) {
+        last = next;
     }
-    told.key.expires_at.map(|end| end - told.key.issued_at)
+    last.key.expires_at.map(|end| end - last.key.issued_at)
 }
 
 #[cfg(test)]

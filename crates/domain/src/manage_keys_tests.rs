@@ -17,7 +17,7 @@ fn managing(keys: MockApiKeyRepo) -> ManageKeys {
         clock: Arc::new(clock),
         entropy: Arc::new(CountingEntropy::default()),
         uses: Arc::default(),
-        known: Arc::default(),
+        cache: Arc::default(),
     }
 }
 
@@ -89,13 +89,13 @@ async fn list_revoke_and_history_reach_the_repository() {
     let event =
         KeyEvent { key: ApiKeyId(3), change: KeyChange::Revoked, at: NOW, by: "jane".to_owned() };
     let mut keys = MockApiKeyRepo::new();
-    let (listed, answered, told) = (revoked.clone(), revoked.clone(), event.clone());
+    let (listed, answered, recorded) = (revoked.clone(), revoked.clone(), event.clone());
     keys.expect_list().once().returning(move || Ok(vec![listed.clone()]));
     keys.expect_revoke()
         .once()
         .withf(|id, at, by| (*id, *at, by) == (ApiKeyId(3), NOW, "jane"))
         .returning(move |_, _, _| Ok(Some(answered.clone())));
-    keys.expect_trail().once().returning(move || Ok(vec![told.clone()]));
+    keys.expect_trail().once().returning(move || Ok(vec![recorded.clone()]));
     let managing = managing(keys);
     assert_eq!(managing.revoke(ApiKeyId(3), "jane").await.unwrap(), Some(revoked.clone()));
     assert_eq!(managing.list().await.unwrap(), [revoked]);

@@ -66,7 +66,7 @@ mod tests {
             clock: Arc::new(clock),
             entropy: Arc::new(entropy),
             uses: Arc::default(),
-            known: Arc::default(),
+            cache: Arc::default(),
         };
         let mut worker = NoteKeyUses::new(keys.clone());
         for is_reported in [true, false, false, true] {

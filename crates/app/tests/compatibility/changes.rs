@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-/// The way that a value travels decides which changes break: the service must still accept what
-/// clients send, and clients must still understand what the service sends.
+/// The way that a value travels, which decides the changes that break. The service must still
+/// accept what clients send. Clients must still understand what the service sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Direction {
     Request,
@@ -24,7 +24,7 @@ const UPPER_LIMITS: [&str; 5] =
 const LOWER_LIMITS: [&str; 5] =
     ["minLength", "minimum", "exclusiveMinimum", "minItems", "minProperties"];
 
-/// Returns every breaking change from the released to the current document, each with its place.
+/// Returns every breaking change from the released to the current document, each with its location.
 pub fn breaking_changes(released: &Value, current: &Value) -> Vec<String> {
     let (released, current) = (inlined(released, released), inlined(current, current));
     let mut changes = Changes::default();
@@ -40,8 +40,8 @@ pub fn breaking_changes(released: &Value, current: &Value) -> Vec<String> {
     for (path, item) in members(&released["paths"]) {
         let now = &current["paths"][path];
         for method in METHODS.into_iter().filter(|method| item.get(*method).is_some()) {
-            let place = format!("{} {path}", method.to_uppercase());
-            changes.operation(&place, &item[method], &now[method]);
+            let location = format!("{} {path}", method.to_uppercase());
+            changes.operation(&location, &item[method], &now[method]);
         }
         if item["parameters"] != now["parameters"] {
             changes.add(path, "parameters outside of the operation changed");
@@ -54,43 +54,45 @@ pub fn breaking_changes(released: &Value, current: &Value) -> Vec<String> {
 struct Changes(Vec<String>);
 
 impl Changes {
-    fn add(&mut self, place: &str, change: &str) {
-        self.0.push(format!("{place}: {change}"));
+    fn add(&mut self, location: &str, change: &str) {
+        self.0.push(format!("{location}: {change}"));
     }
 
-    fn operation(&mut self, place: &str, released: &Value, current: &Value) {
+    fn operation(&mut self, location: &str, released: &Value, current: &Value) {
         if current.is_null() {
-            return self.add(place, "gone");
+            return self.add(location, "gone");
         }
         // Generated clients are named after it.
         if released["operationId"] != current["operationId"] {
-            self.add(place, "operationId changed");
+            self.add(location, "operationId changed");
         }
         let accepted: Vec<_> = items(&current["security"]).collect();
         let mut schemes = items(&released["security"]).peekable();
         let was_open = schemes.peek().is_none();
         if was_open && !accepted.is_empty() || schemes.any(|scheme| !accepted.contains(&scheme)) {
-            self.add(place, "security changed");
+            self.add(location, "security changed");
         }
-        self.parameters(place, &released["parameters"], &current["parameters"]);
+        self.parameters(location, &released["parameters"], &current["parameters"]);
         let (before, now) = (&released["requestBody"], &current["requestBody"]);
-        let body = format!("{place} request");
+        let body = format!("{location} request");
         self.required(Direction::Request, &body, before, now);
         self.content(Direction::Request, &body, before, now);
         for (status, response) in members(&released["responses"]) {
-            let place = format!("{place} {status}");
+            let location = format!("{location} {status}");
             let success = status.starts_with('2');
             match current["responses"].get(status) {
-                Some(now) if success => self.response(Direction::Response, &place, response, now),
-                Some(now) => self.response(Direction::Problem, &place, response, now),
-                None if success => self.add(&place, "gone"),
+                Some(now) if success => {
+                    self.response(Direction::Response, &location, response, now)
+                }
+                Some(now) => self.response(Direction::Problem, &location, response, now),
+                None if success => self.add(&location, "gone"),
                 // Clients miss no problem.
                 None => {}
             }
         }
     }
 
-    fn parameters(&mut self, place: &str, released: &Value, current: &Value) {
+    fn parameters(&mut self, location: &str, released: &Value, current: &Value) {
         let by_name = |parameters| -> BTreeMap<String, Value> {
             let text = |parameter: &Value, member| parameter[member].as_str().unwrap().to_owned();
             let name = |parameter| text(parameter, "in") + " " + &text(parameter, "name");
@@ -98,58 +100,70 @@ impl Changes {
         };
         let (released, current) = (by_name(released), by_name(current));
         for (name, parameter) in &released {
-            let place = format!("{place} {name}");
+            let location = format!("{location} {name}");
             match current.get(name) {
-                None => self.add(&place, "gone"),
-                Some(now) => self.value(Direction::Request, &place, parameter, now),
+                None => self.add(&location, "gone"),
+                Some(now) => self.value(Direction::Request, &location, parameter, now),
             }
         }
         for (name, parameter) in current {
             if !released.contains_key(&name) && parameter["required"] == true {
-                self.add(&format!("{place} {name}"), "new and required");
+                self.add(&format!("{location} {name}"), "new and required");
             }
         }
     }
 
-    fn response(&mut self, direction: Direction, place: &str, released: &Value, current: &Value) {
+    fn response(
+        &mut self,
+        direction: Direction,
+        location: &str,
+        released: &Value,
+        current: &Value,
+    ) {
         for (name, header) in members(&released["headers"]) {
-            let place = format!("{place} header {name}");
+            let location = format!("{location} header {name}");
             match current["headers"].get(name) {
-                None => self.add(&place, "gone"),
-                Some(now) => self.value(direction, &place, header, now),
+                None => self.add(&location, "gone"),
+                Some(now) => self.value(direction, &location, header, now),
             }
         }
-        self.content(direction, place, released, current);
+        self.content(direction, location, released, current);
     }
 
-    fn content(&mut self, direction: Direction, place: &str, released: &Value, current: &Value) {
+    fn content(&mut self, direction: Direction, location: &str, released: &Value, current: &Value) {
         for (media_type, content) in members(&released["content"]) {
-            let place = format!("{place} {media_type}");
+            let location = format!("{location} {media_type}");
             match current["content"].get(media_type) {
-                None => self.add(&place, "gone"),
-                Some(now) => self.schema(direction, &place, &content["schema"], &now["schema"]),
+                None => self.add(&location, "gone"),
+                Some(now) => self.schema(direction, &location, &content["schema"], &now["schema"]),
             }
         }
     }
 
     /// Compares a parameter or a header.
-    fn value(&mut self, direction: Direction, place: &str, released: &Value, current: &Value) {
-        self.required(direction, place, released, current);
-        self.schema(direction, place, &released["schema"], &current["schema"]);
+    fn value(&mut self, direction: Direction, location: &str, released: &Value, current: &Value) {
+        self.required(direction, location, released, current);
+        self.schema(direction, location, &released["schema"], &current["schema"]);
     }
 
-    fn required(&mut self, direction: Direction, place: &str, released: &Value, current: &Value) {
+    fn required(
+        &mut self,
+        direction: Direction,
+        location: &str,
+        released: &Value,
+        current: &Value,
+    ) {
         let (before, now) = (released["required"] == true, current["required"] == true);
         match direction {
-            Direction::Request if now && !before => self.add(place, "now required"),
+            Direction::Request if now && !before => self.add(location, "now required"),
             Direction::Response | Direction::Problem if before && !now => {
-                self.add(place, "now optional");
+                self.add(location, "now optional");
             }
             _ => {}
         }
     }
 
-    fn schema(&mut self, direction: Direction, place: &str, released: &Value, current: &Value) {
+    fn schema(&mut self, direction: Direction, location: &str, released: &Value, current: &Value) {
         let keywords: BTreeSet<&String> =
             members(released).chain(members(current)).map(|(keyword, _)| keyword).collect();
         for keyword in keywords {
@@ -157,29 +171,29 @@ impl Changes {
             match keyword.as_str() {
                 "properties" => {
                     for (name, property) in members(before) {
-                        let place = format!("{place}/{name}");
+                        let location = format!("{location}/{name}");
                         match now.get(name) {
-                            None => self.add(&place, "gone"),
-                            Some(now) => self.schema(direction, &place, property, now),
+                            None => self.add(&location, "gone"),
+                            Some(now) => self.schema(direction, &location, property, now),
                         }
                     }
                 }
                 "items" if before.is_object() && now.is_object() => {
-                    self.schema(direction, &format!("{place}/items"), before, now);
+                    self.schema(direction, &format!("{location}/items"), before, now);
                 }
                 "oneOf" if items(before).count() == items(now).count() => {
                     for (before, now) in items(before).zip(items(now)) {
-                        self.schema(direction, place, before, now);
+                        self.schema(direction, location, before, now);
                     }
                 }
                 keyword if before == now || is_harmless(direction, keyword, before, now) => {}
-                keyword => self.add(place, &format!("{keyword} changed")),
+                keyword => self.add(location, &format!("{keyword} changed")),
             }
         }
     }
 }
 
-/// Whether clients do not notice that a keyword of a schema was added, changed or removed.
+/// Returns whether a new, changed or removed keyword of a schema breaks no client.
 fn is_harmless(direction: Direction, keyword: &str, before: &Value, now: &Value) -> bool {
     if ANNOTATIONS.contains(&keyword) {
         return true;
@@ -204,7 +218,7 @@ fn is_harmless(direction: Direction, keyword: &str, before: &Value, now: &Value)
     }
 }
 
-/// Puts every referenced definition in the place of its reference. No definition contains itself.
+/// Replaces every reference by its definition. No definition contains itself.
 fn inlined(document: &Value, node: &Value) -> Value {
     match node {
         Value::Array(items) => items.iter().map(|item| inlined(document, item)).collect(),
@@ -231,7 +245,7 @@ fn items(node: &Value) -> impl Iterator<Item = &Value> {
     node.as_array().into_iter().flatten()
 }
 
-/// The texts of a keyword that holds one or several.
+/// Returns the texts of a keyword that holds one or several.
 fn texts(node: &Value) -> BTreeSet<&str> {
     let mut texts: BTreeSet<&str> = items(node).chain([node]).filter_map(Value::as_str).collect();
     // Every integer is a number.
