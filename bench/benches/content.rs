@@ -23,7 +23,7 @@ fn main() {
     divan::main();
 }
 
-/// The file is in the page cache, like one that has just been uploaded.
+/// Reads each file from the page cache, like one that has just been uploaded.
 #[divan::bench(args = DOCUMENTS.map(|(name, _)| name))]
 fn check_content(bencher: Bencher, name: &str) {
     let (_, format) = DOCUMENTS.into_iter().find(|(known, _)| *known == name).unwrap();

@@ -230,7 +230,7 @@ mod tests {
         "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n",
     ];
 
-    /// Sends the answers in turn. The third one closes the connection.
+    /// Sends one answer after the other. The third one closes the connection.
     fn serve(mut stream: TcpStream) {
         let mut request = vec![0; 4096];
         for answer in ANSWERS {

@@ -22,8 +22,8 @@ pub const ORDER_VALUES: &str = "1, 1, 42, 'NEW', false, true, '2026-12-01 20:30Z
      \"name\":\"Jane Doe\",\"phone\":\"+1 555 010 0199\",\"email\":\"jane.doe@example.com\"},\
      \"user\":1001}'";
 
-/// One order per transaction: an expired holder releases the file number, the order claims it, and
-/// its mail is enqueued. File numbers have 16 digits.
+/// Returns the script of one order per transaction: an expired holder releases the file number, the
+/// order claims it, and its mail is enqueued. File numbers have 16 digits.
 fn script() -> String {
     format!(
         "\\set number random(1000000000000000, 9007199254740991)
@@ -168,7 +168,7 @@ fn read_logs(folder: &Path) -> Vec<Transaction> {
         .collect()
 }
 
-/// `client transaction microseconds script seconds microseconds [lag]`
+/// Reads a line `client transaction microseconds script seconds microseconds [lag]`.
 fn parse(line: &str) -> Transaction {
     let fields: Vec<u64> = line.split(' ').map(|field| field.parse().unwrap()).collect();
     Transaction { took: fields[2].try_into().unwrap(), done: fields[4] * 1_000_000 + fields[5] }

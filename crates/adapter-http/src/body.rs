@@ -48,7 +48,7 @@ fn length(request: &HttpRequest) -> Option<u64> {
     request.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// The body is larger than the limit.
+/// Reports a body that is larger than the limit.
 pub(crate) fn payload_too_large(cap: u64) -> Problem {
     Problem::new(ProblemCode::PayloadTooLarge, format!("The body is larger than {cap} bytes."))
 }

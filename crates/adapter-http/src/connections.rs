@@ -77,7 +77,7 @@ impl Drop for OpenConnection {
 /// the listener instead would reset them, and their requests would be lost.
 ///
 /// The kernel drops TCP segments with SYN and without ACK (RFC 9293, section 3.1). Clients retry
-/// after one and three seconds; by then the listener is closed, and they get a clear refusal.
+/// after one and three seconds; by then the listener is closed, and the kernel resets them.
 #[cfg(target_os = "linux")]
 pub fn stop_accepting(listener: &TcpListener) -> io::Result<()> {
     const LOAD_BYTE: u16 = 0x30;
@@ -96,7 +96,7 @@ pub fn stop_accepting(listener: &TcpListener) -> io::Result<()> {
     ])
 }
 
-/// Fails: other systems have no such filter.
+/// Always fails, because only Linux has such a filter.
 #[cfg(not(target_os = "linux"))]
 pub fn stop_accepting(_: &TcpListener) -> io::Result<()> {
     Err(io::Error::from(io::ErrorKind::Unsupported))

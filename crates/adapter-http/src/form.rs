@@ -228,12 +228,12 @@ async fn recognize(name: &str, path: PathBuf) -> Result<Option<DocumentFormat>, 
     Ok(None)
 }
 
-/// The disk is full or broken, or the process has no file descriptors left.
+/// Reports that the disk is full or broken, or that the process has no file descriptors left.
 fn spool_failed(error: &io::Error) -> Problem {
     Problem::unavailable().log(error)
 }
 
-/// The form has more documents than the limit.
+/// Reports a form with more documents than the limit.
 pub(crate) fn too_many_documents(limits: DocumentLimits) -> Problem {
     Problem::new(
         ProblemCode::TooManyDocuments,
@@ -241,7 +241,7 @@ pub(crate) fn too_many_documents(limits: DocumentLimits) -> Problem {
     )
 }
 
-/// A document is larger than the limit. Names the file, cut to a readable length.
+/// Reports a document that is larger than the limit. Names the file, cut to a readable length.
 pub(crate) fn document_too_large(name: &str, limits: DocumentLimits) -> Problem {
     let name: String = name.chars().take(200).collect();
     Problem::new(

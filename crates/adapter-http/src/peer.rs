@@ -6,7 +6,7 @@ use actix_web::{HttpRequest, http::header};
 use ipnet::IpNet;
 
 /// Returns the address of the client. Reads `X-Forwarded-For` from the right, and only as far as
-/// trusted proxies have written it, because a client can forge everything to the left of that.
+/// trusted proxies have written it: a client can forge everything to the left.
 pub(crate) fn address(request: &HttpRequest, trusted_proxies: &[IpNet]) -> Option<IpAddr> {
     let trusted =
         |address: IpAddr| trusted_proxies.iter().any(|network| network.contains(&address));

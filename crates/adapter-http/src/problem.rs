@@ -75,12 +75,12 @@ impl Problem {
         Self { retry_after: Some(seconds), ..self }
     }
 
-    /// The request cannot be read.
+    /// Reports a request that cannot be read.
     pub(crate) fn malformed(detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ProblemCode::MalformedRequest, detail)
     }
 
-    /// The service has a bug. The client learns nothing more.
+    /// Reports a bug of the service, without its cause.
     pub(crate) fn internal() -> Self {
         Self::new(
             ProblemCode::Internal,
@@ -88,27 +88,27 @@ impl Problem {
         )
     }
 
-    /// A dependency does not respond.
+    /// Reports a dependency that does not respond.
     pub(crate) fn unavailable() -> Self {
         let detail = "A dependency of the service does not respond. Retry after the given delay.";
         Self::new(ProblemCode::Unavailable, detail).retry_after(RETRY_UNAVAILABLE_SECONDS)
     }
 
-    /// The service is at its concurrency limit.
+    /// Reports that the service is at its concurrency limit.
     pub(crate) fn overloaded() -> Self {
         let detail = "The service is at its concurrency limit. The order was not created; \
             retry after the given delay.";
         Self::new(ProblemCode::Unavailable, detail).retry_after(RETRY_OVERLOADED_SECONDS)
     }
 
-    /// The quota of a policy is exceeded and has room again in `seconds`.
+    /// Reports an exceeded quota. The policy allows another request in `seconds`.
     pub(crate) fn rate_limited(policy: &'static str, seconds: u64) -> Self {
         let detail = format!("Too many requests. Retry after {seconds} s.");
         let problem = Self::new(ProblemCode::RateLimited, detail).retry_after(seconds);
         Self { violated_policy: Some(policy), ..problem }
     }
 
-    /// The credentials are missing or malformed (RFC 6750, section 3).
+    /// Reports missing or malformed credentials (RFC 6750, section 3).
     pub(crate) fn unauthorized(detail: &'static str) -> Self {
         Self {
             challenge: Some(r#"Bearer realm="notary-orders""#),
@@ -116,7 +116,7 @@ impl Problem {
         }
     }
 
-    /// The key is unknown, expired or revoked (RFC 6750, section 3.1).
+    /// Reports a key that is unknown, expired or revoked (RFC 6750, section 3.1).
     pub(crate) fn invalid_token() -> Self {
         let detail = "The API key is unknown, expired or revoked.";
         Self {
@@ -125,7 +125,7 @@ impl Problem {
         }
     }
 
-    /// The key does not permit the request (RFC 6750, section 3.1).
+    /// Reports a request that the key does not permit (RFC 6750, section 3.1).
     pub(crate) fn insufficient_scope(detail: &'static str) -> Self {
         Self {
             challenge: Some(r#"Bearer realm="notary-orders", error="insufficient_scope""#),
@@ -133,7 +133,7 @@ impl Problem {
         }
     }
 
-    /// The path supports only the methods of `allow`, such as `GET, HEAD`.
+    /// Reports a method that the path does not support. `allow` lists those it does: `GET, HEAD`.
     pub(crate) fn method_not_allowed(allow: &str) -> Self {
         let detail = format!("This path supports {allow}.");
         Self { allow: Some(allow.into()), ..Self::new(ProblemCode::MethodNotAllowed, detail) }

@@ -1,6 +1,6 @@
 //! Sends mails about orders, to a destination that a URL names:
 //!
-//! - `file:///absolute/folder`: a folder of `.eml` files, one per mail, which any mail program opens.
+//! - `file:///absolute/folder`: a folder with one `.eml` file per mail. Any mail program opens it.
 //! - `smtp://[user:password@]host[:port]`: a relay; port 587 with credentials, 25 without.
 //! - `smtps://[user:password@]host[:port]`: a relay with TLS from the first byte; port 465.
 //!

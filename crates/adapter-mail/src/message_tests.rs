@@ -12,7 +12,7 @@ use time::macros::datetime;
 
 use super::*;
 
-/// A request with every field that the mail shows to all recipients.
+/// Returns a request with every field that the mail shows to all recipients.
 pub(crate) fn full_request() -> Value {
     json!({
         "signingContactsFormData": {
@@ -288,7 +288,7 @@ fn header_names(raw: &[u8]) -> Vec<String> {
     names
 }
 
-/// One-line texts that try to become markup, headers, encoded words or boundaries.
+/// Returns one-line texts that try to become markup, headers, encoded words or boundaries.
 fn hostile_lines() -> Vec<String> {
     let lines = [
         "<script>alert(\"gotcha\")</script>",

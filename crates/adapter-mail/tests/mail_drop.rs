@@ -38,7 +38,7 @@ impl Folder {
         self.parent.path().join("mail")
     }
 
-    /// The path of the folder during an outage.
+    /// Returns the path of the folder during an outage.
     fn moved_away(&self) -> PathBuf {
         self.parent.path().join("moved-away")
     }

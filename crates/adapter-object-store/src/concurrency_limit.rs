@@ -15,8 +15,8 @@ impl ConcurrencyLimit {
         Self { permits: Semaphore::new(permits), unreachable: AtomicBool::new(false) }
     }
 
-    /// Waits for permits. After a wait, fails if the store is unreachable: otherwise each waiter
-    /// would add the time of its own retries to the wait of the next.
+    /// Waits for permits. After a wait, fails if the store is unreachable. Otherwise the next
+    /// waiter would also wait for the retries of this one.
     pub(crate) async fn acquire(&self, permits: u32) -> Result<SemaphorePermit<'_>, StoreError> {
         if let Ok(permit) = self.permits.try_acquire_many(permits) {
             return Ok(permit);

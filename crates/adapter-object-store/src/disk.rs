@@ -48,9 +48,12 @@ impl Disk {
         fs::metadata(&self.root).map(drop)
     }
 
-    /// Makes a spooled file an object durably, by a hard link. Returns `false` if that is
-    /// impossible and the file must be copied: the spool is on another file system, the file system
-    /// does not support the link, or the object exists.
+    /// Makes a spooled file an object durably, by a hard link. Returns `false` if the file must be
+    /// copied instead:
+    ///
+    /// - The spool is on another file system.
+    /// - The file system does not support the link.
+    /// - The object exists.
     ///
     /// Links rather than moves, because the caller still needs the spooled file if the put fails.
     pub(crate) fn link_spooled(

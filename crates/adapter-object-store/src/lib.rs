@@ -9,19 +9,19 @@
 //!
 //! Variables are those of `object_store`'s builders, such as `AWS_ACCESS_KEY_ID`,
 //! `AWS_SECRET_ACCESS_KEY` and `AWS_REGION`. A parameter takes precedence over a variable. An
-//! endpoint may begin with `http://`. Without credentials, the machine's metadata service is asked
-//! for some. `path_style=false` puts the bucket into the host name. `checksum=none` is for stores
-//! that do not support the header `x-amz-checksum-sha256`.
+//! endpoint may begin with `http://`. Without credentials, the machine's metadata service provides
+//! them. `path_style=false` puts the bucket into the host name. `checksum=none` is for stores that
+//! do not support the header `x-amz-checksum-sha256`.
 //!
 //! # Integrity
 //!
 //! If the folder is on the file system of the spool, the object is a hard link to the received
 //! file. Otherwise the file is hashed while it is read, and an upload of other bytes than were
-//! received is not completed. On S3 the SHA-256 of each body is part of its signature and, unless
-//! turned off, of a checksum header that the store verifies and keeps. Google and Azure get no
-//! checksum: TLS detects a modified body, and the content length a truncated one. Afterwards a
-//! remote store is asked for the size of the object, because a proxy may report a success that the
-//! store knows nothing about.
+//! received is not completed. On S3 the SHA-256 of each body is part of its signature. It is also
+//! in a checksum header that the store verifies and keeps, unless a setting turns that off. Google
+//! and Azure get no checksum: TLS detects a modified body, and the content length a truncated one.
+//! After each put to a remote store a `HEAD` reads the size of the object, because a proxy may
+//! report a success that the store knows nothing about.
 //!
 //! # Limits of a remote store
 //!

@@ -22,7 +22,7 @@ const AWS: &str = "AWS_";
 const GOOGLE: &str = "GOOGLE_";
 const AZURE: &str = "AZURE_";
 
-/// Allows five attempts. If the store refuses connections, they take at most 1.1 seconds, so a
+/// Returns five attempts. If the store refuses connections, they take at most 1.1 seconds. So a
 /// client has its answer within 3 seconds even if a second request, such as the abort of an
 /// upload, fails in the same way.
 fn retries() -> RetryConfig {

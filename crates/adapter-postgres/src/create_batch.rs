@@ -61,7 +61,8 @@ impl Work for PendingOrder {
     type Done = OrderId;
     type Error = Rejection;
 
-    /// One statement has one kind of orders, and touches no row twice.
+    /// Returns whether one statement can create both orders. It creates either test orders or real
+    /// ones, and touches no row twice.
     fn fits_with(&self, other: &Self) -> bool {
         self.is_test == other.is_test
             && self.file_number() != other.file_number()
@@ -195,8 +196,8 @@ async fn held_since(
     Ok(holders.into_iter().collect())
 }
 
-/// Replies to a batch of which no order was created: a constraint names the fault of the only
-/// order, any other failure concerns all of them.
+/// Replies to a batch of which no order was created. A constraint names the fault of the only
+/// order. Any other failure concerns all of them.
 async fn reply_failure(
     connection: &mut AsyncPgConnection,
     batch: Vec<Waiting<PendingOrder>>,

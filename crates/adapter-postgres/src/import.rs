@@ -9,8 +9,8 @@ use domain::ports::StoreError;
 
 use crate::{PostgresStore, failure::Failure};
 
-/// The transaction takes as long as it needs, sees what other transactions have committed, and is
-/// durable when it is committed, whatever the server is configured for.
+/// Settings of the transaction, whatever the server is configured for. It has no time limit, sees
+/// what other transactions have committed, and is durable when it is committed.
 const SETTINGS: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN
         ('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout');

@@ -128,7 +128,8 @@ async fn add(
     Ok(id)
 }
 
-/// The lock makes concurrent calls wait, so that only one of them finds no key.
+/// Adds a key if the table is empty. The lock makes concurrent calls wait, so that only one of them
+/// finds no key.
 async fn add_first(
     connection: &mut AsyncPgConnection,
     key: &NewApiKey,

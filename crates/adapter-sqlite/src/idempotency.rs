@@ -115,13 +115,13 @@ impl IdempotencyLedger for SqliteStore {
     }
 }
 
-/// Whether a row keeps its key at `now`. A key that is not kept is free.
+/// Selects the rows that keep their keys at `now`. A key that is not kept is free.
 fn is_kept(now: OffsetDateTime) -> dsl::Gt<idempotency_keys::kept_until_us, i64> {
     idempotency_keys::kept_until_us.gt(micros(now))
 }
 
-/// Returns what uses the key of a claim at `now`: a request that was answered with an order, or a
-/// request in progress under another claim. This is the rule of a key in use.
+/// Returns what uses the key of a claim at `now`. This is the rule of a key in use: it belongs to a
+/// request that was answered with an order, or to a request in progress under another claim.
 pub(crate) fn in_use(
     connection: &mut SqliteConnection,
     claim: &Claim,

@@ -88,7 +88,7 @@ impl Service {
         }
     }
 
-    /// Stops gracefully, within the grace period: reports that it is not ready, accepts no more
+    /// Stops gracefully, within the grace period. Reports that it is not ready, accepts no more
     /// connections, finishes the requests in progress, and settles the leased deliveries.
     pub async fn stop(mut self) {
         tracing::info!("stopping");

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-/// Asserts that no module of a crate uses a module that uses it in turn. `folder` is the folder of
+/// Asserts that no module of a crate uses a module that uses it. `folder` is the folder of
 /// the crate.
 pub fn assert_no_circular_uses(folder: &Path) {
     let mut code = BTreeMap::new();

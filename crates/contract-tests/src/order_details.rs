@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 /// Returns the columns that hold a field of an order, and the values of the order of a golden file.
 ///
 /// Times are `HH:MM`, dates and instants as in the golden file. A column has the name of the
-/// request's field in snake case, after the name of its object if that is not a section of the
-/// request.
+/// request's field in snake case. If the object of the field is no section of the request, the
+/// object's name comes first.
 pub fn expected(golden: &str) -> BTreeMap<String, Value> {
     let golden: Value = serde_json::from_str(golden).unwrap();
     let mut columns = BTreeMap::new();

@@ -167,9 +167,10 @@ pub fn maximal_order() -> Order {
     order(maximal_request())
 }
 
-/// Returns orders that differ in a few members of `signingDetailsFormData`: every kind of
-/// appointment, the first and the last year, a time that occurs twice, extreme values, and sections
-/// of one field.
+/// Returns orders that differ in a few members of `signingDetailsFormData`.
+///
+/// They have every kind of appointment, the first and the last year, a time that occurs twice,
+/// extreme values, and sections of one field.
 pub fn various_orders() -> Vec<Order> {
     let with = |members: Value, utc: Option<&str>| {
         let mut request = minimal_request();

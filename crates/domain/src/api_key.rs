@@ -107,7 +107,7 @@ pub struct Rate {
 }
 
 impl Default for Rate {
-    /// 50 requests per second, 100 at once.
+    /// Returns 50 requests per second, 100 at once.
     fn default() -> Self {
         Self { per_second: 50, burst: 100 }
     }

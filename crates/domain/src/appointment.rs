@@ -271,7 +271,7 @@ mod tests {
         }
     }
 
-    /// Every zone, at the minutes around one of its own clock changes.
+    /// Generates every zone, at the minutes around one of its own clock changes.
     fn around_a_clock_change() -> impl Strategy<Value = (Zone, OffsetDateTime)> {
         (0..tzdb::TZ_NAMES.len(), any::<prop::sample::Index>(), -200_i64..200).prop_map(
             |(name, change, minutes)| {
@@ -324,7 +324,9 @@ mod tests {
                 Ok(instant) => prop_assert_eq!(local(&zone, instant), (date, time)),
                 Err(error) => {
                     prop_assert_eq!(error, ConversionError::Skipped);
-                    let shown = (-26 * 60..=26 * 60).any(|minutes| local(&zone, utc + Duration::minutes(minutes)) == (date, time));
+                    let shown = (-26 * 60..=26 * 60).any(|minutes| {
+                        local(&zone, utc + Duration::minutes(minutes)) == (date, time)
+                    });
                     prop_assert!(!shown, "{} {} in {} is shown", date, time, zone.id());
                 }
             }

@@ -381,20 +381,20 @@ impl CreateOrder {
         CreateOrderError::InProgress { retry_after: left.clamp(1, 5).unsigned_abs() }
     }
 
-    /// A sweeper whose clock is ahead may have swept the keys before their objects were put. No
-    /// order can have adopted them, so they are recorded again for removal.
+    /// Records keys again for removal. A sweeper whose clock is ahead may have swept them before
+    /// their objects were put. No order can have adopted them.
     async fn record_again(&self, keys: &[ObjectKey]) {
-        let Ok(known) = self.uploads.condemn(keys).await else { return };
+        let Ok(condemned) = self.uploads.condemn(keys).await else { return };
         let forgotten: Vec<ObjectKey> =
-            keys.iter().filter(|key| !known.contains(key)).cloned().collect();
+            keys.iter().filter(|key| !condemned.contains(key)).cloned().collect();
         if !forgotten.is_empty() {
             // The caller already reports a failure, and the sweeper finds what is left.
             let _ = self.uploads.record(&forgotten, self.clock.now()).await;
         }
     }
 
-    /// Removes the objects of an order that was not created. The ledger decides which: if the
-    /// outcome of the commit is unknown and the order was created after all, its keys have left the
+    /// Removes the objects of an order that was not created. The ledger decides which: the outcome
+    /// of the commit may be unknown. If the order was created after all, its keys have left the
     /// ledger and its objects stay. The sweeper removes the rest.
     async fn remove(&self, keys: &[ObjectKey]) {
         let Ok(condemned) = self.uploads.condemn(keys).await else { return };

@@ -513,7 +513,7 @@ async fn key_reused_for_another_request_is_rejected() {
 }
 
 #[tokio::test]
-async fn concurrent_attempt_is_asked_to_wait() {
+async fn concurrent_attempt_is_rejected_with_retry_delay() {
     for (left, retry_after) in [
         (Duration::seconds(15), 5),
         (Duration::milliseconds(2_500), 2),
@@ -526,7 +526,10 @@ async fn concurrent_attempt_is_asked_to_wait() {
         });
         let error = mocks.use_case().claim(&attempt().claim).await.unwrap_err();
         assert!(
-            matches!(error, CreateOrderError::InProgress { retry_after: told } if told == retry_after),
+            matches!(
+                error,
+                CreateOrderError::InProgress { retry_after: given } if given == retry_after
+            ),
             "{error:?}"
         );
     }

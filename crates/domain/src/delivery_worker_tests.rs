@@ -13,7 +13,7 @@ use crate::{
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 
-/// A queue that returns each of these batches once, and nothing afterwards.
+/// Returns a queue that leases each of these batches once, and nothing afterwards.
 fn queue_of<const N: usize>(batches: [Vec<i64>; N]) -> MockDeliveryQueue {
     let batches = Mutex::new(batches.into_iter());
     let mut queue = MockDeliveryQueue::new();
@@ -27,7 +27,7 @@ fn queue_of<const N: usize>(batches: [Vec<i64>; N]) -> MockDeliveryQueue {
     queue
 }
 
-/// A notifier that gives these replies in turn.
+/// Returns a notifier that gives these replies one after the other.
 fn notifier_of<const N: usize>(replies: [fn() -> Result<(), NotifyError>; N]) -> MockNotifier {
     let replies = Mutex::new(replies.into_iter());
     let mut notifier = MockNotifier::new();

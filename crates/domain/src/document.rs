@@ -56,13 +56,16 @@ pub const MAX_FILE_NAME_CHARS: usize = 120;
 /// Length of the longest accepted extension, with its dot.
 const LONGEST_EXTENSION: usize = ".docx".len();
 
-/// Returns the name under which a document is stored (spec section 4.2, document rule 2): without
-/// directories, every character other than ASCII letters, digits, `.`, `-` and `_` replaced by `_`,
-/// no leading dot, at most [`MAX_FILE_NAME_CHARS`] characters with the extension kept.
+/// Returns the name under which a document is stored (spec section 4.2, document rule 2):
+///
+/// - Directories are dropped.
+/// - Every character other than ASCII letters, digits, `.`, `-` and `_` becomes `_`.
+/// - A leading dot gets a `_` before it.
+/// - At most [`MAX_FILE_NAME_CHARS`] characters remain. The extension is kept.
 pub fn sanitize_file_name(name: &str) -> String {
-    let kept = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    let is_safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     let mut safe: String =
-        last_component(name).chars().map(|c| if kept(c) { c } else { '_' }).collect();
+        last_component(name).chars().map(|c| if is_safe(c) { c } else { '_' }).collect();
     if safe.is_empty() {
         safe.push_str("document");
     }
@@ -87,7 +90,7 @@ pub struct DocumentLimits {
 }
 
 impl Default for DocumentLimits {
-    /// 20 documents of 10 MiB (spec section 8).
+    /// Returns 20 documents of 10 MiB (spec section 8).
     fn default() -> Self {
         Self { max_count: 20, max_bytes: 10 * 1024 * 1024 }
     }
@@ -401,17 +404,25 @@ mod tests {
             let safe = sanitize_file_name(&name);
             prop_assert!(!safe.is_empty() && safe.len() <= MAX_FILE_NAME_CHARS);
             prop_assert!(!safe.starts_with('.'));
-            prop_assert!(safe.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte)));
+            prop_assert!(
+                safe.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte))
+            );
             prop_assert_eq!(sanitize_file_name(&safe), safe);
         }
 
         #[test]
-        fn accepted_extension_is_kept(stem in ".{0,300}", extension in "pdf|DOC|docx|jpg|JPEG|png") {
+        fn accepted_extension_is_kept(
+            stem in ".{0,300}",
+            extension in "pdf|DOC|docx|jpg|JPEG|png",
+        ) {
             let name = format!("{stem}.{extension}");
             let safe = sanitize_file_name(&name);
             let ending = format!(".{extension}");
             prop_assert!(safe.ends_with(&ending));
-            prop_assert_eq!(DocumentFormat::of_file_name(&safe), DocumentFormat::of_file_name(&name));
+            prop_assert_eq!(
+                DocumentFormat::of_file_name(&safe),
+                DocumentFormat::of_file_name(&name)
+            );
         }
     }
 }

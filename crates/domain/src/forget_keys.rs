@@ -83,7 +83,7 @@ mod tests {
 
     type Expected = (Option<IdempotencyKey>, Result<Option<IdempotencyKey>, StoreError>, Duration);
 
-    /// The cursor of each step, the reply of the ledger, and the pause.
+    /// Returns the cursor of each step, the reply of the ledger, and the pause.
     fn steps() -> [Expected; 5] {
         let key = |text: &str| IdempotencyKey::new(ClientId(1), text);
         let failure = Err(StoreError::Unavailable("no database".into()));

@@ -14,7 +14,7 @@
 //! | repeats of a request with one `Idempotency-Key` | [`idempotency`] |
 //! | mails about an order and their retry schedule | [`delivery`] |
 //! | use cases of requests and commands | [`create_order`], [`manage_keys`] |
-//! | how background work is driven, and how it yields to orders | [`background`], [`order_traffic`] |
+//! | steps of background work, and how it yields to orders | [`background`], [`order_traffic`] |
 //! | use case in the background: deliver mails | [`delivery_worker`], [`run_deliveries`] |
 //! | other use cases in the background | [`sweep_uploads`], [`forget_keys`], [`note_key_uses`] |
 //!

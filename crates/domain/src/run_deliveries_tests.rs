@@ -37,7 +37,7 @@ fn use_case(
     }
 }
 
-/// A queue that leases these deliveries once.
+/// Returns a queue that leases these deliveries once.
 fn queue_of(deliveries: Vec<Delivery>) -> MockDeliveryQueue {
     let leases: Vec<Lease> =
         deliveries.into_iter().map(|delivery| Lease { delivery, token: TOKEN }).collect();

@@ -61,7 +61,7 @@ mod tests {
         (0..count).map(|number| ObjectKey::from_stored(number.to_string())).collect()
     }
 
-    /// A ledger with this many abandoned uploads.
+    /// Returns a ledger with this many abandoned uploads.
     fn ledger(count: usize) -> MockUploadLedger {
         let mut uploads = MockUploadLedger::new();
         uploads

@@ -53,22 +53,22 @@ fn has_format(format: DocumentFormat, data: &[u8]) -> bool {
     has_format
 }
 
-/// A PDF file starts with its header.
+/// Asserts that a PDF file starts with its header.
 pub fn content_pdf(data: &[u8]) {
     assert_eq!(has_format(DocumentFormat::Pdf, data), data.starts_with(b"%PDF-"));
 }
 
-/// A PNG file starts with its signature.
+/// Asserts that a PNG file starts with its signature.
 pub fn content_png(data: &[u8]) {
     assert_eq!(has_format(DocumentFormat::Png, data), data.starts_with(b"\x89PNG\r\n\x1A\n"));
 }
 
-/// A JPEG file starts with the start of an image and of a marker.
+/// Asserts that a JPEG file starts with the start of an image and of a marker.
 pub fn content_jpeg(data: &[u8]) {
     assert_eq!(has_format(DocumentFormat::Jpeg, data), data.starts_with(b"\xFF\xD8\xFF"));
 }
 
-/// An accepted DOC file names the stream of a Word document and has its identifier.
+/// Asserts that an accepted DOC file names the stream of a Word document and has its identifier.
 pub fn content_doc(data: &[u8]) {
     if has_format(DocumentFormat::Doc, data) {
         assert!(data.starts_with(b"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1"));
@@ -80,7 +80,7 @@ pub fn content_doc(data: &[u8]) {
     }
 }
 
-/// An accepted DOCX file names the parts of a Word document.
+/// Asserts that an accepted DOCX file names the parts of a Word document.
 pub fn content_docx(data: &[u8]) {
     if has_format(DocumentFormat::Docx, data) {
         assert!(data.starts_with(b"PK\x03\x04"));

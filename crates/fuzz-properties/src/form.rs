@@ -103,8 +103,8 @@ fn outcome(read: Result<OrderForm, Problem>) -> Outcome {
     Some((form.request, documents.collect()))
 }
 
-/// Any bytes are read as a form or rejected, independent of the pieces in which they arrive. Every
-/// document of a form is exactly the bytes between two boundaries.
+/// Asserts that any bytes are read as a form or rejected, independent of the pieces in which they
+/// arrive. Every document of a form is exactly the bytes between two boundaries.
 ///
 /// The first byte is the size of the pieces, the first line the content type.
 pub fn form(data: &[u8]) {

@@ -16,9 +16,9 @@ enum Part {
     Document(String, Vec<u8>),
 }
 
-/// A form is read as the parts that it was written from. The request equals that of a JSON body
-/// with the same fields, and the documents keep their names and bytes. Invalid parts are rejected
-/// with their problem.
+/// Asserts that a form is read as the parts that it was written from. The request equals that of a
+/// JSON body with the same fields, and the documents keep their names and bytes. Invalid parts are
+/// rejected with their problem.
 pub fn form_parts(data: &[u8]) {
     let mut input = Unstructured::new(data);
     let Ok(piece) = input.int_in_range(1..=600) else { return };

@@ -42,7 +42,7 @@ fn credentials(value: &[u8]) -> Option<&[u8]> {
     (spaces > 0 && body > 0 && token[..body].iter().all(plain)).then_some(token)
 }
 
-/// A token is a key exactly when it has the format of a key, and `Debug` hides its secret.
+/// Asserts that a token is a key exactly when it has the format of a key. `Debug` hides its secret.
 fn key(token: &str) {
     let rest = token.strip_prefix("nok_").map(|rest| rest.strip_prefix("test_").unwrap_or(rest));
     let formed = rest.is_some_and(|rest| {
@@ -60,7 +60,7 @@ fn key(token: &str) {
     }
 }
 
-/// A key is a String of RFC 9651, section 3.3.3, or bare characters. Both give the same key.
+/// Asserts that a key is a String of RFC 9651, section 3.3.3, or bare characters. Both are equal.
 pub fn idempotency_key(data: &[u8]) {
     let Ok(value) = HeaderValue::from_bytes(data) else { return };
     let value = value.as_bytes().trim_ascii();

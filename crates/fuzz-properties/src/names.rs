@@ -1,7 +1,7 @@
 use domain::document::{DocumentFormat, MAX_FILE_NAME_CHARS, sanitize_file_name};
 
-/// The name of a stored document is safe, keeps an accepted extension, and follows a simple reading
-/// of the rule (spec section 4.2, document rule 2).
+/// Asserts that the name of a stored document is safe and keeps an accepted extension. It follows a
+/// simple reading of the rule (spec section 4.2, document rule 2).
 pub fn file_name(data: &[u8]) {
     let Ok(sent) = std::str::from_utf8(data) else { return };
     let stored = sanitize_file_name(sent);

@@ -10,8 +10,8 @@ use domain::{
 };
 use serde_json::{Value, json};
 
-/// A JSON body is read, or rejected for its syntax. Formatting does not change the request, and a
-/// request is a valid order or has violations.
+/// Asserts that a JSON body is read, or rejected for its syntax. Formatting does not change the
+/// request, and a request is a valid order or has violations.
 pub fn order_json(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let read = serde_json::from_str::<Field<OrderRequest>>(text);
@@ -42,8 +42,8 @@ fn without_amounts(mut request: OrderRequest) -> OrderRequest {
     request
 }
 
-/// In a valid order with some changed fields, only these fields and those that depend on them have
-/// violations.
+/// Asserts that in a valid order with some changed fields, only these fields and those that depend
+/// on them have violations.
 pub fn order_fields(data: &[u8]) {
     let mut input = Unstructured::new(data);
     let mut order = minimal();

@@ -20,8 +20,8 @@ thread_local! {
 /// Days from the first of year 1 to the last day that `jiff` supports in full, in December 9999.
 const DAYS: u32 = 3_652_057;
 
-/// Local times become the same instants as with `jiff`, including skipped and repeated times. Texts
-/// of dates and times are read as by `jiff`.
+/// Asserts that local times become the same instants as with `jiff`, including skipped and repeated
+/// times. Texts of dates and times are read as by `jiff`.
 pub fn time(data: &[u8]) {
     let mut input = Unstructured::new(data);
     if input.ratio(1_u8, 4) == Ok(true) {
@@ -41,8 +41,8 @@ fn convert((ours, theirs): &(Zone, TimeZone), date: Date, time: Time, hint: i16)
         AmbiguousOffset::Gap { .. } => [None, None],
         AmbiguousOffset::Fold { before, after } => [Some(before), Some(after)],
     };
-    // Where a zone's list of clock changes ends and its rule starts, as in America/Nuuk on 28
-    // October 2023, `jiff` returns an instant that it converts to another local time.
+    // After a zone's list of clock changes its rule starts, as in America/Nuuk on 28 October 2023.
+    // There `jiff` returns an instant that it converts to another local time.
     let round_trips = |offset: &Offset| {
         offset.to_timestamp(local).is_ok_and(|instant| theirs.to_datetime(instant) == local)
     };

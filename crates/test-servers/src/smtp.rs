@@ -1,4 +1,4 @@
-//! A mail relay (RFC 5321) that keeps all mails. A test can make it refuse, stall or hang up.
+//! A mail relay (RFC 5321) that keeps all mails. A test can make it reject, stall or hang up.
 
 mod session;
 

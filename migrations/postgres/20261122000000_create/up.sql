@@ -162,7 +162,7 @@ $$;
 CREATE TRIGGER idempotency_keys_in_use BEFORE UPDATE ON idempotency_keys
     FOR EACH ROW EXECUTE FUNCTION keep_idempotency_key();
 
--- Every field of an order as a typed column, for people with SQL.
+-- Every field of an order as a typed column, for users of SQL.
 CREATE VIEW order_details AS
 SELECT
     id AS order_id, client_id, api_key_id, signing_service_id, file_number, status AS order_status,

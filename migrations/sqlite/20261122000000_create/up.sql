@@ -119,7 +119,7 @@ CREATE TABLE idempotency_keys (
     PRIMARY KEY (client_id, digest)
 ) STRICT, WITHOUT ROWID;
 
--- Every field of an order as a typed column, for people with SQL.
+-- Every field of an order as a typed column, for users of SQL.
 CREATE VIEW order_details AS
 SELECT
     id AS order_id, client_id, api_key_id, signing_service_id, file_number, status AS order_status,

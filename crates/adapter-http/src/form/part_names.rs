@@ -43,8 +43,8 @@ pub(super) fn names(part: &Part) -> Result<(String, Option<String>), Problem> {
     }
 }
 
-/// Returns the quoted file name of a part as browsers write it: a backslash escapes a quote or a
-/// backslash, and is a plain character before anything else, as in `C:\deed.pdf`. The parser of the
+/// Returns the quoted file name of a part as browsers write it. A backslash escapes a quote or a
+/// backslash. Before anything else it is a plain character, as in `C:\deed.pdf`. The parser of the
 /// framework treats every backslash as an escape.
 fn written_file_name(part: &Part) -> Option<String> {
     let header =

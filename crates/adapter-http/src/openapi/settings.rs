@@ -17,7 +17,7 @@ pub struct OpenApiSettings {
 }
 
 impl Default for OpenApiSettings {
-    /// The defaults of the service.
+    /// Returns the defaults of the service.
     fn default() -> Self {
         Self {
             base_path: String::new(),

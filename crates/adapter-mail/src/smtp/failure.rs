@@ -8,8 +8,8 @@ use lettre::{Address, transport::smtp::Error};
 /// Most characters of a reply that an error repeats.
 const MAX_REPLY_CHARS: usize = 200;
 
-/// The reason a relay did not do what a command asked for. Contains no credentials or addresses,
-/// so it is safe to log.
+/// The reason why a step with a relay failed. Contains no credentials or addresses, so it is safe
+/// to log.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error("no connection to {host}:{port}")]

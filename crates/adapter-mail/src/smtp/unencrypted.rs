@@ -15,9 +15,11 @@ use tokio::{
 const HANDSHAKE: u8 = 0x16;
 
 /// A connection that begins without encryption. Until TLS begins, each read returns at most one
-/// line, because lettre keeps its read buffer across STARTTLS: an attacker could append plaintext
-/// replies to the reply to STARTTLS, and lettre would read them as replies under TLS
-/// (CVE-2011-0411 is the same flaw in a server).
+/// line.
+///
+/// lettre keeps its read buffer across STARTTLS. An attacker could append plaintext replies to the
+/// reply to STARTTLS, and lettre would read them as replies under TLS. CVE-2011-0411 is the same
+/// flaw in a server.
 #[derive(Debug)]
 pub(super) struct Unencrypted {
     tcp: TcpStream,

@@ -34,7 +34,7 @@ pub(crate) struct OrderRow {
     details: String,
 }
 
-/// The details as JSON text; the domain reads it.
+/// Selects the details as JSON text; the domain reads it.
 fn details_text() -> SqlLiteral<Text> {
     sql("details::text")
 }

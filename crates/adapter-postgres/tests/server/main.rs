@@ -101,7 +101,7 @@ fn unavailable<T>(outcome: Result<T, StoreError>) -> String {
     }
 }
 
-/// [`unavailable`] for an order.
+/// Returns the log line of an order that failed with a temporary error.
 fn not_created(outcome: Result<OrderId, CreateError>) -> String {
     match outcome {
         Err(error @ CreateError::Unavailable(_)) => log_line(&error),

@@ -113,9 +113,10 @@ fn log_without_its_database_is_not_overwritten() {
     let directory = tempdir().unwrap();
     let log = directory.path().join("orders.db-wal");
     std::fs::write(&log, "orders").unwrap();
-    assert!(
-        matches!(SqliteStore::open(&path(&directory)), Err(OpenError::LogWithoutDatabase(missing)) if missing == path(&directory))
-    );
+    assert!(matches!(
+        SqliteStore::open(&path(&directory)),
+        Err(OpenError::LogWithoutDatabase(missing)) if missing == path(&directory)
+    ));
     assert_eq!(std::fs::read(&log).unwrap(), b"orders");
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
 }

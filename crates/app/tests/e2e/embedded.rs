@@ -47,7 +47,7 @@ impl Wiring {
         None
     }
 
-    /// The data directory.
+    /// Returns the data directory.
     pub fn data(&self) -> &Path {
         self.data.path()
     }
@@ -66,7 +66,7 @@ impl Wiring {
         self.data().join("notary-orders.sqlite")
     }
 
-    /// A program that executes its last argument as SQL.
+    /// Returns a program that executes its last argument as SQL.
     pub fn sql_program(&self) -> Command {
         let mut sqlite3 = Command::new("sqlite3");
         sqlite3.args(["-batch", "-bail", "-cmd", ".timeout 10000"]).arg(self.database());

@@ -160,8 +160,8 @@ impl TestApp {
         self.post(CREATE_WITH_DOCUMENTS).multipart(form).send().await.unwrap()
     }
 
-    /// Sends an order to a path, with an idempotency key that follows from both arguments. The order
-    /// has a document if the path takes one.
+    /// Sends an order to a path, with an idempotency key made from both arguments. The order has a
+    /// document if the path takes one.
     pub async fn send_with_key(&self, path: &str, file_number: &str) -> Response {
         let key = format!("\"{path} {file_number}\"");
         let request = self.post(path).header("Idempotency-Key", key);

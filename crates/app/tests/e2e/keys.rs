@@ -19,13 +19,13 @@ fn text(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// The error of a command that fails.
+/// Returns the error of a command that fails.
 fn error(output: &Output) -> String {
     assert!(!output.status.success(), "{output:?}");
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// The key that a command prints, and nothing else, so that a script can use it.
+/// Returns the key that a command prints. It prints nothing else, so that a script can use it.
 fn key(output: &Output) -> String {
     let key = text(output);
     assert_eq!(key.lines().count(), 1, "{key}");
@@ -36,7 +36,7 @@ fn issue(wiring: &Wiring, flags: &[&str]) -> String {
     key(&output(wiring, &[&["keys", "issue"], flags].concat()))
 }
 
-/// The lines of the list of keys, without the heading.
+/// Returns the lines of the list of keys, without the heading.
 fn listed(wiring: &Wiring) -> Vec<String> {
     text(&output(wiring, &["keys", "list"])).lines().skip(1).map(str::to_owned).collect()
 }

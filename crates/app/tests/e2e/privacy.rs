@@ -91,7 +91,7 @@ impl Observed {
     }
 }
 
-/// A PDF with a marker.
+/// Returns a PDF with a marker.
 fn document() -> Vec<u8> {
     [deed(), b"\n% mkcontentzq\n".to_vec()].concat()
 }

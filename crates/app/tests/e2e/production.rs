@@ -105,7 +105,7 @@ impl Wiring {
         self.own_database_server().expect("the server is for this test alone")
     }
 
-    /// The database server, if it is for this test alone.
+    /// Returns the database server, if it is for this test alone.
     pub fn own_database_server(&self) -> Option<&Cluster> {
         match &self.storage {
             Storage::Own(cluster) => Some(cluster),
@@ -117,7 +117,7 @@ impl Wiring {
         self.bucket.url()
     }
 
-    /// Flags with the URLs of the servers.
+    /// Returns the flags with the URLs of the servers.
     pub fn flags(&self) -> Vec<String> {
         vec![
             format!("--database-url={}", self.database_url()),
@@ -126,7 +126,7 @@ impl Wiring {
         ]
     }
 
-    /// Environment variables with credentials.
+    /// Returns the environment variables with credentials.
     pub fn environment(&self) -> BTreeMap<String, String> {
         self.bucket.variables().into()
     }
@@ -140,7 +140,7 @@ impl Wiring {
         }
     }
 
-    /// A program that executes its last argument as SQL.
+    /// Returns a program that executes its last argument as SQL.
     pub fn sql_program(&self) -> Command {
         let mut psql = Command::new("psql");
         psql.args(["--quiet", "--set=ON_ERROR_STOP=1", "--dbname", &self.database_url()]);
@@ -228,7 +228,7 @@ impl Wiring {
         self.bucket.start_again();
     }
 
-    /// The store accepts connections and never responds.
+    /// Makes the store accept connections and never respond.
     pub fn silence_documents(&self) {
         self.bucket.treat(|_| s3::Treatment::Silence);
     }
@@ -273,7 +273,7 @@ impl Wiring {
         });
     }
 
-    /// Texts that no output may contain.
+    /// Returns the texts that no output may contain.
     pub fn secrets() -> Vec<String> {
         [postgres::PASSWORD, s3::SECRET_KEY, smtp::PASSWORD].map(str::to_owned).into()
     }
@@ -282,7 +282,7 @@ impl Wiring {
         self.relay.start_again();
     }
 
-    /// The relay never responds to `DATA`.
+    /// Makes the relay never respond to `DATA`.
     pub fn stall_mail(&self) {
         self.relay.treat_phase(Phase::Data, Treatment::Stall);
     }

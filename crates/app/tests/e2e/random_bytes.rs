@@ -23,7 +23,7 @@ const LANES: u64 = 8;
 /// Time limit for the service to answer and close a connection after its last byte.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A valid request. The file numbers are few, so that some orders are duplicates.
+/// Returns a valid request. The file numbers are few, so that some orders are duplicates.
 fn valid_request(rng: &mut Rng, key: &str) -> Vec<u8> {
     let number = format!("R-{}", rng.u32(..1_000));
     let head = |path: &str| {
@@ -52,7 +52,7 @@ fn valid_request(rng: &mut Rng, key: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Damages bytes in some places, with tokens that have a meaning in HTTP, JSON and forms.
+/// Damages some bytes, also with tokens that have a meaning in HTTP, JSON and forms.
 fn damage(rng: &mut Rng, bytes: &mut Vec<u8>) {
     const TOKENS: [&[u8]; 16] = [
         b"\r\n",

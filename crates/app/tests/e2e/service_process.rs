@@ -15,8 +15,8 @@ use crate::{
     wiring::Wiring,
 };
 
-/// A command of the binary on a wiring, with an empty environment. Flags in the arguments replace
-/// those of the wiring.
+/// Returns a command of the binary on a wiring, with an empty environment. Flags in the arguments
+/// replace those of the wiring.
 pub fn notary_orders(wiring: &Wiring, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_notary-orders"));
     command.env_clear().envs(wiring.environment()).arg("--data-dir").arg(wiring.data());
@@ -114,29 +114,29 @@ impl ServiceProcess {
         format!("http://{}{path}", self.address)
     }
 
-    /// Resident memory in bytes.
+    /// Returns the resident memory in bytes.
     pub fn memory(&self) -> u64 {
         self.status("VmRSS:")
     }
 
-    /// Peak resident memory in bytes.
+    /// Returns the peak resident memory in bytes.
     pub fn peak_memory(&self) -> u64 {
         self.status("VmHWM:")
     }
 
-    /// A size in bytes from `/proc/PID/status`, where it is in KiB.
+    /// Returns a size in bytes from `/proc/PID/status`, where it is in KiB.
     fn status(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 1024
     }
 
-    /// The number of open files and connections.
+    /// Returns the number of open files and connections.
     pub fn open_files(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
     }
 
-    /// SIGKILL.
+    /// Kills the process with SIGKILL.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

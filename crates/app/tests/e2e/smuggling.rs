@@ -1,4 +1,4 @@
-//! Requests that two parsers may split in different places. Each is rejected or has exactly one
+//! Requests that two parsers may split in different ways. Each is rejected or has exactly one
 //! reading, and an order in the body of another request is never created.
 
 use crate::harness::{CREATE, CREATE_WITH_DOCUMENTS, TestApp, answers, order};
@@ -16,7 +16,7 @@ struct Sender {
 }
 
 impl Sender {
-    /// The body of a valid order.
+    /// Returns the body of a valid order.
     fn body(&mut self) -> String {
         self.number += 1;
         order(&format!("F-{}", self.number)).to_string()
@@ -30,7 +30,7 @@ impl Sender {
         )
     }
 
-    /// A request with one reading, the last one on its connection.
+    /// Returns a request with one reading, the last one on its connection.
     fn plain(&mut self) -> String {
         let body = self.body();
         self.head(

@@ -38,7 +38,7 @@ fn assert_intact(database: &Path) {
     assert_eq!(sqlite3(database, "PRAGMA foreign_key_check;"), "");
 }
 
-/// The number of rows in each table of the service.
+/// Returns the number of rows in each table of the service.
 fn row_counts(database: &Path) -> Vec<(&'static str, String)> {
     [
         "orders",

@@ -115,7 +115,7 @@ impl<T: Serialize> Serialize for Field<T> {
 struct FieldVisitor<T>(PhantomData<T>);
 
 impl<T> From<Option<T>> for Field<T> {
-    /// `None` stands for a value of another type.
+    /// Converts `None`, which stands for a value of another type, to `Mistyped`.
     fn from(value: Option<T>) -> Self {
         value.map_or(Self::Mistyped, Self::Value)
     }

@@ -446,7 +446,11 @@ mod tests {
     #[test]
     fn debug_shows_no_value_of_an_order() {
         let mut sent = minimal_request();
-        let contact = json!({ "contact_name": "Alex Smith", "contact_phone": "+1 555 010 0100", "contact_email": "alex@example.com" });
+        let contact = json!({
+            "contact_name": "Alex Smith",
+            "contact_phone": "+1 555 010 0100",
+            "contact_email": "alex@example.com"
+        });
         sent["signingContactsFormData"]["inHouseContact"] = contact.clone();
         sent["signingDetailsFormData"]["loanOfficer"] = contact;
         sent["signingDetailsFormData"]["invoiceOrderTo"] =

@@ -268,7 +268,8 @@ fn signing_location_needs_flag_and_address() {
 fn each_recipient_is_listed_once() {
     let contacts = json!({
         "orderContactEmail": "a@example.com", "observer": "A@Example.com",
-        "inHouseContact": { "contact_email": "b@example.com" }, "inHouseContact2": { "contact_email": "b@example.com" }
+        "inHouseContact": { "contact_email": "b@example.com" },
+        "inHouseContact2": { "contact_email": "b@example.com" }
     });
     let recipients = order(&[("/signingContactsFormData", Some(contacts))]).contacts.recipients();
     assert_eq!(

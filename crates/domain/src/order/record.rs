@@ -2,7 +2,7 @@
 //!
 //! A database has columns for what is searched, joined, ordered or changed by other systems. The
 //! rest of an order is one JSON object, the *details*. This module, and the `serde` names in
-//! [`order`](super), are the only place that knows its members:
+//! [`order`](super), alone define its members:
 //!
 //! ```json
 //! {"v":1,"date":"2026-12-01","zone":"America/Chicago","at":"14:30","email":"escrow@…",
@@ -12,10 +12,10 @@
 //!
 //! - `v` is the version of the format. Every version is read for ever; golden files in
 //!   `crates/domain/golden` pin each of them.
-//! - A new optional member needs no new version: a reader ignores members that it does not know,
-//!   so that an older instance reads what a newer one wrote.
-//! - Absent optional values are left out. So is a member with the default of
-//!   spec section 2.3: `same`, `scanbacks`, `ron`, `lang`. Amounts are whole cents.
+//! - A new optional member needs no new version: a reader ignores members that it does not know.
+//!   So an older instance reads what a newer one wrote.
+//! - Absent optional values are left out. So is a member with the default of spec section 2.3:
+//!   `same`, `scanbacks`, `ron`, `lang`. Amounts are whole cents.
 
 use serde::{Deserialize, Serialize};
 use time::{OffsetDateTime, Time};

@@ -187,7 +187,7 @@ impl TextRule {
         self.openapi_format
     }
 
-    /// Whether the trimmed text keeps the rule; what the client should mend if not.
+    /// Checks a trimmed text against the rule. The error says what the client should correct.
     pub(super) fn check(&self, text: &str) -> Result<(), Fault> {
         if let Some(detail) = self.forbidden_character(text) {
             return Err((ViolationCode::InvalidCharacters, detail.into()));

@@ -24,9 +24,11 @@ pub enum ClaimError {
 /// [`OrderRepo::create`](super::OrderRepo::create) stores the request under the key in the order's
 /// own step, claimed before or not. Otherwise the claim is *released*, or ends.
 ///
-/// **A key is in use at an instant** if it is kept beyond that instant, and either an order was
-/// created under it or another claim has it. The same claim does not bar itself. Each store has
-/// this rule in one place:
+/// **A key is in use at an instant** if both are true:
+/// - It is kept beyond that instant.
+/// - An order was created under it, or another claim has it. The same claim does not bar itself.
+///
+/// Each store defines this rule once:
 /// - PostgreSQL: the function `idempotency_key_in_use` in `migrations/postgres`;
 /// - SQLite: `in_use` in `adapter-sqlite/src/idempotency.rs`.
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]

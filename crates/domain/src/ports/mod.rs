@@ -35,7 +35,8 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 pub fn error_chain(error: &dyn std::error::Error) -> String {
     let hidden = |character: char| {
         character.is_control()
-            || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+            || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}')
+            || matches!(character, '\u{2066}'..='\u{2069}')
     };
     let chain = std::iter::successors(Some(error), |&error| error.source())
         .map(ToString::to_string)
@@ -44,7 +45,7 @@ pub fn error_chain(error: &dyn std::error::Error) -> String {
     chain.replace(hidden, " ")
 }
 
-/// The reason why a store did not do what the caller asked.
+/// The reason why a call of a store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The store does not answer or is too busy. The same call may succeed later. Whether this

@@ -60,9 +60,11 @@ pub enum CreateError {
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
 pub trait OrderRepo: Send + Sync {
-    /// Creates an order in one atomic, durable step: claims its file number, stores the order and
-    /// its documents, adopts the uploads (they leave the ledger), adds the deliveries, and stores
-    /// the request under its idempotency key.
+    /// Creates an order in one atomic, durable step:
+    /// - claims its file number, and stores the order and its documents
+    /// - adopts the uploads, which leave the ledger
+    /// - adds the deliveries
+    /// - stores the request under its idempotency key
     ///
     /// An implementation guarantees, over any number of processes:
     /// - Of concurrent calls with one file number, one creates an order. An order bars its file
