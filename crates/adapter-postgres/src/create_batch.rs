@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use diesel::{prelude::*, result::Error::NotFound};
+use diesel::prelude::*;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{idempotency::KeyUse, order::OrderId, ports::CreateError};
 use futures_util::future::{BoxFuture, FutureExt as _};
@@ -23,6 +23,9 @@ use crate::{
 /// A batch that the server rejects within this time has a fault in one of its orders, so each order
 /// is tried alone. A later rejection is due to the state of the server.
 const FAST_REJECTION: Duration = Duration::from_secs(1);
+
+/// Statements for an order whose file number becomes free again and again while it is created.
+const MAX_ATTEMPTS: usize = 20;
 
 /// The trigger by which a document adopts its upload.
 const ADOPTION: &str = "documents_adopt_uploads";
@@ -92,11 +95,7 @@ async fn create_all(
         {
             let mut health = Ok(());
             for waiting in batch {
-                let replied = match try_create(connection, std::iter::once(&waiting.work)).await {
-                    Ok(created) => reply(connection, vec![waiting], created).await,
-                    Err(failure) => reply_failure(connection, vec![waiting], failure).await,
-                };
-                health = health.and(replied);
+                health = health.and(create_alone(connection, waiting).await);
             }
             health
         }
@@ -115,6 +114,31 @@ async fn try_create(
     Ok(created.into_iter().map(|(id, file_number)| (file_number, OrderId(id))).collect())
 }
 
+/// Creates one order. Tries again while the file number is free after all: the order that held it
+/// was created after the snapshot of the statement, and its window is over.
+async fn create_alone(
+    connection: &mut AsyncPgConnection,
+    waiting: Waiting<PendingOrder>,
+) -> Result<(), Shared> {
+    for _ in 0..MAX_ATTEMPTS {
+        let outcome = match try_create(connection, std::iter::once(&waiting.work)).await {
+            Ok(created) => match created.into_values().next() {
+                Some(id) => Some(Ok(id)),
+                None => match reasons(connection, std::slice::from_ref(&waiting)).await {
+                    Ok(reasons) => reasons.into_iter().flatten().next().map(Err),
+                    Err(failure) => return reply_failure(connection, vec![waiting], failure).await,
+                },
+            },
+            Err(failure) => return reply_failure(connection, vec![waiting], failure).await,
+        };
+        if let Some(outcome) = outcome {
+            waiting.reply(outcome);
+            return Ok(());
+        }
+    }
+    reply_failure(connection, vec![waiting], Failure::Timeout).await
+}
+
 /// Replies to created orders first: the reasons for the others take a query.
 async fn reply(
     connection: &mut AsyncPgConnection,
@@ -130,10 +154,14 @@ async fn reply(
     }
     match reasons(connection, &rejected).await {
         Ok(reasons) => {
+            let mut health = Ok(());
             for (waiting, reason) in rejected.into_iter().zip(reasons) {
-                waiting.reply(Err(reason));
+                match reason {
+                    Some(reason) => waiting.reply(Err(reason)),
+                    None => health = health.and(create_alone(connection, waiting).await),
+                }
             }
-            Ok(())
+            health
         }
         Err(failure) => {
             let failure = Shared::from(failure);
@@ -145,12 +173,12 @@ async fn reply(
     }
 }
 
-/// Returns why orders got no file number. A query of its own: the snapshot of the statement may be
-/// older than the order that won.
+/// Returns why orders were not created; `None` if nothing bars the order now. A query of its own:
+/// the snapshot of the statement may be older than the order that won.
 async fn reasons(
     connection: &mut AsyncPgConnection,
     rejected: &[Waiting<PendingOrder>],
-) -> Result<Vec<Rejection>, Failure> {
+) -> Result<Vec<Option<Rejection>>, Failure> {
     let (mut key_uses, mut duplicates) = (Vec::with_capacity(rejected.len()), Vec::new());
     for Waiting { work: order, .. } in rejected {
         let key_use = match &order.idempotent_request {
@@ -166,14 +194,13 @@ async fn reasons(
     let held_since = held_since(connection, &duplicates).await?;
     let reason = |(waiting, key_use): (&Waiting<PendingOrder>, Option<KeyUse>)| {
         let order = &waiting.work;
-        match (key_use, held_since.get(order.file_number())) {
-            (Some(key_use), _) => Rejection::KeyInUse(key_use),
-            (None, Some(&created_at)) => Rejection::Duplicate { created_at },
-            // The other request has released the key in between.
-            (None, None) if order.idempotent_request.is_some() => {
-                Rejection::KeyInUse(KeyUse::InProgress { until: order.created_at })
-            }
-            (None, None) => Rejection::Failed(Failure::from(NotFound).into()),
+        let barred = |created_at: &&OffsetDateTime| {
+            **created_at > order.window.opens_at(order.created_at)
+        };
+        match (key_use, held_since.get(order.file_number()).filter(barred)) {
+            (Some(key_use), _) => Some(Rejection::KeyInUse(key_use)),
+            (None, Some(&created_at)) => Some(Rejection::Duplicate { created_at }),
+            (None, None) => None,
         }
     };
     Ok(rejected.iter().zip(key_uses).map(reason).collect())

@@ -63,7 +63,8 @@ impl PendingOrder {
 
 /// Creates the orders of a batch, all in one statement and so in one transaction:
 ///
-/// 1. `candidates`: leaves out orders whose idempotency key is in use.
+/// 1. `candidates`: leaves out duplicates and orders whose idempotency key is in use. It takes no
+///    lock, so that another system that updates an order delays no other order.
 /// 2. `held`, `released`: takes the file numbers from orders that the window no longer covers.
 /// 3. `created`: inserts the orders whose file number is free, and returns them.
 /// 4. Inserts their documents and deliveries, and remembers their requests.
@@ -107,24 +108,31 @@ impl Query for InsertOrders<'_> {
 
 impl QueryFragment<Pg> for InsertOrders<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        out.push_sql("WITH candidates AS (SELECT * FROM unnest(");
+        out.push_sql("WITH candidates AS (SELECT c.*, h.id AS holder FROM unnest(");
         self.orders.bind(&mut out)?;
         match &self.requests {
             None => out.push_sql(ORDER_COLUMNS),
             Some(requests) => requests.bind(&mut out)?,
         }
-        out.push_sql(" ORDER BY file_number COLLATE \"C\"), ");
-        // LATERAL with a lock is always one index lookup per order, whatever the plan was made for.
+        // LATERAL is always one index lookup per order, whatever the plan was made for.
         out.push_sql(
-            "held AS (SELECT o.id, o.created_at <= candidates.window_opens_at AS expired \
-            FROM candidates, LATERAL (SELECT id, created_at FROM orders \
-            WHERE file_number = candidates.file_number AND is_test = ",
+            " LEFT JOIN LATERAL (SELECT id, created_at FROM orders \
+            WHERE file_number = c.file_number AND is_test = ",
         );
         out.push_bind_param::<Bool, _>(&self.is_test)?;
         out.push_sql(
-            " AND holds_file_number FOR NO KEY UPDATE) AS o), \
+            " AND holds_file_number) AS h ON true \
+            WHERE (h.created_at <= c.window_opens_at) IS NOT FALSE",
+        );
+        if self.requests.is_some() {
+            out.push_sql(KEY_IS_FREE);
+        }
+        out.push_sql(
+            " ORDER BY c.file_number COLLATE \"C\"), \
+            held AS (SELECT id FROM orders WHERE id = ANY (ARRAY(SELECT holder FROM candidates \
+            WHERE holder IS NOT NULL)) ORDER BY file_number FOR NO KEY UPDATE), \
             released AS (UPDATE orders SET holds_file_number = false \
-            WHERE id = ANY (ARRAY(SELECT id FROM held WHERE expired)) RETURNING id), \
+            WHERE id = ANY (ARRAY(SELECT id FROM held)) AND holds_file_number RETURNING id), \
             created AS (INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, \
             ends_at, created_at, updated_at, is_test, holds_file_number, file_number, status, \
             details) SELECT client_id, api_key_id, signing_service_id, starts_at, ends_at, \
@@ -181,7 +189,7 @@ struct Orders<'a> {
 }
 
 /// The columns of [`Orders`].
-const ORDER_COLUMNS: &str = ") AS candidates (file_number, details, client_id, api_key_id, \
+const ORDER_COLUMNS: &str = ") AS c (file_number, details, client_id, api_key_id, \
     signing_service_id, starts_at, ends_at, created_at, window_opens_at)";
 
 impl<'a> Orders<'a> {
@@ -232,6 +240,12 @@ const REMEMBER: &str = ", remembered AS (INSERT INTO idempotency_keys \
     SET token = excluded.token, fingerprint = excluded.fingerprint, \
     order_id = excluded.order_id, taken_at = excluded.taken_at, kept_until = excluded.kept_until)";
 
+/// The condition of an order with an idempotency key. A scalar subquery looks each key up in the
+/// primary key.
+const KEY_IS_FREE: &str = " AND (SELECT idempotency_key_in_use(k, c.token, c.created_at) \
+    FROM idempotency_keys AS k WHERE k.client_id = c.key_client AND k.digest = c.digest) \
+    IS NOT TRUE";
+
 impl<'a> Requests<'a> {
     /// Returns nothing if no request of the batch has a key.
     fn of(batch: impl Iterator<Item = &'a PendingOrder> + Clone) -> Option<Self> {
@@ -251,19 +265,13 @@ impl<'a> Requests<'a> {
         Some(requests)
     }
 
-    /// Ends the list of orders. The condition is a scalar subquery, so that each key is looked up
-    /// in the primary key.
+    /// Ends the list of orders.
     fn bind<'b>(&'b self, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         arrays::<Nullable<BigInt>, _>(out, [&self.clients])?;
         arrays::<Nullable<Binary>, _>(out, [&self.digests, &self.tokens, &self.fingerprints])?;
         arrays::<Nullable<Timestamptz>, _>(out, [&self.kept_until])?;
         out.push_sql(ORDER_COLUMNS.trim_end_matches(')'));
-        out.push_sql(
-            ", key_client, digest, token, fingerprint, kept_until) \
-            WHERE (SELECT idempotency_key_in_use(k, candidates.token, candidates.created_at) \
-            FROM idempotency_keys AS k WHERE k.client_id = candidates.key_client \
-            AND k.digest = candidates.digest) IS NOT TRUE",
-        );
+        out.push_sql(", key_client, digest, token, fingerprint, kept_until)");
         Ok(())
     }
 }

@@ -60,7 +60,7 @@ async fn unusable_database_stops_the_start() {
     }
     for (url, cause) in [
         ("postgres://".to_owned(), "is not a URL of PostgreSQL"),
-        (read_only.url(), "the database takes no writes"),
+        (read_only.url(), "the database is read-only"),
         (format!("mysql://{SUPERUSER}:{PASSWORD}@127.0.0.1/{name}"), "is neither postgres://"),
     ] {
         assert_start_fails(&wiring, &format!("--database-url={url}"), cause);

@@ -61,14 +61,15 @@ impl JsonNumber {
         let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
         let digits = format!("{whole}{fraction}");
         let significant = digits.trim_start_matches('0').trim_end_matches('0');
-        if significant.is_empty() {
-            return Ok(Money { cents: 0 });
-        }
-        if negative {
+        if negative && !significant.is_empty() {
             return Err(MoneyError::OutOfRange);
         }
         if self.0.len() > MAX_NUMBER_CHARS {
-            return Err(MoneyError::TooFine);
+            let integer = fraction.is_empty() && !exponent.starts_with('-');
+            return Err(if integer { MoneyError::OutOfRange } else { MoneyError::TooFine });
+        }
+        if significant.is_empty() {
+            return Ok(Money { cents: 0 });
         }
         let dropped_zeros = digits.len() - digits.trim_end_matches('0').len();
         let shift = exponent.parse::<i64>().ok().and_then(|exponent| {
@@ -194,7 +195,8 @@ mod tests {
             assert_eq!(read(text), Err(MoneyError::OutOfRange), "{text}");
         }
         let decimals = format!("1.{}1", "0".repeat(5_000));
-        let zeros = format!("1.{}", "0".repeat(5_000));
+        let [one, zero] = ["1", "0"].map(|whole| format!("{whole}.{}", "0".repeat(5_000)));
+        assert_eq!(read(&"9".repeat(65)), Err(MoneyError::OutOfRange));
         for text in [
             "0.001",
             "150.005",
@@ -202,7 +204,8 @@ mod tests {
             "1e-999999999",
             "1e-99999999999999999999",
             &decimals,
-            &zeros,
+            &one,
+            &zero,
         ] {
             assert_eq!(read(text), Err(MoneyError::TooFine), "{text}");
         }
