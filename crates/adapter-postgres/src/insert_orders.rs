@@ -114,7 +114,7 @@ impl QueryFragment<Pg> for InsertOrders<'_> {
             Some(requests) => requests.bind(&mut out)?,
         }
         out.push_sql(" ORDER BY file_number COLLATE \"C\"), ");
-        // LATERAL with a lock is always one index lookup per order, whatever the plan was made for.
+        // LATERAL with a lock is one index lookup per order in every plan.
         out.push_sql(
             "held AS (SELECT o.id, o.created_at <= candidates.window_opens_at AS expired \
             FROM candidates, LATERAL (SELECT id, created_at FROM orders \
