@@ -107,7 +107,7 @@ impl IdempotencyLedger for SqliteStore {
                 .try_into()
                 .map_err(|_| Failure::from(unreadable(*client, "digest")))?,
         };
-        let free: Vec<_> = keys.into_iter().filter(|(_, _, kept)| !kept).collect();
+        let free: Vec<_> = keys.into_iter().filter(|(_, _, is_kept)| !is_kept).collect();
         if !free.is_empty() {
             self.writer.run(move |connection| forget(connection, &free, now)).await?;
         }
