@@ -36,7 +36,8 @@ renew-guide:
 # Stores the OpenAPI document of this version as a released one, which later ones must not break.
 release-openapi:
     mkdir -p docs/released
-    cargo run --quiet -- openapi >"docs/released/openapi-$(cargo pkgid --package notary-orders | sed 's/.*@//').json"
+    cargo run --quiet -- openapi \
+        >"docs/released/openapi-$(cargo pkgid --package notary-orders | sed 's/.*@//').json"
 
 # Measures the release build; bench/README.md lists the measurements.
 bench what="all" *arguments:
@@ -44,11 +45,13 @@ bench what="all" *arguments:
 
 # Kills the service again and again under load, on both wirings. CRASH_SEED=N repeats a run.
 crash rounds="300":
-    CRASH_ROUNDS={{rounds}} cargo test --package notary-orders --test e2e --test e2e-production crash:: -- --nocapture
+    CRASH_ROUNDS={{rounds}} cargo test --package notary-orders --test e2e --test e2e-production \
+        crash:: -- --nocapture
 
 # Stops the service again and again under full load, on both wirings.
 stops count="50":
-    STOPS={{count}} cargo test --package notary-orders --test e2e --test e2e-production stop_under_load:: -- --nocapture
+    STOPS={{count}} cargo test --package notary-orders --test e2e --test e2e-production \
+        stop_under_load:: -- --nocapture
 
 # Runs mixed load on each wiring; draws memory, files, threads and queue age to target/soak-*.svg.
 soak minutes="30" *arguments:
@@ -73,11 +76,13 @@ fuzz seconds="60" *targets:
 
 # Sends random bytes to the service over many connections, on both wirings.
 random-bytes connections="100000" seed="6":
-    RANDOM_CONNECTIONS={{connections}} RANDOM_SEED={{seed}} cargo test --package notary-orders --test e2e --test e2e-production random_bytes
+    RANDOM_CONNECTIONS={{connections}} RANDOM_SEED={{seed}} \
+        cargo test --package notary-orders --test e2e --test e2e-production random_bytes
 
 # Changes the form reader and checks that a test of its crate fails each time (needs cargo-mutants).
 mutants-form *arguments:
-    cargo mutants --package notary-orders-adapter-http --file 'crates/adapter-http/src/{form,part_lengths,spool,body}.rs' {{arguments}} -- --lib
+    cargo mutants --package notary-orders-adapter-http \
+        --file 'crates/adapter-http/src/{form,part_lengths,spool,body}.rs' {{arguments}} -- --lib
 
 # Builds the Debian package into target/debian (needs cargo-deb).
 deb:

@@ -6,7 +6,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-command -v cargo-fuzz >/dev/null || { echo 'cargo-fuzz is missing: cargo install cargo-fuzz' >&2; exit 1; }
+command -v cargo-fuzz >/dev/null || {
+    echo 'cargo-fuzz is missing: cargo install cargo-fuzz' >&2
+    exit 1
+}
 seconds=${1:-60}
 shift || true
 targets=("$@")

@@ -17,13 +17,15 @@ command -v chromium >/dev/null || missing+=(chromium)
 command -v chromedriver >/dev/null || missing+=(chromium-driver)
 command -v sqlite3 >/dev/null || missing+=(sqlite3)
 python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3 python3-venv)
-compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null || missing+=(postgresql)
+compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null ||
+    missing+=(postgresql)
 if [ ${#missing[@]} -gt 0 ]; then
     as_root apt-get update -q
     no_cluster=/etc/postgresql-common/createcluster.d/notary-orders-tests.conf
     as_root install -D /dev/null "$no_cluster"
     echo 'create_main_cluster = false' | as_root tee "$no_cluster" >/dev/null
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "${missing[@]}"
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends \
+        "${missing[@]}"
     as_root rm "$no_cluster"
 fi
 cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
@@ -52,5 +54,6 @@ status=0
 cargo test --workspace --locked --no-fail-fast 2>&1 | tee "$log" || status=$?
 
 # Adds up the summaries: the runner prints one for each test binary.
-awk '/^test result:/ { passed += $4; failed += $6; ignored += $8 } END { printf "\n%d passed, %d failed, %d skipped\n", passed, failed, ignored }' "$log"
+awk '/^test result:/ { passed += $4; failed += $6; ignored += $8 }
+    END { printf "\n%d passed, %d failed, %d skipped\n", passed, failed, ignored }' "$log"
 exit "$status"

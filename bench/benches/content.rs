@@ -26,7 +26,7 @@ fn main() {
 /// Reads each file from the page cache, like one that has just been uploaded.
 #[divan::bench(args = DOCUMENTS.map(|(name, _)| name))]
 fn check_content(bencher: Bencher, name: &str) {
-    let (_, format) = DOCUMENTS.into_iter().find(|(known, _)| *known == name).unwrap();
+    let (_, format) = DOCUMENTS.into_iter().find(|(document, _)| *document == name).unwrap();
     let path = documents::path(name);
     assert!(content_is(format, &path).unwrap());
     bencher.bench(|| content_is(format, divan::black_box(&path)));

@@ -28,7 +28,8 @@ const order = (fileNumber) => ({
   signingContactsFormData: { orderContactEmail: "escrow@title.example.com" },
   signingDetailsFormData: {
     fileNumber, signingType: "Refinance",
-    signingDate: "2026-12-01", signingTimeType: "at", specificTime: "14:30", timeZoneId: "America/Chicago",
+    signingDate: "2026-12-01", signingTimeType: "at", specificTime: "14:30",
+    timeZoneId: "America/Chicago",
     propertyAddress: "123 Main St, Dallas, TX 75201", city: "Dallas", state: "TX", zipcode: "75201",
     signerName: "Jane Doe", signerPhone: "+1 555 010 0199", signerEmail: "jane.doe@example.com",
   },
@@ -67,7 +68,10 @@ async function send(path, key, body, timeout, contentType = {}) {
       retryAfter = /^\d+$/.test(seconds) ? seconds * 1000 : 0;
     }
     // Never earlier than Retry-After. The jitter spreads clients that got the same Retry-After.
-    if (attempt + 1 < ATTEMPTS) await sleep(retryAfter + Math.random() * Math.min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** attempt));
+    if (attempt + 1 < ATTEMPTS) {
+      const backoff = Math.min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** attempt);
+      await sleep(retryAfter + Math.random() * backoff);
+    }
   }
   throw new OrderFailed(`gave up after ${ATTEMPTS} attempts, try later with the same key: ${failure}`);
 }
@@ -76,7 +80,8 @@ async function send(path, key, body, timeout, contentType = {}) {
 async function post(path, timeout, request) {
   try {
     const signal = AbortSignal.timeout(timeout);
-    const response = await fetch(BASE_URL.replace(/\/+$/, "") + path, { method: "POST", redirect: "manual", signal, ...request });
+    const url = BASE_URL.replace(/\/+$/, "") + path;
+    const response = await fetch(url, { method: "POST", redirect: "manual", signal, ...request });
     return { response, answer: await response.text() };
   } catch (error) {
     return { error };
@@ -96,7 +101,8 @@ function problemOf(response, answer) {
 }
 
 function described(status, { code = "no code", detail = "no detail", request_id = "unknown", errors = [] }) {
-  const advice = ADVICE[code] ?? (status < 400 ? "check BASE_URL" : status < 500 ? "correct the request" : "the service failed, not the request");
+  const byClass = { 4: "correct the request", 5: "the service failed, not the request" };
+  const advice = ADVICE[code] ?? byClass[Math.floor(status / 100)] ?? "check BASE_URL";
   const lines = errors.map((error) => `  ${error.pointer} ${error.code}: ${error.detail}`);
   return [`${status} ${code}: ${detail} (${advice}; request ${request_id})`, ...lines].join("\n");
 }
@@ -109,8 +115,12 @@ async function create(fileNumber) {
 async function createWithDocuments(fileNumber, documents) {
   const form = new FormData();
   // In the form, every part but the files is a text: objects as JSON, the id in decimal digits.
-  for (const [name, value] of Object.entries(order(fileNumber))) form.append(name, JSON.stringify(value));
-  for (const document of documents) form.append("documents", new Blob([await readFile(document)]), basename(document.pathname));
+  for (const [name, value] of Object.entries(order(fileNumber))) {
+    form.append(name, JSON.stringify(value));
+  }
+  for (const document of documents) {
+    form.append("documents", new Blob([await readFile(document)]), basename(document.pathname));
+  }
   return send("/api/order/create-with-documents", await idempotencyKey(fileNumber), form, UPLOAD_TIMEOUT);
 }
 

@@ -20,9 +20,12 @@ order() {
         signingContactsFormData: { orderContactEmail: "escrow@title.example.com" },
         signingDetailsFormData: {
             fileNumber: $file_number, signingType: "Refinance",
-            signingDate: "2026-12-01", signingTimeType: "at", specificTime: "14:30", timeZoneId: "America/Chicago",
-            propertyAddress: "123 Main St, Dallas, TX 75201", city: "Dallas", state: "TX", zipcode: "75201",
-            signerName: "Jane Doe", signerPhone: "+1 555 010 0199", signerEmail: "jane.doe@example.com"
+            signingDate: "2026-12-01", signingTimeType: "at", specificTime: "14:30",
+            timeZoneId: "America/Chicago",
+            propertyAddress: "123 Main St, Dallas, TX 75201",
+            city: "Dallas", state: "TX", zipcode: "75201",
+            signerName: "Jane Doe", signerPhone: "+1 555 010 0199",
+            signerEmail: "jane.doe@example.com"
         },
         signingServiceId: 42,
         requestedBy: { userId: 1001 }
@@ -42,8 +45,11 @@ idempotency_key() {
 post() {
     local path=$1 key=$2
     shift 2
-    curl --silent --show-error --connect-timeout 10 --speed-limit 1 --speed-time 60 --output "$work/answer.body" --dump-header "$work/answer.head" --write-out '%{http_code}' \
-        --header @<(printf 'Authorization: Bearer %s\n' "$API_KEY") --header "Idempotency-Key: \"$key\"" "$@" "${BASE_URL%/}$path" 2>"$work/answer.error" || printf 000
+    curl --silent --show-error --connect-timeout 10 --speed-limit 1 --speed-time 60 \
+        --output "$work/answer.body" --dump-header "$work/answer.head" --write-out '%{http_code}' \
+        --header @<(printf 'Authorization: Bearer %s\n' "$API_KEY") \
+        --header "Idempotency-Key: \"$key\"" "$@" \
+        "${BASE_URL%/}$path" 2>"$work/answer.error" || printf 000
 }
 
 # Sends until there is a final answer, and prints the order's id.
@@ -62,7 +68,8 @@ send() {
         else
             code=$(problem '.code // ""')
             failure=$(described "$status" "$code")
-            [[ $status = 429 || $status -ge 500 || $code = idempotency_in_flight ]] || { echo "$failure" >&2; return 1; }
+            [[ $status = 429 || $status -ge 500 || $code = idempotency_in_flight ]] ||
+                { echo "$failure" >&2; return 1; }
             retry_after=$(sed -nE 's/^retry-after: *([0-9]+)\r?$/\1/Ip' "$work/answer.head")
         fi
         if ((attempt + 1 < attempts)); then
@@ -91,13 +98,15 @@ described() {
         5??,*) advice='the service failed, not the request' ;;
         *) advice='check BASE_URL' ;;
     esac
-    echo "$1 ${2:-no code}: $(problem '.detail // "no detail"') ($advice; request $(problem '.request_id // "unknown"'))"
+    echo "$1 ${2:-no code}: $(problem '.detail // "no detail"')" \
+        "($advice; request $(problem '.request_id // "unknown"'))"
     problem '.errors // [] | .[] | "  \(.pointer) \(.code): \(.detail)"'
 }
 
 create() {
     order "$1" >"$work/order"
-    send /api/order/create "$(idempotency_key "$1")" --header 'Content-Type: application/json' --data-binary "@$work/order"
+    send /api/order/create "$(idempotency_key "$1")" \
+        --header 'Content-Type: application/json' --data-binary "@$work/order"
 }
 
 create_with_documents() {
@@ -113,4 +122,5 @@ create_with_documents() {
 }
 
 create "$file_number-1"
-create_with_documents "$file_number-2" "$folder/deed-of-trust.pdf" "$folder/signing-instructions.docx"
+create_with_documents "$file_number-2" \
+    "$folder/deed-of-trust.pdf" "$folder/signing-instructions.docx"

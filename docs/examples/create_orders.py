@@ -37,9 +37,12 @@ def order(file_number: str) -> dict:
         "signingContactsFormData": {"orderContactEmail": "escrow@title.example.com"},
         "signingDetailsFormData": {
             "fileNumber": file_number, "signingType": "Refinance",
-            "signingDate": "2026-12-01", "signingTimeType": "at", "specificTime": "14:30", "timeZoneId": "America/Chicago",
-            "propertyAddress": "123 Main St, Dallas, TX 75201", "city": "Dallas", "state": "TX", "zipcode": "75201",
-            "signerName": "Jane Doe", "signerPhone": "+1 555 010 0199", "signerEmail": "jane.doe@example.com",
+            "signingDate": "2026-12-01", "signingTimeType": "at", "specificTime": "14:30",
+            "timeZoneId": "America/Chicago",
+            "propertyAddress": "123 Main St, Dallas, TX 75201",
+            "city": "Dallas", "state": "TX", "zipcode": "75201",
+            "signerName": "Jane Doe", "signerPhone": "+1 555 010 0199",
+            "signerEmail": "jane.doe@example.com",
         },
         "signingServiceId": 42,
         "requestedBy": {"userId": 1001},
@@ -100,9 +103,12 @@ def problem_of(response: requests.Response) -> dict:
 
 def described(status: int, problem: dict) -> str:
     code = problem.get("code", "no code")
-    advice = ADVICE.get(code) or {4: "correct the request", 5: "the service failed, not the request"}.get(status // 100, "check BASE_URL")
-    lines = [f"{status} {code}: {problem.get('detail', 'no detail')} ({advice}; request {problem.get('request_id', 'unknown')})"]
-    lines += [f"  {error['pointer']} {error['code']}: {error['detail']}" for error in problem.get("errors", [])]
+    by_class = {4: "correct the request", 5: "the service failed, not the request"}
+    advice = ADVICE.get(code) or by_class.get(status // 100, "check BASE_URL")
+    detail, request = problem.get("detail", "no detail"), problem.get("request_id", "unknown")
+    lines = [f"{status} {code}: {detail} ({advice}; request {request})"]
+    for error in problem.get("errors", []):
+        lines.append(f"  {error['pointer']} {error['code']}: {error['detail']}")
     return "\n".join(lines)
 
 
@@ -126,7 +132,8 @@ def main() -> None:
     folder = Path(__file__).parent
     try:
         print("order_id", create(f"{file_number}-1"))
-        print("order_id", create_with_documents(f"{file_number}-2", [folder / "deed-of-trust.pdf", folder / "signing-instructions.docx"]))
+        documents = [folder / "deed-of-trust.pdf", folder / "signing-instructions.docx"]
+        print("order_id", create_with_documents(f"{file_number}-2", documents))
     except OrderFailed as failure:
         sys.exit(str(failure))
 

@@ -27,9 +27,12 @@ fn order(file_number: &str) -> Value {
         "signingContactsFormData": { "orderContactEmail": "escrow@title.example.com" },
         "signingDetailsFormData": {
             "fileNumber": file_number, "signingType": "Refinance",
-            "signingDate": "2026-12-01", "signingTimeType": "at", "specificTime": "14:30", "timeZoneId": "America/Chicago",
-            "propertyAddress": "123 Main St, Dallas, TX 75201", "city": "Dallas", "state": "TX", "zipcode": "75201",
-            "signerName": "Jane Doe", "signerPhone": "+1 555 010 0199", "signerEmail": "jane.doe@example.com"
+            "signingDate": "2026-12-01", "signingTimeType": "at", "specificTime": "14:30",
+            "timeZoneId": "America/Chicago",
+            "propertyAddress": "123 Main St, Dallas, TX 75201",
+            "city": "Dallas", "state": "TX", "zipcode": "75201",
+            "signerName": "Jane Doe", "signerPhone": "+1 555 010 0199",
+            "signerEmail": "jane.doe@example.com"
         },
         "signingServiceId": 42,
         "requestedBy": { "userId": 1001 }

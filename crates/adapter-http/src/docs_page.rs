@@ -13,8 +13,8 @@ use futures_util::stream;
 /// Path of the page, below the base path.
 const DOCS: &str = "/docs";
 
-/// Size of the pieces in which files are sent. Every client may request these files, so one that
-/// stops reading must cost the service this much memory and not a megabyte.
+/// Size of the pieces in which files are sent. A client that stops reading costs the service this
+/// much memory, not a megabyte. These files need no key, so every client may request them.
 const PIECE: usize = 16 * 1024;
 
 /// Allows only files of this service, and no inline script or style. Swagger UI has its icons as

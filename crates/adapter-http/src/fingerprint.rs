@@ -1,4 +1,4 @@
-//! Fingerprints: whether two requests under one `Idempotency-Key` ask for the same.
+//! Fingerprints: whether two requests under one `Idempotency-Key` are the same.
 
 use std::collections::BTreeMap;
 

@@ -11,7 +11,7 @@ use prometheus::{
 /// unknown ones have one name.
 pub(crate) fn known_method(method: &Method) -> &str {
     match method.as_str() {
-        known @ ("GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS") => known,
+        standard @ ("GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS") => standard,
         _ => "OTHER",
     }
 }

@@ -160,23 +160,24 @@ impl<S> WithoutPartLengths<S> {
 /// Returns header lines without `Content-Length`.
 fn without_length(headers: &[u8]) -> BytesMut {
     const NAME: &[u8] = b"content-length";
-    let mut kept = BytesMut::with_capacity(headers.len());
+    let mut remaining = BytesMut::with_capacity(headers.len());
     let mut first = true;
     for line in headers.split(|byte| *byte == b'\n') {
         let is_length = line.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME))
             && line[NAME.len()..].trim_ascii_start().starts_with(b":");
         if !is_length {
             if !first {
-                kept.extend_from_slice(b"\n");
+                remaining.extend_from_slice(b"\n");
             }
-            kept.extend_from_slice(line);
+            remaining.extend_from_slice(line);
             first = false;
         }
     }
     // The line end of the last line belongs to the empty line after it.
-    let length = kept.len() - usize::from(kept.ends_with(b"\r") && !headers.ends_with(b"\r"));
-    kept.truncate(length);
-    kept
+    let length =
+        remaining.len() - usize::from(remaining.ends_with(b"\r") && !headers.ends_with(b"\r"));
+    remaining.truncate(length);
+    remaining
 }
 
 impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> Stream for WithoutPartLengths<S> {

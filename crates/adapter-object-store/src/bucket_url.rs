@@ -14,8 +14,8 @@ pub(crate) struct BucketUrl {
 }
 
 impl BucketUrl {
-    /// Parses a URL whose query may contain each of the `known` parameters once.
-    pub(crate) fn parse(url: &Url, known: &'static [&'static str]) -> Result<Self, OpenError> {
+    /// Parses a URL whose query may contain each of the `allowed` parameters once.
+    pub(crate) fn parse(url: &Url, allowed: &'static [&'static str]) -> Result<Self, OpenError> {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(OpenError::Credentials);
         }
@@ -31,10 +31,10 @@ impl BucketUrl {
             .map_err(|_| OpenError::NotABucket)?;
         let mut parameters = BTreeMap::new();
         for (name, value) in url.query_pairs() {
-            if !known.contains(&&*name)
+            if !allowed.contains(&&*name)
                 || parameters.insert(name.into_owned(), value.into_owned()).is_some()
             {
-                return Err(OpenError::Parameters(known));
+                return Err(OpenError::Parameters(allowed));
             }
         }
         Ok(Self { bucket, prefix, parameters })
@@ -54,7 +54,7 @@ impl BucketUrl {
             None => Ok(default),
             Some(value) => [default, other]
                 .into_iter()
-                .find(|known| *known == value)
+                .find(|possible| *possible == value)
                 .ok_or(OpenError::Parameter { name, values: [default, other] }),
         }
     }

@@ -20,8 +20,8 @@
 //! received is not completed. On S3 the SHA-256 of each body is part of its signature. It is also
 //! in a checksum header that the store verifies and keeps, unless a setting turns that off. Google
 //! and Azure get no checksum: TLS detects a modified body, and the content length a truncated one.
-//! After each put to a remote store a `HEAD` reads the size of the object, because a proxy may
-//! report a success that the store knows nothing about.
+//! After each put to a remote store a `HEAD` reads the size of the object: a proxy may report a
+//! success without the store.
 //!
 //! # Limits of a remote store
 //!

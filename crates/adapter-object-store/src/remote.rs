@@ -23,8 +23,7 @@ const GOOGLE: &str = "GOOGLE_";
 const AZURE: &str = "AZURE_";
 
 /// Returns five attempts. If the store refuses connections, they take at most 1.1 seconds. So a
-/// client has its answer within 3 seconds even if a second request, such as the abort of an
-/// upload, fails in the same way.
+/// client has its answer within 3 seconds, even if a second request fails in the same way.
 fn retries() -> RetryConfig {
     let backoff = BackoffConfig {
         init_backoff: Duration::from_millis(100),

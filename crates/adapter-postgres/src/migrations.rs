@@ -101,17 +101,17 @@ pub(crate) async fn migrate(server: &Server) -> Result<usize, MigrateError> {
 
 /// Returns the number of missing migrations.
 async fn missing(connection: &mut AsyncPgConnection) -> Result<usize, MigrateError> {
-    let known: Vec<Box<dyn Migration<Pg>>> =
+    let embedded: Vec<Box<dyn Migration<Pg>>> =
         MIGRATIONS.migrations().map_err(MigrateError::Failed)?;
     let applied = applied(connection).await?;
-    let known: Vec<String> =
-        known.iter().map(|migration| migration.name().version().to_string()).collect();
-    if let Some(unknown) = applied.iter().rfind(|version| !known.contains(version)) {
-        let is_newer = known.iter().all(|version| version < unknown);
+    let embedded: Vec<String> =
+        embedded.iter().map(|migration| migration.name().version().to_string()).collect();
+    if let Some(unknown) = applied.iter().rfind(|version| !embedded.contains(version)) {
+        let is_newer = embedded.iter().all(|version| version < unknown);
         let error = if is_newer { MigrateError::Newer } else { MigrateError::Unknown };
         return Err(error(unknown.clone()));
     }
-    Ok(known.len() - applied.len())
+    Ok(embedded.len() - applied.len())
 }
 
 /// Checks that no other program has tables of these names. Must hold the lock: otherwise the tables

@@ -42,7 +42,7 @@ impl Pool {
     /// Makes an empty pool of up to `size` connections. Must be called within a runtime.
     pub(crate) fn new(server: Server, size: usize) -> Result<Self, deadpool::BuildError> {
         let mut config = ManagerConfig::default();
-        // Asking each connection whether it still works would cost a round trip.
+        // Checking each connection before its use would cost a round trip.
         config.recycling_method = RecyclingMethod::Fast;
         config.custom_setup = Box::new(move |_| {
             let server = server.clone();

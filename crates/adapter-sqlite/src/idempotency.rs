@@ -107,7 +107,7 @@ impl IdempotencyLedger for SqliteStore {
                 .try_into()
                 .map_err(|_| Failure::from(unreadable(*client, "digest")))?,
         };
-        let free: Vec<_> = keys.into_iter().filter(|(_, _, kept)| !kept).collect();
+        let free: Vec<_> = keys.into_iter().filter(|(_, _, is_kept)| !is_kept).collect();
         if !free.is_empty() {
             self.writer.run(move |connection| forget(connection, &free, now)).await?;
         }
@@ -120,8 +120,8 @@ fn is_kept(now: OffsetDateTime) -> dsl::Gt<idempotency_keys::kept_until_us, i64>
     idempotency_keys::kept_until_us.gt(micros(now))
 }
 
-/// Returns what uses the key of a claim at `now`. This is the rule of a key in use: it belongs to a
-/// request that was answered with an order, or to a request in progress under another claim.
+/// Returns what uses the key of a claim at `now`. This is the rule of a key in use: a request was
+/// answered with an order under it, or a request is in progress under another claim.
 pub(crate) fn in_use(
     connection: &mut SqliteConnection,
     claim: &Claim,

@@ -49,15 +49,15 @@ impl From<Failure> for MigrateError {
 /// Applies the missing migrations and returns their number. The transaction holds the write lock,
 /// so one of several processes that start at once does it.
 pub(crate) fn migrate(connection: &mut SqliteConnection) -> Result<usize, MigrateError> {
-    let known: Vec<Box<dyn Migration<Sqlite>>> =
+    let embedded: Vec<Box<dyn Migration<Sqlite>>> =
         MIGRATIONS.migrations().map_err(MigrateError::Failed)?;
     let table = other_table(connection).map_err(Failure::from)?;
     let applied = connection.applied_migrations().map_err(MigrateError::Failed)?;
     let is_known = |version: &MigrationVersion<'_>| {
-        known.iter().any(|migration| migration.name().version() == *version)
+        embedded.iter().any(|migration| migration.name().version() == *version)
     };
     if let Some(unknown) = applied.iter().find(|version| !is_known(version)) {
-        let last = known.iter().map(|migration| migration.name().version()).max();
+        let last = embedded.iter().map(|migration| migration.name().version()).max();
         return Err(if last.is_some_and(|last| *unknown > last) {
             MigrateError::Newer(unknown.to_string())
         } else {

@@ -179,13 +179,13 @@ pub async fn object_appears_complete(fixture: &dyn BlobStoreFixture) {
 pub async fn deleted_object_is_gone(fixture: &dyn BlobStoreFixture) {
     let (spool, entropy) = (TempDir::new().unwrap(), CountingEntropy::default());
     let (file, bytes) = spooled(spool.path(), 10, &entropy);
-    let (deleted, kept) = (ObjectKey::random(&entropy), ObjectKey::random(&entropy));
-    for key in [&deleted, &kept] {
+    let (deleted, other) = (ObjectKey::random(&entropy), ObjectKey::random(&entropy));
+    for key in [&deleted, &other] {
         fixture.store().put(key, &file).await.unwrap();
     }
     fixture.store().delete(&deleted).await.unwrap();
     assert_eq!(fixture.stored(&deleted).await, None);
-    assert_eq!(fixture.stored(&kept).await, Some(bytes));
+    assert_eq!(fixture.stored(&other).await, Some(bytes));
     assert_eq!(fixture.count().await, 1);
 }
 

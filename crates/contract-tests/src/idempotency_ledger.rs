@@ -259,7 +259,7 @@ pub async fn failed_order_is_not_recorded_under_its_key(storage: &Storage) {
     }
 }
 
-/// A request that does not know the outcome of its order releases its claim.
+/// A request releases its claim if the outcome of its order is unknown.
 pub async fn release_does_not_forget_an_order(storage: &Storage) {
     let key = idempotency_key(1, "key");
     let own = attempt(&key, 7);

@@ -61,8 +61,8 @@ fn uses(module: &str, code: &str, all: &BTreeMap<String, String>) -> BTreeSet<St
     // The longest module of a path: what follows it are items.
     let module_of = |path: String| {
         let starts_path =
-            |known: &&String| path == **known || path.starts_with(&format!("{known}::"));
-        all.keys().filter(starts_path).max_by_key(|known| known.len()).cloned()
+            |module: &&String| path == **module || path.starts_with(&format!("{module}::"));
+        all.keys().filter(starts_path).max_by_key(|module| module.len()).cloned()
     };
     used.into_iter().filter_map(module_of).filter(|used| used != module).collect()
 }

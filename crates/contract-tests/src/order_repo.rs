@@ -34,6 +34,7 @@ macro_rules! order_repo_contract {
             file_number_is_free_exactly_at_window_end,
             order_before_the_first_is_a_duplicate,
             window_of_zero_makes_no_duplicate,
+            concurrent_orders_with_window_of_zero_are_created,
             later_order_starts_its_own_window,
             file_numbers_are_compared_exactly,
             duplicate_writes_nothing,

@@ -63,9 +63,9 @@ pub async fn condemned_keys_are_returned_until_forgotten(storage: &Storage) {
 
 /// Records all keys or none.
 pub async fn recording_a_known_key_records_nothing(storage: &Storage) {
-    let [known] = recorded(storage).await;
+    let [old] = recorded(storage).await;
     let new = object_key();
-    assert!(storage.uploads.record(&[new.clone(), known], NOW).await.is_err());
+    assert!(storage.uploads.record(&[new.clone(), old], NOW).await.is_err());
     assert_eq!(storage.uploads.condemn(&[new]).await.unwrap(), []);
 }
 
@@ -109,13 +109,13 @@ pub async fn sweep_has_a_limit(storage: &Storage) {
 
 /// Forgetting an unknown key is no error.
 pub async fn condemned_keys_are_forgotten(storage: &Storage) {
-    let [gone, kept] = recorded(storage).await;
-    storage.uploads.condemn(&[gone.clone(), kept.clone()]).await.unwrap();
+    let [forgotten, condemned] = recorded(storage).await;
+    storage.uploads.condemn(&[forgotten.clone(), condemned.clone()]).await.unwrap();
     for _ in 0..2 {
-        storage.uploads.forget(from_ref(&gone)).await.unwrap();
+        storage.uploads.forget(from_ref(&forgotten)).await.unwrap();
         assert_eq!(
-            storage.uploads.condemn(&[gone.clone(), kept.clone()]).await.unwrap(),
-            from_ref(&kept)
+            storage.uploads.condemn(&[forgotten.clone(), condemned.clone()]).await.unwrap(),
+            from_ref(&condemned)
         );
     }
 }

@@ -1,7 +1,7 @@
 //! Background work: steps that the service repeats until it stops.
 //!
 //! A worker has a method `step`, which does a bounded amount of work. The caller waits for the
-//! pause that the step asks for, and then calls `step` again. It stops between two steps.
+//! pause that the step returns, and then calls `step` again. It stops between two steps.
 
 use std::time::Duration;
 

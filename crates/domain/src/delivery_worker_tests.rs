@@ -70,7 +70,7 @@ fn relay_is_busy() -> Result<(), NotifyError> {
     Err(NotifyError::Transient("relay is busy".into()))
 }
 
-/// Identifiers of the settled deliveries, and the pause.
+/// Returns the identifiers of the settled deliveries, and the pause.
 fn settled(step: Step<DeliveryStep>) -> (Vec<i64>, Duration) {
     let reports = step.result.unwrap().reports;
     (reports.into_iter().map(|report| report.id.0).collect(), step.pause)

@@ -69,8 +69,8 @@ fn expected(parts: Vec<Part>) -> std::result::Result<(OrderRequest, Documents), 
     for part in parts {
         match part {
             Part::Text(name, value) => {
-                let known = TEXT_PARTS.iter().any(|(known, _)| *known == name);
-                if known && members.insert(name.to_owned(), value).is_some() {
+                let is_text_part = TEXT_PARTS.iter().any(|(part, _)| *part == name);
+                if is_text_part && members.insert(name.to_owned(), value).is_some() {
                     return Err(ProblemCode::MalformedRequest);
                 }
             }

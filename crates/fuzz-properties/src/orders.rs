@@ -145,7 +145,7 @@ fn check(request: &OrderRequest) -> std::result::Result<ParsedOrder, Vec<Violati
             assert!(!violations.is_empty());
             for Violation { pointer, detail, .. } in violations {
                 assert!(
-                    POINTERS.iter().any(|known| known == pointer) && !detail.is_empty(),
+                    POINTERS.iter().any(|field| field == pointer) && !detail.is_empty(),
                     "{pointer}: {detail}"
                 );
             }

@@ -1,5 +1,5 @@
--- Instants are microseconds since 1970-01-01T00:00:00Z in columns named `…_us`. The constraints keep
--- what must hold between processes. They do not repeat what the domain's types reject.
+-- Instants are microseconds since 1970-01-01T00:00:00Z in columns named `…_us`. The constraints
+-- keep what must hold between processes. They do not repeat what the domain's types reject.
 
 -- One order, one record: columns for what is searched, joined, ordered or changed by other systems,
 -- and one JSON object with the rest. crates/domain/src/order/record.rs defines its members.
@@ -136,7 +136,8 @@ SELECT
     CAST(details ->> '$.date' AS TEXT) AS signing_date,
     CAST(details ->> '$.zone' AS TEXT) AS time_zone_id,
     CASE WHEN details ->> '$.at' IS NOT NULL THEN 'at'
-        WHEN details ->> '$.from' IS NOT NULL THEN 'between' ELSE 'anytime' END AS signing_time_type,
+        WHEN details ->> '$.from' IS NOT NULL THEN 'between' ELSE 'anytime' END
+        AS signing_time_type,
     CAST(coalesce(details ->> '$.at', details ->> '$.from') AS TEXT) AS start_time,
     datetime(starts_at_us / 1000000, 'unixepoch') AS starts_at,
     CAST(details ->> '$.to' AS TEXT) AS end_time,
@@ -147,13 +148,17 @@ SELECT
     CAST(details ->> '$.property.zip' AS TEXT) AS property_zipcode,
     coalesce(details ->> '$.same', 1) AS is_property_address_same,
     CAST(CASE WHEN details ->> '$.location' IS NOT NULL
-        THEN details ->> '$.location.address' ELSE details ->> '$.property.address' END AS TEXT) AS signing_address,
+        THEN details ->> '$.location.address' ELSE details ->> '$.property.address' END AS TEXT)
+        AS signing_address,
     CAST(CASE WHEN details ->> '$.location' IS NOT NULL
-        THEN details ->> '$.location.city' ELSE details ->> '$.property.city' END AS TEXT) AS signing_city,
+        THEN details ->> '$.location.city' ELSE details ->> '$.property.city' END AS TEXT)
+        AS signing_city,
     CAST(CASE WHEN details ->> '$.location' IS NOT NULL
-        THEN details ->> '$.location.state' ELSE details ->> '$.property.state' END AS TEXT) AS signing_state,
+        THEN details ->> '$.location.state' ELSE details ->> '$.property.state' END AS TEXT)
+        AS signing_state,
     CAST(CASE WHEN details ->> '$.location' IS NOT NULL
-        THEN details ->> '$.location.zip' ELSE details ->> '$.property.zip' END AS TEXT) AS signing_zipcode,
+        THEN details ->> '$.location.zip' ELSE details ->> '$.property.zip' END AS TEXT)
+        AS signing_zipcode,
     CAST(details ->> '$.type' AS TEXT) AS signing_type,
     CAST(details ->> '$.signer.name' AS TEXT) AS signer_name,
     CAST(details ->> '$.signer.phone' AS TEXT) AS signer_phone,

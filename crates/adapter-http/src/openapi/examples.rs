@@ -52,8 +52,8 @@ impl Examples {
     }
 }
 
-/// Returns the first example of a schema that exists: its own, that of its alternative that is not
-/// `null`, an object of the examples of its properties.
+/// Returns the example of a schema. Without its own, it is that of the alternative that is not
+/// `null`, or an object of the examples of its properties.
 fn example_of(schemas: &Value, schema: &Value) -> Value {
     if let Some(name) = schema["$ref"].as_str() {
         let name = name.rsplit('/').next().unwrap_or_default();

@@ -49,6 +49,23 @@ async fn one_of_two_instances_creates_the_order() {
     assert_no_deadlock(&database);
 }
 
+/// Another system changes the order that holds a file number, and has not committed yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn locked_order_of_another_system_delays_no_order() {
+    let ([store, other], database) = two_stores().await;
+    store.create(&new_order("locked", NOW), WINDOW).await.unwrap();
+    let outsider = outsider(&database).await;
+    outsider.batch_execute("BEGIN; UPDATE orders SET status = 'ASSIGNED'").await.unwrap();
+    let orders: Vec<_> =
+        ["locked", "F-1", "F-2", "locked"].map(|number| new_order(number, NOW)).into();
+    let calls = orders.iter().map(|order| store.create(order, WINDOW));
+    let outcomes = join_all(calls).await;
+    assert!(is_duplicate(&outcomes[0]) && is_duplicate(&outcomes[3]), "{outcomes:?}");
+    assert!(outcomes[1].is_ok() && outcomes[2].is_ok(), "{outcomes:?}");
+    outsider.batch_execute("COMMIT").await.unwrap();
+    drop(other);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn batches_of_two_instances_never_deadlock() {
     let (stores, database) = two_stores().await;

@@ -32,10 +32,10 @@ async fn concurrent_starts_migrate_once() {
             .into_iter()
             .map(Result::unwrap)
             .collect();
-        let known: usize =
+        let all: usize =
             database.sql("SELECT count(*) FROM __diesel_schema_migrations").parse().unwrap();
-        assert_eq!(applied.iter().filter(|&&count| count == known).count(), 1);
-        assert_eq!(applied.iter().sum::<usize>(), known);
+        assert_eq!(applied.iter().filter(|&&count| count == all).count(), 1);
+        assert_eq!(applied.iter().sum::<usize>(), all);
         assert_eq!(stores[0].migrate().await.unwrap(), 0);
     }
 }

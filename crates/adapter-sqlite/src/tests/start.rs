@@ -30,12 +30,12 @@ async fn concurrent_starts_migrate_once() {
             .into_iter()
             .map(Result::unwrap)
             .collect();
-        let known =
+        let all =
             diesel::migration::MigrationSource::<diesel::sqlite::Sqlite>::migrations(&MIGRATIONS)
                 .unwrap()
                 .len();
-        assert_eq!(applied.iter().filter(|&&count| count == known).count(), 1);
-        assert_eq!(applied.iter().sum::<usize>(), known);
+        assert_eq!(applied.iter().filter(|&&count| count == all).count(), 1);
+        assert_eq!(applied.iter().sum::<usize>(), all);
     }
 }
 

@@ -45,8 +45,8 @@ pub(super) async fn run(
             Ok(())
         }
         DeliveriesCommand::Retry { id } => {
-            ensure!(queue.retry(DeliveryId(id), now).await?, "there is no follow-up {id}");
-            print(&format!("follow-up {id} is due now\n"))
+            ensure!(queue.retry(DeliveryId(id), now).await?, "there is no delivery {id}");
+            print(&format!("delivery {id} is due now\n"))
         }
     }
 }

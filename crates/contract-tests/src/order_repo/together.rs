@@ -82,6 +82,16 @@ pub async fn concurrent_orders_have_their_own_outcomes(storage: &Storage) {
     );
 }
 
+/// No order bars the file number, not even one that is created meanwhile.
+pub async fn concurrent_orders_with_window_of_zero_are_created(storage: &Storage) {
+    let none = DuplicateWindow(Duration::ZERO);
+    let orders: Vec<_> = (0..30).map(|_| new_order("F-1", NOW)).collect();
+    let calls = orders.iter().map(|order| storage.orders.create(order, none));
+    for (outcome, order) in join_all(calls).await.into_iter().zip(&orders) {
+        assert_created(storage, outcome, order).await;
+    }
+}
+
 /// Each order is found with its own documents, and its deliveries belong to it.
 pub async fn concurrent_orders_keep_their_documents_and_deliveries(storage: &Storage) {
     let orders: Vec<_> = (0..40)

@@ -198,7 +198,7 @@ impl SigningContacts {
         for address in
             std::iter::once(&self.order_contact_email).chain(&self.observer).chain(in_house)
         {
-            if !recipients.iter().any(|known| known.as_str().eq_ignore_ascii_case(address.as_str()))
+            if !recipients.iter().any(|other| other.as_str().eq_ignore_ascii_case(address.as_str()))
             {
                 recipients.push(address.clone());
             }

@@ -89,7 +89,7 @@ impl OrderRecord {
     /// Returns the record of an order.
     ///
     /// # Errors
-    /// None with the types of this version; `serde_json` reports what it cannot write.
+    /// `serde_json` cannot write a value. The types of this version have no such value.
     pub fn of(order: &Order) -> Result<Self, serde_json::Error> {
         let (time, starts_at, ends_at) = match order.appointment.time {
             AppointmentTime::At(moment) => {

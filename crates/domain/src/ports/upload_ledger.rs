@@ -23,8 +23,8 @@ pub trait UploadLedger: Send + Sync {
     /// Records all of the keys, or none.
     async fn record(&self, keys: &[ObjectKey], at: OffsetDateTime) -> Result<(), StoreError>;
 
-    /// Condemns those of the keys that are in the ledger, and returns them. Returns keys that are
-    /// already condemned again. No order has or will have their objects.
+    /// Condemns those of the keys that are in the ledger, and returns them, also those that were
+    /// condemned before. No order has or will have their objects.
     async fn condemn(&self, keys: &[ObjectKey]) -> Result<Vec<ObjectKey>, StoreError>;
 
     /// Condemns keys recorded before `instant`. Returns them, and keys condemned earlier that are

@@ -261,7 +261,7 @@ impl Session {
         self.finish(treatment, reply).await
     }
 
-    /// Waits until the rule serves or refuses a step. Fails if the connection ends.
+    /// Waits until the rule serves or rejects a step. Fails if the connection ends.
     async fn treated(&mut self, phase: Phase) -> io::Result<Treatment> {
         let relay = Arc::clone(&self.relay);
         let mut changed = relay.changed.subscribe();
