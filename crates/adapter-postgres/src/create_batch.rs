@@ -194,9 +194,8 @@ async fn reasons(
     let held_since = held_since(connection, &duplicates).await?;
     let reason = |(waiting, key_use): (&Waiting<PendingOrder>, Option<KeyUse>)| {
         let order = &waiting.work;
-        let barred = |created_at: &&OffsetDateTime| {
-            **created_at > order.window.opens_at(order.created_at)
-        };
+        let barred =
+            |created_at: &&OffsetDateTime| **created_at > order.window.opens_at(order.created_at);
         match (key_use, held_since.get(order.file_number()).filter(barred)) {
             (Some(key_use), _) => Some(Rejection::KeyInUse(key_use)),
             (None, Some(&created_at)) => Some(Rejection::Duplicate { created_at }),
