@@ -82,7 +82,7 @@ impl Changes {
             let success = status.starts_with('2');
             match current["responses"].get(status) {
                 Some(now) if success => {
-                    self.response(Direction::Response, &location, response, now)
+                    self.response(Direction::Response, &location, response, now);
                 }
                 Some(now) => self.response(Direction::Problem, &location, response, now),
                 None if success => self.add(&location, "gone"),
