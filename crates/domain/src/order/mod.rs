@@ -154,7 +154,9 @@ fn is_default_language(language: &str) -> bool {
     language == DEFAULT_LANGUAGE
 }
 
-fn default_same() -> bool {
+/// Returns whether the signing location of an order that does not say so is the property (spec
+/// section 2.3).
+pub(crate) fn default_same() -> bool {
     true
 }
 

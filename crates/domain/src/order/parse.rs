@@ -6,7 +6,7 @@ use super::{
     Address, CoSigner, Field, FileNumber, Invoice, InvoiceRecipient, Order, RequestedBy, Signer,
     SigningContacts, SigningDetails, SigningLocation, SigningServiceId, Violation, ViolationCode,
     check::{Check, Section},
-    default_language,
+    default_language, default_same,
     request::{
         InvoiceRecipientRequest, OrderRequest, RequestedByRequest, SigningContactsRequest,
         SigningDetailsRequest,
@@ -146,7 +146,7 @@ impl Check {
             self.optional_text(DETAILS, "signingZipcode", request.signing_zipcode);
         let is_property_address_same = self
             .optional(DETAILS, "isPropertyAddressSame", request.is_property_address_same)
-            .unwrap_or(true);
+            .unwrap_or_else(default_same);
         let location =
             location_address.filter(|_| !is_property_address_same).map(|address| SigningLocation {
                 address,

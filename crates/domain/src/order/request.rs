@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize, de::MapAccess, de::value::MapAccessDeserializer};
 
 #[cfg(feature = "openapi")]
-use super::default_language;
+use super::{default_language, default_same};
 use super::{
     field::{Field, JsonType},
     money::JsonNumber,
@@ -265,7 +265,7 @@ pub struct SigningDetailsRequest {
     /// `signingAddress`.
     #[cfg_attr(
         feature = "openapi",
-        schema(value_type = Option<bool>, default = true, example = true)
+        schema(value_type = Option<bool>, default = default_same, example = true)
     )]
     pub is_property_address_same: Field<bool>,
     /// Name of the e-signing platform.
