@@ -167,7 +167,6 @@ fn postgres_fill(from: u64, to: u64) -> String {
 }
 
 fn sqlite_fill(count: u64) -> String {
-    let columns = ORDER_COLUMNS.replace("_at,", "_at_us,");
     let values = ORDER_VALUES.replace("'2026-12-01 20:30Z'", "1796157000000000");
     let created_at = 1_735_689_600_000_000_i64;
     format!(
@@ -176,7 +175,7 @@ fn sqlite_fill(count: u64) -> String {
          WITH RECURSIVE numbers (number) AS (
              SELECT 1 UNION ALL SELECT number + 1 FROM numbers LIMIT {count}
          )
-         INSERT INTO orders ({columns})
+         INSERT INTO orders ({ORDER_COLUMNS})
          SELECT format('F-%016x', random()), {created_at}, {created_at}, {values} FROM numbers;
          PRAGMA wal_checkpoint(TRUNCATE);"
     )

@@ -9,15 +9,14 @@ use diesel::prelude::*;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{idempotency::KeyUse, order::OrderId, ports::CreateError};
 use futures_util::future::{BoxFuture, FutureExt as _};
+use sql_rows::{PendingOrder, Utc, schema::orders};
 use time::OffsetDateTime;
 
 use crate::{
     batch::{Waiting, Work},
     failure::{BreaksConnection as _, Failure, Shared},
     idempotency,
-    insert_orders::{InsertOrders, PendingOrder},
-    schema::orders,
-    statement::Prepared,
+    insert_orders::insert_orders,
 };
 
 /// A batch that the server rejects within this time has a fault in one of its orders, so each order
@@ -46,13 +45,19 @@ pub(crate) enum Rejection {
     Failed(#[from] Shared),
 }
 
+impl From<Failure> for Rejection {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure.into())
+    }
+}
+
 impl From<Rejection> for CreateError {
     fn from(rejection: Rejection) -> Self {
         match rejection {
             Rejection::Duplicate { created_at } => Self::Duplicate { created_at },
             Rejection::KeyInUse(key_use) => Self::KeyInUse(key_use),
             Rejection::UploadSwept => Self::UploadSwept,
-            Rejection::Failed(failure) if failure.get().is_temporary() => {
+            Rejection::Failed(failure) if failure.is_temporary() => {
                 Self::Unavailable(failure.into())
             }
             Rejection::Failed(failure) => Self::Internal(failure.into()),
@@ -67,9 +72,12 @@ impl Work for PendingOrder {
     /// Returns whether one statement can create both orders. It creates either test orders or real
     /// ones, and touches no row twice.
     fn fits_with(&self, other: &Self) -> bool {
-        self.is_test == other.is_test
-            && self.file_number() != other.file_number()
-            && (self.key().is_none() || self.key() != other.key())
+        let key = |order: &Self| {
+            order.idempotent_request.as_ref().map(|request| request.attempt.claim.key.clone())
+        };
+        self.row.is_test == other.row.is_test
+            && self.row.file_number != other.row.file_number
+            && (self.idempotent_request.is_none() || key(self) != key(other))
     }
 
     fn commit(
@@ -85,7 +93,8 @@ async fn create_all(
     batch: Vec<Waiting<PendingOrder>>,
 ) -> Result<(), Shared> {
     let began = Instant::now();
-    match try_create(connection, batch.iter().map(|waiting| &waiting.work)).await {
+    let orders: Vec<&PendingOrder> = batch.iter().map(|waiting| &waiting.work).collect();
+    match try_create(connection, &orders).await {
         Ok(created) => reply(connection, batch, created).await,
         // One order has a fault. Tried alone, it does not fail the others.
         Err(failure)
@@ -106,12 +115,10 @@ async fn create_all(
 /// Creates a batch in one round trip. Returns the orders that were created, by file number.
 async fn try_create(
     connection: &mut AsyncPgConnection,
-    batch: impl Iterator<Item = &PendingOrder> + Clone,
+    batch: &[&PendingOrder],
 ) -> Result<HashMap<String, OrderId>, Failure> {
-    let statement = Prepared(InsertOrders::of(batch)?);
-    // Reads to the end: the rows arrive before the commit, and an error of the commit after them.
-    let created: Vec<(i64, String)> = statement.get_results(connection).await?;
-    Ok(created.into_iter().map(|(id, file_number)| (file_number, OrderId(id))).collect())
+    let created = insert_orders(connection, batch).await?;
+    Ok(created.into_iter().map(|order| (order.file_number, OrderId(order.id))).collect())
 }
 
 /// Creates one order. Tries again while the file number is free after all: the order that held it
@@ -121,7 +128,7 @@ async fn create_alone(
     waiting: Waiting<PendingOrder>,
 ) -> Result<(), Shared> {
     for _ in 0..MAX_ATTEMPTS {
-        let outcome = match try_create(connection, std::iter::once(&waiting.work)).await {
+        let outcome = match try_create(connection, &[&waiting.work]).await {
             Ok(created) => match created.into_values().next() {
                 Some(id) => Some(Ok(id)),
                 None => match reasons(connection, std::slice::from_ref(&waiting)).await {
@@ -147,7 +154,7 @@ async fn reply(
 ) -> Result<(), Shared> {
     let mut rejected = Vec::new();
     for waiting in batch {
-        match created.get(waiting.work.file_number()) {
+        match created.get(&waiting.work.row.file_number) {
             Some(id) => waiting.reply(Ok(*id)),
             None => rejected.push(waiting),
         }
@@ -183,8 +190,12 @@ async fn reasons(
     for Waiting { work: order, .. } in rejected {
         let key_use = match &order.idempotent_request {
             Some(idempotent_request) => {
-                idempotency::in_use(connection, &idempotent_request.attempt.claim, order.created_at)
-                    .await?
+                idempotency::in_use(
+                    connection,
+                    &idempotent_request.attempt.claim,
+                    order.row.created_at.0,
+                )
+                .await?
             }
             None => None,
         };
@@ -194,13 +205,12 @@ async fn reasons(
     let held_since = held_since(connection, &duplicates).await?;
     let reason = |(waiting, key_use): (&Waiting<PendingOrder>, Option<KeyUse>)| {
         let order = &waiting.work;
-        let barred =
-            |created_at: &&OffsetDateTime| **created_at > order.window.opens_at(order.created_at);
-        match (key_use, held_since.get(order.file_number()).filter(barred)) {
-            (Some(key_use), _) => Some(Rejection::KeyInUse(key_use)),
-            (None, Some(&created_at)) => Some(Rejection::Duplicate { created_at }),
-            (None, None) => None,
-        }
+        let held_since = held_since.get(&order.row.file_number).copied();
+        key_use.map(Rejection::KeyInUse).or_else(|| {
+            held_since
+                .filter(|created_at| *created_at > order.window_opens_at)
+                .map(|created_at| Rejection::Duplicate { created_at: created_at.0 })
+        })
     };
     Ok(rejected.iter().zip(key_uses).map(reason).collect())
 }
@@ -209,12 +219,12 @@ async fn reasons(
 async fn held_since(
     connection: &mut AsyncPgConnection,
     duplicates: &[&PendingOrder],
-) -> Result<HashMap<String, OffsetDateTime>, Failure> {
+) -> Result<HashMap<String, Utc>, Failure> {
     let Some(first) = duplicates.first() else { return Ok(HashMap::new()) };
-    let file_numbers: Vec<&str> = duplicates.iter().map(|order| order.file_number()).collect();
-    let holders: Vec<(String, OffsetDateTime)> = orders::table
+    let file_numbers: Vec<&str> = duplicates.iter().map(|order| &*order.row.file_number).collect();
+    let holders: Vec<(String, Utc)> = orders::table
         .filter(orders::file_number.eq_any(file_numbers))
-        .filter(orders::is_test.eq(first.is_test))
+        .filter(orders::is_test.eq(first.row.is_test))
         .filter(orders::holds_file_number)
         .select((orders::file_number, orders::created_at))
         .load(connection)
@@ -232,10 +242,10 @@ async fn reply_failure(
     let failure = Shared::from(failure);
     let mut health = if failure.breaks_connection() { Err(failure.clone()) } else { Ok(()) };
     for waiting in batch {
-        let rejection = match (failure.get().constraint(), &waiting.work.idempotent_request) {
+        let rejection = match (failure.constraint(), &waiting.work.idempotent_request) {
             (Some(ADOPTION), _) => Rejection::UploadSwept,
             (Some(KEY_IN_USE), Some(idempotent_request)) => {
-                let now = waiting.work.created_at;
+                let now = waiting.work.row.created_at.0;
                 match idempotency::in_use(connection, &idempotent_request.attempt.claim, now).await
                 {
                     // None if the other request has released the key in between.

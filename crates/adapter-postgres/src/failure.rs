@@ -1,5 +1,7 @@
 //! What can go wrong inside the adapter, and the errors of the ports that it becomes.
 
+use std::sync::Arc;
+
 use diesel::{
     result::DatabaseErrorKind::{
         self, CheckViolation, ExclusionViolation, ForeignKeyViolation, NotNullViolation,
@@ -9,22 +11,7 @@ use diesel::{
 };
 use diesel_async::pooled_connection::deadpool::PoolError;
 use domain::ports::{Cause, StoreError};
-
-/// A row that this program cannot have written. The reason names the column, or the member of
-/// `details`, and contains no value.
-#[derive(Debug, thiserror::Error)]
-#[error("row {row} of {table} cannot be read: {reason}")]
-pub(crate) struct Unreadable {
-    table: &'static str,
-    row: String,
-    reason: String,
-}
-
-impl Unreadable {
-    pub(crate) fn new(table: &'static str, row: &dyn ToString, reason: &dyn ToString) -> Self {
-        Self { table, row: row.to_string(), reason: reason.to_string() }
-    }
-}
+use sql_rows::Unreadable;
 
 /// The reason why a statement had no known effect.
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +33,7 @@ pub(crate) enum Failure {
 }
 
 /// A failure that all calls of a batch share.
-pub(crate) type Shared = group_commit::Shared<Failure>;
+pub(crate) type Shared = Arc<Failure>;
 
 /// An error after which the connection may be broken and is closed.
 pub(crate) trait BreaksConnection {
@@ -121,7 +108,7 @@ impl BreaksConnection for Failure {
 
 impl BreaksConnection for Shared {
     fn breaks_connection(&self) -> bool {
-        self.get().breaks_connection()
+        self.as_ref().breaks_connection()
     }
 }
 
@@ -146,7 +133,7 @@ impl From<Failure> for StoreError {
 
 /// Returns the error for each call of a batch.
 pub(crate) fn store_error(failure: Shared) -> StoreError {
-    if failure.get().is_temporary() {
+    if failure.is_temporary() {
         StoreError::Unavailable(failure.into())
     } else {
         StoreError::Internal(failure.into())

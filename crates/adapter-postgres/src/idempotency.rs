@@ -2,54 +2,20 @@
 
 use async_trait::async_trait;
 use diesel::{
-    pg::Pg,
     prelude::*,
     sql_query,
     sql_types::{BigInt, Binary, Timestamptz},
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
-    api_key::ClientId,
-    idempotency::{Answered, Claim, Fingerprint, IdempotencyKey, KeyUse},
-    order::OrderId,
+    idempotency::{Claim, IdempotencyKey, KeyUse},
     ports::{ClaimError, IdempotencyLedger, StoreError},
 };
 use futures_util::FutureExt as _;
+use sql_rows::{KeyUseRow, WalkedKeyRow, row_limit, schema::idempotency_keys};
 use time::OffsetDateTime;
 
-use crate::{
-    PostgresStore,
-    failure::{Failure, Unreadable},
-    rows::row_limit,
-    schema::idempotency_keys,
-    statement::Prepared,
-};
-
-/// What a key is in use for.
-#[derive(QueryableByName)]
-#[diesel(table_name = idempotency_keys, check_for_backend(Pg))]
-struct KeyUseRow {
-    client_id: i64,
-    fingerprint: Option<Vec<u8>>,
-    order_id: Option<i64>,
-    kept_until: OffsetDateTime,
-}
-
-impl KeyUseRow {
-    fn into_use(self) -> Result<KeyUse, Unreadable> {
-        let (Some(order_id), Some(fingerprint)) = (self.order_id, self.fingerprint) else {
-            return Ok(KeyUse::InProgress { until: self.kept_until });
-        };
-        let unreadable = |_| {
-            let row = format!("of client {}", self.client_id);
-            Unreadable::new("idempotency_keys", &row, &"fingerprint")
-        };
-        Ok(KeyUse::Answered(Answered {
-            fingerprint: Fingerprint(fingerprint.try_into().map_err(unreadable)?),
-            order_id: OrderId(order_id),
-        }))
-    }
-}
+use crate::{PostgresStore, failure::Failure, statement::Prepared};
 
 #[async_trait]
 impl IdempotencyLedger for PostgresStore {
@@ -163,34 +129,20 @@ const FORGET_FREE: &str = "WITH looked AS (\
         DELETE FROM idempotency_keys WHERE ctid = ANY (ARRAY(SELECT ctid FROM free))\
     ) SELECT client_id, digest FROM looked ORDER BY client_id DESC, digest DESC LIMIT 1";
 
-#[derive(QueryableByName)]
-#[diesel(table_name = idempotency_keys, check_for_backend(Pg))]
-struct Looked {
-    client_id: i64,
-    digest: Vec<u8>,
-}
-
 async fn forget_free(
     connection: &mut AsyncPgConnection,
     after: Option<IdempotencyKey>,
     now: OffsetDateTime,
     limit: usize,
 ) -> Result<Option<IdempotencyKey>, Failure> {
-    let (client, digest) =
-        after.map_or((i64::MIN, Vec::new()), |key| (key.client.0, key.digest.to_vec()));
-    let walk = sql_query(FORGET_FREE).bind::<BigInt, _>(client).bind::<Binary, _>(digest);
-    let looked: Vec<Looked> = walk
+    let WalkedKeyRow { client_id, digest } = WalkedKeyRow::before(after);
+    let last: Option<WalkedKeyRow> = sql_query(FORGET_FREE)
+        .bind::<BigInt, _>(client_id)
+        .bind::<Binary, _>(digest)
         .bind::<BigInt, _>(row_limit(limit))
         .bind::<Timestamptz, _>(now)
-        .get_results(connection)
-        .await?;
-    let read = |Looked { client_id, digest }| {
-        let unreadable =
-            |_| Unreadable::new("idempotency_keys", &format!("of client {client_id}"), &"digest");
-        Ok::<_, Failure>(IdempotencyKey {
-            client: ClientId(client_id),
-            digest: digest.try_into().map_err(unreadable)?,
-        })
-    };
-    looked.into_iter().next().map(read).transpose()
+        .get_result(connection)
+        .await
+        .optional()?;
+    Ok(last.map(WalkedKeyRow::into_key).transpose()?)
 }

@@ -7,22 +7,19 @@ use diesel::{
     select,
     sql_types::{Array, BigInt, Timestamptz},
 };
-use diesel_async::{
-    AsyncConnection as _, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection as _,
-};
+use diesel_async::{AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection as _};
 use domain::{
     api_key::{ApiKey, ApiKeyId, KeyChange, KeyEvent, NewApiKey},
     ports::{ApiKeyRepo, StoreError},
 };
 use futures_util::FutureExt as _;
-use time::OffsetDateTime;
-
-use crate::{
-    PostgresStore,
-    failure::Failure,
-    rows::{ApiKeyRow, KeyEventRow, NewApiKeyRow},
+use sql_rows::{
+    ApiKeyRow, KeyEventRow, NewApiKeyRow, Utc,
     schema::{api_keys, key_events},
 };
+use time::OffsetDateTime;
+
+use crate::{PostgresStore, failure::Failure};
 
 #[async_trait]
 impl ApiKeyRepo for PostgresStore {
@@ -30,11 +27,7 @@ impl ApiKeyRepo for PostgresStore {
         let (key, by) = (key.clone(), by.to_owned());
         Ok(self
             .pool
-            .run(|connection| {
-                connection
-                    .transaction(async move |connection| add(connection, &key, &by).await)
-                    .boxed()
-            })
+            .transaction(move |connection| async move { add(connection, &key, &by).await }.boxed())
             .await?)
     }
 
@@ -42,10 +35,8 @@ impl ApiKeyRepo for PostgresStore {
         let (key, by) = (key.clone(), by.to_owned());
         Ok(self
             .pool
-            .run(|connection| {
-                connection
-                    .transaction(async move |connection| add_first(connection, &key, &by).await)
-                    .boxed()
+            .transaction(move |connection| {
+                async move { add_first(connection, &key, &by).await }.boxed()
             })
             .await?)
     }
@@ -58,12 +49,8 @@ impl ApiKeyRepo for PostgresStore {
         by: &str,
     ) -> Result<Option<ApiKeyId>, StoreError> {
         let (successor, by) = (successor.clone(), by.to_owned());
-        let rotated = self.pool.run(move |connection| {
-            connection
-                .transaction(async move |connection| {
-                    rotate(connection, id, &successor, until, &by).await
-                })
-                .boxed()
+        let rotated = self.pool.transaction(move |connection| {
+            async move { rotate(connection, id, &successor, until, &by).await }.boxed()
         });
         Ok(rotated.await?)
     }
@@ -86,10 +73,8 @@ impl ApiKeyRepo for PostgresStore {
         let by = by.to_owned();
         Ok(self
             .pool
-            .run(move |connection| {
-                connection
-                    .transaction(async move |connection| revoke(connection, id, at, &by).await)
-                    .boxed()
+            .transaction(move |connection| {
+                async move { revoke(connection, id, at, &by).await }.boxed()
             })
             .await?)
     }
@@ -106,7 +91,7 @@ impl ApiKeyRepo for PostgresStore {
 
 async fn insert(connection: &mut AsyncPgConnection, key: &NewApiKey) -> Result<ApiKeyId, Failure> {
     let id = diesel::insert_into(api_keys::table)
-        .values(NewApiKeyRow::new(key))
+        .values(NewApiKeyRow::from(key))
         .returning(api_keys::id)
         .get_result(connection)
         .await?;
@@ -150,11 +135,11 @@ async fn rotate(
 ) -> Result<Option<ApiKeyId>, Failure> {
     let valid = api_keys::revoked_at
         .is_null()
-        .and(api_keys::expires_at.is_null().or(api_keys::expires_at.gt(successor.issued_at)));
+        .and(api_keys::expires_at.is_null().or(api_keys::expires_at.gt(Utc(successor.issued_at))));
     let valid = api_keys::table.find(id.0).filter(valid).select(api_keys::expires_at).for_update();
-    let expires_at: Option<Option<OffsetDateTime>> = valid.first(connection).await.optional()?;
+    let expires_at: Option<Option<Utc>> = valid.first(connection).await.optional()?;
     let Some(expires_at) = expires_at else { return Ok(None) };
-    let earlier = expires_at.map_or(until, |end| end.min(until));
+    let earlier = expires_at.map_or(Utc(until), |end| end.min(Utc(until)));
     diesel::update(api_keys::table.find(id.0))
         .set(api_keys::expires_at.eq(earlier))
         .execute(connection)
@@ -199,7 +184,7 @@ async fn revoke(
     by: &str,
 ) -> Result<Option<ApiKey>, Failure> {
     let valid = api_keys::table.find(id.0).filter(api_keys::revoked_at.is_null());
-    if diesel::update(valid).set(api_keys::revoked_at.eq(at)).execute(connection).await? > 0 {
+    if diesel::update(valid).set(api_keys::revoked_at.eq(Utc(at))).execute(connection).await? > 0 {
         record(connection, KeyEventRow::new(id, KeyChange::Revoked, at, by)).await?;
     }
     let row: Option<ApiKeyRow> = api_keys::table

@@ -19,8 +19,6 @@ mod migrations;
 mod orders;
 mod pool;
 mod queue;
-mod rows;
-mod schema;
 mod statement;
 #[cfg(test)]
 mod tests;
@@ -33,10 +31,9 @@ pub use import::Import;
 pub use migrations::MigrateError;
 pub use url::OpenError;
 
-use crate::{
-    batch::Batches, connect::Server, insert_orders::PendingOrder, pool::Pool, queue::Settled,
-    uploads::Recorded,
-};
+use sql_rows::PendingOrder;
+
+use crate::{batch::Batches, connect::Server, pool::Pool, queue::Settled, uploads::Recorded};
 
 /// Every storage port on one PostgreSQL database.
 pub struct PostgresStore {

@@ -13,6 +13,7 @@ use diesel_async::{
 };
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness as _, embed_migrations};
 use domain::ports::Cause;
+use sql_rows::{VersionError, check_versions};
 
 use crate::{ConnectError, connect::Server};
 
@@ -45,18 +46,9 @@ pub enum MigrateError {
     /// There is no connection to the database.
     #[error(transparent)]
     Connection(#[from] ConnectError),
-    /// A newer version of the program has migrated the database.
-    #[error(
-        "the database is newer than this program: it has the migration {0}; start a version of \
-        the program that knows it"
-    )]
-    Newer(String),
     /// Another version of the program has migrated the database.
-    #[error(
-        "the database is of another version of this program: it has the migration {0}, which this \
-        version does not know; start the version that made the database, or use an empty database"
-    )]
-    Unknown(String),
+    #[error(transparent)]
+    Version(#[from] VersionError),
     /// The encoding of the database lacks characters that orders may have.
     #[error("the database is encoded in {0}, but must be in UTF8")]
     Encoding(String),
@@ -106,11 +98,7 @@ async fn missing(connection: &mut AsyncPgConnection) -> Result<usize, MigrateErr
     let applied = applied(connection).await?;
     let embedded: Vec<String> =
         embedded.iter().map(|migration| migration.name().version().to_string()).collect();
-    if let Some(unknown) = applied.iter().rfind(|version| !embedded.contains(version)) {
-        let is_newer = embedded.iter().all(|version| version < unknown);
-        let error = if is_newer { MigrateError::Newer } else { MigrateError::Unknown };
-        return Err(error(unknown.clone()));
-    }
+    check_versions(&applied, &embedded)?;
     Ok(embedded.len() - applied.len())
 }
 

@@ -9,15 +9,12 @@ use domain::{
     ports::{CreateError, NewOrder, OrderRepo, StoreError},
 };
 use futures_util::FutureExt as _;
-
-use crate::{
-    PostgresStore,
-    create_batch::Rejection,
-    failure::{Failure, Shared, Unreadable},
-    insert_orders::PendingOrder,
-    rows::{DocumentRow, OrderRow},
+use sql_rows::{
+    DocumentRow, OrderRow, PendingOrder, Unreadable,
     schema::{documents, orders},
 };
+
+use crate::{PostgresStore, create_batch::Rejection, failure::Failure};
 
 #[async_trait]
 impl OrderRepo for PostgresStore {
@@ -26,8 +23,8 @@ impl OrderRepo for PostgresStore {
         order: &NewOrder,
         window: DuplicateWindow,
     ) -> Result<OrderId, CreateError> {
-        let order =
-            PendingOrder::new(order, window).map_err(Shared::from).map_err(Rejection::from)?;
+        let order = PendingOrder::new(order, window)
+            .map_err(|error| Rejection::from(Failure::Unstorable(error)))?;
         Ok(self.orders.run(order).await?)
     }
 
@@ -50,7 +47,11 @@ async fn find(
         .first(connection)
         .await
         .optional()
-        .map_err(|error| unreadable(id, error))?;
+        .map_err(|error| match error {
+            // The driver cannot read a column.
+            Error::DeserializationError(reason) => Unreadable::new("orders", &id.0, &reason).into(),
+            error => Failure::from(error),
+        })?;
     let Some(order) = order else { return Ok(None) };
     let documents: Vec<DocumentRow> = documents::table
         .filter(documents::order_id.eq(id.0))
@@ -58,15 +59,7 @@ async fn find(
         .select(DocumentRow::as_select())
         .load(connection)
         .await?;
-    Ok(Some(order.into_stored(documents)?))
-}
-
-/// Names the order if the driver cannot read one of its columns.
-fn unreadable(id: OrderId, error: Error) -> Failure {
-    match error {
-        Error::DeserializationError(reason) => Unreadable::new("orders", &id.0, &reason).into(),
-        error => error.into(),
-    }
+    Ok(Some(order.into_stored(id, documents)?))
 }
 
 /// Checks that the tables exist and the database accepts writes. Writes nothing.

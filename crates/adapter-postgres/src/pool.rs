@@ -3,7 +3,7 @@
 use std::{panic::AssertUnwindSafe, time::Duration};
 
 use diesel_async::{
-    AsyncPgConnection,
+    AsyncConnection as _, AsyncPgConnection,
     pooled_connection::{AsyncDieselConnectionManager, ManagerConfig, RecyclingMethod, deadpool},
 };
 use futures_util::future::{BoxFuture, FutureExt as _};
@@ -75,6 +75,19 @@ impl Pool {
         self.spawn(async move { pool.acquire().await?.run(work).await })
             .await
             .map_err(|_| Failure::Lost)?
+    }
+
+    /// Runs `work` in a transaction.
+    pub(crate) async fn transaction<T: Send + 'static>(
+        &self,
+        work: impl for<'c> FnOnce(&'c mut AsyncPgConnection) -> BoxFuture<'c, Result<T, Failure>>
+        + Send
+        + 'static,
+    ) -> Result<T, Failure> {
+        self.run(|connection| {
+            connection.transaction(async move |connection| work(connection).await).boxed()
+        })
+        .await
     }
 
     /// Runs a call to its end, even if its caller gives up.

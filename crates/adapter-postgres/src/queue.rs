@@ -3,10 +3,9 @@
 use async_trait::async_trait;
 use diesel::{
     dsl,
-    pg::Pg,
     prelude::*,
     sql_query,
-    sql_types::{Array, BigInt},
+    sql_types::{Array, BigInt, Timestamptz},
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
@@ -14,25 +13,15 @@ use domain::{
     ports::{DeliveryQueue, Lease, QueueStats, Settlement, StoreError},
 };
 use futures_util::future::{BoxFuture, FutureExt as _};
+use sql_rows::{DeliveryRow, UnsuccessfulAttempt, Utc, row_limit, schema::deliveries};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
     PostgresStore,
     batch::{Waiting, Work},
     failure::{Failure, Shared, store_error},
-    rows::{DeliveryRow, row_limit, storable},
-    schema::deliveries,
-    statement::{Prepared, With},
+    statement::Prepared,
 };
-
-diesel::table! {
-    /// The deliveries that a statement has locked.
-    due (id) {
-        id -> BigInt,
-    }
-}
-
-diesel::allow_tables_to_appear_in_same_query!(deliveries, due);
 
 #[async_trait]
 impl DeliveryQueue for PostgresStore {
@@ -73,36 +62,40 @@ impl DeliveryQueue for PostgresStore {
     }
 }
 
+/// Takes the deliveries that have been due longest. PostgreSQL may run a subquery that locks rows
+/// more than once, but a common table expression only once.
+const LEASE: &str = "WITH due AS (\
+        SELECT id FROM deliveries WHERE failed_at IS NULL AND due_at <= $1 \
+        AND (leased_until IS NULL OR leased_until <= $1) \
+        ORDER BY due_at, id LIMIT $2 FOR UPDATE SKIP LOCKED\
+    ) UPDATE deliveries SET leased_until = $3, lease_token = lease_token + 1 \
+    WHERE id IN (SELECT id FROM due) RETURNING *";
+
+#[derive(QueryableByName)]
+#[diesel(table_name = deliveries)]
+struct LeasedRow {
+    #[diesel(embed)]
+    delivery: DeliveryRow,
+    lease_token: i64,
+}
+
 async fn lease(
     connection: &mut AsyncPgConnection,
     now: OffsetDateTime,
     lease_for: Duration,
     limit: usize,
 ) -> Result<Vec<Lease>, Failure> {
-    let free =
-        deliveries::leased_until.is_null().or(deliveries::leased_until.le(now).assume_not_null());
-    let common = deliveries::table
-        .filter(deliveries::failed_at.is_null())
-        .filter(deliveries::due_at.le(now))
-        .filter(free)
-        .order((deliveries::due_at, deliveries::id))
-        .limit(row_limit(limit))
-        .select(deliveries::id)
-        .for_update()
-        .skip_locked();
-    let body =
-        diesel::update(deliveries::table.filter(deliveries::id.eq_any(due::table.select(due::id))))
-            .set((
-                deliveries::leased_until.eq(now.saturating_add(lease_for)),
-                deliveries::lease_token.eq(deliveries::lease_token + 1),
-            ))
-            .returning((DeliveryRow::as_returning(), deliveries::lease_token));
-    let mut rows: Vec<(DeliveryRow, i64)> =
-        Prepared(With { name: "due", common, body }).get_results(connection).await?;
+    let lease = sql_query(LEASE)
+        .bind::<Timestamptz, _>(now)
+        .bind::<BigInt, _>(row_limit(limit))
+        .bind::<Timestamptz, _>(now.saturating_add(lease_for));
+    let mut rows: Vec<LeasedRow> = Prepared(lease).get_results(connection).await?;
     // An update returns its rows in no particular order.
-    rows.sort_by_key(|(row, _)| (row.due_at, row.id));
+    rows.sort_by_key(|row| row.delivery.order());
     rows.into_iter()
-        .map(|(row, token)| Ok(Lease { delivery: row.into_delivery()?, token }))
+        .map(|LeasedRow { delivery, lease_token: token }| {
+            Ok(Lease { delivery: delivery.into_delivery()?, token })
+        })
         .collect()
 }
 
@@ -156,7 +149,7 @@ const DELETE_DONE: &str = "WITH held AS (SELECT deliveries.id \
     DELETE FROM deliveries WHERE id = ANY (ARRAY(SELECT id FROM held)) RETURNING id";
 
 #[derive(QueryableByName)]
-#[diesel(table_name = deliveries, check_for_backend(Pg))]
+#[diesel(table_name = deliveries)]
 struct DoneRow {
     id: i64,
 }
@@ -185,35 +178,15 @@ async fn settle_one(
         .find(id)
         .filter(deliveries::lease_token.eq(token))
         .filter(deliveries::leased_until.is_not_null());
-    let failed_attempt = (
-        deliveries::leased_until.eq(None::<OffsetDateTime>),
-        deliveries::attempts.eq(deliveries::attempts + 1),
-    );
-    let settled = match settlement {
-        Settlement::Done => diesel::delete(held).execute(connection).await?,
-        Settlement::RetryAt { due_at, error } => {
-            let retry = (
-                failed_attempt,
-                deliveries::due_at.eq(due_at),
-                deliveries::last_error.eq(storable(error)),
+    let settled = match UnsuccessfulAttempt::of(settlement) {
+        None => diesel::delete(held).execute(connection).await?,
+        Some((failed, attempts)) => {
+            let changes = (
+                failed,
+                deliveries::leased_until.eq(None::<Utc>),
+                deliveries::attempts.eq(deliveries::attempts + attempts),
             );
-            Prepared(diesel::update(held).set(retry)).execute(connection).await?
-        }
-        Settlement::Postpone { due_at, error } => {
-            let postponed = (
-                deliveries::leased_until.eq(None::<OffsetDateTime>),
-                deliveries::due_at.eq(due_at),
-                deliveries::last_error.eq(storable(error)),
-            );
-            Prepared(diesel::update(held).set(postponed)).execute(connection).await?
-        }
-        Settlement::Fail { at, error } => {
-            let failed = (
-                failed_attempt,
-                deliveries::failed_at.eq(at),
-                deliveries::last_error.eq(storable(error)),
-            );
-            Prepared(diesel::update(held).set(failed)).execute(connection).await?
+            Prepared(diesel::update(held).set(changes)).execute(connection).await?
         }
     };
     Ok(settled > 0)
@@ -242,16 +215,16 @@ async fn retry(
 ) -> Result<bool, Failure> {
     let retried = (
         deliveries::attempts.eq(0),
-        deliveries::created_at.eq(now),
-        deliveries::due_at.eq(now),
-        deliveries::failed_at.eq(None::<OffsetDateTime>),
+        deliveries::created_at.eq(Utc(now)),
+        deliveries::due_at.eq(Utc(now)),
+        deliveries::failed_at.eq(None::<Utc>),
     );
     Ok(diesel::update(deliveries::table.find(id.0)).set(retried).execute(connection).await? > 0)
 }
 
 async fn stats(connection: &mut AsyncPgConnection) -> Result<QueueStats, Failure> {
     let pending = deliveries::table.filter(deliveries::failed_at.is_null());
-    let (pending, oldest): (i64, Option<OffsetDateTime>) = pending
+    let (pending, oldest): (i64, Option<Utc>) = pending
         .select((dsl::count_star(), dsl::min(deliveries::created_at)))
         .first(connection)
         .await?;
@@ -263,6 +236,6 @@ async fn stats(connection: &mut AsyncPgConnection) -> Result<QueueStats, Failure
     Ok(QueueStats {
         pending: pending.unsigned_abs(),
         failed: failed.unsigned_abs(),
-        oldest_created_at: oldest,
+        oldest_created_at: oldest.map(|at| at.0),
     })
 }

@@ -28,31 +28,3 @@ impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for Prepared<Q> {
         Ok(true)
     }
 }
-
-/// `WITH name AS (common) body`. PostgreSQL may run a subquery that locks rows more than once, but
-/// a common table expression only once.
-pub(crate) struct With<C, Q> {
-    pub(crate) name: &'static str,
-    pub(crate) common: C,
-    pub(crate) body: Q,
-}
-
-impl<C, Q> QueryId for With<C, Q> {
-    type QueryId = ();
-    const HAS_STATIC_QUERY_ID: bool = false;
-}
-
-impl<C, Q: Query> Query for With<C, Q> {
-    type SqlType = Q::SqlType;
-}
-
-impl<C: QueryFragment<Pg>, Q: QueryFragment<Pg>> QueryFragment<Pg> for With<C, Q> {
-    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        out.push_sql("WITH ");
-        out.push_identifier(self.name)?;
-        out.push_sql(" AS (");
-        self.common.walk_ast(out.reborrow())?;
-        out.push_sql(") ");
-        self.body.walk_ast(out)
-    }
-}

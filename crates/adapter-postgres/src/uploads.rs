@@ -2,9 +2,8 @@
 
 use async_trait::async_trait;
 use diesel::{
-    prelude::*,
-    sql_query,
-    sql_types::{Array, Text, Timestamptz},
+    QueryableByName, sql_query,
+    sql_types::{Array, BigInt, Text, Timestamptz},
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
@@ -12,42 +11,34 @@ use domain::{
     ports::{StoreError, UploadLedger},
 };
 use futures_util::future::{BoxFuture, FutureExt as _};
+use sql_rows::{row_limit, schema::uploads};
 use time::OffsetDateTime;
 
 use crate::{
     PostgresStore,
     batch::{Waiting, Work},
     failure::{Failure, Shared, store_error},
-    rows::row_limit,
-    schema::uploads,
-    statement::{Prepared, With},
+    statement::Prepared,
 };
 
-diesel::table! {
-    /// The uploads that a statement has locked.
-    chosen (key) {
-        key -> Text,
-    }
-}
+/// Locks uploads in the order of their keys, so that calls never deadlock. PostgreSQL may run a
+/// subquery that locks rows more than once, but a common table expression only once.
+const LOCKED: &str = "WITH chosen AS (\
+    SELECT key FROM uploads WHERE key = ANY ($1) ORDER BY key FOR UPDATE)";
 
-diesel::allow_tables_to_appear_in_same_query!(uploads, chosen);
+const CONDEMN: &str = "UPDATE uploads SET condemned = true \
+    WHERE key IN (SELECT key FROM chosen) RETURNING key";
 
-/// The uploads that a statement has locked. A macro, because the type is too long to write.
-macro_rules! chosen_uploads {
-    () => {
-        uploads::table.filter(uploads::key.eq_any(chosen::table.select(chosen::key)))
-    };
-}
+/// Uploads condemned earlier come last: objects that cannot be deleted must not delay the others.
+/// Skips uploads that another sweeper has locked.
+const ABANDONED: &str = "WITH chosen AS (\
+    SELECT key FROM uploads WHERE condemned OR recorded_at < $1 \
+    ORDER BY condemned, recorded_at, key LIMIT $2 FOR UPDATE SKIP LOCKED)";
 
-/// The uploads of these keys, locked in the order of the keys, so that calls never deadlock.
-macro_rules! locked_uploads {
-    ($keys:expr) => {
-        uploads::table
-            .filter(uploads::key.eq_any($keys))
-            .order(uploads::key)
-            .select(uploads::key)
-            .for_update()
-    };
+#[derive(QueryableByName)]
+#[diesel(table_name = uploads)]
+struct Condemned {
+    key: String,
 }
 
 #[async_trait]
@@ -61,7 +52,7 @@ impl UploadLedger for PostgresStore {
         let condemned = self.pool.run(move |connection| condemn(connection, texts).boxed()).await?;
         Ok(keys
             .iter()
-            .filter(|key| condemned.iter().any(|condemned| condemned == key.as_str()))
+            .filter(|key| condemned.iter().any(|condemned| condemned.key == key.as_str()))
             .cloned()
             .collect())
     }
@@ -75,7 +66,7 @@ impl UploadLedger for PostgresStore {
             .pool
             .run(move |connection| condemn_recorded_before(connection, instant, limit).boxed())
             .await?;
-        Ok(keys.into_iter().map(ObjectKey::from_stored).collect())
+        Ok(keys.into_iter().map(|row| ObjectKey::from_stored(row.key)).collect())
     }
 
     async fn forget(&self, keys: &[ObjectKey]) -> Result<(), StoreError> {
@@ -148,38 +139,27 @@ async fn record(
 async fn condemn(
     connection: &mut AsyncPgConnection,
     keys: Vec<String>,
-) -> Result<Vec<String>, Failure> {
-    let body =
-        diesel::update(chosen_uploads!()).set(uploads::condemned.eq(true)).returning(uploads::key);
-    Ok(Prepared(With { name: "chosen", common: locked_uploads!(keys), body })
-        .get_results(connection)
-        .await?)
+) -> Result<Vec<Condemned>, Failure> {
+    let condemn = sql_query(format!("{LOCKED} {CONDEMN}")).bind::<Array<Text>, _>(keys);
+    Ok(Prepared(condemn).get_results(connection).await?)
 }
 
 async fn condemn_recorded_before(
     connection: &mut AsyncPgConnection,
     instant: OffsetDateTime,
     limit: usize,
-) -> Result<Vec<String>, Failure> {
-    let due = uploads::table
-        .filter(uploads::condemned.or(uploads::recorded_at.lt(instant)))
-        // Uploads condemned earlier come last: objects that cannot be deleted must not delay the
-        // others.
-        .order((uploads::condemned, uploads::recorded_at, uploads::key))
-        .limit(row_limit(limit))
-        .select(uploads::key)
-        // Skips uploads that another sweeper has locked.
-        .for_update()
-        .skip_locked();
-    let body =
-        diesel::update(chosen_uploads!()).set(uploads::condemned.eq(true)).returning(uploads::key);
-    Ok(Prepared(With { name: "chosen", common: due, body }).get_results(connection).await?)
+) -> Result<Vec<Condemned>, Failure> {
+    let condemn = sql_query(format!("{ABANDONED} {CONDEMN}"))
+        .bind::<Timestamptz, _>(instant)
+        .bind::<BigInt, _>(row_limit(limit));
+    Ok(Prepared(condemn).get_results(connection).await?)
 }
 
 async fn forget(connection: &mut AsyncPgConnection, keys: Vec<String>) -> Result<(), Failure> {
-    let body = diesel::delete(chosen_uploads!().filter(uploads::condemned));
-    Prepared(With { name: "chosen", common: locked_uploads!(keys), body })
-        .execute(connection)
-        .await?;
+    let forget = format!(
+        "{LOCKED} DELETE FROM uploads USING chosen \
+        WHERE uploads.key = chosen.key AND condemned"
+    );
+    Prepared(sql_query(forget).bind::<Array<Text>, _>(keys)).execute(connection).await?;
     Ok(())
 }

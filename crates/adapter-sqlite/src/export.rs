@@ -107,10 +107,12 @@ fn page(
 
 /// Returns the name and the value of a column as arguments of `json_object`.
 fn member(Column { name, r#type, .. }: &Column) -> Option<String> {
-    match (name.as_str(), name.strip_suffix("_us")) {
-        ("leased_until_us", _) => None,
-        ("details", _) => Some("'details', json(details)".to_owned()),
-        (_, Some(instant)) => Some(format!("'{instant}', {}", timestamp(name))),
+    match name.as_str() {
+        "leased_until" => None,
+        "details" => Some("'details', json(details)".to_owned()),
+        _ if matches!(name.rsplit('_').next(), Some("at" | "until")) => {
+            Some(format!("'{name}', {}", timestamp(name)))
+        }
         _ if r#type == "BLOB" => Some(format!(r"'{name}', '\x' || hex({name})")),
         _ => Some(format!("'{name}', {name}")),
     }

@@ -1,21 +1,13 @@
 //! What can go wrong inside the adapter, and what it means to the caller of a port.
 
+use std::sync::Arc;
+
 use diesel::{ConnectionError, result::DatabaseErrorKind, result::Error as DatabaseError};
 use domain::ports::{Cause, ClaimError, CreateError, StoreError};
-use group_commit::Shared;
-
-/// A row that does not hold what the program writes.
-#[derive(Debug, thiserror::Error)]
-#[error("row {row} of {table} cannot be read: {reason}")]
-pub(crate) struct Unreadable {
-    pub(crate) table: &'static str,
-    pub(crate) row: String,
-    /// The column at fault, or a sentence that names it.
-    pub(crate) reason: String,
-}
+use sql_rows::Unreadable;
 
 /// A failure that every call of a transaction has met.
-pub(crate) type SharedFailure = Shared<Box<Failure>>;
+pub(crate) type SharedFailure = Arc<Failure>;
 
 /// The reason why a transaction failed.
 #[derive(Debug, thiserror::Error)]
@@ -65,7 +57,7 @@ impl Failure {
             | Self::TimedOut
             | Self::Abandoned
             | Self::NotCommitted(_) => true,
-            Self::Shared(failure) => failure.get().is_temporary(),
+            Self::Shared(failure) => failure.is_temporary(),
             Self::Database(DatabaseError::DatabaseError(
                 DatabaseErrorKind::Unknown,
                 information,

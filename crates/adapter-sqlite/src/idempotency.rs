@@ -5,35 +5,29 @@ use diesel::{
     dsl::{self, sql},
     prelude::*,
     sql_types::{BigInt, Binary, Bool},
-    sqlite::{Sqlite, SqliteConnection},
+    sqlite::SqliteConnection,
 };
 use domain::{
-    api_key::ClientId,
-    idempotency::{Answered, Claim, Fingerprint, IdempotencyKey, IdempotentRequest, KeyUse},
+    idempotency::{Claim, IdempotencyKey, IdempotentRequest, KeyUse},
     order::OrderId,
     ports::{ClaimError, IdempotencyLedger, StoreError},
 };
+use sql_rows::{KeyUseRow, Utc, WalkedKeyRow, row_limit, schema::idempotency_keys};
 use time::OffsetDateTime;
 
-use crate::{
-    failure::{Failure, Unreadable},
-    rows::{instant, micros, row_limit},
-    schema::idempotency_keys,
-    store::SqliteStore,
-};
+use crate::{failure::Failure, store::SqliteStore};
 
-#[derive(Insertable, Queryable, Selectable)]
+#[derive(Insertable)]
 // Binds `NULL` for absent values, so the statement text is constant and stays prepared.
-#[diesel(table_name = idempotency_keys, check_for_backend(Sqlite))]
-#[diesel(treat_none_as_default_value = false)]
+#[diesel(table_name = idempotency_keys, treat_none_as_default_value = false)]
 struct KeyRow {
     client_id: i64,
     digest: Vec<u8>,
     token: Vec<u8>,
     fingerprint: Option<Vec<u8>>,
     order_id: Option<i64>,
-    taken_at_us: i64,
-    kept_until_us: i64,
+    taken_at: Utc,
+    kept_until: Utc,
 }
 
 impl KeyRow {
@@ -45,29 +39,10 @@ impl KeyRow {
             token: token.0.to_vec(),
             fingerprint: None,
             order_id: None,
-            taken_at_us: micros(now),
-            kept_until_us: micros(until),
+            taken_at: Utc(now),
+            kept_until: Utc(until),
         }
     }
-
-    fn key_use(&self) -> Result<KeyUse, Unreadable> {
-        let (Some(order_id), Some(fingerprint)) = (self.order_id, &self.fingerprint) else {
-            let until = instant(self.kept_until_us);
-            let until = until.ok_or_else(|| unreadable(self.client_id, "kept_until_us"))?;
-            return Ok(KeyUse::InProgress { until });
-        };
-        let fingerprint = fingerprint.as_slice().try_into();
-        let fingerprint = fingerprint.map_err(|_| unreadable(self.client_id, "fingerprint"))?;
-        Ok(KeyUse::Answered(Answered {
-            fingerprint: Fingerprint(fingerprint),
-            order_id: OrderId(order_id),
-        }))
-    }
-}
-
-fn unreadable(client: i64, column: &str) -> Unreadable {
-    let (table, row) = ("idempotency_keys", format!("of client {client}"));
-    Unreadable { table, row, reason: column.to_owned() }
 }
 
 #[async_trait]
@@ -99,15 +74,9 @@ impl IdempotencyLedger for SqliteStore {
     ) -> Result<Option<IdempotencyKey>, StoreError> {
         let keys =
             self.reader.run(move |connection| some_keys(connection, after, now, limit)).await?;
-        let Some((client, digest, _)) = keys.last() else { return Ok(None) };
-        let last = IdempotencyKey {
-            client: ClientId(*client),
-            digest: digest
-                .as_slice()
-                .try_into()
-                .map_err(|_| Failure::from(unreadable(*client, "digest")))?,
-        };
-        let free: Vec<_> = keys.into_iter().filter(|(_, _, is_kept)| !is_kept).collect();
+        let Some((last, _)) = keys.last() else { return Ok(None) };
+        let last = last.clone().into_key().map_err(Failure::from)?;
+        let free: Vec<_> = keys.into_iter().filter(|(_, is_kept)| !is_kept).collect();
         if !free.is_empty() {
             self.writer.run(move |connection| forget(connection, &free, now)).await?;
         }
@@ -116,8 +85,8 @@ impl IdempotencyLedger for SqliteStore {
 }
 
 /// Selects the rows that keep their keys at `now`. A key that is not kept is free.
-fn is_kept(now: OffsetDateTime) -> dsl::Gt<idempotency_keys::kept_until_us, i64> {
-    idempotency_keys::kept_until_us.gt(micros(now))
+fn is_kept(now: OffsetDateTime) -> dsl::Gt<idempotency_keys::kept_until, Utc> {
+    idempotency_keys::kept_until.gt(Utc(now))
 }
 
 /// Returns what uses the key of a claim at `now`. This is the rule of a key in use: a request was
@@ -130,13 +99,13 @@ pub(crate) fn in_use(
     let Claim { key, token } = claim;
     let other_request =
         idempotency_keys::order_id.is_not_null().or(idempotency_keys::token.ne(&token.0[..]));
-    let row: Option<KeyRow> = idempotency_keys::table
+    let row: Option<KeyUseRow> = idempotency_keys::table
         .find((key.client.0, &key.digest[..]))
         .filter(is_kept(now).and(other_request))
-        .select(KeyRow::as_select())
+        .select(KeyUseRow::as_select())
         .first(connection)
         .optional()?;
-    Ok(row.map(|row| row.key_use()).transpose()?)
+    Ok(row.map(KeyUseRow::into_use).transpose()?)
 }
 
 /// Records the order of a request under its key, which must not be [`in_use`].
@@ -168,8 +137,8 @@ fn release(connection: &mut SqliteConnection, claim: &Claim) -> Result<(), Failu
     Ok(())
 }
 
-/// Client and digest of a key, and whether it is kept.
-type ListedKey = (i64, Vec<u8>, bool);
+/// A key, and whether it is kept.
+type ListedKey = (WalkedKeyRow, bool);
 
 /// Returns keys after `after` in the order of the primary key.
 fn some_keys(
@@ -178,11 +147,10 @@ fn some_keys(
     now: OffsetDateTime,
     limit: usize,
 ) -> Result<Vec<ListedKey>, Failure> {
-    let (client, digest) =
-        after.map_or((i64::MIN, Vec::new()), |key| (key.client.0, key.digest.to_vec()));
+    let WalkedKeyRow { client_id, digest } = WalkedKeyRow::before(after);
     // SQLite looks up a comparison of rows in the primary key; diesel has none.
     let later = sql::<Bool>("(client_id, digest) > (")
-        .bind::<BigInt, _>(client)
+        .bind::<BigInt, _>(client_id)
         .sql(", ")
         .bind::<Binary, _>(digest)
         .sql(")");
@@ -190,7 +158,7 @@ fn some_keys(
         .filter(later)
         .order((idempotency_keys::client_id, idempotency_keys::digest))
         .limit(row_limit(limit))
-        .select((idempotency_keys::client_id, idempotency_keys::digest, is_kept(now)))
+        .select((WalkedKeyRow::as_select(), is_kept(now)))
         .load(connection)?)
 }
 
@@ -199,10 +167,10 @@ fn forget(
     keys: &[ListedKey],
     now: OffsetDateTime,
 ) -> Result<(), Failure> {
-    for (client, digest, _) in keys {
+    for (key, _) in keys {
         // A request may have taken the key again meanwhile.
         let free = dsl::not(is_kept(now));
-        diesel::delete(idempotency_keys::table.find((client, digest)).filter(free))
+        diesel::delete(idempotency_keys::table.find((key.client_id, &key.digest)).filter(free))
             .execute(connection)?;
     }
     Ok(())

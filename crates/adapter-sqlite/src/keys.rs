@@ -6,14 +6,13 @@ use domain::{
     api_key::{ApiKey, ApiKeyId, KeyChange, KeyEvent, NewApiKey},
     ports::{ApiKeyRepo, StoreError},
 };
+use sql_rows::{
+    ApiKeyRow, KeyEventRow, NewApiKeyRow, Utc,
+    schema::{api_keys, key_events},
+};
 use time::OffsetDateTime;
 
-use crate::{
-    failure::Failure,
-    rows::{ApiKeyRow, KeyEventRow, NewApiKeyRow, micros},
-    schema::{api_keys, key_events},
-    store::SqliteStore,
-};
+use crate::{failure::Failure, store::SqliteStore};
 
 #[async_trait]
 impl ApiKeyRepo for SqliteStore {
@@ -72,7 +71,7 @@ impl ApiKeyRepo for SqliteStore {
 
 fn insert(connection: &mut SqliteConnection, key: &NewApiKey) -> Result<ApiKeyId, Failure> {
     let id = diesel::insert_into(api_keys::table)
-        .values(NewApiKeyRow::new(key))
+        .values(NewApiKeyRow::from(key))
         .returning(api_keys::id)
         .get_result(connection)?;
     Ok(ApiKeyId(id))
@@ -105,20 +104,20 @@ fn rotate(
     until: OffsetDateTime,
     by: &str,
 ) -> Result<Option<ApiKeyId>, Failure> {
-    let (now, until) = (micros(successor.issued_at), micros(until));
-    let live = api_keys::revoked_at_us
+    let (now, until) = (Utc(successor.issued_at), Utc(until));
+    let live = api_keys::revoked_at
         .is_null()
-        .and(api_keys::expires_at_us.is_null().or(api_keys::expires_at_us.gt(now)));
-    let expires_at: Option<Option<i64>> = api_keys::table
+        .and(api_keys::expires_at.is_null().or(api_keys::expires_at.gt(now)));
+    let expires_at: Option<Option<Utc>> = api_keys::table
         .find(id.0)
         .filter(live)
-        .select(api_keys::expires_at_us)
+        .select(api_keys::expires_at)
         .first(connection)
         .optional()?;
     let Some(expires_at) = expires_at else { return Ok(None) };
     let earlier = expires_at.map_or(until, |end| end.min(until));
     diesel::update(api_keys::table.find(id.0))
-        .set(api_keys::expires_at_us.eq(earlier))
+        .set(api_keys::expires_at.eq(earlier))
         .execute(connection)?;
     let successor_id = add(connection, successor, by)?;
     record(
@@ -154,8 +153,8 @@ fn revoke(
     at: OffsetDateTime,
     by: &str,
 ) -> Result<Option<ApiKey>, Failure> {
-    let live = api_keys::table.find(id.0).filter(api_keys::revoked_at_us.is_null());
-    if diesel::update(live).set(api_keys::revoked_at_us.eq(micros(at))).execute(connection)? > 0 {
+    let live = api_keys::table.find(id.0).filter(api_keys::revoked_at.is_null());
+    if diesel::update(live).set(api_keys::revoked_at.eq(Utc(at))).execute(connection)? > 0 {
         record(connection, KeyEventRow::new(id, KeyChange::Revoked, at, by))?;
     }
     let row: Option<ApiKeyRow> =
@@ -168,10 +167,10 @@ fn note_uses(
     uses: &[(ApiKeyId, OffsetDateTime)],
 ) -> Result<(), Failure> {
     for (id, at) in uses {
-        let at = micros(*at);
-        let earlier = api_keys::last_used_at_us.is_null().or(api_keys::last_used_at_us.lt(at));
+        let at = Utc(*at);
+        let earlier = api_keys::last_used_at.is_null().or(api_keys::last_used_at.lt(at));
         diesel::update(api_keys::table.find(id.0).filter(earlier))
-            .set(api_keys::last_used_at_us.eq(at))
+            .set(api_keys::last_used_at.eq(at))
             .execute(connection)?;
     }
     Ok(())

@@ -12,8 +12,6 @@ mod keys;
 mod migrations;
 mod orders;
 mod queue;
-mod rows;
-mod schema;
 mod store;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! Brings the schema up to the version of the program.
 
 use diesel::{
-    migration::{Migration, MigrationSource as _, MigrationVersion},
+    migration::{Migration, MigrationSource as _},
     prelude::*,
     sql_query,
     sql_types::Text,
@@ -9,6 +9,7 @@ use diesel::{
 };
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness as _, embed_migrations};
 use domain::ports::Cause;
+use sql_rows::{VersionError, check_versions};
 
 use crate::failure::Failure;
 
@@ -17,18 +18,9 @@ pub(crate) const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migra
 /// The reason why the schema could not be brought up to date.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
-    /// The database has a migration that is later than those of this program.
-    #[error(
-        "the database is newer than this program: it has the migration {0}; start a version of \
-         notary-orders that has it"
-    )]
-    Newer(String),
-    /// The database has an earlier migration that this program does not have.
-    #[error(
-        "the database was created by another version of notary-orders (migration {0}); start it \
-         with that version or with an empty data directory"
-    )]
-    OtherVersion(String),
+    /// The database is of another version of the program.
+    #[error(transparent)]
+    Version(#[from] VersionError),
     /// The database has tables, but no migrations.
     #[error(
         "the database belongs to another program: it has the table {0:?}; name another file or an \
@@ -53,17 +45,10 @@ pub(crate) fn migrate(connection: &mut SqliteConnection) -> Result<usize, Migrat
         MIGRATIONS.migrations().map_err(MigrateError::Failed)?;
     let table = other_table(connection).map_err(Failure::from)?;
     let applied = connection.applied_migrations().map_err(MigrateError::Failed)?;
-    let is_known = |version: &MigrationVersion<'_>| {
-        embedded.iter().any(|migration| migration.name().version() == *version)
-    };
-    if let Some(unknown) = applied.iter().find(|version| !is_known(version)) {
-        let last = embedded.iter().map(|migration| migration.name().version()).max();
-        return Err(if last.is_some_and(|last| *unknown > last) {
-            MigrateError::Newer(unknown.to_string())
-        } else {
-            MigrateError::OtherVersion(unknown.to_string())
-        });
-    }
+    let applied: Vec<_> = applied.iter().map(ToString::to_string).collect();
+    let embedded: Vec<_> =
+        embedded.iter().map(|migration| migration.name().version().to_string()).collect();
+    check_versions(&applied, &embedded)?;
     match table {
         Some(table) if applied.is_empty() => Err(MigrateError::OtherProgram(table)),
         _ => connection

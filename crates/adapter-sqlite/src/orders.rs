@@ -1,25 +1,18 @@
 //! Orders.
 
 use async_trait::async_trait;
-use diesel::{prelude::*, sqlite::SqliteConnection};
+use diesel::{prelude::*, result::Error, sqlite::SqliteConnection};
 use domain::{
-    delivery::NewDelivery,
-    document::StoredDocument,
     duplicate_window::DuplicateWindow,
-    idempotency::IdempotentRequest,
     order::{OrderId, StoredOrder},
     ports::{CreateError, NewOrder, OrderRepo, StoreError},
 };
-use time::OffsetDateTime;
-
-use crate::{
-    failure::{Failure, Unreadable},
-    idempotency,
-    rows::{DocumentRow, NewDeliveryRow, OrderRow, instant, micros},
+use sql_rows::{
+    DocumentRow, OrderRow, PendingOrder, Unreadable, Utc,
     schema::{deliveries, documents, orders},
-    store::SqliteStore,
-    uploads,
 };
+
+use crate::{failure::Failure, idempotency, store::SqliteStore, uploads};
 
 #[async_trait]
 impl OrderRepo for SqliteStore {
@@ -28,14 +21,8 @@ impl OrderRepo for SqliteStore {
         order: &NewOrder,
         window: DuplicateWindow,
     ) -> Result<OrderId, CreateError> {
-        let order = OrderRows {
-            row: OrderRow::new(order)?,
-            created_at: order.created_at,
-            documents: order.documents.clone(),
-            deliveries: order.deliveries.clone(),
-            idempotent_request: order.idempotent_request.clone(),
-        };
-        self.writer.run(move |connection| create(connection, &order, window)).await
+        let order = PendingOrder::new(order, window).map_err(Failure::Unstorable)?;
+        self.writer.run(move |connection| create(connection, order)).await
     }
 
     async fn find(&self, id: OrderId) -> Result<Option<StoredOrder>, StoreError> {
@@ -47,40 +34,44 @@ impl OrderRepo for SqliteStore {
     }
 }
 
-/// A new order, and what is written with it.
-struct OrderRows {
-    row: OrderRow,
-    created_at: OffsetDateTime,
-    documents: Vec<StoredDocument>,
-    deliveries: Vec<NewDelivery>,
-    idempotent_request: Option<IdempotentRequest>,
-}
-
-fn create(
-    connection: &mut SqliteConnection,
-    order: &OrderRows,
-    window: DuplicateWindow,
-) -> Result<OrderId, CreateError> {
+fn create(connection: &mut SqliteConnection, order: PendingOrder) -> Result<OrderId, CreateError> {
+    let created_at = order.row.created_at;
     if let Some(idempotent_request) = &order.idempotent_request
         && let Some(key_use) =
-            idempotency::in_use(connection, &idempotent_request.attempt.claim, order.created_at)?
+            idempotency::in_use(connection, &idempotent_request.attempt.claim, created_at.0)?
     {
         return Err(CreateError::KeyInUse(key_use));
     }
     // Most file numbers are new. Only a file number that is held needs a look at its window.
     let id = match insert(connection, &order.row)? {
         Some(id) => id,
-        None => insert_after_window(connection, order, window)?,
+        None => insert_after_window(connection, &order)?,
     };
-    for (position, document) in (0..).zip(&order.documents) {
+    for document in order.documents {
         if !uploads::adopt(connection, &document.key)? {
             return Err(CreateError::UploadSwept);
         }
-        insert_document(connection, DocumentRow::new(id, position, document)?)?;
+        let row = DocumentRow { order_id: id, ..document };
+        diesel::insert_into(documents::table)
+            .values(row)
+            .execute(connection)
+            .map_err(Failure::from)?;
     }
-    insert_deliveries(connection, id, order)?;
+    for delivery in &order.deliveries {
+        let row = (
+            deliveries::order_id.eq(id),
+            deliveries::message_key.eq(&delivery.message_key),
+            deliveries::recipient.eq(delivery.recipient.as_str()),
+            deliveries::created_at.eq(created_at),
+            deliveries::due_at.eq(created_at),
+        );
+        diesel::insert_into(deliveries::table)
+            .values(row)
+            .execute(connection)
+            .map_err(Failure::from)?;
+    }
     if let Some(idempotent_request) = &order.idempotent_request {
-        idempotency::remember(connection, idempotent_request, OrderId(id), order.created_at)?;
+        idempotency::remember(connection, idempotent_request, OrderId(id), created_at.0)?;
     }
     Ok(OrderId(id))
 }
@@ -95,19 +86,6 @@ fn insert(connection: &mut SqliteConnection, row: &OrderRow) -> Result<Option<i6
         .optional()?)
 }
 
-/// Inserts an order whose file number another order holds, if the window of that order is over.
-fn insert_after_window(
-    connection: &mut SqliteConnection,
-    order: &OrderRows,
-    window: DuplicateWindow,
-) -> Result<i64, CreateError> {
-    release_file_number(connection, order, window)?;
-    if let Some(id) = insert(connection, &order.row)? {
-        return Ok(id);
-    }
-    Err(CreateError::Duplicate { created_at: holder_created_at(connection, &order.row)? })
-}
-
 /// The order that holds the file number of a row.
 macro_rules! holder {
     ($row:expr) => {
@@ -120,54 +98,31 @@ macro_rules! holder {
     };
 }
 
-/// Takes the file number from its holder if the window of the holder is over.
-fn release_file_number(
+/// Inserts an order whose file number another order holds, if the window of that order is over.
+fn insert_after_window(
     connection: &mut SqliteConnection,
-    order: &OrderRows,
-    window: DuplicateWindow,
-) -> Result<(), Failure> {
-    let end = micros(window.opens_at(order.created_at));
-    diesel::update(holder!(order.row).filter(orders::created_at_us.le(end)))
+    order: &PendingOrder,
+) -> Result<i64, CreateError> {
+    // Takes the file number from its holder if the window of the holder is over.
+    diesel::update(holder!(order.row).filter(orders::created_at.le(order.window_opens_at)))
         .set(orders::holds_file_number.eq(false))
-        .execute(connection)?;
-    Ok(())
-}
-
-fn holder_created_at(
-    connection: &mut SqliteConnection,
-    row: &OrderRow,
-) -> Result<OffsetDateTime, Failure> {
-    let (id, created_at): (i64, i64) =
-        holder!(row).select((orders::id, orders::created_at_us)).first(connection)?;
-    instant(created_at).ok_or_else(|| {
-        let (table, row) = ("orders", id.to_string());
-        Unreadable { table, row, reason: "created_at_us".to_owned() }.into()
-    })
-}
-
-fn insert_document(connection: &mut SqliteConnection, row: DocumentRow) -> Result<(), Failure> {
-    diesel::insert_into(documents::table).values(row).execute(connection)?;
-    Ok(())
-}
-
-fn insert_deliveries(
-    connection: &mut SqliteConnection,
-    id: i64,
-    order: &OrderRows,
-) -> Result<(), Failure> {
-    for delivery in &order.deliveries {
-        let row = NewDeliveryRow::new(id, delivery, order.created_at);
-        diesel::insert_into(deliveries::table).values(row).execute(connection)?;
+        .execute(connection)
+        .map_err(Failure::from)?;
+    if let Some(id) = insert(connection, &order.row)? {
+        return Ok(id);
     }
-    Ok(())
+    let created_at: Utc =
+        holder!(order.row).select(orders::created_at).first(connection).map_err(Failure::from)?;
+    Err(CreateError::Duplicate { created_at: created_at.0 })
 }
 
 fn find(connection: &mut SqliteConnection, id: OrderId) -> Result<Option<StoredOrder>, Failure> {
-    let Some(order): Option<OrderRow> =
-        orders::table.find(id.0).select(OrderRow::as_select()).first(connection).optional()?
-    else {
-        return Ok(None);
-    };
+    let order = orders::table.find(id.0).select(OrderRow::as_select()).first(connection);
+    let order = order.optional().map_err(|error| match error {
+        Error::DeserializationError(reason) => Unreadable::new("orders", &id.0, &reason).into(),
+        error => Failure::from(error),
+    })?;
+    let Some(order) = order else { return Ok(None) };
     let documents: Vec<DocumentRow> = documents::table
         .filter(documents::order_id.eq(id.0))
         .order(documents::position)

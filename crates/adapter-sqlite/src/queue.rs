@@ -6,14 +6,10 @@ use domain::{
     delivery::{Delivery, DeliveryId},
     ports::{DeliveryQueue, Lease, QueueStats, Settlement, StoreError},
 };
+use sql_rows::{DeliveryRow, UnsuccessfulAttempt, Utc, row_limit, schema::deliveries};
 use time::{Duration, OffsetDateTime};
 
-use crate::{
-    failure::{Failure, Unreadable},
-    rows::{DeliveryRow, instant, micros, row_limit},
-    schema::deliveries,
-    store::SqliteStore,
-};
+use crate::{failure::Failure, store::SqliteStore};
 
 #[async_trait]
 impl DeliveryQueue for SqliteStore {
@@ -55,29 +51,28 @@ fn lease(
     lease_for: Duration,
     limit: usize,
 ) -> Result<Vec<Lease>, Failure> {
-    let now_us = micros(now);
-    let free = deliveries::leased_until_us.is_null().or(deliveries::leased_until_us.le(now_us));
+    let free = deliveries::leased_until.is_null().or(deliveries::leased_until.le(Utc(now)));
     let due = deliveries::table
-        .filter(deliveries::failed_at_us.is_null())
-        .filter(deliveries::due_at_us.le(now_us))
+        .filter(deliveries::failed_at.is_null())
+        .filter(deliveries::due_at.le(Utc(now)))
         .filter(free)
-        .order((deliveries::due_at_us, deliveries::id))
+        .order((deliveries::due_at, deliveries::id))
         .limit(row_limit(limit))
         .select(deliveries::id)
         .load::<i64>(connection)?;
     if due.is_empty() {
         return Ok(Vec::new());
     }
-    let until = micros(now.saturating_add(lease_for));
+    let until = Utc(now.saturating_add(lease_for));
     let mut leases: Vec<(DeliveryRow, i64)> =
         diesel::update(deliveries::table.filter(deliveries::id.eq_any(due)))
             .set((
-                deliveries::leased_until_us.eq(until),
+                deliveries::leased_until.eq(until),
                 deliveries::lease_token.eq(deliveries::lease_token + 1),
             ))
             .returning((DeliveryRow::as_select(), deliveries::lease_token))
             .get_results(connection)?;
-    leases.sort_unstable_by_key(|(row, _)| (row.due_at_us, row.id));
+    leases.sort_unstable_by_key(|(row, _)| row.order());
     let lease = |(row, token): (DeliveryRow, i64)| {
         Ok::<_, Failure>(Lease { delivery: row.into_delivery()?, token })
     };
@@ -93,33 +88,14 @@ fn settle(
     let held = deliveries::table
         .find(id.0)
         .filter(deliveries::lease_token.eq(token))
-        .filter(deliveries::leased_until_us.is_not_null());
-    let failed = (
-        deliveries::leased_until_us.eq(None::<i64>),
-        deliveries::attempts.eq(deliveries::attempts + 1),
-    );
-    let settled = match settlement {
-        Settlement::Done => diesel::delete(held).execute(connection)?,
-        Settlement::RetryAt { due_at, error } => diesel::update(held)
+        .filter(deliveries::leased_until.is_not_null());
+    let settled = match UnsuccessfulAttempt::of(settlement) {
+        None => diesel::delete(held).execute(connection)?,
+        Some((failed, attempts)) => diesel::update(held)
             .set((
                 failed,
-                deliveries::due_at_us.eq(micros(*due_at)),
-                deliveries::last_error.eq(error),
-            ))
-            .execute(connection)?,
-        Settlement::Postpone { due_at, error } => {
-            let postponed = (
-                deliveries::leased_until_us.eq(None::<i64>),
-                deliveries::due_at_us.eq(micros(*due_at)),
-                deliveries::last_error.eq(error),
-            );
-            diesel::update(held).set(postponed).execute(connection)?
-        }
-        Settlement::Fail { at, error } => diesel::update(held)
-            .set((
-                failed,
-                deliveries::failed_at_us.eq(micros(*at)),
-                deliveries::last_error.eq(error),
+                deliveries::leased_until.eq(None::<Utc>),
+                deliveries::attempts.eq(deliveries::attempts + attempts),
             ))
             .execute(connection)?,
     };
@@ -132,8 +108,8 @@ fn list(
     limit: usize,
 ) -> Result<Vec<Delivery>, Failure> {
     let rows: Vec<DeliveryRow> = deliveries::table
-        .filter(deliveries::failed_at_us.is_not_null().eq(failed))
-        .order((deliveries::created_at_us, deliveries::id))
+        .filter(deliveries::failed_at.is_not_null().eq(failed))
+        .order((deliveries::created_at, deliveries::id))
         .limit(row_limit(limit))
         .select(DeliveryRow::as_select())
         .load(connection)?;
@@ -148,31 +124,24 @@ fn retry(
 ) -> Result<bool, Failure> {
     let reset = (
         deliveries::attempts.eq(0),
-        deliveries::created_at_us.eq(micros(now)),
-        deliveries::due_at_us.eq(micros(now)),
-        deliveries::failed_at_us.eq(None::<i64>),
+        deliveries::created_at.eq(Utc(now)),
+        deliveries::due_at.eq(Utc(now)),
+        deliveries::failed_at.eq(None::<Utc>),
     );
     Ok(diesel::update(deliveries::table.find(id.0)).set(reset).execute(connection)? > 0)
 }
 
 fn stats(connection: &mut SqliteConnection) -> Result<QueueStats, Failure> {
-    let pending = deliveries::table.filter(deliveries::failed_at_us.is_null());
-    let (pending, oldest): (i64, Option<i64>) = pending
-        .select((dsl::count_star(), dsl::min(deliveries::created_at_us)))
-        .first(connection)?;
+    let pending = deliveries::table.filter(deliveries::failed_at.is_null());
+    let (pending, oldest): (i64, Option<Utc>) =
+        pending.select((dsl::count_star(), dsl::min(deliveries::created_at))).first(connection)?;
     let failed: i64 = deliveries::table
-        .filter(deliveries::failed_at_us.is_not_null())
+        .filter(deliveries::failed_at.is_not_null())
         .count()
         .get_result(connection)?;
-    let unreadable = || Unreadable {
-        table: "deliveries",
-        row: "(the oldest)".to_owned(),
-        reason: "created_at_us".to_owned(),
-    };
-    let readable = |at| instant(at).ok_or_else(unreadable);
     Ok(QueueStats {
         pending: pending.unsigned_abs(),
         failed: failed.unsigned_abs(),
-        oldest_created_at: oldest.map(readable).transpose()?,
+        oldest_created_at: oldest.map(|at| at.0),
     })
 }

@@ -6,14 +6,10 @@ use domain::{
     document::ObjectKey,
     ports::{StoreError, UploadLedger},
 };
+use sql_rows::{Utc, row_limit, schema::uploads};
 use time::OffsetDateTime;
 
-use crate::{
-    failure::Failure,
-    rows::{micros, row_limit},
-    schema::uploads,
-    store::SqliteStore,
-};
+use crate::{failure::Failure, store::SqliteStore};
 
 #[async_trait]
 impl UploadLedger for SqliteStore {
@@ -50,7 +46,7 @@ fn record(
     at: OffsetDateTime,
 ) -> Result<(), Failure> {
     for key in keys {
-        let row = (uploads::key.eq(key.as_str()), uploads::recorded_at_us.eq(micros(at)));
+        let row = (uploads::key.eq(key.as_str()), uploads::recorded_at.eq(Utc(at)));
         diesel::insert_into(uploads::table).values(row).execute(connection)?;
     }
     Ok(())
@@ -79,10 +75,10 @@ fn condemn_recorded_before(
     limit: usize,
 ) -> Result<Vec<ObjectKey>, Failure> {
     let keys: Vec<String> = uploads::table
-        .filter(uploads::condemned.or(uploads::recorded_at_us.lt(micros(instant))))
+        .filter(uploads::condemned.or(uploads::recorded_at.lt(Utc(instant))))
         // Keys condemned earlier come last: objects that cannot be deleted must not block the
         // others.
-        .order((uploads::condemned, uploads::recorded_at_us, uploads::key))
+        .order((uploads::condemned, uploads::recorded_at, uploads::key))
         .limit(row_limit(limit))
         .select(uploads::key)
         .load(connection)?;
@@ -99,7 +95,7 @@ fn forget(connection: &mut SqliteConnection, keys: &[ObjectKey]) -> Result<(), F
 
 /// Removes an upload from the ledger for an order. Returns `false` if it is not in the ledger, or
 /// condemned.
-pub(crate) fn adopt(connection: &mut SqliteConnection, key: &ObjectKey) -> Result<bool, Failure> {
-    let live = uploads::table.find(key.as_str()).filter(diesel::dsl::not(uploads::condemned));
+pub(crate) fn adopt(connection: &mut SqliteConnection, key: &str) -> Result<bool, Failure> {
+    let live = uploads::table.find(key).filter(diesel::dsl::not(uploads::condemned));
     Ok(diesel::delete(live).execute(connection)? > 0)
 }

@@ -146,7 +146,7 @@ impl Session {
         // The panic hook has logged a panic.
         let committed = catch_unwind(AssertUnwindSafe(|| self.transaction(&mut batch)))
             .unwrap_or(Err(Failure::Abandoned));
-        let failure = committed.err().map(|failure| SharedFailure::from(Box::new(failure)));
+        let failure = committed.err().map(SharedFailure::from);
         for call in batch {
             call.reply(failure.as_ref());
         }

@@ -10,8 +10,7 @@
 
 use std::{
     collections::VecDeque,
-    error::Error,
-    fmt, mem,
+    mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -130,45 +129,5 @@ impl<W> Drop for Lead<W> {
             return;
         }
         drop(self.inner.end_lead());
-    }
-}
-
-/// An error of a whole batch, which each caller of the batch gets.
-pub struct Shared<E>(Arc<E>);
-
-impl<E> Shared<E> {
-    /// Returns the error.
-    pub fn get(&self) -> &E {
-        &self.0
-    }
-}
-
-impl<E> From<E> for Shared<E> {
-    fn from(error: E) -> Self {
-        Self(Arc::new(error))
-    }
-}
-
-impl<E> Clone for Shared<E> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
-impl<E: fmt::Debug> fmt::Debug for Shared<E> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(formatter)
-    }
-}
-
-impl<E: fmt::Display> fmt::Display for Shared<E> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(formatter)
-    }
-}
-
-impl<E: Error> Error for Shared<E> {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.0.source()
     }
 }

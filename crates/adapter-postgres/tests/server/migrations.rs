@@ -12,6 +12,7 @@ use domain::{
     },
 };
 use futures_util::future::join_all;
+use sql_rows::VersionError;
 use test_servers::postgres::{Cluster, Database};
 use time::Duration;
 use tokio::time::timeout;
@@ -64,12 +65,15 @@ async fn newer_database_is_rejected_unchanged() {
     let before = database.schema();
     let rejected = open(&database.url()).migrate().await.unwrap_err();
     assert!(
-        matches!(&rejected, MigrateError::Newer(version) if version == "99991231235959"),
+        matches!(&rejected, MigrateError::Version(VersionError::Newer(version)) if version == "99991231235959"),
         "{rejected}"
     );
     // Even if it lacks a migration that this program has.
     database.sql("DELETE FROM __diesel_schema_migrations WHERE version <> '99991231235959'");
-    assert!(matches!(open(&database.url()).migrate().await, Err(MigrateError::Newer(_))));
+    assert!(matches!(
+        open(&database.url()).migrate().await,
+        Err(MigrateError::Version(VersionError::Newer(_)))
+    ));
     assert_eq!(database.schema(), before);
 }
 
@@ -86,7 +90,7 @@ async fn older_database_is_rejected_unchanged() {
         log_line(&open(&database.url()).migrate().await.unwrap_err()),
         "the database is of another version of this program: it has the migration \
         20261121180000, which this version does not know; start the version that made the \
-        database, or use an empty database"
+        database, or use an empty database or data directory"
     );
     assert_eq!(database.schema(), before);
 }

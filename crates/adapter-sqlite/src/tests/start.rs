@@ -62,7 +62,10 @@ async fn every_migration_can_be_reverted_and_applied_again() {
 async fn database_of_another_version_is_rejected_unchanged() {
     for (version, expected) in [
         ("99991231235959", "the database is newer than this program: it has the migration 9999"),
-        ("20261121000000", "the database was created by another version of notary-orders"),
+        (
+            "20261121000000",
+            "the database is of another version of this program: it has the migration 2026",
+        ),
     ] {
         let directory = tempdir().unwrap();
         drop(open(&directory).await);

@@ -104,7 +104,7 @@ async fn panic_rolls_back_only_its_transaction() {
         .writer
         .run(|connection| -> Result<(), Failure> {
             connection
-                .batch_execute("INSERT INTO uploads (key, recorded_at_us) VALUES ('half', 0)")?;
+                .batch_execute("INSERT INTO uploads (key, recorded_at) VALUES ('half', 0)")?;
             panic!("on purpose");
         })
         .await

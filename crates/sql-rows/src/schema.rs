@@ -1,4 +1,6 @@
-//! The tables of `migrations/postgres`, for diesel.
+//! The tables of `migrations/`, for diesel.
+
+#![expect(missing_docs, reason = "the macro writes modules without documentation")]
 
 diesel::table! {
     orders (id) {
@@ -7,15 +9,16 @@ diesel::table! {
         api_key_id -> BigInt,
         signing_service_id -> BigInt,
         notary_id -> Nullable<BigInt>,
-        starts_at -> Nullable<Timestamptz>,
-        ends_at -> Nullable<Timestamptz>,
-        created_at -> Timestamptz,
-        updated_at -> Timestamptz,
+        starts_at -> Nullable<crate::Instant>,
+        ends_at -> Nullable<crate::Instant>,
+        created_at -> crate::Instant,
+        updated_at -> crate::Instant,
         is_test -> Bool,
         holds_file_number -> Bool,
         file_number -> Text,
         status -> Text,
-        details -> Jsonb,
+        /// `jsonb` on PostgreSQL. The adapters read and write it as text.
+        details -> Text,
     }
 }
 
@@ -35,7 +38,7 @@ diesel::table! {
 diesel::table! {
     uploads (key) {
         key -> Text,
-        recorded_at -> Timestamptz,
+        recorded_at -> crate::Instant,
         condemned -> Bool,
     }
 }
@@ -47,11 +50,11 @@ diesel::table! {
         message_key -> Text,
         recipient -> Text,
         attempts -> Integer,
-        created_at -> Timestamptz,
-        due_at -> Timestamptz,
-        leased_until -> Nullable<Timestamptz>,
+        created_at -> crate::Instant,
+        due_at -> crate::Instant,
+        leased_until -> Nullable<crate::Instant>,
         lease_token -> BigInt,
-        failed_at -> Nullable<Timestamptz>,
+        failed_at -> Nullable<crate::Instant>,
         last_error -> Nullable<Text>,
     }
 }
@@ -63,16 +66,16 @@ diesel::table! {
         lookup -> Text,
         hash -> Binary,
         signing_service_id -> Nullable<BigInt>,
-        issued_at -> Timestamptz,
-        expires_at -> Nullable<Timestamptz>,
-        revoked_at -> Nullable<Timestamptz>,
+        issued_at -> crate::Instant,
+        expires_at -> Nullable<crate::Instant>,
+        revoked_at -> Nullable<crate::Instant>,
         is_test -> Bool,
         rate_per_second -> Nullable<BigInt>,
         rate_burst -> Nullable<BigInt>,
         documents_rate_per_second -> Nullable<BigInt>,
         documents_rate_burst -> Nullable<BigInt>,
         client_id -> Nullable<BigInt>,
-        last_used_at -> Nullable<Timestamptz>,
+        last_used_at -> Nullable<crate::Instant>,
     }
 }
 
@@ -82,7 +85,7 @@ diesel::table! {
         api_key_id -> BigInt,
         change -> Text,
         successor_id -> Nullable<BigInt>,
-        at -> Timestamptz,
+        at -> crate::Instant,
         by -> Text,
     }
 }
@@ -94,9 +97,7 @@ diesel::table! {
         token -> Binary,
         fingerprint -> Nullable<Binary>,
         order_id -> Nullable<BigInt>,
-        taken_at -> Timestamptz,
-        kept_until -> Timestamptz,
+        taken_at -> crate::Instant,
+        kept_until -> crate::Instant,
     }
 }
-
-diesel::allow_tables_to_appear_in_same_query!(orders, documents, uploads, deliveries);

@@ -1,5 +1,6 @@
--- Instants are microseconds since 1970-01-01T00:00:00Z in columns named `…_us`. The constraints
--- keep what must hold between processes. They do not repeat what the domain's types reject.
+-- Instants are microseconds since 1970-01-01T00:00:00Z, in columns named `at`, `…_at` and
+-- `…_until`. The constraints keep what must hold between processes. They do not repeat what the
+-- domain's types reject.
 
 -- One order, one record: columns for what is searched, joined, ordered or changed by other systems,
 -- and one JSON object with the rest. crates/domain/src/order/record.rs defines its members.
@@ -11,10 +12,10 @@ CREATE TABLE orders (
     signing_service_id INTEGER NOT NULL,
     -- Other systems assign notaries and move orders on.
     notary_id INTEGER,
-    starts_at_us INTEGER,
-    ends_at_us INTEGER,
-    created_at_us INTEGER NOT NULL,
-    updated_at_us INTEGER NOT NULL,
+    starts_at INTEGER,
+    ends_at INTEGER,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
     is_test INTEGER NOT NULL,
     -- The latest order with a file number holds it; see orders_file_number.
     holds_file_number INTEGER NOT NULL,
@@ -46,7 +47,7 @@ CREATE TABLE documents (
 -- may read all of it.
 CREATE TABLE uploads (
     key TEXT PRIMARY KEY,
-    recorded_at_us INTEGER NOT NULL,
+    recorded_at INTEGER NOT NULL,
     condemned INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 
@@ -55,21 +56,21 @@ CREATE TABLE deliveries (
     -- AUTOINCREMENT: a finished delivery leaves the table, and its lease must never fit another.
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     order_id INTEGER NOT NULL,
-    created_at_us INTEGER NOT NULL,
-    due_at_us INTEGER NOT NULL,
-    leased_until_us INTEGER,
+    created_at INTEGER NOT NULL,
+    due_at INTEGER NOT NULL,
+    leased_until INTEGER,
     -- Counts the leases, so that each has a token of its own.
     lease_token INTEGER NOT NULL DEFAULT 0,
-    failed_at_us INTEGER,
+    failed_at INTEGER,
     attempts INTEGER NOT NULL DEFAULT 0,
     message_key TEXT NOT NULL,
     recipient TEXT NOT NULL,
     last_error TEXT
 ) STRICT;
 
--- Serves: lease what has been due longest (WHERE failed_at_us IS NULL AND due_at_us <= ? ORDER BY
--- due_at_us, id LIMIT ?).
-CREATE INDEX deliveries_due ON deliveries (due_at_us, id) WHERE failed_at_us IS NULL;
+-- Serves: lease what has been due longest (WHERE failed_at IS NULL AND due_at <= ? ORDER BY
+-- due_at, id LIMIT ?).
+CREATE INDEX deliveries_due ON deliveries (due_at, id) WHERE failed_at IS NULL;
 
 CREATE TABLE api_keys (
     -- AUTOINCREMENT: an identifier names one client for ever.
@@ -81,10 +82,10 @@ CREATE TABLE api_keys (
     lookup TEXT NOT NULL UNIQUE,
     hash BLOB NOT NULL,
     signing_service_id INTEGER,
-    issued_at_us INTEGER NOT NULL,
-    expires_at_us INTEGER,
-    revoked_at_us INTEGER,
-    last_used_at_us INTEGER,
+    issued_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    revoked_at INTEGER,
+    last_used_at INTEGER,
     is_test INTEGER NOT NULL,
     rate_per_second INTEGER,
     rate_burst INTEGER,
@@ -98,7 +99,7 @@ CREATE TABLE key_events (
     api_key_id INTEGER NOT NULL REFERENCES api_keys (id),
     change TEXT NOT NULL,
     successor_id INTEGER REFERENCES api_keys (id),
-    at_us INTEGER NOT NULL,
+    at INTEGER NOT NULL,
     by TEXT NOT NULL
 ) STRICT;
 
@@ -110,8 +111,8 @@ CREATE TABLE idempotency_keys (
     token BLOB NOT NULL,
     fingerprint BLOB,
     order_id INTEGER,
-    taken_at_us INTEGER NOT NULL,
-    kept_until_us INTEGER NOT NULL,
+    taken_at INTEGER NOT NULL,
+    kept_until INTEGER NOT NULL,
     -- Serves: claim, release, the check before an order is created (WHERE client_id = ? AND
     -- digest = ?), and the walk that forgets keys that are free again (WHERE (client_id, digest) >
     -- (?, ?) ORDER BY client_id, digest LIMIT ?). An index by time would serve the walk better, but
@@ -139,9 +140,9 @@ SELECT
         WHEN details ->> '$.from' IS NOT NULL THEN 'between' ELSE 'anytime' END
         AS signing_time_type,
     CAST(coalesce(details ->> '$.at', details ->> '$.from') AS TEXT) AS start_time,
-    datetime(starts_at_us / 1000000, 'unixepoch') AS starts_at,
+    datetime(starts_at / 1000000, 'unixepoch') AS starts_at,
     CAST(details ->> '$.to' AS TEXT) AS end_time,
-    datetime(ends_at_us / 1000000, 'unixepoch') AS ends_at,
+    datetime(ends_at / 1000000, 'unixepoch') AS ends_at,
     CAST(details ->> '$.property.address' AS TEXT) AS property_address,
     CAST(details ->> '$.property.city' AS TEXT) AS property_city,
     CAST(details ->> '$.property.state' AS TEXT) AS property_state,
@@ -191,6 +192,6 @@ SELECT
     CAST(details ->> '$.user' AS INTEGER) AS requested_by_user_id,
     CAST(details ->> '$.role' AS TEXT) AS requested_by_user_role,
     CAST(details ->> '$.user_service' AS INTEGER) AS requested_by_signing_service_id,
-    datetime(created_at_us / 1000000, 'unixepoch') AS created_at,
-    datetime(updated_at_us / 1000000, 'unixepoch') AS updated_at
+    datetime(created_at / 1000000, 'unixepoch') AS created_at,
+    datetime(updated_at / 1000000, 'unixepoch') AS updated_at
 FROM orders;

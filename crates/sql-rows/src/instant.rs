@@ -1,0 +1,73 @@
+//! Instants, which the databases store in different types.
+
+use diesel::{
+    deserialize::FromSqlRow,
+    expression::AsExpression,
+    query_builder::QueryId,
+    sql_types::{SqlOrd, SqlType},
+};
+use time::OffsetDateTime;
+
+/// The SQL type of an instant: `timestamptz` on PostgreSQL, and microseconds since
+/// 1970-01-01T00:00:00Z in an `INTEGER` on SQLite.
+#[derive(QueryId, SqlType)]
+#[diesel(postgres_type(oid = 1184, array_oid = 1185), sqlite_type(name = "Long"))]
+pub struct Instant;
+
+impl SqlOrd for Instant {}
+
+/// An instant in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, AsExpression, FromSqlRow)]
+#[diesel(sql_type = Instant)]
+pub struct Utc(pub OffsetDateTime);
+
+#[cfg(feature = "postgres")]
+mod postgres {
+    use diesel::{
+        deserialize::{self, FromSql},
+        pg::{Pg, PgValue},
+        serialize::{self, Output, ToSql},
+        sql_types::Timestamptz,
+    };
+
+    use super::{Instant, OffsetDateTime, Utc};
+
+    impl FromSql<Instant, Pg> for Utc {
+        fn from_sql(value: PgValue<'_>) -> deserialize::Result<Self> {
+            <OffsetDateTime as FromSql<Timestamptz, Pg>>::from_sql(value).map(Self)
+        }
+    }
+
+    impl ToSql<Instant, Pg> for Utc {
+        fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, Pg>) -> serialize::Result {
+            ToSql::<Timestamptz, Pg>::to_sql(&self.0, out)
+        }
+    }
+}
+
+#[cfg(feature = "sqlite")]
+mod sqlite {
+    use diesel::{
+        deserialize::{self, FromSql},
+        serialize::{self, IsNull, Output, ToSql},
+        sql_types::BigInt,
+        sqlite::{Sqlite, SqliteValue},
+    };
+
+    use super::{Instant, OffsetDateTime, Utc};
+
+    impl FromSql<Instant, Sqlite> for Utc {
+        fn from_sql(value: SqliteValue<'_, '_, '_>) -> deserialize::Result<Self> {
+            let micros = <i64 as FromSql<BigInt, Sqlite>>::from_sql(value)?;
+            Ok(Self(OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1_000)?))
+        }
+    }
+
+    impl ToSql<Instant, Sqlite> for Utc {
+        fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, Sqlite>) -> serialize::Result {
+            // Every year that the program accepts fits.
+            out.set_value(self.0.unix_timestamp() * 1_000_000 + i64::from(self.0.microsecond()));
+            Ok(IsNull::No)
+        }
+    }
+}

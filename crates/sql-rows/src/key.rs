@@ -1,0 +1,135 @@
+//! Rows of API keys and their history.
+
+use diesel::prelude::*;
+use domain::{
+    api_key::{ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, KeyHash, NewApiKey, Rate},
+    order::SigningServiceId,
+};
+use time::OffsetDateTime;
+
+use crate::{
+    Unreadable, Utc, digest,
+    schema::{api_keys, key_events},
+};
+
+/// An API key to issue.
+#[derive(Insertable, Queryable, Selectable)]
+#[diesel(table_name = api_keys)]
+pub struct NewApiKeyRow {
+    name: String,
+    lookup: String,
+    hash: Vec<u8>,
+    signing_service_id: Option<i64>,
+    issued_at: Utc,
+    expires_at: Option<Utc>,
+    is_test: bool,
+    rate_per_second: Option<i64>,
+    rate_burst: Option<i64>,
+    documents_rate_per_second: Option<i64>,
+    documents_rate_burst: Option<i64>,
+    client_id: Option<i64>,
+}
+
+impl From<&NewApiKey> for NewApiKeyRow {
+    fn from(key: &NewApiKey) -> Self {
+        Self {
+            name: key.name.clone(),
+            lookup: key.lookup.clone(),
+            hash: key.hash.0.to_vec(),
+            signing_service_id: key.signing_service.map(|service| service.0),
+            issued_at: Utc(key.issued_at),
+            expires_at: key.expires_at.map(Utc),
+            is_test: key.is_test,
+            rate_per_second: key.rate.map(|rate| rate.per_second.into()),
+            rate_burst: key.rate.map(|rate| rate.burst.into()),
+            documents_rate_per_second: key.documents_rate.map(|rate| rate.per_second.into()),
+            documents_rate_burst: key.documents_rate.map(|rate| rate.burst.into()),
+            client_id: key.client.map(|client| client.0),
+        }
+    }
+}
+
+/// An issued API key.
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = api_keys)]
+pub struct ApiKeyRow {
+    id: i64,
+    #[diesel(embed)]
+    key: NewApiKeyRow,
+    revoked_at: Option<Utc>,
+    last_used_at: Option<Utc>,
+}
+
+impl ApiKeyRow {
+    /// Returns the key.
+    pub fn into_key(self) -> Result<ApiKey, Unreadable> {
+        let unreadable = |column: &str| Unreadable::new("api_keys", &self.id, &column);
+        let key = self.key;
+        Ok(ApiKey {
+            id: ApiKeyId(self.id),
+            key: NewApiKey {
+                name: key.name,
+                lookup: key.lookup,
+                hash: KeyHash(digest(key.hash, || unreadable("hash"))?),
+                signing_service: key.signing_service_id.map(SigningServiceId),
+                issued_at: key.issued_at.0,
+                expires_at: key.expires_at.map(|at| at.0),
+                is_test: key.is_test,
+                rate: rate(key.rate_per_second, key.rate_burst)
+                    .map_err(|()| unreadable("rate_per_second"))?,
+                documents_rate: rate(key.documents_rate_per_second, key.documents_rate_burst)
+                    .map_err(|()| unreadable("documents_rate_per_second"))?,
+                client: key.client_id.map(ClientId),
+            },
+            revoked_at: self.revoked_at.map(|at| at.0),
+            last_used_at: self.last_used_at.map(|at| at.0),
+        })
+    }
+}
+
+fn rate(per_second: Option<i64>, burst: Option<i64>) -> Result<Option<Rate>, ()> {
+    let number = |number: i64| u32::try_from(number).map_err(drop);
+    match (per_second, burst) {
+        (None, None) => Ok(None),
+        (Some(per_second), Some(burst)) => {
+            Ok(Some(Rate { per_second: number(per_second)?, burst: number(burst)? }))
+        }
+        _ => Err(()),
+    }
+}
+
+/// An entry in the history of keys.
+#[derive(Insertable, Queryable, Selectable)]
+#[diesel(table_name = key_events)]
+pub struct KeyEventRow {
+    api_key_id: i64,
+    change: String,
+    successor_id: Option<i64>,
+    at: Utc,
+    by: String,
+}
+
+impl KeyEventRow {
+    /// Returns the entry of a change.
+    pub fn new(key: ApiKeyId, change: KeyChange, at: OffsetDateTime, by: &str) -> Self {
+        Self {
+            api_key_id: key.0,
+            change: change.as_str().to_owned(),
+            successor_id: change.successor().map(|id| id.0),
+            at: Utc(at),
+            by: by.to_owned(),
+        }
+    }
+
+    /// Returns the entry.
+    pub fn into_event(self) -> Result<KeyEvent, Unreadable> {
+        let change = KeyChange::from_stored(&self.change, self.successor_id.map(ApiKeyId));
+        let unreadable = || Unreadable::new("key_events of key", &self.api_key_id, &"change");
+        Ok(KeyEvent {
+            key: ApiKeyId(self.api_key_id),
+            change: change.ok_or_else(unreadable)?,
+            at: self.at.0,
+            by: self.by,
+        })
+    }
+}

@@ -1,0 +1,105 @@
+//! The rows that both databases have, and what they mean in the domain.
+//!
+//! PostgreSQL and SQLite have the same tables and columns. Only the types of instants and of
+//! `orders.details` differ, and each adapter has its own statements.
+
+mod instant;
+mod key;
+mod migrations;
+mod order;
+mod queue;
+pub mod schema;
+
+use diesel::prelude::*;
+use domain::{
+    api_key::ClientId,
+    idempotency::{Answered, Fingerprint, IdempotencyKey, KeyUse},
+    order::OrderId,
+};
+
+use schema::idempotency_keys;
+
+pub use instant::{Instant, Utc};
+pub use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow};
+pub use migrations::{VersionError, check_versions};
+pub use order::{DocumentRow, OrderRow, PendingOrder};
+pub use queue::{DeliveryRow, UnsuccessfulAttempt};
+
+/// A row that this program cannot have written. The reason names the column, or the member of
+/// `details`, and contains no value.
+#[derive(Debug, thiserror::Error)]
+#[error("row {row} of {table} cannot be read: {reason}")]
+pub struct Unreadable {
+    table: &'static str,
+    row: String,
+    reason: String,
+}
+
+impl Unreadable {
+    /// Returns the error for a row of a table.
+    pub fn new(table: &'static str, row: &dyn ToString, reason: &dyn ToString) -> Self {
+        Self { table, row: row.to_string(), reason: reason.to_string() }
+    }
+}
+
+/// Returns a limit for SQL. More than `i64::MAX` rows never exist.
+pub fn row_limit(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+fn digest(bytes: Vec<u8>, unreadable: impl FnOnce() -> Unreadable) -> Result<[u8; 32], Unreadable> {
+    bytes.try_into().map_err(|_| unreadable())
+}
+
+/// What an idempotency key is in use for.
+#[derive(Queryable, QueryableByName, Selectable)]
+#[diesel(table_name = idempotency_keys)]
+pub struct KeyUseRow {
+    client_id: i64,
+    fingerprint: Option<Vec<u8>>,
+    order_id: Option<i64>,
+    kept_until: Utc,
+}
+
+impl KeyUseRow {
+    /// Returns the use.
+    pub fn into_use(self) -> Result<KeyUse, Unreadable> {
+        let (Some(order_id), Some(fingerprint)) = (self.order_id, self.fingerprint) else {
+            return Ok(KeyUse::InProgress { until: self.kept_until.0 });
+        };
+        let fingerprint = digest(fingerprint, || of_client(self.client_id, "fingerprint"))?;
+        let (fingerprint, order_id) = (Fingerprint(fingerprint), OrderId(order_id));
+        Ok(KeyUse::Answered(Answered { fingerprint, order_id }))
+    }
+}
+
+/// An idempotency key that the walk has read.
+#[derive(Clone, Queryable, QueryableByName, Selectable)]
+#[diesel(table_name = idempotency_keys)]
+pub struct WalkedKeyRow {
+    /// The client.
+    pub client_id: i64,
+    /// The digest of the key.
+    pub digest: Vec<u8>,
+}
+
+impl WalkedKeyRow {
+    /// Returns the row before which the walk begins.
+    pub fn before(after: Option<IdempotencyKey>) -> Self {
+        let (client_id, digest) =
+            after.map_or((i64::MIN, Vec::new()), |key| (key.client.0, key.digest.to_vec()));
+        Self { client_id, digest }
+    }
+
+    /// Returns the key.
+    pub fn into_key(self) -> Result<IdempotencyKey, Unreadable> {
+        Ok(IdempotencyKey {
+            client: ClientId(self.client_id),
+            digest: digest(self.digest, || of_client(self.client_id, "digest"))?,
+        })
+    }
+}
+
+fn of_client(client: i64, column: &str) -> Unreadable {
+    Unreadable::new("idempotency_keys", &format!("of client {client}"), &column)
+}

@@ -1,0 +1,169 @@
+//! Rows of orders and their documents.
+
+use diesel::{dsl::sql, expression::SqlLiteral, prelude::*, sql_types::Text};
+use domain::{
+    api_key::{ApiKeyId, ClientId},
+    delivery::NewDelivery,
+    document::{ObjectKey, Sha256Digest, StoredDocument},
+    duplicate_window::DuplicateWindow,
+    idempotency::IdempotentRequest,
+    order::{OrderId, OrderStatus, StoredOrder, record::OrderRecord},
+    ports::{Cause, NewOrder},
+};
+
+use crate::{
+    Unreadable, Utc, digest,
+    schema::{documents, orders},
+};
+
+/// An order without its identifier and its documents.
+#[derive(Insertable, Queryable, Selectable)]
+// Binds `NULL` for absent values, so the statement text is constant and stays prepared.
+#[diesel(table_name = orders, treat_none_as_default_value = false)]
+#[expect(missing_docs, reason = "the columns, which the migrations describe")]
+pub struct OrderRow {
+    pub client_id: i64,
+    pub api_key_id: i64,
+    pub signing_service_id: i64,
+    pub notary_id: Option<i64>,
+    pub starts_at: Option<Utc>,
+    pub ends_at: Option<Utc>,
+    pub created_at: Utc,
+    pub updated_at: Utc,
+    pub is_test: bool,
+    pub holds_file_number: bool,
+    pub file_number: String,
+    pub status: String,
+    #[diesel(select_expression = details_text(), select_expression_type = SqlLiteral<Text>)]
+    pub details: String,
+}
+
+/// Selects the details as JSON text; the domain reads it.
+fn details_text() -> SqlLiteral<Text> {
+    sql("CAST(details AS TEXT)")
+}
+
+impl OrderRow {
+    fn new(new: &NewOrder) -> Result<Self, Cause> {
+        let record = OrderRecord::of(&new.order)?;
+        Ok(Self {
+            client_id: new.client.0,
+            api_key_id: new.api_key.0,
+            signing_service_id: record.signing_service_id,
+            notary_id: None,
+            starts_at: record.starts_at.map(Utc),
+            ends_at: record.ends_at.map(Utc),
+            created_at: Utc(new.created_at),
+            updated_at: Utc(new.created_at),
+            is_test: new.is_test,
+            holds_file_number: true,
+            file_number: record.file_number,
+            status: OrderStatus::NEW.as_str().to_owned(),
+            details: record.details,
+        })
+    }
+
+    /// Returns the order.
+    pub fn into_stored(
+        self,
+        id: OrderId,
+        documents: Vec<DocumentRow>,
+    ) -> Result<StoredOrder, Unreadable> {
+        let unreadable = |reason: &dyn ToString| Unreadable::new("orders", &id.0, reason);
+        let record = OrderRecord {
+            signing_service_id: self.signing_service_id,
+            file_number: self.file_number,
+            starts_at: self.starts_at.map(|at| at.0),
+            ends_at: self.ends_at.map(|at| at.0),
+            details: self.details,
+        };
+        Ok(StoredOrder {
+            id,
+            client: ClientId(self.client_id),
+            api_key: ApiKeyId(self.api_key_id),
+            order: record.into_order().map_err(|error| unreadable(&error))?,
+            status: OrderStatus::from_stored(self.status).ok_or_else(|| unreadable(&"status"))?,
+            notary_id: self.notary_id,
+            documents: documents
+                .into_iter()
+                .map(DocumentRow::into_document)
+                .collect::<Result<_, _>>()?,
+            is_test: self.is_test,
+            created_at: self.created_at.0,
+            updated_at: self.updated_at.0,
+        })
+    }
+}
+
+/// An order to create, and what is written with it.
+pub struct PendingOrder {
+    /// The order.
+    pub row: OrderRow,
+    /// Its documents. Each row gets the order's identifier when the order has one.
+    pub documents: Vec<DocumentRow>,
+    /// Its mails.
+    pub deliveries: Vec<NewDelivery>,
+    /// The request, if it has an idempotency key.
+    pub idempotent_request: Option<IdempotentRequest>,
+    /// An order created at this instant or before does not bar the file number.
+    pub window_opens_at: Utc,
+}
+
+impl PendingOrder {
+    /// Returns the rows of an order. Fails if a value does not fit its column.
+    pub fn new(new: &NewOrder, window: DuplicateWindow) -> Result<Self, Cause> {
+        let documents = (0..).zip(&new.documents);
+        Ok(Self {
+            row: OrderRow::new(new)?,
+            documents: documents
+                .map(|(position, document)| DocumentRow::new(position, document))
+                .collect::<Result<_, _>>()?,
+            deliveries: new.deliveries.clone(),
+            idempotent_request: new.idempotent_request.clone(),
+            window_opens_at: Utc(window.opens_at(new.created_at)),
+        })
+    }
+}
+
+/// A document of an order.
+#[derive(Insertable, Queryable, Selectable)]
+#[diesel(table_name = documents)]
+#[expect(missing_docs, reason = "the columns, which the migrations describe")]
+pub struct DocumentRow {
+    pub order_id: i64,
+    pub position: i32,
+    pub key: String,
+    pub name: String,
+    pub name_as_sent: String,
+    pub media_type: String,
+    pub size: i64,
+    pub sha256: Vec<u8>,
+}
+
+impl DocumentRow {
+    fn new(position: i32, document: &StoredDocument) -> Result<Self, Cause> {
+        Ok(Self {
+            order_id: 0,
+            position,
+            key: document.key.as_str().to_owned(),
+            name: document.name.clone(),
+            name_as_sent: document.name_as_sent.clone(),
+            media_type: document.media_type.clone(),
+            size: i64::try_from(document.size)?,
+            sha256: document.sha256.0.to_vec(),
+        })
+    }
+
+    fn into_document(self) -> Result<StoredDocument, Unreadable> {
+        let unreadable =
+            |column: &str| Unreadable::new("documents of order", &self.order_id, &column);
+        Ok(StoredDocument {
+            key: ObjectKey::from_stored(self.key),
+            name: self.name,
+            name_as_sent: self.name_as_sent,
+            media_type: self.media_type,
+            size: u64::try_from(self.size).map_err(|_| unreadable("size"))?,
+            sha256: Sha256Digest(digest(self.sha256, || unreadable("sha256"))?),
+        })
+    }
+}

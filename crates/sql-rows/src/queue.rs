@@ -1,0 +1,74 @@
+//! Rows of deliveries.
+
+use diesel::prelude::*;
+use domain::{
+    delivery::{Delivery, DeliveryId, NewDelivery},
+    order::{EmailAddress, OrderId},
+    ports::Settlement,
+};
+
+use crate::{Unreadable, Utc, schema::deliveries};
+
+/// A delivery without its lease.
+#[derive(Queryable, QueryableByName, Selectable)]
+#[diesel(table_name = deliveries)]
+pub struct DeliveryRow {
+    id: i64,
+    order_id: i64,
+    message_key: String,
+    recipient: String,
+    attempts: i32,
+    created_at: Utc,
+    due_at: Utc,
+    failed_at: Option<Utc>,
+    last_error: Option<String>,
+}
+
+impl DeliveryRow {
+    /// Returns what leased deliveries are ordered by.
+    pub fn order(&self) -> (Utc, i64) {
+        (self.due_at, self.id)
+    }
+
+    /// Returns the delivery.
+    pub fn into_delivery(self) -> Result<Delivery, Unreadable> {
+        Ok(Delivery {
+            id: DeliveryId(self.id),
+            order_id: OrderId(self.order_id),
+            task: NewDelivery {
+                message_key: self.message_key,
+                recipient: EmailAddress::from_stored(self.recipient),
+            },
+            attempts: u32::try_from(self.attempts)
+                .map_err(|_| Unreadable::new("deliveries", &self.id, &"attempts"))?,
+            created_at: self.created_at.0,
+            due_at: self.due_at.0,
+            failed_at: self.failed_at.map(|at| at.0),
+            last_error: self.last_error,
+        })
+    }
+}
+
+/// What an attempt that failed changes, besides the lease and the number of attempts.
+#[derive(AsChangeset)]
+#[diesel(table_name = deliveries)]
+pub struct UnsuccessfulAttempt {
+    due_at: Option<Utc>,
+    failed_at: Option<Utc>,
+    last_error: String,
+}
+
+impl UnsuccessfulAttempt {
+    /// Returns the change, and by how many attempts it counts; `None` for a success.
+    pub fn of(settlement: &Settlement) -> Option<(Self, i32)> {
+        let (due_at, failed_at, error, attempts) = match settlement {
+            Settlement::Done => return None,
+            Settlement::RetryAt { due_at, error } => (Some(Utc(*due_at)), None, error, 1),
+            Settlement::Postpone { due_at, error } => (Some(Utc(*due_at)), None, error, 0),
+            Settlement::Fail { at, error } => (None, Some(Utc(*at)), error, 1),
+        };
+        // A mail relay may send any byte, and PostgreSQL cannot store NUL.
+        let last_error = error.replace('\0', "\u{fffd}");
+        Some((Self { due_at, failed_at, last_error }, attempts))
+    }
+}
