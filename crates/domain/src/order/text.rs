@@ -1,6 +1,6 @@
 //! Rules of text fields: length, characters and format.
 
-use std::{borrow::Cow, fmt};
+use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
@@ -58,13 +58,6 @@ impl From<EmailAddress> for String {
     }
 }
 
-/// Addresses are personal data, so `Debug` hides them.
-impl fmt::Debug for EmailAddress {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("EmailAddress(…)")
-    }
-}
-
 /// The client's file or loan number: one line of 1 to 100 characters without surrounding white
 /// space. The comparison is case-sensitive.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -79,13 +72,6 @@ impl FileNumber {
     /// Returns the file number as text.
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-}
-
-/// A file number may identify a borrower, so `Debug` hides it.
-impl fmt::Debug for FileNumber {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("FileNumber(…)")
     }
 }
 
