@@ -33,16 +33,7 @@ use crate::{
     document::StoredDocument,
 };
 
-/// Orders are personal data, so `Debug` shows none of their values.
-macro_rules! conceal {
-    ($($name:ident),*) => {$(
-        impl std::fmt::Debug for $name {
-            fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                formatter.write_str(concat!(stringify!($name), "(…)"))
-            }
-        }
-    )*};
-}
+// Orders are personal data.
 conceal!(
     Order,
     SigningDetails,
@@ -141,12 +132,13 @@ pub struct SigningDetails {
 impl SigningDetails {
     /// Returns the address where the parties sign: the property, unless the client named another.
     pub fn signing_location(&self) -> SigningLocation {
-        self.location.clone().unwrap_or_else(|| SigningLocation {
-            address: self.property.address.clone(),
-            city: Some(self.property.city.clone()),
-            state: Some(self.property.state.clone()),
-            zipcode: Some(self.property.zipcode.clone()),
-        })
+        self.location.clone().unwrap_or_else(|| self.property.clone().into())
+    }
+}
+
+impl From<Address> for SigningLocation {
+    fn from(Address { address, city, state, zipcode }: Address) -> Self {
+        Self { address, city: Some(city), state: Some(state), zipcode: Some(zipcode) }
     }
 }
 
