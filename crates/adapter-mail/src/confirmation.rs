@@ -3,7 +3,7 @@
 use askama::Template;
 use domain::{
     appointment::{Appointment, AppointmentTime},
-    order::{SigningDetails, StoredOrder},
+    order::{SigningDetails, SigningLocation, StoredOrder},
 };
 use time::{OffsetDateTime, Time, macros::format_description};
 
@@ -21,38 +21,23 @@ pub(crate) struct Confirmation {
 
 #[derive(Template)]
 #[template(path = "confirmation.txt")]
-struct Text<'a> {
-    facts: &'a [Fact],
-    instructions: &'a [String],
-}
+pub(crate) struct Text<'a>(pub(crate) &'a Confirmation);
 
 #[derive(Template)]
 #[template(path = "confirmation.html")]
-struct Html<'a> {
-    facts: &'a [Fact],
-    instructions: &'a [String],
-}
+pub(crate) struct Html<'a>(pub(crate) &'a Confirmation);
 
 impl Confirmation {
     pub(crate) fn new(stored: &StoredOrder) -> Result<Self, time::error::Format> {
         let order = &stored.order;
         let signing = &order.signing;
-        let property = &signing.property;
         let facts = [
             ("Order", Some(stored.id.0.to_string())),
             ("File number", Some(order.file_number.as_str().to_owned())),
             ("Signing service", Some(order.signing_service_id.0.to_string())),
             ("Signing type", Some(signing.signing_type.clone())),
             ("Appointment", Some(appointment(&order.appointment)?)),
-            (
-                "Property",
-                Some(address_line(
-                    &property.address,
-                    Some(&property.city),
-                    Some(&property.state),
-                    Some(&property.zipcode),
-                )),
-            ),
+            ("Property", Some(address_line(signing.property.clone().into()))),
             ("Signing location", Some(location(signing))),
             ("Signer", Some(signing.signer.name.clone())),
             ("Co-signer", signing.co_signer.name.clone()),
@@ -75,14 +60,6 @@ impl Confirmation {
             .replace("\r\n", "\n")
             .replace('\r', "\n");
         Ok(Self { facts, instructions: instructions.lines().map(str::to_owned).collect() })
-    }
-
-    pub(crate) fn text(&self) -> askama::Result<String> {
-        Text { facts: &self.facts, instructions: &self.instructions }.render()
-    }
-
-    pub(crate) fn html(&self) -> askama::Result<String> {
-        Html { facts: &self.facts, instructions: &self.instructions }.render()
     }
 }
 
@@ -119,45 +96,26 @@ fn location(signing: &SigningDetails) -> String {
     if signing.is_property_address_same {
         return "At the property".to_owned();
     }
-    let location = signing.signing_location();
-    address_line(
-        &location.address,
-        location.city.as_deref(),
-        location.state.as_deref(),
-        location.zipcode.as_deref(),
-    )
+    address_line(signing.signing_location())
 }
 
 /// Formats an address as one line. Clients often put the whole address into its first field; a ZIP
 /// code there means that the other fields would only repeat it.
-fn address_line(
-    address: &str,
-    city: Option<&str>,
-    state: Option<&str>,
-    zipcode: Option<&str>,
-) -> String {
-    if zipcode.is_some_and(|zipcode| address.contains(zipcode)) {
-        return address.to_owned();
+fn address_line(SigningLocation { address, city, state, zipcode }: SigningLocation) -> String {
+    if zipcode.as_ref().is_some_and(|zipcode| address.contains(zipcode)) {
+        return address;
     }
     let region = [state, zipcode].into_iter().flatten().collect::<Vec<_>>().join(" ");
-    [address, city.unwrap_or_default(), &region]
-        .into_iter()
-        .filter(|part| !part.is_empty())
-        .collect::<Vec<_>>()
-        .join(", ")
+    let parts = [address, city.unwrap_or_default(), region];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
 fn documents(stored: &StoredOrder) -> String {
-    match stored.documents.as_slice() {
-        [] => "none".to_owned(),
-        documents => {
-            let names = documents
-                .iter()
-                .map(|document| document.name.as_str())
-                .collect::<Vec<_>>()
-                .join(", ");
-            format!("{} ({names})", documents.len())
-        }
+    let names: Vec<_> = stored.documents.iter().map(|document| document.name.as_str()).collect();
+    if names.is_empty() {
+        "none".to_owned()
+    } else {
+        format!("{} ({})", names.len(), names.join(", "))
     }
 }
 

@@ -5,6 +5,7 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
+use askama::Template as _;
 use domain::{
     delivery::Notification,
     ports::{Cause, NotifyError},
@@ -19,23 +20,21 @@ use lettre::{
     },
 };
 
-use crate::{Sender, confirmation::Confirmation};
-
-/// Why a notification can never become a mail.
-#[derive(Debug, thiserror::Error)]
-enum InvalidNotification {
-    #[error("the message key is not 1 to 64 digits and lower-case letters")]
-    MessageKey,
-    #[error("the order was created before 1970")]
-    CreatedAt,
-}
+use crate::{
+    Sender,
+    confirmation::{Confirmation, Html, Text},
+};
 
 /// Returns the message key, which becomes part of a header and of a file name.
 pub(crate) fn message_key(notification: &Notification) -> Result<&str, NotifyError> {
     let key = notification.message_key.as_str();
     let valid = (1..=64).contains(&key.len())
         && key.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase());
-    if valid { Ok(key) } else { Err(permanent(InvalidNotification::MessageKey)) }
+    if valid {
+        Ok(key)
+    } else {
+        Err(permanent("the message key is not 1 to 64 digits and lower-case letters"))
+    }
 }
 
 /// Builds the confirmation mail. Deterministic: equal notifications give equal bytes.
@@ -45,7 +44,7 @@ pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Mes
     let from = sender.mailbox().clone();
     let to: Address = notification.recipient.as_str().parse().map_err(permanent)?;
     let created_at = u64::try_from(order.created_at.unix_timestamp())
-        .map_err(|_| permanent(InvalidNotification::CreatedAt))?;
+        .map_err(|_| permanent("the order was created before 1970"))?;
     let confirmation = Confirmation::new(order).map_err(permanent)?;
 
     let subject =
@@ -53,8 +52,8 @@ pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Mes
     // Clients cannot put this boundary into a part: they do not know the random key.
     let alternatives = MultiPart::alternative()
         .boundary(format!("{key}-boundary"))
-        .singlepart(SinglePart::plain(confirmation.text().map_err(permanent)?))
-        .singlepart(SinglePart::html(confirmation.html().map_err(permanent)?));
+        .singlepart(SinglePart::plain(Text(&confirmation).render().map_err(permanent)?))
+        .singlepart(SinglePart::html(Html(&confirmation).render().map_err(permanent)?));
     Message::builder()
         // Lettre would otherwise derive the envelope from the headers.
         .envelope(Envelope::new(Some(from.email.clone()), vec![to.clone()]).map_err(permanent)?)

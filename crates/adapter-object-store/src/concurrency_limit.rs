@@ -27,7 +27,7 @@ impl ConcurrencyLimit {
             .await
             .map_err(|error| StoreError::Internal(error.into()))?;
         if self.unreachable.load(Ordering::Relaxed) {
-            Err(StoreError::Unavailable(Unreachable.into()))
+            Err(StoreError::Unavailable("another request has just failed to reach it".into()))
         } else {
             Ok(permit)
         }
@@ -38,10 +38,6 @@ impl ConcurrencyLimit {
         self.unreachable.store(!reached, Ordering::Relaxed);
     }
 }
-
-#[derive(Debug, thiserror::Error)]
-#[error("another request has just failed to reach it")]
-struct Unreachable;
 
 #[cfg(test)]
 mod tests {

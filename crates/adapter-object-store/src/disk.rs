@@ -11,7 +11,7 @@ use std::{
 
 use domain::{document::SpooledFile, ports::StoreError};
 
-use crate::spool::{FileChanged, spool_error};
+use crate::spool::{file_changed, spool_error};
 
 /// A folder of objects.
 #[derive(Clone)]
@@ -65,7 +65,7 @@ impl Disk {
         let file = File::open(&spooled.path).map_err(spool_error)?;
         let metadata = file.metadata().map_err(spool_error)?;
         if metadata.len() != spooled.size {
-            return Err(StoreError::Internal(FileChanged.into()));
+            return Err(file_changed());
         }
         if metadata.dev() != root.dev() {
             return Ok(false);
@@ -136,7 +136,7 @@ impl Disk {
     }
 }
 
-fn unavailable(error: io::Error) -> StoreError {
+pub(crate) fn unavailable(error: io::Error) -> StoreError {
     StoreError::Unavailable(error.into())
 }
 

@@ -1,4 +1,4 @@
-use std::{error::Error as StdError, io, time::Duration};
+use std::{error::Error as StdError, io};
 
 use domain::ports::StoreError;
 use object_store::Error;
@@ -10,32 +10,16 @@ const MAX_MESSAGE_CHARS: usize = 200;
 /// reports success.
 const ABSENT: [&str; 4] = ["NoSuchKey", "No such object", "BlobNotFound", "blob does not exist"];
 
-/// The failure of a request to a remote store, in one line. The errors of `object_store` repeat the
-/// request, whose query may contain a signature, and the whole response body.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
-    /// A response with its status and, if present, its code; and a hint.
-    #[error("it answered {0}{1}")]
-    Response(String, &'static str),
-    /// The cause if there was no response; and a hint.
-    #[error("{0}{1}")]
-    NoResponse(String, &'static str),
-}
-
-impl Failure {
-    pub(crate) fn of(error: &Error, hint: &'static str) -> Self {
-        let text = error.to_string();
-        match response(&text) {
-            // An error code needs no hint.
-            Some(response) => {
-                Self::Response(response, if element(&text, "Code").is_some() { "" } else { hint })
-            }
-            None => Self::NoResponse(one_line(&root(error).to_string()), hint),
-        }
-    }
-
-    pub(crate) fn timeout(waited: Duration, hint: &'static str) -> Self {
-        Self::NoResponse(format!("no answer within {:.1} seconds", waited.as_secs_f32()), hint)
+/// Describes the failure of a request to a remote store in one line, with a hint. The errors of
+/// `object_store` repeat the request, whose query may contain a signature, and the whole response
+/// body.
+pub(crate) fn describe(error: &Error, hint: &str) -> String {
+    let text = error.to_string();
+    match response(&text) {
+        // An error code needs no hint.
+        Some(response) if element(&text, "Code").is_some() => format!("it answered {response}"),
+        Some(response) => format!("it answered {response}{hint}"),
+        None => one_line(&root(error).to_string()) + hint,
     }
 }
 

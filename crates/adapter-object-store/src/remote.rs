@@ -3,7 +3,7 @@
 use std::{error::Error as _, str::FromStr, sync::Arc, time::Duration};
 
 use object_store::{
-    BackoffConfig, ClientConfigKey, Error, ObjectStore, RetryConfig,
+    BackoffConfig, Error, ObjectStore, RetryConfig,
     aws::{AmazonS3Builder, AmazonS3ConfigKey, Checksum},
     azure::{AzureConfigKey, MicrosoftAzureBuilder},
     gcp::{GoogleCloudStorageBuilder, GoogleConfigKey},
@@ -14,8 +14,7 @@ use crate::{OpenError, bucket_url::BucketUrl, failure::one_line};
 
 /// Time limits of one attempt. The limit for a request with its retries is often shorter; see
 /// `store`.
-const TIMEOUTS: [(ClientConfigKey, &str); 2] =
-    [(ClientConfigKey::ConnectTimeout, "2 seconds"), (ClientConfigKey::Timeout, "60 seconds")];
+const TIMEOUTS: [(&str, &str); 2] = [("connect_timeout", "2 seconds"), ("timeout", "60 seconds")];
 
 /// Prefixes of the variables of each store.
 const AWS: &str = "AWS_";
@@ -47,14 +46,12 @@ pub(crate) fn s3(url: &Url, variables: &Variables) -> Result<Opened, OpenError> 
     let path_style = location.choice("path_style", ["true", "false"])? == "true";
     let checksum = location.choice("checksum", ["sha256", "none"])? == "sha256";
     let from_url = [
-        (Key::S3Endpoint, location.parameter("endpoint")),
-        (Key::Region, location.parameter("region")),
+        ("aws_endpoint_url_s3", location.parameter("endpoint")),
+        ("aws_region", location.parameter("region")),
     ];
-    let from_url = from_url.into_iter().filter_map(|(key, value)| Some((key, value?)));
     // Only the URL configures the checksum.
-    let from_environment = settings(AWS, variables).filter(|(key, _)| *key != Key::Checksum);
-    let limits = TIMEOUTS.map(|(key, value)| (Key::Client(key), value));
-    let settings = from_environment.chain(from_url).chain(limits);
+    let settings =
+        settings(AWS, variables, from_url).into_iter().filter(|(key, _)| *key != Key::Checksum);
     let mut builder = settings
         .fold(AmazonS3Builder::new(), |builder, (key, value)| builder.with_config(key, value));
 
@@ -99,10 +96,8 @@ pub(crate) fn google(url: &Url, variables: &Variables) -> Result<Opened, OpenErr
     use GoogleConfigKey as Key;
     let location = BucketUrl::parse(url, &["endpoint"])?;
     let endpoint = location.parameter("endpoint").map(http_url).transpose()?;
-    let from_url =
-        endpoint.iter().map(|endpoint| (Key::BaseUrl, endpoint.as_str().trim_end_matches('/')));
-    let limits = TIMEOUTS.map(|(key, value)| (Key::Client(key), value));
-    let settings = settings(GOOGLE, variables).chain(from_url).chain(limits);
+    let endpoint = endpoint.as_ref().map(|endpoint| endpoint.as_str().trim_end_matches('/'));
+    let settings = settings(GOOGLE, variables, [("google_base_url", endpoint)]).into_iter();
     let builder = settings.fold(GoogleCloudStorageBuilder::new(), |builder, (key, value)| {
         builder.with_config(key, value)
     });
@@ -125,9 +120,8 @@ pub(crate) fn google(url: &Url, variables: &Variables) -> Result<Opened, OpenErr
 pub(crate) fn azure(url: &Url, variables: &Variables) -> Result<Opened, OpenError> {
     use AzureConfigKey as Key;
     let location = BucketUrl::parse(url, &["endpoint"])?;
-    let from_url = location.parameter("endpoint").map(|endpoint| (Key::Endpoint, endpoint));
-    let limits = TIMEOUTS.map(|(key, value)| (Key::Client(key), value));
-    let settings = settings(AZURE, variables).chain(from_url).chain(limits);
+    let from_url = [("azure_endpoint", location.parameter("endpoint"))];
+    let settings = settings(AZURE, variables, from_url).into_iter();
     let mut builder = settings.fold(MicrosoftAzureBuilder::new(), |builder, (key, value)| {
         builder.with_config(key, value)
     });
@@ -155,15 +149,21 @@ pub(crate) fn azure(url: &Url, variables: &Variables) -> Result<Opened, OpenErro
     Ok((location.apply_prefix(container.map_err(|error| settings_error(&error, variables))?), hint))
 }
 
-/// Returns the settings of a store among the variables. A blank variable counts as unset.
+/// Returns the settings of a store: those among the variables, of which a blank one counts as
+/// unset, those of the URL, and the time limits. The last setting of a key counts.
 fn settings<'a, Key: FromStr>(
     prefix: &'static str,
     variables: &'a Variables,
-) -> impl Iterator<Item = (Key, &'a str)> {
-    let set = variables
-        .iter()
-        .filter(move |(name, value)| name.starts_with(prefix) && !value.trim().is_empty());
-    set.filter_map(|(name, value)| Some((name.to_ascii_lowercase().parse().ok()?, value.as_str())))
+    from_url: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
+) -> Vec<(Key, &'a str)> {
+    let variables = variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let set =
+        variables.filter(move |(name, value)| name.starts_with(prefix) && !value.trim().is_empty());
+    let from_url = from_url.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    set.chain(from_url)
+        .chain(TIMEOUTS)
+        .filter_map(|(name, value)| Some((name.to_ascii_lowercase().parse().ok()?, value)))
+        .collect()
 }
 
 /// Returns a hint for errors if none of the settings for credentials is set.

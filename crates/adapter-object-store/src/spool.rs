@@ -72,14 +72,16 @@ impl SpoolReader {
         if self.read == spooled.size && sha256 == spooled.sha256 {
             Ok(())
         } else {
-            Err(StoreError::Internal(FileChanged.into()))
+            Err(file_changed())
         }
     }
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("the spooled file no longer has the size and the SHA-256 that it was received with")]
-pub(crate) struct FileChanged;
+/// Creates the error for a spooled file that has changed.
+pub(crate) fn file_changed() -> StoreError {
+    let cause = "the spooled file no longer has the size and the SHA-256 that it was received with";
+    StoreError::Internal(cause.into())
+}
 
 /// Classifies an error of reading a spooled file. A missing or truncated file is a bug; any other
 /// error is the disk's.

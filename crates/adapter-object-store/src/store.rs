@@ -14,8 +14,8 @@ use tokio::time::timeout;
 use crate::{
     buffers::BufferPool,
     concurrency_limit::ConcurrencyLimit,
-    disk::Disk,
-    failure::{Failure, is_absent, is_transient, store_error},
+    disk::{Disk, unavailable},
+    failure::{describe, is_absent, is_transient, store_error},
     spool::{SpoolReader, panicked},
 };
 
@@ -91,27 +91,25 @@ impl ObjectBlobStore {
     }
 
     /// Runs blocking work on the disk, if this is a store on disk.
-    async fn with_disk(
+    async fn with_disk<T: Send + 'static>(
         &self,
-        work: impl FnOnce(Disk) -> io::Result<()> + Send + 'static,
-    ) -> Result<(), StoreError> {
-        let Some(disk) = self.disk.clone() else { return Ok(()) };
-        let done = tokio::task::spawn_blocking(move || work(disk)).await.map_err(|_| panicked())?;
-        done.map_err(|error| StoreError::Unavailable(error.into()))
+        work: impl FnOnce(Disk) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<Option<T>, StoreError> {
+        let Some(disk) = self.disk.clone() else { return Ok(None) };
+        let done = tokio::task::spawn_blocking(move || work(disk)).await;
+        done.map_err(|_| panicked())?.map(Some)
     }
 
     /// Links the file on a store on disk and returns whether that was possible. Needs no permit,
     /// because it takes no memory; the runtime's threads for blocking work limit the concurrency.
     async fn link_spooled(&self, location: &Path, file: &SpooledFile) -> Result<bool, StoreError> {
-        let Some(disk) = self.disk.clone() else { return Ok(false) };
         let (location, file) = (location.clone(), file.clone());
-        let linked =
-            tokio::task::spawn_blocking(move || disk.link_spooled(location.as_ref(), &file)).await;
-        linked.map_err(|_| panicked())?
+        let link = move |disk: Disk| disk.link_spooled(location.as_ref(), &file);
+        Ok(self.with_disk(link).await?.unwrap_or(false))
     }
 
     async fn check_folder(&self) -> Result<(), StoreError> {
-        self.with_disk(|disk| disk.check()).await
+        self.with_disk(|disk| disk.check().map_err(unavailable)).await.map(drop)
     }
 
     /// Sends a request with a body of `bytes`, with the time limit for a remote store.
@@ -127,9 +125,9 @@ impl ObjectBlobStore {
         let result = match timeout(limit, request).await {
             Ok(Ok(done)) => Ok(done),
             Ok(Err(error)) if is_transient(&error) => {
-                Err(StoreError::Unavailable(Failure::of(&error, self.hint).into()))
+                Err(StoreError::Unavailable(describe(&error, self.hint).into()))
             }
-            Ok(Err(error)) => Err(StoreError::Internal(Failure::of(&error, self.hint).into())),
+            Ok(Err(error)) => Err(StoreError::Internal(describe(&error, self.hint).into())),
             Err(_) => Err(self.timed_out(limit)),
         };
         self.limit.record(!matches!(result, Err(StoreError::Unavailable(_))));
@@ -137,7 +135,8 @@ impl ObjectBlobStore {
     }
 
     fn timed_out(&self, waited: Duration) -> StoreError {
-        StoreError::Unavailable(Failure::timeout(waited, self.hint).into())
+        let (seconds, hint) = (waited.as_secs_f32(), self.hint);
+        StoreError::Unavailable(format!("no answer within {seconds:.1} seconds{hint}").into())
     }
 
     async fn remove(&self, location: &Path) -> Result<(), StoreError> {
@@ -212,7 +211,9 @@ impl ObjectBlobStore {
         if stored == file.size {
             Ok(())
         } else {
-            Err(StoreError::Unavailable(WrongSize { stored, size: file.size }.into()))
+            let sent = file.size;
+            let cause = format!("{sent} bytes were sent, but the store has {stored}");
+            Err(StoreError::Unavailable(cause.into()))
         }
     }
 
@@ -244,14 +245,16 @@ impl BlobStore for ObjectBlobStore {
         if self.disk.is_none() {
             self.verify_size(&location, file).await?;
         }
-        self.with_disk(move |disk| disk.sync_folders(location.as_ref())).await
+        let sync = move |disk: Disk| disk.sync_folders(location.as_ref()).map_err(unavailable);
+        self.with_disk(sync).await.map(drop)
     }
 
     async fn delete(&self, key: &ObjectKey) -> Result<(), StoreError> {
         let location = location(key)?;
         self.check_folder().await?;
         self.remove(&location).await?;
-        self.with_disk(move |disk| disk.finish_delete(location.as_ref())).await
+        let finish = move |disk: Disk| disk.finish_delete(location.as_ref()).map_err(unavailable);
+        self.with_disk(finish).await.map(drop)
     }
 
     async fn check(&self) -> Result<(), StoreError> {
@@ -260,13 +263,6 @@ impl BlobStore for ObjectBlobStore {
             .await
             .unwrap_or_else(|_| Err(self.timed_out(CHECK_TIMEOUT)))
     }
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("{size} bytes were sent, but the store has {stored}")]
-struct WrongSize {
-    stored: u64,
-    size: u64,
 }
 
 fn location(key: &ObjectKey) -> Result<Path, StoreError> {

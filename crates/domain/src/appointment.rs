@@ -40,19 +40,11 @@ pub struct Moment {
 }
 
 /// A zone of the embedded IANA time zone database.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Zone {
     id: &'static str,
     rules: TimeZoneRef<'static>,
 }
-
-impl PartialEq for Zone {
-    fn eq(&self, other: &Self) -> bool {
-        self.id == other.id
-    }
-}
-
-impl Eq for Zone {}
 
 /// The reason why a local time has no instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -15,8 +15,10 @@ use crate::{
         DocumentFault, ObjectKey, ReceivedDocument, SpooledFile, StoredDocument, sanitize_file_name,
     },
     duplicate_window::DuplicateWindow,
-    idempotency::{Answered, Attempt, Claim, Claimed, Fingerprint, IdempotentRequest, KeyUse},
-    order::{Order, OrderRequest, OrderStatus, SigningServiceId, StoredOrder, Violation},
+    idempotency::{Answered, Attempt, Claim, Fingerprint, IdempotentRequest, KeyUse},
+    order::{
+        Field, OrderRequest, OrderStatus, ParsedOrder, SigningServiceId, StoredOrder, Violation,
+    },
     order_traffic::OrderTraffic,
     ports::{
         BlobStore, Cause, ClaimError, Clock, CreateError, Entropy, IdempotencyLedger, NewOrder,
@@ -26,9 +28,6 @@ use crate::{
 
 /// Documents of one order that are stored at the same time.
 const PARALLEL_PUTS: usize = 4;
-
-/// The stored properties of an accepted document, and its bytes.
-type Acceptable = (StoredDocument, SpooledFile);
 
 /// The outcome of a successful request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,11 +121,11 @@ impl CreateOrder {
     pub const CLAIM: Duration = Duration::seconds(15);
 
     /// Claims or extends the idempotency key of a long request, so that concurrent attempts learn
-    /// that it is in progress.
-    pub async fn claim(&self, claim: &Claim) -> Result<Claimed, CreateOrderError> {
+    /// that it is in progress. Returns the order of an earlier request instead, if there is one.
+    pub async fn claim(&self, claim: &Claim) -> Result<Option<Answered>, CreateOrderError> {
         match self.try_claim(claim).await? {
-            None => Ok(Claimed::Own),
-            Some(KeyUse::Answered(answered)) => Ok(Claimed::Answered(answered)),
+            None => Ok(None),
+            Some(KeyUse::Answered(answered)) => Ok(Some(answered)),
             Some(KeyUse::InProgress { until }) => Err(self.in_flight(until)),
         }
     }
@@ -141,15 +140,13 @@ impl CreateOrder {
         if answered.fingerprint != fingerprint {
             return Err(CreateOrderError::KeyReused);
         }
-        let stored = self.orders.find(answered.order_id).await?;
-        let stored = stored.ok_or_else(|| {
-            CreateOrderError::Internal("the order of an idempotency key is gone".into())
-        })?;
-        Ok(CreatedOrder {
-            stored: stored.as_created(),
-            utc_disagreements: Vec::new(),
-            replayed: true,
-        })
+        let Some(stored) = self.orders.find(answered.order_id).await? else {
+            return Err(CreateOrderError::Internal(
+                "the order of an idempotency key is gone".into(),
+            ));
+        };
+        let stored = stored.as_created();
+        Ok(CreatedOrder { stored, utc_disagreements: Vec::new(), replayed: true })
     }
 
     /// Releases the key of a request that created no order, so that the next attempt can use it.
@@ -168,12 +165,8 @@ impl CreateOrder {
         let parsed = request.parse().map_err(|violations| {
             CreateOrderError::Rejected(Rejection { violations, ..Rejection::default() })
         })?;
-        match self.commit(key, parsed.order, Vec::new(), attempt).await {
-            Ok(stored) => Ok(CreatedOrder {
-                stored,
-                utc_disagreements: parsed.utc_disagreements,
-                replayed: false,
-            }),
+        match self.commit(key, parsed, Vec::new(), attempt).await {
+            Ok(created) => Ok(created),
             Err(error) => self.replay_or_explain(error, attempt).await,
         }
     }
@@ -188,8 +181,8 @@ impl CreateOrder {
         attempt: Option<&Attempt>,
     ) -> Result<CreatedOrder, CreateOrderError> {
         authorize(key, &request)?;
-        let (documents, faults) = self.accept(documents);
-        let no_documents = documents.is_empty() && faults.is_empty();
+        let no_documents = documents.is_empty();
+        let (documents, files, faults) = self.accept(documents);
         let parsed = match request.parse() {
             Ok(parsed) if faults.is_empty() && !no_documents => parsed,
             parsed => {
@@ -206,31 +199,18 @@ impl CreateOrder {
         {
             return self.answer_again(taken, attempt.fingerprint).await;
         }
-        let keys: Vec<ObjectKey> =
-            documents.iter().map(|(document, _)| document.key.clone()).collect();
+        let keys: Vec<ObjectKey> = documents.iter().map(|document| document.key.clone()).collect();
         self.uploads.record(&keys, self.clock.now()).await?;
 
-        let outcome = match self.put_all(&documents).await {
-            Ok(()) => {
-                self.commit(
-                    key,
-                    parsed.order,
-                    documents.into_iter().map(|(document, _)| document).collect(),
-                    attempt,
-                )
-                .await
-            }
+        let outcome = match self.put_all(&keys, &files).await {
+            Ok(()) => self.commit(key, parsed, documents, attempt).await,
             // Leaves the recorded objects to the sweeper. A put that timed out may still take
             // effect after a removal, and the client should not wait for another timeout.
             Err(error @ StoreError::Unavailable(_)) => return Err(error.into()),
             Err(StoreError::Internal(cause)) => Err(CreateError::Internal(cause)),
         };
         match outcome {
-            Ok(stored) => Ok(CreatedOrder {
-                stored,
-                utc_disagreements: parsed.utc_disagreements,
-                replayed: false,
-            }),
+            Ok(created) => Ok(created),
             Err(error) => {
                 if matches!(error, CreateError::UploadSwept) {
                     self.record_again(&keys).await;
@@ -241,40 +221,40 @@ impl CreateOrder {
         }
     }
 
-    /// Returns the accepted documents, and the faults of the others by position.
+    /// Returns the accepted documents with their files, and the faults of the others by position.
     fn accept(
         &self,
         documents: Vec<ReceivedDocument>,
-    ) -> (Vec<Acceptable>, Vec<(usize, DocumentFault)>) {
-        let (mut accepted, mut faults) = (Vec::with_capacity(documents.len()), Vec::new());
+    ) -> (Vec<StoredDocument>, Vec<SpooledFile>, Vec<(usize, DocumentFault)>) {
+        let (mut accepted, mut files, mut faults) = (Vec::new(), Vec::new(), Vec::new());
         for (position, document) in documents.into_iter().enumerate() {
             match document.format() {
                 Ok(format) => {
-                    let stored = StoredDocument {
+                    accepted.push(StoredDocument {
                         key: ObjectKey::random(&*self.entropy),
                         name: sanitize_file_name(&document.name_as_sent),
                         name_as_sent: document.name_as_sent,
                         media_type: format.media_type().to_owned(),
                         size: document.file.size,
                         sha256: document.file.sha256,
-                    };
-                    accepted.push((stored, document.file));
+                    });
+                    files.push(document.file);
                 }
                 Err(fault) => faults.push((position, fault)),
             }
         }
-        (accepted, faults)
+        (accepted, files, faults)
     }
 
     /// Puts every document. After a failure it starts no other put and finishes those in progress,
     /// so that no object appears after its removal.
-    async fn put_all(&self, documents: &[Acceptable]) -> Result<(), StoreError> {
+    async fn put_all(&self, keys: &[ObjectKey], files: &[SpooledFile]) -> Result<(), StoreError> {
         let failed = &AtomicBool::new(false);
-        let puts = documents.iter().map(|(document, file)| async move {
+        let puts = keys.iter().zip(files).map(|(key, file)| async move {
             if failed.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            let put = self.blobs.put(&document.key, file).await;
+            let put = self.blobs.put(key, file).await;
             failed.fetch_or(put.is_err(), Ordering::Relaxed);
             put
         });
@@ -289,18 +269,15 @@ impl CreateOrder {
     async fn commit(
         &self,
         key: &ApiKey,
-        order: Order,
+        ParsedOrder { order, utc_disagreements }: ParsedOrder,
         documents: Vec<StoredDocument>,
         attempt: Option<&Attempt>,
-    ) -> Result<StoredOrder, CreateError> {
+    ) -> Result<CreatedOrder, CreateError> {
         self.traffic.record();
         let (is_test, created_at) = (key.key.is_test, self.clock.now());
         // A test order is no real signing, so it has no recipients.
         let recipients = if is_test { Vec::new() } else { order.contacts.recipients() };
-        let deliveries = recipients
-            .into_iter()
-            .map(|recipient| NewDelivery::mail(recipient, &*self.entropy))
-            .collect();
+        let mail = |recipient| NewDelivery::mail(recipient, &*self.entropy);
         let kept_until = created_at.saturating_add(self.idempotency_retention);
         let idempotent_request =
             attempt.map(|attempt| IdempotentRequest { attempt: attempt.clone(), kept_until });
@@ -309,13 +286,13 @@ impl CreateOrder {
             api_key: key.id,
             order,
             documents,
-            deliveries,
+            deliveries: recipients.into_iter().map(mail).collect(),
             created_at,
             is_test,
             idempotent_request,
         };
         let id = self.orders.create(&new, self.window).await?;
-        Ok(StoredOrder {
+        let stored = StoredOrder {
             id,
             order: new.order,
             status: OrderStatus::NEW,
@@ -326,7 +303,8 @@ impl CreateOrder {
             is_test: new.is_test,
             created_at: new.created_at,
             updated_at: new.created_at,
-        })
+        };
+        Ok(CreatedOrder { stored, utc_disagreements, replayed: false })
     }
 
     /// Returns the order of an earlier attempt, or the reason why there is none.
@@ -424,7 +402,7 @@ pub(crate) async fn remove_condemned(
 /// Checks the binding of the key first, before anything else about the request.
 fn authorize(key: &ApiKey, request: &OrderRequest) -> Result<(), CreateOrderError> {
     match request.signing_service_id {
-        crate::order::Field::Value(service) if !key.may_order_for(SigningServiceId(service)) => {
+        Field::Value(service) if !key.may_order_for(SigningServiceId(service)) => {
             Err(CreateOrderError::Forbidden)
         }
         _ => Ok(()),

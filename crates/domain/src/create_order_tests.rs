@@ -13,7 +13,7 @@ use crate::{
     idempotency::{ClaimToken, IdempotencyKey},
     order::OrderId,
     ports::{MockBlobStore, MockClock, MockIdempotencyLedger, MockOrderRepo, MockUploadLedger},
-    test_support::{CountingEntropy, minimal_request, new_api_key},
+    test_support::{CountingEntropy, minimal_request, new_api_key, stored_order},
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
@@ -41,6 +41,18 @@ impl Mocks {
             idempotency_retention: Duration::DAY,
             traffic: Arc::default(),
         }
+    }
+
+    /// Creates a minimal order without documents.
+    async fn create(self, attempt: Option<&Attempt>) -> Result<CreatedOrder, CreateOrderError> {
+        self.use_case().create(&key(), request(minimal_request()), attempt).await
+    }
+
+    /// Creates a minimal order with documents of these names.
+    async fn create_with(self, names: &[&str]) -> Result<CreatedOrder, CreateOrderError> {
+        let documents = names.iter().map(|name| document(name)).collect();
+        let request = request(minimal_request());
+        self.use_case().create_with_documents(&key(), request, documents, None).await
     }
 
     /// Expects uploads that succeed and are removed afterwards: every key is condemned, deleted and
@@ -159,11 +171,7 @@ async fn unacceptable_document_stores_nothing() {
 
 #[tokio::test]
 async fn missing_documents_are_rejected() {
-    let error = Mocks::default()
-        .use_case()
-        .create_with_documents(&key(), request(minimal_request()), vec![], None)
-        .await
-        .unwrap_err();
+    let error = Mocks::default().create_with(&[]).await.unwrap_err();
     assert!(
         matches!(error, CreateOrderError::Rejected(Rejection { no_documents: true, .. })),
         "{error}"
@@ -195,17 +203,7 @@ async fn documents_are_recorded_put_and_adopted_in_order() {
         );
         Ok(OrderId(1))
     });
-    let stored = mocks
-        .use_case()
-        .create_with_documents(
-            &key(),
-            request(minimal_request()),
-            vec![document("a 1.pdf"), document("b.pdf")],
-            None,
-        )
-        .await
-        .unwrap()
-        .stored;
+    let stored = mocks.create_with(&["a 1.pdf", "b.pdf"]).await.unwrap().stored;
     assert_eq!(stored.documents.len(), 2);
 }
 
@@ -218,16 +216,7 @@ async fn duplicate_removes_objects() {
         .orders
         .expect_create()
         .returning(|_, _| Err(CreateError::Duplicate { created_at: NOW - Duration::seconds(18) }));
-    let error = mocks
-        .use_case()
-        .create_with_documents(
-            &key(),
-            request(minimal_request()),
-            vec![document("a.pdf"), document("b.pdf")],
-            None,
-        )
-        .await
-        .unwrap_err();
+    let error = mocks.create_with(&["a.pdf", "b.pdf"]).await.unwrap_err();
     assert!(matches!(error, CreateOrderError::Duplicate { retry_after: 42 }), "{error}");
 }
 
@@ -237,11 +226,7 @@ async fn repository_failure_removes_objects() {
     mocks.expect_uploads_removed(1);
     mocks.blobs.expect_put().returning(|_, _| Ok(()));
     mocks.orders.expect_create().returning(|_, _| Err(CreateError::Internal("broken".into())));
-    let error = mocks
-        .use_case()
-        .create_with_documents(&key(), request(minimal_request()), vec![document("a.pdf")], None)
-        .await
-        .unwrap_err();
+    let error = mocks.create_with(&["a.pdf"]).await.unwrap_err();
     assert!(matches!(error, CreateOrderError::Internal(_)), "{error}");
 }
 
@@ -256,12 +241,7 @@ async fn failed_put_removes_objects() {
             Ok(())
         }
     });
-    let documents = vec![document("a.pdf"), document("b.pdf"), document("c.pdf")];
-    let error = mocks
-        .use_case()
-        .create_with_documents(&key(), request(minimal_request()), documents, None)
-        .await
-        .unwrap_err();
+    let error = mocks.create_with(&["a.pdf", "b.pdf", "c.pdf"]).await.unwrap_err();
     assert!(matches!(error, CreateOrderError::Internal(_)), "{error}");
 }
 
@@ -303,12 +283,7 @@ async fn forgotten_objects_are_recorded_again() {
         sweeper.lock().unwrap().remove(0);
         Err(CreateError::UploadSwept)
     });
-    let documents = vec![document("a.pdf"), document("b.pdf")];
-    let error = mocks
-        .use_case()
-        .create_with_documents(&key(), request(minimal_request()), documents, None)
-        .await
-        .unwrap_err();
+    let error = mocks.create_with(&["a.pdf", "b.pdf"]).await.unwrap_err();
     assert!(matches!(error, CreateOrderError::Unavailable(_)), "{error}");
     assert_eq!((stored.lock().unwrap().len(), ledger.lock().unwrap().len()), (0, 0));
 }
@@ -319,16 +294,7 @@ async fn objects_of_unavailable_store_are_left_to_sweeper() {
     mocks.uploads.expect_record().returning(|_, _| Ok(()));
     mocks.blobs.expect_put().once().returning(|_, _| Err(StoreError::Unavailable("down".into())));
     // Nothing is condemned or deleted.
-    let error = mocks
-        .use_case()
-        .create_with_documents(
-            &key(),
-            request(minimal_request()),
-            vec![document("a.pdf"), document("b.pdf")],
-            None,
-        )
-        .await
-        .unwrap_err();
+    let error = mocks.create_with(&["a.pdf", "b.pdf"]).await.unwrap_err();
     assert!(matches!(error, CreateOrderError::Unavailable(_)), "{error}");
 }
 
@@ -388,11 +354,7 @@ async fn objects_stay_when_commit_outcome_is_unknown() {
         .returning(|_, _| Err(CreateError::Unavailable("connection lost at commit".into())));
     // The commit took effect: the key has left the ledger, so nothing is condemned or deleted.
     mocks.uploads.expect_condemn().once().returning(|_| Ok(vec![]));
-    let error = mocks
-        .use_case()
-        .create_with_documents(&key(), request(minimal_request()), vec![document("a.pdf")], None)
-        .await
-        .unwrap_err();
+    let error = mocks.create_with(&["a.pdf"]).await.unwrap_err();
     assert!(matches!(error, CreateOrderError::Unavailable(_)), "{error}");
 }
 
@@ -400,11 +362,7 @@ async fn objects_stay_when_commit_outcome_is_unknown() {
 async fn nothing_is_put_before_it_is_recorded() {
     let mut mocks = Mocks::default();
     mocks.uploads.expect_record().returning(|_, _| Err(StoreError::Unavailable("down".into())));
-    let error = mocks
-        .use_case()
-        .create_with_documents(&key(), request(minimal_request()), vec![document("a.pdf")], None)
-        .await
-        .unwrap_err();
+    let error = mocks.create_with(&["a.pdf"]).await.unwrap_err();
     assert!(matches!(error, CreateOrderError::Unavailable(_)), "{error}");
 }
 
@@ -433,16 +391,15 @@ fn attempt() -> Attempt {
 fn created_before() -> StoredOrder {
     StoredOrder {
         id: OrderId(5),
-        order: request(minimal_request()).parse().unwrap().order,
-        status: OrderStatus::NEW,
-        client: ClientId(1),
-        api_key: ApiKeyId(1),
         notary_id: Some(77),
-        documents: vec![],
-        is_test: false,
-        created_at: NOW - Duration::HOUR,
         updated_at: NOW,
+        ..stored_order(NOW - Duration::HOUR)
     }
+}
+
+/// Returns the use of a key by that order.
+fn answered(fingerprint: Fingerprint) -> KeyUse {
+    KeyUse::Answered(Answered { fingerprint, order_id: OrderId(5) })
 }
 
 #[tokio::test]
@@ -455,11 +412,7 @@ async fn request_is_stored_for_the_configured_time() {
         );
         Ok(OrderId(9))
     });
-    let created = mocks
-        .use_case()
-        .create(&key(), request(minimal_request()), Some(&attempt()))
-        .await
-        .unwrap();
+    let created = mocks.create(Some(&attempt())).await.unwrap();
     assert!(!created.replayed);
 }
 
@@ -467,8 +420,7 @@ async fn request_is_stored_for_the_configured_time() {
 async fn repeat_returns_order_as_created() {
     for with_documents in [false, true] {
         let mut mocks = Mocks::default();
-        let answered =
-            KeyUse::Answered(Answered { fingerprint: attempt().fingerprint, order_id: OrderId(5) });
+        let answered = answered(attempt().fingerprint);
         mocks
             .orders
             .expect_create()
@@ -501,14 +453,9 @@ async fn repeat_returns_order_as_created() {
 #[tokio::test]
 async fn key_reused_for_another_request_is_rejected() {
     let mut mocks = Mocks::default();
-    let other =
-        KeyUse::Answered(Answered { fingerprint: Fingerprint([3; 32]), order_id: OrderId(5) });
+    let other = answered(Fingerprint([3; 32]));
     mocks.orders.expect_create().returning(move |_, _| Err(CreateError::KeyInUse(other)));
-    let error = mocks
-        .use_case()
-        .create(&key(), request(minimal_request()), Some(&attempt()))
-        .await
-        .unwrap_err();
+    let error = mocks.create(Some(&attempt())).await.unwrap_err();
     assert!(matches!(error, CreateOrderError::KeyReused), "{error}");
 }
 
@@ -545,8 +492,7 @@ async fn documents_of_concurrent_repeat_are_removed() {
         .expect_claim()
         .withf(|_, now, until| (*now, *until) == (NOW, NOW + CreateOrder::CLAIM))
         .returning(|_, _, _| Ok(()));
-    let answered =
-        KeyUse::Answered(Answered { fingerprint: attempt().fingerprint, order_id: OrderId(5) });
+    let answered = answered(attempt().fingerprint);
     mocks.orders.expect_create().returning(move |_, _| Err(CreateError::KeyInUse(answered)));
     mocks.orders.expect_find().returning(|_| Ok(Some(created_before())));
     let created = mocks

@@ -80,6 +80,9 @@ pub fn sanitize_file_name(name: &str) -> String {
     safe + &extension
 }
 
+// File names may contain names of signers.
+conceal!(ReceivedDocument, StoredDocument);
+
 /// Limits of the documents of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DocumentLimits {
@@ -133,17 +136,6 @@ pub struct ReceivedDocument {
     pub file: SpooledFile,
     /// The accepted format of the bytes, if any.
     pub content: Option<DocumentFormat>,
-}
-
-/// File names may contain names of signers, so `Debug` hides them.
-impl fmt::Debug for ReceivedDocument {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("ReceivedDocument")
-            .field("file", &self.file)
-            .field("content", &self.content)
-            .finish_non_exhaustive()
-    }
 }
 
 /// A fault of a document.
@@ -223,18 +215,6 @@ pub struct StoredDocument {
     pub sha256: Sha256Digest,
 }
 
-/// File names may contain names of signers, so `Debug` hides them.
-impl fmt::Debug for StoredDocument {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("StoredDocument")
-            .field("key", &self.key)
-            .field("size", &self.size)
-            .field("sha256", &self.sha256)
-            .finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -280,40 +260,6 @@ mod tests {
         assert_eq!(
             sanitize_file_name(&format!("a.{}", "b".repeat(200))),
             format!("a.{}", "b".repeat(118))
-        );
-    }
-
-    #[test]
-    fn debug_hides_file_names() {
-        let file = SpooledFile { path: "spooled".into(), size: 7, sha256: Sha256Digest([0; 32]) };
-        let document = ReceivedDocument {
-            name_as_sent: "Jane Doe.pdf".to_owned(),
-            file,
-            content: Some(DocumentFormat::Pdf),
-        };
-        let shown = format!("{document:?}");
-        assert!(
-            shown.starts_with("ReceivedDocument { file: ")
-                && shown.contains("content: Some(Pdf)")
-                && !shown.contains("Jane"),
-            "{shown}"
-        );
-        let key = ObjectKey::from_stored("00/01".to_owned());
-        let (name, media_type) = ("Jane_Doe.pdf".to_owned(), "application/pdf".to_owned());
-        let stored = StoredDocument {
-            key,
-            name_as_sent: name.clone(),
-            name,
-            media_type,
-            size: 7,
-            sha256: Sha256Digest([0; 32]),
-        };
-        let shown = format!("{stored:?}");
-        assert!(
-            shown.starts_with("StoredDocument { key: ")
-                && shown.contains("size: 7")
-                && !shown.contains("Jane"),
-            "{shown}"
         );
     }
 

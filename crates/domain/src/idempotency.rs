@@ -75,15 +75,6 @@ pub struct IdempotentRequest {
     pub kept_until: OffsetDateTime,
 }
 
-/// The outcome of a claim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Claimed {
-    /// The claim has the key.
-    Own,
-    /// An order was already created with the key.
-    Answered(Answered),
-}
-
 /// The use of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyUse {

@@ -25,6 +25,17 @@
 //! 2. Add `#[cfg_attr(any(test, feature = "mocks"), mockall::automock)]` for unit tests.
 //! 3. Write the guarantees as a suite in the `contract-tests` crate, and run it on every adapter.
 
+/// Implements `Debug` for types with personal or secret data: it shows none of their values.
+macro_rules! conceal {
+    ($($name:ident),*) => {$(
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str(concat!(stringify!($name), "(…)"))
+            }
+        }
+    )*};
+}
+
 pub mod api_key;
 pub mod appointment;
 pub mod background;

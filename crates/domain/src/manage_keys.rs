@@ -139,22 +139,21 @@ impl ManageKeys {
     ) -> Result<Rotation, RotateError> {
         let keys = self.keys.list().await?;
         let old = keys.iter().find(|key| key.id == id).ok_or(RotateError::Unknown)?;
-        let client = Some(old.client());
+        let presented = PresentedKey::random(old.key.is_test, &*self.entropy);
+        let issued_at = self.clock.now();
         let lifetime = lifetime(&keys, &self.keys.trail().await?, old);
-        let NewApiKey { name, signing_service, expires_at, is_test, rate, documents_rate, .. } =
-            old.key.clone();
-        let (presented, key) = self.new_key(KeyTerms {
-            name,
-            signing_service,
-            lifetime,
-            is_test,
-            rate,
-            documents_rate,
-        });
-        let until = key.issued_at.saturating_add(grace);
-        let successor = NewApiKey { client, ..key };
+        let successor = NewApiKey {
+            lookup: presented.lookup().to_owned(),
+            hash: presented.hash(),
+            issued_at,
+            expires_at: lifetime.map(|lifetime| issued_at.saturating_add(lifetime)),
+            client: Some(old.client()),
+            ..old.key.clone()
+        };
+        let until = issued_at.saturating_add(grace);
+        let old_until = old.key.expires_at.map_or(until, |end| end.min(until));
         let id = self.keys.rotate(id, &successor, until, by).await?.ok_or(RotateError::Invalid)?;
-        Ok(Rotation { id, presented, old_until: expires_at.map_or(until, |end| end.min(until)) })
+        Ok(Rotation { id, presented, old_until })
     }
 
     /// Returns the presented key if it is valid now. A change on another instance takes effect

@@ -67,7 +67,7 @@ pub(super) fn add_limits(components: &mut Components, limits: DocumentLimits) {
             "property_address" => "propertyAddress",
             _ => continue,
         };
-        property.max_length = Some(text_rule("SigningDetailsRequest", repeated).max_length());
+        property.max_length = Some(text_rule("SigningDetailsRequest", repeated).max_length);
     }
 }
 

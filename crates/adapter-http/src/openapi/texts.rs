@@ -70,7 +70,7 @@ fn is_text(schema: &Object) -> bool {
 /// States the rule of a text. Only required texts keep a format, because an optional text may be
 /// blank.
 fn restrict(schema: &mut Object, rule: &TextRule, required: bool) {
-    let format = rule.openapi_format();
+    let format = rule.openapi_format;
     if format == Some("date") {
         schema.format = Some(SchemaFormat::Custom("date".to_owned()));
         return;
@@ -79,12 +79,12 @@ fn restrict(schema: &mut Object, rule: &TextRule, required: bool) {
         Some("date-time") => Some(UTC),
         Some("email") => Some(EMAIL),
         Some("phone") => Some(PHONE),
-        _ => rule.pattern().map(|text| text.trim_start_matches('^').trim_end_matches('$')),
+        _ => rule.pattern.map(|text| text.trim_start_matches('^').trim_end_matches('$')),
     };
     // Most patterns have a fixed length, which needs no maximum.
     let fixed_length = format.is_none() && pattern.is_some_and(|text| !text.ends_with('*'));
     if !fixed_length {
-        schema.max_length = Some(rule.max_length());
+        schema.max_length = Some(rule.max_length);
     }
     schema.pattern = Some(match pattern {
         Some(pattern) if required => format!("^{BLANK}{pattern}{BLANK}$"),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use actix_web::web;
 use domain::{
     create_order::{CreateOrder, CreateOrderError},
-    idempotency::{Answered, Claim, Claimed},
+    idempotency::{Answered, Claim},
     ports::error_chain,
 };
 use tokio::{task::JoinHandle, time::timeout};
@@ -47,8 +47,8 @@ impl ClaimGuard {
             extending: Some(api.detached.spawn(extending)),
         };
         match api.create_order.claim(claim).await {
-            Ok(Claimed::Own) => Ok(Acquired::Claimed(guard)),
-            Ok(Claimed::Answered(answered)) => {
+            Ok(None) => Ok(Acquired::Claimed(guard)),
+            Ok(Some(answered)) => {
                 guard.used();
                 Ok(Acquired::Answered(answered))
             }

@@ -2,233 +2,160 @@
 
 use std::borrow::Cow;
 
-use time::OffsetDateTime;
+use time::{Date, OffsetDateTime, Time};
 
 use super::{
-    Contact, EmailAddress, Field, JsonNumber, JsonType, Money, Violation, ViolationCode,
-    request::ContactRequest, text::text_rule,
+    Contact, EmailAddress, Field, JsonNumber, JsonType, Money, SigningServiceId, Violation,
+    ViolationCode, request::ContactRequest, text::text_rule,
 };
-use crate::appointment;
+use crate::appointment::{Zone, parse_date, parse_time, parse_utc};
 
-/// An object of the request: where it stands, and which schema of the API describes it.
-#[derive(Clone, Copy)]
-pub(super) struct Section<'a> {
+/// An object of the request. Reading its fields adds their violations.
+pub(super) struct Object<'a> {
+    violations: &'a mut Vec<Violation>,
     /// JSON Pointer to the object.
-    pub(super) path: &'a str,
-    /// Name of the schema, by which [`text_rule`] finds the rules of its fields.
-    pub(super) schema: &'static str,
+    path: String,
+    /// Name of its schema in the API, by which [`text_rule`] finds the rules of its fields.
+    schema: &'static str,
 }
 
-impl Section<'_> {
-    pub(super) const ROOT: Self = Self { path: "", schema: "OrderRequest" };
+/// A type of the aggregate that a field of the request gives.
+pub(super) trait Read: Sized {
+    /// The JSON type of the field.
+    type Json: for<'de> JsonType<'de>;
+
+    /// Reads the value of the field `name`. Returns `None` after a violation, and for an object
+    /// without any value.
+    fn read(json: Self::Json, object: &mut Object<'_>, name: &str) -> Option<Self>;
 }
 
-/// Collects violations. A reader that reports one returns `None`.
-#[derive(Default)]
-pub(super) struct Check {
-    pub(super) violations: Vec<Violation>,
-    pub(super) utc_disagreements: Vec<&'static str>,
-}
+impl<'a> Object<'a> {
+    /// Returns the whole request.
+    pub(super) fn root(violations: &'a mut Vec<Violation>) -> Self {
+        Self { violations, path: String::new(), schema: "OrderRequest" }
+    }
 
-impl Check {
+    /// Returns the object in the field `name`.
+    pub(super) fn member(&mut self, name: &str, schema: &'static str) -> Object<'_> {
+        Object { path: format!("{}/{name}", self.path), violations: self.violations, schema }
+    }
+
     pub(super) fn report(
         &mut self,
-        section: Section<'_>,
         name: &str,
         code: ViolationCode,
         detail: impl Into<Cow<'static, str>>,
     ) {
-        self.violations.push(Violation {
-            pointer: format!("{}/{name}", section.path).into(),
-            code,
-            detail: detail.into(),
-        });
+        let pointer = format!("{}/{name}", self.path).into();
+        self.violations.push(Violation { pointer, code, detail: detail.into() });
     }
 
-    pub(super) fn optional<T: for<'de> JsonType<'de>>(
+    /// Returns the value, or reports the fault.
+    pub(super) fn check<T>(
         &mut self,
-        section: Section<'_>,
         name: &str,
-        field: Field<T>,
+        value: Result<T, (ViolationCode, impl Into<Cow<'static, str>>)>,
     ) -> Option<T> {
+        value.map_err(|(code, detail)| self.report(name, code, detail)).ok()
+    }
+
+    /// Reads a field. Blank text means absent.
+    pub(super) fn optional<T: Read>(&mut self, name: &str, field: Field<T::Json>) -> Option<T> {
         match field {
-            Field::Absent => None,
-            Field::Value(value) => Some(value),
+            Field::Value(json) if !json.is_blank() => T::read(json, self, name),
+            Field::Absent | Field::Value(_) => None,
             Field::Mistyped => {
-                self.report(
-                    section,
-                    name,
-                    ViolationCode::WrongType,
-                    format!("must be {}", T::EXPECTED),
-                );
-                None
+                let detail = format!("must be {}", T::Json::EXPECTED);
+                self.check(name, Err((ViolationCode::WrongType, detail)))
             }
         }
     }
 
-    pub(super) fn required<T: for<'de> JsonType<'de>>(
-        &mut self,
-        section: Section<'_>,
-        name: &str,
-        field: Field<T>,
-    ) -> Option<T> {
-        if matches!(field, Field::Absent) {
-            self.report(section, name, ViolationCode::Required, "is required");
+    /// Reads a field that must be there and not blank.
+    pub(super) fn required<T: Read>(&mut self, name: &str, field: Field<T::Json>) -> Option<T> {
+        match &field {
+            Field::Absent => self.report(name, ViolationCode::Required, "is required"),
+            Field::Value(json) if json.is_blank() => {
+                self.report(name, ViolationCode::Blank, "must not be blank");
+            }
+            Field::Value(_) | Field::Mistyped => {}
         }
-        self.optional(section, name, field)
+        self.optional(name, field)
     }
+}
 
-    fn ruled(&mut self, section: Section<'_>, name: &str, text: &str) -> Option<String> {
-        match text_rule(section.schema, name).check(text) {
-            Ok(()) => Some(text.to_owned()),
-            Err((code, detail)) => {
-                self.report(section, name, code, detail);
-                None
+impl Read for String {
+    type Json = Self;
+    fn read(json: Self, object: &mut Object<'_>, name: &str) -> Option<Self> {
+        let text = json.trim();
+        let checked = text_rule(object.schema, name).check(text);
+        object.check(name, checked.map(|()| text.to_owned()))
+    }
+}
+
+/// Reads types that a text in a certain format gives.
+macro_rules! read_text {
+    ($($name:ty, $parse:expr, $code:ident, $detail:literal;)*) => {$(
+        impl Read for $name {
+            type Json = String;
+            fn read(json: String, object: &mut Object<'_>, name: &str) -> Option<Self> {
+                let text = String::read(json, object, name)?;
+                object.check(name, $parse(&text).ok_or((ViolationCode::$code, $detail)))
             }
         }
-    }
+    )*};
+}
+read_text! {
+    EmailAddress, |text: &str| Self::try_from(text.to_owned()).ok(),
+        InvalidFormat, "must be an e-mail address";
+    Date, parse_date, InvalidFormat, "must be a date of the form YYYY-MM-DD";
+    Time, parse_time, InvalidFormat, "must be a time of the form HH:MM, from 00:00 to 23:59";
+    OffsetDateTime, parse_utc,
+        InvalidFormat, "must be an ISO 8601 datetime in UTC, such as 2026-12-01T19:30:00Z";
+    Zone, Self::named,
+        UnknownTimeZone, "must be an IANA time zone identifier, such as America/Chicago";
+}
 
-    pub(super) fn optional_text(
-        &mut self,
-        section: Section<'_>,
-        name: &str,
-        field: Field<String>,
-    ) -> Option<String> {
-        let text = self.optional(section, name, field)?;
-        let text = text.trim();
-        if text.is_empty() { None } else { self.ruled(section, name, text) }
+impl Read for bool {
+    type Json = Self;
+    fn read(json: Self, _: &mut Object<'_>, _: &str) -> Option<Self> {
+        Some(json)
     }
+}
 
-    pub(super) fn required_text(
-        &mut self,
-        section: Section<'_>,
-        name: &str,
-        field: Field<String>,
-    ) -> Option<String> {
-        let text = self.required(section, name, field)?;
-        let text = text.trim();
-        if text.is_empty() {
-            self.report(section, name, ViolationCode::Blank, "must not be blank");
-            return None;
-        }
-        self.ruled(section, name, text)
+/// Every integer of a request is an identifier.
+impl Read for i64 {
+    type Json = Self;
+    fn read(json: Self, object: &mut Object<'_>, name: &str) -> Option<Self> {
+        let fault = (ViolationCode::OutOfRange, "must be a positive integer");
+        object.check(name, (json > 0).then_some(json).ok_or(fault))
     }
+}
 
-    pub(super) fn read<T>(
-        &mut self,
-        section: Section<'_>,
-        name: &str,
-        value: Option<T>,
-        detail: &'static str,
-    ) -> Option<T> {
-        if value.is_none() {
-            self.report(section, name, ViolationCode::InvalidFormat, detail);
-        }
-        value
+impl Read for SigningServiceId {
+    type Json = i64;
+    fn read(json: i64, object: &mut Object<'_>, name: &str) -> Option<Self> {
+        i64::read(json, object, name).map(Self)
     }
+}
 
-    pub(super) fn email(
-        &mut self,
-        section: Section<'_>,
-        name: &str,
-        text: Option<String>,
-    ) -> Option<EmailAddress> {
-        self.read(section, name, EmailAddress::try_from(text?).ok(), "must be an e-mail address")
+impl Read for Money {
+    type Json = JsonNumber;
+    fn read(json: JsonNumber, object: &mut Object<'_>, name: &str) -> Option<Self> {
+        let money = json.to_money();
+        object.check(name, money.map_err(|error| (ViolationCode::OutOfRange, error.to_string())))
     }
+}
 
-    pub(super) fn optional_email(
-        &mut self,
-        section: Section<'_>,
-        name: &str,
-        field: Field<String>,
-    ) -> Option<EmailAddress> {
-        let text = self.optional_text(section, name, field);
-        self.email(section, name, text)
-    }
-
-    pub(super) fn required_email(
-        &mut self,
-        section: Section<'_>,
-        name: &str,
-        field: Field<String>,
-    ) -> Option<EmailAddress> {
-        let text = self.required_text(section, name, field);
-        self.email(section, name, text)
-    }
-
-    pub(super) fn positive(
-        &mut self,
-        section: Section<'_>,
-        name: &str,
-        id: Option<i64>,
-    ) -> Option<i64> {
-        if id.is_some_and(|id| id < 1) {
-            self.report(section, name, ViolationCode::OutOfRange, "must be a positive integer");
-            return None;
-        }
-        id
-    }
-
-    pub(super) fn optional_id(
-        &mut self,
-        section: Section<'_>,
-        name: &str,
-        field: Field<i64>,
-    ) -> Option<i64> {
-        let id = self.optional(section, name, field);
-        self.positive(section, name, id)
-    }
-
-    pub(super) fn required_id(
-        &mut self,
-        section: Section<'_>,
-        name: &str,
-        field: Field<i64>,
-    ) -> Option<i64> {
-        let id = self.required(section, name, field);
-        self.positive(section, name, id)
-    }
-
-    pub(super) fn money(
-        &mut self,
-        section: Section<'_>,
-        name: &str,
-        field: Field<JsonNumber>,
-    ) -> Option<Money> {
-        match self.optional(section, name, field)?.to_money() {
-            Ok(money) => Some(money),
-            Err(error) => {
-                self.report(section, name, ViolationCode::OutOfRange, error.to_string());
-                None
-            }
-        }
-    }
-
-    pub(super) fn utc(&mut self, name: &str, field: Field<String>) -> Option<OffsetDateTime> {
-        let text = self.optional_text(Section::ROOT, name, field)?;
-        self.read(
-            Section::ROOT,
-            name,
-            appointment::parse_utc(&text),
-            "must be an ISO 8601 datetime in UTC, such as 2026-12-01T19:30:00Z",
-        )
-    }
-
-    pub(super) fn contact(
-        &mut self,
-        section: Section<'_>,
-        name: &str,
-        field: Field<ContactRequest>,
-    ) -> Option<Contact> {
-        let contact = self.optional(section, name, field)?;
-        let path = format!("{}/{name}", section.path);
-        let section = Section { path: &path, schema: "ContactRequest" };
-        let contact = Contact {
-            name: self.optional_text(section, "contact_name", contact.contact_name),
-            phone: self.optional_text(section, "contact_phone", contact.contact_phone),
-            email: self.optional_email(section, "contact_email", contact.contact_email),
+impl Read for Contact {
+    type Json = ContactRequest;
+    fn read(json: ContactRequest, object: &mut Object<'_>, name: &str) -> Option<Self> {
+        let mut object = object.member(name, "ContactRequest");
+        let contact = Self {
+            name: object.optional("contact_name", json.contact_name),
+            phone: object.optional("contact_phone", json.contact_phone),
+            email: object.optional("contact_email", json.contact_email),
         };
-        (contact.name.is_some() || contact.phone.is_some() || contact.email.is_some())
-            .then_some(contact)
+        (contact != Self::default()).then_some(contact)
     }
 }

@@ -52,6 +52,10 @@ pub trait JsonType<'de>: Sized {
     /// Name of the expected type in a violation, such as "a string".
     const EXPECTED: &'static str;
 
+    /// Returns whether the value is blank text.
+    fn is_blank(&self) -> bool {
+        false
+    }
     /// Converts a JSON string.
     fn from_text(_: String) -> Option<Self> {
         None
@@ -78,6 +82,9 @@ pub trait JsonType<'de>: Sized {
 
 impl JsonType<'_> for String {
     const EXPECTED: &'static str = "a string";
+    fn is_blank(&self) -> bool {
+        self.trim().is_empty()
+    }
     fn from_text(text: String) -> Option<Self> {
         Some(text)
     }

@@ -33,16 +33,7 @@ use crate::{
     document::StoredDocument,
 };
 
-/// Orders are personal data, so `Debug` shows none of their values.
-macro_rules! conceal {
-    ($($name:ident),*) => {$(
-        impl std::fmt::Debug for $name {
-            fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                formatter.write_str(concat!(stringify!($name), "(…)"))
-            }
-        }
-    )*};
-}
+// Orders are personal data.
 conceal!(
     Order,
     SigningDetails,
@@ -54,7 +45,9 @@ conceal!(
     CoSigner,
     Invoice,
     InvoiceRecipient,
-    RequestedBy
+    RequestedBy,
+    EmailAddress,
+    FileNumber
 );
 
 /// Identifier of an order, assigned by the repository; positive.
@@ -101,7 +94,7 @@ pub struct SigningDetails {
     #[serde(rename = "signer")]
     pub signer: Signer,
     /// Second signer, if any.
-    #[serde(rename = "co_signer", default, skip_serializing_if = "CoSigner::is_empty")]
+    #[serde(rename = "co_signer", default, skip_serializing_if = "is_default")]
     pub co_signer: CoSigner,
     /// Language of the signing.
     #[serde(
@@ -114,10 +107,10 @@ pub struct SigningDetails {
     #[serde(rename = "esigning_platform", skip_serializing_if = "Option::is_none")]
     pub esigning_platform: Option<String>,
     /// Whether the notary sends back scans of the signed documents.
-    #[serde(rename = "scanbacks", default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(rename = "scanbacks", default, skip_serializing_if = "is_default")]
     pub scanbacks_required: bool,
     /// Whether the signing is a remote online notarization (RON).
-    #[serde(rename = "ron", default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(rename = "ron", default, skip_serializing_if = "is_default")]
     pub ron_signing: bool,
     /// Delivery method of the documents to the notary.
     #[serde(rename = "document_delivery", skip_serializing_if = "Option::is_none")]
@@ -132,20 +125,25 @@ pub struct SigningDetails {
     #[serde(rename = "loan_officer", skip_serializing_if = "Option::is_none")]
     pub loan_officer: Option<Contact>,
     /// Recipient and amounts of the invoice.
-    #[serde(rename = "invoice", default, skip_serializing_if = "Invoice::is_empty")]
+    #[serde(rename = "invoice", default, skip_serializing_if = "is_default")]
     pub invoice: Invoice,
 }
 
 impl SigningDetails {
     /// Returns the address where the parties sign: the property, unless the client named another.
     pub fn signing_location(&self) -> SigningLocation {
-        self.location.clone().unwrap_or_else(|| SigningLocation {
-            address: self.property.address.clone(),
-            city: Some(self.property.city.clone()),
-            state: Some(self.property.state.clone()),
-            zipcode: Some(self.property.zipcode.clone()),
-        })
+        self.location.clone().unwrap_or_else(|| self.property.clone().into())
     }
+}
+
+impl From<Address> for SigningLocation {
+    fn from(Address { address, city, state, zipcode }: Address) -> Self {
+        Self { address, city: Some(city), state: Some(state), zipcode: Some(zipcode) }
+    }
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 const DEFAULT_LANGUAGE: &str = "en";
@@ -210,7 +208,7 @@ impl SigningContacts {
 }
 
 /// A contact. At least one field is present.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contact {
     /// Full name.
     #[serde(rename = "name", skip_serializing_if = "Option::is_none")]
@@ -324,20 +322,8 @@ pub struct Invoice {
     pub notary_pay: Option<Money>,
 }
 
-impl CoSigner {
-    fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-impl Invoice {
-    fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 /// Company that receives the invoice. At least one field is present.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InvoiceRecipient {
     /// Company name.
     #[serde(rename = "company", skip_serializing_if = "Option::is_none")]

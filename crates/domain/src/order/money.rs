@@ -53,41 +53,36 @@ impl JsonNumber {
     ///
     /// The number is negative, above [`Money::MAX`], or more precise than a cent.
     pub fn to_money(&self) -> Result<Money, MoneyError> {
-        let (negative, number) = match self.0.strip_prefix('-') {
-            Some(number) => (true, number),
-            None => (false, self.0.as_str()),
-        };
+        let number = self.0.trim_start_matches('-');
         let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
         let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
         let digits = format!("{whole}{fraction}");
-        let significant = digits.trim_start_matches('0').trim_end_matches('0');
-        if negative && !significant.is_empty() {
+        let significant = digits.trim_end_matches('0');
+        let is_zero = significant.is_empty();
+        if self.0.starts_with('-') && !is_zero {
             return Err(MoneyError::OutOfRange);
         }
+        let is_small = exponent.starts_with('-');
         if self.0.len() > MAX_NUMBER_CHARS {
-            let integer = fraction.is_empty() && !exponent.starts_with('-');
-            return Err(if integer { MoneyError::OutOfRange } else { MoneyError::TooFine });
+            let is_integer = fraction.is_empty() && !is_small;
+            return Err(if is_integer { MoneyError::OutOfRange } else { MoneyError::TooFine });
         }
-        if significant.is_empty() {
+        if is_zero {
             return Ok(Money { cents: 0 });
         }
-        let dropped_zeros = digits.len() - digits.trim_end_matches('0').len();
-        let shift = exponent.parse::<i64>().ok().and_then(|exponent| {
-            let fraction = i64::try_from(fraction.len()).ok()?;
-            let dropped = i64::try_from(dropped_zeros).ok()?;
-            // The exponent of the significant digits when the amount is counted in cents.
-            exponent.checked_add(dropped + 2 - fraction)
-        });
-        match shift {
-            Some(shift) if shift < 0 => Err(MoneyError::TooFine),
-            None if exponent.starts_with('-') => Err(MoneyError::TooFine),
-            Some(shift @ 0..=12) if significant.len() <= 12 => {
-                let zeros = "0".repeat(usize::try_from(shift).unwrap_or_default());
-                let cents = format!("{significant}{zeros}").parse().ok();
-                cents.and_then(Money::from_cents).ok_or(MoneyError::OutOfRange)
-            }
-            _ => Err(MoneyError::OutOfRange),
+        let exponent = exponent.parse().unwrap_or(if is_small { isize::MIN } else { isize::MAX });
+        let whole_digits = digits.len() - fraction.len();
+        // The exponent of the significant digits when the amount is counted in cents.
+        let shift = whole_digits.cast_signed() - significant.len().cast_signed() + 2;
+        let shift = exponent.saturating_add(shift);
+        if shift < 0 {
+            return Err(MoneyError::TooFine);
         }
+        u32::try_from(shift)
+            .ok()
+            .and_then(|shift| 10_i64.checked_pow(shift)?.checked_mul(significant.parse().ok()?))
+            .and_then(Money::from_cents)
+            .ok_or(MoneyError::OutOfRange)
     }
 }
 

@@ -1,7 +1,10 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{order::EmailAddress, test_support::minimal_request};
+use crate::{
+    order::{EmailAddress, Field},
+    test_support::minimal_request,
+};
 
 fn parse(request: &Value) -> Result<ParsedOrder, Vec<Violation>> {
     serde_json::from_value::<OrderRequest>(request.clone()).unwrap().parse()

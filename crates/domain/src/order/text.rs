@@ -1,6 +1,6 @@
 //! Rules of text fields: length, characters and format.
 
-use std::{borrow::Cow, fmt};
+use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
@@ -58,13 +58,6 @@ impl From<EmailAddress> for String {
     }
 }
 
-/// Addresses are personal data, so `Debug` hides them.
-impl fmt::Debug for EmailAddress {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("EmailAddress(…)")
-    }
-}
-
 /// The client's file or loan number: one line of 1 to 100 characters without surrounding white
 /// space. The comparison is case-sensitive.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -79,13 +72,6 @@ impl FileNumber {
     /// Returns the file number as text.
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-}
-
-/// A file number may identify a borrower, so `Debug` hides it.
-impl fmt::Debug for FileNumber {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("FileNumber(…)")
     }
 }
 
@@ -104,11 +90,16 @@ impl TryFrom<String> for FileNumber {
 
 /// The rule of a text field. Lengths are in characters (Unicode scalar values) after trimming.
 pub struct TextRule {
-    max_length: usize,
-    lines: bool,
-    format: fn(&str) -> Result<(), &'static str>,
-    pattern: Option<&'static str>,
-    openapi_format: Option<&'static str>,
+    /// The maximum length in characters.
+    pub max_length: usize,
+    /// The regular expression (ECMA-262) of the field, if it has one.
+    pub pattern: Option<&'static str>,
+    /// The OpenAPI `format` of the field, if it has one.
+    pub openapi_format: Option<&'static str>,
+    has_lines: bool,
+    has_format: fn(&str) -> bool,
+    /// What the client should correct if the text does not have the format.
+    format_detail: &'static str,
 }
 
 type Fault = (ViolationCode, Cow<'static, str>);
@@ -150,42 +141,44 @@ pub fn text_rule(schema: &str, field: &str) -> &'static TextRule {
 impl TextRule {
     const SHORT: Self = Self {
         max_length: 100,
-        lines: false,
-        format: |_| Ok(()),
         pattern: None,
         openapi_format: None,
+        has_lines: false,
+        has_format: |_| true,
+        format_detail: "",
     };
     const NAME: Self = Self { max_length: 200, ..Self::SHORT };
     const ADDRESS: Self = Self { max_length: 500, ..Self::SHORT };
     const EMAIL: Self = Self { max_length: 254, openapi_format: Some("email"), ..Self::SHORT };
-    const PHONE: Self =
-        Self { max_length: 50, format: phone, openapi_format: Some("phone"), ..Self::SHORT };
-    const STATE: Self = Self { format: state, pattern: Some("^[A-Za-z]{2}$"), ..Self::SHORT };
-    const ZIPCODE: Self = Self { format: zipcode, pattern: Some("^[0-9]{5}$"), ..Self::SHORT };
+    const PHONE: Self = Self {
+        max_length: 50,
+        openapi_format: Some("phone"),
+        has_format: is_phone,
+        format_detail: "must be a phone number of 7 to 15 digits, with the usual punctuation and \
+                        an optional extension",
+        ..Self::SHORT
+    };
+    const STATE: Self = Self {
+        pattern: Some("^[A-Za-z]{2}$"),
+        has_format: |text| text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_alphabetic()),
+        format_detail: "must be a state code of two letters",
+        ..Self::SHORT
+    };
+    const ZIPCODE: Self = Self {
+        pattern: Some("^[0-9]{5}$"),
+        has_format: |text| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit()),
+        format_detail: "must be a ZIP code of five digits",
+        ..Self::SHORT
+    };
     const DATE: Self = Self { openapi_format: Some("date"), ..Self::SHORT };
     const TIME: Self = Self { pattern: Some("^([01][0-9]|2[0-3]):[0-5][0-9]$"), ..Self::SHORT };
     const UTC_DATETIME: Self = Self { openapi_format: Some("date-time"), ..Self::SHORT };
     const INSTRUCTIONS: Self = Self {
         max_length: 5_000,
-        lines: true,
         pattern: Some(r"^[^\x00-\x08\x0B\x0C\x0E-\x1F\x7F-\x9F\u2028\u2029]*$"),
+        has_lines: true,
         ..Self::SHORT
     };
-
-    /// Returns the maximum length in characters.
-    pub fn max_length(&self) -> usize {
-        self.max_length
-    }
-
-    /// Returns the regular expression (ECMA-262) of the field, if it has one.
-    pub fn pattern(&self) -> Option<&'static str> {
-        self.pattern
-    }
-
-    /// Returns the OpenAPI `format` of the field, if it has one.
-    pub fn openapi_format(&self) -> Option<&'static str> {
-        self.openapi_format
-    }
 
     /// Checks a trimmed text against the rule. The error says what the client should correct.
     pub(super) fn check(&self, text: &str) -> Result<(), Fault> {
@@ -198,27 +191,27 @@ impl TextRule {
                 format!("must have at most {} characters", self.max_length).into(),
             ));
         }
-        (self.format)(text).map_err(|detail| (ViolationCode::InvalidFormat, detail.into()))
+        if !(self.has_format)(text) {
+            return Err((ViolationCode::InvalidFormat, self.format_detail.into()));
+        }
+        Ok(())
     }
 
     fn forbidden_character(&self, text: &str) -> Option<&'static str> {
-        let line_end = |c| matches!(c, '\n' | '\r' | '\t');
         // The two separators end a line wherever text is shown, though Unicode does not call them
         // control characters.
         let control = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
-        match (self.lines, text.chars().any(|c| control(c) && !(self.lines && line_end(c)))) {
-            (_, false) => None,
-            (true, true) => {
-                Some("must not contain control characters other than line ends and tabs")
-            }
-            (false, true) => Some("must be one line without control characters"),
-        }
+        let allowed = |c| self.has_lines && matches!(c, '\n' | '\r' | '\t');
+        let detail = if self.has_lines {
+            "must not contain control characters other than line ends and tabs"
+        } else {
+            "must be one line without control characters"
+        };
+        text.contains(|c| control(c) && !allowed(c)).then_some(detail)
     }
 }
 
-fn phone(text: &str) -> Result<(), &'static str> {
-    const DETAIL: &str = "must be a phone number of 7 to 15 digits, with the usual \
-                          punctuation and an optional extension";
+fn is_phone(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     let (number, extension) = text
         .find(['x', 'e', '#'])
@@ -235,21 +228,7 @@ fn phone(text: &str) -> Result<(), &'static str> {
         let extension = marker.unwrap_or_default().trim_start_matches(['.', ':', ' ']);
         (1..=8).contains(&extension.len()) && extension.bytes().all(|byte| byte.is_ascii_digit())
     });
-    if (7..=15).contains(&digits) && punctuated && plus_leads && extended {
-        Ok(())
-    } else {
-        Err(DETAIL)
-    }
-}
-
-fn state(text: &str) -> Result<(), &'static str> {
-    let letters = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_alphabetic());
-    if letters { Ok(()) } else { Err("must be a state code of two letters") }
-}
-
-fn zipcode(text: &str) -> Result<(), &'static str> {
-    let digits = text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
-    if digits { Ok(()) } else { Err("must be a ZIP code of five digits") }
+    (7..=15).contains(&digits) && punctuated && plus_leads && extended
 }
 
 #[cfg(test)]
@@ -258,14 +237,15 @@ mod tests {
 
     #[test]
     fn states_have_two_letters_and_zip_codes_five_digits() {
-        assert!(["TX", "tx"].into_iter().all(|text| state(text).is_ok()));
-        assert!(["T", "TXX", "T1", "ÄÖ", "T "].into_iter().all(|text| state(text).is_err()));
-        assert!(["75201", "00501"].into_iter().all(|text| zipcode(text).is_ok()));
-        assert!(
-            ["7520", "752011", "7520A", "75 01", "７5201"]
-                .into_iter()
-                .all(|text| zipcode(text).is_err())
-        );
+        let accepts = |rule: TextRule, text| rule.check(text).is_ok();
+        assert!(["TX", "tx"].into_iter().all(|text| accepts(TextRule::STATE, text)));
+        assert!(["75201", "00501"].into_iter().all(|text| accepts(TextRule::ZIPCODE, text)));
+        for text in ["T", "TXX", "T1", "ÄÖ", "T "] {
+            assert!(!accepts(TextRule::STATE, text), "{text}");
+        }
+        for text in ["7520", "752011", "7520A", "75 01", "７5201"] {
+            assert!(!accepts(TextRule::ZIPCODE, text), "{text}");
+        }
     }
 
     #[test]
@@ -296,7 +276,7 @@ mod tests {
             "555-123-4567 Ext: 5",
             "123456789012345",
         ] {
-            assert_eq!(phone(valid), Ok(()), "{valid}");
+            assert!(is_phone(valid), "{valid}");
         }
         for invalid in [
             "",
@@ -311,7 +291,7 @@ mod tests {
             "555-123-4567 x123456789",
             "555-123-4567 e5",
         ] {
-            assert!(phone(invalid).is_err(), "{invalid}");
+            assert!(!is_phone(invalid), "{invalid}");
         }
     }
 
