@@ -27,14 +27,6 @@ const NO_STORE: &str = "no-store";
 /// For vendored files: their path contains their version, so their content never changes.
 const IMMUTABLE: &str = "public, max-age=31536000, immutable";
 
-/// A path of the documentation.
-#[derive(Clone, Copy)]
-pub(crate) enum Page {
-    File(Asset),
-    /// Redirects to the page, because its links are relative to the path without a slash.
-    TrailingSlash,
-}
-
 /// A file of the page.
 #[derive(Clone, Copy)]
 pub(crate) struct Asset {
@@ -73,36 +65,24 @@ const SWAGGER_UI_STYLE: Asset = Asset {
     content: include_bytes!("../assets/swagger-ui/swagger-ui.css"),
 };
 
-/// Every path of the documentation.
-pub(crate) const PAGES: [Page; 5] = [
-    Page::File(INDEX),
-    Page::File(SCRIPT),
-    Page::File(SWAGGER_UI),
-    Page::File(SWAGGER_UI_STYLE),
-    Page::TrailingSlash,
-];
+/// Every file of the documentation.
+pub(crate) const FILES: [Asset; 4] = [INDEX, SCRIPT, SWAGGER_UI, SWAGGER_UI_STYLE];
 
-impl Page {
-    /// Returns the path below the base path.
-    pub(crate) fn path(self) -> String {
-        match self {
-            Self::File(asset) => format!("{DOCS}{}", asset.path),
-            Self::TrailingSlash => format!("{DOCS}/"),
-        }
-    }
+/// Path with a slash, below the base path. It redirects to the page, because the links of the page
+/// are relative to the path without a slash.
+pub(crate) const TRAILING_SLASH: &str = "/docs/";
 
-    pub(crate) fn response(self) -> HttpResponse {
-        match self {
-            Self::File(asset) => asset.response(),
-            Self::TrailingSlash => HttpResponse::PermanentRedirect()
-                .insert_header((header::LOCATION, "../docs"))
-                .finish(),
-        }
-    }
+pub(crate) async fn redirect() -> HttpResponse {
+    HttpResponse::PermanentRedirect().insert_header((header::LOCATION, "../docs")).finish()
 }
 
 impl Asset {
-    fn response(self) -> HttpResponse {
+    /// Returns the path below the base path.
+    pub(crate) fn path(self) -> String {
+        format!("{DOCS}{}", self.path)
+    }
+
+    pub(crate) fn response(self) -> HttpResponse {
         let pieces =
             self.content.chunks(PIECE).map(|piece| Ok::<_, Infallible>(Bytes::from_static(piece)));
         HttpResponse::Ok()

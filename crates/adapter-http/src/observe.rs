@@ -68,10 +68,10 @@ fn count(api: &Api, request: &HttpRequest, status: u16, duration: Duration, rout
     api.metrics.answered(request.method(), route, status, duration);
     let extensions = request.extensions();
     if extensions.get() == Some(&ProblemCode::DuplicateOrder) {
-        api.metrics.duplicate();
+        api.metrics.duplicates.inc();
     }
     if extensions.contains::<OverConcurrencyLimit>() {
-        api.metrics.over_concurrency_limit();
+        api.metrics.over_concurrency_limit.inc();
     }
 }
 
@@ -80,47 +80,32 @@ fn log(request: &HttpRequest, status: u16, duration: Duration, route: &str) {
     let (method, milliseconds) = (known_method(request.method()), duration.as_secs_f64() * 1e3);
     let extensions = request.extensions();
     let api_key = extensions.get::<KeyNote>().map(|key| key.0.0);
-    match extensions.get::<OrderNote>() {
-        Some(&OrderNote { order_id, documents, test, replayed: false }) => {
-            tracing::info!(
-                method,
-                route,
-                status,
-                milliseconds,
-                api_key,
-                order_id,
-                documents,
-                test,
-                "order created"
-            );
-        }
-        Some(&OrderNote { order_id, .. }) => {
-            tracing::info!(
-                method,
-                route,
-                status,
-                milliseconds,
-                api_key,
-                order_id,
-                "order created before, answered again"
-            );
-        }
-        None if extensions.contains::<OverConcurrencyLimit>() => {
-            tracing::debug!(
-                method,
-                route,
-                status,
-                milliseconds,
-                api_key,
-                "concurrency limit reached"
-            );
-        }
-        None => {
-            let problem = extensions.get::<ProblemCode>().map(|code| code.as_str());
-            let peer = extensions.get::<RejectedPeer>().map(|peer| tracing::field::display(peer.0));
-            tracing::info!(method, route, status, milliseconds, api_key, problem, peer, "answered");
-        }
+    if extensions.contains::<OverConcurrencyLimit>() {
+        tracing::debug!(method, route, status, milliseconds, api_key, "concurrency limit reached");
+        return;
     }
+    let problem = extensions.get::<ProblemCode>().map(|code| code.as_str());
+    let peer = extensions.get::<RejectedPeer>().map(|peer| tracing::field::display(peer.0));
+    let order = extensions.get::<OrderNote>();
+    let created = order.filter(|order| !order.replayed);
+    tracing::info!(
+        method,
+        route,
+        status,
+        milliseconds,
+        api_key,
+        problem,
+        peer,
+        order_id = order.map(|order| order.order_id),
+        documents = created.map(|order| order.documents),
+        test = created.map(|order| order.test),
+        "{}",
+        match (order, created) {
+            (_, Some(_)) => "order created",
+            (Some(_), None) => "order created before, answered again",
+            (None, None) => "answered",
+        }
+    );
 }
 
 fn add_headers(response: &mut ServiceResponse, id: &RequestId) {

@@ -4,10 +4,10 @@
 mod examples;
 mod operations;
 mod problems;
+mod requests;
 mod responses;
 mod schemas;
 mod settings;
-mod texts;
 mod units;
 
 #[cfg(test)]
@@ -26,7 +26,6 @@ use utoipa::{
     },
 };
 
-use self::schemas::OrderForm;
 pub use self::settings::OpenApiSettings;
 use crate::{
     orders::record::OrderRecord,
@@ -54,11 +53,14 @@ pub fn document(settings: &OpenApiSettings) -> openapi::OpenApi {
     document.servers = Some(vec![Server::new(base_path)]);
     let components = document.components.get_or_insert_default();
     components.add_security_scheme(operations::API_KEY, bearer_scheme());
-    texts::add_rules(components);
+    requests::complete(components, settings.limits, &examples::full());
     schemas::add_limits(components, settings.limits);
+    schemas::add_examples(components, "OrderRecord", &responses::record());
+    let problem = problems::body_of(&problems::invalid());
+    schemas::add_examples(components, "Problem", &problem);
+    schemas::add_examples(components, "FieldProblem", &problem["errors"][0]);
     responses::add_shared(components, settings);
-    let example = examples::Examples::of(components);
-    operations::add(&mut document.paths, settings, &example);
+    operations::add(&mut document.paths, settings);
     document
 }
 
@@ -90,7 +92,6 @@ which are stable. New codes may be added.";
         SigningDetailsRequest,
         InvoiceRecipientRequest,
         RequestedByRequest,
-        OrderForm,
         OrderRecord<'static>,
         ProblemBody<'static>,
         FieldProblem

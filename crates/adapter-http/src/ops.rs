@@ -12,7 +12,7 @@ use std::{
 
 use actix_web::{HttpResponse, web};
 use domain::ports::{BlobStore, Clock, DeliveryQueue, OrderRepo, StoreError, error_chain};
-use prometheus::{Encoder as _, Gauge, Registry, TextEncoder};
+use prometheus::{Encoder as _, Gauge, Registry, TextEncoder, register_gauge_with_registry};
 use serde::Serialize;
 use tokio::time::timeout;
 
@@ -41,21 +41,21 @@ impl Ops {
         clock: Arc<dyn Clock>,
         registry: Registry,
     ) -> Result<Self, prometheus::Error> {
-        let pending = Gauge::new(
+        let pending = register_gauge_with_registry!(
             "notary_orders_follow_ups_pending",
             "Pending deliveries in the whole queue.",
+            registry
         )?;
-        let failed = Gauge::new(
+        let failed = register_gauge_with_registry!(
             "notary_orders_follow_ups_buried",
             "Deliveries that failed for good and wait for an operator.",
+            registry
         )?;
-        let oldest = Gauge::new(
+        let oldest = register_gauge_with_registry!(
             "notary_orders_follow_up_oldest_age_seconds",
             "Age of the oldest pending delivery; 0 if there is none.",
+            registry
         )?;
-        for gauge in [&pending, &failed, &oldest] {
-            registry.register(Box::new(gauge.clone()))?;
-        }
         Ok(Self {
             orders,
             blobs,

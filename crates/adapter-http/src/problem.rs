@@ -4,7 +4,10 @@ mod code;
 
 use std::borrow::Cow;
 
-use actix_web::{HttpResponse, http::header};
+use actix_web::{
+    HttpResponse,
+    http::header::{self, HeaderName},
+};
 use domain::ports::{StoreError, error_chain};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -22,31 +25,28 @@ pub struct Problem {
     code: ProblemCode,
     detail: Cow<'static, str>,
     errors: Option<Vec<FieldProblem>>,
-    retry_after: Option<u64>,
     violated_policy: Option<&'static str>,
-    challenge: Option<&'static str>,
-    allow: Option<Box<str>>,
+    /// What the client needs besides the body, such as `Retry-After`.
+    header: Option<Box<(HeaderName, Cow<'static, str>)>>,
 }
 
 /// An invalid field or document.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub(crate) struct FieldProblem {
     /// JSON Pointer (RFC 6901) to the field as the client sent it, the same for both operations.
-    #[schema(value_type = String, max_length = 200, example = "/signingDetailsFormData/state")]
+    #[schema(value_type = String, max_length = 200)]
     pub(crate) pointer: Cow<'static, str>,
     /// Stable name of the error; programs can rely on it.
     #[schema(
         value_type = String,
         pattern = "^[a-z_]+$",
-        max_length = 100,
-        example = "invalid_format"
+        max_length = 100
     )]
     pub(crate) code: &'static str,
     /// What to correct, in words.
     #[schema(
         value_type = String,
-        max_length = 1000,
-        example = "must be a state code of two letters"
+        max_length = 1000
     )]
     pub(crate) detail: Cow<'static, str>,
 }
@@ -54,15 +54,7 @@ pub(crate) struct FieldProblem {
 impl Problem {
     /// Creates a problem of a code and its explanation.
     pub(crate) fn new(code: ProblemCode, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self {
-            code,
-            detail: detail.into(),
-            errors: None,
-            retry_after: None,
-            violated_policy: None,
-            challenge: None,
-            allow: None,
-        }
+        Self { code, detail: detail.into(), errors: None, violated_policy: None, header: None }
     }
 
     /// Adds the fields and documents that are invalid.
@@ -72,7 +64,11 @@ impl Problem {
 
     /// Tells the client to wait so many seconds before it retries.
     pub(crate) fn retry_after(self, seconds: u64) -> Self {
-        Self { retry_after: Some(seconds), ..self }
+        self.with_header(header::RETRY_AFTER, seconds.to_string())
+    }
+
+    fn with_header(self, name: HeaderName, value: impl Into<Cow<'static, str>>) -> Self {
+        Self { header: Some(Box::new((name, value.into()))), ..self }
     }
 
     /// Reports a request that cannot be read.
@@ -110,33 +106,27 @@ impl Problem {
 
     /// Reports missing or malformed credentials (RFC 6750, section 3).
     pub(crate) fn unauthorized(detail: &'static str) -> Self {
-        Self {
-            challenge: Some(r#"Bearer realm="notary-orders""#),
-            ..Self::new(ProblemCode::Unauthorized, detail)
-        }
+        Self::new(ProblemCode::Unauthorized, detail)
+            .with_header(header::WWW_AUTHENTICATE, r#"Bearer realm="notary-orders""#)
     }
 
     /// Reports a key that is unknown, expired or revoked (RFC 6750, section 3.1).
     pub(crate) fn invalid_token() -> Self {
-        let detail = "The API key is unknown, expired or revoked.";
-        Self {
-            challenge: Some(r#"Bearer realm="notary-orders", error="invalid_token""#),
-            ..Self::new(ProblemCode::Unauthorized, detail)
-        }
+        let challenge = r#"Bearer realm="notary-orders", error="invalid_token""#;
+        Self::new(ProblemCode::Unauthorized, "The API key is unknown, expired or revoked.")
+            .with_header(header::WWW_AUTHENTICATE, challenge)
     }
 
     /// Reports a request that the key does not permit (RFC 6750, section 3.1).
     pub(crate) fn insufficient_scope(detail: &'static str) -> Self {
-        Self {
-            challenge: Some(r#"Bearer realm="notary-orders", error="insufficient_scope""#),
-            ..Self::new(ProblemCode::Forbidden, detail)
-        }
+        let challenge = r#"Bearer realm="notary-orders", error="insufficient_scope""#;
+        Self::new(ProblemCode::Forbidden, detail).with_header(header::WWW_AUTHENTICATE, challenge)
     }
 
     /// Reports a method that the path does not support. `allow` lists those it does: `GET, HEAD`.
     pub(crate) fn method_not_allowed(allow: &str) -> Self {
-        let detail = format!("This path supports {allow}.");
-        Self { allow: Some(allow.into()), ..Self::new(ProblemCode::MethodNotAllowed, detail) }
+        Self::new(ProblemCode::MethodNotAllowed, format!("This path supports {allow}."))
+            .with_header(header::ALLOW, allow.to_owned())
     }
 
     /// Logs the error that led to the problem, with its causes.
@@ -167,14 +157,8 @@ impl Problem {
     /// Builds the response.
     pub(crate) fn response(&self, request_id: &str) -> HttpResponse {
         let mut response = HttpResponse::build(self.code.status());
-        if let Some(seconds) = self.retry_after {
-            response.insert_header((header::RETRY_AFTER, seconds));
-        }
-        if let Some(challenge) = self.challenge {
-            response.insert_header((header::WWW_AUTHENTICATE, challenge));
-        }
-        if let Some(allow) = &self.allow {
-            response.insert_header((header::ALLOW, &**allow));
+        if let Some((name, value)) = self.header.as_deref() {
+            response.insert_header((name, &**value));
         }
         response.content_type("application/problem+json").json(self.body(request_id))
     }
@@ -198,24 +182,23 @@ pub(crate) struct ProblemBody<'a> {
     #[schema(
         value_type = String,
         format = "uri",
-        max_length = 200,
-        example = "urn:problem-type:notary-orders:validation_failed"
+        max_length = 200
     )]
     r#type: Cow<'static, str>,
     /// The kind of problem, in words.
-    #[schema(max_length = 200, example = "Fields are missing or invalid")]
+    #[schema(max_length = 200)]
     title: &'static str,
     /// The status of the response.
-    #[schema(minimum = 400, maximum = 599, example = 400)]
+    #[schema(minimum = 400, maximum = 599)]
     status: u16,
     /// This occurrence of the problem, in words.
-    #[schema(max_length = 2000, example = "The request has 1 error; see `errors`.")]
+    #[schema(max_length = 2000)]
     detail: &'a str,
     /// Stable name of the kind of problem; programs can rely on it and on the status.
-    #[schema(pattern = "^[a-z_]+$", max_length = 100, example = "validation_failed")]
+    #[schema(pattern = "^[a-z_]+$", max_length = 100)]
     code: &'static str,
     /// Identifier of the request, also in `X-Request-Id`. Quote it when you ask for help.
-    #[schema(pattern = "^[0-9a-f]{24}$", example = "5a1c0e9d7b3f4a2286c0d1e5")]
+    #[schema(pattern = "^[0-9a-f]{24}$")]
     request_id: &'a str,
     /// Every invalid field and document, with `validation_failed`, `unsupported_document` and
     /// `no_documents`.

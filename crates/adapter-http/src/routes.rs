@@ -21,9 +21,10 @@ pub(crate) fn configure(config: &mut ServiceConfig, base_path: &str) {
     config
         .service(resource(&at(create_json::PATH), [post(create_json::create)]))
         .service(resource(&at(create_form::PATH), [post(create_form::create)]))
-        .service(resource(&at(openapi::PATH), [get(openapi::serve)]));
-    for page in docs_page::PAGES {
-        config.service(resource(&at(&page.path()), [get(move || ready(page.response()))]));
+        .service(resource(&at(openapi::PATH), [get(openapi::serve)]))
+        .service(resource(&at(docs_page::TRAILING_SLASH), [get(docs_page::redirect)]));
+    for file in docs_page::FILES {
+        config.service(resource(&at(&file.path()), [get(move || ready(file.response()))]));
     }
     config.default_service(web::to(async |request: HttpRequest| {
         reject(&request, &Problem::new(ProblemCode::NotFound, "This path does not exist."))

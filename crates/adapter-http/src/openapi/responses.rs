@@ -1,5 +1,7 @@
 //! The responses of the operations, with their headers.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 use utoipa::openapi::{
     Components, Content, Object, Ref, RefOr, Response, Responses, Schema, Type,
@@ -7,16 +9,11 @@ use utoipa::openapi::{
     header::{Header, HeaderBuilder},
 };
 
-use super::{
-    problems::{self, Shown},
-    settings::OpenApiSettings,
-    units,
-};
-use crate::orders::create_json;
+use super::{problems, settings::OpenApiSettings, units};
+use crate::{orders::create_json, rate_limit::FAILED_AUTHENTICATIONS};
 
-/// Problems that both operations answer alike: name of the shared response, status, description,
-/// examples.
-fn shared(settings: &OpenApiSettings) -> [(&'static str, &'static str, String, Vec<Shown>); 8] {
+/// Returns the responses that both operations share: status, name, description.
+fn shared(settings: &OpenApiSettings) -> [(u16, &'static str, Cow<'static, str>); 8] {
     let conflict = format!(
         "The file number was used less than {} ago, or the first request with this \
          `Idempotency-Key` is still in progress.",
@@ -24,120 +21,86 @@ fn shared(settings: &OpenApiSettings) -> [(&'static str, &'static str, String, V
     );
     [
         (
+            401,
             "Unauthorized",
-            "401",
             "The credentials are missing or malformed, or the key is unknown, expired or revoked."
-                .to_owned(),
-            vec![problems::unauthorized()],
+                .into(),
         ),
+        (403, "Forbidden", "The key is bound to another signing service.".into()),
+        (409, "Conflict", conflict.into()),
         (
-            "Forbidden",
-            "403",
-            "The key is bound to another signing service.".to_owned(),
-            vec![problems::forbidden()],
-        ),
-        ("Conflict", "409", conflict, vec![problems::duplicate(), problems::in_progress()]),
-        (
+            415,
             "UnsupportedMediaType",
-            "415",
             "The operation does not accept this content type, or the body has a content coding."
-                .to_owned(),
-            vec![problems::media_type()],
+                .into(),
         ),
         (
+            422,
             "IdempotencyKeyReused",
-            "422",
-            "The `Idempotency-Key` was used with another body. Use a new key.".to_owned(),
-            vec![problems::key_reused()],
+            "The `Idempotency-Key` was used with another body. Use a new key.".into(),
         ),
         (
+            429,
             "TooManyRequests",
-            "429",
             "Too many requests with this key, or too many failed authentications from this \
              address."
-                .to_owned(),
-            vec![problems::rate_limited(), problems::failed_authentications()],
+                .into(),
         ),
+        (500, "InternalServerError", "The service failed. Report the `request_id`.".into()),
         (
-            "InternalServerError",
-            "500",
-            "The service failed. Report the `request_id`.".to_owned(),
-            vec![problems::internal()],
-        ),
-        (
+            503,
             "ServiceUnavailable",
-            "503",
             "A dependency of the service does not respond, or the service is at its concurrency \
              limit."
-                .to_owned(),
-            vec![problems::unavailable()],
+                .into(),
         ),
     ]
 }
 
-/// Returns the responses to an order without documents.
-pub(super) fn of_json_orders(settings: &OpenApiSettings) -> Responses {
-    let bad = problem(
-        "400",
-        "The request cannot be read, or fields are missing or invalid.",
-        &[problems::malformed(), problems::invalid()],
-    );
-    let too_large = format!("The body is larger than {}.", units::size(create_json::MAX_BODY));
-    let too_large = problem("413", &too_large, &[problems::payload_too_large()]);
-    with_shared(settings, created("The order was created.", None), bad, too_large)
-}
-
-/// Returns the responses to an order with documents.
-pub(super) fn of_form_orders(settings: &OpenApiSettings) -> Responses {
-    let bad = problem(
-        "400",
-        "The request cannot be read, fields are missing or invalid, or documents are not \
-         supported.",
-        &[
-            problems::malformed(),
-            problems::invalid(),
-            problems::unsupported_document(),
-            problems::too_many_documents(settings.limits),
-            problems::no_documents(),
-        ],
-    );
-    let too_large = problem(
-        "413",
-        "A document, a text part or the whole form is too large.",
-        &[problems::document_too_large(settings.limits), problems::payload_too_large()],
-    );
-    let created = created("The order was created and its documents are stored.", Some(1));
-    with_shared(settings, created, bad, too_large)
-}
-
-/// Adds the responses and headers that the operations refer to.
-pub(super) fn add_shared(components: &mut Components, settings: &OpenApiSettings) {
-    for (name, status, description, shown) in shared(settings) {
-        components.responses.insert(name.to_owned(), problem(status, &description, &shown).into());
-    }
-    components.headers.extend(headers().map(|(name, header)| (name.to_owned(), header.into())));
-}
-
-fn with_shared(
-    settings: &OpenApiSettings,
-    created: Response,
-    bad: Response,
-    too_large: Response,
-) -> Responses {
+/// Returns the responses to an order.
+pub(super) fn of_orders(settings: &OpenApiSettings, with_documents: bool) -> Responses {
+    let body_limit = units::size(create_json::MAX_BODY);
+    let (created, bad, too_large) = if with_documents {
+        (
+            "The order was created and its documents are stored.",
+            "The request cannot be read, fields are missing or invalid, or documents are not \
+             supported.",
+            "A document, a text part or the whole form is too large.".to_owned(),
+        )
+    } else {
+        (
+            "The order was created.",
+            "The request cannot be read, or fields are missing or invalid.",
+            format!("The body is larger than {body_limit}."),
+        )
+    };
     let mut responses = Responses::new();
-    for (status, response) in [("201", created), ("400", bad), ("413", too_large)] {
-        responses.responses.insert(status.to_owned(), response.into());
-    }
-    for (name, status, _, _) in shared(settings) {
-        responses.responses.insert(status.to_owned(), Ref::from_response_name(name).into());
+    let mut add = |status: u16, response: RefOr<Response>| {
+        responses.responses.insert(status.to_string(), response);
+    };
+    add(201, self::created(created, with_documents).into());
+    add(400, problem(settings, 400, bad, with_documents).into());
+    add(413, problem(settings, 413, &too_large, with_documents).into());
+    for (status, name, _) in shared(settings) {
+        add(status, Ref::from_response_name(name).into());
     }
     responses
 }
 
-fn created(description: &str, documents: Option<u32>) -> Response {
-    let mut record = json!({
+/// Adds the responses and headers that the operations refer to.
+pub(super) fn add_shared(components: &mut Components, settings: &OpenApiSettings) {
+    for (status, name, description) in shared(settings) {
+        let response = problem(settings, status, &description, true);
+        components.responses.insert(name.to_owned(), response.into());
+    }
+    components.headers.extend(headers().map(|(name, header)| (name.to_owned(), header.into())));
+}
+
+/// Returns the record of an order with documents.
+pub(super) fn record() -> Value {
+    json!({
         "order_id": 1,
-        "file_number": "REFI-2026-001",
+        "file_number": "REFI-1",
         "order_status": "NEW",
         "signer_name": "Jane Doe",
         "signing_date": "2026-12-01",
@@ -147,44 +110,61 @@ fn created(description: &str, documents: Option<u32>) -> Response {
         "notary_id": null,
         "invoice_fee": 150.5,
         "notary_pay": 100,
+        "documents_uploaded": 1,
         "created_at": "2026-11-21T12:00:00.000000Z",
         "updated_at": "2026-11-21T12:00:00.000000Z"
-    });
-    if let Some(documents) = documents {
-        record["documents_uploaded"] = documents.into();
+    })
+}
+
+fn created(description: &str, with_documents: bool) -> Response {
+    let mut record = record();
+    if let Some(members) = record.as_object_mut().filter(|_| !with_documents) {
+        members.remove("documents_uploaded");
     }
+    let example = ExampleBuilder::new().summary("A new order").value(Some(record));
     let mut body = Content::new(Some(Ref::from_schema_name("OrderRecord")));
-    body.examples.insert(
-        "created".to_owned(),
-        ExampleBuilder::new().summary("A new order").value(Some(record)).into(),
-    );
-    let mut response = Response::new(description);
-    response.content.insert("application/json".to_owned(), body.into());
-    response.headers.insert("Idempotency-Replayed".to_owned(), header_ref("Idempotency-Replayed"));
-    with_headers(response, "201")
+    body.examples.insert("created".to_owned(), example.into());
+    response(201, description, "application/json", body)
 }
 
-fn problem(status: &str, description: &str, shown: &[Shown]) -> Response {
-    let mut response = Response::new(description);
-    response.content.insert("application/problem+json".to_owned(), problems::body(shown).into());
-    with_headers(response, status)
+/// Returns the response of a status with examples of its problems.
+fn problem(
+    settings: &OpenApiSettings,
+    status: u16,
+    description: &str,
+    with_documents: bool,
+) -> Response {
+    let mut body = Content::new(Some(Ref::from_schema_name("Problem")));
+    for (_, problem) in problems::all(settings.limits)
+        .into_iter()
+        .filter(|(documents_only, _)| with_documents || !documents_only)
+    {
+        let value = problems::body_of(&problem);
+        if value["status"] == status {
+            let failures = value["violated-policies"][0] == FAILED_AUTHENTICATIONS;
+            let name = if failures { "failed_authentications" } else { problem.code().as_str() };
+            let example = ExampleBuilder::new().summary(name).value(Some(value));
+            body.examples.insert(name.to_owned(), example.into());
+        }
+    }
+    response(status, description, "application/problem+json", body)
 }
 
-fn with_headers(mut response: Response, status: &str) -> Response {
-    let rates: &[&str] = if status == "401" { &[] } else { &["RateLimit-Policy", "RateLimit"] };
+fn response(status: u16, description: &str, media_type: &str, body: Content) -> Response {
+    let rates: &[&str] = if status == 401 { &[] } else { &["RateLimit-Policy", "RateLimit"] };
     let own: &[&str] = match status {
-        "401" | "403" => &["WWW-Authenticate"],
-        "409" | "429" | "503" => &["Retry-After"],
+        201 => &["Idempotency-Replayed"],
+        401 | 403 => &["WWW-Authenticate"],
+        409 | 429 | 503 => &["Retry-After"],
         _ => &[],
     };
+    let mut response = Response::new(description);
+    response.content.insert(media_type.to_owned(), body.into());
     for name in ["X-Request-Id"].iter().chain(rates).chain(own) {
-        response.headers.insert((*name).to_owned(), header_ref(name));
+        let header = Ref::new(format!("#/components/headers/{name}"));
+        response.headers.insert((*name).to_owned(), RefOr::Ref(header));
     }
     response
-}
-
-fn header_ref(name: &str) -> RefOr<Header> {
-    RefOr::Ref(Ref::new(format!("#/components/headers/{name}")))
 }
 
 fn headers() -> [(&'static str, Header); 6] {
@@ -193,7 +173,8 @@ fn headers() -> [(&'static str, Header); 6] {
             "X-Request-Id",
             header(
                 "Identifier of the request. Quote it when you ask for help.",
-                text("^[0-9a-f]{24}$", "5a1c0e9d7b3f4a2286c0d1e5"),
+                text("^[0-9a-f]{24}$"),
+                "5a1c0e9d7b3f4a2286c0d1e5".into(),
             ),
         ),
         (
@@ -203,7 +184,8 @@ fn headers() -> [(&'static str, Header); 6] {
                  once, and `w` seconds until an empty quota is full again. The policy is `orders`, \
                  or `orders-with-documents` for the operation with documents. Absent if the key \
                  has no limit.",
-                text(r#"^"[a-z-]+";q=[0-9]+;w=[0-9]+$"#, r#""orders";q=100;w=2"#),
+                text(r#"^"[a-z-]+";q=[0-9]+;w=[0-9]+$"#),
+                r#""orders";q=100;w=2"#.into(),
             ),
         ),
         (
@@ -211,15 +193,17 @@ fn headers() -> [(&'static str, Header); 6] {
             header(
                 "The remaining quota: `r` requests now, and more in `t` seconds. Absent if the key \
                  has no limit.",
-                text(r#"^"[a-z-]+";r=[0-9]+;t=[0-9]+$"#, r#""orders";r=99;t=1"#),
+                text(r#"^"[a-z-]+";r=[0-9]+;t=[0-9]+$"#),
+                r#""orders";r=99;t=1"#.into(),
             ),
         ),
-        ("Retry-After", header("Seconds to wait before a retry.", seconds())),
+        ("Retry-After", header("Seconds to wait before a retry.", seconds(), 1.into())),
         (
             "WWW-Authenticate",
             header(
                 "Why the credentials were rejected (RFC 6750).",
-                text("^Bearer ", r#"Bearer realm="notary-orders", error="invalid_token""#),
+                text("^Bearer "),
+                r#"Bearer realm="notary-orders", error="invalid_token""#.into(),
             ),
         ),
         (
@@ -227,13 +211,14 @@ fn headers() -> [(&'static str, Header); 6] {
             header(
                 "`true` if this repeats the answer to an earlier request with the same \
                  `Idempotency-Key`; absent otherwise.",
-                text("^true$", "true"),
+                text("^true$"),
+                "true".into(),
             ),
         ),
     ]
 }
 
-fn header(description: &str, (schema, example): (Object, Value)) -> Header {
+fn header(description: &str, schema: Object, example: Value) -> Header {
     HeaderBuilder::new()
         .description(Some(description))
         .schema(Some(Schema::Object(schema)))
@@ -241,14 +226,14 @@ fn header(description: &str, (schema, example): (Object, Value)) -> Header {
         .build()
 }
 
-fn text(pattern: &str, example: &str) -> (Object, Value) {
+fn text(pattern: &str) -> Object {
     let mut schema = Object::with_type(Type::String);
     schema.pattern = Some(pattern.to_owned());
-    (schema, example.into())
+    schema
 }
 
-fn seconds() -> (Object, Value) {
+fn seconds() -> Object {
     let mut schema = Object::with_type(Type::Integer);
     schema.minimum = Some(1.into());
-    (schema, 1.into())
+    schema
 }

@@ -298,6 +298,7 @@ fn each_time_type_requires_its_fields() {
     let body = &document["paths"]["/api/order/create"]["post"]["requestBody"]["content"];
     let example = &body["application/json"]["examples"]["between"]["value"];
     let mut details = example["signingDetailsFormData"].clone();
+    details["specificTime"].take();
     assert!(validator.is_valid(&details));
     for absent in [Value::Null, json!(" ")] {
         details["endTime"] = absent;

@@ -36,10 +36,10 @@ pub(super) fn count(
     CreatedOrder { stored, utc_disagreements, replayed }: &CreatedOrder,
 ) {
     if *replayed {
-        return metrics.replayed();
+        return metrics.replays.inc();
     }
     if stored.is_test {
-        metrics.test_order(operation.as_str());
+        metrics.test_orders.with_label_values(&[operation.as_str()]).inc();
     } else {
         let sizes = stored.documents.iter().map(|document| document.size);
         metrics.created(operation.as_str(), sizes);
@@ -50,7 +50,7 @@ pub(super) fn count(
             field,
             "the supplied UTC datetime disagrees with the local time; the local time is stored"
         );
-        metrics.utc_disagreement(field);
+        metrics.utc_disagreements.with_label_values(&[*field]).inc();
     }
 }
 

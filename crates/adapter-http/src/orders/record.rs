@@ -9,71 +9,47 @@ use utoipa::ToSchema;
 #[derive(Serialize, ToSchema)]
 pub(crate) struct OrderRecord<'a> {
     /// Identifier of the new order.
-    #[schema(minimum = 1, maximum = 9_223_372_036_854_775_807_i64, example = 1)]
     order_id: i64,
     /// Echo of `fileNumber`.
-    #[schema(example = "REFI-2026-001")]
     file_number: &'a str,
     /// Status of the order: `NEW` on creation.
-    #[schema(pattern = "^NEW$", example = "NEW")]
+    #[schema(pattern = "^NEW$")]
     order_status: &'a str,
     /// Echo of `signerName`.
-    #[schema(example = "Jane Doe")]
     signer_name: &'a str,
     /// Date of the signing, `YYYY-MM-DD`.
-    #[schema(format = Date, example = "2026-12-01")]
+    #[schema(format = Date)]
     signing_date: String,
     /// Echo of `propertyAddress`.
-    #[schema(example = "123 Main St, Dallas, TX 75201")]
     property_address: &'a str,
     /// Identifier of the signing service of the order.
-    #[schema(minimum = 1, maximum = 9_223_372_036_854_775_807_i64, example = 42)]
     signing_service_id: i64,
     /// Echo of `clientCompanyId`.
-    #[schema(required = true, minimum = 1, maximum = 9_223_372_036_854_775_807_i64, example = 7)]
+    #[schema(required = true)]
     client_company_id: Option<i64>,
     /// The assigned notary; null on creation.
-    #[schema(
-        required = true,
-        minimum = 1,
-        maximum = 9_223_372_036_854_775_807_i64,
-        example = json!(null)
-    )]
+    #[schema(required = true)]
     notary_id: Option<i64>,
     /// Echo of `invoiceFee`.
-    #[schema(
-        required = true,
-        value_type = Option<f64>,
-        minimum = 0,
-        maximum = 9_999_999_999.99,
-        example = 150.5
-    )]
+    #[schema(required = true, value_type = Option<f64>)]
     invoice_fee: Option<Money>,
     /// Echo of `notaryPay`.
-    #[schema(
-        required = true,
-        value_type = Option<f64>,
-        minimum = 0,
-        maximum = 9_999_999_999.99,
-        example = 100
-    )]
+    #[schema(required = true, value_type = Option<f64>)]
     notary_pay: Option<Money>,
     /// Number of stored documents; only for orders with documents.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, minimum = 1, example = 2)]
+    #[schema(nullable = false, minimum = 1)]
     documents_uploaded: Option<usize>,
     /// When the order was created: RFC 3339 in UTC, with microseconds.
     #[schema(
         format = DateTime,
-        pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z$",
-        example = "2026-11-21T12:00:00.000000Z"
+        pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z$"
     )]
     created_at: String,
     /// When the order was last changed: RFC 3339 in UTC, with microseconds.
     #[schema(
         format = DateTime,
-        pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z$",
-        example = "2026-11-21T12:00:00.000000Z"
+        pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z$"
     )]
     updated_at: String,
 }

@@ -127,7 +127,7 @@ impl MarkedOrder {
                     vec![Marker::text(pointer, user), Marker::text(pointer, home)],
                 )
             }
-            _ if example.starts_with("+1 ") => {
+            _ if pointer.to_lowercase().ends_with("phone") => {
                 let tail = format!("735 {}", 1_000 + number);
                 (format!("+1 918 {tail}"), vec![Marker::text(pointer, tail)])
             }
