@@ -5,7 +5,8 @@
 //! part whose length is too small.
 //!
 //! The parser also accepts a boundary after a lone carriage return as the end of a part, and drops
-//! the rest of its line. Such a form is rejected.
+//! the rest of its line. It accepts a line feed alone as the end of a header line, and drops the
+//! text between an empty line so ended and the next one. Such forms are rejected.
 
 use std::{
     io,
@@ -71,11 +72,9 @@ impl<S> WithoutPartLengths<S> {
     fn delimiter(&self, content: &[u8]) -> Option<Result<usize, PayloadError>> {
         self.boundary.find_iter(content).find_map(|at| match content[..at] {
             [.., b'\r', b'\n'] => Some(Ok(at - 2)),
-            [.., b'\r'] => Some(Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "a boundary follows a carriage return without a line feed",
-            )
-            .into())),
+            [.., b'\r'] => {
+                Some(Err(malformed("a boundary follows a carriage return without a line feed")))
+            }
             _ => None,
         })
     }
@@ -146,6 +145,9 @@ impl<S> WithoutPartLengths<S> {
             }
             State::Headers => {
                 let end = memchr::memmem::find(&self.pending, b"\r\n\r\n")?;
+                if self.pending[..end].split_inclusive(|byte| *byte == b'\n').any(is_bare_line) {
+                    return Some(Err(malformed("a header line ends without a carriage return")));
+                }
                 let mut headers = without_length(&self.pending.split_to(end));
                 headers.extend_from_slice(&self.pending.split_to(4));
                 self.state = State::Content;
@@ -155,6 +157,15 @@ impl<S> WithoutPartLengths<S> {
         };
         (passed > 0).then(|| Ok(self.pending.split_to(passed).freeze()))
     }
+}
+
+fn malformed(reason: &'static str) -> PayloadError {
+    io::Error::new(io::ErrorKind::InvalidData, reason).into()
+}
+
+/// Returns whether a line ends with a line feed alone.
+fn is_bare_line(line: &[u8]) -> bool {
+    line.ends_with(b"\n") && !line.ends_with(b"\r\n")
 }
 
 /// Returns header lines without `Content-Length`.

@@ -3,15 +3,15 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn pass(form: &[u8], chunk: usize) -> Vec<u8> {
+fn try_pass(form: &[u8], chunk: usize) -> Result<Vec<u8>, PayloadError> {
     let chunks: Vec<_> =
         form.chunks(chunk).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
-    let passed: Vec<Bytes> = WithoutPartLengths::new(stream::iter(chunks), "b")
-        .try_collect()
-        .now_or_never()
-        .unwrap()
-        .unwrap();
-    passed.concat()
+    let passed = WithoutPartLengths::new(stream::iter(chunks), "b").try_collect::<Vec<Bytes>>();
+    Ok(passed.now_or_never().unwrap()?.concat())
+}
+
+fn pass(form: &[u8], chunk: usize) -> Vec<u8> {
+    try_pass(form, chunk).unwrap()
 }
 
 #[test]
@@ -61,17 +61,24 @@ fn large_chunks_are_examined() {
     );
 }
 
+fn passes(form: &[u8], chunk: usize) -> bool {
+    try_pass(form, chunk).is_ok()
+}
+
+#[test]
+fn header_line_without_carriage_return_is_rejected() {
+    for headers in ["A: 1\n\r\nContent-Length: 2", "A: 1\nB: 2", "\nA: 1", "A: 1\r\nB: 2\n\r\nC: 3"]
+    {
+        let form = format!("--b\r\n{headers}\r\n\r\na\nb\r\n--b--\r\n");
+        for chunk in 1..form.len() {
+            assert!(!passes(form.as_bytes(), chunk), "{headers:?} {chunk}");
+        }
+    }
+    assert!(passes(b"--b\r\nA: 1\r\n\r\na\nb\r\n--b--\r\n", 7));
+}
+
 #[test]
 fn boundary_after_lone_carriage_return_is_rejected() {
-    let passes = |form: &[u8], chunk| {
-        let chunks: Vec<_> =
-            form.chunks(chunk).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
-        WithoutPartLengths::new(stream::iter(chunks), "b")
-            .try_collect::<Vec<Bytes>>()
-            .now_or_never()
-            .unwrap()
-            .is_ok()
-    };
     for chunk in 1..60 {
         assert!(
             !passes(
@@ -134,7 +141,7 @@ fn only_possible_boundary_start_is_held_back() {
 
 proptest! {
     #[test]
-    fn forms_without_content_length_pass_unchanged(
+    fn forms_without_content_length_pass_unchanged_or_are_rejected(
         pieces in prop::collection::vec(
             prop::sample::select(vec!["\r\n", "--b", "--", "\r", "\n", "A: 1", "b", "x"]),
             0..60,
@@ -142,6 +149,9 @@ proptest! {
         chunk in 1_usize..60,
     ) {
         let form = pieces.concat().replace("\r--b", "\r-b").into_bytes();
-        prop_assert_eq!(pass(&form, chunk), [b"\r\n", &form[..]].concat());
+        match try_pass(&form, chunk) {
+            Ok(passed) => prop_assert_eq!(passed, [b"\r\n", &form[..]].concat()),
+            Err(_) => prop_assert!(form.split_inclusive(|byte| *byte == b'\n').any(is_bare_line)),
+        }
     }
 }
