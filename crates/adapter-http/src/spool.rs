@@ -1,6 +1,7 @@
 //! Stores uploads while they arrive, in a folder of this process under the spool directory.
 
 use std::{
+    ffi::OsStr,
     fs::{self, File, Permissions},
     io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, PermissionsExt as _},
@@ -19,7 +20,14 @@ use crate::blocks::{Block, Blocks};
 /// buffers.
 const MAX_HELD: usize = 16 * 1024;
 
+/// Most foreign entries that a warning names.
+const MAX_NAMED: usize = 10;
+
 const LOCK: &str = "lock";
+/// Prefix of the folder of a process.
+const FOLDER: &str = "uploads-";
+/// Prefix of the file of an upload.
+const UPLOAD: &str = "upload-";
 
 /// The spool of one process. Dropping it removes its folder. The folder of a killed process is
 /// removed by the next process that opens the directory.
@@ -32,20 +40,36 @@ pub struct Spool {
 
 impl Spool {
     /// Opens a spool under `directory`, creating it if necessary, and removes the folders of dead
-    /// processes. A living process holds the lock on the file in its folder.
+    /// processes. A living process holds the lock on the file in its folder. Entries that no
+    /// process of the service made stay, and one warning names them.
     pub fn open(directory: &Path) -> io::Result<Self> {
         create_private(directory)?;
         // One process at a time, so that none removes a folder that another is about to lock.
         let directory_lock = File::create(directory.join(LOCK))?;
         directory_lock.lock()?;
+        let mut foreign = Vec::new();
         for entry in fs::read_dir(directory)? {
-            let folder = entry?.path();
-            if folder.is_dir() && File::create(folder.join(LOCK))?.try_lock().is_ok() {
-                fs::remove_dir_all(&folder)?;
+            let entry = entry?;
+            let name = entry.file_name();
+            let is_own = if entry.file_type()?.is_dir() && has_prefix(&name, FOLDER) {
+                remove_dead(&entry.path())?
+            } else {
+                name == LOCK
+            };
+            if !is_own {
+                foreign.push(name);
             }
         }
+        if !foreign.is_empty() {
+            tracing::warn!(
+                directory = %directory.display(),
+                count = foreign.len(),
+                some = ?&foreign[..foreign.len().min(MAX_NAMED)],
+                "the spool directory has entries that the service did not make; they stay there"
+            );
+        }
         let folder = tempfile::Builder::new()
-            .prefix("uploads-")
+            .prefix(FOLDER)
             .permissions(Permissions::from_mode(0o700))
             .tempdir_in(directory)?;
         let lock = File::create(folder.path().join(LOCK))?;
@@ -64,6 +88,30 @@ impl Spool {
             size: 0,
         }
     }
+}
+
+/// Removes what a dead process made in its folder, and the folder. Returns `false` if something else
+/// is left in it.
+fn remove_dead(folder: &Path) -> io::Result<bool> {
+    // A process that was killed at once has made no lock yet.
+    let lock = File::open(folder.join(LOCK));
+    if lock.is_ok_and(|lock| lock.try_lock().is_err()) {
+        return Ok(true);
+    }
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name() == LOCK || has_prefix(&entry.file_name(), UPLOAD) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    match fs::remove_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(false),
+        removed => removed.map(|()| true),
+    }
+}
+
+fn has_prefix(name: &OsStr, prefix: &str) -> bool {
+    name.as_encoded_bytes().starts_with(prefix.as_bytes())
 }
 
 fn create_private(directory: &Path) -> io::Result<()> {
@@ -96,6 +144,7 @@ impl Sink {
         let file = match self.file.take() {
             Some(file) => file,
             None => tempfile::Builder::new()
+                .prefix(UPLOAD)
                 .permissions(Permissions::from_mode(0o666))
                 .tempfile_in(&self.folder)?,
         };
@@ -323,11 +372,35 @@ mod tests {
         let dead = directory.path().join("uploads-dead");
         fs::create_dir(&dead).unwrap();
         fs::write(dead.join(LOCK), "").unwrap();
-        fs::write(dead.join("upload"), "papers").unwrap();
+        fs::write(dead.join("upload-1"), "papers").unwrap();
+        // Killed before it made its lock.
+        fs::create_dir(directory.path().join("uploads-early")).unwrap();
         let second = Spool::open(directory.path()).unwrap();
         assert!(!dead.exists());
         assert_eq!(entries(directory.path()).len(), 2);
         drop((living, second));
         assert!(entries(directory.path()).is_empty());
+    }
+
+    #[test]
+    fn foreign_entries_stay() {
+        let directory = tempfile::tempdir().unwrap();
+        let foreign =
+            ["precious/deed.pdf", "lost+found/lock", "uploads-dead/notes.txt", "uploads-9.txt"];
+        for name in foreign {
+            let file = directory.path().join(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "papers").unwrap();
+        }
+        fs::write(directory.path().join("uploads-dead/lock"), "").unwrap();
+        std::os::unix::fs::symlink("precious", directory.path().join("uploads-link")).unwrap();
+        drop(Spool::open(directory.path()).unwrap());
+        for name in foreign {
+            assert_eq!(fs::read(directory.path().join(name)).unwrap(), b"papers", "{name}");
+        }
+        assert_eq!(
+            entries(directory.path()),
+            ["lost+found", "precious", "uploads-9.txt", "uploads-dead", "uploads-link"]
+        );
     }
 }

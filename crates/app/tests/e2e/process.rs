@@ -46,3 +46,16 @@ async fn commands_need_no_server() {
     let document: Value = serde_json::from_slice(&output(&wiring, &["openapi"]).stdout).unwrap();
     assert!(document["paths"].is_object());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn foreign_entries_of_the_spool_stay_and_are_named_once() {
+    let wiring = Wiring::new();
+    let precious = wiring.data().join("spool/precious/deed.pdf");
+    std::fs::create_dir_all(precious.parent().unwrap()).unwrap();
+    std::fs::write(&precious, "papers").unwrap();
+    let log = ServiceProcess::start(&wiring, &[]).stop_and_read_log();
+    assert!(precious.exists());
+    let lines: Vec<_> =
+        log.lines().filter(|line| line.contains("the service did not make")).collect();
+    assert!(matches!(lines[..], [line] if line.contains("precious")), "{log}");
+}
