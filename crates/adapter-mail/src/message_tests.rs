@@ -298,7 +298,7 @@ fn hostile_lines() -> Vec<String> {
         "Bcc: eve@example.com",
         "=?utf-8?q?Bcc=3A_eve=40example=2Ecom?=",
         "{{ order }} {% raw %} ${HOME} %s %n",
-        "Zoë Ñandú 李雷 \u{1f3e0} \u{202e}txet",
+        "Zoë Ñandú 李雷 \u{1f3e0} \u{5d9}\u{5e2}\u{5dc} \u{200d}text",
         "--boundary--",
         "=3D=20= soft=",
         "\\r\\n\\0 \\\" \\",
@@ -313,7 +313,7 @@ fn hostile_lines() -> Vec<String> {
 
 const HOSTILE_PARAGRAPH: &str = "<b>first</b>\r\n.\r\n..\n\
     From eve@example.com Sat Nov 21 12:00:00 2026\r\nQUIT\r\n\r\n--\r\n\
-    Content-Type: text/html\r\n\r\n\tBcc: eve@example.com\n\n\nlone\rreturn\r\n>From last";
+    Content-Type: text/html\r\n\r\n\tBcc: eve@example.com\n\n\nlone\rreturn\r\n>From last \u{202e}txet";
 
 /// Returns a request with a text in every free-text field of the mail, cut to the field's limit.
 fn hostile_request(line: &str) -> Value {

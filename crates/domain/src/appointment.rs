@@ -58,8 +58,18 @@ pub enum ConversionError {
 }
 
 impl Zone {
-    /// Returns the zone with an IANA identifier. Letter case does not matter.
+    /// Returns the zone with an IANA identifier. Letter case does not matter. The placeholders of
+    /// the database are no zones: a machine without a zone is in `Factory`, and `localtime` is that
+    /// of the machine.
     pub fn named(id: &str) -> Option<Self> {
+        let zone = Self::from_stored(id)?;
+        let is_placeholder = ["Factory", "localtime", "posixrules"].contains(&zone.id)
+            || ["posix/", "right/"].iter().any(|copy| zone.id.starts_with(copy));
+        (!is_placeholder).then_some(zone)
+    }
+
+    /// Returns a zone that was read from storage. It followed the rules of its day.
+    pub(crate) fn from_stored(id: &str) -> Option<Self> {
         let id = tzdb::TZ_NAMES.iter().copied().find(|name| name.eq_ignore_ascii_case(id))?;
         tzdb::tz_by_name(id).map(|rules| Self { id, rules })
     }
@@ -141,7 +151,7 @@ mod tests {
     use super::*;
 
     fn zone(id: &str) -> Zone {
-        Zone::named(id).unwrap()
+        Zone::from_stored(id).unwrap()
     }
 
     #[test]
@@ -194,6 +204,9 @@ mod tests {
     #[test]
     fn unknown_zones_are_rejected() {
         assert_eq!(zone("america/chicago").id(), "America/Chicago");
+        for unknown in ["Factory", "factory", "localtime", "posixrules", "posix/UTC", "right/UTC"] {
+            assert!(Zone::named(unknown).is_none(), "{unknown}");
+        }
         for unknown in ["", "CST6", "America/Nowhere", "UTC+5", "Central", "../etc/passwd"] {
             assert!(Zone::named(unknown).is_none(), "{unknown}");
         }

@@ -11,9 +11,9 @@ thread_local! {
     static ZONES: Vec<(Zone, TimeZone)> = {
         let read = |name: &&str| {
             let tzif = tzdb::raw_tz_by_name(name).unwrap();
-            (Zone::named(name).unwrap(), TimeZone::tzif(name, tzif).unwrap())
+            Some((Zone::named(name)?, TimeZone::tzif(name, tzif).unwrap()))
         };
-        tzdb::TZ_NAMES.iter().map(read).collect()
+        tzdb::TZ_NAMES.iter().filter_map(read).collect()
     };
 }
 

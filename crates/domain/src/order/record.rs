@@ -136,11 +136,11 @@ impl OrderRecord {
         let time = details.time.read(self.starts_at, self.ends_at)?;
         Ok(Order {
             signing_service_id: SigningServiceId(self.signing_service_id),
-            file_number: FileNumber::try_from(self.file_number)
-                .map_err(|_| UnreadableOrder::Column("file_number"))?,
+            file_number: FileNumber::from_stored(self.file_number)
+                .ok_or(UnreadableOrder::Column("file_number"))?,
             appointment: Appointment {
                 date: parse_date(&details.date).ok_or_else(|| bad("date"))?,
-                zone: Zone::named(&details.zone).ok_or_else(|| bad("zone"))?,
+                zone: Zone::from_stored(&details.zone).ok_or_else(|| bad("zone"))?,
                 time,
             },
             contacts: details.contacts,

@@ -138,3 +138,10 @@ fn errors_show_no_value_of_the_record() {
         assert!(!text.contains("Jane"), "{text}");
     }
 }
+
+#[test]
+fn orders_stay_readable_under_stricter_rules() {
+    assert!(changed("/zone", json!("Factory")).is_ok());
+    let record = OrderRecord { file_number: "F\u{200b}1".to_owned(), ..Golden::full().record() };
+    assert_eq!(record.into_order().map(|order| order.file_number.as_str().len()), Ok(5));
+}

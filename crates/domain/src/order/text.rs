@@ -69,6 +69,12 @@ pub struct FileNumber(String);
 pub struct InvalidFileNumber;
 
 impl FileNumber {
+    /// Returns a file number that was read from storage; `None` if it is blank. It followed the
+    /// rules of its day.
+    pub(super) fn from_stored(text: String) -> Option<Self> {
+        (!text.trim().is_empty()).then_some(Self(text))
+    }
+
     /// Returns the file number as text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -201,14 +207,23 @@ impl TextRule {
         // The two separators end a line wherever text is shown, though Unicode does not call them
         // control characters.
         let control = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
-        let allowed = |c| self.has_lines && matches!(c, '\n' | '\r' | '\t');
-        let detail = if self.has_lines {
-            "must not contain control characters other than line ends and tabs"
+        if self.has_lines {
+            let line_end = |c| matches!(c, '\n' | '\r' | '\t');
+            text.contains(|c| control(c) && !line_end(c))
+                .then_some("must not contain control characters other than line ends and tabs")
         } else {
-            "must be one line without control characters"
-        };
-        text.contains(|c| control(c) && !allowed(c)).then_some(detail)
+            text.contains(|c| control(c) || is_hidden(c))
+                .then_some("must be one line without control or invisible characters")
+        }
     }
+}
+
+/// Returns whether a character is invisible, or changes the direction of the text after it: two
+/// names could look the same, or a name could look like another. U+200C and U+200D are none of
+/// them: names in Persian and in Indic scripts need them.
+fn is_hidden(character: char) -> bool {
+    matches!(character, '\u{200b}' | '\u{2060}' | '\u{feff}'
+        | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}')
 }
 
 fn is_phone(text: &str) -> bool {
@@ -339,6 +354,32 @@ mod tests {
         }
         assert!(TextRule::INSTRUCTIONS.check("ring\r\n\ttwice").is_ok());
         assert!(TextRule::INSTRUCTIONS.check("ring\0twice").is_err());
+    }
+
+    #[test]
+    fn one_line_fields_take_no_hidden_characters() {
+        for hidden in [
+            '\u{200b}',
+            '\u{202a}',
+            '\u{202e}',
+            '\u{2060}',
+            '\u{2066}',
+            '\u{2069}',
+            '\u{feff}',
+            '\u{e0000}',
+            '\u{e0041}',
+            '\u{e007f}',
+        ] {
+            let text = format!("Jane{hidden} Doe");
+            let code = TextRule::NAME.check(&text).map_err(|(code, _)| code);
+            assert_eq!(code, Err(ViolationCode::InvalidCharacters), "{hidden:?}");
+            assert!(TextRule::INSTRUCTIONS.check(&text).is_ok(), "{hidden:?}");
+        }
+        // A Persian and a Sinhala name, a family of emoji, and text from right to left.
+        for text in ["علی\u{200c}رضا", "ශ්\u{200d}රී", "👨\u{200d}👩\u{200d}👧", "יעל"]
+        {
+            assert!(TextRule::NAME.check(text).is_ok(), "{text}");
+        }
     }
 
     #[test]
