@@ -6,10 +6,9 @@
     reason = "a measurement that cannot continue has failed"
 )]
 
-use adapter_http::content_is;
 use contract_tests::documents;
 use divan::Bencher;
-use domain::document::DocumentFormat;
+use domain::document::{Content, DocumentFormat};
 
 const DOCUMENTS: [(&str, DocumentFormat); 5] = [
     ("deed-of-trust.pdf", DocumentFormat::Pdf),
@@ -28,6 +27,6 @@ fn main() {
 fn check_content(bencher: Bencher, name: &str) {
     let (_, format) = DOCUMENTS.into_iter().find(|(document, _)| *document == name).unwrap();
     let path = documents::path(name);
-    assert!(content_is(format, &path).unwrap());
-    bencher.bench(|| content_is(format, divan::black_box(&path)));
+    assert_eq!(adapter_http::check_content(format, &path).unwrap(), Content::Format(format));
+    bencher.bench(|| adapter_http::check_content(format, divan::black_box(&path)));
 }

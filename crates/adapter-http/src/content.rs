@@ -1,4 +1,7 @@
 //! Checks whether the bytes of a document have the format that its name claims.
+//!
+//! A PDF, JPEG or PNG file is known by its first bytes. So an encrypted PDF is accepted: most of
+//! them open without a password, and only forbid to print or change.
 
 use std::{
     cell::Cell,
@@ -8,7 +11,7 @@ use std::{
     rc::Rc,
 };
 
-use domain::document::DocumentFormat;
+use domain::document::{Content, DocumentFormat};
 use zip::ZipArchive;
 
 /// Maximum bytes to read from the directory of a compound file. Word documents need a fraction of
@@ -31,46 +34,67 @@ const MAX_INFLATED: u64 = 512 * 1024 * 1024;
 const MAX_RATIO: u64 = 200;
 const SMALL_PART: u64 = 16 * 1024 * 1024;
 
-/// Returns whether a file has this format. Fails only if the file cannot be read.
-pub fn is(format: DocumentFormat, path: &Path) -> io::Result<bool> {
-    is_of(format, File::open(path)?)
+/// The first bytes of a compound file ([MS-CFB], section 2.2).
+const COMPOUND: &[u8] = b"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1";
+/// The header of a ZIP file's first part (APPNOTE, section 4.3.7).
+const ZIP: &[u8] = b"PK\x03\x04";
+
+/// Checks whether a file has the format that its name announces. Fails only if the file cannot be
+/// read.
+pub fn check(format: DocumentFormat, path: &Path) -> io::Result<Content> {
+    check_bytes(format, File::open(path)?)
 }
 
-/// Returns whether the bytes of a reader have this format.
-pub fn is_of<R: Read + Seek>(format: DocumentFormat, mut file: R) -> io::Result<bool> {
-    let signature = signature(format);
+/// Checks whether the bytes of a reader have the format that their name announces.
+pub fn check_bytes<R: Read + Seek>(format: DocumentFormat, mut file: R) -> io::Result<Content> {
     let mut start = Vec::new();
-    file.by_ref().take(signature.len() as u64).read_to_end(&mut start)?;
-    Ok(start == signature
-        && match format {
-            DocumentFormat::Pdf | DocumentFormat::Jpeg | DocumentFormat::Png => true,
-            DocumentFormat::Doc => is_word_compound_file(file).unwrap_or(false),
-            DocumentFormat::Docx => is_word_package(file).unwrap_or(false),
-        })
+    file.by_ref().take(COMPOUND.len() as u64).read_to_end(&mut start)?;
+    let is = |has_format: bool| if has_format { Content::Format(format) } else { Content::Other };
+    Ok(match format {
+        DocumentFormat::Pdf => is(start.starts_with(b"%PDF-")),
+        DocumentFormat::Jpeg => is(start.starts_with(b"\xFF\xD8\xFF")),
+        DocumentFormat::Png => is(start == b"\x89PNG\r\n\x1A\n"),
+        // Word encrypts a DOCX as a stream of a compound file.
+        DocumentFormat::Doc | DocumentFormat::Docx if start == COMPOUND => {
+            match compound_content(file) {
+                Ok(Content::Format(found)) => is(found == format),
+                Ok(content) => content,
+                Err(_) => Content::Other,
+            }
+        }
+        DocumentFormat::Docx => {
+            is(start.starts_with(ZIP) && is_word_package(file).unwrap_or(false))
+        }
+        DocumentFormat::Doc => Content::Other,
+    })
 }
 
-/// Returns the first bytes of every file of a format.
-fn signature(format: DocumentFormat) -> &'static [u8] {
-    match format {
-        DocumentFormat::Pdf => b"%PDF-",
-        DocumentFormat::Jpeg => b"\xFF\xD8\xFF",
-        DocumentFormat::Png => b"\x89PNG\r\n\x1A\n",
-        // A compound file ([MS-CFB], section 2.2).
-        DocumentFormat::Doc => b"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1",
-        // The header of a ZIP file's first part (APPNOTE, section 4.3.7).
-        DocumentFormat::Docx => b"PK\x03\x04",
-    }
-}
-
-/// Returns whether a compound file holds a Word document: a stream `WordDocument` that starts with
-/// the identifier of a file information block ([MS-DOC], section 2.5.2).
-fn is_word_compound_file<R: Read + Seek>(file: R) -> io::Result<bool> {
+/// Returns what a compound file holds.
+///
+/// - A Word document has a stream `WordDocument`. It starts with a file information block
+///   ([MS-DOC], section 2.5.2), whose first bytes identify the program, and whose flag `fEncrypted`
+///   says whether a password protects the document. Word 6 and Word 95 have both at the same place.
+/// - An encrypted DOCX is a stream `EncryptedPackage` beside its `EncryptionInfo` ([MS-OFFCRYPTO],
+///   section 2.3.4).
+fn compound_content<R: Read + Seek>(file: R) -> io::Result<Content> {
+    const WORD_6_AND_95: u16 = 0xA5DC;
+    const WORD_97_AND_LATER: u16 = 0xA5EC;
+    const ENCRYPTED: u16 = 0x0100;
     let (reader, budget) = Budgeted::new(file, COMPOUND_DIRECTORY_BUDGET);
     let mut compound = cfb::OpenOptions::new().max_buffer_size(4096).open_with(reader)?;
     budget.set(CONTENT_BUDGET);
-    let mut identifier = [0; 2];
-    compound.open_stream("/WordDocument")?.read_exact(&mut identifier)?;
-    Ok(u16::from_le_bytes(identifier) == 0xA5EC)
+    if ["/EncryptionInfo", "/EncryptedPackage"].iter().all(|name| compound.is_stream(name)) {
+        return Ok(Content::Encrypted);
+    }
+    let mut block = [0; 12];
+    compound.open_stream("/WordDocument")?.read_exact(&mut block)?;
+    let identifier = u16::from_le_bytes([block[0], block[1]]);
+    let flags = u16::from_le_bytes([block[10], block[11]]);
+    Ok(match identifier {
+        WORD_6_AND_95 | WORD_97_AND_LATER if flags & ENCRYPTED != 0 => Content::Encrypted,
+        WORD_6_AND_95 | WORD_97_AND_LATER => Content::Format(DocumentFormat::Doc),
+        _ => Content::Other,
+    })
 }
 
 /// Returns whether a ZIP file is a Word document: its content types name a main part (ECMA-376,

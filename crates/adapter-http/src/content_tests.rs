@@ -17,7 +17,10 @@ const FORMATS: [DocumentFormat; 5] = [
 fn formats_of(bytes: &[u8]) -> Vec<DocumentFormat> {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(bytes).unwrap();
-    FORMATS.into_iter().filter(|format| is(*format, file.path()).unwrap()).collect()
+    FORMATS
+        .into_iter()
+        .filter(|format| check(*format, file.path()).unwrap() == Content::Format(*format))
+        .collect()
 }
 
 #[test]
@@ -163,7 +166,7 @@ fn blank_bitmap_is_not_a_zip_bomb() {
 /// Builds a compound file: a `WordDocument` of this size, and further storages with a stream each.
 fn compound_file(size: usize, storages: usize) -> Vec<u8> {
     let mut compound = cfb::CompoundFile::create(Cursor::new(Vec::new())).unwrap();
-    let mut content = vec![7; size];
+    let mut content = vec![0; size];
     content[..2].copy_from_slice(&0xA5EC_u16.to_le_bytes());
     compound.create_stream("/WordDocument").unwrap().write_all(&content).unwrap();
     for at in 0..storages {
@@ -175,6 +178,49 @@ fn compound_file(size: usize, storages: usize) -> Vec<u8> {
             .unwrap();
     }
     compound.into_inner().into_inner()
+}
+
+/// Returns the genuine DOC with another identifier and other flags in its file information block.
+fn doc_with(identifier: u16, flags: u16) -> Vec<u8> {
+    let bytes = Cursor::new(documents::bytes("closing-disclosure.doc"));
+    let mut compound = cfb::CompoundFile::open(bytes).unwrap();
+    let mut stream = compound.open_stream("/WordDocument").unwrap();
+    let mut block = [0; 12];
+    stream.read_exact(&mut block).unwrap();
+    block[..2].copy_from_slice(&identifier.to_le_bytes());
+    let genuine = u16::from_le_bytes([block[10], block[11]]);
+    block[10..].copy_from_slice(&(genuine | flags).to_le_bytes());
+    stream.rewind().unwrap();
+    stream.write_all(&block).unwrap();
+    drop(stream);
+    compound.into_inner().into_inner()
+}
+
+/// Word 6 and Word 95 write `0xA5DC`.
+#[test]
+fn doc_of_word_6_is_accepted() {
+    assert_eq!(formats_of(&doc_with(0xA5DC, 0)), [DocumentFormat::Doc]);
+    assert_eq!(formats_of(&doc_with(0xA5DB, 0)), []);
+}
+
+#[test]
+fn encrypted_word_documents_are_recognized() {
+    const ENCRYPTED: u16 = 0x0100;
+    // Obfuscated by XOR.
+    const OBFUSCATED: u16 = 0x8100;
+    let package = documents::bytes("signing-instructions-encrypted.docx");
+    for (format, bytes) in [
+        (DocumentFormat::Docx, package.clone()),
+        (DocumentFormat::Doc, package.clone()),
+        (DocumentFormat::Doc, doc_with(0xA5EC, ENCRYPTED)),
+        (DocumentFormat::Doc, doc_with(0xA5EC, OBFUSCATED)),
+        (DocumentFormat::Doc, doc_with(0xA5DC, ENCRYPTED)),
+    ] {
+        assert_eq!(check_bytes(format, Cursor::new(bytes)).unwrap(), Content::Encrypted);
+    }
+    for format in [DocumentFormat::Pdf, DocumentFormat::Jpeg, DocumentFormat::Png] {
+        assert_eq!(check_bytes(format, Cursor::new(&package)).unwrap(), Content::Other);
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use domain::{
     api_key::ClientId,
-    document::{Sha256Digest, SpooledFile},
+    document::{Content, Sha256Digest, SpooledFile},
     idempotency::{ClaimToken, IdempotencyKey},
 };
 use serde_json::json;
@@ -19,7 +19,7 @@ fn request() -> Value {
 
 fn document(name: &str, sha256: u8) -> ReceivedDocument {
     let file = SpooledFile { path: PathBuf::new(), size: 5, sha256: Sha256Digest([sha256; 32]) };
-    ReceivedDocument { name_as_sent: name.to_owned(), file, content: None }
+    ReceivedDocument { name_as_sent: name.to_owned(), file, content: Content::Other }
 }
 
 fn fingerprint(operation: &str, request: &str, documents: &[ReceivedDocument]) -> Fingerprint {

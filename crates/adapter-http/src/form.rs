@@ -8,7 +8,7 @@ use std::{future::Future, io, path::PathBuf};
 use actix_multipart::{Field as Part, Multipart, MultipartConfig};
 use actix_web::{FromRequest as _, HttpRequest, dev::Payload, http::header, web};
 use domain::{
-    document::{DocumentFormat, DocumentLimits, ReceivedDocument},
+    document::{Content, DocumentFormat, DocumentLimits, ReceivedDocument},
     order::OrderRequest,
 };
 use futures_util::{FutureExt as _, StreamExt as _};
@@ -214,18 +214,16 @@ impl FormReader<'_> {
     }
 }
 
-/// Returns the format that the extension names, if the content has it.
-async fn recognize(name: &str, path: PathBuf) -> Result<Option<DocumentFormat>, Problem> {
-    let Some(format) = DocumentFormat::of_file_name(name) else { return Ok(None) };
-    if let Ok(checked) = spawn_blocking(move || content::is(format, &path)).await {
-        return checked
-            .map(|matches| matches.then_some(format))
-            .map_err(|error| spool_failed(&error));
+/// Checks the content against the format that the extension names.
+async fn recognize(name: &str, path: PathBuf) -> Result<Content, Problem> {
+    let Some(format) = DocumentFormat::of_file_name(name) else { return Ok(Content::Other) };
+    if let Ok(checked) = spawn_blocking(move || content::check(format, &path)).await {
+        return checked.map_err(|error| spool_failed(&error));
     }
     // A file that makes a container parser panic is not a valid document. The panic hook has
     // logged the panic without its message, which may quote the file.
     tracing::error!(?format, "content check panicked");
-    Ok(None)
+    Ok(Content::Other)
 }
 
 /// Reports that the disk is full or broken, or that the process has no file descriptors left.

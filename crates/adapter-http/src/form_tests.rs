@@ -207,8 +207,8 @@ async fn documents_arrive_byte_for_byte() {
     assert_eq!(
         seen,
         [
-            ("deed.pdf", b"%PDF-1.7\r\n".to_vec(), Some(DocumentFormat::Pdf)),
-            ("C:\\x.PNG", b"no image".to_vec(), None)
+            ("deed.pdf", b"%PDF-1.7\r\n".to_vec(), Content::Format(DocumentFormat::Pdf)),
+            ("C:\\x.PNG", b"no image".to_vec(), Content::Other)
         ]
     );
     let paths: Vec<_> = form.documents.iter().map(|document| document.file.path.clone()).collect();

@@ -62,7 +62,7 @@ mod unread_body;
 
 pub use concurrency_limit::ConcurrencyLimit;
 pub use connections::{ConnectionTracker, stop_accepting};
-pub use content::is as content_is;
+pub use content::check as check_content;
 pub use detached_tasks::DetachedTasks;
 pub use keys_in_progress::KeysInProgress;
 pub use metrics::ApiMetrics;
@@ -78,7 +78,7 @@ pub use state::Api;
 pub mod internals {
     pub use crate::{
         authentication::bearer,
-        content::is_of,
+        content::check_bytes,
         fingerprint::attempt,
         form::{OrderForm, TEXT_PARTS, parser_config, read as read_form},
         idempotency_key::key_text,

@@ -200,8 +200,8 @@ pub(crate) struct ProblemBody<'a> {
     /// Identifier of the request, also in `X-Request-Id`. Quote it when you ask for help.
     #[schema(pattern = "^[0-9a-f]{24}$")]
     request_id: &'a str,
-    /// Every invalid field and document, with `validation_failed`, `unsupported_document` and
-    /// `no_documents`.
+    /// Every invalid field and document, with `validation_failed`, `unsupported_document`,
+    /// `encrypted_document` and `no_documents`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, max_items = 1000)]
     errors: Option<&'a [FieldProblem]>,

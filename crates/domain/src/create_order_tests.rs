@@ -9,7 +9,7 @@ use time::{Duration, OffsetDateTime, macros::datetime};
 use super::*;
 use crate::{
     api_key::{ApiKeyId, ClientId, KeyHash},
-    document::{DocumentFormat, Sha256Digest},
+    document::{Content, DocumentFormat, Sha256Digest},
     idempotency::{ClaimToken, IdempotencyKey},
     order::OrderId,
     ports::{MockBlobStore, MockClock, MockIdempotencyLedger, MockOrderRepo, MockUploadLedger},
@@ -98,7 +98,11 @@ fn request(json: Value) -> OrderRequest {
 
 fn document(name: &str) -> ReceivedDocument {
     let file = SpooledFile { path: PathBuf::from(name), size: 5, sha256: Sha256Digest([7; 32]) };
-    ReceivedDocument { name_as_sent: name.to_owned(), file, content: Some(DocumentFormat::Pdf) }
+    ReceivedDocument {
+        name_as_sent: name.to_owned(),
+        file,
+        content: Content::Format(DocumentFormat::Pdf),
+    }
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use crate::{hex, ports::Entropy};
 pub enum DocumentFormat {
     /// Portable Document Format.
     Pdf,
-    /// Word 97 to 2003.
+    /// Word 6 to 2003.
     Doc,
     /// Word 2007 and later.
     Docx,
@@ -127,6 +127,17 @@ pub struct SpooledFile {
     pub sha256: Sha256Digest,
 }
 
+/// What the bytes of a document are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// A file of this format.
+    Format(DocumentFormat),
+    /// A Word document that opens with a password only.
+    Encrypted,
+    /// No accepted format.
+    Other,
+}
+
 /// A document as it was received, not checked yet.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ReceivedDocument {
@@ -134,8 +145,8 @@ pub struct ReceivedDocument {
     pub name_as_sent: String,
     /// The bytes.
     pub file: SpooledFile,
-    /// The accepted format of the bytes, if any.
-    pub content: Option<DocumentFormat>,
+    /// What the bytes are.
+    pub content: Content,
 }
 
 /// A fault of a document.
@@ -147,6 +158,8 @@ pub enum DocumentFault {
     UnsupportedExtension,
     /// The content does not match the extension.
     ContentMismatch,
+    /// The content is encrypted.
+    Encrypted,
 }
 
 impl DocumentFault {
@@ -156,6 +169,7 @@ impl DocumentFault {
             Self::Empty => "empty_document",
             Self::UnsupportedExtension => "unsupported_extension",
             Self::ContentMismatch => "content_mismatch",
+            Self::Encrypted => "encrypted_document",
         }
     }
 }
@@ -167,7 +181,8 @@ impl ReceivedDocument {
             .ok_or(DocumentFault::UnsupportedExtension)?;
         match self.content {
             _ if self.file.size == 0 => Err(DocumentFault::Empty),
-            Some(content) if content == announced => Ok(announced),
+            Content::Format(content) if content == announced => Ok(announced),
+            Content::Encrypted => Err(DocumentFault::Encrypted),
             _ => Err(DocumentFault::ContentMismatch),
         }
     }
@@ -276,10 +291,11 @@ mod tests {
             DocumentFault::Empty,
             DocumentFault::UnsupportedExtension,
             DocumentFault::ContentMismatch,
+            DocumentFault::Encrypted,
         ];
         assert_eq!(
             faults.map(DocumentFault::as_str),
-            ["empty_document", "unsupported_extension", "content_mismatch"]
+            ["empty_document", "unsupported_extension", "content_mismatch", "encrypted_document"]
         );
     }
 
@@ -331,17 +347,18 @@ mod tests {
             }
             .format()
         };
-        assert_eq!(received("a.pdf", 1, Some(DocumentFormat::Pdf)), Ok(DocumentFormat::Pdf));
-        assert_eq!(
-            received("a.pdf", 1, Some(DocumentFormat::Png)),
-            Err(DocumentFault::ContentMismatch)
-        );
-        assert_eq!(received("a.pdf", 1, None), Err(DocumentFault::ContentMismatch));
-        assert_eq!(
-            received("a.exe", 1, Some(DocumentFormat::Pdf)),
-            Err(DocumentFault::UnsupportedExtension)
-        );
-        assert_eq!(received("a.pdf", 0, None), Err(DocumentFault::Empty));
+        let (pdf, png) =
+            (Content::Format(DocumentFormat::Pdf), Content::Format(DocumentFormat::Png));
+        assert_eq!(received("a.pdf", 1, pdf), Ok(DocumentFormat::Pdf));
+        for (name, size, content, fault) in [
+            ("a.pdf", 1, png, DocumentFault::ContentMismatch),
+            ("a.pdf", 1, Content::Other, DocumentFault::ContentMismatch),
+            ("a.exe", 1, pdf, DocumentFault::UnsupportedExtension),
+            ("a.pdf", 0, Content::Other, DocumentFault::Empty),
+            ("a.doc", 1, Content::Encrypted, DocumentFault::Encrypted),
+        ] {
+            assert_eq!(received(name, size, content), Err(fault), "{name} {content:?}");
+        }
     }
 
     proptest! {

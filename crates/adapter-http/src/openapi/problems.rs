@@ -15,20 +15,15 @@ use crate::{
 };
 
 /// Returns every problem of the operations. The flag marks those of orders with documents only.
-pub(super) fn all(limits: DocumentLimits) -> [(bool, Problem); 17] {
+pub(super) fn all(limits: DocumentLimits) -> [(bool, Problem); 18] {
     [
         (
             false,
             Problem::malformed("The body is not valid JSON: expected value at line 1 column 1."),
         ),
         (false, invalid()),
-        (
-            true,
-            rejected(Rejection {
-                documents: vec![(0, DocumentFault::ContentMismatch)],
-                ..Rejection::default()
-            }),
-        ),
+        (true, bad_document(DocumentFault::ContentMismatch)),
+        (true, bad_document(DocumentFault::Encrypted)),
         (true, form::too_many_documents(limits)),
         (true, rejected(Rejection { no_documents: true, ..Rejection::default() })),
         (false, Problem::invalid_token()),
@@ -62,6 +57,10 @@ pub(super) fn invalid() -> Problem {
         violation("/requestedBy/userId", ViolationCode::Required, "is required"),
     ];
     rejected(Rejection { violations, ..Rejection::default() })
+}
+
+fn bad_document(fault: DocumentFault) -> Problem {
+    rejected(Rejection { documents: vec![(0, fault)], ..Rejection::default() })
 }
 
 fn rejected(rejection: Rejection) -> Problem {

@@ -63,8 +63,8 @@ pub(super) fn of_orders(settings: &OpenApiSettings, with_documents: bool) -> Res
     let (created, bad, too_large) = if with_documents {
         (
             "The order was created and its documents are stored.",
-            "The request cannot be read, fields are missing or invalid, or documents are not \
-             supported.",
+            "The request cannot be read, fields are missing or invalid, or documents are encrypted \
+             or not supported.",
             "A document, a text part or the whole form is too large.".to_owned(),
         )
     } else {

@@ -72,6 +72,17 @@ async fn document_with_other_content_is_unsupported() {
 }
 
 #[actix_web::test]
+async fn encrypted_document_has_its_own_code() {
+    let encrypted = documents::bytes("signing-instructions-encrypted.docx");
+    let answer = post(Ports::new(), form("instructions.docx", &encrypted)).await;
+
+    let problem = answer.problem(400, "encrypted_document");
+    assert_eq!(problem["errors"][0]["pointer"], "/documents/0");
+    assert_eq!(problem["errors"][0]["code"], "encrypted_document");
+    assert!(problem["errors"][0]["detail"].as_str().unwrap().contains("remove its password"));
+}
+
+#[actix_web::test]
 async fn unresponsive_blob_store_is_unavailable() {
     let mut ports = Ports::new();
     ports.uploads.expect_record().returning(|_, _| Ok(()));

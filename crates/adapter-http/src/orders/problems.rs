@@ -44,6 +44,8 @@ fn rejected(Rejection { violations, documents, no_documents }: Rejection) -> Pro
         ProblemCode::ValidationFailed
     } else if no_documents {
         ProblemCode::NoDocuments
+    } else if documents.iter().all(|(_, fault)| *fault == DocumentFault::Encrypted) {
+        ProblemCode::EncryptedDocument
     } else {
         ProblemCode::UnsupportedDocument
     };
@@ -75,5 +77,8 @@ fn describe(fault: DocumentFault) -> &'static str {
             "must be a PDF, DOC, DOCX, JPG, JPEG or PNG file and have its extension"
         }
         DocumentFault::ContentMismatch => "must have the content that its extension names",
+        DocumentFault::Encrypted => {
+            "must not be encrypted: remove its password in Word, save it, and send it again"
+        }
     }
 }

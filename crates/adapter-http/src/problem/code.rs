@@ -33,6 +33,8 @@ problem_codes! {
     ValidationFailed = BAD_REQUEST, "validation_failed", "Fields are missing or invalid";
     /// A document has no accepted format, or its content does not match its extension.
     UnsupportedDocument = BAD_REQUEST, "unsupported_document", "A document is not supported";
+    /// A Word document needs a password.
+    EncryptedDocument = BAD_REQUEST, "encrypted_document", "A document is encrypted";
     /// The request has more documents than the limit allows.
     TooManyDocuments = BAD_REQUEST, "too_many_documents", "Too many documents";
     /// The form has no documents.

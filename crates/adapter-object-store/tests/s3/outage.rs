@@ -16,7 +16,7 @@ use contract_tests::{
 use domain::{
     api_key::{ApiKey, ApiKeyId, NewApiKey},
     create_order::{CreateOrder, CreateOrderError},
-    document::{DocumentFormat, ObjectKey, ReceivedDocument},
+    document::{Content, DocumentFormat, ObjectKey, ReceivedDocument},
     duplicate_window::DuplicateWindow,
     order::OrderId,
     ports::{
@@ -193,7 +193,7 @@ impl Service {
         let received = |_| ReceivedDocument {
             name_as_sent: "deed.pdf".to_owned(),
             file: self.files.make(100_000).1,
-            content: Some(DocumentFormat::Pdf),
+            content: Content::Format(DocumentFormat::Pdf),
         };
         let request = serde_json::from_value(samples::minimal_request()).unwrap();
         let key = NewApiKey { signing_service: None, ..samples::api_key(self.clock.now()) };

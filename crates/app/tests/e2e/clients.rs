@@ -22,7 +22,8 @@ const CLIENTS: [&str; 4] =
 const RETRIED: [&str; 4] = ["idempotency_in_flight", "rate_limited", "internal", "unavailable"];
 
 /// The problem codes that come with `errors`.
-const WITH_ERRORS: [&str; 3] = ["validation_failed", "unsupported_document", "no_documents"];
+const WITH_ERRORS: [&str; 4] =
+    ["validation_failed", "unsupported_document", "encrypted_document", "no_documents"];
 
 /// The field that the scripted errors name.
 const STATE: &str = "/signingDetailsFormData/state";
