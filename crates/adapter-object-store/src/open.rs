@@ -85,6 +85,12 @@ impl ObjectBlobStore {
         Ok(Self::remote(objects, hint))
     }
 
+    /// Returns the folder that a URL names; `None` if it names a remote store or no store.
+    pub fn folder(url: &str) -> Option<PathBuf> {
+        let url = Url::parse(url).ok().filter(|url| url.scheme() == "file")?;
+        url.to_file_path().ok()
+    }
+
     /// Opens a folder on local disk and creates it if it is missing.
     pub fn in_folder(path: &Path) -> Result<Self, OpenError> {
         Self::on_disk(path).map_err(|source| OpenError::Folder { path: path.to_owned(), source })

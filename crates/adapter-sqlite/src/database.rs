@@ -110,7 +110,7 @@ impl Database {
     }
 }
 
-fn establish(path: &Path) -> ConnectionResult<SqliteConnection> {
+pub(crate) fn establish(path: &Path) -> ConnectionResult<SqliteConnection> {
     let path = path
         .to_str()
         .ok_or_else(|| ConnectionError::InvalidConnectionUrl("the path is not UTF-8".to_owned()))?;

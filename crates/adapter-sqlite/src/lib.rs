@@ -4,6 +4,7 @@
 //! `worker`. Each call of a port is one transaction. A call that writes returns when the disk has
 //! the transaction. Several processes may share a database file on a local disk.
 
+mod backup;
 mod database;
 mod export;
 mod failure;
@@ -18,6 +19,7 @@ mod tests;
 mod uploads;
 mod worker;
 
+pub use backup::{BackupError, CopiedDocument, DatabaseCopy, Totals};
 pub use database::OpenError;
 pub use export::{EXPORTED_TABLES, ExportedPage};
 pub use migrations::MigrateError;

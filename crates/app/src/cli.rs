@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::{collections::BTreeMap, process::ExitCode};
+use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 
 use adapter_http::OpenApiSettings;
 use anyhow::{Context as _, Result};
@@ -21,6 +21,7 @@ use crate::{
     system::Machine,
 };
 
+mod backup;
 mod deliveries;
 mod keys;
 mod output;
@@ -54,6 +55,11 @@ enum Command {
     /// List mails that wait or failed for good, and retry them
     #[command(subcommand, name = "follow-ups")]
     Deliveries(DeliveriesCommand),
+    /// Copy the embedded database and its documents into an empty folder, also while the service
+    /// runs
+    Backup { folder: PathBuf },
+    /// Put a backup into an empty data directory, after checking every document
+    Restore { folder: PathBuf },
     /// Print the OpenAPI document
     Openapi,
     /// Copy orders, records of documents, keys and pending mails to another database. Does not
@@ -118,6 +124,19 @@ async fn execute(command: Command, settings: Settings) -> Result<()> {
         Command::Deliveries(command) => {
             let storage = Storage::open(&settings).await?;
             deliveries::run(command, &*storage.queue, machine.clock.now()).await
+        }
+        Command::Backup { folder } => {
+            let now = machine.clock.now();
+            backup::run(settings, move |settings, report| {
+                crate::backup::back_up(settings, &folder, now, report)
+            })
+            .await
+        }
+        Command::Restore { folder } => {
+            backup::run(settings, move |settings, report| {
+                crate::backup::restore(settings, &folder, report)
+            })
+            .await
         }
         Command::Copy { from, to } => print(&copy::everything(&from, &to, &settings).await?),
         Command::Openapi => {

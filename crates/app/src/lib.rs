@@ -14,8 +14,10 @@
 //! | log | [`logging`] |
 //! | key of the first start | `first_key` |
 //! | copy of a database | `copy` |
+//! | backup and restore of the embedded service | `backup` |
 
 pub mod adapters;
+mod backup;
 pub mod cli;
 mod copy;
 mod first_key;

@@ -14,6 +14,7 @@ mod wiring;
 mod abuse_connections;
 mod abuse_keys;
 mod abuse_uploads;
+mod backup;
 mod clients;
 mod concurrency;
 mod crash;

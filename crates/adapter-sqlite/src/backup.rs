@@ -1,0 +1,195 @@
+//! A copy of a database that is in use, and the documents to which the copy refers.
+
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    os::unix::fs::OpenOptionsExt as _,
+    path::Path,
+};
+
+use diesel::{
+    ConnectionError,
+    connection::SimpleConnection as _,
+    prelude::*,
+    result::Error as DatabaseError,
+    sql_query,
+    sql_types::{BigInt, Binary, Text},
+    sqlite::SqliteConnection,
+};
+use domain::document::{ObjectKey, Sha256Digest};
+
+use crate::database::{Access, Database, OpenError, establish};
+
+/// The reason why a database was not copied, or a copy cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// The database cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The copy cannot be opened.
+    #[error("the copy cannot be opened")]
+    Copy(#[from] ConnectionError),
+    /// The file of the copy cannot be written.
+    #[error("the copy cannot be written")]
+    File(#[from] io::Error),
+    /// The database cannot be read, or the copy cannot be written.
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+    /// A document of the copy has no size or hash that a document can have.
+    #[error("the row of the document {0} cannot be read")]
+    Unreadable(String),
+}
+
+/// A document to which a copy refers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopiedDocument {
+    /// Its key in the document store.
+    pub key: ObjectKey,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its SHA-256.
+    pub sha256: Sha256Digest,
+}
+
+/// The number of orders and documents in a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, QueryableByName)]
+pub struct Totals {
+    /// Orders.
+    #[diesel(sql_type = BigInt)]
+    pub orders: i64,
+    /// Documents.
+    #[diesel(sql_type = BigInt)]
+    pub documents: i64,
+    /// Bytes of the documents.
+    #[diesel(sql_type = BigInt)]
+    pub document_bytes: i64,
+}
+
+#[derive(QueryableByName)]
+struct DocumentRow {
+    #[diesel(sql_type = Text)]
+    key: String,
+    #[diesel(sql_type = BigInt)]
+    size: i64,
+    #[diesel(sql_type = Binary)]
+    sha256: Vec<u8>,
+}
+
+/// A copy of a database, opened to be read.
+pub struct DatabaseCopy(SqliteConnection);
+
+impl DatabaseCopy {
+    /// Copies the database at `source` into the new file `copy`, which only its owner can read.
+    ///
+    /// - The copy is the state of one instant. Other processes read and write meanwhile, and the
+    ///   copy ends however much they write.
+    /// - It is durable when the call returns.
+    /// - It has no uploads in progress: their objects may be those of later orders.
+    ///
+    /// Blocks for as long as the disk needs. The schema is not updated.
+    ///
+    /// # Errors
+    /// See [`BackupError`]. The file may have a part of the copy then.
+    pub fn make(source: &Path, copy: &Path) -> Result<Self, BackupError> {
+        let database = Database::at(source)?;
+        let mut database = database.connect(Access::Write).map_err(OpenError::Connection)?;
+        // SQLite writes into an empty file, and keeps its permissions.
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(copy)?;
+        sql_query("VACUUM INTO ?")
+            .bind::<Text, _>(copy.to_string_lossy().into_owned())
+            .execute(&mut database)?;
+        establish(copy)?.batch_execute("DELETE FROM uploads")?;
+        File::open(copy)?.sync_all()?;
+        Self::open(copy)
+    }
+
+    /// Opens a copy.
+    ///
+    /// # Errors
+    /// The file is missing or no database.
+    pub fn open(copy: &Path) -> Result<Self, BackupError> {
+        // SQLite would create a missing file.
+        File::open(copy)?;
+        let mut connection = establish(copy)?;
+        connection.batch_execute("PRAGMA query_only = ON")?;
+        Ok(Self(connection))
+    }
+
+    /// Returns what the copy has.
+    ///
+    /// # Errors
+    /// The copy cannot be read.
+    pub fn totals(&mut self) -> Result<Totals, BackupError> {
+        let totals = sql_query(
+            "SELECT (SELECT count(*) FROM orders) AS orders, count(*) AS documents,
+                coalesce(sum(size), 0) AS document_bytes FROM documents",
+        );
+        Ok(totals.get_result(&mut self.0)?)
+    }
+
+    /// Returns up to `limit` documents whose keys come after `after`, in the order of their keys.
+    ///
+    /// # Errors
+    /// The copy cannot be read.
+    pub fn documents(
+        &mut self,
+        after: &str,
+        limit: u32,
+    ) -> Result<Vec<CopiedDocument>, BackupError> {
+        let rows: Vec<DocumentRow> =
+            sql_query("SELECT key, size, sha256 FROM documents WHERE key > ? ORDER BY key LIMIT ?")
+                .bind::<Text, _>(after)
+                .bind::<BigInt, _>(i64::from(limit))
+                .load(&mut self.0)?;
+        rows.into_iter().map(CopiedDocument::try_from).collect()
+    }
+}
+
+impl TryFrom<DocumentRow> for CopiedDocument {
+    type Error = BackupError;
+
+    fn try_from(row: DocumentRow) -> Result<Self, BackupError> {
+        let (Ok(size), Ok(sha256)) = (u64::try_from(row.size), row.sha256.try_into()) else {
+            return Err(BackupError::Unreadable(row.key));
+        };
+        Ok(Self { key: ObjectKey::from_stored(row.key), size, sha256: Sha256Digest(sha256) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use contract_tests::samples::{NOW, WINDOW, document, new_order, object_key};
+    use domain::ports::{NewOrder, OrderRepo as _, UploadLedger as _};
+
+    use super::*;
+    use crate::SqliteStore;
+
+    #[tokio::test]
+    async fn copy_has_all_committed_orders_and_no_uploads() {
+        let directory = tempfile::tempdir().unwrap();
+        let (source, target) = (directory.path().join("source"), directory.path().join("copy"));
+        let store = SqliteStore::open(&source).unwrap();
+        store.migrate().await.unwrap();
+        let documents = vec![document()];
+        let order = NewOrder { documents: documents.clone(), ..new_order("F-1", NOW) };
+        store.record(&[documents[0].key.clone(), object_key()], NOW).await.unwrap();
+        store.create(&order, WINDOW).await.unwrap();
+        // Another process is in the middle of a transaction.
+        let mut writer = establish(&source).unwrap();
+        writer.batch_execute("BEGIN IMMEDIATE; DELETE FROM documents").unwrap();
+
+        let mut copy = DatabaseCopy::make(&source, &target).unwrap();
+
+        let document_bytes = i64::try_from(documents[0].size).unwrap();
+        let totals = Totals { orders: 1, documents: 1, document_bytes };
+        assert_eq!(copy.totals().unwrap(), totals);
+        let copied = copy.documents("", 10).unwrap();
+        let (key, size, sha256) = (&documents[0].key, documents[0].size, documents[0].sha256);
+        assert_eq!(copied, [CopiedDocument { key: key.clone(), size, sha256 }]);
+        assert_eq!(copy.documents(key.as_str(), 10).unwrap(), []);
+        let uploads = diesel::dsl::sql::<BigInt>("SELECT count(*) FROM uploads");
+        assert_eq!(uploads.get_result::<i64>(&mut copy.0), Ok(0));
+        // A file is never overwritten.
+        assert!(matches!(DatabaseCopy::make(&source, &target), Err(BackupError::File(_))));
+    }
+}
