@@ -37,8 +37,12 @@ const FIELD: &str = "Field_";
 const BLANK: &str = r"[\t-\r ]?";
 /// The same, with the line separators of Unicode.
 const BLANK_LINES: &str = r"[\t-\r \x85\u2028\u2029]?";
-const LINE: &str = r"[^\x00-\x1F\x7F-\x9F\u2028\u2029]*";
-const NOT_BLANK: &str = r"[^\x00- \x7F-\xA0\u1680\u2000-\u200A\u2028\u2029\u202F\u205F\u3000]";
+/// No control characters, and no invisible ones. Tags stand for themselves, because programs agree
+/// on no escape for characters beyond 16 bits.
+const LINE: &str = "[^\\x00-\\x1F\\x7F-\\x9F\\u200B\\u2028-\\u202E\\u2060\\u2066-\\u2069\\uFEFF\
+    \u{E0000}-\u{E007F}]*";
+const NOT_BLANK: &str = "[^\\x00- \\x7F-\\xA0\\u1680\\u2000-\\u200B\\u2028-\\u202F\\u205F\\u2060\
+    \\u2066-\\u2069\\u3000\\uFEFF\u{E0000}-\u{E007F}]";
 
 const EMAIL: &str = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*\
     @[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\

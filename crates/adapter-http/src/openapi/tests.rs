@@ -342,6 +342,11 @@ fn patterns_match_the_rules_of_the_domain() {
         ("signerName", "\u{a0} ", false),
         ("spouseName", "John Doe\n", true),
         ("signerName", "Zo\u{eb}\nDoe", false),
+        ("signerName", "Jane\u{200b} Doe", false),
+        ("spouseName", "Jane\u{202e} Doe", false),
+        ("spouseName", "Jane\u{e0041} Doe", false),
+        ("signerName", "\u{feff}", false),
+        ("signerName", "\u{639}\u{644}\u{6cc}\u{200c}\u{631}\u{636}\u{627}", true),
         ("specialInstructions", "Ring.\r\n\tTwice.", true),
         ("specialInstructions", "Ring.\u{0}", false),
     ];

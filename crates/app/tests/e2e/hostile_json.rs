@@ -89,9 +89,15 @@ async fn truncated_body_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_line_fields_reject_line_ends_and_nuls() {
     let app = TestApp::start().await;
-    for text in
-        ["Jane\r\nBcc: x@example.com", "Jane\nDoe", "Jane\0Doe", "Jane\u{2028}Doe", "Jane\u{85}Doe"]
-    {
+    for text in [
+        "Jane\r\nBcc: x@example.com",
+        "Jane\nDoe",
+        "Jane\0Doe",
+        "Jane\u{2028}Doe",
+        "Jane\u{85}Doe",
+        "Jane\u{202e}Doe",
+        "Jane\u{200b}Doe",
+    ] {
         let mut order = order("F-1");
         order["signingDetailsFormData"]["signerName"] = json!(text);
         order["signingDetailsFormData"]["fileNumber"] = json!(text);
