@@ -103,6 +103,13 @@ impl Notifier for Smtp {
     }
 }
 
+/// Returns whether a check failed because the relay rejects the settings, such as the credentials or
+/// the sender, or lacks what they require. A relay that does not answer is no refusal.
+pub fn is_refusal(error: &NotifyError) -> bool {
+    matches!(error, NotifyError::Unavailable(cause)
+        if cause.downcast_ref::<Failure>().is_some_and(Failure::is_refusal))
+}
+
 async fn within<T>(
     limit: Duration,
     work: impl Future<Output = Result<T, Failure>>,
