@@ -67,7 +67,7 @@ pub use detached_tasks::DetachedTasks;
 pub use keys_in_progress::KeysInProgress;
 pub use metrics::ApiMetrics;
 pub use openapi::{OpenApiSettings, document as openapi_document};
-pub use ops::Ops;
+pub use ops::{Dependencies, Ops};
 pub use rate_limit::RateLimits;
 pub use server::{Capacity, serve_api, serve_ops};
 pub use spool::Spool;
