@@ -61,7 +61,7 @@ mod test_support;
 mod unread_body;
 
 pub use concurrency_limit::ConcurrencyLimit;
-pub use connections::{ConnectionTracker, stop_accepting};
+pub use connections::ConnectionTracker;
 pub use content::is as content_is;
 pub use detached_tasks::DetachedTasks;
 pub use keys_in_progress::KeysInProgress;
