@@ -72,12 +72,13 @@ pub fn start(settings: &Settings) -> Result<Log, prometheus::Error> {
         settings.log_format.unwrap_or(if terminal { LogFormat::Pretty } else { LogFormat::Json });
     // `object_store` logs each attempt of a request. Its callers log the outcome.
     let quieter = settings.log_level.min(LevelFilter::WARN);
+    let detailed = Some(settings.log_level).filter(|level| *level > LevelFilter::INFO);
     let filter = Targets::new()
         .with_default(settings.log_level)
         // Logs bytes that are no HTTP as errors. Any client could fill the log.
         .with_target("actix_http::h1", LevelFilter::OFF)
-        // Logs its threads. A start that fails has one line.
-        .with_target("actix_server", quieter)
+        // Logs its threads as information. A start that fails has one line.
+        .with_target("actix_server", detailed.unwrap_or(quieter))
         .with_target("object_store", quieter);
     let dropped = IntCounter::new(
         "notary_orders_log_lines_dropped_total",
