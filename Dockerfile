@@ -30,7 +30,8 @@ EXPOSE 8080 8081
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s --start-interval=1s \
     CMD ["bash", "-c", "exec 3<>\"/dev/tcp/127.0.0.1/${NOTARY_ORDERS_OPS_LISTEN##*:}\" && printf 'GET /healthz HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' >&3 && read -r _ status _ <&3 && [ \"$status\" = 200 ]"]
 
-# Requests in progress finish first. `--stop-timeout` must exceed NOTARY_ORDERS_SHUTDOWN_GRACE_SECS.
+# Requests in progress finish first. `--stop-timeout` must exceed NOTARY_ORDERS_DRAIN_SECS and
+# NOTARY_ORDERS_SHUTDOWN_GRACE_SECS together.
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["notary-orders"]
 CMD ["serve"]

@@ -19,9 +19,11 @@ use std::{fs, process::ExitCode};
 use clap::{Parser, Subcommand};
 use test_servers::postgres::Cluster;
 
-use crate::{growth::Growth, soak::Soak, trial::Plan};
+use crate::{attack::ATTACK, growth::Growth, slow_clients::SLOW_CLIENTS, soak::Soak, trial::Plan};
 
+mod attack;
 mod chart;
+mod crowd;
 mod growth;
 mod http;
 mod idempotency_key;
@@ -67,6 +69,9 @@ enum Command {
     IdempotencyKey,
     /// A normal client next to two thousand slow ones
     SlowClients,
+    /// A normal client next to an attack of two thousand connections: half heads, half bodies, and
+    /// floods of wrong keys
+    Attack,
     /// Orders per second with up to 10 million orders in the database
     Growth(Growth),
     /// Mixed load for a long time: memory, file descriptors, threads and queue age, as a chart
@@ -90,7 +95,8 @@ fn main() -> ExitCode {
         Command::Uploads => uploads::run(&plan, &cluster),
         Command::Memory => memory::run(&plan, &cluster),
         Command::IdempotencyKey => idempotency_key::run(&plan, &cluster),
-        Command::SlowClients => slow_clients::run(&plan, &cluster),
+        Command::SlowClients => crowd::run(&plan, &cluster, &SLOW_CLIENTS),
+        Command::Attack => crowd::run(&plan, &cluster, &ATTACK),
         Command::Growth(growth) => growth.run(&plan, &cluster),
         Command::Soak(soak) => passed = soak.run(&plan, &cluster),
         Command::All { growth } => {
@@ -99,7 +105,8 @@ fn main() -> ExitCode {
             uploads::run(&plan, &cluster);
             memory::run(&plan, &cluster);
             idempotency_key::run(&plan, &cluster);
-            slow_clients::run(&plan, &cluster);
+            crowd::run(&plan, &cluster, &SLOW_CLIENTS);
+            crowd::run(&plan, &cluster, &ATTACK);
             if growth {
                 Growth::default().run(&plan, &cluster);
             }

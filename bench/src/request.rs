@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A placeholder for a number of 16 hexadecimal digits.
-const SLOT: &str = "################";
+pub const SLOT: &str = "################";
 
 /// The order of the README.
 pub const ORDER: &str = concat!(

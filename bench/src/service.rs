@@ -74,10 +74,16 @@ impl Installation {
 
     /// Starts the service with its log in a file and without a rate limit.
     pub fn start(&self) -> Service {
+        self.start_with(&["--rate-per-second=0"])
+    }
+
+    /// Starts the service with its log in a file and these flags.
+    pub fn start_with(&self, flags: &[&str]) -> Service {
         let log = self.data().join("service.log");
         let started = Instant::now();
         let child = self
             .command()
+            .args(flags)
             .stdout(Stdio::null())
             .stderr(File::create(&log).unwrap())
             .spawn()
@@ -115,7 +121,6 @@ impl Installation {
         command.args([
             "--listen=127.0.0.1:0",
             "--ops-listen=127.0.0.1:0",
-            "--rate-per-second=0",
             "--log-format=json",
             "--log-level=info",
         ]);

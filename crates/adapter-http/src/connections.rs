@@ -2,8 +2,6 @@
 //! answered, and no connection is reset before its answer is read.
 
 use std::{
-    io,
-    net::TcpListener,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -12,8 +10,6 @@ use std::{
 };
 
 use actix_web::dev::Extensions;
-#[cfg(target_os = "linux")]
-use socket2::{SockFilter, SockRef};
 use tokio::time::{Instant, sleep};
 
 /// After this long without a new request, the open connections count as idle.
@@ -71,33 +67,4 @@ impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-/// Stops accepting new connections. Connections already in the backlog are still served. Closing
-/// the listener instead would reset them, and their requests would be lost.
-///
-/// The kernel drops TCP segments with SYN and without ACK (RFC 9293, section 3.1). Clients retry
-/// after one and three seconds; by then the listener is closed, and the kernel resets them.
-#[cfg(target_os = "linux")]
-pub fn stop_accepting(listener: &TcpListener) -> io::Result<()> {
-    const LOAD_BYTE: u16 = 0x30;
-    const AND: u16 = 0x54;
-    const JUMP_IF_EQUAL: u16 = 0x15;
-    const RETURN: u16 = 0x06;
-    const FLAGS: u32 = 13;
-    const SYN: u32 = 0x02;
-    const ACK: u32 = 0x10;
-    SockRef::from(listener).attach_filter(&[
-        SockFilter::new(LOAD_BYTE, 0, 0, FLAGS),
-        SockFilter::new(AND, 0, 0, SYN | ACK),
-        SockFilter::new(JUMP_IF_EQUAL, 0, 1, SYN),
-        SockFilter::new(RETURN, 0, 0, 0),
-        SockFilter::new(RETURN, 0, 0, u32::MAX),
-    ])
-}
-
-/// Always fails, because only Linux has such a filter.
-#[cfg(not(target_os = "linux"))]
-pub fn stop_accepting(_: &TcpListener) -> io::Result<()> {
-    Err(io::Error::from(io::ErrorKind::Unsupported))
 }

@@ -61,13 +61,13 @@ mod test_support;
 mod unread_body;
 
 pub use concurrency_limit::ConcurrencyLimit;
-pub use connections::{ConnectionTracker, stop_accepting};
+pub use connections::ConnectionTracker;
 pub use content::check as check_content;
 pub use detached_tasks::DetachedTasks;
 pub use keys_in_progress::KeysInProgress;
 pub use metrics::ApiMetrics;
 pub use openapi::{OpenApiSettings, document as openapi_document};
-pub use ops::Ops;
+pub use ops::{Dependencies, Ops};
 pub use rate_limit::RateLimits;
 pub use server::{Capacity, serve_api, serve_ops};
 pub use spool::Spool;

@@ -4,7 +4,7 @@
 use std::{
     future::Future,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -21,26 +21,32 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What the operators' endpoints report on.
 pub struct Ops {
-    orders: Arc<dyn OrderRepo>,
-    blobs: Arc<dyn BlobStore>,
-    queue: Arc<dyn DeliveryQueue>,
     clock: Arc<dyn Clock>,
     registry: Registry,
     pending: Gauge,
     failed: Gauge,
     oldest: Gauge,
+    database_is_open: AtomicBool,
+    /// Set when the service has started.
+    dependencies: OnceLock<Dependencies>,
     stopping: AtomicBool,
+}
+
+/// What the service needs to be ready, and the relay.
+pub struct Dependencies {
+    /// Stores orders.
+    pub orders: Arc<dyn OrderRepo>,
+    /// Stores documents.
+    pub blobs: Arc<dyn BlobStore>,
+    /// Stores deliveries.
+    pub queue: Arc<dyn DeliveryQueue>,
+    /// Whether mails can be delivered. Orders continue without the relay.
+    pub mail_is_available: Arc<AtomicBool>,
 }
 
 impl Ops {
     /// Registers the metrics of the queue. Fails if a name is already registered.
-    pub fn new(
-        orders: Arc<dyn OrderRepo>,
-        blobs: Arc<dyn BlobStore>,
-        queue: Arc<dyn DeliveryQueue>,
-        clock: Arc<dyn Clock>,
-        registry: Registry,
-    ) -> Result<Self, prometheus::Error> {
+    pub fn new(clock: Arc<dyn Clock>, registry: Registry) -> Result<Self, prometheus::Error> {
         let pending = register_gauge_with_registry!(
             "notary_orders_follow_ups_pending",
             "Pending deliveries in the whole queue.",
@@ -57,16 +63,26 @@ impl Ops {
             registry
         )?;
         Ok(Self {
-            orders,
-            blobs,
-            queue,
             clock,
             registry,
             pending,
             failed,
             oldest,
+            database_is_open: AtomicBool::new(false),
+            dependencies: OnceLock::new(),
             stopping: AtomicBool::new(false),
         })
+    }
+
+    /// Reports that the database is open and its schema updated.
+    pub fn database_opened(&self) {
+        self.database_is_open.store(true, Ordering::Relaxed);
+    }
+
+    /// Reports that the service has started, and checks its dependencies from now on.
+    pub fn started(&self, dependencies: Dependencies) {
+        // Only the first call counts; there is one start.
+        let _ = self.dependencies.set(dependencies);
     }
 
     /// Reports the service as not ready from now on.
@@ -76,7 +92,8 @@ impl Ops {
 
     #[expect(clippy::cast_precision_loss, reason = "a gauge is approximate")]
     async fn measure_queue(&self) -> Result<(), StoreError> {
-        let stats = self.queue.stats().await?;
+        let Some(dependencies) = self.dependencies.get() else { return Ok(()) };
+        let stats = dependencies.queue.stats().await?;
         self.pending.set(stats.pending as f64);
         self.failed.set(stats.failed as f64);
         self.oldest.set(
@@ -105,13 +122,31 @@ struct Readiness {
     status: &'static str,
     database: &'static str,
     documents: &'static str,
+    mail: &'static str,
+}
+
+/// The body of `/readyz` before the service has started.
+#[derive(Serialize)]
+struct Starting {
+    status: &'static str,
+    reason: &'static str,
 }
 
 async fn readyz(ops: web::Data<Ops>) -> HttpResponse {
+    let Some(dependencies) = ops.dependencies.get() else {
+        let reason = if ops.database_is_open.load(Ordering::Relaxed) {
+            "the document store and the mail relay are being checked"
+        } else {
+            "the database is being opened, and its schema updated"
+        };
+        return HttpResponse::ServiceUnavailable().json(Starting { status: "starting", reason });
+    };
     let (database, documents) = futures_util::join!(
-        check("database", ops.orders.check()),
-        check("documents", ops.blobs.check())
+        check("database", dependencies.orders.check()),
+        check("documents", dependencies.blobs.check())
     );
+    let mail =
+        if dependencies.mail_is_available.load(Ordering::Relaxed) { "ok" } else { "unavailable" };
     let status = match () {
         () if ops.stopping.load(Ordering::Relaxed) => "stopping",
         () if database == "ok" && documents == "ok" => "ready",
@@ -119,7 +154,7 @@ async fn readyz(ops: web::Data<Ops>) -> HttpResponse {
     };
     let mut response =
         if status == "ready" { HttpResponse::Ok() } else { HttpResponse::ServiceUnavailable() };
-    response.json(Readiness { status, database, documents })
+    response.json(Readiness { status, database, documents, mail })
 }
 
 async fn check(

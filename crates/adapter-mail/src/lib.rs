@@ -28,3 +28,4 @@ mod smtp;
 pub use mail_drop::MailDrop;
 pub use open::{OpenError, open};
 pub use sender::{InvalidSender, Sender};
+pub use smtp::is_refusal;

@@ -9,7 +9,10 @@ mod relay;
 mod unencrypted;
 mod url;
 
-use std::time::Duration;
+use std::{
+    io::{self, ErrorKind},
+    time::Duration,
+};
 
 use ::url::Url;
 use async_trait::async_trait;
@@ -101,6 +104,18 @@ impl Notifier for Smtp {
     async fn check(&self) -> Result<(), NotifyError> {
         within(self.timeouts.check, self.relay.check()).await.map_err(unavailable)
     }
+}
+
+/// Returns whether a check failed because of the settings: the relay rejects the credentials or the
+/// sender, or lacks what they require, or the folder cannot be written. A relay that does not answer
+/// is no refusal.
+pub fn is_refusal(error: &NotifyError) -> bool {
+    let NotifyError::Unavailable(cause) = error else { return false };
+    let folder_is_closed = |error: &io::Error| {
+        matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
+    };
+    cause.downcast_ref().is_some_and(Failure::is_refusal)
+        || cause.downcast_ref().is_some_and(folder_is_closed)
 }
 
 async fn within<T>(

@@ -10,17 +10,33 @@ const MAX_MESSAGE_CHARS: usize = 200;
 /// reports success.
 const ABSENT: [&str; 4] = ["NoSuchKey", "No such object", "BlobNotFound", "blob does not exist"];
 
-/// Describes the failure of a request to a remote store in one line, with a hint. The errors of
-/// `object_store` repeat the request, whose query may contain a signature, and the whole response
-/// body.
-pub(crate) fn describe(error: &Error, hint: &str) -> String {
-    let text = error.to_string();
-    match response(&text) {
+/// The failure of a request to a remote store.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub(crate) struct Failure {
+    text: String,
+    is_refusal: bool,
+}
+
+impl Failure {
+    /// Describes an error in one line, with a hint. The errors of `object_store` repeat the request,
+    /// whose query may contain a signature, and the whole response body.
+    pub(crate) fn of(error: &Error, hint: &str) -> Self {
+        let text = error.to_string();
+        let Some(response) = response(&text) else {
+            return Self { text: one_line(&root(error).to_string()) + hint, is_refusal: false };
+        };
         // An error code needs no hint.
-        Some(response) if element(&text, "Code").is_some() => format!("it answered {response}"),
-        Some(response) => format!("it answered {response}{hint}"),
-        None => one_line(&root(error).to_string()) + hint,
+        let hint = if element(&text, "Code").is_some() { "" } else { hint };
+        Self { text: format!("it answered {response}{hint}"), is_refusal: is_refused(&response) }
     }
+}
+
+/// Returns whether a response rejects the request itself, such as for wrong credentials or a
+/// missing bucket.
+fn is_refused(response: &str) -> bool {
+    let status = response.split(' ').next().and_then(|status| status.parse().ok());
+    status.is_some_and(|status| (300..500).contains(&status) && ![408, 429].contains(&status))
 }
 
 /// Returns whether the same request may succeed later. Rejected credentials count as transient:
@@ -33,6 +49,26 @@ pub(crate) fn is_transient(error: &Error) -> bool {
             | Error::PermissionDenied { .. }
             | Error::Unauthenticated { .. }
     )
+}
+
+/// Returns whether a check failed because of the settings: the store rejects the credentials, the
+/// bucket is missing, or the folder cannot be written. A store that does not answer, or is full, is
+/// no refusal.
+pub fn is_refusal(error: &StoreError) -> bool {
+    let (StoreError::Unavailable(cause) | StoreError::Internal(cause)) = error;
+    if let Some(failure) = cause.downcast_ref::<Failure>() {
+        return failure.is_refusal;
+    }
+    let cause = root(&**cause);
+    cause.downcast_ref::<io::Error>().is_some_and(|error| {
+        matches!(
+            error.kind(),
+            io::ErrorKind::NotFound
+                | io::ErrorKind::NotADirectory
+                | io::ErrorKind::PermissionDenied
+                | io::ErrorKind::ReadOnlyFilesystem
+        )
+    })
 }
 
 pub(crate) fn store_error(error: Error) -> StoreError {
@@ -121,6 +157,17 @@ mod tests {
     fn message_is_one_short_line_without_control_characters() {
         assert_eq!(one_line("a\u{1b}[31m\tb\r\nc"), "a[31mb");
         assert_eq!(one_line(&"x".repeat(1_000)).len(), MAX_MESSAGE_CHARS);
+    }
+
+    #[test]
+    fn only_an_answer_to_the_request_itself_is_a_refusal() {
+        for response in ["403 InvalidAccessKeyId: No.", "404 NoSuchBucket", "301 Moved Permanently"]
+        {
+            assert!(is_refused(response), "{response}");
+        }
+        for response in ["503 SlowDown", "408 Request Timeout", "429 Too Many", "SlowDown"] {
+            assert!(!is_refused(response), "{response}");
+        }
     }
 
     #[test]

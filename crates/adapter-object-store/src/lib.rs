@@ -46,5 +46,6 @@ mod remote;
 mod spool;
 mod store;
 
+pub use failure::is_refusal;
 pub use open::OpenError;
 pub use store::ObjectBlobStore;

@@ -15,7 +15,7 @@ use crate::{
     buffers::BufferPool,
     concurrency_limit::ConcurrencyLimit,
     disk::{Disk, unavailable},
-    failure::{describe, is_absent, is_transient, store_error},
+    failure::{Failure, is_absent, is_transient, store_error},
     spool::{SpoolReader, panicked},
 };
 
@@ -125,9 +125,9 @@ impl ObjectBlobStore {
         let result = match timeout(limit, request).await {
             Ok(Ok(done)) => Ok(done),
             Ok(Err(error)) if is_transient(&error) => {
-                Err(StoreError::Unavailable(describe(&error, self.hint).into()))
+                Err(StoreError::Unavailable(Failure::of(&error, self.hint).into()))
             }
-            Ok(Err(error)) => Err(StoreError::Internal(describe(&error, self.hint).into())),
+            Ok(Err(error)) => Err(StoreError::Internal(Failure::of(&error, self.hint).into())),
             Err(_) => Err(self.timed_out(limit)),
         };
         self.limit.record(!matches!(result, Err(StoreError::Unavailable(_))));

@@ -17,6 +17,7 @@ use domain::{
     manage_keys::ManageKeys,
     ports::{
         ApiKeyRepo, BlobStore, DeliveryQueue, IdempotencyLedger, Notifier, OrderRepo, UploadLedger,
+        error_chain,
     },
 };
 
@@ -102,7 +103,8 @@ pub(crate) async fn open_postgres(
     Ok(store)
 }
 
-/// Opens the document store of the settings, and checks that it accepts documents.
+/// Opens the document store of the settings. One that does not answer is a warning: orders without
+/// documents continue without it. Fails if the settings are wrong.
 pub(crate) async fn open_blobs(settings: &Settings) -> Result<Arc<dyn BlobStore>> {
     const SETTING: &str = "--documents-url (NOTARY_ORDERS_DOCUMENTS_URL)";
     let opened = match &settings.documents_url {
@@ -111,14 +113,24 @@ pub(crate) async fn open_blobs(settings: &Settings) -> Result<Arc<dyn BlobStore>
     };
     let blobs = opened.context(SETTING)?;
     // The first connection to a remote store may take longer than the time limit of a check.
-    if blobs.check().await.is_err() {
-        blobs.check().await.context(SETTING)?;
+    if blobs.check().await.is_err()
+        && let Err(error) = blobs.check().await
+    {
+        if adapter_object_store::is_refusal(&error) {
+            return Err(error).context(SETTING);
+        }
+        tracing::warn!(
+            setting = SETTING,
+            error = error_chain(&error),
+            "the document store is unavailable; orders with documents get 503 until it answers"
+        );
     }
     Ok(Arc::new(blobs))
 }
 
-/// Opens the mail relay or folder of the settings, and checks that it accepts mails.
-pub(crate) async fn open_notifier(settings: &Settings) -> Result<Arc<dyn Notifier>> {
+/// Opens the mail relay or folder of the settings, and returns whether it accepts mails. One that
+/// does not answer is a warning: mails wait for it. Fails if the settings are wrong.
+pub(crate) async fn open_notifier(settings: &Settings) -> Result<(Arc<dyn Notifier>, bool)> {
     const SETTING: &str = "--mail-url (NOTARY_ORDERS_MAIL_URL)";
     let sender: Sender =
         settings.mail_from.parse().context("--mail-from (NOTARY_ORDERS_MAIL_FROM)")?;
@@ -128,8 +140,16 @@ pub(crate) async fn open_notifier(settings: &Settings) -> Result<Arc<dyn Notifie
             Arc::new(MailDrop::in_folder(&settings.in_data_dir("mail"), sender).context(SETTING)?)
         }
     };
-    notifier.check().await.context(SETTING)?;
-    Ok(notifier)
+    let Err(error) = notifier.check().await else { return Ok((notifier, true)) };
+    if adapter_mail::is_refusal(&error) {
+        return Err(error).context(SETTING);
+    }
+    tracing::warn!(
+        setting = SETTING,
+        error = error_chain(&error),
+        "the mail relay is unavailable; mails wait until it answers"
+    );
+    Ok((notifier, false))
 }
 
 /// Creates the data directory, durably. Only its owner can read it, because it holds personal data.

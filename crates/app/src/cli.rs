@@ -1,12 +1,11 @@
 //! The command line.
 
-use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
+use std::{collections::BTreeMap, ffi::OsStr, path::PathBuf, process::ExitCode, time::Duration};
 
 use adapter_http::OpenApiSettings;
 use anyhow::{Context as _, Result};
-use clap::{Parser, Subcommand};
+use clap::{Arg, CommandFactory as _, Parser, Subcommand};
 use domain::ports::error_chain;
-use tokio::signal::unix::{SignalKind, signal};
 
 use self::{
     deliveries::DeliveriesCommand,
@@ -16,8 +15,9 @@ use self::{
 use crate::{
     adapters::Storage,
     copy, first_key, logging,
-    serve::Service,
-    settings::{Database, Settings},
+    serve::{Service, Starting},
+    settings::{Database, Settings, variables},
+    signals::StopSignals,
     system::Machine,
 };
 
@@ -28,6 +28,12 @@ mod output;
 
 /// Threads for file operations of the document store and the mail folder.
 const BLOCKING_THREADS: usize = 8;
+
+/// Time limit at the end for file operations in progress. A disk may not answer.
+const BLOCKING_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Time limit for printing. A reader may have stopped.
+const PRINT_TIMEOUT: Duration = Duration::from_secs(1);
 
 // Not `Debug`: URLs among the arguments contain passwords.
 #[derive(Parser)]
@@ -81,28 +87,41 @@ pub fn run() -> ExitCode {
     let CommandLine { command, settings } = match CommandLine::try_parse() {
         Ok(command_line) => command_line,
         Err(error) if error.use_stderr() => {
-            eprint!("{}", without_credentials(&error.to_string()));
+            complain(without_credentials(&error.to_string()));
             return ExitCode::from(2);
         }
         Err(help_or_version) => help_or_version.exit(),
     };
     let settings = Settings { environment: environment(), ..settings.without_blanks() };
+    match start(command.unwrap_or(Command::Serve), settings) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(format!("error: {}\n", without_credentials(&error_chain(error.as_ref()))));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Starts the log and the runtime, and executes a command.
+fn start(command: Command, settings: Settings) -> Result<()> {
     // Writes the remaining lines when it is dropped.
-    let _log = logging::start(&settings);
+    let _log = logging::start(&settings)?;
+    let known = CommandLine::command();
+    let names = known.get_arguments().filter_map(Arg::get_env).filter_map(OsStr::to_str);
+    variables::warn_of_unknown(&settings.environment, names.map(str::to_owned));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .max_blocking_threads(BLOCKING_THREADS)
         .enable_all()
         .build()
-        .context("the runtime could not be started");
-    match runtime
-        .and_then(|runtime| runtime.block_on(execute(command.unwrap_or(Command::Serve), settings)))
-    {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {}", without_credentials(&error_chain(error.as_ref())));
-            ExitCode::FAILURE
-        }
-    }
+        .context("the runtime could not be started")?;
+    let done = runtime.block_on(execute(command, settings));
+    runtime.shutdown_timeout(BLOCKING_TIMEOUT);
+    done
+}
+
+/// Prints to standard error, and does not wait for ever if nobody reads it.
+fn complain(text: String) {
+    logging::within(PRINT_TIMEOUT, move || eprint!("{text}"));
 }
 
 /// Returns the environment variables that are valid UTF-8.
@@ -157,35 +176,53 @@ fn openapi_settings(settings: &Settings) -> OpenApiSettings {
 
 async fn serve(settings: &Settings, machine: &Machine) -> Result<()> {
     // Registered before the start, so that no signal is missed.
-    let stop = stop_signal()?;
+    let mut signals = StopSignals::register()?;
+    let mut service = tokio::select! {
+        started = start_service(settings, machine) => started?,
+        () = signals.first() => return Ok(()),
+    };
+    tokio::select! {
+        () = signals.first() => {}
+        error = service.failed() => {
+            service.stop().await;
+            return Err(error);
+        }
+    }
+    let stop = async {
+        service.drain(settings.drain()).await;
+        service.stop().await;
+    };
+    tokio::select! {
+        () = stop => {}
+        () = signals.another() => {
+            tracing::warn!("stopped at once by another signal; requests in progress are cut off");
+        }
+    }
+    Ok(())
+}
+
+async fn start_service(settings: &Settings, machine: &Machine) -> Result<Service> {
+    let starting = Starting::listen(settings, machine)?;
     let storage = Storage::open(settings).await?;
     let keys = storage.manage_keys(machine);
-    let mut service = Service::start(settings, machine, storage).await?;
+    let service = starting.start(settings, machine, storage).await?;
     if matches!(settings.database()?, Database::Sqlite(_))
         && let Some(welcome) =
             first_key::welcome(&keys, service.api_address, &settings.base_path).await?
     {
-        print(&welcome)?;
+        welcome_operator(welcome);
     }
-    tokio::select! {
-        () = stop => {
-            service.stop().await;
-            Ok(())
-        }
-        error = service.failed() => {
-            service.stop().await;
-            Err(error)
-        }
-    }
+    Ok(service)
 }
 
-fn stop_signal() -> Result<impl Future<Output = ()>> {
-    let (mut terminate, mut interrupt) =
-        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+/// Prints the text of the first start, without waiting for a reader of the output.
+fn welcome_operator(text: String) {
+    let printed = logging::within(PRINT_TIMEOUT, move || {
+        if let Err(error) = print(&text) {
+            tracing::error!(error = error_chain(error.as_ref()), "the first key was not printed");
         }
-    })
+    });
+    if !printed {
+        tracing::warn!("the first key is not printed yet: standard output is not read");
+    }
 }

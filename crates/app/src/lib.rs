@@ -8,6 +8,7 @@
 //! | choice of adapters | [`adapters`] |
 //! | use cases on these adapters | `wiring` |
 //! | start and graceful stop | [`serve`] |
+//! | signals that stop the service | `signals` |
 //! | background work: loops, log lines, metrics | `workers`, `worker_metrics` |
 //! | listening sockets and the limit of connections | `listen` |
 //! | clock and randomness | `system` |
@@ -25,6 +26,7 @@ mod listen;
 pub mod logging;
 pub mod serve;
 pub mod settings;
+mod signals;
 mod system;
 mod wiring;
 mod worker_metrics;

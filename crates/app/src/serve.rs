@@ -11,9 +11,10 @@ use actix_web::{
 };
 use adapter_http::{Api, Capacity, Ops};
 use anyhow::{Context as _, Error, Result, anyhow};
+use prometheus::Registry;
 use tokio::{
     task::JoinSet,
-    time::{Instant, timeout_at},
+    time::{Instant, sleep, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -23,6 +24,19 @@ use crate::{adapters::Storage, listen, settings::Settings, system::Machine, wiri
 /// asks their clients to reconnect.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Part of the grace period that requests in progress leave to the workers: time for a call of the
+/// database and its repeat.
+const WORKERS_SHARE: Duration = Duration::from_secs(3);
+
+/// A service that starts. The operators' endpoints already answer, and say that it is not ready.
+pub struct Starting {
+    ops: web::Data<Ops>,
+    registry: Registry,
+    ops_address: SocketAddr,
+    ops_server: ServerHandle,
+    tasks: JoinSet<Result<()>>,
+}
+
 /// A running service. [`Service::stop`] ends it.
 pub struct Service {
     /// Address of the API.
@@ -31,53 +45,90 @@ pub struct Service {
     pub ops_address: SocketAddr,
     api: web::Data<Api>,
     ops: web::Data<Ops>,
-    api_listener: TcpListener,
     api_server: ServerHandle,
     ops_server: ServerHandle,
     workers_stop: CancellationToken,
+    deliveries_stop: CancellationToken,
     /// Servers and workers. They end only after a failure or a stop.
     tasks: JoinSet<Result<()>>,
-    grace: Duration,
+    grace: Grace,
 }
 
-impl Service {
-    /// Starts the service on an open storage. Fails if documents cannot be stored or mails cannot
-    /// be handed over. When it returns, the service accepts requests.
-    pub async fn start(settings: &Settings, machine: &Machine, storage: Storage) -> Result<Self> {
-        let api_listener = bind(settings.listen, "--listen (NOTARY_ORDERS_LISTEN)")?;
-        let ops_listener = bind(settings.ops_listen, "--ops-listen (NOTARY_ORDERS_OPS_LISTEN)")?;
-        let (api_address, ops_address) = (api_listener.local_addr()?, ops_listener.local_addr()?);
-        let grace = Duration::from_secs(settings.shutdown_grace_secs.into());
+/// How a stop divides the grace period.
+#[derive(Debug, Clone, Copy)]
+struct Grace {
+    total: Duration,
+    /// For requests in progress. One slow upload must not take the time of the workers.
+    requests: Duration,
+    /// The part of it in which new requests on open connections are served.
+    close: Duration,
+}
 
-        let Parts { api, ops, workers } = Parts::assemble(settings, machine, storage).await?;
+impl Grace {
+    fn new(total: Duration) -> Self {
+        let requests = total.saturating_sub(WORKERS_SHARE.min(total / 4));
+        Self { total, requests, close: CLOSE_TIMEOUT.min(requests / 2) }
+    }
+}
+
+impl Starting {
+    /// Serves the operators' endpoints.
+    pub fn listen(settings: &Settings, machine: &Machine) -> Result<Self> {
+        let listener = bind(settings.ops_listen, "--ops-listen (NOTARY_ORDERS_OPS_LISTEN)")?;
+        let ops_address = listener.local_addr()?;
+        let registry = Registry::new();
+        let ops = web::Data::new(Ops::new(machine.clock.clone(), registry.clone())?);
+        let server = adapter_http::serve_ops(listener, ops.clone())?;
+        let ops_server = server.handle();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(run(server));
+        Ok(Self { ops, registry, ops_address, ops_server, tasks })
+    }
+
+    /// Starts the service on an open storage. Fails if a setting of the document store or the mail
+    /// relay is wrong. When it returns, the service accepts requests.
+    pub async fn start(
+        self,
+        settings: &Settings,
+        machine: &Machine,
+        storage: Storage,
+    ) -> Result<Service> {
+        let Self { ops, registry, ops_address, ops_server, mut tasks } = self;
+        ops.database_opened();
+        let listener = bind(settings.listen, "--listen (NOTARY_ORDERS_LISTEN)")?;
+        let api_address = listener.local_addr()?;
+        let grace = Grace::new(Duration::from_secs(settings.shutdown_grace_secs.into()));
+        let Parts { api, dependencies, workers } =
+            Parts::assemble(settings, machine, storage, &registry).await?;
         let api_server = adapter_http::serve_api(
-            api_listener.try_clone()?,
+            listener,
             api.clone(),
             capacity(settings),
-            grace,
+            grace.requests.saturating_sub(grace.close),
         )?;
-        let ops_server = adapter_http::serve_ops(ops_listener, ops.clone())?;
-        let (api_handle, ops_handle) = (api_server.handle(), ops_server.handle());
+        let api_handle = api_server.handle();
         let workers_stop = CancellationToken::new();
-        let mut tasks = JoinSet::new();
+        let deliveries_stop = workers_stop.child_token();
         tasks.spawn(run(api_server));
-        tasks.spawn(run(ops_server));
-        workers.spawn(&mut tasks, &workers_stop);
+        workers.spawn(&mut tasks, &deliveries_stop, &workers_stop);
+        ops.started(dependencies);
         tracing::info!(api = %api_address, ops = %ops_address, "listening");
-        Ok(Self {
+        Ok(Service {
             api_address,
             ops_address,
             api,
             ops,
-            api_listener,
             api_server: api_handle,
-            ops_server: ops_handle,
+            ops_server,
             workers_stop,
+            deliveries_stop,
             tasks,
             grace,
         })
     }
+}
 
+impl Service {
     /// Waits until a server or worker fails. Returns its error.
     pub async fn failed(&mut self) -> Error {
         match self.tasks.join_next().await {
@@ -88,28 +139,40 @@ impl Service {
         }
     }
 
-    /// Stops gracefully, within the grace period. Reports that it is not ready, accepts no more
-    /// connections, finishes the requests in progress, and settles the leased deliveries.
+    /// Reports that the service is not ready, and serves requests on for this long. Load balancers
+    /// see it, and send new requests to other instances.
+    pub async fn drain(&self, time: Duration) {
+        self.ops.stop();
+        if !time.is_zero() {
+            tracing::info!(seconds = time.as_secs(), "not ready; serving requests before the stop");
+            sleep(time).await;
+        }
+    }
+
+    /// Stops gracefully, within the grace period: finishes the requests in progress, settles the
+    /// leased deliveries, and stores the last use of keys.
     pub async fn stop(mut self) {
         tracing::info!("stopping");
-        let deadline = Instant::now() + self.grace;
+        let began = Instant::now();
+        let (requests_end, end) = (began + self.grace.requests, began + self.grace.total);
         self.ops.stop();
-        if let Err(error) = adapter_http::stop_accepting(&self.api_listener) {
-            tracing::warn!(%error, "connections that open during the stop may be reset");
-        }
-        self.api.connections.close(self.grace.min(CLOSE_TIMEOUT)).await;
-        // The server has a copy of the listener. The port closes when both are dropped.
-        drop(self.api_listener);
-        self.api_server.stop(true).await;
-        if timeout_at(deadline, self.api.detached.finish()).await.is_err() {
-            tracing::warn!("orders with documents were in progress when the grace period ended");
+        // Deliveries have the whole time; requests in progress do not wait for them.
+        self.deliveries_stop.cancel();
+        self.api.connections.close(self.grace.close).await;
+        let requests_ended = async {
+            self.api_server.stop(true).await;
+            self.api.detached.finish().await;
+        };
+        if timeout_at(requests_end, requests_ended).await.is_err() {
+            tracing::warn!("requests were in progress when their part of the grace period ended");
         }
         self.workers_stop.cancel();
         self.ops_server.stop(false).await;
         let workers_ended = async { while self.tasks.join_next().await.is_some() {} };
-        if timeout_at(deadline, workers_ended).await.is_err() {
+        if timeout_at(end, workers_ended).await.is_err() {
             tracing::warn!(
-                "mails were being delivered when the grace period ended; they will be sent again"
+                "background work was in progress when the grace period ended; mails in progress \
+                 will be sent again"
             );
         }
         tracing::info!("stopped");
@@ -128,4 +191,19 @@ fn capacity(settings: &Settings) -> Capacity {
 
 async fn run(server: Server) -> Result<()> {
     server.await.context("server")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_leave_time_for_workers() {
+        for (total, requests, close) in
+            [(30_000, 27_000, 2_000), (8_000, 6_000, 2_000), (1_000, 750, 375)]
+        {
+            let grace = Grace::new(Duration::from_millis(total));
+            assert_eq!((grace.requests.as_millis(), grace.close.as_millis()), (requests, close));
+        }
+    }
 }

@@ -2,7 +2,13 @@
 
 #![expect(clippy::doc_markdown, reason = "the comments on settings are the help text")]
 
-use std::{collections::BTreeMap, fmt, net::SocketAddr, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    io::{self, IsTerminal as _},
+    net::SocketAddr,
+    path::PathBuf,
+};
 
 use clap::{Args, ValueEnum, value_parser};
 use domain::{
@@ -17,14 +23,18 @@ pub(crate) use self::values::Database;
 use self::values::{UnknownDatabase, base_path, log_level, network};
 
 mod values;
+pub(crate) mod variables;
 
 const YEAR_SECS: i64 = 31_536_000;
+
+/// Longer than two health checks of common load balancers.
+const DEFAULT_DRAIN_SECS: u32 = 5;
 
 /// The settings of the service.
 #[derive(Clone, Args)]
 #[command(
     next_help_heading = "Settings",
-    mut_args(|setting| setting.global(true).hide_env_values(true))
+    mut_args(|setting| variables::without_blank_variable(setting).global(true).hide_env_values(true))
 )]
 pub struct Settings {
     /// Address and port of the API
@@ -173,6 +183,16 @@ pub struct Settings {
     )]
     pub trusted_proxies: Vec<IpNet>,
 
+    /// Seconds at a stop in which /readyz fails and requests are served on, so that load balancers
+    /// choose other instances [default: 5, or 0 on a terminal]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        env = "NOTARY_ORDERS_DRAIN_SECS",
+        value_parser = value_parser!(u32).range(0..=3_600)
+    )]
+    pub drain_secs: Option<u32>,
+
     /// Seconds that requests in progress have to finish when the service stops
     #[arg(
         long,
@@ -226,7 +246,7 @@ pub enum LogFormat {
 }
 
 impl Settings {
-    /// Treats blank URLs as absent. Environment files often name a variable without a value.
+    /// Treats the blank URL of a flag as absent.
     pub(crate) fn without_blanks(mut self) -> Self {
         for url in [&mut self.database_url, &mut self.documents_url, &mut self.mail_url] {
             *url = url.take().filter(|url| !url.trim().is_empty());
@@ -260,6 +280,13 @@ impl Settings {
     /// Returns the limits for the documents of one request.
     pub(crate) fn document_limits(&self) -> DocumentLimits {
         DocumentLimits { max_bytes: self.max_document_bytes, ..DocumentLimits::default() }
+    }
+
+    /// Returns how long requests are served on after the signal to stop. An operator who presses
+    /// Ctrl-C does not wait for load balancers.
+    pub(crate) fn drain(&self) -> std::time::Duration {
+        let default = if io::stderr().is_terminal() { 0 } else { DEFAULT_DRAIN_SECS };
+        std::time::Duration::from_secs(self.drain_secs.unwrap_or(default).into())
     }
 
     /// Returns the default rate limit for orders without documents.

@@ -1,11 +1,11 @@
 //! Use cases on the adapters of the settings.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicBool};
 
 use actix_web::web;
 use adapter_http::{
-    Api, ApiMetrics, ConcurrencyLimit, ConnectionTracker, DetachedTasks, KeysInProgress, Ops,
-    RateLimits, Spool,
+    Api, ApiMetrics, ConcurrencyLimit, ConnectionTracker, Dependencies, DetachedTasks,
+    KeysInProgress, RateLimits, Spool,
 };
 use anyhow::{Context as _, Result};
 use domain::{
@@ -18,6 +18,7 @@ use tokio::runtime::Handle;
 
 use crate::{
     adapters::{Storage, create_data_dir, open_blobs, open_notifier},
+    logging,
     settings::Settings,
     system::Machine,
     worker_metrics::WorkerMetrics,
@@ -27,7 +28,7 @@ use crate::{
 /// The parts of the service that run.
 pub(crate) struct Parts {
     pub(crate) api: web::Data<Api>,
-    pub(crate) ops: web::Data<Ops>,
+    pub(crate) dependencies: Dependencies,
     pub(crate) workers: Workers,
 }
 
@@ -37,30 +38,33 @@ impl Parts {
         settings: &Settings,
         machine: &Machine,
         storage: Storage,
+        registry: &Registry,
     ) -> Result<Self> {
         create_data_dir(settings)?;
         let blobs = open_blobs(settings).await?;
-        let notifier = open_notifier(settings).await?;
+        let (notifier, mail_is_available) = open_notifier(settings).await?;
         let spool = Spool::open(&settings.in_data_dir("spool"))
             .context("--data-dir (NOTARY_ORDERS_DATA_DIR): spool")?;
-        let registry = Registry::new();
+        if let Some(dropped) = logging::dropped_lines() {
+            registry.register(Box::new(dropped.clone()))?;
+        }
         let keys = storage.manage_keys(machine);
         let rates = Arc::new(RateLimits::new(settings.rate(), settings.documents_rate()));
         let traffic = Arc::<OrderTraffic>::default();
         let Machine { clock, entropy } = machine.clone();
         let Storage { orders, uploads, idempotency, queue, .. } = storage;
 
-        let ops = web::Data::new(Ops::new(
-            orders.clone(),
-            blobs.clone(),
-            queue.clone(),
-            clock.clone(),
-            registry.clone(),
-        )?);
+        let mail_is_available = Arc::new(AtomicBool::new(mail_is_available));
+        let dependencies = Dependencies {
+            orders: orders.clone(),
+            blobs: blobs.clone(),
+            queue: queue.clone(),
+            mail_is_available: mail_is_available.clone(),
+        };
         let deliveries = RunDeliveries {
             queue,
             orders: orders.clone(),
-            notifier,
+            notifier: notifier.clone(),
             clock: clock.clone(),
             entropy: entropy.clone(),
         };
@@ -74,7 +78,9 @@ impl Parts {
                 clock: clock.clone(),
             },
             rates: rates.clone(),
-            metrics: WorkerMetrics::register(&registry)?,
+            notifier,
+            mail_is_available,
+            metrics: WorkerMetrics::register(registry)?,
         };
         let create_order = CreateOrder {
             orders,
@@ -94,7 +100,7 @@ impl Parts {
             trusted_proxies: settings.trusted_proxies.clone(),
             limits: settings.document_limits(),
             spool,
-            metrics: ApiMetrics::register(&registry)?,
+            metrics: ApiMetrics::register(registry)?,
             entropy,
             base_path: settings.base_path.clone(),
             detached: DetachedTasks::new(Handle::current()),
@@ -102,6 +108,6 @@ impl Parts {
             connections: Arc::<ConnectionTracker>::default(),
             concurrency: ConcurrencyLimit::new(usize::try_from(settings.max_orders_in_flight)?),
         });
-        Ok(Self { api, ops, workers })
+        Ok(Self { api, dependencies, workers })
     }
 }

@@ -1,6 +1,12 @@
 //! Background work: calls the steps of the domain's workers until the service stops.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use adapter_http::RateLimits;
 use domain::{
@@ -8,7 +14,7 @@ use domain::{
     delivery_worker::{DeliveryStep, DeliveryWorker, OutageChange},
     forget_keys::ForgetKeys,
     note_key_uses::NoteKeyUses,
-    ports::error_chain,
+    ports::{Notifier, error_chain},
     sweep_uploads::SweepUploads,
 };
 use tokio::{task::JoinSet, time::sleep};
@@ -19,6 +25,9 @@ use crate::worker_metrics::WorkerMetrics;
 /// Pause between two removals of idle rate limits.
 const FORGET_RATES_PAUSE: Duration = Duration::from_secs(60);
 
+/// Pause between two checks of a mail relay that was unavailable at the start.
+const CHECK_MAIL_PAUSE: Duration = Duration::from_secs(5);
+
 /// The workers of the service.
 pub(crate) struct Workers {
     pub(crate) deliveries: DeliveryWorker,
@@ -26,30 +35,41 @@ pub(crate) struct Workers {
     pub(crate) forget_keys: ForgetKeys,
     pub(crate) sweep_uploads: SweepUploads,
     pub(crate) rates: Arc<RateLimits>,
+    pub(crate) notifier: Arc<dyn Notifier>,
+    pub(crate) mail_is_available: Arc<AtomicBool>,
     pub(crate) metrics: WorkerMetrics,
 }
 
 impl Workers {
-    /// Starts every worker as a task. The tasks end after `stop` is cancelled.
-    pub(crate) fn spawn(self, tasks: &mut JoinSet<anyhow::Result<()>>, stop: &CancellationToken) {
-        tasks.spawn(deliver(self.deliveries, self.metrics.clone(), stop.clone()));
+    /// Starts every worker as a task. The tasks end after `stop` is cancelled, and that of the
+    /// deliveries after `stop_deliveries`.
+    pub(crate) fn spawn(
+        self,
+        tasks: &mut JoinSet<anyhow::Result<()>>,
+        stop_deliveries: &CancellationToken,
+        stop: &CancellationToken,
+    ) {
+        let mail = self.mail_is_available;
         tasks.spawn(note_key_uses(self.note_key_uses, stop.clone()));
         tasks.spawn(forget_keys(self.forget_keys, stop.clone()));
-        tasks.spawn(sweep_uploads(self.sweep_uploads, self.metrics, stop.clone()));
+        tasks.spawn(sweep_uploads(self.sweep_uploads, self.metrics.clone(), stop.clone()));
         tasks.spawn(forget_rates(self.rates, stop.clone()));
+        tasks.spawn(check_mail(self.notifier, mail.clone(), stop.clone()));
+        tasks.spawn(deliver(self.deliveries, self.metrics, mail, stop_deliveries.clone()));
     }
 }
 
 async fn deliver(
     mut worker: DeliveryWorker,
     metrics: WorkerMetrics,
+    mail_is_available: Arc<AtomicBool>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     // Unsettled mails would be sent again. The grace period of the stop ends this loop.
     while !stop.is_cancelled() || !worker.unsettled().is_empty() {
         let Step { result, pause } = worker.step().await;
         match result {
-            Ok(done) => log_deliveries(&done, &metrics),
+            Ok(done) => log_deliveries(&done, &metrics, &mail_is_available),
             Err(error) => {
                 tracing::error!(error = error_chain(&error), "due mails could not be read");
             }
@@ -69,16 +89,41 @@ async fn deliver(
     Ok(())
 }
 
-fn log_deliveries(done: &DeliveryStep, metrics: &WorkerMetrics) {
+fn log_deliveries(done: &DeliveryStep, metrics: &WorkerMetrics, mail_is_available: &AtomicBool) {
     done.reports.iter().for_each(|report| metrics.delivery(report));
     match &done.outage {
-        Some(OutageChange::Began(error)) => tracing::warn!(
-            error,
-            "mails cannot be delivered; all wait, and are retried every few seconds"
-        ),
-        Some(OutageChange::Ended) => tracing::info!("mails are delivered again"),
+        Some(OutageChange::Began(error)) => {
+            mail_is_available.store(false, Ordering::Relaxed);
+            tracing::warn!(
+                error,
+                "mails cannot be delivered; all wait, and are retried every few seconds"
+            );
+        }
+        Some(OutageChange::Ended) => {
+            mail_is_available.store(true, Ordering::Relaxed);
+            tracing::info!("mails are delivered again");
+        }
         None => {}
     }
+}
+
+/// Checks a relay that was unavailable at the start until it answers. Later outages show in the
+/// deliveries.
+async fn check_mail(
+    notifier: Arc<dyn Notifier>,
+    is_available: Arc<AtomicBool>,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    while !is_available.load(Ordering::Relaxed) && !stop.is_cancelled() {
+        sleep_unless_stopped(CHECK_MAIL_PAUSE, &stop).await;
+        if let Some(Ok(())) = stop.run_until_cancelled(notifier.check()).await {
+            is_available.store(true, Ordering::Relaxed);
+            tracing::info!("the mail relay is available");
+        }
+    }
+    // The end of a worker is a failure of the service.
+    stop.cancelled().await;
+    Ok(())
 }
 
 async fn note_key_uses(mut worker: NoteKeyUses, stop: CancellationToken) -> anyhow::Result<()> {

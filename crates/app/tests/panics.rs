@@ -10,7 +10,7 @@
 
 use std::{path::Path, process::Command, sync::Arc};
 
-use app::{Machine, adapters::Storage, logging, serve::Service, settings::Settings};
+use app::{Machine, adapters::Storage, logging, serve::Starting, settings::Settings};
 use async_trait::async_trait;
 use clap::Parser;
 use domain::{
@@ -77,7 +77,7 @@ async fn cause_two_panics(data: &str) {
         data,
     ];
     let settings = Flags::parse_from(flags).settings;
-    let _log_guard = logging::start(&settings);
+    let _log = logging::start(&settings).unwrap();
     let machine = Machine::default();
     let storage =
         Storage { orders: Arc::new(Panicking), ..Storage::open(&settings).await.unwrap() };
@@ -86,7 +86,8 @@ async fn cause_two_panics(data: &str) {
         .issue(KeyTerms { name: "test".to_owned(), ..KeyTerms::default() }, "tests")
         .await
         .unwrap();
-    let service = Service::start(&settings, &machine, storage).await.unwrap();
+    let starting = Starting::listen(&settings, &machine).unwrap();
+    let service = starting.start(&settings, &machine, storage).await.unwrap();
     rustls::crypto::ring::default_provider().install_default().unwrap();
     let client = reqwest::Client::new();
     let post = |path: &str| {

@@ -113,6 +113,11 @@ impl Failure {
         }
     }
 
+    /// Returns whether the relay rejected the settings: no waiting makes it accept them.
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(self, Self::NoTls | Self::NoAuth | Self::Rejected { code: 500.., .. })
+    }
+
     /// Returns whether the relay still accepts commands on the connection.
     pub(super) fn leaves_connection_usable(&self) -> bool {
         matches!(self, Self::NoTls | Self::NoAuth | Self::Rejected { .. })

@@ -38,6 +38,21 @@ fn mail_to(recipient: &str) -> Notification {
     notification_of(full_request(), recipient, &CountingEntropy::default())
 }
 
+#[test]
+fn only_lasting_rejections_are_refusals() {
+    let rejected = |code| {
+        let reply = format!("{code} no");
+        unavailable(Failure::Rejected { step: failure::Step::Credentials, code, reply })
+    };
+    for refusal in [rejected(535), rejected(550), unavailable(Failure::NoTls)] {
+        assert!(is_refusal(&refusal), "{refusal:?}");
+    }
+    let broken = unavailable(Failure::Broken("reset".into()));
+    for outage in [rejected(421), rejected(454), unavailable(Failure::Timeout), broken] {
+        assert!(!is_refusal(&outage), "{outage:?}");
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Sent,

@@ -10,7 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use app::{Machine, OsEntropy, adapters::Storage, serve::Service, settings::Settings};
+use app::{
+    Machine, OsEntropy,
+    adapters::Storage,
+    serve::{Service, Starting},
+    settings::Settings,
+};
 use clap::Parser;
 use contract_tests::fakes::ManualClock;
 use domain::{manage_keys::KeyTerms, order::SigningServiceId};
@@ -79,8 +84,9 @@ impl TestApp {
             Flags::parse_from(defaults.chain(flags.iter().map(|&flag| flag.to_owned()))).settings;
         let settings = Settings { environment: wiring.environment(), ..settings };
         let machine = Machine { clock: Arc::clone(&clock) as _, entropy: Arc::new(OsEntropy) };
+        let starting = Starting::listen(&settings, &machine).unwrap();
         let storage = Storage::open(&settings).await.unwrap();
-        let service = Service::start(&settings, &machine, storage.clone()).await.unwrap();
+        let service = starting.start(&settings, &machine, storage.clone()).await.unwrap();
         let mut app =
             Self { service, storage, machine, clock, client: client(), key: String::new(), wiring };
         app.key = match key {

@@ -12,7 +12,10 @@ async fn running_service_is_alive_and_ready() {
     let (status, body) = app.ops("/readyz").await;
     assert_eq!(status, 200);
     let body: Value = serde_json::from_str(&body).unwrap();
-    assert_eq!(body, json!({ "status": "ready", "database": "ok", "documents": "ok" }));
+    assert_eq!(
+        body,
+        json!({ "status": "ready", "database": "ok", "documents": "ok", "mail": "ok" })
+    );
     assert_eq!(app.documents().len(), 0);
 }
 

@@ -1,15 +1,18 @@
 //! A dependency stops and comes back while the service runs.
 
-use std::time::{Duration, Instant};
+use std::{
+    io::Read as _,
+    time::{Duration, Instant},
+};
 
 use reqwest::{Client, Response, StatusCode, multipart::Form};
-use serde_json::Value;
 use test_servers::postgres::Stop;
 
 use crate::{
+    drain::half_a_request,
     harness::{
-        CREATE, CREATE_WITH_DOCUMENTS, assert_unavailable, client, created, deed, eventually, file,
-        form, form_with_deed, order,
+        CREATE, CREATE_WITH_DOCUMENTS, assert_unavailable, client, created, deed, eventually,
+        eventually_async, file, form, form_with_deed, order,
     },
     service_process::{ServiceProcess, issue_key},
     wiring::Wiring,
@@ -53,14 +56,8 @@ impl Service {
             .unwrap()
     }
 
-    async fn readiness(&self) -> (StatusCode, Value) {
-        let url = format!("http://{}/readyz", self.process.ops_address);
-        let response = self.client.get(url).send().await.unwrap();
-        (response.status(), response.json().await.unwrap())
-    }
-
     async fn assert_unready(&self, dependency: &str) {
-        let (status, body) = self.readiness().await;
+        let (status, body) = self.process.readiness().await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
         for name in ["database", "documents"] {
             assert_eq!(body[name] == "ok", name != dependency, "{body}");
@@ -105,7 +102,7 @@ async fn orders_are_unavailable_while_postgresql_is_down() {
             server.resume_after_stop();
         }
         assert_resumes(async |at| service.create(&format!("F-after-{is_silent}-{at}")).await).await;
-        assert_eq!(service.readiness().await.0, StatusCode::OK);
+        assert_eq!(service.process.readiness().await.0, StatusCode::OK);
     }
     // An order whose outcome was unknown exists with its delivery, or not at all.
     eventually(|| wiring.rows("deliveries") == 0).await;
@@ -149,7 +146,7 @@ async fn json_orders_succeed_while_bucket_is_down() {
             service.create_with(twenty(&format!("F-after-{is_silent}-{at}"))).await
         })
         .await;
-        assert_eq!(service.readiness().await.0, StatusCode::OK);
+        assert_eq!(service.process.readiness().await.0, StatusCode::OK);
     }
     assert_eq!((wiring.rows("orders"), wiring.rows("documents")), (8, 40));
     let objects = wiring.objects();
@@ -165,7 +162,7 @@ async fn orders_succeed_while_relay_is_down() {
         created(service.create(&format!("F-{at}")).await).await;
     }
     created(service.create_with(form_with_deed("F-20")).await).await;
-    assert_eq!(service.readiness().await.0, StatusCode::OK);
+    assert_eq!(service.process.readiness().await.0, StatusCode::OK);
     let attempted = "SELECT count(*) FROM deliveries WHERE last_error IS NOT NULL";
     eventually(|| wiring.query(attempted) == "21").await;
 
@@ -173,4 +170,69 @@ async fn orders_succeed_while_relay_is_down() {
     wiring.mails_within(21, RESUMED).await;
     eventually(|| wiring.rows("deliveries") == 0).await;
     assert_eq!(wiring.mails().len(), 21);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn service_starts_while_relay_is_down() {
+    let wiring = Wiring::new();
+    wiring.break_mail();
+    let service = Service::start(&wiring);
+    created(service.create("F-1").await).await;
+    created(service.create_with(form_with_deed("F-2")).await).await;
+    let (status, body) = service.process.readiness().await;
+    assert_eq!((status, &body["mail"]), (StatusCode::OK, &"unavailable".into()), "{body}");
+
+    wiring.mend_mail();
+    wiring.mails_within(2, RESUMED).await;
+    eventually_async(async || service.process.readiness().await.1["mail"] == "ok").await;
+    let log = service.process.stop_and_read_log();
+    assert!(log.contains("--mail-url") && log.contains("the mail relay is unavailable"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn service_starts_while_bucket_is_down() {
+    for is_silent in [false, true] {
+        let wiring = Wiring::new();
+        if is_silent {
+            wiring.silence_documents();
+        } else {
+            wiring.break_documents();
+        }
+        let service = Service::start(&wiring);
+        created(service.create("F-1").await).await;
+        let began = Instant::now();
+        assert_unavailable(began, service.create_with(form_with_deed("F-2")).await).await;
+        service.assert_unready("documents").await;
+
+        if is_silent {
+            wiring.documents_go_on();
+        } else {
+            wiring.mend_documents();
+        }
+        assert_resumes(async |at| {
+            service.create_with(form_with_deed(&format!("F-after-{at}"))).await
+        })
+        .await;
+        assert_eq!(service.process.readiness().await.0, StatusCode::OK);
+        let log = service.process.stop_and_read_log();
+        assert!(log.contains("the document store is unavailable"), "{log}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_request_leaves_mails_time_at_the_stop() {
+    let wiring = Wiring::new();
+    let mut server = ServiceProcess::start(&wiring, &["--shutdown-grace-secs=8"]);
+    let key = issue_key(&wiring);
+    wiring.stall_mail();
+    created(server.post(&key, "F-1").await).await;
+    wiring.a_mail_stalls().await;
+    let mut slow = half_a_request(&server, &key);
+    server.signal("-TERM");
+    let ended = tokio::task::spawn_blocking(move || slow.read(&mut [0; 1024]));
+    assert!(matches!(ended.await.unwrap(), Ok(0) | Err(_)));
+
+    wiring.mails_go_on();
+    eventually(|| server.ended().is_some()).await;
+    assert_eq!((wiring.mails().len(), wiring.rows("deliveries")), (1, 0));
 }

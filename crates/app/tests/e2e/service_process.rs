@@ -2,12 +2,12 @@
 
 use std::{
     io::{BufRead as _, BufReader, Read as _},
-    process::{Child, ChildStdout, Command, Output, Stdio},
+    process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Output, Stdio},
     thread::JoinHandle,
     time::{Duration, Instant},
 };
 
-use reqwest::Response;
+use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
 pub fn notary_orders(wiring: &Wiring, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_notary-orders"));
     command.env_clear().envs(wiring.environment()).arg("--data-dir").arg(wiring.data());
-    let own = ["--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0"]
+    let own = ["--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--drain-secs=0"]
         .map(str::to_owned)
         .into_iter()
         .chain(wiring.flags());
@@ -76,7 +76,23 @@ impl ServiceProcess {
         Self::spawn(shell)
     }
 
-    fn spawn(mut command: Command) -> Self {
+    /// Starts the server. The caller decides when its log is read.
+    pub fn start_unread(wiring: &Wiring, arguments: &[&str]) -> (Self, BufReader<ChildStderr>) {
+        let (server, log, _) = Self::launch(notary_orders(wiring, arguments));
+        (server, log)
+    }
+
+    fn spawn(command: Command) -> Self {
+        let (mut server, mut log, mut before) = Self::launch(command);
+        server.log = Some(std::thread::spawn(move || {
+            let _ = log.read_to_string(&mut before);
+            before
+        }));
+        server
+    }
+
+    /// Starts a server and waits until it listens. Returns its log, and what was read of it.
+    fn launch(mut command: Command) -> (Self, BufReader<ChildStderr>, String) {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let mut log = BufReader::new(child.stderr.take().unwrap());
@@ -102,12 +118,7 @@ impl ServiceProcess {
                 break (api.to_owned(), ops.to_owned());
             }
         };
-        // The server would block if the pipe of its log were full.
-        let log = std::thread::spawn(move || {
-            let _ = log.read_to_string(&mut before);
-            before
-        });
-        Self { child, log: Some(log), stdout, address, ops_address }
+        (Self { child, log: None, stdout, address, ops_address }, log, before)
     }
 
     pub fn url(&self, path: &str) -> String {
@@ -142,15 +153,20 @@ impl ServiceProcess {
         self.child.wait().unwrap();
     }
 
+    /// Sends a signal.
+    pub fn signal(&self, signal: &str) {
+        let kill = format!("kill {signal} {}", self.child.id());
+        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    }
+
+    /// Returns the exit status if the process has ended.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
+    }
+
     /// Sends a signal, and returns the exit code and the rest of the standard output.
     pub fn stop(mut self, signal: &str) -> (Option<i32>, String) {
-        assert!(
-            Command::new("sh")
-                .args(["-c", &format!("kill {signal} {}", self.child.id())])
-                .status()
-                .unwrap()
-                .success()
-        );
+        self.signal(signal);
         let code = self.child.wait().unwrap().code();
         let mut rest = String::new();
         self.stdout.read_to_string(&mut rest).unwrap();
@@ -176,6 +192,19 @@ impl ServiceProcess {
             assert!(began.elapsed() < Duration::from_secs(10));
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
+    }
+
+    /// Returns the answer of an operators' endpoint.
+    pub async fn ops(&self, path: &str) -> (StatusCode, String) {
+        let url = format!("http://{}{path}", self.ops_address);
+        let response = client().get(url).send().await.unwrap();
+        (response.status(), response.text().await.unwrap())
+    }
+
+    /// Returns the status and the body of `/readyz`.
+    pub async fn readiness(&self) -> (StatusCode, Value) {
+        let (status, body) = self.ops("/readyz").await;
+        (status, serde_json::from_str(&body).unwrap())
     }
 
     pub async fn post(&self, key: &str, file_number: &str) -> Response {

@@ -1,11 +1,12 @@
-//! SIGTERM under full load: every request on an accepted connection gets its own response. The
-//! variable `STOPS` sets the number of stops; `just stops` makes fifty.
+//! SIGTERM under full load. Clients open connections while the service reports that it is ready, as
+//! behind a load balancer, and every request gets its own response. The variable `STOPS` sets the
+//! number of stops; `just stops` makes fifty.
 
 use std::{
-    io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
     path::PathBuf,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     thread,
     time::Duration,
 };
@@ -39,24 +40,21 @@ struct Client<'a> {
     address: &'a str,
     key: &'a str,
     next: &'a AtomicUsize,
+    ready: &'a AtomicBool,
 }
 
 impl Client<'_> {
-    /// Creates orders until the service accepts no more connections, and returns their number.
+    /// Creates orders until the service is not ready, and returns their number.
     ///
     /// # Panics
-    /// If a request on an accepted connection gets no response, or that of another request.
+    /// If a connection is refused, or a request gets no response or that of another one.
     fn run(&self) -> usize {
         let mut acknowledged = 0;
-        loop {
-            match TcpStream::connect(self.address) {
-                Ok(stream) => acknowledged += self.use_connection(stream),
-                Err(error) => {
-                    assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
-                    return acknowledged;
-                }
-            }
+        while self.ready.load(Ordering::Relaxed) {
+            let stream = TcpStream::connect(self.address);
+            acknowledged += self.use_connection(stream.expect("a ready service accepts"));
         }
+        acknowledged
     }
 
     fn use_connection(&self, mut stream: TcpStream) -> usize {
@@ -97,6 +95,16 @@ impl Client<'_> {
     }
 }
 
+/// Returns whether the service reports that it is ready.
+fn is_ready(ops_address: &str) -> bool {
+    let mut answer = [0; 12];
+    let asked = TcpStream::connect(ops_address).and_then(|mut stream| {
+        stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: test\r\n\r\n")?;
+        stream.read_exact(&mut answer)
+    });
+    asked.is_ok() && answer.ends_with(b" 200")
+}
+
 /// Reads the response to an order, and returns whether it closes the connection.
 fn response_closes(responses: &mut BufReader<TcpStream>, file_number: &str) -> bool {
     let mut head = String::new();
@@ -132,19 +140,33 @@ fn assert_answered(modes: &[(Mode, usize)]) {
     let mut key = None;
     let mut acknowledged = 0;
     for _ in 0..stops {
-        let service = ServiceProcess::start(&wiring, &["--rate-per-second=0"]);
+        let service = ServiceProcess::start(&wiring, &["--rate-per-second=0", "--drain-secs=1"]);
         let key = key.get_or_insert_with(|| issue_key(&wiring)).clone();
-        let address = service.address.clone();
+        let (address, ops_address) = (service.address.clone(), service.ops_address.clone());
+        let ready = AtomicBool::new(true);
         let before = next.load(Ordering::Relaxed);
         acknowledged += block_in_place(|| {
             thread::scope(|scope| {
-                let client = |mode| Client { mode, address: &address, key: &key, next: &next };
+                let client = |mode| Client {
+                    mode,
+                    address: &address,
+                    key: &key,
+                    next: &next,
+                    ready: &ready,
+                };
                 let clients: Vec<_> =
                     modes.iter().flat_map(|(mode, count)| (0..*count).map(|_| *mode)).collect();
                 let clients: Vec<_> = clients
                     .into_iter()
                     .map(|mode| scope.spawn(move || client(mode).run()))
                     .collect();
+                // The health check of a load balancer.
+                scope.spawn(|| {
+                    while is_ready(&ops_address) {
+                        thread::sleep(Duration::from_millis(20));
+                    }
+                    ready.store(false, Ordering::Relaxed);
+                });
                 while next.load(Ordering::Relaxed) < before + 20 * modes.len() {
                     thread::sleep(Duration::from_millis(1));
                 }

@@ -1,9 +1,12 @@
-//! A dependency that cannot be used stops the start with one line, which names the setting and the
-//! cause but no secret.
+//! A database that cannot be used, and a bucket or relay that rejects the settings, stop the start
+//! with one line, which names the setting and the cause but no secret.
 
 use test_servers::postgres::{Cluster, PASSWORD, SUPERUSER};
 
-use crate::{service_process::output, wiring::Wiring};
+use crate::{
+    service_process::{notary_orders, output},
+    wiring::Wiring,
+};
 
 fn assert_start_fails(wiring: &Wiring, flag: &str, cause: &str) {
     let output = output(wiring, &[flag]);
@@ -73,10 +76,6 @@ async fn unusable_document_store_stops_the_start() {
     let url = wiring.documents_url();
     for (url, cause) in [
         (url.replace("s3://documents", "s3://nowhere"), "bucket"),
-        (
-            "s3://documents/orders?endpoint=http://127.0.0.1:1&region=us-east-1".to_owned(),
-            "Connection refused",
-        ),
         (url.replace("s3://", "s3://user:secret@"), "credentials"),
         (format!("{url}&secret=1"), "parameter"),
         ("s3://".to_owned(), "bucket"),
@@ -84,17 +83,20 @@ async fn unusable_document_store_stops_the_start() {
     ] {
         assert_start_fails(&wiring, &format!("--documents-url={url}"), cause);
     }
+    let mut wrong_key = notary_orders(&wiring, &[]);
+    let output = wrong_key.env("AWS_SECRET_ACCESS_KEY", "another-secret").output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && error.contains("--documents-url"), "{error}");
+    assert!(error.contains("403") && !error.contains("another-secret"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unusable_mail_relay_stops_the_start() {
     let wiring = Wiring::new();
     for (url, cause) in [
-        ("smtp://127.0.0.1:1", "Connection refused"),
-        ("smtp://orders:secret@127.0.0.1:1", "Connection refused"),
-        ("smtp://no-such-host.invalid", "no-such-host.invalid"),
-        ("smtp://?secret=1", "host"),
-        ("pigeon://user:secret@host", "scheme"),
+        (wiring.relay().url_with(Some(("orders", "the-secret"))), "the user or the password"),
+        ("smtp://?secret=1".to_owned(), "host"),
+        ("pigeon://user:secret@host".to_owned(), "scheme"),
     ] {
         assert_start_fails(&wiring, &format!("--mail-url={url}"), cause);
     }

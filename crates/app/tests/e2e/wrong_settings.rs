@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use serde_json::Value;
+
 #[test]
 fn invalid_setting_stops_the_start_by_name() {
     let data = tempfile::tempdir().unwrap();
@@ -17,7 +19,8 @@ fn invalid_setting_stops_the_start_by_name() {
         ("--database-url=postgres://user:secret@127.0.0.1:1/db", "--database-url"),
         ("--database-connections=0", "--database-connections"),
         ("--documents-url=s3://bucket?secret=secret", "--documents-url"),
-        ("--mail-url=smtp://user:secret@127.0.0.1:1", "--mail-url"),
+        ("--mail-url=smtp://user:secret@host/path", "--mail-url"),
+        ("--drain-secs=-1", "--drain-secs"),
         ("--documents-url=ftp://user:secret@host", "--documents-url"),
         ("--mail-url=pigeon://user:secret@host", "--mail-url"),
         ("--mail-from=nobody at all", "--mail-from"),
@@ -74,6 +77,59 @@ fn misplaced_password_is_not_repeated() {
     }
 }
 
+/// Environment files often name a variable without a value.
+#[test]
+fn blank_variable_is_absent() {
+    let openapi = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_notary-orders"));
+        command.env_clear().arg("openapi");
+        command
+    };
+    let help = openapi().arg("--help").output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let variables: Vec<&str> = help
+        .split("[env: ")
+        .skip(1)
+        .map(|rest| rest.split_once(']').unwrap().0.trim_end_matches('='))
+        .collect();
+    assert!(variables.len() >= 20 && variables.contains(&"DATABASE_URL"), "{variables:?}");
+    let expected = openapi().output().unwrap();
+    for blank in ["", " \t"] {
+        let output = openapi().envs(variables.iter().map(|name| (name, blank))).output().unwrap();
+        assert_eq!(output, expected);
+    }
+}
+
+#[test]
+fn unknown_variable_is_named_with_the_nearest() {
+    let variables = [
+        ("NOTARY_ORDERS_DOCUMENT_URL", "s3://user:secret@bucket"),
+        ("NOTARY_ORDERS_SERVICE_HOST", "10.0.0.1"),
+        ("NOTARY_ORDERS_BLANK", ""),
+        ("NOTARY_ORDERS_LOG_LEVEL", "info"),
+        ("ANOTHER_PROGRAM", "1"),
+    ];
+    let output = Command::new(env!("CARGO_BIN_EXE_notary-orders"))
+        .env_clear()
+        .envs(variables)
+        .arg("openapi")
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    let log = String::from_utf8(output.stderr).unwrap();
+    let warnings: Vec<Value> =
+        log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let named: Vec<_> = warnings.iter().map(|line| (&line["variable"], &line["nearest"])).collect();
+    assert_eq!(
+        named,
+        [
+            (&"NOTARY_ORDERS_DOCUMENT_URL".into(), &"NOTARY_ORDERS_DOCUMENTS_URL".into()),
+            (&"NOTARY_ORDERS_SERVICE_HOST".into(), &Value::Null),
+        ]
+    );
+    assert!(!log.contains("secret"), "{log}");
+}
+
 #[test]
 fn help_lists_settings_without_their_values() {
     let help = Command::new(env!("CARGO_BIN_EXE_notary-orders"))
@@ -95,6 +151,7 @@ fn help_lists_settings_without_their_values() {
         ("--duplicate-window-secs", "NOTARY_ORDERS_DUPLICATE_WINDOW_SECS", "60"),
         ("--rate-per-second", "NOTARY_ORDERS_RATE_PER_SECOND", "50"),
         ("--rate-burst", "NOTARY_ORDERS_RATE_BURST", "100"),
+        ("--drain-secs", "NOTARY_ORDERS_DRAIN_SECS", "5, or 0 on a terminal"),
         ("--log-format", "NOTARY_ORDERS_LOG_FORMAT", "pretty on a terminal"),
     ] {
         assert!(help.contains(flag) && help.contains(variable) && help.contains(default), "{flag}");

@@ -1,0 +1,99 @@
+//! The stop: first the service only reports that it is not ready, then it stops, and another signal
+//! ends it at once.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    time::Duration,
+};
+
+use reqwest::StatusCode;
+
+use crate::{
+    harness::{CREATE, created, eventually, eventually_async},
+    service_process::{ServiceProcess, issue_key},
+    wiring::Wiring,
+};
+
+/// Starts a server and lets it drain for longer than any test.
+async fn draining(wiring: &Wiring, signal: &str) -> ServiceProcess {
+    let server = ServiceProcess::start(wiring, &["--drain-secs=3600"]);
+    assert_eq!(server.readiness().await.0, StatusCode::OK);
+    server.signal(signal);
+    eventually_async(async || server.readiness().await.0 == StatusCode::SERVICE_UNAVAILABLE).await;
+    server
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn draining_service_is_unready_and_serves_requests() {
+    for signal in ["-TERM", "-INT", "-HUP"] {
+        let wiring = Wiring::new();
+        let key = issue_key(&wiring);
+        let server = draining(&wiring, signal).await;
+        assert_eq!(server.readiness().await.1["status"], "stopping");
+        // Each of these is a new connection.
+        for file_number in ["F-1", "F-2"] {
+            created(server.post(&key, file_number).await).await;
+        }
+        assert_eq!(server.ops("/healthz").await.0, StatusCode::OK);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn service_stops_after_the_drain() {
+    let wiring = Wiring::new();
+    for signal in ["-TERM", "-INT", "-HUP"] {
+        let server = ServiceProcess::start(&wiring, &["--drain-secs=1"]);
+        assert_eq!(server.stop(signal).0, Some(0), "{signal}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_signal_ends_the_stop_at_once() {
+    let wiring = Wiring::new();
+    let mut server = draining(&wiring, "-TERM").await;
+    // Signals that follow the first one closely count as the same request.
+    eventually_async(async || {
+        server.signal("-TERM");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        server.ended().is_some()
+    })
+    .await;
+    assert_eq!(server.ended().unwrap().code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nohup_keeps_the_service_running() {
+    let wiring = Wiring::new();
+    let key = issue_key(&wiring);
+    let mut server = ServiceProcess::start_after(&wiring, "trap '' HUP", &[]);
+    server.signal("-HUP");
+    created(server.post(&key, "F-1").await).await;
+    assert!(server.ended().is_none());
+    assert_eq!(server.stop("-TERM").0, Some(0));
+}
+
+/// Opens a connection with half a request.
+pub fn half_a_request(server: &ServiceProcess, key: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(&server.address).unwrap();
+    let head = format!(
+        "POST {CREATE} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {key}\r\n\
+         Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{{"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_request_is_cut_off_within_the_grace_period() {
+    let wiring = Wiring::new();
+    let key = issue_key(&wiring);
+    let mut server = ServiceProcess::start(&wiring, &["--shutdown-grace-secs=2"]);
+    let mut slow = half_a_request(&server, &key);
+    server.signal("-TERM");
+    let ended = tokio::task::spawn_blocking(move || slow.read(&mut [0; 1024]));
+    assert!(matches!(ended.await.unwrap(), Ok(0) | Err(_)));
+    eventually(|| server.ended().is_some()).await;
+    assert_eq!(server.ended().unwrap().code(), Some(0));
+}

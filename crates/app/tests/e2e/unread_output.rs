@@ -1,0 +1,126 @@
+//! Nobody reads the output of the service: a full pipe blocks neither orders nor the start nor the
+//! stop.
+
+use std::{
+    io::{BufRead as _, BufReader, PipeReader, Write as _, pipe},
+    process::{Child, ChildStderr, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use crate::{
+    harness::{CREATE, answers, created, eventually, eventually_async},
+    service_process::{ServiceProcess, issue_key, notary_orders},
+    wiring::Wiring,
+};
+
+/// Time limit for the end of a process whose output is not read.
+const STOPPED: Duration = Duration::from_secs(10);
+
+async fn dropped_lines(server: &ServiceProcess) -> u64 {
+    let (_, metrics) = server.ops("/metrics").await;
+    let name = "notary_orders_log_lines_dropped_total ";
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name));
+    line.unwrap_or_else(|| panic!("{metrics}")).parse().unwrap()
+}
+
+/// Sends invalid orders, each of which makes a line, until more lines are dropped than before.
+async fn drop_lines(server: &ServiceProcess, key: &str) {
+    const REQUESTS: usize = 200;
+    let before = dropped_lines(server).await;
+    while dropped_lines(server).await == before {
+        let head =
+            format!("POST {CREATE} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {key}\r\n");
+        let rest = "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}";
+        let last = format!("{head}Connection: close\r\n{rest}");
+        let requests = format!("{head}{rest}").repeat(REQUESTS - 1) + &last;
+        let statuses = answers(server.address.parse().unwrap(), requests.into_bytes()).await;
+        assert_eq!(statuses.len(), REQUESTS);
+    }
+}
+
+fn read_until_loss_is_reported(log: &mut BufReader<ChildStderr>) -> u64 {
+    for line in log.lines() {
+        let event: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        if event["message"].as_str().is_some_and(|text| text.starts_with("log lines were dropped"))
+        {
+            return event["lines"].as_u64().unwrap();
+        }
+    }
+    panic!("the log ended");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unread_log_blocks_neither_orders_nor_stop() {
+    let wiring = Wiring::new();
+    let key = issue_key(&wiring);
+    let (mut server, mut log) = ServiceProcess::start_unread(&wiring, &["--rate-per-second=0"]);
+    drop_lines(&server, &key).await;
+    // The count is logged as soon as lines are read again.
+    let (reported, mut log) =
+        tokio::task::spawn_blocking(move || (read_until_loss_is_reported(&mut log), log))
+            .await
+            .unwrap();
+    assert!(reported > 0);
+    drop_lines(&server, &key).await;
+    created(server.post(&key, "F-1").await).await;
+    assert_eq!(server.readiness().await.0, 200);
+
+    let asked = Instant::now();
+    server.signal("-TERM");
+    eventually(|| server.ended().is_some()).await;
+    assert!(server.ended().unwrap().success());
+    assert!(asked.elapsed() < STOPPED, "{:?}", asked.elapsed());
+    assert!(log.fill_buf().is_ok());
+}
+
+/// Returns the ends of a pipe that is full.
+fn full_pipe() -> (PipeReader, Stdio) {
+    const CAPACITY: usize = 65_536;
+    let (reader, mut writer) = pipe().unwrap();
+    writer.write_all(&vec![b' '; CAPACITY]).unwrap();
+    (reader, writer.into())
+}
+
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unread_output_blocks_neither_start_nor_stop() {
+    let wiring = Wiring::new();
+    let (_reader, full) = full_pipe();
+    let mut command = notary_orders(&wiring, &[]);
+    // The first start prints a key there.
+    let mut server = Process(command.stdout(full).stderr(Stdio::piped()).spawn().unwrap());
+    let mut log = BufReader::new(server.0.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("\"listening\"") {
+        line.clear();
+        assert_ne!(log.read_line(&mut line).unwrap(), 0);
+    }
+    let asked = Instant::now();
+    let kill = format!("kill -TERM {}", server.0.id());
+    assert!(std::process::Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    eventually_async(async || server.0.try_wait().unwrap().is_some()).await;
+    assert!(server.0.wait().unwrap().success());
+    assert!(asked.elapsed() < STOPPED, "{:?}", asked.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unread_error_does_not_block_a_failed_start() {
+    let wiring = Wiring::new();
+    for flag in ["--listen=nowhere", "--mail-url=pigeon://host"] {
+        let (_reader, full) = full_pipe();
+        let mut command = notary_orders(&wiring, &[flag]);
+        let mut server = Process(command.stdout(Stdio::null()).stderr(full).spawn().unwrap());
+        eventually(|| server.0.try_wait().unwrap().is_some()).await;
+        assert!(!server.0.wait().unwrap().success(), "{flag}");
+    }
+}
