@@ -13,7 +13,8 @@
 //! | repeats under one `Idempotency-Key` | `idempotency_key`, `fingerprint`, `keys_in_progress` |
 //! | request id, log line, metrics, response headers | `observe`, `request_notes`, `metrics` |
 //! | unread bodies of rejected requests | `unread_body` |
-//! | connections, and their end when the service stops | `connections` |
+//! | connections: their number, and their end when the service stops | `connections` |
+//! | their time and memory, `100 Continue` | `first_head`, `transport`, `exchange` |
 //! | work that outlives its request | `detached_tasks` |
 //! | `/healthz`, `/readyz`, `/metrics` | `ops` |
 //! | OpenAPI document and documentation page | `openapi`, `docs_page` |
@@ -38,7 +39,9 @@ mod connections;
 mod content;
 mod detached_tasks;
 mod docs_page;
+mod exchange;
 mod fingerprint;
+mod first_head;
 mod form;
 mod idempotency_key;
 mod keys_in_progress;
@@ -58,6 +61,7 @@ mod spool;
 mod state;
 #[cfg(test)]
 mod test_support;
+mod transport;
 mod unread_body;
 
 pub use concurrency_limit::ConcurrencyLimit;
