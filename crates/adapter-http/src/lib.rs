@@ -6,7 +6,7 @@
 //! | the two operations that create orders, and their record | `orders` |
 //! | what the handlers share | `state` |
 //! | authentication and rate limits | `authentication`, `rate_limit`, `peer` |
-//! | concurrency limit | `concurrency_limit` |
+//! | concurrency limits; memory and disk of requests in progress | `concurrency_limit`, `budget` |
 //! | from a handler's result to a response | `answer`, `problem` |
 //! | JSON bodies, multipart forms | `body`, `form`, `part_lengths` |
 //! | uploaded documents: storage while they arrive, format check | `spool`, `blocks`, `content` |
@@ -34,6 +34,7 @@ mod answer;
 mod authentication;
 mod blocks;
 mod body;
+mod budget;
 mod concurrency_limit;
 mod connections;
 mod content;
@@ -64,6 +65,7 @@ mod test_support;
 mod transport;
 mod unread_body;
 
+pub use budget::{Budget, Share};
 pub use concurrency_limit::ConcurrencyLimit;
 pub use connections::{ConnectionTracker, stop_accepting};
 pub use content::is as content_is;
@@ -84,7 +86,7 @@ pub mod internals {
         authentication::bearer,
         content::is_of,
         fingerprint::attempt,
-        form::{OrderForm, TEXT_PARTS, parser_config, read as read_form},
+        form::{FormSpace, OrderForm, TEXT_PARTS, parser_config, read as read_form},
         idempotency_key::key_text,
         problem::{Problem, ProblemCode},
     };

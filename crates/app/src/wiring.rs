@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use actix_web::web;
 use adapter_http::{
-    Api, ApiMetrics, ConcurrencyLimit, ConnectionTracker, DetachedTasks, KeysInProgress, Ops,
-    RateLimits, Spool,
+    Api, ApiMetrics, Budget, ConcurrencyLimit, ConnectionTracker, DetachedTasks, KeysInProgress,
+    Ops, RateLimits, Spool,
 };
 use anyhow::{Context as _, Result};
 use domain::{
@@ -41,7 +41,7 @@ impl Parts {
         create_data_dir(settings)?;
         let blobs = open_blobs(settings).await?;
         let notifier = open_notifier(settings).await?;
-        let spool = Spool::open(&settings.in_data_dir("spool"))
+        let spool = Spool::open(&settings.in_data_dir("spool"), budget(settings.spool_mb))
             .context("--data-dir (NOTARY_ORDERS_DATA_DIR): spool")?;
         let registry = Registry::new();
         let keys = storage.manage_keys(machine);
@@ -101,7 +101,13 @@ impl Parts {
             keys_in_progress: KeysInProgress::default(),
             connections: Arc::<ConnectionTracker>::default(),
             concurrency: ConcurrencyLimit::new(usize::try_from(settings.max_orders_in_flight)?),
+            uploads: ConcurrencyLimit::new(usize::try_from(settings.max_uploads_in_flight)?),
+            body_memory: budget(settings.body_memory_mb),
         });
         Ok(Self { api, ops, workers })
     }
+}
+
+fn budget(mebibytes: u32) -> Arc<Budget> {
+    Budget::new(u64::from(mebibytes) * 1024 * 1024)
 }
