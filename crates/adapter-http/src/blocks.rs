@@ -3,14 +3,20 @@
 use std::{
     io,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
 
 /// Size of a block: the bytes that are hashed and written at once.
 pub(crate) const BLOCK_SIZE: usize = 256 * 1024;
 /// Number of blocks, shared by all uploads.
 const COUNT: usize = 16;
+/// Longest wait for a block. A disk that writes no block for so long is as good as broken.
+const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// A fixed number of reused blocks.
 #[derive(Debug, Clone)]
@@ -26,10 +32,12 @@ impl Default for Blocks {
 }
 
 impl Blocks {
-    /// Returns an empty block, and waits until one is free. Its holder must wait for nothing but
-    /// the disk; otherwise all holders could wait for each other.
+    /// Returns an empty block, and waits until one is free, for at most [`MAX_WAIT`]. Its holder
+    /// must wait for nothing but the disk; otherwise all holders could wait for each other.
     pub(crate) async fn take(&self) -> io::Result<Block> {
-        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(io::Error::other)?;
+        let permit = timeout(MAX_WAIT, Arc::clone(&self.permits).acquire_owned())
+            .await?
+            .map_err(io::Error::other)?;
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
         Ok(Block {
             bytes: free.unwrap_or_else(|| Vec::with_capacity(BLOCK_SIZE)),
@@ -69,8 +77,18 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn blocks_are_limited_and_reused() {
+    #[tokio::test(start_paused = true)]
+    async fn wait_for_a_block_is_limited() {
+        let blocks = Blocks::default();
+        let taken = futures_util::future::join_all((0..COUNT).map(|_| blocks.take())).await;
+        let error = blocks.take().await.err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        drop(taken);
+        assert!(blocks.take().await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn blocks_are_limited_and_reused() {
         let blocks = Blocks::default();
         let mut taken: Vec<Block> =
             (0..COUNT).map(|_| blocks.take().now_or_never().unwrap().unwrap()).collect();

@@ -2,27 +2,33 @@
 
 use std::{
     cell::{Cell, RefCell},
+    future::Future as _,
+    io::ErrorKind,
     pin::Pin,
     rc::Rc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
 use actix_web::{HttpRequest, error::PayloadError, http::header, web};
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt as _};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use crate::problem::{Problem, ProblemCode};
+use crate::{
+    budget::{Share, UsedUp, used_up},
+    problem::{Problem, ProblemCode},
+};
 
-/// Longest pause within a form.
-pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time limit for a whole JSON body.
 const JSON_TIMEOUT: Duration = Duration::from_secs(15);
-/// Minimum rate of a form in bytes per second, averaged over its time after the first minute.
+/// Minimum rate of a body in bytes per second.
 const MIN_RATE: u64 = 1024;
-/// Time in which a form may be slower.
-const MIN_RATE_GRACE: Duration = Duration::from_secs(60);
+/// Time that the client may need for [`MIN_RATE`] times as many bytes. The time in which the
+/// service is busy does not count.
+const PACE_TIME: Duration = Duration::from_secs(30);
+/// Memory of a request besides the bytes of its body: its connection, head and handler.
+const REQUEST_MEMORY: usize = 32 * 1024;
 
 /// Rejects a body by its headers, before it is read: one that has a content coding, or whose length
 /// is over `cap`.
@@ -53,28 +59,45 @@ pub(crate) fn payload_too_large(cap: u64) -> Problem {
     Problem::new(ProblemCode::PayloadTooLarge, format!("The body is larger than {cap} bytes."))
 }
 
+/// Reports a body that arrives too slowly.
+pub(crate) fn too_slow() -> Problem {
+    let detail = format!(
+        "The body did not arrive in time: a JSON body within {} s, a form at {MIN_RATE} bytes per \
+         second.",
+        JSON_TIMEOUT.as_secs()
+    );
+    Problem::new(ProblemCode::RequestTimeout, detail)
+}
+
+/// A body in memory. Its bytes return to the budget when it is dropped.
+#[derive(Debug)]
+pub(crate) struct WholeBody {
+    pub(crate) bytes: Bytes,
+    _memory: Share,
+}
+
 /// Reads the whole body into memory, at most `cap` bytes.
 pub(crate) async fn read_all(
     request: &HttpRequest,
     payload: web::Payload,
     cap: u64,
-) -> Result<Bytes, Problem> {
+    mut memory: Share,
+) -> Result<WholeBody, Problem> {
     let mut body = Body::new(request, payload, cap);
-    let mut collected = BytesMut::new();
+    // Memory that is not written to is only reserved.
+    let length = length(request).map_or(0, |length| length.min(cap));
+    let mut collected = BytesMut::with_capacity(usize::try_from(length).unwrap_or(0));
     let collect = async {
+        memory.take(REQUEST_MEMORY).map_err(|UsedUp| used_up(request))?;
         while let Some(chunk) = body.next().await {
-            collected.extend_from_slice(&chunk?);
+            let chunk = chunk.map_err(|error| body.explain(&error))?;
+            memory.take(chunk.len()).map_err(|UsedUp| used_up(request))?;
+            collected.extend_from_slice(&chunk);
         }
-        Ok::<_, PayloadError>(())
+        Ok::<_, Problem>(())
     };
-    match timeout(JSON_TIMEOUT, collect).await {
-        Err(_) => Err(Problem::malformed(format!(
-            "The body did not arrive within {} s.",
-            JSON_TIMEOUT.as_secs()
-        ))),
-        Ok(Ok(())) => Ok(collected.freeze()),
-        Ok(Err(error)) => Err(body.explain(&error)),
-    }
+    timeout(JSON_TIMEOUT, collect).await.map_err(|_| too_slow())??;
+    Ok(WholeBody { bytes: collected.freeze(), _memory: memory })
 }
 
 /// A body that fails when it exceeds its cap, or stays below the minimum rate. Clones read the same
@@ -84,7 +107,8 @@ pub(crate) struct Body(Rc<Reading>);
 
 struct Reading {
     payload: RefCell<web::Payload>,
-    started: Instant,
+    pace: RefCell<Pace>,
+    too_slow: Cell<bool>,
     cap: u64,
     /// `Content-Length`. The framework ignores it for requests with an `Upgrade` header.
     length: Option<u64>,
@@ -95,7 +119,8 @@ impl Body {
     pub(crate) fn new(request: &HttpRequest, payload: web::Payload, cap: u64) -> Self {
         Self(Rc::new(Reading {
             payload: RefCell::new(payload),
-            started: Instant::now(),
+            pace: RefCell::default(),
+            too_slow: Cell::new(false),
             cap,
             length: length(request),
             received: Cell::new(0),
@@ -106,6 +131,8 @@ impl Body {
     pub(crate) fn explain(&self, error: &dyn std::error::Error) -> Problem {
         if self.0.received.get() > self.0.cap {
             payload_too_large(self.0.cap)
+        } else if self.0.too_slow.get() {
+            too_slow()
         } else {
             Problem::malformed(format!("The body could not be read: {error}."))
         }
@@ -113,10 +140,7 @@ impl Body {
 
     /// Reads the rest of the body, so that the next request on the connection can be read.
     pub(crate) async fn finish(mut self) -> Result<(), Problem> {
-        while let Some(chunk) = timeout(IDLE_TIMEOUT, self.next())
-            .await
-            .map_err(|_| Problem::malformed("The body stopped arriving."))?
-        {
+        while let Some(chunk) = self.next().await {
             chunk.map_err(|error| self.explain(&error))?;
         }
         Ok(())
@@ -132,20 +156,60 @@ impl Stream for Body {
             return Poll::Ready(None);
         }
         let polled = reading.payload.borrow_mut().poll_next_unpin(context);
-        if let Poll::Ready(Some(Ok(chunk))) = &polled {
-            let received = reading.received.get() + chunk.len() as u64;
-            reading.received.set(received);
-            if received > reading.cap {
-                return Poll::Ready(Some(Err(PayloadError::Overflow)));
+        match &polled {
+            Poll::Pending => {
+                if reading.pace.borrow_mut().poll_too_slow(context).is_ready() {
+                    reading.too_slow.set(true);
+                    return Poll::Ready(Some(Err(PayloadError::Io(ErrorKind::TimedOut.into()))));
+                }
             }
-            if reading.started.elapsed() > MIN_RATE_GRACE + Duration::from_secs(received / MIN_RATE)
-            {
-                return Poll::Ready(Some(Err(PayloadError::Io(
-                    std::io::ErrorKind::TimedOut.into(),
-                ))));
+            Poll::Ready(Some(Ok(chunk))) => {
+                reading.pace.borrow_mut().arrived(chunk.len() as u64);
+                reading.received.set(reading.received.get() + chunk.len() as u64);
+                if reading.received.get() > reading.cap {
+                    return Poll::Ready(Some(Err(PayloadError::Overflow)));
+                }
             }
+            Poll::Ready(_) => {}
         }
         polled
+    }
+}
+
+/// Measures how fast a body arrives while the service waits for it.
+#[derive(Default)]
+struct Pace {
+    /// Ends [`PACE_TIME`] of waiting. Made by the first wait: most bodies arrive with their head.
+    timer: Option<Pin<Box<Sleep>>>,
+    waiting_since: Option<Instant>,
+    /// Since the last check: the time of waiting and the bytes that arrived.
+    waited: Duration,
+    bytes: u64,
+}
+
+impl Pace {
+    fn arrived(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        if let Some(since) = self.waiting_since.take() {
+            self.waited += since.elapsed();
+        }
+    }
+
+    /// Waits until the client was too slow.
+    fn poll_too_slow(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(PACE_TIME)));
+            if self.waiting_since.is_none() {
+                let now = Instant::now();
+                self.waiting_since = Some(now);
+                timer.as_mut().reset(now + PACE_TIME.saturating_sub(self.waited));
+            }
+            ready!(timer.as_mut().poll(context));
+            if self.bytes < MIN_RATE * PACE_TIME.as_secs() {
+                return Poll::Ready(());
+            }
+            (self.waiting_since, self.waited, self.bytes) = (None, Duration::ZERO, 0);
+        }
     }
 }
 

@@ -1,20 +1,47 @@
 //! Limits how many orders are created at the same time.
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use std::{sync::Arc, time::Duration};
 
-/// A fixed number of permits. A request without a permit is rejected at once instead of queueing,
-/// so that accepted requests are answered quickly under any load.
+use actix_web::{HttpMessage as _, HttpRequest};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit},
+    time::timeout,
+};
+
+use crate::{problem::Problem, request_notes::OverConcurrencyLimit};
+
+/// A fixed number of permits.
 #[derive(Debug)]
-pub struct ConcurrencyLimit(Semaphore);
+pub struct ConcurrencyLimit(Arc<Semaphore>);
 
 impl ConcurrencyLimit {
     /// Allows `max` orders at the same time.
     pub fn new(max: usize) -> Self {
-        Self(Semaphore::new(max))
+        Self(Arc::new(Semaphore::new(max)))
     }
 
-    /// Returns a permit, which is free again when it is dropped; `None` if all are in use.
-    pub(crate) fn try_acquire(&self) -> Option<SemaphorePermit<'_>> {
-        self.0.try_acquire().ok()
+    /// Returns a permit, which is free again when it is dropped. At the limit the request is
+    /// rejected at once instead of queueing, so that accepted requests are answered quickly under
+    /// any load.
+    pub(crate) fn acquire(&self, request: &HttpRequest) -> Result<SemaphorePermit<'_>, Problem> {
+        self.0.try_acquire().map_err(|_| over_limit(request))
     }
+
+    /// Returns a permit for work that outlives its request. Waits for it, because the upload of the
+    /// request was costly.
+    pub(crate) async fn acquire_within(
+        &self,
+        time: Duration,
+        request: &HttpRequest,
+    ) -> Result<OwnedSemaphorePermit, Problem> {
+        match timeout(time, Arc::clone(&self.0).acquire_owned()).await {
+            Ok(Ok(permit)) => Ok(permit),
+            _ => Err(over_limit(request)),
+        }
+    }
+}
+
+fn over_limit(request: &HttpRequest) -> Problem {
+    request.extensions_mut().insert(OverConcurrencyLimit);
+    Problem::overloaded()
 }

@@ -1,5 +1,6 @@
-//! Tracks open connections, and closes them gently when the service stops: every request is
-//! answered, and no connection is reset before its answer is read.
+//! Tracks open connections, limits how many are served at the same time, and closes them gently
+//! when the service stops: every request is answered, and no connection is reset before its answer
+//! is read.
 
 use std::{
     sync::{
@@ -9,8 +10,10 @@ use std::{
     time::Duration,
 };
 
-use actix_web::dev::Extensions;
-use tokio::time::{Instant, sleep};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::{Instant, sleep, timeout},
+};
 
 /// After this long without a new request, the open connections count as idle.
 const QUIET: Duration = Duration::from_millis(250);
@@ -19,22 +22,75 @@ const ACCEPT_DELAY: Duration = Duration::from_millis(100);
 /// Interval of checks while connections close.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Counts open connections and requests.
-#[derive(Debug, Default)]
+/// Connections that have a request, or had one and are kept open. Each takes 11 KiB or more of
+/// buffers. Further ones wait with their first request.
+const MAX_SERVED: usize = 2_000;
+/// Longest wait of a connection with a request.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+/// Above this number of served connections, answers close them, so that others need not wait.
+const CROWDED: usize = MAX_SERVED / 2;
+/// Memory for first heads above [`FREE_HEAD`], in units of [`HEAD_UNIT`].
+const HEAD_UNITS: usize = 12 * 1024;
+/// Unit of memory for heads.
+pub(crate) const HEAD_UNIT: usize = 1024;
+/// Part of a first head that needs no units. Heads of ordinary clients fit.
+pub(crate) const FREE_HEAD: usize = 2 * HEAD_UNIT;
+
+/// Counts and limits open connections, and counts requests.
+#[derive(Debug)]
 pub struct ConnectionTracker {
     open: AtomicUsize,
     requests: AtomicU64,
     closing: AtomicBool,
+    served: Semaphore,
+    crowded: AtomicUsize,
+    head_units: Semaphore,
+}
+
+impl Default for ConnectionTracker {
+    fn default() -> Self {
+        Self {
+            open: AtomicUsize::new(0),
+            requests: AtomicU64::new(0),
+            closing: AtomicBool::new(false),
+            served: Semaphore::new(MAX_SERVED),
+            crowded: AtomicUsize::new(CROWDED),
+            head_units: Semaphore::new(HEAD_UNITS),
+        }
+    }
 }
 
 impl ConnectionTracker {
+    /// Notes how many connections the service accepts. Kept connections leave half of them to
+    /// others.
+    pub(crate) fn expect_at_most(&self, connections: usize) {
+        self.crowded.fetch_min(connections / 2, Ordering::Relaxed);
+    }
+
+    /// Waits for a permit to serve a connection, for at most [`MAX_WAIT`].
+    pub(crate) async fn serve(&self) -> Option<SemaphorePermit<'_>> {
+        timeout(MAX_WAIT, self.served.acquire()).await.ok()?.ok()
+    }
+
+    /// Returns whether connections must not be kept open for longer than necessary.
+    pub(crate) fn are_crowded(&self) -> bool {
+        let served = MAX_SERVED - self.served.available_permits();
+        served > self.crowded.load(Ordering::Relaxed)
+    }
+
+    /// Takes memory for more of a first head; `None` if there is none.
+    pub(crate) fn try_take_head_units(&self, bytes: usize) -> Option<SemaphorePermit<'_>> {
+        let units = u32::try_from(bytes.div_ceil(HEAD_UNIT)).ok()?;
+        self.head_units.try_acquire_many(units).ok()
+    }
+
     pub(crate) fn request_started(&self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns whether answers must close their connection.
     pub(crate) fn are_closing(&self) -> bool {
-        self.closing.load(Ordering::Relaxed)
+        self.closing.load(Ordering::Relaxed) || self.are_crowded()
     }
 
     /// Makes every further answer close its connection. Returns when all connections are closed or
@@ -55,13 +111,14 @@ impl ConnectionTracker {
     }
 
     /// Counts a connection for as long as the server keeps it.
-    pub(crate) fn opened(self: &Arc<Self>, connection: &mut Extensions) {
+    pub(crate) fn opened(self: &Arc<Self>) -> OpenConnection {
         self.open.fetch_add(1, Ordering::Relaxed);
-        connection.insert(OpenConnection(Arc::clone(self)));
+        OpenConnection(Arc::clone(self))
     }
 }
 
-struct OpenConnection(Arc<ConnectionTracker>);
+/// Counts a connection until it is dropped.
+pub(crate) struct OpenConnection(Arc<ConnectionTracker>);
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {

@@ -3,33 +3,35 @@
 mod part_names;
 mod text_parts;
 
-use std::{future::Future, io, path::PathBuf};
+use std::{io, path::PathBuf, sync::Arc};
 
 use actix_multipart::{Field as Part, Multipart, MultipartConfig};
 use actix_web::{FromRequest as _, HttpRequest, dev::Payload, http::header, web};
 use domain::{
+    api_key::ApiKeyId,
     document::{Content, DocumentFormat, DocumentLimits, ReceivedDocument},
     order::OrderRequest,
 };
 use futures_util::{FutureExt as _, StreamExt as _};
-use tempfile::TempPath;
-use tokio::{task::spawn_blocking, time::timeout};
+use tokio::task::spawn_blocking;
 
 pub use self::text_parts::TEXT_PARTS;
 use self::{
     part_names::names,
-    text_parts::{TextParts, is_text_part},
+    text_parts::{TextParts, is_text_part, max_bytes as max_text_bytes},
 };
 use crate::{
-    body::{Body, IDLE_TIMEOUT},
+    body::Body,
+    budget::{Budget, Share, UsedUp, used_up},
     content,
     part_lengths::WithoutPartLengths,
     problem::{Problem, ProblemCode},
-    spool::{Spool, Spooled},
+    spool::{Spool, SpoolError, SpoolGuard, Spooled},
 };
 
-/// Size limit of a text part in bytes.
-const MAX_TEXT_PART: usize = 256 * 1024;
+/// Memory of a form besides its text parts: its connection, head and handler, the parser's buffers
+/// and what an upload holds at a pause.
+const FORM_MEMORY: usize = 64 * 1024;
 /// Maximum number of parts. An order has at most 27, and forms may have fields of their own.
 const MAX_PARTS: usize = 200;
 /// Bytes of a form apart from its documents: text parts, boundaries and part headers.
@@ -44,7 +46,22 @@ pub struct OrderForm {
     /// The documents, in the order of their parts.
     pub documents: Vec<ReceivedDocument>,
     /// Delete the spooled documents when they are dropped.
-    pub guards: Vec<TempPath>,
+    pub guards: Vec<SpoolGuard>,
+    /// The memory of the form. It returns to the budget when it is dropped.
+    pub memory: Share,
+}
+
+/// Where a form is read to.
+#[derive(Debug, Clone, Copy)]
+pub struct FormSpace<'a> {
+    /// Stores the documents.
+    pub spool: &'a Spool,
+    /// Limits for the documents.
+    pub limits: DocumentLimits,
+    /// Memory for the text parts.
+    pub memory: &'a Arc<Budget>,
+    /// The key of the request.
+    pub key: ApiKeyId,
 }
 
 /// Configures the parser. Its buffer is what an upload holds in memory, and limits the headers of a
@@ -63,26 +80,28 @@ pub(crate) fn max_bytes(limits: DocumentLimits) -> u64 {
 pub async fn read(
     request: &HttpRequest,
     payload: web::Payload,
-    spool: &Spool,
-    limits: DocumentLimits,
+    space: FormSpace<'_>,
 ) -> Result<OrderForm, Problem> {
     let boundary = boundary(request)?;
-    let body = Body::new(request, payload, max_bytes(limits));
+    let mut memory = space.memory.share(space.key);
+    memory.take(FORM_MEMORY).map_err(|UsedUp| used_up(request))?;
+    let body = Body::new(request, payload, max_bytes(space.limits));
     let mut form: Payload =
         Payload::Stream { payload: Box::pin(WithoutPartLengths::new(body.clone(), &boundary)) };
     let mut parts = Multipart::from_request(request, &mut form)
         .await
         .map_err(|error| Problem::malformed(format!("The form cannot be read: {error}.")))?;
     let mut reader = FormReader {
-        spool,
-        limits,
+        request,
+        space,
+        memory,
         body,
         texts: TextParts::default(),
         documents: Vec::new(),
         guards: Vec::new(),
     };
     let mut count = 0;
-    while let Some(part) = within_timeout(parts.next()).await? {
+    while let Some(part) = parts.next().await {
         let part = part.map_err(|error| reader.body.explain(&error))?;
         count += 1;
         if count > MAX_PARTS {
@@ -95,6 +114,7 @@ pub async fn read(
         request: reader.texts.into_request()?,
         documents: reader.documents,
         guards: reader.guards,
+        memory: reader.memory,
     })
 }
 
@@ -129,16 +149,13 @@ fn boundary(request: &HttpRequest) -> Result<String, Problem> {
 }
 
 struct FormReader<'a> {
-    spool: &'a Spool,
-    limits: DocumentLimits,
+    request: &'a HttpRequest,
+    space: FormSpace<'a>,
+    memory: Share,
     body: Body,
     texts: TextParts,
     documents: Vec<ReceivedDocument>,
-    guards: Vec<TempPath>,
-}
-
-async fn within_timeout<T>(next: impl Future<Output = T>) -> Result<T, Problem> {
-    timeout(IDLE_TIMEOUT, next).await.map_err(|_| Problem::malformed("The form stopped arriving."))
+    guards: Vec<SpoolGuard>,
 }
 
 impl FormReader<'_> {
@@ -158,22 +175,24 @@ impl FormReader<'_> {
                 )))
             }
             (name, _) => {
-                let text = self.text(part, &label(name, number)).await?;
+                let text = self.text(part, &label(name, number), max_text_bytes(name)).await?;
                 self.texts.add(name, text)
             }
         }
     }
 
-    async fn text(&self, mut part: Part, label: &str) -> Result<String, Problem> {
+    async fn text(&mut self, mut part: Part, label: &str, max: usize) -> Result<String, Problem> {
         let mut collected = Vec::new();
-        while let Some(chunk) = within_timeout(part.next()).await? {
-            collected.extend_from_slice(&chunk.map_err(|error| self.body.explain(&error))?);
-            if collected.len() > MAX_TEXT_PART {
+        while let Some(chunk) = part.next().await {
+            let chunk = chunk.map_err(|error| self.body.explain(&error))?;
+            if collected.len() + chunk.len() > max {
                 return Err(Problem::new(
                     ProblemCode::PayloadTooLarge,
-                    format!("{label} is larger than {MAX_TEXT_PART} bytes."),
+                    format!("{label} is larger than {max} bytes."),
                 ));
             }
+            self.memory.take(chunk.len()).map_err(|UsedUp| used_up(self.request))?;
+            collected.extend_from_slice(&chunk);
         }
         String::from_utf8(collected)
             .map_err(|_| Problem::malformed(format!("{label} is not UTF-8.")))
@@ -182,35 +201,42 @@ impl FormReader<'_> {
     async fn document(&mut self, mut part: Part, name_as_sent: String) -> Result<(), Problem> {
         // Browsers send an empty part without a name for an empty file input.
         let nothing_chosen = name_as_sent.is_empty();
-        if self.documents.len() == self.limits.max_count && !nothing_chosen {
-            return Err(too_many_documents(self.limits));
+        if self.documents.len() == self.space.limits.max_count && !nothing_chosen {
+            return Err(too_many_documents(self.space.limits));
         }
-        let mut writer = self.spool.create();
+        let mut writer = self.space.spool.create(self.space.key);
         loop {
             let next = if let Some(next) = part.next().now_or_never() {
                 next
             } else {
-                writer.pause().await.map_err(|error| spool_failed(&error))?;
-                within_timeout(part.next()).await?
+                writer.pause().await.map_err(|error| self.not_spooled(error))?;
+                part.next().await
             };
             let Some(chunk) = next else { break };
             writer
                 .write(chunk.map_err(|error| self.body.explain(&error))?)
                 .await
-                .map_err(|error| spool_failed(&error))?;
-            if writer.size() > self.limits.max_bytes {
-                return Err(document_too_large(&name_as_sent, self.limits));
+                .map_err(|error| self.not_spooled(error))?;
+            if writer.size() > self.space.limits.max_bytes {
+                return Err(document_too_large(&name_as_sent, self.space.limits));
             }
         }
         if nothing_chosen && writer.size() == 0 {
             return Ok(());
         }
         let Spooled { file, guard } =
-            writer.finish().await.map_err(|error| spool_failed(&error))?;
+            writer.finish().await.map_err(|error| self.not_spooled(error))?;
         let content = recognize(&name_as_sent, file.path.clone()).await?;
         self.documents.push(ReceivedDocument { name_as_sent, file, content });
         self.guards.push(guard);
         Ok(())
+    }
+
+    fn not_spooled(&self, error: SpoolError) -> Problem {
+        match error {
+            SpoolError::Full => used_up(self.request),
+            SpoolError::Io(error) => spool_failed(&error),
+        }
     }
 }
 

@@ -10,6 +10,8 @@ use tempfile::TempDir;
 use super::*;
 
 const FORM: &str = "multipart/form-data; boundary=b";
+/// Memory for one form with a text part of the greatest size.
+const MEMORY: u64 = 2 * (FORM_MEMORY as u64 + 256 * 1024);
 const LIMITS: DocumentLimits = DocumentLimits { max_count: 2, max_bytes: 100 };
 
 fn request(content_types: &[&str]) -> HttpRequest {
@@ -27,13 +29,15 @@ async fn read_stream(
     let request = request(&[FORM]);
     let mut payload: Payload = dev::Payload::Stream { payload: Box::pin(body) };
     let payload = web::Payload::from_request(&request, &mut payload).await.unwrap();
-    read(&request, payload, spool, LIMITS).await
+    let memory = Budget::new(MEMORY);
+    let space = FormSpace { spool, limits: LIMITS, memory: &memory, key: ApiKeyId(1) };
+    read(&request, payload, space).await
 }
 
 /// Reads a form, and returns it with the spool of its documents.
 async fn form(body: impl Into<Vec<u8>>) -> Result<(OrderForm, (Spool, TempDir)), Problem> {
     let folder = tempfile::tempdir().unwrap();
-    let spool = Spool::open(folder.path()).unwrap();
+    let spool = Spool::open(folder.path(), Budget::new(u64::MAX)).unwrap();
     let form = read_stream(&spool, stream::iter([Ok(Bytes::from(body.into()))])).await?;
     Ok((form, (spool, folder)))
 }
@@ -62,6 +66,7 @@ fn document(name: &str, content: &str) -> String {
     part(&format!("name=\"documents\"; filename=\"{name}\""), content)
 }
 
+const TOO_LARGE: Option<ProblemCode> = Some(ProblemCode::PayloadTooLarge);
 const MALFORMED: Option<ProblemCode> = Some(ProblemCode::MalformedRequest);
 
 #[test]
@@ -304,7 +309,7 @@ async fn boundary_after_lone_carriage_return_is_malformed() {
 #[actix_web::test]
 async fn truncated_form_is_malformed_and_epilogue_is_read() {
     let folder = tempfile::tempdir().unwrap();
-    let spool = Spool::open(folder.path()).unwrap();
+    let spool = Spool::open(folder.path(), Budget::new(u64::MAX)).unwrap();
     let whole = document("a.pdf", "%PDF-") + "--b--\r\n";
     for end in [0, 3, 40, whole.len() - 8] {
         assert!(form(&whole[..end]).await.is_err(), "{end}");
@@ -320,7 +325,7 @@ async fn truncated_form_is_malformed_and_epilogue_is_read() {
 #[tokio::test(start_paused = true)]
 async fn stalled_form_times_out_after_30_seconds() {
     let folder = tempfile::tempdir().unwrap();
-    let spool = Spool::open(folder.path()).unwrap();
+    let spool = Spool::open(folder.path(), Budget::new(u64::MAX)).unwrap();
     for start in [
         String::new(),
         text("a", ""),
@@ -332,7 +337,7 @@ async fn stalled_form_times_out_after_30_seconds() {
         let problem = read_stream(&spool, body).await.err().unwrap();
         assert_eq!(
             (problem.code(), started.elapsed().as_secs()),
-            (ProblemCode::MalformedRequest, 30)
+            (ProblemCode::RequestTimeout, 30)
         );
     }
 }
@@ -340,11 +345,29 @@ async fn stalled_form_times_out_after_30_seconds() {
 #[actix_web::test]
 async fn failing_disk_is_unavailable() {
     let folder = tempfile::tempdir().unwrap();
-    let spool = Spool::open(folder.path()).unwrap();
+    let spool = Spool::open(folder.path(), Budget::new(u64::MAX)).unwrap();
     fs::remove_dir_all(folder.path()).unwrap();
     let body = Bytes::from(document("a.pdf", "%PDF-") + "--b--\r\n");
     assert_eq!(
         read_stream(&spool, stream::iter([Ok(body)])).await.err().unwrap().code(),
         ProblemCode::Unavailable
     );
+}
+
+#[actix_web::test]
+async fn identifiers_and_instants_have_at_most_128_bytes() {
+    for name in ["signingServiceId", "utcTimeDate", "utcStartTimeDate", "utcEndTimeDate"] {
+        assert_ne!(code(&text(name, &"1".repeat(128))).await, TOO_LARGE, "{name}");
+        assert_eq!(code(&text(name, &"1".repeat(129))).await, TOO_LARGE, "{name}");
+    }
+    let (largest, spaces) = (256 * 1024, |count| " ".repeat(count));
+    assert_ne!(code(&text("requestedBy", &spaces(largest))).await, TOO_LARGE);
+    assert_eq!(code(&text("requestedBy", &spaces(largest + 1))).await, TOO_LARGE);
+}
+
+#[actix_web::test]
+async fn texts_beyond_the_memory_are_unavailable() {
+    let texts = |last| text("a", &"x".repeat(256 * 1024)) + &text("b", last);
+    assert_eq!(code(&texts("")).await, None);
+    assert_eq!(code(&texts("x")).await, Some(ProblemCode::Unavailable));
 }

@@ -6,14 +6,15 @@
 //! | the two operations that create orders, and their record | `orders` |
 //! | what the handlers share | `state` |
 //! | authentication and rate limits | `authentication`, `rate_limit`, `peer` |
-//! | concurrency limit | `concurrency_limit` |
+//! | concurrency limits; memory and disk of requests in progress | `concurrency_limit`, `budget` |
 //! | from a handler's result to a response | `answer`, `problem` |
 //! | JSON bodies, multipart forms | `body`, `form`, `part_lengths` |
 //! | uploaded documents: storage while they arrive, format check | `spool`, `blocks`, `content` |
 //! | repeats under one `Idempotency-Key` | `idempotency_key`, `fingerprint`, `keys_in_progress` |
 //! | request id, log line, metrics, response headers | `observe`, `request_notes`, `metrics` |
 //! | unread bodies of rejected requests | `unread_body` |
-//! | connections, and their end when the service stops | `connections` |
+//! | connections: their number, and their end when the service stops | `connections` |
+//! | their time and memory, `100 Continue` | `first_head`, `transport`, `exchange` |
 //! | work that outlives its request | `detached_tasks` |
 //! | `/healthz`, `/readyz`, `/metrics` | `ops` |
 //! | OpenAPI document and documentation page | `openapi`, `docs_page` |
@@ -33,12 +34,15 @@ mod answer;
 mod authentication;
 mod blocks;
 mod body;
+mod budget;
 mod concurrency_limit;
 mod connections;
 mod content;
 mod detached_tasks;
 mod docs_page;
+mod exchange;
 mod fingerprint;
+mod first_head;
 mod form;
 mod idempotency_key;
 mod keys_in_progress;
@@ -58,8 +62,10 @@ mod spool;
 mod state;
 #[cfg(test)]
 mod test_support;
+mod transport;
 mod unread_body;
 
+pub use budget::{Budget, Share};
 pub use concurrency_limit::ConcurrencyLimit;
 pub use connections::ConnectionTracker;
 pub use content::check as check_content;
@@ -80,7 +86,7 @@ pub mod internals {
         authentication::bearer,
         content::check_bytes,
         fingerprint::attempt,
-        form::{OrderForm, TEXT_PARTS, parser_config, read as read_form},
+        form::{FormSpace, OrderForm, TEXT_PARTS, parser_config, read as read_form},
         idempotency_key::key_text,
         problem::{Problem, ProblemCode},
     };

@@ -20,7 +20,7 @@ use futures_util::{Stream, StreamExt as _};
 use memchr::memmem::Finder;
 
 /// Longer headers pass unchanged: the parser rejects them.
-const MAX_HEADERS: usize = 64 * 1024;
+const MAX_HEADERS: usize = 16 * 1024;
 
 /// Bytes that are copied at a time, so that a form needs little more memory than this.
 const STEP: usize = 8_192;

@@ -96,7 +96,7 @@ fn boundary_after_lone_carriage_return_is_rejected() {
 
 #[test]
 fn content_length_in_long_headers_is_removed() {
-    for (padding, loses) in [(100, true), (2_000, true), (60 * 1024, true), (70 * 1024, false)] {
+    for (padding, loses) in [(100, true), (2_000, true), (15 * 1024, true), (24 * 1024, false)] {
         let headers = format!("A: {}\r\nContent-Length: 5\r\n", "x".repeat(padding));
         let form = format!("--b\r\n{headers}\r\nlonger than five\r\n--b--\r\n");
         for chunk in [1_000, form.len()] {

@@ -1,31 +1,44 @@
 //! Starts the two HTTP servers: the API and the operators' endpoints.
 
-use std::{io, net::TcpListener, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+    pin::pin,
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
 
+use actix_http::{HttpService, KeepAlive, Request};
+use actix_server::GracefulShutdownSignal;
+use actix_service::{
+    IntoServiceFactory as _, Service, ServiceFactory as _, ServiceFactoryExt as _, fn_factory,
+    fn_service, map_config,
+};
 use actix_web::{
     App, HttpServer,
-    dev::Server,
-    http::header,
+    dev::{AppConfig, Server},
+    http::{Version, header},
     middleware::{DefaultHeaders, from_fn},
     web,
 };
+use futures_util::future::{Either, select};
+use tokio::net::TcpStream;
 
 use crate::{
+    connections::ConnectionTracker,
+    exchange::{Exchange, Phase},
+    first_head::{self, CROWDED},
     form,
     observe::observe,
     ops::{self, Ops},
     routes,
     state::Api,
+    transport::Transport,
 };
 
-/// Time limit for the head of a request.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time for which the rest of a rejected upload is read and discarded, so that its client can read
-/// the answer.
+/// Time for which the rest of a rejected body is discarded, so that its client can read the answer.
 const LINGER: Duration = Duration::from_secs(10);
-/// Longer than the 60 s of common load balancers, so that the balancer closes idle connections and
-/// never sends a request into a closing one.
-const KEEP_ALIVE: Duration = Duration::from_secs(75);
 
 /// Threads of each worker that write the spool. They wait for the disk, so more threads would only
 /// need more memory.
@@ -47,28 +60,96 @@ pub fn serve_api(
     capacity: Capacity,
     grace: Duration,
 ) -> io::Result<Server> {
-    let connections = Arc::clone(&api.connections);
-    let server = HttpServer::new(move || {
-        let observed = api.clone();
+    let address = listener.local_addr()?;
+    api.connections.expect_at_most(capacity.workers * capacity.connections_per_worker);
+    let server = Server::build()
+        .workers(capacity.workers)
+        .max_concurrent_connections(capacity.connections_per_worker)
+        .worker_max_blocking_threads(BLOCKING_THREADS)
+        .disable_signals()
+        .shutdown_timeout(grace.as_secs());
+    let stopping = server.graceful_shutdown_signal();
+    let server = server.listen("api", listener, move || {
+        let (observed, connections) = (api.clone(), Arc::clone(&api.connections));
         let observe = from_fn(move |request, next| observe(observed.clone(), request, next));
-        App::new()
+        let app = App::new()
             .app_data(api.clone())
             .app_data(form::parser_config())
             .wrap(observe)
             .configure(|config| routes::configure(config, &api.base_path))
-    });
-    let server = server
-        .workers(capacity.workers)
-        .max_connections(capacity.connections_per_worker)
-        .on_connect(move |_, connection| connections.opened(connection))
-        .worker_max_blocking_threads(BLOCKING_THREADS)
-        .disable_signals()
-        .shutdown_timeout(grace.as_secs())
-        .client_request_timeout(HEAD_TIMEOUT)
-        .client_disconnect_timeout(LINGER)
-        .keep_alive(KEEP_ALIVE)
-        .listen(listener)?;
+            .into_factory()
+            .map_err(|error: actix_web::Error| error.error_response());
+        let (stopping, framework_stopping) = (stopping.clone(), stopping.clone());
+        // The transport has the time limits of heads, idle connections and rejected bodies.
+        let http = HttpService::build()
+            .graceful_shutdown_signal(move || {
+                let stopping = framework_stopping.clone();
+                async move { stopping.notified().await }
+            })
+            .keep_alive(KeepAlive::Os)
+            .client_request_timeout(Duration::ZERO)
+            .client_disconnect_timeout(Duration::ZERO)
+            .local_addr(address)
+            .expect(fn_service(keep_continue_back))
+            .on_connect_ext(|transport: &Transport, data| {
+                data.insert(transport.exchange());
+            })
+            .h1(map_config(app, |()| AppConfig::default()));
+        fn_factory(move || {
+            let (starting, connections) = (http.new_service(()), Arc::clone(&connections));
+            let stopping = stopping.clone();
+            async move {
+                let http = Rc::new(starting.await?);
+                Ok::<_, ()>(fn_service(move |stream: TcpStream| {
+                    serve(stream, Rc::clone(&http), Arc::clone(&connections), stopping.clone())
+                }))
+            }
+        })
+    })?;
     Ok(server.run())
+}
+
+/// Serves a connection until it ends.
+async fn serve<H>(
+    mut stream: TcpStream,
+    http: Rc<H>,
+    connections: Arc<ConnectionTracker>,
+    stopping: GracefulShutdownSignal,
+) -> Result<(), ()>
+where
+    H: Service<(Transport, Option<SocketAddr>), Response = ()>,
+{
+    let _open = connections.opened();
+    let first = {
+        let receiving = pin!(first_head::receive(&mut stream, &connections));
+        match select(receiving, pin!(stopping.notified())).await {
+            Either::Left((Some(first), _)) => first,
+            _ => return Ok(()),
+        }
+    };
+    let exchange = Rc::new(Exchange::new());
+    let Some(served) = connections.serve().await else {
+        first_head::reject(&mut stream, CROWDED).await;
+        return Ok(());
+    };
+    let peer = stream.peer_addr().ok();
+    let transport = Transport::new(stream, first.bytes, Rc::clone(&exchange));
+    // Boxed, because a connection that the framework does not serve must be small.
+    let ended = Box::pin(http.call((transport, peer))).await.map_err(drop);
+    drop(served);
+    if let (Some(stream), Phase::Rest) = (exchange.take_ended(), exchange.phase()) {
+        let rest = pin!(first_head::discard_rest(&stream, LINGER));
+        select(rest, pin!(stopping.notified())).await;
+    }
+    ended
+}
+
+/// Lets the transport keep `100 Continue` back until a request reads its body. HTTP/1.0 has none.
+async fn keep_continue_back(request: Request) -> Result<Request, actix_http::Error> {
+    if let Some(exchange) = request.conn_data::<Rc<Exchange>>() {
+        exchange.keep_interim_back(request.version() < Version::HTTP_11);
+    }
+    Ok(request)
 }
 
 /// Serves the operators' endpoints until it is stopped.

@@ -6,15 +6,22 @@ use std::{
     io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use bytes::Bytes;
-use domain::document::{Sha256Digest, SpooledFile};
+use domain::{
+    api_key::ApiKeyId,
+    document::{Sha256Digest, SpooledFile},
+};
 use sha2::{Digest as _, Sha256};
 use tempfile::{NamedTempFile, TempDir, TempPath};
 use tokio::task::spawn_blocking;
 
-use crate::blocks::{Block, Blocks};
+use crate::{
+    blocks::{Block, Blocks},
+    budget::{Budget, Share, UsedUp},
+};
 
 /// Bytes that an upload may hold in memory while it waits for more, apart from the parser's
 /// buffers.
@@ -35,14 +42,16 @@ const UPLOAD: &str = "upload-";
 pub struct Spool {
     folder: TempDir,
     blocks: Blocks,
+    disk: Arc<Budget>,
     _lock: File,
 }
 
 impl Spool {
     /// Opens a spool under `directory`, creating it if necessary, and removes the folders of dead
     /// processes. A living process holds the lock on the file in its folder. Entries that no
-    /// process of the service made stay, and one warning names them.
-    pub fn open(directory: &Path) -> io::Result<Self> {
+    /// process of the service made stay, and one warning names them. The files of the spool take
+    /// their bytes from the budget `disk`.
+    pub fn open(directory: &Path, disk: Arc<Budget>) -> io::Result<Self> {
         create_private(directory)?;
         // One process at a time, so that none removes a folder that another is about to lock.
         let directory_lock = File::create(directory.join(LOCK))?;
@@ -74,14 +83,15 @@ impl Spool {
             .tempdir_in(directory)?;
         let lock = File::create(folder.path().join(LOCK))?;
         lock.lock()?;
-        Ok(Self { folder, blocks: Blocks::default(), _lock: lock })
+        Ok(Self { folder, blocks: Blocks::default(), disk, _lock: lock })
     }
 
-    /// Starts an upload. Its file is created with the first block.
-    pub(crate) fn create(&self) -> SpoolWriter {
+    /// Starts an upload of a key's client. Its file is created with the first block.
+    pub(crate) fn create(&self, key: ApiKeyId) -> SpoolWriter {
         let sink = Sink { folder: self.folder.path().to_owned(), file: None, hash: Sha256::new() };
         SpoolWriter {
             sink: Some(sink),
+            disk: self.disk.share(key),
             blocks: self.blocks.clone(),
             block: None,
             held: Vec::new(),
@@ -112,6 +122,21 @@ fn remove_dead(folder: &Path) -> io::Result<bool> {
 
 fn has_prefix(name: &OsStr, prefix: &str) -> bool {
     name.as_encoded_bytes().starts_with(prefix.as_bytes())
+}
+
+/// Why an upload could not be stored.
+#[derive(Debug)]
+pub(crate) enum SpoolError {
+    /// The spool has no bytes left for this client.
+    Full,
+    /// The disk failed or is full, or the process has no file descriptors left.
+    Io(io::Error),
+}
+
+impl From<io::Error> for SpoolError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
 }
 
 fn create_private(directory: &Path) -> io::Result<()> {
@@ -156,6 +181,7 @@ impl Sink {
 pub(crate) struct SpoolWriter {
     /// `None` while a block is being written, and after a failed write.
     sink: Option<Sink>,
+    disk: Share,
     blocks: Blocks,
     /// Held only while bytes arrive or are written, because other uploads need blocks, too.
     block: Option<Block>,
@@ -171,7 +197,8 @@ impl SpoolWriter {
     }
 
     /// Adds bytes. Call [`SpoolWriter::pause`] before waiting for more.
-    pub(crate) async fn write(&mut self, mut chunk: Bytes) -> io::Result<()> {
+    pub(crate) async fn write(&mut self, mut chunk: Bytes) -> Result<(), SpoolError> {
+        self.disk.take(chunk.len()).map_err(|UsedUp| SpoolError::Full)?;
         self.size += chunk.len() as u64;
         while !chunk.is_empty() {
             let mut block = self.take_block().await?;
@@ -187,9 +214,9 @@ impl SpoolWriter {
     }
 
     /// Writes the bytes so far, unless they are few, and gives the block back.
-    pub(crate) async fn pause(&mut self) -> io::Result<()> {
+    pub(crate) async fn pause(&mut self) -> Result<(), SpoolError> {
         match self.block.take() {
-            Some(block) if block.bytes.len() >= MAX_HELD => self.flush(block).await,
+            Some(block) if block.bytes.len() >= MAX_HELD => Ok(self.flush(block).await?),
             Some(block) => {
                 self.held.extend_from_slice(&block.bytes);
                 Ok(())
@@ -214,17 +241,18 @@ impl SpoolWriter {
     }
 
     /// Finishes the file.
-    pub(crate) async fn finish(self) -> io::Result<Spooled> {
-        let Self { sink, block, held, size, .. } = self;
+    pub(crate) async fn finish(self) -> Result<Spooled, SpoolError> {
+        let Self { sink, disk, block, held, size, .. } = self;
         let mut sink = sink.ok_or_else(failed_before)?;
-        blocking(move || {
+        let spooled = blocking(move || {
             sink.write(block.as_ref().map_or(&held, |block| &block.bytes))?;
             let Sink { file, hash, .. } = sink;
             let sha256 = Sha256Digest(hash.finalize().into());
-            let guard = file.ok_or_else(failed_before)?.into_temp_path();
-            Ok(Spooled { file: SpooledFile { path: guard.to_path_buf(), size, sha256 }, guard })
-        })
-        .await
+            let path = file.ok_or_else(failed_before)?.into_temp_path();
+            let file = SpooledFile { path: path.to_path_buf(), size, sha256 };
+            Ok(Spooled { file, guard: SpoolGuard { _path: path, _disk: disk } })
+        });
+        Ok(spooled.await?)
     }
 }
 
@@ -232,18 +260,28 @@ fn failed_before() -> io::Error {
     io::Error::other("an earlier write failed")
 }
 
-/// A finished file. Dropping the guard removes it from the spool, even if the blob store has moved
-/// or linked it.
+/// A finished file.
 #[derive(Debug)]
 pub(crate) struct Spooled {
     pub(crate) file: SpooledFile,
-    pub(crate) guard: TempPath,
+    pub(crate) guard: SpoolGuard,
+}
+
+/// Removes a file from the spool when it is dropped, even if the blob store has moved or linked it.
+#[derive(Debug)]
+pub struct SpoolGuard {
+    _path: TempPath,
+    _disk: Share,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::blocks::BLOCK_SIZE;
+
+    fn open(directory: &Path) -> Spool {
+        Spool::open(directory, Budget::new(u64::MAX)).unwrap()
+    }
 
     fn entries(directory: &Path) -> Vec<String> {
         let mut names: Vec<String> = fs::read_dir(directory)
@@ -258,8 +296,8 @@ mod tests {
     #[actix_web::test]
     async fn file_is_hashed_and_removed_with_its_guard() {
         let directory = tempfile::tempdir().unwrap();
-        let spool = Spool::open(directory.path()).unwrap();
-        let mut writer = spool.create();
+        let spool = open(directory.path());
+        let mut writer = spool.create(ApiKeyId(1));
         let content: Vec<u8> = (0..=250).cycle().take(BLOCK_SIZE * 2 + 7).collect();
         for chunk in content.chunks(1_000) {
             writer.write(Bytes::copy_from_slice(chunk)).await.unwrap();
@@ -276,7 +314,7 @@ mod tests {
     fn folder_is_private() {
         let directory = tempfile::tempdir().unwrap();
         fs::set_permissions(directory.path(), Permissions::from_mode(0o777)).unwrap();
-        let spool = Spool::open(directory.path()).unwrap();
+        let spool = open(directory.path());
         assert_eq!(fs::metadata(spool.folder.path()).unwrap().permissions().mode() & 0o777, 0o700);
     }
 
@@ -284,7 +322,7 @@ mod tests {
     fn created_directories_are_private() {
         let directory = tempfile::tempdir().unwrap();
         let spool = directory.path().join("data/spool");
-        drop(Spool::open(&spool).unwrap());
+        drop(open(&spool));
         for made in [&spool, spool.parent().unwrap()] {
             assert_eq!(fs::metadata(made).unwrap().permissions().mode() & 0o777, 0o700);
         }
@@ -293,7 +331,7 @@ mod tests {
     #[actix_web::test]
     async fn pause_writes_large_remainders_only() {
         let directory = tempfile::tempdir().unwrap();
-        let spool = Spool::open(directory.path()).unwrap();
+        let spool = open(directory.path());
         let written = || {
             entries(spool.folder.path())
                 .iter()
@@ -303,7 +341,7 @@ mod tests {
         for (size, expected) in
             [(16 * 1024 - 1, 0), (16 * 1024, 16 * 1024), (BLOCK_SIZE - 1, BLOCK_SIZE - 1)]
         {
-            let mut writer = spool.create();
+            let mut writer = spool.create(ApiKeyId(1));
             writer.write(Bytes::from(vec![7; size])).await.unwrap();
             assert_eq!((written(), writer.size()), (0, size as u64));
             writer.pause().await.unwrap();
@@ -314,20 +352,36 @@ mod tests {
     #[actix_web::test]
     async fn failed_write_fails_the_file() {
         let directory = tempfile::tempdir().unwrap();
-        let spool = Spool::open(directory.path()).unwrap();
-        let mut writer = spool.create();
+        let spool = open(directory.path());
+        let mut writer = spool.create(ApiKeyId(1));
         fs::remove_dir_all(spool.folder.path()).unwrap();
         assert!(writer.write(Bytes::from(vec![0; BLOCK_SIZE])).await.is_err());
         writer.write(Bytes::from_static(b"more")).await.unwrap();
-        assert_eq!(writer.finish().await.unwrap_err().to_string(), "an earlier write failed");
+        let Err(SpoolError::Io(error)) = writer.finish().await else { panic!("finished") };
+        assert_eq!(error.to_string(), "an earlier write failed");
+    }
+
+    #[actix_web::test]
+    async fn file_takes_its_bytes_from_the_budget_until_it_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let spool = Spool::open(directory.path(), Budget::new(4_000)).unwrap();
+        let bytes = |size| Bytes::from(vec![0; size]);
+        let mut writer = spool.create(ApiKeyId(1));
+        writer.write(bytes(2_000)).await.unwrap();
+        assert!(matches!(writer.write(bytes(1)).await, Err(SpoolError::Full)));
+        let spooled = writer.finish().await.unwrap();
+        assert!(spool.create(ApiKeyId(1)).write(bytes(1)).await.is_err());
+        assert!(spool.create(ApiKeyId(2)).write(bytes(1)).await.is_ok());
+        drop(spooled);
+        assert!(spool.create(ApiKeyId(1)).write(bytes(2_000)).await.is_ok());
     }
 
     #[actix_web::test]
     async fn pauses_do_not_change_the_file() {
         let directory = tempfile::tempdir().unwrap();
-        let spool = Spool::open(directory.path()).unwrap();
+        let spool = open(directory.path());
         for size in [1, 1_000, MAX_HELD, 3 * MAX_HELD + 1] {
-            let mut writer = spool.create();
+            let mut writer = spool.create(ApiKeyId(1));
             let content: Vec<u8> = (0..=250).cycle().take(2 * BLOCK_SIZE + 7).collect();
             for chunk in content.chunks(size) {
                 writer.write(Bytes::copy_from_slice(chunk)).await.unwrap();
@@ -342,10 +396,10 @@ mod tests {
     #[actix_web::test]
     async fn paused_uploads_hold_no_block() {
         let directory = tempfile::tempdir().unwrap();
-        let spool = Spool::open(directory.path()).unwrap();
+        let spool = open(directory.path());
         let mut paused = Vec::new();
         for _ in 0..100 {
-            let mut writer = spool.create();
+            let mut writer = spool.create(ApiKeyId(1));
             writer.write(Bytes::from_static(b"%PDF")).await.unwrap();
             writer.pause().await.unwrap();
             paused.push(writer);
@@ -358,8 +412,8 @@ mod tests {
     #[actix_web::test]
     async fn dropped_upload_leaves_nothing() {
         let directory = tempfile::tempdir().unwrap();
-        let spool = Spool::open(directory.path()).unwrap();
-        let mut writer = spool.create();
+        let spool = open(directory.path());
+        let mut writer = spool.create(ApiKeyId(1));
         writer.write(Bytes::from(vec![0; BLOCK_SIZE])).await.unwrap();
         drop(writer);
         assert!(entries(spool.folder.path()).is_empty());
@@ -368,14 +422,14 @@ mod tests {
     #[test]
     fn only_folders_of_dead_processes_are_removed() {
         let directory = tempfile::tempdir().unwrap();
-        let living = Spool::open(directory.path()).unwrap();
+        let living = open(directory.path());
         let dead = directory.path().join("uploads-dead");
         fs::create_dir(&dead).unwrap();
         fs::write(dead.join(LOCK), "").unwrap();
         fs::write(dead.join("upload-1"), "papers").unwrap();
         // Killed before it made its lock.
         fs::create_dir(directory.path().join("uploads-early")).unwrap();
-        let second = Spool::open(directory.path()).unwrap();
+        let second = open(directory.path());
         assert!(!dead.exists());
         assert_eq!(entries(directory.path()).len(), 2);
         drop((living, second));

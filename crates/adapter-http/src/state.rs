@@ -8,7 +8,7 @@ use domain::{
 use ipnet::IpNet;
 
 use crate::{
-    concurrency_limit::ConcurrencyLimit, connections::ConnectionTracker,
+    budget::Budget, concurrency_limit::ConcurrencyLimit, connections::ConnectionTracker,
     detached_tasks::DetachedTasks, keys_in_progress::KeysInProgress, metrics::ApiMetrics,
     rate_limit::RateLimits, spool::Spool,
 };
@@ -41,4 +41,8 @@ pub struct Api {
     pub connections: Arc<ConnectionTracker>,
     /// Limits how many JSON orders are created at the same time.
     pub concurrency: ConcurrencyLimit,
+    /// Limits how many orders with documents are stored at the same time.
+    pub uploads: ConcurrencyLimit,
+    /// Memory for bodies in progress.
+    pub body_memory: Arc<Budget>,
 }

@@ -28,7 +28,7 @@ use tempfile::TempDir;
 use time::{OffsetDateTime, macros::datetime};
 
 use crate::{
-    ApiMetrics, ConcurrencyLimit, DetachedTasks, KeysInProgress, RateLimits, Spool, form,
+    ApiMetrics, Budget, ConcurrencyLimit, DetachedTasks, KeysInProgress, RateLimits, Spool, form,
     observe::observe, routes, state::Api,
 };
 
@@ -44,6 +44,12 @@ pub(crate) struct Ports {
     pub(crate) keys: MockApiKeyRepo,
     /// Maximum number of concurrent JSON orders.
     pub(crate) concurrency: usize,
+    /// Maximum number of orders with documents that are stored at the same time.
+    pub(crate) uploads_in_flight: usize,
+    /// Memory for bodies in bytes.
+    pub(crate) body_memory: u64,
+    /// Disk for uploads in bytes.
+    pub(crate) spool_bytes: u64,
 }
 
 impl Ports {
@@ -63,6 +69,9 @@ impl Ports {
             blobs: MockBlobStore::new(),
             keys: MockApiKeyRepo::new(),
             concurrency: 1,
+            uploads_in_flight: 1,
+            body_memory: u64::MAX,
+            spool_bytes: u64::MAX,
         }
     }
 
@@ -95,7 +104,7 @@ impl Ports {
             rates: Arc::new(RateLimits::new(no_limit, no_limit)),
             trusted_proxies: Vec::new(),
             limits: DocumentLimits::default(),
-            spool: Spool::open(folder.path()).unwrap(),
+            spool: Spool::open(folder.path(), Budget::new(self.spool_bytes)).unwrap(),
             metrics: ApiMetrics::register(&Registry::new()).unwrap(),
             entropy,
             base_path: String::new(),
@@ -103,6 +112,8 @@ impl Ports {
             keys_in_progress: KeysInProgress::default(),
             connections: Arc::default(),
             concurrency: ConcurrencyLimit::new(self.concurrency),
+            uploads: ConcurrencyLimit::new(self.uploads_in_flight),
+            body_memory: Budget::new(self.body_memory),
         };
         TestApi { api: web::Data::new(api), _folder: folder }
     }

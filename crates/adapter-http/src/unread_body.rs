@@ -1,4 +1,4 @@
-//! Keeps the body of a request until its answer is sent.
+//! Keeps the body of a request until its answer is sent, and tells the connection about both.
 //!
 //! The framework closes the connection of a body that was not read to its end, and lets the client
 //! read the answer first. If a chunked body were dropped earlier, it would be read without end.
@@ -7,7 +7,7 @@ use std::{
     cell::RefCell,
     pin::Pin,
     rc::Rc,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
 };
 
 use actix_web::{
@@ -19,16 +19,42 @@ use actix_web::{
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
 
+use crate::exchange::Exchange;
+
 /// A body that the handler and the answer share.
 #[derive(Clone)]
-pub(crate) struct UnreadBody(Rc<RefCell<Payload>>);
+pub(crate) struct UnreadBody(Rc<Shared>);
+
+struct Shared {
+    body: RefCell<Payload>,
+    /// `None` in tests without a connection.
+    exchange: Option<Rc<Exchange>>,
+}
 
 impl UnreadBody {
-    /// Replaces the body of a request by a shared one.
+    /// Replaces the body of a request by a shared one. The request has begun.
     pub(crate) fn share(request: &mut ServiceRequest) -> Self {
-        let unread = Self(Rc::new(RefCell::new(request.take_payload())));
+        let exchange = request.request().conn_data::<Rc<Exchange>>().cloned();
+        if let Some(exchange) = &exchange {
+            exchange.request_started();
+        }
+        let body = RefCell::new(request.take_payload());
+        let unread = Self(Rc::new(Shared { body, exchange }));
         request.set_payload(Payload::Stream { payload: Box::pin(unread.clone()) });
         unread
+    }
+
+    /// Returns whether the whole body has arrived.
+    fn is_whole(&self) -> bool {
+        let mut body = self.0.body.borrow_mut();
+        let mut context = Context::from_waker(Waker::noop());
+        loop {
+            match body.poll_next_unpin(&mut context) {
+                Poll::Ready(Some(Ok(_))) => {}
+                Poll::Ready(None) => return true,
+                Poll::Ready(Some(Err(_))) | Poll::Pending => return false,
+            }
+        }
     }
 }
 
@@ -36,19 +62,32 @@ impl Stream for UnreadBody {
     type Item = Result<Bytes, PayloadError>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.borrow_mut().poll_next_unpin(context)
+        let polled = self.0.body.borrow_mut().poll_next_unpin(context);
+        if let (Poll::Pending, Some(exchange)) = (&polled, &self.0.exchange) {
+            exchange.body_wanted();
+        }
+        polled
     }
 }
 
 /// An answer that keeps the body of its request.
 pub(crate) struct AnswerWithBody {
     answer: BoxBody,
-    _unread: UnreadBody,
+    unread: UnreadBody,
 }
 
 impl AnswerWithBody {
     pub(crate) fn new(answer: BoxBody, unread: UnreadBody) -> Self {
-        Self { answer, _unread: unread }
+        Self { answer, unread }
+    }
+}
+
+/// The answer is sent, or its client is gone.
+impl Drop for AnswerWithBody {
+    fn drop(&mut self) {
+        if let Some(exchange) = &self.unread.0.exchange {
+            exchange.answered(self.unread.is_whole());
+        }
     }
 }
 

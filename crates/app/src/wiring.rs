@@ -4,7 +4,7 @@ use std::sync::{Arc, atomic::AtomicBool};
 
 use actix_web::web;
 use adapter_http::{
-    Api, ApiMetrics, ConcurrencyLimit, ConnectionTracker, Dependencies, DetachedTasks,
+    Api, ApiMetrics, Budget, ConcurrencyLimit, ConnectionTracker, Dependencies, DetachedTasks,
     KeysInProgress, RateLimits, Spool,
 };
 use anyhow::{Context as _, Result};
@@ -43,7 +43,7 @@ impl Parts {
         create_data_dir(settings)?;
         let blobs = open_blobs(settings).await?;
         let (notifier, mail_is_available) = open_notifier(settings).await?;
-        let spool = Spool::open(&settings.in_data_dir("spool"))
+        let spool = Spool::open(&settings.in_data_dir("spool"), budget(settings.spool_mb))
             .context("--data-dir (NOTARY_ORDERS_DATA_DIR): spool")?;
         if let Some(dropped) = logging::dropped_lines() {
             registry.register(Box::new(dropped.clone()))?;
@@ -107,7 +107,13 @@ impl Parts {
             keys_in_progress: KeysInProgress::default(),
             connections: Arc::<ConnectionTracker>::default(),
             concurrency: ConcurrencyLimit::new(usize::try_from(settings.max_orders_in_flight)?),
+            uploads: ConcurrencyLimit::new(usize::try_from(settings.max_uploads_in_flight)?),
+            body_memory: budget(settings.body_memory_mb),
         });
         Ok(Self { api, dependencies, workers })
     }
+}
+
+fn budget(mebibytes: u32) -> Arc<Budget> {
+    Budget::new(u64::from(mebibytes) * 1024 * 1024)
 }

@@ -1,16 +1,18 @@
 use std::{
     collections::VecDeque,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use actix_web::{FromRequest as _, dev, error::PayloadError, http::header, test::TestRequest, web};
 use adapter_http::{
-    Spool,
-    internals::{OrderForm, Problem, ProblemCode, parser_config, read_form},
+    Budget, Spool,
+    internals::{FormSpace, OrderForm, Problem, ProblemCode, parser_config, read_form},
 };
 use bytes::Bytes;
 use domain::{
+    api_key::ApiKeyId,
     document::{DocumentLimits, Sha256Digest},
     order::OrderRequest,
 };
@@ -27,6 +29,7 @@ pub(super) const LIMITS: DocumentLimits = DocumentLimits { max_count: 3, max_byt
 struct Reader {
     runtime: Runtime,
     spool: Spool,
+    memory: Arc<Budget>,
     _folder: TempDir,
 }
 
@@ -38,7 +41,9 @@ thread_local! {
             .max_blocking_threads(1)
             .build()
             .unwrap();
-        Reader { runtime, spool: Spool::open(folder.path()).unwrap(), _folder: folder }
+        let budget = || Budget::new(u64::MAX);
+        let spool = Spool::open(folder.path(), budget()).unwrap();
+        Reader { runtime, spool, memory: budget(), _folder: folder }
     };
 }
 
@@ -83,7 +88,13 @@ pub(super) fn read<T>(
         dev::Payload::Stream { payload: Box::pin(Arriving { pieces, paused: false }) };
     let payload = web::Payload::from_request(&request, &mut payload).now_or_never()?.ok()?;
     Some(READER.with(|reader| {
-        inspect(reader.runtime.block_on(read_form(&request, payload, &reader.spool, LIMITS)))
+        let space = FormSpace {
+            spool: &reader.spool,
+            limits: LIMITS,
+            memory: &reader.memory,
+            key: ApiKeyId(1),
+        };
+        inspect(reader.runtime.block_on(read_form(&request, payload, space)))
     }))
 }
 

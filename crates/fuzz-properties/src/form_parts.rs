@@ -60,6 +60,9 @@ fn compare(form: &OrderForm, request: &OrderRequest, documents: &[(String, Vec<u
     }
 }
 
+/// Size limit of a text part with an instant.
+const MAX_SHORT_PART: usize = 128;
+
 /// Names and contents.
 type Documents = Vec<(String, Vec<u8>)>;
 
@@ -69,6 +72,9 @@ fn expected(parts: Vec<Part>) -> std::result::Result<(OrderRequest, Documents), 
     for part in parts {
         match part {
             Part::Text(name, value) => {
+                if matches!(&value, Value::String(text) if text.len() > MAX_SHORT_PART) {
+                    return Err(ProblemCode::PayloadTooLarge);
+                }
                 let is_text_part = TEXT_PARTS.iter().any(|(part, _)| *part == name);
                 if is_text_part && members.insert(name.to_owned(), value).is_some() {
                     return Err(ProblemCode::MalformedRequest);

@@ -16,6 +16,17 @@ pub const TEXT_PARTS: [(&str, &str); 7] = [
     ("requestedBy", "application/json"),
 ];
 
+/// Size limit of a text part in bytes.
+const MAX_BYTES: usize = 256 * 1024;
+/// Size limit of a part with an identifier or an instant, which have at most 35 characters.
+const MAX_SHORT_BYTES: usize = 128;
+
+/// Returns the size limit of the text part of this name.
+pub(super) fn max_bytes(name: &str) -> usize {
+    let short = TEXT_PARTS.contains(&(name, "text/plain"));
+    if short { MAX_SHORT_BYTES } else { MAX_BYTES }
+}
+
 /// Returns whether an order has a text part of this name.
 pub(super) fn is_text_part(name: &str) -> bool {
     TEXT_PARTS.iter().any(|(text_part, _)| *text_part == name)

@@ -30,6 +30,7 @@ pub(super) fn all(limits: DocumentLimits) -> [(bool, Problem); 18] {
         (false, CreateOrderError::Forbidden.into()),
         (false, CreateOrderError::Duplicate { retry_after: 43 }.into()),
         (false, CreateOrderError::InProgress { retry_after: 5 }.into()),
+        (false, body::too_slow()),
         (true, form::document_too_large("deed-of-trust.pdf", limits)),
         (false, body::payload_too_large(create_json::MAX_BODY)),
         (false, create_json::unsupported_media_type()),

@@ -13,7 +13,7 @@ use super::{problems, settings::OpenApiSettings, units};
 use crate::{orders::create_json, rate_limit::FAILED_AUTHENTICATIONS};
 
 /// Returns the responses that both operations share: status, name, description.
-fn shared(settings: &OpenApiSettings) -> [(u16, &'static str, Cow<'static, str>); 8] {
+fn shared(settings: &OpenApiSettings) -> [(u16, &'static str, Cow<'static, str>); 9] {
     let conflict = format!(
         "The file number was used less than {} ago, or the first request with this \
          `Idempotency-Key` is still in progress.",
@@ -27,6 +27,7 @@ fn shared(settings: &OpenApiSettings) -> [(u16, &'static str, Cow<'static, str>)
                 .into(),
         ),
         (403, "Forbidden", "The key is bound to another signing service.".into()),
+        (408, "RequestTimeout", "The body did not arrive in time.".into()),
         (409, "Conflict", conflict.into()),
         (
             415,
@@ -50,9 +51,7 @@ fn shared(settings: &OpenApiSettings) -> [(u16, &'static str, Cow<'static, str>)
         (
             503,
             "ServiceUnavailable",
-            "A dependency of the service does not respond, or the service is at its concurrency \
-             limit."
-                .into(),
+            "A dependency of the service does not respond, or the service is at a limit.".into(),
         ),
     ]
 }

@@ -172,7 +172,7 @@ fn optional_request_fields_may_be_null_and_blank() {
 fn responses_have_headers_and_problem_examples() {
     let document = document();
     let responses = responses(&document);
-    assert_eq!(responses.len(), 22);
+    assert_eq!(responses.len(), 24);
     for (path, status, response) in responses {
         let mut expected = BTreeSet::from(["X-Request-Id"]);
         if status != "401" {

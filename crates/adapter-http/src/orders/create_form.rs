@@ -1,6 +1,6 @@
 //! `POST /api/order/create-with-documents`: creates an order from a multipart form.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use actix_web::{HttpRequest, web};
 use domain::{
@@ -9,12 +9,14 @@ use domain::{
     idempotency::{Attempt, Claim},
 };
 
+use tokio::sync::OwnedSemaphorePermit;
+
 use crate::{
     answer::{Response, answer},
     authentication::admit,
     body,
     fingerprint::attempt,
-    form::{self, OrderForm},
+    form::{self, FormSpace, OrderForm},
     idempotency_key,
     orders::{
         claim_guard::{Acquired, ClaimGuard},
@@ -27,6 +29,8 @@ use crate::{
 
 /// Path of the operation, below the base path.
 pub(crate) const PATH: &str = "/api/order/create-with-documents";
+/// Longest wait for a permit to store an order with documents. Other orders are stored in less.
+const PERMIT_WAIT: Duration = Duration::from_secs(5);
 
 pub(crate) fn create(request: HttpRequest, payload: web::Payload, api: web::Data<Api>) -> Response {
     answer(request, async move |request| {
@@ -40,7 +44,7 @@ pub(crate) fn create(request: HttpRequest, payload: web::Payload, api: web::Data
             },
             None => (None, None),
         };
-        let (form, attempt) = match read(request, payload, &api, claim).await {
+        let (form, attempt, permit) = match read(request, payload, &api, &key, claim).await {
             Ok(read) => read,
             Err(problem) => {
                 release(guard).await;
@@ -53,23 +57,28 @@ pub(crate) fn create(request: HttpRequest, payload: web::Payload, api: web::Data
                 created::count(&api.metrics, Operation::Form, &repeated);
                 repeated
             }
-            _ => create_detached(&api, key, form, attempt, guard).await?,
+            _ => create_detached(&api, key, form, attempt, guard, permit).await?,
         };
         Ok(created::response(request, Operation::Form, &created))
     })
 }
 
+/// Reads the form, and gets a permit to store it. A slow client must not hold a permit.
 async fn read(
     request: &HttpRequest,
     payload: web::Payload,
     api: &Api,
+    key: &ApiKey,
     claim: Option<Claim>,
-) -> Result<(OrderForm, Option<Attempt>), Problem> {
-    let form = form::read(request, payload, &api.spool, api.limits).await?;
+) -> Result<(OrderForm, Option<Attempt>, OwnedSemaphorePermit), Problem> {
+    let space =
+        FormSpace { spool: &api.spool, limits: api.limits, memory: &api.body_memory, key: key.id };
+    let form = form::read(request, payload, space).await?;
     let attempt = claim
         .map(|claim| attempt(claim, Operation::Form.as_str(), &form.request, &form.documents))
         .transpose()?;
-    Ok((form, attempt))
+    let permit = api.uploads.acquire_within(PERMIT_WAIT, request).await?;
+    Ok((form, attempt, permit))
 }
 
 /// Creates the order in a task of its own. It finishes when the client disconnects, so that no
@@ -80,14 +89,15 @@ async fn create_detached(
     form: OrderForm,
     attempt: Option<Attempt>,
     guard: Option<ClaimGuard>,
+    permit: OwnedSemaphorePermit,
 ) -> Result<CreatedOrder, Problem> {
     let task_api = api.clone();
     let task = async move {
-        let OrderForm { request, documents, guards } = form;
+        let OrderForm { request, documents, guards, memory } = form;
         let create =
             task_api.create_order.create_with_documents(&key, request, documents, attempt.as_ref());
         let created = create.await;
-        drop(guards);
+        drop((guards, memory, permit));
         match &created {
             Ok(created) => {
                 log(created);

@@ -1,23 +1,21 @@
 //! `POST /api/order/create`: creates an order from a JSON body.
 
 use actix_web::{HttpMessage as _, HttpRequest, http::header, web};
-use bytes::Bytes;
 use domain::{
     create_order::CreateOrderError,
     order::{Field, OrderRequest},
 };
-use tokio::sync::SemaphorePermit;
 
 use crate::{
     answer::{Response, answer},
     authentication::admit,
-    body,
+    body::{self, WholeBody},
+    budget::Share,
     fingerprint::attempt,
     idempotency_key,
     orders::created::{self, Operation},
     problem::{Problem, ProblemCode},
     rate_limit::Policy,
-    request_notes::OverConcurrencyLimit,
     state::Api,
 };
 
@@ -34,10 +32,10 @@ pub(crate) fn create(request: HttpRequest, payload: web::Payload, api: web::Data
             Some(claim) => Some(api.keys_in_progress.begin(&claim.key).ok_or(IN_PROGRESS)?),
             None => None,
         };
-        let body = read(request, payload).await?;
+        let body = read(request, payload, api.body_memory.share(key.id)).await?;
         // Taken after the body has arrived, because a slow client must not hold a permit.
-        let _permit = acquire_permit(request, &api)?;
-        let order = parse(&body)?;
+        let _permit = api.concurrency.acquire(request)?;
+        let order = parse(&body.bytes)?;
         let attempt =
             claim.map(|claim| attempt(claim, Operation::Json.as_str(), &order, &[])).transpose()?;
         let created = Box::pin(api.create_order.create(&key, order, attempt.as_ref())).await?;
@@ -49,7 +47,11 @@ pub(crate) fn create(request: HttpRequest, payload: web::Payload, api: web::Data
 /// A request with the key is usually answered within a second.
 const IN_PROGRESS: CreateOrderError = CreateOrderError::InProgress { retry_after: 1 };
 
-async fn read(request: &HttpRequest, payload: web::Payload) -> Result<Bytes, Problem> {
+async fn read(
+    request: &HttpRequest,
+    payload: web::Payload,
+    memory: Share,
+) -> Result<WholeBody, Problem> {
     if request.headers().get_all(header::CONTENT_TYPE).count() > 1 {
         return Err(Problem::malformed("The request has more than one content type."));
     }
@@ -57,18 +59,11 @@ async fn read(request: &HttpRequest, payload: web::Payload) -> Result<Bytes, Pro
         return Err(unsupported_media_type());
     }
     body::check_head(request, MAX_BODY)?;
-    body::read_all(request, payload, MAX_BODY).await
+    body::read_all(request, payload, MAX_BODY, memory).await
 }
 
 pub(crate) fn unsupported_media_type() -> Problem {
     Problem::new(ProblemCode::UnsupportedMediaType, "The content type must be application/json.")
-}
-
-fn acquire_permit<'a>(request: &HttpRequest, api: &'a Api) -> Result<SemaphorePermit<'a>, Problem> {
-    api.concurrency.try_acquire().ok_or_else(|| {
-        request.extensions_mut().insert(OverConcurrencyLimit);
-        Problem::overloaded()
-    })
 }
 
 fn parse(body: &[u8]) -> Result<OrderRequest, Problem> {

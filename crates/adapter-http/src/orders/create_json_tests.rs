@@ -151,3 +151,14 @@ async fn unsupported_content_type_is_rejected() {
 
     Ports::new().api().send(request).await.problem(415, "unsupported_media_type");
 }
+
+#[actix_web::test]
+async fn body_beyond_the_memory_is_unavailable() {
+    let mut ports = Ports::new();
+    ports.body_memory = 10_000;
+
+    let answer = post(ports, &minimal_request()).await;
+
+    answer.problem(503, "unavailable");
+    assert_eq!(answer.header("retry-after"), "5");
+}

@@ -55,6 +55,8 @@ problem_codes! {
     /// The idempotency key was used for another request.
     IdempotencyKeyReused = UNPROCESSABLE_ENTITY, "idempotency_key_reused",
         "The idempotency key was used for another request";
+    /// The body does not arrive in time.
+    RequestTimeout = REQUEST_TIMEOUT, "request_timeout", "The body arrived too slowly";
     /// A document is larger than the limit.
     DocumentTooLarge = PAYLOAD_TOO_LARGE, "document_too_large", "A document is too large";
     /// A body or a text part is larger than the limit.
@@ -66,7 +68,7 @@ problem_codes! {
     RateLimited = TOO_MANY_REQUESTS, "rate_limited", "Too many requests";
     /// The service has a bug.
     Internal = INTERNAL_SERVER_ERROR, "internal", "Internal server error";
-    /// A dependency does not respond, or the service is at its concurrency limit.
+    /// A dependency does not respond, or the service is at a limit.
     Unavailable = SERVICE_UNAVAILABLE, "unavailable", "The service is unavailable";
 }
 

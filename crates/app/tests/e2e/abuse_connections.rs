@@ -159,7 +159,7 @@ async fn slow_and_idle_connections_are_closed_while_orders_succeed() {
         ("", None, 408),
         ("POST /api/order", None, 408),
         ("POST / HTTP/1.1\r\nX: ", Some(b'x'), 408),
-        (&body, Some(b' '), 400),
+        (&body, Some(b' '), 408),
         (&unauthorized, Some(b' '), 401),
     ];
     let open = Arc::new(AtomicUsize::new(2_000));

@@ -13,6 +13,7 @@ mod wiring;
 
 mod abuse_connections;
 mod abuse_keys;
+mod abuse_memory;
 mod concurrency;
 mod copy;
 mod crash;

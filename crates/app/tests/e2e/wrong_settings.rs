@@ -27,6 +27,9 @@ fn invalid_setting_stops_the_start_by_name() {
         ("--duplicate-window-secs=-1", "--duplicate-window-secs"),
         ("--rate-burst=many", "--rate-burst"),
         ("--rate-per-second=1.5", "--rate-per-second"),
+        ("--max-uploads-in-flight=0", "--max-uploads-in-flight"),
+        ("--body-memory-mb=7", "--body-memory-mb"),
+        ("--spool-mb=0", "--spool-mb"),
         ("--trusted-proxies=proxy", "--trusted-proxies"),
         ("--log-format=xml", "--log-format"),
     ] {

@@ -1,0 +1,160 @@
+//! What a connection is doing. Its transport and its requests share this.
+
+use std::{cell::Cell, task::Waker, time::Duration};
+
+use tokio::{net::TcpStream, time::Instant};
+
+/// Time limit for the head of a request, from its first byte.
+pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longer than the 60 s of common load balancers, so that the balancer closes idle connections and
+/// never sends a request into a closing one.
+const KEEP_ALIVE: Duration = Duration::from_secs(75);
+/// Bytes that a connection may hold: of a head, and of a body that its request reads.
+pub(crate) const READ_AHEAD: usize = 16 * 1024;
+/// Bytes that a connection may hold of a body that its request does not read. Reading them shows
+/// whether the client is gone.
+const UNREAD_AHEAD: usize = 1024;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Phase {
+    /// No request: the connection is idle, or a head has begun.
+    Head { begun: bool },
+    /// A request is in progress.
+    Request,
+    /// The answer is sent, and the rest of the body is not read: the connection ends.
+    Rest,
+}
+
+/// State of a connection.
+pub(crate) struct Exchange {
+    phase: Cell<Phase>,
+    /// Start of the head, or end of the last answer.
+    since: Cell<Instant>,
+    /// Bytes that the transport may still read in this phase.
+    allowance: Cell<usize>,
+    /// The transport's task, while it waits for an allowance.
+    parked: Cell<Option<Waker>>,
+    interim: Cell<Interim>,
+    /// Whether the `100 Continue` of the framework is still to be dropped.
+    swallow: Cell<bool>,
+    /// The connection, when its transport has ended.
+    ended: Cell<Option<TcpStream>>,
+}
+
+/// State of a `100 Continue`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Interim {
+    /// The client expects none.
+    None,
+    /// The framework sends one. The transport keeps it back until the request reads its body, or
+    /// for good if the client cannot understand it.
+    KeptBack { for_good: bool },
+    /// The request reads its body.
+    Due,
+}
+
+impl Exchange {
+    pub(crate) fn new() -> Self {
+        Self {
+            phase: Cell::new(Phase::Head { begun: false }),
+            since: Cell::new(Instant::now()),
+            allowance: Cell::new(READ_AHEAD),
+            parked: Cell::new(None),
+            interim: Cell::new(Interim::None),
+            swallow: Cell::new(false),
+            ended: Cell::new(None),
+        }
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        self.phase.get()
+    }
+
+    /// Notes that a request has begun.
+    pub(crate) fn request_started(&self) {
+        self.phase.set(Phase::Request);
+        self.allow(UNREAD_AHEAD);
+    }
+
+    /// Notes that a request waits for more of its body.
+    pub(crate) fn body_wanted(&self) {
+        self.allow(READ_AHEAD);
+        if self.interim.get() == (Interim::KeptBack { for_good: false }) {
+            self.interim.set(Interim::Due);
+        }
+    }
+
+    /// Notes that the answer is sent. `whole` tells whether its request was read to its end.
+    pub(crate) fn answered(&self, whole: bool) {
+        self.phase.set(if whole { Phase::Head { begun: false } } else { Phase::Rest });
+        self.since.set(Instant::now());
+        self.interim.set(Interim::None);
+        self.allow(READ_AHEAD);
+    }
+
+    fn allow(&self, bytes: usize) {
+        self.allowance.set(bytes);
+        if let Some(parked) = self.parked.take() {
+            parked.wake();
+        }
+    }
+
+    /// Returns how many bytes the transport may read now.
+    pub(crate) fn allowance(&self) -> usize {
+        self.allowance.get()
+    }
+
+    /// Notes bytes that the transport has read.
+    pub(crate) fn read(&self, bytes: usize) {
+        self.allowance.set(self.allowance.get().saturating_sub(bytes));
+        if bytes > 0 && self.phase.get() == (Phase::Head { begun: false }) {
+            self.phase.set(Phase::Head { begun: true });
+            self.since.set(Instant::now());
+        }
+    }
+
+    /// Wakes a task when the transport may read again.
+    pub(crate) fn park(&self, task: &Waker) {
+        self.parked.set(Some(task.clone()));
+    }
+
+    /// Returns when the connection ends if nothing happens until then.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let limit = match self.phase.get() {
+            Phase::Head { begun: false } => KEEP_ALIVE,
+            Phase::Head { begun: true } => HEAD_TIMEOUT,
+            Phase::Request | Phase::Rest => return None,
+        };
+        Some(self.since.get() + limit)
+    }
+
+    /// Keeps back the `100 Continue` that the framework is about to write.
+    pub(crate) fn keep_interim_back(&self, for_good: bool) {
+        self.interim.set(Interim::KeptBack { for_good });
+        self.swallow.set(true);
+    }
+
+    /// Returns whether the transport must drop the `100 Continue` of the framework, once.
+    pub(crate) fn take_swallow(&self) -> bool {
+        self.swallow.take()
+    }
+
+    /// Returns whether a `100 Continue` must be written now, once.
+    pub(crate) fn take_due_interim(&self) -> bool {
+        let due = self.interim.get() == Interim::Due;
+        if due {
+            self.interim.set(Interim::None);
+        }
+        due
+    }
+
+    /// Notes that the transport has ended.
+    pub(crate) fn end(&self, stream: TcpStream) {
+        self.ended.set(Some(stream));
+    }
+
+    /// Returns the connection when its transport has ended.
+    pub(crate) fn take_ended(&self) -> Option<TcpStream> {
+        self.ended.take()
+    }
+}

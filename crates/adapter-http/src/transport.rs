@@ -1,0 +1,200 @@
+//! The transport below the framework: a connection with limits of time and memory.
+//!
+//! The framework has a time limit for the first head of a connection only, holds 128 KiB of a head
+//! or an unread body, and sends `100 Continue` before it asks for an answer.
+
+use std::{
+    io,
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf, Take},
+    net::TcpStream,
+    time::{Sleep, sleep},
+};
+
+use crate::exchange::{Exchange, HEAD_TIMEOUT, Phase};
+
+/// The answer to a head that does not arrive in time.
+pub(crate) const HEAD_TOO_SLOW: &[u8] =
+    b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+/// The answer to a head that is too large.
+pub(crate) const HEAD_TOO_LARGE: &[u8] = b"HTTP/1.1 431 Request Header Fields Too Large\r\n\
+    connection: close\r\ncontent-length: 0\r\n\r\n";
+/// The interim answer as the framework writes it.
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// A connection.
+pub(crate) struct Transport {
+    /// `None` only while it is dropped.
+    stream: Option<Take<TcpStream>>,
+    exchange: Rc<Exchange>,
+    /// The first bytes, which arrived before the framework took over.
+    first: Bytes,
+    /// Reset only when it fires, or for an earlier deadline: a busy connection costs no timers.
+    timer: Pin<Box<Sleep>>,
+    /// What is left of an interim answer.
+    interim: &'static [u8],
+    /// Whether the framework has written bytes and not flushed them.
+    unflushed: bool,
+    /// Whether the framework has seen every byte of a head that has reached its limit.
+    full: bool,
+}
+
+impl Transport {
+    /// Continues a connection whose first bytes were read.
+    pub(crate) fn new(stream: TcpStream, first: Bytes, exchange: Rc<Exchange>) -> Self {
+        Self {
+            stream: Some(stream.take(0)),
+            exchange,
+            first,
+            timer: Box::pin(sleep(HEAD_TIMEOUT)),
+            interim: &[],
+            unflushed: false,
+            full: false,
+        }
+    }
+
+    fn stream(&mut self) -> io::Result<Pin<&mut TcpStream>> {
+        let stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        Ok(Pin::new(stream.get_mut()))
+    }
+
+    pub(crate) fn exchange(&self) -> Rc<Exchange> {
+        Rc::clone(&self.exchange)
+    }
+
+    /// Waits until the connection may be read again. The framework reads until it must wait, and
+    /// only then looks at what it has.
+    fn poll_allowance(&mut self, context: &Context<'_>) -> Poll<io::Result<()>> {
+        if self.exchange.phase() == Phase::Request {
+            self.exchange.park(context.waker());
+        } else if self.full {
+            return self.end(HEAD_TOO_LARGE);
+        } else {
+            self.full = true;
+            context.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+
+    /// Waits until the deadline of the connection.
+    fn poll_deadline(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(deadline) = self.exchange.deadline() else { return Poll::Pending };
+        if self.timer.deadline() > deadline {
+            self.timer.as_mut().reset(deadline);
+        }
+        while self.timer.as_mut().poll(context).is_ready() {
+            if self.timer.deadline() >= deadline {
+                return Poll::Ready(());
+            }
+            self.timer.as_mut().reset(deadline);
+        }
+        Poll::Pending
+    }
+
+    /// Ends the connection, as if its client had. Answers a head that has begun, if it can.
+    fn end(&mut self, answer: &[u8]) -> Poll<io::Result<()>> {
+        if !self.unflushed && self.exchange.phase() == (Phase::Head { begun: true }) {
+            // The client may have closed the connection.
+            let _ = self.stream.as_ref().map(|stream| stream.get_ref().try_write(answer));
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Writes an interim answer, if one is due.
+    fn poll_interim(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.exchange.take_due_interim() {
+            self.interim = CONTINUE;
+        }
+        while !self.interim.is_empty() {
+            let interim = self.interim;
+            let written = ready!(self.stream()?.poll_write(context, interim))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.interim = &self.interim[written..];
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Returns the connection, whose client may still send.
+impl Drop for Transport {
+    fn drop(&mut self) {
+        if let Some(stream) = self.stream.take() {
+            self.exchange.end(stream.into_inner());
+        }
+    }
+}
+
+impl AsyncRead for Transport {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if !self.first.is_empty() {
+            let length = self.first.len().min(buffer.remaining());
+            buffer.put_slice(&self.first.split_to(length));
+            if self.first.is_empty() {
+                self.first = Bytes::new();
+            }
+            return Poll::Ready(Ok(()));
+        }
+        if self.exchange.phase() == Phase::Rest {
+            return Poll::Ready(Ok(()));
+        }
+        let allowance = self.exchange.allowance();
+        if allowance == 0 {
+            return self.poll_allowance(context);
+        }
+        self.full = false;
+        let stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        stream.set_limit(allowance as u64);
+        let before = buffer.filled().len();
+        let read = Pin::new(stream).poll_read(context, buffer);
+        self.exchange.read(buffer.filled().len() - before);
+        if read.is_pending() && self.poll_deadline(context).is_ready() {
+            return self.end(HEAD_TOO_SLOW);
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Transport {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if bytes.starts_with(CONTINUE) && self.exchange.take_swallow() {
+            return Poll::Ready(Ok(CONTINUE.len()));
+        }
+        ready!(self.poll_interim(context))?;
+        self.unflushed = true;
+        self.stream()?.poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_interim(context))?;
+        self.unflushed = false;
+        // The framework reads again only when it is woken.
+        if self.poll_deadline(context).is_ready() {
+            context.waker().wake_by_ref();
+        }
+        self.stream()?.poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream()?.poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+#[path = "transport_tests.rs"]
+mod tests;

@@ -1,0 +1,167 @@
+use std::{future::poll_fn, pin::pin, time::Duration};
+
+use futures_util::poll;
+use tokio::{
+    io::AsyncWriteExt as _,
+    net::TcpListener,
+    time::{Instant, advance, interval},
+};
+
+use super::*;
+use crate::{exchange::READ_AHEAD, first_head::discard_rest};
+
+/// Returns a client and its connection, which has had a request and its answer.
+async fn answered() -> (TcpStream, Transport) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (stream, _) = listener.accept().await.unwrap();
+    let exchange = Rc::new(Exchange::new());
+    exchange.request_started();
+    exchange.answered(true);
+    (client, Transport::new(stream, Bytes::new(), exchange))
+}
+
+/// Reads like the framework: all that is there, before it looks at it.
+async fn read(transport: &mut Transport) -> usize {
+    let mut total = 0;
+    poll_fn(|context| {
+        loop {
+            let mut bytes = [0; 4096];
+            let mut buffer = ReadBuf::new(&mut bytes);
+            match Pin::new(&mut *transport).poll_read(context, &mut buffer) {
+                Poll::Pending if total > 0 => return Poll::Ready(()),
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(read) => {
+                    read.unwrap();
+                    if buffer.filled().is_empty() {
+                        return Poll::Ready(());
+                    }
+                    total += buffer.filled().len();
+                }
+            }
+        }
+    })
+    .await;
+    total
+}
+
+/// Returns what the client has received when the connection ends.
+async fn read_answer(mut client: TcpStream, transport: Transport) -> String {
+    let exchange = transport.exchange();
+    drop(transport);
+    drop(exchange.take_ended());
+    let mut answer = String::new();
+    // The client may have sent bytes that the service did not read.
+    let _ = client.read_to_string(&mut answer).await;
+    answer
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_connection_ends_after_75_seconds() {
+    let (client, mut transport) = answered().await;
+    let started = Instant::now();
+    assert_eq!(read(&mut transport).await, 0);
+    assert_eq!(started.elapsed().as_secs(), 75);
+    assert_eq!(read_answer(client, transport).await, "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn later_head_has_ten_seconds() {
+    let (mut client, mut transport) = answered().await;
+    let started = Instant::now();
+    client.write_all(b"G").await.unwrap();
+    let mut second = interval(Duration::from_secs(1));
+    loop {
+        tokio::select! {
+            read = read(&mut transport) => if read == 0 { break },
+            _ = second.tick(), if started.elapsed().as_secs() < 9 => {
+                client.write_all(b"E").await.unwrap();
+            }
+        }
+    }
+    assert_eq!(started.elapsed().as_secs(), 10);
+    assert!(read_answer(client, transport).await.starts_with("HTTP/1.1 408"));
+}
+
+#[tokio::test]
+async fn later_head_of_16_kib_is_rejected() {
+    let (mut client, mut transport) = answered().await;
+    client.write_all(&[b'x'; READ_AHEAD]).await.unwrap();
+    let mut total = 0;
+    loop {
+        match read(&mut transport).await {
+            0 => break,
+            read => total += read,
+        }
+    }
+    assert_eq!(total, READ_AHEAD);
+    assert!(read_answer(client, transport).await.starts_with("HTTP/1.1 431"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn request_reads_on_only_when_it_wants_more() {
+    let (mut client, mut transport) = answered().await;
+    let exchange = transport.exchange();
+    exchange.request_started();
+    let writing = tokio::spawn(async move {
+        client.write_all(&vec![b'x'; 10 * READ_AHEAD]).await.unwrap();
+        client
+    });
+    assert_eq!(read(&mut transport).await, 1024);
+    for _ in 0..9 {
+        exchange.body_wanted();
+        let mut total = 0;
+        while total < READ_AHEAD {
+            total += read(&mut transport).await;
+        }
+        assert_eq!(total, READ_AHEAD);
+        assert!(poll!(pin!(read(&mut transport))).is_pending());
+        // A request in progress has no time limit here.
+        advance(Duration::from_secs(3_600)).await;
+        assert!(poll!(pin!(read(&mut transport))).is_pending());
+    }
+    drop(writing);
+}
+
+#[tokio::test]
+async fn rejected_body_ends_the_transport_and_keeps_the_connection() {
+    let (mut client, mut transport) = answered().await;
+    let exchange = transport.exchange();
+    exchange.request_started();
+    client.write_all(&vec![b'x'; 10 * READ_AHEAD]).await.unwrap();
+    exchange.answered(false);
+    while read(&mut transport).await > 0 {}
+    drop(transport);
+    let stream = exchange.take_ended().unwrap();
+    let discarding = tokio::spawn(async move {
+        discard_rest(&stream, Duration::from_secs(60)).await;
+        drop(stream);
+    });
+    client.write_all(&vec![b'x'; 10 * READ_AHEAD]).await.unwrap();
+    client.shutdown().await.unwrap();
+    assert_eq!(client.read(&mut [0]).await.unwrap(), 0, "it is closed, and not reset");
+    discarding.await.unwrap();
+}
+
+#[tokio::test]
+async fn continue_is_written_when_the_request_reads_its_body() {
+    for (old_client, body_read, expected) in [
+        (false, true, "HTTP/1.1 100 Continue\r\n\r\nanswer"),
+        (false, false, "answer"),
+        (true, true, "answer"),
+    ] {
+        let (client, mut transport) = answered().await;
+        let exchange = transport.exchange();
+        exchange.keep_interim_back(old_client);
+        exchange.request_started();
+        transport.write_all(CONTINUE).await.unwrap();
+        transport.flush().await.unwrap();
+        if body_read {
+            exchange.body_wanted();
+            transport.flush().await.unwrap();
+        }
+        transport.write_all(b"answer").await.unwrap();
+        exchange.answered(true);
+        assert_eq!(read_answer(client, transport).await, expected);
+    }
+}
