@@ -26,8 +26,16 @@ const LOCK: &str = "SET LOCAL lock_timeout = '60s'; \
     SELECT pg_advisory_xact_lock(7957707180310490994); SET LOCAL lock_timeout = '1s'";
 
 /// The tables that the migrations create.
-const TABLES: [&str; 7] =
-    ["orders", "documents", "uploads", "deliveries", "api_keys", "key_events", "idempotency_keys"];
+const TABLES: [&str; 8] = [
+    "orders",
+    "documents",
+    "uploads",
+    "deliveries",
+    "recipient_mails",
+    "api_keys",
+    "key_events",
+    "idempotency_keys",
+];
 
 /// The rights that the service needs: table, privilege.
 const RIGHTS: &str = "VALUES \
@@ -36,6 +44,8 @@ const RIGHTS: &str = "VALUES \
     ('uploads', 'SELECT'), ('uploads', 'INSERT'), ('uploads', 'UPDATE'), ('uploads', 'DELETE'), \
     ('deliveries', 'SELECT'), ('deliveries', 'INSERT'), \
     ('deliveries', 'UPDATE'), ('deliveries', 'DELETE'), \
+    ('recipient_mails', 'SELECT'), ('recipient_mails', 'INSERT'), \
+    ('recipient_mails', 'UPDATE'), ('recipient_mails', 'DELETE'), \
     ('api_keys', 'SELECT'), ('api_keys', 'INSERT'), ('api_keys', 'UPDATE'), \
     ('key_events', 'SELECT'), ('key_events', 'INSERT'), \
     ('idempotency_keys', 'SELECT'), ('idempotency_keys', 'INSERT'), \

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fmt, net::SocketAddr, path::PathBuf};
 use clap::{Args, ValueEnum, value_parser};
 use domain::{
     api_key::Rate, document::DocumentLimits, duplicate_window::DuplicateWindow,
-    idempotency::DEFAULT_RETENTION,
+    idempotency::DEFAULT_RETENTION, run_deliveries::MAILS_PER_RECIPIENT_HOUR,
 };
 use ipnet::IpNet;
 use time::Duration;
@@ -162,6 +162,15 @@ pub struct Settings {
         value_parser = value_parser!(u32).range(1..=100_000)
     )]
     pub max_orders_in_flight: u32,
+
+    /// Greatest number of mails to a recipient in an hour; further ones fail for good; 0 for no limit
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        env = "NOTARY_ORDERS_MAILS_PER_RECIPIENT_HOUR",
+        default_value_t = MAILS_PER_RECIPIENT_HOUR
+    )]
+    pub mails_per_recipient_hour: u32,
 
     /// Proxies whose X-Forwarded-For is trusted: addresses or networks, separated by commas
     #[arg(
