@@ -19,6 +19,7 @@ command -v sqlite3 >/dev/null || missing+=(sqlite3)
 python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3 python3-venv)
 compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null ||
     missing+=(postgresql)
+[ -x /usr/sbin/pgbouncer ] || command -v pgbouncer >/dev/null || missing+=(pgbouncer)
 if [ ${#missing[@]} -gt 0 ]; then
     as_root apt-get update -q
     no_cluster=/etc/postgresql-common/createcluster.d/notary-orders-tests.conf

@@ -448,7 +448,7 @@ mod tests {
         }
         fs::write(directory.path().join("uploads-dead/lock"), "").unwrap();
         std::os::unix::fs::symlink("precious", directory.path().join("uploads-link")).unwrap();
-        drop(Spool::open(directory.path()).unwrap());
+        drop(open(directory.path()));
         for name in foreign {
             assert_eq!(fs::read(directory.path().join(name)).unwrap(), b"papers", "{name}");
         }

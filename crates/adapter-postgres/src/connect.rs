@@ -11,7 +11,7 @@ use std::{
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
 use domain::ports::{Cause, error_chain};
 use tokio::time::timeout;
-use tokio_postgres::Config;
+use tokio_postgres::{Client, Config, Connection, SimpleQueryMessage, Socket, tls::MakeTlsConnect};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::{
@@ -34,6 +34,26 @@ const SETTINGS: &str = "SET statement_timeout = '2s'; \
     SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off; \
     SELECT set_config('synchronous_commit', \
     coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), false)";
+
+/// Checks of whether two connections get one session. A pooler lends out the session that became
+/// free last, so one check finds it unless others use the pooler at the same time.
+const SESSION_CHECKS: usize = 5;
+
+/// Time limit for the second connection of these checks.
+const SESSION_CHECK_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A connection to a server, and what drives it.
+type Session = (Client, Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>);
+
+/// Returns the process of the server that serves a connection. Prepares no statement, because the
+/// next message may reach another session.
+async fn backend(client: &Client) -> Result<Option<String>, ConnectError> {
+    let answer = client.simple_query("SELECT pg_backend_pid()").await?;
+    Ok(answer.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    }))
+}
 
 /// The reason why there is no connection.
 #[derive(Debug, thiserror::Error)]
@@ -93,12 +113,38 @@ impl Server {
 
     /// Makes a connection whose statements have no time limit.
     pub(crate) async fn connect_unlimited(&self) -> Result<AsyncPgConnection, ConnectError> {
-        timeout(TOTAL_TIMEOUT, self.try_hosts()).await.map_err(|_| ConnectError::Timeout)?
+        let connect = async {
+            let (client, connection) = self.try_hosts().await?;
+            Ok(AsyncPgConnection::try_from_client_and_connection(client, connection).await?)
+        };
+        timeout(TOTAL_TIMEOUT, connect).await.map_err(|_| ConnectError::Timeout)?
+    }
+
+    /// Returns whether a pooler lends the session of a client to other clients between
+    /// transactions, as PgBouncer does unless `pool_mode` is `session`. Settings and prepared
+    /// statements would get lost, or into the sessions of others.
+    pub(crate) async fn shares_sessions(&self) -> Result<bool, ConnectError> {
+        let (first, connection) = self.try_hosts().await?;
+        tokio::spawn(connection);
+        let session = backend(&first).await?;
+        let second = async {
+            let (second, connection) = self.try_hosts().await?;
+            tokio::spawn(connection);
+            for _ in 0..SESSION_CHECKS {
+                if backend(&second).await? == backend(&first).await? {
+                    return Ok::<_, ConnectError>(true);
+                }
+            }
+            Ok(false)
+        };
+        // A second session may be more than the server has to give. It is not shared then.
+        let is_shared = timeout(SESSION_CHECK_TIMEOUT, second).await;
+        Ok(matches!(is_shared, Ok(Ok(true))) || backend(&first).await? != session)
     }
 
     /// Tries each host. `tokio_postgres` has such a loop, but its `connect_timeout` ends with the
     /// TCP connection: a host that accepts and then says nothing would hide the others.
-    async fn try_hosts(&self) -> Result<AsyncPgConnection, ConnectError> {
+    async fn try_hosts(&self) -> Result<Session, ConnectError> {
         let (first, mut outcome) = (self.last.load(Ordering::Relaxed), Err(ConnectError::Timeout));
         for number in first..first + self.hosts.len() {
             let number = number % self.hosts.len();
@@ -118,8 +164,7 @@ impl Server {
         outcome
     }
 
-    async fn connect_to(&self, host: &Config) -> Result<AsyncPgConnection, ConnectError> {
-        let (client, connection) = host.connect(self.tls.clone()).await?;
-        Ok(AsyncPgConnection::try_from_client_and_connection(client, connection).await?)
+    async fn connect_to(&self, host: &Config) -> Result<Session, ConnectError> {
+        Ok(host.connect(self.tls.clone()).await?)
     }
 }

@@ -9,7 +9,8 @@ use diesel::{
     sql_types::{Bool, Text},
 };
 use diesel_async::{
-    AsyncMigrationHarness, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection as _,
+    AnsiTransactionManager, AsyncMigrationHarness, AsyncPgConnection, RunQueryDsl,
+    SimpleAsyncConnection as _, TransactionManager as _,
 };
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness as _, embed_migrations};
 use domain::ports::Cause;
@@ -21,12 +22,20 @@ pub(crate) const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migra
 
 /// Makes instances that start at once migrate one after the other. The number is `notaryor` in
 /// ASCII. The wait for locks on tables is short, because creating an order would wait behind it.
-const LOCK: &str = "SET lock_timeout = '60s'; \
-    SELECT pg_advisory_lock(7957707180310490994); SET lock_timeout = '1s'";
+const LOCK: &str = "SET LOCAL lock_timeout = '60s'; \
+    SELECT pg_advisory_xact_lock(7957707180310490994); SET LOCAL lock_timeout = '1s'";
 
 /// The tables that the migrations create.
-const TABLES: [&str; 7] =
-    ["orders", "documents", "uploads", "deliveries", "api_keys", "key_events", "idempotency_keys"];
+const TABLES: [&str; 8] = [
+    "orders",
+    "documents",
+    "uploads",
+    "deliveries",
+    "recipient_mails",
+    "api_keys",
+    "key_events",
+    "idempotency_keys",
+];
 
 /// The rights that the service needs: table, privilege.
 const RIGHTS: &str = "VALUES \
@@ -35,6 +44,8 @@ const RIGHTS: &str = "VALUES \
     ('uploads', 'SELECT'), ('uploads', 'INSERT'), ('uploads', 'UPDATE'), ('uploads', 'DELETE'), \
     ('deliveries', 'SELECT'), ('deliveries', 'INSERT'), \
     ('deliveries', 'UPDATE'), ('deliveries', 'DELETE'), \
+    ('recipient_mails', 'SELECT'), ('recipient_mails', 'INSERT'), \
+    ('recipient_mails', 'UPDATE'), ('recipient_mails', 'DELETE'), \
     ('api_keys', 'SELECT'), ('api_keys', 'INSERT'), ('api_keys', 'UPDATE'), \
     ('key_events', 'SELECT'), ('key_events', 'INSERT'), \
     ('idempotency_keys', 'SELECT'), ('idempotency_keys', 'INSERT'), \
@@ -49,6 +60,12 @@ pub enum MigrateError {
     /// Another version of the program has migrated the database.
     #[error(transparent)]
     Version(#[from] VersionError),
+    /// The URL leads to a pooler that shares sessions among clients.
+    #[error(
+        "a pooler lends the sessions of the database to other clients between transactions; set \
+        pool_mode = session in PgBouncer, or name the server itself"
+    )]
+    Pooler,
     /// The encoding of the database lacks characters that orders may have.
     #[error("the database is encoded in {0}, but must be in UTF8")]
     Encoding(String),
@@ -74,18 +91,28 @@ impl From<diesel::result::Error> for MigrateError {
     }
 }
 
-/// Applies the missing migrations and returns their number. Takes no lock if none is missing.
+/// Applies the missing migrations, all or none, and returns their number. Takes no lock if none is
+/// missing. The lock and the settings end with the transaction.
 pub(crate) async fn migrate(server: &Server) -> Result<usize, MigrateError> {
+    if server.shares_sessions().await? {
+        return Err(MigrateError::Pooler);
+    }
     let mut connection = server.connect_unlimited().await?;
     check_encoding(&mut connection).await?;
     let mut applied = 0;
     if missing(&mut connection).await? > 0 {
+        // In a transaction, a session goes on believing that a table is missing which it once
+        // looked for. Another instance may make it during the wait for the lock.
+        drop(connection);
+        connection = server.connect_unlimited().await?;
+        AnsiTransactionManager::begin_transaction(&mut connection).await?;
         connection.batch_execute(LOCK).await?;
         applied = missing(&mut connection).await?;
         if applied > 0 {
             check_tables(&mut connection).await?;
             connection = apply(connection).await?;
         }
+        AnsiTransactionManager::commit_transaction(&mut connection).await?;
     }
     check_rights(&mut connection, RIGHTS).await?;
     Ok(applied)

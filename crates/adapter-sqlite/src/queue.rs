@@ -1,12 +1,15 @@
 //! The queue of deliveries.
 
 use async_trait::async_trait;
-use diesel::{dsl, prelude::*, sqlite::SqliteConnection};
+use diesel::{dsl, prelude::*, sql_query, sql_types::BigInt, sqlite::SqliteConnection};
 use domain::{
     delivery::{Delivery, DeliveryId},
     ports::{DeliveryQueue, Lease, QueueStats, Settlement, StoreError},
 };
-use sql_rows::{DeliveryRow, UnsuccessfulAttempt, Utc, row_limit, schema::deliveries};
+use sql_rows::{
+    DeliveryRow, Instant, REMOVED_COUNTS, UnsuccessfulAttempt, Utc, counted_hours, row_limit,
+    schema::{deliveries, recipient_mails},
+};
 use time::{Duration, OffsetDateTime};
 
 use crate::{failure::Failure, store::SqliteStore};
@@ -52,6 +55,11 @@ fn lease(
     limit: usize,
 ) -> Result<Vec<Lease>, Failure> {
     let free = deliveries::leased_until.is_null().or(deliveries::leased_until.le(Utc(now)));
+    let (hour, hour_before) = counted_hours(now);
+    sql_query(REMOVE_COUNTS)
+        .bind::<Instant, _>(Utc(hour_before))
+        .bind::<BigInt, _>(REMOVED_COUNTS)
+        .execute(connection)?;
     let due = deliveries::table
         .filter(deliveries::failed_at.is_null())
         .filter(deliveries::due_at.le(Utc(now)))
@@ -74,9 +82,36 @@ fn lease(
             .get_results(connection)?;
     leases.sort_unstable_by_key(|(row, _)| row.order());
     let lease = |(row, token): (DeliveryRow, i64)| {
-        Ok::<_, Failure>(Lease { delivery: row.into_delivery()?, token })
+        let mail_of_hour = match token {
+            1 => Some(count(connection, hour, row.recipient())?),
+            _ => None,
+        };
+        Ok::<_, Failure>(Lease { delivery: row.into_delivery()?, token, mail_of_hour })
     };
     leases.into_iter().map(lease).collect()
+}
+
+/// Removes counts of past hours.
+const REMOVE_COUNTS: &str = "DELETE FROM recipient_mails WHERE (hour, recipient) IN
+    (SELECT hour, recipient FROM recipient_mails WHERE hour < ? LIMIT ?)";
+
+/// Counts a mail that is leased for the first time. Returns which mail of the hour it is.
+fn count(
+    connection: &mut SqliteConnection,
+    hour: OffsetDateTime,
+    recipient: &str,
+) -> Result<u64, Failure> {
+    use recipient_mails::{hour as in_hour, mails, recipient as address, table};
+
+    let first = (in_hour.eq(Utc(hour)), address.eq(recipient.to_ascii_lowercase()), mails.eq(1));
+    let counted: i64 = diesel::insert_into(table)
+        .values(first)
+        .on_conflict((in_hour, address))
+        .do_update()
+        .set(mails.eq(mails + 1))
+        .returning(mails)
+        .get_result(connection)?;
+    Ok(counted.unsigned_abs())
 }
 
 fn settle(

@@ -162,3 +162,27 @@ async fn unreadable_order_is_an_error_that_names_it() {
     }
     assert!(OrderRepo::find(&store, id).await.unwrap().is_some());
 }
+
+/// Counts of the hour before stay, for a process whose clock is behind.
+#[tokio::test]
+async fn counts_of_past_hours_are_removed_in_batches() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    // `NOW` is 12:00.
+    let hour = 3_600_000_000;
+    let at = i64::try_from(NOW.unix_timestamp_nanos() / 1_000).unwrap();
+    let mut other = outsider(&path(&directory));
+    let (long_past, before) = (at - 2 * hour, at - hour);
+    other
+        .batch_execute(&format!(
+            "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers LIMIT 150)
+            INSERT INTO recipient_mails SELECT {long_past}, 'm' || n, 1 FROM numbers;
+            INSERT INTO recipient_mails VALUES ({before}, 'm', 1)"
+        ))
+        .unwrap();
+    for left in [51, 1, 1] {
+        assert_eq!(store.lease(NOW, time::Duration::MINUTE, 1).await.unwrap(), []);
+        let count = sql::<BigInt>("SELECT count(*) FROM recipient_mails");
+        assert_eq!(count.get_result::<i64>(&mut other).unwrap(), left);
+    }
+}

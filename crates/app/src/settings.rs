@@ -13,7 +13,7 @@ use std::{
 use clap::{Args, ValueEnum, value_parser};
 use domain::{
     api_key::Rate, document::DocumentLimits, duplicate_window::DuplicateWindow,
-    idempotency::DEFAULT_RETENTION,
+    idempotency::DEFAULT_RETENTION, run_deliveries::MAILS_PER_RECIPIENT_HOUR,
 };
 use ipnet::IpNet;
 use time::Duration;
@@ -203,6 +203,15 @@ pub struct Settings {
         value_parser = value_parser!(u32).range(1..)
     )]
     pub spool_mb: u32,
+
+    /// Greatest number of mails to a recipient in an hour; further ones fail for good; 0 for no limit
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        env = "NOTARY_ORDERS_MAILS_PER_RECIPIENT_HOUR",
+        default_value_t = MAILS_PER_RECIPIENT_HOUR
+    )]
+    pub mails_per_recipient_hour: u32,
 
     /// Proxies whose X-Forwarded-For is trusted: addresses or networks, separated by commas
     #[arg(

@@ -67,6 +67,7 @@ impl Parts {
             notifier: notifier.clone(),
             clock: clock.clone(),
             entropy: entropy.clone(),
+            mails_per_recipient_hour: settings.mails_per_recipient_hour,
         };
         let workers = Workers {
             deliveries: DeliveryWorker::new(deliveries, traffic.clone()),

@@ -2,7 +2,7 @@
 
 use domain::{
     ports::Settlement,
-    run_deliveries::{DeliveryOutcome, DeliveryReport},
+    run_deliveries::{DeliveryOutcome, DeliveryReport, OVER_LIMIT},
 };
 use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
 
@@ -19,7 +19,7 @@ impl WorkerMetrics {
             Opts::new("notary_orders_mails_total", "Attempts to deliver a mail, by outcome."),
             &["outcome"],
         )?;
-        for outcome in ["delivered", "retried", "postponed", "buried", "lease_lost"] {
+        for outcome in ["delivered", "retried", "postponed", "buried", "over_limit", "lease_lost"] {
             mails.with_label_values(&[outcome]);
         }
         let swept = IntCounter::new(
@@ -52,6 +52,11 @@ impl WorkerMetrics {
                     "mail postponed; no mail can be delivered now"
                 );
                 "postponed"
+            }
+            // An attack would flood the log. The queue keeps each of them for the operator.
+            DeliveryOutcome::Settled(Settlement::Fail { error, .. }) if error == OVER_LIMIT => {
+                tracing::debug!(delivery, order_id, error, "mail failed for good");
+                "over_limit"
             }
             DeliveryOutcome::Settled(Settlement::Fail { error, .. }) => {
                 tracing::error!(delivery, order_id, error, "mail failed for good");

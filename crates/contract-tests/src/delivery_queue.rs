@@ -1,7 +1,7 @@
 //! The contract of `DeliveryQueue`.
 
 use domain::{
-    delivery::{Delivery, DeliveryId},
+    delivery::{Delivery, DeliveryId, NewDelivery},
     order::EmailAddress,
     ports::{Lease, NewOrder, QueueStats, Settlement},
 };
@@ -33,6 +33,8 @@ macro_rules! delivery_queue_contract {
             retry_keeps_the_lease_of_a_worker,
             unknown_delivery_is_not_retried,
             stats_count_pending_and_failed_deliveries,
+            mails_to_a_recipient_are_counted_per_hour,
+            concurrent_leases_count_every_mail,
         );
     };
 }
@@ -336,4 +338,50 @@ pub async fn stats_count_pending_and_failed_deliveries(storage: &Storage) {
         storage.queue.stats().await.unwrap(),
         QueueStats { pending: 2, failed: 1, oldest_created_at }
     );
+}
+
+/// Creates an order with one delivery to an address.
+async fn enqueue_to(storage: &Storage, address: &str, number: usize, at: OffsetDateTime) {
+    let recipient = EmailAddress::from_stored(address.to_owned());
+    let deliveries = vec![NewDelivery { recipient, ..delivery(number) }];
+    let order = NewOrder { deliveries, ..new_order(&format!("F-{number}"), at) };
+    storage.orders.create(&order, WINDOW).await.unwrap();
+}
+
+/// The longest due mail comes first. The case of the address does not count, and neither does a
+/// second lease. Each hour of the clock begins at 1.
+pub async fn mails_to_a_recipient_are_counted_per_hour(storage: &Storage) {
+    let addresses = ["anna@example.com", "Anna@Example.com", "ben@example.com", "ANNA@EXAMPLE.COM"];
+    for (number, address) in (0..).zip(addresses) {
+        enqueue_to(storage, address, number, NOW).await;
+    }
+    let mut leases = lease(storage, NOW, 3).await;
+    leases.extend(lease(storage, NOW + Duration::MINUTE, 1).await);
+    let numbers: Vec<_> = leases.iter().map(|lease| lease.mail_of_hour).collect();
+    assert_eq!(numbers, [Some(1), Some(2), Some(1), Some(3)]);
+
+    let later = NOW + Duration::HOUR;
+    for lease in &leases {
+        settle(storage, lease, retry_at(later)).await;
+    }
+    enqueue_to(storage, "anna@example.com", 4, later).await;
+    let numbers: Vec<_> =
+        lease(storage, later, 5).await.iter().map(|lease| lease.mail_of_hour).collect();
+    assert_eq!(numbers, [None, None, None, None, Some(1)]);
+}
+
+/// Each mail has a number of its own.
+pub async fn concurrent_leases_count_every_mail(storage: &Storage) {
+    for number in 0..12 {
+        enqueue_to(storage, "anna@example.com", number, NOW).await;
+    }
+    let leases = join_all((0..4).map(|_| lease(storage, NOW, 3))).await;
+    let mut numbers: Vec<_> =
+        leases.into_iter().flatten().filter_map(|lease| lease.mail_of_hour).collect();
+    // A worker skips deliveries that another one locks at the same time.
+    while let [first, rest @ ..] = &lease(storage, NOW, 3).await[..] {
+        numbers.extend(rest.iter().chain([first]).filter_map(|lease| lease.mail_of_hour));
+    }
+    numbers.sort_unstable();
+    assert_eq!(numbers, (1..=12).collect::<Vec<_>>());
 }

@@ -20,8 +20,11 @@ fn queue_of<const N: usize>(batches: [Vec<i64>; N]) -> MockDeliveryQueue {
     queue.expect_lease().returning(move |_, _, limit| {
         assert_eq!(limit, BATCH);
         let ids = batches.lock().unwrap().next().unwrap_or_default();
-        let lease =
-            |id| Lease { delivery: Delivery { id: DeliveryId(id), ..delivery(NOW) }, token: 3 };
+        let lease = |id| Lease {
+            delivery: Delivery { id: DeliveryId(id), ..delivery(NOW) },
+            token: 3,
+            mail_of_hour: None,
+        };
         Ok(ids.into_iter().map(lease).collect())
     });
     queue
@@ -54,6 +57,7 @@ fn worker_beside(
         notifier: Arc::new(notifier),
         clock: Arc::new(clock),
         entropy: Arc::new(CountingEntropy::default()),
+        mails_per_recipient_hour: 0,
     };
     DeliveryWorker::new(deliveries, traffic)
 }

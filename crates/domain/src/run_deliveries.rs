@@ -19,6 +19,13 @@ use crate::{
 /// Duration of a lease: four times as long as a notifier may take.
 const LEASE: Duration = Duration::minutes(2);
 
+/// Default of the greatest number of mails to a recipient in an hour. It stops a stolen API key, and
+/// no office creates so many orders.
+pub const MAILS_PER_RECIPIENT_HOUR: u32 = 200;
+
+/// The error of a delivery above that number.
+pub const OVER_LIMIT: &str = "the recipient has had its mails of this hour";
+
 /// The outcome of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryReport {
@@ -62,6 +69,8 @@ pub struct RunDeliveries {
     pub clock: Arc<dyn Clock>,
     /// Provides randomness for the delays of retries.
     pub entropy: Arc<dyn Entropy>,
+    /// Greatest number of mails to a recipient in an hour of the clock; 0 means no limit.
+    pub mails_per_recipient_hour: u32,
 }
 
 impl RunDeliveries {
@@ -81,11 +90,20 @@ impl RunDeliveries {
     }
 
     async fn run(&self, lease: Lease) -> Result<DeliveryReport, Unsettled> {
-        let settlement = match self.deliver(&lease.delivery).await {
-            Ok(()) => Settlement::Done,
-            Err(error) => self.after_failure(&lease.delivery, &error),
+        let settlement = if self.is_over_limit(&lease) {
+            Settlement::Fail { at: self.clock.now(), error: OVER_LIMIT.to_owned() }
+        } else {
+            match self.deliver(&lease.delivery).await {
+                Ok(()) => Settlement::Done,
+                Err(error) => self.after_failure(&lease.delivery, &error),
+            }
         };
         self.settle(lease, settlement).await
+    }
+
+    fn is_over_limit(&self, lease: &Lease) -> bool {
+        let limit = u64::from(self.mails_per_recipient_hour);
+        limit > 0 && lease.mail_of_hour.is_some_and(|mail| mail > limit)
     }
 
     async fn deliver(&self, delivery: &Delivery) -> Result<(), NotifyError> {

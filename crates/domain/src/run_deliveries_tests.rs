@@ -34,13 +34,16 @@ fn use_case(
         notifier: Arc::new(notifier),
         clock: Arc::new(clock),
         entropy: Arc::new(CountingEntropy::default()),
+        mails_per_recipient_hour: 2,
     }
 }
 
 /// Returns a queue that leases these deliveries once.
 fn queue_of(deliveries: Vec<Delivery>) -> MockDeliveryQueue {
-    let leases: Vec<Lease> =
-        deliveries.into_iter().map(|delivery| Lease { delivery, token: TOKEN }).collect();
+    let leases: Vec<Lease> = deliveries
+        .into_iter()
+        .map(|delivery| Lease { delivery, token: TOKEN, mail_of_hour: None })
+        .collect();
     let mut queue = MockDeliveryQueue::new();
     queue
         .expect_lease()
@@ -226,4 +229,33 @@ async fn unsettled_delivery_is_settled_again_without_second_mail() {
     );
     let report = use_case.settle_again(unsettled).await.unwrap();
     assert_eq!(report.outcome, DeliveryOutcome::Settled(Settlement::Done));
+}
+
+#[tokio::test]
+async fn mail_above_the_hourly_limit_of_its_recipient_fails_for_good() {
+    // The limit of the use case is 2; 0 means none.
+    for (limit, mail_of_hour, is_sent) in
+        [(2, Some(2), true), (2, Some(3), false), (2, None, true), (0, Some(1_000_000), true)]
+    {
+        let mut queue = MockDeliveryQueue::new();
+        let lease = Lease { delivery: delivery(NOW), token: TOKEN, mail_of_hour };
+        queue.expect_lease().return_once(|_, _, _| Ok(vec![lease]));
+        let expected = if is_sent {
+            Settlement::Done
+        } else {
+            Settlement::Fail { at: NOW, error: OVER_LIMIT.to_owned() }
+        };
+        let settled = expected.clone();
+        queue
+            .expect_settle()
+            .withf(move |_, _, s| *s == settled)
+            .once()
+            .returning(|_, _, _| Ok(true));
+        let mut notifier = MockNotifier::new();
+        notifier.expect_notify().times(usize::from(is_sent)).returning(|_| Ok(()));
+        let use_case =
+            RunDeliveries { mails_per_recipient_hour: limit, ..use_case(queue, notifier, found) };
+        let report = use_case.run_batch(8).await.unwrap().pop().unwrap().unwrap();
+        assert_eq!(report.outcome, DeliveryOutcome::Settled(expected));
+    }
 }

@@ -23,7 +23,7 @@ pub use instant::{Instant, Utc};
 pub use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow};
 pub use migrations::{VersionError, check_versions};
 pub use order::{DocumentRow, OrderRow, PendingOrder};
-pub use queue::{DeliveryRow, UnsuccessfulAttempt};
+pub use queue::{DeliveryRow, REMOVED_COUNTS, UnsuccessfulAttempt, counted_hours};
 
 /// A row that this program cannot have written. The reason names the column, or the member of
 /// `details`, and contains no value.

@@ -7,6 +7,8 @@ use domain::{
     ports::Settlement,
 };
 
+use time::{Duration, OffsetDateTime};
+
 use crate::{Unreadable, Utc, schema::deliveries};
 
 /// A delivery without its lease.
@@ -30,6 +32,11 @@ impl DeliveryRow {
         (self.due_at, self.id)
     }
 
+    /// Returns the address that receives the mail.
+    pub fn recipient(&self) -> &str {
+        &self.recipient
+    }
+
     /// Returns the delivery.
     pub fn into_delivery(self) -> Result<Delivery, Unreadable> {
         Ok(Delivery {
@@ -47,6 +54,17 @@ impl DeliveryRow {
             last_error: self.last_error,
         })
     }
+}
+
+/// Counts of mails removed by a lease. A lease adds fewer.
+pub const REMOVED_COUNTS: i64 = 100;
+
+/// Returns the beginning of the hour in which mails are counted, and of the hour before, whose
+/// counts an instance with a slower clock may still use.
+pub fn counted_hours(now: OffsetDateTime) -> (OffsetDateTime, OffsetDateTime) {
+    let into_hour = now.unix_timestamp_nanos().rem_euclid(Duration::HOUR.whole_nanoseconds());
+    let hour = now.saturating_sub(Duration::nanoseconds_i128(into_hour));
+    (hour, hour.saturating_sub(Duration::HOUR))
 }
 
 /// What an attempt that failed changes, besides the lease and the number of attempts.

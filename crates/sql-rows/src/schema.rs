@@ -60,6 +60,14 @@ diesel::table! {
 }
 
 diesel::table! {
+    recipient_mails (hour, recipient) {
+        hour -> crate::Instant,
+        recipient -> Text,
+        mails -> BigInt,
+    }
+}
+
+diesel::table! {
     api_keys (id) {
         id -> BigInt,
         name -> Text,

@@ -14,6 +14,8 @@ pub mod browser;
 #[cfg(any(feature = "postgres", feature = "smtp"))]
 mod certificates;
 #[cfg(feature = "postgres")]
+pub mod pgbouncer;
+#[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "proxy")]
 pub mod proxy;

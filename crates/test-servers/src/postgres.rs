@@ -3,6 +3,7 @@
 //! PostgreSQL does not run as root, so tests that run as root start it as the user `postgres`.
 
 use std::{
+    ffi::OsStr,
     fs,
     io::Write as _,
     net::TcpListener,
@@ -291,22 +292,7 @@ impl Cluster {
 
     /// Returns a command for a server program, run by the owner of the data.
     fn command(&self, program: &str) -> Command {
-        let program = programs().join(program);
-        let mut command = match user() {
-            User::Root => {
-                let mut command = Command::new("setpriv");
-                command
-                    .args(["--reuid=postgres", "--regid=postgres", "--init-groups"])
-                    .arg(program);
-                command
-            }
-            User::Mapped => {
-                let mut command = Command::new("unshare");
-                command.args(["--user", "--map-user=1"]).arg(program);
-                command
-            }
-            User::Ordinary => Command::new(program),
-        };
+        let mut command = unprivileged(programs().join(program));
         command.env("PGDATA", &self.data).current_dir(self.folder());
         command
     }
@@ -417,6 +403,18 @@ fn signal(signal: &str, processes: &[String]) {
         .stderr(Stdio::null())
         .status()
         .unwrap();
+}
+
+/// Returns a command for a program that does not run as root.
+pub(crate) fn unprivileged(program: impl AsRef<OsStr>) -> Command {
+    let (wrapper, arguments): (_, &[&str]) = match user() {
+        User::Root => ("setpriv", &["--reuid=postgres", "--regid=postgres", "--init-groups"]),
+        User::Mapped => ("unshare", &["--user", "--map-user=1"]),
+        User::Ordinary => return Command::new(program),
+    };
+    let mut command = Command::new(wrapper);
+    command.args(arguments).arg(program);
+    command
 }
 
 /// The kind of user that runs the tests.

@@ -72,6 +72,18 @@ CREATE TABLE deliveries (
 -- due_at, id LIMIT ?).
 CREATE INDEX deliveries_due ON deliveries (due_at, id) WHERE failed_at IS NULL;
 
+-- The mails to each recipient in an hour, counted when a worker first leases them.
+CREATE TABLE recipient_mails (
+    -- The beginning of the hour, in microseconds like every instant.
+    hour INTEGER NOT NULL,
+    -- The address in lower case.
+    recipient TEXT NOT NULL,
+    mails INTEGER NOT NULL,
+    -- Serves: count (WHERE hour = ? AND recipient = ?), and remove past hours (WHERE hour < ? LIMIT
+    -- ?).
+    PRIMARY KEY (hour, recipient)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE api_keys (
     -- AUTOINCREMENT: an identifier names one client for ever.
     id INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -1,5 +1,7 @@
+use contract_tests::samples::{NOW, WINDOW, new_order};
 use diesel::{dsl::sql, sql_types::Text};
 use diesel_async::{RunQueryDsl, SimpleAsyncConnection as _};
+use domain::ports::OrderRepo as _;
 use futures_util::FutureExt as _;
 
 use super::store;
@@ -57,6 +59,32 @@ async fn operator_chooses_synchronous_commit() {
         ));
         assert_eq!(setting(&store, "synchronous_commit").await, in_force);
     }
+}
+
+/// Records how each transaction that creates orders is committed.
+const RECORD_COMMITS: &str = "CREATE TABLE commits (how text);
+    CREATE FUNCTION record_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO commits SELECT current_setting('synchronous_commit'); RETURN NULL;
+    END $$;
+    CREATE CONSTRAINT TRIGGER record_commits AFTER INSERT ON orders DEFERRABLE INITIALLY DEFERRED
+        FOR EACH ROW EXECUTE FUNCTION record_commit()";
+
+#[tokio::test]
+async fn order_is_durable_although_the_session_lost_its_settings() {
+    let (store, database) = store(1).await;
+    database.sql(RECORD_COMMITS);
+    for how in ["off", "remote_apply"] {
+        let lost = store.pool.run(move |connection| {
+            async move {
+                let set = format!("SET synchronous_commit = {how}");
+                Ok::<(), Failure>(connection.batch_execute(&set).await?)
+            }
+            .boxed()
+        });
+        lost.await.unwrap();
+        store.create(&new_order(how, NOW), WINDOW).await.unwrap();
+    }
+    assert_eq!(database.sql("SELECT how FROM commits"), "on\nremote_apply");
 }
 
 #[tokio::test]

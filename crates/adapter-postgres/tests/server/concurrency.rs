@@ -17,7 +17,7 @@ use futures_util::future::join_all;
 use test_servers::postgres::{Cluster, Database};
 use time::Duration;
 
-use super::{PostgresStore, is_duplicate, outsider, sessions, store_at, until};
+use super::{PostgresStore, is_duplicate, outsider, sessions, store, store_at, until};
 
 /// Returns two stores on one database, like two instances.
 async fn two_stores() -> ([Arc<PostgresStore>; 2], Database<'static>) {
@@ -282,4 +282,19 @@ async fn concurrent_workers_finish_each_delivery_once() {
     assert_eq!(done.into_iter().collect::<HashSet<_>>().len(), 200);
     assert_eq!(stores[1].stats().await.unwrap(), QueueStats::default());
     assert_no_deadlock(&database);
+}
+
+/// Counts of the hour before stay, for an instance whose clock is behind.
+#[tokio::test]
+async fn counts_of_past_hours_are_removed_in_batches() {
+    let (store, database) = store().await;
+    database.sql(
+        "INSERT INTO recipient_mails SELECT '2026-11-21 10:00Z', 'm' || n, 1 \
+            FROM generate_series(1, 150) n; \
+        INSERT INTO recipient_mails VALUES ('2026-11-21 11:00Z', 'm', 1)",
+    );
+    for left in ["51", "1", "1"] {
+        assert_eq!(store.lease(NOW, Duration::MINUTE, 1).await.unwrap(), []);
+        assert_eq!(database.sql("SELECT count(*) FROM recipient_mails"), left);
+    }
 }

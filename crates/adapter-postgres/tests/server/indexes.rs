@@ -15,7 +15,7 @@ use time::Duration;
 use super::{create, outsider, store, until};
 
 /// Every index. A new one needs a query, named beside it in `migrations/postgres`.
-const INDEXES: [(&str, &str); 11] = [
+const INDEXES: [(&str, &str); 12] = [
     ("api_keys_lookup_key", "api_keys USING btree (lookup)"),
     ("api_keys_pkey", "api_keys USING btree (id)"),
     ("deliveries_due", "deliveries USING btree (due_at, id) WHERE (failed_at IS NULL)"),
@@ -26,6 +26,7 @@ const INDEXES: [(&str, &str); 11] = [
     ("key_events_pkey", "key_events USING btree (id)"),
     ("orders_file_number", "orders USING btree (file_number, is_test) WHERE holds_file_number"),
     ("orders_pkey", "orders USING btree (id)"),
+    ("recipient_mails_pkey", "recipient_mails USING btree (hour, recipient)"),
     ("uploads_pkey", "uploads USING btree (key)"),
 ];
 
@@ -52,6 +53,8 @@ const MANY: &str = "
     INSERT INTO uploads SELECT 'u/' || id, now() FROM orders;
     INSERT INTO deliveries (order_id, message_key, recipient, created_at, due_at)
         SELECT id, 'm' || id, 'a@b', now(), '2999-01-01' FROM orders;
+    INSERT INTO recipient_mails SELECT '2026-11-21 12:00Z', 'm' || n, 1
+        FROM generate_series(1, 10000) n;
     INSERT INTO api_keys (name, lookup, hash, issued_at, is_test)
         SELECT 'x', 'm' || n, sha256('x'), now(), false FROM generate_series(1, 10000) n;
     INSERT INTO idempotency_keys SELECT 9, sha256(n::text::bytea), substr(sha256('x'), 1, 16),

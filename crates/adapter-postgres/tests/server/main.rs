@@ -17,6 +17,7 @@ mod indexes;
 mod migrations;
 mod order_details;
 mod outage;
+mod pgbouncer;
 mod round_trips;
 mod tls;
 mod unreadable;

@@ -172,12 +172,13 @@ async fn missing_right_to_create_tables_is_named() {
 }
 
 /// The rights of a user that did not create the schema.
-const RIGHTS: [(&str, &[&str]); 8] = [
+const RIGHTS: [(&str, &[&str]); 9] = [
     ("__diesel_schema_migrations", &["SELECT"]),
     ("orders", &["SELECT", "INSERT", "UPDATE"]),
     ("documents", &["SELECT", "INSERT"]),
     ("uploads", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("deliveries", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    ("recipient_mails", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("api_keys", &["SELECT", "INSERT", "UPDATE"]),
     ("key_events", &["SELECT", "INSERT"]),
     ("idempotency_keys", &["SELECT", "INSERT", "UPDATE", "DELETE"]),

@@ -1,5 +1,6 @@
 //! The mails about an order.
 
+use domain::run_deliveries::OVER_LIMIT;
 use serde_json::json;
 
 use crate::harness::{TestApp, created, eventually, eventually_async, form_with_deed, order};
@@ -43,4 +44,22 @@ async fn failed_mail_is_retried_and_delays_no_response() {
     app.wiring.mend_mail();
     app.clock.advance(time::Duration::seconds(5));
     app.mails(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mail_above_the_hourly_limit_waits_for_the_operator() {
+    let app = TestApp::start_with(&["--mails-per-recipient-hour=1"]).await;
+    for file_number in ["F-1", "F-2"] {
+        created(app.create(&order(file_number)).await).await;
+    }
+    app.mails(1).await;
+    let over_limit = r#"notary_orders_mails_total{outcome="over_limit"} 1"#;
+    eventually_async(async || app.ops("/metrics").await.1.contains(over_limit)).await;
+    let failed = app.storage().queue.list(true, 10).await.unwrap();
+    assert_eq!(failed.len(), 1);
+    assert_eq!(failed[0].last_error.as_deref(), Some(OVER_LIMIT));
+
+    // The operator decides: a retry is not counted again.
+    assert!(app.storage().queue.retry(failed[0].id, failed[0].created_at).await.unwrap());
+    app.mails(2).await;
 }

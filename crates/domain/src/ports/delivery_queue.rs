@@ -11,6 +11,9 @@ pub struct Lease {
     pub delivery: Delivery,
     /// Distinguishes this lease from every other lease of the delivery.
     pub token: i64,
+    /// Which mail to its recipient this is in the current hour of the clock, from 1. `None` if the
+    /// delivery was leased before: it is counted once.
+    pub mail_of_hour: Option<u64>,
 }
 
 /// The outcome of an attempt, as the queue stores it.
@@ -65,6 +68,8 @@ pub trait DeliveryQueue: Send + Sync {
     /// An implementation guarantees:
     /// - No other worker gets a leased delivery before `now + lease_for`.
     /// - After that, a delivery that is not settled is due again.
+    /// - Mails to a recipient are counted over all processes, whatever the case of the address.
+    /// - Counts of past hours do not pile up.
     async fn lease(
         &self,
         now: OffsetDateTime,

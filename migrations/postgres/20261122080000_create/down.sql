@@ -3,6 +3,7 @@ DROP TABLE idempotency_keys CASCADE;
 DROP FUNCTION keep_idempotency_key;
 DROP TABLE key_events;
 DROP TABLE api_keys;
+DROP TABLE recipient_mails;
 DROP TABLE deliveries;
 DROP TABLE documents;
 DROP FUNCTION adopt_upload;
