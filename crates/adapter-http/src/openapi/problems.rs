@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Returns every problem of the operations. The flag marks those of orders with documents only.
-pub(super) fn all(limits: DocumentLimits) -> [(bool, Problem); 18] {
+pub(super) fn all(limits: DocumentLimits) -> [(bool, Problem); 19] {
     [
         (
             false,
