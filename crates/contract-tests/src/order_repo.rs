@@ -5,7 +5,7 @@ use std::slice::from_ref;
 use domain::{
     api_key::{ApiKeyId, ClientId},
     duplicate_window::DuplicateWindow,
-    order::{OrderId, OrderStatus, StoredOrder},
+    order::{FileNumber, OrderId, OrderStatus, StoredOrder},
     ports::{CreateError, NewOrder, QueueStats},
 };
 use futures_util::future::join_all;
@@ -123,7 +123,7 @@ pub async fn maximal_order_is_found_as_created(storage: &Storage) {
 /// Stores and reads every kind of appointment and section.
 pub async fn every_kind_of_order_is_found_as_created(storage: &Storage) {
     for (number, mut order) in various_orders().into_iter().enumerate() {
-        order.file_number = format!("kind {number}").try_into().unwrap();
+        order.file_number = FileNumber::new(format!("kind {number}")).unwrap();
         assert_found_as_created(
             storage,
             &NewOrder {

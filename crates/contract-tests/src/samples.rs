@@ -12,7 +12,8 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::{Attempt, Claim, ClaimToken, Fingerprint, IdempotencyKey},
     order::{
-        EmailAddress, Order, OrderRequest, OrderStatus, SigningServiceId, StoredOrder, text_rule,
+        EmailAddress, FileNumber, Order, OrderRequest, OrderStatus, SigningServiceId, StoredOrder,
+        text_rule,
     },
     ports::{ApiKeyRepo, DeliveryQueue, IdempotencyLedger, NewOrder, OrderRepo, UploadLedger},
 };
@@ -268,7 +269,7 @@ pub fn delivery(number: usize) -> NewDelivery {
 /// Returns a minimal order with a file number, no documents and one delivery.
 pub fn new_order(file_number: &str, created_at: OffsetDateTime) -> NewOrder {
     let mut order = minimal_order();
-    order.file_number = file_number.to_owned().try_into().unwrap();
+    order.file_number = FileNumber::new(file_number.to_owned()).unwrap();
     NewOrder {
         order,
         client: CLIENT,

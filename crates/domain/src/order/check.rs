@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use time::{Date, OffsetDateTime, Time};
 
 use super::{
-    Contact, EmailAddress, Field, JsonNumber, JsonType, Money, SigningServiceId, Violation,
-    ViolationCode, request::ContactRequest, text::text_rule,
+    Contact, EmailAddress, Field, FileNumber, JsonNumber, JsonType, Money, SigningServiceId,
+    Violation, ViolationCode, request::ContactRequest, text::text_rule,
 };
 use crate::appointment::{Zone, parse_date, parse_time, parse_utc};
 
@@ -129,6 +129,13 @@ impl Read for i64 {
     fn read(json: Self, object: &mut Object<'_>, name: &str) -> Option<Self> {
         let fault = (ViolationCode::OutOfRange, "must be a positive integer");
         object.check(name, (json > 0).then_some(json).ok_or(fault))
+    }
+}
+
+impl Read for FileNumber {
+    type Json = String;
+    fn read(json: String, object: &mut Object<'_>, name: &str) -> Option<Self> {
+        String::read(json, object, name).and_then(Self::new)
     }
 }
 

@@ -140,8 +140,7 @@ fn details(
     utc: &mut [SuppliedUtc; 3],
 ) -> Option<(FileNumber, Appointment, SigningDetails)> {
     let mut details = root.member("signingDetailsFormData", "SigningDetailsRequest");
-    let file_number: Option<String> =
-        details.required("fileNumber", take(&mut request.file_number));
+    let file_number = details.required("fileNumber", take(&mut request.file_number));
     let appointment = appointment(&mut details, &mut request, utc);
     let property_address = details.required("propertyAddress", request.property_address);
     let city = details.required("city", request.city);
@@ -210,7 +209,7 @@ fn details(
             spouse_name,
         },
     };
-    Some((FileNumber::try_from(file_number?).ok()?, appointment?, signing))
+    Some((file_number?, appointment?, signing))
 }
 
 fn appointment(

@@ -136,7 +136,7 @@ impl OrderRecord {
         let time = details.time.read(self.starts_at, self.ends_at)?;
         Ok(Order {
             signing_service_id: SigningServiceId(self.signing_service_id),
-            file_number: FileNumber::from_stored(self.file_number)
+            file_number: FileNumber::new(self.file_number)
                 .ok_or(UnreadableOrder::Column("file_number"))?,
             appointment: Appointment {
                 date: parse_date(&details.date).ok_or_else(|| bad("date"))?,
