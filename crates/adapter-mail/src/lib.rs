@@ -21,11 +21,13 @@
 mod confirmation;
 mod mail_drop;
 mod message;
+mod old_mails;
 mod open;
 mod sender;
 mod smtp;
 
 pub use mail_drop::MailDrop;
-pub use open::{OpenError, open};
+pub use old_mails::RemoveOldMails;
+pub use open::{OpenError, folder, open};
 pub use sender::{InvalidSender, Sender};
 pub use smtp::is_refusal;

@@ -69,6 +69,12 @@ pub fn open(url: &str, sender: Sender) -> Result<Arc<dyn Notifier>, OpenError> {
     }
 }
 
+/// Returns the folder of a URL that names a mail drop.
+pub fn folder(url: &str) -> Option<PathBuf> {
+    let url = Url::parse(url).ok().filter(|url| url.scheme() == "file")?;
+    url.to_file_path().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

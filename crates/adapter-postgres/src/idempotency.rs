@@ -9,7 +9,7 @@ use diesel::{
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     idempotency::{Claim, IdempotencyKey, KeyUse},
-    ports::{ClaimError, IdempotencyLedger, StoreError},
+    ports::{ClaimError, IdempotencyLedger, StoreError, Walked},
 };
 use futures_util::FutureExt as _;
 use sql_rows::{KeyUseRow, WalkedKeyRow, row_limit, schema::idempotency_keys};
@@ -50,7 +50,7 @@ impl IdempotencyLedger for PostgresStore {
         after: Option<IdempotencyKey>,
         now: OffsetDateTime,
         limit: usize,
-    ) -> Result<Option<IdempotencyKey>, StoreError> {
+    ) -> Result<Option<Walked>, StoreError> {
         Ok(self
             .pool
             .run(move |connection| forget_free(connection, after, now, limit).boxed())
@@ -126,17 +126,27 @@ const FORGET_FREE: &str = "WITH looked AS (\
         WHERE ctid = ANY (ARRAY(SELECT ctid FROM looked WHERE kept_until <= $4)) \
         AND kept_until <= $4 FOR UPDATE SKIP LOCKED\
     ), forgotten AS (\
-        DELETE FROM idempotency_keys WHERE ctid = ANY (ARRAY(SELECT ctid FROM free))\
-    ) SELECT client_id, digest FROM looked ORDER BY client_id DESC, digest DESC LIMIT 1";
+        DELETE FROM idempotency_keys WHERE ctid = ANY (ARRAY(SELECT ctid FROM free)) RETURNING digest\
+    ) SELECT client_id, digest, (SELECT count(*) FROM forgotten) AS forgotten FROM looked \
+    ORDER BY client_id DESC, digest DESC LIMIT 1";
+
+#[derive(QueryableByName)]
+#[diesel(table_name = idempotency_keys)]
+struct WalkRow {
+    #[diesel(embed)]
+    last: WalkedKeyRow,
+    #[diesel(sql_type = BigInt)]
+    forgotten: i64,
+}
 
 async fn forget_free(
     connection: &mut AsyncPgConnection,
     after: Option<IdempotencyKey>,
     now: OffsetDateTime,
     limit: usize,
-) -> Result<Option<IdempotencyKey>, Failure> {
+) -> Result<Option<Walked>, Failure> {
     let WalkedKeyRow { client_id, digest } = WalkedKeyRow::before(after);
-    let last: Option<WalkedKeyRow> = sql_query(FORGET_FREE)
+    let walked: Option<WalkRow> = sql_query(FORGET_FREE)
         .bind::<BigInt, _>(client_id)
         .bind::<Binary, _>(digest)
         .bind::<BigInt, _>(row_limit(limit))
@@ -144,5 +154,7 @@ async fn forget_free(
         .get_result(connection)
         .await
         .optional()?;
-    Ok(last.map(WalkedKeyRow::into_key).transpose()?)
+    let Some(WalkRow { last, forgotten }) = walked else { return Ok(None) };
+    let forgotten = usize::try_from(forgotten).unwrap_or_default();
+    Ok(Some(Walked { last: last.into_key()?, forgotten }))
 }

@@ -67,14 +67,15 @@ impl DeliveryQueue for PostgresStore {
 
 /// Takes the deliveries that have been due longest, and counts those that are leased for the first
 /// time. Removes counts of past hours. PostgreSQL may run a subquery that locks rows more than
-/// once, but a common table expression only once.
+/// once, but a common table expression only once. With an array, the plan is a lookup of each row,
+/// however many the limit may be.
 const LEASE: &str = "WITH due AS (\
         SELECT id FROM deliveries WHERE failed_at IS NULL AND due_at <= $1 \
         AND (leased_until IS NULL OR leased_until <= $1) \
         ORDER BY due_at, id LIMIT $2 FOR UPDATE SKIP LOCKED\
     ), leased AS (\
         UPDATE deliveries SET leased_until = $3, lease_token = lease_token + 1 \
-        WHERE id IN (SELECT id FROM due) RETURNING *\
+        WHERE id = ANY (ARRAY(SELECT id FROM due)) RETURNING *\
     ), first AS (\
         SELECT id, lower(recipient) AS recipient, \
             count(*) OVER (PARTITION BY lower(recipient)) \

@@ -27,7 +27,7 @@ const LOCKED: &str = "WITH chosen AS (\
     SELECT key FROM uploads WHERE key = ANY ($1) ORDER BY key FOR UPDATE)";
 
 const CONDEMN: &str = "UPDATE uploads SET condemned = true \
-    WHERE key IN (SELECT key FROM chosen) RETURNING key";
+    WHERE key = ANY (ARRAY(SELECT key FROM chosen)) RETURNING key";
 
 /// Uploads condemned earlier come last: objects that cannot be deleted must not delay the others.
 /// Skips uploads that another sweeper has locked.
@@ -157,8 +157,7 @@ async fn condemn_recorded_before(
 
 async fn forget(connection: &mut AsyncPgConnection, keys: Vec<String>) -> Result<(), Failure> {
     let forget = format!(
-        "{LOCKED} DELETE FROM uploads USING chosen \
-        WHERE uploads.key = chosen.key AND condemned"
+        "{LOCKED} DELETE FROM uploads WHERE key = ANY (ARRAY(SELECT key FROM chosen)) AND condemned"
     );
     Prepared(sql_query(forget).bind::<Array<Text>, _>(keys)).execute(connection).await?;
     Ok(())

@@ -10,7 +10,7 @@ use diesel::{
 use domain::{
     idempotency::{Claim, IdempotencyKey, IdempotentRequest, KeyUse},
     order::OrderId,
-    ports::{ClaimError, IdempotencyLedger, StoreError},
+    ports::{ClaimError, IdempotencyLedger, StoreError, Walked},
 };
 use sql_rows::{KeyUseRow, Utc, WalkedKeyRow, row_limit, schema::idempotency_keys};
 use time::OffsetDateTime;
@@ -71,16 +71,17 @@ impl IdempotencyLedger for SqliteStore {
         after: Option<IdempotencyKey>,
         now: OffsetDateTime,
         limit: usize,
-    ) -> Result<Option<IdempotencyKey>, StoreError> {
+    ) -> Result<Option<Walked>, StoreError> {
         let keys =
             self.reader.run(move |connection| some_keys(connection, after, now, limit)).await?;
         let Some((last, _)) = keys.last() else { return Ok(None) };
         let last = last.clone().into_key().map_err(Failure::from)?;
         let free: Vec<_> = keys.into_iter().filter(|(_, is_kept)| !is_kept).collect();
-        if !free.is_empty() {
-            self.writer.run(move |connection| forget(connection, &free, now)).await?;
+        if free.is_empty() {
+            return Ok(Some(Walked { last, forgotten: 0 }));
         }
-        Ok(Some(last))
+        let forgotten = self.writer.run(move |connection| forget(connection, &free, now)).await?;
+        Ok(Some(Walked { last, forgotten }))
     }
 }
 
@@ -166,12 +167,14 @@ fn forget(
     connection: &mut SqliteConnection,
     keys: &[ListedKey],
     now: OffsetDateTime,
-) -> Result<(), Failure> {
+) -> Result<usize, Failure> {
+    let mut forgotten = 0;
     for (key, _) in keys {
         // A request may have taken the key again meanwhile.
         let free = dsl::not(is_kept(now));
-        diesel::delete(idempotency_keys::table.find((key.client_id, &key.digest)).filter(free))
-            .execute(connection)?;
+        forgotten +=
+            diesel::delete(idempotency_keys::table.find((key.client_id, &key.digest)).filter(free))
+                .execute(connection)?;
     }
-    Ok(())
+    Ok(forgotten)
 }

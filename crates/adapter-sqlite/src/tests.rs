@@ -186,3 +186,22 @@ async fn counts_of_past_hours_are_removed_in_batches() {
         assert_eq!(count.get_result::<i64>(&mut other).unwrap(), left);
     }
 }
+
+#[tokio::test]
+async fn log_shrinks_after_a_long_read() {
+    const LIMIT: u64 = 16 * 1024 * 1024;
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    let size = || std::fs::metadata(directory.path().join("orders.db-wal")).unwrap().len();
+    let mut reader = outsider(&path(&directory));
+    reader.batch_execute("CREATE TABLE big (bytes BLOB)").unwrap();
+    // The log cannot be emptied behind a reader.
+    reader.batch_execute("BEGIN; SELECT count(*) FROM big").unwrap();
+    on_writer(&store, "INSERT INTO big VALUES (zeroblob(20000000))").await;
+    assert!(size() > LIMIT, "{}", size());
+    reader.batch_execute("COMMIT").unwrap();
+    for number in 0..3 {
+        store.create(&new_order(&format!("F-{number}"), NOW), WINDOW).await.unwrap();
+    }
+    assert!(size() <= LIMIT, "{}", size());
+}

@@ -10,6 +10,7 @@ use std::{
     path::PathBuf,
 };
 
+use adapter_mail::RemoveOldMails;
 use clap::{Args, ValueEnum, value_parser};
 use domain::{
     api_key::Rate, document::DocumentLimits, duplicate_window::DuplicateWindow,
@@ -204,6 +205,15 @@ pub struct Settings {
     )]
     pub spool_mb: u32,
 
+    /// Days after which mails in a mail drop are removed; 0 to keep them
+    #[arg(
+        long,
+        value_name = "DAYS",
+        env = "NOTARY_ORDERS_MAIL_DROP_DAYS",
+        default_value_t = RemoveOldMails::DAYS
+    )]
+    pub mail_drop_days: u32,
+
     /// Greatest number of mails to a recipient in an hour; further ones fail for good; 0 for no limit
     #[arg(
         long,
@@ -297,6 +307,12 @@ impl Settings {
     /// Returns a path in the data directory.
     pub(crate) fn in_data_dir(&self, name: &str) -> PathBuf {
         self.data_dir.join(name)
+    }
+
+    /// Returns the mail drop, unless mails go to a relay.
+    pub(crate) fn mail_drop(&self) -> Option<PathBuf> {
+        let default = || Some(self.in_data_dir("mail"));
+        self.mail_url.as_deref().map_or_else(default, adapter_mail::folder)
     }
 
     /// Returns the database.

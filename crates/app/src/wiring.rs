@@ -7,6 +7,7 @@ use adapter_http::{
     Api, ApiMetrics, Budget, ConcurrencyLimit, ConnectionTracker, Dependencies, DetachedTasks,
     KeysInProgress, RateLimits, Spool,
 };
+use adapter_mail::RemoveOldMails;
 use anyhow::{Context as _, Result};
 use domain::{
     create_order::CreateOrder, delivery_worker::DeliveryWorker, forget_keys::ForgetKeys,
@@ -69,7 +70,10 @@ impl Parts {
             entropy: entropy.clone(),
             mails_per_recipient_hour: settings.mails_per_recipient_hour,
         };
+        let mail_drop = settings.mail_drop().filter(|_| settings.mail_drop_days > 0);
         let workers = Workers {
+            remove_old_mails: mail_drop
+                .map(|folder| RemoveOldMails::new(folder, settings.mail_drop_days, clock.clone())),
             deliveries: DeliveryWorker::new(deliveries, traffic.clone()),
             note_key_uses: NoteKeyUses::new(keys.clone()),
             forget_keys: ForgetKeys::new(idempotency.clone(), clock.clone()),

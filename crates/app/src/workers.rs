@@ -9,6 +9,7 @@ use std::{
 };
 
 use adapter_http::RateLimits;
+use adapter_mail::RemoveOldMails;
 use domain::{
     background::Step,
     delivery_worker::{DeliveryStep, DeliveryWorker, OutageChange},
@@ -34,6 +35,8 @@ pub(crate) struct Workers {
     pub(crate) note_key_uses: NoteKeyUses,
     pub(crate) forget_keys: ForgetKeys,
     pub(crate) sweep_uploads: SweepUploads,
+    /// Only for a mail drop.
+    pub(crate) remove_old_mails: Option<RemoveOldMails>,
     pub(crate) rates: Arc<RateLimits>,
     pub(crate) notifier: Arc<dyn Notifier>,
     pub(crate) mail_is_available: Arc<AtomicBool>,
@@ -53,6 +56,9 @@ impl Workers {
         tasks.spawn(note_key_uses(self.note_key_uses, stop.clone()));
         tasks.spawn(forget_keys(self.forget_keys, stop.clone()));
         tasks.spawn(sweep_uploads(self.sweep_uploads, self.metrics.clone(), stop.clone()));
+        if let Some(remove_old_mails) = self.remove_old_mails {
+            tasks.spawn(remove_mails(remove_old_mails, stop.clone()));
+        }
         tasks.spawn(forget_rates(self.rates, stop.clone()));
         tasks.spawn(check_mail(self.notifier, mail.clone(), stop.clone()));
         tasks.spawn(deliver(self.deliveries, self.metrics, mail, stop_deliveries.clone()));
@@ -170,6 +176,22 @@ async fn sweep_uploads(
             Err(error) => tracing::error!(
                 error = error_chain(&error),
                 "abandoned uploads could not be removed"
+            ),
+        }
+        sleep_unless_stopped(pause, &stop).await;
+    }
+    Ok(())
+}
+
+async fn remove_mails(mut worker: RemoveOldMails, stop: CancellationToken) -> anyhow::Result<()> {
+    while !stop.is_cancelled() {
+        let Step { result, pause } = worker.step().await;
+        match result {
+            Ok(0) => {}
+            Ok(removed) => tracing::info!(removed, "old mails removed from the mail drop"),
+            Err(error) => tracing::error!(
+                error = error_chain(&error),
+                "old mails could not be removed from the mail drop"
             ),
         }
         sleep_unless_stopped(pause, &stop).await;

@@ -289,10 +289,10 @@ pub async fn only_free_keys_are_forgotten(storage: &Storage) {
             .await
             .unwrap();
         let total = count(storage).await;
-        walk(storage, NOW + KEPT - MICROSECOND, limit).await;
+        assert_eq!(walk(storage, NOW + KEPT - MICROSECOND, limit).await.1, 0);
         assert_eq!(count(storage).await, total);
         let then = NOW + KEPT + Duration::minutes(2);
-        walk(storage, then, limit).await;
+        assert_eq!(walk(storage, then, limit).await.1, 3);
         assert_eq!(count(storage).await, total - 3);
         for name in ["3", "4", "in progress"] {
             in_use(storage, &claim(&key(name)), then).await;
@@ -300,18 +300,18 @@ pub async fn only_free_keys_are_forgotten(storage: &Storage) {
     }
 }
 
-/// Forgets all free keys, and returns the number of steps.
-async fn walk(storage: &Storage, now: OffsetDateTime, limit: usize) -> usize {
-    let (mut last, mut steps) = (None, 0);
-    while let Some(next) = storage.idempotency.forget_free(last, now, limit).await.unwrap() {
-        (last, steps) = (Some(next), steps + 1);
+/// Forgets all free keys, and returns the numbers of steps and of forgotten keys.
+async fn walk(storage: &Storage, now: OffsetDateTime, limit: usize) -> (usize, usize) {
+    let (mut last, mut steps, mut forgotten) = (None, 0, 0);
+    while let Some(walked) = storage.idempotency.forget_free(last, now, limit).await.unwrap() {
+        (last, steps, forgotten) = (Some(walked.last), steps + 1, forgotten + walked.forgotten);
     }
-    steps
+    (steps, forgotten)
 }
 
 /// Returns the number of keys: long ago, none was free.
 async fn count(storage: &Storage) -> usize {
-    walk(storage, NOW - Duration::WEEK, 1).await
+    walk(storage, NOW - Duration::WEEK, 1).await.0
 }
 
 /// The claims may come from different processes.

@@ -18,6 +18,15 @@ pub enum ClaimError {
     Internal(#[source] Cause),
 }
 
+/// What a call of [`IdempotencyLedger::forget_free`] did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Walked {
+    /// The last key that it read.
+    pub last: IdempotencyKey,
+    /// The number of keys that it forgot.
+    pub forgotten: usize,
+}
+
 /// Stores which idempotency keys are in use, for all processes on the store.
 ///
 /// A long request *claims* its key while it is in progress. When its order is created,
@@ -52,11 +61,11 @@ pub trait IdempotencyLedger: Send + Sync {
     async fn release(&self, claim: &Claim) -> Result<(), StoreError>;
 
     /// Reads up to `limit` keys after `after`, in an order of the store's own, and forgets those
-    /// that are free at `now`. Returns the last key that it read; `None` when there are no more.
+    /// that are free at `now`. Returns `None` when there are no more.
     async fn forget_free(
         &self,
         after: Option<IdempotencyKey>,
         now: OffsetDateTime,
         limit: usize,
-    ) -> Result<Option<IdempotencyKey>, StoreError>;
+    ) -> Result<Option<Walked>, StoreError>;
 }
