@@ -2,8 +2,9 @@
 //! ends it at once.
 
 use std::{
-    io::{Read as _, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
+    process::{Command, Stdio},
     time::Duration,
 };
 
@@ -96,4 +97,30 @@ async fn slow_request_is_cut_off_within_the_grace_period() {
     assert!(matches!(ended.await.unwrap(), Ok(0) | Err(_)));
     eventually(|| server.ended().is_some()).await;
     assert_eq!(server.ended().unwrap().code(), Some(0));
+}
+
+/// An operator at a terminal has no load balancer. `script` runs a command on a terminal.
+#[test]
+fn service_on_a_terminal_stops_without_a_drain() {
+    const CTRL_C: &[u8] = b"\x03";
+    let data = tempfile::tempdir().unwrap();
+    let command = format!(
+        "exec {} --data-dir {} --listen=127.0.0.1:0 --ops-listen=127.0.0.1:0",
+        env!("CARGO_BIN_EXE_notary-orders"),
+        data.path().display()
+    );
+    let mut script = Command::new("script");
+    script.args(["--quiet", "--return", "--command", &command, "/dev/null"]);
+    let mut terminal =
+        script.env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut lines, mut line) = (BufReader::new(terminal.stdout.take().unwrap()), String::new());
+    while !line.contains("curl -i") {
+        line.clear();
+        assert_ne!(lines.read_line(&mut line).unwrap(), 0);
+    }
+    terminal.stdin.as_mut().unwrap().write_all(CTRL_C).unwrap();
+    let mut rest = String::new();
+    lines.read_to_string(&mut rest).unwrap();
+    assert!(terminal.wait().unwrap().success());
+    assert!(rest.contains("stopped") && !rest.contains("before the stop"), "{rest}");
 }

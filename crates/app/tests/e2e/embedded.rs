@@ -16,7 +16,7 @@ use diesel::{
 use tempfile::TempDir;
 use test_servers::postgres::Cluster;
 
-use crate::harness::files_below;
+use crate::{harness::files_below, service_process::output};
 
 /// How the mail store rejects mails.
 #[derive(Clone, Copy)]
@@ -113,6 +113,12 @@ impl Wiring {
         let mut connection = self.connection();
         diesel::sql_query("BEGIN IMMEDIATE").execute(&mut connection).unwrap();
         Box::new(connection)
+    }
+
+    /// Creates the database, and holds a lock until dropped that the start waits for.
+    pub fn lock_start(&self) -> Box<dyn Any> {
+        assert!(output(self, &["migrate"]).status.success());
+        self.lock_database()
     }
 
     /// Moves the database file away.

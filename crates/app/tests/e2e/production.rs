@@ -162,24 +162,40 @@ impl Wiring {
         self.query("ALTER TABLE orders ADD CONSTRAINT no_more CHECK (false) NOT VALID");
     }
 
-    /// Returns a lock that blocks the creation of orders until it is dropped.
-    pub fn lock_database(&self) -> Box<dyn Any> {
-        struct Lock(Child);
-        impl Drop for Lock {
+    /// Executes statements in a session that lasts until it is dropped.
+    fn session(&self, statements: &str) -> impl Any {
+        struct Session(Child);
+        impl Drop for Session {
             fn drop(&mut self) {
-                // The end of the input ends the session and releases the lock.
+                // The end of the input ends the session and releases its locks.
                 drop(self.0.stdin.take());
                 self.0.wait().unwrap();
             }
         }
         let mut psql = Command::new("psql")
-            .arg("--quiet")
+            .args(["--quiet", "--tuples-only"])
             .arg(self.database_url())
             .stdin(Stdio::piped())
             .spawn()
             .unwrap();
-        psql.stdin.as_mut().unwrap().write_all(b"BEGIN; LOCK TABLE orders;\n").unwrap();
-        let lock = Lock(psql);
+        writeln!(psql.stdin.as_mut().unwrap(), "{statements}").unwrap();
+        Session(psql)
+    }
+
+    /// Holds the lock of the migrations until dropped.
+    pub fn lock_start(&self) -> Box<dyn Any> {
+        let lock = self.session("SELECT pg_advisory_lock(7957707180310490994);");
+        let locks = "SELECT count(*) FROM pg_locks WHERE granted AND locktype = 'advisory' \
+             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+        while self.query(locks) == "0" {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Box::new(lock)
+    }
+
+    /// Returns a lock that blocks the creation of orders until it is dropped.
+    pub fn lock_database(&self) -> Box<dyn Any> {
+        let lock = self.session("BEGIN; LOCK TABLE orders;");
         let locks = "SELECT count(*) FROM pg_locks WHERE granted \
              AND mode = 'AccessExclusiveLock' AND relation = 'orders'::regclass";
         while self.query(locks) == "0" {

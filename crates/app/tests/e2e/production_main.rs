@@ -51,6 +51,7 @@ mod service_process;
 mod several_instances;
 mod small_disk;
 mod smuggling;
+mod starting;
 mod stop_under_load;
 mod unread_output;
 mod unusable_dependencies;

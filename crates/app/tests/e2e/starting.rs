@@ -5,15 +5,14 @@ use serde_json::Value;
 
 use crate::{
     harness::{client, eventually_async},
-    service_process::{ServiceProcess, issue_key},
+    service_process::ServiceProcess,
     wiring::Wiring,
 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn operators_endpoints_answer_before_the_database_is_open() {
     let wiring = Wiring::new();
-    issue_key(&wiring);
-    let lock = wiring.lock_database();
+    let lock = wiring.lock_start();
     // Finds a free port.
     let ops = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let starting = std::thread::spawn(move || {
