@@ -15,7 +15,7 @@
 //! | unread bodies of rejected requests | `unread_body` |
 //! | connections: their number, and their end when the service stops | `connections` |
 //! | their time and memory, `100 Continue` | `first_head`, `transport`, `exchange` |
-//! | work that outlives its request | `detached_tasks` |
+//! | work that outlives its request | `detached_tasks`, `run_to_end` |
 //! | `/healthz`, `/readyz`, `/metrics` | `ops` |
 //! | OpenAPI document and documentation page | `openapi`, `docs_page` |
 //!
@@ -57,6 +57,7 @@ mod problem;
 mod rate_limit;
 mod request_notes;
 mod routes;
+mod run_to_end;
 mod server;
 mod spool;
 mod state;
