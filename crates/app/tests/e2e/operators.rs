@@ -79,7 +79,15 @@ async fn metrics_count_requests_orders_and_mails() {
     ] {
         assert!(metrics.lines().any(|found| found == line), "{line}\n\n{metrics}");
     }
-    for name in ["process_resident_memory_bytes", "process_open_fds", "process_cpu_seconds_total"] {
+    for name in [
+        "process_resident_memory_bytes",
+        "process_open_fds",
+        "process_cpu_seconds_total",
+        "notary_orders_open_connections",
+        "notary_orders_database_connections",
+        "notary_orders_database_waiting_calls",
+        "notary_orders_batch_size_count",
+    ] {
         assert!(metrics.lines().any(|found| found.starts_with(name)), "{name}\n\n{metrics}");
     }
 }
