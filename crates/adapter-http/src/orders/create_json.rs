@@ -41,7 +41,7 @@ pub(crate) fn create(request: HttpRequest, payload: web::Payload, api: web::Data
         let task_api = api.clone();
         let task = async move {
             let _held = (in_progress, permit);
-            create_order(&task_api, &key, &body.bytes, claim).await
+            create_order(&task_api, &key, body, claim).await
         };
         let created = RunToEnd::new(task, api.detached.clone(), log_unanswered).await?;
         Ok(created::response(request, Operation::Json, &created))
@@ -51,10 +51,10 @@ pub(crate) fn create(request: HttpRequest, payload: web::Payload, api: web::Data
 async fn create_order(
     api: &Api,
     key: &ApiKey,
-    body: &[u8],
+    body: WholeBody,
     claim: Option<Claim>,
 ) -> Result<CreatedOrder, Problem> {
-    let order = parse(body)?;
+    let order = parse(&body.bytes)?;
     let attempt =
         claim.map(|claim| attempt(claim, Operation::Json.as_str(), &order, &[])).transpose()?;
     let created = api.create_order.create(key, order, attempt.as_ref()).await?;
