@@ -35,7 +35,12 @@ pub(crate) async fn admit(
 async fn authenticate(request: &HttpRequest, api: &Api) -> Result<Arc<ApiKey>, Problem> {
     let presented = PresentedKey::parse(bearer(request.headers())?);
     let presented = presented.ok_or_else(Problem::invalid_token)?;
-    api.keys.authenticate(&presented).await?.ok_or_else(Problem::invalid_token)
+    let may_look_up = || {
+        let peer = peer::address(request, &api.trusted_proxies);
+        peer.is_none_or(|peer| api.rates.may_look_up(peer))
+    };
+    let key = api.keys.authenticate(&presented, may_look_up).await?;
+    key.ok_or_else(Problem::invalid_token)
 }
 
 /// Counts a request of a key. The remaining quota is sent with the answer, whatever the answer is.
@@ -81,32 +86,5 @@ pub fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
 }
 
 #[cfg(test)]
-mod tests {
-    use actix_web::test::TestRequest;
-
-    use super::*;
-
-    #[test]
-    fn bearer_scheme_is_case_insensitive() {
-        for value in ["Bearer abc", "bearer abc", "BEARER  abc "] {
-            let request = TestRequest::default()
-                .insert_header((header::AUTHORIZATION, value))
-                .to_http_request();
-            assert_eq!(bearer(request.headers()), Ok("abc"), "{value}");
-        }
-    }
-
-    #[test]
-    fn other_authorization_headers_are_rejected() {
-        for value in ["", "abc", "Bearer", "Bearer ", "Basic abc", "Bearer a b", "Bearerabc"] {
-            let request = TestRequest::default()
-                .insert_header((header::AUTHORIZATION, value))
-                .to_http_request();
-            assert!(bearer(request.headers()).is_err(), "{value}");
-        }
-        let twice = TestRequest::default()
-            .append_header((header::AUTHORIZATION, "Bearer a"))
-            .append_header((header::AUTHORIZATION, "Bearer b"));
-        assert!(bearer(twice.to_http_request().headers()).is_err());
-    }
-}
+#[path = "authentication_tests.rs"]
+mod tests;

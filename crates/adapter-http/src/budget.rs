@@ -44,6 +44,11 @@ impl Budget {
         Arc::new(Self { limit, used: Mutex::default() })
     }
 
+    /// Returns how many bytes all requests hold.
+    pub(crate) fn used(&self) -> u64 {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).total
+    }
+
     /// Starts the share of a request, or of a part of it.
     pub fn share(self: &Arc<Self>, key: ApiKeyId) -> Share {
         Share { budget: Arc::clone(self), key, held: 0 }

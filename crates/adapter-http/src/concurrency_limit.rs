@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use actix_web::{HttpMessage as _, HttpRequest};
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit},
+    sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
 
@@ -23,8 +23,8 @@ impl ConcurrencyLimit {
     /// Returns a permit, which is free again when it is dropped. At the limit the request is
     /// rejected at once instead of queueing, so that accepted requests are answered quickly under
     /// any load.
-    pub(crate) fn acquire(&self, request: &HttpRequest) -> Result<SemaphorePermit<'_>, Problem> {
-        self.0.try_acquire().map_err(|_| over_limit(request))
+    pub(crate) fn acquire(&self, request: &HttpRequest) -> Result<OwnedSemaphorePermit, Problem> {
+        Arc::clone(&self.0).try_acquire_owned().map_err(|_| over_limit(request))
     }
 
     /// Returns a permit for work that outlives its request. Waits for it, because the upload of the

@@ -61,6 +61,11 @@ impl Default for ConnectionTracker {
 }
 
 impl ConnectionTracker {
+    /// Returns the number of open connections.
+    pub(crate) fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+
     /// Notes how many connections the service accepts. Kept connections leave half of them to
     /// others.
     pub(crate) fn expect_at_most(&self, connections: usize) {

@@ -11,11 +11,11 @@
 //! | JSON bodies, multipart forms | `body`, `form`, `part_lengths` |
 //! | uploaded documents: storage while they arrive, format check | `spool`, `blocks`, `content` |
 //! | repeats under one `Idempotency-Key` | `idempotency_key`, `fingerprint`, `keys_in_progress` |
-//! | request id, log line, metrics, response headers | `observe`, `request_notes`, `metrics` |
+//! | request id, log line, metrics, response headers | `observe`, `request_notes`, `metrics`, `gauges` |
 //! | unread bodies of rejected requests | `unread_body` |
 //! | connections: their number, and their end when the service stops | `connections` |
 //! | their time and memory, `100 Continue` | `first_head`, `transport`, `exchange` |
-//! | work that outlives its request | `detached_tasks` |
+//! | work that outlives its request | `detached_tasks`, `run_to_end` |
 //! | `/healthz`, `/readyz`, `/metrics` | `ops` |
 //! | OpenAPI document and documentation page | `openapi`, `docs_page` |
 //!
@@ -44,6 +44,7 @@ mod exchange;
 mod fingerprint;
 mod first_head;
 mod form;
+mod gauges;
 mod idempotency_key;
 mod keys_in_progress;
 mod metrics;
@@ -57,6 +58,7 @@ mod problem;
 mod rate_limit;
 mod request_notes;
 mod routes;
+mod run_to_end;
 mod server;
 mod spool;
 mod state;
@@ -70,6 +72,7 @@ pub use concurrency_limit::ConcurrencyLimit;
 pub use connections::ConnectionTracker;
 pub use content::check as check_content;
 pub use detached_tasks::DetachedTasks;
+pub use gauges::register_gauges;
 pub use keys_in_progress::KeysInProgress;
 pub use metrics::ApiMetrics;
 pub use openapi::{OpenApiSettings, document as openapi_document};

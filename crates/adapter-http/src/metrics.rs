@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use actix_web::http::Method;
 use prometheus::{
-    Histogram, HistogramVec, IntCounter, IntCounterVec, Registry,
+    Histogram, HistogramVec, IntCounter, IntCounterVec, Registry, register_gauge_vec_with_registry,
     register_histogram_vec_with_registry, register_histogram_with_registry,
     register_int_counter_vec_with_registry, register_int_counter_with_registry,
 };
@@ -22,6 +22,7 @@ pub(crate) fn known_method(method: &Method) -> &str {
 #[derive(Clone)]
 pub struct ApiMetrics {
     requests: IntCounterVec,
+    pub(crate) problems: IntCounterVec,
     durations: HistogramVec,
     orders: IntCounterVec,
     pub(crate) test_orders: IntCounterVec,
@@ -48,9 +49,15 @@ impl ApiMetrics {
                 &["method", "route", "status"],
                 registry
             )?,
+            problems: register_int_counter_vec_with_registry!(
+                "notary_orders_http_problems_total",
+                "Requests that were rejected or failed, by the code of their problem.",
+                &["code"],
+                registry
+            )?,
             durations: register_histogram_vec_with_registry!(
                 "notary_orders_http_request_duration_seconds",
-                "Time from the head of a request to the head of its answer, by route.",
+                "Time from the last byte of a request to the first byte of its answer, by route.",
                 &["route"],
                 DURATIONS.to_vec(),
                 registry
@@ -105,6 +112,14 @@ impl ApiMetrics {
                 registry
             )?,
         };
+        register_gauge_vec_with_registry!(
+            "notary_orders_build_info",
+            "Always 1; the label has the version of the program.",
+            &["version"],
+            registry
+        )?
+        .with_label_values(&[env!("CARGO_PKG_VERSION")])
+        .set(1.0);
         for operation in ["json", "multipart"] {
             metrics.orders.with_label_values(&[operation]);
             metrics.test_orders.with_label_values(&[operation]);

@@ -1,31 +1,37 @@
 //! The outermost middleware: request id, log line, metrics and the headers of every response.
 
-use std::time::{Duration, Instant};
+use std::{
+    cell::Cell,
+    rc::Rc,
+    time::{Duration, Instant},
+};
 
 use actix_web::{
     Error, HttpMessage as _, HttpRequest,
     body::{BoxBody, MessageBody},
-    dev::{ServiceRequest, ServiceResponse},
+    dev::{Payload, ServiceRequest, ServiceResponse},
     error::InternalError,
     http::{
         ConnectionType,
-        header::{self, HeaderName, HeaderValue},
+        header::{self, HeaderValue},
     },
     middleware::Next,
     web,
 };
+use futures_util::StreamExt as _;
 use tracing::Instrument as _;
 
 use crate::{
     metrics::known_method,
+    peer,
     problem::{Problem, ProblemCode},
     rate_limit::Allowance,
-    request_notes::{KeyNote, OrderNote, OverConcurrencyLimit, RejectedPeer, RequestId},
+    request_notes::{
+        KeyNote, OrderNote, OverConcurrencyLimit, RejectedPeer, RequestId, X_REQUEST_ID,
+    },
     state::Api,
     unread_body::{AnswerWithBody, UnreadBody},
 };
-
-const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Observes a request from its head to the head of its answer.
 pub(crate) async fn observe(
@@ -35,10 +41,14 @@ pub(crate) async fn observe(
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let started = Instant::now();
     api.connections.request_started();
-    let id = RequestId::random(&*api.entropy);
+    let id = Some(request.request())
+        .filter(|request| peer::is_trusted_proxy(request, &api.trusted_proxies))
+        .and_then(RequestId::given)
+        .unwrap_or_else(|| RequestId::random(&*api.entropy));
     request.extensions_mut().insert(id.clone());
     // A span of the highest level, so that every line of the request has its id.
     let span = tracing::error_span!("request", request_id = id.as_str());
+    let arrived = note_arrival(&mut request, started);
     let unread = UnreadBody::share(&mut request);
 
     let mut response = match next.call(request).instrument(span.clone()).await {
@@ -54,9 +64,9 @@ pub(crate) async fn observe(
         }
     };
     let route = response.request().match_pattern().unwrap_or_else(|| "unmatched".to_owned());
-    let (status, duration) = (response.status().as_u16(), started.elapsed());
-    count(&api, response.request(), status, duration, &route);
-    span.in_scope(|| log(response.request(), status, duration, &route));
+    let status = response.status().as_u16();
+    count(&api, response.request(), status, arrived.get().elapsed(), &route);
+    span.in_scope(|| log(&api, response.request(), status, started.elapsed(), &route));
     add_headers(&mut response, &id);
     if api.connections.are_closing() {
         response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
@@ -64,48 +74,75 @@ pub(crate) async fn observe(
     Ok(response.map_body(|_, answer| AnswerWithBody::new(answer, unread)).map_into_boxed_body())
 }
 
+/// Returns when the last bytes of the body were read; at first `started`.
+fn note_arrival(request: &mut ServiceRequest, started: Instant) -> Rc<Cell<Instant>> {
+    let arrived = Rc::new(Cell::new(started));
+    let noted = Rc::clone(&arrived);
+    let body = request.take_payload().inspect(move |_| noted.set(Instant::now()));
+    request.set_payload(Payload::Stream { payload: Box::pin(body) });
+    arrived
+}
+
 fn count(api: &Api, request: &HttpRequest, status: u16, duration: Duration, route: &str) {
     api.metrics.answered(request.method(), route, status, duration);
     let extensions = request.extensions();
-    if extensions.get() == Some(&ProblemCode::DuplicateOrder) {
-        api.metrics.duplicates.inc();
+    if let Some(problem) = extensions.get::<ProblemCode>() {
+        api.metrics.problems.with_label_values(&[problem.as_str()]).inc();
+        if *problem == ProblemCode::DuplicateOrder {
+            api.metrics.duplicates.inc();
+        }
     }
     if extensions.contains::<OverConcurrencyLimit>() {
         api.metrics.over_concurrency_limit.inc();
     }
 }
 
-/// Writes the log line of a request.
-fn log(request: &HttpRequest, status: u16, duration: Duration, route: &str) {
+/// Writes the log line of a request. Its level is `debug` for requests that are rejected in such
+/// numbers that their lines would be a load.
+fn log(api: &Api, request: &HttpRequest, status: u16, duration: Duration, route: &str) {
     let (method, milliseconds) = (known_method(request.method()), duration.as_secs_f64() * 1e3);
     let extensions = request.extensions();
     let api_key = extensions.get::<KeyNote>().map(|key| key.0.0);
-    if extensions.contains::<OverConcurrencyLimit>() {
-        tracing::debug!(method, route, status, milliseconds, api_key, "concurrency limit reached");
-        return;
-    }
-    let problem = extensions.get::<ProblemCode>().map(|code| code.as_str());
-    let peer = extensions.get::<RejectedPeer>().map(|peer| tracing::field::display(peer.0));
+    let code = extensions.get::<ProblemCode>();
+    let problem = code.map(|code| code.as_str());
+    let rejected = extensions.get::<RejectedPeer>().map(|peer| peer.0);
+    let peer = rejected.map(tracing::field::display);
     let order = extensions.get::<OrderNote>();
     let created = order.filter(|order| !order.replayed);
-    tracing::info!(
-        method,
-        route,
-        status,
-        milliseconds,
-        api_key,
-        problem,
-        peer,
-        order_id = order.map(|order| order.order_id),
-        documents = created.map(|order| order.documents),
-        test = created.map(|order| order.test),
-        "{}",
-        match (order, created) {
-            (_, Some(_)) => "order created",
-            (Some(_), None) => "order created before, answered again",
-            (None, None) => "answered",
+    let message = match (order, created) {
+        (_, Some(_)) => "order created",
+        (Some(_), None) => "order created before, answered again",
+        (None, None) if extensions.contains::<OverConcurrencyLimit>() => {
+            "concurrency limit reached"
         }
-    );
+        (None, None) => "answered",
+    };
+    let peer_of = || peer::address(request, &api.trusted_proxies);
+    let left_out = extensions.contains::<OverConcurrencyLimit>()
+        || code.is_some_and(|code| code.is_cheap())
+            && rejected.or_else(peer_of).is_some_and(|peer| !api.rates.may_log(peer));
+    macro_rules! write_line {
+        ($level:ident) => {
+            tracing::$level!(
+                method,
+                route,
+                status,
+                milliseconds,
+                api_key,
+                problem,
+                peer,
+                order_id = order.map(|order| order.order_id),
+                documents = created.map(|order| order.documents),
+                test = created.map(|order| order.test),
+                "{message}"
+            )
+        };
+    }
+    if left_out {
+        write_line!(debug);
+    } else {
+        write_line!(info);
+    }
 }
 
 fn add_headers(response: &mut ServiceResponse, id: &RequestId) {
@@ -122,3 +159,7 @@ fn add_headers(response: &mut ServiceResponse, id: &RequestId) {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
 }
+
+#[cfg(test)]
+#[path = "observe_tests.rs"]
+mod tests;

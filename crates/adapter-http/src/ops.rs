@@ -45,8 +45,11 @@ pub struct Dependencies {
 }
 
 impl Ops {
-    /// Registers the metrics of the queue. Fails if a name is already registered.
+    /// Registers the metrics of the process and of the queue. Fails if a name is already registered.
     pub fn new(clock: Arc<dyn Clock>, registry: Registry) -> Result<Self, prometheus::Error> {
+        // It reads `/proc`, which other systems do not have.
+        #[cfg(target_os = "linux")]
+        registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
         let pending = register_gauge_with_registry!(
             "notary_orders_follow_ups_pending",
             "Pending deliveries in the whole queue.",
@@ -105,14 +108,7 @@ impl Ops {
     }
 }
 
-pub(crate) fn routes(config: &mut web::ServiceConfig) {
-    config
-        .route("/healthz", web::get().to(healthz))
-        .route("/readyz", web::get().to(readyz))
-        .route("/metrics", web::get().to(metrics));
-}
-
-async fn healthz() -> HttpResponse {
+pub(crate) async fn healthz() -> HttpResponse {
     HttpResponse::Ok().content_type("text/plain; charset=utf-8").body("ok\n")
 }
 
@@ -132,7 +128,7 @@ struct Starting {
     reason: &'static str,
 }
 
-async fn readyz(ops: web::Data<Ops>) -> HttpResponse {
+pub(crate) async fn readyz(ops: web::Data<Ops>) -> HttpResponse {
     let Some(dependencies) = ops.dependencies.get() else {
         let reason = if ops.database_is_open.load(Ordering::Relaxed) {
             "the document store and the mail relay are being checked"
@@ -174,7 +170,7 @@ async fn check(
     }
 }
 
-async fn metrics(ops: web::Data<Ops>) -> HttpResponse {
+pub(crate) async fn metrics(ops: web::Data<Ops>) -> HttpResponse {
     // When the queue does not respond, its gauges keep their last values and the other metrics are
     // still reported.
     match timeout(TIMEOUT, ops.measure_queue()).await {

@@ -1,32 +1,109 @@
-//! The address of a client: the peer of the connection, or what a trusted proxy reports.
+//! The address of a client: the peer of the connection, or what trusted proxies report.
 
 use std::net::IpAddr;
 
-use actix_web::{HttpRequest, http::header};
+use actix_web::{
+    HttpRequest,
+    http::header::{self, HeaderName},
+};
 use ipnet::IpNet;
 
-/// Returns the address of the client. Reads `X-Forwarded-For` from the right, and only as far as
-/// trusted proxies have written it: a client can forge everything to the left.
+/// An address that a header names; `None` if it is hidden, unknown or malformed.
+type Hop = Option<IpAddr>;
+
+/// Returns whether the peer of the connection is a trusted proxy.
+pub(crate) fn is_trusted_proxy(request: &HttpRequest, trusted_proxies: &[IpNet]) -> bool {
+    request.peer_addr().is_some_and(|peer| contains(trusted_proxies, peer.ip().to_canonical()))
+}
+
+/// Returns the address of the client. Reads `X-Forwarded-For` and `Forwarded` (RFC 7239) from the
+/// right, and only as far as trusted proxies have written them: a client can forge everything to
+/// the left.
+///
+/// A proxy may maintain one of the two headers and pass the other on as the client sent it. If both
+/// are there and disagree, neither counts, and the address is that of the proxy.
 pub(crate) fn address(request: &HttpRequest, trusted_proxies: &[IpNet]) -> Option<IpAddr> {
-    let trusted =
-        |address: IpAddr| trusted_proxies.iter().any(|network| network.contains(&address));
-    let mut address = request.peer_addr()?.ip().to_canonical();
-    let forwarded: Vec<&str> = request
-        .headers()
-        .get_all(header::X_FORWARDED_FOR)
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .collect();
-    for hop in forwarded.into_iter().rev() {
-        if !trusted(address) {
-            break;
-        }
-        match hop.trim().parse::<IpAddr>() {
-            Ok(hop) => address = hop.to_canonical(),
-            Err(_) => break,
+    let peer = request.peer_addr()?.ip().to_canonical();
+    let client = |header: HeaderName, read: fn(&str) -> Vec<Hop>| {
+        let values = request.headers().get_all(header);
+        let hops: Vec<Hop> =
+            values.flat_map(|value| value.to_str().map_or_else(|_| vec![None], read)).collect();
+        (!hops.is_empty()).then(|| nearest_untrusted(peer, hops, trusted_proxies))
+    };
+    match (client(header::X_FORWARDED_FOR, x_forwarded_for), client(header::FORWARDED, forwarded)) {
+        (None, None) => Some(peer),
+        (Some(client), None) | (None, Some(client)) => Some(client),
+        (Some(one), Some(other)) => Some(if one == other { one } else { peer }),
+    }
+}
+
+fn contains(networks: &[IpNet], address: IpAddr) -> bool {
+    networks.iter().any(|network| network.contains(&address))
+}
+
+fn nearest_untrusted(peer: IpAddr, hops: Vec<Hop>, trusted_proxies: &[IpNet]) -> IpAddr {
+    let mut address = peer;
+    for hop in hops.into_iter().rev() {
+        match hop {
+            Some(hop) if contains(trusted_proxies, address) => address = hop,
+            _ => break,
         }
     }
-    Some(address)
+    address
+}
+
+fn x_forwarded_for(value: &str) -> Vec<Hop> {
+    value.split(',').map(node).collect()
+}
+
+/// Reads a value of `Forwarded`. A quote without its end could hide what a proxy has added, so then
+/// nothing of the value counts.
+fn forwarded(value: &str) -> Vec<Hop> {
+    let Some(elements) = split(value, ',') else { return vec![None] };
+    let hop = |element: &str| {
+        let pairs = split(element, ';')?;
+        let mut hops = pairs.into_iter().filter_map(|pair| {
+            let (name, value) = pair.split_once('=')?;
+            name.trim().eq_ignore_ascii_case("for").then(|| node(value))
+        });
+        let first = hops.next()?;
+        first.filter(|_| hops.next().is_none())
+    };
+    elements.into_iter().map(hop).collect()
+}
+
+/// Splits a text at a separator outside of quoted strings (RFC 9110, section 5.6.4). Returns `None`
+/// if a quote does not end.
+fn split(text: &str, separator: char) -> Option<Vec<&str>> {
+    let (mut quoted, mut escaped) = (false, false);
+    let parts = text
+        .split(|c: char| {
+            let ends = c == separator && !quoted;
+            quoted ^= c == '"' && !escaped;
+            escaped = c == '\\' && quoted && !escaped;
+            ends
+        })
+        .collect();
+    (!quoted).then_some(parts)
+}
+
+/// Reads an address with or without a port (RFC 7239, section 6): `192.0.2.1:4711`,
+/// `"[2001:db8::1]:4711"`. Ports may be hidden, too: `192.0.2.1:_port`.
+fn node(text: &str) -> Hop {
+    let text = text.trim();
+    let text = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
+    let (host, port) = match text.strip_prefix('[') {
+        Some(bracketed) => bracketed.split_once(']')?,
+        // An IPv6 address without brackets has no port.
+        None if text.matches(':').count() > 1 => (text, ""),
+        None => text.split_at(text.find(':').unwrap_or(text.len())),
+    };
+    let named = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let is_port = |port: &str| !port.is_empty() && port.chars().all(named);
+    if !port.is_empty() && !port.strip_prefix(':').is_some_and(is_port) {
+        return None;
+    }
+    host.parse().ok().map(|address: IpAddr| address.to_canonical())
 }
 
 #[cfg(test)]
@@ -35,33 +112,105 @@ mod tests {
 
     use super::*;
 
-    fn seen(peer: &str, forwarded: &[&'static str], proxies: &[&str]) -> IpAddr {
+    const PROXY: &str = "10.0.0.1";
+
+    fn seen_with(peer: &str, headers: &[(&str, &str)], proxies: &[&str]) -> String {
         let mut request = TestRequest::default().peer_addr(format!("{peer}:1234").parse().unwrap());
-        for value in forwarded {
-            request = request.append_header((header::X_FORWARDED_FOR, *value));
+        for header in headers {
+            request = request.append_header(*header);
         }
         let proxies: Vec<IpNet> = proxies.iter().map(|network| network.parse().unwrap()).collect();
-        address(&request.to_http_request(), &proxies).unwrap()
+        address(&request.to_http_request(), &proxies).unwrap().to_string()
+    }
+
+    /// Returns the address of a request that came through a trusted proxy.
+    fn seen(headers: &[(&str, &str)]) -> String {
+        seen_with(PROXY, headers, &["10.0.0.0/8"])
     }
 
     #[test]
     fn untrusted_peer_cannot_name_a_client() {
-        assert_eq!(seen("192.0.2.1", &["203.0.113.9"], &[]).to_string(), "192.0.2.1");
-        assert_eq!(seen("192.0.2.1", &["203.0.113.9"], &["10.0.0.0/8"]).to_string(), "192.0.2.1");
+        let headers = [("x-forwarded-for", "203.0.113.9"), ("forwarded", "for=203.0.113.9")];
+        for (header, proxies) in headers.iter().zip([&[][..], &["10.0.0.0/8"]]) {
+            assert_eq!(seen_with("192.0.2.1", &[*header], proxies), "192.0.2.1");
+        }
     }
 
     #[test]
     fn trusted_proxy_names_the_client() {
-        assert_eq!(seen("10.0.0.1", &["203.0.113.9"], &["10.0.0.0/8"]).to_string(), "203.0.113.9");
+        assert_eq!(seen(&[("x-forwarded-for", "203.0.113.9")]), "203.0.113.9");
+        let twice =
+            [("x-forwarded-for", "198.51.100.1, 203.0.113.9"), ("x-forwarded-for", "10.0.0.2")];
+        assert_eq!(seen(&twice), "203.0.113.9");
+        assert_eq!(seen(&[("x-forwarded-for", "forged, unknown")]), PROXY);
+        assert_eq!(seen(&[]), PROXY);
+        let twice = [
+            ("forwarded", "for=198.51.100.1;proto=https, For=\"203.0.113.9:4711\";by=_edge"),
+            ("forwarded", "by=10.0.0.1;for=10.0.0.2"),
+        ];
+        assert_eq!(seen(&twice), "203.0.113.9");
+    }
+
+    #[test]
+    fn port_is_no_part_of_the_address() {
+        for (text, address) in [
+            ("203.0.113.9:4711", "203.0.113.9"),
+            ("203.0.113.9:_port", "203.0.113.9"),
+            ("[2001:db8::7]:4711", "2001:db8::7"),
+            ("[2001:db8::7]", "2001:db8::7"),
+            ("2001:db8::7", "2001:db8::7"),
+            ("\"[2001:db8::7]:4711\"", "2001:db8::7"),
+            ("[::ffff:203.0.113.9]:4711", "203.0.113.9"),
+        ] {
+            assert_eq!(seen(&[("x-forwarded-for", text)]), address, "{text}");
+            assert_eq!(seen(&[("forwarded", &format!("for={text}"))]), address, "{text}");
+        }
+    }
+
+    #[test]
+    fn hidden_or_malformed_hop_is_the_proxy() {
+        for text in [
+            "unknown",
+            "_hidden",
+            "",
+            "203.0.113.9:",
+            "[2001:db8::7]4711",
+            "[2001:db8::7",
+            "\"203.0.113.9",
+            "203.0.113.9 x",
+            "256.0.0.1",
+            "fe80::1%eth0",
+            "203.0.113.9:1:2",
+        ] {
+            assert_eq!(seen(&[("x-forwarded-for", text)]), PROXY, "{text}");
+            assert_eq!(seen(&[("forwarded", &format!("for={text}"))]), PROXY, "{text}");
+        }
+        for text in ["by=203.0.113.9", "for=192.0.2.7;for=203.0.113.9"] {
+            assert_eq!(seen(&[("forwarded", text)]), PROXY, "{text}");
+        }
+    }
+
+    #[test]
+    fn quotes_of_a_client_do_not_hide_what_the_proxy_added() {
+        for forged in ["for=192.0.2.7;x=\"", "for=192.0.2.7;x=\"\\", "for=\"192.0.2.7"] {
+            for added in ["for=203.0.113.9", "for=\"[2001:db8::9]:4711\""] {
+                assert_eq!(
+                    seen(&[("forwarded", &format!("{forged}, {added}"))]),
+                    PROXY,
+                    "{forged}"
+                );
+            }
+        }
         assert_eq!(
-            seen("10.0.0.1", &["198.51.100.1, 203.0.113.9", "10.0.0.2"], &["10.0.0.0/8"])
-                .to_string(),
+            seen(&[("forwarded", "for=192.0.2.7;x=\", for=198.51.100.1\", for=203.0.113.9")]),
             "203.0.113.9"
         );
-        assert_eq!(
-            seen("10.0.0.1", &["forged", "unknown"], &["10.0.0.0/8"]).to_string(),
-            "10.0.0.1"
-        );
-        assert_eq!(seen("10.0.0.1", &[], &["10.0.0.0/8"]).to_string(), "10.0.0.1");
+    }
+
+    #[test]
+    fn disagreeing_headers_do_not_count() {
+        let (client, forged) = (("x-forwarded-for", "203.0.113.9"), ("forwarded", "for=192.0.2.7"));
+        assert_eq!(seen(&[client, forged]), PROXY);
+        assert_eq!(seen(&[client, ("forwarded", "for=203.0.113.9")]), "203.0.113.9");
     }
 }

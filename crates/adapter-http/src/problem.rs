@@ -198,7 +198,7 @@ pub(crate) struct ProblemBody<'a> {
     #[schema(pattern = "^[a-z_]+$", max_length = 100)]
     code: &'static str,
     /// Identifier of the request, also in `X-Request-Id`. Quote it when you ask for help.
-    #[schema(pattern = "^[0-9a-f]{24}$")]
+    #[schema(pattern = "^[A-Za-z0-9._-]{1,128}$")]
     request_id: &'a str,
     /// Every invalid field and document, with `validation_failed`, `unsupported_document`,
     /// `encrypted_document` and `no_documents`.

@@ -49,17 +49,28 @@ pub struct RateLimits {
     orders: KeyLimit,
     orders_with_documents: KeyLimit,
     failures: Option<Buckets<IpAddr>>,
+    look_ups: Option<Buckets<IpAddr>>,
+    log_lines: Option<Buckets<IpAddr>>,
+    all_log_lines: Option<Buckets<()>>,
 }
+
+/// Log lines of cheap rejections for each address. The rest is logged at the level `debug`.
+const LOG_LINES: Rate = Rate { per_second: 5, burst: 5 };
+/// The same for all addresses together.
+const ALL_LOG_LINES: Rate = Rate { per_second: 50, burst: 50 };
 
 impl RateLimits {
     /// Creates the limits of keys without rates of their own: for orders without and with
-    /// documents. Failed authentications of a peer have the rate of the former. A rate with a 0
-    /// means no limit.
+    /// documents. Failed authentications and look-ups of a peer have the rate of the former. A rate
+    /// with a 0 means no limit.
     pub fn new(orders: Rate, orders_with_documents: Rate) -> Self {
         Self {
             orders: KeyLimit::new(orders),
             orders_with_documents: KeyLimit::new(orders_with_documents),
             failures: Buckets::new(orders),
+            look_ups: Buckets::new(orders),
+            log_lines: Buckets::new(LOG_LINES),
+            all_log_lines: Buckets::new(ALL_LOG_LINES),
         }
     }
 
@@ -80,11 +91,24 @@ impl RateLimits {
         self.failures.as_ref().map_or(Ok(()), |buckets| buckets.take(&network(peer)).map(drop))
     }
 
+    /// Counts a look-up of a key that is not cached. Returns whether the peer may cause it. A valid
+    /// key needs one in five seconds, so the count is separate from that of failures.
+    pub(crate) fn may_look_up(&self, peer: IpAddr) -> bool {
+        self.look_ups.as_ref().is_none_or(|buckets| buckets.take(&network(peer)).is_ok())
+    }
+
+    /// Counts a log line of a cheap rejection. Returns whether to write it.
+    pub(crate) fn may_log(&self, peer: IpAddr) -> bool {
+        let takes = self.log_lines.as_ref().is_none_or(|lines| lines.take(&network(peer)).is_ok());
+        takes && self.all_log_lines.as_ref().is_none_or(|lines| lines.take(&()).is_ok())
+    }
+
     /// Removes full buckets, so that memory does not grow with the number of keys and peers.
     pub fn forget_idle(&self) {
         self.orders.forget_idle();
         self.orders_with_documents.forget_idle();
-        self.failures.iter().for_each(Buckets::forget_idle);
+        let by_peer = [&self.failures, &self.look_ups, &self.log_lines];
+        by_peer.into_iter().flatten().for_each(Buckets::forget_idle);
     }
 }
 
@@ -262,6 +286,17 @@ mod tests {
                     .is_ok())
             );
         }
+    }
+
+    #[test]
+    fn log_lines_are_limited_by_address_and_in_total() {
+        let limits = limits(0, 0);
+        let lines = |peers: std::ops::Range<u8>, each| {
+            let attempts = peers.flat_map(|peer| vec![IpAddr::from([192, 0, 2, peer]); each]);
+            attempts.filter(|peer| limits.may_log(*peer)).count()
+        };
+        assert!((5..20).contains(&lines(0..1, 1_000)));
+        assert!((40..100).contains(&lines(1..250, 10)));
     }
 
     #[test]

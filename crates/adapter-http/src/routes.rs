@@ -10,7 +10,7 @@ use actix_web::{
 
 use crate::{
     answer::reject,
-    docs_page, openapi,
+    docs_page, openapi, ops,
     orders::{create_form, create_json},
     problem::{Problem, ProblemCode},
 };
@@ -29,6 +29,14 @@ pub(crate) fn configure(config: &mut ServiceConfig, base_path: &str) {
     config.default_service(web::to(async |request: HttpRequest| {
         reject(&request, &Problem::new(ProblemCode::NotFound, "This path does not exist."))
     }));
+}
+
+/// Adds the operators' paths to an application.
+pub(crate) fn configure_ops(config: &mut ServiceConfig) {
+    config
+        .service(resource("/healthz", [get(ops::healthz)]))
+        .service(resource("/readyz", [get(ops::readyz)]))
+        .service(resource("/metrics", [get(ops::metrics)]));
 }
 
 /// A handler and the methods that it answers.
@@ -63,7 +71,11 @@ fn resource(path: &str, routes: impl IntoIterator<Item = MethodRoutes>) -> Resou
 
 #[cfg(test)]
 mod tests {
-    use actix_web::test::TestRequest;
+    use actix_web::{
+        App,
+        dev::Service as _,
+        test::{TestRequest, init_service},
+    };
 
     use super::*;
     use crate::test_support::Ports;
@@ -84,6 +96,21 @@ mod tests {
 
             answer.problem(405, "method_not_allowed");
             assert_eq!(answer.header("allow"), allow);
+        }
+    }
+
+    #[actix_web::test]
+    async fn ops_paths_support_get_and_head() {
+        let service = init_service(App::new().configure(configure_ops)).await;
+        let send = async |method, path| {
+            let request = TestRequest::with_uri(path).method(method).to_request();
+            service.call(request).await.unwrap()
+        };
+        assert_eq!(send(Method::HEAD, "/healthz").await.status(), 200);
+        for path in ["/healthz", "/readyz", "/metrics"] {
+            let response = send(Method::OPTIONS, path).await;
+            assert_eq!(response.status(), 405, "{path}");
+            assert_eq!(response.headers().get("allow").unwrap(), "GET, HEAD", "{path}");
         }
     }
 }

@@ -31,7 +31,7 @@ use crate::{
     first_head::{self, CROWDED},
     form,
     observe::observe,
-    ops::{self, Ops},
+    ops::Ops,
     routes,
     state::Api,
     transport::Transport,
@@ -158,7 +158,7 @@ pub fn serve_ops(listener: TcpListener, ops: web::Data<Ops>) -> io::Result<Serve
         let headers = DefaultHeaders::new()
             .add((header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
             .add((header::CACHE_CONTROL, "no-store"));
-        App::new().app_data(ops.clone()).wrap(headers).configure(ops::routes)
+        App::new().app_data(ops.clone()).wrap(headers).configure(routes::configure_ops)
     });
     Ok(server.workers(1).disable_signals().shutdown_timeout(1).listen(listener)?.run())
 }

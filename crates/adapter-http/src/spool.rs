@@ -86,6 +86,11 @@ impl Spool {
         Ok(Self { folder, blocks: Blocks::default(), disk, _lock: lock })
     }
 
+    /// Returns how many bytes of uploads in progress it holds.
+    pub(crate) fn used(&self) -> u64 {
+        self.disk.used()
+    }
+
     /// Starts an upload of a key's client. Its file is created with the first block.
     pub(crate) fn create(&self, key: ApiKeyId) -> SpoolWriter {
         let sink = Sink { folder: self.folder.path().to_owned(), file: None, hash: Sha256::new() };

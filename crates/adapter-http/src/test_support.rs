@@ -10,6 +10,7 @@ use actix_web::{
     test::{TestRequest, init_service, read_body},
     web,
 };
+use async_trait::async_trait;
 use domain::{
     api_key::{ApiKey, ApiKeyId, NewApiKey, PresentedKey, Rate},
     create_order::CreateOrder,
@@ -17,15 +18,18 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::DEFAULT_RETENTION,
     manage_keys::ManageKeys,
+    order::{OrderId, StoredOrder},
     ports::{
-        MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy, MockIdempotencyLedger,
-        MockOrderRepo, MockUploadLedger,
+        CreateError, MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy, MockIdempotencyLedger,
+        MockOrderRepo, MockUploadLedger, NewOrder, OrderRepo, StoreError,
     },
 };
-use prometheus::Registry;
+use ipnet::IpNet;
+use prometheus::{Registry, TextEncoder};
 use serde_json::Value;
 use tempfile::TempDir;
 use time::{OffsetDateTime, macros::datetime};
+use tokio::sync::Semaphore;
 
 use crate::{
     ApiMetrics, Budget, ConcurrencyLimit, DetachedTasks, KeysInProgress, RateLimits, Spool, form,
@@ -50,6 +54,11 @@ pub(crate) struct Ports {
     pub(crate) body_memory: u64,
     /// Disk for uploads in bytes.
     pub(crate) spool_bytes: u64,
+    /// Rate limit of keys and of failed authentications; none by default.
+    pub(crate) rate: Rate,
+    pub(crate) trusted_proxies: Vec<IpNet>,
+    /// With a semaphore, each order waits for one of its permits before it is created.
+    pub(crate) hold: Option<Arc<Semaphore>>,
 }
 
 impl Ports {
@@ -72,6 +81,9 @@ impl Ports {
             uploads_in_flight: 1,
             body_memory: u64::MAX,
             spool_bytes: u64::MAX,
+            rate: Rate { per_second: 0, burst: 0 },
+            trusted_proxies: Vec::new(),
+            hold: None,
         }
     }
 
@@ -81,10 +93,10 @@ impl Ports {
         let mut clock = MockClock::new();
         clock.expect_now().return_const(NOW);
         let (clock, entropy) = (Arc::new(clock), Arc::new(entropy()));
-        let no_limit = Rate { per_second: 0, burst: 0 };
+        let registry = Registry::new();
         let api = Api {
             create_order: CreateOrder {
-                orders: Arc::new(self.orders),
+                orders: Arc::new(HeldOrders { orders: self.orders, hold: self.hold }),
                 uploads: Arc::new(self.uploads),
                 idempotency: Arc::new(self.idempotency),
                 blobs: Arc::new(self.blobs),
@@ -101,11 +113,11 @@ impl Ports {
                 uses: Arc::default(),
                 cache: Arc::default(),
             },
-            rates: Arc::new(RateLimits::new(no_limit, no_limit)),
-            trusted_proxies: Vec::new(),
+            rates: Arc::new(RateLimits::new(self.rate, self.rate)),
+            trusted_proxies: self.trusted_proxies,
             limits: DocumentLimits::default(),
             spool: Spool::open(folder.path(), Budget::new(self.spool_bytes)).unwrap(),
-            metrics: ApiMetrics::register(&Registry::new()).unwrap(),
+            metrics: ApiMetrics::register(&registry).unwrap(),
             entropy,
             base_path: String::new(),
             detached: DetachedTasks::new(tokio::runtime::Handle::current()),
@@ -115,13 +127,14 @@ impl Ports {
             uploads: ConcurrencyLimit::new(self.uploads_in_flight),
             body_memory: Budget::new(self.body_memory),
         };
-        TestApi { api: web::Data::new(api), _folder: folder }
+        TestApi { api: web::Data::new(api), registry, _folder: folder }
     }
 }
 
 /// The API on mocks.
 pub(crate) struct TestApi {
     api: web::Data<Api>,
+    registry: Registry,
     _folder: TempDir,
 }
 
@@ -145,6 +158,47 @@ impl TestApi {
         let (status, headers) = (response.status(), response.headers().clone());
         let body = serde_json::from_slice(&read_body(response).await).unwrap_or_default();
         Answer { status, headers, body }
+    }
+}
+
+impl TestApi {
+    /// Waits until all detached tasks have ended.
+    pub(crate) async fn finish(&self) {
+        self.api.detached.finish().await;
+    }
+
+    /// Returns whether the metrics have this line.
+    pub(crate) fn has_metric(&self, line: &str) -> bool {
+        let text = TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap();
+        text.lines().any(|found| found == line)
+    }
+}
+
+/// Orders that wait before they are created.
+struct HeldOrders {
+    orders: MockOrderRepo,
+    hold: Option<Arc<Semaphore>>,
+}
+
+#[async_trait]
+impl OrderRepo for HeldOrders {
+    async fn create(
+        &self,
+        order: &NewOrder,
+        window: DuplicateWindow,
+    ) -> Result<OrderId, CreateError> {
+        if let Some(hold) = &self.hold {
+            hold.acquire().await.unwrap().forget();
+        }
+        self.orders.create(order, window).await
+    }
+
+    async fn find(&self, id: OrderId) -> Result<Option<StoredOrder>, StoreError> {
+        self.orders.find(id).await
+    }
+
+    async fn check(&self) -> Result<(), StoreError> {
+        self.orders.check().await
     }
 }
 

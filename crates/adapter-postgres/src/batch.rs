@@ -2,7 +2,7 @@
 
 use diesel_async::AsyncPgConnection;
 use futures_util::future::BoxFuture;
-use group_commit::{Fit, Group, Lead};
+use group_commit::{BatchObserver, Fit, Group, Lead};
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
@@ -66,6 +66,10 @@ pub(crate) struct Batches<W: Work> {
 impl<W: Work> Batches<W> {
     pub(crate) fn new(pool: Pool) -> Self {
         Self { group: Group::new(LEADS, BATCH), pool }
+    }
+
+    pub(crate) fn observe(&self, observer: BatchObserver) {
+        self.group.observe(observer);
     }
 
     pub(crate) async fn run(&self, work: W) -> Result<W::Done, W::Error> {

@@ -31,6 +31,7 @@ pub use import::Import;
 pub use migrations::MigrateError;
 pub use url::OpenError;
 
+use group_commit::BatchObserver;
 use sql_rows::PendingOrder;
 
 use crate::{batch::Batches, connect::Server, pool::Pool, queue::Settled, uploads::Recorded};
@@ -65,6 +66,23 @@ impl PostgresStore {
             settlements: Batches::new(pool.clone()),
             pool,
         })
+    }
+
+    /// Reports how many calls share each statement.
+    pub fn observe_batches(&self, observer: &BatchObserver) {
+        self.orders.observe(observer.clone());
+        self.records.observe(observer.clone());
+        self.settlements.observe(observer.clone());
+    }
+
+    /// Returns the number of open connections.
+    pub fn open_connections(&self) -> usize {
+        self.pool.open()
+    }
+
+    /// Returns the number of calls that wait for a connection.
+    pub fn waiting_calls(&self) -> usize {
+        self.pool.waiting()
     }
 
     /// Applies the missing migrations and returns their number. Must be called before the ports are

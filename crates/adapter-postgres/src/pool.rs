@@ -60,6 +60,16 @@ impl Pool {
         })
     }
 
+    /// Returns how many connections are open.
+    pub(crate) fn open(&self) -> usize {
+        self.connections.status().size
+    }
+
+    /// Returns how many calls wait for a connection.
+    pub(crate) fn waiting(&self) -> usize {
+        self.connections.status().waiting
+    }
+
     /// Runs `work` on a connection. Outside of a transaction, each statement is its own.
     pub(crate) async fn run<T, E>(
         &self,

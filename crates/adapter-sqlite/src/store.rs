@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use group_commit::BatchObserver;
+
 use crate::{
     database::{Access, Database, OpenError},
     migrations::{self, MigrateError},
@@ -28,6 +30,21 @@ impl SqliteStore {
         let writer = Worker::start(database.clone(), Access::Write)?;
         let reader = Worker::start(database, Access::Read)?;
         Ok(Self { reader, writer })
+    }
+
+    /// Reports how many writing calls share each transaction.
+    pub fn observe_batches(&self, observer: &BatchObserver) {
+        self.writer.observe(observer.clone());
+    }
+
+    /// Returns the number of open connections: one reads, and one writes.
+    pub fn open_connections(&self) -> usize {
+        2
+    }
+
+    /// Returns the number of calls that wait for a connection.
+    pub fn waiting_calls(&self) -> usize {
+        self.reader.waiting() + self.writer.waiting()
     }
 
     /// Brings the schema up to the version of the program and returns how many migrations that

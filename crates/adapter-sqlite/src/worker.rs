@@ -11,7 +11,7 @@ use diesel::{
     connection::{AnsiTransactionManager, SimpleConnection as _, TransactionManager},
     sqlite::SqliteConnection,
 };
-use group_commit::{Fit, Group, Lead};
+use group_commit::{BatchObserver, Fit, Group, Lead};
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
@@ -54,6 +54,15 @@ impl Worker {
             .spawn(work)
             .map_err(OpenError::Thread)?;
         Ok(Self { group: Group::new(1, BATCH), leads: Some(leads), thread: Some(thread) })
+    }
+
+    pub(crate) fn observe(&self, observer: BatchObserver) {
+        self.group.observe(observer);
+    }
+
+    /// Returns how many calls wait for a transaction.
+    pub(crate) fn waiting(&self) -> usize {
+        self.group.waiting()
     }
 
     /// Runs `body` in a transaction, which it shares with the other calls that wait. `Err` rolls

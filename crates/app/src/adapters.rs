@@ -22,6 +22,7 @@ use domain::{
 };
 
 use crate::{
+    database_metrics::ObservedDatabase,
     settings::{Database, Settings},
     system::Machine,
 };
@@ -39,6 +40,8 @@ pub struct Storage {
     pub keys: Arc<dyn ApiKeyRepo>,
     /// Stores deliveries.
     pub queue: Arc<dyn DeliveryQueue>,
+    /// The database behind these ports.
+    pub observed: Arc<dyn ObservedDatabase>,
 }
 
 /// Names the setting of the database in errors.
@@ -60,7 +63,13 @@ impl Storage {
 
     fn on<Store>(store: Store) -> Self
     where
-        Store: OrderRepo + UploadLedger + IdempotencyLedger + ApiKeyRepo + DeliveryQueue + 'static,
+        Store: OrderRepo
+            + UploadLedger
+            + IdempotencyLedger
+            + ApiKeyRepo
+            + DeliveryQueue
+            + ObservedDatabase
+            + 'static,
     {
         let store = Arc::new(store);
         Self {
@@ -68,7 +77,8 @@ impl Storage {
             uploads: store.clone(),
             idempotency: store.clone(),
             keys: store.clone(),
-            queue: store,
+            queue: store.clone(),
+            observed: store,
         }
     }
 

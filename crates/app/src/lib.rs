@@ -21,6 +21,7 @@ pub mod adapters;
 mod backup;
 pub mod cli;
 mod copy;
+mod database_metrics;
 mod first_key;
 mod listen;
 pub mod logging;

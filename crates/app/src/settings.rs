@@ -223,7 +223,8 @@ pub struct Settings {
     )]
     pub mails_per_recipient_hour: u32,
 
-    /// Proxies whose X-Forwarded-For is trusted: addresses or networks, separated by commas
+    /// Proxies whose X-Forwarded-For, Forwarded and X-Request-Id are trusted: addresses or networks,
+    /// separated by commas
     #[arg(
         long,
         value_name = "NETWORKS",

@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 
 use crate::{
     adapters::{Storage, create_data_dir, open_blobs, open_notifier},
-    logging,
+    database_metrics, logging,
     settings::Settings,
     system::Machine,
     worker_metrics::WorkerMetrics,
@@ -46,6 +46,7 @@ impl Parts {
         let (notifier, mail_is_available) = open_notifier(settings).await?;
         let spool = Spool::open(&settings.in_data_dir("spool"), budget(settings.spool_mb))
             .context("--data-dir (NOTARY_ORDERS_DATA_DIR): spool")?;
+        database_metrics::register(registry, &storage.observed)?;
         if let Some(dropped) = logging::dropped_lines() {
             registry.register(Box::new(dropped.clone()))?;
         }
@@ -115,6 +116,7 @@ impl Parts {
             uploads: ConcurrencyLimit::new(usize::try_from(settings.max_uploads_in_flight)?),
             body_memory: budget(settings.body_memory_mb),
         });
+        adapter_http::register_gauges(registry, &api)?;
         Ok(Self { api, dependencies, workers })
     }
 }

@@ -10,7 +10,7 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{
     api_key::{ApiKey, ApiKeyId, KeyEvent, NewApiKey, PresentedKey, Rate},
-    key_cache::KeyCache,
+    key_cache::{Cached, KeyCache},
     order::SigningServiceId,
     ports::{ApiKeyRepo, Clock, Entropy, StoreError},
 };
@@ -158,19 +158,24 @@ impl ManageKeys {
 
     /// Returns the presented key if it is valid now. A change on another instance takes effect
     /// within five seconds.
+    ///
+    /// `may_look_up` is called before the store is asked for a key that is not cached. If it
+    /// returns false, the store is asked only if a list of all keys, read at most once in five
+    /// seconds, has the key. So guesses do not load the store, and valid keys still work.
     pub async fn authenticate(
         &self,
         presented: &PresentedKey,
+        may_look_up: impl FnOnce() -> bool,
     ) -> Result<Option<Arc<ApiKey>>, StoreError> {
-        let looked_up_at = self.clock.now();
-        let key = match self.cache.get(presented.lookup(), looked_up_at) {
-            Some(key) => Some(key),
-            None => self
-                .keys
-                .find(presented.lookup())
-                .await?
-                .map(Arc::new)
-                .inspect(|key| self.cache.put(Arc::clone(key), looked_up_at)),
+        let (lookup, began) = (presented.lookup(), self.clock.now());
+        let key = match self.cache.get(lookup, began) {
+            Some(Cached::Key(key)) => Some(key),
+            None if may_look_up() || self.cache.is_listed(lookup, began, &*self.keys).await? => {
+                let key = self.keys.find(lookup).await?.map(Arc::new);
+                self.cache.put(lookup, key.clone(), began);
+                key
+            }
+            Some(Cached::Unknown) | None => None,
         };
         let now = self.clock.now();
         let key = key.filter(|key| key.admits(presented, now));

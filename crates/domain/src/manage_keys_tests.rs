@@ -118,7 +118,7 @@ async fn only_valid_key_with_its_secret_is_admitted() {
             .times(usize::from(admitted))
             .returning(|_| Ok(()));
         let managing = managing(keys);
-        assert_eq!(managing.authenticate(&presented).await.unwrap().is_some(), admitted);
+        assert_eq!(managing.authenticate(&presented, || true).await.unwrap().is_some(), admitted);
         managing.note_uses().await.unwrap();
         // Nothing is left to store.
         managing.note_uses().await.unwrap();
@@ -141,7 +141,7 @@ async fn revocation_takes_effect_within_five_seconds() {
     }
     let managing = ManageKeys { clock: Arc::new(clock), ..managing(keys) };
     for admitted in [true, true, false] {
-        assert_eq!(managing.authenticate(&presented).await.unwrap().is_some(), admitted);
+        assert_eq!(managing.authenticate(&presented, || true).await.unwrap().is_some(), admitted);
     }
 }
 
@@ -158,7 +158,7 @@ async fn cached_key_expires_on_time() {
     }
     let managing = ManageKeys { clock: Arc::new(clock), ..managing(keys) };
     for admitted in [true, false] {
-        assert_eq!(managing.authenticate(&presented).await.unwrap().is_some(), admitted);
+        assert_eq!(managing.authenticate(&presented, || true).await.unwrap().is_some(), admitted);
     }
 }
 
@@ -179,8 +179,40 @@ async fn cached_key_admits_no_other_secret() {
         }))
     });
     let managing = managing(keys);
-    assert!(managing.authenticate(&presented).await.unwrap().is_some());
-    assert!(managing.authenticate(&forged).await.unwrap().is_none());
+    assert!(managing.authenticate(&presented, || true).await.unwrap().is_some());
+    assert!(managing.authenticate(&forged, || true).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn unknown_key_is_looked_up_once_in_five_seconds() {
+    let mut keys = MockApiKeyRepo::new();
+    keys.expect_find().once().returning(|_| Ok(None));
+    let managing = managing(keys);
+    let presented = PresentedKey::random(false, &CountingEntropy::default());
+    for _ in 0..2 {
+        assert_eq!(managing.authenticate(&presented, || true).await.unwrap(), None);
+    }
+}
+
+#[tokio::test]
+async fn without_look_ups_only_listed_keys_are_found() {
+    let entropy = CountingEntropy::default();
+    let (valid, guess) =
+        (PresentedKey::random(false, &entropy), PresentedKey::random(false, &entropy));
+    let stored = ApiKey {
+        key: NewApiKey { lookup: valid.lookup().to_owned(), ..issued(valid.hash()).key },
+        ..issued(valid.hash())
+    };
+    let mut keys = MockApiKeyRepo::new();
+    let listed = stored.clone();
+    keys.expect_list().once().return_once(move || Ok(vec![listed]));
+    keys.expect_find().once().return_once(move |_| Ok(Some(stored)));
+    let managing = managing(keys);
+
+    assert_eq!(managing.authenticate(&guess, || false).await.unwrap(), None);
+    assert!(managing.authenticate(&valid, || false).await.unwrap().is_some());
+    // It is cached now.
+    assert!(managing.authenticate(&valid, || false).await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -192,7 +224,7 @@ async fn failed_uses_are_stored_next_time() {
     keys.expect_note_uses().once().returning(|_| Err(StoreError::Unavailable("down".into())));
     keys.expect_note_uses().once().withf(|uses| uses == [(ApiKeyId(3), NOW)]).returning(|_| Ok(()));
     let managing = managing(keys);
-    managing.authenticate(&presented).await.unwrap();
+    managing.authenticate(&presented, || true).await.unwrap();
     managing.note_uses().await.unwrap_err();
     managing.note_uses().await.unwrap();
 }

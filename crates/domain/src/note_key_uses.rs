@@ -70,7 +70,7 @@ mod tests {
         };
         let mut worker = NoteKeyUses::new(keys.clone());
         for is_reported in [true, false, false, true] {
-            keys.authenticate(&presented).await.unwrap().unwrap();
+            keys.authenticate(&presented, || true).await.unwrap().unwrap();
             let step = worker.step().await;
             assert_eq!((step.result.is_err(), step.pause), (is_reported, PAUSE));
         }

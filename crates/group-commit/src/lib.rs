@@ -11,11 +11,14 @@
 use std::{
     collections::VecDeque,
     mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 #[cfg(test)]
 mod tests;
+
+/// Gets the size of each batch.
+pub type BatchObserver = Arc<dyn Fn(usize) + Send + Sync>;
 
 /// A queue of work, and the number of active leaders.
 pub struct Group<W> {
@@ -26,6 +29,7 @@ struct Inner<W> {
     state: Mutex<State<W>>,
     max_leads: usize,
     max_batch: usize,
+    observer: OnceLock<BatchObserver>,
 }
 
 struct State<W> {
@@ -66,8 +70,19 @@ impl<W> Group<W> {
                 state: Mutex::new(State { waiting: VecDeque::new(), leads: 0 }),
                 max_leads,
                 max_batch,
+                observer: OnceLock::new(),
             }),
         }
+    }
+
+    /// Reports the size of each batch from now on. There is one observer; a second one is ignored.
+    pub fn observe(&self, observer: BatchObserver) {
+        let _ = self.inner.observer.set(observer);
+    }
+
+    /// Returns how much work waits for a batch.
+    pub fn waiting(&self) -> usize {
+        self.inner.state().waiting.len()
     }
 
     /// Adds work to the queue. Returns a lead unless the maximum number of leaders is active; the
@@ -112,7 +127,14 @@ impl<W> Lead<W> {
         // Nothing conflicts with an empty batch, so an empty batch means that nothing waits.
         self.ended = batch.is_empty();
         state.leads -= usize::from(self.ended);
-        if self.ended { None } else { Some(batch) }
+        drop(state);
+        if self.ended {
+            return None;
+        }
+        if let Some(observer) = self.inner.observer.get() {
+            observer(batch.len());
+        }
+        Some(batch)
     }
 
     /// Ends the lead because there is no connection. Returns the waiting work, whose callers must

@@ -27,6 +27,19 @@ fn batch_takes_all_waiting_work() {
 }
 
 #[test]
+fn observer_gets_the_size_of_each_batch() {
+    let group = Group::new(1, 2);
+    let sizes = Arc::new(Mutex::new(Vec::new()));
+    let observed = Arc::clone(&sizes);
+    group.observe(Arc::new(move |size| observed.lock().unwrap().push(size)));
+    let mut lead = group.join(1).unwrap();
+    (2..=3).for_each(|number| assert!(group.join(number).is_none()));
+    assert_eq!(group.waiting(), 3);
+    while lead.next(all).is_some() {}
+    assert_eq!((group.waiting(), &*sizes.lock().unwrap()), (0, &vec![2, 1]));
+}
+
+#[test]
 fn batch_is_bounded_and_ordered() {
     let group = Group::new(1, 3);
     let mut lead = group.join(1).unwrap();

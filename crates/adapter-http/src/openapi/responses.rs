@@ -172,7 +172,7 @@ fn headers() -> [(&'static str, Header); 6] {
             "X-Request-Id",
             header(
                 "Identifier of the request. Quote it when you ask for help.",
-                text("^[0-9a-f]{24}$"),
+                text("^[A-Za-z0-9._-]{1,128}$"),
                 "5a1c0e9d7b3f4a2286c0d1e5".into(),
             ),
         ),

@@ -2,7 +2,9 @@
 
 use actix_web::{HttpMessage as _, HttpRequest, http::header, web};
 use domain::{
-    create_order::CreateOrderError,
+    api_key::ApiKey,
+    create_order::{CreateOrderError, CreatedOrder},
+    idempotency::Claim,
     order::{Field, OrderRequest},
 };
 
@@ -16,6 +18,7 @@ use crate::{
     orders::created::{self, Operation},
     problem::{Problem, ProblemCode},
     rate_limit::Policy,
+    run_to_end::RunToEnd,
     state::Api,
 };
 
@@ -28,20 +31,49 @@ pub(crate) fn create(request: HttpRequest, payload: web::Payload, api: web::Data
     answer(request, async move |request| {
         let key = admit(request, &api, Policy::Orders).await?;
         let claim = idempotency_key::claim(request, &key, &*api.entropy)?;
-        let _in_progress = match &claim {
+        let in_progress = match &claim {
             Some(claim) => Some(api.keys_in_progress.begin(&claim.key).ok_or(IN_PROGRESS)?),
             None => None,
         };
         let body = read(request, payload, api.body_memory.share(key.id)).await?;
         // Taken after the body has arrived, because a slow client must not hold a permit.
-        let _permit = api.concurrency.acquire(request)?;
-        let order = parse(&body.bytes)?;
-        let attempt =
-            claim.map(|claim| attempt(claim, Operation::Json.as_str(), &order, &[])).transpose()?;
-        let created = Box::pin(api.create_order.create(&key, order, attempt.as_ref())).await?;
-        created::count(&api.metrics, Operation::Json, &created);
+        let permit = api.concurrency.acquire(request)?;
+        let task_api = api.clone();
+        let task = async move {
+            let _held = (in_progress, permit);
+            create_order(&task_api, &key, body, claim).await
+        };
+        let created = RunToEnd::new(task, api.detached.clone(), log_unanswered).await?;
         Ok(created::response(request, Operation::Json, &created))
     })
+}
+
+async fn create_order(
+    api: &Api,
+    key: &ApiKey,
+    body: WholeBody,
+    claim: Option<Claim>,
+) -> Result<CreatedOrder, Problem> {
+    let order = parse(&body.bytes)?;
+    let attempt =
+        claim.map(|claim| attempt(claim, Operation::Json.as_str(), &order, &[])).transpose()?;
+    let created = api.create_order.create(key, order, attempt.as_ref()).await?;
+    created::count(&api.metrics, Operation::Json, &created);
+    Ok(created)
+}
+
+/// Logs the order of a client that has disconnected before the answer.
+fn log_unanswered(outcome: Result<CreatedOrder, Problem>) {
+    if let Ok(CreatedOrder { stored, replayed: false, .. }) = outcome {
+        tracing::info!(
+            api_key = stored.api_key.0,
+            order_id = stored.id.0,
+            documents = 0,
+            test = stored.is_test,
+            answered = false,
+            "order created"
+        );
+    }
 }
 
 /// A request with the key is usually answered within a second.

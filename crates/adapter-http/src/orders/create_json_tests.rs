@@ -1,11 +1,15 @@
+use std::sync::Arc;
+
 use contract_tests::samples::{minimal_request, new_order, stored};
 use domain::{
     idempotency::{Answered, KeyUse},
     order::{OrderId, SigningServiceId},
     ports::{CreateError, StoreError},
 };
+use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use time::Duration;
+use tokio::sync::Semaphore;
 
 use super::*;
 use crate::test_support::{Answer, NOW, Ports, TestApi, api_key};
@@ -79,6 +83,25 @@ async fn order_over_concurrency_limit_is_unavailable() {
 
     answer.problem(503, "unavailable");
     assert_eq!(answer.header("retry-after"), "1");
+}
+
+#[actix_web::test]
+async fn order_of_disconnected_client_is_created_and_counted() {
+    let hold = Arc::new(Semaphore::new(0));
+    let mut ports = Ports { hold: Some(Arc::clone(&hold)), ..Ports::new() };
+    ports.orders.expect_create().once().returning(|_, _| Ok(OrderId(7)));
+    let api = ports.api();
+    let order = || TestApi::post(PATH).set_json(minimal_request());
+    let mut sending = Box::pin(api.send(order()));
+    assert!((&mut sending).now_or_never().is_none());
+
+    drop(sending);
+    // It keeps its permit of the concurrency limit.
+    api.send(order()).await.problem(503, "unavailable");
+    hold.add_permits(1);
+    api.finish().await;
+
+    assert!(api.has_metric(r#"notary_orders_orders_created_total{operation="json"} 1"#));
 }
 
 #[actix_web::test]

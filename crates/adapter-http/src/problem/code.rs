@@ -78,6 +78,14 @@ impl ProblemCode {
         self.facts().1
     }
 
+    /// Returns whether a client can cause this problem at no cost, and therefore in any number.
+    pub(crate) fn is_cheap(self) -> bool {
+        matches!(
+            self,
+            Self::Unauthorized | Self::RateLimited | Self::NotFound | Self::MethodNotAllowed
+        )
+    }
+
     pub(super) fn status(self) -> StatusCode {
         self.facts().0
     }

@@ -73,7 +73,23 @@ async fn metrics_count_requests_orders_and_mails() {
         "notary_orders_follow_ups_buried 0",
         "notary_orders_follow_up_oldest_age_seconds 0",
         r#"notary_orders_mails_total{outcome="delivered"} 2"#,
+        r#"notary_orders_http_problems_total{code="duplicate_order"} 1"#,
+        r#"notary_orders_http_problems_total{code="not_found"} 1"#,
+        &format!(r#"notary_orders_build_info{{version="{}"}} 1"#, env!("CARGO_PKG_VERSION")),
     ] {
         assert!(metrics.lines().any(|found| found == line), "{line}\n\n{metrics}");
+    }
+    for name in [
+        "process_resident_memory_bytes",
+        "process_open_fds",
+        "process_cpu_seconds_total",
+        "notary_orders_open_connections",
+        "notary_orders_spool_bytes 0",
+        "notary_orders_body_memory_bytes 0",
+        "notary_orders_database_connections",
+        "notary_orders_database_waiting_calls",
+        "notary_orders_batch_size_count",
+    ] {
+        assert!(metrics.lines().any(|found| found.starts_with(name)), "{name}\n\n{metrics}");
     }
 }

@@ -1,0 +1,33 @@
+use actix_web::test::TestRequest;
+
+use crate::test_support::Ports;
+
+/// Sends a request with these ids from an address. Returns the id of the answer.
+async fn answered_id(peer: &str, ids: &[&str]) -> String {
+    let ports = Ports { trusted_proxies: vec!["10.0.0.0/8".parse().unwrap()], ..Ports::new() };
+    let mut request = TestRequest::get().uri("/").peer_addr(peer.parse().unwrap());
+    for id in ids {
+        request = request.append_header(("x-request-id", *id));
+    }
+    let answer = ports.api().send(request).await;
+    let id = answer.header("x-request-id").to_owned();
+    assert_eq!(answer.problem(404, "not_found")["request_id"], id);
+    id
+}
+
+#[actix_web::test]
+async fn sane_request_id_of_trusted_proxy_is_taken() {
+    let longest = "a".repeat(128);
+    for id in ["5a1c0e9d-7b3f_4a22.86", "1", &longest] {
+        assert_eq!(answered_id("10.0.0.1:4711", &[id]).await, id);
+    }
+}
+
+#[actix_web::test]
+async fn other_request_ids_are_replaced() {
+    let too_long = "a".repeat(129);
+    for ids in [&["a b"][..], &["<b>"], &[""], &["é"], &[&too_long], &["a", "a"]] {
+        assert_eq!(answered_id("10.0.0.1:4711", ids).await.len(), 24, "{ids:?}");
+    }
+    assert_eq!(answered_id("192.0.2.1:4711", &["forged"]).await.len(), 24);
+}
