@@ -1,5 +1,6 @@
 use actix_web::test::TestRequest;
 
+use super::*;
 use crate::test_support::Ports;
 
 /// Sends a request with these ids from an address. Returns the id of the answer.
@@ -30,4 +31,16 @@ async fn other_request_ids_are_replaced() {
         assert_eq!(answered_id("10.0.0.1:4711", ids).await.len(), 24, "{ids:?}");
     }
     assert_eq!(answered_id("192.0.2.1:4711", &["forged"]).await.len(), 24);
+}
+
+#[actix_web::test]
+async fn duration_begins_with_the_last_byte() {
+    const HOUR: Duration = Duration::from_secs(3_600);
+    let started = Instant::now().checked_sub(HOUR).unwrap();
+    let mut request = TestRequest::post().set_payload("body").to_srv_request();
+    let arrived = note_arrival(&mut request, started);
+    assert_eq!(arrived.get(), started);
+    let mut body = request.take_payload();
+    while body.next().await.is_some() {}
+    assert!(arrived.get().duration_since(started) >= HOUR);
 }
