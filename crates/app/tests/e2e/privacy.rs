@@ -126,7 +126,9 @@ async fn send_invalid_requests(service: &mut Observed) {
     };
     let long = |kind: &str, value: &Value| {
         let text = value.as_str().filter(|_| kind == "string")?;
-        Some(json!(text.repeat(1 + 5_000 / text.len())))
+        // An instant has at most 128 bytes in a form; a longer part is rejected before it is read.
+        let times = if text.ends_with('Z') { 6 } else { 1 + 5_000 / text.len() };
+        Some(json!(text.repeat(times)))
     };
     let out_of_range = |kind: &str, value: &Value| {
         (kind == "integer" || kind == "number").then(|| json!(-value.as_f64().unwrap()))
