@@ -95,8 +95,8 @@ fn main() -> ExitCode {
         Command::Uploads => uploads::run(&plan, &cluster),
         Command::Memory => memory::run(&plan, &cluster),
         Command::IdempotencyKey => idempotency_key::run(&plan, &cluster),
-        Command::SlowClients => crowd::run(&plan, &cluster, &SLOW_CLIENTS),
-        Command::Attack => crowd::run(&plan, &cluster, &ATTACK),
+        Command::SlowClients => passed = crowd::run(&plan, &cluster, &SLOW_CLIENTS),
+        Command::Attack => passed = crowd::run(&plan, &cluster, &ATTACK),
         Command::Growth(growth) => growth.run(&plan, &cluster),
         Command::Soak(soak) => passed = soak.run(&plan, &cluster),
         Command::All { growth } => {
@@ -105,8 +105,8 @@ fn main() -> ExitCode {
             uploads::run(&plan, &cluster);
             memory::run(&plan, &cluster);
             idempotency_key::run(&plan, &cluster);
-            crowd::run(&plan, &cluster, &SLOW_CLIENTS);
-            crowd::run(&plan, &cluster, &ATTACK);
+            passed &= crowd::run(&plan, &cluster, &SLOW_CLIENTS);
+            passed &= crowd::run(&plan, &cluster, &ATTACK);
             if growth {
                 Growth::default().run(&plan, &cluster);
             }
