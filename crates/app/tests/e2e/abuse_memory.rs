@@ -15,8 +15,9 @@ use crate::{
     wiring::Wiring,
 };
 
-/// A request without a body, and the first byte of the next one.
-const REQUEST_AND_BYTE: &[u8] = b"GET /unknown HTTP/1.1\r\nHost: t\r\n\r\nP";
+/// A request whose body is not read, and the first byte of the next one.
+const REQUEST_AND_BYTE: &[u8] =
+    b"POST /unknown HTTP/1.1\r\nHost: t\r\nContent-Length: 2\r\n\r\n{}P";
 
 /// Reads until there is a whole head, and returns its first line.
 async fn status_line(stream: &mut TcpStream) -> String {
