@@ -30,7 +30,7 @@ const MIN_RATE: u64 = 1024;
 /// service is busy does not count.
 const PACE_TIME: Duration = Duration::from_secs(30);
 /// Memory of a request besides the bytes of its body: its connection, head and handler.
-const REQUEST_MEMORY: usize = 32 * 1024;
+const REQUEST_MEMORY: usize = 40 * 1024;
 
 /// Rejects a body by its headers, before it is read: one that has a content coding, or whose length
 /// is over `cap`.
