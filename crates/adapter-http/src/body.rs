@@ -6,6 +6,7 @@ use std::{
     io::ErrorKind,
     pin::Pin,
     rc::Rc,
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -16,7 +17,8 @@ use futures_util::{Stream, StreamExt as _};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use crate::{
-    budget::{Share, UsedUp, used_up},
+    body_memory::{MemoryShare, UsedUp},
+    budget::used_up,
     problem::{Problem, ProblemCode},
 };
 
@@ -28,7 +30,7 @@ const MIN_RATE: u64 = 1024;
 /// service is busy does not count.
 const PACE_TIME: Duration = Duration::from_secs(30);
 /// Memory of a request besides the bytes of its body: its connection, head and handler.
-const REQUEST_MEMORY: usize = 32 * 1024;
+const REQUEST_MEMORY: usize = 40 * 1024;
 
 /// Rejects a body by its headers, before it is read: one that has a content coding, or whose length
 /// is over `cap`.
@@ -73,7 +75,7 @@ pub(crate) fn too_slow() -> Problem {
 #[derive(Debug)]
 pub(crate) struct WholeBody {
     pub(crate) bytes: Bytes,
-    _memory: Share,
+    _memory: Arc<MemoryShare>,
 }
 
 /// Reads the whole body into memory, at most `cap` bytes.
@@ -81,22 +83,23 @@ pub(crate) async fn read_all(
     request: &HttpRequest,
     payload: web::Payload,
     cap: u64,
-    mut memory: Share,
+    memory: Arc<MemoryShare>,
 ) -> Result<WholeBody, Problem> {
-    let mut body = Body::new(request, payload, cap);
+    let mut body = Body::new(request, payload, cap, Arc::clone(&memory));
     // Memory that is not written to is only reserved.
     let length = length(request).map_or(0, |length| length.min(cap));
     let mut collected = BytesMut::with_capacity(usize::try_from(length).unwrap_or(0));
     let collect = async {
-        memory.take(REQUEST_MEMORY).map_err(|UsedUp| used_up(request))?;
+        body.hold(REQUEST_MEMORY)?;
         while let Some(chunk) = body.next().await {
             let chunk = chunk.map_err(|error| body.explain(&error))?;
-            memory.take(chunk.len()).map_err(|UsedUp| used_up(request))?;
+            body.hold(chunk.len())?;
             collected.extend_from_slice(&chunk);
         }
         Ok::<_, Problem>(())
     };
     timeout(JSON_TIMEOUT, collect).await.map_err(|_| too_slow())??;
+    memory.finish();
     Ok(WholeBody { bytes: collected.freeze(), _memory: memory })
 }
 
@@ -108,19 +111,37 @@ pub(crate) struct Body(Rc<Reading>);
 struct Reading {
     payload: RefCell<web::Payload>,
     pace: RefCell<Pace>,
-    too_slow: Cell<bool>,
+    memory: Arc<MemoryShare>,
+    request: HttpRequest,
+    failed: Cell<Option<Failed>>,
     cap: u64,
     /// `Content-Length`. The framework ignores it for requests with an `Upgrade` header.
     length: Option<u64>,
     received: Cell<u64>,
 }
 
+/// Why the service stopped reading a body.
+#[derive(Clone, Copy)]
+enum Failed {
+    TooLarge,
+    TooSlow,
+    /// Other requests needed its memory.
+    Evicted,
+}
+
 impl Body {
-    pub(crate) fn new(request: &HttpRequest, payload: web::Payload, cap: u64) -> Self {
+    pub(crate) fn new(
+        request: &HttpRequest,
+        payload: web::Payload,
+        cap: u64,
+        memory: Arc<MemoryShare>,
+    ) -> Self {
         Self(Rc::new(Reading {
             payload: RefCell::new(payload),
             pace: RefCell::default(),
-            too_slow: Cell::new(false),
+            memory,
+            request: request.clone(),
+            failed: Cell::new(None),
             cap,
             length: length(request),
             received: Cell::new(0),
@@ -129,13 +150,17 @@ impl Body {
 
     /// Returns the problem of a body that failed with this error of its reader.
     pub(crate) fn explain(&self, error: &dyn std::error::Error) -> Problem {
-        if self.0.received.get() > self.0.cap {
-            payload_too_large(self.0.cap)
-        } else if self.0.too_slow.get() {
-            too_slow()
-        } else {
-            Problem::malformed(format!("The body could not be read: {error}."))
+        match self.0.failed.get() {
+            Some(Failed::TooLarge) => payload_too_large(self.0.cap),
+            Some(Failed::TooSlow) => too_slow(),
+            Some(Failed::Evicted) => used_up(&self.0.request),
+            None => Problem::malformed(format!("The body could not be read: {error}.")),
         }
+    }
+
+    /// Takes memory for the request.
+    pub(crate) fn hold(&self, bytes: usize) -> Result<(), Problem> {
+        self.0.memory.take(bytes).map_err(|UsedUp| used_up(&self.0.request))
     }
 
     /// Reads the rest of the body, so that the next request on the connection can be read.
@@ -158,15 +183,22 @@ impl Stream for Body {
         let polled = reading.payload.borrow_mut().poll_next_unpin(context);
         match &polled {
             Poll::Pending => {
-                if reading.pace.borrow_mut().poll_too_slow(context).is_ready() {
-                    reading.too_slow.set(true);
-                    return Poll::Ready(Some(Err(PayloadError::Io(ErrorKind::TimedOut.into()))));
-                }
+                let failed = if reading.memory.poll_evicted(context).is_ready() {
+                    Failed::Evicted
+                } else if reading.pace.borrow_mut().poll_too_slow(context).is_ready() {
+                    Failed::TooSlow
+                } else {
+                    return Poll::Pending;
+                };
+                reading.failed.set(Some(failed));
+                return Poll::Ready(Some(Err(PayloadError::Io(ErrorKind::TimedOut.into()))));
             }
             Poll::Ready(Some(Ok(chunk))) => {
                 reading.pace.borrow_mut().arrived(chunk.len() as u64);
+                reading.memory.received(chunk.len() as u64);
                 reading.received.set(reading.received.get() + chunk.len() as u64);
                 if reading.received.get() > reading.cap {
+                    reading.failed.set(Some(Failed::TooLarge));
                     return Poll::Ready(Some(Err(PayloadError::Overflow)));
                 }
             }

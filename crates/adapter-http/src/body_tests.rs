@@ -6,7 +6,7 @@ use futures_util::{FutureExt as _, stream};
 use tokio::time::advance;
 
 use super::*;
-use crate::budget::Budget;
+use crate::body_memory::BodyMemory;
 
 type Chunks = Vec<Result<Bytes, PayloadError>>;
 
@@ -29,9 +29,12 @@ fn announcing(headers: &[(&'static str, &'static str)]) -> HttpRequest {
         .to_http_request()
 }
 
+fn memory() -> Arc<MemoryShare> {
+    BodyMemory::new(u64::MAX).share(ApiKeyId(1))
+}
+
 async fn whole(request: &HttpRequest, body: web::Payload, cap: u64) -> Result<Bytes, Problem> {
-    let memory = Budget::new(u64::MAX).share(ApiKeyId(1));
-    read_all(request, body, cap, memory).await.map(|body| body.bytes)
+    read_all(request, body, cap, memory()).await.map(|body| body.bytes)
 }
 
 fn code<T>(result: Result<T, Problem>) -> Option<ProblemCode> {
@@ -87,7 +90,8 @@ async fn missing_body_times_out() {
         (Some(ProblemCode::RequestTimeout), 15)
     );
     let started = Instant::now();
-    let problem = Body::new(&announcing(&[]), payload(stream::pending()), 100).finish().await;
+    let problem =
+        Body::new(&announcing(&[]), payload(stream::pending()), 100, memory()).finish().await;
     assert_eq!(
         (code(problem), started.elapsed().as_secs()),
         (Some(ProblemCode::RequestTimeout), 30)
@@ -96,7 +100,7 @@ async fn missing_body_times_out() {
 
 #[actix_web::test]
 async fn body_beyond_the_budget_is_unavailable() {
-    let budget = Budget::new(2 * (REQUEST_MEMORY as u64 + 100));
+    let budget = BodyMemory::new(REQUEST_MEMORY as u64 + 100);
     let read = async |size| {
         let body = payload(stream::iter(chunks(&[size])));
         read_all(&announcing(&[]), body, 1_000, budget.share(ApiKeyId(1))).await
@@ -114,14 +118,16 @@ async fn finish_reads_the_rest() {
     let counted = read.clone();
     let body = stream::iter(chunks(&[1, 2, 3]))
         .inspect(move |chunk| counted.set(counted.get() + chunk.as_ref().unwrap().len()));
-    assert_eq!(Body::new(&announcing(&[]), payload(body), 100).finish().await, Ok(()));
+    assert_eq!(Body::new(&announcing(&[]), payload(body), 100, memory()).finish().await, Ok(()));
     assert_eq!(read.get(), 6);
     let too_large =
-        Body::new(&announcing(&[]), payload(stream::iter(chunks(&[101]))), 100).finish().await;
+        Body::new(&announcing(&[]), payload(stream::iter(chunks(&[101]))), 100, memory())
+            .finish()
+            .await;
     assert_eq!(code(too_large), Some(ProblemCode::PayloadTooLarge));
     let broken = payload(stream::iter([Err(PayloadError::Io(ErrorKind::ConnectionReset.into()))]));
     assert_eq!(
-        code(Body::new(&announcing(&[]), broken, 100).finish().await),
+        code(Body::new(&announcing(&[]), broken, 100, memory()).finish().await),
         Some(ProblemCode::MalformedRequest)
     );
 }
@@ -149,7 +155,7 @@ async fn slow_body_times_out() {
         (&[(1, 90 * KIB), (40, 1), (40, 1)], Some(60)),
     ] {
         let started = Instant::now();
-        let body = Body::new(&announcing(&[]), paused(chunks), 1_000 * KIB as u64);
+        let body = Body::new(&announcing(&[]), paused(chunks), 1_000 * KIB as u64, memory());
         let finished = body.finish().await.err();
         let seconds = finished.is_some().then(|| started.elapsed().as_secs());
         assert_eq!(seconds, failed_after, "{chunks:?}");
@@ -159,9 +165,26 @@ async fn slow_body_times_out() {
 
 #[tokio::test(start_paused = true)]
 async fn busy_service_does_not_make_the_client_slow() {
-    let mut body = Body::new(&announcing(&[]), paused(&[(10, 1), (10, 1), (9, 1)]), 100);
+    let mut body = Body::new(&announcing(&[]), paused(&[(10, 1), (10, 1), (9, 1)]), 100, memory());
     while let Some(chunk) = body.next().await {
         assert!(chunk.is_ok());
         advance(Duration::from_secs(60)).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_body_loses_its_memory_to_a_faster_one() {
+    let budget = BodyMemory::new(REQUEST_MEMORY as u64 + 100);
+    let slow_request = announcing(&[]);
+    let slow = payload(stream::iter(chunks(&[10])).chain(stream::pending()));
+    let slow = read_all(&slow_request, slow, 1_000, budget.share(ApiKeyId(1)));
+    let fast = async {
+        sleep(Duration::from_secs(1)).await;
+        let body = payload(stream::iter(chunks(&[90])));
+        read_all(&announcing(&[]), body, 1_000, budget.share(ApiKeyId(1))).await
+    };
+    let started = Instant::now();
+    let (slow, fast) = futures_util::join!(slow, fast);
+    assert_eq!((code(slow), code(fast)), (Some(ProblemCode::Unavailable), None));
+    assert_eq!(started.elapsed().as_secs(), 1);
 }

@@ -1,4 +1,4 @@
-//! A budget of bytes that requests in progress share fairly.
+//! The disk space that the uploads of all requests in progress share.
 
 use std::{
     collections::HashMap,
@@ -9,19 +9,16 @@ use actix_web::{HttpMessage as _, HttpRequest};
 use domain::api_key::ApiKeyId;
 
 use crate::{
+    body_memory::UsedUp,
     problem::{Problem, ProblemCode},
     request_notes::OverConcurrencyLimit,
 };
 
-/// A request that holds more than this part of the budget is large.
-const LARGE: u64 = 512;
-/// Retry delay for a client when the budget is used up. Slow requests end within half a minute.
+/// Retry delay for a client when memory or disk is used up. Slow requests end within half a minute.
 const RETRY_SECONDS: u64 = 5;
 
-/// Limits the bytes that all requests hold together.
-///
-/// - The requests of one API key hold at most half of it, so that one client cannot use it up.
-/// - Large requests hold at most three quarters of it, so that small ones still get their bytes.
+/// Limits the bytes that all uploads hold together. Those of one API key hold at most half of it, so
+/// that one client cannot shut out the others.
 #[derive(Debug)]
 pub struct Budget {
     limit: u64,
@@ -34,10 +31,6 @@ struct Used {
     by_key: HashMap<ApiKeyId, u64>,
 }
 
-/// The budget has no bytes for this request now.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct UsedUp;
-
 impl Budget {
     /// Creates a budget of so many bytes.
     pub fn new(limit: u64) -> Arc<Self> {
@@ -49,13 +42,13 @@ impl Budget {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).total
     }
 
-    /// Starts the share of a request, or of a part of it.
+    /// Starts the share of an upload.
     pub fn share(self: &Arc<Self>, key: ApiKeyId) -> Share {
         Share { budget: Arc::clone(self), key, held: 0 }
     }
 }
 
-/// The bytes that a request holds. They return to the budget when the share is dropped.
+/// The bytes that an upload holds. They return to the budget when the share is dropped.
 #[derive(Debug)]
 pub struct Share {
     budget: Arc<Budget>,
@@ -68,10 +61,8 @@ impl Share {
     pub(crate) fn take(&mut self, bytes: usize) -> Result<(), UsedUp> {
         let (limit, bytes) = (self.budget.limit, bytes as u64);
         let mut used = self.budget.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let large = self.held + bytes > limit / LARGE;
-        let max_total = if large { limit / 4 * 3 } else { limit };
         let of_key = used.by_key.get(&self.key).copied().unwrap_or(0);
-        if used.total + bytes > max_total || of_key + bytes > limit / 2 {
+        if used.total + bytes > limit || of_key + bytes > limit / 2 {
             return Err(UsedUp);
         }
         used.total += bytes;
@@ -97,7 +88,7 @@ impl Drop for Share {
     }
 }
 
-/// Returns the problem of a request that the budget has no bytes for. It is counted and not logged,
+/// Returns the problem of a request that there is no memory or disk for. It is counted and not logged,
 /// like a request above the concurrency limit.
 pub(crate) fn used_up(request: &HttpRequest) -> Problem {
     request.extensions_mut().insert(OverConcurrencyLimit);
@@ -125,21 +116,6 @@ mod tests {
         assert_eq!(first.take(1), Err(UsedUp));
         assert_eq!(share(&budget, 1).take(1), Err(UsedUp));
         assert_eq!(share(&budget, 2).take(256 * KIB), Ok(()));
-    }
-
-    #[test]
-    fn last_quarter_is_for_small_requests() {
-        let budget = Budget::new(LIMIT);
-        let mut large: Vec<Share> = (1..=3).map(|key| share(&budget, key)).collect();
-        for share in &mut large {
-            assert_eq!(share.take(256 * KIB), Ok(()));
-        }
-        let mut small: Vec<Share> = (0..128).map(|at| share(&budget, 4 + at % 2)).collect();
-        for share in &mut small {
-            assert_eq!(share.take(2 * KIB), Ok(()));
-            assert_eq!(share.take(1), Err(UsedUp), "the request would become large");
-        }
-        assert_eq!(share(&budget, 6).take(1), Err(UsedUp), "the budget is used up");
     }
 
     #[test]

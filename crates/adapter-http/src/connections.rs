@@ -130,3 +130,34 @@ impl Drop for OpenConnection {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn crowd_of_served_connections_is_closed_and_limited() {
+        let connections = ConnectionTracker::default();
+        let mut served = Vec::new();
+        for at in 0..MAX_SERVED {
+            assert_eq!(connections.are_closing(), at > CROWDED, "{at}");
+            served.push(connections.serve().await.unwrap());
+        }
+        let started = Instant::now();
+        assert!(connections.serve().await.is_none());
+        assert_eq!(started.elapsed(), MAX_WAIT);
+        served.truncate(CROWDED);
+        assert!(!connections.are_closing());
+    }
+
+    #[tokio::test]
+    async fn kept_connections_leave_half_of_few_to_others() {
+        let connections = ConnectionTracker::default();
+        connections.expect_at_most(4);
+        let mut served = Vec::new();
+        for crowded in [false, false, true] {
+            served.push(connections.serve().await.unwrap());
+            assert_eq!(connections.are_closing(), crowded);
+        }
+    }
+}

@@ -30,10 +30,10 @@ const MAX_LINES: usize = 96;
 /// Time in which a client may read a rejection before its connection is reset.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// The first bytes of a connection. They hold their memory until they are dropped.
+/// The first bytes of a connection, and the memory that they hold.
 pub(crate) struct FirstHead<'a> {
     pub(crate) bytes: Bytes,
-    _units: Option<SemaphorePermit<'a>>,
+    pub(crate) units: Option<SemaphorePermit<'a>>,
 }
 
 /// Reads until the head is complete. Answers one that is too slow or too large. Returns `None` then,
@@ -73,7 +73,7 @@ async fn read<'a>(
         }
         match stream.try_read_buf(&mut head) {
             Ok(1..) if !is_partial(&head) => {
-                return Ok(Some(FirstHead { bytes: head.into(), _units: units }));
+                return Ok(Some(FirstHead { bytes: head.into(), units }));
             }
             Ok(1..) if head.len() >= READ_AHEAD => return Err(HEAD_TOO_LARGE),
             Ok(1..) => {}

@@ -22,7 +22,8 @@ use self::{
 };
 use crate::{
     body::Body,
-    budget::{Budget, Share, UsedUp, used_up},
+    body_memory::{BodyMemory, MemoryShare},
+    budget::used_up,
     content,
     part_lengths::WithoutPartLengths,
     problem::{Problem, ProblemCode},
@@ -48,7 +49,7 @@ pub struct OrderForm {
     /// Delete the spooled documents when they are dropped.
     pub guards: Vec<SpoolGuard>,
     /// The memory of the form. It returns to the budget when it is dropped.
-    pub memory: Share,
+    pub memory: Arc<MemoryShare>,
 }
 
 /// Where a form is read to.
@@ -59,7 +60,7 @@ pub struct FormSpace<'a> {
     /// Limits for the documents.
     pub limits: DocumentLimits,
     /// Memory for the text parts.
-    pub memory: &'a Arc<Budget>,
+    pub memory: &'a Arc<BodyMemory>,
     /// The key of the request.
     pub key: ApiKeyId,
 }
@@ -83,9 +84,9 @@ pub async fn read(
     space: FormSpace<'_>,
 ) -> Result<OrderForm, Problem> {
     let boundary = boundary(request)?;
-    let mut memory = space.memory.share(space.key);
-    memory.take(FORM_MEMORY).map_err(|UsedUp| used_up(request))?;
-    let body = Body::new(request, payload, max_bytes(space.limits));
+    let memory = space.memory.share(space.key);
+    let body = Body::new(request, payload, max_bytes(space.limits), Arc::clone(&memory));
+    body.hold(FORM_MEMORY)?;
     let mut form: Payload =
         Payload::Stream { payload: Box::pin(WithoutPartLengths::new(body.clone(), &boundary)) };
     let mut parts = Multipart::from_request(request, &mut form)
@@ -94,7 +95,6 @@ pub async fn read(
     let mut reader = FormReader {
         request,
         space,
-        memory,
         body,
         texts: TextParts::default(),
         documents: Vec::new(),
@@ -110,11 +110,12 @@ pub async fn read(
         reader.part(part, count).await?;
     }
     reader.body.finish().await?;
+    memory.finish();
     Ok(OrderForm {
         request: reader.texts.into_request()?,
         documents: reader.documents,
         guards: reader.guards,
-        memory: reader.memory,
+        memory,
     })
 }
 
@@ -151,7 +152,6 @@ fn boundary(request: &HttpRequest) -> Result<String, Problem> {
 struct FormReader<'a> {
     request: &'a HttpRequest,
     space: FormSpace<'a>,
-    memory: Share,
     body: Body,
     texts: TextParts,
     documents: Vec<ReceivedDocument>,
@@ -191,7 +191,7 @@ impl FormReader<'_> {
                     format!("{label} is larger than {max} bytes."),
                 ));
             }
-            self.memory.take(chunk.len()).map_err(|UsedUp| used_up(self.request))?;
+            self.body.hold(chunk.len())?;
             collected.extend_from_slice(&chunk);
         }
         String::from_utf8(collected)

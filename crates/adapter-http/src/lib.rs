@@ -6,7 +6,7 @@
 //! | the two operations that create orders, and their record | `orders` |
 //! | what the handlers share | `state` |
 //! | authentication and rate limits | `authentication`, `rate_limit`, `peer` |
-//! | concurrency limits; memory and disk of requests in progress | `concurrency_limit`, `budget` |
+//! | concurrency limits; memory and disk of requests in progress | `concurrency_limit`, `body_memory`, `budget` |
 //! | from a handler's result to a response | `answer`, `problem` |
 //! | JSON bodies, multipart forms | `body`, `form`, `part_lengths` |
 //! | uploaded documents: storage while they arrive, format check | `spool`, `blocks`, `content` |
@@ -34,6 +34,7 @@ mod answer;
 mod authentication;
 mod blocks;
 mod body;
+mod body_memory;
 mod budget;
 mod concurrency_limit;
 mod connections;
@@ -67,6 +68,7 @@ mod test_support;
 mod transport;
 mod unread_body;
 
+pub use body_memory::{BodyMemory, MemoryShare};
 pub use budget::{Budget, Share};
 pub use concurrency_limit::ConcurrencyLimit;
 pub use connections::ConnectionTracker;

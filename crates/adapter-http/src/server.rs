@@ -28,7 +28,7 @@ use tokio::net::TcpStream;
 use crate::{
     connections::ConnectionTracker,
     exchange::{Exchange, Phase},
-    first_head::{self, CROWDED},
+    first_head::{self, CROWDED, FirstHead},
     form,
     observe::observe,
     ops::Ops,
@@ -39,6 +39,9 @@ use crate::{
 
 /// Time for which the rest of a rejected body is discarded, so that its client can read the answer.
 const LINGER: Duration = Duration::from_secs(10);
+
+/// Bytes of an answer that wait for a client to read. Answers of orders are smaller.
+const WRITE_BUFFER: usize = 8 * 1024;
 
 /// Threads of each worker that write the spool. They wait for the disk, so more threads would only
 /// need more memory.
@@ -89,6 +92,7 @@ pub fn serve_api(
             .keep_alive(KeepAlive::Os)
             .client_request_timeout(Duration::ZERO)
             .client_disconnect_timeout(Duration::ZERO)
+            .h1_write_buffer_size(WRITE_BUFFER)
             .local_addr(address)
             .expect(fn_service(keep_continue_back))
             .on_connect_ext(|transport: &Transport, data| {
@@ -120,7 +124,7 @@ where
     H: Service<(Transport, Option<SocketAddr>), Response = ()>,
 {
     let _open = connections.opened();
-    let first = {
+    let FirstHead { bytes, units } = {
         let receiving = pin!(first_head::receive(&mut stream, &connections));
         match select(receiving, pin!(stopping.notified())).await {
             Either::Left((Some(first), _)) => first,
@@ -133,7 +137,9 @@ where
         return Ok(());
     };
     let peer = stream.peer_addr().ok();
-    let transport = Transport::new(stream, first.bytes, Rc::clone(&exchange));
+    let transport = Transport::new(stream, bytes, Rc::clone(&exchange), Arc::clone(&connections));
+    // The framework takes the bytes at once.
+    drop(units);
     // Boxed, because a connection that the framework does not serve must be small.
     let ended = Box::pin(http.call((transport, peer))).await.map_err(drop);
     drop(served);

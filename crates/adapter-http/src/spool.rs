@@ -20,7 +20,8 @@ use tokio::task::spawn_blocking;
 
 use crate::{
     blocks::{Block, Blocks},
-    budget::{Budget, Share, UsedUp},
+    body_memory::UsedUp,
+    budget::{Budget, Share},
 };
 
 /// Bytes that an upload may hold in memory while it waits for more, apart from the parser's

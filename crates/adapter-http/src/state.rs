@@ -8,7 +8,7 @@ use domain::{
 use ipnet::IpNet;
 
 use crate::{
-    budget::Budget, concurrency_limit::ConcurrencyLimit, connections::ConnectionTracker,
+    body_memory::BodyMemory, concurrency_limit::ConcurrencyLimit, connections::ConnectionTracker,
     detached_tasks::DetachedTasks, keys_in_progress::KeysInProgress, metrics::ApiMetrics,
     rate_limit::RateLimits, spool::Spool,
 };
@@ -44,5 +44,5 @@ pub struct Api {
     /// Limits how many orders with documents are stored at the same time.
     pub uploads: ConcurrencyLimit,
     /// Memory for bodies in progress.
-    pub body_memory: Arc<Budget>,
+    pub body_memory: Arc<BodyMemory>,
 }

@@ -32,8 +32,8 @@ use time::{OffsetDateTime, macros::datetime};
 use tokio::sync::Semaphore;
 
 use crate::{
-    ApiMetrics, Budget, ConcurrencyLimit, DetachedTasks, KeysInProgress, RateLimits, Spool, form,
-    observe::observe, routes, state::Api,
+    ApiMetrics, BodyMemory, Budget, ConcurrencyLimit, DetachedTasks, KeysInProgress, RateLimits,
+    Spool, form, observe::observe, routes, state::Api,
 };
 
 /// The time of all tests.
@@ -125,7 +125,7 @@ impl Ports {
             connections: Arc::default(),
             concurrency: ConcurrencyLimit::new(self.concurrency),
             uploads: ConcurrencyLimit::new(self.uploads_in_flight),
-            body_memory: Budget::new(self.body_memory),
+            body_memory: BodyMemory::new(self.body_memory),
         };
         TestApi { api: web::Data::new(api), registry, _folder: folder }
     }

@@ -7,17 +7,22 @@ use std::{
     io,
     pin::Pin,
     rc::Rc,
+    sync::Arc,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf, Take},
     net::TcpStream,
-    time::{Sleep, sleep},
+    time::{Instant, Sleep, sleep},
 };
 
-use crate::exchange::{Exchange, HEAD_TIMEOUT, Phase};
+use crate::{
+    connections::ConnectionTracker,
+    exchange::{Exchange, HEAD_TIMEOUT, Phase},
+};
 
 /// The answer to a head that does not arrive in time.
 pub(crate) const HEAD_TOO_SLOW: &[u8] =
@@ -25,6 +30,8 @@ pub(crate) const HEAD_TOO_SLOW: &[u8] =
 /// The answer to a head that is too large.
 pub(crate) const HEAD_TOO_LARGE: &[u8] = b"HTTP/1.1 431 Request Header Fields Too Large\r\n\
     connection: close\r\ncontent-length: 0\r\n\r\n";
+/// Time limit for a client to read its answer while others may need the connection.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The interim answer as the framework writes it.
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -33,6 +40,7 @@ pub(crate) struct Transport {
     /// `None` only while it is dropped.
     stream: Option<Take<TcpStream>>,
     exchange: Rc<Exchange>,
+    connections: Arc<ConnectionTracker>,
     /// The first bytes, which arrived before the framework took over.
     first: Bytes,
     /// Reset only when it fires, or for an earlier deadline: a busy connection costs no timers.
@@ -41,20 +49,29 @@ pub(crate) struct Transport {
     interim: &'static [u8],
     /// Whether the framework has written bytes and not flushed them.
     unflushed: bool,
+    /// When the client first did not read its answer fast enough.
+    blocked_since: Option<Instant>,
     /// Whether the framework has seen every byte of a head that has reached its limit.
     full: bool,
 }
 
 impl Transport {
     /// Continues a connection whose first bytes were read.
-    pub(crate) fn new(stream: TcpStream, first: Bytes, exchange: Rc<Exchange>) -> Self {
+    pub(crate) fn new(
+        stream: TcpStream,
+        first: Bytes,
+        exchange: Rc<Exchange>,
+        connections: Arc<ConnectionTracker>,
+    ) -> Self {
         Self {
             stream: Some(stream.take(0)),
             exchange,
+            connections,
             first,
             timer: Box::pin(sleep(HEAD_TIMEOUT)),
             interim: &[],
             unflushed: false,
+            blocked_since: None,
             full: false,
         }
     }
@@ -95,6 +112,21 @@ impl Transport {
             self.timer.as_mut().reset(deadline);
         }
         Poll::Pending
+    }
+
+    /// Waits until the client must have read its answer.
+    fn poll_unread(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let deadline = *self.blocked_since.get_or_insert_with(Instant::now) + ANSWER_TIMEOUT;
+        if self.timer.deadline() > deadline {
+            self.timer.as_mut().reset(deadline);
+        }
+        loop {
+            ready!(self.timer.as_mut().poll(context));
+            if Instant::now() >= deadline && self.connections.are_crowded() {
+                return Poll::Ready(());
+            }
+            self.timer.as_mut().reset(deadline.max(Instant::now() + ANSWER_TIMEOUT / 10));
+        }
     }
 
     /// Ends the connection, as if its client had. Answers a head that has begun, if it can.
@@ -177,12 +209,19 @@ impl AsyncWrite for Transport {
         }
         ready!(self.poll_interim(context))?;
         self.unflushed = true;
-        self.stream()?.poll_write(context, bytes)
+        let written = self.stream()?.poll_write(context, bytes);
+        if written.is_pending() && self.poll_unread(context).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        written
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_interim(context))?;
         self.unflushed = false;
+        if self.exchange.phase() != Phase::Request {
+            self.blocked_since = None;
+        }
         // The framework reads again only when it is woken.
         if self.poll_deadline(context).is_ready() {
             context.waker().wake_by_ref();

@@ -4,7 +4,7 @@ use futures_util::poll;
 use tokio::{
     io::AsyncWriteExt as _,
     net::TcpListener,
-    time::{Instant, advance, interval},
+    time::{Instant, advance, interval, timeout},
 };
 
 use super::*;
@@ -12,13 +12,17 @@ use crate::{exchange::READ_AHEAD, first_head::discard_rest};
 
 /// Returns a client and its connection, which has had a request and its answer.
 async fn answered() -> (TcpStream, Transport) {
+    answered_of(Arc::default()).await
+}
+
+async fn answered_of(connections: Arc<ConnectionTracker>) -> (TcpStream, Transport) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (stream, _) = listener.accept().await.unwrap();
     let exchange = Rc::new(Exchange::new());
     exchange.request_started();
     exchange.answered(true);
-    (client, Transport::new(stream, Bytes::new(), exchange))
+    (client, Transport::new(stream, Bytes::new(), exchange, connections))
 }
 
 /// Reads like the framework: all that is there, before it looks at it.
@@ -164,4 +168,20 @@ async fn continue_is_written_when_the_request_reads_its_body() {
         exchange.answered(true);
         assert_eq!(read_answer(client, transport).await, expected);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn unread_answer_has_ten_seconds_while_others_wait() {
+    let connections = Arc::<ConnectionTracker>::default();
+    let (client, mut transport) = answered_of(Arc::clone(&connections)).await;
+    transport.exchange().request_started();
+    let answer = vec![b'x'; 100_000_000];
+    let started = Instant::now();
+    let mut writing = pin!(transport.write_all(&answer));
+    assert!(timeout(Duration::from_secs(3_600), &mut writing).await.is_err());
+    connections.expect_at_most(0);
+    let _served = connections.serve().await;
+    assert_eq!(writing.await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    assert!(started.elapsed() <= Duration::from_secs(3_602));
+    drop(client);
 }

@@ -4,8 +4,8 @@ use std::sync::{Arc, atomic::AtomicBool};
 
 use actix_web::web;
 use adapter_http::{
-    Api, ApiMetrics, Budget, ConcurrencyLimit, ConnectionTracker, Dependencies, DetachedTasks,
-    KeysInProgress, RateLimits, Spool,
+    Api, ApiMetrics, BodyMemory, Budget, ConcurrencyLimit, ConnectionTracker, Dependencies,
+    DetachedTasks, KeysInProgress, RateLimits, Spool,
 };
 use adapter_mail::RemoveOldMails;
 use anyhow::{Context as _, Result};
@@ -44,8 +44,9 @@ impl Parts {
         create_data_dir(settings)?;
         let blobs = open_blobs(settings).await?;
         let (notifier, mail_is_available) = open_notifier(settings).await?;
-        let spool = Spool::open(&settings.in_data_dir("spool"), budget(settings.spool_mb))
-            .context("--data-dir (NOTARY_ORDERS_DATA_DIR): spool")?;
+        let spool =
+            Spool::open(&settings.in_data_dir("spool"), Budget::new(mebibytes(settings.spool_mb)))
+                .context("--data-dir (NOTARY_ORDERS_DATA_DIR): spool")?;
         database_metrics::register(registry, &storage.observed)?;
         if let Some(dropped) = logging::dropped_lines() {
             registry.register(Box::new(dropped.clone()))?;
@@ -114,13 +115,13 @@ impl Parts {
             connections: Arc::<ConnectionTracker>::default(),
             concurrency: ConcurrencyLimit::new(usize::try_from(settings.max_orders_in_flight)?),
             uploads: ConcurrencyLimit::new(usize::try_from(settings.max_uploads_in_flight)?),
-            body_memory: budget(settings.body_memory_mb),
+            body_memory: BodyMemory::new(mebibytes(settings.body_memory_mb)),
         });
         adapter_http::register_gauges(registry, &api)?;
         Ok(Self { api, dependencies, workers })
     }
 }
 
-fn budget(mebibytes: u32) -> Arc<Budget> {
-    Budget::new(u64::from(mebibytes) * 1024 * 1024)
+fn mebibytes(count: u32) -> u64 {
+    u64::from(count) * 1024 * 1024
 }

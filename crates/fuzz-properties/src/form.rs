@@ -7,7 +7,7 @@ use std::{
 
 use actix_web::{FromRequest as _, dev, error::PayloadError, http::header, test::TestRequest, web};
 use adapter_http::{
-    Budget, Spool,
+    BodyMemory, Budget, Spool,
     internals::{FormSpace, OrderForm, Problem, ProblemCode, parser_config, read_form},
 };
 use bytes::Bytes;
@@ -29,7 +29,7 @@ pub(super) const LIMITS: DocumentLimits = DocumentLimits { max_count: 3, max_byt
 struct Reader {
     runtime: Runtime,
     spool: Spool,
-    memory: Arc<Budget>,
+    memory: Arc<BodyMemory>,
     _folder: TempDir,
 }
 
@@ -41,9 +41,8 @@ thread_local! {
             .max_blocking_threads(1)
             .build()
             .unwrap();
-        let budget = || Budget::new(u64::MAX);
-        let spool = Spool::open(folder.path(), budget()).unwrap();
-        Reader { runtime, spool, memory: budget(), _folder: folder }
+        let spool = Spool::open(folder.path(), Budget::new(u64::MAX)).unwrap();
+        Reader { runtime, spool, memory: BodyMemory::new(u64::MAX), _folder: folder }
     };
 }
 

@@ -136,7 +136,7 @@ async fn upload_waits_five_seconds_for_a_permit() {
 
 #[actix_web::test]
 async fn upload_beyond_the_memory_or_the_disk_is_unavailable() {
-    for (body_memory, spool_bytes) in [(100_000, u64::MAX), (u64::MAX, 100)] {
+    for (body_memory, spool_bytes) in [(50_000, u64::MAX), (u64::MAX, 100)] {
         let mut ports = Ports::new();
         (ports.body_memory, ports.spool_bytes) = (body_memory, spool_bytes);
 

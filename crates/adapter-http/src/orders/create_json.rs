@@ -1,5 +1,7 @@
 //! `POST /api/order/create`: creates an order from a JSON body.
 
+use std::sync::Arc;
+
 use actix_web::{HttpMessage as _, HttpRequest, http::header, web};
 use domain::{
     api_key::ApiKey,
@@ -12,7 +14,7 @@ use crate::{
     answer::{Response, answer},
     authentication::admit,
     body::{self, WholeBody},
-    budget::Share,
+    body_memory::MemoryShare,
     fingerprint::attempt,
     idempotency_key,
     orders::created::{self, Operation},
@@ -82,7 +84,7 @@ const IN_PROGRESS: CreateOrderError = CreateOrderError::InProgress { retry_after
 async fn read(
     request: &HttpRequest,
     payload: web::Payload,
-    memory: Share,
+    memory: Arc<MemoryShare>,
 ) -> Result<WholeBody, Problem> {
     if request.headers().get_all(header::CONTENT_TYPE).count() > 1 {
         return Err(Problem::malformed("The request has more than one content type."));

@@ -15,8 +15,9 @@ use crate::{
     wiring::Wiring,
 };
 
-/// A request without a body, and the first byte of the next one.
-const REQUEST_AND_BYTE: &[u8] = b"GET /unknown HTTP/1.1\r\nHost: t\r\n\r\nP";
+/// A request whose body is not read, and the first byte of the next one.
+const REQUEST_AND_BYTE: &[u8] =
+    b"POST /unknown HTTP/1.1\r\nHost: t\r\nContent-Length: 2\r\n\r\n{}P";
 
 /// Reads until there is a whole head, and returns its first line.
 async fn status_line(stream: &mut TcpStream) -> String {
@@ -76,7 +77,7 @@ async fn hopeless_request_is_rejected_without_continue() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unfinished_bodies_of_a_key_share_a_budget_and_leave_room_to_others() {
+async fn unfinished_bodies_hold_bounded_memory_and_orders_pass() {
     let wiring = Wiring::new();
     let process = ServiceProcess::start(&wiring, &["--rate-per-second=0", "--body-memory-mb=8"]);
     let (hostile, other) = (issue_key(&wiring), issue_key(&wiring));
@@ -94,7 +95,8 @@ async fn unfinished_bodies_of_a_key_share_a_budget_and_leave_room_to_others() {
     }));
     let mut held = opening.await;
     created(process.post(&other, "F-1").await).await;
-    // Half of the budget, 200 connections, and the allocator's gaps.
+    created(process.post(&hostile, "F-2").await).await;
+    // The budget, 200 connections, and the allocator's gaps.
     let grown = process.memory().saturating_sub(memory);
     assert!(grown < 32 * MIB, "{} MiB", grown / MIB);
     let statuses = join_all(held.iter_mut().map(status_line)).await;
