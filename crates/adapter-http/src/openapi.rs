@@ -53,7 +53,7 @@ pub fn document(settings: &OpenApiSettings) -> openapi::OpenApi {
     document.servers = Some(vec![Server::new(base_path)]);
     let components = document.components.get_or_insert_default();
     components.add_security_scheme(operations::API_KEY, bearer_scheme());
-    requests::complete(components, settings.limits, &examples::full());
+    requests::complete(components, settings.limits, &[examples::minimal(), examples::full()]);
     schemas::add_limits(components, settings.limits);
     schemas::add_examples(components, "OrderRecord", &responses::record());
     let problem = problems::body_of(&problems::invalid());

@@ -52,8 +52,9 @@ const PHONE: &str = "[ (]*\\+?(?:[ .()/-]*[0-9]){7,15}[ .()/-]*[ ,;]*\
 const UTC: &str = "[1-9][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])\
     T(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\\.[0-9]{1,9})?)?(?:Z|\\+00:00)";
 
-/// Completes the schemas of requests. `example` is an order with every field.
-pub(super) fn complete(components: &mut Components, limits: DocumentLimits, example: &Value) {
+/// Completes the schemas of requests. The example of a field is its value in the first order of
+/// `orders` that has the field.
+pub(super) fn complete(components: &mut Components, limits: DocumentLimits, orders: &[Value]) {
     let required = required_fields();
     for (name, path) in REQUESTS {
         let Some(request) = object(components, name) else { continue };
@@ -65,7 +66,8 @@ pub(super) fn complete(components: &mut Components, limits: DocumentLimits, exam
                 request.required.push(property.clone());
             }
             let rule = text_rule(name, property);
-            *schema = complete_field(field, rule, is_required, example.pointer(&pointer));
+            let example = orders.iter().find_map(|order| order.pointer(&pointer));
+            *schema = complete_field(field, rule, is_required, example);
         }
     }
     components.schemas.retain(|name, _| !name.starts_with(FIELD));

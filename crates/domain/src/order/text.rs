@@ -64,10 +64,10 @@ impl From<EmailAddress> for String {
 pub struct FileNumber(String);
 
 impl FileNumber {
-    /// Returns a file number; `None` if it is blank. Only a request is checked against the rest of
-    /// the rule: a stricter rule must not make stored orders unreadable.
+    /// Returns a file number; `None` if it is blank or has white space around it. Only a request is
+    /// checked against the rest of the rule: a stricter rule must not make stored orders unreadable.
     pub fn new(text: String) -> Option<Self> {
-        (!text.trim().is_empty()).then_some(Self(text))
+        (!text.is_empty() && text.trim() == text).then_some(Self(text))
     }
 
     /// Returns the file number as text.
@@ -368,5 +368,13 @@ mod tests {
             TextRule::NAME.check(&"é".repeat(201)).map_err(|(code, _)| code),
             Err(ViolationCode::TooLong)
         );
+    }
+
+    #[test]
+    fn blank_or_untrimmed_text_is_no_file_number() {
+        assert!(FileNumber::new("F-1".to_owned()).is_some());
+        for invalid in ["", " ", " F-1", "F-1\t"] {
+            assert!(FileNumber::new(invalid.to_owned()).is_none(), "{invalid:?}");
+        }
     }
 }
