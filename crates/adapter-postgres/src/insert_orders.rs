@@ -24,7 +24,8 @@ use crate::statement::Prepared;
 /// 6. `remembered`: remembers their requests. Where a concurrent request has remembered its order
 ///    under the same key, a trigger rejects the whole statement.
 ///
-/// The last part makes the commit durable, whatever the settings of the session are.
+/// The last part makes the commit durable, whatever the settings of the session are. Its scalar
+/// subquery runs once, not for each order.
 ///
 /// Each step locks rows in the order of their keys, so that batches never deadlock. Step 3 counts
 /// the rows of step 2 to run after it.
@@ -78,8 +79,8 @@ const INSERT_ORDERS: &str = "WITH candidates AS (\
         SET token = excluded.token, fingerprint = excluded.fingerprint, \
             order_id = excluded.order_id, taken_at = excluded.taken_at, \
             kept_until = excluded.kept_until\
-    ) SELECT id, file_number FROM created WHERE set_config('synchronous_commit', \
-        coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), true) IS NOT NULL";
+    ) SELECT id, file_number FROM created WHERE (SELECT set_config('synchronous_commit', \
+        coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), true)) IS NOT NULL";
 
 /// An order that was created.
 #[derive(QueryableByName)]
