@@ -24,7 +24,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Connections that have a request, or had one and are kept open. Each takes 11 KiB or more of
 /// buffers. Further ones wait with their first request.
-const MAX_SERVED: usize = 1_200;
+const MAX_SERVED: usize = 1_000;
 /// Longest wait of a connection with a request.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Above this number of served connections, answers close them, so that others need not wait.
