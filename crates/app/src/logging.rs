@@ -25,6 +25,10 @@ use crate::settings::{LogFormat, Settings};
 /// Maximum number of lines that wait to be written.
 const MAX_WAITING_LINES: usize = 4_096;
 
+/// Time in which lines gather before they are written together. Waking the thread for each line
+/// cost a sixth of the service's CPU time under load.
+const BATCH_DELAY: Duration = Duration::from_millis(5);
+
 /// Time limit for the remaining lines at the end of the process.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -108,6 +112,7 @@ pub fn start(settings: &Settings) -> Result<Log, prometheus::Error> {
 fn write(messages: &Receiver<Message>, dropped: &IntCounter, mut log: impl Write) {
     let mut reported = 0;
     while let Ok(first) = messages.recv() {
+        thread::sleep(BATCH_DELAY);
         let mut flushed = None;
         for message in [first].into_iter().chain(messages.try_iter()) {
             match message {
