@@ -26,7 +26,7 @@ use crate::settings::{LogFormat, Settings};
 const MAX_WAITING_LINES: usize = 4_096;
 
 /// Time in which lines gather before they are written together. Waking the thread for each line
-/// cost a sixth of the service's CPU time under load.
+/// cost an eighth of the CPU time under load.
 const BATCH_DELAY: Duration = Duration::from_millis(5);
 
 /// Time limit for the remaining lines at the end of the process.
