@@ -93,6 +93,38 @@ pub struct ApiKeyId(pub i64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientId(pub i64);
 
+/// What a key may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Scope {
+    /// Create orders, and add documents to them.
+    OrdersCreate,
+    /// Read orders and their documents.
+    OrdersRead,
+    /// Manage webhook endpoints.
+    WebhooksManage,
+}
+
+impl Scope {
+    /// Every scope.
+    pub const ALL: [Self; 3] = [Self::OrdersCreate, Self::OrdersRead, Self::WebhooksManage];
+    /// The scopes of a key that is issued without naming any.
+    pub const DEFAULT: [Self; 2] = [Self::OrdersCreate, Self::OrdersRead];
+
+    /// Returns the name, in commands, answers and storage.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::OrdersCreate => "orders:create",
+            Self::OrdersRead => "orders:read",
+            Self::WebhooksManage => "webhooks:manage",
+        }
+    }
+
+    /// Returns the scope of a name; `None` if it is none.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scope| scope.as_str() == name)
+    }
+}
+
 /// A token bucket: `burst` requests at once, refilled at `per_second`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rate {

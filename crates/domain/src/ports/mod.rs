@@ -12,6 +12,8 @@ mod delivery_queue;
 mod entropy;
 mod idempotency_ledger;
 mod notifier;
+mod order_admin;
+mod order_reader;
 mod order_repo;
 mod upload_ledger;
 
@@ -22,6 +24,8 @@ pub use delivery_queue::*;
 pub use entropy::*;
 pub use idempotency_ledger::*;
 pub use notifier::*;
+pub use order_admin::*;
+pub use order_reader::*;
 pub use order_repo::*;
 pub use upload_ledger::*;
 
