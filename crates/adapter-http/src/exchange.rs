@@ -37,6 +37,8 @@ pub(crate) struct Exchange {
     interim: Cell<Interim>,
     /// Whether the `100 Continue` of the framework is still to be dropped.
     swallow: Cell<bool>,
+    /// Whether the last request succeeded.
+    succeeded: Cell<bool>,
     /// The connection, when its transport has ended.
     ended: Cell<Option<TcpStream>>,
 }
@@ -62,6 +64,7 @@ impl Exchange {
             parked: Cell::new(None),
             interim: Cell::new(Interim::None),
             swallow: Cell::new(false),
+            succeeded: Cell::new(false),
             ended: Cell::new(None),
         }
     }
@@ -82,6 +85,16 @@ impl Exchange {
         if self.interim.get() == (Interim::KeptBack { for_good: false }) {
             self.interim.set(Interim::Due);
         }
+    }
+
+    /// Notes whether a request succeeded.
+    pub(crate) fn note_outcome(&self, success: bool) {
+        self.succeeded.set(success);
+    }
+
+    /// Returns whether the last request succeeded.
+    pub(crate) fn succeeded(&self) -> bool {
+        self.succeeded.get()
     }
 
     /// Notes that the answer is sent. `whole` tells whether its request was read to its end.
