@@ -9,7 +9,7 @@
 //! | concurrency limits; memory and disk of requests in progress | `concurrency_limit`, `body_memory`, `budget` |
 //! | from a handler's result to a response | `answer`, `problem` |
 //! | JSON bodies, multipart forms | `body`, `form`, `part_lengths` |
-//! | uploaded documents: storage while they arrive, format check | `spool`, `blocks`, `content` |
+//! | uploaded documents: storage while they arrive, format check | `spool`, `spool_folder`, `blocks`, `content` |
 //! | repeats under one `Idempotency-Key` | `idempotency_key`, `fingerprint`, `keys_in_progress` |
 //! | request id, log line, metrics, response headers | `observe`, `request_notes`, `metrics`, `gauges` |
 //! | unread bodies of rejected requests | `unread_body` |
@@ -62,6 +62,7 @@ mod routes;
 mod run_to_end;
 mod server;
 mod spool;
+mod spool_folder;
 mod state;
 #[cfg(test)]
 mod test_support;
