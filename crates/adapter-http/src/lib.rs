@@ -14,7 +14,7 @@
 //! | request id, log line, metrics, response headers | `observe`, `request_notes`, `metrics`, `gauges` |
 //! | unread bodies of rejected requests | `unread_body` |
 //! | connections: their number, and their end when the service stops | `connections` |
-//! | their time and memory, `100 Continue` | `first_head`, `transport`, `exchange` |
+//! | their time and memory, `100 Continue` | `first_head`, `transport`, `exchange`, `read_bytes` |
 //! | work that outlives its request | `detached_tasks`, `run_to_end` |
 //! | `/healthz`, `/readyz`, `/metrics` | `ops` |
 //! | OpenAPI document and documentation page | `openapi`, `docs_page` |
@@ -57,6 +57,7 @@ mod part_lengths;
 mod peer;
 mod problem;
 mod rate_limit;
+mod read_bytes;
 mod request_notes;
 mod routes;
 mod run_to_end;
