@@ -29,7 +29,7 @@ use futures_util::{
     future::{Either, select},
     poll,
 };
-use tokio::{net::TcpStream, sync::Semaphore, task::yield_now};
+use tokio::{io::AsyncWriteExt as _, net::TcpStream, sync::Semaphore, task::yield_now};
 
 use crate::{
     authentication::delay_guess,
@@ -45,6 +45,10 @@ use crate::{
 
 /// Time for which the rest of a rejected body is discarded, so that its client can read the answer.
 const LINGER: Duration = Duration::from_secs(10);
+
+/// Time until the service closes its side of such a connection, so that a client that sends
+/// rejected bodies without reading the answers cannot connect again and again.
+const RECONNECT_DELAY: Duration = Duration::from_secs(2);
 
 /// Bytes of an answer that wait for a client to read. Answers of orders are smaller.
 const WRITE_BUFFER: usize = 8 * 1024;
@@ -79,7 +83,7 @@ pub fn serve_api(
         .shutdown_timeout(grace.as_secs());
     let stopping = server.graceful_shutdown_signal();
     let server = server.listen("api", listener, move || {
-        let (observed, served) = (api.clone(), api.clone());
+        let (observed, of_connections) = (api.clone(), api.clone());
         let observe = from_fn(move |request, next| observe(observed.clone(), request, next));
         let app = App::new()
             .app_data(api.clone())
@@ -106,7 +110,7 @@ pub fn serve_api(
             })
             .h1(map_config(app, |()| AppConfig::default()));
         fn_factory(move || {
-            let (starting, api) = (http.new_service(()), served.clone());
+            let (starting, api) = (http.new_service(()), of_connections.clone());
             let (turns, stopping) = (Rc::new(Semaphore::new(1)), stopping.clone());
             async move {
                 let http = Rc::new(starting.await?);
@@ -156,8 +160,12 @@ where
     // Boxed, because a connection that the framework does not serve must be small.
     let ended = in_turns(Box::pin(http.call((transport, peer))), &exchange, &turns).await;
     drop(served);
-    if let (Some(stream), Phase::Rest) = (exchange.take_ended(), exchange.phase()) {
-        let rest = pin!(first_head::discard_rest(&stream, LINGER));
+    if let (Some(mut stream), Phase::Rest) = (exchange.take_ended(), exchange.phase()) {
+        let rest = pin!(async {
+            first_head::discard_rest(&stream, RECONNECT_DELAY).await;
+            let _ = stream.shutdown().await;
+            first_head::discard_rest(&stream, LINGER).await;
+        });
         select(rest, pin!(stopping.notified())).await;
     }
     ended.map_err(drop)

@@ -232,6 +232,10 @@ impl AsyncWrite for Transport {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.exchange.phase() == Phase::Rest {
+            // The owner of the connection ends it later.
+            return Poll::Ready(Ok(()));
+        }
         self.stream()?.poll_shutdown(context)
     }
 }
