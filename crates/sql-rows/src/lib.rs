@@ -22,7 +22,7 @@ use schema::idempotency_keys;
 pub use instant::{Instant, Utc};
 pub use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow};
 pub use migrations::{VersionError, check_versions};
-pub use order::{DocumentRow, OrderRow, PendingOrder};
+pub use order::{DocumentRow, OrderRow, PendingAddition, PendingOrder};
 pub use queue::{DeliveryRow, REMOVED_COUNTS, UnsuccessfulAttempt, counted_hours};
 
 /// A row that this program cannot have written. The reason names the column, or the member of
@@ -69,7 +69,7 @@ impl KeyUseRow {
         };
         let fingerprint = digest(fingerprint, || of_client(self.client_id, "fingerprint"))?;
         let (fingerprint, order_id) = (Fingerprint(fingerprint), OrderId(order_id));
-        Ok(KeyUse::Answered(Answered { fingerprint, order_id }))
+        Ok(KeyUse::Answered(Answered { fingerprint, order_id, added: None }))
     }
 }
 
