@@ -22,8 +22,10 @@ use schema::idempotency_keys;
 pub use instant::{Instant, Utc};
 pub use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow};
 pub use migrations::{VersionError, check_versions};
-pub use order::{DocumentRow, OrderRow, PendingOrder};
-pub use queue::{DeliveryRow, REMOVED_COUNTS, UnsuccessfulAttempt, counted_hours};
+pub use order::{DocumentRow, KeptOrderRow, OrderRow, PendingOrder};
+pub use queue::{
+    DeliveryRow, REMOVED_COUNTS, UnsuccessfulAttempt, counted_hours, hashed_recipient,
+};
 
 /// A row that this program cannot have written. The reason names the column, or the member of
 /// `details`, and contains no value.
