@@ -83,10 +83,10 @@ const LEASE: &str = "WITH due AS (\
         UPDATE deliveries SET leased_until = $3, lease_token = lease_token + 1 \
         WHERE id = ANY (ARRAY(SELECT id FROM due)) RETURNING *\
     ), first AS (\
-        SELECT id, lower(recipient) AS recipient, \
-            count(*) OVER (PARTITION BY lower(recipient)) \
-            - row_number() OVER (PARTITION BY lower(recipient) ORDER BY due_at, id) AS later \
-        FROM leased WHERE lease_token = 1\
+        SELECT id, recipient, count(*) OVER (PARTITION BY recipient) \
+            - row_number() OVER (PARTITION BY recipient ORDER BY due_at, id) AS later \
+        FROM (SELECT id, due_at, sha256(convert_to(lower(recipient), 'UTF8')) AS recipient \
+            FROM leased WHERE lease_token = 1) AS hashed\
     ), counted AS (\
         INSERT INTO recipient_mails (hour, recipient, mails) \
         SELECT $4, recipient, count(*) FROM first GROUP BY recipient ORDER BY recipient \

@@ -8,7 +8,8 @@ use domain::{
     ports::{DeliveryQueue, Lease, QueueStats, Settlement, StoreError},
 };
 use sql_rows::{
-    DeliveryRow, Instant, REMOVED_COUNTS, UnsuccessfulAttempt, Utc, counted_hours, row_limit,
+    DeliveryRow, Instant, REMOVED_COUNTS, UnsuccessfulAttempt, Utc, counted_hours,
+    hashed_recipient, row_limit,
     schema::{deliveries, recipient_mails},
 };
 use time::{Duration, OffsetDateTime};
@@ -108,7 +109,7 @@ fn count(
 ) -> Result<u64, Failure> {
     use recipient_mails::{hour as in_hour, mails, recipient as address, table};
 
-    let first = (in_hour.eq(Utc(hour)), address.eq(recipient.to_ascii_lowercase()), mails.eq(1));
+    let first = (in_hour.eq(Utc(hour)), address.eq(hashed_recipient(recipient)), mails.eq(1));
     let counted: i64 = diesel::insert_into(table)
         .values(first)
         .on_conflict((in_hour, address))

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use domain::{
-    api_key::{ApiKeyId, ClientId, KeyHash, NewApiKey, Rate},
+    api_key::{ApiKeyId, ClientId, KeyHash, NewApiKey, Rate, Scope},
     delivery::NewDelivery,
     document::{ObjectKey, Sha256Digest, StoredDocument},
     duplicate_window::DuplicateWindow,
@@ -253,6 +253,7 @@ pub fn document() -> StoredDocument {
         media_type: "application/pdf".to_owned(),
         size: 10 * 1024 * 1024,
         sha256: Sha256Digest(sha256),
+        created_at: NOW,
     }
 }
 
@@ -291,7 +292,11 @@ pub fn stored(id: domain::order::OrderId, new: &NewOrder) -> StoredOrder {
         client: new.client,
         api_key: new.api_key,
         notary_id: None,
-        documents: new.documents.clone(),
+        documents: new
+            .documents
+            .iter()
+            .map(|document| StoredDocument { created_at: new.created_at, ..document.clone() })
+            .collect(),
         is_test: new.is_test,
         created_at: new.created_at,
         updated_at: new.created_at,
@@ -308,6 +313,7 @@ pub fn api_key(issued_at: OffsetDateTime) -> NewApiKey {
         lookup: format!("{number:016x}"),
         hash: KeyHash(hash),
         signing_service: Some(SigningServiceId(i64::MAX)),
+        scopes: Scope::ALL.into_iter().collect(),
         issued_at,
         expires_at: Some(datetime!(9999-12-31 23:59:59.999999 UTC)),
         is_test: true,

@@ -238,6 +238,7 @@ impl CreateOrder {
                         media_type: format.media_type().to_owned(),
                         size: document.file.size,
                         sha256: document.file.sha256,
+                        created_at: self.clock.now(),
                     });
                     files.push(document.file);
                 }
@@ -271,11 +272,12 @@ impl CreateOrder {
         &self,
         key: &ApiKey,
         ParsedOrder { order, utc_disagreements }: ParsedOrder,
-        documents: Vec<StoredDocument>,
+        mut documents: Vec<StoredDocument>,
         attempt: Option<&Attempt>,
     ) -> Result<CreatedOrder, CreateError> {
         self.traffic.record();
         let (is_test, created_at) = (key.key.is_test, self.clock.now());
+        documents.iter_mut().for_each(|document| document.created_at = created_at);
         // A test order is no real signing, so it has no recipients.
         let recipients = if is_test { Vec::new() } else { order.contacts.recipients() };
         let mail = |recipient| NewDelivery::mail(recipient, &*self.entropy);

@@ -2,6 +2,8 @@
 
 use std::{fmt, path::PathBuf};
 
+use time::OffsetDateTime;
+
 use crate::{hex, ports::Entropy};
 
 /// A format that the service accepts (spec section 4.2, document rule 1).
@@ -228,6 +230,8 @@ pub struct StoredDocument {
     pub size: u64,
     /// SHA-256 of the bytes.
     pub sha256: Sha256Digest,
+    /// The instant when the order was created, or the document added to it.
+    pub created_at: OffsetDateTime,
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use time::OffsetDateTime;
 
 use crate::{
-    api_key::{ApiKeyId, ClientId, KeyHash, NewApiKey},
+    api_key::{ApiKeyId, ClientId, KeyHash, NewApiKey, Scopes},
     delivery::{Delivery, DeliveryId, NewDelivery},
     order::{EmailAddress, OrderId, OrderRequest, OrderStatus, StoredOrder},
     ports::Entropy,
@@ -34,6 +34,7 @@ pub(crate) fn new_api_key(hash: KeyHash, issued_at: OffsetDateTime) -> NewApiKey
         lookup: String::new(),
         hash,
         signing_service: None,
+        scopes: Scopes::default(),
         issued_at,
         expires_at: None,
         is_test: false,

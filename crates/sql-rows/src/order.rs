@@ -8,7 +8,7 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::{AddedRange, IdempotentRequest},
     order::{OrderId, OrderStatus, StoredOrder, record::OrderRecord},
-    ports::{AddDocumentsError, Cause, NewDocuments, NewOrder},
+    ports::{AddDocumentsError, Cause, Kept, NewDocuments, NewOrder},
 };
 
 use crate::{
@@ -63,7 +63,7 @@ impl OrderRow {
         })
     }
 
-    /// Returns the order.
+    /// Returns the order. Fails if it is erased.
     pub fn into_stored(
         self,
         id: OrderId,
@@ -86,12 +86,32 @@ impl OrderRow {
             notary_id: self.notary_id,
             documents: documents
                 .into_iter()
-                .map(DocumentRow::into_document)
+                .map(|row| row.into_document(self.created_at))
                 .collect::<Result<_, _>>()?,
             is_test: self.is_test,
             created_at: self.created_at.0,
             updated_at: self.updated_at.0,
         })
+    }
+}
+
+/// An order as it is read, without its documents.
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = orders)]
+pub struct KeptOrderRow {
+    id: i64,
+    erased_at: Option<Utc>,
+    #[diesel(embed)]
+    order: OrderRow,
+}
+
+impl KeptOrderRow {
+    /// Returns the order, unless it is erased.
+    pub fn into_kept(self, documents: Vec<DocumentRow>) -> Result<Kept<StoredOrder>, Unreadable> {
+        if self.erased_at.is_some() {
+            return Ok(Kept::Erased);
+        }
+        self.order.into_stored(OrderId(self.id), documents).map(Kept::Whole)
     }
 }
 
@@ -144,11 +164,14 @@ pub struct PendingAddition {
 impl PendingAddition {
     /// Returns the rows of an addition. Fails if a value does not fit its column.
     pub fn new(new: &NewDocuments) -> Result<Self, Cause> {
-        let documents = new.documents.iter().map(|document| DocumentRow::new(0, document));
+        let documents = new.documents.iter().map(|document| {
+            let row = DocumentRow::new(0, document)?;
+            Ok(DocumentRow { added_at: Some(Utc(new.at)), ..row })
+        });
         Ok(Self {
             client_id: new.client.0,
             order_id: new.order_id.0,
-            documents: documents.collect::<Result<_, _>>()?,
+            documents: documents.collect::<Result<_, Cause>>()?,
             at: Utc(new.at),
             max_documents: new.max_documents,
             idempotent_request: new.idempotent_request.clone(),
@@ -168,7 +191,7 @@ impl PendingAddition {
 
 /// A document of an order.
 #[derive(Insertable, Queryable, Selectable)]
-#[diesel(table_name = documents)]
+#[diesel(table_name = documents, treat_none_as_default_value = false)]
 #[expect(missing_docs, reason = "the columns, which the migrations describe")]
 pub struct DocumentRow {
     pub order_id: i64,
@@ -179,6 +202,7 @@ pub struct DocumentRow {
     pub media_type: String,
     pub size: i64,
     pub sha256: Vec<u8>,
+    pub added_at: Option<Utc>,
 }
 
 impl DocumentRow {
@@ -192,10 +216,12 @@ impl DocumentRow {
             media_type: document.media_type.clone(),
             size: i64::try_from(document.size)?,
             sha256: document.sha256.0.to_vec(),
+            added_at: None,
         })
     }
 
-    fn into_document(self) -> Result<StoredDocument, Unreadable> {
+    /// Returns the document of an order that was created at `order_created_at`.
+    pub fn into_document(self, order_created_at: Utc) -> Result<StoredDocument, Unreadable> {
         let unreadable =
             |column: &str| Unreadable::new("documents of order", &self.order_id, &column);
         Ok(StoredDocument {
@@ -204,6 +230,7 @@ impl DocumentRow {
             name_as_sent: self.name_as_sent,
             media_type: self.media_type,
             size: u64::try_from(self.size).map_err(|_| unreadable("size"))?,
+            created_at: self.added_at.unwrap_or(order_created_at).0,
             sha256: Sha256Digest(digest(self.sha256, || unreadable("sha256"))?),
         })
     }

@@ -19,6 +19,7 @@ diesel::table! {
         status -> Text,
         /// `jsonb` on PostgreSQL. The adapters read and write it as text.
         details -> Text,
+        erased_at -> Nullable<crate::Instant>,
     }
 }
 
@@ -32,6 +33,7 @@ diesel::table! {
         media_type -> Text,
         size -> BigInt,
         sha256 -> Binary,
+        added_at -> Nullable<crate::Instant>,
     }
 }
 
@@ -62,7 +64,7 @@ diesel::table! {
 diesel::table! {
     recipient_mails (hour, recipient) {
         hour -> crate::Instant,
-        recipient -> Text,
+        recipient -> Binary,
         mails -> BigInt,
     }
 }
@@ -83,6 +85,7 @@ diesel::table! {
         documents_rate_per_second -> Nullable<BigInt>,
         documents_rate_burst -> Nullable<BigInt>,
         client_id -> Nullable<BigInt>,
+        scopes -> Text,
         last_used_at -> Nullable<crate::Instant>,
     }
 }
@@ -107,5 +110,7 @@ diesel::table! {
         order_id -> Nullable<BigInt>,
         taken_at -> crate::Instant,
         kept_until -> crate::Instant,
+        first_document -> Nullable<Integer>,
+        documents -> Nullable<Integer>,
     }
 }

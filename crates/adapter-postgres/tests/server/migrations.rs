@@ -175,7 +175,7 @@ async fn missing_right_to_create_tables_is_named() {
 const RIGHTS: [(&str, &[&str]); 9] = [
     ("__diesel_schema_migrations", &["SELECT"]),
     ("orders", &["SELECT", "INSERT", "UPDATE"]),
-    ("documents", &["SELECT", "INSERT"]),
+    ("documents", &["SELECT", "INSERT", "DELETE"]),
     ("uploads", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("deliveries", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("recipient_mails", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
