@@ -42,7 +42,7 @@ pub(crate) async fn serve(api: web::Data<Api>) -> HttpResponse {
         base_path: api.base_path.clone(),
         limits: api.limits,
         duplicate_window: api.create_order.window,
-        idempotency_retention: api.create_order.idempotency_retention,
+        idempotency_retention: api.create_order.intake.idempotency_retention,
     }))
 }
 

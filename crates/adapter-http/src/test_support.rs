@@ -17,6 +17,7 @@ use domain::{
     document::DocumentLimits,
     duplicate_window::DuplicateWindow,
     idempotency::{AddedRange, DEFAULT_RETENTION},
+    intake::Intake,
     manage_keys::ManageKeys,
     order::{OrderId, StoredOrder},
     ports::{
@@ -97,14 +98,16 @@ impl Ports {
         let registry = Registry::new();
         let api = Api {
             create_order: CreateOrder {
-                orders: Arc::new(HeldOrders { orders: self.orders, hold: self.hold }),
-                uploads: Arc::new(self.uploads),
-                idempotency: Arc::new(self.idempotency),
-                blobs: Arc::new(self.blobs),
-                clock: clock.clone(),
-                entropy: entropy.clone(),
+                intake: Intake {
+                    orders: Arc::new(HeldOrders { orders: self.orders, hold: self.hold }),
+                    uploads: Arc::new(self.uploads),
+                    idempotency: Arc::new(self.idempotency),
+                    blobs: Arc::new(self.blobs),
+                    clock: clock.clone(),
+                    entropy: entropy.clone(),
+                    idempotency_retention: DEFAULT_RETENTION,
+                },
                 window: DuplicateWindow::default(),
-                idempotency_retention: DEFAULT_RETENTION,
                 traffic: Arc::default(),
             },
             keys: ManageKeys {

@@ -11,8 +11,8 @@ use adapter_mail::RemoveOldMails;
 use anyhow::{Context as _, Result};
 use domain::{
     create_order::CreateOrder, delivery_worker::DeliveryWorker, forget_keys::ForgetKeys,
-    note_key_uses::NoteKeyUses, order_traffic::OrderTraffic, run_deliveries::RunDeliveries,
-    sweep_uploads::SweepUploads,
+    intake::Intake, note_key_uses::NoteKeyUses, order_traffic::OrderTraffic,
+    run_deliveries::RunDeliveries, sweep_uploads::SweepUploads,
 };
 use prometheus::Registry;
 use tokio::runtime::Handle;
@@ -88,17 +88,16 @@ impl Parts {
             mail_is_available,
             metrics: WorkerMetrics::register(registry)?,
         };
-        let create_order = CreateOrder {
+        let intake = Intake {
             orders,
             uploads,
             idempotency,
             blobs,
             clock,
             entropy: entropy.clone(),
-            window: settings.duplicate_window(),
             idempotency_retention: settings.idempotency_retention(),
-            traffic,
         };
+        let create_order = CreateOrder { intake, window: settings.duplicate_window(), traffic };
         let api = web::Data::new(Api {
             create_order,
             keys,

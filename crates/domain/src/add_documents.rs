@@ -149,10 +149,11 @@ impl AddDocuments {
         &self,
         client: ClientId,
         order_id: OrderId,
-        documents: Vec<StoredDocument>,
+        mut documents: Vec<StoredDocument>,
         attempt: Option<&Attempt>,
     ) -> Result<AddedDocuments, AddDocumentsError> {
         let at = self.intake.clock.now();
+        documents.iter_mut().for_each(|document| document.created_at = at);
         let new = NewDocuments {
             client,
             order_id,

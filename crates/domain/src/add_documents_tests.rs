@@ -37,7 +37,9 @@ fn claims(mocks: &mut Mocks, outcome: impl Fn() -> Result<(), ClaimError> + Send
 async fn add(mocks: Mocks, names: &[&str], key: bool) -> Result<AddedDocuments, NotAdded> {
     let documents = names.iter().map(|name| received(name)).collect();
     let attempt = key.then(attempt);
-    AddDocuments { intake: mocks.intake(NOW) }.add(&api_key(), ID, documents, attempt.as_ref()).await
+    AddDocuments { intake: mocks.intake(NOW) }
+        .add(&api_key(), ID, documents, attempt.as_ref())
+        .await
 }
 
 fn answered(added: Option<AddedRange>) -> Answered {

@@ -101,6 +101,9 @@ impl Default for DocumentLimits {
     }
 }
 
+/// Maximum number of documents of an order, with those that were added later.
+pub const MAX_DOCUMENTS_PER_ORDER: usize = 100;
+
 /// SHA-256 of a document.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Sha256Digest(pub [u8; 32]);

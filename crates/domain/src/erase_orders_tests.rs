@@ -9,11 +9,7 @@ use crate::{
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 
-fn erasing(
-    admin: MockOrderAdmin,
-    uploads: MockUploadLedger,
-    blobs: MockBlobStore,
-) -> EraseOrders {
+fn erasing(admin: MockOrderAdmin, uploads: MockUploadLedger, blobs: MockBlobStore) -> EraseOrders {
     let mut clock = MockClock::new();
     clock.expect_now().return_const(NOW);
     EraseOrders {

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Documents of one request that are stored at the same time.
-const PARALLEL_PUTS: usize = 4;
+pub(crate) const PARALLEL_PUTS: usize = 4;
 
 /// The ports of requests that create orders or add documents.
 #[derive(Clone)]
@@ -100,6 +100,8 @@ impl Intake {
                         media_type: format.media_type().to_owned(),
                         size: document.file.size,
                         sha256: document.file.sha256,
+                        // Set when an order gets the document.
+                        created_at: self.clock.now(),
                     });
                     files.push(document.file);
                 }

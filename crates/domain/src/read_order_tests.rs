@@ -55,9 +55,11 @@ async fn page_of_an_unknown_cursor_is_an_error() {
 #[tokio::test]
 async fn bytes_of_a_range_are_streamed() {
     let mut blobs = MockBlobStore::new();
-    blobs.expect_get().withf(|key, range| key.as_str() == "k" && *range == (1..3)).once().returning(
-        |_, _| Ok(stream::iter([Ok(Bytes::from("b")), Ok(Bytes::from("c"))]).boxed()),
-    );
+    blobs
+        .expect_get()
+        .withf(|key, range| key.as_str() == "k" && *range == (1..3))
+        .once()
+        .returning(|_, _| Ok(stream::iter([Ok(Bytes::from("b")), Ok(Bytes::from("c"))]).boxed()));
     let reading = reading(MockOrderReader::new(), blobs);
     let bytes = reading.bytes(CLIENT, ID, 0, &document("k", NOW), 1..3).await.unwrap();
     assert_eq!(bytes.try_collect::<Vec<_>>().await.unwrap().concat(), b"bc");
@@ -72,9 +74,11 @@ async fn unread(
     blobs.expect_get().once().returning(move |_, _| Err(get()));
     let mut reader = MockOrderReader::new();
     if let Some(found) = looked_up_again {
-        reader.expect_document().with(eq(CLIENT), eq(ID), eq(2)).once().returning(move |_, _, _| {
-            Ok(found())
-        });
+        reader
+            .expect_document()
+            .with(eq(CLIENT), eq(ID), eq(2))
+            .once()
+            .returning(move |_, _, _| Ok(found()));
     }
     let reading = reading(reader, blobs);
     reading.bytes(CLIENT, ID, 2, &document("k", NOW), 0..5).await.err().unwrap()

@@ -34,7 +34,9 @@ impl From<CreateOrderError> for Problem {
             )
             .retry_after(retry_after),
             CreateOrderError::Unavailable(_) => Self::unavailable().log(&error),
-            CreateOrderError::Internal(_) => Self::internal().log(&error),
+            CreateOrderError::Erased | CreateOrderError::Internal(_) => {
+                Self::internal().log(&error)
+            }
         }
     }
 }

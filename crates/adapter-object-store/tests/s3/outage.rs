@@ -18,6 +18,7 @@ use domain::{
     create_order::{CreateOrder, CreateOrderError},
     document::{Content, DocumentFormat, ObjectKey, ReceivedDocument},
     duplicate_window::DuplicateWindow,
+    intake::Intake,
     order::OrderId,
     ports::{
         BlobStore, Clock as _, MockIdempotencyLedger, MockOrderRepo, StoreError, UploadLedger,
@@ -174,17 +175,17 @@ impl Service {
         let mut orders = MockOrderRepo::new();
         orders.expect_create().times(1).returning(|_, _| Ok(OrderId(1)));
         let blobs: Arc<ObjectBlobStore> = Arc::new(open(server));
-        let create_order = CreateOrder {
+        let intake = Intake {
             orders: Arc::new(orders),
             uploads: uploads.clone(),
             idempotency: Arc::new(MockIdempotencyLedger::new()),
             blobs: blobs.clone(),
             clock: clock.clone(),
             entropy: Arc::new(CountingEntropy::default()),
-            window: DuplicateWindow::default(),
             idempotency_retention: SweepUploads::ABANDONED_AFTER,
-            traffic: Arc::default(),
         };
+        let (window, traffic) = (DuplicateWindow::default(), Arc::default());
+        let create_order = CreateOrder { intake, window, traffic };
         let sweep = SweepUploads { uploads, blobs, clock: clock.clone() };
         Self { create_order, sweep, clock, files: Files::new() }
     }

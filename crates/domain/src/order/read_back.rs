@@ -100,7 +100,8 @@ impl ContactRequest {
 impl SigningDetailsRequest {
     /// Returns all but the file number and the appointment.
     fn of(signing: &SigningDetails) -> Self {
-        let (property, signer, co_signer) = (&signing.property, &signing.signer, &signing.co_signer);
+        let (property, signer, co_signer) =
+            (&signing.property, &signing.signer, &signing.co_signer);
         let (location, invoice) = (signing.location.as_ref(), &signing.invoice);
         Self {
             property_address: text(&property.address),
