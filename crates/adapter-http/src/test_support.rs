@@ -12,16 +12,17 @@ use actix_web::{
 };
 use async_trait::async_trait;
 use domain::{
-    api_key::{ApiKey, ApiKeyId, NewApiKey, PresentedKey, Rate},
+    api_key::{ApiKey, ApiKeyId, ClientId, NewApiKey, PresentedKey, Rate},
     create_order::CreateOrder,
     document::DocumentLimits,
     duplicate_window::DuplicateWindow,
-    idempotency::DEFAULT_RETENTION,
+    idempotency::{AddedRange, DEFAULT_RETENTION},
     manage_keys::ManageKeys,
     order::{OrderId, StoredOrder},
     ports::{
-        CreateError, MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy, MockIdempotencyLedger,
-        MockOrderRepo, MockUploadLedger, NewOrder, OrderRepo, StoreError,
+        AddDocumentsError, CreateError, Kept, MockApiKeyRepo, MockBlobStore, MockClock,
+        MockEntropy, MockIdempotencyLedger, MockOrderRepo, MockUploadLedger, NewDocuments,
+        NewOrder, OrderRepo, StoreError,
     },
 };
 use ipnet::IpNet;
@@ -193,8 +194,16 @@ impl OrderRepo for HeldOrders {
         self.orders.create(order, window).await
     }
 
-    async fn find(&self, id: OrderId) -> Result<Option<StoredOrder>, StoreError> {
-        self.orders.find(id).await
+    async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, AddDocumentsError> {
+        self.orders.add_documents(new).await
+    }
+
+    async fn find(
+        &self,
+        client: ClientId,
+        id: OrderId,
+    ) -> Result<Option<Kept<StoredOrder>>, StoreError> {
+        self.orders.find(client, id).await
     }
 
     async fn check(&self) -> Result<(), StoreError> {

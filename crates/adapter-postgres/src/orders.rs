@@ -4,9 +4,11 @@ use async_trait::async_trait;
 use diesel::{prelude::*, result::Error};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
+    api_key::ClientId,
     duplicate_window::DuplicateWindow,
+    idempotency::AddedRange,
     order::{OrderId, StoredOrder},
-    ports::{CreateError, NewOrder, OrderRepo, StoreError},
+    ports::{AddDocumentsError, CreateError, Kept, NewDocuments, NewOrder, OrderRepo, StoreError},
 };
 use futures_util::FutureExt as _;
 use sql_rows::{
@@ -28,8 +30,18 @@ impl OrderRepo for PostgresStore {
         Ok(self.orders.run(order).await?)
     }
 
-    async fn find(&self, id: OrderId) -> Result<Option<StoredOrder>, StoreError> {
-        Ok(self.pool.run(move |connection| find(connection, id).boxed()).await?)
+    async fn add_documents(&self, _: &NewDocuments) -> Result<AddedRange, AddDocumentsError> {
+        Err(AddDocumentsError::Internal("documents cannot be added yet".into()))
+    }
+
+    async fn find(
+        &self,
+        client: ClientId,
+        id: OrderId,
+    ) -> Result<Option<Kept<StoredOrder>>, StoreError> {
+        let found: Option<StoredOrder> =
+            self.pool.run(move |connection| find(connection, id).boxed()).await?;
+        Ok(found.filter(|order| order.client == client).map(Kept::Whole))
     }
 
     async fn check(&self) -> Result<(), StoreError> {
@@ -37,7 +49,7 @@ impl OrderRepo for PostgresStore {
     }
 }
 
-async fn find(
+pub(crate) async fn find(
     connection: &mut AsyncPgConnection,
     id: OrderId,
 ) -> Result<Option<StoredOrder>, Failure> {

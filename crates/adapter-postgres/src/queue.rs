@@ -10,6 +10,7 @@ use diesel::{
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     delivery::{Delivery, DeliveryId},
+    order::{OrderId, StoredOrder},
     ports::{DeliveryQueue, Lease, QueueStats, Settlement, StoreError},
 };
 use futures_util::future::{BoxFuture, FutureExt as _};
@@ -23,6 +24,7 @@ use crate::{
     PostgresStore,
     batch::{Waiting, Work},
     failure::{Failure, Shared, store_error},
+    orders,
     statement::Prepared,
 };
 
@@ -38,6 +40,10 @@ impl DeliveryQueue for PostgresStore {
             .pool
             .run(move |connection| lease(connection, now, lease_for, limit).boxed())
             .await?)
+    }
+
+    async fn order(&self, id: OrderId) -> Result<Option<StoredOrder>, StoreError> {
+        Ok(self.pool.run(move |connection| orders::find(connection, id).boxed()).await?)
     }
 
     async fn settle(

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use diesel::{dsl, prelude::*, sql_query, sql_types::BigInt, sqlite::SqliteConnection};
 use domain::{
     delivery::{Delivery, DeliveryId},
+    order::{OrderId, StoredOrder},
     ports::{DeliveryQueue, Lease, QueueStats, Settlement, StoreError},
 };
 use sql_rows::{
@@ -13,7 +14,7 @@ use sql_rows::{
 };
 use time::{Duration, OffsetDateTime};
 
-use crate::{failure::Failure, store::SqliteStore};
+use crate::{failure::Failure, orders, store::SqliteStore};
 
 #[async_trait]
 impl DeliveryQueue for SqliteStore {
@@ -24,6 +25,10 @@ impl DeliveryQueue for SqliteStore {
         limit: usize,
     ) -> Result<Vec<Lease>, StoreError> {
         Ok(self.writer.run(move |connection| lease(connection, now, lease_for, limit)).await?)
+    }
+
+    async fn order(&self, id: OrderId) -> Result<Option<StoredOrder>, StoreError> {
+        Ok(self.reader.run(move |connection| orders::find(connection, id)).await?)
     }
 
     async fn settle(

@@ -18,7 +18,7 @@ use diesel_migrations::MigrationHarness as _;
 use domain::{
     order::OrderId,
     ports::{
-        ApiKeyRepo, CreateError, DeliveryQueue as _, NewOrder, OrderRepo, QueueStats, StoreError,
+        ApiKeyRepo, CreateError, DeliveryQueue, NewOrder, OrderRepo as _, QueueStats, StoreError,
         UploadLedger as _,
     },
 };
@@ -117,7 +117,7 @@ async fn restarted_store_has_everything_in_one_file() {
     assert_eq!(files, ["orders.db"], "the log is part of the database file");
 
     let store = open(&directory).await;
-    assert_eq!(OrderRepo::find(&store, id).await.unwrap(), Some(stored(id, &order)));
+    assert_eq!(DeliveryQueue::order(&store, id).await.unwrap(), Some(stored(id, &order)));
     assert_eq!(ApiKeyRepo::find(&store, &key.lookup).await.unwrap().unwrap().key, key);
     assert_eq!(store.stats().await.unwrap().pending, 1);
     assert_eq!(store.condemn(&uploads).await.unwrap(), uploads);
@@ -149,7 +149,7 @@ async fn unreadable_order_is_an_error_that_names_it() {
                 CREATE TABLE saved AS SELECT * FROM orders; UPDATE orders SET {change}"
             ))
             .unwrap();
-        let found = OrderRepo::find(&store, id).await;
+        let found = DeliveryQueue::order(&store, id).await;
         let Err(StoreError::Internal(cause)) = found else { panic!("{change}: {found:?}") };
         let text = cause.to_string();
         assert!(text.starts_with("row 1 of orders cannot be read: "), "{text}");
@@ -160,7 +160,7 @@ async fn unreadable_order_is_an_error_that_names_it() {
             )
             .unwrap();
     }
-    assert!(OrderRepo::find(&store, id).await.unwrap().is_some());
+    assert!(DeliveryQueue::order(&store, id).await.unwrap().is_some());
 }
 
 /// Counts of the hour before stay, for a process whose clock is behind.

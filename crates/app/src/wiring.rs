@@ -66,7 +66,6 @@ impl Parts {
         };
         let deliveries = RunDeliveries {
             queue,
-            orders: orders.clone(),
             notifier: notifier.clone(),
             clock: clock.clone(),
             entropy: entropy.clone(),

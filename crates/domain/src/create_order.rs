@@ -15,14 +15,14 @@ use crate::{
         DocumentFault, ObjectKey, ReceivedDocument, SpooledFile, StoredDocument, sanitize_file_name,
     },
     duplicate_window::DuplicateWindow,
-    idempotency::{Answered, Attempt, Claim, Fingerprint, IdempotentRequest, KeyUse},
+    idempotency::{Answered, Attempt, Claim, IdempotentRequest, KeyUse},
     order::{
         Field, OrderRequest, OrderStatus, ParsedOrder, SigningServiceId, StoredOrder, Violation,
     },
     order_traffic::OrderTraffic,
     ports::{
-        BlobStore, Cause, ClaimError, Clock, CreateError, Entropy, IdempotencyLedger, NewOrder,
-        OrderRepo, StoreError, UploadLedger,
+        BlobStore, Cause, ClaimError, Clock, CreateError, Entropy, IdempotencyLedger, Kept,
+        NewOrder, OrderRepo, StoreError, UploadLedger,
     },
 };
 
@@ -130,17 +130,18 @@ impl CreateOrder {
         }
     }
 
-    /// Returns the order that was created under an idempotency key. Fails if this request differs
-    /// from the one that created it.
+    /// Returns the order that was created under the idempotency key of an attempt. Fails if this
+    /// request differs from the one that created it.
     pub async fn repeat(
         &self,
         answered: Answered,
-        fingerprint: Fingerprint,
+        attempt: &Attempt,
     ) -> Result<CreatedOrder, CreateOrderError> {
-        if answered.fingerprint != fingerprint {
+        if answered.fingerprint != attempt.fingerprint || answered.added.is_some() {
             return Err(CreateOrderError::KeyReused);
         }
-        let Some(stored) = self.orders.find(answered.order_id).await? else {
+        let client = attempt.claim.key.client;
+        let Some(Kept::Whole(stored)) = self.orders.find(client, answered.order_id).await? else {
             return Err(CreateOrderError::Internal(
                 "the order of an idempotency key is gone".into(),
             ));
@@ -197,7 +198,7 @@ impl CreateOrder {
         if let Some(attempt) = attempt
             && let Some(taken) = self.try_claim(&attempt.claim).await?
         {
-            return self.answer_again(taken, attempt.fingerprint).await;
+            return self.answer_again(taken, attempt).await;
         }
         let keys: Vec<ObjectKey> = documents.iter().map(|document| document.key.clone()).collect();
         self.uploads.record(&keys, self.clock.now()).await?;
@@ -317,7 +318,7 @@ impl CreateOrder {
     ) -> Result<CreatedOrder, CreateOrderError> {
         Err(match (error, attempt) {
             (CreateError::KeyInUse(taken), Some(attempt)) => {
-                return self.answer_again(taken, attempt.fingerprint).await;
+                return self.answer_again(taken, attempt).await;
             }
             (CreateError::Duplicate { created_at }, _) => CreateOrderError::Duplicate {
                 retry_after: self.window.seconds_left(created_at, self.clock.now()),
@@ -347,11 +348,11 @@ impl CreateOrder {
     async fn answer_again(
         &self,
         taken: KeyUse,
-        fingerprint: Fingerprint,
+        attempt: &Attempt,
     ) -> Result<CreatedOrder, CreateOrderError> {
         match taken {
             KeyUse::InProgress { until } => Err(self.in_flight(until)),
-            KeyUse::Answered(answered) => self.repeat(answered, fingerprint).await,
+            KeyUse::Answered(answered) => self.repeat(answered, attempt).await,
         }
     }
 

@@ -1,4 +1,5 @@
 use std::{
+    ops::Range,
     path::PathBuf,
     sync::{Mutex, atomic::AtomicUsize},
 };
@@ -10,9 +11,12 @@ use super::*;
 use crate::{
     api_key::{ApiKeyId, ClientId, KeyHash},
     document::{Content, DocumentFormat, Sha256Digest},
-    idempotency::{ClaimToken, IdempotencyKey},
+    idempotency::{ClaimToken, Fingerprint, IdempotencyKey},
     order::OrderId,
-    ports::{MockBlobStore, MockClock, MockIdempotencyLedger, MockOrderRepo, MockUploadLedger},
+    ports::{
+        BlobStream, GetError, MockBlobStore, MockClock, MockIdempotencyLedger, MockOrderRepo,
+        MockUploadLedger,
+    },
     test_support::{CountingEntropy, minimal_request, new_api_key, stored_order},
 };
 
@@ -320,6 +324,10 @@ impl BlobStore for FailingFirst {
         if number == 0 { Err(StoreError::Unavailable("down".into())) } else { Ok(()) }
     }
 
+    async fn get(&self, _: &ObjectKey, _: Range<u64>) -> Result<BlobStream, GetError> {
+        unreachable!("nothing is read")
+    }
+
     async fn delete(&self, _: &ObjectKey) -> Result<(), StoreError> {
         unreachable!("nothing is deleted from a store that does not answer")
     }
@@ -403,7 +411,7 @@ fn created_before() -> StoredOrder {
 
 /// Returns the use of a key by that order.
 fn answered(fingerprint: Fingerprint) -> KeyUse {
-    KeyUse::Answered(Answered { fingerprint, order_id: OrderId(5) })
+    KeyUse::Answered(Answered { fingerprint, order_id: OrderId(5), added: None })
 }
 
 #[tokio::test]
@@ -435,7 +443,7 @@ async fn repeat_returns_order_as_created() {
             .expect_claim()
             .times(usize::from(with_documents))
             .returning(move |_, _, _| Err(ClaimError::InUse(answered)));
-        mocks.orders.expect_find().once().returning(|_| Ok(Some(created_before())));
+        mocks.orders.expect_find().once().returning(|_, _| Ok(Some(Kept::Whole(created_before()))));
         let (use_case, request) = (mocks.use_case(), request(minimal_request()));
         let created = if with_documents {
             // Nothing is recorded or put.
@@ -498,7 +506,7 @@ async fn documents_of_concurrent_repeat_are_removed() {
         .returning(|_, _, _| Ok(()));
     let answered = answered(attempt().fingerprint);
     mocks.orders.expect_create().returning(move |_, _| Err(CreateError::KeyInUse(answered)));
-    mocks.orders.expect_find().returning(|_| Ok(Some(created_before())));
+    mocks.orders.expect_find().returning(|_, _| Ok(Some(Kept::Whole(created_before()))));
     let created = mocks
         .use_case()
         .create_with_documents(

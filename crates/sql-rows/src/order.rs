@@ -6,9 +6,9 @@ use domain::{
     delivery::NewDelivery,
     document::{ObjectKey, Sha256Digest, StoredDocument},
     duplicate_window::DuplicateWindow,
-    idempotency::IdempotentRequest,
+    idempotency::{AddedRange, IdempotentRequest},
     order::{OrderId, OrderStatus, StoredOrder, record::OrderRecord},
-    ports::{Cause, Kept, NewOrder},
+    ports::{AddDocumentsError, Cause, Kept, NewDocuments, NewOrder},
 };
 
 use crate::{
@@ -142,6 +142,50 @@ impl PendingOrder {
             idempotent_request: new.idempotent_request.clone(),
             window_opens_at: Utc(window.opens_at(new.created_at)),
         })
+    }
+}
+
+/// Documents to add to an order, and what is written with them.
+pub struct PendingAddition {
+    /// The client that adds them.
+    pub client_id: i64,
+    /// The order.
+    pub order_id: i64,
+    /// The documents. Each row gets its order and its position when the order is locked.
+    pub documents: Vec<DocumentRow>,
+    /// The instant of the addition.
+    pub at: Utc,
+    /// Maximum number of documents of the order.
+    pub max_documents: usize,
+    /// The request, if it has an idempotency key.
+    pub idempotent_request: Option<IdempotentRequest>,
+}
+
+impl PendingAddition {
+    /// Returns the rows of an addition. Fails if a value does not fit its column.
+    pub fn new(new: &NewDocuments) -> Result<Self, Cause> {
+        let documents = new.documents.iter().map(|document| {
+            let row = DocumentRow::new(0, document)?;
+            Ok(DocumentRow { added_at: Some(Utc(new.at)), ..row })
+        });
+        Ok(Self {
+            client_id: new.client.0,
+            order_id: new.order_id.0,
+            documents: documents.collect::<Result<_, Cause>>()?,
+            at: Utc(new.at),
+            max_documents: new.max_documents,
+            idempotent_request: new.idempotent_request.clone(),
+        })
+    }
+
+    /// Returns the positions of the documents in an order that has `stored` documents.
+    pub fn range(&self, stored: i64) -> Result<AddedRange, AddDocumentsError> {
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let stored = usize::try_from(stored).unwrap_or(usize::MAX);
+        if stored.saturating_add(self.documents.len()) > self.max_documents {
+            return Err(AddDocumentsError::TooMany { stored });
+        }
+        Ok(AddedRange { first_position: count(stored), count: count(self.documents.len()) })
     }
 }
 

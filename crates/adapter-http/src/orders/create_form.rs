@@ -53,7 +53,7 @@ pub(crate) fn create(request: HttpRequest, payload: web::Payload, api: web::Data
         };
         let created = match (answered, &attempt) {
             (Some(answered), Some(attempt)) => {
-                let repeated = api.create_order.repeat(answered, attempt.fingerprint).await?;
+                let repeated = api.create_order.repeat(answered, attempt).await?;
                 created::count(&api.metrics, Operation::Form, &repeated);
                 repeated
             }

@@ -6,7 +6,7 @@ use domain::{
     idempotency::IdempotentRequest,
     order::OrderId,
     ports::{
-        ApiKeyRepo, DeliveryQueue as _, IdempotencyLedger as _, NewOrder, OrderRepo, Settlement,
+        ApiKeyRepo, DeliveryQueue, IdempotencyLedger as _, NewOrder, OrderRepo as _, Settlement,
         UploadLedger as _,
     },
 };
@@ -96,7 +96,7 @@ async fn calls_use_indexes() {
     store.create(&with_key, WINDOW).await.unwrap_err();
     assert!(store.forget_free(None, NOW + Duration::MINUTE, 50).await.unwrap().is_some());
     assert_eq!(
-        OrderRepo::find(&store, OrderId(id.0 + 77)).await.unwrap().unwrap().documents.len(),
+        DeliveryQueue::order(&store, OrderId(id.0 + 77)).await.unwrap().unwrap().documents.len(),
         1
     );
     ApiKeyRepo::find(&store, "m77").await.unwrap().unwrap();

@@ -198,7 +198,7 @@ async fn test_key_creates_orders_without_mails() {
     );
     let is_test = async |record: &Value| {
         let id = OrderId(record["order_id"].as_i64().unwrap());
-        app.storage().orders.find(id).await.unwrap().unwrap().is_test
+        app.storage().queue.order(id).await.unwrap().unwrap().is_test
     };
     assert!(is_test(&record).await && is_test(&documents).await && !is_test(&real).await);
     let mails = app.mails(1).await;
