@@ -4,7 +4,7 @@ use diesel_migrations::MigrationHarness as _;
 use domain::{
     api_key::Scopes,
     order::{OrderId, record::OrderRecord},
-    ports::{ApiKeyRepo, DeliveryQueue as _, OrderRepo},
+    ports::{ApiKeyRepo, DeliveryQueue},
 };
 use test_servers::postgres::Cluster;
 use time::Duration;
@@ -62,7 +62,7 @@ async fn database_of_the_first_version_is_migrated_with_its_rows() {
     database.sql(&first_rows(&OrderRecord::of(&order).unwrap().details));
     assert!(store.migrate().await.unwrap() > 0);
 
-    let found = OrderRepo::find(&store, OrderId(1)).await.unwrap().unwrap();
+    let found = DeliveryQueue::order(&store, OrderId(1)).await.unwrap().unwrap();
     assert_eq!(found.order.contacts, order.contacts);
     assert_eq!((found.created_at, found.documents[0].created_at), (NOW, NOW));
     let key = ApiKeyRepo::find(&store, "lookup").await.unwrap().unwrap();

@@ -178,7 +178,7 @@ async fn database_of_the_first_version_is_migrated_with_its_rows() {
     let store = SqliteStore::open(&path(&directory)).unwrap();
     assert!(store.migrate().await.unwrap() > 0);
 
-    let found = OrderRepo::find(&store, OrderId(1)).await.unwrap().unwrap();
+    let found = DeliveryQueue::order(&store, OrderId(1)).await.unwrap().unwrap();
     assert_eq!(found.order.contacts, order.contacts);
     assert_eq!((found.created_at, found.documents[0].created_at), (NOW, NOW));
     let key = ApiKeyRepo::find(&store, "lookup").await.unwrap().unwrap();
