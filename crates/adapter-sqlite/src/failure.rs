@@ -47,6 +47,16 @@ const TEMPORARY: [&str; 6] = [
 ];
 
 impl Failure {
+    /// Names the row of `orders` that diesel cannot read.
+    pub(crate) fn unreadable(error: DatabaseError, row: &dyn ToString) -> Self {
+        match error {
+            DatabaseError::DeserializationError(reason) => {
+                Unreadable::new("orders", row, &reason).into()
+            }
+            error => error.into(),
+        }
+    }
+
     /// Returns whether the same call may succeed later.
     fn is_temporary(&self) -> bool {
         match self {

@@ -1,16 +1,19 @@
 //! Orders.
 
 use async_trait::async_trait;
-use diesel::{prelude::*, result::Error, sqlite::SqliteConnection};
+use diesel::{prelude::*, sqlite::SqliteConnection};
 use domain::{
     api_key::ClientId,
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
     order::{OrderId, StoredOrder},
-    ports::{AddDocumentsError, CreateError, Kept, NewDocuments, NewOrder, OrderRepo, StoreError},
+    ports::{
+        AddDocumentsError, CreateError, Kept, NewDocuments, NewOrder, OrderReader, OrderRepo,
+        StoreError,
+    },
 };
 use sql_rows::{
-    DocumentRow, OrderRow, PendingAddition, PendingOrder, Unreadable, Utc,
+    DocumentRow, OrderRow, PendingAddition, PendingOrder, Utc,
     schema::{deliveries, documents, orders},
 };
 
@@ -37,8 +40,7 @@ impl OrderRepo for SqliteStore {
         client: ClientId,
         id: OrderId,
     ) -> Result<Option<Kept<StoredOrder>>, StoreError> {
-        let found = self.reader.run(move |connection| find(connection, id)).await?;
-        Ok(found.filter(|order| order.client == client).map(Kept::Whole))
+        OrderReader::order(self, client, id).await
     }
 
     async fn check(&self) -> Result<(), StoreError> {
@@ -77,7 +79,7 @@ fn create(connection: &mut SqliteConnection, order: PendingOrder) -> Result<Orde
             .map_err(Failure::from)?;
     }
     if let Some(idempotent_request) = &order.idempotent_request {
-        idempotency::remember(connection, idempotent_request, OrderId(id), created_at.0)?;
+        idempotency::remember(connection, idempotent_request, OrderId(id), created_at.0, None)?;
     }
     Ok(OrderId(id))
 }
@@ -93,9 +95,15 @@ fn add_documents(
         return Err(AddDocumentsError::KeyInUse(key_use));
     }
     let own = orders::table.find(new.order_id).filter(orders::client_id.eq(new.client_id));
-    let changed = diesel::update(own).set(orders::updated_at.eq(new.at)).execute(connection);
-    if changed.map_err(Failure::from)? == 0 {
-        return Err(AddDocumentsError::NoSuchOrder);
+    let changed = diesel::update(own)
+        .set(orders::updated_at.eq(new.at))
+        .returning(orders::erased_at)
+        .get_result(connection);
+    let changed: Option<Option<Utc>> = changed.optional().map_err(Failure::from)?;
+    match changed {
+        Some(None) => {}
+        Some(Some(_erased_at)) => return Err(AddDocumentsError::Erased),
+        None => return Err(AddDocumentsError::NoSuchOrder),
     }
     let stored: i64 = documents::table
         .filter(documents::order_id.eq(new.order_id))
@@ -111,7 +119,7 @@ fn add_documents(
     }
     if let Some(idempotent_request) = &new.idempotent_request {
         let order = OrderId(new.order_id);
-        idempotency::remember(connection, idempotent_request, order, new.at.0)?;
+        idempotency::remember(connection, idempotent_request, order, new.at.0, Some(added))?;
     }
     Ok(added)
 }
@@ -163,24 +171,6 @@ fn insert_after_window(
     let created_at: Utc =
         holder!(order.row).select(orders::created_at).first(connection).map_err(Failure::from)?;
     Err(CreateError::Duplicate { created_at: created_at.0 })
-}
-
-pub(crate) fn find(
-    connection: &mut SqliteConnection,
-    id: OrderId,
-) -> Result<Option<StoredOrder>, Failure> {
-    let order = orders::table.find(id.0).select(OrderRow::as_select()).first(connection);
-    let order = order.optional().map_err(|error| match error {
-        Error::DeserializationError(reason) => Unreadable::new("orders", &id.0, &reason).into(),
-        error => Failure::from(error),
-    })?;
-    let Some(order) = order else { return Ok(None) };
-    let documents: Vec<DocumentRow> = documents::table
-        .filter(documents::order_id.eq(id.0))
-        .order(documents::position)
-        .select(DocumentRow::as_select())
-        .load(connection)?;
-    Ok(Some(order.into_stored(id, documents)?))
 }
 
 /// Checks that the database is writable: holds the write lock and reads the schema. Writes nothing.

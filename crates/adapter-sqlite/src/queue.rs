@@ -5,7 +5,7 @@ use diesel::{dsl, prelude::*, sql_query, sql_types::BigInt, sqlite::SqliteConnec
 use domain::{
     delivery::{Delivery, DeliveryId},
     order::{OrderId, StoredOrder},
-    ports::{DeliveryQueue, Lease, QueueStats, Settlement, StoreError},
+    ports::{DeliveryQueue, Kept, Lease, QueueStats, Settlement, StoreError},
 };
 use sql_rows::{
     DeliveryRow, Instant, REMOVED_COUNTS, UnsuccessfulAttempt, Utc, counted_hours,
@@ -14,7 +14,7 @@ use sql_rows::{
 };
 use time::{Duration, OffsetDateTime};
 
-use crate::{failure::Failure, orders, store::SqliteStore};
+use crate::{failure::Failure, order_reader, store::SqliteStore};
 
 #[async_trait]
 impl DeliveryQueue for SqliteStore {
@@ -28,7 +28,11 @@ impl DeliveryQueue for SqliteStore {
     }
 
     async fn order(&self, id: OrderId) -> Result<Option<StoredOrder>, StoreError> {
-        Ok(self.reader.run(move |connection| orders::find(connection, id)).await?)
+        let found = self.reader.run(move |connection| order_reader::any(connection, id)).await?;
+        Ok(match found {
+            Some(Kept::Whole(order)) => Some(order),
+            Some(Kept::Erased) | None => None,
+        })
     }
 
     async fn settle(

@@ -27,6 +27,8 @@ use tempfile::{TempDir, tempdir};
 
 use crate::{MigrateError, OpenError, SqliteStore, failure::Failure, migrations::MIGRATIONS};
 
+mod erasure;
+mod reads;
 mod start;
 mod transactions;
 

@@ -16,8 +16,11 @@ use crate::samples::{
     minimal_order, new_order, object_key, stored, various_orders,
 };
 
+mod adding;
 mod together;
 
+pub(crate) use adding::addition;
+pub use adding::*;
 pub use together::*;
 
 /// Runs the contract of `OrderRepo`. The expression makes the `Storage` of each test.
@@ -55,6 +58,16 @@ macro_rules! order_repo_contract {
             concurrent_orders_keep_their_documents_and_deliveries,
             concurrent_order_with_condemned_upload_fails_alone,
             concurrent_orders_have_their_own_kinds_and_windows,
+            added_documents_follow_the_others,
+            order_without_documents_gets_some,
+            concurrent_additions_never_share_a_position,
+            order_takes_no_more_than_the_maximum,
+            documents_are_added_to_own_orders_only,
+            addition_with_swept_upload_is_rejected,
+            adding_documents_adopts_their_uploads,
+            addition_is_stored_under_its_key,
+            one_of_concurrent_additions_with_one_key_is_stored,
+            failed_addition_leaves_its_key_free,
         );
     };
 }

@@ -74,7 +74,10 @@ async fn database_of_another_version_is_rejected_unchanged() {
         drop(open(&directory).await);
         let mut other = outsider(&path(&directory));
         other
-            .batch_execute(&format!("UPDATE __diesel_schema_migrations SET version = '{version}'"))
+            .batch_execute(&format!(
+                "UPDATE __diesel_schema_migrations SET version = '{version}'
+                    WHERE version = (SELECT max(version) FROM __diesel_schema_migrations)"
+            ))
             .unwrap();
         let before = schema(&mut other);
         let store = SqliteStore::open(&path(&directory)).unwrap();
