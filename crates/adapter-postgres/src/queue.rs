@@ -11,7 +11,7 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     delivery::{Delivery, DeliveryId},
     order::{OrderId, StoredOrder},
-    ports::{DeliveryQueue, Lease, QueueStats, Settlement, StoreError},
+    ports::{DeliveryQueue, Kept, Lease, QueueStats, Settlement, StoreError},
 };
 use futures_util::future::{BoxFuture, FutureExt as _};
 use sql_rows::{
@@ -24,7 +24,7 @@ use crate::{
     PostgresStore,
     batch::{Waiting, Work},
     failure::{Failure, Shared, store_error},
-    orders,
+    reads,
     statement::Prepared,
 };
 
@@ -43,7 +43,12 @@ impl DeliveryQueue for PostgresStore {
     }
 
     async fn order(&self, id: OrderId) -> Result<Option<StoredOrder>, StoreError> {
-        Ok(self.pool.run(move |connection| orders::find(connection, id).boxed()).await?)
+        let found =
+            self.pool.run(move |connection| reads::find_any(connection, id).boxed()).await?;
+        Ok(match found {
+            Some(Kept::Whole(order)) => Some(order),
+            Some(Kept::Erased) | None => None,
+        })
     }
 
     async fn settle(

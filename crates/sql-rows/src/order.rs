@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// An order without its identifier and its documents.
-#[derive(Insertable, Queryable, Selectable)]
+#[derive(Insertable, Queryable, QueryableByName, Selectable)]
 // Binds `NULL` for absent values, so the statement text is constant and stays prepared.
 #[diesel(table_name = orders, treat_none_as_default_value = false)]
 #[expect(missing_docs, reason = "the columns, which the migrations describe")]
@@ -96,7 +96,7 @@ impl OrderRow {
 }
 
 /// An order as it is read, without its documents.
-#[derive(Queryable, Selectable)]
+#[derive(Queryable, QueryableByName, Selectable)]
 #[diesel(table_name = orders)]
 pub struct KeptOrderRow {
     id: i64,
@@ -106,6 +106,11 @@ pub struct KeptOrderRow {
 }
 
 impl KeptOrderRow {
+    /// Returns the identifier.
+    pub fn id(&self) -> i64 {
+        self.id
+    }
+
     /// Returns the order, unless it is erased.
     pub fn into_kept(self, documents: Vec<DocumentRow>) -> Result<Kept<StoredOrder>, Unreadable> {
         if self.erased_at.is_some() {

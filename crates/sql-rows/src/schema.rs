@@ -37,6 +37,8 @@ diesel::table! {
     }
 }
 
+diesel::allow_tables_to_appear_in_same_query!(orders, documents);
+
 diesel::table! {
     uploads (key) {
         key -> Text,
