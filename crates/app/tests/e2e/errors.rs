@@ -103,7 +103,7 @@ async fn wrong_paths_and_methods_are_problems() {
         "/api/orders",
         "/api/order/create/",
         "/API/ORDER/CREATE",
-        "/api/order/create%2F",
+        "/api%2Forder/create",
         "/metrics",
         "/healthz",
     ] {
