@@ -26,6 +26,7 @@ mod errors;
 mod faults_clock;
 mod faults_disk;
 mod faults_disk_embedded;
+mod faults_download;
 mod first_start;
 mod harness;
 mod hostile_forms;
