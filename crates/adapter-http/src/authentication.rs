@@ -22,7 +22,8 @@ use crate::{
 /// Delay of a connection that guesses keys, when its peer is over the limit of failures.
 const GUESS_DELAY: Duration = Duration::from_secs(3);
 
-/// Authenticates a request and counts it against the rate limit of its key.
+/// Authenticates a request and counts it against the rate limit of its key, which must have the
+/// scope of the policy.
 pub(crate) async fn admit(
     request: &HttpRequest,
     api: &Api,
@@ -32,7 +33,11 @@ pub(crate) async fn admit(
         Ok(key) => {
             request.extensions_mut().insert(KeyNote(key.id));
             check_rate(request, api, policy, &key)?;
-            Ok(key)
+            if key.may(policy.scope()) {
+                Ok(key)
+            } else {
+                Err(Problem::missing_scope(policy.scope()))
+            }
         }
         Err(problem) => Err(check_failures(request, api).err().unwrap_or(problem)),
     }

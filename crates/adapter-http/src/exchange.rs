@@ -42,6 +42,8 @@ pub(crate) struct Exchange {
     bytes: RefCell<ReadBytes>,
     /// The transport's task, while it waits for an allowance.
     parked: Cell<Option<Waker>>,
+    /// Whether the answer is a download, which may take long.
+    download: Cell<bool>,
     interim: Cell<Interim>,
     /// Whether the `100 Continue` of the framework is still to be dropped.
     swallow: Cell<bool>,
@@ -71,6 +73,7 @@ impl Exchange {
             allowance: Cell::new(READ_AHEAD),
             bytes: RefCell::default(),
             parked: Cell::new(None),
+            download: Cell::new(false),
             interim: Cell::new(Interim::None),
             swallow: Cell::new(false),
             succeeded: Cell::new(false),
@@ -113,7 +116,18 @@ impl Exchange {
         self.bytes.borrow_mut().request_ended();
         self.since.set(Instant::now());
         self.interim.set(Interim::None);
+        self.download.set(false);
         self.allow(READ_AHEAD);
+    }
+
+    /// Notes that the answer is a download.
+    pub(crate) fn download_started(&self) {
+        self.download.set(true);
+    }
+
+    /// Returns whether the answer is a download.
+    pub(crate) fn is_download(&self) -> bool {
+        self.download.get()
     }
 
     fn allow(&self, bytes: usize) {

@@ -4,25 +4,31 @@ use std::sync::Arc;
 
 use actix_web::{
     App,
+    body::to_bytes,
     dev::Service as _,
-    http::{ConnectionType, StatusCode, header::HeaderMap},
+    http::{ConnectionType, Method, StatusCode, header::HeaderMap},
     middleware::from_fn,
-    test::{TestRequest, init_service, read_body},
+    test::{TestRequest, init_service},
     web,
 };
 use async_trait::async_trait;
+use bytes::Bytes;
 use domain::{
-    api_key::{ApiKey, ApiKeyId, NewApiKey, PresentedKey, Rate},
+    add_documents::AddDocuments,
+    api_key::{ApiKey, ApiKeyId, ClientId, NewApiKey, PresentedKey, Rate},
     create_order::CreateOrder,
     document::DocumentLimits,
     duplicate_window::DuplicateWindow,
-    idempotency::DEFAULT_RETENTION,
+    idempotency::{AddedRange, DEFAULT_RETENTION},
+    intake::Intake,
     manage_keys::ManageKeys,
     order::{OrderId, StoredOrder},
     ports::{
-        CreateError, MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy, MockIdempotencyLedger,
-        MockOrderRepo, MockUploadLedger, NewOrder, OrderRepo, StoreError,
+        AddDocumentsError, CreateError, Kept, MockApiKeyRepo, MockBlobStore, MockClock,
+        MockEntropy, MockIdempotencyLedger, MockOrderReader, MockOrderRepo, MockUploadLedger,
+        NewDocuments, NewOrder, OrderRepo, StoreError,
     },
+    read_order::ReadOrder,
 };
 use ipnet::IpNet;
 use prometheus::{Registry, TextEncoder};
@@ -42,6 +48,7 @@ pub(crate) const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 /// Mocks of the ports. Calls without an expectation fail the test.
 pub(crate) struct Ports {
     pub(crate) orders: MockOrderRepo,
+    pub(crate) reader: MockOrderReader,
     pub(crate) uploads: MockUploadLedger,
     pub(crate) idempotency: MockIdempotencyLedger,
     pub(crate) blobs: MockBlobStore,
@@ -73,6 +80,7 @@ impl Ports {
     pub(crate) fn without_key() -> Self {
         Self {
             orders: MockOrderRepo::new(),
+            reader: MockOrderReader::new(),
             uploads: MockUploadLedger::new(),
             idempotency: MockIdempotencyLedger::new(),
             blobs: MockBlobStore::new(),
@@ -94,18 +102,23 @@ impl Ports {
         clock.expect_now().return_const(NOW);
         let (clock, entropy) = (Arc::new(clock), Arc::new(entropy()));
         let registry = Registry::new();
+        let intake = Intake {
+            orders: Arc::new(HeldOrders { orders: self.orders, hold: self.hold }),
+            uploads: Arc::new(self.uploads),
+            idempotency: Arc::new(self.idempotency),
+            blobs: Arc::new(self.blobs),
+            clock: clock.clone(),
+            entropy: entropy.clone(),
+            idempotency_retention: DEFAULT_RETENTION,
+        };
         let api = Api {
             create_order: CreateOrder {
-                orders: Arc::new(HeldOrders { orders: self.orders, hold: self.hold }),
-                uploads: Arc::new(self.uploads),
-                idempotency: Arc::new(self.idempotency),
-                blobs: Arc::new(self.blobs),
-                clock: clock.clone(),
-                entropy: entropy.clone(),
+                intake: intake.clone(),
                 window: DuplicateWindow::default(),
-                idempotency_retention: DEFAULT_RETENTION,
                 traffic: Arc::default(),
             },
+            read_order: ReadOrder { reader: Arc::new(self.reader), blobs: intake.blobs.clone() },
+            add_documents: AddDocuments { intake },
             keys: ManageKeys {
                 keys: Arc::new(self.keys),
                 clock,
@@ -113,7 +126,7 @@ impl Ports {
                 uses: Arc::default(),
                 cache: Arc::default(),
             },
-            rates: Arc::new(RateLimits::new(self.rate, self.rate)),
+            rates: Arc::new(RateLimits::new(self.rate, self.rate, self.rate)),
             trusted_proxies: self.trusted_proxies,
             limits: DocumentLimits::default(),
             spool: Spool::open(folder.path(), Budget::new(self.spool_bytes)).unwrap(),
@@ -145,6 +158,11 @@ impl TestApi {
         TestRequest::post().uri(path).insert_header(("authorization", authorization))
     }
 
+    /// Builds a read with the API key of the tests.
+    pub(crate) fn get(path: &str) -> TestRequest {
+        Self::post(path).method(Method::GET)
+    }
+
     /// Sends a request through the middleware and the routes of the service.
     pub(crate) async fn send(&self, request: TestRequest) -> Answer {
         let api = self.api.clone();
@@ -157,8 +175,9 @@ impl TestApi {
         let response = init_service(app).await.call(request.to_request()).await.unwrap();
         let (status, headers) = (response.status(), response.headers().clone());
         let closes = response.response().head().connection_type() == ConnectionType::Close;
-        let body = serde_json::from_slice(&read_body(response).await).unwrap_or_default();
-        Answer { status, headers, closes, body }
+        let bytes = to_bytes(response.into_body()).await.ok();
+        let body = bytes.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok());
+        Answer { status, headers, closes, body: body.unwrap_or_default(), bytes }
     }
 }
 
@@ -194,8 +213,16 @@ impl OrderRepo for HeldOrders {
         self.orders.create(order, window).await
     }
 
-    async fn find(&self, id: OrderId) -> Result<Option<StoredOrder>, StoreError> {
-        self.orders.find(id).await
+    async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, AddDocumentsError> {
+        self.orders.add_documents(new).await
+    }
+
+    async fn find(
+        &self,
+        client: ClientId,
+        id: OrderId,
+    ) -> Result<Option<Kept<StoredOrder>>, StoreError> {
+        self.orders.find(client, id).await
     }
 
     async fn check(&self) -> Result<(), StoreError> {
@@ -211,6 +238,8 @@ pub(crate) struct Answer {
     /// Whether it closes its connection.
     pub(crate) closes: bool,
     pub(crate) body: Value,
+    /// The bytes of the body; `None` if it failed.
+    pub(crate) bytes: Option<Bytes>,
 }
 
 impl Answer {

@@ -131,7 +131,7 @@ impl Disk {
         }
     }
 
-    fn path(&self, object: &str) -> PathBuf {
+    pub(crate) fn path(&self, object: &str) -> PathBuf {
         self.root.join(object)
     }
 }

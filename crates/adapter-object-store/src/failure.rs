@@ -90,6 +90,12 @@ pub(crate) fn is_absent(error: &Error) -> bool {
     on_disk || ABSENT.iter().any(|absent| text.contains(absent))
 }
 
+/// Returns whether a store rejected a range because the object ends before it.
+pub(crate) fn is_beyond_end(error: &Error) -> bool {
+    response(&error.to_string()).is_some_and(|response| response.starts_with("416"))
+        || root(error).to_string().starts_with("Wanted range")
+}
+
 fn root<'a>(error: &'a (dyn StdError + 'static)) -> &'a (dyn StdError + 'static) {
     std::iter::successors(Some(error), |&error| error.source()).last().unwrap_or(error)
 }

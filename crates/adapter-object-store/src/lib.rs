@@ -42,6 +42,8 @@ mod concurrency_limit;
 mod disk;
 mod failure;
 mod open;
+mod read_disk;
+mod read_remote;
 mod remote;
 mod spool;
 mod store;

@@ -1,9 +1,9 @@
-use std::{fmt, future::Future, io, path::Path as FilePath, sync::Arc, time::Duration};
+use std::{fmt, future::Future, io, ops::Range, path::Path as FilePath, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use domain::{
     document::{ObjectKey, SpooledFile},
-    ports::{BlobStore, StoreError},
+    ports::{BlobStore, BlobStream, GetError, StoreError},
 };
 use object_store::{
     MultipartUpload, ObjectStore, ObjectStoreExt as _, PutPayload, local::LocalFileSystem,
@@ -15,7 +15,9 @@ use crate::{
     buffers::BufferPool,
     concurrency_limit::ConcurrencyLimit,
     disk::{Disk, unavailable},
-    failure::{Failure, is_absent, is_transient, store_error},
+    failure::{Failure, is_absent, is_beyond_end, is_transient, store_error},
+    read_disk::{BLOCK, blocks, check_size},
+    read_remote::RemoteRange,
     spool::{SpoolReader, panicked},
 };
 
@@ -25,6 +27,9 @@ const MIB: usize = 1024 * 1024;
 const DISK_PART: usize = 128 * 1024;
 const DISK_PERMITS: usize = 8;
 
+/// Free blocks that readers of local disk keep for each other.
+const FREE_BLOCKS: usize = 32;
+
 /// The minimum part size of S3, except for the last part.
 const REMOTE_PART_MIB: u32 = 5;
 const REMOTE_PART: usize = REMOTE_PART_MIB as usize * MIB;
@@ -32,7 +37,7 @@ const REMOTE_PART: usize = REMOTE_PART_MIB as usize * MIB;
 const REMOTE_PERMITS: usize = 30;
 
 /// Time limit for a request with its retries, in addition to the time for its body.
-const REQUEST_TIMEOUT: Duration = Duration::from_millis(2_500);
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_millis(2_500);
 /// Minimum upload rate in bytes per second, from which the time for a body follows.
 const MIN_UPLOAD_RATE: usize = 200 * 1024;
 /// Time limit for aborting an upload, which delays the error response.
@@ -48,6 +53,7 @@ pub struct ObjectBlobStore {
     objects: Arc<dyn ObjectStore>,
     disk: Option<Disk>,
     buffers: BufferPool,
+    blocks: BufferPool,
     limit: ConcurrencyLimit,
     /// A hint for the error when the store does not answer.
     hint: &'static str,
@@ -67,6 +73,7 @@ impl ObjectBlobStore {
             objects,
             disk: None,
             buffers: BufferPool::new(MIB, REMOTE_PERMITS),
+            blocks: BufferPool::new(BLOCK, FREE_BLOCKS),
             limit: ConcurrencyLimit::new(REMOTE_PERMITS),
             hint,
         }
@@ -85,6 +92,7 @@ impl ObjectBlobStore {
             objects: Arc::new(objects),
             disk: Some(disk),
             buffers: BufferPool::new(DISK_PART, DISK_PERMITS),
+            blocks: BufferPool::new(BLOCK, FREE_BLOCKS),
             limit: ConcurrencyLimit::new(DISK_PERMITS),
             hint: "",
         })
@@ -217,6 +225,23 @@ impl ObjectBlobStore {
         }
     }
 
+    async fn get_remote(&self, location: Path, left: Range<u64>) -> Result<BlobStream, GetError> {
+        let (objects, hint) = (Arc::clone(&self.objects), self.hint);
+        let range = RemoteRange { objects, location, left, hint };
+        let request = async {
+            match range.request().await {
+                Err(error) if is_absent(&error) => Ok(Err(GetError::Missing)),
+                Err(error) if is_beyond_end(&error) => {
+                    Ok(Err(GetError::Internal(Failure::of(&error, "").into())))
+                }
+                done => done.map(Ok),
+            }
+        };
+        let found = self.request(0, request).await??;
+        check_size(found.range.end, &range.left)?;
+        Ok(range.stream(found.into_stream()))
+    }
+
     async fn put_and_remove_probe(&self) -> Result<(), StoreError> {
         let probe = Path::from(PROBE);
         self.request(0, self.objects.put(&probe, PutPayload::from_static(PROBE.as_bytes())))
@@ -247,6 +272,15 @@ impl BlobStore for ObjectBlobStore {
         }
         let sync = move |disk: Disk| disk.sync_folders(location.as_ref()).map_err(unavailable);
         self.with_disk(sync).await.map(drop)
+    }
+
+    async fn get(&self, key: &ObjectKey, range: Range<u64>) -> Result<BlobStream, GetError> {
+        let location = location(key)?;
+        let Some(disk) = self.disk.clone() else { return self.get_remote(location, range).await };
+        let opened = range.clone();
+        let open = move || disk.open_object(location.as_ref(), &opened);
+        let file = tokio::task::spawn_blocking(open).await.map_err(|_| panicked())??;
+        Ok(blocks(file, range, self.blocks.clone()))
     }
 
     async fn delete(&self, key: &ObjectKey) -> Result<(), StoreError> {

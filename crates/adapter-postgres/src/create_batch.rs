@@ -27,10 +27,10 @@ const FAST_REJECTION: Duration = Duration::from_secs(1);
 const MAX_ATTEMPTS: usize = 20;
 
 /// The trigger by which a document adopts its upload.
-const ADOPTION: &str = "documents_adopt_uploads";
+pub(crate) const ADOPTION: &str = "documents_adopt_uploads";
 
 /// The trigger that protects an idempotency key in use.
-const KEY_IN_USE: &str = "idempotency_keys_in_use";
+pub(crate) const KEY_IN_USE: &str = "idempotency_keys_in_use";
 
 /// The reason why an order was not created.
 #[derive(Debug, thiserror::Error)]

@@ -91,8 +91,8 @@ pub(crate) async fn in_use(
     claim: &Claim,
     now: OffsetDateTime,
 ) -> Result<Option<KeyUse>, Failure> {
-    const IN_USE: &str = "SELECT client_id, fingerprint, order_id, kept_until \
-        FROM idempotency_keys AS held WHERE client_id = $1 AND digest = $2 \
+    const IN_USE: &str = "SELECT client_id, fingerprint, order_id, kept_until, first_document, \
+        documents FROM idempotency_keys AS held WHERE client_id = $1 AND digest = $2 \
         AND idempotency_key_in_use(held, $3, $4)";
     let Claim { key, token } = claim;
     let query = sql_query(IN_USE)

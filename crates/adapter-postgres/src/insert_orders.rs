@@ -9,6 +9,13 @@ use sql_rows::{Instant, OrderRow, PendingOrder, Utc, schema::orders};
 
 use crate::statement::Prepared;
 
+/// The smallest identifier that a transaction has announced, which draws only larger ones. Other
+/// programs have locks with other upper 16 bits.
+pub(crate) const ANNOUNCED: &str = "(\
+    SELECT min(((classid::bigint & 65535) << 32) | objid::bigint) FROM pg_locks \
+    WHERE locktype = 'advisory' AND objsubid = 1 AND classid::bigint >> 16 = 28530 \
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))";
+
 /// Creates the orders of a batch, all in one statement and so in one transaction:
 ///
 /// 1. `candidates`: leaves out duplicates and orders whose idempotency key is in use. It takes no
@@ -16,19 +23,22 @@ use crate::statement::Prepared;
 ///    planner from a join: one index lookup per order, in every plan. A scalar subquery looks each
 ///    idempotency key up in the primary key.
 /// 2. `held`, `released`: takes the file numbers from orders that the window no longer covers.
-/// 3. `created`: inserts the orders whose file number is free, and returns them.
-/// 4. `stored`: inserts their documents and adopts the uploads, in the order of their keys, in
+/// 3. `announced`: takes a shared lock until the end of the transaction. It names the newest order,
+///    before which no order of this statement will be. Readers of pages look for such locks
+///    ([`ANNOUNCED`]).
+/// 4. `created`: inserts the orders whose file number is free, and returns them.
+/// 5. `stored`: inserts their documents and adopts the uploads, in the order of their keys, in
 ///    which other calls lock them.
-/// 5. `enqueued`: inserts their deliveries, with identifiers in the order of the batch. Deliveries
+/// 6. `enqueued`: inserts their deliveries, with identifiers in the order of the batch. Deliveries
 ///    due at one instant are leased by identifier.
-/// 6. `remembered`: remembers their requests. Where a concurrent request has remembered its order
+/// 7. `remembered`: remembers their requests. Where a concurrent request has remembered its order
 ///    under the same key, a trigger rejects the whole statement.
 ///
 /// The last part makes the commit durable, whatever the settings of the session are. Its scalar
 /// subquery runs once, not for each order.
 ///
-/// Each step locks rows in the order of their keys, so that batches never deadlock. Step 3 counts
-/// the rows of step 2 to run after it.
+/// Each step locks rows in the order of their keys, so that batches never deadlock. Step 4 counts
+/// the rows of steps 2 and 3 to run after them.
 const INSERT_ORDERS: &str = "WITH candidates AS (\
         SELECT c.*, h.id AS holder FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, \
             $14, $15, $16) \
@@ -49,12 +59,16 @@ const INSERT_ORDERS: &str = "WITH candidates AS (\
     ), released AS (\
         UPDATE orders SET holds_file_number = false \
         WHERE id = ANY (ARRAY(SELECT id FROM held)) AND holds_file_number RETURNING id\
+    ), announced AS MATERIALIZED (\
+        SELECT pg_advisory_xact_lock_shared(\
+            (28530::bigint << 48) | (SELECT coalesce(max(id), 0) FROM orders))\
     ), created AS (\
         INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, ends_at, \
             created_at, updated_at, is_test, holds_file_number, file_number, status, details) \
         SELECT client_id, api_key_id, signing_service_id, starts_at, ends_at, created_at, \
             created_at, $1, true, file_number, status, details::jsonb \
         FROM candidates WHERE (SELECT count(*) FROM released) >= 0 \
+        AND (SELECT count(*) FROM announced) = 1 \
         ON CONFLICT (file_number, is_test) WHERE holds_file_number DO NOTHING \
         RETURNING id, file_number\
     ), stored AS (\
@@ -77,8 +91,8 @@ const INSERT_ORDERS: &str = "WITH candidates AS (\
         FROM candidates JOIN created USING (file_number) WHERE key_client IS NOT NULL \
         ORDER BY key_client, digest ON CONFLICT (client_id, digest) DO UPDATE \
         SET token = excluded.token, fingerprint = excluded.fingerprint, \
-            order_id = excluded.order_id, taken_at = excluded.taken_at, \
-            kept_until = excluded.kept_until\
+            order_id = excluded.order_id, first_document = NULL, documents = NULL, \
+            taken_at = excluded.taken_at, kept_until = excluded.kept_until\
     ) SELECT id, file_number FROM created WHERE (SELECT set_config('synchronous_commit', \
         coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), true)) IS NOT NULL";
 

@@ -2,11 +2,13 @@
 //! LOCKED` and triggers. Pure Rust: no libpq.
 //!
 //! - Each write of a port is one statement, which is its own transaction. Orders that wait at the
-//!   same time share a statement. Only changes of API keys take several statements, because they
-//!   also write the history of keys.
+//!   same time share a statement, and so do reads of orders. Only changes of API keys, additions of
+//!   documents and erasures take several statements.
 //! - A call holds a connection of the pool until it ends.
 //! - Any number of instances may share a database.
 
+mod add_documents;
+mod admin;
 mod batch;
 mod connect;
 mod create_batch;
@@ -17,8 +19,10 @@ mod insert_orders;
 mod keys;
 mod migrations;
 mod orders;
+mod pages;
 mod pool;
 mod queue;
+mod reads;
 mod statement;
 #[cfg(test)]
 mod tests;
@@ -34,7 +38,9 @@ pub use url::OpenError;
 use group_commit::BatchObserver;
 use sql_rows::PendingOrder;
 
-use crate::{batch::Batches, connect::Server, pool::Pool, queue::Settled, uploads::Recorded};
+use crate::{
+    batch::Batches, connect::Server, pool::Pool, queue::Settled, reads::Asked, uploads::Recorded,
+};
 
 /// Every storage port on one PostgreSQL database.
 pub struct PostgresStore {
@@ -43,6 +49,7 @@ pub struct PostgresStore {
     orders: Batches<PendingOrder>,
     records: Batches<Recorded>,
     settlements: Batches<Settled>,
+    reads: Batches<Asked>,
 }
 
 impl PostgresStore {
@@ -64,6 +71,7 @@ impl PostgresStore {
             orders: Batches::new(pool.clone()),
             records: Batches::new(pool.clone()),
             settlements: Batches::new(pool.clone()),
+            reads: Batches::new(pool.clone()),
             pool,
         })
     }

@@ -40,7 +40,7 @@ const TABLES: [&str; 8] = [
 /// The rights that the service needs: table, privilege.
 const RIGHTS: &str = "VALUES \
     ('orders', 'SELECT'), ('orders', 'INSERT'), ('orders', 'UPDATE'), \
-    ('documents', 'SELECT'), ('documents', 'INSERT'), \
+    ('documents', 'SELECT'), ('documents', 'INSERT'), ('documents', 'DELETE'), \
     ('uploads', 'SELECT'), ('uploads', 'INSERT'), ('uploads', 'UPDATE'), ('uploads', 'DELETE'), \
     ('deliveries', 'SELECT'), ('deliveries', 'INSERT'), \
     ('deliveries', 'UPDATE'), ('deliveries', 'DELETE'), \

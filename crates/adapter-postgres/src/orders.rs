@@ -1,20 +1,22 @@
 //! The order repository.
 
 use async_trait::async_trait;
-use diesel::{prelude::*, result::Error};
+use diesel::prelude::*;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
+    api_key::ClientId,
     duplicate_window::DuplicateWindow,
+    idempotency::AddedRange,
     order::{OrderId, StoredOrder},
-    ports::{CreateError, NewOrder, OrderRepo, StoreError},
+    ports::{
+        AddDocumentsError, CreateError, Kept, NewDocuments, NewOrder, OrderReader, OrderRepo,
+        StoreError,
+    },
 };
 use futures_util::FutureExt as _;
-use sql_rows::{
-    DocumentRow, OrderRow, PendingOrder, Unreadable,
-    schema::{documents, orders},
-};
+use sql_rows::{PendingOrder, schema::orders};
 
-use crate::{PostgresStore, create_batch::Rejection, failure::Failure};
+use crate::{PostgresStore, add_documents, create_batch::Rejection, failure::Failure};
 
 #[async_trait]
 impl OrderRepo for PostgresStore {
@@ -28,38 +30,21 @@ impl OrderRepo for PostgresStore {
         Ok(self.orders.run(order).await?)
     }
 
-    async fn find(&self, id: OrderId) -> Result<Option<StoredOrder>, StoreError> {
-        Ok(self.pool.run(move |connection| find(connection, id).boxed()).await?)
+    async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, AddDocumentsError> {
+        add_documents::add_documents(&self.pool, new).await
+    }
+
+    async fn find(
+        &self,
+        client: ClientId,
+        id: OrderId,
+    ) -> Result<Option<Kept<StoredOrder>>, StoreError> {
+        OrderReader::order(self, client, id).await
     }
 
     async fn check(&self) -> Result<(), StoreError> {
         Ok(self.pool.run(|connection| check(connection).boxed()).await?)
     }
-}
-
-async fn find(
-    connection: &mut AsyncPgConnection,
-    id: OrderId,
-) -> Result<Option<StoredOrder>, Failure> {
-    let order: Option<OrderRow> = orders::table
-        .find(id.0)
-        .select(OrderRow::as_select())
-        .first(connection)
-        .await
-        .optional()
-        .map_err(|error| match error {
-            // The driver cannot read a column.
-            Error::DeserializationError(reason) => Unreadable::new("orders", &id.0, &reason).into(),
-            error => Failure::from(error),
-        })?;
-    let Some(order) = order else { return Ok(None) };
-    let documents: Vec<DocumentRow> = documents::table
-        .filter(documents::order_id.eq(id.0))
-        .order(documents::position)
-        .select(DocumentRow::as_select())
-        .load(connection)
-        .await?;
-    Ok(Some(order.into_stored(id, documents)?))
 }
 
 /// Checks that the tables exist and the database accepts writes. Writes nothing.

@@ -1,6 +1,6 @@
 //! The connection pool. A call of a port holds a connection until it ends.
 
-use std::{panic::AssertUnwindSafe, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use diesel_async::{
     AsyncConnection as _, AsyncPgConnection,
@@ -9,6 +9,7 @@ use diesel_async::{
 use futures_util::future::{BoxFuture, FutureExt as _};
 use tokio::{
     runtime::Handle,
+    sync::Semaphore,
     task::JoinHandle,
     time::{Instant, timeout_at},
 };
@@ -33,6 +34,8 @@ const STATEMENT_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub(crate) struct Pool {
     connections: deadpool::Pool<AsyncPgConnection>,
+    /// Leaves connections to other calls while reads are slow.
+    reads: Arc<Semaphore>,
     /// Runs calls and connections to their end. The runtimes of requests end earlier than that of
     /// the deliveries.
     runtime: Handle,
@@ -56,6 +59,7 @@ impl Pool {
         let manager = AsyncDieselConnectionManager::new_with_config(String::new(), config);
         Ok(Self {
             connections: deadpool::Pool::builder(manager).max_size(size).build()?,
+            reads: Arc::new(Semaphore::new((size / 2).max(1))),
             runtime: Handle::current(),
         })
     }
@@ -87,6 +91,22 @@ impl Pool {
             .map_err(|_| Failure::Lost)?
     }
 
+    /// Runs a read like [`Self::run`]. Such reads use at most half of the connections.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        work: impl for<'c> FnOnce(&'c mut AsyncPgConnection) -> BoxFuture<'c, Result<T, Failure>>
+        + Send
+        + 'static,
+    ) -> Result<T, Failure> {
+        let (pool, began) = (self.clone(), Instant::now());
+        let read = async move {
+            let permit = timeout_at(began + ACQUIRE_TIMEOUT, pool.reads.acquire()).await;
+            let _permit = permit.map_err(|_| Failure::Timeout)?;
+            pool.acquire_since(began).await?.run(work).await
+        };
+        self.spawn(read).await.map_err(|_| Failure::Lost)?
+    }
+
     /// Runs `work` in a transaction.
     pub(crate) async fn transaction<T: Send + 'static>(
         &self,
@@ -110,7 +130,10 @@ impl Pool {
 
     /// Gets a connection for one call. The call must run in [`Self::spawn`].
     pub(crate) async fn acquire(&self) -> Result<PooledConnection<'_>, Failure> {
-        let began = Instant::now();
+        self.acquire_since(Instant::now()).await
+    }
+
+    async fn acquire_since(&self, began: Instant) -> Result<PooledConnection<'_>, Failure> {
         let connection = timeout_at(began + ACQUIRE_TIMEOUT, self.connections.get()).await;
         let connection = connection.map_err(|_| Failure::Timeout)?.map_err(Failure::from)?;
         Ok(PooledConnection { connection, deadline: began + CALL_TIMEOUT, pool: self })

@@ -10,7 +10,8 @@ use diesel::{
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     delivery::{Delivery, DeliveryId},
-    ports::{DeliveryQueue, Lease, QueueStats, Settlement, StoreError},
+    order::{OrderId, StoredOrder},
+    ports::{DeliveryQueue, Kept, Lease, QueueStats, Settlement, StoreError},
 };
 use futures_util::future::{BoxFuture, FutureExt as _};
 use sql_rows::{
@@ -23,6 +24,7 @@ use crate::{
     PostgresStore,
     batch::{Waiting, Work},
     failure::{Failure, Shared, store_error},
+    reads,
     statement::Prepared,
 };
 
@@ -38,6 +40,15 @@ impl DeliveryQueue for PostgresStore {
             .pool
             .run(move |connection| lease(connection, now, lease_for, limit).boxed())
             .await?)
+    }
+
+    async fn order(&self, id: OrderId) -> Result<Option<StoredOrder>, StoreError> {
+        let found =
+            self.pool.run(move |connection| reads::find_any(connection, id).boxed()).await?;
+        Ok(match found {
+            Some(Kept::Whole(order)) => Some(order),
+            Some(Kept::Erased) | None => None,
+        })
     }
 
     async fn settle(
@@ -77,10 +88,10 @@ const LEASE: &str = "WITH due AS (\
         UPDATE deliveries SET leased_until = $3, lease_token = lease_token + 1 \
         WHERE id = ANY (ARRAY(SELECT id FROM due)) RETURNING *\
     ), first AS (\
-        SELECT id, lower(recipient) AS recipient, \
-            count(*) OVER (PARTITION BY lower(recipient)) \
-            - row_number() OVER (PARTITION BY lower(recipient) ORDER BY due_at, id) AS later \
-        FROM leased WHERE lease_token = 1\
+        SELECT id, recipient, count(*) OVER (PARTITION BY recipient) \
+            - row_number() OVER (PARTITION BY recipient ORDER BY due_at, id) AS later \
+        FROM (SELECT id, due_at, sha256(convert_to(lower(recipient), 'UTF8')) AS recipient \
+            FROM leased WHERE lease_token = 1) AS hashed\
     ), counted AS (\
         INSERT INTO recipient_mails (hour, recipient, mails) \
         SELECT $4, recipient, count(*) FROM first GROUP BY recipient ORDER BY recipient \

@@ -6,6 +6,11 @@ use diesel::{
     result::QueryResult,
 };
 
+/// A condition that is true, and makes the commit durable, whatever the settings of the session
+/// are. It runs once, not for each row.
+pub(crate) const DURABLE: &str = "(SELECT set_config('synchronous_commit', \
+    coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), true)) IS NOT NULL";
+
 /// A statement that stays prepared on its connection, identified by its text. Diesel would prepare
 /// it for each call, which costs a round trip.
 pub(crate) struct Prepared<Q>(pub(crate) Q);

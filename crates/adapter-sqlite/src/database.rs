@@ -16,12 +16,14 @@ use crate::failure::Failure;
 /// `synchronous = FULL` makes a commit wait for the disk; macOS needs `fullfsync` for it.
 /// `journal_size_limit` shrinks the log after it grew, such as behind a long read; most of the time
 /// it has 4 MiB. `busy_timeout` is first because the switch to WAL waits for other processes.
+/// `secure_delete` overwrites deleted rows with zeros, so that an erased order leaves nothing.
 const SETTINGS: &str = "PRAGMA busy_timeout = 3000;
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = FULL;
     PRAGMA fullfsync = ON;
     PRAGMA checkpoint_fullfsync = ON;
     PRAGMA journal_size_limit = 16777216;
+    PRAGMA secure_delete = ON;
     PRAGMA foreign_keys = ON;
     PRAGMA trusted_schema = OFF;";
 

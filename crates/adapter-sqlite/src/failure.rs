@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use diesel::{ConnectionError, result::DatabaseErrorKind, result::Error as DatabaseError};
-use domain::ports::{Cause, ClaimError, CreateError, StoreError};
+use domain::ports::{AddDocumentsError, Cause, ClaimError, CreateError, StoreError};
 use sql_rows::Unreadable;
 
 /// A failure that every call of a transaction has met.
@@ -47,6 +47,16 @@ const TEMPORARY: [&str; 6] = [
 ];
 
 impl Failure {
+    /// Names the row of `orders` that diesel cannot read.
+    pub(crate) fn unreadable(error: DatabaseError, row: &dyn ToString) -> Self {
+        match error {
+            DatabaseError::DeserializationError(reason) => {
+                Unreadable::new("orders", row, &reason).into()
+            }
+            error => error.into(),
+        }
+    }
+
     /// Returns whether the same call may succeed later.
     fn is_temporary(&self) -> bool {
         match self {
@@ -80,4 +90,4 @@ macro_rules! into_port_errors {
         }
     )+};
 }
-into_port_errors!(StoreError, CreateError, ClaimError);
+into_port_errors!(StoreError, CreateError, AddDocumentsError, ClaimError);

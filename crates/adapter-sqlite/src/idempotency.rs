@@ -8,7 +8,7 @@ use diesel::{
     sqlite::SqliteConnection,
 };
 use domain::{
-    idempotency::{Claim, IdempotencyKey, IdempotentRequest, KeyUse},
+    idempotency::{AddedRange, Claim, IdempotencyKey, IdempotentRequest, KeyUse},
     order::OrderId,
     ports::{ClaimError, IdempotencyLedger, StoreError, Walked},
 };
@@ -28,6 +28,8 @@ struct KeyRow {
     order_id: Option<i64>,
     taken_at: Utc,
     kept_until: Utc,
+    first_document: Option<i32>,
+    documents: Option<i32>,
 }
 
 impl KeyRow {
@@ -41,6 +43,8 @@ impl KeyRow {
             order_id: None,
             taken_at: Utc(now),
             kept_until: Utc(until),
+            first_document: None,
+            documents: None,
         }
     }
 }
@@ -109,18 +113,23 @@ pub(crate) fn in_use(
     Ok(row.map(KeyUseRow::into_use).transpose()?)
 }
 
-/// Records the order of a request under its key, which must not be [`in_use`].
+/// Records the order of a request under its key, which must not be [`in_use`], and the documents
+/// that the request added to the order.
 pub(crate) fn remember(
     connection: &mut SqliteConnection,
     idempotent_request: &IdempotentRequest,
     order: OrderId,
-    created_at: OffsetDateTime,
+    at: OffsetDateTime,
+    added: Option<AddedRange>,
 ) -> Result<(), Failure> {
+    let number = |number: u32| i32::try_from(number).map_err(|e| Failure::Unstorable(e.into()));
     let IdempotentRequest { attempt, kept_until } = idempotent_request;
     let row = KeyRow {
         fingerprint: Some(attempt.fingerprint.0.to_vec()),
         order_id: Some(order.0),
-        ..KeyRow::claimed(&attempt.claim, created_at, *kept_until)
+        first_document: added.map(|added| number(added.first_position)).transpose()?,
+        documents: added.map(|added| number(added.count)).transpose()?,
+        ..KeyRow::claimed(&attempt.claim, at, *kept_until)
     };
     replace(connection, &row)
 }

@@ -1,7 +1,7 @@
 //! Every storage port on an embedded SQLite database.
 //!
-//! One thread owns the only connection that writes, another thread a connection that reads; see
-//! `worker`. Each call of a port is one transaction. A call that writes returns when the disk has
+//! One thread owns the only connection that writes. Others have connections that read, some of them
+//! only orders; see `worker`. Each call of a port is one transaction. A call that writes returns when the disk has
 //! the transaction. Several processes may share a database file on a local disk.
 
 mod backup;
@@ -11,7 +11,10 @@ mod failure;
 mod idempotency;
 mod keys;
 mod migrations;
+mod order_admin;
+mod order_reader;
 mod orders;
+mod pages;
 mod queue;
 mod store;
 #[cfg(test)]
@@ -23,4 +26,5 @@ pub use backup::{BackupError, CopiedDocument, DatabaseCopy, Totals};
 pub use database::OpenError;
 pub use export::{EXPORTED_TABLES, ExportedPage};
 pub use migrations::MigrateError;
+pub use order_admin::empty_log;
 pub use store::SqliteStore;

@@ -1,14 +1,19 @@
 //! Orders.
 
 use async_trait::async_trait;
-use diesel::{prelude::*, result::Error, sqlite::SqliteConnection};
+use diesel::{prelude::*, sqlite::SqliteConnection};
 use domain::{
+    api_key::ClientId,
     duplicate_window::DuplicateWindow,
+    idempotency::AddedRange,
     order::{OrderId, StoredOrder},
-    ports::{CreateError, NewOrder, OrderRepo, StoreError},
+    ports::{
+        AddDocumentsError, CreateError, Kept, NewDocuments, NewOrder, OrderReader, OrderRepo,
+        StoreError,
+    },
 };
 use sql_rows::{
-    DocumentRow, OrderRow, PendingOrder, Unreadable, Utc,
+    DocumentRow, OrderRow, PendingAddition, PendingOrder, Utc,
     schema::{deliveries, documents, orders},
 };
 
@@ -25,8 +30,17 @@ impl OrderRepo for SqliteStore {
         self.writer.run(move |connection| create(connection, order)).await
     }
 
-    async fn find(&self, id: OrderId) -> Result<Option<StoredOrder>, StoreError> {
-        Ok(self.reader.run(move |connection| find(connection, id)).await?)
+    async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, AddDocumentsError> {
+        let addition = PendingAddition::new(new).map_err(Failure::Unstorable)?;
+        self.writer.run(move |connection| add_documents(connection, addition)).await
+    }
+
+    async fn find(
+        &self,
+        client: ClientId,
+        id: OrderId,
+    ) -> Result<Option<Kept<StoredOrder>>, StoreError> {
+        OrderReader::order(self, client, id).await
     }
 
     async fn check(&self) -> Result<(), StoreError> {
@@ -48,14 +62,8 @@ fn create(connection: &mut SqliteConnection, order: PendingOrder) -> Result<Orde
         None => insert_after_window(connection, &order)?,
     };
     for document in order.documents {
-        if !uploads::adopt(connection, &document.key)? {
-            return Err(CreateError::UploadSwept);
-        }
-        let row = DocumentRow { order_id: id, ..document };
-        diesel::insert_into(documents::table)
-            .values(row)
-            .execute(connection)
-            .map_err(Failure::from)?;
+        store(connection, DocumentRow { order_id: id, ..document })?
+            .ok_or(CreateError::UploadSwept)?;
     }
     for delivery in &order.deliveries {
         let row = (
@@ -71,9 +79,58 @@ fn create(connection: &mut SqliteConnection, order: PendingOrder) -> Result<Orde
             .map_err(Failure::from)?;
     }
     if let Some(idempotent_request) = &order.idempotent_request {
-        idempotency::remember(connection, idempotent_request, OrderId(id), created_at.0)?;
+        idempotency::remember(connection, idempotent_request, OrderId(id), created_at.0, None)?;
     }
     Ok(OrderId(id))
+}
+
+fn add_documents(
+    connection: &mut SqliteConnection,
+    new: PendingAddition,
+) -> Result<AddedRange, AddDocumentsError> {
+    if let Some(idempotent_request) = &new.idempotent_request
+        && let Some(key_use) =
+            idempotency::in_use(connection, &idempotent_request.attempt.claim, new.at.0)?
+    {
+        return Err(AddDocumentsError::KeyInUse(key_use));
+    }
+    let own = orders::table.find(new.order_id).filter(orders::client_id.eq(new.client_id));
+    let changed = diesel::update(own)
+        .set(orders::updated_at.eq(new.at))
+        .returning(orders::erased_at)
+        .get_result(connection);
+    let changed: Option<Option<Utc>> = changed.optional().map_err(Failure::from)?;
+    match changed {
+        Some(None) => {}
+        Some(Some(_erased_at)) => return Err(AddDocumentsError::Erased),
+        None => return Err(AddDocumentsError::NoSuchOrder),
+    }
+    let stored: i64 = documents::table
+        .filter(documents::order_id.eq(new.order_id))
+        .count()
+        .get_result(connection)
+        .map_err(Failure::from)?;
+    let added = new.range(stored)?;
+    for (position, document) in (added.first_position..).zip(new.documents) {
+        let position =
+            i32::try_from(position).map_err(|error| Failure::Unstorable(error.into()))?;
+        store(connection, DocumentRow { order_id: new.order_id, position, ..document })?
+            .ok_or(AddDocumentsError::UploadSwept)?;
+    }
+    if let Some(idempotent_request) = &new.idempotent_request {
+        let order = OrderId(new.order_id);
+        idempotency::remember(connection, idempotent_request, order, new.at.0, Some(added))?;
+    }
+    Ok(added)
+}
+
+/// Stores a document, and adopts its upload. Returns `None` if that was swept.
+fn store(connection: &mut SqliteConnection, row: DocumentRow) -> Result<Option<()>, Failure> {
+    if !uploads::adopt(connection, &row.key)? {
+        return Ok(None);
+    }
+    diesel::insert_into(documents::table).values(row).execute(connection)?;
+    Ok(Some(()))
 }
 
 /// Inserts an order that holds its file number. Returns `None` if another order holds it.
@@ -114,21 +171,6 @@ fn insert_after_window(
     let created_at: Utc =
         holder!(order.row).select(orders::created_at).first(connection).map_err(Failure::from)?;
     Err(CreateError::Duplicate { created_at: created_at.0 })
-}
-
-fn find(connection: &mut SqliteConnection, id: OrderId) -> Result<Option<StoredOrder>, Failure> {
-    let order = orders::table.find(id.0).select(OrderRow::as_select()).first(connection);
-    let order = order.optional().map_err(|error| match error {
-        Error::DeserializationError(reason) => Unreadable::new("orders", &id.0, &reason).into(),
-        error => Failure::from(error),
-    })?;
-    let Some(order) = order else { return Ok(None) };
-    let documents: Vec<DocumentRow> = documents::table
-        .filter(documents::order_id.eq(id.0))
-        .order(documents::position)
-        .select(DocumentRow::as_select())
-        .load(connection)?;
-    Ok(Some(order.into_stored(id, documents)?))
 }
 
 /// Checks that the database is writable: holds the write lock and reads the schema. Writes nothing.

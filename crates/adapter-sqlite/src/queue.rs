@@ -4,15 +4,17 @@ use async_trait::async_trait;
 use diesel::{dsl, prelude::*, sql_query, sql_types::BigInt, sqlite::SqliteConnection};
 use domain::{
     delivery::{Delivery, DeliveryId},
-    ports::{DeliveryQueue, Lease, QueueStats, Settlement, StoreError},
+    order::{OrderId, StoredOrder},
+    ports::{DeliveryQueue, Kept, Lease, QueueStats, Settlement, StoreError},
 };
 use sql_rows::{
-    DeliveryRow, Instant, REMOVED_COUNTS, UnsuccessfulAttempt, Utc, counted_hours, row_limit,
+    DeliveryRow, Instant, REMOVED_COUNTS, UnsuccessfulAttempt, Utc, counted_hours,
+    hashed_recipient, row_limit,
     schema::{deliveries, recipient_mails},
 };
 use time::{Duration, OffsetDateTime};
 
-use crate::{failure::Failure, store::SqliteStore};
+use crate::{failure::Failure, order_reader, store::SqliteStore};
 
 #[async_trait]
 impl DeliveryQueue for SqliteStore {
@@ -23,6 +25,14 @@ impl DeliveryQueue for SqliteStore {
         limit: usize,
     ) -> Result<Vec<Lease>, StoreError> {
         Ok(self.writer.run(move |connection| lease(connection, now, lease_for, limit)).await?)
+    }
+
+    async fn order(&self, id: OrderId) -> Result<Option<StoredOrder>, StoreError> {
+        let found = self.reader.run(move |connection| order_reader::any(connection, id)).await?;
+        Ok(match found {
+            Some(Kept::Whole(order)) => Some(order),
+            Some(Kept::Erased) | None => None,
+        })
     }
 
     async fn settle(
@@ -103,7 +113,7 @@ fn count(
 ) -> Result<u64, Failure> {
     use recipient_mails::{hour as in_hour, mails, recipient as address, table};
 
-    let first = (in_hour.eq(Utc(hour)), address.eq(recipient.to_ascii_lowercase()), mails.eq(1));
+    let first = (in_hour.eq(Utc(hour)), address.eq(hashed_recipient(recipient)), mails.eq(1));
     let counted: i64 = diesel::insert_into(table)
         .values(first)
         .on_conflict((in_hour, address))

@@ -1,11 +1,11 @@
 //! The store, on which every port is implemented.
 
-use std::path::Path;
+use std::{ops::RangeInclusive, path::Path, thread};
 
 use group_commit::BatchObserver;
 
 use crate::{
-    database::{Access, Database, OpenError},
+    database::{Database, OpenError},
     migrations::{self, MigrateError},
     worker::Worker,
 };
@@ -15,9 +15,15 @@ use crate::{
 /// Dropping the store waits for the transactions in progress and leaves everything in the database
 /// file itself, unless another process still has it open.
 pub struct SqliteStore {
+    /// Reads what background work, commands and authentication ask for.
     pub(crate) reader: Worker,
+    /// Reads orders: a slow read does not hold up another.
+    pub(crate) order_readers: Worker,
     pub(crate) writer: Worker,
 }
+
+/// Fewest and most threads that read orders. There is one for each core within these bounds.
+const ORDER_READERS: RangeInclusive<usize> = 2..=8;
 
 impl SqliteStore {
     /// Opens the database at `path`. Creates it if there is none, in a folder that must exist. Only
@@ -27,9 +33,11 @@ impl SqliteStore {
     /// See [`OpenError`].
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let database = Database::at(path)?;
-        let writer = Worker::start(database.clone(), Access::Write)?;
-        let reader = Worker::start(database, Access::Read)?;
-        Ok(Self { reader, writer })
+        Ok(Self {
+            writer: Worker::writing(&database)?,
+            reader: Worker::reading(&database, 1)?,
+            order_readers: Worker::reading(&database, order_readers())?,
+        })
     }
 
     /// Reports how many writing calls share each transaction.
@@ -37,14 +45,14 @@ impl SqliteStore {
         self.writer.observe(observer.clone());
     }
 
-    /// Returns the number of open connections: one reads, and one writes.
+    /// Returns the number of open connections: one writes, and the others read.
     pub fn open_connections(&self) -> usize {
-        2
+        2 + order_readers()
     }
 
     /// Returns the number of calls that wait for a connection.
     pub fn waiting_calls(&self) -> usize {
-        self.reader.waiting() + self.writer.waiting()
+        self.reader.waiting() + self.order_readers.waiting() + self.writer.waiting()
     }
 
     /// Brings the schema up to the version of the program and returns how many migrations that
@@ -55,4 +63,9 @@ impl SqliteStore {
     pub async fn migrate(&self) -> Result<usize, MigrateError> {
         self.writer.run(migrations::migrate).await
     }
+}
+
+fn order_readers() -> usize {
+    let cores = thread::available_parallelism().map_or(1, Into::into);
+    cores.clamp(*ORDER_READERS.start(), *ORDER_READERS.end())
 }

@@ -1,8 +1,8 @@
-//! A thread that owns a connection and runs transactions on it one after another.
+//! Threads, each with a connection of its own on which it runs transactions one after another.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::mpsc,
+    sync::{Arc, Mutex, PoisonError, mpsc},
     thread::{Builder, JoinHandle},
     time::Duration,
 };
@@ -19,41 +19,58 @@ use crate::{
     failure::{Failure, SharedFailure},
 };
 
-/// Most calls that share a transaction.
-const BATCH: usize = 64;
+/// Most writing calls that share a transaction.
+const WRITES: usize = 64;
+
+/// Most reading calls that share a transaction. Each waits for those before it.
+const READS: usize = 16;
 
 /// Time limit of a call, from joining the queue to the end of its transaction. Longer than SQLite
 /// waits for a lock, so that the caller learns of the lock.
 const TIMEOUT: Duration = Duration::from_secs(4);
 
-/// The handle of the thread. Dropping it runs the remaining calls, closes the connection and ends
-/// the thread.
+/// The handle of the threads. Dropping it runs the remaining calls, closes the connections and ends
+/// the threads.
 pub(crate) struct Worker {
     group: Group<Box<dyn Call>>,
     leads: Option<mpsc::Sender<Lead<Box<dyn Call>>>>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
+/// The leads that wait for a thread.
+type Queue = Arc<Mutex<mpsc::Receiver<Lead<Box<dyn Call>>>>>;
+
 impl Worker {
-    pub(crate) fn start(database: Database, access: Access) -> Result<Self, OpenError> {
-        let connection = Some(database.connect(access)?);
-        let mut session = Session { database, access, connection };
-        let (leads, queue) = mpsc::channel::<Lead<Box<dyn Call>>>();
-        let work = move || {
-            for mut lead in queue {
-                // Calls whose callers stopped waiting, such as behind a lock, are dropped.
-                while let Some(batch) =
-                    lead.next(|_, call| if call.is_awaited() { Fit::Goes } else { Fit::Gone })
-                {
-                    session.run(batch);
-                }
-            }
+    /// Starts the thread that writes.
+    pub(crate) fn writing(database: &Database) -> Result<Self, OpenError> {
+        Self::start(database, Access::Write, 1, WRITES)
+    }
+
+    /// Starts threads that read at the same time.
+    pub(crate) fn reading(database: &Database, threads: usize) -> Result<Self, OpenError> {
+        Self::start(database, Access::Read, threads, READS)
+    }
+
+    fn start(
+        database: &Database,
+        access: Access,
+        threads: usize,
+        batch: usize,
+    ) -> Result<Self, OpenError> {
+        let (leads, queue) = mpsc::channel();
+        let queue: Queue = Arc::new(Mutex::new(queue));
+        let thread = |_| {
+            let connection = Some(database.connect(access)?);
+            let mut session = Session { database: database.clone(), access, connection };
+            let queue = Arc::clone(&queue);
+            Builder::new()
+                .name(format!("sqlite {access:?}"))
+                .spawn(move || session.work(&queue))
+                .map_err(OpenError::Thread)
         };
-        let thread = Builder::new()
-            .name(format!("sqlite {access:?}"))
-            .spawn(work)
-            .map_err(OpenError::Thread)?;
-        Ok(Self { group: Group::new(1, BATCH), leads: Some(leads), thread: Some(thread) })
+        let threads_started = (0..threads).map(thread).collect::<Result<_, _>>()?;
+        let group = Group::new(threads, batch);
+        Ok(Self { group, leads: Some(leads), threads: threads_started })
     }
 
     pub(crate) fn observe(&self, observer: BatchObserver) {
@@ -79,7 +96,7 @@ impl Worker {
         if let Some(lead) =
             self.group.join(Box::new(Waiting { body: Some(body), outcome: None, reply }))
         {
-            // The thread ends after this handle is dropped.
+            // The threads end after this handle is dropped.
             let _ = self.leads.as_ref().map(|leads| leads.send(lead));
         }
         timeout(TIMEOUT, answer).await.map_err(|_| Failure::TimedOut)?.map_err(|_| Failure::Lost)?
@@ -89,8 +106,8 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.leads.take();
-        if let Some(thread) = self.thread.take() {
-            // The thread does not panic: it catches the panics of its calls.
+        for thread in self.threads.drain(..) {
+            // The threads do not panic: they catch the panics of their calls.
             let _ = thread.join();
         }
     }
@@ -151,9 +168,47 @@ struct Session {
 }
 
 impl Session {
-    fn run(&mut self, mut batch: Vec<Box<dyn Call>>) {
+    fn work(&mut self, queue: &Queue) {
+        loop {
+            // One idle thread waits for a lead, the others for its place.
+            let lead = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok(mut lead) = lead else { return };
+            // Calls whose callers stopped waiting, such as behind a lock, are dropped.
+            while let Some(batch) =
+                lead.next(|_, call| if call.is_awaited() { Fit::Goes } else { Fit::Gone })
+            {
+                match self.access {
+                    Access::Read => self.read(batch),
+                    Access::Write => self.write(batch),
+                }
+            }
+        }
+    }
+
+    /// Runs reading calls in one transaction, and replies to each at once: there is nothing to
+    /// commit, and a call that fails changes nothing for the others.
+    fn read(&mut self, batch: Vec<Box<dyn Call>>) {
+        let mut calls = batch.into_iter();
+        let read = |connection: &mut SqliteConnection| {
+            AnsiTransactionManager::begin_transaction_sql(connection, Access::Read.begin())?;
+            for mut call in calls.by_ref() {
+                call.run(connection);
+                call.reply(None);
+            }
+            AnsiTransactionManager::commit_transaction(connection).map_err(Failure::from)
+        };
+        // The panic hook has logged a panic. The caller of that call learns that it was lost.
+        let done = catch_unwind(AssertUnwindSafe(|| self.with_connection(read)))
+            .unwrap_or(Err(Failure::Abandoned));
+        if let Err(failure) = done {
+            let failure = SharedFailure::from(failure);
+            calls.for_each(|call| call.reply(Some(&failure)));
+        }
+    }
+
+    fn write(&mut self, mut batch: Vec<Box<dyn Call>>) {
         // The panic hook has logged a panic.
-        let committed = catch_unwind(AssertUnwindSafe(|| self.transaction(&mut batch)))
+        let committed = catch_unwind(AssertUnwindSafe(|| self.commit(&mut batch)))
             .unwrap_or(Err(Failure::Abandoned));
         let failure = committed.err().map(SharedFailure::from);
         for call in batch {
@@ -161,17 +216,22 @@ impl Session {
         }
     }
 
-    fn transaction(&mut self, batch: &mut [Box<dyn Call>]) -> Result<(), Failure> {
-        if self.access == Access::Write {
-            self.database.check_file()?;
-        }
+    fn commit(&mut self, batch: &mut [Box<dyn Call>]) -> Result<(), Failure> {
+        self.database.check_file()?;
+        self.with_connection(|connection| transaction(connection, batch))
+    }
+
+    fn with_connection(
+        &mut self,
+        body: impl FnOnce(&mut SqliteConnection) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         // Taken out, so that a panic closes the connection, whose state is unknown then. The next
         // transaction opens a new one.
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.database.reconnect(self.access)?,
         };
-        let outcome = transaction(&mut connection, self.access, batch);
+        let outcome = body(&mut connection);
         if !AnsiTransactionManager::is_broken_transaction_manager(&mut connection) {
             self.connection = Some(connection);
         }
@@ -181,10 +241,9 @@ impl Session {
 
 fn transaction(
     connection: &mut SqliteConnection,
-    access: Access,
     batch: &mut [Box<dyn Call>],
 ) -> Result<(), Failure> {
-    AnsiTransactionManager::begin_transaction_sql(connection, access.begin())?;
+    AnsiTransactionManager::begin_transaction_sql(connection, Access::Write.begin())?;
     let done = match batch {
         [call] => call.run(connection).then_some(()).ok_or(None),
         calls => calls

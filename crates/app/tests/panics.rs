@@ -14,10 +14,12 @@ use app::{Machine, adapters::Storage, logging, serve::Starting, settings::Settin
 use async_trait::async_trait;
 use clap::Parser;
 use domain::{
+    api_key::ClientId,
     duplicate_window::DuplicateWindow,
+    idempotency::AddedRange,
     manage_keys::KeyTerms,
     order::{OrderId, StoredOrder},
-    ports::{CreateError, NewOrder, OrderRepo, StoreError},
+    ports::{AddDocumentsError, CreateError, Kept, NewDocuments, NewOrder, OrderRepo, StoreError},
 };
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
@@ -35,7 +37,11 @@ impl OrderRepo for Panicking {
         panic!("cannot store {} {order:?}", order.order.signing.signer.name)
     }
 
-    async fn find(&self, _: OrderId) -> Result<Option<StoredOrder>, StoreError> {
+    async fn add_documents(&self, _: &NewDocuments) -> Result<AddedRange, AddDocumentsError> {
+        Err(AddDocumentsError::NoSuchOrder)
+    }
+
+    async fn find(&self, _: ClientId, _: OrderId) -> Result<Option<Kept<StoredOrder>>, StoreError> {
         Ok(None)
     }
 

@@ -1,6 +1,6 @@
 //! The contract of `ApiKeyRepo`.
 
-use domain::api_key::{ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, NewApiKey};
+use domain::api_key::{ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, NewApiKey, Scope, Scopes};
 use futures_util::future::join_all;
 use time::Duration;
 
@@ -16,6 +16,7 @@ macro_rules! api_key_repo_contract {
         $crate::obligations!(api_key_repo, $storage;
             key_is_found_as_added,
             minimal_key_is_found_as_added,
+            key_has_the_scopes_it_was_added_with,
             further_key_is_found_with_its_client,
             unknown_lookup_is_not_found,
             lookup_is_unique,
@@ -56,6 +57,7 @@ pub async fn minimal_key_is_found_as_added(storage: &Storage) {
         storage,
         NewApiKey {
             signing_service: None,
+            scopes: Scopes::from_iter([]),
             expires_at: None,
             is_test: false,
             rate: None,
@@ -64,6 +66,17 @@ pub async fn minimal_key_is_found_as_added(storage: &Storage) {
         },
     )
     .await;
+}
+
+/// Any set of scopes, also in the list.
+pub async fn key_has_the_scopes_it_was_added_with(storage: &Storage) {
+    let mut added = vec![Scopes::default()];
+    added.extend(Scope::ALL.map(|scope| Scopes::from_iter([scope])));
+    for scopes in &added {
+        assert_found_as_added(storage, NewApiKey { scopes: scopes.clone(), ..api_key(NOW) }).await;
+    }
+    let listed = storage.keys.list().await.unwrap().into_iter().map(|key| key.key.scopes);
+    assert_eq!(listed.collect::<Vec<_>>(), added);
 }
 
 /// The first key of a client names no other.

@@ -5,9 +5,9 @@ use std::{path::Path, sync::Arc};
 use async_trait::async_trait;
 use domain::{
     document::{ObjectKey, Sha256Digest, SpooledFile},
-    ports::{BlobStore, Entropy as _},
+    ports::{BlobStore, Entropy as _, GetError},
 };
-use futures_util::future::join_all;
+use futures_util::{StreamExt as _, TryStreamExt as _, future::join_all};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
@@ -40,6 +40,12 @@ macro_rules! blob_store_contract {
             deleted_object_is_gone,
             deleting_a_missing_object_is_no_error,
             check_leaves_nothing_behind,
+            object_is_read_whole_in_blocks,
+            ranges_of_an_object_are_read,
+            concurrent_readers_do_not_mix,
+            missing_object_is_reported,
+            range_beyond_the_end_is_an_error,
+            deleted_object_is_never_read_short,
         );
     };
 }
@@ -205,4 +211,108 @@ pub async fn check_leaves_nothing_behind(fixture: &dyn BlobStoreFixture) {
     let store = fixture.store();
     join_all((0..16).map(|_| store.check())).await.into_iter().for_each(Result::unwrap);
     assert_eq!(fixture.count().await, 0);
+}
+
+/// The largest block that a reader may get.
+const MAX_BLOCK: usize = MIB / 2;
+
+/// Puts an object of that many bytes.
+async fn object(fixture: &dyn BlobStoreFixture, size: usize) -> (ObjectKey, Vec<u8>) {
+    let spool = TempDir::new().unwrap();
+    // Seeded by the size, so that objects differ.
+    let entropy = CountingEntropy::default();
+    entropy.fill(&mut vec![0; size % 251]);
+    let (file, bytes) = spooled(spool.path(), size, &entropy);
+    let key = crate::samples::object_key();
+    fixture.store().put(&key, &file).await.unwrap();
+    (key, bytes)
+}
+
+async fn read(
+    fixture: &dyn BlobStoreFixture,
+    key: &ObjectKey,
+    range: std::ops::Range<usize>,
+) -> Vec<u8> {
+    let range = range.start as u64..range.end as u64;
+    let mut stream = fixture.store().get(key, range).await.unwrap();
+    let mut bytes = Vec::new();
+    while let Some(block) = stream.next().await {
+        let block = block.unwrap();
+        assert!(block.len() <= MAX_BLOCK, "a block of {}", block.len());
+        bytes.extend_from_slice(&block);
+    }
+    bytes
+}
+
+/// Covers sizes around those of the blocks.
+pub async fn object_is_read_whole_in_blocks(fixture: &dyn BlobStoreFixture) {
+    for size in [1, 32_767, 32_768, 32_769, 65_536, 262_145, MIB, 5 * MIB + 1, 10 * MIB] {
+        let (key, bytes) = object(fixture, size).await;
+        assert!(read(fixture, &key, 0..size).await == bytes, "{size} bytes");
+    }
+}
+
+/// Covers the first and the last byte, and ranges across blocks.
+pub async fn ranges_of_an_object_are_read(fixture: &dyn BlobStoreFixture) {
+    let size = MIB + 17;
+    let (key, bytes) = object(fixture, size).await;
+    for range in [
+        0..1,
+        size - 1..size,
+        1..size,
+        0..size - 1,
+        32_767..32_769,
+        32_768..65_536,
+        100_000..900_000,
+    ] {
+        assert!(read(fixture, &key, range.clone()).await == bytes[range.clone()], "{range:?}");
+    }
+}
+
+/// Each reads its own object, in turns.
+pub async fn concurrent_readers_do_not_mix(fixture: &dyn BlobStoreFixture) {
+    let objects = join_all((0..20).map(|number| object(fixture, 300_000 + number))).await;
+    let readers = objects.iter().map(|(key, bytes)| async {
+        let (store, size) = (fixture.store(), bytes.len() as u64);
+        let mut stream = store.get(key, 0..size).await.unwrap();
+        let mut read = Vec::new();
+        while let Some(block) = stream.try_next().await.unwrap() {
+            read.extend_from_slice(&block);
+            tokio::task::yield_now().await;
+        }
+        assert!(read == *bytes);
+    });
+    join_all(readers).await;
+}
+
+/// Covers unknown keys and deleted objects.
+pub async fn missing_object_is_reported(fixture: &dyn BlobStoreFixture) {
+    let (deleted, _) = object(fixture, 10).await;
+    fixture.store().delete(&deleted).await.unwrap();
+    let unknown = ObjectKey::from_stored("ff/ffffffffffffffffffffffffffffffff".to_owned());
+    for key in [deleted, unknown] {
+        let outcome = fixture.store().get(&key, 0..10).await.map(drop);
+        assert!(matches!(outcome, Err(GetError::Missing)), "{outcome:?}");
+    }
+}
+
+/// It is neither cut nor missing.
+pub async fn range_beyond_the_end_is_an_error(fixture: &dyn BlobStoreFixture) {
+    let (key, _) = object(fixture, 10).await;
+    for range in [0..11, 9..11, 10..11, 11..12, 0..1 << 40] {
+        let outcome = fixture.store().get(&key, range.clone()).await.map(drop);
+        assert!(matches!(outcome, Err(GetError::Internal(_))), "{range:?}: {outcome:?}");
+    }
+}
+
+/// The stream has all bytes or an error.
+pub async fn deleted_object_is_never_read_short(fixture: &dyn BlobStoreFixture) {
+    let (key, bytes) = object(fixture, 3 * MIB).await;
+    let mut stream = fixture.store().get(&key, 0..bytes.len() as u64).await.unwrap();
+    let first = stream.next().await.unwrap().unwrap();
+    fixture.store().delete(&key).await.unwrap();
+    let rest: Result<Vec<_>, _> = stream.try_collect().await;
+    if let Ok(rest) = rest {
+        assert!([&first[..], &rest.concat()].concat() == bytes);
+    }
 }

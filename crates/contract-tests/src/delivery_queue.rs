@@ -2,13 +2,16 @@
 
 use domain::{
     delivery::{Delivery, DeliveryId, NewDelivery},
-    order::EmailAddress,
+    order::{EmailAddress, OrderId},
     ports::{Lease, NewOrder, QueueStats, Settlement},
 };
 use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
 
-use crate::samples::{MICROSECOND, NOW, Storage, WINDOW, delivery, new_order, recipient};
+use crate::samples::{
+    MICROSECOND, NOW, Storage, WINDOW, create_with_uploads, delivery, document, new_order,
+    recipient, stored,
+};
 
 /// Runs the contract of `DeliveryQueue`. The expression makes the `Storage` of each test.
 #[macro_export]
@@ -35,6 +38,7 @@ macro_rules! delivery_queue_contract {
             stats_count_pending_and_failed_deliveries,
             mails_to_a_recipient_are_counted_per_hour,
             concurrent_leases_count_every_mail,
+            order_of_a_delivery_is_found,
         );
     };
 }
@@ -384,4 +388,14 @@ pub async fn concurrent_leases_count_every_mail(storage: &Storage) {
     }
     numbers.sort_unstable();
     assert_eq!(numbers, (1..=12).collect::<Vec<_>>());
+}
+
+/// Whatever its client. An erased or unknown order is not found.
+pub async fn order_of_a_delivery_is_found(storage: &Storage) {
+    let order = NewOrder { documents: vec![document()], ..new_order("F-1", NOW) };
+    let id = create_with_uploads(storage, &order).await;
+    assert_eq!(storage.queue.order(id).await.unwrap(), Some(stored(id, &order)));
+    assert_eq!(storage.queue.order(OrderId(id.0 + 1)).await.unwrap(), None);
+    storage.admin.erase(id, NOW).await.unwrap();
+    assert_eq!(storage.queue.order(id).await.unwrap(), None);
 }

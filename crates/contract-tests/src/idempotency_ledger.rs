@@ -149,8 +149,9 @@ pub async fn order_is_recorded_under_its_key(storage: &Storage) {
     let first = attempt(&key, 7);
     let order = with_key(new_order("F-1", NOW), &first);
     let order_id = storage.orders.create(&order, WINDOW).await.unwrap();
-    assert_eq!(storage.orders.find(order_id).await.unwrap(), Some(stored(order_id, &order)));
-    let answered = KeyUse::Answered(Answered { fingerprint: first.fingerprint, order_id });
+    assert_eq!(storage.queue.order(order_id).await.unwrap(), Some(stored(order_id, &order)));
+    let answered =
+        KeyUse::Answered(Answered { fingerprint: first.fingerprint, order_id, added: None });
     assert_eq!(in_use(storage, &claim(&key), NOW).await, answered);
     assert_eq!(
         in_use_for_order(storage, &with_key(new_order("F-2", NOW), &attempt(&key, 8))).await,
@@ -171,7 +172,8 @@ pub async fn claimed_key_passes_to_its_order(storage: &Storage) {
         .create(&with_key(new_order("F-1", NOW + Duration::SECOND), &own), WINDOW)
         .await
         .unwrap();
-    let answered = KeyUse::Answered(Answered { fingerprint: own.fingerprint, order_id });
+    let answered =
+        KeyUse::Answered(Answered { fingerprint: own.fingerprint, order_id, added: None });
     assert_eq!(in_use(storage, &claim(&key), NOW + Duration::HOUR).await, answered);
 }
 
@@ -197,7 +199,7 @@ pub async fn key_in_use_precedes_duplicate(storage: &Storage) {
     let again = with_key(new_order("F-1", NOW + Duration::SECOND), &attempt(&key, 7));
     assert_eq!(
         in_use_for_order(storage, &again).await,
-        KeyUse::Answered(Answered { fingerprint: first.fingerprint, order_id })
+        KeyUse::Answered(Answered { fingerprint: first.fingerprint, order_id, added: None })
     );
     let under_another = with_key(
         new_order("F-1", NOW + Duration::SECOND),
@@ -237,7 +239,7 @@ pub async fn order_under_a_freed_key_is_recorded(storage: &Storage) {
         .unwrap();
     assert_eq!(
         in_use(storage, &claim(&key), NOW + KEPT).await,
-        KeyUse::Answered(Answered { fingerprint: later.fingerprint, order_id })
+        KeyUse::Answered(Answered { fingerprint: later.fingerprint, order_id, added: None })
     );
 }
 

@@ -61,6 +61,12 @@ macro_rules! storage_contracts {
         mod delivery_queue {
             $crate::delivery_queue_contract!(super::$storage().await);
         }
+        mod order_reader {
+            $crate::order_reader_contract!(super::$storage().await);
+        }
+        mod order_admin {
+            $crate::order_admin_contract!(super::$storage().await);
+        }
     };
 }
 
@@ -74,7 +80,9 @@ pub mod fakes;
 pub mod idempotency_ledger;
 pub mod modules;
 pub mod notifier;
+pub mod order_admin;
 pub mod order_details;
+pub mod order_reader;
 pub mod order_repo;
 pub mod samples;
 pub mod upload_ledger;

@@ -84,6 +84,7 @@ pub fn notification_of(request: Value, recipient: &str, entropy: &CountingEntrop
         media_type: "application/octet-stream".to_owned(),
         size: 1,
         sha256: Sha256Digest([0; 32]),
+        created_at: samples::NOW,
     });
     let order = StoredOrder {
         id: OrderId(170_017),

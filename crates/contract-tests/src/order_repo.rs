@@ -6,7 +6,7 @@ use domain::{
     api_key::{ApiKeyId, ClientId},
     duplicate_window::DuplicateWindow,
     order::{FileNumber, OrderId, OrderStatus, StoredOrder},
-    ports::{CreateError, NewOrder, QueueStats},
+    ports::{CreateError, Kept, NewOrder, QueueStats},
 };
 use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
@@ -16,8 +16,11 @@ use crate::samples::{
     minimal_order, new_order, object_key, stored, various_orders,
 };
 
+mod adding;
 mod together;
 
+pub(crate) use adding::addition;
+pub use adding::*;
 pub use together::*;
 
 /// Runs the contract of `OrderRepo`. The expression makes the `Storage` of each test.
@@ -55,6 +58,16 @@ macro_rules! order_repo_contract {
             concurrent_orders_keep_their_documents_and_deliveries,
             concurrent_order_with_condemned_upload_fails_alone,
             concurrent_orders_have_their_own_kinds_and_windows,
+            added_documents_follow_the_others,
+            order_without_documents_gets_some,
+            concurrent_additions_never_share_a_position,
+            order_takes_no_more_than_the_maximum,
+            documents_are_added_to_own_orders_only,
+            addition_with_swept_upload_is_rejected,
+            adding_documents_adopts_their_uploads,
+            addition_is_stored_under_its_key,
+            one_of_concurrent_additions_with_one_key_is_stored,
+            failed_addition_leaves_its_key_free,
         );
     };
 }
@@ -80,7 +93,16 @@ async fn assert_found_as_created(storage: &Storage, order: &NewOrder) {
     storage.uploads.record(&keys, NOW).await.unwrap();
     let id = create(storage, order).await;
     assert!(id.0 > 0);
-    assert_eq!(storage.orders.find(id).await.unwrap(), Some(stored(id, order)));
+    assert_eq!(found(storage, order.client, id).await, Some(stored(id, order)));
+}
+
+/// Returns an order as its client finds it.
+async fn found(storage: &Storage, client: ClientId, id: OrderId) -> Option<StoredOrder> {
+    match storage.orders.find(client, id).await.unwrap() {
+        Some(Kept::Whole(order)) => Some(order),
+        Some(Kept::Erased) => panic!("{id:?} was erased"),
+        None => None,
+    }
 }
 
 /// Stores and reads an order with no optional field.
@@ -153,7 +175,7 @@ pub async fn documents_keep_their_positions(storage: &Storage) {
 pub async fn unknown_order_is_not_found(storage: &Storage) {
     let id = create(storage, &new_order("F-1", NOW)).await;
     for unknown in [i64::MIN, -1, 0, id.0 + 1, i64::MAX] {
-        assert_eq!(storage.orders.find(OrderId(unknown)).await.unwrap(), None);
+        assert_eq!(found(storage, CLIENT, OrderId(unknown)).await, None);
     }
 }
 
@@ -219,7 +241,7 @@ pub async fn duplicate_writes_nothing(storage: &Storage) {
     };
     duplicate_of(storage, &again, WINDOW).await;
 
-    assert_eq!(storage.orders.find(OrderId(first.0 + 1)).await.unwrap(), None);
+    assert_eq!(found(storage, CLIENT, OrderId(first.0 + 1)).await, None);
     assert_eq!(storage.queue.stats().await.unwrap(), QueueStats::default());
     assert_eq!(storage.uploads.condemn(from_ref(&document.key)).await.unwrap(), [document.key]);
     create(storage, &new_order("F-1", NOW + WINDOW.0)).await;
@@ -266,7 +288,7 @@ pub async fn concurrent_orders_with_other_file_numbers_are_created(storage: &Sto
     let outcomes = create_at_once(storage, orders.clone()).await;
     let ids: Vec<_> = outcomes.into_iter().map(Result::unwrap).collect();
     for (id, order) in ids.iter().zip(&orders) {
-        assert_eq!(storage.orders.find(*id).await.unwrap(), Some(stored(*id, order)));
+        assert_eq!(found(storage, CLIENT, *id).await, Some(stored(*id, order)));
     }
 }
 
@@ -297,7 +319,7 @@ async fn assert_swept(storage: &Storage, order: &NewOrder) {
     let live = from_ref(&order.documents[0].key);
     assert_eq!(storage.uploads.condemn(live).await.unwrap(), live, "it is still in the ledger");
     let next = create(storage, &NewOrder { documents: vec![], ..order.clone() }).await;
-    assert_eq!(storage.orders.find(next).await.unwrap().unwrap().documents, []);
+    assert_eq!(found(storage, CLIENT, next).await.unwrap().documents, []);
 }
 
 /// Nothing is written: the file number stays free and other uploads stay in the ledger.
@@ -358,7 +380,7 @@ pub async fn status_and_notary_of_another_system_are_found(storage: &Storage) {
             notary_id: Some(7),
             ..stored(id, &new)
         };
-        assert_eq!(storage.orders.find(id).await.unwrap(), Some(expected));
+        assert_eq!(found(storage, CLIENT, id).await, Some(expected));
     }
 }
 

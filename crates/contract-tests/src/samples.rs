@@ -6,16 +6,19 @@ use std::sync::{
 };
 
 use domain::{
-    api_key::{ApiKeyId, ClientId, KeyHash, NewApiKey, Rate},
+    api_key::{ApiKeyId, ClientId, KeyHash, NewApiKey, Rate, Scope},
     delivery::NewDelivery,
     document::{ObjectKey, Sha256Digest, StoredDocument},
     duplicate_window::DuplicateWindow,
     idempotency::{Attempt, Claim, ClaimToken, Fingerprint, IdempotencyKey},
     order::{
-        EmailAddress, FileNumber, Order, OrderRequest, OrderStatus, SigningServiceId, StoredOrder,
-        text_rule,
+        EmailAddress, FileNumber, Order, OrderId, OrderRequest, OrderStatus, SigningServiceId,
+        StoredOrder, text_rule,
     },
-    ports::{ApiKeyRepo, DeliveryQueue, IdempotencyLedger, NewOrder, OrderRepo, UploadLedger},
+    ports::{
+        ApiKeyRepo, DeliveryQueue, IdempotencyLedger, NewOrder, OrderAdmin, OrderReader, OrderRepo,
+        UploadLedger,
+    },
 };
 use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime, macros::datetime};
@@ -24,6 +27,10 @@ use time::{Duration, OffsetDateTime, macros::datetime};
 pub struct Storage {
     /// Orders.
     pub orders: Arc<dyn OrderRepo>,
+    /// Orders as their client reads them.
+    pub reader: Arc<dyn OrderReader>,
+    /// Orders as an operator sees them.
+    pub admin: Arc<dyn OrderAdmin>,
     /// Uploads that no order has adopted.
     pub uploads: Arc<dyn UploadLedger>,
     /// Idempotency keys in use.
@@ -41,10 +48,19 @@ impl Storage {
     /// Returns the ports of a store.
     pub fn new<S>(store: Arc<S>, sql: impl Fn(&str) + Send + Sync + 'static) -> Self
     where
-        S: OrderRepo + UploadLedger + IdempotencyLedger + ApiKeyRepo + DeliveryQueue + 'static,
+        S: OrderRepo
+            + OrderReader
+            + OrderAdmin
+            + UploadLedger
+            + IdempotencyLedger
+            + ApiKeyRepo
+            + DeliveryQueue
+            + 'static,
     {
         Self {
             orders: store.clone(),
+            reader: store.clone(),
+            admin: store.clone(),
             uploads: store.clone(),
             idempotency: store.clone(),
             keys: store.clone(),
@@ -253,6 +269,7 @@ pub fn document() -> StoredDocument {
         media_type: "application/pdf".to_owned(),
         size: 10 * 1024 * 1024,
         sha256: Sha256Digest(sha256),
+        created_at: NOW,
     }
 }
 
@@ -283,7 +300,7 @@ pub fn new_order(file_number: &str, created_at: OffsetDateTime) -> NewOrder {
 }
 
 /// Returns the stored form of a new order.
-pub fn stored(id: domain::order::OrderId, new: &NewOrder) -> StoredOrder {
+pub fn stored(id: OrderId, new: &NewOrder) -> StoredOrder {
     StoredOrder {
         id,
         order: new.order.clone(),
@@ -291,11 +308,27 @@ pub fn stored(id: domain::order::OrderId, new: &NewOrder) -> StoredOrder {
         client: new.client,
         api_key: new.api_key,
         notary_id: None,
-        documents: new.documents.clone(),
+        documents: new
+            .documents
+            .iter()
+            .map(|document| StoredDocument { created_at: new.created_at, ..document.clone() })
+            .collect(),
         is_test: new.is_test,
         created_at: new.created_at,
         updated_at: new.created_at,
     }
+}
+
+/// Records the uploads of an order and creates it.
+pub async fn create_with_uploads(store: &Storage, order: &NewOrder) -> OrderId {
+    record_uploads(store, &order.documents).await;
+    store.orders.create(order, WINDOW).await.unwrap()
+}
+
+/// Records the uploads of documents.
+pub async fn record_uploads(store: &Storage, documents: &[StoredDocument]) {
+    let keys: Vec<_> = documents.iter().map(|document| document.key.clone()).collect();
+    store.uploads.record(&keys, NOW).await.unwrap();
 }
 
 /// Returns an API key with every field.
@@ -308,6 +341,7 @@ pub fn api_key(issued_at: OffsetDateTime) -> NewApiKey {
         lookup: format!("{number:016x}"),
         hash: KeyHash(hash),
         signing_service: Some(SigningServiceId(i64::MAX)),
+        scopes: Scope::ALL.into_iter().collect(),
         issued_at,
         expires_at: Some(datetime!(9999-12-31 23:59:59.999999 UTC)),
         is_test: true,

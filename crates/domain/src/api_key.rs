@@ -1,6 +1,6 @@
 //! API keys: the text that a client presents, what the service stores, and when a key is valid.
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
@@ -125,6 +125,43 @@ impl Scope {
     }
 }
 
+/// A set of scopes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scopes(BTreeSet<Scope>);
+
+impl Scopes {
+    /// Returns whether the scope is in the set.
+    pub fn contains(&self, scope: Scope) -> bool {
+        self.0.contains(&scope)
+    }
+
+    /// Reads what [`Display`](fmt::Display) writes. Returns `None` if a name is no scope.
+    pub fn from_stored(names: &str) -> Option<Self> {
+        names.split_ascii_whitespace().map(Scope::from_name).collect()
+    }
+}
+
+impl Default for Scopes {
+    /// Returns [`Scope::DEFAULT`].
+    fn default() -> Self {
+        Self(Scope::DEFAULT.into())
+    }
+}
+
+impl FromIterator<Scope> for Scopes {
+    fn from_iter<I: IntoIterator<Item = Scope>>(scopes: I) -> Self {
+        Self(scopes.into_iter().collect())
+    }
+}
+
+/// Writes the names, separated by spaces.
+impl fmt::Display for Scopes {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.0.iter().map(|scope| scope.as_str()).collect();
+        formatter.write_str(&names.join(" "))
+    }
+}
+
 /// A token bucket: `burst` requests at once, refilled at `per_second`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rate {
@@ -132,6 +169,11 @@ pub struct Rate {
     pub per_second: u32,
     /// Requests at once.
     pub burst: u32,
+}
+
+impl Rate {
+    /// The default rate of reads.
+    pub const READS: Self = Self { per_second: 100, burst: 200 };
 }
 
 impl Default for Rate {
@@ -152,6 +194,8 @@ pub struct NewApiKey {
     pub hash: KeyHash,
     /// The only signing service for which the key may create orders; `None` means any.
     pub signing_service: Option<SigningServiceId>,
+    /// What it may do.
+    pub scopes: Scopes,
     /// Instant of issue.
     pub issued_at: OffsetDateTime,
     /// Instant from which the key is invalid.
@@ -249,6 +293,11 @@ impl ApiKey {
     /// Checks whether the key is neither revoked nor expired at `now`.
     pub fn is_valid(&self, now: OffsetDateTime) -> bool {
         self.revoked_at.is_none() && self.key.expires_at.is_none_or(|end| now < end)
+    }
+
+    /// Checks whether the key has a scope.
+    pub fn may(&self, scope: Scope) -> bool {
+        self.key.scopes.contains(scope)
     }
 
     /// Checks whether the key may create an order for this signing service.
@@ -374,6 +423,31 @@ mod tests {
         let forged = PresentedKey::parse(&format!("{}{last}", &text[..text.len() - 1])).unwrap();
         assert_eq!(forged.lookup(), presented.lookup());
         assert!(!issued(&presented).admits(&forged, NOW));
+    }
+
+    #[test]
+    fn key_may_do_what_its_scopes_say() {
+        let mut key = issued(&PresentedKey::random(false, &CountingEntropy::default()));
+        let may = |key: &ApiKey| Scope::ALL.map(|scope| key.may(scope));
+        assert_eq!(may(&key), [true, true, false]);
+        key.key.scopes = [Scope::WebhooksManage].into_iter().collect();
+        assert_eq!(may(&key), [false, false, true]);
+        key.key.scopes = Scopes::from_iter([]);
+        assert_eq!(may(&key), [false; 3]);
+    }
+
+    #[test]
+    fn stored_scopes_are_read_back() {
+        let all: Scopes = Scope::ALL.into_iter().rev().collect();
+        for (scopes, stored) in [
+            (Scopes::default(), "orders:create orders:read"),
+            (all, "orders:create orders:read webhooks:manage"),
+            (Scopes::from_iter([]), ""),
+        ] {
+            assert_eq!(scopes.to_string(), stored);
+            assert_eq!(Scopes::from_stored(stored), Some(scopes));
+        }
+        assert_eq!(Scopes::from_stored("orders:read orders:everything"), None);
     }
 
     #[test]

@@ -1,33 +1,22 @@
 //! Use case: create an order, with or without documents.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::Arc;
 
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use time::{Duration, OffsetDateTime};
+use time::Duration;
 
 use crate::{
     api_key::ApiKey,
     delivery::NewDelivery,
-    document::{
-        DocumentFault, ObjectKey, ReceivedDocument, SpooledFile, StoredDocument, sanitize_file_name,
-    },
+    document::{DocumentFault, ReceivedDocument, StoredDocument},
     duplicate_window::DuplicateWindow,
-    idempotency::{Answered, Attempt, Claim, Fingerprint, IdempotentRequest, KeyUse},
+    idempotency::{Answered, Attempt, Claim, KeyUse},
+    intake::Intake,
     order::{
         Field, OrderRequest, OrderStatus, ParsedOrder, SigningServiceId, StoredOrder, Violation,
     },
     order_traffic::OrderTraffic,
-    ports::{
-        BlobStore, Cause, ClaimError, Clock, CreateError, Entropy, IdempotencyLedger, NewOrder,
-        OrderRepo, StoreError, UploadLedger,
-    },
+    ports::{Cause, CreateError, Kept, NewOrder, StoreError},
 };
-
-/// Documents of one order that are stored at the same time.
-const PARALLEL_PUTS: usize = 4;
 
 /// The outcome of a successful request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +65,9 @@ pub enum CreateOrderError {
         /// Whole seconds to wait before the next attempt, at least one.
         retry_after: u64,
     },
+    /// An operator has erased the order that was created under the idempotency key.
+    #[error("the order of the idempotency key was erased")]
+    Erased,
     /// A store does not answer. The same request may succeed later.
     #[error("a store does not answer")]
     Unavailable(#[source] Cause),
@@ -96,62 +88,57 @@ impl From<StoreError> for CreateOrderError {
 /// Creates orders.
 #[derive(Clone)]
 pub struct CreateOrder {
-    /// Stores orders.
-    pub orders: Arc<dyn OrderRepo>,
-    /// Records the objects of orders that are not created yet.
-    pub uploads: Arc<dyn UploadLedger>,
-    /// Stores idempotency keys in use.
-    pub idempotency: Arc<dyn IdempotencyLedger>,
-    /// Stores documents.
-    pub blobs: Arc<dyn BlobStore>,
-    /// Tells the time.
-    pub clock: Arc<dyn Clock>,
-    /// Provides randomness for object keys and message keys.
-    pub entropy: Arc<dyn Entropy>,
+    /// Stores orders and documents.
+    pub intake: Intake,
     /// Time for which an order bars its file number.
     pub window: DuplicateWindow,
-    /// Time for which a request is stored under its idempotency key.
-    pub idempotency_retention: Duration,
     /// Counts orders, so that background work can yield to them.
     pub traffic: Arc<OrderTraffic>,
 }
 
 impl CreateOrder {
     /// Time after which a claim ends unless the attempt extends it.
-    pub const CLAIM: Duration = Duration::seconds(15);
+    pub const CLAIM: Duration = Intake::CLAIM;
 
     /// Claims or extends the idempotency key of a long request, so that concurrent attempts learn
     /// that it is in progress. Returns the order of an earlier request instead, if there is one.
     pub async fn claim(&self, claim: &Claim) -> Result<Option<Answered>, CreateOrderError> {
-        match self.try_claim(claim).await? {
+        match self.intake.claim(claim).await? {
             None => Ok(None),
             Some(KeyUse::Answered(answered)) => Ok(Some(answered)),
-            Some(KeyUse::InProgress { until }) => Err(self.in_flight(until)),
+            Some(KeyUse::InProgress { until }) => {
+                Err(CreateOrderError::InProgress { retry_after: self.intake.retry_after(until) })
+            }
         }
     }
 
-    /// Returns the order that was created under an idempotency key. Fails if this request differs
-    /// from the one that created it.
+    /// Returns the order that was created under the idempotency key of an attempt. Fails if this
+    /// request differs from the one that created it.
     pub async fn repeat(
         &self,
         answered: Answered,
-        fingerprint: Fingerprint,
+        attempt: &Attempt,
     ) -> Result<CreatedOrder, CreateOrderError> {
-        if answered.fingerprint != fingerprint {
+        if answered.fingerprint != attempt.fingerprint || answered.added.is_some() {
             return Err(CreateOrderError::KeyReused);
         }
-        let Some(stored) = self.orders.find(answered.order_id).await? else {
-            return Err(CreateOrderError::Internal(
-                "the order of an idempotency key is gone".into(),
-            ));
-        };
-        let stored = stored.as_created();
-        Ok(CreatedOrder { stored, utc_disagreements: Vec::new(), replayed: true })
+        let client = attempt.claim.key.client;
+        match self.intake.orders.find(client, answered.order_id).await? {
+            Some(Kept::Whole(stored)) => {
+                let stored = stored.as_created();
+                Ok(CreatedOrder { stored, utc_disagreements: Vec::new(), replayed: true })
+            }
+            Some(Kept::Erased) => Err(CreateOrderError::Erased),
+            None => {
+                let cause = "the order of an idempotency key is gone";
+                Err(CreateOrderError::Internal(cause.into()))
+            }
+        }
     }
 
     /// Releases the key of a request that created no order, so that the next attempt can use it.
     pub async fn release(&self, claim: &Claim) -> Result<(), StoreError> {
-        self.idempotency.release(claim).await
+        self.intake.release(claim).await
     }
 
     /// Creates an order without documents.
@@ -182,7 +169,7 @@ impl CreateOrder {
     ) -> Result<CreatedOrder, CreateOrderError> {
         authorize(key, &request)?;
         let no_documents = documents.is_empty();
-        let (documents, files, faults) = self.accept(documents);
+        let (accepted, faults) = self.intake.accept(documents);
         let parsed = match request.parse() {
             Ok(parsed) if faults.is_empty() && !no_documents => parsed,
             parsed => {
@@ -195,92 +182,33 @@ impl CreateOrder {
         };
         // Checks the key again before storing anything, so that a repeat stores nothing.
         if let Some(attempt) = attempt
-            && let Some(taken) = self.try_claim(&attempt.claim).await?
+            && let Some(key_use) = self.intake.claim(&attempt.claim).await?
         {
-            return self.answer_again(taken, attempt.fingerprint).await;
+            return self.answer_again(key_use, attempt).await;
         }
-        let keys: Vec<ObjectKey> = documents.iter().map(|document| document.key.clone()).collect();
-        self.uploads.record(&keys, self.clock.now()).await?;
-
-        let outcome = match self.put_all(&keys, &files).await {
-            Ok(()) => self.commit(key, parsed, documents, attempt).await,
-            // Leaves the recorded objects to the sweeper. A put that timed out may still take
-            // effect after a removal, and the client should not wait for another timeout.
-            Err(error @ StoreError::Unavailable(_)) => return Err(error.into()),
-            Err(StoreError::Internal(cause)) => Err(CreateError::Internal(cause)),
-        };
-        match outcome {
+        let commit = async |documents| self.commit(key, parsed, documents, attempt).await;
+        let is_swept = |error: &CreateError| matches!(error, CreateError::UploadSwept);
+        match self.intake.store(accepted, commit, is_swept).await? {
             Ok(created) => Ok(created),
-            Err(error) => {
-                if matches!(error, CreateError::UploadSwept) {
-                    self.record_again(&keys).await;
-                }
-                self.remove(&keys).await;
-                self.replay_or_explain(error, attempt).await
-            }
+            Err(error) => self.replay_or_explain(error, attempt).await,
         }
-    }
-
-    /// Returns the accepted documents with their files, and the faults of the others by position.
-    fn accept(
-        &self,
-        documents: Vec<ReceivedDocument>,
-    ) -> (Vec<StoredDocument>, Vec<SpooledFile>, Vec<(usize, DocumentFault)>) {
-        let (mut accepted, mut files, mut faults) = (Vec::new(), Vec::new(), Vec::new());
-        for (position, document) in documents.into_iter().enumerate() {
-            match document.format() {
-                Ok(format) => {
-                    accepted.push(StoredDocument {
-                        key: ObjectKey::random(&*self.entropy),
-                        name: sanitize_file_name(&document.name_as_sent),
-                        name_as_sent: document.name_as_sent,
-                        media_type: format.media_type().to_owned(),
-                        size: document.file.size,
-                        sha256: document.file.sha256,
-                    });
-                    files.push(document.file);
-                }
-                Err(fault) => faults.push((position, fault)),
-            }
-        }
-        (accepted, files, faults)
-    }
-
-    /// Puts every document. After a failure it starts no other put and finishes those in progress,
-    /// so that no object appears after its removal.
-    async fn put_all(&self, keys: &[ObjectKey], files: &[SpooledFile]) -> Result<(), StoreError> {
-        let failed = &AtomicBool::new(false);
-        let puts = keys.iter().zip(files).map(|(key, file)| async move {
-            if failed.load(Ordering::Relaxed) {
-                return Ok(());
-            }
-            let put = self.blobs.put(key, file).await;
-            failed.fetch_or(put.is_err(), Ordering::Relaxed);
-            put
-        });
-        // Collected first: a lazy closure that borrows would make the whole future unfit for
-        // `spawn`.
-        let puts: Vec<_> = puts.collect();
-        let results: Vec<Result<(), StoreError>> =
-            stream::iter(puts).buffer_unordered(PARALLEL_PUTS).collect().await;
-        results.into_iter().collect()
     }
 
     async fn commit(
         &self,
         key: &ApiKey,
         ParsedOrder { order, utc_disagreements }: ParsedOrder,
-        documents: Vec<StoredDocument>,
+        mut documents: Vec<StoredDocument>,
         attempt: Option<&Attempt>,
     ) -> Result<CreatedOrder, CreateError> {
         self.traffic.record();
-        let (is_test, created_at) = (key.key.is_test, self.clock.now());
+        let (is_test, created_at) = (key.key.is_test, self.intake.clock.now());
+        for document in &mut documents {
+            document.created_at = created_at;
+        }
         // A test order is no real signing, so it has no recipients.
         let recipients = if is_test { Vec::new() } else { order.contacts.recipients() };
-        let mail = |recipient| NewDelivery::mail(recipient, &*self.entropy);
-        let kept_until = created_at.saturating_add(self.idempotency_retention);
-        let idempotent_request =
-            attempt.map(|attempt| IdempotentRequest { attempt: attempt.clone(), kept_until });
+        let mail = |recipient| NewDelivery::mail(recipient, &*self.intake.entropy);
         let new = NewOrder {
             client: key.client(),
             api_key: key.id,
@@ -289,9 +217,9 @@ impl CreateOrder {
             deliveries: recipients.into_iter().map(mail).collect(),
             created_at,
             is_test,
-            idempotent_request,
+            idempotent_request: self.intake.idempotent_request(attempt, created_at),
         };
-        let id = self.orders.create(&new, self.window).await?;
+        let id = self.intake.orders.create(&new, self.window).await?;
         let stored = StoredOrder {
             id,
             order: new.order,
@@ -314,11 +242,11 @@ impl CreateOrder {
         attempt: Option<&Attempt>,
     ) -> Result<CreatedOrder, CreateOrderError> {
         Err(match (error, attempt) {
-            (CreateError::KeyInUse(taken), Some(attempt)) => {
-                return self.answer_again(taken, attempt.fingerprint).await;
+            (CreateError::KeyInUse(key_use), Some(attempt)) => {
+                return self.answer_again(key_use, attempt).await;
             }
             (CreateError::Duplicate { created_at }, _) => CreateOrderError::Duplicate {
-                retry_after: self.window.seconds_left(created_at, self.clock.now()),
+                retry_after: self.window.seconds_left(created_at, self.intake.clock.now()),
             },
             (error @ (CreateError::UploadSwept | CreateError::Unavailable(_)), _) => {
                 CreateOrderError::Unavailable(error.into())
@@ -329,74 +257,19 @@ impl CreateOrder {
         })
     }
 
-    async fn try_claim(&self, claim: &Claim) -> Result<Option<KeyUse>, CreateOrderError> {
-        let now = self.clock.now();
-        match self.idempotency.claim(claim, now, now.saturating_add(Self::CLAIM)).await {
-            Ok(()) => Ok(None),
-            Err(ClaimError::InUse(taken)) => Ok(Some(taken)),
-            Err(error @ ClaimError::Unavailable(_)) => {
-                Err(CreateOrderError::Unavailable(error.into()))
-            }
-            Err(error @ ClaimError::Internal(_)) => Err(CreateOrderError::Internal(error.into())),
-        }
-    }
-
     /// Answers a request whose key is in use.
     async fn answer_again(
         &self,
-        taken: KeyUse,
-        fingerprint: Fingerprint,
+        key_use: KeyUse,
+        attempt: &Attempt,
     ) -> Result<CreatedOrder, CreateOrderError> {
-        match taken {
-            KeyUse::InProgress { until } => Err(self.in_flight(until)),
-            KeyUse::Answered(answered) => self.repeat(answered, fingerprint).await,
+        match key_use {
+            KeyUse::InProgress { until } => {
+                Err(CreateOrderError::InProgress { retry_after: self.intake.retry_after(until) })
+            }
+            KeyUse::Answered(answered) => self.repeat(answered, attempt).await,
         }
     }
-
-    /// Caps the wait: an attempt extends its claim while it runs, and often ends long before.
-    fn in_flight(&self, until: OffsetDateTime) -> CreateOrderError {
-        let left = (until - self.clock.now()).whole_seconds();
-        CreateOrderError::InProgress { retry_after: left.clamp(1, 5).unsigned_abs() }
-    }
-
-    /// Records keys again for removal. A sweeper whose clock is ahead may have swept them before
-    /// their objects were put. No order can have adopted them.
-    async fn record_again(&self, keys: &[ObjectKey]) {
-        let Ok(condemned) = self.uploads.condemn(keys).await else { return };
-        let forgotten: Vec<ObjectKey> =
-            keys.iter().filter(|key| !condemned.contains(key)).cloned().collect();
-        if !forgotten.is_empty() {
-            // The caller already reports a failure, and the sweeper finds what is left.
-            let _ = self.uploads.record(&forgotten, self.clock.now()).await;
-        }
-    }
-
-    /// Removes the objects of an order that was not created. The ledger decides which: the outcome
-    /// of the commit may be unknown. If the order was created after all, its keys have left the
-    /// ledger and its objects stay. The sweeper removes the rest.
-    async fn remove(&self, keys: &[ObjectKey]) {
-        let Ok(condemned) = self.uploads.condemn(keys).await else { return };
-        // The caller already reports a failure, and the sweeper tries again.
-        let _ = remove_condemned(&*self.blobs, &*self.uploads, condemned).await;
-    }
-}
-
-/// Deletes the objects of condemned keys, and forgets the keys whose objects are gone. Returns
-/// their number, or the first error after trying all.
-pub(crate) async fn remove_condemned(
-    blobs: &dyn BlobStore,
-    uploads: &dyn UploadLedger,
-    condemned: Vec<ObjectKey>,
-) -> Result<usize, StoreError> {
-    let deletions = stream::iter(condemned)
-        .map(|key| async move { blobs.delete(&key).await.map(|()| key) })
-        .buffer_unordered(PARALLEL_PUTS);
-    let results: Vec<Result<ObjectKey, StoreError>> = deletions.collect().await;
-    let gone: Vec<ObjectKey> = results.iter().flatten().cloned().collect();
-    if !gone.is_empty() {
-        uploads.forget(&gone).await?;
-    }
-    stream::iter(results).try_collect::<Vec<_>>().await.map(|_| gone.len())
 }
 
 /// Checks the binding of the key first, before anything else about the request.

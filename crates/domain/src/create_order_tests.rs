@@ -1,6 +1,9 @@
 use std::{
-    path::PathBuf,
-    sync::{Mutex, atomic::AtomicUsize},
+    ops::Range,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use serde_json::{Value, json};
@@ -8,39 +11,23 @@ use time::{Duration, OffsetDateTime, macros::datetime};
 
 use super::*;
 use crate::{
-    api_key::{ApiKeyId, ClientId, KeyHash},
-    document::{Content, DocumentFormat, Sha256Digest},
-    idempotency::{ClaimToken, IdempotencyKey},
+    document::{ObjectKey, SpooledFile},
+    idempotency::{AddedRange, Fingerprint, IdempotentRequest},
+    intake::PARALLEL_PUTS,
     order::OrderId,
-    ports::{MockBlobStore, MockClock, MockIdempotencyLedger, MockOrderRepo, MockUploadLedger},
-    test_support::{CountingEntropy, minimal_request, new_api_key, stored_order},
+    ports::{BlobStore, BlobStream, ClaimError, GetError},
+    test_support::{
+        Mocks, api_key as key, attempt, document as stored_document, minimal_request,
+        received as document, stored_order,
+    },
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 
-#[derive(Default)]
-struct Mocks {
-    orders: MockOrderRepo,
-    uploads: MockUploadLedger,
-    idempotency: MockIdempotencyLedger,
-    blobs: MockBlobStore,
-}
-
 impl Mocks {
     fn use_case(self) -> CreateOrder {
-        let mut clock = MockClock::new();
-        clock.expect_now().return_const(NOW);
-        CreateOrder {
-            orders: Arc::new(self.orders),
-            uploads: Arc::new(self.uploads),
-            idempotency: Arc::new(self.idempotency),
-            blobs: Arc::new(self.blobs),
-            clock: Arc::new(clock),
-            entropy: Arc::new(CountingEntropy::default()),
-            window: DuplicateWindow::default(),
-            idempotency_retention: Duration::DAY,
-            traffic: Arc::default(),
-        }
+        let (window, traffic) = (DuplicateWindow::default(), Arc::default());
+        CreateOrder { intake: self.intake(NOW), window, traffic }
     }
 
     /// Creates a minimal order without documents.
@@ -54,55 +41,10 @@ impl Mocks {
         let request = request(minimal_request());
         self.use_case().create_with_documents(&key(), request, documents, None).await
     }
-
-    /// Expects uploads that succeed and are removed afterwards: every key is condemned, deleted and
-    /// forgotten.
-    fn expect_uploads_removed(&mut self, count: usize) {
-        let recorded = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&recorded);
-        self.uploads.expect_record().once().returning(move |keys, at| {
-            assert_eq!(at, NOW);
-            seen.lock().unwrap().extend_from_slice(keys);
-            Ok(())
-        });
-        self.uploads
-            .expect_condemn()
-            .withf(move |keys| keys.len() == count)
-            .once()
-            .returning(|keys| Ok(keys.to_vec()));
-        let expected = Arc::clone(&recorded);
-        self.blobs.expect_delete().times(count).returning(move |key| {
-            assert!(expected.lock().unwrap().contains(key));
-            Ok(())
-        });
-        self.uploads
-            .expect_forget()
-            .withf(move |keys| keys.len() == count)
-            .once()
-            .returning(|_| Ok(()));
-    }
-}
-
-fn key() -> ApiKey {
-    ApiKey {
-        id: ApiKeyId(1),
-        key: new_api_key(KeyHash([0; 32]), NOW),
-        revoked_at: None,
-        last_used_at: None,
-    }
 }
 
 fn request(json: Value) -> OrderRequest {
     serde_json::from_value(json).unwrap()
-}
-
-fn document(name: &str) -> ReceivedDocument {
-    let file = SpooledFile { path: PathBuf::from(name), size: 5, sha256: Sha256Digest([7; 32]) };
-    ReceivedDocument {
-        name_as_sent: name.to_owned(),
-        file,
-        content: Content::Format(DocumentFormat::Pdf),
-    }
 }
 
 #[tokio::test]
@@ -320,6 +262,10 @@ impl BlobStore for FailingFirst {
         if number == 0 { Err(StoreError::Unavailable("down".into())) } else { Ok(()) }
     }
 
+    async fn get(&self, _: &ObjectKey, _: Range<u64>) -> Result<BlobStream, GetError> {
+        unreachable!("nothing is read")
+    }
+
     async fn delete(&self, _: &ObjectKey) -> Result<(), StoreError> {
         unreachable!("nothing is deleted from a store that does not answer")
     }
@@ -334,7 +280,8 @@ async fn failed_put_starts_no_other() {
     let blobs = Arc::new(FailingFirst::default());
     let mut mocks = Mocks::default();
     mocks.uploads.expect_record().returning(|_, _| Ok(()));
-    let use_case = CreateOrder { blobs: Arc::clone(&blobs) as _, ..mocks.use_case() };
+    let mut use_case = mocks.use_case();
+    use_case.intake.blobs = Arc::clone(&blobs) as _;
     let documents = (0..20).map(|number| document(&format!("{number}.pdf"))).collect();
     let error = use_case
         .create_with_documents(&key(), request(minimal_request()), documents, None)
@@ -386,16 +333,15 @@ async fn bound_key_is_checked_first() {
     assert!(matches!(error, CreateOrderError::Forbidden), "{error}");
 }
 
-fn attempt() -> Attempt {
-    let key = IdempotencyKey::new(ClientId(1), "8e03978e").unwrap();
-    Attempt { claim: Claim { key, token: ClaimToken([1; 16]) }, fingerprint: Fingerprint([2; 32]) }
-}
-
 /// Returns an order that was created an hour ago and has changed since.
 fn created_before() -> StoredOrder {
     StoredOrder {
         id: OrderId(5),
         notary_id: Some(77),
+        documents: vec![
+            stored_document("first", NOW - Duration::HOUR),
+            stored_document("added", NOW),
+        ],
         updated_at: NOW,
         ..stored_order(NOW - Duration::HOUR)
     }
@@ -403,7 +349,7 @@ fn created_before() -> StoredOrder {
 
 /// Returns the use of a key by that order.
 fn answered(fingerprint: Fingerprint) -> KeyUse {
-    KeyUse::Answered(Answered { fingerprint, order_id: OrderId(5) })
+    KeyUse::Answered(Answered { fingerprint, order_id: OrderId(5), added: None })
 }
 
 #[tokio::test]
@@ -435,7 +381,7 @@ async fn repeat_returns_order_as_created() {
             .expect_claim()
             .times(usize::from(with_documents))
             .returning(move |_, _, _| Err(ClaimError::InUse(answered)));
-        mocks.orders.expect_find().once().returning(|_| Ok(Some(created_before())));
+        mocks.orders.expect_find().once().returning(|_, _| Ok(Some(Kept::Whole(created_before()))));
         let (use_case, request) = (mocks.use_case(), request(minimal_request()));
         let created = if with_documents {
             // Nothing is recorded or put.
@@ -451,16 +397,33 @@ async fn repeat_returns_order_as_created() {
             (stored.id, stored.notary_id, stored.updated_at),
             (OrderId(5), None, NOW - Duration::HOUR)
         );
+        assert_eq!(stored.documents, [stored_document("first", NOW - Duration::HOUR)]);
     }
 }
 
 #[tokio::test]
 async fn key_reused_for_another_request_is_rejected() {
+    let added = Some(AddedRange { first_position: 0, count: 1 });
+    let (fingerprint, order_id) = (attempt().fingerprint, OrderId(5));
+    for other in [
+        answered(Fingerprint([3; 32])),
+        KeyUse::Answered(Answered { fingerprint, order_id, added }),
+    ] {
+        let mut mocks = Mocks::default();
+        mocks.orders.expect_create().returning(move |_, _| Err(CreateError::KeyInUse(other)));
+        let error = mocks.create(Some(&attempt())).await.unwrap_err();
+        assert!(matches!(error, CreateOrderError::KeyReused), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn repeat_for_an_erased_order_is_rejected() {
     let mut mocks = Mocks::default();
-    let other = answered(Fingerprint([3; 32]));
+    let other = answered(attempt().fingerprint);
     mocks.orders.expect_create().returning(move |_, _| Err(CreateError::KeyInUse(other)));
+    mocks.orders.expect_find().returning(|_, _| Ok(Some(Kept::Erased)));
     let error = mocks.create(Some(&attempt())).await.unwrap_err();
-    assert!(matches!(error, CreateOrderError::KeyReused), "{error}");
+    assert!(matches!(error, CreateOrderError::Erased), "{error}");
 }
 
 #[tokio::test]
@@ -498,7 +461,7 @@ async fn documents_of_concurrent_repeat_are_removed() {
         .returning(|_, _, _| Ok(()));
     let answered = answered(attempt().fingerprint);
     mocks.orders.expect_create().returning(move |_, _| Err(CreateError::KeyInUse(answered)));
-    mocks.orders.expect_find().returning(|_| Ok(Some(created_before())));
+    mocks.orders.expect_find().returning(|_, _| Ok(Some(Kept::Whole(created_before()))));
     let created = mocks
         .use_case()
         .create_with_documents(

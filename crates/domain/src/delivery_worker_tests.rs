@@ -5,9 +5,7 @@ use time::{OffsetDateTime, macros::datetime};
 use super::*;
 use crate::{
     delivery::{Delivery, DeliveryId},
-    ports::{
-        Lease, MockClock, MockDeliveryQueue, MockNotifier, MockOrderRepo, NotifyError, error_chain,
-    },
+    ports::{Lease, MockClock, MockDeliveryQueue, MockNotifier, NotifyError, error_chain},
     test_support::{CountingEntropy, delivery, stored_order},
 };
 
@@ -44,16 +42,14 @@ fn worker(queue: MockDeliveryQueue, notifier: MockNotifier) -> DeliveryWorker {
 
 fn worker_beside(
     traffic: Arc<OrderTraffic>,
-    queue: MockDeliveryQueue,
+    mut queue: MockDeliveryQueue,
     notifier: MockNotifier,
 ) -> DeliveryWorker {
-    let mut orders = MockOrderRepo::new();
-    orders.expect_find().returning(|_| Ok(Some(stored_order(NOW))));
+    queue.expect_order().returning(|_| Ok(Some(stored_order(NOW))));
     let mut clock = MockClock::new();
     clock.expect_now().return_const(NOW);
     let deliveries = RunDeliveries {
         queue: Arc::new(queue),
-        orders: Arc::new(orders),
         notifier: Arc::new(notifier),
         clock: Arc::new(clock),
         entropy: Arc::new(CountingEntropy::default()),

@@ -2,6 +2,8 @@
 
 use std::{fmt, path::PathBuf};
 
+use time::OffsetDateTime;
+
 use crate::{hex, ports::Entropy};
 
 /// A format that the service accepts (spec section 4.2, document rule 1).
@@ -98,6 +100,9 @@ impl Default for DocumentLimits {
         Self { max_count: 20, max_bytes: 10 * 1024 * 1024 }
     }
 }
+
+/// Maximum number of documents of an order, with those that were added later.
+pub const MAX_DOCUMENTS_PER_ORDER: usize = 100;
 
 /// SHA-256 of a document.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -228,6 +233,8 @@ pub struct StoredDocument {
     pub size: u64,
     /// SHA-256 of the bytes.
     pub sha256: Sha256Digest,
+    /// The instant when the order was created, or the document added to it.
+    pub created_at: OffsetDateTime,
 }
 
 #[cfg(test)]

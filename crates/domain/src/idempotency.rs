@@ -83,18 +83,36 @@ pub enum KeyUse {
         /// End of its claim, unless it extends the claim.
         until: OffsetDateTime,
     },
-    /// An order was created.
+    /// A request was answered.
     Answered(Answered),
 }
 
-/// A request that created an order. The creation response of an order never changes, so the order
-/// stands for the response.
+/// A request that created an order or added documents. Neither response ever changes, so what was
+/// stored stands for the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answered {
     /// Hash of the request.
     pub fingerprint: Fingerprint,
     /// The order.
     pub order_id: OrderId,
+    /// The documents that the request added; `None` if it created the order.
+    pub added: Option<AddedRange>,
+}
+
+/// The documents that a request added to an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AddedRange {
+    /// Position of the first of them; the number of documents that the order had before.
+    pub first_position: u32,
+    /// Their number.
+    pub count: u32,
+}
+
+impl AddedRange {
+    /// Returns the number of documents that the order had after the addition.
+    pub fn total(self) -> u32 {
+        self.first_position.saturating_add(self.count)
+    }
 }
 
 #[cfg(test)]

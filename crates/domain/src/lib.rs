@@ -13,7 +13,8 @@
 //! | API keys | [`api_key`], cached by [`key_cache`] |
 //! | repeats of a request with one `Idempotency-Key` | [`idempotency`] |
 //! | mails about an order and their retry schedule | [`delivery`] |
-//! | use cases of requests and commands | [`create_order`], [`manage_keys`] |
+//! | use cases of requests | [`create_order`] and [`add_documents`] over [`intake`], [`read_order`] |
+//! | use cases of commands | [`manage_keys`], [`erase_orders`] |
 //! | steps of background work, and how it yields to orders | [`background`], [`order_traffic`] |
 //! | use case in the background: deliver mails | [`delivery_worker`], [`run_deliveries`] |
 //! | other use cases in the background | [`sweep_uploads`], [`forget_keys`], [`note_key_uses`] |
@@ -36,6 +37,7 @@ macro_rules! conceal {
     )*};
 }
 
+pub mod add_documents;
 pub mod api_key;
 pub mod appointment;
 pub mod background;
@@ -44,14 +46,17 @@ pub mod delivery;
 pub mod delivery_worker;
 pub mod document;
 pub mod duplicate_window;
+pub mod erase_orders;
 pub mod forget_keys;
 pub mod idempotency;
+pub mod intake;
 pub mod key_cache;
 pub mod manage_keys;
 pub mod note_key_uses;
 pub mod order;
 pub mod order_traffic;
 pub mod ports;
+pub mod read_order;
 pub mod run_deliveries;
 pub mod sweep_uploads;
 

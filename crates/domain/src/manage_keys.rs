@@ -9,7 +9,7 @@ use std::{
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    api_key::{ApiKey, ApiKeyId, KeyEvent, NewApiKey, PresentedKey, Rate},
+    api_key::{ApiKey, ApiKeyId, ClientId, KeyEvent, NewApiKey, PresentedKey, Rate, Scopes},
     key_cache::{Cached, KeyCache},
     order::SigningServiceId,
     ports::{ApiKeyRepo, Clock, Entropy, StoreError},
@@ -37,6 +37,10 @@ pub struct KeyTerms {
     pub name: String,
     /// The only signing service for which it may create orders; `None` means any.
     pub signing_service: Option<SigningServiceId>,
+    /// What it may do.
+    pub scopes: Scopes,
+    /// The client that it is one more key of. With `None` it begins a new client.
+    pub client: Option<ClientId>,
     /// Time until it expires; `None` means never.
     pub lifetime: Option<Duration>,
     /// Whether its orders are test orders.
@@ -75,6 +79,17 @@ pub struct Rotation {
     pub old_until: OffsetDateTime,
 }
 
+/// The reason why a key was not issued.
+#[derive(Debug, thiserror::Error)]
+pub enum IssueError {
+    /// There is no such client.
+    #[error("there is no such client")]
+    UnknownClient,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
 /// The reason why a key was not rotated.
 #[derive(Debug, thiserror::Error)]
 pub enum RotateError {
@@ -95,7 +110,12 @@ impl ManageKeys {
         &self,
         terms: KeyTerms,
         by: &str,
-    ) -> Result<(ApiKeyId, PresentedKey), StoreError> {
+    ) -> Result<(ApiKeyId, PresentedKey), IssueError> {
+        if let Some(client) = terms.client
+            && !self.keys.list().await?.iter().any(|key| key.client() == client)
+        {
+            return Err(IssueError::UnknownClient);
+        }
         let (presented, key) = self.new_key(terms);
         Ok((self.keys.add(&key, by).await?, presented))
     }
@@ -111,20 +131,20 @@ impl ManageKeys {
     }
 
     fn new_key(&self, terms: KeyTerms) -> (PresentedKey, NewApiKey) {
-        let KeyTerms { name, signing_service, lifetime, is_test, rate, documents_rate } = terms;
-        let presented = PresentedKey::random(is_test, &*self.entropy);
+        let presented = PresentedKey::random(terms.is_test, &*self.entropy);
         let issued_at = self.clock.now();
         let key = NewApiKey {
-            name,
+            name: terms.name,
             lookup: presented.lookup().to_owned(),
             hash: presented.hash(),
-            signing_service,
+            signing_service: terms.signing_service,
+            scopes: terms.scopes,
             issued_at,
-            expires_at: lifetime.map(|lifetime| issued_at.saturating_add(lifetime)),
-            is_test,
-            rate,
-            documents_rate,
-            client: None,
+            expires_at: terms.lifetime.map(|lifetime| issued_at.saturating_add(lifetime)),
+            is_test: terms.is_test,
+            rate: terms.rate,
+            documents_rate: terms.documents_rate,
+            client: terms.client,
         };
         (presented, key)
     }

@@ -2,7 +2,7 @@ use time::macros::datetime;
 
 use super::*;
 use crate::{
-    api_key::{KeyChange, KeyHash},
+    api_key::{KeyChange, KeyHash, Scope},
     ports::{MockApiKeyRepo, MockClock},
     test_support::CountingEntropy,
 };
@@ -26,6 +26,7 @@ fn terms() -> KeyTerms {
         name: "title company".to_owned(),
         signing_service: Some(SigningServiceId(42)),
         lifetime: Some(Duration::days(90)),
+        scopes: Scopes::from_iter([Scope::OrdersRead]),
         ..KeyTerms::default()
     }
 }
@@ -36,6 +37,7 @@ fn issued(hash: KeyHash) -> ApiKey {
         lookup: "0001020304050607".to_owned(),
         hash,
         signing_service: Some(SigningServiceId(42)),
+        scopes: Scopes::from_iter([Scope::OrdersRead]),
         issued_at: NOW - Duration::days(80),
         expires_at: Some(NOW + Duration::days(10)),
         is_test: true,
@@ -58,6 +60,7 @@ async fn key_is_stored_as_hash_and_terms() {
             (key.expires_at, key.client, key.is_test),
             (Some(NOW + Duration::days(90)), None, false)
         );
+        assert_eq!(key.scopes, Scopes::from_iter([Scope::OrdersRead]));
         Ok(ApiKeyId(7))
     });
     let (id, presented) = managing(keys).issue(terms(), "jane").await.unwrap();
@@ -227,6 +230,24 @@ async fn failed_uses_are_stored_next_time() {
     managing.authenticate(&presented, || true).await.unwrap();
     managing.note_uses().await.unwrap_err();
     managing.note_uses().await.unwrap();
+}
+
+#[tokio::test]
+async fn further_key_belongs_to_its_client() {
+    let terms = |client| KeyTerms { client: Some(ClientId(client)), ..terms() };
+    let listed = || Ok(vec![issued(KeyHash([7; 32]))]);
+    let mut keys = MockApiKeyRepo::new();
+    keys.expect_list().returning(listed);
+    keys.expect_add().once().returning(|key, _| {
+        assert_eq!(key.client, Some(ClientId(3)));
+        Ok(ApiKeyId(8))
+    });
+    managing(keys).issue(terms(3), "jane").await.unwrap();
+
+    let mut keys = MockApiKeyRepo::new();
+    keys.expect_list().returning(listed);
+    let unknown = managing(keys).issue(terms(8), "jane").await.unwrap_err();
+    assert!(matches!(unknown, IssueError::UnknownClient), "{unknown}");
 }
 
 #[tokio::test]

@@ -11,8 +11,8 @@ use crate::{
     delivery::{Delivery, DeliveryId, Notification},
     order::OrderId,
     ports::{
-        Clock, DeliveryQueue, Entropy, Lease, Notifier, NotifyError, OrderRepo, Settlement,
-        StoreError, error_chain,
+        Clock, DeliveryQueue, Entropy, Lease, Notifier, NotifyError, Settlement, StoreError,
+        error_chain,
     },
 };
 
@@ -61,8 +61,6 @@ pub struct Unsettled {
 pub struct RunDeliveries {
     /// Stores deliveries.
     pub queue: Arc<dyn DeliveryQueue>,
-    /// Stores orders.
-    pub orders: Arc<dyn OrderRepo>,
     /// Hands mails over.
     pub notifier: Arc<dyn Notifier>,
     /// Tells the time.
@@ -107,7 +105,7 @@ impl RunDeliveries {
     }
 
     async fn deliver(&self, delivery: &Delivery) -> Result<(), NotifyError> {
-        let found = self.orders.find(delivery.order_id).await.map_err(|error| match error {
+        let found = self.queue.order(delivery.order_id).await.map_err(|error| match error {
             StoreError::Unavailable(_) => NotifyError::Unavailable(error.into()),
             StoreError::Internal(_) => NotifyError::Transient(error.into()),
         })?;

@@ -5,7 +5,7 @@ use time::{OffsetDateTime, macros::datetime};
 
 use super::*;
 use crate::{
-    ports::{MockClock, MockDeliveryQueue, MockNotifier, MockOrderRepo},
+    ports::{MockClock, MockDeliveryQueue, MockNotifier},
     test_support::{CountingEntropy, delivery, stored_order},
 };
 
@@ -20,17 +20,15 @@ fn found() -> FindResult {
 }
 
 fn use_case(
-    queue: MockDeliveryQueue,
+    mut queue: MockDeliveryQueue,
     notifier: MockNotifier,
     find: fn() -> FindResult,
 ) -> RunDeliveries {
-    let mut orders = MockOrderRepo::new();
-    orders.expect_find().with(eq(OrderId(1))).returning(move |_| find());
+    queue.expect_order().with(eq(OrderId(1))).returning(move |_| find());
     let mut clock = MockClock::new();
     clock.expect_now().return_const(NOW);
     RunDeliveries {
         queue: Arc::new(queue),
-        orders: Arc::new(orders),
         notifier: Arc::new(notifier),
         clock: Arc::new(clock),
         entropy: Arc::new(CountingEntropy::default()),

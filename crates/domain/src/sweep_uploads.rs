@@ -7,7 +7,7 @@ use time::Duration;
 
 use crate::{
     background::Step,
-    create_order::remove_condemned,
+    intake::remove_condemned,
     ports::{BlobStore, Clock, StoreError, UploadLedger},
 };
 
@@ -42,7 +42,8 @@ impl SweepUploads {
     async fn sweep(&self) -> Result<usize, StoreError> {
         let abandoned_before = self.clock.now() - Self::ABANDONED_AFTER;
         let condemned = self.uploads.condemn_recorded_before(abandoned_before, BATCH).await?;
-        remove_condemned(&*self.blobs, &*self.uploads, condemned).await
+        let (removed, result) = remove_condemned(&*self.blobs, &*self.uploads, condemned).await;
+        result.map(|()| removed)
     }
 }
 

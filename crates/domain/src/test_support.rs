@@ -1,15 +1,119 @@
 //! Fixtures for unit tests.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU8, Ordering},
+    },
+};
 
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 
 use crate::{
-    api_key::{ApiKeyId, ClientId, KeyHash, NewApiKey},
+    api_key::{ApiKey, ApiKeyId, ClientId, KeyHash, NewApiKey, Scopes},
     delivery::{Delivery, DeliveryId, NewDelivery},
+    document::{
+        Content, DocumentFormat, ObjectKey, ReceivedDocument, Sha256Digest, SpooledFile,
+        StoredDocument,
+    },
+    idempotency::{Attempt, Claim, ClaimToken, Fingerprint, IdempotencyKey},
+    intake::Intake,
     order::{EmailAddress, OrderId, OrderRequest, OrderStatus, StoredOrder},
-    ports::Entropy,
+    ports::{
+        Entropy, MockBlobStore, MockClock, MockIdempotencyLedger, MockOrderRepo, MockUploadLedger,
+    },
 };
+
+/// The ports of an [`Intake`].
+#[derive(Default)]
+pub(crate) struct Mocks {
+    pub(crate) orders: MockOrderRepo,
+    pub(crate) uploads: MockUploadLedger,
+    pub(crate) idempotency: MockIdempotencyLedger,
+    pub(crate) blobs: MockBlobStore,
+}
+
+impl Mocks {
+    pub(crate) fn intake(self, now: OffsetDateTime) -> Intake {
+        let mut clock = MockClock::new();
+        clock.expect_now().return_const(now);
+        Intake {
+            orders: Arc::new(self.orders),
+            uploads: Arc::new(self.uploads),
+            idempotency: Arc::new(self.idempotency),
+            blobs: Arc::new(self.blobs),
+            clock: Arc::new(clock),
+            entropy: Arc::new(CountingEntropy::default()),
+            idempotency_retention: Duration::DAY,
+        }
+    }
+
+    /// Expects uploads that succeed and are removed afterwards: every key is condemned, deleted and
+    /// forgotten.
+    pub(crate) fn expect_uploads_removed(&mut self, count: usize) {
+        let recorded = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&recorded);
+        self.uploads.expect_record().once().returning(move |keys, _| {
+            seen.lock().unwrap().extend_from_slice(keys);
+            Ok(())
+        });
+        self.uploads
+            .expect_condemn()
+            .withf(move |keys| keys.len() == count)
+            .once()
+            .returning(|keys| Ok(keys.to_vec()));
+        let expected = Arc::clone(&recorded);
+        self.blobs.expect_delete().times(count).returning(move |key| {
+            assert!(expected.lock().unwrap().contains(key));
+            Ok(())
+        });
+        self.uploads
+            .expect_forget()
+            .withf(move |keys| keys.len() == count)
+            .once()
+            .returning(|_| Ok(()));
+    }
+}
+
+/// Returns key 1, of client 1.
+pub(crate) fn api_key() -> ApiKey {
+    ApiKey {
+        id: ApiKeyId(1),
+        key: new_api_key(KeyHash([0; 32]), OffsetDateTime::UNIX_EPOCH),
+        revoked_at: None,
+        last_used_at: None,
+    }
+}
+
+/// Returns a PDF as it was received.
+pub(crate) fn received(name: &str) -> ReceivedDocument {
+    let file = SpooledFile { path: PathBuf::from(name), size: 5, sha256: Sha256Digest([7; 32]) };
+    ReceivedDocument {
+        name_as_sent: name.to_owned(),
+        file,
+        content: Content::Format(DocumentFormat::Pdf),
+    }
+}
+
+/// Returns a document with a key.
+pub(crate) fn document(key: &str, created_at: OffsetDateTime) -> StoredDocument {
+    StoredDocument {
+        key: ObjectKey::from_stored(key.to_owned()),
+        name: "deed.pdf".to_owned(),
+        name_as_sent: "deed.pdf".to_owned(),
+        media_type: "application/pdf".to_owned(),
+        size: 5,
+        sha256: Sha256Digest([7; 32]),
+        created_at,
+    }
+}
+
+/// Returns an attempt of client 1.
+pub(crate) fn attempt() -> Attempt {
+    let key = IdempotencyKey::new(ClientId(1), "8e03978e").unwrap();
+    Attempt { claim: Claim { key, token: ClaimToken([1; 16]) }, fingerprint: Fingerprint([2; 32]) }
+}
 
 /// Entropy whose bytes count upwards: different at every byte, the same in every run.
 #[derive(Default)]
@@ -34,6 +138,7 @@ pub(crate) fn new_api_key(hash: KeyHash, issued_at: OffsetDateTime) -> NewApiKey
         lookup: String::new(),
         hash,
         signing_service: None,
+        scopes: Scopes::default(),
         issued_at,
         expires_at: None,
         is_test: false,

@@ -2,7 +2,7 @@
 
 use diesel::prelude::*;
 use domain::{
-    api_key::{ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, KeyHash, NewApiKey, Rate},
+    api_key::{ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, KeyHash, NewApiKey, Rate, Scopes},
     order::SigningServiceId,
 };
 use time::OffsetDateTime;
@@ -20,6 +20,7 @@ pub struct NewApiKeyRow {
     lookup: String,
     hash: Vec<u8>,
     signing_service_id: Option<i64>,
+    scopes: String,
     issued_at: Utc,
     expires_at: Option<Utc>,
     is_test: bool,
@@ -37,6 +38,7 @@ impl From<&NewApiKey> for NewApiKeyRow {
             lookup: key.lookup.clone(),
             hash: key.hash.0.to_vec(),
             signing_service_id: key.signing_service.map(|service| service.0),
+            scopes: key.scopes.to_string(),
             issued_at: Utc(key.issued_at),
             expires_at: key.expires_at.map(Utc),
             is_test: key.is_test,
@@ -72,6 +74,7 @@ impl ApiKeyRow {
                 lookup: key.lookup,
                 hash: KeyHash(digest(key.hash, || unreadable("hash"))?),
                 signing_service: key.signing_service_id.map(SigningServiceId),
+                scopes: Scopes::from_stored(&key.scopes).ok_or_else(|| unreadable("scopes"))?,
                 issued_at: key.issued_at.0,
                 expires_at: key.expires_at.map(|at| at.0),
                 is_test: key.is_test,

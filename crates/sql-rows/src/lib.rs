@@ -13,7 +13,7 @@ pub mod schema;
 use diesel::prelude::*;
 use domain::{
     api_key::ClientId,
-    idempotency::{Answered, Fingerprint, IdempotencyKey, KeyUse},
+    idempotency::{AddedRange, Answered, Fingerprint, IdempotencyKey, KeyUse},
     order::OrderId,
 };
 
@@ -22,8 +22,10 @@ use schema::idempotency_keys;
 pub use instant::{Instant, Utc};
 pub use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow};
 pub use migrations::{VersionError, check_versions};
-pub use order::{DocumentRow, OrderRow, PendingOrder};
-pub use queue::{DeliveryRow, REMOVED_COUNTS, UnsuccessfulAttempt, counted_hours};
+pub use order::{DocumentRow, KeptOrderRow, OrderRow, PendingAddition, PendingOrder};
+pub use queue::{
+    DeliveryRow, REMOVED_COUNTS, UnsuccessfulAttempt, counted_hours, hashed_recipient,
+};
 
 /// A row that this program cannot have written. The reason names the column, or the member of
 /// `details`, and contains no value.
@@ -59,6 +61,8 @@ pub struct KeyUseRow {
     fingerprint: Option<Vec<u8>>,
     order_id: Option<i64>,
     kept_until: Utc,
+    first_document: Option<i32>,
+    documents: Option<i32>,
 }
 
 impl KeyUseRow {
@@ -69,8 +73,20 @@ impl KeyUseRow {
         };
         let fingerprint = digest(fingerprint, || of_client(self.client_id, "fingerprint"))?;
         let (fingerprint, order_id) = (Fingerprint(fingerprint), OrderId(order_id));
-        Ok(KeyUse::Answered(Answered { fingerprint, order_id }))
+        let added = match (self.first_document, self.documents) {
+            (None, None) => None,
+            (Some(first), Some(count)) => Some(AddedRange {
+                first_position: position(first, self.client_id, "first_document")?,
+                count: position(count, self.client_id, "documents")?,
+            }),
+            _ => return Err(of_client(self.client_id, "first_document")),
+        };
+        Ok(KeyUse::Answered(Answered { fingerprint, order_id, added }))
     }
+}
+
+fn position(number: i32, client: i64, column: &str) -> Result<u32, Unreadable> {
+    u32::try_from(number).map_err(|_| of_client(client, column))
 }
 
 /// An idempotency key that the walk has read.

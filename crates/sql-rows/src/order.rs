@@ -6,9 +6,9 @@ use domain::{
     delivery::NewDelivery,
     document::{ObjectKey, Sha256Digest, StoredDocument},
     duplicate_window::DuplicateWindow,
-    idempotency::IdempotentRequest,
+    idempotency::{AddedRange, IdempotentRequest},
     order::{OrderId, OrderStatus, StoredOrder, record::OrderRecord},
-    ports::{Cause, NewOrder},
+    ports::{AddDocumentsError, Cause, Kept, NewDocuments, NewOrder},
 };
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// An order without its identifier and its documents.
-#[derive(Insertable, Queryable, Selectable)]
+#[derive(Insertable, Queryable, QueryableByName, Selectable)]
 // Binds `NULL` for absent values, so the statement text is constant and stays prepared.
 #[diesel(table_name = orders, treat_none_as_default_value = false)]
 #[expect(missing_docs, reason = "the columns, which the migrations describe")]
@@ -63,7 +63,7 @@ impl OrderRow {
         })
     }
 
-    /// Returns the order.
+    /// Returns the order. Fails if it is erased.
     pub fn into_stored(
         self,
         id: OrderId,
@@ -86,12 +86,37 @@ impl OrderRow {
             notary_id: self.notary_id,
             documents: documents
                 .into_iter()
-                .map(DocumentRow::into_document)
+                .map(|row| row.into_document(self.created_at))
                 .collect::<Result<_, _>>()?,
             is_test: self.is_test,
             created_at: self.created_at.0,
             updated_at: self.updated_at.0,
         })
+    }
+}
+
+/// An order as it is read, without its documents.
+#[derive(Queryable, QueryableByName, Selectable)]
+#[diesel(table_name = orders)]
+pub struct KeptOrderRow {
+    id: i64,
+    erased_at: Option<Utc>,
+    #[diesel(embed)]
+    order: OrderRow,
+}
+
+impl KeptOrderRow {
+    /// Returns the identifier.
+    pub fn id(&self) -> i64 {
+        self.id
+    }
+
+    /// Returns the order, unless it is erased.
+    pub fn into_kept(self, documents: Vec<DocumentRow>) -> Result<Kept<StoredOrder>, Unreadable> {
+        if self.erased_at.is_some() {
+            return Ok(Kept::Erased);
+        }
+        self.order.into_stored(OrderId(self.id), documents).map(Kept::Whole)
     }
 }
 
@@ -125,9 +150,53 @@ impl PendingOrder {
     }
 }
 
+/// Documents to add to an order, and what is written with them.
+pub struct PendingAddition {
+    /// The client that adds them.
+    pub client_id: i64,
+    /// The order.
+    pub order_id: i64,
+    /// The documents. Each row gets its order and its position when the order is locked.
+    pub documents: Vec<DocumentRow>,
+    /// The instant of the addition.
+    pub at: Utc,
+    /// Maximum number of documents of the order.
+    pub max_documents: usize,
+    /// The request, if it has an idempotency key.
+    pub idempotent_request: Option<IdempotentRequest>,
+}
+
+impl PendingAddition {
+    /// Returns the rows of an addition. Fails if a value does not fit its column.
+    pub fn new(new: &NewDocuments) -> Result<Self, Cause> {
+        let documents = new.documents.iter().map(|document| {
+            let row = DocumentRow::new(0, document)?;
+            Ok(DocumentRow { added_at: Some(Utc(new.at)), ..row })
+        });
+        Ok(Self {
+            client_id: new.client.0,
+            order_id: new.order_id.0,
+            documents: documents.collect::<Result<_, Cause>>()?,
+            at: Utc(new.at),
+            max_documents: new.max_documents,
+            idempotent_request: new.idempotent_request.clone(),
+        })
+    }
+
+    /// Returns the positions of the documents in an order that has `stored` documents.
+    pub fn range(&self, stored: i64) -> Result<AddedRange, AddDocumentsError> {
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let stored = usize::try_from(stored).unwrap_or(usize::MAX);
+        if stored.saturating_add(self.documents.len()) > self.max_documents {
+            return Err(AddDocumentsError::TooMany { stored });
+        }
+        Ok(AddedRange { first_position: count(stored), count: count(self.documents.len()) })
+    }
+}
+
 /// A document of an order.
 #[derive(Insertable, Queryable, Selectable)]
-#[diesel(table_name = documents)]
+#[diesel(table_name = documents, treat_none_as_default_value = false)]
 #[expect(missing_docs, reason = "the columns, which the migrations describe")]
 pub struct DocumentRow {
     pub order_id: i64,
@@ -138,6 +207,7 @@ pub struct DocumentRow {
     pub media_type: String,
     pub size: i64,
     pub sha256: Vec<u8>,
+    pub added_at: Option<Utc>,
 }
 
 impl DocumentRow {
@@ -151,10 +221,12 @@ impl DocumentRow {
             media_type: document.media_type.clone(),
             size: i64::try_from(document.size)?,
             sha256: document.sha256.0.to_vec(),
+            added_at: None,
         })
     }
 
-    fn into_document(self) -> Result<StoredDocument, Unreadable> {
+    /// Returns the document of an order that was created at `order_created_at`.
+    pub fn into_document(self, order_created_at: Utc) -> Result<StoredDocument, Unreadable> {
         let unreadable =
             |column: &str| Unreadable::new("documents of order", &self.order_id, &column);
         Ok(StoredDocument {
@@ -163,6 +235,7 @@ impl DocumentRow {
             name_as_sent: self.name_as_sent,
             media_type: self.media_type,
             size: u64::try_from(self.size).map_err(|_| unreadable("size"))?,
+            created_at: self.added_at.unwrap_or(order_created_at).0,
             sha256: Sha256Digest(digest(self.sha256, || unreadable("sha256"))?),
         })
     }

@@ -7,6 +7,7 @@ use domain::{
     ports::Settlement,
 };
 
+use sha2::{Digest as _, Sha256};
 use time::{Duration, OffsetDateTime};
 
 use crate::{Unreadable, Utc, schema::deliveries};
@@ -58,6 +59,11 @@ impl DeliveryRow {
 
 /// Counts of mails removed by a lease. A lease adds fewer.
 pub const REMOVED_COUNTS: i64 = 100;
+
+/// Returns what mails to an address are counted by. Letter case does not matter.
+pub fn hashed_recipient(address: &str) -> Vec<u8> {
+    Sha256::digest(address.to_ascii_lowercase()).to_vec()
+}
 
 /// Returns the beginning of the hour in which mails are counted, and of the hour before, whose
 /// counts an instance with a slower clock may still use.

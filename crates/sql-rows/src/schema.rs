@@ -19,6 +19,7 @@ diesel::table! {
         status -> Text,
         /// `jsonb` on PostgreSQL. The adapters read and write it as text.
         details -> Text,
+        erased_at -> Nullable<crate::Instant>,
     }
 }
 
@@ -32,8 +33,11 @@ diesel::table! {
         media_type -> Text,
         size -> BigInt,
         sha256 -> Binary,
+        added_at -> Nullable<crate::Instant>,
     }
 }
+
+diesel::allow_tables_to_appear_in_same_query!(orders, documents);
 
 diesel::table! {
     uploads (key) {
@@ -62,7 +66,7 @@ diesel::table! {
 diesel::table! {
     recipient_mails (hour, recipient) {
         hour -> crate::Instant,
-        recipient -> Text,
+        recipient -> Binary,
         mails -> BigInt,
     }
 }
@@ -83,6 +87,7 @@ diesel::table! {
         documents_rate_per_second -> Nullable<BigInt>,
         documents_rate_burst -> Nullable<BigInt>,
         client_id -> Nullable<BigInt>,
+        scopes -> Text,
         last_used_at -> Nullable<crate::Instant>,
     }
 }
@@ -107,5 +112,7 @@ diesel::table! {
         order_id -> Nullable<BigInt>,
         taken_at -> crate::Instant,
         kept_until -> crate::Instant,
+        first_document -> Nullable<Integer>,
+        documents -> Nullable<Integer>,
     }
 }

@@ -4,7 +4,7 @@ use contract_tests::samples::{minimal_request, new_order, stored};
 use domain::{
     idempotency::{Answered, KeyUse},
     order::{OrderId, SigningServiceId},
-    ports::{CreateError, StoreError},
+    ports::{CreateError, Kept, StoreError},
 };
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
@@ -143,13 +143,17 @@ async fn repeat_under_same_key_gets_first_order() {
     let mut ports = Ports::new();
     ports.orders.expect_create().once().returning(|new, _| {
         let fingerprint = new.idempotent_request.as_ref().unwrap().attempt.fingerprint;
-        Err(CreateError::KeyInUse(KeyUse::Answered(Answered { fingerprint, order_id: OrderId(7) })))
+        Err(CreateError::KeyInUse(KeyUse::Answered(Answered {
+            fingerprint,
+            order_id: OrderId(7),
+            added: None,
+        })))
     });
     ports
         .orders
         .expect_find()
         .once()
-        .returning(|id| Ok(Some(stored(id, &new_order("REFI-1", NOW)))));
+        .returning(|_, id| Ok(Some(Kept::Whole(stored(id, &new_order("REFI-1", NOW))))));
     let request = TestApi::post(PATH)
         .insert_header(("idempotency-key", "8e03978e"))
         .set_json(minimal_request());

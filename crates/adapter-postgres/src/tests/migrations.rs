@@ -1,8 +1,16 @@
+use contract_tests::samples::{CLIENT, NOW, minimal_order};
 use diesel_async::AsyncMigrationHarness;
 use diesel_migrations::MigrationHarness as _;
+use domain::{
+    api_key::Scopes,
+    order::{OrderId, record::OrderRecord},
+    ports::{ApiKeyRepo, DeliveryQueue},
+};
+use test_servers::postgres::Cluster;
+use time::Duration;
 
 use super::store;
-use crate::migrations::MIGRATIONS;
+use crate::{PostgresStore, migrations::MIGRATIONS};
 
 #[tokio::test]
 async fn migrations_can_be_reverted_and_applied_again() {
@@ -21,4 +29,44 @@ async fn migrations_can_be_reverted_and_applied_again() {
     assert_eq!(database.sql(left), "__diesel_schema_migrations");
     assert!(store.migrate().await.unwrap() > 0);
     assert_eq!(database.schema(), before);
+}
+
+/// Rows of the first version of the program: an order with a document, two mails to one recipient,
+/// of which one was counted, and a key.
+fn first_rows(order_details: &str) -> String {
+    format!(
+        "INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, created_at, \
+            updated_at, is_test, holds_file_number, file_number, status, details) \
+            VALUES ({}, 1, 1, '2026-12-01 20:30Z', '{NOW}', '{NOW}', false, true, 'F-1', 'NEW', \
+            $details${order_details}$details$); \
+        INSERT INTO uploads VALUES ('k', now()); \
+        INSERT INTO documents VALUES (1, 0, 'k', 'n', 'n', 't', 1, sha256('x')); \
+        INSERT INTO deliveries (order_id, created_at, due_at, message_key, recipient) \
+            VALUES (1, '{NOW}', '{NOW}', 'm', 'Jane@Example.com'); \
+        INSERT INTO recipient_mails VALUES ('2026-11-21 12:00Z', 'jane@example.com', 1); \
+        INSERT INTO api_keys (name, lookup, hash, issued_at, is_test) \
+            VALUES ('x', 'lookup', sha256('x'), now(), false)",
+        CLIENT.0
+    )
+}
+
+#[tokio::test]
+async fn database_of_the_first_version_is_migrated_with_its_rows() {
+    let database = Cluster::shared().database();
+    let store = PostgresStore::open(&database.url(), 1).unwrap();
+    let mut harness = AsyncMigrationHarness::new(store.server.connect_unlimited().await.unwrap());
+    tokio::task::spawn_blocking(move || drop(harness.run_next_migration(MIGRATIONS).unwrap()))
+        .await
+        .unwrap();
+    let order = minimal_order();
+    database.sql(&first_rows(&OrderRecord::of(&order).unwrap().details));
+    assert!(store.migrate().await.unwrap() > 0);
+
+    let found = DeliveryQueue::order(&store, OrderId(1)).await.unwrap().unwrap();
+    assert_eq!(found.order.contacts, order.contacts);
+    assert_eq!((found.created_at, found.documents[0].created_at), (NOW, NOW));
+    let key = ApiKeyRepo::find(&store, "lookup").await.unwrap().unwrap();
+    assert_eq!(key.key.scopes, Scopes::default());
+    let leases = store.lease(NOW, Duration::MINUTE, 2).await.unwrap();
+    assert_eq!(leases[0].mail_of_hour, Some(2));
 }

@@ -289,7 +289,7 @@ async fn concurrent_workers_finish_each_delivery_once() {
 async fn counts_of_past_hours_are_removed_in_batches() {
     let (store, database) = store().await;
     database.sql(
-        "INSERT INTO recipient_mails SELECT '2026-11-21 10:00Z', 'm' || n, 1 \
+        "INSERT INTO recipient_mails SELECT '2026-11-21 10:00Z', n::text::bytea, 1 \
             FROM generate_series(1, 150) n; \
         INSERT INTO recipient_mails VALUES ('2026-11-21 11:00Z', 'm', 1)",
     );

@@ -6,7 +6,7 @@ use domain::{
     idempotency::IdempotentRequest,
     order::OrderId,
     ports::{
-        ApiKeyRepo, DeliveryQueue as _, IdempotencyLedger as _, NewOrder, OrderRepo, Settlement,
+        ApiKeyRepo, DeliveryQueue, IdempotencyLedger as _, NewOrder, OrderRepo as _, Settlement,
         UploadLedger as _,
     },
 };
@@ -15,7 +15,7 @@ use time::Duration;
 use super::{create, outsider, store, until};
 
 /// Every index. A new one needs a query, named beside it in `migrations/postgres`.
-const INDEXES: [(&str, &str); 12] = [
+const INDEXES: [(&str, &str); 14] = [
     ("api_keys_lookup_key", "api_keys USING btree (lookup)"),
     ("api_keys_pkey", "api_keys USING btree (id)"),
     ("deliveries_due", "deliveries USING btree (due_at, id) WHERE (failed_at IS NULL)"),
@@ -24,6 +24,11 @@ const INDEXES: [(&str, &str); 12] = [
     ("documents_pkey", "documents USING btree (order_id, \"position\")"),
     ("idempotency_keys_pkey", "idempotency_keys USING btree (client_id, digest)"),
     ("key_events_pkey", "key_events USING btree (id)"),
+    ("orders_client", "orders USING btree (client_id, id) WHERE (erased_at IS NULL)"),
+    (
+        "orders_client_file_number",
+        "orders USING btree (file_number, client_id, id) WHERE (erased_at IS NULL)",
+    ),
     ("orders_file_number", "orders USING btree (file_number, is_test) WHERE holds_file_number"),
     ("orders_pkey", "orders USING btree (id)"),
     ("recipient_mails_pkey", "recipient_mails USING btree (hour, recipient)"),
@@ -53,7 +58,7 @@ const MANY: &str = "
     INSERT INTO uploads SELECT 'u/' || id, now() FROM orders;
     INSERT INTO deliveries (order_id, message_key, recipient, created_at, due_at)
         SELECT id, 'm' || id, 'a@b', now(), '2999-01-01' FROM orders;
-    INSERT INTO recipient_mails SELECT '2026-11-21 12:00Z', 'm' || n, 1
+    INSERT INTO recipient_mails SELECT '2026-11-21 12:00Z', n::text::bytea, 1
         FROM generate_series(1, 10000) n;
     INSERT INTO api_keys (name, lookup, hash, issued_at, is_test)
         SELECT 'x', 'm' || n, sha256('x'), now(), false FROM generate_series(1, 10000) n;
@@ -91,7 +96,7 @@ async fn calls_use_indexes() {
     store.create(&with_key, WINDOW).await.unwrap_err();
     assert!(store.forget_free(None, NOW + Duration::MINUTE, 50).await.unwrap().is_some());
     assert_eq!(
-        OrderRepo::find(&store, OrderId(id.0 + 77)).await.unwrap().unwrap().documents.len(),
+        DeliveryQueue::order(&store, OrderId(id.0 + 77)).await.unwrap().unwrap().documents.len(),
         1
     );
     ApiKeyRepo::find(&store, "m77").await.unwrap().unwrap();

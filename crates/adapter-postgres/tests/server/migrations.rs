@@ -7,7 +7,7 @@ use contract_tests::samples::{
 use domain::{
     idempotency::IdempotentRequest,
     ports::{
-        ApiKeyRepo, DeliveryQueue, IdempotencyLedger as _, NewOrder, OrderRepo, Settlement,
+        ApiKeyRepo, DeliveryQueue, IdempotencyLedger as _, NewOrder, OrderRepo as _, Settlement,
         UploadLedger as _,
     },
 };
@@ -175,7 +175,7 @@ async fn missing_right_to_create_tables_is_named() {
 const RIGHTS: [(&str, &[&str]); 9] = [
     ("__diesel_schema_migrations", &["SELECT"]),
     ("orders", &["SELECT", "INSERT", "UPDATE"]),
-    ("documents", &["SELECT", "INSERT"]),
+    ("documents", &["SELECT", "INSERT", "DELETE"]),
     ("uploads", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("deliveries", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("recipient_mails", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
@@ -205,7 +205,7 @@ async fn rights_to_read_and_write_are_enough() {
         .await
         .unwrap();
     create(&store, "F-1").await.unwrap_err();
-    OrderRepo::find(&store, order).await.unwrap().unwrap();
+    DeliveryQueue::order(&store, order).await.unwrap().unwrap();
     store.condemn(std::slice::from_ref(&two.key)).await.unwrap();
     store.condemn_recorded_before(NOW, 10).await.unwrap();
     store.forget(&[two.key]).await.unwrap();

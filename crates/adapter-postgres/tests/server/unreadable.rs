@@ -2,7 +2,7 @@
 
 use contract_tests::samples::{NOW, WINDOW, api_key, document, maximal_order, new_order};
 use domain::ports::{
-    ApiKeyRepo, DeliveryQueue, NewOrder, OrderRepo, StoreError, UploadLedger as _,
+    ApiKeyRepo, DeliveryQueue, NewOrder, OrderRepo as _, StoreError, UploadLedger as _,
 };
 use time::Duration;
 
@@ -49,17 +49,17 @@ async fn unreadable_order_is_named_with_its_fault() {
             UPDATE orders SET {change} WHERE id = {}",
             id.0
         ));
-        let message = internal(OrderRepo::find(&store, id).await);
+        let message = internal(DeliveryQueue::order(&store, id).await);
         let start = format!("the store failed: row {} of orders cannot be read: ", id.0);
         assert!(message.starts_with(&start) && message.contains(fault), "{change}: {message}");
-        assert!(OrderRepo::find(&store, other).await.unwrap().is_some());
+        assert!(DeliveryQueue::order(&store, other).await.unwrap().is_some());
         let column = change.split(' ').next().unwrap();
         database.sql(&format!(
             "UPDATE orders SET {column} = (SELECT {column} FROM saved WHERE saved.id = orders.id); \
             DROP TABLE saved"
         ));
     }
-    assert!(OrderRepo::find(&store, id).await.unwrap().is_some());
+    assert!(DeliveryQueue::order(&store, id).await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -76,12 +76,12 @@ async fn other_unreadable_rows_are_named() {
 
     database.sql("UPDATE documents SET size = -1");
     assert_eq!(
-        internal(OrderRepo::find(&store, id).await),
+        internal(DeliveryQueue::order(&store, id).await),
         failed(id.0, "documents of order", "size")
     );
     database.sql("UPDATE documents SET size = 1, sha256 = substr(sha256, 1, 31)");
     assert_eq!(
-        internal(OrderRepo::find(&store, id).await),
+        internal(DeliveryQueue::order(&store, id).await),
         failed(id.0, "documents of order", "sha256")
     );
     database.sql("UPDATE api_keys SET hash = ''");

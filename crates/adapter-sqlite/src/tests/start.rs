@@ -1,5 +1,8 @@
 //! Opening a database and migrating it.
 
+use contract_tests::samples::{CLIENT, minimal_order};
+use domain::{api_key::Scopes, order::record::OrderRecord};
+
 use super::*;
 
 fn schema(connection: &mut SqliteConnection) -> Vec<String> {
@@ -71,7 +74,10 @@ async fn database_of_another_version_is_rejected_unchanged() {
         drop(open(&directory).await);
         let mut other = outsider(&path(&directory));
         other
-            .batch_execute(&format!("UPDATE __diesel_schema_migrations SET version = '{version}'"))
+            .batch_execute(&format!(
+                "UPDATE __diesel_schema_migrations SET version = '{version}'
+                    WHERE version = (SELECT max(version) FROM __diesel_schema_migrations)"
+            ))
             .unwrap();
         let before = schema(&mut other);
         let store = SqliteStore::open(&path(&directory)).unwrap();
@@ -144,4 +150,42 @@ async fn names_that_are_special_to_sqlite_are_files() {
         SqliteStore::open(&path).unwrap().migrate().await.unwrap();
         assert!(std::fs::metadata(&path).unwrap().len() > 0, "{name}");
     }
+}
+
+/// Rows of the first version of the program: an order with a document, a mail, a count and a key.
+fn first_rows(order_details: &str) -> String {
+    let at = NOW.unix_timestamp_nanos() / 1_000;
+    format!(
+        "INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, created_at,
+            updated_at, is_test, holds_file_number, file_number, status, details)
+            VALUES ({}, 1, 1, {at}, {at}, {at}, 0, 1, 'F-1', 'NEW', '{order_details}');
+        INSERT INTO documents VALUES (1, 0, 'k', 'n', 'n', 't', 1, zeroblob(32));
+        INSERT INTO deliveries (order_id, created_at, due_at, message_key, recipient)
+            VALUES (1, {at}, {at}, 'm', 'Jane@Example.com');
+        INSERT INTO recipient_mails VALUES ({at}, 'jane@example.com', 1);
+        INSERT INTO api_keys (name, lookup, hash, issued_at, is_test)
+            VALUES ('x', 'lookup', zeroblob(32), 0, 0)",
+        CLIENT.0
+    )
+}
+
+#[tokio::test]
+async fn database_of_the_first_version_is_migrated_with_its_rows() {
+    let directory = tempdir().unwrap();
+    drop(SqliteStore::open(&path(&directory)).unwrap());
+    let mut connection = outsider(&path(&directory));
+    connection.run_next_migration(MIGRATIONS).unwrap();
+    let order = minimal_order();
+    let details = OrderRecord::of(&order).unwrap().details;
+    connection.batch_execute(&first_rows(&details)).unwrap();
+    let store = SqliteStore::open(&path(&directory)).unwrap();
+    assert!(store.migrate().await.unwrap() > 0);
+
+    let found = DeliveryQueue::order(&store, OrderId(1)).await.unwrap().unwrap();
+    assert_eq!(found.order.contacts, order.contacts);
+    assert_eq!((found.created_at, found.documents[0].created_at), (NOW, NOW));
+    let key = ApiKeyRepo::find(&store, "lookup").await.unwrap().unwrap();
+    assert_eq!(key.key.scopes, Scopes::default());
+    let leases = store.lease(NOW, time::Duration::MINUTE, 2).await.unwrap();
+    assert_eq!(leases[0].mail_of_hour, Some(1));
 }

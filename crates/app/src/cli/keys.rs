@@ -5,8 +5,8 @@ use std::{fmt::Write as _, io::Write as _};
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use clap::{Args, Subcommand, value_parser};
 use domain::{
-    api_key::{ApiKey, ApiKeyId, KeyChange, KeyEvent, PresentedKey, Rate},
-    manage_keys::{KeyTerms, ManageKeys, RotateError},
+    api_key::{ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, PresentedKey, Rate, Scope, Scopes},
+    manage_keys::{IssueError, KeyTerms, ManageKeys, RotateError},
     order::SigningServiceId,
 };
 use time::{Duration, OffsetDateTime};
@@ -26,6 +26,13 @@ pub(super) enum KeysCommand {
         /// The only signing service for which the key may create orders
         #[arg(long, value_name = "ID", value_parser = value_parser!(i64).range(1..))]
         signing_service: Option<i64>,
+        /// What the key may do: orders:create, orders:read or webhooks:manage. Repeat it for
+        /// several. The default is orders:create and orders:read
+        #[arg(long = "scope", value_name = "SCOPE", value_parser = scope)]
+        scopes: Vec<Scope>,
+        /// Issue one more key for the client of this identifier, as listed. It sees the same orders
+        #[arg(long, value_name = "ID", value_parser = value_parser!(i64).range(1..))]
+        client: Option<i64>,
         /// Days until the key expires
         #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=36_500))]
         expires_in_days: Option<u32>,
@@ -104,7 +111,15 @@ pub(super) async fn run(
     now: OffsetDateTime,
 ) -> Result<()> {
     match command {
-        KeysCommand::Issue { name, signing_service, expires_in_days, test, limits } => {
+        KeysCommand::Issue {
+            name,
+            signing_service,
+            scopes,
+            client,
+            expires_in_days,
+            test,
+            limits,
+        } => {
             ensure!(
                 is_plain(&name),
                 "--name must be one line of at most {MAX_CHARS} visible characters, and not blank"
@@ -112,6 +127,8 @@ pub(super) async fn run(
             let terms = KeyTerms {
                 name,
                 signing_service: signing_service.map(SigningServiceId),
+                scopes: some_or_default(scopes),
+                client: client.map(ClientId),
                 lifetime: expires_in_days.map(|days| Duration::days(days.into())),
                 is_test: test,
                 rate: rate(limits.limit_per_second, limits.limit_burst),
@@ -120,7 +137,13 @@ pub(super) async fn run(
                     limits.documents_limit_burst,
                 ),
             };
-            let (id, key) = keys.issue(terms, &operator()).await?;
+            let (id, key) = match keys.issue(terms, &operator()).await {
+                Err(IssueError::UnknownClient) => bail!(
+                    "there is no client {}; `keys list` shows the client of each key",
+                    client.unwrap_or_default()
+                ),
+                issued => issued?,
+            };
             show(id, &key)?;
             eprintln!("issued as key {}", id.0);
             Ok(())
@@ -151,6 +174,15 @@ async fn rotate(keys: &ManageKeys, id: i64, grace_hours: u32) -> Result<()> {
         Err(RotateError::Invalid) => bail!("key {id} is revoked or expired; issue a new one"),
         Err(error @ RotateError::Store(_)) => Err(anyhow!(error)),
     }
+}
+
+fn scope(name: &str) -> Result<Scope, String> {
+    Scope::from_name(name)
+        .ok_or_else(|| format!("the scopes are {}", Scope::ALL.map(Scope::as_str).join(", ")))
+}
+
+fn some_or_default(scopes: Vec<Scope>) -> Scopes {
+    if scopes.is_empty() { Scopes::default() } else { scopes.into_iter().collect() }
 }
 
 fn rate(per_second: Option<u32>, burst: Option<u32>) -> Option<Rate> {
@@ -207,7 +239,7 @@ fn history(events: &[KeyEvent]) -> Result<String> {
 
 fn table(keys: &[ApiKey], now: OffsetDateTime) -> Result<String> {
     let mut table = format!(
-        "{:>6}  {:<8} {:<10} {:<20} {:<20} {:<20} {:>15} {:>12} {:>14}  NAME\n",
+        "{:>6}  {:<8} {:<10} {:<20} {:<20} {:<20} {:>15} {:>12} {:>14} {:>6}  {:<25}  NAME\n",
         "ID",
         "STATE",
         "KIND",
@@ -216,9 +248,12 @@ fn table(keys: &[ApiKey], now: OffsetDateTime) -> Result<String> {
         "LAST USED",
         "SIGNING SERVICE",
         "LIMIT",
-        "WITH DOCUMENTS"
+        "WITH DOCUMENTS",
+        "CLIENT",
+        "SCOPES"
     );
-    for ApiKey { id, key, revoked_at, last_used_at } in keys {
+    for listed in keys {
+        let ApiKey { id, key, revoked_at, last_used_at } = listed;
         let state = match (revoked_at, key.expires_at) {
             (Some(_), _) => "revoked",
             (None, Some(end)) if end <= now => "expired",
@@ -237,12 +272,15 @@ fn table(keys: &[ApiKey], now: OffsetDateTime) -> Result<String> {
             key.signing_service.map_or_else(|| "any".to_owned(), |service| service.0.to_string());
         let (issued, expires, used) =
             (second(key.issued_at), instant(key.expires_at), instant(*last_used_at));
+        let scopes = key.scopes.to_string().replace(' ', ",");
         let (orders, with_documents) = (limit(key.rate), limit(key.documents_rate));
         writeln!(
             table,
             "{:>6}  {state:<8} {kind:<10} {issued:<20} {expires:<20} {used:<20} {service:>15} \
-             {orders:>12} {with_documents:>14}  {}",
-            id.0, key.name
+             {orders:>12} {with_documents:>14} {:>6}  {scopes:<25}  {}",
+            id.0,
+            listed.client().0,
+            key.name
         )?;
     }
     Ok(table)

@@ -76,6 +76,33 @@ async fn rotated_key_is_valid_for_grace_period() {
     assert!(unknown.contains("there is no key 999"), "{unknown}");
 }
 
+/// Returns the client and the scopes of the key that was issued last.
+fn newest_client_and_scopes(wiring: &Wiring) -> [String; 2] {
+    let newest = listed(wiring).pop().unwrap();
+    let mut columns = newest.split_whitespace().rev().skip(1).map(str::to_owned);
+    let scopes = columns.next().unwrap();
+    [columns.next().unwrap(), scopes]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn key_is_issued_with_scopes_for_a_client() {
+    let wiring = Wiring::new();
+    issue(&wiring, &["--name=first"]);
+    assert_eq!(newest_client_and_scopes(&wiring), ["1", "orders:create,orders:read"]);
+    let scopes = ["--scope=webhooks:manage", "--scope=orders:read"];
+    issue(&wiring, &[&["--name=second", "--client=1"], &scopes[..]].concat());
+    assert_eq!(newest_client_and_scopes(&wiring), ["1", "orders:read,webhooks:manage"]);
+    // A rotation keeps both.
+    key(&output(&wiring, &["keys", "rotate", "2"]));
+    assert_eq!(newest_client_and_scopes(&wiring), ["1", "orders:read,webhooks:manage"]);
+    let issue_wrongly = |flag| error(&output(&wiring, &["keys", "issue", "--name=wrong", flag]));
+    let unknown = issue_wrongly("--client=2");
+    assert!(unknown.contains("there is no client 2"), "{unknown}");
+    let unknown = issue_wrongly("--scope=orders:delete");
+    assert!(unknown.contains("orders:create, orders:read, webhooks:manage"), "{unknown}");
+    assert_eq!(listed(&wiring).len(), 3);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn trail_names_the_operator_of_each_change() {
     let wiring = Wiring::new();
@@ -171,7 +198,7 @@ async fn test_key_creates_orders_without_mails() {
     );
     let is_test = async |record: &Value| {
         let id = OrderId(record["order_id"].as_i64().unwrap());
-        app.storage().orders.find(id).await.unwrap().unwrap().is_test
+        app.storage().queue.order(id).await.unwrap().unwrap().is_test
     };
     assert!(is_test(&record).await && is_test(&documents).await && !is_test(&real).await);
     let mails = app.mails(1).await;

@@ -13,14 +13,14 @@ async fn restart_keeps_orders_and_documents() {
     created(app.create_with(form_with_deed("F-2")).await).await;
     app.mails(2).await;
     let before = [
-        app.storage().orders.find(OrderId(1)).await.unwrap(),
-        app.storage().orders.find(OrderId(2)).await.unwrap(),
+        app.storage().queue.order(OrderId(1)).await.unwrap(),
+        app.storage().queue.order(OrderId(2)).await.unwrap(),
     ];
 
     let app = app.restart(&[]).await;
     let after = [
-        app.storage().orders.find(OrderId(1)).await.unwrap(),
-        app.storage().orders.find(OrderId(2)).await.unwrap(),
+        app.storage().queue.order(OrderId(1)).await.unwrap(),
+        app.storage().queue.order(OrderId(2)).await.unwrap(),
     ];
     assert!(before == after && before.iter().all(Option::is_some));
     assert_eq!(app.documents()[0], deed());

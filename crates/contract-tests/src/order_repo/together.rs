@@ -12,7 +12,7 @@ use domain::{
 use futures_util::future::join_all;
 use time::Duration;
 
-use super::{create, create_at_once};
+use super::{create, create_at_once, found};
 use crate::samples::{
     NOW, Storage, attempt, delivery, document, idempotency_key, new_order, stored,
 };
@@ -24,7 +24,7 @@ async fn assert_created(
 ) {
     let id =
         outcome.unwrap_or_else(|error| panic!("{}: {error:?}", order.order.file_number.as_str()));
-    assert_eq!(storage.orders.find(id).await.unwrap(), Some(stored(id, order)));
+    assert_eq!(found(storage, order.client, id).await, Some(stored(id, order)));
 }
 
 fn with_key(order: NewOrder, key: &str) -> NewOrder {
@@ -60,7 +60,10 @@ pub async fn concurrent_orders_have_their_own_outcomes(storage: &Storage) {
             }
             Err(CreateError::KeyInUse(taken)) if kind.starts_with("key in use") => {
                 let fingerprint = attempt(&idempotency_key(1, "before"), 7).fingerprint;
-                assert_eq!(taken, KeyUse::Answered(Answered { fingerprint, order_id: before }));
+                assert_eq!(
+                    taken,
+                    KeyUse::Answered(Answered { fingerprint, order_id: before, added: None })
+                );
             }
             Err(CreateError::UploadSwept) if kind.starts_with("swept") => {}
             outcome => {

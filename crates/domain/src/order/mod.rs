@@ -7,6 +7,7 @@ mod check;
 mod field;
 mod money;
 mod parse;
+mod read_back;
 pub mod record;
 mod request;
 mod text;
@@ -402,8 +403,9 @@ pub struct StoredOrder {
 }
 
 impl StoredOrder {
-    /// Returns the order as it was on creation.
+    /// Returns the order as it was on creation, without documents that were added later.
     pub fn as_created(mut self) -> Self {
+        self.documents.retain(|document| document.created_at == self.created_at);
         self.status = OrderStatus::NEW;
         self.notary_id = None;
         self.updated_at = self.created_at;

@@ -87,6 +87,12 @@ impl JsonNumber {
     }
 }
 
+impl From<Money> for JsonNumber {
+    fn from(money: Money) -> Self {
+        Self(money.to_string())
+    }
+}
+
 impl<'de> JsonType<'de> for JsonNumber {
     const EXPECTED: &'static str = "a number";
 

@@ -175,7 +175,8 @@ impl WallClock {
     }
 }
 
-fn hh_mm(time: Time) -> String {
+/// Writes a time as `HH:MM`.
+pub(super) fn hh_mm(time: Time) -> String {
     format!("{:02}:{:02}", time.hour(), time.minute())
 }
 

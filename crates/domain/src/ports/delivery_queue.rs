@@ -2,7 +2,10 @@ use async_trait::async_trait;
 use time::{Duration, OffsetDateTime};
 
 use super::StoreError;
-use crate::delivery::{Delivery, DeliveryId};
+use crate::{
+    delivery::{Delivery, DeliveryId},
+    order::{OrderId, StoredOrder},
+};
 
 /// The exclusive right to attempt a delivery until the lease ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +79,10 @@ pub trait DeliveryQueue: Send + Sync {
         lease_for: Duration,
         limit: usize,
     ) -> Result<Vec<Lease>, StoreError>;
+
+    /// Returns the order of a delivery, whatever its client; `None` if it does not exist or was
+    /// erased. [`StoreError::Internal`] names an order whose row cannot be read.
+    async fn order(&self, id: OrderId) -> Result<Option<StoredOrder>, StoreError>;
 
     /// Settles a leased delivery, durably. A failure counts as one attempt, except
     /// [`Settlement::Postpone`].

@@ -29,13 +29,13 @@ pub struct Walked {
 
 /// Stores which idempotency keys are in use, for all processes on the store.
 ///
-/// A long request *claims* its key while it is in progress. When its order is created,
-/// [`OrderRepo::create`](super::OrderRepo::create) stores the request under the key in the order's
-/// own step, claimed before or not. Otherwise the claim is *released*, or ends.
+/// A long request *claims* its key while it is in progress. When its order is created or its
+/// documents are added, [`OrderRepo`](super::OrderRepo) stores the request under the key in the same
+/// step, claimed before or not. Otherwise the claim is *released*, or ends.
 ///
 /// **A key is in use at an instant** if both are true:
 /// - It is kept beyond that instant.
-/// - An order was created under it, or another claim has it. The same claim does not bar itself.
+/// - A request was answered under it, or another claim has it. The same claim does not bar itself.
 ///
 /// Each store defines this rule once:
 /// - PostgreSQL: the function `idempotency_key_in_use` in `migrations/postgres`;
@@ -57,7 +57,7 @@ pub trait IdempotencyLedger: Send + Sync {
     ) -> Result<(), ClaimError>;
 
     /// Gives up a claim, so that the key is free. Changes nothing if another claim has the key, or
-    /// an order was created under it.
+    /// a request was answered under it.
     async fn release(&self, claim: &Claim) -> Result<(), StoreError>;
 
     /// Reads up to `limit` keys after `after`, in an order of the store's own, and forgets those

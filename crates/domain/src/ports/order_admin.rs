@@ -54,6 +54,13 @@ pub trait OrderAdmin: Send + Sync {
     ///
     /// The row stays with its identifier, client, instants and status. Returns the condemned keys;
     /// `None` if there is no such order or it was erased before.
+    ///
+    /// The store's files may have the bytes of the order until the operator cleans them:
+    /// - SQLite overwrites deleted rows with zeros. Its write-ahead log has older pages until it is
+    ///   emptied (`PRAGMA wal_checkpoint(TRUNCATE)`). Pages that were freed by a version before
+    ///   erasure need `VACUUM`.
+    /// - PostgreSQL keeps dead rows until `VACUUM`, and its write-ahead log until it is recycled.
+    /// - Backups and archived logs keep them until they are deleted.
     async fn erase(
         &self,
         id: OrderId,

@@ -58,9 +58,11 @@ pub struct PageQuery {
 pub struct Page {
     /// The orders, newest first.
     pub orders: Vec<ListedOrder>,
-    /// Whether older orders than the last one match.
+    /// Whether older orders than the last one match; on an empty page, older than the cursor or the
+    /// cursor itself.
     pub has_older: bool,
-    /// Whether newer orders than the first one match.
+    /// Whether newer orders than the first one match; on an empty page, newer than the cursor or the
+    /// cursor itself.
     pub has_newer: bool,
 }
 

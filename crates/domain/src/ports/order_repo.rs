@@ -1,13 +1,13 @@
 use async_trait::async_trait;
 use time::OffsetDateTime;
 
-use super::{Cause, StoreError};
+use super::{Cause, Kept, StoreError};
 use crate::{
     api_key::{ApiKeyId, ClientId},
     delivery::NewDelivery,
     document::StoredDocument,
     duplicate_window::DuplicateWindow,
-    idempotency::{IdempotentRequest, KeyUse},
+    idempotency::{AddedRange, IdempotentRequest, KeyUse},
     order::{Order, OrderId, StoredOrder},
 };
 
@@ -56,6 +56,53 @@ pub enum CreateError {
     Internal(#[source] Cause),
 }
 
+/// Documents to add to an order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewDocuments {
+    /// The client that adds them.
+    pub client: ClientId,
+    /// The order.
+    pub order_id: OrderId,
+    /// The documents, already in the blob store and recorded in the
+    /// [`UploadLedger`](super::UploadLedger).
+    pub documents: Vec<StoredDocument>,
+    /// The instant of the addition.
+    pub at: OffsetDateTime,
+    /// Maximum number of documents of the order, with these.
+    pub max_documents: usize,
+    /// The request, if it has an idempotency key.
+    pub idempotent_request: Option<IdempotentRequest>,
+}
+
+/// The reason why documents were not added.
+#[derive(Debug, thiserror::Error)]
+pub enum AddDocumentsError {
+    /// The client has no such order.
+    #[error("the client has no such order")]
+    NoSuchOrder,
+    /// An operator has erased the order.
+    #[error("the order was erased")]
+    Erased,
+    /// The order would have too many documents.
+    #[error("the order would have too many documents")]
+    TooMany {
+        /// Documents that it has.
+        stored: usize,
+    },
+    /// The idempotency key of the request is in use.
+    #[error("the idempotency key is in use")]
+    KeyInUse(KeyUse),
+    /// The sweeper has condemned an upload.
+    #[error("an upload was swept")]
+    UploadSwept,
+    /// The store does not answer. Whether the documents were added is unknown.
+    #[error("the order store does not answer")]
+    Unavailable(#[source] Cause),
+    /// The store gave an unexpected answer. Whether the documents were added is unknown.
+    #[error("the order store failed")]
+    Internal(#[source] Cause),
+}
+
 /// Stores orders.
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
@@ -82,11 +129,31 @@ pub trait OrderRepo: Send + Sync {
         window: DuplicateWindow,
     ) -> Result<OrderId, CreateError>;
 
-    /// Returns the order with this identifier.
+    /// Adds documents to an order in one atomic, durable step:
+    /// - stores them behind the documents that the order has, and returns their positions
+    /// - adopts the uploads, which leave the ledger
+    /// - sets the order's instant of the last change
+    /// - stores the request under its idempotency key, with the positions
+    ///
+    /// An implementation guarantees, over any number of processes:
+    /// - Concurrent calls never share a position, and leave none out.
+    /// - The order never has more than `max_documents`.
+    /// - Of concurrent calls with one idempotency key, one adds documents. A key in use is reported
+    ///   before anything of the order.
+    ///
+    /// # Errors
+    /// Except after `Unavailable` and `Internal`, nothing was stored.
+    async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, AddDocumentsError>;
+
+    /// Returns an order with its documents; `None` if the client has no such order.
     ///
     /// # Errors
     /// [`StoreError::Internal`] names an order whose row cannot be read.
-    async fn find(&self, id: OrderId) -> Result<Option<StoredOrder>, StoreError>;
+    async fn find(
+        &self,
+        client: ClientId,
+        id: OrderId,
+    ) -> Result<Option<Kept<StoredOrder>>, StoreError>;
 
     /// Checks whether the store can take an order now.
     async fn check(&self) -> Result<(), StoreError>;

@@ -4,13 +4,14 @@ use time::OffsetDateTime;
 use super::StoreError;
 use crate::document::ObjectKey;
 
-/// Records the objects of orders that are not created yet, so that a process that dies leaves no
+/// Records the objects of documents that no order has yet, so that a process that dies leaves no
 /// unknown object.
 ///
 /// The life of an object key:
 /// 1. *Recorded* before its object is put.
-/// 2. *Adopted*: [`OrderRepo::create`](super::OrderRepo::create) removes it from the ledger. Or
-///    *condemned*: no order can adopt it any more.
+/// 2. *Adopted*: [`OrderRepo`](super::OrderRepo) removes it from the ledger when the order has the
+///    document. Or *condemned*: no order can adopt it any more. The erasure of an order condemns the
+///    keys of its documents.
 /// 3. A condemned key is *forgotten* when its object is deleted.
 ///
 /// An implementation guarantees that every change is durable when the call returns.

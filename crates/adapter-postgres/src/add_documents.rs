@@ -1,0 +1,153 @@
+//! Adds documents to an order.
+
+use diesel::{
+    prelude::*,
+    sql_query,
+    sql_types::{BigInt, Binary, Integer, Timestamptz},
+};
+use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use domain::{
+    idempotency::{AddedRange, IdempotentRequest, KeyUse},
+    ports::{AddDocumentsError, NewDocuments, StoreError},
+};
+use futures_util::FutureExt as _;
+use sql_rows::{
+    DocumentRow, PendingAddition, Utc,
+    schema::{documents, orders},
+};
+use time::OffsetDateTime;
+
+use crate::{
+    create_batch::{ADOPTION, KEY_IN_USE},
+    failure::Failure,
+    idempotency,
+    pool::Pool,
+    statement::{DURABLE, Prepared},
+};
+
+impl From<Failure> for AddDocumentsError {
+    fn from(failure: Failure) -> Self {
+        match StoreError::from(failure) {
+            StoreError::Unavailable(cause) => Self::Unavailable(cause),
+            StoreError::Internal(cause) => Self::Internal(cause),
+        }
+    }
+}
+
+pub(crate) async fn add_documents(
+    pool: &Pool,
+    new: &NewDocuments,
+) -> Result<AddedRange, AddDocumentsError> {
+    let addition = PendingAddition::new(new).map_err(Failure::Unstorable)?;
+    let added =
+        pool.transaction(move |connection| async move { add(connection, addition).await }.boxed());
+    let failure = match added.await {
+        Ok(outcome) => return outcome,
+        Err(failure) => failure,
+    };
+    match (failure.constraint(), new.idempotent_request.clone()) {
+        (Some(ADOPTION), _) => Err(AddDocumentsError::UploadSwept),
+        (Some(KEY_IN_USE), Some(IdempotentRequest { attempt, .. })) => {
+            let at = new.at;
+            let key_use = pool.run(move |connection| {
+                async move { idempotency::in_use(connection, &attempt.claim, at).await }.boxed()
+            });
+            // None if the other request has released the key in between.
+            let key_use = key_use.await?.unwrap_or(KeyUse::InProgress { until: at });
+            Err(AddDocumentsError::KeyInUse(key_use))
+        }
+        _ => Err(failure.into()),
+    }
+}
+
+/// Adds documents in a transaction. The lock of the order makes concurrent additions wait. Each
+/// statement after it sees what they have added. A rejection has changed nothing.
+async fn add(
+    connection: &mut AsyncPgConnection,
+    addition: PendingAddition,
+) -> Result<Result<AddedRange, AddDocumentsError>, Failure> {
+    let locked = lock(connection, &addition).await?;
+    if let Some(IdempotentRequest { attempt, .. }) = &addition.idempotent_request
+        && let Some(key_use) =
+            idempotency::in_use(connection, &attempt.claim, addition.at.0).await?
+    {
+        return Ok(Err(AddDocumentsError::KeyInUse(key_use)));
+    }
+    match locked {
+        None => return Ok(Err(AddDocumentsError::NoSuchOrder)),
+        Some(Locked { erased_at: Some(_) }) => return Ok(Err(AddDocumentsError::Erased)),
+        Some(Locked { erased_at: None }) => {}
+    }
+    let of_order = documents::table.filter(documents::order_id.eq(addition.order_id));
+    let stored: i64 = Prepared(of_order.count()).get_result(connection).await?;
+    let range = match addition.range(stored) {
+        Ok(range) => range,
+        Err(too_many) => return Ok(Err(too_many)),
+    };
+    let PendingAddition { order_id, at, idempotent_request, .. } = addition;
+    let positions = i32::try_from(range.first_position).unwrap_or(i32::MAX)..;
+    let mut rows: Vec<DocumentRow> = positions
+        .zip(addition.documents)
+        .map(|(position, row)| DocumentRow { order_id, position, ..row })
+        .collect();
+    // The order in which other calls lock uploads.
+    rows.sort_by(|one, other| one.key.cmp(&other.key));
+    diesel::insert_into(documents::table).values(rows).execute(connection).await?;
+    if let Some(request) = &idempotent_request {
+        remember(connection, request, order_id, range, at.0).await?;
+    }
+    let update = diesel::update(orders::table.find(order_id)).set(orders::updated_at.eq(at));
+    Prepared(update).execute(connection).await?;
+    Ok(Ok(range))
+}
+
+#[derive(QueryableByName)]
+#[diesel(table_name = orders)]
+struct Locked {
+    erased_at: Option<Utc>,
+}
+
+async fn lock(
+    connection: &mut AsyncPgConnection,
+    addition: &PendingAddition,
+) -> Result<Option<Locked>, Failure> {
+    let lock = format!(
+        "SELECT erased_at FROM orders WHERE id = $1 AND client_id = $2 AND {DURABLE} \
+        FOR NO KEY UPDATE"
+    );
+    let lock =
+        sql_query(lock).bind::<BigInt, _>(addition.order_id).bind::<BigInt, _>(addition.client_id);
+    Ok(Prepared(lock).get_result(connection).await.optional()?)
+}
+
+/// Where a concurrent request has remembered its answer under the same key, a trigger rejects the
+/// statement.
+const REMEMBER: &str = "INSERT INTO idempotency_keys (client_id, digest, token, fingerprint, \
+        order_id, first_document, documents, taken_at, kept_until) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (client_id, digest) DO UPDATE \
+    SET token = excluded.token, fingerprint = excluded.fingerprint, \
+        order_id = excluded.order_id, first_document = excluded.first_document, \
+        documents = excluded.documents, taken_at = excluded.taken_at, \
+        kept_until = excluded.kept_until";
+
+async fn remember(
+    connection: &mut AsyncPgConnection,
+    IdempotentRequest { attempt, kept_until }: &IdempotentRequest,
+    order_id: i64,
+    range: AddedRange,
+    at: OffsetDateTime,
+) -> Result<(), Failure> {
+    let number = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
+    let remember = sql_query(REMEMBER)
+        .bind::<BigInt, _>(attempt.claim.key.client.0)
+        .bind::<Binary, _>(&attempt.claim.key.digest)
+        .bind::<Binary, _>(&attempt.claim.token.0)
+        .bind::<Binary, _>(&attempt.fingerprint.0)
+        .bind::<BigInt, _>(order_id)
+        .bind::<Integer, _>(number(range.first_position))
+        .bind::<Integer, _>(number(range.count))
+        .bind::<Timestamptz, _>(at)
+        .bind::<Timestamptz, _>(*kept_until);
+    Prepared(remember).execute(connection).await?;
+    Ok(())
+}

@@ -1,0 +1,214 @@
+//! What an operator does with orders.
+
+use std::path::Path;
+
+use async_trait::async_trait;
+use diesel::{
+    dsl::sql,
+    prelude::*,
+    sql_query,
+    sql_types::{Bool, Integer, Text},
+    sqlite::SqliteConnection,
+};
+use domain::{
+    document::ObjectKey,
+    order::{OrderId, StoredOrder},
+    ports::{Kept, ListedOrder, OrderAdmin, OrderFilter, StoreError},
+};
+use sql_rows::{
+    Utc, row_limit,
+    schema::{deliveries, documents, orders, uploads},
+};
+use time::OffsetDateTime;
+
+use crate::{
+    database::{Access, Database, OpenError},
+    failure::Failure,
+    order_reader,
+    pages::{self, last_created_before},
+    store::SqliteStore,
+};
+
+/// Orders whose addresses one transaction looks at. No index has addresses.
+const SEARCHED: i64 = 20_000;
+
+#[async_trait]
+impl OrderAdmin for SqliteStore {
+    async fn list(
+        &self,
+        filter: &OrderFilter,
+        before: Option<OrderId>,
+        limit: usize,
+    ) -> Result<Vec<ListedOrder>, StoreError> {
+        let mut before = before.map_or(i64::MAX, |id| id.0);
+        let mut listed = Vec::new();
+        loop {
+            let (filter, left) = (filter.clone(), limit - listed.len());
+            let search =
+                move |connection: &mut SqliteConnection| search(connection, &filter, before, left);
+            let (found, searched_to) = self.order_readers.run(search).await?;
+            listed.extend(found);
+            match searched_to {
+                Some(id) if listed.len() < limit => before = id,
+                _ => return Ok(listed),
+            }
+        }
+    }
+
+    async fn order(&self, id: OrderId) -> Result<Option<Kept<StoredOrder>>, StoreError> {
+        Ok(self.order_readers.run(move |connection| order_reader::any(connection, id)).await?)
+    }
+
+    async fn created_before(
+        &self,
+        instant: OffsetDateTime,
+        limit: usize,
+    ) -> Result<Vec<OrderId>, StoreError> {
+        let read = move |connection: &mut _| created_before(connection, instant, limit);
+        Ok(self.order_readers.run(read).await?)
+    }
+
+    async fn erase(
+        &self,
+        id: OrderId,
+        at: OffsetDateTime,
+    ) -> Result<Option<Vec<ObjectKey>>, StoreError> {
+        Ok(self.writer.run(move |connection| erase(connection, id, at)).await?)
+    }
+}
+
+/// The addresses in the details of an order.
+const ADDRESSES: [&str; 8] = [
+    "email",
+    "observer",
+    "in_house.email",
+    "in_house2.email",
+    "signer.email",
+    "co_signer.email",
+    "loan_officer.email",
+    "invoice.email",
+];
+
+/// Returns up to `limit` orders before an identifier, newest first, and the identifier at which the
+/// search for an address goes on.
+pub(crate) fn search(
+    connection: &mut SqliteConnection,
+    filter: &OrderFilter,
+    before: i64,
+    limit: usize,
+) -> Result<(Vec<ListedOrder>, Option<i64>), Failure> {
+    let mut query = orders::table
+        .filter(orders::erased_at.is_null())
+        .filter(orders::id.lt(before))
+        .order(orders::id.desc())
+        .limit(row_limit(limit))
+        .into_boxed();
+    if let Some(file_number) = &filter.file_number {
+        query = query.filter(orders::file_number.eq(file_number));
+    }
+    if let Some(client) = filter.client {
+        query = query.filter(orders::client_id.eq(client.0));
+    }
+    let Some(email) = &filter.email else { return Ok((pages::load(connection, query)?, None)) };
+    let last: Option<i64> = orders::table
+        .filter(orders::id.lt(before))
+        .order(orders::id.desc())
+        .select(orders::id)
+        .first(connection)
+        .optional()?;
+    let Some(last) = last else { return Ok((Vec::new(), None)) };
+    let addresses = ADDRESSES.map(|path| format!("lower(details ->> '$.{path}')")).join(", ");
+    let has_address = sql::<Bool>("")
+        .bind::<Text, _>(email.to_ascii_lowercase())
+        .sql(&format!(" IN ({addresses})"));
+    let first = last.saturating_sub(SEARCHED);
+    let query = query.filter(orders::id.ge(first)).filter(has_address);
+    Ok((pages::load(connection, query)?, Some(first)))
+}
+
+/// Reads the oldest orders of each client, because the indexes of pages leave out erased orders.
+pub(crate) fn created_before(
+    connection: &mut SqliteConnection,
+    instant: OffsetDateTime,
+    limit: usize,
+) -> Result<Vec<OrderId>, Failure> {
+    let last = last_created_before(connection, instant)?;
+    let (mut found, mut client) = (Vec::new(), i64::MIN);
+    loop {
+        let next: Option<i64> = orders::table
+            .filter(orders::erased_at.is_null())
+            .filter(orders::client_id.gt(client))
+            .order(orders::client_id)
+            .select(orders::client_id)
+            .first(connection)
+            .optional()?;
+        let Some(next) = next else { break };
+        client = next;
+        let oldest: Vec<i64> = orders::table
+            .filter(orders::client_id.eq(client))
+            .filter(orders::erased_at.is_null())
+            .filter(orders::id.le(last))
+            .filter(orders::created_at.lt(Utc(instant)))
+            .order(orders::id)
+            .limit(row_limit(limit))
+            .select(orders::id)
+            .load(connection)?;
+        found.extend(oldest);
+    }
+    found.sort_unstable();
+    found.truncate(limit);
+    Ok(found.into_iter().map(OrderId).collect())
+}
+
+fn erase(
+    connection: &mut SqliteConnection,
+    id: OrderId,
+    at: OffsetDateTime,
+) -> Result<Option<Vec<ObjectKey>>, Failure> {
+    let kept = orders::table.find(id.0).filter(orders::erased_at.is_null());
+    let erased = diesel::update(kept)
+        .set((
+            orders::details.eq("{}"),
+            orders::file_number.eq(""),
+            orders::holds_file_number.eq(false),
+            orders::starts_at.eq(None::<Utc>),
+            orders::ends_at.eq(None::<Utc>),
+            orders::erased_at.eq(Utc(at)),
+        ))
+        .execute(connection)?;
+    if erased == 0 {
+        return Ok(None);
+    }
+    let keys: Vec<String> = diesel::delete(documents::table.filter(documents::order_id.eq(id.0)))
+        .returning(documents::key)
+        .get_results(connection)?;
+    for key in &keys {
+        let row =
+            (uploads::key.eq(key), uploads::recorded_at.eq(Utc(at)), uploads::condemned.eq(true));
+        diesel::insert_into(uploads::table).values(row).execute(connection)?;
+    }
+    diesel::delete(deliveries::table.filter(deliveries::order_id.eq(id.0))).execute(connection)?;
+    Ok(Some(keys.into_iter().map(ObjectKey::from_stored).collect()))
+}
+
+#[derive(QueryableByName)]
+struct Checkpoint {
+    #[diesel(sql_type = Integer)]
+    busy: i32,
+}
+
+/// Moves the write-ahead log of the database at `path` into its file and empties it, so that
+/// neither has anything of orders that were erased. Other processes may use the database. Returns
+/// `false` if one of them kept the log in use for some seconds; nothing is lost then.
+///
+/// Blocks for as long as the disk needs.
+///
+/// # Errors
+/// The database cannot be opened.
+pub fn empty_log(path: &Path) -> Result<bool, OpenError> {
+    let failed = diesel::ConnectionError::CouldntSetupConfiguration;
+    let mut connection = Database::at(path)?.connect(Access::Write)?;
+    let checkpoint: Checkpoint =
+        sql_query("PRAGMA wal_checkpoint(TRUNCATE)").get_result(&mut connection).map_err(failed)?;
+    Ok(checkpoint.busy == 0)
+}

@@ -1,0 +1,128 @@
+//! Erasure leaves nothing of an order in the files of the database.
+
+use contract_tests::samples::{delivery, maximal_request, object_key, order};
+use domain::{
+    delivery::NewDelivery,
+    document::StoredDocument,
+    order::EmailAddress,
+    ports::{Kept, OrderAdmin as _, Settlement},
+};
+use serde_json::{Value, json};
+use time::Duration;
+
+use super::*;
+use crate::empty_log;
+
+/// A text that is in no other data.
+const MARKER: &str = "mkerasedzq";
+
+/// Puts the marker into every text of a request that can have it.
+fn mark(request: &mut Value, whole: &Value, path: &str) {
+    let Some(members) = whole.pointer(path).and_then(Value::as_object) else { return };
+    for (name, member) in members {
+        let path = format!("{path}/{name}");
+        mark(request, whole, &path);
+        let marked = match member {
+            Value::String(text) if text.contains('@') => format!("{MARKER}-{name}@example.com"),
+            Value::String(text) => MARKER.repeat(1 + text.chars().count() / 3 / MARKER.len()),
+            _ => continue,
+        };
+        let old = request.pointer_mut(&path).unwrap().take();
+        *request.pointer_mut(&path).unwrap() = json!(marked);
+        let parsed = serde_json::from_value::<domain::order::OrderRequest>(request.clone());
+        if parsed.unwrap().parse().is_err() {
+            *request.pointer_mut(&path).unwrap() = old;
+        }
+    }
+}
+
+fn marked_order(number: usize) -> NewOrder {
+    let whole = maximal_request();
+    let mut request = whole.clone();
+    mark(&mut request, &whole, "");
+    request["signingDetailsFormData"]["fileNumber"] = json!(format!("{MARKER} {number}"));
+    assert!(request.to_string().matches(MARKER).count() > 30, "{request}");
+    let document = StoredDocument {
+        name: format!("{MARKER}.pdf"),
+        name_as_sent: format!("{MARKER} as sent.pdf"),
+        ..document()
+    };
+    let address = EmailAddress::try_from(format!("{MARKER}-{number}@example.com")).unwrap();
+    NewOrder {
+        order: order(request),
+        documents: vec![document.clone(), StoredDocument { key: object_key(), ..document }],
+        deliveries: (0..3)
+            .map(|number| NewDelivery { recipient: address.clone(), ..delivery(number) })
+            .collect(),
+        ..new_order("F", NOW)
+    }
+}
+
+/// Returns how often the marker is in each file of the database.
+fn traces(directory: &TempDir) -> Vec<(String, usize)> {
+    let files = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap());
+    let count = |path: &Path| {
+        let bytes = std::fs::read(path).unwrap();
+        bytes.windows(MARKER.len()).filter(|part| *part == MARKER.as_bytes()).count()
+    };
+    files
+        .map(|file| (file.file_name().into_string().unwrap(), count(&file.path())))
+        .filter(|(_, count)| *count > 0)
+        .collect()
+}
+
+#[tokio::test]
+async fn erased_order_leaves_no_byte() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    let mut marked = Vec::new();
+    for number in 0..12 {
+        // Other orders share its pages.
+        let other = NewOrder { order: order(maximal_request()), ..new_order("F", NOW) };
+        let at = NOW + Duration::MINUTE * i32::try_from(number).unwrap();
+        store.create(&NewOrder { created_at: at, ..other }, WINDOW).await.unwrap();
+        let order = marked_order(number);
+        let keys: Vec<_> = order.documents.iter().map(|document| document.key.clone()).collect();
+        store.record(&keys, NOW).await.unwrap();
+        marked.push(store.create(&order, WINDOW).await.unwrap());
+    }
+    // Other systems rewrite the rows, and mails are delivered, fail and wait.
+    on_writer(&store, "UPDATE orders SET status = 'ASSIGNED AND A LONGER STATUS', notary_id = 7")
+        .await;
+    let leases = store.lease(NOW, Duration::MINUTE, 20).await.unwrap();
+    for (number, lease) in leases.iter().enumerate() {
+        let settlement = match number % 3 {
+            0 => Settlement::Done,
+            1 => Settlement::RetryAt { due_at: NOW, error: format!("{MARKER} refused") },
+            _ => Settlement::Fail { at: NOW, error: format!("{MARKER} unknown") },
+        };
+        store.settle(lease.delivery.id, lease.token, &settlement).await.unwrap();
+    }
+    assert!(!traces(&directory).is_empty());
+    for id in &marked {
+        store.erase(*id, NOW).await.unwrap().unwrap();
+        assert_eq!(
+            domain::ports::OrderAdmin::order(&store, *id).await.unwrap(),
+            Some(Kept::Erased)
+        );
+    }
+    // A failed delivery of a marked order was erased with it; its error text too.
+    assert!(empty_log(&path(&directory)).unwrap());
+    assert_eq!(traces(&directory), []);
+    drop(store);
+    assert_eq!(traces(&directory), []);
+}
+
+#[tokio::test]
+async fn log_in_use_is_not_emptied_and_loses_nothing() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    let mut reader = outsider(&path(&directory));
+    reader.batch_execute("BEGIN; SELECT count(*) FROM orders").unwrap();
+    store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    assert!(!empty_log(&path(&directory)).unwrap());
+    reader.batch_execute("COMMIT").unwrap();
+    assert!(empty_log(&path(&directory)).unwrap());
+    assert_eq!(std::fs::metadata(directory.path().join("orders.db-wal")).unwrap().len(), 0);
+    assert_eq!(store.stats().await.unwrap().pending, 1);
+}

@@ -1,0 +1,164 @@
+//! Reads of orders: their plans, and what may not hold them up.
+
+use std::{collections::BTreeSet, sync::Mutex};
+
+use contract_tests::samples::CLIENT;
+use diesel::connection::InstrumentationEvent;
+use domain::ports::{Cursor, Kept, OrderFilter, OrderReader, PageQuery};
+use time::Duration;
+
+use super::*;
+use crate::{order_admin, order_reader, pages};
+
+#[derive(QueryableByName)]
+struct PlanStep {
+    #[diesel(sql_type = Text)]
+    detail: String,
+}
+
+/// Returns the distinct statements of some work.
+fn statements(
+    connection: &mut SqliteConnection,
+    work: impl FnOnce(&mut SqliteConnection),
+) -> BTreeSet<String> {
+    let seen = Arc::new(Mutex::new(BTreeSet::new()));
+    let seen_by = Arc::clone(&seen);
+    connection.set_instrumentation(move |event: InstrumentationEvent<'_>| {
+        if let InstrumentationEvent::StartQuery { query, .. } = event {
+            let text = query.to_string();
+            let statement = text.split(" -- binds").next().unwrap().to_owned();
+            seen_by.lock().unwrap().insert(statement);
+        }
+    });
+    work(connection);
+    connection.set_instrumentation(None::<fn(InstrumentationEvent<'_>)>);
+    seen.lock().unwrap().clone()
+}
+
+/// Returns every question for a page: each cursor, with and without each filter.
+fn questions() -> Vec<PageQuery> {
+    let mut questions = Vec::new();
+    for cursor in [Cursor::Newest, Cursor::OlderThan(OrderId(2)), Cursor::NewerThan(OrderId(2))] {
+        for filters in 0..8 {
+            let some = |bit: i32| filters & bit > 0;
+            questions.push(PageQuery {
+                file_number: some(1).then(|| "F-1".to_owned()),
+                created_after: some(2).then_some(NOW),
+                created_before: some(4).then_some(NOW),
+                limit: 20,
+                cursor,
+            });
+        }
+    }
+    questions
+}
+
+#[tokio::test]
+async fn every_read_uses_an_index() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    for number in 0..3 {
+        store.create(&new_order(&format!("F-{number}"), NOW), WINDOW).await.unwrap();
+    }
+    let mut connection = outsider(&path(&directory));
+    let statements = statements(&mut connection, |connection| {
+        order_reader::order(connection, CLIENT, OrderId(1)).unwrap().unwrap();
+        order_reader::document(connection, CLIENT, OrderId(1), 0).unwrap();
+        order_reader::any(connection, OrderId(1)).unwrap().unwrap();
+        for query in questions() {
+            pages::page(connection, CLIENT, &query).unwrap().unwrap();
+        }
+        for filters in 0..8 {
+            let filter = OrderFilter {
+                file_number: (filters & 1 > 0).then(|| "F-1".to_owned()),
+                client: (filters & 2 > 0).then_some(CLIENT),
+                email: (filters & 4 > 0).then(|| "jane@example.com".to_owned()),
+            };
+            order_admin::search(connection, &filter, i64::MAX, 20).unwrap();
+        }
+        order_admin::created_before(connection, NOW, 20).unwrap();
+    });
+    assert!(statements.len() > 30, "{}", statements.len());
+    let whole = |step: &PlanStep| step.detail.contains("SCAN") && !step.detail.contains("CONSTANT");
+    for statement in statements {
+        let plan: Vec<PlanStep> =
+            sql_query(format!("EXPLAIN QUERY PLAN {statement}")).load(&mut connection).unwrap();
+        let details: Vec<_> = plan.iter().map(|step| &*step.detail).collect();
+        assert!(!plan.iter().any(whole), "{statement}\n{details:#?}");
+        // The page of a client is a range of one index, in its order.
+        if statement.contains("count(*) FROM documents") && statement.contains("`client_id` = ?") {
+            let by_index = details.iter().any(|detail| detail.contains("INDEX orders_client"));
+            let sorted = details.iter().any(|detail| detail.contains("TEMP B-TREE"));
+            assert!(by_index && !sorted, "{statement}\n{details:#?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_read_holds_up_no_other() {
+    let directory = tempdir().unwrap();
+    let store = Arc::new(open(&directory).await);
+    let id = store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    let (started, has_started) = tokio::sync::oneshot::channel();
+    let (end, ends) = mpsc::channel::<()>();
+    let slow = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move {
+            let wait = move |_: &mut SqliteConnection| {
+                started.send(()).unwrap();
+                ends.recv().unwrap();
+                Ok::<_, Failure>(())
+            };
+            store.order_readers.run(wait).await
+        }
+    });
+    has_started.await.unwrap();
+    for _ in 0..100 {
+        assert!(OrderReader::order(&*store, CLIENT, id).await.unwrap().is_some());
+    }
+    end.send(()).unwrap();
+    slow.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn orders_are_read_while_another_process_writes() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    let order = new_order("F-1", NOW);
+    let id = store.create(&order, WINDOW).await.unwrap();
+    let mut writer = outsider(&path(&directory));
+    writer.batch_execute("BEGIN IMMEDIATE; UPDATE orders SET status = 'X'").unwrap();
+    let read = OrderReader::order(&store, CLIENT, id).await.unwrap();
+    assert_eq!(read, Some(Kept::Whole(stored(id, &order))));
+}
+
+#[tokio::test]
+async fn panic_of_a_read_fails_that_read_only() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    let id = store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    for _ in 0..20 {
+        let lost = store.order_readers.run(|_| -> Result<(), Failure> { panic!("on purpose") });
+        let (lost, read) = tokio::join!(lost, OrderReader::order(&store, CLIENT, id));
+        assert!(matches!(lost, Err(Failure::Lost)), "{lost:?}");
+        // A read that shared its transaction may be abandoned, which is temporary.
+        assert!(matches!(read, Ok(Some(_)) | Err(StoreError::Unavailable(_))), "{read:?}");
+    }
+    assert!(OrderReader::order(&store, CLIENT, id).await.unwrap().is_some());
+}
+
+/// A wrong clock of an hour and more may hide orders from lists by time, but from no other.
+#[tokio::test]
+async fn order_of_a_wrong_clock_is_in_the_list_of_all() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    let mut ids = Vec::new();
+    for (number, days) in [0, -300, 400, 1].into_iter().enumerate() {
+        let order = new_order(&format!("F-{number}"), NOW + Duration::days(days));
+        ids.insert(0, store.create(&order, WINDOW).await.unwrap());
+    }
+    let query = PageQuery { limit: 10, ..questions()[0].clone() };
+    let page = store.page(CLIENT, &query).await.unwrap().unwrap();
+    let listed: Vec<_> = page.orders.iter().map(|order| order.stored.id).collect();
+    assert_eq!(listed, ids);
+}

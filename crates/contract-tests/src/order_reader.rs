@@ -1,0 +1,414 @@
+//! The contract of `OrderReader`.
+
+use domain::{
+    api_key::ClientId,
+    order::{OrderId, OrderStatus, StoredOrder},
+    ports::{Cursor, Kept, ListedOrder, NewOrder, Page, PageQuery, StoreError},
+};
+use futures_util::future::join_all;
+use time::Duration;
+
+use crate::samples::{
+    CLIENT, MICROSECOND, NOW, Storage, WINDOW, create_with_uploads, document, maximal_order,
+    new_order, record_uploads, stored,
+};
+
+/// Runs the contract of `OrderReader`. The expression makes the `Storage` of each test.
+#[macro_export]
+macro_rules! order_reader_contract {
+    ($storage:expr) => {
+        $crate::obligations!(order_reader, $storage;
+            order_is_read_with_its_documents,
+            document_is_read_by_its_position,
+            other_client_reads_nothing,
+            unknown_order_is_not_read,
+            erased_order_is_read_as_erased,
+            unreadable_order_is_named,
+            page_has_the_newest_orders_with_their_number_of_documents,
+            pages_walk_to_the_oldest_order_and_back,
+            page_has_orders_with_a_file_number,
+            page_has_orders_of_a_time,
+            orders_of_a_time_are_found_though_clocks_differ,
+            filters_and_cursors_combine,
+            empty_page_is_the_last_one,
+            cursor_must_be_an_order_of_the_client,
+            erased_order_is_in_no_page_and_still_a_cursor,
+            poller_misses_no_concurrent_order,
+        );
+    };
+}
+
+/// Another client than that of the samples.
+const OTHER: ClientId = ClientId(77);
+
+/// Returns the question for the newest orders.
+fn newest(limit: usize) -> PageQuery {
+    PageQuery {
+        file_number: None,
+        created_after: None,
+        created_before: None,
+        limit,
+        cursor: Cursor::Newest,
+    }
+}
+
+async fn page(storage: &Storage, query: &PageQuery) -> Page {
+    storage.reader.page(CLIENT, query).await.unwrap().expect("the cursor is known")
+}
+
+/// Returns the identifiers on a page, and whether it has older and newer neighbours.
+async fn ids(storage: &Storage, query: &PageQuery) -> (Vec<OrderId>, bool, bool) {
+    let page = page(storage, query).await;
+    let ids = page.orders.iter().map(|order| order.stored.id).collect();
+    (ids, page.has_older, page.has_newer)
+}
+
+/// Creates orders a second apart, the oldest first, with their numbers as file numbers.
+async fn create(storage: &Storage, count: i32) -> Vec<OrderId> {
+    let mut ids = Vec::new();
+    for number in 0..count {
+        let order = new_order(&format!("F-{number}"), NOW + Duration::SECOND * number);
+        ids.push(storage.orders.create(&order, WINDOW).await.unwrap());
+    }
+    ids
+}
+
+fn reversed(ids: &[OrderId]) -> Vec<OrderId> {
+    ids.iter().rev().copied().collect()
+}
+
+/// Covers the smallest and the largest order.
+pub async fn order_is_read_with_its_documents(storage: &Storage) {
+    for order in [
+        NewOrder { documents: vec![], ..new_order("F-1", NOW) },
+        NewOrder {
+            order: maximal_order(),
+            documents: (0..20).map(|_| document()).collect(),
+            ..new_order("F-2", NOW)
+        },
+    ] {
+        let id = create_with_uploads(storage, &order).await;
+        let read = storage.reader.order(CLIENT, id).await.unwrap();
+        assert_eq!(read, Some(Kept::Whole(stored(id, &order))));
+    }
+}
+
+/// Covers documents that were added later, and positions behind the last one.
+pub async fn document_is_read_by_its_position(storage: &Storage) {
+    let mut order =
+        NewOrder { documents: (0..3).map(|_| document()).collect(), ..new_order("F-1", NOW) };
+    let id = create_with_uploads(storage, &order).await;
+    let added = crate::order_repo::addition(id, 1);
+    record_uploads(storage, &added.documents).await;
+    storage.orders.add_documents(&added).await.unwrap();
+    order.documents.extend(added.documents);
+    for (position, document) in (0..).zip(order.documents) {
+        let read = storage.reader.document(CLIENT, id, position).await.unwrap();
+        assert_eq!(read, Some(Kept::Whole(document)), "{position}");
+    }
+    for position in [4, 5, u32::MAX] {
+        let read = storage.reader.document(CLIENT, id, position).await.unwrap();
+        assert_eq!(read, None, "{position}");
+    }
+}
+
+/// Tries every call and every cursor of each client with the other one.
+pub async fn other_client_reads_nothing(storage: &Storage) {
+    let mut owned = Vec::new();
+    for number in 0..4 {
+        let client = if number % 2 == 0 { CLIENT } else { OTHER };
+        let documents = vec![document()];
+        // Both clients use the same file numbers; only test orders let them.
+        let order = NewOrder {
+            client,
+            documents,
+            is_test: client == OTHER,
+            ..new_order(&format!("F-{}", number / 2), NOW)
+        };
+        owned.push((client, create_with_uploads(storage, &order).await));
+    }
+    let (erased_client, erased) = owned[3];
+    assert!(storage.admin.erase(erased, NOW).await.unwrap().is_some());
+    for (client, id) in &owned {
+        for asking in [CLIENT, OTHER, ClientId(0)] {
+            let is_own = asking == *client;
+            let order = storage.reader.order(asking, *id).await.unwrap();
+            assert_eq!(order.is_some(), is_own, "{asking:?} {id:?}");
+            let document = storage.reader.document(asking, *id, 0).await.unwrap();
+            assert_eq!(document.is_some(), is_own, "{asking:?} {id:?}");
+            for cursor in [Cursor::OlderThan(*id), Cursor::NewerThan(*id)] {
+                let query = PageQuery { cursor, ..newest(10) };
+                let page = storage.reader.page(asking, &query).await.unwrap();
+                assert_eq!(page.is_some(), is_own, "{asking:?} {cursor:?}");
+                let orders = page.into_iter().flat_map(|page| page.orders);
+                assert!(orders.into_iter().all(|order| order.stored.client == asking));
+            }
+            let found = storage.orders.find(asking, *id).await.unwrap();
+            assert_eq!(found.is_some(), is_own, "{asking:?} {id:?}");
+        }
+    }
+    for asking in [CLIENT, OTHER, ClientId(0)] {
+        for file_number in [None, Some("F-0".to_owned()), Some("F-1".to_owned())] {
+            let expected: Vec<_> = owned
+                .iter()
+                .enumerate()
+                .filter(|(number, (client, id))| {
+                    *client == asking
+                        && (*client != erased_client || *id != erased)
+                        && file_number
+                            .as_ref()
+                            .is_none_or(|file_number| *file_number == format!("F-{}", number / 2))
+                })
+                .map(|(_, (_, id))| *id)
+                .rev()
+                .collect();
+            let query = PageQuery { file_number, ..newest(10) };
+            let page = storage.reader.page(asking, &query).await.unwrap().unwrap();
+            let listed: Vec<_> = page.orders.iter().map(|order| order.stored.id).collect();
+            assert_eq!((listed, page.has_older, page.has_newer), (expected, false, false));
+        }
+    }
+}
+
+/// Covers identifiers that are not assigned yet and those that never will be.
+pub async fn unknown_order_is_not_read(storage: &Storage) {
+    let id = create(storage, 1).await[0];
+    for unknown in [i64::MIN, -1, 0, id.0 + 1, i64::MAX].map(OrderId) {
+        assert_eq!(storage.reader.order(CLIENT, unknown).await.unwrap(), None);
+        assert_eq!(storage.reader.document(CLIENT, unknown, 0).await.unwrap(), None);
+    }
+}
+
+/// So are its documents, at any position.
+pub async fn erased_order_is_read_as_erased(storage: &Storage) {
+    let order = NewOrder { documents: vec![document()], ..new_order("F-1", NOW) };
+    let id = create_with_uploads(storage, &order).await;
+    storage.admin.erase(id, NOW).await.unwrap();
+    assert_eq!(storage.reader.order(CLIENT, id).await.unwrap(), Some(Kept::Erased));
+    assert_eq!(storage.orders.find(CLIENT, id).await.unwrap(), Some(Kept::Erased));
+    for position in [0, 1] {
+        let document = storage.reader.document(CLIENT, id, position).await.unwrap();
+        assert_eq!(document, Some(Kept::Erased));
+    }
+}
+
+/// An error names the order whose row cannot be read. The others are read.
+pub async fn unreadable_order_is_named(storage: &Storage) {
+    let [bad, good] = create(storage, 2).await[..] else { unreachable!() };
+    (storage.sql)(&format!("UPDATE orders SET details = '{{}}' WHERE id = {}", bad.0));
+    assert!(storage.reader.order(CLIENT, good).await.unwrap().is_some());
+    let order = storage.reader.order(CLIENT, bad).await.map(drop);
+    let page = storage.reader.page(CLIENT, &newest(2)).await.map(drop);
+    for outcome in [order, page] {
+        let Err(StoreError::Internal(cause)) = outcome else { panic!("{outcome:?}") };
+        assert!(cause.to_string().contains(&format!("row {} of orders", bad.0)), "{cause}");
+    }
+}
+
+/// Orders in a page have the number of their documents instead of the documents.
+pub async fn page_has_the_newest_orders_with_their_number_of_documents(storage: &Storage) {
+    let mut expected = Vec::new();
+    for (number, documents) in [2, 0, 1].into_iter().enumerate() {
+        let order = NewOrder {
+            documents: (0..documents).map(|_| document()).collect(),
+            is_test: number == 1,
+            ..new_order(&format!("F-{number}"), NOW)
+        };
+        let id = create_with_uploads(storage, &order).await;
+        let listed = StoredOrder { documents: vec![], ..stored(id, &order) };
+        expected.insert(0, ListedOrder { stored: listed, documents });
+    }
+    (storage.sql)("UPDATE orders SET status = 'ASSIGNED', notary_id = 9");
+    for listed in &mut expected {
+        listed.stored.status = OrderStatus::from_stored("ASSIGNED".to_owned()).unwrap();
+        listed.stored.notary_id = Some(9);
+    }
+    let whole = page(storage, &newest(100)).await;
+    assert_eq!(whole, Page { orders: expected, has_older: false, has_newer: false });
+}
+
+/// Each page says whether there are older and newer ones.
+pub async fn pages_walk_to_the_oldest_order_and_back(storage: &Storage) {
+    let all = create(storage, 7).await;
+    assert_eq!(ids(storage, &newest(3)).await, (reversed(&all[4..]), true, false));
+    let older = |id| PageQuery { cursor: Cursor::OlderThan(id), ..newest(3) };
+    let newer = |id| PageQuery { cursor: Cursor::NewerThan(id), ..newest(3) };
+    assert_eq!(ids(storage, &older(all[4])).await, (reversed(&all[1..4]), true, true));
+    assert_eq!(ids(storage, &older(all[1])).await, (reversed(&all[..1]), false, true));
+    assert_eq!(ids(storage, &newer(all[0])).await, (reversed(&all[1..4]), true, true));
+    assert_eq!(ids(storage, &newer(all[3])).await, (reversed(&all[4..]), true, false));
+    assert_eq!(ids(storage, &newer(all[5])).await, (reversed(&all[6..]), true, false));
+    // A page that ends exactly at the last order.
+    assert_eq!(ids(storage, &older(all[3])).await, (reversed(&all[..3]), false, true));
+    assert_eq!(ids(storage, &newest(7)).await, (reversed(&all), false, false));
+}
+
+/// File numbers are compared exactly.
+pub async fn page_has_orders_with_a_file_number(storage: &Storage) {
+    let mut expected = Vec::new();
+    for (number, file_number) in ["F-1", "f-1", "F-1", "F-11", "F-1"].into_iter().enumerate() {
+        let at = NOW + Duration::MINUTE * i32::try_from(number).unwrap();
+        let id = storage.orders.create(&new_order(file_number, at), WINDOW).await.unwrap();
+        if file_number == "F-1" {
+            expected.push(id);
+        }
+    }
+    let query = |limit| PageQuery { file_number: Some("F-1".to_owned()), ..newest(limit) };
+    assert_eq!(ids(storage, &query(10)).await, (reversed(&expected), false, false));
+    assert_eq!(ids(storage, &query(2)).await, (reversed(&expected[1..]), true, false));
+    let older = PageQuery { cursor: Cursor::OlderThan(expected[1]), ..query(2) };
+    assert_eq!(ids(storage, &older).await, (vec![expected[0]], false, true));
+    let unknown = PageQuery { file_number: Some("F".to_owned()), ..newest(10) };
+    assert_eq!(ids(storage, &unknown).await, (vec![], false, false));
+}
+
+/// The first instant is part of the time, the last one is not.
+pub async fn page_has_orders_of_a_time(storage: &Storage) {
+    let all = create(storage, 6).await;
+    let at = |number: i32| NOW + Duration::SECOND * number;
+    for (after, before, expected) in [
+        (Some(at(2)), None, &all[2..]),
+        (Some(at(2) + MICROSECOND), None, &all[3..]),
+        (None, Some(at(2)), &all[..2]),
+        (None, Some(at(2) + MICROSECOND), &all[..3]),
+        (Some(at(1)), Some(at(4)), &all[1..4]),
+        (Some(at(0)), Some(at(6)), &all[..]),
+        (Some(at(3)), Some(at(3)), &all[..0]),
+        (Some(at(4)), Some(at(2)), &all[..0]),
+        (None, Some(at(-1)), &all[..0]),
+        (Some(at(6)), None, &all[..0]),
+    ] {
+        let query = PageQuery { created_after: after, created_before: before, ..newest(10) };
+        let found = ids(storage, &query).await;
+        assert_eq!(found, (reversed(expected), false, false), "{after:?} {before:?}");
+    }
+}
+
+/// The clocks of instances differ by some minutes, so identifiers and instants do not grow alike.
+pub async fn orders_of_a_time_are_found_though_clocks_differ(storage: &Storage) {
+    let mut orders = Vec::new();
+    for number in 0..40 {
+        let skew = Duration::minutes([0, 7, -7, 3][number % 4]);
+        let at = NOW + Duration::hours(i64::try_from(number / 4).unwrap()) + skew;
+        let order = new_order(&format!("F-{number}"), at);
+        orders.push((storage.orders.create(&order, WINDOW).await.unwrap(), at));
+    }
+    for hour in -1..12 {
+        for minutes in [-7, -1, 0, 1, 7] {
+            let after = NOW + Duration::hours(hour) + Duration::minutes(minutes);
+            let before = after + Duration::hours(3);
+            let expected: Vec<_> = orders
+                .iter()
+                .rev()
+                .filter(|(_, at)| (after..before).contains(at))
+                .map(|(id, _)| *id)
+                .collect();
+            let query = PageQuery {
+                created_after: Some(after),
+                created_before: Some(before),
+                ..newest(100)
+            };
+            assert_eq!(ids(storage, &query).await.0, expected, "{after} to {before}");
+        }
+    }
+}
+
+/// Neighbours of a page match the filters too.
+pub async fn filters_and_cursors_combine(storage: &Storage) {
+    let all = create(storage, 8).await;
+    let at = |number: i32| NOW + Duration::SECOND * number;
+    let some = |limit| PageQuery {
+        created_after: Some(at(2)),
+        created_before: Some(at(6)),
+        ..newest(limit)
+    };
+    assert_eq!(ids(storage, &some(3)).await, (reversed(&all[3..6]), true, false));
+    let older = PageQuery { cursor: Cursor::OlderThan(all[4]), ..some(10) };
+    assert_eq!(ids(storage, &older).await, (reversed(&all[2..4]), false, true));
+    let newer = PageQuery { cursor: Cursor::NewerThan(all[2]), ..some(2) };
+    assert_eq!(ids(storage, &newer).await, (reversed(&all[3..5]), true, true));
+    // Cursors that do not match the filters themselves.
+    let older = PageQuery { cursor: Cursor::OlderThan(all[7]), ..some(2) };
+    assert_eq!(ids(storage, &older).await, (reversed(&all[4..6]), true, false));
+    let newer = PageQuery { cursor: Cursor::NewerThan(all[0]), ..some(10) };
+    assert_eq!(ids(storage, &newer).await, (reversed(&all[2..6]), false, false));
+    let one = PageQuery { file_number: Some("F-3".to_owned()), ..some(10) };
+    assert_eq!(ids(storage, &one).await, (vec![all[3]], false, false));
+    let none = PageQuery { file_number: Some("F-7".to_owned()), ..some(10) };
+    assert_eq!(ids(storage, &none).await, (vec![], false, false));
+}
+
+/// Covers a client without orders, and cursors at both ends.
+pub async fn empty_page_is_the_last_one(storage: &Storage) {
+    assert_eq!(ids(storage, &newest(10)).await, (vec![], false, false));
+    let all = create(storage, 3).await;
+    let older = PageQuery { cursor: Cursor::OlderThan(all[0]), ..newest(10) };
+    assert_eq!(ids(storage, &older).await, (vec![], false, true));
+    let newer = PageQuery { cursor: Cursor::NewerThan(all[2]), ..newest(10) };
+    assert_eq!(ids(storage, &newer).await, (vec![], true, false));
+}
+
+/// Orders of other clients and unknown identifiers are alike.
+pub async fn cursor_must_be_an_order_of_the_client(storage: &Storage) {
+    let order = NewOrder { client: OTHER, ..new_order("F-1", NOW) };
+    let foreign = storage.orders.create(&order, WINDOW).await.unwrap();
+    for unknown in [foreign.0, 0, -1, foreign.0 + 1, i64::MIN, i64::MAX].map(OrderId) {
+        for cursor in [Cursor::OlderThan(unknown), Cursor::NewerThan(unknown)] {
+            let query = PageQuery { cursor, ..newest(10) };
+            assert_eq!(storage.reader.page(CLIENT, &query).await.unwrap(), None, "{cursor:?}");
+        }
+    }
+}
+
+/// Pages around it have its neighbours.
+pub async fn erased_order_is_in_no_page_and_still_a_cursor(storage: &Storage) {
+    let all = create(storage, 3).await;
+    storage.admin.erase(all[1], NOW).await.unwrap();
+    assert_eq!(ids(storage, &newest(10)).await, (vec![all[2], all[0]], false, false));
+    let older = PageQuery { cursor: Cursor::OlderThan(all[1]), ..newest(10) };
+    assert_eq!(ids(storage, &older).await, (vec![all[0]], false, true));
+    let newer = PageQuery { cursor: Cursor::NewerThan(all[1]), ..newest(10) };
+    assert_eq!(ids(storage, &newer).await, (vec![all[2]], true, false));
+    storage.admin.erase(all[2], NOW).await.unwrap();
+    assert_eq!(ids(storage, &newest(10)).await, (vec![all[0]], false, false));
+}
+
+/// Orders are created while the poller pages toward newer ones.
+pub async fn poller_misses_no_concurrent_order(storage: &Storage) {
+    const TASKS: usize = 8;
+    const EACH: usize = 25;
+    let first = create(storage, 1).await[0];
+    let creating = (0..TASKS).map(|task| {
+        let orders = storage.orders.clone();
+        tokio::spawn(async move {
+            let mut ids = Vec::new();
+            for number in 0..EACH {
+                let order = new_order(&format!("T-{task}-{number}"), NOW);
+                ids.push(orders.create(&order, WINDOW).await.unwrap());
+            }
+            ids
+        })
+    });
+    let creating: Vec<_> = creating.collect();
+    let (mut last, mut seen) = (first, Vec::new());
+    let mut all_created = false;
+    loop {
+        let is_last_look = all_created;
+        let query = PageQuery { cursor: Cursor::NewerThan(last), ..newest(7) };
+        let (page, _, has_newer) = ids(storage, &query).await;
+        last = page.first().copied().unwrap_or(last);
+        let is_empty = page.is_empty();
+        seen.extend(reversed(&page));
+        if is_last_look && is_empty {
+            assert!(!has_newer);
+            break;
+        }
+        all_created = creating.iter().all(tokio::task::JoinHandle::is_finished);
+        tokio::task::yield_now().await;
+    }
+    let mut created: Vec<_> =
+        join_all(creating).await.into_iter().flat_map(Result::unwrap).collect();
+    created.sort_unstable();
+    assert_eq!(seen.len(), created.len());
+    assert_eq!(seen, created);
+}

@@ -1,0 +1,258 @@
+//! Documents that are added to an order.
+
+use std::slice::from_ref;
+
+use domain::{
+    idempotency::{AddedRange, Answered, IdempotentRequest, KeyUse},
+    order::{OrderId, StoredOrder},
+    ports::{AddDocumentsError, ClaimError, NewDocuments, NewOrder},
+};
+use futures_util::future::join_all;
+use time::Duration;
+
+use super::{create, found};
+use crate::samples::{
+    CLIENT, NOW, Storage, attempt, claim, create_with_uploads, document, idempotency_key,
+    new_order, record_uploads, stored,
+};
+
+/// The instant of the additions.
+const LATER: time::OffsetDateTime = NOW.saturating_add(Duration::HOUR);
+
+/// Returns that many new documents for an order of [`CLIENT`], added an hour after [`NOW`].
+pub(crate) fn addition(order_id: OrderId, documents: usize) -> NewDocuments {
+    let mut documents: Vec<_> = (0..documents).map(|_| document()).collect();
+    for document in &mut documents {
+        document.created_at = LATER;
+    }
+    NewDocuments {
+        client: CLIENT,
+        order_id,
+        documents,
+        at: LATER,
+        max_documents: 100,
+        idempotent_request: None,
+    }
+}
+
+fn with_key(new: NewDocuments, key: &str) -> NewDocuments {
+    let attempt = attempt(&idempotency_key(CLIENT.0, key), 7);
+    let kept_until = new.at + Duration::DAY;
+    NewDocuments { idempotent_request: Some(IdempotentRequest { attempt, kept_until }), ..new }
+}
+
+async fn add(storage: &Storage, new: &NewDocuments) -> Result<AddedRange, AddDocumentsError> {
+    record_uploads(storage, &new.documents).await;
+    storage.orders.add_documents(new).await
+}
+
+/// Checks that nothing was added, and that the uploads are still in the ledger.
+async fn assert_not_added(storage: &Storage, new: &NewDocuments, before: Option<StoredOrder>) {
+    assert_eq!(found(storage, CLIENT, new.order_id).await, before);
+    let keys: Vec<_> = new.documents.iter().map(|document| document.key.clone()).collect();
+    let left = storage.uploads.condemn(&keys).await.unwrap();
+    assert_eq!(left.len(), keys.len(), "the uploads stay in the ledger");
+}
+
+/// They have the instant of the addition, and so has the order's last change.
+pub async fn added_documents_follow_the_others(storage: &Storage) {
+    let mut order = NewOrder { documents: vec![document()], ..new_order("F-1", NOW) };
+    let id = create_with_uploads(storage, &order).await;
+    for (first_position, count) in [(1, 3), (4, 1)] {
+        let mut new = addition(id, count);
+        // The positions follow neither the keys nor the time of recording.
+        record_uploads(storage, &new.documents).await;
+        new.documents.reverse();
+        let range = storage.orders.add_documents(&new).await.unwrap();
+        assert_eq!(range, AddedRange { first_position, count: u32::try_from(count).unwrap() });
+        order.documents.extend(new.documents);
+    }
+    let documents = order.documents.clone();
+    let expected = StoredOrder { documents, updated_at: LATER, ..stored(id, &order) };
+    let order = found(storage, CLIENT, id).await.unwrap();
+    assert_eq!(order, expected);
+    assert_eq!(order.as_created().documents.len(), 1);
+}
+
+/// An order that was created without documents gets its first ones.
+pub async fn order_without_documents_gets_some(storage: &Storage) {
+    let id = create(storage, &new_order("F-1", NOW)).await;
+    let new = addition(id, 2);
+    let range = add(storage, &new).await.unwrap();
+    assert_eq!((range.first_position, range.total()), (0, 2));
+    assert_eq!(found(storage, CLIENT, id).await.unwrap().documents, new.documents);
+}
+
+/// Nor do they leave one out.
+pub async fn concurrent_additions_never_share_a_position(storage: &Storage) {
+    let ids = [
+        create(storage, &new_order("F-1", NOW)).await,
+        create(storage, &new_order("F-2", NOW)).await,
+    ];
+    let additions: Vec<_> =
+        (0..24).map(|number| addition(ids[number % 2], 1 + number % 3)).collect();
+    for new in &additions {
+        record_uploads(storage, &new.documents).await;
+    }
+    let tasks = additions.iter().cloned().map(|new| {
+        let orders = storage.orders.clone();
+        tokio::spawn(async move { orders.add_documents(&new).await.unwrap() })
+    });
+    let ranges: Vec<_> = join_all(tasks).await.into_iter().map(Result::unwrap).collect();
+    for id in ids {
+        let order = found(storage, CLIENT, id).await.unwrap();
+        let mut next = 0;
+        let mut own: Vec<_> =
+            ranges.iter().zip(&additions).filter(|(_, new)| new.order_id == id).collect();
+        own.sort_unstable_by_key(|(range, _)| range.first_position);
+        for (range, new) in own {
+            assert_eq!(range.first_position, next);
+            next = range.total();
+            let positions = range.first_position as usize..range.total() as usize;
+            assert_eq!(order.documents[positions], new.documents);
+        }
+        assert_eq!(order.documents.len(), next as usize);
+    }
+}
+
+/// The order can have exactly the maximum.
+pub async fn order_takes_no_more_than_the_maximum(storage: &Storage) {
+    let order = NewOrder { documents: vec![document(), document()], ..new_order("F-1", NOW) };
+    let id = create_with_uploads(storage, &order).await;
+    let at_most_5 = |count| NewDocuments { max_documents: 5, ..addition(id, count) };
+    let too_many = at_most_5(4);
+    let outcome = add(storage, &too_many).await;
+    assert!(matches!(outcome, Err(AddDocumentsError::TooMany { stored: 2 })), "{outcome:?}");
+    assert_not_added(storage, &too_many, Some(stored(id, &order))).await;
+    let additions: Vec<_> = (0..10).map(|_| at_most_5(1)).collect();
+    let outcomes = join_all(additions.iter().map(|new| add(storage, new))).await;
+    assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 3);
+    for outcome in outcomes.into_iter().filter_map(Result::err) {
+        assert!(matches!(outcome, AddDocumentsError::TooMany { stored: 5 }), "{outcome:?}");
+    }
+    assert_eq!(found(storage, CLIENT, id).await.unwrap().documents.len(), 5);
+}
+
+/// Orders of other clients and unknown identifiers are alike.
+pub async fn documents_are_added_to_own_orders_only(storage: &Storage) {
+    let order = NewOrder { client: domain::api_key::ClientId(77), ..new_order("F-1", NOW) };
+    let foreign = create(storage, &order).await;
+    for unknown in [foreign.0, foreign.0 + 1, 0, -1, i64::MAX] {
+        let new = addition(OrderId(unknown), 1);
+        let outcome = add(storage, &new).await;
+        assert!(matches!(outcome, Err(AddDocumentsError::NoSuchOrder)), "{outcome:?}");
+        assert_not_added(storage, &new, None).await;
+    }
+    assert_eq!(found(storage, order.client, foreign).await, Some(stored(foreign, &order)));
+}
+
+/// Nothing is stored, and other uploads stay in the ledger. Covers a condemned upload, and one
+/// that was forgotten.
+pub async fn addition_with_swept_upload_is_rejected(storage: &Storage) {
+    let order = new_order("F-1", NOW);
+    let id = create(storage, &order).await;
+    for forget in [false, true] {
+        let new = addition(id, 2);
+        record_uploads(storage, &new.documents).await;
+        let [live, swept] = &new.documents[..] else { unreachable!() };
+        storage.uploads.condemn(from_ref(&swept.key)).await.unwrap();
+        if forget {
+            storage.uploads.forget(from_ref(&swept.key)).await.unwrap();
+        }
+        let outcome = storage.orders.add_documents(&new).await;
+        assert!(matches!(outcome, Err(AddDocumentsError::UploadSwept)), "{outcome:?}");
+        assert_eq!(found(storage, CLIENT, id).await, Some(stored(id, &order)));
+        let left = storage.uploads.condemn(from_ref(&live.key)).await.unwrap();
+        assert_eq!(left, from_ref(&live.key));
+    }
+}
+
+/// They leave the ledger.
+pub async fn adding_documents_adopts_their_uploads(storage: &Storage) {
+    let id = create(storage, &new_order("F-1", NOW)).await;
+    let new = addition(id, 2);
+    add(storage, &new).await.unwrap();
+    let keys: Vec<_> = new.documents.iter().map(|document| document.key.clone()).collect();
+    assert_eq!(storage.uploads.condemn(&keys).await.unwrap(), []);
+}
+
+/// The key then stands for the positions, even after further documents.
+pub async fn addition_is_stored_under_its_key(storage: &Storage) {
+    let order = NewOrder { documents: vec![document()], ..new_order("F-1", NOW) };
+    let id = create_with_uploads(storage, &order).await;
+    let new = with_key(addition(id, 2), "key");
+    let request = new.idempotent_request.clone().unwrap();
+    // The request has claimed its key before.
+    storage
+        .idempotency
+        .claim(&request.attempt.claim, LATER, LATER + Duration::MINUTE)
+        .await
+        .unwrap();
+    let range = add(storage, &new).await.unwrap();
+    add(storage, &addition(id, 1)).await.unwrap();
+    let answered = KeyUse::Answered(Answered {
+        fingerprint: request.attempt.fingerprint,
+        order_id: id,
+        added: Some(range),
+    });
+    let key = &request.attempt.claim.key;
+    match storage.idempotency.claim(&claim(key), LATER, LATER + Duration::MINUTE).await {
+        Err(ClaimError::InUse(key_use)) => assert_eq!(key_use, answered),
+        other => panic!("{other:?}"),
+    }
+    // Also before anything else of the order.
+    for order_id in [id, OrderId(0)] {
+        let again = with_key(addition(order_id, 200), "key");
+        match storage.orders.add_documents(&again).await {
+            Err(AddDocumentsError::KeyInUse(key_use)) => assert_eq!(key_use, answered),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(found(storage, CLIENT, id).await.unwrap().documents.len(), 4);
+    let kept_until = request.kept_until;
+    storage
+        .idempotency
+        .claim(&claim(key), kept_until, kept_until + Duration::MINUTE)
+        .await
+        .unwrap();
+}
+
+/// The others learn of it.
+pub async fn one_of_concurrent_additions_with_one_key_is_stored(storage: &Storage) {
+    let id = create(storage, &new_order("F-1", NOW)).await;
+    let additions: Vec<_> = (0..12).map(|_| with_key(addition(id, 1), "key")).collect();
+    for new in &additions {
+        record_uploads(storage, &new.documents).await;
+    }
+    let tasks = additions.into_iter().map(|new| {
+        let orders = storage.orders.clone();
+        tokio::spawn(async move { orders.add_documents(&new).await })
+    });
+    let mut added = 0;
+    for outcome in join_all(tasks).await.into_iter().map(Result::unwrap) {
+        match outcome {
+            Ok(range) => {
+                assert_eq!(range, AddedRange { first_position: 0, count: 1 });
+                added += 1;
+            }
+            Err(AddDocumentsError::KeyInUse(KeyUse::Answered(answered))) => {
+                assert_eq!(answered.order_id, id);
+                assert_eq!(answered.added, Some(AddedRange { first_position: 0, count: 1 }));
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(added, 1);
+    assert_eq!(found(storage, CLIENT, id).await.unwrap().documents.len(), 1);
+}
+
+/// A failed addition does not use its key.
+pub async fn failed_addition_leaves_its_key_free(storage: &Storage) {
+    let id = create(storage, &new_order("F-1", NOW)).await;
+    let key = "key";
+    let failed = with_key(NewDocuments { max_documents: 0, ..addition(id, 1) }, key);
+    assert!(add(storage, &failed).await.is_err());
+    let swept = with_key(addition(id, 1), key);
+    assert!(storage.orders.add_documents(&swept).await.is_err());
+    add(storage, &with_key(addition(id, 1), key)).await.unwrap();
+}

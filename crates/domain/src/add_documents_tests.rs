@@ -1,0 +1,195 @@
+use std::sync::{Arc, Mutex};
+
+use time::{Duration, OffsetDateTime, macros::datetime};
+
+use super::*;
+use crate::{
+    document::DocumentFault,
+    idempotency::{Fingerprint, IdempotentRequest},
+    ports::ClaimError,
+    test_support::{Mocks, api_key, attempt, document, received, stored_order},
+};
+
+const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
+const ID: OrderId = OrderId(1);
+
+/// Returns the order with that many documents.
+fn order(documents: usize) -> StoredOrder {
+    let created_at = NOW - Duration::HOUR;
+    let document = |number: usize| document(&format!("k{number}"), created_at);
+    StoredOrder { documents: (0..documents).map(document).collect(), ..stored_order(created_at) }
+}
+
+/// Returns mocks with the order, which its client finds.
+fn mocks(documents: usize) -> Mocks {
+    let mut mocks = Mocks::default();
+    mocks.orders.expect_find().returning(move |client, id| {
+        assert_eq!((client, id), (ClientId(1), ID));
+        Ok(Some(Kept::Whole(order(documents))))
+    });
+    mocks
+}
+
+fn claims(mocks: &mut Mocks, outcome: impl Fn() -> Result<(), ClaimError> + Send + 'static) {
+    mocks.idempotency.expect_claim().returning(move |_, _, _| outcome());
+}
+
+async fn add(mocks: Mocks, names: &[&str], key: bool) -> Result<AddedDocuments, NotAdded> {
+    let documents = names.iter().map(|name| received(name)).collect();
+    let attempt = key.then(attempt);
+    AddDocuments { intake: mocks.intake(NOW) }
+        .add(&api_key(), ID, documents, attempt.as_ref())
+        .await
+}
+
+fn answered(added: Option<AddedRange>) -> Answered {
+    Answered { fingerprint: attempt().fingerprint, order_id: ID, added }
+}
+
+#[tokio::test]
+async fn documents_are_recorded_put_and_added() {
+    let mut mocks = mocks(2);
+    claims(&mut mocks, || Ok(()));
+    let keys = Arc::new(Mutex::new(Vec::new()));
+    let (recorded, put) = (Arc::clone(&keys), Arc::clone(&keys));
+    mocks.uploads.expect_record().once().returning(move |keys, _| {
+        recorded.lock().unwrap().extend_from_slice(keys);
+        Ok(())
+    });
+    mocks.blobs.expect_put().times(2).returning(move |key, _| {
+        assert!(put.lock().unwrap().contains(key));
+        Ok(())
+    });
+    mocks.orders.expect_add_documents().once().returning(move |new| {
+        let added: Vec<_> = new.documents.iter().map(|document| document.key.clone()).collect();
+        assert_eq!(added, *keys.lock().unwrap());
+        assert!(new.documents.iter().all(|document| document.created_at == NOW));
+        assert_eq!(
+            (new.client, new.order_id, new.at, new.max_documents),
+            (ClientId(1), ID, NOW, MAX_DOCUMENTS_PER_ORDER)
+        );
+        let kept_until = NOW + Duration::DAY;
+        let request = IdempotentRequest { attempt: attempt(), kept_until };
+        assert_eq!(new.idempotent_request, Some(request));
+        Ok(AddedRange { first_position: 2, count: 2 })
+    });
+    let added = add(mocks, &["a.pdf", "b.pdf"], true).await.unwrap();
+    let names: Vec<_> = added.documents.iter().map(|document| &*document.name).collect();
+    assert_eq!((added.range.total(), added.replayed, names), (4, false, vec!["a.pdf", "b.pdf"]));
+}
+
+#[tokio::test]
+async fn unacceptable_documents_store_nothing() {
+    for (names, faults) in [
+        (&["a.pdf", "b.exe"][..], vec![(1, DocumentFault::UnsupportedExtension)]),
+        (&[][..], vec![]),
+    ] {
+        let error = add(Mocks::default(), names, true).await.unwrap_err();
+        let NotAdded::Rejected(rejection) = error else { panic!("{error}") };
+        assert_eq!((rejection.no_documents, rejection.documents), (names.is_empty(), faults));
+    }
+}
+
+#[tokio::test]
+async fn order_that_cannot_take_documents_stores_nothing() {
+    let error = add(mocks(99), &["a.pdf", "b.pdf"], false).await.unwrap_err();
+    assert!(matches!(error, NotAdded::TooMany { stored: 99 }), "{error}");
+    for (found, expected) in [(None, "no such order"), (Some(Kept::Erased), "erased")] {
+        let mut mocks = Mocks::default();
+        mocks.orders.expect_find().times(2).returning(move |_, _| Ok(found.clone()));
+        let adding = AddDocuments { intake: mocks.intake(NOW) };
+        for error in [
+            adding.check(ClientId(1), ID).await.unwrap_err(),
+            adding.add(&api_key(), ID, vec![received("a.pdf")], None).await.unwrap_err(),
+        ] {
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn full_order_takes_no_more_but_one_less_does() {
+    let mut mocks = mocks(99);
+    mocks.uploads.expect_record().returning(|_, _| Ok(()));
+    mocks.blobs.expect_put().returning(|_, _| Ok(()));
+    let range = AddedRange { first_position: 99, count: 1 };
+    mocks.orders.expect_add_documents().once().returning(move |_| Ok(range));
+    assert_eq!(add(mocks, &["a.pdf"], false).await.unwrap().range, range);
+}
+
+#[tokio::test]
+async fn objects_of_a_failed_addition_are_removed() {
+    type Fail = fn() -> AddDocumentsError;
+    let cases: [(Fail, &str); 5] = [
+        (|| AddDocumentsError::NoSuchOrder, "no such order"),
+        (|| AddDocumentsError::Erased, "erased"),
+        (|| AddDocumentsError::TooMany { stored: 100 }, "too many"),
+        (|| AddDocumentsError::Unavailable("down".into()), "does not answer"),
+        (|| AddDocumentsError::Internal("odd".into()), "could not be added"),
+    ];
+    for (fail, expected) in cases {
+        let mut mocks = mocks(0);
+        mocks.expect_uploads_removed(1);
+        mocks.blobs.expect_put().returning(|_, _| Ok(()));
+        mocks.orders.expect_add_documents().once().returning(move |_| Err(fail()));
+        let error = add(mocks, &["a.pdf"], false).await.unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn swept_upload_is_recorded_again() {
+    let mut mocks = mocks(0);
+    mocks.uploads.expect_record().times(2).returning(|_, _| Ok(()));
+    mocks.uploads.expect_condemn().times(2).returning(|_| Ok(vec![]));
+    mocks.blobs.expect_put().returning(|_, _| Ok(()));
+    mocks.orders.expect_add_documents().returning(|_| Err(AddDocumentsError::UploadSwept));
+    let error = add(mocks, &["a.pdf"], false).await.unwrap_err();
+    assert!(matches!(error, NotAdded::Unavailable(_)), "{error}");
+}
+
+#[tokio::test]
+async fn repeat_returns_the_documents_of_the_first_request() {
+    let range = AddedRange { first_position: 1, count: 2 };
+    for at_commit in [false, true] {
+        // The order has got further documents since.
+        let mut mocks = mocks(5);
+        let key_use = KeyUse::Answered(answered(Some(range)));
+        if at_commit {
+            mocks.expect_uploads_removed(1);
+            mocks.blobs.expect_put().returning(|_, _| Ok(()));
+            claims(&mut mocks, || Ok(()));
+            let fail = move |_: &NewDocuments| Err(AddDocumentsError::KeyInUse(key_use));
+            mocks.orders.expect_add_documents().once().returning(fail);
+        } else {
+            claims(&mut mocks, move || Err(ClaimError::InUse(key_use)));
+        }
+        let added = add(mocks, &["a.pdf"], true).await.unwrap();
+        assert_eq!((added.range, added.replayed), (range, true));
+        assert_eq!(added.documents, order(5).documents[1..3]);
+    }
+}
+
+#[tokio::test]
+async fn key_of_another_request_is_rejected() {
+    let range = Some(AddedRange { first_position: 0, count: 1 });
+    for other in [
+        Answered { fingerprint: Fingerprint([9; 32]), ..answered(range) },
+        Answered { order_id: OrderId(2), ..answered(range) },
+        answered(None),
+    ] {
+        let mut mocks = Mocks::default();
+        claims(&mut mocks, move || Err(ClaimError::InUse(KeyUse::Answered(other))));
+        let error = add(mocks, &["a.pdf"], true).await.unwrap_err();
+        assert!(matches!(error, NotAdded::KeyReused), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn concurrent_attempt_is_rejected_with_retry_delay() {
+    let mut mocks = Mocks::default();
+    let until = NOW + Duration::seconds(3);
+    claims(&mut mocks, move || Err(ClaimError::InUse(KeyUse::InProgress { until })));
+    let error = add(mocks, &["a.pdf"], true).await.unwrap_err();
+    assert!(matches!(error, NotAdded::InProgress { retry_after: 3 }), "{error}");
+}

@@ -1,0 +1,106 @@
+use mockall::{Sequence, predicate::eq};
+use time::macros::datetime;
+
+use super::*;
+use crate::{
+    document::ObjectKey,
+    ports::{MockBlobStore, MockClock, MockOrderAdmin, MockUploadLedger},
+};
+
+const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
+
+fn erasing(admin: MockOrderAdmin, uploads: MockUploadLedger, blobs: MockBlobStore) -> EraseOrders {
+    let mut clock = MockClock::new();
+    clock.expect_now().return_const(NOW);
+    EraseOrders {
+        admin: Arc::new(admin),
+        uploads: Arc::new(uploads),
+        blobs: Arc::new(blobs),
+        clock: Arc::new(clock),
+    }
+}
+
+fn keys(names: &[&str]) -> Vec<ObjectKey> {
+    names.iter().map(|name| ObjectKey::from_stored((*name).to_owned())).collect()
+}
+
+#[tokio::test]
+async fn objects_are_deleted_after_the_erasure() {
+    let (mut admin, mut uploads) = (MockOrderAdmin::new(), MockUploadLedger::new());
+    let (mut blobs, mut sequence) = (MockBlobStore::new(), Sequence::new());
+    admin
+        .expect_erase()
+        .with(eq(OrderId(7)), eq(NOW))
+        .once()
+        .in_sequence(&mut sequence)
+        .returning(|_, _| Ok(Some(keys(&["a", "b"]))));
+    blobs.expect_delete().times(2).in_sequence(&mut sequence).returning(|_| Ok(()));
+    uploads
+        .expect_forget()
+        .withf(|gone| gone.len() == 2)
+        .once()
+        .in_sequence(&mut sequence)
+        .returning(|_| Ok(()));
+    let erasure = erasing(admin, uploads, blobs).erase(OrderId(7)).await.unwrap();
+    assert_eq!(erasure, Some(Erasure { orders: 1, documents: 2, left: 0 }));
+}
+
+#[tokio::test]
+async fn object_that_cannot_be_deleted_is_left_to_the_sweeper() {
+    let (mut admin, mut uploads) = (MockOrderAdmin::new(), MockUploadLedger::new());
+    let mut blobs = MockBlobStore::new();
+    admin.expect_erase().returning(|_, _| Ok(Some(keys(&["a", "b"]))));
+    blobs.expect_delete().returning(|key| match key.as_str() {
+        "a" => Err(StoreError::Unavailable("no bucket".into())),
+        _ => Ok(()),
+    });
+    uploads.expect_forget().withf(|gone| gone == keys(&["b"])).once().returning(|_| Ok(()));
+    let erasure = erasing(admin, uploads, blobs).erase(OrderId(7)).await.unwrap();
+    assert_eq!(erasure, Some(Erasure { orders: 1, documents: 2, left: 1 }));
+}
+
+#[tokio::test]
+async fn unknown_order_is_not_erased() {
+    let mut admin = MockOrderAdmin::new();
+    admin.expect_erase().returning(|_, _| Ok(None));
+    let erasing = erasing(admin, MockUploadLedger::new(), MockBlobStore::new());
+    assert_eq!(erasing.erase(OrderId(7)).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn batch_has_a_limit_and_ends() {
+    let mut admin = MockOrderAdmin::new();
+    let mut sequence = Sequence::new();
+    for ids in [vec![OrderId(1), OrderId(2)], vec![]] {
+        admin
+            .expect_created_before()
+            .with(eq(NOW), eq(BATCH))
+            .once()
+            .in_sequence(&mut sequence)
+            .return_once(|_, _| Ok(ids));
+    }
+    admin.expect_erase().times(2).returning(|_, _| Ok(Some(vec![])));
+    let erasing = erasing(admin, MockUploadLedger::new(), MockBlobStore::new());
+    let two = Erasure { orders: 2, ..Erasure::default() };
+    assert_eq!(erasing.erase_batch(NOW).await.unwrap(), two);
+    assert_eq!(erasing.erase_batch(NOW).await.unwrap(), Erasure::default());
+}
+
+#[tokio::test]
+async fn batch_that_another_process_erased_is_followed_by_the_next() {
+    let mut admin = MockOrderAdmin::new();
+    let mut batches = [vec![OrderId(1)], vec![OrderId(2)]].into_iter();
+    admin.expect_created_before().times(2).returning(move |_, _| Ok(batches.next().unwrap()));
+    admin.expect_erase().returning(|id, _| Ok((id == OrderId(2)).then(Vec::new)));
+    let erasing = erasing(admin, MockUploadLedger::new(), MockBlobStore::new());
+    assert_eq!(erasing.erase_batch(NOW).await.unwrap().orders, 1);
+}
+
+#[tokio::test]
+async fn failed_erasure_ends_the_batch() {
+    let mut admin = MockOrderAdmin::new();
+    admin.expect_created_before().once().returning(|_, _| Ok(vec![OrderId(1), OrderId(2)]));
+    admin.expect_erase().once().returning(|_, _| Err(StoreError::Unavailable("down".into())));
+    let erasing = erasing(admin, MockUploadLedger::new(), MockBlobStore::new());
+    assert!(matches!(erasing.erase_batch(NOW).await, Err(StoreError::Unavailable(_))));
+}
