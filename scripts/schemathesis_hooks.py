@@ -19,9 +19,17 @@ schemathesis.openapi.format("binary", strategies.sampled_from(documents))
 WHITE = "[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
 
 
+CURSORS = ("starting_after", "ending_before")
+
+
 @schemathesis.hook
 def before_load_schema(context, raw_schema):
     schemas = raw_schema["components"]["schemas"]
+    # An answer may have any valid values, not only those that are generated below.
+    schemas["ReadDetails"] = copy.deepcopy(schemas["SigningDetailsRequest"])
+    read = schemas["OrderDetails"]["properties"]
+    read["signingDetailsFormData"] = {"$ref": "#/components/schemas/ReadDetails"}
+
     # Existing time zones. They have no summer time, so that every local time exists.
     zone = schemas["SigningDetailsRequest"]["properties"]["timeZoneId"]
     zone.pop("pattern", None)
@@ -52,13 +60,23 @@ def before_load_schema(context, raw_schema):
     order_form = schemas["OrderForm"]["properties"]
     order_form["signingDetailsFormData"] = {"$ref": "#/components/schemas/FormDetails"}
 
-    operation = raw_schema["paths"]["/api/order/create-with-documents"]["post"]
-    form = operation["requestBody"]["content"]["multipart/form-data"]
-    # With a media type, Schemathesis generates files whose names do not fit.
-    form.get("encoding", {}).pop("documents", None)
-    # The examples have names of files instead of their contents.
-    for example in form.get("examples", {}).values():
-        example["value"].pop("documents", None)
+    for path in ("/api/order/create-with-documents", "/api/order/{order_id}/documents"):
+        form = raw_schema["paths"][path]["post"]["requestBody"]["content"]["multipart/form-data"]
+        # With a media type, Schemathesis generates files whose names do not fit.
+        form.get("encoding", {}).pop("documents", None)
+        # The examples have names of files instead of their contents.
+        for example in form.get("examples", {}).values():
+            example["value"].pop("documents", None)
+    # Without its file, the form with documents only has no example.
+    form.pop("example", None)
+
+
+@schemathesis.hook
+def map_query(context, query):
+    # A generated cursor is no order of the client. The cursors of links reach the service.
+    if isinstance(query, dict):
+        return {name: value for name, value in query.items() if name not in CURSORS}
+    return query
 
 
 @schemathesis.hook

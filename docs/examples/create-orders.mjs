@@ -1,9 +1,10 @@
-// Creates an order without documents and an order with documents, each exactly once.
+// Creates an order without documents and an order with documents, each exactly once. Then reads the
+// second one back and downloads its documents.
 //
 // Needs Node.js 18 or newer and no package. Settings: BASE_URL, API_KEY, FILE_NUMBER (prefix of the
 // file numbers), STATE_DIR (folder of the idempotency keys).
 
-import { randomUUID } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { readFile, rename, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
@@ -124,12 +125,39 @@ async function createWithDocuments(fileNumber, documents) {
   return send("/api/order/create-with-documents", await idempotencyKey(fileNumber), form, UPLOAD_TIMEOUT);
 }
 
+// Reads a path. A read changes nothing, so it can be repeated without a key.
+async function get(path) {
+  const headers = { Authorization: `Bearer ${API_KEY}` };
+  try {
+    const signal = AbortSignal.timeout(TIMEOUT);
+    const response = await fetch(BASE_URL.replace(/\/+$/, "") + path, { headers, redirect: "manual", signal });
+    const answer = Buffer.from(await response.arrayBuffer());
+    if (response.status === 200) return answer;
+    throw new OrderFailed(described(response.status, problemOf(response, answer)));
+  } catch (error) {
+    if (error instanceof OrderFailed) throw error;
+    throw new OrderFailed(`no answer: ${error.cause?.message ?? error.message}`);
+  }
+}
+
+// Reads an order back, and downloads its documents.
+async function readBack(orderId) {
+  const { documents } = JSON.parse(await get(`/api/order/${orderId}`));
+  for (const { position, name, sha256 } of documents) {
+    const content = await get(`/api/order/${orderId}/documents/${position}`);
+    if (createHash("sha256").update(content).digest("hex") !== sha256) throw new OrderFailed(`${name} is damaged`);
+    console.log("document", name);
+  }
+}
+
 const missing = Object.entries({ BASE_URL, API_KEY }).flatMap(([name, value]) => (value ? [] : [name]));
 try {
   if (missing.length > 0) throw new OrderFailed(`set ${missing.join(" and ")}`);
   console.log("order_id", await create(`${FILE_NUMBER}-1`));
   const documents = ["deed-of-trust.pdf", "signing-instructions.docx"].map((name) => new URL(name, import.meta.url));
-  console.log("order_id", await createWithDocuments(`${FILE_NUMBER}-2`, documents));
+  const orderId = await createWithDocuments(`${FILE_NUMBER}-2`, documents);
+  console.log("order_id", orderId);
+  await readBack(orderId);
 } catch (error) {
   if (!(error instanceof OrderFailed)) throw error;
   console.error(error.message);

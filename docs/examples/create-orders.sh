@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Creates an order without documents and an order with documents, each exactly once.
+# Creates an order without documents and an order with documents, each exactly once. Then reads the
+# second one back and downloads its documents.
 #
 # Needs curl and jq. Settings: BASE_URL, API_KEY, FILE_NUMBER (prefix of the file numbers),
 # STATE_DIR (folder of the idempotency keys).
@@ -60,7 +61,7 @@ send() {
         # Ignores the status of an answer that broke off.
         status=$(post "$@" | tail -c 3) code='' retry_after=0
         if [ "$status" = 201 ]; then
-            jq -r '"order_id \(.order_id)"' "$work/answer.body"
+            jq -r .order_id "$work/answer.body"
             return
         elif [ "$status" = 000 ]; then
             # The order may have been created or not. The key makes the repeat safe.
@@ -121,6 +122,28 @@ create_with_documents() {
     send /api/order/create-with-documents "$(idempotency_key "$file_number")" "${parts[@]}"
 }
 
-create "$file_number-1"
-create_with_documents "$file_number-2" \
-    "$folder/deed-of-trust.pdf" "$folder/signing-instructions.docx"
+# Gets a path into a file. A read changes nothing, so it can be repeated without a key.
+get() {
+    curl --silent --show-error --fail --connect-timeout 10 --speed-limit 1 --speed-time 60 \
+        --retry 4 --header @<(printf 'Authorization: Bearer %s\n' "$API_KEY") \
+        --output "$2" "${BASE_URL%/}$1"
+}
+
+# Reads an order back, and downloads its documents.
+read_back() {
+    local order_id=$1 position name sha256
+    get "/api/order/$order_id" "$work/found"
+    while IFS=$'\t' read -r position name sha256; do
+        get "/api/order/$order_id/documents/$position" "$work/document"
+        [ "$(sha256sum <"$work/document" | cut -c 1-64)" = "$sha256" ] ||
+            { echo "$name is damaged" >&2; return 1; }
+        echo "document $name"
+    done < <(jq -r '.documents[] | [.position, .name, .sha256] | @tsv' "$work/found")
+}
+
+order_id=$(create "$file_number-1")
+echo "order_id $order_id"
+order_id=$(create_with_documents "$file_number-2" \
+    "$folder/deed-of-trust.pdf" "$folder/signing-instructions.docx")
+echo "order_id $order_id"
+read_back "$order_id"

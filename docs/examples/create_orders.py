@@ -1,9 +1,11 @@
-"""Creates an order without documents and an order with documents, each exactly once.
+"""Creates an order without documents and an order with documents, each exactly once. Then reads the
+second one back and downloads its documents.
 
 Needs Python 3.11 and requests. Settings: BASE_URL, API_KEY, FILE_NUMBER (prefix of the file
 numbers), STATE_DIR (folder of the idempotency keys).
 """
 
+import hashlib
 import json
 import os
 import random
@@ -124,6 +126,25 @@ def create_with_documents(file_number: str, documents: list[Path]) -> int:
     return send("/api/order/create-with-documents", idempotency_key(file_number), data=texts, files=files)
 
 
+def get(path: str) -> requests.Response:
+    """Reads a path. A read changes nothing, so it can be repeated without a key."""
+    url = os.environ["BASE_URL"].rstrip("/") + path
+    headers = {"Authorization": f"Bearer {os.environ['API_KEY']}"}
+    response = requests.get(url, headers=headers, timeout=TIMEOUT, allow_redirects=False)
+    if response.status_code != 200:
+        raise OrderFailed(described(response.status_code, problem_of(response)))
+    return response
+
+
+def read_back(order_id: int) -> None:
+    """Reads an order back, and downloads its documents."""
+    for document in get(f"/api/order/{order_id}").json()["documents"]:
+        content = get(f"/api/order/{order_id}/documents/{document['position']}").content
+        if hashlib.sha256(content).hexdigest() != document["sha256"]:
+            raise OrderFailed(f"{document['name']} is damaged")
+        print("document", document["name"])
+
+
 def main() -> None:
     missing = [name for name in ("BASE_URL", "API_KEY") if not os.environ.get(name)]
     if missing:
@@ -133,8 +154,10 @@ def main() -> None:
     try:
         print("order_id", create(f"{file_number}-1"))
         documents = [folder / "deed-of-trust.pdf", folder / "signing-instructions.docx"]
-        print("order_id", create_with_documents(f"{file_number}-2", documents))
-    except OrderFailed as failure:
+        order_id = create_with_documents(f"{file_number}-2", documents)
+        print("order_id", order_id)
+        read_back(order_id)
+    except (OrderFailed, requests.RequestException) as failure:
         sys.exit(str(failure))
 
 

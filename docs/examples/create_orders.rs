@@ -1,18 +1,20 @@
-//! Creates an order without documents and an order with documents, each exactly once.
+//! Creates an order without documents and an order with documents, each exactly once. Then reads
+//! the second one back and downloads its documents.
 //!
 //! Settings: `BASE_URL`, `API_KEY`, `FILE_NUMBER` (prefix of the file numbers), `STATE_DIR` (folder
 //! of the idempotency keys). Needs reqwest (features `json`, `multipart`), tokio, serde,
-//! `serde_json`, uuid (feature `v4`) and fastrand.
+//! `serde_json`, sha2, uuid (feature `v4`) and fastrand.
 
 use std::{env, error::Error, fs, io, path::Path, process::ExitCode, time::Duration};
 
 use reqwest::{
-    Client, RequestBuilder, StatusCode,
+    Client, RequestBuilder, Response, StatusCode,
     header::{CONTENT_TYPE, RETRY_AFTER},
     multipart::{Form, Part},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 type Failure = Box<dyn Error>;
 
@@ -144,10 +146,14 @@ async fn attempt_once(request: RequestBuilder) -> reqwest::Result<Result<i64, Pr
         order_id: i64,
     }
     let response = request.send().await?;
-    let status = response.status();
-    if status == StatusCode::CREATED {
+    if response.status() == StatusCode::CREATED {
         return Ok(Ok(response.json::<Order>().await?.order_id));
     }
+    Ok(Err(problem_of(response).await))
+}
+
+async fn problem_of(response: Response) -> ProblemAnswer {
+    let status = response.status();
     let header = |name| {
         response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     };
@@ -157,7 +163,7 @@ async fn attempt_once(request: RequestBuilder) -> reqwest::Result<Result<i64, Pr
     } else {
         Problem::default()
     };
-    Ok(Err(ProblemAnswer { status, problem, retry_after }))
+    ProblemAnswer { status, problem, retry_after }
 }
 
 struct Orders {
@@ -167,10 +173,13 @@ struct Orders {
 }
 
 impl Orders {
+    fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.base_url.trim_end_matches('/'))
+    }
+
     fn post(&self, path: &str, key: &str) -> RequestBuilder {
-        let url = format!("{}{path}", self.base_url.trim_end_matches('/'));
         self.client
-            .post(url)
+            .post(self.url(path))
             .bearer_auth(&self.api_key)
             .header("Idempotency-Key", format!("\"{key}\""))
     }
@@ -203,6 +212,44 @@ impl Orders {
     }
 }
 
+impl Orders {
+    /// Reads a path. A read changes nothing, so it can be repeated without a key.
+    async fn get(&self, path: &str) -> Result<Response, Failure> {
+        let request = self.client.get(self.url(path)).bearer_auth(&self.api_key).timeout(TIMEOUT);
+        let response = request.send().await?;
+        if response.status() == StatusCode::OK {
+            return Ok(response);
+        }
+        Err(problem_of(response).await.described().into())
+    }
+
+    /// Reads an order back, and downloads its documents.
+    async fn read_back(&self, order_id: i64) -> Result<(), Failure> {
+        #[derive(Deserialize)]
+        struct Order {
+            documents: Vec<Document>,
+        }
+        #[derive(Deserialize)]
+        struct Document {
+            position: u32,
+            name: String,
+            sha256: String,
+        }
+        let order: Order = self.get(&format!("/api/order/{order_id}")).await?.json().await?;
+        for Document { position, name, sha256 } in order.documents {
+            let path = format!("/api/order/{order_id}/documents/{position}");
+            let content = self.get(&path).await?.bytes().await?;
+            let digest: Vec<_> =
+                Sha256::digest(&content).iter().map(|byte| format!("{byte:02x}")).collect();
+            if digest.concat() != sha256 {
+                return Err(format!("{name} is damaged").into());
+            }
+            println!("document {name}");
+        }
+        Ok(())
+    }
+}
+
 async fn run() -> Result<(), Failure> {
     // Only this workspace needs this line: it builds no cryptography but `ring`. Your program has
     // reqwest's default.
@@ -215,11 +262,9 @@ async fn run() -> Result<(), Failure> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples");
     let read = |name: &'static str| fs::read(folder.join(name)).map(|content| (name, content));
     let documents = [read("deed-of-trust.pdf")?, read("signing-instructions.docx")?];
-    println!(
-        "order_id {}",
-        orders.create_with_documents(&format!("{file_number}-2"), &documents).await?
-    );
-    Ok(())
+    let order_id = orders.create_with_documents(&format!("{file_number}-2"), &documents).await?;
+    println!("order_id {order_id}");
+    orders.read_back(order_id).await
 }
 
 #[tokio::main]

@@ -16,7 +16,8 @@ use crate::{
     state::Api,
 };
 
-/// Authenticates a request and counts it against the rate limit of its key.
+/// Authenticates a request and counts it against the rate limit of its key, which must have the
+/// scope of the policy.
 pub(crate) async fn admit(
     request: &HttpRequest,
     api: &Api,
@@ -26,7 +27,11 @@ pub(crate) async fn admit(
         Ok(key) => {
             request.extensions_mut().insert(KeyNote(key.id));
             check_rate(request, api, policy, &key)?;
-            Ok(key)
+            if key.may(policy.scope()) {
+                Ok(key)
+            } else {
+                Err(Problem::missing_scope(policy.scope()))
+            }
         }
         Err(problem) => Err(check_failures(request, api).err().unwrap_or(problem)),
     }

@@ -34,6 +34,8 @@ pub(crate) struct Exchange {
     allowance: Cell<usize>,
     /// The transport's task, while it waits for an allowance.
     parked: Cell<Option<Waker>>,
+    /// Whether the answer is a download, which may take long.
+    download: Cell<bool>,
     interim: Cell<Interim>,
     /// Whether the `100 Continue` of the framework is still to be dropped.
     swallow: Cell<bool>,
@@ -60,6 +62,7 @@ impl Exchange {
             since: Cell::new(Instant::now()),
             allowance: Cell::new(READ_AHEAD),
             parked: Cell::new(None),
+            download: Cell::new(false),
             interim: Cell::new(Interim::None),
             swallow: Cell::new(false),
             ended: Cell::new(None),
@@ -89,7 +92,18 @@ impl Exchange {
         self.phase.set(if whole { Phase::Head { begun: false } } else { Phase::Rest });
         self.since.set(Instant::now());
         self.interim.set(Interim::None);
+        self.download.set(false);
         self.allow(READ_AHEAD);
+    }
+
+    /// Notes that the answer is a download.
+    pub(crate) fn download_started(&self) {
+        self.download.set(true);
+    }
+
+    /// Returns whether the answer is a download.
+    pub(crate) fn is_download(&self) -> bool {
+        self.download.get()
     }
 
     fn allow(&self, bytes: usize) {

@@ -1,4 +1,4 @@
-//! The multipart form of an order with documents (RFC 7578), read as a stream.
+//! Multipart forms with documents (RFC 7578), read as a stream.
 
 mod part_names;
 mod text_parts;
@@ -40,16 +40,27 @@ const FORM_OVERHEAD: u64 = 4 * 1024 * 1024;
 /// Maximum length of a boundary (RFC 2046, section 5.1.1).
 const MAX_BOUNDARY: usize = 70;
 
-/// A form that was read to its end.
+/// The form of an order, read to its end.
 pub struct OrderForm {
     /// The text parts as a request.
     pub request: OrderRequest,
+    /// The documents.
+    pub uploads: Uploads,
+}
+
+/// The documents of a form that was read to its end.
+pub struct Uploads {
     /// The documents, in the order of their parts.
     pub documents: Vec<ReceivedDocument>,
-    /// Delete the spooled documents when they are dropped.
-    pub guards: Vec<SpoolGuard>,
-    /// The memory of the form. It returns to the budget when it is dropped.
-    pub memory: Arc<MemoryShare>,
+    /// What the documents hold until they are stored.
+    pub held: Held,
+}
+
+/// What a form holds: spooled files, which are deleted when it is dropped, and memory, which returns
+/// to the budget.
+pub struct Held {
+    _guards: Vec<SpoolGuard>,
+    _memory: Arc<MemoryShare>,
 }
 
 /// Where a form is read to.
@@ -77,12 +88,33 @@ pub(crate) fn max_bytes(limits: DocumentLimits) -> u64 {
     limits.max_bytes.saturating_mul(limits.max_count as u64 + 1).saturating_add(FORM_OVERHEAD)
 }
 
-/// Reads the form of a request.
+/// Reads the form of an order.
 pub async fn read(
     request: &HttpRequest,
     payload: web::Payload,
     space: FormSpace<'_>,
 ) -> Result<OrderForm, Problem> {
+    let mut texts = TextParts::default();
+    let uploads = read_parts(request, payload, space, Some(&mut texts)).await?;
+    Ok(OrderForm { request: texts.into_request()?, uploads })
+}
+
+/// Reads a form that has documents only.
+pub(crate) async fn read_documents(
+    request: &HttpRequest,
+    payload: web::Payload,
+    space: FormSpace<'_>,
+) -> Result<Uploads, Problem> {
+    read_parts(request, payload, space, None).await
+}
+
+/// Reads a form. Without `texts`, a text part is an error.
+async fn read_parts(
+    request: &HttpRequest,
+    payload: web::Payload,
+    space: FormSpace<'_>,
+    texts: Option<&mut TextParts>,
+) -> Result<Uploads, Problem> {
     let boundary = boundary(request)?;
     let memory = space.memory.share(space.key);
     let body = Body::new(request, payload, max_bytes(space.limits), Arc::clone(&memory));
@@ -92,14 +124,8 @@ pub async fn read(
     let mut parts = Multipart::from_request(request, &mut form)
         .await
         .map_err(|error| Problem::malformed(format!("The form cannot be read: {error}.")))?;
-    let mut reader = FormReader {
-        request,
-        space,
-        body,
-        texts: TextParts::default(),
-        documents: Vec::new(),
-        guards: Vec::new(),
-    };
+    let mut reader =
+        FormReader { request, space, body, texts, documents: Vec::new(), guards: Vec::new() };
     let mut count = 0;
     while let Some(part) = parts.next().await {
         let part = part.map_err(|error| reader.body.explain(&error))?;
@@ -111,12 +137,8 @@ pub async fn read(
     }
     reader.body.finish().await?;
     memory.finish();
-    Ok(OrderForm {
-        request: reader.texts.into_request()?,
-        documents: reader.documents,
-        guards: reader.guards,
-        memory,
-    })
+    let held = Held { _guards: reader.guards, _memory: memory };
+    Ok(Uploads { documents: reader.documents, held })
 }
 
 /// Returns the boundary of the `multipart/form-data` content type.
@@ -153,7 +175,8 @@ struct FormReader<'a> {
     request: &'a HttpRequest,
     space: FormSpace<'a>,
     body: Body,
-    texts: TextParts,
+    /// `None` if the form has documents only.
+    texts: Option<&'a mut TextParts>,
     documents: Vec<ReceivedDocument>,
     guards: Vec<SpoolGuard>,
 }
@@ -175,8 +198,14 @@ impl FormReader<'_> {
                 )))
             }
             (name, _) => {
+                if self.texts.is_none() {
+                    return Err(Problem::malformed(format!(
+                        "{} is not named documents. The form must have documents only.",
+                        label(name, number)
+                    )));
+                }
                 let text = self.text(part, &label(name, number), max_text_bytes(name)).await?;
-                self.texts.add(name, text)
+                self.texts.as_mut().map_or(Ok(()), |texts| texts.add(name, text))
             }
         }
     }
@@ -261,7 +290,7 @@ fn spool_failed(error: &io::Error) -> Problem {
 pub(crate) fn too_many_documents(limits: DocumentLimits) -> Problem {
     Problem::new(
         ProblemCode::TooManyDocuments,
-        format!("An order can have at most {} documents.", limits.max_count),
+        format!("A request can have at most {} documents.", limits.max_count),
     )
 }
 

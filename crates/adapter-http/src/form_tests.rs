@@ -135,7 +135,7 @@ async fn text_parts_become_fields() {
     }
     let (form, _spool) = form(parts + &text("csrf", "x").repeat(2) + "--b--\r\n").await.unwrap();
     assert_eq!(form.request, serde_json::from_value(fields).unwrap());
-    assert!(form.documents.is_empty() && form.guards.is_empty());
+    assert!(form.uploads.documents.is_empty());
 }
 
 #[actix_web::test]
@@ -200,6 +200,7 @@ async fn documents_arrive_byte_for_byte() {
         document("deed.pdf", "%PDF-1.7\r\n") + &document("C:\\x.PNG", "no image") + "--b--\r\n";
     let (form, _spool) = form(parts).await.unwrap();
     let seen: Vec<_> = form
+        .uploads
         .documents
         .iter()
         .map(|document| {
@@ -217,8 +218,9 @@ async fn documents_arrive_byte_for_byte() {
             ("C:\\x.PNG", b"no image".to_vec(), Content::Other)
         ]
     );
-    let paths: Vec<_> = form.documents.iter().map(|document| document.file.path.clone()).collect();
-    drop(form.guards);
+    let paths: Vec<_> =
+        form.uploads.documents.iter().map(|document| document.file.path.clone()).collect();
+    drop(form.uploads);
     assert!(paths.iter().all(|path| !path.exists()));
 }
 
@@ -240,10 +242,13 @@ async fn empty_file_inputs_are_ignored() {
     let nothing = document("", "");
     let (form, _spool) =
         form(document("a.pdf", "").repeat(2) + &nothing + "--b--\r\n").await.unwrap();
-    assert_eq!(form.documents.len(), 2);
+    assert_eq!(form.uploads.documents.len(), 2);
     let (form, _spool) =
         super::tests::form(nothing.repeat(3) + &document("", "x") + "--b--\r\n").await.unwrap();
-    assert_eq!(form.documents.iter().map(|document| document.file.size).collect::<Vec<_>>(), [1]);
+    assert_eq!(
+        form.uploads.documents.iter().map(|document| document.file.size).collect::<Vec<_>>(),
+        [1]
+    );
 }
 
 #[actix_web::test]
@@ -295,7 +300,7 @@ async fn file_names_are_read_as_browsers_write_them() {
     ] {
         let (form, _spool) =
             form(part(&format!("name=\"documents\"; {written}"), "x") + "--b--\r\n").await.unwrap();
-        assert_eq!(form.documents[0].name_as_sent, name, "{written}");
+        assert_eq!(form.uploads.documents[0].name_as_sent, name, "{written}");
     }
 }
 

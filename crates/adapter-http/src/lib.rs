@@ -3,11 +3,12 @@
 //! | concept | module |
 //! |---|---|
 //! | table of paths and methods | `routes` |
-//! | the two operations that create orders, and their record | `orders` |
+//! | the operations on orders, and their records | `orders` |
 //! | what the handlers share | `state` |
 //! | authentication and rate limits | `authentication`, `rate_limit`, `peer` |
 //! | concurrency limits; memory and disk of requests in progress | `concurrency_limit`, `body_memory`, `budget` |
 //! | from a handler's result to a response | `answer`, `problem` |
+//! | validators of answers, conditional requests | `conditional` |
 //! | JSON bodies, multipart forms | `body`, `form`, `part_lengths` |
 //! | uploaded documents: storage while they arrive, format check | `spool`, `blocks`, `content` |
 //! | repeats under one `Idempotency-Key` | `idempotency_key`, `fingerprint`, `keys_in_progress` |
@@ -25,7 +26,8 @@
 //!
 //! 1. Write the use case and its port method in the domain.
 //! 2. Write a handler: `authentication::admit` checks the key and the rate limit, `answer::answer`
-//!    turns a problem or a panic into a response. `orders/create_json.rs` is an example.
+//!    turns a problem or a panic into a response. `orders/create_json.rs` writes, and
+//!    `orders/read_order.rs` reads.
 //! 3. Add one line to `routes`. Other methods of the path are answered with 405.
 //! 4. Describe the operation in `openapi/operations.rs`.
 //! 5. Test the handler on mocks of the ports, as `orders/create_json_tests.rs` does.
@@ -37,6 +39,7 @@ mod body;
 mod body_memory;
 mod budget;
 mod concurrency_limit;
+mod conditional;
 mod connections;
 mod content;
 mod detached_tasks;

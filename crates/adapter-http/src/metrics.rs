@@ -32,6 +32,9 @@ pub struct ApiMetrics {
     documents: IntCounter,
     document_bytes: IntCounter,
     document_sizes: Histogram,
+    pub(crate) document_bytes_read: IntCounter,
+    pub(crate) documents_missing: IntCounter,
+    pub(crate) downloads_cut: IntCounter,
     pub(crate) utc_disagreements: IntCounterVec,
 }
 
@@ -105,6 +108,21 @@ impl ApiMetrics {
                 "Bytes of documents stored.",
                 registry
             )?,
+            document_bytes_read: register_int_counter_with_registry!(
+                "notary_orders_document_bytes_read_total",
+                "Bytes of documents sent to clients.",
+                registry
+            )?,
+            documents_missing: register_int_counter_with_registry!(
+                "notary_orders_documents_missing_total",
+                "Downloads that failed because the store has no object of the document.",
+                registry
+            )?,
+            downloads_cut: register_int_counter_with_registry!(
+                "notary_orders_downloads_cut_total",
+                "Downloads that were cut off because the store failed.",
+                registry
+            )?,
             utc_disagreements: register_int_counter_vec_with_registry!(
                 "notary_orders_utc_disagreements_total",
                 "Supplied UTC datetimes that disagree with the local time, by field.",
@@ -136,6 +154,11 @@ impl ApiMetrics {
 
     pub(crate) fn created(&self, operation: &str, document_sizes: impl Iterator<Item = u64>) {
         self.orders.with_label_values(&[operation]).inc();
+        self.stored(document_sizes);
+    }
+
+    /// Counts stored documents.
+    pub(crate) fn stored(&self, document_sizes: impl Iterator<Item = u64>) {
         for size in document_sizes {
             self.documents.inc();
             self.document_bytes.inc_by(size);

@@ -108,14 +108,10 @@ fn log(api: &Api, request: &HttpRequest, status: u16, duration: Duration, route:
     let rejected = extensions.get::<RejectedPeer>().map(|peer| peer.0);
     let peer = rejected.map(tracing::field::display);
     let order = extensions.get::<OrderNote>();
-    let created = order.filter(|order| !order.replayed);
-    let message = match (order, created) {
-        (_, Some(_)) => "order created",
-        (Some(_), None) => "order created before, answered again",
-        (None, None) if extensions.contains::<OverConcurrencyLimit>() => {
-            "concurrency limit reached"
-        }
-        (None, None) => "answered",
+    let message = match order {
+        Some(order) => order.message,
+        None if extensions.contains::<OverConcurrencyLimit>() => "concurrency limit reached",
+        None => "answered",
     };
     let peer_of = || peer::address(request, &api.trusted_proxies);
     let left_out = extensions.contains::<OverConcurrencyLimit>()
@@ -132,8 +128,9 @@ fn log(api: &Api, request: &HttpRequest, status: u16, duration: Duration, route:
                 problem,
                 peer,
                 order_id = order.map(|order| order.order_id),
-                documents = created.map(|order| order.documents),
-                test = created.map(|order| order.test),
+                documents = order.and_then(|order| order.documents),
+                document = order.and_then(|order| order.document),
+                test = order.and_then(|order| order.test),
                 "{message}"
             )
         };

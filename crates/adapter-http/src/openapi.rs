@@ -2,12 +2,15 @@
 //! the limits from their definitions and from the settings.
 
 mod examples;
+mod headers;
 mod operations;
+mod parameters;
 mod problems;
 mod requests;
 mod responses;
 mod schemas;
 mod settings;
+mod successes;
 mod units;
 
 #[cfg(test)]
@@ -28,7 +31,7 @@ use utoipa::{
 
 pub use self::settings::OpenApiSettings;
 use crate::{
-    orders::record::OrderRecord,
+    orders::record::{DocumentRecord, OrderRecord},
     problem::{FieldProblem, ProblemBody},
     state::Api,
 };
@@ -54,11 +57,13 @@ pub fn document(settings: &OpenApiSettings) -> openapi::OpenApi {
     let components = document.components.get_or_insert_default();
     components.add_security_scheme(operations::API_KEY, bearer_scheme());
     requests::complete(components, settings.limits, &[examples::minimal(), examples::full()]);
-    schemas::add_limits(components, settings.limits);
-    schemas::add_examples(components, "OrderRecord", &responses::record());
+    schemas::add_limits(components);
+    schemas::add_examples(components, "OrderRecord", &examples::record());
+    schemas::add_examples(components, "DocumentRecord", &examples::document(&settings.base_path));
     let problem = problems::body_of(&problems::invalid());
     schemas::add_examples(components, "Problem", &problem);
     schemas::add_examples(components, "FieldProblem", &problem["errors"][0]);
+    schemas::add_composed(components, settings.limits);
     responses::add_shared(components, settings);
     operations::add(&mut document.paths, settings);
     document
@@ -67,7 +72,8 @@ pub fn document(settings: &OpenApiSettings) -> openapi::OpenApi {
 /// The introduction for developers of clients.
 const DESCRIPTION: &str = "\
 Creates notarial signing orders, from JSON or from a form with documents. \
-A 201 means that the order and all its documents are stored durably.
+A 201 means that the order and all its documents are stored durably. \
+A client reads its own orders and documents back, and sees nothing of other clients.
 
 **Keys.** Every request carries `Authorization: Bearer <API key>`. The operator of the service \
 issues keys (`notary-orders keys issue --name NAME`). To try the API, ask for a test key, which \
@@ -84,7 +90,7 @@ which are stable. New codes may be added.";
 #[derive(OpenApi)]
 #[openapi(
     info(title = "notary-orders", description = DESCRIPTION),
-    tags((name = "orders", description = "Create notarial signing orders.")),
+    tags((name = "orders", description = "Create and read notarial signing orders.")),
     components(schemas(
         OrderRequest,
         SigningContactsRequest,
@@ -93,6 +99,7 @@ which are stable. New codes may be added.";
         InvoiceRecipientRequest,
         RequestedByRequest,
         OrderRecord<'static>,
+        DocumentRecord<'static>,
         ProblemBody<'static>,
         FieldProblem
     ))

@@ -8,7 +8,10 @@ use actix_web::{
     HttpResponse,
     http::header::{self, HeaderName},
 };
-use domain::ports::{StoreError, error_chain};
+use domain::{
+    api_key::Scope,
+    ports::{StoreError, error_chain},
+};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -30,12 +33,17 @@ pub struct Problem {
     header: Option<Box<(HeaderName, Cow<'static, str>)>>,
 }
 
-/// An invalid field or document.
+/// An invalid field, document or parameter.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub(crate) struct FieldProblem {
     /// JSON Pointer (RFC 6901) to the field as the client sent it, the same for both operations.
-    #[schema(value_type = String, max_length = 200)]
-    pub(crate) pointer: Cow<'static, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, nullable = false, max_length = 200)]
+    pub(crate) pointer: Option<Cow<'static, str>>,
+    /// Name of the parameter of the URL, instead of a pointer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, nullable = false, max_length = 100, example = "limit")]
+    pub(crate) parameter: Option<Cow<'static, str>>,
     /// Stable name of the error; programs can rely on it.
     #[schema(
         value_type = String,
@@ -51,15 +59,37 @@ pub(crate) struct FieldProblem {
     pub(crate) detail: Cow<'static, str>,
 }
 
+impl FieldProblem {
+    /// Reports a field or document.
+    pub(crate) fn at(
+        pointer: impl Into<Cow<'static, str>>,
+        code: &'static str,
+        detail: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { pointer: Some(pointer.into()), parameter: None, code, detail: detail.into() }
+    }
+
+    /// Reports a parameter of the URL.
+    pub(crate) fn of_parameter(
+        parameter: impl Into<Cow<'static, str>>,
+        code: &'static str,
+        detail: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { pointer: None, parameter: Some(parameter.into()), code, detail: detail.into() }
+    }
+}
+
 impl Problem {
     /// Creates a problem of a code and its explanation.
     pub(crate) fn new(code: ProblemCode, detail: impl Into<Cow<'static, str>>) -> Self {
         Self { code, detail: detail.into(), errors: None, violated_policy: None, header: None }
     }
 
-    /// Adds the fields and documents that are invalid.
-    pub(crate) fn with_errors(self, errors: Vec<FieldProblem>) -> Self {
-        Self { errors: Some(errors), ..self }
+    /// Reports the fields, documents and parameters that are invalid.
+    pub(crate) fn invalid(code: ProblemCode, errors: Vec<FieldProblem>) -> Self {
+        let plural = if errors.len() == 1 { "" } else { "s" };
+        let detail = format!("The request has {} error{plural}; see `errors`.", errors.len());
+        Self { errors: Some(errors), ..Self::new(code, detail) }
     }
 
     /// Tells the client to wait so many seconds before it retries.
@@ -67,7 +97,7 @@ impl Problem {
         self.with_header(header::RETRY_AFTER, seconds.to_string())
     }
 
-    fn with_header(self, name: HeaderName, value: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn with_header(self, name: HeaderName, value: impl Into<Cow<'static, str>>) -> Self {
         Self { header: Some(Box::new((name, value.into()))), ..self }
     }
 
@@ -121,6 +151,38 @@ impl Problem {
     pub(crate) fn insufficient_scope(detail: &'static str) -> Self {
         let challenge = r#"Bearer realm="notary-orders", error="insufficient_scope""#;
         Self::new(ProblemCode::Forbidden, detail).with_header(header::WWW_AUTHENTICATE, challenge)
+    }
+
+    /// Reports a request for which the key lacks a scope (RFC 6750, section 3.1).
+    pub(crate) fn missing_scope(scope: Scope) -> Self {
+        let scope = scope.as_str();
+        let challenge =
+            format!(r#"Bearer realm="notary-orders", error="insufficient_scope", scope="{scope}""#);
+        Self::new(ProblemCode::Forbidden, format!("The API key does not have the scope {scope}."))
+            .with_header(header::WWW_AUTHENTICATE, challenge)
+    }
+
+    /// Reports an order or a document that the client does not have. The same for those of other
+    /// clients and those that do not exist.
+    pub(crate) fn no_such_order() -> Self {
+        Self::new(
+            ProblemCode::NotFound,
+            "The client of this API key has no such order or document.",
+        )
+    }
+
+    /// Reports an order that an operator has erased.
+    pub(crate) fn erased() -> Self {
+        Self::new(ProblemCode::Erased, "The operator has erased this order.")
+    }
+
+    /// Reports a range that a document of `size` bytes does not have.
+    pub(crate) fn range_not_satisfiable(size: u64) -> Self {
+        Self::new(
+            ProblemCode::RangeNotSatisfiable,
+            format!("The document has {size} bytes, none of them in the range."),
+        )
+        .with_header(header::CONTENT_RANGE, format!("bytes */{size}"))
     }
 
     /// Reports a method that the path does not support. `allow` lists those it does: `GET, HEAD`.
@@ -200,8 +262,8 @@ pub(crate) struct ProblemBody<'a> {
     /// Identifier of the request, also in `X-Request-Id`. Quote it when you ask for help.
     #[schema(pattern = "^[A-Za-z0-9._-]{1,128}$")]
     request_id: &'a str,
-    /// Every invalid field and document, with `validation_failed`, `unsupported_document`,
-    /// `encrypted_document` and `no_documents`.
+    /// Every invalid field, document and parameter, with `validation_failed`,
+    /// `unsupported_document`, `encrypted_document` and `no_documents`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, max_items = 1000)]
     errors: Option<&'a [FieldProblem]>,

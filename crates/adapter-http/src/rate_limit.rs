@@ -10,7 +10,7 @@ use std::{
 };
 
 use actix_web::http::header::{HeaderName, HeaderValue};
-use domain::api_key::{ApiKey, ApiKeyId, Rate};
+use domain::api_key::{ApiKey, ApiKeyId, Rate, Scope};
 use governor::{
     Quota, RateLimiter,
     clock::{Clock as _, DefaultClock},
@@ -29,8 +29,10 @@ pub(crate) const FAILED_AUTHENTICATIONS: &str = "failed-authentications";
 pub(crate) enum Policy {
     /// Orders without documents.
     Orders,
-    /// Orders with documents.
+    /// Orders with documents, and documents that are added to an order.
     OrdersWithDocuments,
+    /// Everything that reads orders and documents.
+    Reads,
 }
 
 impl Policy {
@@ -39,6 +41,15 @@ impl Policy {
         match self {
             Self::Orders => "orders",
             Self::OrdersWithDocuments => "orders-with-documents",
+            Self::Reads => "reads",
+        }
+    }
+
+    /// Returns the scope that its requests need.
+    pub(crate) fn scope(self) -> Scope {
+        match self {
+            Self::Orders | Self::OrdersWithDocuments => Scope::OrdersCreate,
+            Self::Reads => Scope::OrdersRead,
         }
     }
 }
@@ -48,6 +59,7 @@ impl Policy {
 pub struct RateLimits {
     orders: KeyLimit,
     orders_with_documents: KeyLimit,
+    reads: KeyLimit,
     failures: Option<Buckets<IpAddr>>,
     look_ups: Option<Buckets<IpAddr>>,
     log_lines: Option<Buckets<IpAddr>>,
@@ -61,12 +73,13 @@ const ALL_LOG_LINES: Rate = Rate { per_second: 50, burst: 50 };
 
 impl RateLimits {
     /// Creates the limits of keys without rates of their own: for orders without and with
-    /// documents. Failed authentications and look-ups of a peer have the rate of the former. A rate
-    /// with a 0 means no limit.
-    pub fn new(orders: Rate, orders_with_documents: Rate) -> Self {
+    /// documents, and for reads. Failed authentications and look-ups of a peer have the rate of the
+    /// first. A rate with a 0 means no limit.
+    pub fn new(orders: Rate, orders_with_documents: Rate, reads: Rate) -> Self {
         Self {
             orders: KeyLimit::new(orders),
             orders_with_documents: KeyLimit::new(orders_with_documents),
+            reads: KeyLimit::new(reads),
             failures: Buckets::new(orders),
             look_ups: Buckets::new(orders),
             log_lines: Buckets::new(LOG_LINES),
@@ -79,6 +92,7 @@ impl RateLimits {
         let (limit, own) = match policy {
             Policy::Orders => (&self.orders, key.key.rate),
             Policy::OrdersWithDocuments => (&self.orders_with_documents, key.key.documents_rate),
+            Policy::Reads => (&self.reads, None),
         };
         let rate = own.unwrap_or(limit.default);
         let remaining = limit.buckets(rate)?.take(&key.id);
@@ -107,6 +121,7 @@ impl RateLimits {
     pub fn forget_idle(&self) {
         self.orders.forget_idle();
         self.orders_with_documents.forget_idle();
+        self.reads.forget_idle();
         let by_peer = [&self.failures, &self.look_ups, &self.log_lines];
         by_peer.into_iter().flatten().for_each(Buckets::forget_idle);
     }
@@ -226,7 +241,8 @@ mod tests {
     }
 
     fn limits(per_second: u32, burst: u32) -> RateLimits {
-        RateLimits::new(Rate { per_second, burst }, Rate { per_second: 1, burst: 1 })
+        let one = Rate { per_second: 1, burst: 1 };
+        RateLimits::new(Rate { per_second, burst }, one, one)
     }
 
     fn left(limits: &RateLimits, key: &ApiKey) -> Result<u32, u64> {
@@ -244,10 +260,11 @@ mod tests {
     #[test]
     fn policies_have_separate_buckets() {
         let limits = limits(1, 3);
-        let with_documents =
-            || limits.request(Policy::OrdersWithDocuments, &key(1, None)).unwrap().remaining;
-        assert_eq!(with_documents(), Ok(0));
-        assert!(with_documents().is_err());
+        for policy in [Policy::OrdersWithDocuments, Policy::Reads] {
+            let take = || limits.request(policy, &key(1, None)).unwrap().remaining;
+            assert_eq!(take(), Ok(0));
+            assert!(take().is_err());
+        }
         assert_eq!(left(&limits, &key(1, None)), Ok(2));
     }
 
@@ -255,8 +272,8 @@ mod tests {
     fn rate_of_key_overrides_default() {
         let limits = limits(1, 3);
         assert_eq!(left(&limits, &key(1, Some(Rate { per_second: 10, burst: 20 }))), Ok(19));
-        let none =
-            RateLimits::new(Rate { per_second: 0, burst: 0 }, Rate { per_second: 0, burst: 0 });
+        let zero = Rate { per_second: 0, burst: 0 };
+        let none = RateLimits::new(zero, zero, zero);
         assert_eq!(left(&none, &key(1, Some(Rate { per_second: 10, burst: 20 }))), Ok(19));
     }
 

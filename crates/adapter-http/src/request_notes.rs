@@ -3,7 +3,10 @@
 use std::{net::IpAddr, rc::Rc};
 
 use actix_web::{HttpMessage as _, HttpRequest, http::header::HeaderName};
-use domain::{api_key::ApiKeyId, create_order::CreatedOrder, ports::Entropy};
+use domain::{
+    add_documents::AddedDocuments, api_key::ApiKeyId, create_order::CreatedOrder, order::OrderId,
+    ports::Entropy,
+};
 
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Maximum length of an id that a proxy has given.
@@ -40,23 +43,54 @@ impl RequestId {
     }
 }
 
-/// The order that a request created, or that its answer repeats.
+/// The order that a request created, changed or read.
 #[derive(Clone, Copy)]
 pub(crate) struct OrderNote {
     pub(crate) order_id: i64,
-    pub(crate) documents: usize,
-    pub(crate) test: bool,
-    pub(crate) replayed: bool,
+    /// What the request did, as the message of its log line.
+    pub(crate) message: &'static str,
+    /// Number of documents that the request stored.
+    pub(crate) documents: Option<usize>,
+    /// Position of the document that the request read.
+    pub(crate) document: Option<u32>,
+    /// Whether the request created a test order.
+    pub(crate) test: Option<bool>,
 }
 
 impl OrderNote {
-    pub(crate) fn of(CreatedOrder { stored, replayed, .. }: &CreatedOrder) -> Self {
-        Self {
-            order_id: stored.id.0,
-            documents: stored.documents.len(),
-            test: stored.is_test,
-            replayed: *replayed,
+    /// Notes an order that was created, or whose creation is answered again.
+    pub(crate) fn created(CreatedOrder { stored, replayed, .. }: &CreatedOrder) -> Self {
+        let note = Self::read(stored.id, None);
+        if *replayed {
+            return Self { message: "order created before, answered again", ..note };
         }
+        Self {
+            message: "order created",
+            documents: Some(stored.documents.len()),
+            test: Some(stored.is_test),
+            ..note
+        }
+    }
+
+    /// Notes an order that got documents, or whose addition is answered again.
+    pub(crate) fn added(
+        AddedDocuments { order_id, documents, replayed, .. }: &AddedDocuments,
+    ) -> Self {
+        let note = Self::read(*order_id, None);
+        if *replayed {
+            return Self { message: "documents added before, answered again", ..note };
+        }
+        Self { message: "documents added", documents: Some(documents.len()), ..note }
+    }
+
+    /// Notes an order that was read, or one of its documents.
+    pub(crate) fn read(order: OrderId, document: Option<u32>) -> Self {
+        Self { order_id: order.0, message: "answered", documents: None, document, test: None }
+    }
+
+    /// Leaves the note on a request.
+    pub(crate) fn leave(self, request: &HttpRequest) {
+        request.extensions_mut().insert(self);
     }
 }
 

@@ -11,7 +11,7 @@ use actix_web::{
 use crate::{
     answer::reject,
     docs_page, openapi, ops,
-    orders::{create_form, create_json},
+    orders::{self, create_form, create_json, path},
     problem::{Problem, ProblemCode},
 };
 
@@ -19,8 +19,15 @@ use crate::{
 pub(crate) fn configure(config: &mut ServiceConfig, base_path: &str) {
     let at = |path: &str| format!("{base_path}{path}");
     config
-        .service(resource(&at(create_json::PATH), [post(create_json::create)]))
-        .service(resource(&at(create_form::PATH), [post(create_form::create)]))
+        .service(resource(&at(create_json::PATH), [post(orders::create)]))
+        .service(resource(&at(create_form::PATH), [post(orders::create_with_documents)]))
+        .service(resource(&at(path::ORDERS), [get(orders::list_orders)]))
+        .service(resource(&at(path::ORDER), [get(orders::read_order)]))
+        .service(resource(
+            &at(path::DOCUMENTS),
+            [get(orders::list_documents), post(orders::add_documents)],
+        ))
+        .service(resource(&at(path::DOCUMENT), [get(orders::read_document)]))
         .service(resource(&at(openapi::PATH), [get(openapi::serve)]))
         .service(resource(&at(docs_page::TRAILING_SLASH), [get(docs_page::redirect)]));
     for file in docs_page::FILES {
@@ -89,7 +96,15 @@ mod tests {
 
     #[actix_web::test]
     async fn other_methods_are_not_allowed() {
-        for (path, allow) in [(create_json::PATH, "POST"), (openapi::PATH, "GET, HEAD")] {
+        for (path, allow) in [
+            (create_json::PATH, "POST"),
+            (create_form::PATH, "POST"),
+            ("/api/order", "GET, HEAD"),
+            ("/api/order/7", "GET, HEAD"),
+            ("/api/order/7/documents", "GET, HEAD, POST"),
+            ("/api/order/7/documents/0", "GET, HEAD"),
+            (openapi::PATH, "GET, HEAD"),
+        ] {
             let request = TestRequest::delete().uri(path);
 
             let answer = Ports::without_key().api().send(request).await;

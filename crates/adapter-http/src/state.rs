@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use domain::{
-    create_order::CreateOrder, document::DocumentLimits, manage_keys::ManageKeys, ports::Entropy,
+    add_documents::AddDocuments, create_order::CreateOrder, document::DocumentLimits,
+    manage_keys::ManageKeys, ports::Entropy, read_order::ReadOrder,
 };
 use ipnet::IpNet;
 
@@ -17,6 +18,10 @@ use crate::{
 pub struct Api {
     /// Creates orders.
     pub create_order: CreateOrder,
+    /// Adds documents to orders.
+    pub add_documents: AddDocuments,
+    /// Reads orders and documents.
+    pub read_order: ReadOrder,
     /// Authenticates API keys.
     pub keys: ManageKeys,
     /// Rate limits of API keys and of failed authentications.

@@ -4,14 +4,17 @@ use std::sync::Arc;
 
 use actix_web::{
     App,
+    body::to_bytes,
     dev::Service as _,
-    http::{StatusCode, header::HeaderMap},
+    http::{Method, StatusCode, header::HeaderMap},
     middleware::from_fn,
-    test::{TestRequest, init_service, read_body},
+    test::{TestRequest, init_service},
     web,
 };
 use async_trait::async_trait;
+use bytes::Bytes;
 use domain::{
+    add_documents::AddDocuments,
     api_key::{ApiKey, ApiKeyId, ClientId, NewApiKey, PresentedKey, Rate},
     create_order::CreateOrder,
     document::DocumentLimits,
@@ -22,9 +25,10 @@ use domain::{
     order::{OrderId, StoredOrder},
     ports::{
         AddDocumentsError, CreateError, Kept, MockApiKeyRepo, MockBlobStore, MockClock,
-        MockEntropy, MockIdempotencyLedger, MockOrderRepo, MockUploadLedger, NewDocuments,
-        NewOrder, OrderRepo, StoreError,
+        MockEntropy, MockIdempotencyLedger, MockOrderReader, MockOrderRepo, MockUploadLedger,
+        NewDocuments, NewOrder, OrderRepo, StoreError,
     },
+    read_order::ReadOrder,
 };
 use ipnet::IpNet;
 use prometheus::{Registry, TextEncoder};
@@ -44,6 +48,7 @@ pub(crate) const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 /// Mocks of the ports. Calls without an expectation fail the test.
 pub(crate) struct Ports {
     pub(crate) orders: MockOrderRepo,
+    pub(crate) reader: MockOrderReader,
     pub(crate) uploads: MockUploadLedger,
     pub(crate) idempotency: MockIdempotencyLedger,
     pub(crate) blobs: MockBlobStore,
@@ -75,6 +80,7 @@ impl Ports {
     pub(crate) fn without_key() -> Self {
         Self {
             orders: MockOrderRepo::new(),
+            reader: MockOrderReader::new(),
             uploads: MockUploadLedger::new(),
             idempotency: MockIdempotencyLedger::new(),
             blobs: MockBlobStore::new(),
@@ -96,20 +102,23 @@ impl Ports {
         clock.expect_now().return_const(NOW);
         let (clock, entropy) = (Arc::new(clock), Arc::new(entropy()));
         let registry = Registry::new();
+        let intake = Intake {
+            orders: Arc::new(HeldOrders { orders: self.orders, hold: self.hold }),
+            uploads: Arc::new(self.uploads),
+            idempotency: Arc::new(self.idempotency),
+            blobs: Arc::new(self.blobs),
+            clock: clock.clone(),
+            entropy: entropy.clone(),
+            idempotency_retention: DEFAULT_RETENTION,
+        };
         let api = Api {
             create_order: CreateOrder {
-                intake: Intake {
-                    orders: Arc::new(HeldOrders { orders: self.orders, hold: self.hold }),
-                    uploads: Arc::new(self.uploads),
-                    idempotency: Arc::new(self.idempotency),
-                    blobs: Arc::new(self.blobs),
-                    clock: clock.clone(),
-                    entropy: entropy.clone(),
-                    idempotency_retention: DEFAULT_RETENTION,
-                },
+                intake: intake.clone(),
                 window: DuplicateWindow::default(),
                 traffic: Arc::default(),
             },
+            read_order: ReadOrder { reader: Arc::new(self.reader), blobs: intake.blobs.clone() },
+            add_documents: AddDocuments { intake },
             keys: ManageKeys {
                 keys: Arc::new(self.keys),
                 clock,
@@ -117,7 +126,7 @@ impl Ports {
                 uses: Arc::default(),
                 cache: Arc::default(),
             },
-            rates: Arc::new(RateLimits::new(self.rate, self.rate)),
+            rates: Arc::new(RateLimits::new(self.rate, self.rate, self.rate)),
             trusted_proxies: self.trusted_proxies,
             limits: DocumentLimits::default(),
             spool: Spool::open(folder.path(), Budget::new(self.spool_bytes)).unwrap(),
@@ -149,6 +158,11 @@ impl TestApi {
         TestRequest::post().uri(path).insert_header(("authorization", authorization))
     }
 
+    /// Builds a read with the API key of the tests.
+    pub(crate) fn get(path: &str) -> TestRequest {
+        Self::post(path).method(Method::GET)
+    }
+
     /// Sends a request through the middleware and the routes of the service.
     pub(crate) async fn send(&self, request: TestRequest) -> Answer {
         let api = self.api.clone();
@@ -160,8 +174,9 @@ impl TestApi {
             .configure(|config| routes::configure(config, ""));
         let response = init_service(app).await.call(request.to_request()).await.unwrap();
         let (status, headers) = (response.status(), response.headers().clone());
-        let body = serde_json::from_slice(&read_body(response).await).unwrap_or_default();
-        Answer { status, headers, body }
+        let bytes = to_bytes(response.into_body()).await.ok();
+        let body = bytes.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok());
+        Answer { status, headers, body: body.unwrap_or_default(), bytes }
     }
 }
 
@@ -220,6 +235,8 @@ pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Value,
+    /// The bytes of the body; `None` if it failed.
+    pub(crate) bytes: Option<Bytes>,
 }
 
 impl Answer {

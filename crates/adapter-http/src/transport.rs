@@ -32,6 +32,10 @@ pub(crate) const HEAD_TOO_LARGE: &[u8] = b"HTTP/1.1 431 Request Header Fields To
     connection: close\r\ncontent-length: 0\r\n\r\n";
 /// Time limit for a client to read its answer while others may need the connection.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// The same for [`DOWNLOAD_PROGRESS`] of a download. The kernel takes a download in large steps.
+const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(60);
+/// Bytes of a download after which its time begins anew.
+const DOWNLOAD_PROGRESS: usize = 16 * 1024;
 /// The interim answer as the framework writes it.
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -51,6 +55,8 @@ pub(crate) struct Transport {
     unflushed: bool,
     /// When the client first did not read its answer fast enough.
     blocked_since: Option<Instant>,
+    /// Bytes written since then.
+    progress: usize,
     /// Whether the framework has seen every byte of a head that has reached its limit.
     full: bool,
 }
@@ -72,6 +78,7 @@ impl Transport {
             interim: &[],
             unflushed: false,
             blocked_since: None,
+            progress: 0,
             full: false,
         }
     }
@@ -116,7 +123,8 @@ impl Transport {
 
     /// Waits until the client must have read its answer.
     fn poll_unread(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let deadline = *self.blocked_since.get_or_insert_with(Instant::now) + ANSWER_TIMEOUT;
+        let limit = if self.exchange.is_download() { DOWNLOAD_TIMEOUT } else { ANSWER_TIMEOUT };
+        let deadline = *self.blocked_since.get_or_insert_with(Instant::now) + limit;
         if self.timer.deadline() > deadline {
             self.timer.as_mut().reset(deadline);
         }
@@ -210,6 +218,14 @@ impl AsyncWrite for Transport {
         ready!(self.poll_interim(context))?;
         self.unflushed = true;
         let written = self.stream()?.poll_write(context, bytes);
+        if let Poll::Ready(Ok(written)) = &written
+            && self.exchange.is_download()
+        {
+            self.progress += *written;
+            if self.progress >= DOWNLOAD_PROGRESS {
+                (self.blocked_since, self.progress) = (None, 0);
+            }
+        }
         if written.is_pending() && self.poll_unread(context).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }

@@ -185,3 +185,19 @@ async fn unread_answer_has_ten_seconds_while_others_wait() {
     assert!(started.elapsed() <= Duration::from_secs(3_602));
     drop(client);
 }
+
+#[tokio::test(start_paused = true)]
+async fn unread_download_has_a_minute_while_others_wait() {
+    let connections = Arc::<ConnectionTracker>::default();
+    let (client, mut transport) = answered_of(Arc::clone(&connections)).await;
+    transport.exchange().request_started();
+    transport.exchange().download_started();
+    connections.expect_at_most(0);
+    let _served = connections.serve().await;
+    let document = vec![b'x'; 100_000_000];
+    let started = Instant::now();
+    let ended = timeout(Duration::from_secs(3_600), transport.write_all(&document)).await;
+    assert_eq!(ended.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
+    assert!((60..=62).contains(&started.elapsed().as_secs()), "{:?}", started.elapsed());
+    drop(client);
+}

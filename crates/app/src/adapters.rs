@@ -16,8 +16,8 @@ use anyhow::{Context as _, Result};
 use domain::{
     manage_keys::ManageKeys,
     ports::{
-        ApiKeyRepo, BlobStore, DeliveryQueue, IdempotencyLedger, Notifier, OrderRepo, UploadLedger,
-        error_chain,
+        ApiKeyRepo, BlobStore, DeliveryQueue, IdempotencyLedger, Notifier, OrderReader, OrderRepo,
+        UploadLedger, error_chain,
     },
 };
 
@@ -32,6 +32,8 @@ use crate::{
 pub struct Storage {
     /// Stores orders.
     pub orders: Arc<dyn OrderRepo>,
+    /// Reads orders for their clients.
+    pub reader: Arc<dyn OrderReader>,
     /// Records the objects of orders that are not created yet.
     pub uploads: Arc<dyn UploadLedger>,
     /// Stores idempotency keys in use.
@@ -64,6 +66,7 @@ impl Storage {
     fn on<Store>(store: Store) -> Self
     where
         Store: OrderRepo
+            + OrderReader
             + UploadLedger
             + IdempotencyLedger
             + ApiKeyRepo
@@ -74,6 +77,7 @@ impl Storage {
         let store = Arc::new(store);
         Self {
             orders: store.clone(),
+            reader: store.clone(),
             uploads: store.clone(),
             idempotency: store.clone(),
             keys: store.clone(),

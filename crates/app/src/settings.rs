@@ -154,6 +154,24 @@ pub struct Settings {
     #[arg(long, value_name = "NUMBER", env = "NOTARY_ORDERS_DOCUMENTS_RATE_BURST")]
     pub documents_rate_burst: Option<u32>,
 
+    /// Reads of orders and documents per second for each API key; 0 turns the limit off
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        env = "NOTARY_ORDERS_READS_RATE_PER_SECOND",
+        default_value_t = Rate::READS.per_second
+    )]
+    pub reads_rate_per_second: u32,
+
+    /// Burst of reads for each API key; 0 turns the limit off
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        env = "NOTARY_ORDERS_READS_RATE_BURST",
+        default_value_t = Rate::READS.burst
+    )]
+    pub reads_rate_burst: u32,
+
     /// Seconds for which a request is stored under its Idempotency-Key
     #[arg(
         long,
@@ -357,6 +375,11 @@ impl Settings {
             per_second: self.documents_rate_per_second.unwrap_or(self.rate_per_second),
             burst: self.documents_rate_burst.unwrap_or(self.rate_burst),
         }
+    }
+
+    /// Returns the rate limit for reads.
+    pub(crate) fn reads_rate(&self) -> Rate {
+        Rate { per_second: self.reads_rate_per_second, burst: self.reads_rate_burst }
     }
 }
 

@@ -10,9 +10,10 @@ use adapter_http::{
 use adapter_mail::RemoveOldMails;
 use anyhow::{Context as _, Result};
 use domain::{
-    create_order::CreateOrder, delivery_worker::DeliveryWorker, forget_keys::ForgetKeys,
-    intake::Intake, note_key_uses::NoteKeyUses, order_traffic::OrderTraffic,
-    run_deliveries::RunDeliveries, sweep_uploads::SweepUploads,
+    add_documents::AddDocuments, create_order::CreateOrder, delivery_worker::DeliveryWorker,
+    forget_keys::ForgetKeys, intake::Intake, note_key_uses::NoteKeyUses,
+    order_traffic::OrderTraffic, read_order::ReadOrder, run_deliveries::RunDeliveries,
+    sweep_uploads::SweepUploads,
 };
 use prometheus::Registry;
 use tokio::runtime::Handle;
@@ -52,10 +53,11 @@ impl Parts {
             registry.register(Box::new(dropped.clone()))?;
         }
         let keys = storage.manage_keys(machine);
-        let rates = Arc::new(RateLimits::new(settings.rate(), settings.documents_rate()));
+        let (orders, with_documents) = (settings.rate(), settings.documents_rate());
+        let rates = Arc::new(RateLimits::new(orders, with_documents, settings.reads_rate()));
         let traffic = Arc::<OrderTraffic>::default();
         let Machine { clock, entropy } = machine.clone();
-        let Storage { orders, uploads, idempotency, queue, .. } = storage;
+        let Storage { orders, reader, uploads, idempotency, queue, .. } = storage;
 
         let mail_is_available = Arc::new(AtomicBool::new(mail_is_available));
         let dependencies = Dependencies {
@@ -97,9 +99,10 @@ impl Parts {
             entropy: entropy.clone(),
             idempotency_retention: settings.idempotency_retention(),
         };
-        let create_order = CreateOrder { intake, window: settings.duplicate_window(), traffic };
         let api = web::Data::new(Api {
-            create_order,
+            add_documents: AddDocuments { intake: intake.clone() },
+            read_order: ReadOrder { reader, blobs: intake.blobs.clone() },
+            create_order: CreateOrder { intake, window: settings.duplicate_window(), traffic },
             keys,
             rates,
             trusted_proxies: settings.trusted_proxies.clone(),

@@ -171,6 +171,11 @@ pub struct Rate {
     pub burst: u32,
 }
 
+impl Rate {
+    /// The default rate of reads.
+    pub const READS: Self = Self { per_second: 100, burst: 200 };
+}
+
 impl Default for Rate {
     /// Returns 50 requests per second, 100 at once.
     fn default() -> Self {

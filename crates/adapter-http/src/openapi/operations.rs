@@ -1,19 +1,28 @@
 //! The operations. A new endpoint is described here.
 
+use domain::document::MAX_DOCUMENTS_PER_ORDER;
 use serde_json::json;
 use utoipa::openapi::{
-    Content, HttpMethod, Object, Paths, Ref, Required, Schema, Type,
+    Content, HttpMethod, Paths, Ref, Required,
     encoding::Encoding,
     example::ExampleBuilder,
-    path::{OperationBuilder, Parameter, ParameterBuilder, ParameterIn},
-    request_body::RequestBodyBuilder,
+    path::{OperationBuilder, Parameter},
+    request_body::{RequestBody, RequestBodyBuilder},
     security::SecurityRequirement,
 };
 
-use super::{examples, responses, settings::OpenApiSettings, units};
+use super::{
+    examples, parameters,
+    problems::Operation::{
+        self, AddDocuments, Create, CreateWithDocuments, ListDocuments, ListOrders, ReadDocument,
+        ReadOrder,
+    },
+    responses,
+    settings::OpenApiSettings,
+};
 use crate::{
     form::TEXT_PARTS,
-    orders::{create_form, create_json},
+    orders::{create_form, create_json, path},
 };
 
 /// Name of the security scheme.
@@ -23,61 +32,137 @@ pub(super) const API_KEY: &str = "api_key";
 const DOCUMENT_TYPES: &str = "application/pdf, application/msword, \
     application/vnd.openxmlformats-officedocument.wordprocessingml.document, image/jpeg, image/png";
 
-/// An operation that creates an order.
-struct CreateOrder {
+/// Returns the identifier of an operation.
+pub(super) fn id(operation: Operation) -> &'static str {
+    match operation {
+        Create => "createOrder",
+        CreateWithDocuments => "createOrderWithDocuments",
+        AddDocuments => "addDocuments",
+        ListOrders => "listOrders",
+        ReadOrder => "readOrder",
+        ListDocuments => "listDocuments",
+        ReadDocument => "readDocument",
+    }
+}
+
+/// What is special to an operation.
+struct Description {
+    operation: Operation,
     path: &'static str,
-    id: &'static str,
+    method: HttpMethod,
     summary: &'static str,
-    description: String,
-    media_type: &'static str,
-    body_description: &'static str,
-    body: Content,
-    with_documents: bool,
+    text: String,
+    parameters: Vec<Parameter>,
+    body: Option<RequestBody>,
 }
 
 /// Adds every operation.
 pub(super) fn add(paths: &mut Paths, settings: &OpenApiSettings) {
-    let json = CreateOrder {
-        path: create_json::PATH,
-        id: "createOrder",
-        summary: "Create an order without documents",
-        description: "Creates an order from JSON.".to_owned(),
-        media_type: "application/json",
-        body_description: "The order.",
-        body: json_body(),
-        with_documents: false,
-    };
-    let form = CreateOrder {
-        path: create_form::PATH,
-        id: "createOrderWithDocuments",
-        summary: "Create an order with documents",
-        description: format!(
-            "Creates an order from a form with 1 to {} files in parts named `documents`.",
-            settings.limits.max_count
-        ),
-        media_type: "multipart/form-data",
-        body_description: "The order and its documents.",
-        body: form_body(),
-        with_documents: true,
-    };
-    for create in [json, form] {
-        let body = RequestBodyBuilder::new()
-            .description(Some(create.body_description))
-            .content(create.media_type, create.body)
-            .required(Some(Required::True))
-            .build();
+    for described in creations(settings).into_iter().chain(reads()) {
+        let Description { operation, path, method, summary, text, parameters, body } = described;
         let operation = OperationBuilder::new()
-            .operation_id(Some(create.id))
-            .summary(Some(create.summary))
-            .description(Some(create.description))
+            .operation_id(Some(id(operation)))
+            .summary(Some(summary))
+            .description(Some(text))
             .tag("orders")
-            .parameter(idempotency_key(settings))
-            .request_body(Some(body))
-            .responses(responses::of_orders(settings, create.with_documents))
+            .parameters((!parameters.is_empty()).then_some(parameters))
+            .request_body(body)
+            .responses(responses::of(operation, settings))
             .security(SecurityRequirement::new(API_KEY, [""; 0]))
             .build();
-        paths.add_path_operation(create.path, vec![HttpMethod::Post], operation);
+        paths.add_path_operation(path, vec![method], operation);
     }
+}
+
+fn creations(settings: &OpenApiSettings) -> [Description; 3] {
+    let max = settings.limits.max_count;
+    [
+        Description {
+            operation: Create,
+            path: create_json::PATH,
+            method: HttpMethod::Post,
+            summary: "Create an order without documents",
+            text: "Creates an order from JSON.".to_owned(),
+            parameters: vec![parameters::idempotency_key(settings)],
+            body: Some(body("The order.", "application/json", json_body())),
+        },
+        Description {
+            operation: CreateWithDocuments,
+            path: create_form::PATH,
+            method: HttpMethod::Post,
+            summary: "Create an order with documents",
+            text: format!(
+                "Creates an order from a form with 1 to {max} files in parts named `documents`."
+            ),
+            parameters: vec![parameters::idempotency_key(settings)],
+            body: Some(body("The order and its documents.", "multipart/form-data", form_body())),
+        },
+        Description {
+            operation: AddDocuments,
+            path: path::DOCUMENTS,
+            method: HttpMethod::Post,
+            summary: "Add documents to an order",
+            text: format!(
+                "Adds 1 to {max} files in parts named `documents` to an order. An order has at \
+                 most {MAX_DOCUMENTS_PER_ORDER}."
+            ),
+            parameters: vec![parameters::order_id(), parameters::idempotency_key(settings)],
+            body: Some(body("The documents.", "multipart/form-data", documents_body())),
+        },
+    ]
+}
+
+fn reads() -> [Description; 4] {
+    let read = |operation, path, summary, text: &str, parameters| Description {
+        operation,
+        path,
+        method: HttpMethod::Get,
+        summary,
+        text: format!("{text} `HEAD` answers alike, without a body."),
+        parameters,
+        body: None,
+    };
+    let [if_none_match, range, if_range] = parameters::conditions();
+    let order_id = parameters::order_id;
+    let listed = parameters::of_list().into_iter().chain([if_none_match.clone()]).collect();
+    [
+        read(
+            ListOrders,
+            path::ORDERS,
+            "List orders",
+            "Returns a page of the client's orders, newest first.",
+            listed,
+        ),
+        read(
+            ReadOrder,
+            path::ORDER,
+            "Read an order",
+            "Returns an order of the client with its details and documents.",
+            vec![order_id(), if_none_match.clone()],
+        ),
+        read(
+            ListDocuments,
+            path::DOCUMENTS,
+            "List the documents of an order",
+            "Returns all documents of an order, in their order.",
+            vec![order_id(), if_none_match.clone()],
+        ),
+        read(
+            ReadDocument,
+            path::DOCUMENT,
+            "Download a document",
+            "Returns the bytes of a document.",
+            vec![order_id(), parameters::position(), if_none_match, range, if_range],
+        ),
+    ]
+}
+
+fn body(description: &str, media_type: &str, content: Content) -> RequestBody {
+    RequestBodyBuilder::new()
+        .description(Some(description))
+        .content(media_type, content)
+        .required(Some(Required::True))
+        .build()
 }
 
 fn json_body() -> Content {
@@ -106,24 +191,11 @@ fn form_body() -> Content {
     body
 }
 
-fn idempotency_key(settings: &OpenApiSettings) -> Parameter {
-    let max = domain::idempotency::MAX_KEY_CHARS;
-    let mut key = Object::with_type(Type::String);
-    key.min_length = Some(1);
-    key.pattern = Some(format!(
-        r#"^(?:[!#-+\--:<-\[\]-~]{{1,{max}}}|"(?:[!#-\[\]-~]|\\["\\]){{1,{max}}}")$"#
-    ));
-    key.examples = vec!["\"8e03978e-40d5-43dd-bc93-6894a57f9324\"".into()];
-    let description = format!(
-        "Identifies this order among the orders of the API key for {}: 1 to {max} visible ASCII \
-         characters, quoted or bare, preferably a new UUID. A repeat with the same body gets the \
-         first answer again, with `Idempotency-Replayed: true`.",
-        units::duration(settings.idempotency_retention)
-    );
-    ParameterBuilder::new()
-        .name("Idempotency-Key")
-        .parameter_in(ParameterIn::Header)
-        .description(Some(description))
-        .schema(Some(Schema::Object(key)))
-        .build()
+/// Returns the body of a form with documents only.
+fn documents_body() -> Content {
+    let mut body = Content::new(Some(Ref::from_schema_name("DocumentsForm")));
+    body.example = Some(json!({ "documents": ["deed-of-trust.pdf"] }));
+    let encoding = Encoding::builder().content_type(Some(DOCUMENT_TYPES)).build();
+    body.encoding.insert("documents".to_owned(), encoding);
+    body
 }

@@ -9,37 +9,92 @@ use serde_json::Value;
 
 use crate::{
     body, form,
-    orders::create_json,
-    problem::Problem,
+    orders::{create_json, list_query::MAX_LIMIT},
+    problem::{FieldProblem, Problem, ProblemCode},
     rate_limit::{FAILED_AUTHENTICATIONS, Policy},
 };
 
-/// Returns every problem of the operations. The flag marks those of orders with documents only.
-pub(super) fn all(limits: DocumentLimits) -> [(bool, Problem); 19] {
-    [
-        (
-            false,
-            Problem::malformed("The body is not valid JSON: expected value at line 1 column 1."),
-        ),
-        (false, invalid()),
-        (true, bad_document(DocumentFault::ContentMismatch)),
-        (true, bad_document(DocumentFault::Encrypted)),
-        (true, form::too_many_documents(limits)),
-        (true, rejected(Rejection { no_documents: true, ..Rejection::default() })),
-        (false, Problem::invalid_token()),
-        (false, CreateOrderError::Forbidden.into()),
-        (false, CreateOrderError::Duplicate { retry_after: 43 }.into()),
-        (false, CreateOrderError::InProgress { retry_after: 5 }.into()),
-        (false, body::too_slow()),
-        (true, form::document_too_large("deed-of-trust.pdf", limits)),
-        (false, body::payload_too_large(create_json::MAX_BODY)),
-        (false, create_json::unsupported_media_type()),
-        (false, CreateOrderError::KeyReused.into()),
-        (false, Problem::rate_limited(Policy::Orders.as_str(), 1)),
-        (false, Problem::rate_limited(FAILED_AUTHENTICATIONS, 1)),
-        (false, Problem::internal()),
-        (false, Problem::unavailable()),
-    ]
+/// The operations of the API.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Operation {
+    Create,
+    CreateWithDocuments,
+    AddDocuments,
+    ListOrders,
+    ReadOrder,
+    ListDocuments,
+    ReadDocument,
+}
+use Operation::{
+    AddDocuments, Create, CreateWithDocuments, ListDocuments, ListOrders, ReadDocument, ReadOrder,
+};
+
+const CREATES: &[Operation] = &[Create, CreateWithDocuments];
+const UPLOADS: &[Operation] = &[CreateWithDocuments, AddDocuments];
+const WRITES: &[Operation] = &[Create, CreateWithDocuments, AddDocuments];
+const OF_ONE_ORDER: &[Operation] = &[AddDocuments, ReadOrder, ListDocuments, ReadDocument];
+const ALL: &[Operation] = &[
+    Create,
+    CreateWithDocuments,
+    AddDocuments,
+    ListOrders,
+    ReadOrder,
+    ListDocuments,
+    ReadDocument,
+];
+
+/// A problem, and the operations that answer with it.
+pub(super) struct Example {
+    pub(super) operations: &'static [Operation],
+    /// Name of the example.
+    pub(super) name: &'static str,
+    pub(super) problem: Problem,
+}
+
+/// Returns every problem of the operations.
+pub(super) fn all(limits: DocumentLimits) -> Vec<Example> {
+    let json = "The body is not valid JSON: expected value at line 1 column 1.";
+    let named = [
+        (ALL, "missing_scope", Problem::missing_scope(Policy::Reads.scope())),
+        (ALL, "failed_authentications", Problem::rate_limited(FAILED_AUTHENTICATIONS, 1)),
+    ];
+    let others: [(&[Operation], Problem); 23] = [
+        (&[Create], Problem::malformed(json)),
+        (UPLOADS, Problem::malformed("The content type has no boundary.")),
+        (CREATES, invalid()),
+        (&[ListOrders], invalid_parameters()),
+        (UPLOADS, bad_document(DocumentFault::ContentMismatch)),
+        (UPLOADS, bad_document(DocumentFault::Encrypted)),
+        (UPLOADS, form::too_many_documents(limits)),
+        (UPLOADS, rejected(Rejection { no_documents: true, ..Rejection::default() })),
+        (ALL, Problem::invalid_token()),
+        (CREATES, CreateOrderError::Forbidden.into()),
+        (OF_ONE_ORDER, Problem::no_such_order()),
+        (OF_ONE_ORDER, Problem::erased()),
+        (CREATES, CreateOrderError::Duplicate { retry_after: 43 }.into()),
+        (WRITES, CreateOrderError::InProgress { retry_after: 5 }.into()),
+        (WRITES, body::too_slow()),
+        (UPLOADS, form::document_too_large("deed-of-trust.pdf", limits)),
+        (WRITES, body::payload_too_large(create_json::MAX_BODY)),
+        (WRITES, create_json::unsupported_media_type()),
+        (&[ReadDocument], Problem::range_not_satisfiable(48_213)),
+        (WRITES, CreateOrderError::KeyReused.into()),
+        (ALL, Problem::rate_limited(Policy::Orders.as_str(), 1)),
+        (ALL, Problem::internal()),
+        (ALL, Problem::unavailable()),
+    ];
+    let others = others.map(|(operations, problem)| (operations, problem.code().as_str(), problem));
+    let example = |(operations, name, problem)| Example { operations, name, problem };
+    named.into_iter().chain(others).map(example).collect()
+}
+
+fn invalid_parameters() -> Problem {
+    let limit = FieldProblem::of_parameter(
+        "limit",
+        ViolationCode::OutOfRange.as_str(),
+        format!("must be an integer from 1 to {MAX_LIMIT}"),
+    );
+    Problem::invalid(ProblemCode::ValidationFailed, vec![limit])
 }
 
 /// Returns the problem of an order with invalid fields.

@@ -139,7 +139,7 @@ fn number(kind: Type, format: KnownFormat) -> Object {
 /// Returns the schema of a text: its rule, which holds for trimmed texts, and what clients may send
 /// around it: white space, and nothing but white space in an optional text. Only required texts
 /// keep a format, because an optional text may be blank.
-fn text(rule: &TextRule, required: bool) -> Object {
+pub(super) fn text(rule: &TextRule, required: bool) -> Object {
     let mut schema = Object::with_type(Type::String);
     let format = rule.openapi_format;
     if format == Some("date") {

@@ -69,12 +69,23 @@ fn without_null(property: &Value) -> &Value {
         .map_or(property, |kinds| kinds.iter().find(|kind| kind["type"] != "null").unwrap())
 }
 
+/// Returns every operation with its method and path.
+fn operations(document: &Value) -> Vec<(String, &Value)> {
+    let mut found = Vec::new();
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        for (method, operation) in operations.as_object().unwrap() {
+            found.push((format!("{method} {path}"), operation));
+        }
+    }
+    found
+}
+
 /// Returns every response with its status.
 fn responses(document: &Value) -> Vec<(String, &str, &Value)> {
     let mut found = Vec::new();
-    for (path, operations) in document["paths"].as_object().unwrap() {
-        for (status, response) in operations["post"]["responses"].as_object().unwrap() {
-            found.push((format!("{path} {status}"), status.as_str(), resolve(document, response)));
+    for (name, operation) in operations(document) {
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            found.push((format!("{name} {status}"), status.as_str(), resolve(document, response)));
         }
     }
     found
@@ -172,18 +183,32 @@ fn optional_request_fields_may_be_null_and_blank() {
 fn responses_have_headers_and_problem_examples() {
     let document = document();
     let responses = responses(&document);
-    assert_eq!(responses.len(), 24);
+    assert!(responses.len() > 70, "{}", responses.len());
     for (path, status, response) in responses {
+        let is_document = response["content"]["application/pdf"].is_object();
+        let is_page = response["description"].as_str().unwrap().starts_with("A page of orders");
         let mut expected = BTreeSet::from(["X-Request-Id"]);
         if status != "401" {
             expected.extend(["RateLimit", "RateLimit-Policy"]);
         }
         expected.extend(match status {
-            "201" => Some("Idempotency-Replayed"),
-            "401" | "403" => Some("WWW-Authenticate"),
-            "409" | "429" | "503" => Some("Retry-After"),
-            _ => None,
+            "200" | "206" | "304" => &["ETag", "Cache-Control"][..],
+            "201" => &["Idempotency-Replayed"],
+            "401" | "403" => &["WWW-Authenticate"],
+            "409" | "429" | "503" => &["Retry-After"],
+            "416" => &["Content-Range"],
+            _ => &[],
         });
+        if is_document {
+            expected.extend([
+                "Content-Disposition",
+                "Accept-Ranges",
+                "Repr-Digest",
+                "Content-Security-Policy",
+            ]);
+        }
+        expected.extend((status == "206").then_some("Content-Range"));
+        expected.extend(is_page.then_some("Link"));
         let headers = response["headers"].as_object().unwrap();
         assert_eq!(headers.keys().map(String::as_str).collect::<BTreeSet<_>>(), expected, "{path}");
         for (name, header) in headers {
@@ -194,7 +219,7 @@ fn responses_have_headers_and_problem_examples() {
             );
         }
         assert!(response["description"].as_str().is_some_and(|text| text.len() > 10), "{path}");
-        if status != "201" {
+        if status.starts_with('4') || status.starts_with('5') {
             let examples = response["content"]["application/problem+json"]["examples"]
                 .as_object()
                 .unwrap_or_else(|| panic!("{path} has no examples"));
@@ -238,10 +263,9 @@ fn every_problem_code_has_an_example() {
             shown.insert(example["value"]["code"].as_str().unwrap().to_owned());
         }
     }
-    let outside_operations = [ProblemCode::NotFound, ProblemCode::MethodNotAllowed];
     let expected: BTreeSet<_> = ProblemCode::ALL
         .iter()
-        .filter(|code| !outside_operations.contains(code))
+        .filter(|code| **code != ProblemCode::MethodNotAllowed)
         .map(|code| code.as_str().to_owned())
         .collect();
     assert_eq!(shown, expected);
@@ -250,8 +274,9 @@ fn every_problem_code_has_an_example() {
 #[test]
 fn operations_have_summary_security_and_parameters() {
     let document = document();
-    for (path, operations) in document["paths"].as_object().unwrap() {
-        let operation = &operations["post"];
+    let mut ids = BTreeSet::new();
+    for (path, operation) in operations(&document) {
+        assert!(ids.insert(operation["operationId"].as_str().unwrap()), "{path}");
         assert!(
             operation["summary"].is_string()
                 && operation["description"].is_string()
@@ -259,16 +284,45 @@ fn operations_have_summary_security_and_parameters() {
             "{path}"
         );
         assert_eq!(operation["security"], json!([{ "api_key": [] }]), "{path}");
+        let mut names = BTreeSet::new();
         for parameter in operation["parameters"].as_array().unwrap() {
+            let name = parameter["name"].as_str().unwrap();
+            assert!(names.insert(name), "{path} {name}");
             assert!(
                 parameter["description"].is_string()
-                    && parameter["schema"]["examples"][0].is_string(),
-                "{path} {}",
-                parameter["name"]
+                    && !parameter["schema"]["examples"][0].is_null(),
+                "{path} {name}"
             );
+            assert_eq!(parameter["required"] == true, parameter["in"] == "path", "{path} {name}");
         }
-        assert_eq!(operation["parameters"][0]["name"], "Idempotency-Key", "{path}");
+        let expected = if path.starts_with("post") { "Idempotency-Key" } else { "If-None-Match" };
+        assert!(names.contains(expected), "{path}");
     }
+}
+
+#[test]
+fn links_lead_to_parameters_of_operations() {
+    let document = document();
+    let operations = operations(&document);
+    let mut linked = BTreeSet::new();
+    for (path, _, response) in responses(&document) {
+        for (name, link) in response["links"].as_object().into_iter().flatten() {
+            let target = operations.iter().find(|(_, it)| it["operationId"] == link["operationId"]);
+            let (_, target) = target.unwrap_or_else(|| panic!("{path} {name}"));
+            let parameters = target["parameters"].as_array().unwrap();
+            for parameter in link["parameters"].as_object().unwrap().keys() {
+                assert!(
+                    parameters.iter().any(|it| it["name"] == parameter.as_str()),
+                    "{path} {name} {parameter}"
+                );
+            }
+            linked.insert(link["operationId"].as_str().unwrap());
+        }
+    }
+    assert_eq!(
+        linked,
+        BTreeSet::from(["listDocuments", "listOrders", "readDocument", "readOrder"])
+    );
 }
 
 #[test]
@@ -404,6 +458,7 @@ fn document_states_the_settings() {
     ] {
         assert!(text.as_str().unwrap().contains(expected), "{text} should contain {expected}");
     }
-    let record = &document["components"]["schemas"]["OrderRecord"]["properties"];
-    assert_eq!(record["documents_uploaded"]["maximum"], 7);
+    let schemas = &document["components"]["schemas"];
+    assert_eq!(schemas["DocumentsForm"]["properties"]["documents"]["maxItems"], 7);
+    assert_eq!(schemas["AddedDocuments"]["properties"]["documents"]["maxItems"], 7);
 }

@@ -1,6 +1,6 @@
 //! The answer to a created order, and what is counted and logged about it.
 
-use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
+use actix_web::{HttpRequest, HttpResponse};
 use domain::create_order::CreatedOrder;
 
 use crate::{
@@ -60,10 +60,11 @@ pub(super) fn response(
     operation: Operation,
     created: &CreatedOrder,
 ) -> HttpResponse {
-    request.extensions_mut().insert(OrderNote::of(created));
+    OrderNote::created(created).leave(request);
     let mut response = HttpResponse::Created();
     if created.replayed {
         response.insert_header((IDEMPOTENCY_REPLAYED, "true"));
     }
-    response.json(OrderRecord::new(&created.stored, operation == Operation::Form))
+    let documents = (operation == Operation::Form).then_some(created.stored.documents.len());
+    response.json(OrderRecord::new(&created.stored, documents))
 }

@@ -1,9 +1,11 @@
-//! The problem responses of orders that were not created.
+//! The problem responses of requests about orders.
 
 use domain::{
+    add_documents::NotAdded,
     create_order::{CreateOrderError, Rejection},
-    document::DocumentFault,
+    document::{DocumentFault, MAX_DOCUMENTS_PER_ORDER},
     order::Violation,
+    read_order::ReadError,
 };
 
 use crate::problem::{FieldProblem, Problem, ProblemCode};
@@ -22,23 +24,63 @@ impl From<CreateOrderError> for Problem {
                 );
                 Self::new(ProblemCode::DuplicateOrder, detail).retry_after(retry_after)
             }
-            CreateOrderError::KeyReused => Self::new(
-                ProblemCode::IdempotencyKeyReused,
-                "The Idempotency-Key was used for a request with another body. \
-                 Use a new key for a new order.",
-            ),
-            CreateOrderError::InProgress { retry_after } => Self::new(
-                ProblemCode::IdempotencyInFlight,
-                "A request with the same Idempotency-Key is in progress. \
-                 Repeat your request to get its answer.",
-            )
-            .retry_after(retry_after),
+            CreateOrderError::KeyReused => key_reused(),
+            CreateOrderError::InProgress { retry_after } => in_progress(retry_after),
+            CreateOrderError::Erased => Self::erased(),
             CreateOrderError::Unavailable(_) => Self::unavailable().log(&error),
-            CreateOrderError::Erased | CreateOrderError::Internal(_) => {
+            CreateOrderError::Internal(_) => Self::internal().log(&error),
+        }
+    }
+}
+
+impl From<ReadError> for Problem {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::NotFound | ReadError::UnknownCursor => Self::no_such_order(),
+            ReadError::Erased => Self::erased(),
+            ReadError::Unavailable(_) => Self::unavailable().log(&error),
+            ReadError::MissingObject { .. } | ReadError::Internal(_) => {
                 Self::internal().log(&error)
             }
         }
     }
+}
+
+impl From<NotAdded> for Problem {
+    fn from(error: NotAdded) -> Self {
+        match error {
+            NotAdded::Rejected(rejection) => rejected(rejection),
+            NotAdded::NoSuchOrder => Self::no_such_order(),
+            NotAdded::Erased => Self::erased(),
+            NotAdded::TooMany { stored } => {
+                let detail = format!(
+                    "An order can have at most {MAX_DOCUMENTS_PER_ORDER} documents. \
+                     This one has {stored}."
+                );
+                Self::new(ProblemCode::TooManyDocuments, detail)
+            }
+            NotAdded::KeyReused => key_reused(),
+            NotAdded::InProgress { retry_after } => in_progress(retry_after),
+            NotAdded::Unavailable(_) => Self::unavailable().log(&error),
+            NotAdded::Internal(_) => Self::internal().log(&error),
+        }
+    }
+}
+
+fn key_reused() -> Problem {
+    Problem::new(
+        ProblemCode::IdempotencyKeyReused,
+        "The Idempotency-Key was used for another request. Use a new key for a new request.",
+    )
+}
+
+fn in_progress(retry_after: u64) -> Problem {
+    Problem::new(
+        ProblemCode::IdempotencyInFlight,
+        "A request with the same Idempotency-Key is in progress. \
+         Repeat your request to get its answer.",
+    )
+    .retry_after(retry_after)
 }
 
 fn rejected(Rejection { violations, documents, no_documents }: Rejection) -> Problem {
@@ -51,25 +93,17 @@ fn rejected(Rejection { violations, documents, no_documents }: Rejection) -> Pro
     } else {
         ProblemCode::UnsupportedDocument
     };
-    let no_documents = no_documents.then(|| FieldProblem {
-        pointer: "/documents".into(),
-        code: ProblemCode::NoDocuments.as_str(),
-        detail: "must have at least one document".into(),
+    let no_documents = no_documents.then(|| {
+        let detail = "must have at least one document";
+        FieldProblem::at("/documents", ProblemCode::NoDocuments.as_str(), detail)
     });
-    let documents = documents.into_iter().map(|(position, fault)| FieldProblem {
-        pointer: format!("/documents/{position}").into(),
-        code: fault.as_str(),
-        detail: describe(fault).into(),
+    let documents = documents.into_iter().map(|(position, fault)| {
+        FieldProblem::at(format!("/documents/{position}"), fault.as_str(), describe(fault))
     });
-    let fields = violations.into_iter().map(|Violation { pointer, code, detail }| FieldProblem {
-        pointer,
-        code: code.as_str(),
-        detail,
+    let fields = violations.into_iter().map(|Violation { pointer, code, detail }| {
+        FieldProblem::at(pointer, code.as_str(), detail)
     });
-    let errors: Vec<_> = fields.chain(no_documents).chain(documents).collect();
-    let plural = if errors.len() == 1 { "" } else { "s" };
-    let detail = format!("The request has {} error{plural}; see `errors`.", errors.len());
-    Problem::new(code, detail).with_errors(errors)
+    Problem::invalid(code, fields.chain(no_documents).chain(documents).collect())
 }
 
 fn describe(fault: DocumentFault) -> &'static str {

@@ -1,19 +1,24 @@
-//! The record of a created order.
+//! The records of orders and of their documents.
 
-use domain::order::{Money, StoredOrder};
+use domain::{
+    add_documents::AddedDocuments,
+    document::StoredDocument,
+    order::{Money, OrderRequest, StoredOrder},
+};
 use serde::Serialize;
+use serde_json::Value;
 use time::{OffsetDateTime, macros::format_description};
 use utoipa::ToSchema;
 
-/// A created order.
+/// An order.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct OrderRecord<'a> {
-    /// Identifier of the new order.
+    /// Identifier of the order.
     order_id: i64,
     /// Echo of `fileNumber`.
     file_number: &'a str,
-    /// Status of the order: `NEW` on creation.
-    #[schema(pattern = "^NEW$")]
+    /// Status of the order: `NEW` on creation. Systems of the operator set others.
+    #[schema(max_length = 50)]
     order_status: &'a str,
     /// Echo of `signerName`.
     signer_name: &'a str,
@@ -36,9 +41,9 @@ pub(crate) struct OrderRecord<'a> {
     /// Echo of `notaryPay`.
     #[schema(required = true, value_type = Option<f64>)]
     notary_pay: Option<Money>,
-    /// Number of stored documents; only for orders with documents.
+    /// Number of documents. Absent in the answer that creates an order without documents.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, minimum = 1)]
+    #[schema(nullable = false, minimum = 0)]
     documents_uploaded: Option<usize>,
     /// When the order was created: RFC 3339 in UTC, with microseconds.
     #[schema(
@@ -55,8 +60,8 @@ pub(crate) struct OrderRecord<'a> {
 }
 
 impl<'a> OrderRecord<'a> {
-    /// Returns the record of an order. `with_documents` adds the number of documents.
-    pub(crate) fn new(stored: &'a StoredOrder, with_documents: bool) -> Self {
+    /// Returns the record of an order, and states the number of its documents.
+    pub(crate) fn new(stored: &'a StoredOrder, documents: Option<usize>) -> Self {
         let order = &stored.order;
         Self {
             order_id: stored.id.0,
@@ -70,9 +75,103 @@ impl<'a> OrderRecord<'a> {
             notary_id: stored.notary_id,
             invoice_fee: order.signing.invoice.fee,
             notary_pay: order.signing.invoice.notary_pay,
-            documents_uploaded: with_documents.then_some(stored.documents.len()),
+            documents_uploaded: documents,
             created_at: timestamp(stored.created_at),
             updated_at: timestamp(stored.updated_at),
+        }
+    }
+}
+
+/// An order with everything that is known of it.
+#[derive(Serialize)]
+pub(super) struct WholeOrder<'a> {
+    #[serde(flatten)]
+    record: OrderRecord<'a>,
+    details: Value,
+    documents: Vec<DocumentRecord<'a>>,
+}
+
+impl<'a> WholeOrder<'a> {
+    /// Returns the order. `documents_url` is the path of its documents.
+    pub(super) fn new(
+        stored: &'a StoredOrder,
+        documents_url: &str,
+    ) -> Result<Self, serde_json::Error> {
+        Ok(Self {
+            record: OrderRecord::new(stored, Some(stored.documents.len())),
+            details: OrderRequest::of(&stored.order).to_json()?,
+            documents: document_records(&stored.documents, 0, documents_url).collect(),
+        })
+    }
+}
+
+/// A document of an order.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct DocumentRecord<'a> {
+    /// Position of the document in its order, from 0. It never changes.
+    #[schema(minimum = 0)]
+    position: u32,
+    /// Sanitized file name: ASCII letters, digits, `.`, `-`, `_`.
+    #[schema(max_length = 120)]
+    name: &'a str,
+    /// File name as the client sent it.
+    #[schema(max_length = 16384)]
+    name_as_sent: &'a str,
+    /// Media type of the detected format.
+    #[schema(max_length = 100)]
+    media_type: &'a str,
+    /// Size in bytes.
+    #[schema(minimum = 1)]
+    size: u64,
+    /// SHA-256 of the bytes, in hexadecimal digits.
+    #[schema(pattern = "^[0-9a-f]{64}$")]
+    sha256: String,
+    /// When the document was stored: RFC 3339 in UTC, with microseconds.
+    #[schema(
+        format = DateTime,
+        pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z$"
+    )]
+    created_at: String,
+    /// Path of the bytes.
+    #[schema(max_length = 200)]
+    url: String,
+}
+
+/// Returns the records of documents, of which the first has the position `first`. `url` is the path
+/// of the order's documents.
+pub(super) fn document_records<'a>(
+    documents: &'a [StoredDocument],
+    first: u32,
+    url: &str,
+) -> impl Iterator<Item = DocumentRecord<'a>> {
+    (first..).zip(documents).map(move |(position, document)| DocumentRecord {
+        position,
+        name: &document.name,
+        name_as_sent: &document.name_as_sent,
+        media_type: &document.media_type,
+        size: document.size,
+        sha256: document.sha256.to_string(),
+        created_at: timestamp(document.created_at),
+        url: format!("{url}/{position}"),
+    })
+}
+
+/// The answer to added documents.
+#[derive(Serialize)]
+pub(super) struct AddedRecord<'a> {
+    order_id: i64,
+    documents_uploaded: u32,
+    documents: Vec<DocumentRecord<'a>>,
+}
+
+impl<'a> AddedRecord<'a> {
+    /// Returns the answer. `documents_url` is the path of the order's documents.
+    pub(super) fn new(added: &'a AddedDocuments, documents_url: &str) -> Self {
+        let AddedDocuments { order_id, range, documents, .. } = added;
+        Self {
+            order_id: order_id.0,
+            documents_uploaded: range.total(),
+            documents: document_records(documents, range.first_position, documents_url).collect(),
         }
     }
 }

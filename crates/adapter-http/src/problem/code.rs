@@ -41,12 +41,14 @@ problem_codes! {
     NoDocuments = BAD_REQUEST, "no_documents", "No documents";
     /// The credentials are missing or malformed, or the key is invalid, expired or revoked.
     Unauthorized = UNAUTHORIZED, "unauthorized", "A valid API key is required";
-    /// The key is bound to another signing service.
+    /// The key is bound to another signing service, or lacks a scope.
     Forbidden = FORBIDDEN, "forbidden", "The API key does not permit this request";
-    /// The path does not exist.
+    /// The path does not exist, or the client has no such order or document.
     NotFound = NOT_FOUND, "not_found", "Not found";
     /// The path does not support the method.
     MethodNotAllowed = METHOD_NOT_ALLOWED, "method_not_allowed", "Method not allowed";
+    /// An operator has erased the order.
+    Erased = GONE, "erased", "The order was erased";
     /// The duplicate window of the file number is not over.
     DuplicateOrder = CONFLICT, "duplicate_order", "The file number was used recently";
     /// Another request with the idempotency key is in progress.
@@ -64,6 +66,9 @@ problem_codes! {
     /// The operation does not accept the content type.
     UnsupportedMediaType = UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type",
         "The content type is not supported";
+    /// The document does not have the requested range.
+    RangeNotSatisfiable = RANGE_NOT_SATISFIABLE, "range_not_satisfiable",
+        "The range is outside of the document";
     /// A rate limit is exceeded.
     RateLimited = TOO_MANY_REQUESTS, "rate_limited", "Too many requests";
     /// The service has a bug.
@@ -86,7 +91,7 @@ impl ProblemCode {
         )
     }
 
-    pub(super) fn status(self) -> StatusCode {
+    pub(crate) fn status(self) -> StatusCode {
         self.facts().0
     }
 

@@ -65,6 +65,7 @@ fn command(client: &str, settings: &[(&str, &str)]) -> Command {
 struct Run {
     succeeded: bool,
     orders: Vec<String>,
+    documents: Vec<String>,
     message: String,
 }
 
@@ -75,13 +76,20 @@ impl Run {
         });
         let (printed, message) =
             (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-        let orders = printed
-            .lines()
-            .map(|line| {
-                line.strip_prefix("order_id ").unwrap_or_else(|| panic!("{printed}")).to_owned()
-            })
-            .collect();
-        Self { succeeded: output.status.success(), orders, message }
+        let (orders, documents): (Vec<_>, Vec<_>) =
+            printed.lines().partition(|line| line.starts_with("order_id "));
+        let values = |lines: Vec<&str>, prefix: &str| {
+            let value = |line: &str| {
+                line.strip_prefix(prefix).unwrap_or_else(|| panic!("{printed}")).to_owned()
+            };
+            lines.into_iter().map(value).collect()
+        };
+        Self {
+            succeeded: output.status.success(),
+            orders: values(orders, "order_id "),
+            documents: values(documents, "document "),
+            message,
+        }
     }
 }
 
@@ -101,6 +109,8 @@ async fn run_all(app: &TestApp, state: &TempDir) -> Vec<Run> {
     for (process, client) in processes.into_iter().zip(CLIENTS) {
         let run = process.await.unwrap();
         assert!(run.succeeded && run.orders.len() == 2, "{client}: {run:?}");
+        let documents = ["deed-of-trust.pdf", "signing-instructions.docx"];
+        assert_eq!(run.documents, documents, "{client}");
         runs.push(run);
     }
     runs

@@ -140,6 +140,13 @@ impl Wiring {
         std::fs::write(path, content).unwrap();
     }
 
+    /// Removes every stored object.
+    pub fn remove_objects(&self) {
+        for key in self.objects().into_keys() {
+            std::fs::remove_file(self.data().join("documents").join(key)).unwrap();
+        }
+    }
+
     /// Moves the folder of documents away.
     pub fn break_documents(&self) {
         std::fs::rename(self.data().join("documents"), self.data().join("documents-moved"))

@@ -100,10 +100,10 @@ async fn wrong_paths_and_methods_are_problems() {
     let app = TestApp::start().await;
     for path in [
         "/",
-        "/api/order",
+        "/api/orders",
         "/api/order/create/",
         "/API/ORDER/CREATE",
-        "/api/order/create%2F",
+        "/api%2Forder/create",
         "/metrics",
         "/healthz",
     ] {

@@ -70,6 +70,7 @@ impl TestApp {
             "--listen=127.0.0.1:0",
             "--ops-listen=127.0.0.1:0",
             "--rate-per-second=0",
+            "--reads-rate-per-second=0",
             "--mails-per-recipient-hour=0",
             "--data-dir",
             data,

@@ -232,6 +232,12 @@ impl Wiring {
         std::fs::write(path, content).unwrap();
     }
 
+    pub fn remove_objects(&self) {
+        for key in self.objects().into_keys() {
+            std::fs::remove_file(self.bucket.bucket().join(PREFIX).join(key)).unwrap();
+        }
+    }
+
     pub fn document_keys(&self) -> Vec<String> {
         self.lines("SELECT key FROM documents")
     }

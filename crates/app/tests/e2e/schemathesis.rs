@@ -11,6 +11,8 @@ async fn service_matches_its_openapi_document() {
         "--duplicate-window-secs=0",
         "--rate-per-second=100000",
         "--rate-burst=100000",
+        "--reads-rate-per-second=100000",
+        "--reads-rate-burst=100000",
     ])
     .await;
     let folder = tempfile::tempdir().unwrap();
@@ -18,7 +20,7 @@ async fn service_matches_its_openapi_document() {
     let schemathesis = built("tools/venv/bin/schemathesis", "scripts/test.sh makes it");
     let mut command = Command::new("timeout");
     command
-        .arg("300")
+        .arg("600")
         .arg(schemathesis)
         .arg("--no-color")
         .arg("--config-file")
@@ -37,6 +39,11 @@ async fn service_matches_its_openapi_document() {
         output.status,
         String::from_utf8_lossy(&output.stderr)
     );
-    // Valid requests were among them.
+    // Valid requests were among them, and reads of what they created.
     assert!(app.rows("orders") > 100 && app.rows("documents") > 100, "{report}");
+    let (_, metrics) = app.ops("/metrics").await;
+    for route in ["", "/{order_id}", "/{order_id}/documents", "/{order_id}/documents/{position}"] {
+        let read = format!("method=\"GET\",route=\"/api/order{route}\",status=\"200\"");
+        assert!(metrics.contains(&read), "no successful {read}\n{report}");
+    }
 }

@@ -56,6 +56,12 @@ impl Reply {
         Self::Answer { status: 201, headers, body: json!({ "order_id": order_id }).to_string() }
     }
 
+    /// An order without documents.
+    fn read() -> Self {
+        let headers = vec![("Content-Type", "application/json".to_owned())];
+        Self::Answer { status: 200, headers, body: json!({ "documents": [] }).to_string() }
+    }
+
     fn write_to(&self, stream: &mut TcpStream) {
         let text = match self {
             Self::Answer { status, headers, body } => {
@@ -111,7 +117,7 @@ impl Request {
         if request.header("Transfer-Encoding").is_some() {
             while discard_chunk(&mut reader) > 0 {}
         } else {
-            let length = request.header("Content-Length").unwrap().parse().unwrap();
+            let length = request.header("Content-Length").map_or(0, |text| text.parse().unwrap());
             std::io::copy(&mut reader.take(length), &mut std::io::sink()).unwrap();
         }
         Some(request)
@@ -133,7 +139,8 @@ pub struct ScriptedServer {
 }
 
 impl ScriptedServer {
-    /// Follows the script; then creates every order, with ids from 1.
+    /// Follows the script; then creates every order, with ids from 1. Reads are neither part of the
+    /// script nor recorded.
     pub fn start(script: Vec<Reply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -141,10 +148,16 @@ impl ScriptedServer {
         let record = Arc::clone(&requests);
         let thread = std::thread::spawn(move || {
             let mut script = VecDeque::from(script);
-            for order_id in 1.. {
+            let mut order_id = 0;
+            loop {
                 let mut stream = listener.accept().unwrap().0;
                 // `end` connects and sends nothing.
                 let Some(request) = Request::read_from(&stream) else { return };
+                if request.head.starts_with("GET ") {
+                    Reply::read().write_to(&mut stream);
+                    continue;
+                }
+                order_id += 1;
                 record.lock().unwrap().push(request);
                 script
                     .pop_front()

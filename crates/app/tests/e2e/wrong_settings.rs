@@ -154,6 +154,8 @@ fn help_lists_settings_without_their_values() {
         ("--duplicate-window-secs", "NOTARY_ORDERS_DUPLICATE_WINDOW_SECS", "60"),
         ("--rate-per-second", "NOTARY_ORDERS_RATE_PER_SECOND", "50"),
         ("--rate-burst", "NOTARY_ORDERS_RATE_BURST", "100"),
+        ("--reads-rate-per-second", "NOTARY_ORDERS_READS_RATE_PER_SECOND", "100"),
+        ("--reads-rate-burst", "NOTARY_ORDERS_READS_RATE_BURST", "200"),
         ("--drain-secs", "NOTARY_ORDERS_DRAIN_SECS", "5, or 0 on a terminal"),
         ("--log-format", "NOTARY_ORDERS_LOG_FORMAT", "pretty on a terminal"),
     ] {

@@ -169,7 +169,7 @@ impl TextRule {
     };
 
     /// Checks a trimmed text against the rule. The error says what the client should correct.
-    pub(super) fn check(&self, text: &str) -> Result<(), Fault> {
+    pub fn check(&self, text: &str) -> Result<(), Fault> {
         if let Some(detail) = self.forbidden_character(text) {
             return Err((ViolationCode::InvalidCharacters, detail.into()));
         }

@@ -1,0 +1,34 @@
+//! `GET /api/order`: answers with a page of the client's orders.
+
+use actix_web::{HttpRequest, web};
+use domain::read_order::ReadError;
+
+use crate::{
+    answer::{Response, answer},
+    authentication::admit,
+    conditional,
+    orders::{list::List, list_query::ListQuery, path, record::OrderRecord},
+    rate_limit::Policy,
+    state::Api,
+};
+
+pub(crate) fn list(request: HttpRequest, api: web::Data<Api>) -> Response {
+    answer(request, async move |request| {
+        let key = admit(request, &api, Policy::Reads).await?;
+        let query = ListQuery::parse(request.query_string())?;
+        let page = match api.read_order.page(key.client(), &query.page).await {
+            Err(ReadError::UnknownCursor) => return Err(query.unknown_cursor()),
+            page => page?,
+        };
+        let url = format!("{}{}", api.base_path, path::ORDERS);
+        let links = query.links(&url, &page);
+        let has_more = query.has_more(&page);
+        let records =
+            page.orders.iter().map(|order| OrderRecord::new(&order.stored, Some(order.documents)));
+        conditional::json(request, &List::new(url, has_more, records), links)
+    })
+}
+
+#[cfg(test)]
+#[path = "list_orders_tests.rs"]
+mod tests;

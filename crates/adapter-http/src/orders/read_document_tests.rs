@@ -1,0 +1,187 @@
+use actix_web::test::TestRequest;
+use bytes::Bytes;
+use contract_tests::samples::document;
+use domain::{
+    api_key::ClientId,
+    document::{Sha256Digest, StoredDocument},
+    order::OrderId,
+    ports::{GetError, Kept, StoreError},
+};
+use futures_util::{StreamExt as _, stream};
+
+use crate::test_support::{Answer, Ports, TestApi};
+
+const PATH: &str = "/api/order/7/documents/1";
+const BYTES: &[u8] = b"0123456789";
+
+fn ten_bytes() -> StoredDocument {
+    StoredDocument {
+        name: "deed_1.pdf".to_owned(),
+        name_as_sent: "deed é1.pdf".to_owned(),
+        size: 10,
+        sha256: Sha256Digest([0xab; 32]),
+        ..document()
+    }
+}
+
+/// Returns ports with the document of ten bytes, read in blocks of three.
+fn ports() -> Ports {
+    let mut ports = without_blobs();
+    ports.blobs.expect_get().returning(|key, range| {
+        assert_eq!(*key, ten_bytes_key());
+        let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
+        let blocks: Vec<_> = BYTES[range].chunks(3).map(|it| Ok(Bytes::from_static(it))).collect();
+        Ok(stream::iter(blocks).boxed())
+    });
+    ports
+}
+
+fn ten_bytes_key() -> domain::document::ObjectKey {
+    domain::document::ObjectKey::from_stored("ab/7".to_owned())
+}
+
+fn without_blobs() -> Ports {
+    let mut ports = Ports::new();
+    ports.reader.expect_document().returning(|client, id, position| {
+        assert_eq!((client, id, position), (ClientId(1), OrderId(7), 1));
+        let document = StoredDocument { key: ten_bytes_key(), ..ten_bytes() };
+        Ok(Some(Kept::Whole(document)))
+    });
+    ports
+}
+
+async fn send(ports: Ports, request: TestRequest) -> Answer {
+    ports.api().send(request).await
+}
+
+fn tag() -> String {
+    format!("\"{}\"", "ab".repeat(32))
+}
+
+#[actix_web::test]
+async fn document_is_sent_with_its_headers() {
+    let answer = send(ports(), TestApi::get(PATH)).await;
+
+    assert_eq!((answer.status.as_u16(), answer.bytes.as_deref()), (200, Some(BYTES)));
+    let digest = "sha-256=:q6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6s=:";
+    for (name, value) in [
+        ("content-type", "application/pdf"),
+        (
+            "content-disposition",
+            "attachment; filename=\"deed_1.pdf\"; filename*=UTF-8''deed%20%C3%A91.pdf",
+        ),
+        ("etag", &tag()),
+        ("repr-digest", digest),
+        ("accept-ranges", "bytes"),
+        ("cache-control", "private, no-cache"),
+        ("x-content-type-options", "nosniff"),
+        ("content-security-policy", "sandbox"),
+    ] {
+        assert_eq!(answer.header(name), value, "{name}");
+    }
+}
+
+#[actix_web::test]
+async fn range_is_sent_as_a_part() {
+    let request = TestApi::get(PATH).insert_header(("range", "bytes=2-4"));
+    let answer = send(ports(), request).await;
+
+    assert_eq!((answer.status.as_u16(), answer.bytes.as_deref()), (206, Some(&BYTES[2..=4])));
+    assert_eq!(answer.header("content-range"), "bytes 2-4/10");
+    assert_eq!(answer.header("etag"), tag());
+}
+
+#[actix_web::test]
+async fn range_outside_is_rejected() {
+    let request = TestApi::get(PATH).insert_header(("range", "bytes=10-"));
+    let answer = send(without_blobs(), request).await;
+
+    answer.problem(416, "range_not_satisfiable");
+    assert_eq!(answer.header("content-range"), "bytes */10");
+}
+
+#[actix_web::test]
+async fn current_version_is_not_sent_again() {
+    let request = TestApi::get(PATH)
+        .insert_header(("if-none-match", tag()))
+        .insert_header(("range", "bytes=0-1"));
+    let answer = send(without_blobs(), request).await;
+
+    assert_eq!((answer.status.as_u16(), answer.header("etag")), (304, &*tag()));
+    assert_eq!(answer.bytes.unwrap().len(), 0);
+}
+
+#[actix_web::test]
+async fn head_reads_no_object() {
+    let request = TestApi::get(PATH)
+        .method(actix_web::http::Method::HEAD)
+        .insert_header(("range", "bytes=0-1"));
+    let answer = send(without_blobs(), request).await;
+
+    assert_eq!(answer.status, 200);
+    assert!(answer.headers.contains_key("content-disposition"));
+}
+
+#[actix_web::test]
+async fn store_that_fails_in_mid_stream_breaks_the_body() {
+    let mut ports = without_blobs();
+    ports.blobs.expect_get().returning(|_, _| {
+        let blocks =
+            [Ok(Bytes::from_static(b"01234")), Err(StoreError::Unavailable("down".into()))];
+        Ok(stream::iter(blocks).boxed())
+    });
+    let api = ports.api();
+
+    let answer = api.send(TestApi::get(PATH)).await;
+
+    assert_eq!((answer.status.as_u16(), answer.bytes), (200, None));
+    assert!(api.has_metric("notary_orders_downloads_cut_total 1"));
+    assert!(api.has_metric("notary_orders_document_bytes_read_total 5"));
+}
+
+#[actix_web::test]
+async fn missing_object_is_internal_and_counted() {
+    let mut ports = without_blobs();
+    ports.blobs.expect_get().returning(|_, _| Err(GetError::Missing));
+    let api = ports.api();
+
+    api.send(TestApi::get(PATH)).await.problem(500, "internal");
+
+    assert!(api.has_metric("notary_orders_documents_missing_total 1"));
+}
+
+#[actix_web::test]
+async fn failing_blob_store_is_unavailable_or_internal() {
+    for (error, status, code) in [
+        (GetError::Unavailable("down".into()), 503, "unavailable"),
+        (GetError::Internal("bug".into()), 500, "internal"),
+    ] {
+        let mut ports = without_blobs();
+        ports.blobs.expect_get().return_once(move |_, _| Err(error));
+        send(ports, TestApi::get(PATH)).await.problem(status, code);
+    }
+}
+
+#[actix_web::test]
+async fn missing_documents_are_the_same_404_as_missing_orders() {
+    let mut ports = Ports::new();
+    ports.reader.expect_document().returning(|_, _, _| Ok(None));
+    ports.reader.expect_order().returning(|_, _| Ok(None));
+    let api = ports.api();
+    let order = api.send(TestApi::get("/api/order/7")).await;
+    for path in
+        ["7/documents/0", "7/documents/x", "7/documents/-1", "7/documents/00", "x/documents/0"]
+    {
+        let answer = api.send(TestApi::get(&format!("/api/order/{path}"))).await;
+        answer.problem(404, "not_found");
+        assert_eq!(answer.body["detail"], order.body["detail"], "{path}");
+    }
+}
+
+#[actix_web::test]
+async fn document_of_an_erased_order_is_gone() {
+    let mut ports = Ports::new();
+    ports.reader.expect_document().returning(|_, _, _| Ok(Some(Kept::Erased)));
+
+    send(ports, TestApi::get(PATH)).await.problem(410, "erased");
+}

@@ -1,0 +1,160 @@
+use contract_tests::samples::{
+    document, maximal_request, minimal_request, new_order, order, stored,
+};
+use domain::{
+    api_key::{ClientId, Scope},
+    order::{OrderId, StoredOrder},
+    ports::{Kept, NewOrder, StoreError},
+};
+use serde_json::{Value, json};
+
+use crate::test_support::{Answer, NOW, Ports, TestApi, api_key};
+
+/// Returns the order 7 with every field and two documents.
+fn whole() -> StoredOrder {
+    let new = NewOrder { order: order(maximal_request()), ..new_order("REFI-1", NOW) };
+    StoredOrder { documents: vec![document(), document()], ..stored(OrderId(7), &new) }
+}
+
+async fn get(ports: Ports, path: &str) -> Answer {
+    ports.api().send(TestApi::get(path)).await
+}
+
+#[actix_web::test]
+async fn order_is_answered_with_its_details_and_documents() {
+    let mut ports = Ports::new();
+    ports.reader.expect_order().once().returning(|client, id| {
+        assert_eq!((client, id), (ClientId(1), OrderId(7)));
+        Ok(Some(Kept::Whole(whole())))
+    });
+
+    let answer = get(ports, "/api/order/7").await;
+
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("content-type"), "application/json");
+    assert_eq!(answer.header("cache-control"), "private, no-cache");
+    assert_eq!(
+        (&answer.body["order_id"], &answer.body["documents_uploaded"]),
+        (&json!(7), &json!(2))
+    );
+    let details = answer.body["details"].as_object().unwrap();
+    assert!(!details.contains_key("signingServiceId"));
+    let signer = &details["signingDetailsFormData"]["signerName"];
+    assert_eq!(signer, &maximal_request()["signingDetailsFormData"]["signerName"]);
+    let documents = answer.body["documents"].as_array().unwrap();
+    let paths: Vec<_> = documents.iter().map(|it| (&it["position"], &it["url"])).collect();
+    let path = |position| json!(format!("/api/order/7/documents/{position}"));
+    assert_eq!(paths, [(&json!(0), &path(0)), (&json!(1), &path(1))]);
+    for private in ["client", "api_key", "key", "is_test"] {
+        assert!(!answer.body.to_string().contains(&format!("\"{private}\"")), "{private}");
+    }
+}
+
+#[actix_web::test]
+async fn absent_fields_are_left_out_of_details() {
+    let mut ports = Ports::new();
+    let new = NewOrder { order: order(minimal_request()), ..new_order("REFI-1", NOW) };
+    let order = stored(OrderId(7), &new);
+    ports.reader.expect_order().return_once(|_, _| Ok(Some(Kept::Whole(order))));
+
+    let answer = get(ports, "/api/order/7").await;
+
+    assert_eq!(answer.body["documents"], json!([]));
+    assert!(!answer.body["details"].to_string().contains("null"), "{}", answer.body["details"]);
+}
+
+#[actix_web::test]
+async fn unchanged_order_is_not_sent_again() {
+    let mut ports = Ports::new();
+    let (first, mut changed) = (whole(), whole());
+    changed.documents.clone_from(&first.documents);
+    changed.notary_id = Some(3);
+    let mut answers = vec![changed, first.clone(), first].into_iter();
+    ports.reader.expect_order().returning(move |_, _| Ok(answers.next_back().map(Kept::Whole)));
+    let api = ports.api();
+
+    let tag = api.send(TestApi::get("/api/order/7")).await.header("etag").to_owned();
+    let again = || TestApi::get("/api/order/7").insert_header(("if-none-match", tag.as_str()));
+    let unchanged = api.send(again()).await;
+    let changed = api.send(again()).await;
+
+    assert_eq!((unchanged.status.as_u16(), unchanged.header("etag")), (304, tag.as_str()));
+    assert_eq!(unchanged.header("cache-control"), "private, no-cache");
+    assert!(unchanged.bytes.unwrap().is_empty());
+    assert_eq!(changed.status, 200);
+    assert_ne!(changed.header("etag"), tag);
+}
+
+/// Returns the body of a problem without its request id.
+fn without_id(answer: &Answer) -> Value {
+    let mut body = answer.body.clone();
+    body["request_id"].take();
+    body
+}
+
+#[actix_web::test]
+async fn every_order_that_is_not_the_clients_is_the_same_404() {
+    let mut ports = Ports::new();
+    ports.reader.expect_order().returning(|_, _| Ok(None));
+    let api = ports.api();
+    let missing = api.send(TestApi::get("/api/order/7")).await;
+    missing.problem(404, "not_found");
+    for id in ["0", "-1", "+7", "07", "7.0", "seven", "9223372036854775808", "%37x", "7%00"] {
+        let answer = api.send(TestApi::get(&format!("/api/order/{id}"))).await;
+        assert_eq!(without_id(&answer), without_id(&missing), "{id}");
+    }
+}
+
+#[actix_web::test]
+async fn erased_order_is_gone() {
+    let mut ports = Ports::new();
+    ports.reader.expect_order().returning(|_, _| Ok(Some(Kept::Erased)));
+
+    get(ports, "/api/order/7").await.problem(410, "erased");
+}
+
+#[actix_web::test]
+async fn failing_store_is_unavailable_or_internal() {
+    for (error, status, code) in [
+        (StoreError::Unavailable("down".into()), 503, "unavailable"),
+        (StoreError::Internal("bug".into()), 500, "internal"),
+    ] {
+        let mut ports = Ports::new();
+        ports.reader.expect_order().return_once(move |_, _| Err(error));
+        get(ports, "/api/order/7").await.problem(status, code);
+    }
+}
+
+#[actix_web::test]
+async fn missing_scope_is_told_before_anything_of_the_order() {
+    for path in ["/api/order/7", "/api/order/x", "/api/order?x", "/api/order/7/documents/0"] {
+        let mut ports = Ports::without_key();
+        ports.keys.expect_find().returning(|_| {
+            let mut key = api_key();
+            key.key.scopes = [Scope::OrdersCreate].into_iter().collect();
+            Ok(Some(key))
+        });
+
+        let answer = get(ports, path).await;
+
+        answer.problem(403, "forbidden");
+        let challenge = answer.header("www-authenticate");
+        assert!(
+            challenge.ends_with(r#"error="insufficient_scope", scope="orders:read""#),
+            "{challenge}"
+        );
+    }
+}
+
+#[actix_web::test]
+async fn head_has_the_headers_of_get() {
+    let mut ports = Ports::new();
+    let order = whole();
+    ports.reader.expect_order().returning(move |_, _| Ok(Some(Kept::Whole(order.clone()))));
+    let api = ports.api();
+
+    let get = api.send(TestApi::get("/api/order/7")).await;
+    let head = api.send(TestApi::get("/api/order/7").method(actix_web::http::Method::HEAD)).await;
+
+    assert_eq!((head.status, head.header("etag")), (get.status, get.header("etag")));
+}

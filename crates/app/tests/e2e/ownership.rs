@@ -1,0 +1,174 @@
+//! No operation shows or changes anything of another client's order. The operations come from the
+//! OpenAPI document, so a new one is covered without being named here.
+
+use domain::{api_key::Scope, manage_keys::KeyTerms};
+use reqwest::{Method, RequestBuilder, Response, multipart::Form};
+use serde_json::{Value, json};
+
+use crate::harness::{CREATE_WITH_DOCUMENTS, TestApp, created, deed, file, form, order};
+
+/// A text in the order of the first client, which no answer to another client may have.
+const MARKER: &str = "MARK-7351846";
+
+/// An operation of the document.
+struct Operation {
+    method: Method,
+    path: String,
+    description: Value,
+}
+
+async fn operations(app: &TestApp) -> Vec<Operation> {
+    let document: Value =
+        app.client.get(app.url("/openapi.json")).send().await.unwrap().json().await.unwrap();
+    let mut found = Vec::new();
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        for (method, description) in operations.as_object().unwrap() {
+            let operation = |method: Method| Operation {
+                method,
+                path: path.clone(),
+                description: description.clone(),
+            };
+            let method = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
+            if method == Method::GET {
+                found.push(operation(Method::HEAD));
+            }
+            found.push(operation(method));
+        }
+    }
+    assert!(found.len() >= 11, "{}", found.len());
+    found
+}
+
+impl Operation {
+    fn has_path_parameters(&self) -> bool {
+        self.path.contains('{')
+    }
+
+    /// Builds a request with this identifier wherever the operation takes one, and a position of 0.
+    fn request(&self, app: &TestApp, key: &str, id: i64) -> RequestBuilder {
+        let mut path = self.path.clone();
+        let mut query = Vec::new();
+        for parameter in self.description["parameters"].as_array().into_iter().flatten() {
+            let name = parameter["name"].as_str().unwrap();
+            let value = if name == "position" { 0 } else { id };
+            let is_identifier = parameter["schema"]["format"] == "int64" && name != "limit";
+            match parameter["in"].as_str().unwrap() {
+                "path" => path = path.replace(&format!("{{{name}}}"), &value.to_string()),
+                // The two cursors exclude each other.
+                "query" if is_identifier && query.is_empty() => {
+                    query.push(format!("{name}={value}"));
+                }
+                _ => {}
+            }
+        }
+        let separator = if query.is_empty() { "" } else { "?" };
+        let url = app.url(&format!("{path}{separator}{}", query.concat()));
+        let request = app.client.request(self.method.clone(), url).bearer_auth(key);
+        let content = self.description["requestBody"]["content"].as_object();
+        match content.and_then(|content| content.keys().next()).map(String::as_str) {
+            None => request,
+            Some("multipart/form-data") if self.has_path_parameters() => {
+                request.multipart(Form::new().part("documents", file("deed.pdf", deed())))
+            }
+            Some("multipart/form-data") => {
+                request.multipart(form(&order("FORM")).part("documents", file("deed.pdf", deed())))
+            }
+            Some(_) => request.json(&order("JSON")),
+        }
+    }
+}
+
+/// Status, headers and body of an answer, without what differs between any two.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    status: u16,
+    headers: Vec<(String, String)>,
+    body: String,
+}
+
+impl Seen {
+    async fn of(response: Response) -> Self {
+        let status = response.status().as_u16();
+        let id = response.headers()["x-request-id"].to_str().unwrap().to_owned();
+        let mut headers: Vec<_> = response
+            .headers()
+            .iter()
+            .filter(|(name, _)| !["date", "x-request-id"].contains(&name.as_str()))
+            .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
+            .collect();
+        headers.sort();
+        let bytes = response.bytes().await.unwrap();
+        let body = String::from_utf8_lossy(&bytes).replace(&id, "");
+        Self { status, headers, body }
+    }
+}
+
+/// Creates an order with a document. Returns its identifier.
+async fn marked_order(app: &TestApp, key: &str) -> i64 {
+    let mut marked = order(MARKER);
+    marked["signingDetailsFormData"]["signerName"] = json!(MARKER);
+    let form = form(&marked).part("documents", file("deed.pdf", deed()));
+    let request = app.client.post(app.url(CREATE_WITH_DOCUMENTS)).bearer_auth(key);
+    let record = created(request.multipart(form).send().await.unwrap()).await;
+    record["order_id"].as_i64().unwrap()
+}
+
+async fn key_with(app: &TestApp, scopes: &[Scope]) -> String {
+    let scopes = scopes.iter().copied().collect();
+    app.issue_key_on(KeyTerms { scopes, ..KeyTerms::default() }).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_operation_shows_an_order_of_another_client() {
+    let app = TestApp::start_with(&["--duplicate-window-secs=0"]).await;
+    let id = marked_order(&app, &app.key).await;
+    let foreign = key_with(&app, &Scope::ALL).await;
+    let (rows, objects) = (app.rows("documents"), app.wiring.objects());
+    let mut refused = 0;
+    for operation in operations(&app).await {
+        let send = async |key: &str, id| {
+            Seen::of(operation.request(&app, key, id).send().await.unwrap()).await
+        };
+        let (name, takes_identifier) = (
+            format!("{} {}", operation.method, operation.path),
+            operation.request(&app, "", 1).build().unwrap().url()
+                != operation.request(&app, "", 2).build().unwrap().url(),
+        );
+        let (theirs, missing) = (send(&foreign, id).await, send(&foreign, i64::MAX).await);
+        assert!(!theirs.body.contains(MARKER), "{name} shows the order: {theirs:?}");
+        if takes_identifier {
+            assert_eq!(theirs, missing, "{name} differs for a foreign and a missing order");
+            let expected = if operation.has_path_parameters() { 404 } else { 400 };
+            assert_eq!(theirs.status, expected, "{name}");
+            refused += 1;
+        }
+    }
+    assert!(refused >= 9, "{refused}");
+    // Of the documents, only those of the foreign client's own order are new.
+    assert_eq!(app.rows("documents"), rows + 2);
+    assert!(objects.keys().all(|key| app.wiring.objects().contains_key(key)));
+    // The same requests reach the order with a key of its client.
+    for operation in operations(&app).await {
+        let own = operation.request(&app, &app.key, id).send().await.unwrap();
+        assert!(own.status().is_success(), "{} {}", operation.path, own.status());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_operation_needs_a_scope() {
+    let app = TestApp::start().await;
+    let id = marked_order(&app, &app.key).await;
+    let without = key_with(&app, &[Scope::WebhooksManage]).await;
+    for operation in operations(&app).await {
+        let name = format!("{} {}", operation.method, operation.path);
+        let mut seen = Vec::new();
+        for id in [id, i64::MAX] {
+            let response = operation.request(&app, &without, id).send().await.unwrap();
+            let challenge = response.headers()["www-authenticate"].to_str().unwrap().to_owned();
+            assert!(challenge.contains(r#"error="insufficient_scope", scope=""#), "{name}");
+            seen.push(Seen::of(response).await);
+        }
+        assert_eq!((seen[0].status, &seen[0]), (403, &seen[1]), "{name}");
+    }
+    assert_eq!((app.rows("orders"), app.rows("documents")), (1, 1));
+}

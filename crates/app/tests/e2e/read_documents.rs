@@ -1,0 +1,155 @@
+//! Downloads documents, and adds documents to an order.
+
+use contract_tests::documents;
+use reqwest::{RequestBuilder, multipart::Form};
+use serde_json::{Value, json};
+
+use crate::harness::{TestApp, created, deed, file, form, form_with_deed, order, problem};
+
+const DOCUMENT: &str = "/api/order/1/documents/0";
+const DOCUMENTS: &str = "/api/order/1/documents";
+
+fn get(app: &TestApp, path: &str) -> RequestBuilder {
+    app.client.get(app.url(path)).bearer_auth(&app.key)
+}
+
+fn with_key(app: &TestApp, key: &str, form: Form) -> RequestBuilder {
+    app.post(DOCUMENTS).header("idempotency-key", key).multipart(form)
+}
+
+fn deeds(count: usize) -> Form {
+    (0..count).fold(Form::new(), |form, at| {
+        form.part("documents", file(&format!("deed-{at}.pdf"), deed()))
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_document_is_downloaded_byte_for_byte() {
+    let app = TestApp::start().await;
+    let files = [
+        ("deed-of-trust.pdf", "application/pdf"),
+        ("closing-disclosure.doc", "application/msword"),
+        (
+            "signing-instructions.docx",
+            "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+        ),
+        ("driver-license.jpg", "image/jpeg"),
+        ("signature-page.png", "image/png"),
+    ];
+    let form = files.iter().fold(form(&order("F-1")), |form, (name, _)| {
+        form.part("documents", file(&format!("Ärger {name}"), documents::bytes(name)))
+    });
+    created(app.create_with(form).await).await;
+    let list: Value = get(&app, DOCUMENTS).send().await.unwrap().json().await.unwrap();
+    for (at, (name, media_type)) in files.into_iter().enumerate() {
+        let record = &list["data"][at];
+        let response = get(&app, record["url"].as_str().unwrap()).send().await.unwrap();
+        let headers = response.headers().clone();
+        assert_eq!(response.status(), 200, "{name}");
+        assert_eq!(headers["content-type"], media_type);
+        let tag = format!("\"{}\"", record["sha256"].as_str().unwrap());
+        assert_eq!(headers["etag"], tag.as_str());
+        let disposition = headers["content-disposition"].to_str().unwrap();
+        let sanitized =
+            format!("attachment; filename=\"_rger_{name}\"; filename*=UTF-8''%C3%84rger");
+        assert!(disposition.starts_with(&sanitized), "{disposition}");
+        assert_eq!(headers["content-security-policy"], "sandbox");
+        assert_eq!(headers["x-content-type-options"], "nosniff");
+        let bytes = response.bytes().await.unwrap();
+        assert_eq!(headers["content-length"], bytes.len().to_string().as_str());
+        assert_eq!(record["size"], bytes.len());
+        assert!(bytes == documents::bytes(name), "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn broken_download_is_continued_by_ranges() {
+    let app = TestApp::start().await;
+    created(app.create_with(form_with_deed("F-1")).await).await;
+    let head = app.client.head(app.url(DOCUMENT)).bearer_auth(&app.key).send().await.unwrap();
+    let (tag, size) = (head.headers()["etag"].clone(), deed().len());
+    let mut whole = Vec::new();
+    for start in (0..size).step_by(1_000) {
+        let range = format!("bytes={start}-{}", start + 999);
+        let part = get(&app, DOCUMENT).header("range", &range).header("if-range", &tag);
+        let part = part.send().await.unwrap();
+        let last = (start + 999).min(size - 1);
+        let expected = format!("bytes {start}-{last}/{size}");
+        assert_eq!(part.status(), 206);
+        assert_eq!(part.headers()["content-range"], expected.as_str());
+        whole.extend(part.bytes().await.unwrap());
+    }
+    assert!(whole == deed());
+    let changed = get(&app, DOCUMENT).header("range", "bytes=0-9").header("if-range", "\"other\"");
+    assert_eq!(changed.send().await.unwrap().bytes().await.unwrap().len(), size);
+    let outside = get(&app, DOCUMENT).header("range", format!("bytes={size}-")).send().await;
+    let outside = outside.unwrap();
+    assert_eq!(outside.headers()["content-range"], format!("bytes */{size}").as_str());
+    problem(outside, 416, "range_not_satisfiable").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn missing_object_is_internal_and_counted() {
+    let app = TestApp::start().await;
+    created(app.create_with(form_with_deed("F-1")).await).await;
+    app.wiring.remove_objects();
+    problem(get(&app, DOCUMENT).send().await.unwrap(), 500, "internal").await;
+    let (_, metrics) = app.ops("/metrics").await;
+    assert!(metrics.contains("notary_orders_documents_missing_total 1"), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn added_documents_follow_the_others() {
+    let app = TestApp::start().await;
+    created(app.create_with(form_with_deed("F-1")).await).await;
+    let form = Form::new()
+        .part("documents", file("a.pdf", deed()))
+        .part("documents", file("b.png", documents::bytes("signature-page.png")));
+    let added = created(app.post(DOCUMENTS).multipart(form).send().await.unwrap()).await;
+    assert_eq!((&added["order_id"], &added["documents_uploaded"]), (&json!(1), &json!(3)));
+    let order: Value = get(&app, "/api/order/1").send().await.unwrap().json().await.unwrap();
+    assert_eq!(order["documents_uploaded"], 3);
+    assert_eq!(
+        order["documents"].as_array().unwrap()[1..],
+        added["documents"].as_array().unwrap()[..]
+    );
+    let png = get(&app, "/api/order/1/documents/2").send().await.unwrap();
+    assert!(png.bytes().await.unwrap() == documents::bytes("signature-page.png"));
+    assert_eq!((app.rows("uploads"), app.rows("documents")), (0, 3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn documents_are_added_once_under_one_key() {
+    let app = TestApp::start().await;
+    created(app.create(&order("F-1")).await).await;
+    let first = created(with_key(&app, "one", deeds(2)).send().await.unwrap()).await;
+    let repeated = with_key(&app, "one", deeds(2)).send().await.unwrap();
+    assert_eq!(repeated.headers()["idempotency-replayed"], "true");
+    assert_eq!(created(repeated).await, first);
+    let other = with_key(&app, "one", deeds(3)).send().await.unwrap();
+    problem(other, 422, "idempotency_key_reused").await;
+    assert_eq!((app.rows("documents"), app.documents().len()), (2, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn order_has_at_most_100_documents() {
+    let app = TestApp::start().await;
+    created(app.create(&order("F-1")).await).await;
+    for _ in 0..5 {
+        created(app.post(DOCUMENTS).multipart(deeds(20)).send().await.unwrap()).await;
+    }
+    let over = app.post(DOCUMENTS).multipart(deeds(1)).send().await.unwrap();
+    problem(over, 400, "too_many_documents").await;
+    assert_eq!((app.rows("documents"), app.documents().len()), (100, 100));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn form_has_documents_only() {
+    let app = TestApp::start().await;
+    created(app.create(&order("F-1")).await).await;
+    let with_text = deeds(1).text("signingServiceId", "42");
+    let rejected = app.post(DOCUMENTS).multipart(with_text).send().await.unwrap();
+    problem(rejected, 400, "malformed_request").await;
+    assert_eq!((app.rows("documents"), app.documents().len()), (0, 0));
+    app.assert_spool_empty();
+}
