@@ -90,12 +90,10 @@ pub(crate) fn is_absent(error: &Error) -> bool {
     on_disk || ABSENT.iter().any(|absent| text.contains(absent))
 }
 
-/// Returns whether a store rejected a range because the object ends before it, or returned less
-/// than the range.
+/// Returns whether a store rejected a range because the object ends before it.
 pub(crate) fn is_beyond_end(error: &Error) -> bool {
-    let text = error.to_string();
-    response(&text).is_some_and(|response| response.starts_with("416"))
-        || ["Wanted range", "Requested "].iter().any(|cut| root(error).to_string().starts_with(cut))
+    response(&error.to_string()).is_some_and(|response| response.starts_with("416"))
+        || root(error).to_string().starts_with("Wanted range")
 }
 
 fn root<'a>(error: &'a (dyn StdError + 'static)) -> &'a (dyn StdError + 'static) {

@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc, time::Duration};
 use bytes::Bytes;
 use domain::ports::{BlobStream, StoreError};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use object_store::{GetOptions, GetRange, ObjectStore, path::Path};
+use object_store::{GetOptions, GetRange, GetResult, ObjectStore, path::Path};
 use tokio::time::timeout;
 
 use crate::{failure::Failure, store::REQUEST_TIMEOUT};
@@ -28,10 +28,10 @@ type Body = stream::BoxStream<'static, object_store::Result<Bytes>>;
 
 impl RemoteRange {
     /// Requests what is left.
-    pub(crate) async fn request(&self) -> object_store::Result<Body> {
+    pub(crate) async fn request(&self) -> object_store::Result<GetResult> {
         let range = Some(GetRange::Bounded(self.left.clone()));
         let options = GetOptions { range, ..GetOptions::default() };
-        Ok(self.objects.get_opts(&self.location, options).await?.into_stream())
+        self.objects.get_opts(&self.location, options).await
     }
 
     /// Returns the bytes of a body, and requests the rest again if it breaks off after some bytes:
@@ -70,9 +70,10 @@ impl Reading {
             }
             let again = timeout(REQUEST_TIMEOUT, self.range.request()).await;
             let again = again.map_err(|_| StoreError::Unavailable(broken))?;
-            self.body = again.map_err(|error| {
+            let again = again.map_err(|error| {
                 StoreError::Unavailable(Failure::of(&error, self.range.hint).into())
             })?;
+            self.body = again.into_stream();
             self.is_fresh = true;
         }
     }
@@ -87,3 +88,7 @@ impl Reading {
         Ok(block)
     }
 }
+
+#[cfg(test)]
+#[path = "read_tests.rs"]
+mod tests;

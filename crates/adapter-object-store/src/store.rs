@@ -5,7 +5,6 @@ use domain::{
     document::{ObjectKey, SpooledFile},
     ports::{BlobStore, BlobStream, GetError, StoreError},
 };
-use futures_util::{StreamExt as _, stream};
 use object_store::{
     MultipartUpload, ObjectStore, ObjectStoreExt as _, PutPayload, local::LocalFileSystem,
     path::Path,
@@ -227,25 +226,10 @@ impl ObjectBlobStore {
     }
 
     async fn get_remote(&self, location: Path, left: Range<u64>) -> Result<BlobStream, GetError> {
-        if left.is_empty() {
-            // No request can ask for an empty range.
-            let size = self.request_object(self.objects.head(&location)).await?.size;
-            check_size(size, &left)?;
-            return Ok(stream::empty().boxed());
-        }
         let (objects, hint) = (Arc::clone(&self.objects), self.hint);
         let range = RemoteRange { objects, location, left, hint };
-        let body = self.request_object(range.request()).await?;
-        Ok(range.stream(body))
-    }
-
-    /// Sends a request for an object, which may be missing.
-    async fn request_object<T>(
-        &self,
-        request: impl Future<Output = object_store::Result<T>> + Send,
-    ) -> Result<T, GetError> {
         let request = async {
-            match request.await {
+            match range.request().await {
                 Err(error) if is_absent(&error) => Ok(Err(GetError::Missing)),
                 Err(error) if is_beyond_end(&error) => {
                     Ok(Err(GetError::Internal(Failure::of(&error, "").into())))
@@ -253,7 +237,9 @@ impl ObjectBlobStore {
                 done => done.map(Ok),
             }
         };
-        self.request(0, request).await?
+        let found = self.request(0, request).await??;
+        check_size(found.range.end, &range.left)?;
+        Ok(range.stream(found.into_stream()))
     }
 
     async fn put_and_remove_probe(&self) -> Result<(), StoreError> {

@@ -21,7 +21,8 @@ use domain::{
     intake::Intake,
     order::OrderId,
     ports::{
-        BlobStore, Clock as _, MockIdempotencyLedger, MockOrderRepo, StoreError, UploadLedger,
+        BlobStore, Clock as _, GetError, MockIdempotencyLedger, MockOrderRepo, StoreError,
+        UploadLedger,
     },
     sweep_uploads::SweepUploads,
 };
@@ -67,6 +68,22 @@ async fn stopped_bucket_fails_fast_and_recovers() {
     files.put(&store, LARGE).await.unwrap();
     store.delete(&key).await.unwrap();
     assert_eq!(server.objects().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn object_of_a_stopped_bucket_is_unavailable() {
+    let (server, files) = (S3Server::start(), Files::new());
+    let store = open(&server);
+    let (key, file) = files.make(100);
+    store.put(&key, &file).await.unwrap();
+    server.stop();
+    let (outcome, took) = timed(store.get(&key, 0..100)).await;
+    assert!(matches!(outcome, Err(GetError::Unavailable(_))));
+    assert!(took < ERROR_TIMEOUT, "{took:?}");
+    server.start_again();
+    // What the store refuses is no missing object either.
+    server.treat(|_| Treatment::Refuse(403));
+    assert!(matches!(store.get(&key, 0..100).await, Err(GetError::Unavailable(_))));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -52,7 +52,7 @@ pub trait BlobStore: Send + Sync {
     /// - Memory use is bounded, whatever the size of the file.
     async fn put(&self, key: &ObjectKey, file: &SpooledFile) -> Result<(), StoreError>;
 
-    /// Opens an object to read a range of its bytes.
+    /// Opens an object to read a range of its bytes, which is not empty.
     ///
     /// An implementation guarantees:
     /// - The stream has exactly the bytes of the range, or an error after some of them. It never
