@@ -41,3 +41,11 @@ mod api_key_repo {
 mod delivery_queue {
     contract_tests::delivery_queue_contract!(super::storage().await);
 }
+
+mod order_reader {
+    contract_tests::order_reader_contract!(super::storage().await);
+}
+
+mod order_admin {
+    contract_tests::order_admin_contract!(super::storage().await);
+}
