@@ -67,6 +67,7 @@ def before_load_schema(context, raw_schema):
         # The examples have names of files instead of their contents.
         for example in form.get("examples", {}).values():
             example["value"].pop("documents", None)
+    # Without its file, the form with documents only has no example.
     form.pop("example", None)
 
 

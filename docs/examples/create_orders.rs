@@ -239,10 +239,9 @@ impl Orders {
         for Document { position, name, sha256 } in order.documents {
             let path = format!("/api/order/{order_id}/documents/{position}");
             let content = self.get(&path).await?.bytes().await?;
-            let digest = Sha256::digest(&content);
-            let digest =
-                digest.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
-            if digest != sha256 {
+            let digest: Vec<_> =
+                Sha256::digest(&content).iter().map(|byte| format!("{byte:02x}")).collect();
+            if digest.concat() != sha256 {
                 return Err(format!("{name} is damaged").into());
             }
             println!("document {name}");

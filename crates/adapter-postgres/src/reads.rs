@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use diesel::{
     QueryableByName,
+    dsl::sql,
     prelude::*,
     result::Error,
     sql_query,
@@ -69,12 +70,19 @@ pub(crate) const COLUMNS: &str = "o.id, o.erased_at, o.client_id, o.api_key_id, 
     o.signing_service_id, o.notary_id, o.starts_at, o.ends_at, o.created_at, o.updated_at, \
     o.is_test, o.holds_file_number, o.file_number, o.status, o.details::text AS details";
 
-/// The documents of an order `o`, in their order.
-const DOCUMENTS: &str = "ARRAY(\
-    SELECT ROW(position, key, name, name_as_sent, media_type, size, sha256, added_at) \
-    FROM documents WHERE order_id = o.id ORDER BY position) AS documents";
+/// Returns an expression for the documents of an order, in their order.
+fn documents_of(order: &str) -> String {
+    format!(
+        "ARRAY(SELECT ROW(position, key, name, name_as_sent, media_type, size, sha256, added_at) \
+        FROM documents WHERE order_id = {order}.id ORDER BY position)"
+    )
+}
 
-/// A row of [`DOCUMENTS`].
+/// The SQL type of [`documents_of`].
+type DocumentRecords =
+    Array<Record<(Integer, Text, Text, Text, Text, BigInt, Binary, Nullable<Instant>)>>;
+
+/// An element of [`documents_of`].
 type DocumentRecord = (i32, String, String, String, String, i64, Vec<u8>, Option<Utc>);
 
 /// An order with its documents.
@@ -85,9 +93,7 @@ pub(crate) struct FoundRow {
     number: i64,
     #[diesel(embed)]
     order: KeptOrderRow,
-    #[diesel(sql_type = Array<Record<(
-        Integer, Text, Text, Text, Text, BigInt, Binary, Nullable<Instant>
-    )>>)]
+    #[diesel(sql_type = DocumentRecords)]
     documents: Vec<DocumentRecord>,
 }
 
@@ -149,7 +155,9 @@ async fn find_all(
                     *slot = Some(row);
                 }
             }
-            batch.into_iter().zip(rows).for_each(|(waiting, row)| waiting.reply(Ok(row)));
+            for (waiting, row) in batch.into_iter().zip(rows) {
+                waiting.reply(Ok(row));
+            }
             Ok(())
         }
         // Tried alone, an unreadable order does not fail the others.
@@ -161,10 +169,13 @@ async fn find_all(
             health
         }
         Err(failure) => {
-            let failure = Shared::from(match &batch[..] {
-                [alone] => unreadable(failure, &alone.work.id),
-                _ => failure,
-            });
+            let failure = match (&batch[..], failure) {
+                ([alone], failure @ Failure::Database(Error::DeserializationError(_))) => {
+                    find_any(connection, OrderId(alone.work.id)).await.err().unwrap_or(failure)
+                }
+                (_, failure) => failure,
+            };
+            let failure = Shared::from(failure);
             for waiting in batch {
                 waiting.reply(Err(failure.clone()));
             }
@@ -180,10 +191,11 @@ async fn find(
     connection: &mut AsyncPgConnection,
     asked: &[&Asked],
 ) -> Result<Vec<FoundRow>, Failure> {
+    let documents = documents_of("o");
     let query = format!(
         "SELECT asked.number, found.* \
         FROM unnest($1, $2) WITH ORDINALITY AS asked (id, client_id, number) \
-        CROSS JOIN LATERAL (SELECT {COLUMNS}, {DOCUMENTS} FROM orders AS o \
+        CROSS JOIN LATERAL (SELECT {COLUMNS}, {documents} AS documents FROM orders AS o \
             WHERE o.id = asked.id AND o.client_id = asked.client_id LIMIT 1) AS found"
     );
     let (ids, clients): (Vec<i64>, Vec<i64>) =
@@ -192,20 +204,19 @@ async fn find(
     Ok(Prepared(query).get_results(connection).await?)
 }
 
-/// Returns an order of any client.
+/// Returns an order of any client. An error names the column that cannot be read.
 pub(crate) async fn find_any(
     connection: &mut AsyncPgConnection,
     id: OrderId,
 ) -> Result<Option<Kept<StoredOrder>>, Failure> {
-    let query = format!(
-        "SELECT 1::bigint AS number, {COLUMNS}, {DOCUMENTS} FROM orders AS o WHERE o.id = $1"
-    );
-    let query = sql_query(query).bind::<BigInt, _>(id.0);
-    let found: Option<FoundRow> = Prepared(query)
+    let documents = sql::<DocumentRecords>(&documents_of("orders"));
+    let query = orders::table.find(id.0).select((KeptOrderRow::as_select(), documents));
+    let found: Option<(KeptOrderRow, Vec<DocumentRecord>)> = Prepared(query)
         .get_result(connection)
         .await
         .optional()
         .map_err(|error| unreadable(error.into(), &id.0))?;
+    let found = found.map(|(order, documents)| FoundRow { number: 1, order, documents });
     Ok(found.map(FoundRow::into_kept).transpose()?)
 }
 

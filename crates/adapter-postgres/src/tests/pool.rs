@@ -76,3 +76,29 @@ async fn connection_works_after_failed_transaction() {
     store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
     assert_eq!(database.sql("SELECT count(*) FROM uploads"), "0");
 }
+
+fn endless(_: &mut AsyncPgConnection) -> BoxFuture<'_, Result<(), Failure>> {
+    std::future::pending().boxed()
+}
+
+#[tokio::test]
+async fn slow_reads_do_not_hold_up_orders() {
+    for connections in [2, 5] {
+        let (store, _database) = store(connections).await;
+        let slow: Vec<_> = (0..10)
+            .map(|_| {
+                let pool = store.pool.clone();
+                tokio::spawn(async move { pool.read(endless).await })
+            })
+            .collect();
+        while store.pool.open() < connections / 2 {
+            tokio::task::yield_now().await;
+        }
+        let began = Instant::now();
+        store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        for read in slow {
+            assert!(matches!(read.await.unwrap(), Err(Failure::Timeout)));
+        }
+    }
+}

@@ -42,7 +42,7 @@ async fn rejection(client: &Client, statement: &str) -> DbError {
 }
 
 /// Columns that may be NULL. Every other column must have a value.
-const OPTIONAL: [&str; 18] = [
+const OPTIONAL: [&str; 22] = [
     "api_keys.client_id",
     "api_keys.documents_rate_burst",
     "api_keys.documents_rate_per_second",
@@ -55,10 +55,14 @@ const OPTIONAL: [&str; 18] = [
     "deliveries.failed_at",
     "deliveries.last_error",
     "deliveries.leased_until",
+    "documents.added_at",
+    "idempotency_keys.documents",
     "idempotency_keys.fingerprint",
+    "idempotency_keys.first_document",
     "idempotency_keys.order_id",
     "key_events.successor_id",
     "orders.ends_at",
+    "orders.erased_at",
     "orders.notary_id",
     "orders.starts_at",
 ];

@@ -2,12 +2,13 @@
 
 use contract_tests::samples::{NOW, WINDOW, attempt, claim, idempotency_key, new_order};
 use domain::{
+    api_key::ClientId,
     document::ObjectKey,
     idempotency::IdempotentRequest,
     order::OrderId,
     ports::{
-        ApiKeyRepo, DeliveryQueue, IdempotencyLedger as _, NewOrder, OrderRepo as _, Settlement,
-        UploadLedger as _,
+        ApiKeyRepo, Cursor, DeliveryQueue, IdempotencyLedger as _, NewOrder, OrderReader as _,
+        OrderRepo as _, PageQuery, Settlement, UploadLedger as _,
     },
 };
 use time::Duration;
@@ -66,6 +67,19 @@ const MANY: &str = "
         sha256('x'), n, '2020-01-01', '2999-01-01' FROM generate_series(1, 10000) n;
     ANALYZE";
 
+async fn page_calls(store: &adapter_postgres::PostgresStore) {
+    for file_number in [None, Some("M-1".to_owned())] {
+        let query = PageQuery {
+            file_number,
+            created_after: None,
+            created_before: None,
+            limit: 20,
+            cursor: Cursor::Newest,
+        };
+        store.page(ClientId(1), &query).await.unwrap().unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_use_indexes() {
     let (store, database) = store().await;
@@ -99,6 +113,7 @@ async fn calls_use_indexes() {
         DeliveryQueue::order(&store, OrderId(id.0 + 77)).await.unwrap().unwrap().documents.len(),
         1
     );
+    page_calls(&store).await;
     ApiKeyRepo::find(&store, "m77").await.unwrap().unwrap();
     let leases = store.lease(NOW, Duration::MINUTE, 50).await.unwrap();
     assert_eq!(leases.len(), 2);

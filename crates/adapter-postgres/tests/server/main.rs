@@ -18,6 +18,7 @@ mod migrations;
 mod order_details;
 mod outage;
 mod pgbouncer;
+mod reads;
 mod round_trips;
 mod tls;
 mod unreadable;

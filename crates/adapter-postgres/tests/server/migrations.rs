@@ -2,12 +2,13 @@
 
 use adapter_postgres::{MigrateError, PostgresStore};
 use contract_tests::samples::{
-    NOW, WINDOW, api_key, attempt, document, idempotency_key, new_order,
+    CLIENT, NOW, WINDOW, api_key, attempt, document, idempotency_key, new_order,
 };
 use domain::{
     idempotency::IdempotentRequest,
     ports::{
-        ApiKeyRepo, DeliveryQueue, IdempotencyLedger as _, NewOrder, OrderRepo as _, Settlement,
+        ApiKeyRepo, Cursor, DeliveryQueue, IdempotencyLedger as _, NewDocuments, NewOrder,
+        OrderAdmin, OrderFilter, OrderReader, OrderRepo as _, PageQuery, Settlement,
         UploadLedger as _,
     },
 };
@@ -197,15 +198,34 @@ async fn rights_to_read_and_write_are_enough() {
     assert_eq!(store.migrate().await.unwrap(), 0);
 
     // Every statement of the adapter.
-    let (one, two) = (document(), document());
+    let (one, two, three) = (document(), document(), document());
     store.check().await.unwrap();
-    store.record(&[one.key.clone(), two.key.clone()], NOW).await.unwrap();
+    store.record(&[&one, &two, &three].map(|document| document.key.clone()), NOW).await.unwrap();
     let order = store
         .create(&NewOrder { documents: vec![one], ..new_order("F-1", NOW) }, WINDOW)
         .await
         .unwrap();
     create(&store, "F-1").await.unwrap_err();
     DeliveryQueue::order(&store, order).await.unwrap().unwrap();
+    OrderReader::order(&store, CLIENT, order).await.unwrap().unwrap();
+    store.document(CLIENT, order, 0).await.unwrap().unwrap();
+    let cursor = Cursor::NewerThan(order);
+    let (created_after, created_before) = (Some(NOW), Some(NOW));
+    let page = PageQuery { file_number: None, created_after, created_before, limit: 1, cursor };
+    OrderReader::page(&store, CLIENT, &page).await.unwrap().unwrap();
+    OrderAdmin::list(&store, &OrderFilter::default(), None, 1).await.unwrap();
+    store.created_before(NOW, 1).await.unwrap();
+    let added = NewDocuments {
+        client: CLIENT,
+        order_id: order,
+        documents: vec![three],
+        at: NOW,
+        max_documents: 2,
+        idempotent_request: None,
+    };
+    store.add_documents(&added).await.unwrap();
+    let erased = create(&store, "F-0").await.unwrap();
+    store.erase(erased, NOW).await.unwrap().unwrap();
     store.condemn(std::slice::from_ref(&two.key)).await.unwrap();
     store.condemn_recorded_before(NOW, 10).await.unwrap();
     store.forget(&[two.key]).await.unwrap();

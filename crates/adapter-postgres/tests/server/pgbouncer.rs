@@ -66,6 +66,10 @@ mod delivery_queue {
     );
 }
 
+mod order_reader {
+    contract_tests::order_reader_contract!(super::storage().await);
+}
+
 /// Returns how often a query by a new client of the pooler returns a row.
 async fn seen_by_others(pooler: &PgBouncer, database: &Database<'_>, query: &str) -> usize {
     let url = pooler.url(database);

@@ -3,14 +3,14 @@
 use std::{collections::HashSet, future::Future};
 
 use contract_tests::samples::{
-    MICROSECOND, NOW, WINDOW, api_key, attempt, claim, delivery, document, idempotency_key,
+    CLIENT, MICROSECOND, NOW, WINDOW, api_key, attempt, claim, delivery, document, idempotency_key,
     new_order, object_key,
 };
 use domain::{
     idempotency::IdempotentRequest,
     ports::{
-        ApiKeyRepo, CreateError, DeliveryQueue as _, IdempotencyLedger as _, NewOrder,
-        OrderRepo as _, Settlement, UploadLedger as _,
+        ApiKeyRepo, CreateError, Cursor, DeliveryQueue as _, IdempotencyLedger as _, NewOrder,
+        OrderReader, OrderRepo as _, PageQuery, Settlement, UploadLedger as _,
     },
 };
 use futures_util::future::join_all;
@@ -160,6 +160,44 @@ async fn lease_and_settlement_take_one_round_trip_each() {
             );
         }
     }
+}
+
+#[tokio::test]
+async fn read_takes_one_round_trip_and_a_later_page_two() {
+    let (store, proxy) = wired().await;
+    let order = order(0, 3, 0);
+    let keys: Vec<_> = order.documents.iter().map(|document| document.key.clone()).collect();
+    store.record(&keys, NOW).await.unwrap();
+    let id = store.create(&order, WINDOW).await.unwrap();
+    let page = |cursor| PageQuery {
+        file_number: None,
+        created_after: None,
+        created_before: None,
+        limit: 20,
+        cursor,
+    };
+    let pages = [Cursor::Newest, Cursor::OlderThan(id), Cursor::NewerThan(id)].map(page);
+    for round in 0..2 {
+        let mut took = Vec::new();
+        let (read, round_trips) = counted(&proxy, OrderReader::order(&store, CLIENT, id)).await;
+        assert!(read.unwrap().is_some());
+        took.push(round_trips);
+        let (read, round_trips) = counted(&proxy, store.document(CLIENT, id, 2)).await;
+        assert!(read.unwrap().is_some());
+        took.push(round_trips);
+        for page in &pages {
+            let (read, round_trips) =
+                counted(&proxy, OrderReader::page(&store, CLIENT, page)).await;
+            assert!(read.unwrap().is_some());
+            took.push(round_trips);
+        }
+        // The first round prepares the statements.
+        assert!(round == 0 || took == [1, 1, 1, 2, 2], "{took:?}");
+    }
+    let reads = (0..64).map(|_| OrderReader::order(&store, CLIENT, id));
+    let (read, round_trips) = counted(&proxy, join_all(reads)).await;
+    assert!(read.into_iter().all(|read| read.unwrap().is_some()));
+    assert_eq!(round_trips, 1);
 }
 
 #[tokio::test]

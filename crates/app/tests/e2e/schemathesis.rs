@@ -20,7 +20,7 @@ async fn service_matches_its_openapi_document() {
     let schemathesis = built("tools/venv/bin/schemathesis", "scripts/test.sh makes it");
     let mut command = Command::new("timeout");
     command
-        .arg("300")
+        .arg("600")
         .arg(schemathesis)
         .arg("--no-color")
         .arg("--config-file")
