@@ -49,6 +49,8 @@ step documentation
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --locked --quiet
 
 step tests
+# Many tests wait for a timer, a server or a disk, and leave the processors to others.
+export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(nproc) + 2))}"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0

@@ -79,8 +79,11 @@ impl ConnectionTracker {
 
     /// Returns whether connections must not be kept open for longer than necessary.
     pub(crate) fn are_crowded(&self) -> bool {
-        let served = MAX_SERVED - self.served.available_permits();
-        served > self.crowded.load(Ordering::Relaxed)
+        self.served() > self.crowded.load(Ordering::Relaxed)
+    }
+
+    fn served(&self) -> usize {
+        MAX_SERVED - self.served.available_permits()
     }
 
     /// Takes memory for more of a first head; `None` if there is none.
@@ -93,9 +96,12 @@ impl ConnectionTracker {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns whether answers must close their connection.
-    pub(crate) fn are_closing(&self) -> bool {
-        self.closing.load(Ordering::Relaxed) || self.are_crowded()
+    /// Returns whether an answer must close its connection. Requests that succeed keep theirs for
+    /// longer: a client that creates orders need not connect again among hostile ones.
+    pub(crate) fn must_close(&self, success: bool) -> bool {
+        let crowded = self.crowded.load(Ordering::Relaxed);
+        let most = if success { crowded + crowded / 2 } else { crowded };
+        self.closing.load(Ordering::Relaxed) || self.served() > most
     }
 
     /// Makes every further answer close its connection. Returns when all connections are closed or
@@ -140,14 +146,15 @@ mod tests {
         let connections = ConnectionTracker::default();
         let mut served = Vec::new();
         for at in 0..MAX_SERVED {
-            assert_eq!(connections.are_closing(), at > CROWDED, "{at}");
+            assert_eq!(connections.must_close(false), at > CROWDED, "{at}");
+            assert_eq!(connections.must_close(true), at > CROWDED * 3 / 2, "{at}");
             served.push(connections.serve().await.unwrap());
         }
         let started = Instant::now();
         assert!(connections.serve().await.is_none());
         assert_eq!(started.elapsed(), MAX_WAIT);
         served.truncate(CROWDED);
-        assert!(!connections.are_closing());
+        assert!(!connections.must_close(false));
     }
 
     #[tokio::test]
@@ -157,7 +164,7 @@ mod tests {
         let mut served = Vec::new();
         for crowded in [false, false, true] {
             served.push(connections.serve().await.unwrap());
-            assert_eq!(connections.are_closing(), crowded);
+            assert_eq!(connections.must_close(false), crowded);
         }
     }
 }

@@ -1,8 +1,14 @@
 //! What a connection is doing. Its transport and its requests share this.
 
-use std::{cell::Cell, task::Waker, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    task::Waker,
+    time::Duration,
+};
 
 use tokio::{net::TcpStream, time::Instant};
+
+use crate::read_bytes::{BodyLength, ReadBytes};
 
 /// Time limit for the head of a request, from its first byte.
 pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -32,11 +38,15 @@ pub(crate) struct Exchange {
     since: Cell<Instant>,
     /// Bytes that the transport may still read in this phase.
     allowance: Cell<usize>,
+    /// Bytes that the framework has got.
+    bytes: RefCell<ReadBytes>,
     /// The transport's task, while it waits for an allowance.
     parked: Cell<Option<Waker>>,
     interim: Cell<Interim>,
     /// Whether the `100 Continue` of the framework is still to be dropped.
     swallow: Cell<bool>,
+    /// Whether the last request succeeded.
+    succeeded: Cell<bool>,
     /// The connection, when its transport has ended.
     ended: Cell<Option<TcpStream>>,
 }
@@ -59,9 +69,11 @@ impl Exchange {
             phase: Cell::new(Phase::Head { begun: false }),
             since: Cell::new(Instant::now()),
             allowance: Cell::new(READ_AHEAD),
+            bytes: RefCell::default(),
             parked: Cell::new(None),
             interim: Cell::new(Interim::None),
             swallow: Cell::new(false),
+            succeeded: Cell::new(false),
             ended: Cell::new(None),
         }
     }
@@ -70,8 +82,9 @@ impl Exchange {
         self.phase.get()
     }
 
-    /// Notes that a request has begun.
-    pub(crate) fn request_started(&self) {
+    /// Notes that a request with such a body has begun.
+    pub(crate) fn request_started(&self, body: BodyLength) {
+        self.bytes.borrow_mut().request_started(body);
         self.phase.set(Phase::Request);
         self.allow(UNREAD_AHEAD);
     }
@@ -84,9 +97,20 @@ impl Exchange {
         }
     }
 
+    /// Notes whether a request succeeded.
+    pub(crate) fn note_outcome(&self, success: bool) {
+        self.succeeded.set(success);
+    }
+
+    /// Returns whether the last request succeeded.
+    pub(crate) fn succeeded(&self) -> bool {
+        self.succeeded.get()
+    }
+
     /// Notes that the answer is sent. `whole` tells whether its request was read to its end.
     pub(crate) fn answered(&self, whole: bool) {
         self.phase.set(if whole { Phase::Head { begun: false } } else { Phase::Rest });
+        self.bytes.borrow_mut().request_ended();
         self.since.set(Instant::now());
         self.interim.set(Interim::None);
         self.allow(READ_AHEAD);
@@ -104,10 +128,16 @@ impl Exchange {
         self.allowance.get()
     }
 
+    /// Notes the bytes before those that the transport reads.
+    pub(crate) fn first(&self, bytes: &[u8]) {
+        self.bytes.borrow_mut().add(bytes);
+    }
+
     /// Notes bytes that the transport has read.
-    pub(crate) fn read(&self, bytes: usize) {
-        self.allowance.set(self.allowance.get().saturating_sub(bytes));
-        if bytes > 0 && self.phase.get() == (Phase::Head { begun: false }) {
+    pub(crate) fn read(&self, bytes: &[u8]) {
+        self.bytes.borrow_mut().add(bytes);
+        self.allowance.set(self.allowance.get().saturating_sub(bytes.len()));
+        if !bytes.is_empty() && self.phase.get() == (Phase::Head { begun: false }) {
             self.phase.set(Phase::Head { begun: true });
             self.since.set(Instant::now());
         }
@@ -121,8 +151,9 @@ impl Exchange {
     /// Returns when the connection ends if nothing happens until then.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let limit = match self.phase.get() {
-            Phase::Head { begun: false } => KEEP_ALIVE,
-            Phase::Head { begun: true } => HEAD_TIMEOUT,
+            Phase::Head { begun: false } if self.bytes.borrow().is_between_requests() => KEEP_ALIVE,
+            // The next head may have begun in the same read as the end of the last request.
+            Phase::Head { .. } => HEAD_TIMEOUT,
             Phase::Request | Phase::Rest => return None,
         };
         Some(self.since.get() + limit)

@@ -26,7 +26,7 @@ use crate::{
 pub(crate) const CROWDED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\n\
     connection: close\r\ncontent-length: 0\r\n\r\n";
 /// Number of header lines that the framework accepts. It rejects more.
-const MAX_LINES: usize = 96;
+pub(crate) const MAX_LINES: usize = 96;
 /// Time in which a client may read a rejection before its connection is reset.
 const LINGER: Duration = Duration::from_secs(1);
 

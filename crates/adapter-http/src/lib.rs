@@ -9,12 +9,12 @@
 //! | concurrency limits; memory and disk of requests in progress | `concurrency_limit`, `body_memory`, `budget` |
 //! | from a handler's result to a response | `answer`, `problem` |
 //! | JSON bodies, multipart forms | `body`, `form`, `part_lengths` |
-//! | uploaded documents: storage while they arrive, format check | `spool`, `blocks`, `content` |
+//! | uploaded documents: storage while they arrive, format check | `spool`, `spool_folder`, `blocks`, `content` |
 //! | repeats under one `Idempotency-Key` | `idempotency_key`, `fingerprint`, `keys_in_progress` |
 //! | request id, log line, metrics, response headers | `observe`, `request_notes`, `metrics`, `gauges` |
 //! | unread bodies of rejected requests | `unread_body` |
 //! | connections: their number, and their end when the service stops | `connections` |
-//! | their time and memory, `100 Continue` | `first_head`, `transport`, `exchange` |
+//! | their time and memory, `100 Continue` | `first_head`, `transport`, `exchange`, `read_bytes` |
 //! | work that outlives its request | `detached_tasks`, `run_to_end` |
 //! | `/healthz`, `/readyz`, `/metrics` | `ops` |
 //! | OpenAPI document and documentation page | `openapi`, `docs_page` |
@@ -57,11 +57,13 @@ mod part_lengths;
 mod peer;
 mod problem;
 mod rate_limit;
+mod read_bytes;
 mod request_notes;
 mod routes;
 mod run_to_end;
 mod server;
 mod spool;
+mod spool_folder;
 mod state;
 #[cfg(test)]
 mod test_support;

@@ -22,6 +22,7 @@ use futures_util::StreamExt as _;
 use tracing::Instrument as _;
 
 use crate::{
+    exchange::Exchange,
     metrics::known_method,
     peer,
     problem::{Problem, ProblemCode},
@@ -68,7 +69,13 @@ pub(crate) async fn observe(
     count(&api, response.request(), status, arrived.get().elapsed(), &route);
     span.in_scope(|| log(&api, response.request(), status, started.elapsed(), &route));
     add_headers(&mut response, &id);
-    if api.connections.are_closing() {
+    let success = response.status().is_success();
+    if let Some(exchange) = response.request().conn_data::<Rc<Exchange>>() {
+        exchange.note_outcome(success);
+    }
+    // The next guess of a throttled peer begins a connection, which is delayed.
+    let guessed = status == 429 && response.request().extensions().contains::<RejectedPeer>();
+    if guessed || api.connections.must_close(success) {
         response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
     }
     Ok(response.map_body(|_, answer| AnswerWithBody::new(answer, unread)).map_into_boxed_body())

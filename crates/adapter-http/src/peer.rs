@@ -13,7 +13,12 @@ type Hop = Option<IpAddr>;
 
 /// Returns whether the peer of the connection is a trusted proxy.
 pub(crate) fn is_trusted_proxy(request: &HttpRequest, trusted_proxies: &[IpNet]) -> bool {
-    request.peer_addr().is_some_and(|peer| contains(trusted_proxies, peer.ip().to_canonical()))
+    request.peer_addr().is_some_and(|peer| is_proxy(peer.ip(), trusted_proxies))
+}
+
+/// Returns whether an address is that of a trusted proxy.
+pub(crate) fn is_proxy(peer: IpAddr, trusted_proxies: &[IpNet]) -> bool {
+    contains(trusted_proxies, peer.to_canonical())
 }
 
 /// Returns the address of the client. Reads `X-Forwarded-For` and `Forwarded` (RFC 7239) from the

@@ -6,7 +6,8 @@ use std::{
     hash::Hash,
     net::{IpAddr, Ipv6Addr},
     num::NonZeroU32,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    time::Duration,
 };
 
 use actix_web::http::header::{HeaderName, HeaderValue};
@@ -17,6 +18,7 @@ use governor::{
     middleware::StateInformationMiddleware,
     state::keyed::DefaultKeyedStateStore,
 };
+use tokio::time::Instant;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -49,6 +51,8 @@ pub struct RateLimits {
     orders: KeyLimit,
     orders_with_documents: KeyLimit,
     failures: Option<Buckets<IpAddr>>,
+    /// When peers over the limit of failed authentications may fail again.
+    throttled: Mutex<HashMap<IpAddr, Instant>>,
     look_ups: Option<Buckets<IpAddr>>,
     log_lines: Option<Buckets<IpAddr>>,
     all_log_lines: Option<Buckets<()>>,
@@ -68,6 +72,7 @@ impl RateLimits {
             orders: KeyLimit::new(orders),
             orders_with_documents: KeyLimit::new(orders_with_documents),
             failures: Buckets::new(orders),
+            throttled: Mutex::default(),
             look_ups: Buckets::new(orders),
             log_lines: Buckets::new(LOG_LINES),
             all_log_lines: Buckets::new(ALL_LOG_LINES),
@@ -88,7 +93,22 @@ impl RateLimits {
     /// Counts a failed authentication of a peer. The error is the number of seconds to wait, at
     /// least one.
     pub(crate) fn failure(&self, peer: IpAddr) -> Result<(), u64> {
-        self.failures.as_ref().map_or(Ok(()), |buckets| buckets.take(&network(peer)).map(drop))
+        let Some(failures) = &self.failures else { return Ok(()) };
+        let taken = failures.take(&network(peer)).map(drop);
+        if let Err(seconds) = taken {
+            self.throttled().insert(network(peer), Instant::now() + Duration::from_secs(seconds));
+        }
+        taken
+    }
+
+    /// Returns whether the last failure of a peer was over its limit, and less than the announced
+    /// wait ago.
+    pub(crate) fn is_throttled(&self, peer: IpAddr) -> bool {
+        self.throttled().get(&network(peer)).is_some_and(|until| Instant::now() < *until)
+    }
+
+    fn throttled(&self) -> MutexGuard<'_, HashMap<IpAddr, Instant>> {
+        self.throttled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a look-up of a key that is not cached. Returns whether the peer may cause it. A valid
@@ -107,6 +127,8 @@ impl RateLimits {
     pub fn forget_idle(&self) {
         self.orders.forget_idle();
         self.orders_with_documents.forget_idle();
+        let now = Instant::now();
+        self.throttled().retain(|_, until| now < *until);
         let by_peer = [&self.failures, &self.look_ups, &self.log_lines];
         by_peer.into_iter().flatten().for_each(Buckets::forget_idle);
     }

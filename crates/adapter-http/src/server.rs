@@ -1,11 +1,14 @@
 //! Starts the two HTTP servers: the API and the operators' endpoints.
 
 use std::{
+    future::poll_fn,
     io,
+    mem::replace,
     net::{SocketAddr, TcpListener},
     pin::pin,
     rc::Rc,
     sync::Arc,
+    task::Poll,
     time::Duration,
 };
 
@@ -22,11 +25,14 @@ use actix_web::{
     middleware::{DefaultHeaders, from_fn},
     web,
 };
-use futures_util::future::{Either, select};
-use tokio::net::TcpStream;
+use futures_util::{
+    future::{Either, select},
+    poll,
+};
+use tokio::{io::AsyncWriteExt as _, net::TcpStream, sync::Semaphore, task::yield_now};
 
 use crate::{
-    connections::ConnectionTracker,
+    authentication::delay_guess,
     exchange::{Exchange, Phase},
     first_head::{self, CROWDED, FirstHead},
     form,
@@ -39,6 +45,10 @@ use crate::{
 
 /// Time for which the rest of a rejected body is discarded, so that its client can read the answer.
 const LINGER: Duration = Duration::from_secs(10);
+
+/// Time until the service closes its side of such a connection, so that a client that sends
+/// rejected bodies without reading the answers cannot connect again and again.
+const RECONNECT_DELAY: Duration = Duration::from_secs(2);
 
 /// Bytes of an answer that wait for a client to read. Answers of orders are smaller.
 const WRITE_BUFFER: usize = 8 * 1024;
@@ -73,7 +83,7 @@ pub fn serve_api(
         .shutdown_timeout(grace.as_secs());
     let stopping = server.graceful_shutdown_signal();
     let server = server.listen("api", listener, move || {
-        let (observed, connections) = (api.clone(), Arc::clone(&api.connections));
+        let (observed, of_connections) = (api.clone(), api.clone());
         let observe = from_fn(move |request, next| observe(observed.clone(), request, next));
         let app = App::new()
             .app_data(api.clone())
@@ -100,12 +110,13 @@ pub fn serve_api(
             })
             .h1(map_config(app, |()| AppConfig::default()));
         fn_factory(move || {
-            let (starting, connections) = (http.new_service(()), Arc::clone(&connections));
-            let stopping = stopping.clone();
+            let (starting, api) = (http.new_service(()), of_connections.clone());
+            let (turns, stopping) = (Rc::new(Semaphore::new(1)), stopping.clone());
             async move {
                 let http = Rc::new(starting.await?);
                 Ok::<_, ()>(fn_service(move |stream: TcpStream| {
-                    serve(stream, Rc::clone(&http), Arc::clone(&connections), stopping.clone())
+                    let (http, turns) = (Rc::clone(&http), Rc::clone(&turns));
+                    serve(stream, http, turns, api.clone(), stopping.clone())
                 }))
             }
         })
@@ -113,41 +124,80 @@ pub fn serve_api(
     Ok(server.run())
 }
 
-/// Serves a connection until it ends.
+/// Serves a connection until it ends. `turns` are those of its worker.
 async fn serve<H>(
     mut stream: TcpStream,
     http: Rc<H>,
-    connections: Arc<ConnectionTracker>,
+    turns: Rc<Semaphore>,
+    api: web::Data<Api>,
     stopping: GracefulShutdownSignal,
 ) -> Result<(), ()>
 where
     H: Service<(Transport, Option<SocketAddr>), Response = ()>,
 {
+    let connections = &api.connections;
     let _open = connections.opened();
+    let peer = stream.peer_addr().ok();
     let FirstHead { bytes, units } = {
-        let receiving = pin!(first_head::receive(&mut stream, &connections));
+        let receiving = pin!(first_head::receive(&mut stream, connections));
         match select(receiving, pin!(stopping.notified())).await {
             Either::Left((Some(first), _)) => first,
             _ => return Ok(()),
         }
     };
+    if let Some(peer) = peer {
+        let delay = pin!(delay_guess(&bytes, peer.ip(), &api));
+        select(delay, pin!(stopping.notified())).await;
+    }
     let exchange = Rc::new(Exchange::new());
     let Some(served) = connections.serve().await else {
         first_head::reject(&mut stream, CROWDED).await;
         return Ok(());
     };
-    let peer = stream.peer_addr().ok();
-    let transport = Transport::new(stream, bytes, Rc::clone(&exchange), Arc::clone(&connections));
+    let transport = Transport::new(stream, bytes, Rc::clone(&exchange), Arc::clone(connections));
     // The framework takes the bytes at once.
     drop(units);
     // Boxed, because a connection that the framework does not serve must be small.
-    let ended = Box::pin(http.call((transport, peer))).await.map_err(drop);
+    let ended = in_turns(Box::pin(http.call((transport, peer))), &exchange, &turns).await;
     drop(served);
-    if let (Some(stream), Phase::Rest) = (exchange.take_ended(), exchange.phase()) {
-        let rest = pin!(first_head::discard_rest(&stream, LINGER));
+    if let (Some(mut stream), Phase::Rest) = (exchange.take_ended(), exchange.phase()) {
+        let rest = pin!(async {
+            first_head::discard_rest(&stream, RECONNECT_DELAY).await;
+            let _ = stream.shutdown().await;
+            first_head::discard_rest(&stream, LINGER).await;
+        });
         select(rest, pin!(stopping.notified())).await;
     }
-    ended
+    ended.map_err(drop)
+}
+
+/// Polls a connection in turn with the others of its worker, unless its last request succeeded. So
+/// a client that creates orders does not wait for thousands of hostile connections.
+async fn in_turns<F: Future + Unpin>(
+    mut serving: F,
+    exchange: &Exchange,
+    turns: &Semaphore,
+) -> F::Output {
+    loop {
+        let polled = if exchange.succeeded() {
+            poll!(&mut serving)
+        } else {
+            let _turn = turns.acquire().await;
+            // Lets the worker look for events of the other connections.
+            yield_now().await;
+            poll!(&mut serving)
+        };
+        match polled {
+            Poll::Ready(ended) => return ended,
+            Poll::Pending => pending_once().await,
+        }
+    }
+}
+
+/// Waits until the task is woken.
+async fn pending_once() {
+    let mut waited = false;
+    poll_fn(|_| if replace(&mut waited, true) { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
 /// Lets the transport keep `100 Continue` back until a request reads its body. HTTP/1.0 has none.
@@ -167,4 +217,24 @@ pub fn serve_ops(listener: TcpListener, ops: web::Data<Ops>) -> io::Result<Serve
         App::new().app_data(ops.clone()).wrap(headers).configure(routes::configure_ops)
     });
     Ok(server.workers(1).disable_signals().shutdown_timeout(1).listen(listener)?.run())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn connection_without_success_waits_for_its_turn() {
+        let (hostile, client, turns) = (Exchange::new(), Exchange::new(), Semaphore::new(1));
+        client.note_outcome(true);
+        let turn = turns.acquire().await.unwrap();
+        let mut waiting = pin!(in_turns(ready(1), &hostile, &turns));
+
+        assert_eq!(poll!(waiting.as_mut()), Poll::Pending);
+        assert_eq!(in_turns(ready(2), &client, &turns).await, 2);
+        drop(turn);
+        assert_eq!(waiting.await, 1);
+    }
 }

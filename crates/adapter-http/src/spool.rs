@@ -1,10 +1,9 @@
 //! Stores uploads while they arrive, in a folder of this process under the spool directory.
 
 use std::{
-    ffi::OsStr,
-    fs::{self, File, Permissions},
+    fs::Permissions,
     io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt as _, PermissionsExt as _},
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -15,76 +14,34 @@ use domain::{
     document::{Sha256Digest, SpooledFile},
 };
 use sha2::{Digest as _, Sha256};
-use tempfile::{NamedTempFile, TempDir, TempPath};
+use tempfile::{NamedTempFile, TempPath};
 use tokio::task::spawn_blocking;
 
 use crate::{
     blocks::{Block, Blocks},
     body_memory::UsedUp,
     budget::{Budget, Share},
+    spool_folder::{SpoolFolder, UPLOAD},
 };
 
 /// Bytes that an upload may hold in memory while it waits for more, apart from the parser's
 /// buffers.
 const MAX_HELD: usize = 16 * 1024;
 
-/// Most foreign entries that a warning names.
-const MAX_NAMED: usize = 10;
-
-const LOCK: &str = "lock";
-/// Prefix of the folder of a process.
-const FOLDER: &str = "uploads-";
-/// Prefix of the file of an upload.
-const UPLOAD: &str = "upload-";
-
-/// The spool of one process. Dropping it removes its folder. The folder of a killed process is
-/// removed by the next process that opens the directory.
+/// The spool of one process. Dropping it removes its folder.
 #[derive(Debug)]
 pub struct Spool {
-    folder: TempDir,
+    folder: SpoolFolder,
     blocks: Blocks,
     disk: Arc<Budget>,
-    _lock: File,
 }
 
 impl Spool {
     /// Opens a spool under `directory`, creating it if necessary, and removes the folders of dead
-    /// processes. A living process holds the lock on the file in its folder. Entries that no
-    /// process of the service made stay, and one warning names them. The files of the spool take
-    /// their bytes from the budget `disk`.
+    /// processes. Entries that no process of the service made stay, and one warning names them. The
+    /// files of the spool take their bytes from the budget `disk`.
     pub fn open(directory: &Path, disk: Arc<Budget>) -> io::Result<Self> {
-        create_private(directory)?;
-        // One process at a time, so that none removes a folder that another is about to lock.
-        let directory_lock = File::create(directory.join(LOCK))?;
-        directory_lock.lock()?;
-        let mut foreign = Vec::new();
-        for entry in fs::read_dir(directory)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            let is_own = if entry.file_type()?.is_dir() && has_prefix(&name, FOLDER) {
-                remove_dead(&entry.path())?
-            } else {
-                name == LOCK
-            };
-            if !is_own {
-                foreign.push(name);
-            }
-        }
-        if !foreign.is_empty() {
-            tracing::warn!(
-                directory = %directory.display(),
-                count = foreign.len(),
-                some = ?&foreign[..foreign.len().min(MAX_NAMED)],
-                "the spool directory has entries that the service did not make; they stay there"
-            );
-        }
-        let folder = tempfile::Builder::new()
-            .prefix(FOLDER)
-            .permissions(Permissions::from_mode(0o700))
-            .tempdir_in(directory)?;
-        let lock = File::create(folder.path().join(LOCK))?;
-        lock.lock()?;
-        Ok(Self { folder, blocks: Blocks::default(), disk, _lock: lock })
+        Ok(Self { folder: SpoolFolder::open(directory)?, blocks: Blocks::default(), disk })
     }
 
     /// Returns how many bytes of uploads in progress it holds.
@@ -106,30 +63,6 @@ impl Spool {
     }
 }
 
-/// Removes what a dead process made in its folder, and the folder. Returns `false` if something else
-/// is left in it.
-fn remove_dead(folder: &Path) -> io::Result<bool> {
-    // A process that was killed at once has made no lock yet.
-    let lock = File::open(folder.join(LOCK));
-    if lock.is_ok_and(|lock| lock.try_lock().is_err()) {
-        return Ok(true);
-    }
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_name() == LOCK || has_prefix(&entry.file_name(), UPLOAD) {
-            fs::remove_file(entry.path())?;
-        }
-    }
-    match fs::remove_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(false),
-        removed => removed.map(|()| true),
-    }
-}
-
-fn has_prefix(name: &OsStr, prefix: &str) -> bool {
-    name.as_encoded_bytes().starts_with(prefix.as_bytes())
-}
-
 /// Why an upload could not be stored.
 #[derive(Debug)]
 pub(crate) enum SpoolError {
@@ -143,10 +76,6 @@ impl From<io::Error> for SpoolError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
-}
-
-fn create_private(directory: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
 async fn blocking<T: Send + 'static>(
@@ -282,21 +211,13 @@ pub struct SpoolGuard {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
-    use crate::blocks::BLOCK_SIZE;
+    use crate::{blocks::BLOCK_SIZE, spool_folder::tests::entries};
 
     fn open(directory: &Path) -> Spool {
         Spool::open(directory, Budget::new(u64::MAX)).unwrap()
-    }
-
-    fn entries(directory: &Path) -> Vec<String> {
-        let mut names: Vec<String> = fs::read_dir(directory)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .filter(|name| name != LOCK)
-            .collect();
-        names.sort();
-        names
     }
 
     #[actix_web::test]
@@ -314,24 +235,6 @@ mod tests {
         assert_eq!(fs::read(&spooled.file.path).unwrap(), content);
         drop(spooled);
         assert!(entries(spool.folder.path()).is_empty());
-    }
-
-    #[test]
-    fn folder_is_private() {
-        let directory = tempfile::tempdir().unwrap();
-        fs::set_permissions(directory.path(), Permissions::from_mode(0o777)).unwrap();
-        let spool = open(directory.path());
-        assert_eq!(fs::metadata(spool.folder.path()).unwrap().permissions().mode() & 0o777, 0o700);
-    }
-
-    #[test]
-    fn created_directories_are_private() {
-        let directory = tempfile::tempdir().unwrap();
-        let spool = directory.path().join("data/spool");
-        drop(open(&spool));
-        for made in [&spool, spool.parent().unwrap()] {
-            assert_eq!(fs::metadata(made).unwrap().permissions().mode() & 0o777, 0o700);
-        }
     }
 
     #[actix_web::test]
@@ -423,44 +326,5 @@ mod tests {
         writer.write(Bytes::from(vec![0; BLOCK_SIZE])).await.unwrap();
         drop(writer);
         assert!(entries(spool.folder.path()).is_empty());
-    }
-
-    #[test]
-    fn only_folders_of_dead_processes_are_removed() {
-        let directory = tempfile::tempdir().unwrap();
-        let living = open(directory.path());
-        let dead = directory.path().join("uploads-dead");
-        fs::create_dir(&dead).unwrap();
-        fs::write(dead.join(LOCK), "").unwrap();
-        fs::write(dead.join("upload-1"), "papers").unwrap();
-        // Killed before it made its lock.
-        fs::create_dir(directory.path().join("uploads-early")).unwrap();
-        let second = open(directory.path());
-        assert!(!dead.exists());
-        assert_eq!(entries(directory.path()).len(), 2);
-        drop((living, second));
-        assert!(entries(directory.path()).is_empty());
-    }
-
-    #[test]
-    fn foreign_entries_stay() {
-        let directory = tempfile::tempdir().unwrap();
-        let foreign =
-            ["precious/deed.pdf", "lost+found/lock", "uploads-dead/notes.txt", "uploads-9.txt"];
-        for name in foreign {
-            let file = directory.path().join(name);
-            fs::create_dir_all(file.parent().unwrap()).unwrap();
-            fs::write(file, "papers").unwrap();
-        }
-        fs::write(directory.path().join("uploads-dead/lock"), "").unwrap();
-        std::os::unix::fs::symlink("precious", directory.path().join("uploads-link")).unwrap();
-        drop(open(directory.path()));
-        for name in foreign {
-            assert_eq!(fs::read(directory.path().join(name)).unwrap(), b"papers", "{name}");
-        }
-        assert_eq!(
-            entries(directory.path()),
-            ["lost+found", "precious", "uploads-9.txt", "uploads-dead", "uploads-link"]
-        );
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use actix_web::{
     App,
     dev::Service as _,
-    http::{StatusCode, header::HeaderMap},
+    http::{ConnectionType, StatusCode, header::HeaderMap},
     middleware::from_fn,
     test::{TestRequest, init_service, read_body},
     web,
@@ -137,7 +137,7 @@ impl Ports {
 
 /// The API on mocks.
 pub(crate) struct TestApi {
-    api: web::Data<Api>,
+    pub(crate) api: web::Data<Api>,
     registry: Registry,
     _folder: TempDir,
 }
@@ -160,8 +160,9 @@ impl TestApi {
             .configure(|config| routes::configure(config, ""));
         let response = init_service(app).await.call(request.to_request()).await.unwrap();
         let (status, headers) = (response.status(), response.headers().clone());
+        let closes = response.response().head().connection_type() == ConnectionType::Close;
         let body = serde_json::from_slice(&read_body(response).await).unwrap_or_default();
-        Answer { status, headers, body }
+        Answer { status, headers, closes, body }
     }
 }
 
@@ -219,6 +220,8 @@ impl OrderRepo for HeldOrders {
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
+    /// Whether it closes its connection.
+    pub(crate) closes: bool,
     pub(crate) body: Value,
 }
 
@@ -243,7 +246,7 @@ fn entropy() -> MockEntropy {
     entropy
 }
 
-fn presented_key() -> PresentedKey {
+pub(crate) fn presented_key() -> PresentedKey {
     PresentedKey::random(false, &entropy())
 }
 

@@ -172,7 +172,9 @@ impl AsyncRead for Transport {
     ) -> Poll<io::Result<()>> {
         if !self.first.is_empty() {
             let length = self.first.len().min(buffer.remaining());
-            buffer.put_slice(&self.first.split_to(length));
+            let first = self.first.split_to(length);
+            self.exchange.first(&first);
+            buffer.put_slice(&first);
             if self.first.is_empty() {
                 self.first = Bytes::new();
             }
@@ -190,7 +192,7 @@ impl AsyncRead for Transport {
         stream.set_limit(allowance as u64);
         let before = buffer.filled().len();
         let read = Pin::new(stream).poll_read(context, buffer);
-        self.exchange.read(buffer.filled().len() - before);
+        self.exchange.read(&buffer.filled()[before..]);
         if read.is_pending() && self.poll_deadline(context).is_ready() {
             return self.end(HEAD_TOO_SLOW);
         }
@@ -230,6 +232,10 @@ impl AsyncWrite for Transport {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.exchange.phase() == Phase::Rest {
+            // The owner of the connection ends it later.
+            return Poll::Ready(Ok(()));
+        }
         self.stream()?.poll_shutdown(context)
     }
 }

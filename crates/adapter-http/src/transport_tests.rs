@@ -8,7 +8,9 @@ use tokio::{
 };
 
 use super::*;
-use crate::{exchange::READ_AHEAD, first_head::discard_rest};
+use crate::{exchange::READ_AHEAD, first_head::discard_rest, read_bytes::BodyLength};
+
+const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: t\r\n\r\n";
 
 /// Returns a client and its connection, which has had a request and its answer.
 async fn answered() -> (TcpStream, Transport) {
@@ -20,7 +22,8 @@ async fn answered_of(connections: Arc<ConnectionTracker>) -> (TcpStream, Transpo
     let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (stream, _) = listener.accept().await.unwrap();
     let exchange = Rc::new(Exchange::new());
-    exchange.request_started();
+    exchange.first(REQUEST);
+    exchange.request_started(BodyLength::Known(0));
     exchange.answered(true);
     (client, Transport::new(stream, Bytes::new(), exchange, connections))
 }
@@ -70,6 +73,20 @@ async fn idle_connection_ends_after_75_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn head_that_began_with_the_last_request_has_ten_seconds() {
+    let (mut client, mut transport) = answered().await;
+    let exchange = transport.exchange();
+    client.write_all(&[REQUEST, b"P"].concat()).await.unwrap();
+    assert_eq!(read(&mut transport).await, REQUEST.len() + 1);
+    exchange.request_started(BodyLength::Known(0));
+    exchange.answered(true);
+    let started = Instant::now();
+    assert_eq!(read(&mut transport).await, 0);
+    assert_eq!(started.elapsed().as_secs(), 10);
+    assert_eq!(read_answer(client, transport).await, "");
+}
+
+#[tokio::test(start_paused = true)]
 async fn later_head_has_ten_seconds() {
     let (mut client, mut transport) = answered().await;
     let started = Instant::now();
@@ -106,7 +123,7 @@ async fn later_head_of_16_kib_is_rejected() {
 async fn request_reads_on_only_when_it_wants_more() {
     let (mut client, mut transport) = answered().await;
     let exchange = transport.exchange();
-    exchange.request_started();
+    exchange.request_started(BodyLength::Known(0));
     let writing = tokio::spawn(async move {
         client.write_all(&vec![b'x'; 10 * READ_AHEAD]).await.unwrap();
         client
@@ -131,7 +148,7 @@ async fn request_reads_on_only_when_it_wants_more() {
 async fn rejected_body_ends_the_transport_and_keeps_the_connection() {
     let (mut client, mut transport) = answered().await;
     let exchange = transport.exchange();
-    exchange.request_started();
+    exchange.request_started(BodyLength::Known(0));
     client.write_all(&vec![b'x'; 10 * READ_AHEAD]).await.unwrap();
     exchange.answered(false);
     while read(&mut transport).await > 0 {}
@@ -157,7 +174,7 @@ async fn continue_is_written_when_the_request_reads_its_body() {
         let (client, mut transport) = answered().await;
         let exchange = transport.exchange();
         exchange.keep_interim_back(old_client);
-        exchange.request_started();
+        exchange.request_started(BodyLength::Known(0));
         transport.write_all(CONTINUE).await.unwrap();
         transport.flush().await.unwrap();
         if body_read {
@@ -174,7 +191,7 @@ async fn continue_is_written_when_the_request_reads_its_body() {
 async fn unread_answer_has_ten_seconds_while_others_wait() {
     let connections = Arc::<ConnectionTracker>::default();
     let (client, mut transport) = answered_of(Arc::clone(&connections)).await;
-    transport.exchange().request_started();
+    transport.exchange().request_started(BodyLength::Known(0));
     let answer = vec![b'x'; 100_000_000];
     let started = Instant::now();
     let mut writing = pin!(transport.write_all(&answer));

@@ -19,7 +19,7 @@ use actix_web::{
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
 
-use crate::exchange::Exchange;
+use crate::{exchange::Exchange, read_bytes::BodyLength};
 
 /// A body that the handler and the answer share.
 #[derive(Clone)]
@@ -36,7 +36,7 @@ impl UnreadBody {
     pub(crate) fn share(request: &mut ServiceRequest) -> Self {
         let exchange = request.request().conn_data::<Rc<Exchange>>().cloned();
         if let Some(exchange) = &exchange {
-            exchange.request_started();
+            exchange.request_started(BodyLength::of(request.headers()));
         }
         let body = RefCell::new(request.take_payload());
         let unread = Self(Rc::new(Shared { body, exchange }));

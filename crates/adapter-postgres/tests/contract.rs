@@ -22,30 +22,4 @@ async fn storage() -> Storage {
     })
 }
 
-mod order_repo {
-    contract_tests::order_repo_contract!(super::storage().await);
-}
-
-mod upload_ledger {
-    contract_tests::upload_ledger_contract!(super::storage().await);
-}
-
-mod idempotency_ledger {
-    contract_tests::idempotency_ledger_contract!(super::storage().await);
-}
-
-mod api_key_repo {
-    contract_tests::api_key_repo_contract!(super::storage().await);
-}
-
-mod delivery_queue {
-    contract_tests::delivery_queue_contract!(super::storage().await);
-}
-
-mod order_reader {
-    contract_tests::order_reader_contract!(super::storage().await);
-}
-
-mod order_admin {
-    contract_tests::order_admin_contract!(super::storage().await);
-}
+contract_tests::storage_contracts!(storage);

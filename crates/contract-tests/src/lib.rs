@@ -4,8 +4,10 @@
 //! of them with one macro call:
 //!
 //! ```text
-//! contract_tests::order_repo_contract!(storage().await);
+//! contract_tests::blob_store_contract!(fixture());
 //! ```
+//!
+//! A database runs the contracts of all its ports with `storage_contracts!`.
 //!
 //! A test fails when the list in the macro lacks an obligation.
 
@@ -37,6 +39,35 @@ macro_rules! sync_obligations {
             $crate::$module::$obligation(&$fixture);
         }
     )+};
+}
+
+/// Runs the contract of every port that a database implements, each in a module of its name. The
+/// asynchronous function makes the `Storage` of each test.
+#[macro_export]
+macro_rules! storage_contracts {
+    ($storage:ident) => {
+        mod order_repo {
+            $crate::order_repo_contract!(super::$storage().await);
+        }
+        mod upload_ledger {
+            $crate::upload_ledger_contract!(super::$storage().await);
+        }
+        mod idempotency_ledger {
+            $crate::idempotency_ledger_contract!(super::$storage().await);
+        }
+        mod api_key_repo {
+            $crate::api_key_repo_contract!(super::$storage().await);
+        }
+        mod delivery_queue {
+            $crate::delivery_queue_contract!(super::$storage().await);
+        }
+        mod order_reader {
+            $crate::order_reader_contract!(super::$storage().await);
+        }
+        mod order_admin {
+            $crate::order_admin_contract!(super::$storage().await);
+        }
+    };
 }
 
 pub mod api_key_repo;

@@ -1,5 +1,6 @@
 use std::{
     collections::VecDeque,
+    iter::once,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -23,7 +24,9 @@ use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
 /// Low limits, so that small inputs reach them.
-pub(super) const LIMITS: DocumentLimits = DocumentLimits { max_count: 3, max_bytes: 1_000 };
+pub(super) const LIMITS: DocumentLimits = DocumentLimits { max_count: 3, max_bytes: 300 };
+/// Number of small pieces. Each costs as much as reading a small form.
+const SMALL_PIECES: usize = 16;
 
 /// The runtime and spool of a thread.
 struct Reader {
@@ -65,12 +68,23 @@ impl Stream for Arriving {
     }
 }
 
-/// Reads a form that arrives in pieces of a size, or in a hundred larger ones, and calls `inspect`
-/// while its files exist.
+/// Splits a body. The low bits of the byte choose the size of the small pieces, the others where
+/// they begin. What is before and after them are large pieces.
+fn split(body: &[u8], by: u8) -> VecDeque<Bytes> {
+    let body = Bytes::copy_from_slice(body);
+    let (size, start) = (usize::from(by % 32) + 1, body.len() * usize::from(by / 32) / 8);
+    let end = body.len().min(start + SMALL_PIECES * size);
+    let small = (start..end).step_by(size).map(|at| at..end.min(at + size));
+    let pieces = once(0..start).chain(small).chain(once(end..body.len()));
+    pieces.map(|range| body.slice(range)).filter(|piece| !piece.is_empty()).collect()
+}
+
+/// Reads a form that arrives whole, or in pieces as a byte splits it. Calls `inspect` while its files
+/// exist.
 pub(super) fn read<T>(
     content_type: &[u8],
     body: &[u8],
-    piece: usize,
+    split_by: Option<u8>,
     inspect: impl FnOnce(Result<OrderForm, Problem>) -> T,
 ) -> Option<T> {
     let content_type = header::HeaderValue::from_bytes(content_type).ok()?;
@@ -78,11 +92,10 @@ pub(super) fn read<T>(
         .insert_header((header::CONTENT_TYPE, content_type))
         .app_data(parser_config())
         .to_http_request();
-    let (pieces, piece) = (Bytes::copy_from_slice(body), piece.max(body.len() / 100).max(1));
-    let pieces = (0..body.len())
-        .step_by(piece)
-        .map(|at| pieces.slice(at..body.len().min(at + piece)))
-        .collect();
+    let pieces = match split_by {
+        Some(by) => split(body, by),
+        None => [Bytes::copy_from_slice(body)].into(),
+    };
     let mut payload: dev::Payload =
         dev::Payload::Stream { payload: Box::pin(Arriving { pieces, paused: false }) };
     let payload = web::Payload::from_request(&request, &mut payload).now_or_never()?.ok()?;
@@ -116,16 +129,16 @@ fn outcome(read: Result<OrderForm, Problem>) -> Outcome {
 /// Asserts that any bytes are read as a form or rejected, independent of the pieces in which they
 /// arrive. Every document of a form is exactly the bytes between two boundaries.
 ///
-/// The first byte is the size of the pieces, the first line the content type.
+/// The first byte splits the body, the first line has the content type.
 pub fn form(data: &[u8]) {
-    let Some(((&piece, content_type), body)) = memchr::memchr(b'\n', data)
+    let Some(((&split_by, content_type), body)) = memchr::memchr(b'\n', data)
         .and_then(|at| Some((data[..at].split_first()?, &data[at + 1..])))
     else {
         return;
     };
-    let Some(whole) = read(content_type, body, body.len(), outcome) else { return };
+    let Some(whole) = read(content_type, body, None, outcome) else { return };
     let pieces =
-        read(content_type, body, usize::from(piece), outcome).expect("the content type is valid");
+        read(content_type, body, Some(split_by), outcome).expect("the content type is valid");
     assert_eq!(whole, pieces);
 
     let Some((_, documents)) = whole else { return };
@@ -138,13 +151,17 @@ pub fn form(data: &[u8]) {
         .as_str()
         .to_owned();
     let contents = contents(body, &boundary).expect("a form that was read has boundaries");
-    let mut contents = contents
-        .into_iter()
-        .map(|content| (content.len() as u64, Sha256Digest(Sha256::digest(content).into())));
+    let mut contents = contents.into_iter();
+    let is = |content: &[u8], size: u64, sha256: &Sha256Digest| {
+        content.len() as u64 == size && sha256.0 == <[u8; 32]>::from(Sha256::digest(content))
+    };
     assert!(documents.len() <= LIMITS.max_count);
     for (name, size, sha256) in documents {
         assert!(size <= LIMITS.max_bytes);
-        assert!(contents.any(|content| content == (size, sha256)), "{name} is no part of the form");
+        assert!(
+            contents.any(|content| is(content, size, &sha256)),
+            "{name} is no part of the form"
+        );
     }
 }
 

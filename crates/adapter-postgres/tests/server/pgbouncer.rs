@@ -25,28 +25,52 @@ async fn storage() -> Storage {
     })
 }
 
+// A pooler in session mode can change what depends on a session: transactions, locks, settings and
+// prepared statements. These obligations of each port depend on them.
+
 mod order_repo {
-    contract_tests::order_repo_contract!(super::storage().await);
+    contract_tests::obligations!(order_repo, super::storage().await;
+        maximal_order_is_found_as_created,
+        one_of_concurrent_orders_within_window_is_created,
+        one_of_concurrent_orders_after_window_is_created,
+        concurrent_orders_have_their_own_outcomes,
+    );
 }
 
 mod upload_ledger {
-    contract_tests::upload_ledger_contract!(super::storage().await);
+    contract_tests::obligations!(upload_ledger, super::storage().await;
+        key_is_adopted_or_condemned_never_both,
+    );
 }
 
 mod idempotency_ledger {
-    contract_tests::idempotency_ledger_contract!(super::storage().await);
+    contract_tests::obligations!(idempotency_ledger, super::storage().await;
+        claimed_key_passes_to_its_order,
+        one_of_concurrent_orders_with_one_key_is_created,
+    );
 }
 
 mod api_key_repo {
-    contract_tests::api_key_repo_contract!(super::storage().await);
+    contract_tests::obligations!(api_key_repo, super::storage().await;
+        key_is_found_as_added,
+        one_of_concurrent_first_keys_is_added,
+        concurrent_rotations_all_count,
+    );
 }
 
 mod delivery_queue {
-    contract_tests::delivery_queue_contract!(super::storage().await);
+    contract_tests::obligations!(delivery_queue, super::storage().await;
+        completed_delivery_leaves_the_queue,
+        concurrent_workers_never_share_a_delivery,
+        concurrent_leases_count_every_mail,
+    );
 }
 
 mod order_reader {
-    contract_tests::order_reader_contract!(super::storage().await);
+    contract_tests::obligations!(order_reader, super::storage().await;
+        order_is_read_with_its_documents,
+        poller_misses_no_concurrent_order,
+    );
 }
 
 /// Returns how often a query by a new client of the pooler returns a row.
@@ -83,6 +107,19 @@ async fn session_mode_with_one_session_is_not_refused() {
     assert!(store.migrate().await.unwrap() > 0);
     create(&store, "F-1").await.unwrap();
     assert!(is_duplicate(&create(&store, "F-1").await));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn next_store_gets_a_clean_session() {
+    let settings = ["pool_mode = session", "default_pool_size = 1", "server_idle_timeout = 60"];
+    let pooler = PgBouncer::start(Cluster::shared(), &settings);
+    let database = Cluster::shared().database();
+    // Each store prepares its statements under the same names, in the same session of the server.
+    for file_number in ["F-1", "F-2"] {
+        let store = PostgresStore::open(&pooler.url(&database), 1).unwrap();
+        store.migrate().await.unwrap();
+        create(&store, file_number).await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -155,12 +155,14 @@ async fn slow_and_idle_connections_are_closed_while_orders_succeed() {
     let unauthorized = format!(
         "POST {CREATE_WITH_DOCUMENTS} HTTP/1.1\r\nHost: t\r\nContent-Length: 1000000\r\n\r\n"
     );
-    let kinds: [(&str, Option<u8>, u16); 5] = [
+    let kinds: [(&str, Option<u8>, u16); 6] = [
         ("", None, 408),
         ("POST /api/order", None, 408),
         ("POST / HTTP/1.1\r\nX: ", Some(b'x'), 408),
         (&body, Some(b' '), 408),
         (&unauthorized, Some(b' '), 401),
+        // The first byte of the next head arrives with the request.
+        ("GET /unknown HTTP/1.1\r\nHost: t\r\n\r\nP", None, 404),
     ];
     let open = Arc::new(AtomicUsize::new(2_000));
     let clients = (0..2_000).map(|at| {

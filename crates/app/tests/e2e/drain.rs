@@ -74,12 +74,17 @@ async fn nohup_keeps_the_service_running() {
     assert_eq!(server.stop("-TERM").0, Some(0));
 }
 
-/// Opens a connection with half a request.
-pub fn half_a_request(server: &ServiceProcess, key: &str) -> TcpStream {
+/// Opens a connection with the beginning of a request.
+pub fn half_a_request(server: &ServiceProcess, key: &str, path: &str) -> TcpStream {
+    let (content_type, first) = if path == CREATE {
+        ("application/json", "{")
+    } else {
+        ("multipart/form-data; boundary=b", "--b\r\n")
+    };
     let mut stream = TcpStream::connect(&server.address).unwrap();
     let head = format!(
-        "POST {CREATE} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {key}\r\n\
-         Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{{"
+        "POST {path} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {key}\r\n\
+         Content-Type: {content_type}\r\nContent-Length: 1000\r\n\r\n{first}"
     );
     stream.write_all(head.as_bytes()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -91,7 +96,7 @@ async fn slow_request_is_cut_off_within_the_grace_period() {
     let wiring = Wiring::new();
     let key = issue_key(&wiring);
     let mut server = ServiceProcess::start(&wiring, &["--shutdown-grace-secs=2"]);
-    let mut slow = half_a_request(&server, &key);
+    let mut slow = half_a_request(&server, &key, CREATE);
     server.signal("-TERM");
     let ended = tokio::task::spawn_blocking(move || slow.read(&mut [0; 1024]));
     assert!(matches!(ended.await.unwrap(), Ok(0) | Err(_)));

@@ -19,6 +19,7 @@ mod backup;
 mod clients;
 mod concurrency;
 mod crash;
+mod disconnected_clients;
 mod docs_page;
 mod documents;
 mod drain;

@@ -220,19 +220,25 @@ async fn service_starts_while_bucket_is_down() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn slow_request_leaves_mails_time_at_the_stop() {
+async fn slow_upload_leaves_mails_and_key_uses_time_at_the_stop() {
     let wiring = Wiring::new();
     let mut server = ServiceProcess::start(&wiring, &["--shutdown-grace-secs=8"]);
-    let key = issue_key(&wiring);
+    let (key, slow_key) = (issue_key(&wiring), issue_key(&wiring));
     wiring.stall_mail();
     created(server.post(&key, "F-1").await).await;
     wiring.a_mail_stalls().await;
-    let mut slow = half_a_request(&server, &key);
+    // Neither the mail nor the use of the key can be stored before the upload is cut off.
+    let lock = wiring.lock_keys();
+    let mut slow = half_a_request(&server, &slow_key, CREATE_WITH_DOCUMENTS);
     server.signal("-TERM");
     let ended = tokio::task::spawn_blocking(move || slow.read(&mut [0; 1024]));
     assert!(matches!(ended.await.unwrap(), Ok(0) | Err(_)));
+    let unused = "SELECT id FROM api_keys WHERE last_used_at IS NULL";
+    assert_ne!(wiring.lines(unused), Vec::<String>::new());
 
+    drop(lock);
     wiring.mails_go_on();
     eventually(|| server.ended().is_some()).await;
     assert_eq!((wiring.mails().len(), wiring.rows("deliveries")), (1, 0));
+    assert_eq!(wiring.lines(unused), Vec::<String>::new());
 }

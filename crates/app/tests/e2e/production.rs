@@ -195,10 +195,21 @@ impl Wiring {
 
     /// Returns a lock that blocks the creation of orders until it is dropped.
     pub fn lock_database(&self) -> Box<dyn Any> {
-        let lock = self.session("BEGIN; LOCK TABLE orders;");
-        let locks = "SELECT count(*) FROM pg_locks WHERE granted \
-             AND mode = 'AccessExclusiveLock' AND relation = 'orders'::regclass";
-        while self.query(locks) == "0" {
+        self.lock_table("orders", "ACCESS EXCLUSIVE")
+    }
+
+    /// Returns a lock that blocks changes of API keys until it is dropped.
+    pub fn lock_keys(&self) -> Box<dyn Any> {
+        self.lock_table("api_keys", "EXCLUSIVE")
+    }
+
+    fn lock_table(&self, table: &str, mode: &str) -> Box<dyn Any> {
+        let lock = self.session(&format!("BEGIN; LOCK TABLE {table} IN {mode} MODE;"));
+        let locks = format!(
+            "SELECT count(*) FROM pg_locks WHERE granted AND relation = '{table}'::regclass \
+             AND mode = replace(initcap('{mode}'), ' ', '') || 'Lock'"
+        );
+        while self.query(&locks) == "0" {
             std::thread::sleep(Duration::from_millis(10));
         }
         Box::new(lock)

@@ -17,6 +17,7 @@ mod abuse_memory;
 mod concurrency;
 mod copy;
 mod crash;
+mod disconnected_clients;
 mod documents;
 mod drain;
 mod errors;
