@@ -67,7 +67,10 @@ mod delivery_queue {
 }
 
 mod order_reader {
-    contract_tests::order_reader_contract!(super::storage().await);
+    contract_tests::obligations!(order_reader, super::storage().await;
+        order_is_read_with_its_documents,
+        poller_misses_no_concurrent_order,
+    );
 }
 
 /// Returns how often a query by a new client of the pooler returns a row.
