@@ -153,7 +153,9 @@ impl AddDocuments {
         attempt: Option<&Attempt>,
     ) -> Result<AddedDocuments, AddDocumentsError> {
         let at = self.intake.clock.now();
-        documents.iter_mut().for_each(|document| document.created_at = at);
+        for document in &mut documents {
+            document.created_at = at;
+        }
         let new = NewDocuments {
             client,
             order_id,

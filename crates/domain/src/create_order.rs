@@ -203,7 +203,9 @@ impl CreateOrder {
     ) -> Result<CreatedOrder, CreateError> {
         self.traffic.record();
         let (is_test, created_at) = (key.key.is_test, self.intake.clock.now());
-        documents.iter_mut().for_each(|document| document.created_at = created_at);
+        for document in &mut documents {
+            document.created_at = created_at;
+        }
         // A test order is no real signing, so it has no recipients.
         let recipients = if is_test { Vec::new() } else { order.contacts.recipients() };
         let mail = |recipient| NewDelivery::mail(recipient, &*self.intake.entropy);

@@ -22,7 +22,9 @@ const LATER: time::OffsetDateTime = NOW.saturating_add(Duration::HOUR);
 /// Returns that many new documents for an order of [`CLIENT`], added an hour after [`NOW`].
 pub(crate) fn addition(order_id: OrderId, documents: usize) -> NewDocuments {
     let mut documents: Vec<_> = (0..documents).map(|_| document()).collect();
-    documents.iter_mut().for_each(|document| document.created_at = LATER);
+    for document in &mut documents {
+        document.created_at = LATER;
+    }
     NewDocuments {
         client: CLIENT,
         order_id,
