@@ -155,7 +155,9 @@ async fn find_all(
                     *slot = Some(row);
                 }
             }
-            batch.into_iter().zip(rows).for_each(|(waiting, row)| waiting.reply(Ok(row)));
+            for (waiting, row) in batch.into_iter().zip(rows) {
+                waiting.reply(Ok(row));
+            }
             Ok(())
         }
         // Tried alone, an unreadable order does not fail the others.
@@ -174,7 +176,9 @@ async fn find_all(
                 (_, failure) => failure,
             };
             let failure = Shared::from(failure);
-            batch.into_iter().for_each(|waiting| waiting.reply(Err(failure.clone())));
+            for waiting in batch {
+                waiting.reply(Err(failure.clone()));
+            }
             Err(failure)
         }
     }

@@ -61,7 +61,6 @@ fn downward(from: i64, is_own: impl Fn(i64) -> bool, count: usize) -> Vec<i64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[expect(clippy::too_many_lines, reason = "one list of reads")]
 async fn reads_cost_the_same_in_a_large_table() {
     let (store, database) = store().await;
     store.create(&new_order("F-1", created(0)), WINDOW).await.unwrap();
@@ -149,11 +148,11 @@ async fn poller_waits_for_a_transaction_that_is_held_open() {
     // The transaction has drawn its identifier when it waits for the upload.
     let document = document();
     store.record(from_ref(&document.key), NOW).await.unwrap();
-    let hold = format!(
+    let lock = format!(
         "BEGIN; SELECT key FROM uploads WHERE key = '{}' FOR UPDATE",
         document.key.as_str()
     );
-    holder.batch_execute(&hold).await.unwrap();
+    holder.batch_execute(&lock).await.unwrap();
     let held = tokio::spawn({
         let store = Arc::clone(&store);
         let order = NewOrder { documents: vec![document], ..new_order("held", NOW) };
