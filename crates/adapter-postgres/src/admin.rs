@@ -137,7 +137,7 @@ async fn created_before(
     );
     let query = sql_query(query)
         .bind::<Timestamptz, _>(instant)
-        .bind::<Timestamptz, _>(instant.saturating_add(crate::pages::DISORDER))
+        .bind::<Timestamptz, _>(instant.saturating_add(sql_rows::DISORDER))
         .bind::<BigInt, _>(row_limit(limit));
     let rows: Vec<IdRow> = Prepared(query).get_results(connection).await?;
     Ok(rows.into_iter().map(|row| OrderId(row.id)).collect())

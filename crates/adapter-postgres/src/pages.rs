@@ -13,7 +13,7 @@ use domain::{
     order::OrderId,
     ports::{Cursor, Kept, ListedOrder, Page, PageQuery},
 };
-use sql_rows::{KeptOrderRow, row_limit};
+use sql_rows::{DISORDER, KeptOrderRow, row_limit};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
@@ -22,10 +22,6 @@ use crate::{
     reads::{COLUMNS, unreadable},
     statement::Prepared,
 };
-
-/// The most by which an order with a smaller identifier may have been created later: the clocks of
-/// instances differ, and a request waits before its order gets an identifier.
-pub(crate) const DISORDER: Duration = Duration::HOUR;
 
 /// The search for an instant ends with a range of so many identifiers. A smaller table is not
 /// searched.

@@ -12,14 +12,10 @@ use domain::{
     order::OrderId,
     ports::{Cursor, Kept, ListedOrder, Page, PageQuery},
 };
-use sql_rows::{KeptOrderRow, Utc, row_limit, schema::orders};
-use time::{Duration, OffsetDateTime};
+use sql_rows::{DISORDER, KeptOrderRow, Utc, row_limit, schema::orders};
+use time::OffsetDateTime;
 
 use crate::failure::Failure;
-
-/// The most by which an order with a smaller identifier may have been created later: the clocks of
-/// processes differ, and a request waits before its order gets an identifier.
-const DISORDER: Duration = Duration::HOUR;
 
 /// An order in a list.
 #[derive(Queryable, Selectable)]

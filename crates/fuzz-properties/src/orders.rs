@@ -181,6 +181,10 @@ fn valid(request: &OrderRequest, parsed: &ParsedOrder) {
     assert_eq!(again.parse().as_ref(), Ok(parsed));
 
     let order = &parsed.order;
+    // What a client reads back creates an equal order.
+    let signing_service_id = Field::Value(order.signing_service_id.0);
+    let read_back = OrderRequest { signing_service_id, ..OrderRequest::of(order) };
+    assert_eq!(read_back.parse().map(|parsed| parsed.order).as_ref(), Ok(order));
     if let AppointmentTime::Between { start, end } = order.appointment.time {
         assert!(start.local < end.local && start.utc < end.utc);
     }

@@ -44,6 +44,11 @@ impl Unreadable {
     }
 }
 
+/// The most by which an order with a smaller identifier may have been created later: the clocks of
+/// instances differ, and a request waits before its order gets an identifier.
+/// So a list between two instants needs no index of instants: identifiers grow nearly alike.
+pub const DISORDER: time::Duration = time::Duration::HOUR;
+
 /// Returns a limit for SQL. More than `i64::MAX` rows never exist.
 pub fn row_limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
