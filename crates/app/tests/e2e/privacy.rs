@@ -233,7 +233,7 @@ async fn send_invalid_heads(service: &mut Observed) {
                 .header("idempotency-key", HeaderValue::from_bytes(b"mkidemzq\xE9").unwrap()),
             400,
         ),
-        (json(service.post("/api/order/mkelsewherezq?mkelsewherezq=mkelsewherezq")), 404),
+        (json(service.post("/api/mkelsewherezq?mkelsewherezq=mkelsewherezq")), 404),
         (client.request(reqwest::Method::from_bytes(b"MKELSEWHEREZQ").unwrap(), &url), 405),
         (
             client
