@@ -19,6 +19,7 @@
 //! All destinations get the same mail, which the module `message` builds.
 
 mod confirmation;
+mod erased_mails;
 mod mail_drop;
 mod message;
 mod old_mails;
@@ -26,6 +27,7 @@ mod open;
 mod sender;
 mod smtp;
 
+pub use erased_mails::{MailsOf, remove_mails};
 pub use mail_drop::MailDrop;
 pub use old_mails::RemoveOldMails;
 pub use open::{OpenError, folder, open};

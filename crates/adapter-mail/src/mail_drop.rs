@@ -20,6 +20,9 @@ use crate::{
     message::{message_key, render},
 };
 
+/// Beginning and end of the name of a file that is being written.
+pub(crate) const UNFINISHED: (&str, &str) = (".", ".tmp");
+
 /// Writes mails into a folder as `.eml` files. A second delivery of a mail replaces its file.
 #[derive(Debug)]
 pub struct MailDrop {
@@ -54,8 +57,8 @@ impl Folder {
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), NotifyError> {
         // `tempfile` makes the file readable by its owner only, and removes it after a failure.
         let mut file = tempfile::Builder::new()
-            .prefix(".")
-            .suffix(".tmp")
+            .prefix(UNFINISHED.0)
+            .suffix(UNFINISHED.1)
             .tempfile_in(&self.path)
             .map_err(unavailable)?;
         file.write_all(bytes).map_err(unavailable)?;

@@ -8,6 +8,7 @@ use std::{
 use askama::Template as _;
 use domain::{
     delivery::Notification,
+    order::OrderId,
     ports::{Cause, NotifyError},
 };
 use email_encoding::headers::{rfc2047, writer::EmailWriter};
@@ -24,6 +25,15 @@ use crate::{
     Sender,
     confirmation::{Confirmation, Html, Text},
 };
+
+/// Beginning of the subject of every mail. The identifier of the order and a space follow.
+const SUBJECT_START: &str = "Signing order ";
+
+/// Returns the order that the subject of a mail names.
+pub(crate) fn order_of_subject(subject: &str) -> Option<OrderId> {
+    let (id, _) = subject.strip_prefix(SUBJECT_START)?.split_once(' ')?;
+    id.parse().ok().map(OrderId)
+}
 
 /// Returns the message key, which becomes part of a header and of a file name.
 pub(crate) fn message_key(notification: &Notification) -> Result<&str, NotifyError> {
@@ -47,8 +57,8 @@ pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Mes
         .map_err(|_| permanent("the order was created before 1970"))?;
     let confirmation = Confirmation::new(order).map_err(permanent)?;
 
-    let subject =
-        format!("Signing order {} received: file {}", order.id.0, order.order.file_number.as_str());
+    let (id, file_number) = (order.id.0, order.order.file_number.as_str());
+    let subject = format!("{SUBJECT_START}{id} received: file {file_number}");
     // Clients cannot put this boundary into a part: they do not know the random key.
     let alternatives = MultiPart::alternative()
         .boundary(format!("{key}-boundary"))

@@ -57,7 +57,7 @@ fn notification_for(request: Value) -> Notification {
     notification_of(request, "escrow@title.example.com", &CountingEntropy::default())
 }
 
-fn notification() -> Notification {
+pub(crate) fn notification() -> Notification {
     notification_for(full_request())
 }
 

@@ -79,7 +79,7 @@ fn remove(entries: &mut ReadDir, before: OffsetDateTime) -> io::Result<(usize, u
 }
 
 /// Returns whether the mail drop gives such a name. Other files in the folder stay.
-fn is_mail(name: &OsStr) -> bool {
+pub(crate) fn is_mail(name: &OsStr) -> bool {
     let key = name.to_str().and_then(|name| name.strip_suffix(".eml"));
     key.is_some_and(|key| key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
