@@ -84,6 +84,7 @@ pub use keys_in_progress::KeysInProgress;
 pub use metrics::ApiMetrics;
 pub use openapi::{OpenApiSettings, document as openapi_document};
 pub use ops::{Dependencies, Ops};
+pub use orders::whole_order;
 pub use rate_limit::RateLimits;
 pub use server::{Capacity, serve_api, serve_ops};
 pub use spool::Spool;

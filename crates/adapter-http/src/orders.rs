@@ -17,8 +17,23 @@ mod read_order;
 pub(crate) mod record;
 mod upload;
 
+use domain::order::StoredOrder;
+use serde::Serialize;
+
+use self::record::WholeOrder;
 pub(crate) use self::{
     add_documents::add as add_documents, create_form::create as create_with_documents,
     create_json::create, list_documents::list as list_documents, list_orders::list as list_orders,
     read_document::read as read_document, read_order::read as read_order,
 };
+
+/// Returns an order for operators, as a client reads it: record, details and records of documents.
+///
+/// # Errors
+/// `serde_json` cannot write a value. No order has such a value.
+pub fn whole_order<'a>(
+    stored: &'a StoredOrder,
+    base_path: &str,
+) -> Result<impl Serialize + use<'a>, serde_json::Error> {
+    WholeOrder::new(stored, &path::of_documents(base_path, stored.id))
+}

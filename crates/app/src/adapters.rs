@@ -16,8 +16,8 @@ use anyhow::{Context as _, Result};
 use domain::{
     manage_keys::ManageKeys,
     ports::{
-        ApiKeyRepo, BlobStore, DeliveryQueue, IdempotencyLedger, Notifier, OrderReader, OrderRepo,
-        UploadLedger, error_chain,
+        ApiKeyRepo, BlobStore, DeliveryQueue, IdempotencyLedger, Notifier, OrderAdmin, OrderReader,
+        OrderRepo, UploadLedger, error_chain,
     },
 };
 
@@ -34,6 +34,8 @@ pub struct Storage {
     pub orders: Arc<dyn OrderRepo>,
     /// Reads orders for their clients.
     pub reader: Arc<dyn OrderReader>,
+    /// Lists, reads and erases orders for operators.
+    pub admin: Arc<dyn OrderAdmin>,
     /// Records the objects of orders that are not created yet.
     pub uploads: Arc<dyn UploadLedger>,
     /// Stores idempotency keys in use.
@@ -67,6 +69,7 @@ impl Storage {
     where
         Store: OrderRepo
             + OrderReader
+            + OrderAdmin
             + UploadLedger
             + IdempotencyLedger
             + ApiKeyRepo
@@ -78,6 +81,7 @@ impl Storage {
         Self {
             orders: store.clone(),
             reader: store.clone(),
+            admin: store.clone(),
             uploads: store.clone(),
             idempotency: store.clone(),
             keys: store.clone(),

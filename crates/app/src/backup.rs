@@ -208,7 +208,9 @@ fn path_of(document: &CopiedDocument) -> Result<&Path> {
 
 fn copy_document(document: &CopiedDocument, from: &Path, to: &Path) -> Result<()> {
     let key = document.key.as_str();
-    let copied = copy_file(from, to).with_context(|| format!("the document {key}"))?;
+    let copied = copy_file(from, to).with_context(|| {
+        format!("the document {key}; if its order was erased meanwhile, repeat the backup")
+    })?;
     ensure!(
         copied == FileFacts::new(document.size, document.sha256),
         "the document {key} is damaged: its size or its SHA-256 is not that of the upload"
@@ -272,7 +274,7 @@ fn read_manifest(folder: &Path) -> Result<Manifest> {
 }
 
 /// Creates a folder that only its owner can read, unless it exists and is empty.
-fn create_empty(folder: &Path) -> Result<()> {
+pub(crate) fn create_empty(folder: &Path) -> Result<()> {
     ensure!(is_empty(folder)?, "{} is not empty", folder.display());
     create_private(folder)?;
     let parent = std::path::absolute(folder)?;
@@ -298,6 +300,6 @@ fn create_private(folder: &Path) -> Result<()> {
     created.with_context(|| folder.display().to_string())
 }
 
-fn sync(folder: &Path) -> io::Result<()> {
+pub(crate) fn sync(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }

@@ -10,6 +10,7 @@ use domain::ports::error_chain;
 use self::{
     deliveries::DeliveriesCommand,
     keys::KeysCommand,
+    orders::{Operator, OrdersCommand},
     output::{print, without_credentials},
 };
 use crate::{
@@ -24,6 +25,7 @@ use crate::{
 mod backup;
 mod deliveries;
 mod keys;
+mod orders;
 mod output;
 
 /// Threads for file operations of the document store and the mail folder.
@@ -58,6 +60,9 @@ enum Command {
     /// Issue, list, rotate and revoke API keys
     #[command(subcommand)]
     Keys(KeysCommand),
+    /// List, show, export and erase orders
+    #[command(subcommand)]
+    Orders(OrdersCommand),
     /// List mails that wait or failed for good, and retry them
     #[command(subcommand, name = "follow-ups")]
     Deliveries(DeliveriesCommand),
@@ -139,6 +144,10 @@ async fn execute(command: Command, settings: Settings) -> Result<()> {
         Command::Keys(command) => {
             let keys = Storage::open(&settings).await?.manage_keys(&machine);
             keys::run(command, &keys, machine.clock.now()).await
+        }
+        Command::Orders(command) => {
+            let storage = Storage::open(&settings).await?;
+            orders::run(command, &Operator { settings, storage, clock: machine.clock }).await
         }
         Command::Deliveries(command) => {
             let storage = Storage::open(&settings).await?;

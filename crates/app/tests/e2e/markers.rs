@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 pub struct Marker {
     /// JSON Pointer to the field, or the name of another carrier.
     pub field: String,
-    needle: String,
+    pub needle: String,
     /// Counts only as a whole word. Short digits and letters are also parts of other words.
     is_word: bool,
 }

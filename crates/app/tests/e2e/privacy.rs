@@ -97,7 +97,7 @@ fn document() -> Vec<u8> {
 }
 
 /// Removes the measured numbers from a line of the log: any digits may occur in them.
-fn without_measures(line: &str) -> String {
+pub fn without_measures(line: &str) -> String {
     let mut event: Value =
         serde_json::from_str(line).unwrap_or_else(|_| panic!("not an event: {line}"));
     for measure in ["timestamp", "milliseconds"] {

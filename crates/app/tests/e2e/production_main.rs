@@ -40,6 +40,7 @@ mod money_digits;
 mod openapi;
 mod operators;
 mod orders;
+mod orders_command;
 mod other_databases;
 mod other_systems;
 mod outages;
