@@ -13,6 +13,9 @@ use crate::{failure::Failure, store::REQUEST_TIMEOUT};
 /// Time limit for the next bytes of a response.
 const BLOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Largest block that a reader gets. A client of HTTP may have read more ahead.
+const BLOCK: usize = 64 * 1024;
+
 /// A range of an object that is read.
 pub(crate) struct RemoteRange {
     pub(crate) objects: Arc<dyn ObjectStore>,
@@ -37,7 +40,7 @@ impl RemoteRange {
     /// Returns the bytes of a body, and requests the rest again if it breaks off after some bytes:
     /// the time limit of a request ends the body of a slow reader. Objects never change.
     pub(crate) fn stream(self, body: Body) -> BlobStream {
-        let reading = Reading { range: self, body, is_fresh: true };
+        let reading = Reading { range: self, body, is_fresh: true, ahead: Bytes::new() };
         stream::try_unfold(reading, |mut reading| async move {
             let block = reading.next().await?;
             Ok(block.map(|block| (block, reading)))
@@ -51,16 +54,25 @@ struct Reading {
     body: Body,
     /// Whether this body has not given any bytes yet.
     is_fresh: bool,
+    /// What was read ahead.
+    ahead: Bytes,
 }
 
 impl Reading {
     async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
         loop {
+            if !self.ahead.is_empty() {
+                let block = self.ahead.split_to(BLOCK.min(self.ahead.len()));
+                return Ok(Some(block));
+            }
             if self.range.left.is_empty() {
                 return Ok(None);
             }
             let broken = match timeout(BLOCK_TIMEOUT, self.body.try_next()).await {
-                Ok(Ok(Some(block))) => return self.take(block).map(Some),
+                Ok(Ok(Some(bytes))) => {
+                    self.take(bytes)?;
+                    continue;
+                }
                 Ok(Ok(None)) => "the body is too short".into(),
                 Ok(Err(error)) => Failure::of(&error, self.range.hint).into(),
                 Err(_) => format!("no bytes within {} seconds", BLOCK_TIMEOUT.as_secs()).into(),
@@ -78,14 +90,15 @@ impl Reading {
         }
     }
 
-    fn take(&mut self, block: Bytes) -> Result<Bytes, StoreError> {
-        let (left, size) = (&mut self.range.left, block.len() as u64);
+    fn take(&mut self, bytes: Bytes) -> Result<(), StoreError> {
+        let (left, size) = (&mut self.range.left, bytes.len() as u64);
         if size > left.end - left.start {
             return Err(StoreError::Internal("the body is longer than the range".into()));
         }
         left.start += size;
-        self.is_fresh &= block.is_empty();
-        Ok(block)
+        self.is_fresh &= bytes.is_empty();
+        self.ahead = bytes;
+        Ok(())
     }
 }
 

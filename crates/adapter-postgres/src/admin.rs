@@ -20,8 +20,9 @@ use time::OffsetDateTime;
 use crate::{
     PostgresStore,
     failure::Failure,
+    order_columns::unreadable,
     pages::{ListedRow, listed_columns, upper_bound},
-    reads::{self, unreadable},
+    reads,
     statement::{DURABLE, Prepared},
 };
 

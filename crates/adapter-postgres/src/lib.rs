@@ -18,6 +18,7 @@ mod import;
 mod insert_orders;
 mod keys;
 mod migrations;
+mod order_columns;
 mod orders;
 mod pages;
 mod pool;

@@ -19,7 +19,7 @@ use time::{Duration, OffsetDateTime};
 use crate::{
     failure::Failure,
     insert_orders::ANNOUNCED,
-    reads::{COLUMNS, unreadable},
+    order_columns::{COLUMNS, unreadable},
     statement::Prepared,
 };
 

@@ -26,6 +26,7 @@ use crate::{
     PostgresStore,
     batch::{Waiting, Work},
     failure::{Failure, Shared, store_error},
+    order_columns::{COLUMNS, unreadable},
     pages,
     statement::Prepared,
 };
@@ -64,11 +65,6 @@ impl OrderReader for PostgresStore {
             .await?)
     }
 }
-
-/// The columns of an order `o` in a result.
-pub(crate) const COLUMNS: &str = "o.id, o.erased_at, o.client_id, o.api_key_id, \
-    o.signing_service_id, o.notary_id, o.starts_at, o.ends_at, o.created_at, o.updated_at, \
-    o.is_test, o.holds_file_number, o.file_number, o.status, o.details::text AS details";
 
 /// Returns an expression for the documents of an order, in their order.
 fn documents_of(order: &str) -> String {
@@ -218,16 +214,6 @@ pub(crate) async fn find_any(
         .map_err(|error| unreadable(error.into(), &id.0))?;
     let found = found.map(|(order, documents)| FoundRow { number: 1, order, documents });
     Ok(found.map(FoundRow::into_kept).transpose()?)
-}
-
-/// Names the order if the driver cannot read a column.
-pub(crate) fn unreadable(failure: Failure, row: &dyn ToString) -> Failure {
-    match failure {
-        Failure::Database(Error::DeserializationError(reason)) => {
-            Unreadable::new("orders", row, &reason).into()
-        }
-        failure => failure,
-    }
 }
 
 /// Returns a document of an order.

@@ -2,13 +2,23 @@
 
 use serde_json::Value;
 use utoipa::openapi::{
-    Object, Schema, Type,
+    Object, Ref, RefOr, Response, Schema, Type,
     header::{Header, HeaderBuilder},
 };
 
 /// Returns every header with its name.
 pub(super) fn all() -> impl Iterator<Item = (&'static str, Header)> {
     of_every_operation().into_iter().chain(of_reads())
+}
+
+/// Adds the headers of every response, and those of its own.
+pub(super) fn add(mut response: Response, status: u16, own: &[&str]) -> Response {
+    let rates: &[&str] = if status == 401 { &[] } else { &["RateLimit-Policy", "RateLimit"] };
+    for name in ["X-Request-Id"].iter().chain(rates).chain(own) {
+        let header = Ref::new(format!("#/components/headers/{name}"));
+        response.headers.insert((*name).to_owned(), RefOr::Ref(header));
+    }
+    response
 }
 
 fn of_every_operation() -> [(&'static str, Header); 6] {

@@ -32,19 +32,6 @@ pub(super) const API_KEY: &str = "api_key";
 const DOCUMENT_TYPES: &str = "application/pdf, application/msword, \
     application/vnd.openxmlformats-officedocument.wordprocessingml.document, image/jpeg, image/png";
 
-/// Returns the identifier of an operation.
-pub(super) fn id(operation: Operation) -> &'static str {
-    match operation {
-        Create => "createOrder",
-        CreateWithDocuments => "createOrderWithDocuments",
-        AddDocuments => "addDocuments",
-        ListOrders => "listOrders",
-        ReadOrder => "readOrder",
-        ListDocuments => "listDocuments",
-        ReadDocument => "readDocument",
-    }
-}
-
 /// What is special to an operation.
 struct Description {
     operation: Operation,
@@ -61,7 +48,7 @@ pub(super) fn add(paths: &mut Paths, settings: &OpenApiSettings) {
     for described in creations(settings).into_iter().chain(reads()) {
         let Description { operation, path, method, summary, text, parameters, body } = described;
         let operation = OperationBuilder::new()
-            .operation_id(Some(id(operation)))
+            .operation_id(Some(operation.id()))
             .summary(Some(summary))
             .description(Some(text))
             .tag("orders")

@@ -29,6 +29,21 @@ use Operation::{
     AddDocuments, Create, CreateWithDocuments, ListDocuments, ListOrders, ReadDocument, ReadOrder,
 };
 
+impl Operation {
+    /// Returns the identifier of the operation.
+    pub(super) fn id(self) -> &'static str {
+        match self {
+            Create => "createOrder",
+            CreateWithDocuments => "createOrderWithDocuments",
+            AddDocuments => "addDocuments",
+            ListOrders => "listOrders",
+            ReadOrder => "readOrder",
+            ListDocuments => "listDocuments",
+            ReadDocument => "readDocument",
+        }
+    }
+}
+
 const CREATES: &[Operation] = &[Create, CreateWithDocuments];
 const UPLOADS: &[Operation] = &[CreateWithDocuments, AddDocuments];
 const WRITES: &[Operation] = &[Create, CreateWithDocuments, AddDocuments];

@@ -163,17 +163,7 @@ fn problem(
         416 => &["Content-Range"],
         _ => &[],
     };
-    let mut response = with_headers(Response::new(description), status, own);
+    let mut response = headers::add(Response::new(description), status, own);
     response.content.insert("application/problem+json".to_owned(), body.into());
-    response
-}
-
-/// Adds the headers of every response, and those of its own.
-pub(super) fn with_headers(mut response: Response, status: u16, own: &[&str]) -> Response {
-    let rates: &[&str] = if status == 401 { &[] } else { &["RateLimit-Policy", "RateLimit"] };
-    for name in ["X-Request-Id"].iter().chain(rates).chain(own) {
-        let header = Ref::new(format!("#/components/headers/{name}"));
-        response.headers.insert((*name).to_owned(), RefOr::Ref(header));
-    }
     response
 }

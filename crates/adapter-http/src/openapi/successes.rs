@@ -9,13 +9,11 @@ use utoipa::openapi::{
 };
 
 use super::{
-    examples,
-    operations::id,
+    examples, headers,
     problems::Operation::{
         self, AddDocuments, Create, CreateWithDocuments, ListDocuments, ListOrders, ReadDocument,
         ReadOrder,
     },
-    responses::with_headers,
     settings::OpenApiSettings,
 };
 
@@ -67,7 +65,7 @@ fn created(operation: Operation) -> Response {
         "The order was created and its documents are stored."
     };
     let response = json_response(201, description, "OrderRecord", record);
-    linked(with_headers(response, 201, &["Idempotency-Replayed"]), links)
+    linked(headers::add(response, 201, &["Idempotency-Replayed"]), links)
 }
 
 fn added(base_path: &str) -> Response {
@@ -76,27 +74,27 @@ fn added(base_path: &str) -> Response {
         json_response(201, "The documents were added to the order.", "AddedDocuments", example);
     let position = json!("$response.body#/documents/0/position");
     let links = vec![to_order(), to_documents(), to_document(position)];
-    linked(with_headers(response, 201, &["Idempotency-Replayed"]), links)
+    linked(headers::add(response, 201, &["Idempotency-Replayed"]), links)
 }
 
 fn order(base_path: &str) -> Response {
     let response =
         json_response(200, "The order with its documents.", "Order", examples::order(base_path));
-    linked(with_headers(response, 200, &VALIDATORS), vec![to_documents()])
+    linked(headers::add(response, 200, &VALIDATORS), vec![to_documents()])
 }
 
 fn orders(base_path: &str) -> Response {
     let example = examples::list(&format!("{base_path}/api/order"), &examples::record());
     let response = json_response(200, "A page of orders, newest first.", "OrderList", example);
     let headers: Vec<&str> = VALIDATORS.into_iter().chain(["Link"]).collect();
-    with_headers(response, 200, &headers)
+    headers::add(response, 200, &headers)
 }
 
 fn documents(base_path: &str) -> Response {
     let url = format!("{base_path}/api/order/1/documents");
     let example = examples::list(&url, &examples::document(base_path));
     let response = json_response(200, "The documents of the order.", "DocumentList", example);
-    with_headers(response, 200, &VALIDATORS)
+    headers::add(response, 200, &VALIDATORS)
 }
 
 fn document(status: u16, description: &str) -> Response {
@@ -111,12 +109,12 @@ fn document(status: u16, description: &str) -> Response {
     let own = ["Content-Disposition", "Accept-Ranges", "Repr-Digest", "Content-Security-Policy"];
     let headers: Vec<&str> =
         VALIDATORS.into_iter().chain(own).chain(part.iter().copied()).collect();
-    with_headers(response, status, &headers)
+    headers::add(response, status, &headers)
 }
 
 fn not_modified() -> Response {
     let description = "The client has this version: its tag is in `If-None-Match`.";
-    with_headers(Response::new(description), 304, &VALIDATORS)
+    headers::add(Response::new(description), 304, &VALIDATORS)
 }
 
 fn json_response(status: u16, description: &str, schema: &str, example: Value) -> Response {
@@ -151,7 +149,7 @@ fn link<const N: usize>(
     description: &str,
     parameters: [(&str, Value); N],
 ) -> (&'static str, Link) {
-    let link = Link::builder().operation_id(id(operation)).description(description);
+    let link = Link::builder().operation_id(operation.id()).description(description);
     let link = parameters.into_iter().fold(link, |link, (name, value)| link.parameter(name, value));
     (name, link.build())
 }
