@@ -69,7 +69,8 @@ pub(crate) async fn observe(
     count(&api, response.request(), status, arrived.get().elapsed(), &route);
     span.in_scope(|| log(&api, response.request(), status, started.elapsed(), &route));
     add_headers(&mut response, &id);
-    let success = response.status().is_success();
+    // 304 is a success, too.
+    let success = status < 400;
     if let Some(exchange) = response.request().conn_data::<Rc<Exchange>>() {
         exchange.note_outcome(success);
     }
