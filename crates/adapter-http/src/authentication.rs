@@ -101,12 +101,11 @@ fn key_in(head: &[u8]) -> Option<PresentedKey> {
     let mut lines = [EMPTY_HEADER; MAX_LINES];
     let mut request = Request::new(&mut lines);
     request.parse(head).ok()?;
-    let named = |line: &&mut httparse::Header<'_>| {
-        line.name.eq_ignore_ascii_case(header::AUTHORIZATION.as_str())
-    };
     let mut headers = HeaderMap::new();
-    for line in request.headers.iter_mut().filter(named) {
-        headers.append(header::AUTHORIZATION, HeaderValue::from_bytes(line.value).ok()?);
+    for line in request.headers.iter() {
+        if line.name.eq_ignore_ascii_case(header::AUTHORIZATION.as_str()) {
+            headers.append(header::AUTHORIZATION, HeaderValue::from_bytes(line.value).ok()?);
+        }
     }
     PresentedKey::parse(bearer(&headers).ok()?)
 }

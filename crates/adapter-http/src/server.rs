@@ -1,9 +1,7 @@
 //! Starts the two HTTP servers: the API and the operators' endpoints.
 
 use std::{
-    future::poll_fn,
     io,
-    mem::replace,
     net::{SocketAddr, TcpListener},
     pin::pin,
     rc::Rc,
@@ -27,7 +25,7 @@ use actix_web::{
 };
 use futures_util::{
     future::{Either, select},
-    poll,
+    pending, poll,
 };
 use tokio::{io::AsyncWriteExt as _, net::TcpStream, sync::Semaphore, task::yield_now};
 
@@ -189,15 +187,9 @@ async fn in_turns<F: Future + Unpin>(
         };
         match polled {
             Poll::Ready(ended) => return ended,
-            Poll::Pending => pending_once().await,
+            Poll::Pending => pending!(),
         }
     }
-}
-
-/// Waits until the task is woken.
-async fn pending_once() {
-    let mut waited = false;
-    poll_fn(|_| if replace(&mut waited, true) { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
 /// Lets the transport keep `100 Continue` back until a request reads its body. HTTP/1.0 has none.

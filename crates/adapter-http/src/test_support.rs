@@ -15,18 +15,18 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use domain::{
     add_documents::AddDocuments,
-    api_key::{ApiKey, ApiKeyId, ClientId, NewApiKey, PresentedKey, Rate},
+    api_key::{ApiKey, ApiKeyId, NewApiKey, PresentedKey, Rate},
     create_order::CreateOrder,
     document::DocumentLimits,
     duplicate_window::DuplicateWindow,
     idempotency::{AddedRange, DEFAULT_RETENTION},
     intake::Intake,
     manage_keys::ManageKeys,
-    order::{OrderId, StoredOrder},
+    order::OrderId,
     ports::{
-        AddDocumentsError, CreateError, Kept, MockApiKeyRepo, MockBlobStore, MockClock,
-        MockEntropy, MockIdempotencyLedger, MockOrderReader, MockOrderRepo, MockUploadLedger,
-        NewDocuments, NewOrder, OrderRepo, StoreError,
+        AddDocumentsError, CreateError, MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy,
+        MockIdempotencyLedger, MockOrderReader, MockOrderRepo, MockUploadLedger, NewDocuments,
+        NewOrder, OrderRepo, StoreError,
     },
     read_order::ReadOrder,
 };
@@ -104,6 +104,7 @@ impl Ports {
         let registry = Registry::new();
         let intake = Intake {
             orders: Arc::new(HeldOrders { orders: self.orders, hold: self.hold }),
+            reader: Arc::new(self.reader),
             uploads: Arc::new(self.uploads),
             idempotency: Arc::new(self.idempotency),
             blobs: Arc::new(self.blobs),
@@ -117,7 +118,7 @@ impl Ports {
                 window: DuplicateWindow::default(),
                 traffic: Arc::default(),
             },
-            read_order: ReadOrder { reader: Arc::new(self.reader), blobs: intake.blobs.clone() },
+            read_order: ReadOrder { reader: intake.reader.clone(), blobs: intake.blobs.clone() },
             add_documents: AddDocuments { intake },
             keys: ManageKeys {
                 keys: Arc::new(self.keys),
@@ -215,14 +216,6 @@ impl OrderRepo for HeldOrders {
 
     async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, AddDocumentsError> {
         self.orders.add_documents(new).await
-    }
-
-    async fn find(
-        &self,
-        client: ClientId,
-        id: OrderId,
-    ) -> Result<Option<Kept<StoredOrder>>, StoreError> {
-        self.orders.find(client, id).await
     }
 
     async fn check(&self) -> Result<(), StoreError> {

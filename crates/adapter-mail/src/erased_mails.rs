@@ -91,7 +91,7 @@ mod tests {
     use time::Duration;
 
     use super::*;
-    use crate::{MailDrop, message::tests::notification};
+    use crate::{MailDrop, message::tests::notification, old_mails::tests::names};
 
     /// Writes the mail of an order that was created some days after the sample order.
     async fn deliver(drop: &MailDrop, id: i64, file_number: &str, days: i64) {
@@ -101,14 +101,6 @@ mod tests {
         notification.order.order.file_number = FileNumber::new(file_number.to_owned()).unwrap();
         notification.order.created_at += Duration::days(days);
         drop.notify(&notification).await.unwrap();
-    }
-
-    fn names(folder: &TempDir) -> Vec<String> {
-        let entries = fs::read_dir(folder.path()).unwrap();
-        let mut names: Vec<_> =
-            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort_unstable();
-        names
     }
 
     #[tokio::test]

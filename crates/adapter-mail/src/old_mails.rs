@@ -90,7 +90,7 @@ fn is_older(entry: &DirEntry, before: OffsetDateTime) -> io::Result<bool> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use domain::ports::MockClock;
     use tempfile::TempDir;
 
@@ -105,7 +105,8 @@ mod tests {
         RemoveOldMails::new(folder.path().to_owned(), 30, Arc::new(clock))
     }
 
-    fn names(folder: &TempDir) -> Vec<String> {
+    /// Returns the names of the entries of a folder, sorted.
+    pub(crate) fn names(folder: &TempDir) -> Vec<String> {
         let entries = fs::read_dir(folder.path()).unwrap();
         let mut names: Vec<_> =
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();

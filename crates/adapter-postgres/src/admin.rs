@@ -10,7 +10,7 @@ use diesel::{
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     document::ObjectKey,
-    order::{OrderId, StoredOrder},
+    order::{OrderId, StoredOrder, record::ADDRESSES},
     ports::{Kept, ListedOrder, OrderAdmin, OrderFilter, StoreError},
 };
 use futures_util::FutureExt as _;
@@ -65,25 +65,14 @@ impl OrderAdmin for PostgresStore {
     }
 }
 
-/// Addresses of mail recipients, signers and contacts in `details`.
-const ADDRESSES: [&str; 8] = [
-    "{email}",
-    "{observer}",
-    "{in_house,email}",
-    "{in_house2,email}",
-    "{signer,email}",
-    "{co_signer,email}",
-    "{loan_officer,email}",
-    "{invoice,email}",
-];
-
 async fn list(
     connection: &mut AsyncPgConnection,
     filter: &OrderFilter,
     before: Option<OrderId>,
     limit: usize,
 ) -> Result<Vec<ListedOrder>, Failure> {
-    let addresses = ADDRESSES.map(|path| format!("lower(details #>> '{path}')")).join(", ");
+    let addresses =
+        ADDRESSES.map(|path| format!("lower(details #>> '{{{}}}')", path.join(","))).join(", ");
     let columns = listed_columns();
     // Only the conditions of this filter, so that the planner sees which index serves them.
     let mut conditions = vec!["erased_at IS NULL".to_owned()];
@@ -106,7 +95,7 @@ async fn list(
         .get_results(connection)
         .await
         .map_err(|error| unreadable(error.into(), &"of a list"))?;
-    rows.into_iter().filter_map(|row| row.into_listed().transpose()).collect()
+    ListedRow::all_listed(rows)
 }
 
 #[derive(QueryableByName)]

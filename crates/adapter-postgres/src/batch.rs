@@ -24,8 +24,10 @@ pub(crate) trait Work: Sized + Send + 'static {
     /// The outcome of a call that was rejected or failed.
     type Error: From<Shared> + Send + 'static;
 
-    /// Returns whether both calls fit into one statement.
-    fn fits_with(&self, other: &Self) -> bool;
+    /// Returns whether both calls fit into one statement. Most kinds of calls always do.
+    fn fits_with(&self, _other: &Self) -> bool {
+        true
+    }
 
     /// Runs a batch and replies to each call. An error means that the connection may be broken.
     fn commit(

@@ -4,14 +4,10 @@ use async_trait::async_trait;
 use diesel::prelude::*;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
-    api_key::ClientId,
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
-    order::{OrderId, StoredOrder},
-    ports::{
-        AddDocumentsError, CreateError, Kept, NewDocuments, NewOrder, OrderReader, OrderRepo,
-        StoreError,
-    },
+    order::OrderId,
+    ports::{AddDocumentsError, CreateError, NewDocuments, NewOrder, OrderRepo, StoreError},
 };
 use futures_util::FutureExt as _;
 use sql_rows::{PendingOrder, schema::orders};
@@ -32,14 +28,6 @@ impl OrderRepo for PostgresStore {
 
     async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, AddDocumentsError> {
         add_documents::add_documents(&self.pool, new).await
-    }
-
-    async fn find(
-        &self,
-        client: ClientId,
-        id: OrderId,
-    ) -> Result<Option<Kept<StoredOrder>>, StoreError> {
-        OrderReader::order(self, client, id).await
     }
 
     async fn check(&self) -> Result<(), StoreError> {

@@ -11,7 +11,7 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     api_key::ClientId,
     order::OrderId,
-    ports::{Cursor, Kept, ListedOrder, Page, PageQuery},
+    ports::{Cursor, ListedOrder, Page, PageQuery},
 };
 use sql_rows::{DISORDER, KeptOrderRow, row_limit};
 use time::{Duration, OffsetDateTime};
@@ -59,13 +59,10 @@ pub(crate) struct ListedRow {
 }
 
 impl ListedRow {
-    /// Returns the order; `None` if it is erased.
-    pub(crate) fn into_listed(self) -> Result<Option<ListedOrder>, Failure> {
-        let documents = usize::try_from(self.documents).unwrap_or_default();
-        Ok(match self.order.into_kept(Vec::new())? {
-            Kept::Whole(stored) => Some(ListedOrder { stored, documents }),
-            Kept::Erased => None,
-        })
+    /// Returns the orders of rows, without erased ones.
+    pub(crate) fn all_listed(rows: Vec<Self>) -> Result<Vec<ListedOrder>, Failure> {
+        let listed = rows.into_iter().map(|row| row.order.into_listed(row.documents));
+        Ok(listed.filter_map(Result::transpose).collect::<Result<_, _>>()?)
     }
 }
 
@@ -99,18 +96,8 @@ pub(crate) async fn page(
         (Toward::Older, Some(id)) => (low, high.min(id.saturating_sub(1))),
         (Toward::Newer, Some(id)) => (low.max(id.saturating_add(1)), high),
     };
-    let mut rows = orders(connection, client, query, toward, (low, high)).await?;
-    let has_more = rows.len() > query.limit;
-    rows.truncate(query.limit);
-    if toward == Toward::Newer {
-        rows.reverse();
-    }
-    let orders = rows.into_iter().filter_map(|row| row.into_listed().transpose());
-    let (has_older, has_newer) = match toward {
-        Toward::Older => (has_more, range.has_others),
-        Toward::Newer => (range.has_others, has_more),
-    };
-    Ok(Some(Page { orders: orders.collect::<Result<_, _>>()?, has_older, has_newer }))
+    let rows = orders(connection, client, query, toward, (low, high)).await?;
+    Ok(Some(Page::of(query, ListedRow::all_listed(rows)?, range.has_others)))
 }
 
 /// Returns the columns of the index that a page reads, and their values. Bounds are compared as

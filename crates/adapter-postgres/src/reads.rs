@@ -125,10 +125,6 @@ impl Work for Asked {
     type Done = Option<FoundRow>;
     type Error = Shared;
 
-    fn fits_with(&self, _other: &Self) -> bool {
-        true
-    }
-
     fn commit(
         connection: &mut AsyncPgConnection,
         batch: Vec<Waiting<Self>>,

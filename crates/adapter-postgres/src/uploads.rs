@@ -89,10 +89,6 @@ impl Work for Recorded {
     type Done = ();
     type Error = Shared;
 
-    fn fits_with(&self, _other: &Self) -> bool {
-        true
-    }
-
     fn commit(
         connection: &mut AsyncPgConnection,
         batch: Vec<Waiting<Self>>,

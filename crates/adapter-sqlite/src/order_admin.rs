@@ -12,7 +12,7 @@ use diesel::{
 };
 use domain::{
     document::ObjectKey,
-    order::{OrderId, StoredOrder},
+    order::{OrderId, StoredOrder, record::ADDRESSES},
     ports::{Kept, ListedOrder, OrderAdmin, OrderFilter, StoreError},
 };
 use sql_rows::{
@@ -77,18 +77,6 @@ impl OrderAdmin for SqliteStore {
     }
 }
 
-/// The addresses in the details of an order.
-const ADDRESSES: [&str; 8] = [
-    "email",
-    "observer",
-    "in_house.email",
-    "in_house2.email",
-    "signer.email",
-    "co_signer.email",
-    "loan_officer.email",
-    "invoice.email",
-];
-
 /// Returns up to `limit` orders before an identifier, newest first, and the identifier at which the
 /// search for an address goes on.
 pub(crate) fn search(
@@ -117,7 +105,8 @@ pub(crate) fn search(
         .first(connection)
         .optional()?;
     let Some(last) = last else { return Ok((Vec::new(), None)) };
-    let addresses = ADDRESSES.map(|path| format!("lower(details ->> '$.{path}')")).join(", ");
+    let addresses =
+        ADDRESSES.map(|path| format!("lower(details ->> '$.{}')", path.join("."))).join(", ");
     let has_address = sql::<Bool>("")
         .bind::<Text, _>(email.to_ascii_lowercase())
         .sql(&format!(" IN ({addresses})"));

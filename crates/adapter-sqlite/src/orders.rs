@@ -3,14 +3,10 @@
 use async_trait::async_trait;
 use diesel::{prelude::*, sqlite::SqliteConnection};
 use domain::{
-    api_key::ClientId,
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
-    order::{OrderId, StoredOrder},
-    ports::{
-        AddDocumentsError, CreateError, Kept, NewDocuments, NewOrder, OrderReader, OrderRepo,
-        StoreError,
-    },
+    order::OrderId,
+    ports::{AddDocumentsError, CreateError, NewDocuments, NewOrder, OrderRepo, StoreError},
 };
 use sql_rows::{
     DocumentRow, OrderRow, PendingAddition, PendingOrder, Utc,
@@ -33,14 +29,6 @@ impl OrderRepo for SqliteStore {
     async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, AddDocumentsError> {
         let addition = PendingAddition::new(new).map_err(Failure::Unstorable)?;
         self.writer.run(move |connection| add_documents(connection, addition)).await
-    }
-
-    async fn find(
-        &self,
-        client: ClientId,
-        id: OrderId,
-    ) -> Result<Option<Kept<StoredOrder>>, StoreError> {
-        OrderReader::order(self, client, id).await
     }
 
     async fn check(&self) -> Result<(), StoreError> {

@@ -10,7 +10,7 @@ use diesel::{
 use domain::{
     api_key::ClientId,
     order::OrderId,
-    ports::{Cursor, Kept, ListedOrder, Page, PageQuery},
+    ports::{Cursor, ListedOrder, Page, PageQuery},
 };
 use sql_rows::{DISORDER, KeptOrderRow, Utc, row_limit, schema::orders};
 use time::OffsetDateTime;
@@ -31,17 +31,6 @@ fn count_documents() -> SqlLiteral<BigInt> {
     sql("(SELECT count(*) FROM documents WHERE order_id = orders.id)")
 }
 
-impl ListedRow {
-    /// Returns the order; `None` if it is erased.
-    fn into_listed(self) -> Result<Option<ListedOrder>, Failure> {
-        let documents = usize::try_from(self.documents).unwrap_or_default();
-        Ok(match self.order.into_kept(Vec::new())? {
-            Kept::Whole(stored) => Some(ListedOrder { stored, documents }),
-            Kept::Erased => None,
-        })
-    }
-}
-
 /// A query of orders whose conditions vary. Diesel keeps each text of it prepared.
 pub(crate) type Orders<'a> = orders::BoxedQuery<'a, Sqlite>;
 
@@ -54,7 +43,8 @@ pub(crate) fn load(
         .select(ListedRow::as_select())
         .load(connection)
         .map_err(|error| Failure::unreadable(error, &"of a page"))?;
-    rows.into_iter().filter_map(|row| row.into_listed().transpose()).collect()
+    let listed = rows.into_iter().map(|row| row.order.into_listed(row.documents));
+    Ok(listed.filter_map(Result::transpose).collect::<Result<_, _>>()?)
 }
 
 /// Returns a page of a client's orders; `None` if the cursor is no order of the client.
@@ -79,25 +69,17 @@ pub(crate) fn page(
         Cursor::OlderThan(id) => (range.before(id.0), Some(range.from(id.0))),
         Cursor::NewerThan(id) => (range.after(id.0), Some(range.to(id.0))),
     };
-    let is_upward = matches!(query.cursor, Cursor::NewerThan(_));
     let matching = matching(client, query, page).limit(beyond);
-    let mut orders = if is_upward {
+    let orders = if matches!(query.cursor, Cursor::NewerThan(_)) {
         load(connection, matching.order(orders::id.asc()))?
     } else {
         load(connection, matching.order(orders::id.desc()))?
     };
-    let has_more = orders.len() > query.limit;
-    orders.truncate(query.limit);
-    if is_upward {
-        orders.reverse();
-    }
     let has_others = match others {
         Some(others) => has_any(connection, client, query, others)?,
         None => false,
     };
-    let (has_older, has_newer) =
-        if is_upward { (has_others, has_more) } else { (has_more, has_others) };
-    Ok(Some(Page { orders, has_older, has_newer }))
+    Ok(Some(Page::of(query, orders, has_others)))
 }
 
 fn limit_plus_one(limit: usize) -> i64 {

@@ -47,12 +47,12 @@ impl SqliteStore {
 
     /// Returns the number of open connections: one writes, and the others read.
     pub fn open_connections(&self) -> usize {
-        2 + order_readers()
+        [&self.reader, &self.order_readers, &self.writer].map(Worker::connections).iter().sum()
     }
 
     /// Returns the number of calls that wait for a connection.
     pub fn waiting_calls(&self) -> usize {
-        self.reader.waiting() + self.order_readers.waiting() + self.writer.waiting()
+        [&self.reader, &self.order_readers, &self.writer].map(Worker::waiting).iter().sum()
     }
 
     /// Brings the schema up to the version of the program and returns how many migrations that

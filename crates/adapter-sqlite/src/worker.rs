@@ -68,13 +68,18 @@ impl Worker {
                 .spawn(move || session.work(&queue))
                 .map_err(OpenError::Thread)
         };
-        let threads_started = (0..threads).map(thread).collect::<Result<_, _>>()?;
         let group = Group::new(threads, batch);
-        Ok(Self { group, leads: Some(leads), threads: threads_started })
+        let threads = (0..threads).map(thread).collect::<Result<_, _>>()?;
+        Ok(Self { group, leads: Some(leads), threads })
     }
 
     pub(crate) fn observe(&self, observer: BatchObserver) {
         self.group.observe(observer);
+    }
+
+    /// Returns the number of connections.
+    pub(crate) fn connections(&self) -> usize {
+        self.threads.len()
     }
 
     /// Returns how many calls wait for a transaction.

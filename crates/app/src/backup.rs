@@ -6,9 +6,8 @@
 
 use std::{
     collections::BTreeSet,
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{self, File},
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Component, Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -23,6 +22,7 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{
     adapters::create_data_dir,
+    private_files::{create_empty_folder, create_file, create_folder, is_empty, sync},
     settings::{Database, Settings},
 };
 
@@ -80,7 +80,7 @@ pub(crate) fn back_up(
     let source = service.database.display();
     // Opening a database creates it.
     ensure!(service.database.is_file(), "there is no database at {source}");
-    create_empty(folder)?;
+    create_empty_folder(folder)?;
     report(format!("copying the database {source}"))?;
     let file = folder.join(DATABASE);
     let mut database = DatabaseCopy::make(&service.database, &file)
@@ -171,7 +171,7 @@ fn copy_documents(
     report: Report<'_>,
 ) -> Result<()> {
     let mut folders = BTreeSet::from([to.to_owned()]);
-    create_private(to)?;
+    create_folder(to)?;
     let (mut last, mut copied, mut reported) = (String::new(), 0, Instant::now());
     loop {
         let page = database.documents(&last, PAGE)?;
@@ -181,7 +181,7 @@ fn copy_documents(
             let file = to.join(path_of(&document)?);
             let folder = file.parent().unwrap_or(to);
             if folders.insert(folder.to_owned()) {
-                create_private(folder)?;
+                create_folder(folder)?;
             }
             copy_document(&document, &from.join(document.key.as_str()), &file)?;
             copied += 1;
@@ -239,8 +239,7 @@ impl<W: Write> Write for Hashing<W> {
 /// Copies a file durably into a new file that only its owner can read.
 fn copy_file(from: &Path, to: &Path) -> io::Result<FileFacts> {
     let mut source = File::open(from)?;
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
-    let mut copy = Hashing { file, hash: Sha256::new() };
+    let mut copy = Hashing { file: create_file(to)?, hash: Sha256::new() };
     let bytes = io::copy(&mut source, &mut copy)?;
     copy.file.sync_all()?;
     Ok(FileFacts::new(bytes, Sha256Digest(copy.hash.finalize().into())))
@@ -255,7 +254,7 @@ fn facts_of(file: &Path) -> io::Result<FileFacts> {
 /// Writes the manifest under another name and renames it, so that it is complete or absent.
 fn write_manifest(folder: &Path, manifest: &Manifest) -> Result<()> {
     let (unfinished, complete) = (folder.join("manifest.unfinished"), folder.join(MANIFEST));
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+    let mut file = create_file(&unfinished)?;
     serde_json::to_writer_pretty(&mut file, manifest)?;
     file.write_all(b"\n")?;
     file.sync_all()?;
@@ -271,35 +270,4 @@ fn read_manifest(folder: &Path) -> Result<Manifest> {
         serde_json::from_str(&text).with_context(|| path.display().to_string())?;
     ensure!(manifest.format == FORMAT, "the backup has the unknown format {}", manifest.format);
     Ok(manifest)
-}
-
-/// Creates a folder that only its owner can read, unless it exists and is empty.
-pub(crate) fn create_empty(folder: &Path) -> Result<()> {
-    ensure!(is_empty(folder)?, "{} is not empty", folder.display());
-    create_private(folder)?;
-    let parent = std::path::absolute(folder)?;
-    parent.parent().map_or(Ok(()), sync).with_context(|| folder.display().to_string())
-}
-
-/// Returns whether a folder is missing, or has nothing but what a new file system has.
-fn is_empty(folder: &Path) -> Result<bool> {
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
-        entries => entries.with_context(|| folder.display().to_string())?,
-    };
-    for entry in entries {
-        if entry?.file_name() != "lost+found" {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-fn create_private(folder: &Path) -> Result<()> {
-    let created = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    created.with_context(|| folder.display().to_string())
-}
-
-pub(crate) fn sync(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
 }

@@ -16,6 +16,7 @@
 //! | key of the first start | `first_key` |
 //! | copy of a database | `copy` |
 //! | backup and restore of the embedded service | `backup` |
+//! | files that only their owner can read | `private_files` |
 
 pub mod adapters;
 mod backup;
@@ -25,6 +26,7 @@ mod database_metrics;
 mod first_key;
 mod listen;
 pub mod logging;
+mod private_files;
 pub mod serve;
 pub mod settings;
 mod signals;

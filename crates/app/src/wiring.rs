@@ -92,6 +92,7 @@ impl Parts {
         };
         let intake = Intake {
             orders,
+            reader,
             uploads,
             idempotency,
             blobs,
@@ -101,7 +102,7 @@ impl Parts {
         };
         let api = web::Data::new(Api {
             add_documents: AddDocuments { intake: intake.clone() },
-            read_order: ReadOrder { reader, blobs: intake.blobs.clone() },
+            read_order: ReadOrder { reader: intake.reader.clone(), blobs: intake.blobs.clone() },
             create_order: CreateOrder { intake, window: settings.duplicate_window(), traffic },
             keys,
             rates,

@@ -14,12 +14,11 @@ use app::{Machine, adapters::Storage, logging, serve::Starting, settings::Settin
 use async_trait::async_trait;
 use clap::Parser;
 use domain::{
-    api_key::ClientId,
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
     manage_keys::KeyTerms,
-    order::{OrderId, StoredOrder},
-    ports::{AddDocumentsError, CreateError, Kept, NewDocuments, NewOrder, OrderRepo, StoreError},
+    order::OrderId,
+    ports::{AddDocumentsError, CreateError, NewDocuments, NewOrder, OrderRepo, StoreError},
 };
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
@@ -39,10 +38,6 @@ impl OrderRepo for Panicking {
 
     async fn add_documents(&self, _: &NewDocuments) -> Result<AddedRange, AddDocumentsError> {
         Err(AddDocumentsError::NoSuchOrder)
-    }
-
-    async fn find(&self, _: ClientId, _: OrderId) -> Result<Option<Kept<StoredOrder>>, StoreError> {
-        Ok(None)
     }
 
     async fn check(&self) -> Result<(), StoreError> {

@@ -189,7 +189,6 @@ pub async fn erasure_leaves_only_the_row(storage: &Storage) {
     erase(storage, id).await;
     assert_eq!(storage.admin.order(id).await.unwrap(), Some(Kept::Erased));
     assert_eq!(storage.reader.order(CLIENT, id).await.unwrap(), Some(Kept::Erased));
-    assert_eq!(storage.orders.find(CLIENT, id).await.unwrap(), Some(Kept::Erased));
     assert_eq!(storage.queue.order(id).await.unwrap(), None);
     let added = addition(id, 1);
     record_uploads(storage, &added.documents).await;

@@ -98,7 +98,7 @@ async fn assert_found_as_created(storage: &Storage, order: &NewOrder) {
 
 /// Returns an order as its client finds it.
 async fn found(storage: &Storage, client: ClientId, id: OrderId) -> Option<StoredOrder> {
-    match storage.orders.find(client, id).await.unwrap() {
+    match storage.reader.order(client, id).await.unwrap() {
         Some(Kept::Whole(order)) => Some(order),
         Some(Kept::Erased) => panic!("{id:?} was erased"),
         None => None,

@@ -138,7 +138,7 @@ impl AddDocuments {
     }
 
     async fn find(&self, client: ClientId, id: OrderId) -> Result<StoredOrder, NotAdded> {
-        match self.intake.orders.find(client, id).await? {
+        match self.intake.reader.order(client, id).await? {
             Some(Kept::Whole(order)) => Ok(order),
             Some(Kept::Erased) => Err(NotAdded::Erased),
             None => Err(NotAdded::NoSuchOrder),

@@ -23,7 +23,7 @@ fn order(documents: usize) -> StoredOrder {
 /// Returns mocks with the order, which its client finds.
 fn mocks(documents: usize) -> Mocks {
     let mut mocks = Mocks::default();
-    mocks.orders.expect_find().returning(move |client, id| {
+    mocks.reader.expect_order().returning(move |client, id| {
         assert_eq!((client, id), (ClientId(1), ID));
         Ok(Some(Kept::Whole(order(documents))))
     });
@@ -96,7 +96,7 @@ async fn order_that_cannot_take_documents_stores_nothing() {
     assert!(matches!(error, NotAdded::TooMany { stored: 99 }), "{error}");
     for (found, expected) in [(None, "no such order"), (Some(Kept::Erased), "erased")] {
         let mut mocks = Mocks::default();
-        mocks.orders.expect_find().times(2).returning(move |_, _| Ok(found.clone()));
+        mocks.reader.expect_order().times(2).returning(move |_, _| Ok(found.clone()));
         let adding = AddDocuments { intake: mocks.intake(NOW) };
         for error in [
             adding.check(ClientId(1), ID).await.unwrap_err(),

@@ -123,7 +123,7 @@ impl CreateOrder {
             return Err(CreateOrderError::KeyReused);
         }
         let client = attempt.claim.key.client;
-        match self.intake.orders.find(client, answered.order_id).await? {
+        match self.intake.reader.order(client, answered.order_id).await? {
             Some(Kept::Whole(stored)) => {
                 let stored = stored.as_created();
                 Ok(CreatedOrder { stored, utc_disagreements: Vec::new(), replayed: true })

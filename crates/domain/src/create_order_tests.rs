@@ -381,7 +381,11 @@ async fn repeat_returns_order_as_created() {
             .expect_claim()
             .times(usize::from(with_documents))
             .returning(move |_, _, _| Err(ClaimError::InUse(answered)));
-        mocks.orders.expect_find().once().returning(|_, _| Ok(Some(Kept::Whole(created_before()))));
+        mocks
+            .reader
+            .expect_order()
+            .once()
+            .returning(|_, _| Ok(Some(Kept::Whole(created_before()))));
         let (use_case, request) = (mocks.use_case(), request(minimal_request()));
         let created = if with_documents {
             // Nothing is recorded or put.
@@ -421,7 +425,7 @@ async fn repeat_for_an_erased_order_is_rejected() {
     let mut mocks = Mocks::default();
     let other = answered(attempt().fingerprint);
     mocks.orders.expect_create().returning(move |_, _| Err(CreateError::KeyInUse(other)));
-    mocks.orders.expect_find().returning(|_, _| Ok(Some(Kept::Erased)));
+    mocks.reader.expect_order().returning(|_, _| Ok(Some(Kept::Erased)));
     let error = mocks.create(Some(&attempt())).await.unwrap_err();
     assert!(matches!(error, CreateOrderError::Erased), "{error}");
 }
@@ -461,7 +465,7 @@ async fn documents_of_concurrent_repeat_are_removed() {
         .returning(|_, _, _| Ok(()));
     let answered = answered(attempt().fingerprint);
     mocks.orders.expect_create().returning(move |_, _| Err(CreateError::KeyInUse(answered)));
-    mocks.orders.expect_find().returning(|_, _| Ok(Some(Kept::Whole(created_before()))));
+    mocks.reader.expect_order().returning(|_, _| Ok(Some(Kept::Whole(created_before()))));
     let created = mocks
         .use_case()
         .create_with_documents(

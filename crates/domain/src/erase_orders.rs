@@ -1,6 +1,6 @@
 //! Use case: erase orders for an operator, with their documents.
 
-use std::sync::Arc;
+use std::{ops::AddAssign, sync::Arc};
 
 use time::OffsetDateTime;
 
@@ -24,8 +24,8 @@ pub struct Erasure {
     pub left: usize,
 }
 
-impl Erasure {
-    fn add(&mut self, other: Self) {
+impl AddAssign for Erasure {
+    fn add_assign(&mut self, other: Self) {
         self.orders += other.orders;
         self.documents += other.documents;
         self.left += other.left;
@@ -68,7 +68,7 @@ impl EraseOrders {
             let ids = self.admin.created_before(instant, BATCH).await?;
             let is_last = ids.is_empty();
             for id in ids {
-                erased.add(self.erase(id).await?.unwrap_or_default());
+                erased += self.erase(id).await?.unwrap_or_default();
             }
             // Another process may have erased the whole batch meanwhile.
             if is_last || erased.orders > 0 {

@@ -15,8 +15,8 @@ use crate::{
     },
     idempotency::{Attempt, Claim, IdempotentRequest, KeyUse},
     ports::{
-        BlobStore, ClaimError, Clock, Entropy, IdempotencyLedger, OrderRepo, StoreError,
-        UploadLedger,
+        BlobStore, ClaimError, Clock, Entropy, IdempotencyLedger, OrderReader, OrderRepo,
+        StoreError, UploadLedger,
     },
 };
 
@@ -28,6 +28,8 @@ pub(crate) const PARALLEL_PUTS: usize = 4;
 pub struct Intake {
     /// Stores orders.
     pub orders: Arc<dyn OrderRepo>,
+    /// Reads orders.
+    pub reader: Arc<dyn OrderReader>,
     /// Records the objects of documents that no order has yet.
     pub uploads: Arc<dyn UploadLedger>,
     /// Stores idempotency keys in use.

@@ -21,7 +21,8 @@ use crate::{
     intake::Intake,
     order::{EmailAddress, OrderId, OrderRequest, OrderStatus, StoredOrder},
     ports::{
-        Entropy, MockBlobStore, MockClock, MockIdempotencyLedger, MockOrderRepo, MockUploadLedger,
+        Entropy, MockBlobStore, MockClock, MockIdempotencyLedger, MockOrderReader, MockOrderRepo,
+        MockUploadLedger,
     },
 };
 
@@ -29,6 +30,7 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct Mocks {
     pub(crate) orders: MockOrderRepo,
+    pub(crate) reader: MockOrderReader,
     pub(crate) uploads: MockUploadLedger,
     pub(crate) idempotency: MockIdempotencyLedger,
     pub(crate) blobs: MockBlobStore,
@@ -40,6 +42,7 @@ impl Mocks {
         clock.expect_now().return_const(now);
         Intake {
             orders: Arc::new(self.orders),
+            reader: Arc::new(self.reader),
             uploads: Arc::new(self.uploads),
             idempotency: Arc::new(self.idempotency),
             blobs: Arc::new(self.blobs),

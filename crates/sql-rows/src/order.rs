@@ -8,7 +8,7 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::{AddedRange, IdempotentRequest},
     order::{OrderId, OrderStatus, StoredOrder, record::OrderRecord},
-    ports::{AddDocumentsError, Cause, Kept, NewDocuments, NewOrder},
+    ports::{AddDocumentsError, Cause, Kept, ListedOrder, NewDocuments, NewOrder},
 };
 
 use crate::{
@@ -117,6 +117,15 @@ impl KeptOrderRow {
             return Ok(Kept::Erased);
         }
         self.order.into_stored(OrderId(self.id), documents).map(Kept::Whole)
+    }
+
+    /// Returns the order for a list, with the number of its documents; `None` if it is erased.
+    pub fn into_listed(self, documents: i64) -> Result<Option<ListedOrder>, Unreadable> {
+        let documents = usize::try_from(documents).unwrap_or_default();
+        Ok(match self.into_kept(Vec::new())? {
+            Kept::Whole(stored) => Some(ListedOrder { stored, documents }),
+            Kept::Erased => None,
+        })
     }
 }
 

@@ -37,7 +37,7 @@ fn request(parts: &[Vec<u8>]) -> actix_web::test::TestRequest {
 /// Returns ports of a client with the order 7 and two documents.
 fn with_order() -> Ports {
     let mut ports = Ports::new();
-    ports.orders.expect_find().returning(|_, id| {
+    ports.reader.expect_order().returning(|_, id| {
         let documents = vec![document(), document()];
         let order = stored(id, &new_order("REFI-1", NOW));
         Ok(Some(Kept::Whole(StoredOrder { documents, ..order })))
@@ -95,7 +95,7 @@ async fn form_needs_supported_documents() {
 async fn order_is_checked_before_the_documents_are_read() {
     for (found, status, code) in [(None, 404, "not_found"), (Some(Kept::Erased), 410, "erased")] {
         let mut ports = Ports::new();
-        ports.orders.expect_find().return_once(|_, _| Ok(found));
+        ports.reader.expect_order().return_once(|_, _| Ok(found));
         let request = TestApi::post(PATH).insert_header(("content-type", "text/plain"));
         ports.api().send(request).await.problem(status, code);
     }

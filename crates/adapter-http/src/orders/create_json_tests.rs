@@ -150,8 +150,8 @@ async fn repeat_under_same_key_gets_first_order() {
         })))
     });
     ports
-        .orders
-        .expect_find()
+        .reader
+        .expect_order()
         .once()
         .returning(|_, id| Ok(Some(Kept::Whole(stored(id, &new_order("REFI-1", NOW))))));
     let request = TestApi::post(PATH)

@@ -1,6 +1,7 @@
 //! `GET /api/order/{order_id}`: answers with an order of the client.
 
 use actix_web::{HttpRequest, web};
+use domain::order::StoredOrder;
 
 use crate::{
     answer::{Response, answer},
@@ -15,15 +16,23 @@ use crate::{
 
 pub(crate) fn read(request: HttpRequest, api: web::Data<Api>) -> Response {
     answer(request, async move |request| {
-        let key = admit(request, &api, Policy::Reads).await?;
-        let id = path::order_id(request)?;
-        let stored = api.read_order.order(key.client(), id).await?;
-        OrderNote::read(id, None).leave(request);
-        let url = path::of_documents(&api.base_path, id);
+        let (stored, url) = find(request, &api).await?;
         let order = WholeOrder::new(&stored, &url);
         let order = order.map_err(|error| Problem::internal().log(&error))?;
         conditional::json(request, &order, None)
     })
+}
+
+/// Returns the order that a request reads, and the path of its documents.
+pub(super) async fn find(
+    request: &HttpRequest,
+    api: &Api,
+) -> Result<(StoredOrder, String), Problem> {
+    let key = admit(request, api, Policy::Reads).await?;
+    let id = path::order_id(request)?;
+    let stored = api.read_order.order(key.client(), id).await?;
+    OrderNote::read(id, None).leave(request);
+    Ok((stored, path::of_documents(&api.base_path, id)))
 }
 
 #[cfg(test)]

@@ -21,8 +21,8 @@ use domain::{
     intake::Intake,
     order::OrderId,
     ports::{
-        BlobStore, Clock as _, GetError, MockIdempotencyLedger, MockOrderRepo, StoreError,
-        UploadLedger,
+        BlobStore, Clock as _, GetError, MockIdempotencyLedger, MockOrderReader, MockOrderRepo,
+        StoreError, UploadLedger,
     },
     sweep_uploads::SweepUploads,
 };
@@ -194,6 +194,7 @@ impl Service {
         let blobs: Arc<ObjectBlobStore> = Arc::new(open(server));
         let intake = Intake {
             orders: Arc::new(orders),
+            reader: Arc::new(MockOrderReader::new()),
             uploads: uploads.clone(),
             idempotency: Arc::new(MockIdempotencyLedger::new()),
             blobs: blobs.clone(),

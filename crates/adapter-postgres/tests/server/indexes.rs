@@ -13,7 +13,7 @@ use domain::{
 };
 use time::Duration;
 
-use super::{create, outsider, store, until};
+use super::{create, outsider, sql_without_statistics, store, until};
 
 /// Every index. A new one needs a query, named beside it in `migrations/postgres`.
 const INDEXES: [(&str, &str); 14] = [
@@ -85,15 +85,7 @@ async fn calls_use_indexes() {
     let (store, database) = store().await;
     let id = create(&store, "F-1").await.unwrap();
     let outsider = outsider(&database).await;
-    database.sql(MANY);
-    // A session reports what it has read when it ends.
-    let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
-        AND application_name = 'psql'";
-    until("the session that made them has ended", async || {
-        outsider.query_one(others, &[]).await.unwrap().get::<_, i64>(0) == 0
-    })
-    .await;
-    outsider.execute("SELECT pg_stat_reset()", &[]).await.unwrap();
+    sql_without_statistics(&database, &outsider, MANY).await;
 
     store.create(&new_order("F-2", NOW), WINDOW).await.unwrap();
     store.create(&new_order("F-2", NOW), WINDOW).await.unwrap_err();

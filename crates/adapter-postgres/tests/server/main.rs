@@ -64,6 +64,19 @@ async fn outsider(database: &Database<'_>) -> Client {
     client
 }
 
+/// Executes SQL in a session of its own, and then resets the statistics of what was read. A session
+/// reports what it has read when it ends.
+async fn sql_without_statistics(database: &Database<'_>, outsider: &Client, statements: &str) {
+    database.sql(statements);
+    let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+        AND application_name = 'psql'";
+    until("the session has ended", async || {
+        outsider.query_one(others, &[]).await.unwrap().get::<_, i64>(0) == 0
+    })
+    .await;
+    outsider.execute("SELECT pg_stat_reset()", &[]).await.unwrap();
+}
+
 async fn create(store: &PostgresStore, file_number: &str) -> Result<OrderId, CreateError> {
     store.create(&new_order(file_number, NOW), WINDOW).await
 }

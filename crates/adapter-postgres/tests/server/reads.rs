@@ -13,7 +13,7 @@ use domain::{
 };
 use time::{Duration, OffsetDateTime, macros::datetime};
 
-use super::{PostgresStore, create, outsider, sessions, store, until};
+use super::{PostgresStore, create, outsider, sessions, sql_without_statistics, store, until};
 
 /// Returns the question for the newest orders.
 fn newest() -> PageQuery {
@@ -67,15 +67,8 @@ async fn reads_cost_the_same_in_a_large_table() {
     // Planned while the table is small, and used when it is large.
     page(&store, &newest()).await;
     OrderReader::order(&store, CLIENT, OrderId(1)).await.unwrap().unwrap();
-    database.sql(MANY);
     let outsider = outsider(&database).await;
-    let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
-        AND application_name = 'psql'";
-    until("the session that made them has ended", async || {
-        outsider.query_one(others, &[]).await.unwrap().get::<_, i64>(0) == 0
-    })
-    .await;
-    outsider.execute("SELECT pg_stat_reset()", &[]).await.unwrap();
+    sql_without_statistics(&database, &outsider, MANY).await;
 
     let ours = |id: i64| id % 10 > 0;
     let rare = |id: i64| id % 1000 == 0;

@@ -26,6 +26,18 @@ use crate::appointment::{Appointment, AppointmentTime, Moment, Zone, parse_date,
 /// The version that this program writes.
 const VERSION: u8 = 1;
 
+/// The members of `details` with an e-mail address, as paths.
+pub const ADDRESSES: [&[&str]; 8] = [
+    &["email"],
+    &["observer"],
+    &["in_house", "email"],
+    &["in_house2", "email"],
+    &["signer", "email"],
+    &["co_signer", "email"],
+    &["loan_officer", "email"],
+    &["invoice", "email"],
+];
+
 /// An order as a database stores it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OrderRecord {

@@ -145,3 +145,23 @@ fn orders_stay_readable_under_stricter_rules() {
     let record = OrderRecord { file_number: "F\u{200b}1".to_owned(), ..Golden::full().record() };
     assert_eq!(record.into_order().map(|order| order.file_number.as_str().len()), Ok(5));
 }
+
+#[test]
+fn every_member_with_an_address_is_listed() {
+    fn addresses(path: &[&str], value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(members) => {
+                for (name, value) in members {
+                    addresses(&[path, &[name]].concat(), value, found);
+                }
+            }
+            Value::String(text) if text.contains('@') => found.push(path.join(".")),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    addresses(&[], &Golden::full().0["details"], &mut found);
+    let mut listed = ADDRESSES.map(|path| path.join("."));
+    listed.sort();
+    assert_eq!(found, listed);
+}

@@ -66,6 +66,24 @@ pub struct Page {
     pub has_newer: bool,
 }
 
+impl Page {
+    /// Returns the page of a query. `read` has the matching orders from the cursor on, one more than
+    /// the limit if there are that many. `has_others` tells whether orders match on the other side
+    /// of the cursor, or at it.
+    pub fn of(query: &PageQuery, mut read: Vec<ListedOrder>, has_others: bool) -> Self {
+        let has_more = read.len() > query.limit;
+        read.truncate(query.limit);
+        let (has_older, has_newer) = match query.cursor {
+            Cursor::Newest | Cursor::OlderThan(_) => (has_more, has_others),
+            Cursor::NewerThan(_) => {
+                read.reverse();
+                (has_others, has_more)
+            }
+        };
+        Self { orders: read, has_older, has_newer }
+    }
+}
+
 /// Reads the orders of a client.
 ///
 /// An implementation guarantees:

@@ -1,14 +1,14 @@
 use async_trait::async_trait;
 use time::OffsetDateTime;
 
-use super::{Cause, Kept, StoreError};
+use super::{Cause, StoreError};
 use crate::{
     api_key::{ApiKeyId, ClientId},
     delivery::NewDelivery,
     document::StoredDocument,
     duplicate_window::DuplicateWindow,
     idempotency::{AddedRange, IdempotentRequest, KeyUse},
-    order::{Order, OrderId, StoredOrder},
+    order::{Order, OrderId},
 };
 
 /// Everything that is stored when an order is created.
@@ -144,16 +144,6 @@ pub trait OrderRepo: Send + Sync {
     /// # Errors
     /// Except after `Unavailable` and `Internal`, nothing was stored.
     async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, AddDocumentsError>;
-
-    /// Returns an order with its documents; `None` if the client has no such order.
-    ///
-    /// # Errors
-    /// [`StoreError::Internal`] names an order whose row cannot be read.
-    async fn find(
-        &self,
-        client: ClientId,
-        id: OrderId,
-    ) -> Result<Option<Kept<StoredOrder>>, StoreError>;
 
     /// Checks whether the store can take an order now.
     async fn check(&self) -> Result<(), StoreError>;

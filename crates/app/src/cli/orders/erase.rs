@@ -91,9 +91,7 @@ impl Operator {
                 return Ok(Some(total));
             }
             let reported = total.orders / COUNTED;
-            total.orders += erased.orders;
-            total.documents += erased.documents;
-            total.left += erased.left;
+            total += erased;
             if total.orders / COUNTED > reported {
                 eprintln!("erased {} orders so far", total.orders);
             }

@@ -1,11 +1,6 @@
 //! Writes an order and its documents into a folder.
 
-use std::{
-    fs::{File, OpenOptions},
-    io::{self, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
-    path::Path,
-};
+use std::{io::Write as _, path::Path};
 
 use anyhow::{Context as _, Result, ensure};
 use domain::{
@@ -19,8 +14,8 @@ use sha2::{Digest as _, Sha256};
 use super::operator::Operator;
 use crate::{
     adapters::open_blobs,
-    backup::{create_empty, sync},
     cli::output::print,
+    private_files::{create_empty_folder, create_file, sync},
 };
 
 /// The file with everything but the documents.
@@ -31,7 +26,7 @@ impl Operator {
     /// without it is not complete.
     pub(super) async fn export(&self, id: OrderId, folder: &Path) -> Result<()> {
         let order = self.order(id).await?;
-        create_empty(folder)?;
+        create_empty_folder(folder)?;
         let blobs = open_blobs(&self.settings).await?;
         for (position, document) in order.documents.iter().enumerate() {
             let file = folder.join(format!("{position:02}-{}", document.name));
@@ -40,10 +35,11 @@ impl Operator {
             })?;
         }
         let file = folder.join(ORDER);
-        create(&file)
+        let json = self.json(&order)?;
+        create_file(&file)
             .and_then(|mut created| {
-                created.write_all(self.json(&order)?.as_bytes())?;
-                Ok(created.sync_all()?)
+                created.write_all(json.as_bytes())?;
+                created.sync_all()
             })
             .with_context(|| file.display().to_string())?;
         sync(folder)?;
@@ -53,7 +49,7 @@ impl Operator {
 
 /// Writes a document in blocks, durably, and compares it with its record.
 async fn write(blobs: &dyn BlobStore, document: &StoredDocument, path: &Path) -> Result<()> {
-    let mut file = create(path)?;
+    let mut file = create_file(path)?;
     let mut bytes = blobs.get(&document.key, 0..document.size).await?;
     let mut hash = Sha256::new();
     while let Some(block) = bytes.try_next().await? {
@@ -64,11 +60,4 @@ async fn write(blobs: &dyn BlobStore, document: &StoredDocument, path: &Path) ->
     let sha256 = Sha256Digest(hash.finalize().into());
     ensure!(sha256 == document.sha256, "it is damaged: its SHA-256 is not that of the upload");
     Ok(())
-}
-
-/// Creates a file that only its owner can read.
-fn create(path: &Path) -> Result<File> {
-    let created: io::Result<File> =
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    Ok(created?)
 }
