@@ -12,7 +12,7 @@ use std::{
 };
 
 use actix_web::{HttpRequest, error::PayloadError, http::header, web};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
@@ -30,7 +30,7 @@ const MIN_RATE: u64 = 1024;
 /// service is busy does not count.
 const PACE_TIME: Duration = Duration::from_secs(30);
 /// Memory of a request besides the bytes of its body: its connection, head and handler.
-const REQUEST_MEMORY: usize = 40 * 1024;
+const REQUEST_MEMORY: usize = 48 * 1024;
 
 /// Rejects a body by its headers, before it is read: one that has a content coding, or whose length
 /// is over `cap`.
@@ -86,21 +86,19 @@ pub(crate) async fn read_all(
     memory: Arc<MemoryShare>,
 ) -> Result<WholeBody, Problem> {
     let mut body = Body::new(request, payload, cap, Arc::clone(&memory));
-    // Memory that is not written to is only reserved.
-    let length = length(request).map_or(0, |length| length.min(cap));
-    let mut collected = BytesMut::with_capacity(usize::try_from(length).unwrap_or(0));
+    let length = length(request).map_or(cap, |length| length.min(cap));
+    let (mut collected, most) = (Vec::new(), usize::try_from(length).unwrap_or(usize::MAX));
     let collect = async {
-        body.hold(REQUEST_MEMORY)?;
+        body.hold(REQUEST_MEMORY).await?;
         while let Some(chunk) = body.next().await {
             let chunk = chunk.map_err(|error| body.explain(&error))?;
-            body.hold(chunk.len())?;
-            collected.extend_from_slice(&chunk);
+            body.append(&mut collected, &chunk, most).await?;
         }
         Ok::<_, Problem>(())
     };
     timeout(JSON_TIMEOUT, collect).await.map_err(|_| too_slow())??;
     memory.finish();
-    Ok(WholeBody { bytes: collected.freeze(), _memory: memory })
+    Ok(WholeBody { bytes: collected.into(), _memory: memory })
 }
 
 /// A body that fails when it exceeds its cap, or stays below the minimum rate. Clones read the same
@@ -159,8 +157,26 @@ impl Body {
     }
 
     /// Takes memory for the request.
-    pub(crate) fn hold(&self, bytes: usize) -> Result<(), Problem> {
-        self.0.memory.take(bytes).map_err(|UsedUp| used_up(&self.0.request))
+    pub(crate) async fn hold(&self, bytes: usize) -> Result<(), Problem> {
+        self.0.memory.take(bytes).await.map_err(|UsedUp| used_up(&self.0.request))
+    }
+
+    /// Appends a chunk to bytes that become at most `most`. Takes memory for their capacity: it grows
+    /// with what has arrived, because an announced length costs a client nothing.
+    pub(crate) async fn append(
+        &self,
+        bytes: &mut Vec<u8>,
+        chunk: &[u8],
+        most: usize,
+    ) -> Result<(), Problem> {
+        let length = bytes.len() + chunk.len();
+        if length > bytes.capacity() {
+            let capacity = length.max(most.min(2 * bytes.capacity()));
+            self.hold(capacity - bytes.capacity()).await?;
+            bytes.reserve_exact(capacity - bytes.len());
+        }
+        bytes.extend_from_slice(chunk);
+        Ok(())
     }
 
     /// Reads the rest of the body, so that the next request on the connection can be read.

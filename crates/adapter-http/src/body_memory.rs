@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -11,7 +12,7 @@ use std::{
 
 use domain::api_key::ApiKeyId;
 use futures_util::task::AtomicWaker;
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 
 /// Bytes that count as received at the beginning, so that a new request is not the slowest.
 const CREDIT: u64 = 4096;
@@ -24,11 +25,15 @@ const CREDIT: u64 = 4096;
 pub struct BodyMemory {
     limit: u64,
     held: Mutex<Held>,
+    /// Wakes requests that wait for bytes.
+    changed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Held {
     total: u64,
+    /// Bytes of requests that have lost them and not ended yet.
+    ending: u64,
     last_id: u64,
     by_id: HashMap<u64, Holder>,
 }
@@ -38,6 +43,7 @@ struct Holder {
     key: ApiKeyId,
     bytes: u64,
     since: Instant,
+    evicted: bool,
     progress: Arc<Progress>,
 }
 
@@ -57,7 +63,7 @@ pub(crate) struct UsedUp;
 impl BodyMemory {
     /// Creates a memory of so many bytes.
     pub fn new(limit: u64) -> Arc<Self> {
-        Arc::new(Self { limit, held: Mutex::default() })
+        Arc::new(Self { limit, held: Mutex::default(), changed: Notify::new() })
     }
 
     /// Returns how many bytes all requests hold.
@@ -71,7 +77,13 @@ impl BodyMemory {
         let mut held = self.held();
         held.last_id += 1;
         let id = held.last_id;
-        let holder = Holder { key, bytes: 0, since: Instant::now(), progress: progress.clone() };
+        let holder = Holder {
+            key,
+            bytes: 0,
+            since: Instant::now(),
+            evicted: false,
+            progress: progress.clone(),
+        };
         held.by_id.insert(id, holder);
         Arc::new(MemoryShare { memory: Arc::clone(self), id, progress })
     }
@@ -85,20 +97,42 @@ impl Held {
     /// Returns the slowest unfinished request of the key that holds most, if `id` had `more` bytes.
     fn victim(&self, id: u64, more: u64) -> Option<u64> {
         let mut by_key = HashMap::<ApiKeyId, u64>::new();
-        for (at, holder) in &self.by_id {
+        for (at, holder) in self.by_id.iter().filter(|(_, holder)| !holder.evicted) {
             *by_key.entry(holder.key).or_default() +=
                 holder.bytes + if *at == id { more } else { 0 };
         }
         let (largest, _) = by_key.into_iter().max_by_key(|(_, bytes)| *bytes)?;
         let unfinished = self.by_id.iter().filter(|(_, holder)| {
-            holder.key == largest && !holder.progress.finished.load(Ordering::Relaxed)
+            let finished = holder.progress.finished.load(Ordering::Relaxed);
+            holder.key == largest && !holder.evicted && !finished
         });
         unfinished.min_by_key(|(_, holder)| holder.rate()).map(|(id, _)| *id)
+    }
+
+    /// Takes bytes for a request. If there are too few, evicts slower requests. Returns whether
+    /// there were enough.
+    fn try_take(&mut self, id: u64, bytes: u64, limit: u64) -> Result<bool, UsedUp> {
+        while self.total - self.ending + bytes > limit {
+            let victim = self.victim(id, bytes).filter(|victim| *victim != id).ok_or(UsedUp)?;
+            let victim = self.by_id.get_mut(&victim).ok_or(UsedUp)?;
+            victim.evicted = true;
+            self.ending += victim.bytes;
+            victim.progress.evicted.store(true, Ordering::Release);
+            victim.progress.task.wake();
+        }
+        let holder = self.by_id.get_mut(&id).filter(|holder| !holder.evicted).ok_or(UsedUp)?;
+        let enough = self.total + bytes <= limit;
+        if enough {
+            holder.bytes += bytes;
+            self.total += bytes;
+        }
+        Ok(enough)
     }
 
     fn remove(&mut self, id: u64) {
         if let Some(holder) = self.by_id.remove(&id) {
             self.total -= holder.bytes;
+            self.ending -= if holder.evicted { holder.bytes } else { 0 };
         }
     }
 }
@@ -120,22 +154,27 @@ pub struct MemoryShare {
 }
 
 impl MemoryShare {
-    /// Takes bytes, if necessary from a slower request.
-    pub(crate) fn take(&self, bytes: usize) -> Result<(), UsedUp> {
-        let bytes = bytes as u64;
-        let mut held = self.memory.held();
-        while held.total + bytes > self.memory.limit {
-            let victim = held.victim(self.id, bytes).filter(|victim| *victim != self.id);
-            let victim = victim.ok_or(UsedUp)?;
-            if let Some(holder) = held.by_id.get(&victim) {
-                holder.progress.evicted.store(true, Ordering::Release);
-                holder.progress.task.wake();
+    /// Takes bytes, if necessary from a slower request. Waits until that one has ended, so that the
+    /// limit holds at every moment.
+    pub(crate) async fn take(&self, bytes: usize) -> Result<(), UsedUp> {
+        let memory = &*self.memory;
+        loop {
+            let mut changed = pin!(memory.changed.notified());
+            changed.as_mut().enable();
+            let evicts = {
+                let mut held = memory.held();
+                let ending = held.ending;
+                if held.try_take(self.id, bytes as u64, memory.limit)? {
+                    return Ok(());
+                }
+                held.ending > ending
+            };
+            if evicts {
+                // The evicted request may wait for bytes itself.
+                memory.changed.notify_waiters();
             }
-            held.remove(victim);
+            changed.await;
         }
-        held.by_id.get_mut(&self.id).ok_or(UsedUp)?.bytes += bytes;
-        held.total += bytes;
-        Ok(())
     }
 
     /// Notes bytes of the body that arrived.
@@ -158,6 +197,7 @@ impl MemoryShare {
 impl Drop for MemoryShare {
     fn drop(&mut self) {
         self.memory.held().remove(self.id);
+        self.memory.changed.notify_waiters();
     }
 }
 
@@ -165,13 +205,19 @@ impl Drop for MemoryShare {
 mod tests {
     use std::{task::Waker, time::Duration};
 
+    use futures_util::{FutureExt as _, poll};
     use tokio::time::advance;
 
     use super::*;
 
-    fn share(memory: &Arc<BodyMemory>, key: i64, bytes: usize) -> Result<Arc<MemoryShare>, UsedUp> {
+    fn take(share: &MemoryShare, bytes: usize) -> Option<Result<(), UsedUp>> {
+        share.take(bytes).now_or_never()
+    }
+
+    fn share(memory: &Arc<BodyMemory>, key: i64, bytes: usize) -> Arc<MemoryShare> {
         let share = memory.share(ApiKeyId(key));
-        share.take(bytes).map(|()| share)
+        assert_eq!(take(&share, bytes), Some(Ok(())));
+        share
     }
 
     fn is_evicted(share: &MemoryShare) -> bool {
@@ -182,7 +228,7 @@ mod tests {
     async fn slowest_request_makes_room_for_a_faster_one() {
         let memory = BodyMemory::new(100);
         let [slow, slower, fast] = [50, 10, 5_000].map(|received| {
-            let share = share(&memory, 1, 30).unwrap();
+            let share = share(&memory, 1, 30);
             share.received(received);
             share
         });
@@ -190,32 +236,56 @@ mod tests {
         let new = memory.share(ApiKeyId(1));
         new.received(100);
         advance(Duration::from_millis(1)).await;
-        assert_eq!(new.take(30), Ok(()));
+        let mut taking = pin!(new.take(30));
+        assert!(poll!(taking.as_mut()).is_pending());
         assert_eq!([&slow, &slower, &fast].map(|share| is_evicted(share)), [false, true, false]);
-        assert_eq!(slower.take(1), Err(UsedUp));
+        assert_eq!(take(&slower, 1), Some(Err(UsedUp)));
+        assert!(poll!(taking.as_mut()).is_pending());
+        assert_eq!(memory.used(), 90);
+        drop(slower);
+        assert_eq!(taking.await, Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn request_that_waits_for_bytes_can_lose_its_own() {
+        let memory = BodyMemory::new(100);
+        let (first, second) = (share(&memory, 1, 50), share(&memory, 1, 40));
+        second.received(1_000);
+        advance(Duration::from_secs(1)).await;
+        let mut waiting = Box::pin(second.take(30));
+        assert!(poll!(waiting.as_mut()).is_pending());
+        assert!(is_evicted(&first));
+        let third = memory.share(ApiKeyId(1));
+        third.received(1_000_000);
+        let mut taking = pin!(third.take(70));
+        assert!(poll!(taking.as_mut()).is_pending());
+        assert_eq!(waiting.as_mut().await, Err(UsedUp));
+        drop(waiting);
+        drop((first, second));
+        assert_eq!(taking.await, Ok(()));
     }
 
     #[tokio::test(start_paused = true)]
     async fn slowest_request_itself_gets_nothing() {
         let memory = BodyMemory::new(100);
-        let fast = share(&memory, 1, 100).unwrap();
+        let fast = share(&memory, 1, 100);
         fast.received(1_000);
         let slow = memory.share(ApiKeyId(1));
         advance(Duration::from_secs(1)).await;
-        assert_eq!(slow.take(1), Err(UsedUp));
+        assert_eq!(take(&slow, 1), Some(Err(UsedUp)));
         assert!(!is_evicted(&fast));
     }
 
     #[tokio::test(start_paused = true)]
     async fn key_that_holds_most_makes_room() {
         let memory = BodyMemory::new(100);
-        let slow_of_small = share(&memory, 1, 20).unwrap();
-        let fast_of_large = [0, 1].map(|_| share(&memory, 2, 40).unwrap());
+        let slow_of_small = share(&memory, 1, 20);
+        let fast_of_large = [0, 1].map(|_| share(&memory, 2, 40));
         for share in &fast_of_large {
             share.received(1_000_000);
         }
         advance(Duration::from_secs(1)).await;
-        assert!(share(&memory, 3, 20).is_ok());
+        assert_eq!(take(&memory.share(ApiKeyId(3)), 20), None);
         assert!(!is_evicted(&slow_of_small));
         assert_eq!(fast_of_large.iter().filter(|share| is_evicted(share)).count(), 1);
     }
@@ -223,11 +293,11 @@ mod tests {
     #[tokio::test]
     async fn finished_requests_keep_their_bytes_until_they_end() {
         let memory = BodyMemory::new(100);
-        let finished = share(&memory, 1, 100).unwrap();
+        let finished = share(&memory, 1, 100);
         finished.finish();
-        assert!(share(&memory, 2, 1).is_err());
+        assert_eq!(take(&memory.share(ApiKeyId(2)), 1), Some(Err(UsedUp)));
         drop(finished);
-        assert!(share(&memory, 2, 100).is_ok());
+        drop(share(&memory, 2, 100));
         assert!(memory.held().by_id.is_empty() && memory.held().total == 0);
     }
 }

@@ -113,6 +113,20 @@ async fn body_beyond_the_budget_is_unavailable() {
 }
 
 #[actix_web::test]
+async fn allocated_bytes_grow_with_arrived_ones_and_count() {
+    let budget = BodyMemory::new(u64::MAX);
+    let body = payload(stream::empty());
+    let body = Body::new(&announcing(&[]), body, 1_000, budget.share(ApiKeyId(1)));
+    let (mut bytes, mut capacities) = (Vec::new(), Vec::new());
+    for _ in 0..10 {
+        assert_eq!(body.append(&mut bytes, &[b'x'; 100], 1_000).await, Ok(()));
+        assert_eq!(budget.used(), bytes.capacity() as u64);
+        capacities.push(bytes.capacity());
+    }
+    assert_eq!(capacities, [100, 200, 400, 400, 800, 800, 800, 800, 1_000, 1_000]);
+}
+
+#[actix_web::test]
 async fn finish_reads_the_rest() {
     let read = Rc::new(Cell::new(0));
     let counted = read.clone();

@@ -24,17 +24,17 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Connections that have a request, or had one and are kept open. Each takes 11 KiB or more of
 /// buffers. Further ones wait with their first request.
-const MAX_SERVED: usize = 1_000;
+const MAX_SERVED: usize = 600;
 /// Longest wait of a connection with a request.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Above this number of served connections, answers close them, so that others need not wait.
 const CROWDED: usize = MAX_SERVED / 2;
 /// Memory for first heads above [`FREE_HEAD`], in units of [`HEAD_UNIT`].
-const HEAD_UNITS: usize = 12 * 1024;
+const HEAD_UNITS: usize = 4 * 1024;
 /// Unit of memory for heads.
 pub(crate) const HEAD_UNIT: usize = 1024;
 /// Part of a first head that needs no units. Heads of ordinary clients fit.
-pub(crate) const FREE_HEAD: usize = 2 * HEAD_UNIT;
+pub(crate) const FREE_HEAD: usize = HEAD_UNIT;
 
 /// Counts and limits open connections, and counts requests.
 #[derive(Debug)]

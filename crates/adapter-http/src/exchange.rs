@@ -2,13 +2,17 @@
 
 use std::{
     cell::{Cell, RefCell},
+    sync::Arc,
     task::Waker,
     time::Duration,
 };
 
 use tokio::{net::TcpStream, time::Instant};
 
-use crate::read_bytes::{BodyLength, ReadBytes};
+use crate::{
+    connections::ConnectionTracker,
+    read_bytes::{BodyLength, ReadBytes},
+};
 
 /// Time limit for the head of a request, from its first byte.
 pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -17,6 +21,8 @@ pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 /// Bytes that a connection may hold: of a head, and of a body that its request reads.
 pub(crate) const READ_AHEAD: usize = 16 * 1024;
+/// Bytes of a body that a connection may hold among many others.
+const CROWDED_AHEAD: usize = 4 * 1024;
 /// Bytes that a connection may hold of a body that its request does not read. Reading them shows
 /// whether the client is gone.
 const UNREAD_AHEAD: usize = 1024;
@@ -33,6 +39,7 @@ pub(crate) enum Phase {
 
 /// State of a connection.
 pub(crate) struct Exchange {
+    connections: Arc<ConnectionTracker>,
     phase: Cell<Phase>,
     /// Start of the head, or end of the last answer.
     since: Cell<Instant>,
@@ -66,8 +73,9 @@ enum Interim {
 }
 
 impl Exchange {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(connections: Arc<ConnectionTracker>) -> Self {
         Self {
+            connections,
             phase: Cell::new(Phase::Head { begun: false }),
             since: Cell::new(Instant::now()),
             allowance: Cell::new(READ_AHEAD),
@@ -94,10 +102,15 @@ impl Exchange {
 
     /// Notes that a request waits for more of its body.
     pub(crate) fn body_wanted(&self) {
-        self.allow(READ_AHEAD);
+        self.allow(if self.is_in_crowd() { CROWDED_AHEAD } else { READ_AHEAD });
         if self.interim.get() == (Interim::KeptBack { for_good: false }) {
             self.interim.set(Interim::Due);
         }
+    }
+
+    /// Returns whether the connection must take as little as it can.
+    pub(crate) fn is_in_crowd(&self) -> bool {
+        self.connections.are_crowded()
     }
 
     /// Notes whether a request succeeded.

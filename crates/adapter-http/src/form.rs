@@ -32,7 +32,7 @@ use crate::{
 
 /// Memory of a form besides its text parts: its connection, head and handler, the parser's buffers
 /// and what an upload holds at a pause.
-const FORM_MEMORY: usize = 64 * 1024;
+const FORM_MEMORY: usize = 96 * 1024;
 /// Maximum number of parts. An order has at most 27, and forms may have fields of their own.
 const MAX_PARTS: usize = 200;
 /// Bytes of a form apart from its documents: text parts, boundaries and part headers.
@@ -118,7 +118,7 @@ async fn read_parts(
     let boundary = boundary(request)?;
     let memory = space.memory.share(space.key);
     let body = Body::new(request, payload, max_bytes(space.limits), Arc::clone(&memory));
-    body.hold(FORM_MEMORY)?;
+    body.hold(FORM_MEMORY).await?;
     let mut form: Payload =
         Payload::Stream { payload: Box::pin(WithoutPartLengths::new(body.clone(), &boundary)) };
     let mut parts = Multipart::from_request(request, &mut form)
@@ -220,8 +220,7 @@ impl FormReader<'_> {
                     format!("{label} is larger than {max} bytes."),
                 ));
             }
-            self.body.hold(chunk.len())?;
-            collected.extend_from_slice(&chunk);
+            self.body.append(&mut collected, &chunk, max).await?;
         }
         String::from_utf8(collected)
             .map_err(|_| Problem::malformed(format!("{label} is not UTF-8.")))

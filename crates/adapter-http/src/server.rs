@@ -114,7 +114,8 @@ pub fn serve_api(
                 let http = Rc::new(starting.await?);
                 Ok::<_, ()>(fn_service(move |stream: TcpStream| {
                     let (http, turns) = (Rc::clone(&http), Rc::clone(&turns));
-                    serve(stream, http, turns, api.clone(), stopping.clone())
+                    // Boxed, because the framework holds the future twice.
+                    Box::pin(serve(stream, http, turns, api.clone(), stopping.clone()))
                 }))
             }
         })
@@ -147,12 +148,12 @@ where
         let delay = pin!(delay_guess(&bytes, peer.ip(), &api));
         select(delay, pin!(stopping.notified())).await;
     }
-    let exchange = Rc::new(Exchange::new());
+    let exchange = Rc::new(Exchange::new(Arc::clone(connections)));
     let Some(served) = connections.serve().await else {
         first_head::reject(&mut stream, CROWDED).await;
         return Ok(());
     };
-    let transport = Transport::new(stream, bytes, Rc::clone(&exchange), Arc::clone(connections));
+    let transport = Transport::new(stream, bytes, Rc::clone(&exchange));
     // The framework takes the bytes at once.
     drop(units);
     // Boxed, because a connection that the framework does not serve must be small.
@@ -219,7 +220,8 @@ mod tests {
 
     #[tokio::test]
     async fn connection_without_success_waits_for_its_turn() {
-        let (hostile, client, turns) = (Exchange::new(), Exchange::new(), Semaphore::new(1));
+        let exchange = || Exchange::new(Arc::default());
+        let (hostile, client, turns) = (exchange(), exchange(), Semaphore::new(1));
         client.note_outcome(true);
         let turn = turns.acquire().await.unwrap();
         let mut waiting = pin!(in_turns(ready(1), &hostile, &turns));

@@ -7,7 +7,6 @@ use std::{
     io,
     pin::Pin,
     rc::Rc,
-    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -19,10 +18,7 @@ use tokio::{
     time::{Instant, Sleep, sleep},
 };
 
-use crate::{
-    connections::ConnectionTracker,
-    exchange::{Exchange, HEAD_TIMEOUT, Phase},
-};
+use crate::exchange::{Exchange, HEAD_TIMEOUT, Phase};
 
 /// The answer to a head that does not arrive in time.
 pub(crate) const HEAD_TOO_SLOW: &[u8] =
@@ -44,7 +40,6 @@ pub(crate) struct Transport {
     /// `None` only while it is dropped.
     stream: Option<Take<TcpStream>>,
     exchange: Rc<Exchange>,
-    connections: Arc<ConnectionTracker>,
     /// The first bytes, which arrived before the framework took over.
     first: Bytes,
     /// Reset only when it fires, or for an earlier deadline: a busy connection costs no timers.
@@ -63,16 +58,10 @@ pub(crate) struct Transport {
 
 impl Transport {
     /// Continues a connection whose first bytes were read.
-    pub(crate) fn new(
-        stream: TcpStream,
-        first: Bytes,
-        exchange: Rc<Exchange>,
-        connections: Arc<ConnectionTracker>,
-    ) -> Self {
+    pub(crate) fn new(stream: TcpStream, first: Bytes, exchange: Rc<Exchange>) -> Self {
         Self {
             stream: Some(stream.take(0)),
             exchange,
-            connections,
             first,
             timer: Box::pin(sleep(HEAD_TIMEOUT)),
             interim: &[],
@@ -130,7 +119,7 @@ impl Transport {
         }
         loop {
             ready!(self.timer.as_mut().poll(context));
-            if Instant::now() >= deadline && self.connections.are_crowded() {
+            if Instant::now() >= deadline && self.exchange.is_in_crowd() {
                 return Poll::Ready(());
             }
             self.timer.as_mut().reset(deadline.max(Instant::now() + ANSWER_TIMEOUT / 10));

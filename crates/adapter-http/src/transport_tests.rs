@@ -1,4 +1,4 @@
-use std::{future::poll_fn, pin::pin, time::Duration};
+use std::{future::poll_fn, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::poll;
 use tokio::{
@@ -8,7 +8,10 @@ use tokio::{
 };
 
 use super::*;
-use crate::{exchange::READ_AHEAD, first_head::discard_rest, read_bytes::BodyLength};
+use crate::{
+    connections::ConnectionTracker, exchange::READ_AHEAD, first_head::discard_rest,
+    read_bytes::BodyLength,
+};
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: t\r\n\r\n";
 
@@ -21,11 +24,11 @@ async fn answered_of(connections: Arc<ConnectionTracker>) -> (TcpStream, Transpo
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (stream, _) = listener.accept().await.unwrap();
-    let exchange = Rc::new(Exchange::new());
+    let exchange = Rc::new(Exchange::new(connections));
     exchange.first(REQUEST);
     exchange.request_started(BodyLength::Known(0));
     exchange.answered(true);
-    (client, Transport::new(stream, Bytes::new(), exchange, connections))
+    (client, Transport::new(stream, Bytes::new(), exchange))
 }
 
 /// Reads like the framework: all that is there, before it looks at it.
