@@ -32,7 +32,7 @@ fn kinds(key: &str) -> Vec<Kind> {
     let slow = |begin: String, then: Then| Kind { begin: begin.into_bytes(), then };
     let flood = |key: &str| Kind {
         begin: Vec::new(),
-        then: Then::Requests(Request::new(head("create", key, empty)), WRONG_KEYS),
+        then: Then::Requests(Request::new(&head("create", key, empty)), WRONG_KEYS),
     };
     vec![
         slow(half_head, Then::Byte),

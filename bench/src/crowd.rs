@@ -151,7 +151,7 @@ fn round(plan: &Plan, service: &Service, key: &str, kinds: &[Kind], seed: u64) -
 /// Runs the measurement on both databases. Returns whether every answer to the normal client was
 /// 201, and every acknowledged order is in the database.
 pub fn run(plan: &Plan, cluster: &Cluster, crowd: &Crowd) -> bool {
-    raise_file_limit();
+    raise_file_limit(CONNECTIONS);
     let name = crowd.name;
     let (mut rows, mut targets, mut passed) = (Vec::new(), Vec::new(), true);
     for backend in Backend::ALL {
@@ -219,16 +219,16 @@ fn refusals(outcome: &Outcome) -> Option<String> {
     (!is_fine).then(|| format!("{shed} 503, {unsent} never sent, {others:?}"))
 }
 
-/// Raises the limit of open files.
+/// Raises the limit of open files for so many connections.
 ///
 /// # Panics
 /// If the hard limit is too low.
-fn raise_file_limit() {
+pub fn raise_file_limit(connections: usize) {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
-    let needed = CONNECTIONS as u64 + OTHER_FILES;
+    let needed = connections as u64 + OTHER_FILES;
     assert!(
         limit.maximum.is_none_or(|files| files >= needed),
-        "{CONNECTIONS} connections need `ulimit -Hn {needed}`"
+        "{connections} connections need `ulimit -Hn {needed}`"
     );
 }

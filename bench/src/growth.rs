@@ -7,17 +7,16 @@ use clap::Args;
 use test_servers::postgres::Cluster;
 
 use crate::{
+    fill::{self, MILLION},
     instance::{Backend, Instance, flush},
     latency::median,
     load::Outcome,
-    pgbench::{ORDER_COLUMNS, ORDER_VALUES},
     request::Request,
     schedule::Pace,
     table::{self, Bound, TARGET_COLUMNS, short, target},
     trial::{CONNECTIONS, Plan, alternate, ratios},
 };
 
-const MILLION: u64 = 1_000_000;
 const COLUMNS: [&str; 7] = [
     "orders in the database",
     "orders/s",
@@ -111,12 +110,8 @@ impl<'a> Grown<'a> {
     /// Adds old orders without pending mails up to this number. Returns the seconds that it took.
     fn fill(&mut self, orders: u64) -> f64 {
         let started = Instant::now();
-        let missing = orders.saturating_sub(self.filled);
-        if missing > 0 {
-            self.instance.execute(&match self.backend {
-                Backend::Postgres => postgres_fill(self.filled, orders),
-                Backend::Sqlite => sqlite_fill(missing),
-            });
+        if orders > self.filled {
+            fill::add(&self.instance, self.filled, orders);
             self.filled = orders;
         }
         started.elapsed().as_secs_f64()
@@ -129,7 +124,7 @@ impl<'a> Grown<'a> {
             self.plan
                 .trial(self.backend, self.cluster, CONNECTIONS, Pace::Closed, seed)
                 .outcome
-                .expect_all_created()
+                .expect_success()
         };
         let rounds = alternate(self.plan.rounds, &[&|seed| self.round(seed), &empty]);
         rounds.try_into().unwrap_or_else(|_| unreachable!("two candidates"))
@@ -151,32 +146,6 @@ impl<'a> Grown<'a> {
             self.instance.execute("VACUUM deliveries");
         }
         let _ = fs::remove_dir_all(self.instance.installation.data().join("mail"));
-        outcome.expect_all_created()
+        outcome.expect_success()
     }
-}
-
-/// Creates old orders with file numbers in random order, like those of clients.
-fn postgres_fill(from: u64, to: u64) -> String {
-    format!(
-        "INSERT INTO orders ({ORDER_COLUMNS})
-         SELECT 'F-' || substr(md5(number::text), 1, 16), '2025-01-01 00:00Z', '2025-01-01 00:00Z',
-             {ORDER_VALUES}
-         FROM generate_series({from} + 1, {to}) AS number;\n\
-         VACUUM (ANALYZE) orders"
-    )
-}
-
-fn sqlite_fill(count: u64) -> String {
-    let values = ORDER_VALUES.replace("'2026-12-01 20:30Z'", "1796157000000000");
-    let created_at = 1_735_689_600_000_000_i64;
-    format!(
-        "PRAGMA synchronous = OFF;
-         PRAGMA cache_size = -500000;
-         WITH RECURSIVE numbers (number) AS (
-             SELECT 1 UNION ALL SELECT number + 1 FROM numbers LIMIT {count}
-         )
-         INSERT INTO orders ({ORDER_COLUMNS})
-         SELECT format('F-%016x', random()), {created_at}, {created_at}, {values} FROM numbers;
-         PRAGMA wal_checkpoint(TRUNCATE);"
-    )
 }

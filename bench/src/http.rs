@@ -16,6 +16,8 @@ pub struct Answer {
     pub retry_after: bool,
     /// The service closes the connection after this response.
     pub closes: bool,
+    /// Bytes of the body.
+    pub length: usize,
 }
 
 /// A connection for several requests.
@@ -39,6 +41,41 @@ impl Connection {
 
     pub fn answer(&mut self) -> io::Result<Answer> {
         read_answer(&mut self.stream, &mut self.buffer)
+    }
+
+    /// Sends a request and returns the answer with its body.
+    pub fn get(&mut self, request: &[u8]) -> io::Result<(Answer, &[u8])> {
+        self.send(request)?;
+        let answer = self.answer()?;
+        Ok((answer, &self.buffer[self.buffer.len() - answer.length..]))
+    }
+
+    /// Reads an answer in pieces of this size, and keeps none of its body. Calls `note` with the
+    /// bytes of each piece.
+    pub fn discard(&mut self, piece: &mut [u8], note: impl Fn(usize)) -> io::Result<Answer> {
+        self.buffer.clear();
+        let (answer, mut left) = loop {
+            if let Some((answer, length)) = parse_head(&self.buffer)? {
+                break (answer, length - self.buffer.len());
+            }
+            let count = read_some(&mut self.stream, piece)?;
+            self.buffer.extend_from_slice(&piece[..count]);
+            note(count);
+        };
+        while left > 0 {
+            let count = read_some(&mut self.stream, piece)?;
+            left = left.checked_sub(count).ok_or_else(|| malformed("bytes after the answer"))?;
+            note(count);
+        }
+        Ok(answer)
+    }
+}
+
+/// Reads at least one byte.
+fn read_some(stream: &mut impl Read, piece: &mut [u8]) -> io::Result<usize> {
+    match stream.read(piece)? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        count => Ok(count),
     }
 }
 
@@ -71,10 +108,8 @@ fn read_answer(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<Answe
                 Err(malformed("bytes after the answer"))
             };
         }
-        match stream.read(&mut piece)? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            count => buffer.extend_from_slice(&piece[..count]),
-        }
+        let count = read_some(stream, &mut piece)?;
+        buffer.extend_from_slice(&piece[..count]);
     }
 }
 
@@ -90,7 +125,7 @@ fn parse_head(bytes: &[u8]) -> io::Result<Option<(Answer, usize)>> {
         .next()
         .and_then(|line| line.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok())
         .ok_or_else(|| malformed("no status"))?;
-    let mut answer = Answer { status, retry_after: false, closes: false };
+    let mut answer = Answer { status, retry_after: false, closes: false, length: 0 };
     let mut body = None;
     for line in lines {
         let (name, value) =
@@ -104,8 +139,8 @@ fn parse_head(bytes: &[u8]) -> io::Result<Option<(Answer, usize)>> {
             answer.closes = value.eq_ignore_ascii_case("close");
         }
     }
-    let body: usize = body.ok_or_else(|| malformed("no content-length"))?;
-    Ok(Some((answer, end + 4 + body)))
+    answer.length = body.ok_or_else(|| malformed("no content-length"))?;
+    Ok(Some((answer, end + 4 + answer.length)))
 }
 
 fn malformed(what: &'static str) -> io::Error {
@@ -146,18 +181,17 @@ mod tests {
     fn answer_may_arrive_in_pieces() {
         for at in 1..CREATED.len() {
             let answer = read(&[&CREATED[..at], &CREATED[at..]]).unwrap();
-            assert_eq!(answer, Answer { status: 201, retry_after: false, closes: false }, "{at}");
+            let expected = Answer { status: 201, retry_after: false, closes: false, length: 2 };
+            assert_eq!(answer, expected, "{at}");
         }
     }
 
     #[test]
     fn retry_after_and_close_are_parsed() {
-        assert_eq!(read(&[SHED]).unwrap(), Answer { status: 503, retry_after: true, closes: true });
+        let shed = Answer { status: 503, retry_after: true, closes: true, length: 0 };
+        assert_eq!(read(&[SHED]).unwrap(), shed);
         let without = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n";
-        assert_eq!(
-            read(&[without]).unwrap(),
-            Answer { status: 503, retry_after: false, closes: false }
-        );
+        assert_eq!(read(&[without]).unwrap(), Answer { retry_after: false, closes: false, ..shed });
     }
 
     #[test]

@@ -1,8 +1,11 @@
-//! The load generator: one blocking thread per connection, which costs two system calls per order.
+//! The load generator: one blocking thread per connection, which costs two system calls per
+//! request.
 
 use std::{
     collections::BTreeMap,
-    io, thread,
+    io,
+    ops::RangeInclusive,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -21,10 +24,23 @@ const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
 /// How long after the end an overdue request may still be sent.
 const GRACE: Duration = Duration::from_millis(250);
 
+/// The answer to a request that succeeds.
+#[derive(Debug, Clone)]
+pub struct Expected {
+    pub status: u16,
+    /// Bytes of the body.
+    pub lengths: RangeInclusive<usize>,
+}
+
+impl Expected {
+    pub const CREATED: Self = Self { status: 201, lengths: 0..=usize::MAX };
+}
+
 /// A load on a service.
 pub struct Load<'a> {
     pub address: &'a str,
     pub request: Request,
+    pub expected: Expected,
     pub connections: usize,
     pub pace: Pace,
     /// Time that is not measured.
@@ -36,16 +52,16 @@ pub struct Load<'a> {
 /// The result of a load. Counts the window only, unless noted otherwise.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Times to the answer 201: since the request was due in an open loop, otherwise since it was
-    /// sent.
+    /// Times to the expected answer: since the request was due in an open loop, otherwise since it
+    /// was sent.
     pub latencies: Latencies,
-    /// Times to the answer 201 since the request was sent.
+    /// Times to the expected answer since the request was sent.
     pub since_sent: Latencies,
     /// Answers 503 with Retry-After.
     pub shed: u64,
     /// Requests that were due and never sent, because all connections were busy.
     pub unsent: u64,
-    /// Acknowledged orders, including the warm-up.
+    /// Expected answers, which acknowledge an order each, including the warm-up.
     pub acknowledged: u64,
     /// Other results of requests by their description, including the warm-up.
     pub others: BTreeMap<String, u64>,
@@ -53,7 +69,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Orders per second.
+    /// Expected answers per second.
     pub fn rate(&self) -> f64 {
         self.latencies.count() as f64 / self.window.as_secs_f64()
     }
@@ -62,18 +78,18 @@ impl Outcome {
         self.shed as f64 / self.window.as_secs_f64()
     }
 
-    /// Checks that all answers were 201 and all due orders were sent.
+    /// Checks that all answers were as expected and all due requests were sent.
     ///
     /// # Panics
     /// If not.
-    pub fn expect_all_created(self) -> Self {
+    pub fn expect_success(self) -> Self {
         assert_eq!(
             self.unsent, 0,
-            "orders were due and never sent, so their times are not counted"
+            "requests were due and never sent, so their times are not counted"
         );
         assert!(
             self.shed == 0 && self.others.is_empty(),
-            "answers other than 201: 503 {} times, {:?}",
+            "unexpected answers: 503 {} times, {:?}",
             self.shed,
             self.others
         );
@@ -164,7 +180,8 @@ impl Load<'_> {
                 Pace::Closed => (opens..end).contains(&done),
                 Pace::Open(_) => due >= opens,
             };
-            tally.note(&answer, counts, microseconds(done - due), microseconds(done - sent));
+            let times = [microseconds(done - due), microseconds(done - sent)];
+            tally.note(&answer, &self.expected, counts, times);
             if answer.is_err() || answer.is_ok_and(|answer| answer.closes) {
                 match reconnect(self.address, end) {
                     Some(new) => connection = new,
@@ -176,10 +193,19 @@ impl Load<'_> {
 }
 
 impl Tally {
-    fn note(&mut self, answer: &io::Result<Answer>, counts: bool, since_due: u32, since_sent: u32) {
+    /// Notes an answer and its times since the request was due and sent.
+    fn note(
+        &mut self,
+        answer: &io::Result<Answer>,
+        expected: &Expected,
+        counts: bool,
+        [since_due, since_sent]: [u32; 2],
+    ) {
         self.in_window += u64::from(counts);
         let other = match answer {
-            Ok(Answer { status: 201, .. }) => {
+            Ok(Answer { status, length, .. })
+                if *status == expected.status && expected.lengths.contains(length) =>
+            {
                 self.acknowledged += 1;
                 if counts {
                     self.latencies.push(since_due);
@@ -192,6 +218,9 @@ impl Tally {
                 return;
             }
             Ok(Answer { status: 503, .. }) => "503 without Retry-After".to_owned(),
+            Ok(answer) if answer.status == expected.status => {
+                format!("{} with {} bytes", answer.status, answer.length)
+            }
             Ok(answer) => answer.status.to_string(),
             Err(error) => format!("no answer: {error}"),
         };
@@ -255,6 +284,7 @@ mod tests {
         let load = Load {
             address: &address,
             request: Request::order("k", false),
+            expected: Expected { status: 201, lengths: 2..=2 },
             connections: 3,
             pace,
             warmup,

@@ -19,11 +19,15 @@ use std::{fs, process::ExitCode};
 use clap::{Parser, Subcommand};
 use test_servers::postgres::Cluster;
 
-use crate::{attack::ATTACK, growth::Growth, slow_clients::SLOW_CLIENTS, soak::Soak, trial::Plan};
+use crate::{
+    attack::ATTACK, growth::Growth, reads::Reads, slow_clients::SLOW_CLIENTS, soak::Soak,
+    trial::Plan,
+};
 
 mod attack;
 mod chart;
 mod crowd;
+mod fill;
 mod growth;
 mod http;
 mod idempotency_key;
@@ -34,6 +38,7 @@ mod memory;
 mod orders;
 mod overload;
 mod pgbench;
+mod reads;
 mod request;
 mod schedule;
 mod service;
@@ -46,7 +51,8 @@ mod uploads;
 
 #[derive(Debug, Parser)]
 #[command(
-    about = "Measures notary-orders next to PostgreSQL alone, the disk alone, and an empty database"
+    about = "Measures notary-orders next to PostgreSQL alone, the disk alone, nginx, and an empty \
+             database"
 )]
 struct CommandLine {
     #[command(subcommand)]
@@ -63,6 +69,8 @@ enum Command {
     Overload,
     /// Orders with documents, next to the disk alone
     Uploads,
+    /// Reads of orders, pages and documents, next to pgbench and nginx
+    Reads(Reads),
     /// Memory above idle: at full rate, and during many slow uploads
     Memory,
     /// Cost of an Idempotency-Key; BASELINE=PATH names another build to compare with
@@ -93,6 +101,7 @@ fn main() -> ExitCode {
         Command::Orders => orders::run(&plan, &cluster),
         Command::Overload => passed = overload::run(&plan, &cluster),
         Command::Uploads => uploads::run(&plan, &cluster),
+        Command::Reads(reads) => reads.run(&plan, &cluster),
         Command::Memory => memory::run(&plan, &cluster),
         Command::IdempotencyKey => idempotency_key::run(&plan, &cluster),
         Command::SlowClients => passed = crowd::run(&plan, &cluster, &SLOW_CLIENTS),
@@ -103,6 +112,7 @@ fn main() -> ExitCode {
             orders::run(&plan, &cluster);
             passed = overload::run(&plan, &cluster);
             uploads::run(&plan, &cluster);
+            Reads::all(1).run(&plan, &cluster);
             memory::run(&plan, &cluster);
             idempotency_key::run(&plan, &cluster);
             passed &= crowd::run(&plan, &cluster, &SLOW_CLIENTS);

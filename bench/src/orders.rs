@@ -12,20 +12,20 @@ use crate::{
 };
 
 /// A round of the service or of `pgbench`.
-enum Round {
+pub enum Round {
     Service(Box<Trial>),
     Pgbench(pgbench::Outcome),
 }
 
 impl Round {
-    fn rate(&self) -> f64 {
+    pub fn rate(&self) -> f64 {
         match self {
             Self::Service(trial) => trial.outcome.rate(),
             Self::Pgbench(outcome) => outcome.rate,
         }
     }
 
-    fn latencies(&self) -> &Latencies {
+    pub fn latencies(&self) -> &Latencies {
         match self {
             Self::Service(trial) => &trial.outcome.latencies,
             Self::Pgbench(outcome) => &outcome.latencies,
@@ -36,22 +36,22 @@ impl Round {
         self.latencies().percentile(0.99)
     }
 
-    fn client_cpu(&self) -> f64 {
+    pub fn client_cpu(&self) -> f64 {
         match self {
             Self::Service(trial) => trial.client_cpu,
             Self::Pgbench(outcome) => outcome.cpu,
         }
     }
 
-    /// Returns the number of acknowledged orders, which are all in the database.
-    fn orders(&self) -> u64 {
+    /// Returns the number of acknowledged orders, which are all in the database, or of reads.
+    pub fn orders(&self) -> u64 {
         match self {
             Self::Service(trial) => trial.outcome.acknowledged,
             Self::Pgbench(outcome) => outcome.transactions,
         }
     }
 
-    fn trial(&self) -> Option<&Trial> {
+    pub fn trial(&self) -> Option<&Trial> {
         match self {
             Self::Service(trial) => Some(trial),
             Self::Pgbench(_) => None,
@@ -84,7 +84,7 @@ fn rounds(
     let service = |backend, seed| {
         flush(cluster);
         let mut trial = plan.trial(backend, cluster, connections, pace, seed);
-        trial.outcome = trial.outcome.expect_all_created();
+        trial.outcome = trial.outcome.expect_success();
         Round::Service(Box::new(trial))
     };
     let pgbench = |_| {

@@ -38,7 +38,7 @@ pub fn run(plan: &Plan, cluster: &Cluster) -> bool {
             flush(cluster);
             plan.trial(backend, cluster, CONNECTIONS, Pace::Closed, round.into())
                 .outcome
-                .expect_all_created()
+                .expect_success()
                 .rate()
         });
         let rate = 2.0 * median(full);

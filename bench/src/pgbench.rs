@@ -1,5 +1,5 @@
-//! PostgreSQL alone: `pgbench` does the durable work of one order in one prepared statement, on the
-//! service's own schema.
+//! PostgreSQL alone: `pgbench` runs a prepared statement on the service's own schema. For orders it
+//! does the durable work of one order.
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
@@ -74,14 +74,21 @@ pub struct Outcome {
 }
 
 impl Pgbench {
-    /// Runs on the database of an instance.
+    /// Creates orders in the database of an instance.
     ///
     /// # Panics
     /// If there is not one order per transaction.
     pub fn run(self, instance: &Instance<'_>) -> Outcome {
+        let outcome = self.run_script(instance, &script());
+        instance.assert_orders(outcome.transactions);
+        outcome
+    }
+
+    /// Runs a script on the database of an instance.
+    pub fn run_script(self, instance: &Instance<'_>, script: &str) -> Outcome {
         let folder = tempfile::tempdir().unwrap();
-        let script_file = folder.path().join("order.sql");
-        fs::write(&script_file, script()).unwrap();
+        let script_file = folder.path().join("script.sql");
+        fs::write(&script_file, script).unwrap();
         let database = instance.database.as_ref().unwrap();
         let before = children_cpu_seconds();
         let output = self.command(database, &script_file, folder.path()).output().unwrap();
@@ -92,9 +99,7 @@ impl Pgbench {
             output.status.success() && text.contains("number of failed transactions: 0 "),
             "{text}"
         );
-        let transactions = read_logs(folder.path());
-        instance.assert_orders(transactions.len() as u64);
-        self.outcome(&transactions, cpu)
+        self.outcome(&read_logs(folder.path()), cpu)
     }
 
     fn command(self, database: &Database<'_>, script: &Path, folder: &Path) -> Command {

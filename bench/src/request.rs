@@ -1,8 +1,13 @@
 //! Requests for orders without documents.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    ops::RangeInclusive,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
-/// A placeholder for a number of 16 hexadecimal digits.
+use crate::fill;
+
+/// A placeholder for a number.
 pub const SLOT: &str = "################";
 
 /// The order of the README.
@@ -31,11 +36,43 @@ fn scatter(number: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// The bytes of a request with placeholders for a number.
+/// What takes the place of the placeholders.
+#[derive(Clone)]
+pub enum Values {
+    /// A new number each time, in 16 hexadecimal digits.
+    New,
+    /// A random identifier.
+    Identifiers(RangeInclusive<u64>),
+    /// The file number of a random identifier in a [filled](fill) database.
+    FileNumbers(RangeInclusive<u64>),
+}
+
+impl Values {
+    fn next(&self) -> String {
+        match self {
+            Self::New => self.of(next_number()),
+            Self::Identifiers(range) | Self::FileNumbers(range) => {
+                self.of(fastrand::u64(range.clone()))
+            }
+        }
+    }
+
+    fn of(&self, number: u64) -> String {
+        match self {
+            Self::New => format!("{number:016x}"),
+            Self::Identifiers(_) => number.to_string(),
+            Self::FileNumbers(_) => fill::file_number(number),
+        }
+    }
+}
+
+/// A request with placeholders for a number.
 #[derive(Clone)]
 pub struct Request {
+    /// The text around the placeholders.
+    pieces: Vec<String>,
+    values: Values,
     bytes: Vec<u8>,
-    slots: Vec<usize>,
 }
 
 impl Request {
@@ -47,7 +84,7 @@ impl Request {
         } else {
             String::new()
         };
-        Self::new(format!(
+        Self::new(&format!(
             "POST /api/order/create HTTP/1.1\r\nHost: localhost\r\n\
              Authorization: Bearer {key}\r\n{idempotency_key}Content-Type: application/json\r\n\
              Content-Length: {}\r\n\r\n{ORDER}",
@@ -55,16 +92,36 @@ impl Request {
         ))
     }
 
-    pub fn new(text: String) -> Self {
-        let slots = text.match_indices(SLOT).map(|(at, _)| at).collect();
-        Self { bytes: text.into_bytes(), slots }
+    /// Creates a request to read a path, with random numbers of what is in the database.
+    pub fn get(key: &str, path: &str, values: Values) -> Self {
+        let text = format!(
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\r\n"
+        );
+        Self { values, ..Self::new(&text) }
+    }
+
+    pub fn new(text: &str) -> Self {
+        let pieces = text.split(SLOT).map(str::to_owned).collect();
+        Self { pieces, values: Values::New, bytes: Vec::new() }
     }
 
     /// Returns the bytes with the next number.
     pub fn next(&mut self) -> &[u8] {
-        let digits = format!("{:016x}", next_number());
-        for slot in &self.slots {
-            self.bytes[*slot..*slot + SLOT.len()].copy_from_slice(digits.as_bytes());
+        self.with(&self.values.next())
+    }
+
+    /// Returns the bytes with this order's identifier or file number.
+    pub fn for_order(&mut self, order: u64) -> &[u8] {
+        self.with(&self.values.of(order))
+    }
+
+    fn with(&mut self, number: &str) -> &[u8] {
+        self.bytes.clear();
+        for (at, piece) in self.pieces.iter().enumerate() {
+            if at > 0 {
+                self.bytes.extend_from_slice(number.as_bytes());
+            }
+            self.bytes.extend_from_slice(piece.as_bytes());
         }
         &self.bytes
     }

@@ -120,6 +120,8 @@ impl Installation {
         // All orders are for the same recipients. Not a flag: an older version would reject it.
         command.env("NOTARY_ORDERS_MAILS_PER_RECIPIENT_HOUR", "0");
         command.arg("--data-dir").arg(self.data());
+        // Not a flag, for the same reason.
+        command.env("NOTARY_ORDERS_READS_RATE_PER_SECOND", "0");
         // All uploads of a measurement have one key, which gets half of it.
         command.env("NOTARY_ORDERS_SPOOL_MB", "32768");
         command.args([
@@ -146,8 +148,7 @@ pub struct Service {
 impl Service {
     /// Returns the CPU seconds of the process, in user and kernel mode.
     pub fn cpu_seconds(&self) -> f64 {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
-        cpu_seconds(&stat, OWN)
+        cpu_seconds_of(self.child.id())
     }
 
     /// Returns the resident memory in MiB.
@@ -213,6 +214,11 @@ fn cpu_seconds(stat: &str, at: usize) -> f64 {
     let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split_whitespace().collect();
     let ticks = |at: usize| fields[at].parse::<f64>().unwrap();
     (ticks(at) + ticks(at + 1)) / TICKS_PER_SECOND
+}
+
+/// Returns the CPU seconds of a process.
+pub fn cpu_seconds_of(process: u32) -> f64 {
+    cpu_seconds(&fs::read_to_string(format!("/proc/{process}/stat")).unwrap(), OWN)
 }
 
 /// Returns the CPU seconds of this process.

@@ -7,7 +7,7 @@ use test_servers::postgres::Cluster;
 
 use crate::{
     instance::{Backend, Instance},
-    load::{Load, Outcome},
+    load::{Expected, Load, Outcome},
     request::Request,
     schedule::Pace,
     service::{Service, own_cpu_seconds},
@@ -60,6 +60,7 @@ impl Plan {
         Load {
             address: &service.api,
             request,
+            expected: Expected::CREATED,
             connections,
             pace,
             warmup: self.warmup(),
@@ -92,9 +93,9 @@ impl Plan {
 /// The result of a round.
 pub struct Trial {
     pub outcome: Outcome,
-    /// CPU seconds of the service per 1,000 orders acknowledged in the window.
+    /// CPU seconds of the service per 1,000 expected answers in the window.
     pub cpu: f64,
-    /// CPU seconds of the load generator per 1,000 of these orders.
+    /// CPU seconds of the load generator per 1,000 of these answers.
     pub client_cpu: f64,
     /// Most MiB above idle.
     pub memory: f64,

@@ -52,7 +52,7 @@ impl<'a> Form<'a> {
             .concat();
         let length = texts.len() + documents * (part_head(0).len() + document.len()) - "\r\n".len()
             + END.len();
-        let begin = Request::new(format!(
+        let begin = Request::new(&format!(
             "POST /api/order/create-with-documents HTTP/1.1\r\nHost: localhost\r\n\
              Authorization: Bearer {key}\r\n\
              Content-Type: multipart/form-data; boundary=b\r\n\
