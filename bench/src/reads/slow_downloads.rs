@@ -97,8 +97,9 @@ pub fn run(plan: &Plan, cluster: &Cluster) -> Vec<Vec<String>> {
         thread::sleep(SETTLE);
         let idle = service.memory();
         service.reset_peak();
-        let received = download(service.api.parse().unwrap(), &stored, &document);
-        let above = service.peak_memory() - idle;
+        let clients = download(service.api.parse().unwrap(), &stored, &document);
+        let (above, at_end) = (service.peak_memory() - idle, service.memory() - idle);
+        let received: Vec<usize> = clients.iter().map(|client| client.received).collect();
         let least = received.iter().min().copied().unwrap_or_default();
         let sum: usize = received.iter().sum();
         let rate = |bytes: f64| short(bytes / 1000.0 / LENGTH.as_secs_f64());
@@ -106,6 +107,7 @@ pub fn run(plan: &Plan, cluster: &Cluster) -> Vec<Vec<String>> {
             name.to_owned(),
             short(idle),
             short(above),
+            short(at_end),
             rate(sum as f64 / CLIENTS as f64),
             rate(least as f64),
         ]);
@@ -118,14 +120,21 @@ pub fn run(plan: &Plan, cluster: &Cluster) -> Vec<Vec<String>> {
     }
     table::print(
         &format!("{CLIENTS} slow downloads of 10 MB from local disk, for {LENGTH:?}"),
-        &["", "MiB idle", "most MiB above idle", "KB/s of a client", "of the slowest"],
+        &[
+            "",
+            "MiB idle",
+            "most MiB above idle",
+            "at the end",
+            "KB/s of a client",
+            "of the slowest",
+        ],
         &rows,
     );
     targets
 }
 
-/// Downloads slowly. Returns the bytes that each client got.
-fn download(address: SocketAddr, stored: &Stored<'_>, document: &[u8]) -> Vec<usize> {
+/// Downloads slowly. Returns the clients, whose downloads are still in progress.
+fn download(address: SocketAddr, stored: &Stored<'_>, document: &[u8]) -> Vec<Client> {
     let request = stored.request().next().to_vec();
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| Client::start(address, &request)).collect();
     let end = Instant::now() + LENGTH;
@@ -138,5 +147,5 @@ fn download(address: SocketAddr, stored: &Stored<'_>, document: &[u8]) -> Vec<us
         thread::sleep(Duration::from_millis(2));
     }
     assert!(clients.iter().all(|client| client.received > 0), "a download did not begin");
-    clients.iter().map(|client| client.received).collect()
+    clients
 }
