@@ -92,7 +92,7 @@ pub(crate) fn search(
         .limit(row_limit(limit))
         .into_boxed();
     if let Some(file_number) = &filter.file_number {
-        query = query.filter(orders::file_number.eq(file_number));
+        query = query.filter(pages::has_file_number(file_number));
     }
     if let Some(client) = filter.client {
         query = query.filter(orders::client_id.eq(client.0));
