@@ -13,7 +13,7 @@ use sql_rows::{
     schema::{documents, orders},
 };
 
-use crate::{failure::Failure, pages, store::SqliteStore};
+use crate::{failure::Failure, pages, statement::Prepared, store::SqliteStore};
 
 #[async_trait]
 impl OrderReader for SqliteStore {
@@ -50,8 +50,8 @@ pub(crate) fn order(
     id: OrderId,
 ) -> Result<Option<Kept<StoredOrder>>, Failure> {
     let own = orders::table.find(id.0).filter(orders::client_id.eq(client.0));
-    let row = own.select(KeptOrderRow::as_select()).first(connection).optional();
-    with_documents(connection, id, row)
+    let row = Prepared(own.select(KeptOrderRow::as_select())).get_result(connection);
+    with_documents(connection, id, row.optional())
 }
 
 /// Returns an order of any client.
@@ -59,7 +59,8 @@ pub(crate) fn any(
     connection: &mut SqliteConnection,
     id: OrderId,
 ) -> Result<Option<Kept<StoredOrder>>, Failure> {
-    let row = orders::table.find(id.0).select(KeptOrderRow::as_select()).first(connection);
+    let order = orders::table.find(id.0).select(KeptOrderRow::as_select());
+    let row = Prepared(order).get_result(connection);
     with_documents(connection, id, row.optional())
 }
 

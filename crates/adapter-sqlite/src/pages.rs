@@ -15,7 +15,7 @@ use domain::{
 use sql_rows::{DISORDER, KeptOrderRow, Utc, row_limit, schema::orders};
 use time::OffsetDateTime;
 
-use crate::failure::Failure;
+use crate::{failure::Failure, statement::Prepared};
 
 /// An order in a list.
 #[derive(Queryable, Selectable)]
@@ -31,7 +31,7 @@ fn count_documents() -> SqlLiteral<BigInt> {
     sql("(SELECT count(*) FROM documents WHERE order_id = orders.id)")
 }
 
-/// A query of orders whose conditions vary. Diesel keeps each text of it prepared.
+/// A query of orders whose conditions vary. Each text of it stays prepared.
 pub(crate) type Orders<'a> = orders::BoxedQuery<'a, Sqlite>;
 
 diesel::define_sql_function! {
@@ -52,8 +52,7 @@ pub(crate) fn load(
     connection: &mut SqliteConnection,
     query: Orders<'_>,
 ) -> Result<Vec<ListedOrder>, Failure> {
-    let rows: Vec<ListedRow> = query
-        .select(ListedRow::as_select())
+    let rows: Vec<ListedRow> = Prepared(query.select(ListedRow::as_select()))
         .load(connection)
         .map_err(|error| Failure::unreadable(error, &"of a page"))?;
     let listed = rows.into_iter().map(|row| row.order.into_listed(row.documents));
@@ -136,7 +135,7 @@ fn has_any(
     range: Range,
 ) -> Result<bool, Failure> {
     let any = matching(client, query, range).select(orders::id).limit(1);
-    Ok(any.first::<i64>(connection).optional()?.is_some())
+    Ok(Prepared(any).get_result::<i64>(connection).optional()?.is_some())
 }
 
 /// A range of identifiers, with its ends.
