@@ -137,6 +137,8 @@ where
     let connections = &api.connections;
     let _open = connections.opened();
     let peer = stream.peer_addr().ok();
+    // Otherwise the end of a download waits until the client has confirmed the bytes before it.
+    let _ = stream.set_nodelay(true);
     let FirstHead { bytes, units } = {
         let receiving = pin!(first_head::receive(&mut stream, connections));
         match select(receiving, pin!(stopping.notified())).await {
