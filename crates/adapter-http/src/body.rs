@@ -30,7 +30,7 @@ const MIN_RATE: u64 = 1024;
 /// service is busy does not count.
 const PACE_TIME: Duration = Duration::from_secs(30);
 /// Memory of a request besides the bytes of its body: its connection, head and handler.
-const REQUEST_MEMORY: usize = 48 * 1024;
+const REQUEST_MEMORY: usize = 64 * 1024;
 
 /// Rejects a body by its headers, before it is read: one that has a content coding, or whose length
 /// is over `cap`.
@@ -54,6 +54,11 @@ pub(crate) fn check_head(request: &HttpRequest, cap: u64) -> Result<(), Problem>
 
 fn length(request: &HttpRequest) -> Option<u64> {
     request.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// Returns the memory that allocated bytes take. Freed ones of other sizes leave holes between them.
+pub(crate) fn memory_of(bytes: usize) -> usize {
+    bytes + bytes / 4
 }
 
 /// Reports a body that is larger than the limit.
@@ -86,17 +91,20 @@ pub(crate) async fn read_all(
     memory: Arc<MemoryShare>,
 ) -> Result<WholeBody, Problem> {
     let mut body = Body::new(request, payload, cap, Arc::clone(&memory));
-    let length = length(request).map_or(cap, |length| length.min(cap));
-    let (mut collected, most) = (Vec::new(), usize::try_from(length).unwrap_or(usize::MAX));
+    let most = usize::try_from(cap).unwrap_or(usize::MAX);
+    // Allocated once: bytes that grow would leave holes in the memory of the process.
+    let announced = length(request).filter(|length| *length <= cap).unwrap_or_default();
+    let announced = usize::try_from(announced).unwrap_or_default();
     let collect = async {
-        body.hold(REQUEST_MEMORY).await?;
+        body.hold(REQUEST_MEMORY + announced).await?;
+        let mut collected = Vec::with_capacity(announced);
         while let Some(chunk) = body.next().await {
             let chunk = chunk.map_err(|error| body.explain(&error))?;
             body.append(&mut collected, &chunk, most).await?;
         }
-        Ok::<_, Problem>(())
+        Ok::<_, Problem>(collected)
     };
-    timeout(JSON_TIMEOUT, collect).await.map_err(|_| too_slow())??;
+    let collected = timeout(JSON_TIMEOUT, collect).await.map_err(|_| too_slow())??;
     memory.finish();
     Ok(WholeBody { bytes: collected.into(), _memory: memory })
 }
@@ -158,11 +166,10 @@ impl Body {
 
     /// Takes memory for the request.
     pub(crate) async fn hold(&self, bytes: usize) -> Result<(), Problem> {
-        self.0.memory.take(bytes).await.map_err(|UsedUp| used_up(&self.0.request))
+        self.0.memory.take(memory_of(bytes)).await.map_err(|UsedUp| used_up(&self.0.request))
     }
 
-    /// Appends a chunk to bytes that become at most `most`. Takes memory for their capacity: it grows
-    /// with what has arrived, because an announced length costs a client nothing.
+    /// Appends a chunk to bytes that become at most `most`. Takes memory for what is allocated.
     pub(crate) async fn append(
         &self,
         bytes: &mut Vec<u8>,

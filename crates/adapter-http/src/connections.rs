@@ -22,9 +22,9 @@ const ACCEPT_DELAY: Duration = Duration::from_millis(100);
 /// Interval of checks while connections close.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Connections that have a request, or had one and are kept open. Each takes 11 KiB or more of
+/// Connections that have a request, or had one and are kept open. Each takes 20 KiB or more of
 /// buffers. Further ones wait with their first request.
-const MAX_SERVED: usize = 600;
+const MAX_SERVED: usize = 256;
 /// Longest wait of a connection with a request.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Above this number of served connections, answers close them, so that others need not wait.

@@ -78,7 +78,8 @@ impl Exchange {
             connections,
             phase: Cell::new(Phase::Head { begun: false }),
             since: Cell::new(Instant::now()),
-            allowance: Cell::new(READ_AHEAD),
+            // The first head has arrived already.
+            allowance: Cell::new(UNREAD_AHEAD),
             bytes: RefCell::default(),
             parked: Cell::new(None),
             download: Cell::new(false),
