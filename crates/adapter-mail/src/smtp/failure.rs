@@ -118,6 +118,11 @@ impl Failure {
         matches!(self, Self::NoTls | Self::NoAuth | Self::Rejected { code: 500.., .. })
     }
 
+    /// Returns whether the relay may have enough connections: it rejected this one for now.
+    pub(super) fn may_be_connection_limit(&self) -> bool {
+        matches!(self, Self::Rejected { step: Step::Connection, code: ..500, .. })
+    }
+
     /// Returns whether the relay still accepts commands on the connection.
     pub(super) fn leaves_connection_usable(&self) -> bool {
         matches!(self, Self::NoTls | Self::NoAuth | Self::Rejected { .. })

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -19,8 +19,8 @@ use lettre::{
 };
 use tokio::{
     net::{TcpStream, lookup_host},
-    sync::{Semaphore, SemaphorePermit},
-    time::{Instant, timeout},
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, sleep, timeout},
 };
 
 use super::{
@@ -30,8 +30,10 @@ use super::{
 };
 use crate::OpenError;
 
-/// Limit on concurrent connections. Relays accept ten or twenty from one client.
-const MAX_CONNECTIONS: usize = 8;
+/// Limit on concurrent connections. A relay whose own limit is lower gets as many as it accepts.
+const MAX_CONNECTIONS: usize = 32;
+/// How long the limit is lowered by one after the relay rejected a further connection.
+const LOWERED_FOR: Duration = Duration::from_secs(10);
 /// Time limit for connecting to one address of the relay.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Longest time that a pooled connection may be idle. Relays close idle connections after minutes;
@@ -51,20 +53,28 @@ pub(super) struct Relay {
     credentials_in_clear: bool,
     sender: Address,
     hello: ClientId,
-    permits: Semaphore,
+    permits: Arc<Semaphore>,
     idle: Mutex<Vec<Idle>>,
+    /// Has a clone in each open connection, which counts them.
+    open: Arc<()>,
+}
+
+/// A connection that the relay has accepted.
+struct Connection {
+    smtp: AsyncSmtpConnection,
+    _open: Arc<()>,
 }
 
 struct Idle {
-    connection: AsyncSmtpConnection,
+    connection: Connection,
     since: Instant,
 }
 
 /// A connection on which the relay has accepted the sender of a mail.
 pub(super) struct Transaction<'a> {
     relay: &'a Relay,
-    connection: AsyncSmtpConnection,
-    _permit: SemaphorePermit<'a>,
+    connection: Connection,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Relay {
@@ -92,24 +102,39 @@ impl Relay {
             credentials_in_clear,
             sender,
             hello,
-            permits: Semaphore::new(MAX_CONNECTIONS),
+            permits: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             idle: Mutex::default(),
+            open: Arc::default(),
         })
     }
 
     /// Starts a mail transaction on an idle or a new connection.
     pub(super) async fn begin(&self) -> Result<Transaction<'_>, Failure> {
-        let permit = self.permit().await?;
+        loop {
+            let permit = self.permit().await?;
+            match self.begin_on_any_connection().await {
+                Ok(connection) => {
+                    return Ok(Transaction { relay: self, connection, _permit: permit });
+                }
+                // The relay works, but takes no further connection: waits for one of the others.
+                Err(failure) if failure.may_be_connection_limit() && self.has_connections() => {
+                    hold(permit);
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+
+    async fn begin_on_any_connection(&self) -> Result<Connection, Failure> {
         if let Some(mut connection) = self.take_idle() {
             // The relay may have closed it, or may limit the number of mails per connection.
             match timeout(REUSE_TIMEOUT, self.mail_from(&mut connection)).await {
-                Ok(Ok(())) => return Ok(Transaction { relay: self, connection, _permit: permit }),
+                Ok(Ok(())) => return Ok(connection),
                 Ok(Err(failure)) if failure.leaves_connection_usable() => quit(connection),
                 Ok(Err(_)) | Err(_) => {}
             }
         }
-        let connection = self.begin_on_new_connection().await?;
-        Ok(Transaction { relay: self, connection, _permit: permit })
+        self.begin_on_new_connection().await
     }
 
     /// Checks that a new connection gets as far as an accepted sender.
@@ -118,20 +143,30 @@ impl Relay {
         self.check_new_connection().await
     }
 
-    async fn permit(&self) -> Result<SemaphorePermit<'_>, Failure> {
-        self.permits.acquire().await.map_err(|closed| Failure::Broken(closed.into()))
+    async fn permit(&self) -> Result<OwnedSemaphorePermit, Failure> {
+        let permit = Arc::clone(&self.permits).acquire_owned().await;
+        permit.map_err(|closed| Failure::Broken(closed.into()))
+    }
+
+    fn has_connections(&self) -> bool {
+        Arc::strong_count(&self.open) > 1
     }
 
     async fn check_new_connection(&self) -> Result<(), Failure> {
-        let connection = self.begin_on_new_connection().await?;
-        self.reset(connection).await
+        match self.begin_on_new_connection().await {
+            Ok(connection) => self.reset(connection).await,
+            // The relay works, but takes no further connection.
+            Err(failure) if failure.may_be_connection_limit() && self.has_connections() => Ok(()),
+            Err(failure) => Err(failure),
+        }
     }
 
-    async fn begin_on_new_connection(&self) -> Result<AsyncSmtpConnection, Failure> {
-        let mut connection = self.connect().await?;
+    async fn begin_on_new_connection(&self) -> Result<Connection, Failure> {
+        let smtp = self.connect().await?;
+        let mut connection = Connection { smtp, _open: Arc::clone(&self.open) };
         let ready = async {
-            self.encrypt(&mut connection).await?;
-            self.log_in(&mut connection).await?;
+            self.encrypt(&mut connection.smtp).await?;
+            self.log_in(&mut connection.smtp).await?;
             self.mail_from(&mut connection).await
         };
         match ready.await {
@@ -195,25 +230,25 @@ impl Relay {
             .map_err(|error| Failure::new(&error, Step::Credentials, Failure::Broken))
     }
 
-    async fn mail_from(&self, connection: &mut AsyncSmtpConnection) -> Result<(), Failure> {
-        let reply = connection.command(Mail::new(Some(self.sender.clone()), Vec::new())).await;
+    async fn mail_from(&self, connection: &mut Connection) -> Result<(), Failure> {
+        let reply = connection.smtp.command(Mail::new(Some(self.sender.clone()), Vec::new())).await;
         expect(Severity::PositiveCompletion, reply, Step::Sender)
     }
 
     /// Ends the transaction on a connection and returns the connection to the pool.
-    async fn reset(&self, mut connection: AsyncSmtpConnection) -> Result<(), Failure> {
-        let reply = connection.command(Rset).await;
+    async fn reset(&self, mut connection: Connection) -> Result<(), Failure> {
+        let reply = connection.smtp.command(Rset).await;
         expect(Severity::PositiveCompletion, reply, Step::Sender)?;
         self.put_idle(connection);
         Ok(())
     }
 
-    fn put_idle(&self, connection: AsyncSmtpConnection) {
+    fn put_idle(&self, connection: Connection) {
         self.idle().push(Idle { connection, since: Instant::now() });
     }
 
     /// Takes a connection from the pool, after closing those that were idle for too long.
-    fn take_idle(&self) -> Option<AsyncSmtpConnection> {
+    fn take_idle(&self) -> Option<Connection> {
         let mut idle = self.idle();
         let expired = idle.extract_if(.., |idle| idle.since.elapsed() > MAX_IDLE);
         expired.for_each(|idle| quit(idle.connection));
@@ -228,16 +263,16 @@ impl Relay {
 impl Transaction<'_> {
     /// Sends the mail, whose lines all end in CRLF.
     pub(super) async fn send(&mut self, recipient: &Address, mail: &str) -> Result<(), Failure> {
-        let reply = self.connection.command(Rcpt::new(recipient.clone(), Vec::new())).await;
+        let reply = self.connection.smtp.command(Rcpt::new(recipient.clone(), Vec::new())).await;
         expect(Severity::PositiveCompletion, reply, Step::Recipient)
             .map_err(|failure| failure.without(recipient))?;
-        let reply = self.connection.command(Data).await;
+        let reply = self.connection.smtp.command(Data).await;
         expect(Severity::PositiveIntermediate, reply, Step::Mail)
             .map_err(|failure| failure.without(recipient))?;
         // Sends the message and its terminator in one write (RFC 5321 section 4.5.2). Lettre uses
         // two, which Nagle's algorithm delays by 40 ms.
         let content = mail.replace("\r\n.", "\r\n..") + ".\r\n";
-        let reply = self.connection.command(content).await;
+        let reply = self.connection.smtp.command(content).await;
         expect(Severity::PositiveCompletion, reply, Step::Content)
     }
 
@@ -274,8 +309,16 @@ fn expect(
 }
 
 /// Sends QUIT and closes the connection in the background.
-fn quit(mut connection: AsyncSmtpConnection) {
-    tokio::spawn(async move { timeout(QUIT_TIMEOUT, connection.abort()).await });
+fn quit(mut connection: Connection) {
+    tokio::spawn(async move { timeout(QUIT_TIMEOUT, connection.smtp.abort()).await });
+}
+
+/// Keeps a permit from others for some time.
+fn hold(permit: OwnedSemaphorePermit) {
+    tokio::spawn(async move {
+        sleep(LOWERED_FOR).await;
+        drop(permit);
+    });
 }
 
 async fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {

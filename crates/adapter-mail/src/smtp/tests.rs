@@ -255,8 +255,65 @@ async fn connections_are_limited_and_reused() {
     recipients.sort_unstable();
     recipients.dedup();
     assert_eq!(recipients.len(), 200);
-    assert!(server.connections() <= 8, "{}", server.connections());
+    assert!(server.connections() <= 32, "{}", server.connections());
     assert!(server.most_connections_at_a_time() > 1);
+}
+
+/// Relays limit the connections of a client, usually to 10, 20 or 50.
+#[tokio::test(flavor = "multi_thread")]
+async fn connection_limit_of_the_relay_is_no_outage() {
+    const LIMIT: usize = 4;
+    const TOO_MANY: Treatment = Treatment::Refuse("421 4.7.0 Too many connections");
+    let server = SmtpServer::start();
+    let notifier = Arc::new(notifier(&server.url()));
+    server.treat(|step| match step.phase {
+        Phase::Greeting if step.connection > LIMIT => TOO_MANY,
+        Phase::Content => Treatment::Stall,
+        _ => Treatment::Serve,
+    });
+    let send_some = |count| {
+        let mails = (0..count).map(|_| {
+            let notifier = Arc::clone(&notifier);
+            tokio::spawn(async move { send(&notifier, mail()).await })
+        });
+        mails.collect::<Vec<_>>()
+    };
+    let first = send_some(LIMIT);
+    server.wait_until_held(LIMIT, TEST_TIMEOUT).await;
+    // Each gets a connection rejected and waits for one of the first.
+    let others = send_some(20);
+    let all_connected = async {
+        while server.connections() < LIMIT + 20 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(TEST_TIMEOUT, all_connected).await.unwrap();
+    server.treat(|step| match step.phase {
+        Phase::Greeting if step.connection > LIMIT => TOO_MANY,
+        _ => Treatment::Serve,
+    });
+    for sent in join_all(first.into_iter().chain(others)).await {
+        assert_eq!(sent.unwrap(), Outcome::Sent);
+    }
+    assert_eq!(server.mails().len(), LIMIT + 20);
+    // Each rejection lowers the limit.
+    assert!(server.connections() <= 32, "{}", server.connections());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn relay_that_rejects_every_connection_is_unavailable_at_once() {
+    let server = SmtpServer::start();
+    let notifier = Smtp { timeouts: TIMEOUTS, ..notifier(&server.url()) };
+    notifier.notify(&mail()).await.unwrap();
+    server.treat(|step| match step.phase {
+        Phase::Greeting => Treatment::Refuse("421 4.3.2 Closing"),
+        Phase::Mail => Treatment::HangUp,
+        _ => Treatment::Serve,
+    });
+    let start = Instant::now();
+    let outcomes = join_all((0..8).map(|_| send(&notifier, mail()))).await;
+    assert_eq!(outcomes, [Outcome::Unavailable; 8]);
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]
