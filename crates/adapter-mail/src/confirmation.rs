@@ -7,6 +7,8 @@ use domain::{
 };
 use time::{OffsetDateTime, Time, macros::format_description};
 
+use crate::language::language_name;
+
 /// A label and its value, one line of the mail.
 struct Fact {
     label: &'static str,
@@ -41,9 +43,9 @@ impl Confirmation {
             ("Signing location", Some(location(signing))),
             ("Signer", Some(signing.signer.name.clone())),
             ("Co-signer", signing.co_signer.name.clone()),
-            ("Language", Some(signing.language.clone())),
-            ("Remote online notarization", Some(yes_or_no(signing.ron_signing))),
-            ("Scanbacks required", Some(yes_or_no(signing.scanbacks_required))),
+            ("Language", Some(language_name(&signing.language))),
+            ("Remote online notarization (RON)", Some(yes_or_no(signing.ron_signing))),
+            ("Scanbacks", Some(required_or_not(signing.scanbacks_required))),
             ("Lender", signing.lender.clone()),
             ("Documents", Some(documents(stored))),
             ("Received", Some(instant(stored.created_at)?)),
@@ -63,7 +65,7 @@ impl Confirmation {
     }
 }
 
-fn appointment(appointment: &Appointment) -> Result<String, time::error::Format> {
+pub(crate) fn appointment(appointment: &Appointment) -> Result<String, time::error::Format> {
     let date = appointment
         .date
         .format(format_description!("[weekday], [month repr:long] [day padding:none], [year]"))?;
@@ -101,7 +103,9 @@ fn location(signing: &SigningDetails) -> String {
 
 /// Formats an address as one line. Clients often put the whole address into its first field; a ZIP
 /// code there means that the other fields would only repeat it.
-fn address_line(SigningLocation { address, city, state, zipcode }: SigningLocation) -> String {
+pub(crate) fn address_line(
+    SigningLocation { address, city, state, zipcode }: SigningLocation,
+) -> String {
     if zipcode.as_ref().is_some_and(|zipcode| address.contains(zipcode)) {
         return address;
     }
@@ -121,4 +125,8 @@ fn documents(stored: &StoredOrder) -> String {
 
 fn yes_or_no(flag: bool) -> String {
     if flag { "yes" } else { "no" }.to_owned()
+}
+
+fn required_or_not(flag: bool) -> String {
+    if flag { "required" } else { "not required" }.to_owned()
 }

@@ -18,8 +18,10 @@
 //!
 //! All destinations get the same mail, which the module `message` builds.
 
+mod calendar;
 mod confirmation;
 mod erased_mails;
+mod language;
 mod mail_drop;
 mod message;
 mod old_mails;

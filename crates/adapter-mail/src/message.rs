@@ -16,13 +16,14 @@ use lettre::{
     Address, Message,
     address::Envelope,
     message::{
-        Mailbox, MultiPart, SinglePart,
-        header::{HeaderName, HeaderValue},
+        Attachment, Mailbox, MultiPart, SinglePart,
+        header::{ContentType, HeaderName, HeaderValue},
     },
 };
 
 use crate::{
     Sender,
+    calendar::calendar,
     confirmation::{Confirmation, Html, Text},
 };
 
@@ -59,11 +60,20 @@ pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Mes
 
     let (id, file_number) = (order.id.0, order.order.file_number.as_str());
     let subject = format!("{SUBJECT_START}{id} received: file {file_number}");
-    // Clients cannot put this boundary into a part: they do not know the random key.
+    // Clients cannot put these boundaries into a part: they do not know the random key.
     let alternatives = MultiPart::alternative()
-        .boundary(format!("{key}-boundary"))
+        .boundary(format!("{key}-alternative"))
         .singlepart(SinglePart::plain(Text(&confirmation).render().map_err(permanent)?))
         .singlepart(SinglePart::html(Html(&confirmation).render().map_err(permanent)?));
+    // Exchange shows a mail whose calendar is an alternative as an appointment, without its text.
+    let calendar = Attachment::new("appointment.ics".to_owned()).body(
+        calendar(order).map_err(permanent)?,
+        ContentType::parse("text/calendar; charset=utf-8; method=PUBLISH").map_err(permanent)?,
+    );
+    let parts = MultiPart::mixed()
+        .boundary(format!("{key}-mixed"))
+        .multipart(alternatives)
+        .singlepart(calendar);
     Message::builder()
         // Lettre would otherwise derive the envelope from the headers.
         .envelope(Envelope::new(Some(from.email.clone()), vec![to.clone()]).map_err(permanent)?)
@@ -76,7 +86,7 @@ pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Mes
             HeaderName::new_from_ascii_str("Auto-Submitted"),
             "auto-generated".to_owned(),
         ))
-        .multipart(alternatives)
+        .multipart(parts)
         .map_err(permanent)
 }
 

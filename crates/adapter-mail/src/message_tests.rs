@@ -5,12 +5,13 @@ use contract_tests::{
     notifier::{ReceivedMail, notification_of},
 };
 use domain::order::EmailAddress;
-use mail_parser::{MessageParser, PartType};
+use mail_parser::{MessageParser, MimeHeaders as _, PartType};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use time::macros::datetime;
 
 use super::*;
+use crate::language::language_name;
 
 /// Returns a request with every field that the mail shows to all recipients.
 pub(crate) fn full_request() -> Value {
@@ -53,6 +54,15 @@ fn sender() -> Sender {
     "Example Orders <orders@example.com>".parse().unwrap()
 }
 
+/// Returns the notification of the full request with these signing details changed.
+pub(crate) fn notification_with(details: &Value) -> Notification {
+    let mut request = full_request();
+    for (name, value) in details.as_object().unwrap() {
+        request["signingDetailsFormData"][name] = value.clone();
+    }
+    notification_for(request)
+}
+
 fn notification_for(request: Value) -> Notification {
     notification_of(request, "escrow@title.example.com", &CountingEntropy::default())
 }
@@ -72,7 +82,7 @@ fn parsed(raw: &[u8]) -> mail_parser::Message<'_> {
 /// Returns the text and the HTML of a mail.
 fn bodies(raw: &[u8]) -> (String, String) {
     let (mut texts, mut htmls) = (Vec::new(), Vec::new());
-    for part in &parsed(raw).parts {
+    for part in parsed(raw).parts.iter().filter(|part| part.attachment_name().is_none()) {
         match &part.body {
             PartType::Text(text) => texts.push(text.replace("\r\n", "\n")),
             PartType::Html(html) => htmls.push(html.replace("\r\n", "\n")),
@@ -86,11 +96,7 @@ fn bodies(raw: &[u8]) -> (String, String) {
 
 /// Returns the text of the mail for the full request with these signing details changed.
 fn text_with(details: &Value) -> String {
-    let mut request = full_request();
-    for (name, value) in details.as_object().unwrap() {
-        request["signingDetailsFormData"][name] = value.clone();
-    }
-    bodies(&raw(&notification_for(request))).0
+    bodies(&raw(&notification_with(details))).0
 }
 
 #[test]
@@ -140,9 +146,9 @@ Property: 123 Main St, Dallas, TX 75201
 Signing location: 500 Elm St, Fort Worth, TX 76102
 Signer: Jane Doe
 Co-signer: John Roe
-Language: es
-Remote online notarization: yes
-Scanbacks required: yes
+Language: Spanish
+Remote online notarization (RON): yes
+Scanbacks: required
 Documents: 2 (Deed_of_Trust.pdf, Closing_Disclosure.docx)
 Received: 2026-11-21 12:00 UTC
 
@@ -184,7 +190,7 @@ fn absent_fields_are_left_out() {
     for absent in ["Co-signer", "Special instructions"] {
         assert!(!text.contains(absent), "{absent}");
     }
-    for shown in ["Scanbacks required: no\n", "Signing location: At the property\n"] {
+    for shown in ["Scanbacks: not required\n", "Signing location: At the property\n"] {
         assert!(text.contains(shown), "{text}");
     }
 
@@ -352,6 +358,22 @@ fn hostile_mails() -> Vec<(Notification, Vec<u8>)> {
         .collect()
 }
 
+/// Gmail, Outlook and Apple Mail offer an attached calendar for import.
+#[test]
+fn appointment_is_an_attached_calendar() {
+    for (notification, raw) in hostile_mails() {
+        let mail = parsed(&raw);
+        let [calendar] = &*mail.attachments().collect::<Vec<_>>() else { panic!("attachments") };
+        assert_eq!(calendar.attachment_name(), Some("appointment.ics"));
+        let content_type = calendar.content_type().unwrap();
+        assert_eq!((content_type.ctype(), content_type.subtype()), ("text", Some("calendar")));
+        assert_eq!(content_type.attribute("method"), Some("PUBLISH"));
+        assert_eq!(content_type.attribute("charset"), Some("utf-8"));
+        let PartType::Text(content) = &calendar.body else { panic!("{:?}", calendar.body) };
+        assert_eq!(**content, *super::calendar(&notification.order).unwrap());
+    }
+}
+
 /// Relays may change a mail that does not follow RFC 5322 section 2.1.1.
 #[test]
 fn lines_are_short_ascii_with_crlf() {
@@ -382,7 +404,7 @@ fn hostile_text_stays_text() {
             &signing.signer.name,
             &signing.property.address,
             &signing.signing_type,
-            &signing.language,
+            &language_name(&signing.language),
         ];
         for written in one_line.into_iter().chain(instructions.split(['\r', '\n'])) {
             assert!(text.contains(written), "{written:?} is not in the text:\n{text}");

@@ -25,3 +25,4 @@ mod restartable;
 pub mod s3;
 #[cfg(feature = "smtp")]
 pub mod smtp;
+pub mod tools;

@@ -9,6 +9,7 @@ use std::{
 
 use serde_json::json;
 use tempfile::TempDir;
+use test_servers::tools::{built, python};
 
 use crate::{
     harness::{CREATE, CREATE_WITH_DOCUMENTS, TestApp},
@@ -32,20 +33,12 @@ fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
-/// Finds a file below the target directory of this test binary. `how` tells how to make it.
-pub fn built(path: &str, how: &str) -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let found =
-        test.ancestors().map(|folder| folder.join(path)).find(|candidate| candidate.exists());
-    found.unwrap_or_else(|| panic!("{path} is missing below the target directory: {how}"))
-}
-
 /// Prepares a client process that sees only these settings.
 fn command(client: &str, settings: &[(&str, &str)]) -> Command {
     let source = docs().join("examples").join(client);
     let mut command = match source.extension().unwrap().to_str().unwrap() {
         "sh" => Command::new("bash"),
-        "py" => Command::new(built("tools/venv/bin/python", "scripts/test.sh makes it")),
+        "py" => Command::new(python()),
         "mjs" => Command::new("node"),
         _ => Command::new(built("examples/create_orders", "cargo build --example create_orders")),
     };

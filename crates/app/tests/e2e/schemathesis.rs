@@ -3,7 +3,9 @@
 
 use std::{path::Path, process::Command};
 
-use crate::{clients::built, harness::TestApp};
+use test_servers::tools::built;
+
+use crate::harness::TestApp;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn service_matches_its_openapi_document() {

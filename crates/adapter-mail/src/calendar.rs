@@ -1,0 +1,108 @@
+//! The appointment as an iCalendar file (RFC 5545).
+
+use domain::{appointment::AppointmentTime, order::StoredOrder};
+use time::{Date, Duration, OffsetDateTime, error::Format, macros::format_description};
+
+use crate::confirmation::{address_line, appointment};
+
+/// The length of an appointment that has only a start: about what a signing takes.
+const LENGTH: Duration = Duration::HOUR;
+
+/// Greatest length of a line in bytes, without its end (section 3.1).
+const MAX_LINE: usize = 75;
+
+/// Returns a file with the appointment of an order. Deterministic, and equal for all recipients.
+pub(crate) fn calendar(stored: &StoredOrder) -> Result<String, Format> {
+    let order = &stored.order;
+    let signing = &order.signing;
+    let (id, file_number) = (stored.id.0, order.file_number.as_str());
+    let kind = if signing.ron_signing { "Remote online notarization (RON)" } else { "Signing" };
+    let created_at = instant(stored.created_at)?;
+    // The instant makes it unique among services; it has no address or host name (RFC 7986).
+    let microseconds = stored.created_at.unix_timestamp_nanos() / 1_000;
+    let mut file = File::default();
+    file.line("BEGIN:VCALENDAR");
+    file.line("VERSION:2.0");
+    file.line("PRODID:-//notary-orders//notary-orders//EN");
+    file.line("CALSCALE:GREGORIAN");
+    file.line("METHOD:PUBLISH");
+    file.line("BEGIN:VEVENT");
+    file.line(&format!("UID:order-{id}-{microseconds}@notary-orders"));
+    file.line(&format!("DTSTAMP:{created_at}"));
+    file.line("SEQUENCE:0");
+    file.text("SUMMARY", &format!("{kind}: {}, file {file_number}", signing.signing_type));
+    file.text("LOCATION", &address_line(signing.signing_location()));
+    file.text("DESCRIPTION", &format!("Order {id}\n{}", appointment(&order.appointment)?));
+    match order.appointment.time {
+        AppointmentTime::At(at) => file.span(at.utc, at.utc.checked_add(LENGTH))?,
+        AppointmentTime::Between { start, end } => file.span(start.utc, Some(end.utc))?,
+        AppointmentTime::Anytime => file.day(order.appointment.date)?,
+    }
+    file.line("END:VEVENT");
+    file.line("END:VCALENDAR");
+    Ok(file.0)
+}
+
+#[derive(Default)]
+struct File(String);
+
+impl File {
+    /// Adds a time from one instant to another. Instants in UTC need no definition of their zone,
+    /// which mail programs read differently.
+    fn span(&mut self, start: OffsetDateTime, end: Option<OffsetDateTime>) -> Result<(), Format> {
+        self.line(&format!("DTSTART:{}", instant(start)?));
+        if let Some(end) = end {
+            self.line(&format!("DTEND:{}", instant(end)?));
+        }
+        Ok(())
+    }
+
+    /// Adds a whole day, which does not make its owner busy.
+    fn day(&mut self, date: Date) -> Result<(), Format> {
+        let form = format_description!("[year][month][day]");
+        self.line(&format!("DTSTART;VALUE=DATE:{}", date.format(form)?));
+        if let Some(next) = date.next_day() {
+            self.line(&format!("DTEND;VALUE=DATE:{}", next.format(form)?));
+        }
+        self.line("TRANSP:TRANSPARENT");
+        Ok(())
+    }
+
+    /// Adds a text (section 3.3.11).
+    fn text(&mut self, name: &str, text: &str) {
+        let mut line = format!("{name}:");
+        for character in text.replace("\r\n", "\n").chars() {
+            match character {
+                '\\' | ';' | ',' => line.extend(['\\', character]),
+                '\n' | '\r' => line.push_str("\\n"),
+                // Some programs take these characters for the end of a line.
+                '\u{2028}' | '\u{2029}' => line.push(' '),
+                _ if character.is_control() && character != '\t' => line.push(' '),
+                _ => line.push(character),
+            }
+        }
+        self.line(&line);
+    }
+
+    /// Adds a line in pieces: each further piece begins with a space.
+    fn line(&mut self, line: &str) {
+        let mut length = 0;
+        for character in line.chars() {
+            if length + character.len_utf8() > MAX_LINE {
+                self.0.push_str("\r\n ");
+                length = 1;
+            }
+            self.0.push(character);
+            length += character.len_utf8();
+        }
+        self.0.push_str("\r\n");
+    }
+}
+
+fn instant(instant: OffsetDateTime) -> Result<String, Format> {
+    instant.format(format_description!("[year][month][day]T[hour][minute][second]Z"))
+}
+
+#[cfg(test)]
+#[path = "calendar_tests.rs"]
+mod tests;

@@ -1,0 +1,16 @@
+//! Programs that `scripts/test.sh` and `cargo build` put below the target directory.
+
+use std::path::PathBuf;
+
+/// Finds a file below the target directory of this test binary. `how` tells how to make it.
+pub fn built(path: &str, how: &str) -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let found =
+        test.ancestors().map(|folder| folder.join(path)).find(|candidate| candidate.exists());
+    found.unwrap_or_else(|| panic!("{path} is missing below the target directory: {how}"))
+}
+
+/// Returns Python with the packages of `scripts/requirements.txt`.
+pub fn python() -> PathBuf {
+    built("tools/venv/bin/python", "scripts/test.sh makes it")
+}
