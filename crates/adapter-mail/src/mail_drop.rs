@@ -1,12 +1,13 @@
+//! A folder that gets each mail as a file.
+
+mod batch;
+
 use std::{
     fs::{DirBuilder, File},
-    io::{self, Write as _},
+    io,
     os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
 };
 
 use async_trait::async_trait;
@@ -14,7 +15,10 @@ use domain::{
     delivery::Notification,
     ports::{Notifier, NotifyError},
 };
+use group_commit::{Fit, Group, Lead};
+use tokio::{sync::oneshot, task::spawn_blocking};
 
+use self::batch::Mail;
 use crate::{
     OpenError, Sender,
     message::{message_key, render},
@@ -23,50 +27,18 @@ use crate::{
 /// Beginning and end of the name of a file that is being written.
 pub(crate) const UNFINISHED: (&str, &str) = (".", ".tmp");
 
+/// Greatest number of batches at a time: one is written while the other waits for the disk.
+const MAX_WRITERS: usize = 2;
+/// Greatest number of mails that become durable together.
+const MAX_BATCH: usize = 64;
+
 /// Writes mails into a folder as `.eml` files. A second delivery of a mail replaces its file.
-#[derive(Debug)]
+///
+/// Mails that wait at the same time become durable together.
 pub struct MailDrop {
-    folder: Arc<Folder>,
+    folder: Arc<Path>,
+    mails: Group<Mail>,
     sender: Sender,
-}
-
-/// The folder, and how many of its files are durable. Concurrent writes share one `fsync`.
-#[derive(Debug)]
-struct Folder {
-    path: PathBuf,
-    /// Number of files written so far.
-    written: AtomicU64,
-    /// Number of files whose directory entries are durable.
-    durable: Mutex<u64>,
-}
-
-impl Folder {
-    /// Makes the directory entries of all files written so far durable.
-    fn sync(&self) -> io::Result<()> {
-        let own = self.written.fetch_add(1, Ordering::SeqCst) + 1;
-        let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
-        if *durable < own {
-            let written = self.written.load(Ordering::SeqCst);
-            sync(&self.path)?;
-            *durable = written;
-        }
-        Ok(())
-    }
-
-    /// Writes a file atomically and durably: after a power failure it is complete or absent.
-    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), NotifyError> {
-        // `tempfile` makes the file readable by its owner only, and removes it after a failure.
-        let mut file = tempfile::Builder::new()
-            .prefix(UNFINISHED.0)
-            .suffix(UNFINISHED.1)
-            .tempfile_in(&self.path)
-            .map_err(unavailable)?;
-        file.write_all(bytes).map_err(unavailable)?;
-        file.as_file().sync_all().map_err(unavailable)?;
-        // Something that blocks this file name does not affect other mails.
-        file.persist(self.path.join(name)).map_err(|error| NotifyError::Transient(error.into()))?;
-        self.sync().map_err(unavailable)
-    }
 }
 
 impl MailDrop {
@@ -74,14 +46,7 @@ impl MailDrop {
     pub fn in_folder(path: &Path, sender: Sender) -> Result<Self, OpenError> {
         let folder = create_folder(path)
             .map_err(|source| OpenError::Folder { path: path.to_owned(), source })?;
-        Ok(Self {
-            folder: Arc::new(Folder {
-                path: folder,
-                written: AtomicU64::new(0),
-                durable: Mutex::new(0),
-            }),
-            sender,
-        })
+        Ok(Self { folder: folder.into(), mails: Group::new(MAX_WRITERS, MAX_BATCH), sender })
     }
 }
 
@@ -91,40 +56,46 @@ fn create_folder(path: &Path) -> io::Result<PathBuf> {
     let missing: Vec<&Path> = path.ancestors().take_while(|folder| !folder.exists()).collect();
     DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
     for parent in missing.into_iter().filter_map(Path::parent) {
-        sync(parent)?;
+        File::open(parent)?.sync_all()?;
     }
     Ok(path)
 }
 
-fn sync(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
+/// Writes everything that waits. Blocks.
+fn write_waiting(folder: &Path, mut lead: Lead<Mail>) {
+    let fit = |_: &[Mail], mail: &Mail| if mail.is_abandoned() { Fit::Gone } else { Fit::Goes };
+    while let Some(mails) = lead.next(fit) {
+        batch::write(folder, mails);
+    }
 }
 
 fn unavailable(error: io::Error) -> NotifyError {
     NotifyError::Unavailable(error.into())
 }
 
-async fn blocking(
-    work: impl FnOnce() -> Result<(), NotifyError> + Send + 'static,
-) -> Result<(), NotifyError> {
-    // The message of a panic may quote the mail, so it is not passed on.
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|_| Err(NotifyError::Transient("the file operation panicked".into())))
+/// The message of a panic may quote the mail, so it is not passed on.
+fn panicked<E>(_: E) -> Result<(), NotifyError> {
+    Err(NotifyError::Transient("the file operation panicked".into()))
 }
 
 #[async_trait]
 impl Notifier for MailDrop {
     async fn notify(&self, notification: &Notification) -> Result<(), NotifyError> {
         let name = format!("{}.eml", message_key(notification)?);
-        let mail = render(&self.sender, notification)?.formatted();
-        let folder = Arc::clone(&self.folder);
-        blocking(move || folder.write(&name, &mail)).await
+        let content = render(&self.sender, notification)?.formatted();
+        let (outcome, written) = oneshot::channel();
+        if let Some(lead) = self.mails.join(Mail { name, content, outcome }) {
+            let folder = Arc::clone(&self.folder);
+            // Not awaited: the mails of others go on if this call is cancelled.
+            drop(spawn_blocking(move || write_waiting(&folder, lead)));
+        }
+        written.await.unwrap_or_else(panicked)
     }
 
     async fn check(&self) -> Result<(), NotifyError> {
         let folder = Arc::clone(&self.folder);
         // The file has no name and disappears when it is closed.
-        blocking(move || tempfile::tempfile_in(&folder.path).map(drop).map_err(unavailable)).await
+        let check = move || tempfile::tempfile_in(&folder).map(drop).map_err(unavailable);
+        spawn_blocking(check).await.unwrap_or_else(panicked)
     }
 }

@@ -21,6 +21,7 @@ use domain::{
     delivery::Notification,
     ports::{Notifier, NotifyError, error_chain},
 };
+use futures_util::future::{FutureExt as _, join_all};
 use tempfile::TempDir;
 
 struct Folder {
@@ -30,7 +31,10 @@ struct Folder {
 
 impl Folder {
     fn new() -> Self {
-        let parent = TempDir::new().unwrap();
+        Self::below(TempDir::new().unwrap())
+    }
+
+    fn below(parent: TempDir) -> Self {
         Self { notifier: open(&parent.path().join("mail")).unwrap(), parent }
     }
 
@@ -84,6 +88,13 @@ fn notification() -> Notification {
         "escrow@title.example.com",
         &CountingEntropy::default(),
     )
+}
+
+/// Returns different mails.
+fn notifications(count: usize) -> Vec<Notification> {
+    let (request, entropy) = (samples::minimal_request(), CountingEntropy::default());
+    let mail = |number| format!("r{number}@example.com");
+    (0..count).map(|number| notification_of(request.clone(), &mail(number), &entropy)).collect()
 }
 
 fn mode(path: &Path) -> u32 {
@@ -170,4 +181,65 @@ async fn message_key_cannot_leave_the_folder() {
     let notification = Notification { message_key: "../escaped".to_owned(), ..notification() };
     assert!(matches!(folder.notifier.notify(&notification).await, Err(NotifyError::Permanent(_))));
     assert_eq!(folder.files().len(), 0);
+}
+
+/// `/dev/shm` is no file system on which `syncfs` is used.
+#[tokio::test]
+async fn concurrent_mails_are_complete_files() {
+    for parent in [TempDir::new(), TempDir::new_in("/dev/shm")] {
+        let folder = Folder::below(parent.unwrap());
+        let notifications = notifications(200);
+        let sent = join_all(notifications.iter().map(|mail| folder.notifier.notify(mail))).await;
+        assert!(sent.iter().all(Result::is_ok), "{sent:?}");
+        assert_eq!(folder.files().len(), 200);
+        for notification in &notifications {
+            let file = folder.path().join(format!("{}.eml", notification.message_key));
+            let mail = ReceivedMail::parse(fs::read(file).unwrap());
+            assert_eq!(mail.to, [notification.recipient.as_str()]);
+            assert!(mail.raw.ends_with(b"-mixed--\r\n"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn cancelled_call_affects_no_other_mail() {
+    let folder = Folder::new();
+    for mails in notifications(100).chunks(5) {
+        // Polled once: it waits as the first of its batch, and is dropped.
+        assert!(folder.notifier.notify(&mails[0]).now_or_never().is_none());
+        for sent in join_all(mails[1..].iter().map(|mail| folder.notifier.notify(mail))).await {
+            sent.unwrap();
+        }
+    }
+    assert!(folder.files().iter().all(|file| file.extension() == Some(OsStr::new("eml"))));
+}
+
+#[tokio::test]
+async fn blocked_file_name_affects_no_other_mail() {
+    let (folder, notifications) = (Folder::new(), notifications(20));
+    let blocked = folder.path().join(format!("{}.eml", notifications[7].message_key));
+    fs::create_dir(&blocked).unwrap();
+    let sent = join_all(notifications.iter().map(|mail| folder.notifier.notify(mail))).await;
+    for (number, sent) in sent.into_iter().enumerate() {
+        match sent {
+            Err(NotifyError::Transient(_)) => assert_eq!(number, 7),
+            sent => sent.unwrap(),
+        }
+    }
+    assert_eq!(folder.files().len(), 20);
+}
+
+#[tokio::test]
+async fn every_waiting_call_gets_the_error_of_the_disk() {
+    let folder = Folder::new();
+    folder.break_down().await;
+    let notifications = notifications(20);
+    for sent in join_all(notifications.iter().map(|mail| folder.notifier.notify(mail))).await {
+        let error = sent.unwrap_err();
+        assert!(matches!(error, NotifyError::Unavailable(_)));
+        assert!(error_chain(&error).contains("No such file or directory"), "{error:?}");
+    }
+    folder.recover().await;
+    folder.notifier.notify(&notifications[0]).await.unwrap();
+    assert_eq!(folder.files().len(), 1);
 }

@@ -31,6 +31,7 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     for database in ["adapter-postgres", "adapter-sqlite"] {
         allowed.entry(database).or_default().extend(["group-commit", "sql-rows"]);
     }
+    allowed.entry("adapter-mail").or_default().insert("group-commit");
     allowed.insert("sql-rows", BTreeSet::from(["domain"]));
     allowed.insert("group-commit", BTreeSet::new());
     allowed.insert("domain", BTreeSet::new());
@@ -39,7 +40,13 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     allowed.insert("test-servers", BTreeSet::new());
     allowed.insert(
         "bench",
-        BTreeSet::from(["adapter-http", "contract-tests", "domain", "test-servers"]),
+        BTreeSet::from([
+            "adapter-http",
+            "adapter-mail",
+            "contract-tests",
+            "domain",
+            "test-servers",
+        ]),
     );
     allowed.insert("notary-orders", adapters.into_iter().chain(["domain"]).collect());
     allowed
