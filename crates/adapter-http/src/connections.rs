@@ -11,7 +11,7 @@ use std::{
 };
 
 use tokio::{
-    sync::{Semaphore, SemaphorePermit},
+    sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit},
     time::{Instant, sleep, timeout},
 };
 
@@ -25,6 +25,8 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// Connections that have a request, or had one and are kept open. Each takes 20 KiB or more of
 /// buffers. Further ones wait with their first request.
 const MAX_SERVED: usize = 256;
+/// Downloads beside these. They may be slow, and are not waited for.
+const MAX_DOWNLOADS: usize = 512;
 /// Longest wait of a connection with a request.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Above this number of served connections, answers close them, so that others need not wait.
@@ -42,7 +44,8 @@ pub struct ConnectionTracker {
     open: AtomicUsize,
     requests: AtomicU64,
     closing: AtomicBool,
-    served: Semaphore,
+    served: Arc<Semaphore>,
+    downloads: Arc<Semaphore>,
     crowded: AtomicUsize,
     head_units: Semaphore,
 }
@@ -53,7 +56,8 @@ impl Default for ConnectionTracker {
             open: AtomicUsize::new(0),
             requests: AtomicU64::new(0),
             closing: AtomicBool::new(false),
-            served: Semaphore::new(MAX_SERVED),
+            served: Arc::new(Semaphore::new(MAX_SERVED)),
+            downloads: Arc::new(Semaphore::new(MAX_DOWNLOADS)),
             crowded: AtomicUsize::new(CROWDED),
             head_units: Semaphore::new(HEAD_UNITS),
         }
@@ -73,8 +77,15 @@ impl ConnectionTracker {
     }
 
     /// Waits for a permit to serve a connection, for at most [`MAX_WAIT`].
-    pub(crate) async fn serve(&self) -> Option<SemaphorePermit<'_>> {
-        timeout(MAX_WAIT, self.served.acquire()).await.ok()?.ok()
+    pub(crate) async fn serve(&self) -> Option<OwnedSemaphorePermit> {
+        timeout(MAX_WAIT, Arc::clone(&self.served).acquire_owned()).await.ok()?.ok()
+    }
+
+    /// Returns a permit for a download that must not keep others from being served; `None` if it
+    /// keeps nobody, or there are many.
+    pub(crate) fn try_download_aside(&self) -> Option<OwnedSemaphorePermit> {
+        let downloads = self.are_crowded().then(|| Arc::clone(&self.downloads))?;
+        downloads.try_acquire_owned().ok()
     }
 
     /// Returns whether connections must not be kept open for longer than necessary.
@@ -139,6 +150,8 @@ impl Drop for OpenConnection {
 
 #[cfg(test)]
 mod tests {
+    use std::iter;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -155,6 +168,18 @@ mod tests {
         assert_eq!(started.elapsed(), MAX_WAIT);
         served.truncate(CROWDED);
         assert!(!connections.must_close(false));
+    }
+
+    #[tokio::test]
+    async fn downloads_among_many_connections_leave_their_places_to_others() {
+        let connections = ConnectionTracker::default();
+        assert!(connections.try_download_aside().is_none());
+        let mut served = Vec::new();
+        for _ in 0..MAX_SERVED {
+            served.push(connections.serve().await.unwrap());
+        }
+        let aside: Vec<_> = iter::from_fn(|| connections.try_download_aside()).collect();
+        assert_eq!(aside.len(), MAX_DOWNLOADS);
     }
 
     #[tokio::test]

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{net::TcpStream, time::Instant};
+use tokio::{net::TcpStream, sync::OwnedSemaphorePermit, time::Instant};
 
 use crate::{
     connections::ConnectionTracker,
@@ -40,6 +40,10 @@ pub(crate) enum Phase {
 /// State of a connection.
 pub(crate) struct Exchange {
     connections: Arc<ConnectionTracker>,
+    /// The permit to be served.
+    permit: Cell<Option<OwnedSemaphorePermit>>,
+    /// Whether the connection has given its place among the served ones to others.
+    aside: Cell<bool>,
     phase: Cell<Phase>,
     /// Start of the head, or end of the last answer.
     since: Cell<Instant>,
@@ -76,6 +80,8 @@ impl Exchange {
     pub(crate) fn new(connections: Arc<ConnectionTracker>) -> Self {
         Self {
             connections,
+            permit: Cell::new(None),
+            aside: Cell::new(false),
             phase: Cell::new(Phase::Head { begun: false }),
             since: Cell::new(Instant::now()),
             // The first head has arrived already.
@@ -134,9 +140,31 @@ impl Exchange {
         self.allow(READ_AHEAD);
     }
 
+    /// Waits until the connection may be served; returns whether it may.
+    pub(crate) async fn serve(&self) -> bool {
+        let permit = self.connections.serve().await;
+        let may = permit.is_some();
+        self.permit.set(permit);
+        may
+    }
+
+    /// Notes that the connection is no longer served.
+    pub(crate) fn served(&self) {
+        self.permit.set(None);
+    }
+
+    /// Returns whether the answer must close the connection.
+    pub(crate) fn must_close(&self, success: bool) -> bool {
+        self.aside.get() || self.connections.must_close(success)
+    }
+
     /// Notes that the answer is a download.
     pub(crate) fn download_started(&self) {
         self.download.set(true);
+        if let Some(permit) = self.connections.try_download_aside() {
+            self.permit.set(Some(permit));
+            self.aside.set(true);
+        }
     }
 
     /// Returns whether the answer is a download.

@@ -71,12 +71,14 @@ pub(crate) async fn observe(
     add_headers(&mut response, &id);
     // 304 is a success, too.
     let success = status < 400;
-    if let Some(exchange) = response.request().conn_data::<Rc<Exchange>>() {
+    let exchange = response.request().conn_data::<Rc<Exchange>>();
+    if let Some(exchange) = exchange {
         exchange.note_outcome(success);
     }
+    let must_close = exchange.is_some_and(|exchange| exchange.must_close(success));
     // The next guess of a throttled peer begins a connection, which is delayed.
     let guessed = status == 429 && response.request().extensions().contains::<RejectedPeer>();
-    if guessed || api.connections.must_close(success) {
+    if guessed || must_close {
         response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
     }
     Ok(response.map_body(|_, answer| AnswerWithBody::new(answer, unread)).map_into_boxed_body())

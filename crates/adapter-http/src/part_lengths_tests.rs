@@ -107,6 +107,23 @@ fn content_length_in_long_headers_is_removed() {
 }
 
 #[test]
+fn content_length_is_removed_from_headers_of_the_greatest_size() {
+    let end = "\r\nContent-Length: 5\r\n\r\n";
+    let padding = MAX_HEADERS - "\r\nA: ".len() - end.len();
+    let form = format!("--b\r\nA: {}{end}longer than five\r\n--b--\r\n", "x".repeat(padding));
+    let passed = String::from_utf8(pass(form.as_bytes(), 1)).unwrap();
+    assert!(!passed.contains("Content-Length"));
+}
+
+#[test]
+fn boundary_after_a_lone_line_feed_is_content() {
+    let form = b"--b\r\n\r\n--b of trust\n--b\r\nContent-Length: 5\r\n\r\nrest\r\n--b--";
+    for chunk in 1..=form.len() {
+        assert_eq!(pass(form, chunk)[2..], form[..], "{chunk}");
+    }
+}
+
+#[test]
 fn content_passes_without_copy() {
     let form = Bytes::from(format!("--b\r\nA: 1\r\n\r\n{}\r\n--b--\r\n", "x".repeat(100_000)));
     let passed: Vec<Bytes> = WithoutPartLengths::new(stream::iter([Ok(form.clone())]), "b")

@@ -151,16 +151,16 @@ where
         select(delay, pin!(stopping.notified())).await;
     }
     let exchange = Rc::new(Exchange::new(Arc::clone(connections)));
-    let Some(served) = connections.serve().await else {
+    if !exchange.serve().await {
         first_head::reject(&mut stream, CROWDED).await;
         return Ok(());
-    };
+    }
     let transport = Transport::new(stream, bytes, Rc::clone(&exchange));
     // The framework takes the bytes at once.
     drop(units);
     // Boxed, because a connection that the framework does not serve must be small.
     let ended = in_turns(Box::pin(http.call((transport, peer))), &exchange, &turns).await;
-    drop(served);
+    exchange.served();
     if let (Some(mut stream), Phase::Rest) = (exchange.take_ended(), exchange.phase()) {
         let rest = pin!(async {
             first_head::discard_rest(&stream, RECONNECT_DELAY).await;
