@@ -279,9 +279,11 @@ mod tests {
         writer.write(bytes(2_000)).await.unwrap();
         assert!(matches!(writer.write(bytes(1)).await, Err(SpoolError::Full)));
         let spooled = writer.finish().await.unwrap();
+        assert_eq!(spool.used(), 2_000);
         assert!(spool.create(ApiKeyId(1)).write(bytes(1)).await.is_err());
         assert!(spool.create(ApiKeyId(2)).write(bytes(1)).await.is_ok());
         drop(spooled);
+        assert_eq!(spool.used(), 0);
         assert!(spool.create(ApiKeyId(1)).write(bytes(2_000)).await.is_ok());
     }
 

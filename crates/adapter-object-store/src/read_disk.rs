@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Size of a block. A reader whose client is slow holds one, so it is small.
-pub(crate) const BLOCK: usize = 16 * 1024;
+pub(crate) const BLOCK: usize = 32 * 1024;
 
 impl Disk {
     /// Opens an object that has all bytes of a range.
