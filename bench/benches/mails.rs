@@ -36,18 +36,23 @@ fn main() {
 fn mail_drop(bencher: Bencher, concurrent: usize) {
     let folder = FOLDER.lock().unwrap().as_ref().unwrap().path().to_owned();
     let notifier = MailDrop::in_folder(&folder, "orders@localhost".parse().unwrap()).unwrap();
-    measure(bencher, Arc::new(notifier), concurrent, 16 * concurrent.max(8));
+    measure(
+        bencher,
+        &(Arc::new(notifier) as Arc<dyn Notifier>),
+        concurrent,
+        16 * concurrent.max(8),
+    );
 }
 
 #[divan::bench(args = [10, 300], sample_count = 3, sample_size = 1)]
 fn relay_with_32_concurrent_mails(bencher: Bencher, milliseconds: u64) {
     let url = slow_relay(Duration::from_millis(milliseconds));
     let notifier = adapter_mail::open(&url, "orders@example.com".parse().unwrap()).unwrap();
-    measure(bencher, notifier, 32, if milliseconds < 100 { 3_200 } else { 320 });
+    measure(bencher, &notifier, 32, if milliseconds < 100 { 3_200 } else { 320 });
 }
 
 /// Sends different mails, so many at a time.
-fn measure(bencher: Bencher, notifier: Arc<dyn Notifier>, concurrent: usize, mails: usize) {
+fn measure(bencher: Bencher, notifier: &Arc<dyn Notifier>, concurrent: usize, mails: usize) {
     let runtime = Runtime::new().unwrap();
     let entropy = CountingEntropy::default();
     let mail = || notification_of(samples::minimal_request(), "escrow@example.com", &entropy);
@@ -56,7 +61,7 @@ fn measure(bencher: Bencher, notifier: Arc<dyn Notifier>, concurrent: usize, mai
         .with_inputs(|| (0..mails).map(|_| mail()).collect::<Vec<Notification>>())
         .bench_local_values(|mails| {
             let send = |mail: Notification| {
-                let notifier = Arc::clone(&notifier);
+                let notifier = Arc::clone(notifier);
                 let sent = runtime.spawn(async move { notifier.notify(&mail).await });
                 async { sent.await.unwrap().unwrap() }
             };

@@ -4,7 +4,7 @@
 //! can tell the folders of dead processes, and removes them.
 
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     fs::{self, File, Permissions},
     io,
     os::unix::fs::{DirBuilderExt as _, PermissionsExt as _},
@@ -37,19 +37,7 @@ impl SpoolFolder {
         // One process at a time, so that none removes a folder that another is about to lock.
         let directory_lock = File::create(directory.join(LOCK))?;
         directory_lock.lock()?;
-        let mut foreign = Vec::new();
-        for entry in fs::read_dir(directory)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            let is_own = if entry.file_type()?.is_dir() && has_prefix(&name, FOLDER) {
-                remove_dead(&entry.path())?
-            } else {
-                name == LOCK
-            };
-            if !is_own {
-                foreign.push(name);
-            }
-        }
+        let foreign = remove_leftovers(directory)?;
         if !foreign.is_empty() {
             tracing::warn!(
                 directory = %directory.display(),
@@ -70,6 +58,24 @@ impl SpoolFolder {
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
+}
+
+/// Removes what dead processes left. Returns the entries that the service did not make.
+fn remove_leftovers(directory: &Path) -> io::Result<Vec<OsString>> {
+    let mut foreign = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let is_own = if entry.file_type()?.is_dir() && has_prefix(&name, FOLDER) {
+            remove_dead(&entry.path())?
+        } else {
+            name == LOCK
+        };
+        if !is_own {
+            foreign.push(name);
+        }
+    }
+    Ok(foreign)
 }
 
 /// Removes what a dead process made in its folder, and the folder. Returns `false` if something else
@@ -151,7 +157,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn foreign_entries_stay() {
+    fn foreign_entries_stay_and_are_reported() {
         let directory = tempfile::tempdir().unwrap();
         let foreign =
             ["precious/deed.pdf", "lost+found/lock", "uploads-dead/notes.txt", "uploads-9.txt"];
@@ -166,9 +172,10 @@ pub(crate) mod tests {
         for name in foreign {
             assert_eq!(fs::read(directory.path().join(name)).unwrap(), b"papers", "{name}");
         }
-        assert_eq!(
-            entries(directory.path()),
-            ["lost+found", "precious", "uploads-9.txt", "uploads-dead", "uploads-link"]
-        );
+        let left = ["lost+found", "precious", "uploads-9.txt", "uploads-dead", "uploads-link"];
+        assert_eq!(entries(directory.path()), left);
+        let mut reported = remove_leftovers(directory.path()).unwrap();
+        reported.sort();
+        assert_eq!(reported, left);
     }
 }
