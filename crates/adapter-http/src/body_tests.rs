@@ -113,6 +113,20 @@ async fn body_beyond_the_budget_is_unavailable() {
 }
 
 #[actix_web::test]
+async fn announced_length_counts_at_once_with_a_quarter_for_the_allocator() {
+    for (length, counted) in [("800", 1_000), ("1000", 1_250), ("1001", 0)] {
+        let budget = BodyMemory::new(u64::MAX);
+        let (request, share) =
+            (announcing(&[("content-length", length)]), budget.share(ApiKeyId(1)));
+        let reading = read_all(&request, payload(stream::pending()), 1_000, share);
+        let mut reading = std::pin::pin!(reading);
+        assert!(futures_util::poll!(reading.as_mut()).is_pending());
+        let of_request = REQUEST_MEMORY as u64 * 5 / 4;
+        assert_eq!(budget.used(), of_request + counted, "{length}");
+    }
+}
+
+#[actix_web::test]
 async fn allocated_bytes_grow_with_arrived_ones_and_count() {
     let budget = BodyMemory::new(u64::MAX);
     let body = payload(stream::empty());

@@ -24,7 +24,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Connections that have a request, or had one and are kept open. Each takes 20 KiB or more of
 /// buffers. Further ones wait with their first request.
-const MAX_SERVED: usize = 256;
+const MAX_SERVED: usize = 400;
 /// Downloads beside these. They may be slow, and are not waited for.
 const MAX_DOWNLOADS: usize = 512;
 /// Longest wait of a connection with a request.

@@ -78,14 +78,16 @@ enum Interim {
 
 impl Exchange {
     pub(crate) fn new(connections: Arc<ConnectionTracker>) -> Self {
+        // The first head has arrived already. The rest is read, too, if there is room: closing a
+        // connection with unread bytes would reset it, and its client might lose the answer.
+        let ahead = if connections.are_crowded() { UNREAD_AHEAD } else { READ_AHEAD };
         Self {
             connections,
             permit: Cell::new(None),
             aside: Cell::new(false),
             phase: Cell::new(Phase::Head { begun: false }),
             since: Cell::new(Instant::now()),
-            // The first head has arrived already.
-            allowance: Cell::new(UNREAD_AHEAD),
+            allowance: Cell::new(ahead),
             bytes: RefCell::default(),
             parked: Cell::new(None),
             download: Cell::new(false),
