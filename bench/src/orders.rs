@@ -105,16 +105,19 @@ fn rounds(
     rounds.try_into().unwrap_or_else(|_| unreachable!("three candidates"))
 }
 
+/// Returns the median of a figure over the rounds of a service; nothing for those of `pgbench`.
+pub fn median_of_trials(rounds: &[Round], figure: &dyn Fn(&Trial) -> f64) -> String {
+    let trials: Vec<&Trial> = rounds.iter().filter_map(Round::trial).collect();
+    if trials.is_empty() {
+        String::new()
+    } else {
+        short(median(trials.iter().map(|trial| figure(trial))))
+    }
+}
+
 fn row(name: &str, rounds: &[Round]) -> Vec<String> {
     let of = |figure: &dyn Fn(&Round) -> f64| short(median(rounds.iter().map(figure)));
-    let trials: Vec<&Trial> = rounds.iter().filter_map(Round::trial).collect();
-    let of_trials = |figure: &dyn Fn(&Trial) -> f64| {
-        if trials.is_empty() {
-            String::new()
-        } else {
-            short(median(trials.iter().map(|trial| figure(trial))))
-        }
-    };
+    let of_trials = |figure: &dyn Fn(&Trial) -> f64| median_of_trials(rounds, figure);
     vec![
         name.to_owned(),
         of(&Round::rate),

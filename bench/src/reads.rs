@@ -9,7 +9,7 @@ use crate::{
     instance::{Backend, Instance, flush},
     latency::median,
     load::{Expected, Load},
-    orders::Round,
+    orders::{Round, median_of_trials},
     request::Request,
     schedule::Pace,
     service::Service,
@@ -137,14 +137,7 @@ const COLUMNS: [&str; 8] = [
 /// Returns a row with [`COLUMNS`].
 fn row(name: &str, rounds: &[Round]) -> Vec<String> {
     let of = |figure: &dyn Fn(&Round) -> f64| short(median(rounds.iter().map(figure)));
-    let trials: Vec<&Trial> = rounds.iter().filter_map(Round::trial).collect();
-    let of_trials = |figure: &dyn Fn(&Trial) -> f64| {
-        if trials.is_empty() {
-            String::new()
-        } else {
-            short(median(trials.iter().map(|trial| figure(trial))))
-        }
-    };
+    let of_trials = |figure: &dyn Fn(&Trial) -> f64| median_of_trials(rounds, figure);
     vec![
         name.to_owned(),
         of(&Round::rate),

@@ -16,7 +16,6 @@ mod order_reader;
 mod orders;
 mod pages;
 mod queue;
-mod statement;
 mod store;
 #[cfg(test)]
 mod tests;

@@ -9,11 +9,11 @@ use domain::{
     ports::{Kept, OrderReader, Page, PageQuery, StoreError},
 };
 use sql_rows::{
-    DocumentRow, KeptOrderRow, Utc,
+    DocumentRow, KeptOrderRow, Prepared, Utc,
     schema::{documents, orders},
 };
 
-use crate::{failure::Failure, pages, statement::Prepared, store::SqliteStore};
+use crate::{failure::Failure, pages, store::SqliteStore};
 
 #[async_trait]
 impl OrderReader for SqliteStore {

@@ -12,10 +12,10 @@ use domain::{
     order::OrderId,
     ports::{Cursor, ListedOrder, Page, PageQuery},
 };
-use sql_rows::{DISORDER, KeptOrderRow, Utc, row_limit, schema::orders};
+use sql_rows::{DISORDER, KeptOrderRow, Prepared, Utc, row_limit, schema::orders};
 use time::OffsetDateTime;
 
-use crate::{failure::Failure, statement::Prepared};
+use crate::failure::Failure;
 
 /// An order in a list.
 #[derive(Queryable, Selectable)]

@@ -9,6 +9,7 @@ mod migrations;
 mod order;
 mod queue;
 pub mod schema;
+mod statement;
 
 use diesel::prelude::*;
 use domain::{
@@ -26,6 +27,7 @@ pub use order::{DocumentRow, KeptOrderRow, OrderRow, PendingAddition, PendingOrd
 pub use queue::{
     DeliveryRow, REMOVED_COUNTS, UnsuccessfulAttempt, counted_hours, hashed_recipient,
 };
+pub use statement::Prepared;
 
 /// A row that this program cannot have written. The reason names the column, or the member of
 /// `details`, and contains no value.
