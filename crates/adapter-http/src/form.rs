@@ -229,7 +229,8 @@ impl FormReader<'_> {
     async fn document(&mut self, mut part: Part, name_as_sent: String) -> Result<(), Problem> {
         // Browsers send an empty part without a name for an empty file input.
         let nothing_chosen = name_as_sent.is_empty();
-        if self.documents.len() == self.space.limits.max_count && !nothing_chosen {
+        let is_full = self.documents.len() == self.space.limits.max_count;
+        if is_full && !nothing_chosen {
             return Err(too_many_documents(self.space.limits));
         }
         let mut writer = self.space.spool.create(self.space.key);
@@ -245,6 +246,9 @@ impl FormReader<'_> {
                 .write(chunk.map_err(|error| self.body.explain(&error))?)
                 .await
                 .map_err(|error| self.not_spooled(error))?;
+            if is_full && writer.size() > 0 {
+                return Err(too_many_documents(self.space.limits));
+            }
             if writer.size() > self.space.limits.max_bytes {
                 return Err(document_too_large(&name_as_sent, self.space.limits));
             }

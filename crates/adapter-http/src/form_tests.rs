@@ -236,6 +236,8 @@ async fn documents_are_limited_in_size_and_number() {
         "{detail}"
     );
     assert_eq!(code(&of_size(1).repeat(3)).await, Some(ProblemCode::TooManyDocuments));
+    let nameless = document("", "x").repeat(3);
+    assert_eq!(code(&nameless).await, Some(ProblemCode::TooManyDocuments));
 }
 
 #[actix_web::test]
