@@ -128,14 +128,16 @@ impl<S> WithoutPartLengths<S> {
                     None => (self.pending.len() + 1).saturating_sub(length),
                 }
             }
-            // A line that only starts like a boundary is content.
-            State::Boundary { .. } if self.pending.len() < 2 => 0,
             State::Boundary { preamble } => {
-                self.state = match &self.pending[..2] {
-                    b"\r\n" => State::Headers,
-                    b"--" => State::Rest,
-                    _ if preamble => State::Preamble,
-                    _ => State::Content,
+                self.state = match (&self.pending[..], preamble) {
+                    ([b'\r', b'\n', ..], _) => State::Headers,
+                    ([b'-', b'-', ..], false) | ([b'-', b'-', b'\r', b'\n', ..], true) => {
+                        State::Rest
+                    }
+                    ([] | [_] | [b'-', b'-'] | [b'-', b'-', b'\r'], _) => return None,
+                    // A line that only starts like a boundary.
+                    (_, true) => State::Preamble,
+                    (_, false) => State::Content,
                 };
                 return self.ready();
             }

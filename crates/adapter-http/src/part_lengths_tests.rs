@@ -33,7 +33,9 @@ fn only_content_lengths_are_removed() {
 #[test]
 fn first_boundary_may_follow_line_feed() {
     let part = "--b\r\nContent-Length: 9\r\nA: 1\r\n\r\nlonger than nine";
-    for before in ["preamble\n", "\n", "--bfoo\r\n\r\n", "--bfoo\n", "x--b\r\n\r\n"] {
+    for before in
+        ["preamble\n", "\n", "--bfoo\r\n\r\n", "--bfoo\n", "x--b\r\n\r\n", "--b--x\r\n", "--b--\n"]
+    {
         for chunk in 1..80 {
             let passed =
                 String::from_utf8(pass(format!("{before}{part}\r\n--b--").as_bytes(), chunk))

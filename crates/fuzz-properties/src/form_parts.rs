@@ -84,7 +84,7 @@ fn expected(parts: Vec<Part>) -> std::result::Result<(OrderRequest, Documents), 
             }
             Part::Document(name, content) if name.is_empty() && content.is_empty() => {}
             Part::Document(name, content) => {
-                if documents.len() == LIMITS.max_count && !name.is_empty() {
+                if documents.len() == LIMITS.max_count {
                     return Err(ProblemCode::TooManyDocuments);
                 }
                 if content.len() as u64 > LIMITS.max_bytes {
