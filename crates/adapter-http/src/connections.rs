@@ -32,7 +32,7 @@ const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Above this number of served connections, answers close them, so that others need not wait.
 const CROWDED: usize = MAX_SERVED / 2;
 /// Memory for first heads above [`FREE_HEAD`], in units of [`HEAD_UNIT`].
-const HEAD_UNITS: usize = 4 * 1024;
+const HEAD_UNITS: usize = 2 * 1024;
 /// Unit of memory for heads.
 pub(crate) const HEAD_UNIT: usize = 1024;
 /// Part of a first head that needs no units. Heads of ordinary clients fit.

@@ -28,12 +28,6 @@ pub(crate) use self::{
 };
 
 /// Returns an order for operators, as a client reads it: record, details and records of documents.
-///
-/// # Errors
-/// `serde_json` cannot write a value. No order has such a value.
-pub fn whole_order<'a>(
-    stored: &'a StoredOrder,
-    base_path: &str,
-) -> Result<impl Serialize + use<'a>, serde_json::Error> {
+pub fn whole_order<'a>(stored: &'a StoredOrder, base_path: &str) -> impl Serialize + use<'a> {
     WholeOrder::new(stored, &path::of_documents(base_path, stored.id))
 }

@@ -2,11 +2,11 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex, PoisonError, mpsc},
     thread::{Builder, JoinHandle},
     time::Duration,
 };
 
+use crossbeam_channel::{Receiver, Sender, unbounded};
 use diesel::{
     connection::{AnsiTransactionManager, SimpleConnection as _, TransactionManager},
     sqlite::SqliteConnection,
@@ -33,12 +33,9 @@ const TIMEOUT: Duration = Duration::from_secs(4);
 /// the threads.
 pub(crate) struct Worker {
     group: Group<Box<dyn Call>>,
-    leads: Option<mpsc::Sender<Lead<Box<dyn Call>>>>,
+    leads: Option<Sender<Lead<Box<dyn Call>>>>,
     threads: Vec<JoinHandle<()>>,
 }
-
-/// The leads that wait for a thread.
-type Queue = Arc<Mutex<mpsc::Receiver<Lead<Box<dyn Call>>>>>;
 
 impl Worker {
     /// Starts the thread that writes.
@@ -57,12 +54,11 @@ impl Worker {
         threads: usize,
         batch: usize,
     ) -> Result<Self, OpenError> {
-        let (leads, queue) = mpsc::channel();
-        let queue: Queue = Arc::new(Mutex::new(queue));
+        let (leads, queue) = unbounded();
         let thread = |_| {
             let connection = Some(database.connect(access)?);
             let mut session = Session { database: database.clone(), access, connection };
-            let queue = Arc::clone(&queue);
+            let queue = queue.clone();
             Builder::new()
                 .name(format!("sqlite {access:?}"))
                 .spawn(move || session.work(&queue))
@@ -173,11 +169,8 @@ struct Session {
 }
 
 impl Session {
-    fn work(&mut self, queue: &Queue) {
-        loop {
-            // One idle thread waits for a lead, the others for its place.
-            let lead = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-            let Ok(mut lead) = lead else { return };
+    fn work(&mut self, queue: &Receiver<Lead<Box<dyn Call>>>) {
+        for mut lead in queue {
             // Calls whose callers stopped waiting, such as behind a lock, are dropped.
             while let Some(batch) =
                 lead.next(|_, call| if call.is_awaited() { Fit::Goes } else { Fit::Gone })

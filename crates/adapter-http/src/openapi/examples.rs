@@ -50,7 +50,8 @@ pub(super) fn order(base_path: &str) -> Value {
 pub(super) fn details() -> Value {
     let request: Option<OrderRequest> = serde_json::from_value(minimal()).ok();
     let parsed = request.and_then(|request| request.parse().ok());
-    let details = parsed.and_then(|parsed| OrderRequest::of(&parsed.order).to_json().ok());
+    let details =
+        parsed.and_then(|parsed| serde_json::to_value(OrderRequest::of(&parsed.order)).ok());
     details.unwrap_or_default()
 }
 

@@ -17,9 +17,7 @@ use crate::{
 pub(crate) fn read(request: HttpRequest, api: web::Data<Api>) -> Response {
     answer(request, async move |request| {
         let (stored, url) = find(request, &api).await?;
-        let order = WholeOrder::new(&stored, &url);
-        let order = order.map_err(|error| Problem::internal().log(&error))?;
-        conditional::json(request, &order, None)
+        conditional::json(request, &WholeOrder::new(&stored, &url), None)
     })
 }
 

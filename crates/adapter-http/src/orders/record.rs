@@ -6,7 +6,6 @@ use domain::{
     order::{Money, OrderRequest, StoredOrder},
 };
 use serde::Serialize;
-use serde_json::Value;
 use time::{OffsetDateTime, macros::format_description};
 use utoipa::ToSchema;
 
@@ -87,21 +86,18 @@ impl<'a> OrderRecord<'a> {
 pub(super) struct WholeOrder<'a> {
     #[serde(flatten)]
     record: OrderRecord<'a>,
-    details: Value,
+    details: OrderRequest,
     documents: Vec<DocumentRecord<'a>>,
 }
 
 impl<'a> WholeOrder<'a> {
     /// Returns the order. `documents_url` is the path of its documents.
-    pub(super) fn new(
-        stored: &'a StoredOrder,
-        documents_url: &str,
-    ) -> Result<Self, serde_json::Error> {
-        Ok(Self {
+    pub(super) fn new(stored: &'a StoredOrder, documents_url: &str) -> Self {
+        Self {
             record: OrderRecord::new(stored, Some(stored.documents.len())),
-            details: OrderRequest::of(&stored.order).to_json()?,
+            details: OrderRequest::of(&stored.order),
             documents: document_records(&stored.documents, 0, documents_url).collect(),
-        })
+        }
     }
 }
 

@@ -34,6 +34,13 @@ impl<T> fmt::Debug for Field<T> {
     }
 }
 
+impl<T> Field<T> {
+    /// Returns whether the field has no value of its type.
+    pub(super) fn is_absent(&self) -> bool {
+        !matches!(self, Self::Value(_))
+    }
+}
+
 impl Field<i64> {
     /// Reads an identifier in decimal digits, as a form sends it. Blank means absent.
     pub fn from_decimal(text: &str) -> Self {

@@ -1,6 +1,5 @@
 //! The request that creates an equal order.
 
-use serde_json::Value;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
@@ -37,23 +36,6 @@ impl OrderRequest {
             utc_end_time_date,
             requested_by: Field::Value(RequestedByRequest::of(&order.requested_by)),
         }
-    }
-
-    /// Returns the request as JSON without absent fields.
-    ///
-    /// # Errors
-    /// `serde_json` cannot write a value. No field has such a value.
-    pub fn to_json(&self) -> Result<Value, serde_json::Error> {
-        let mut json = serde_json::to_value(self)?;
-        remove_nulls(&mut json);
-        Ok(json)
-    }
-}
-
-fn remove_nulls(json: &mut Value) {
-    if let Value::Object(members) = json {
-        members.retain(|_, member| !member.is_null());
-        members.values_mut().for_each(remove_nulls);
     }
 }
 

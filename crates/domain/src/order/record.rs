@@ -64,29 +64,30 @@ pub enum UnreadableOrder {
     Column(&'static str),
 }
 
-/// The members of `details`.
-#[derive(Serialize, Deserialize)]
-struct Details<Contacts, Signing, By> {
+/// The members of `details` as they are written. Each group is read alone, because `serde` copies
+/// every member of flattened groups.
+#[derive(Serialize)]
+struct Details<'a> {
+    #[serde(flatten)]
+    head: Head,
+    #[serde(flatten)]
+    contacts: &'a SigningContacts,
+    #[serde(flatten)]
+    signing: &'a SigningDetails,
+    #[serde(flatten)]
+    requested_by: &'a RequestedBy,
+}
+
+/// The version, and the appointment on the wall clock with times as `HH:MM`. Exactly one of `at`,
+/// `from` with `to`, and `anytime` is there.
+#[derive(Default, Serialize, Deserialize)]
+struct Head {
     #[serde(rename = "v")]
     version: u8,
     #[serde(rename = "date")]
     date: String,
     #[serde(rename = "zone")]
     zone: String,
-    #[serde(flatten)]
-    time: WallClock,
-    #[serde(flatten)]
-    contacts: Contacts,
-    #[serde(flatten)]
-    signing: Signing,
-    #[serde(flatten)]
-    requested_by: By,
-}
-
-/// The times of an appointment on the wall clock, `HH:MM`. Exactly one of `at`, `from` with `to`,
-/// and `anytime` is there.
-#[derive(Default, Serialize, Deserialize)]
-struct WallClock {
     #[serde(rename = "at", skip_serializing_if = "Option::is_none")]
     at: Option<String>,
     #[serde(rename = "from", skip_serializing_if = "Option::is_none")]
@@ -103,24 +104,28 @@ impl OrderRecord {
     /// # Errors
     /// `serde_json` cannot write a value. The types of this version have no such value.
     pub fn of(order: &Order) -> Result<Self, serde_json::Error> {
-        let (time, starts_at, ends_at) = match order.appointment.time {
-            AppointmentTime::At(moment) => {
-                let time = WallClock { at: Some(hh_mm(moment.local)), ..WallClock::default() };
-                (time, Some(moment.utc), None)
-            }
-            AppointmentTime::Between { start, end } => {
-                let (from, to) = (Some(hh_mm(start.local)), Some(hh_mm(end.local)));
-                (WallClock { from, to, ..WallClock::default() }, Some(start.utc), Some(end.utc))
-            }
-            AppointmentTime::Anytime => {
-                (WallClock { anytime: Some(true), ..WallClock::default() }, None, None)
-            }
-        };
-        let details = serde_json::to_string(&Details {
+        let mut head = Head {
             version: VERSION,
             date: order.appointment.date.to_string(),
             zone: order.appointment.zone.id().to_owned(),
-            time,
+            ..Head::default()
+        };
+        let (starts_at, ends_at) = match order.appointment.time {
+            AppointmentTime::At(moment) => {
+                head.at = Some(hh_mm(moment.local));
+                (Some(moment.utc), None)
+            }
+            AppointmentTime::Between { start, end } => {
+                (head.from, head.to) = (Some(hh_mm(start.local)), Some(hh_mm(end.local)));
+                (Some(start.utc), Some(end.utc))
+            }
+            AppointmentTime::Anytime => {
+                head.anytime = Some(true);
+                (None, None)
+            }
+        };
+        let details = serde_json::to_string(&Details {
+            head,
             contacts: &order.contacts,
             signing: &order.signing,
             requested_by: &order.requested_by,
@@ -139,31 +144,34 @@ impl OrderRecord {
     /// # Errors
     /// The record does not hold an order of a known version. A missing value is never guessed.
     pub fn into_order(self) -> Result<Order, UnreadableOrder> {
-        let details: Details<SigningContacts, SigningDetails, RequestedBy> =
-            serde_json::from_str(&self.details).map_err(|error| explain(&error))?;
-        if details.version != VERSION {
-            return Err(UnreadableOrder::Details(format!("version {}", details.version)));
+        let head: Head = self.read()?;
+        if head.version != VERSION {
+            return Err(UnreadableOrder::Details(format!("version {}", head.version)));
         }
         let bad = |member: &str| UnreadableOrder::Details(format!("member `{member}`"));
-        let time = details.time.read(self.starts_at, self.ends_at)?;
         Ok(Order {
             signing_service_id: SigningServiceId(self.signing_service_id),
+            contacts: self.read()?,
+            signing: self.read()?,
+            requested_by: self.read()?,
+            appointment: Appointment {
+                date: parse_date(&head.date).ok_or_else(|| bad("date"))?,
+                zone: Zone::from_stored(&head.zone).ok_or_else(|| bad("zone"))?,
+                time: head.time(self.starts_at, self.ends_at)?,
+            },
             file_number: FileNumber::new(self.file_number)
                 .ok_or(UnreadableOrder::Column("file_number"))?,
-            appointment: Appointment {
-                date: parse_date(&details.date).ok_or_else(|| bad("date"))?,
-                zone: Zone::from_stored(&details.zone).ok_or_else(|| bad("zone"))?,
-                time,
-            },
-            contacts: details.contacts,
-            signing: details.signing,
-            requested_by: details.requested_by,
         })
+    }
+
+    /// Reads a group of the details.
+    fn read<'de, Group: Deserialize<'de>>(&'de self) -> Result<Group, UnreadableOrder> {
+        serde_json::from_str(&self.details).map_err(|error| explain(&error))
     }
 }
 
-impl WallClock {
-    fn read(
+impl Head {
+    fn time(
         self,
         starts_at: Option<OffsetDateTime>,
         ends_at: Option<OffsetDateTime>,

@@ -61,7 +61,7 @@ impl Operator {
             is_test: bool,
         }
         let json = serde_json::to_string_pretty(&ForOperators {
-            order: adapter_http::whole_order(order, &self.settings.base_path)?,
+            order: adapter_http::whole_order(order, &self.settings.base_path),
             client_id: order.client.0,
             api_key_id: order.api_key.0,
             is_test: order.is_test,
