@@ -30,7 +30,7 @@ const MIN_RATE: u64 = 1024;
 /// service is busy does not count.
 const PACE_TIME: Duration = Duration::from_secs(30);
 /// Memory of a request besides the bytes of its body: its connection, head and handler.
-const REQUEST_MEMORY: usize = 64 * 1024;
+const REQUEST_MEMORY: usize = 80 * 1024;
 
 /// Rejects a body by its headers, before it is read: one that has a content coding, or whose length
 /// is over `cap`.
@@ -58,7 +58,7 @@ fn length(request: &HttpRequest) -> Option<u64> {
 
 /// Returns the memory that allocated bytes take. Freed ones of other sizes leave holes between them.
 pub(crate) fn memory_of(bytes: usize) -> usize {
-    bytes + bytes / 4
+    bytes + bytes / 2
 }
 
 /// Reports a body that is larger than the limit.
@@ -96,7 +96,7 @@ pub(crate) async fn read_all(
     let announced = length(request).filter(|length| *length <= cap).unwrap_or_default();
     let announced = usize::try_from(announced).unwrap_or_default();
     let collect = async {
-        body.hold(REQUEST_MEMORY + announced).await?;
+        body.hold(REQUEST_MEMORY + memory_of(announced)).await?;
         let mut collected = Vec::with_capacity(announced);
         while let Some(chunk) = body.next().await {
             let chunk = chunk.map_err(|error| body.explain(&error))?;
@@ -166,7 +166,7 @@ impl Body {
 
     /// Takes memory for the request.
     pub(crate) async fn hold(&self, bytes: usize) -> Result<(), Problem> {
-        self.0.memory.take(memory_of(bytes)).await.map_err(|UsedUp| used_up(&self.0.request))
+        self.0.memory.take(bytes).await.map_err(|UsedUp| used_up(&self.0.request))
     }
 
     /// Appends a chunk to bytes that become at most `most`. Takes memory for what is allocated.
@@ -179,7 +179,7 @@ impl Body {
         let length = bytes.len() + chunk.len();
         if length > bytes.capacity() {
             let capacity = length.max(most.min(2 * bytes.capacity()));
-            self.hold(capacity - bytes.capacity()).await?;
+            self.hold(memory_of(capacity) - memory_of(bytes.capacity())).await?;
             bytes.reserve_exact(capacity - bytes.len());
         }
         bytes.extend_from_slice(chunk);

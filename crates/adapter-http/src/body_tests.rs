@@ -100,7 +100,7 @@ async fn missing_body_times_out() {
 
 #[actix_web::test]
 async fn body_beyond_the_budget_is_unavailable() {
-    let budget = BodyMemory::new(memory_of(REQUEST_MEMORY + 100) as u64);
+    let budget = BodyMemory::new((REQUEST_MEMORY + memory_of(100)) as u64);
     let read = async |size| {
         let body = payload(stream::iter(chunks(&[size])));
         read_all(&announcing(&[]), body, 1_000, budget.share(ApiKeyId(1))).await
@@ -113,16 +113,15 @@ async fn body_beyond_the_budget_is_unavailable() {
 }
 
 #[actix_web::test]
-async fn announced_length_counts_at_once_with_a_quarter_for_the_allocator() {
-    for (length, counted) in [("800", 1_000), ("1000", 1_250), ("1001", 0)] {
+async fn announced_length_counts_at_once_with_half_for_the_allocator() {
+    for (length, counted) in [("800", 1_200), ("1000", 1_500), ("1001", 0)] {
         let budget = BodyMemory::new(u64::MAX);
         let (request, share) =
             (announcing(&[("content-length", length)]), budget.share(ApiKeyId(1)));
         let reading = read_all(&request, payload(stream::pending()), 1_000, share);
         let mut reading = std::pin::pin!(reading);
         assert!(futures_util::poll!(reading.as_mut()).is_pending());
-        let of_request = REQUEST_MEMORY as u64 * 5 / 4;
-        assert_eq!(budget.used(), of_request + counted, "{length}");
+        assert_eq!(budget.used(), REQUEST_MEMORY as u64 + counted, "{length}");
     }
 }
 
@@ -202,7 +201,7 @@ async fn busy_service_does_not_make_the_client_slow() {
 
 #[tokio::test(start_paused = true)]
 async fn waiting_body_loses_its_memory_to_a_faster_one() {
-    let budget = BodyMemory::new(memory_of(REQUEST_MEMORY + 100) as u64);
+    let budget = BodyMemory::new((REQUEST_MEMORY + memory_of(100)) as u64);
     let slow_request = announcing(&[]);
     let slow = payload(stream::iter(chunks(&[10])).chain(stream::pending()));
     let slow = read_all(&slow_request, slow, 1_000, budget.share(ApiKeyId(1)));

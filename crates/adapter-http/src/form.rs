@@ -32,7 +32,7 @@ use crate::{
 
 /// Memory of a form besides its text parts: its connection, head and handler, the parser's buffers
 /// and what an upload holds at a pause.
-const FORM_MEMORY: usize = 144 * 1024;
+const FORM_MEMORY: usize = 192 * 1024;
 /// Maximum number of parts. An order has at most 27, and forms may have fields of their own.
 const MAX_PARTS: usize = 200;
 /// Bytes of a form apart from its documents: text parts, boundaries and part headers.

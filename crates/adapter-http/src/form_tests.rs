@@ -8,12 +8,11 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
-use crate::body::memory_of;
 use crate::budget::Budget;
 
 const FORM: &str = "multipart/form-data; boundary=b";
 /// Memory for one form with a text part of the greatest size.
-const MEMORY: usize = FORM_MEMORY + 256 * 1024;
+const MEMORY: usize = FORM_MEMORY + 256 * 1024 * 3 / 2;
 const LIMITS: DocumentLimits = DocumentLimits { max_count: 2, max_bytes: 100 };
 
 fn request(content_types: &[&str]) -> HttpRequest {
@@ -31,7 +30,7 @@ async fn read_stream(
     let request = request(&[FORM]);
     let mut payload: Payload = dev::Payload::Stream { payload: Box::pin(body) };
     let payload = web::Payload::from_request(&request, &mut payload).await.unwrap();
-    let memory = BodyMemory::new(memory_of(MEMORY) as u64);
+    let memory = BodyMemory::new(MEMORY as u64);
     let space = FormSpace { spool, limits: LIMITS, memory: &memory, key: ApiKeyId(1) };
     read(&request, payload, space).await
 }

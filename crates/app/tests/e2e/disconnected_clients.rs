@@ -15,7 +15,7 @@ use crate::{
 const CLIENTS: usize = 5;
 
 /// Memory of a JSON request besides its body.
-const REQUEST_MEMORY: usize = 64 * 1024;
+const REQUEST_MEMORY: usize = 80 * 1024;
 
 async fn metric(server: &ServiceProcess, name: &str) -> usize {
     let (_, metrics) = server.ops("/metrics").await;
@@ -39,8 +39,7 @@ async fn orders_of_disconnected_clients_are_logged_and_counted() {
              Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
             body.len()
         );
-        let allocated = REQUEST_MEMORY + body.len();
-        memory += allocated + allocated / 4;
+        memory += REQUEST_MEMORY + body.len() + body.len() / 2;
         let mut stream = TcpStream::connect(&server.address).await.unwrap();
         stream.write_all((head + &body).as_bytes()).await.unwrap();
         streams.push(stream);
