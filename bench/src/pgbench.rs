@@ -23,7 +23,7 @@ pub const ORDER_VALUES: &str = "1, 1, 42, 'NEW', false, true, '2026-12-01 20:30Z
      \"user\":1001}'";
 
 /// Returns the script of one order per transaction: an expired holder releases the file number, the
-/// order claims it, and its mail is enqueued. File numbers have 16 digits.
+/// order claims it, and its event is noted. File numbers have 16 digits.
 fn script() -> String {
     format!(
         "\\set number random(1000000000000000, 9007199254740991)
@@ -38,10 +38,8 @@ WITH released AS (
     FROM (SELECT count(*) FROM released) AS released_before
     ON CONFLICT (file_number, is_test) WHERE holds_file_number DO NOTHING
     RETURNING id
-), enqueued AS (
-    INSERT INTO deliveries (order_id, message_key, recipient, created_at, due_at)
-    SELECT id, encode(uuid_send(gen_random_uuid()), 'hex'), 'escrow@title.example.com', now(), now()
-    FROM created
+), noted AS (
+    INSERT INTO events (type, order_id, created_at) SELECT 'order.created', id, now() FROM created
 )
 SELECT id FROM created;
 "

@@ -184,14 +184,25 @@ impl Service {
 
     /// Returns the value of a metric.
     pub fn metric(&self, name: &str) -> f64 {
-        let text = http::get(&self.ops, "/metrics").unwrap();
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        line.unwrap_or_else(|| panic!("no metric {name}")).parse().unwrap()
+        metric(&self.metrics(), name).unwrap_or_else(|| panic!("no metric {name}"))
     }
 
-    /// Waits until no delivery is pending.
+    fn metrics(&self) -> String {
+        http::get(&self.ops, "/metrics").unwrap()
+    }
+
+    /// Returns the number of mails that wait: those of new orders, at least one each, and those in
+    /// the queue.
+    pub fn pending_mails(&self) -> f64 {
+        let text = self.metrics();
+        // An older version has no events.
+        let events = metric(&text, "notary_orders_events_pending").unwrap_or_default();
+        events + metric(&text, "notary_orders_follow_ups_pending").unwrap()
+    }
+
+    /// Waits until no mail waits.
     pub fn wait_until_delivered(&self) {
-        while self.metric("notary_orders_follow_ups_pending") > 0.0 {
+        while self.pending_mails() > 0.0 {
             thread::sleep(Duration::from_millis(100));
         }
     }
@@ -202,6 +213,11 @@ impl Drop for Service {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn metric(text: &str, name: &str) -> Option<f64> {
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+    Some(value.parse().unwrap())
 }
 
 /// Positions in `/proc/PID/stat` after the name (`proc_pid_stat(5)`): `utime` and `stime` of the

@@ -116,7 +116,7 @@ pub fn watch(service: &Service, load: &Load<'_>) -> Trial {
         client_cpu: per_thousand(after.1 - before.1),
         memory: service.peak_memory() - idle,
         delivered: service.metric("notary_orders_mails_total{outcome=\"delivered\"}"),
-        waiting: service.metric("notary_orders_follow_ups_pending"),
+        waiting: service.pending_mails(),
         outcome,
     }
 }

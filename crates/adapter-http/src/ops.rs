@@ -23,6 +23,7 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 pub struct Ops {
     clock: Arc<dyn Clock>,
     registry: Registry,
+    events: Gauge,
     pending: Gauge,
     failed: Gauge,
     oldest: Gauge,
@@ -55,6 +56,11 @@ impl Ops {
             "Pending deliveries in the whole queue.",
             registry
         )?;
+        let events = register_gauge_with_registry!(
+            "notary_orders_events_pending",
+            "Created orders whose deliveries are not in the queue yet.",
+            registry
+        )?;
         let failed = register_gauge_with_registry!(
             "notary_orders_follow_ups_buried",
             "Deliveries that failed for good and wait for an operator.",
@@ -62,12 +68,13 @@ impl Ops {
         )?;
         let oldest = register_gauge_with_registry!(
             "notary_orders_follow_up_oldest_age_seconds",
-            "Age of the oldest pending delivery; 0 if there is none.",
+            "Age of the oldest event or pending delivery; 0 if there is none.",
             registry
         )?;
         Ok(Self {
             clock,
             registry,
+            events,
             pending,
             failed,
             oldest,
@@ -97,6 +104,7 @@ impl Ops {
     async fn measure_queue(&self) -> Result<(), StoreError> {
         let Some(dependencies) = self.dependencies.get() else { return Ok(()) };
         let stats = dependencies.queue.stats().await?;
+        self.events.set(stats.events as f64);
         self.pending.set(stats.pending as f64);
         self.failed.set(stats.failed as f64);
         self.oldest.set(

@@ -14,7 +14,10 @@ use domain::{
     ports::{Kept, ListedOrder, OrderAdmin, OrderFilter, StoreError},
 };
 use futures_util::FutureExt as _;
-use sql_rows::{Utc, row_limit, schema::orders};
+use sql_rows::{
+    Utc, row_limit,
+    schema::{events, orders},
+};
 use time::OffsetDateTime;
 
 use crate::{
@@ -133,8 +136,9 @@ async fn created_before(
     Ok(rows.into_iter().map(|row| OrderId(row.id)).collect())
 }
 
-/// Locks rows in the order in which other calls lock them: the order, uploads by key, deliveries by
-/// identifier.
+/// Locks rows in the order in which other calls lock them: the order, uploads by key, the event,
+/// deliveries by identifier. A worker that dispatches the event meanwhile has added its deliveries
+/// when the event is gone.
 async fn erase(
     connection: &mut AsyncPgConnection,
     id: OrderId,
@@ -163,6 +167,8 @@ async fn erase(
     }
     let condemn = sql_query(CONDEMN).bind::<BigInt, _>(id.0).bind::<Timestamptz, _>(at);
     let keys: Vec<KeyRow> = Prepared(condemn).get_results(connection).await?;
+    let event = events::table.filter(events::order_id.eq(id.0));
+    Prepared(diesel::delete(event)).execute(connection).await?;
     Prepared(sql_query(REMOVE_DELIVERIES).bind::<BigInt, _>(id.0)).execute(connection).await?;
     let empty = (
         orders::erased_at.eq(Utc(at)),

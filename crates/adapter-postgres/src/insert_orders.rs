@@ -5,7 +5,7 @@ use diesel::{
     sql_types::{Array, BigInt, Binary, Bool, Integer, Nullable, Text},
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use sql_rows::{Instant, OrderRow, PendingOrder, Utc, schema::orders};
+use sql_rows::{Instant, ORDER_CREATED, OrderRow, PendingOrder, Utc, schema::orders};
 
 use crate::statement::Prepared;
 
@@ -29,8 +29,7 @@ pub(crate) const ANNOUNCED: &str = "(\
 /// 4. `created`: inserts the orders whose file number is free, and returns them.
 /// 5. `stored`: inserts their documents and adopts the uploads, in the order of their keys, in
 ///    which other calls lock them.
-/// 6. `enqueued`: inserts their deliveries, with identifiers in the order of the batch. Deliveries
-///    due at one instant are leased by identifier.
+/// 6. `noted`: inserts an event for each, whatever will follow it.
 /// 7. `remembered`: remembers their requests. Where a concurrent request has remembered its order
 ///    under the same key, a trigger rejects the whole statement.
 ///
@@ -70,7 +69,7 @@ const INSERT_ORDERS: &str = "WITH candidates AS (\
         FROM candidates WHERE (SELECT count(*) FROM released) >= 0 \
         AND (SELECT count(*) FROM announced) = 1 \
         ON CONFLICT (file_number, is_test) WHERE holds_file_number DO NOTHING \
-        RETURNING id, file_number\
+        RETURNING id, file_number, created_at\
     ), stored AS (\
         INSERT INTO documents (order_id, position, key, name, name_as_sent, media_type, size, \
             sha256) \
@@ -78,16 +77,13 @@ const INSERT_ORDERS: &str = "WITH candidates AS (\
         FROM unnest($17, $18, $19, $20, $21, $22, $23, $24) AS document \
             (file_number, position, key, name, name_as_sent, media_type, size, sha256) \
         JOIN created USING (file_number) ORDER BY key COLLATE \"C\"\
-    ), enqueued AS (\
-        INSERT INTO deliveries (order_id, message_key, recipient, created_at, due_at) \
-        SELECT created.id, message_key, recipient, at, at \
-        FROM unnest($25, $26, $27, $28) WITH ORDINALITY AS delivery \
-            (file_number, message_key, recipient, at, number) \
-        JOIN created USING (file_number) ORDER BY number\
+    ), noted AS (\
+        INSERT INTO events (type, order_id, created_at) \
+        SELECT $25, id, created_at FROM created\
     ), remembered AS (\
         INSERT INTO idempotency_keys (client_id, digest, token, fingerprint, order_id, taken_at, \
             kept_until) \
-        SELECT key_client, digest, token, fingerprint, id, created_at, kept_until \
+        SELECT key_client, digest, token, fingerprint, created.id, created.created_at, kept_until \
         FROM candidates JOIN created USING (file_number) WHERE key_client IS NOT NULL \
         ORDER BY key_client, digest ON CONFLICT (client_id, digest) DO UPDATE \
         SET token = excluded.token, fingerprint = excluded.fingerprint, \
@@ -112,8 +108,10 @@ pub(crate) async fn insert_orders(
     let orders: Vec<&OrderRow> = batch.iter().map(|order| &order.row).collect();
     let requests: Vec<_> = batch.iter().map(|order| order.idempotent_request.as_ref()).collect();
     let attempts = column(&requests, |request| request.map(|request| &request.attempt));
-    let documents = parts(batch, |order| &order.documents);
-    let deliveries = parts(batch, |order| &order.deliveries);
+    let documents: Vec<_> = batch
+        .iter()
+        .flat_map(|order| order.documents.iter().map(move |document| (order, document)))
+        .collect();
     let statement = sql_query(INSERT_ORDERS)
         .bind::<Bool, _>(batch.iter().any(|order| order.row.is_test))
         .bind::<Array<Text>, _>(column(&orders, |order| &*order.file_number))
@@ -141,23 +139,11 @@ pub(crate) async fn insert_orders(
         .bind::<Array<Text>, _>(column(&documents, |(_, document)| &*document.media_type))
         .bind::<Array<BigInt>, _>(column(&documents, |(_, document)| document.size))
         .bind::<Array<Binary>, _>(column(&documents, |(_, document)| &*document.sha256))
-        .bind::<Array<Text>, _>(column(&deliveries, |(order, _)| &*order.row.file_number))
-        .bind::<Array<Text>, _>(column(&deliveries, |(_, mail)| &*mail.message_key))
-        .bind::<Array<Text>, _>(column(&deliveries, |(_, mail)| mail.recipient.as_str()))
-        .bind::<Array<Instant>, _>(column(&deliveries, |(order, _)| order.row.created_at));
+        .bind::<Text, _>(ORDER_CREATED);
     // Reads to the end: the rows arrive before the commit, and an error of the commit after them.
     Prepared(statement).get_results(connection).await
 }
 
 fn column<'r, R, T>(rows: &'r [R], value: impl Fn(&'r R) -> T) -> Vec<T> {
     rows.iter().map(value).collect()
-}
-
-/// Returns the parts of every order, each with its order.
-fn parts<'r, P>(
-    batch: &[&'r PendingOrder],
-    parts: impl Fn(&'r PendingOrder) -> &'r [P],
-) -> Vec<(&'r PendingOrder, &'r P)> {
-    let of_order = |&order: &&'r PendingOrder| parts(order).iter().map(move |part| (order, part));
-    batch.iter().flat_map(of_order).collect()
 }

@@ -17,13 +17,16 @@ mod idempotency;
 mod import;
 mod insert_orders;
 mod keys;
+mod lease;
 mod migrations;
 mod order_columns;
 mod orders;
+mod outbox;
 mod pages;
 mod pool;
 mod queue;
 mod reads;
+mod settle;
 mod statement;
 #[cfg(test)]
 mod tests;
@@ -39,9 +42,7 @@ pub use url::OpenError;
 use group_commit::BatchObserver;
 use sql_rows::PendingOrder;
 
-use crate::{
-    batch::Batches, connect::Server, pool::Pool, queue::Settled, reads::Asked, uploads::Recorded,
-};
+use crate::{batch::Batches, connect::Server, pool::Pool, reads::Asked, uploads::Recorded};
 
 /// Every storage port on one PostgreSQL database.
 pub struct PostgresStore {
@@ -49,7 +50,6 @@ pub struct PostgresStore {
     pool: Pool,
     orders: Batches<PendingOrder>,
     records: Batches<Recorded>,
-    settlements: Batches<Settled>,
     reads: Batches<Asked>,
 }
 
@@ -71,7 +71,6 @@ impl PostgresStore {
             server,
             orders: Batches::new(pool.clone()),
             records: Batches::new(pool.clone()),
-            settlements: Batches::new(pool.clone()),
             reads: Batches::new(pool.clone()),
             pool,
         })
@@ -81,7 +80,6 @@ impl PostgresStore {
     pub fn observe_batches(&self, observer: &BatchObserver) {
         self.orders.observe(observer.clone());
         self.records.observe(observer.clone());
-        self.settlements.observe(observer.clone());
     }
 
     /// Returns the number of open connections.

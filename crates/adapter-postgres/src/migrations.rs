@@ -26,10 +26,11 @@ const LOCK: &str = "SET LOCAL lock_timeout = '60s'; \
     SELECT pg_advisory_xact_lock(7957707180310490994); SET LOCAL lock_timeout = '1s'";
 
 /// The tables that the migrations create.
-const TABLES: [&str; 8] = [
+const TABLES: [&str; 9] = [
     "orders",
     "documents",
     "uploads",
+    "events",
     "deliveries",
     "recipient_mails",
     "api_keys",
@@ -42,6 +43,7 @@ const RIGHTS: &str = "VALUES \
     ('orders', 'SELECT'), ('orders', 'INSERT'), ('orders', 'UPDATE'), \
     ('documents', 'SELECT'), ('documents', 'INSERT'), ('documents', 'DELETE'), \
     ('uploads', 'SELECT'), ('uploads', 'INSERT'), ('uploads', 'UPDATE'), ('uploads', 'DELETE'), \
+    ('events', 'SELECT'), ('events', 'INSERT'), ('events', 'UPDATE'), ('events', 'DELETE'), \
     ('deliveries', 'SELECT'), ('deliveries', 'INSERT'), \
     ('deliveries', 'UPDATE'), ('deliveries', 'DELETE'), \
     ('recipient_mails', 'SELECT'), ('recipient_mails', 'INSERT'), \

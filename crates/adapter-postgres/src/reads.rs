@@ -14,7 +14,7 @@ use domain::{
     api_key::ClientId,
     document::StoredDocument,
     order::{OrderId, StoredOrder},
-    ports::{Kept, OrderReader, Page, PageQuery, StoreError},
+    ports::{FoundOrder, Kept, OrderReader, Page, PageQuery, StoreError},
 };
 use futures_util::future::{BoxFuture, FutureExt as _};
 use sql_rows::{
@@ -210,6 +210,44 @@ pub(crate) async fn find_any(
         .map_err(|error| unreadable(error.into(), &id.0))?;
     let found = found.map(|(order, documents)| FoundRow { number: 1, order, documents });
     Ok(found.map(FoundRow::into_kept).transpose()?)
+}
+
+/// Returns the orders of any client that exist and are not erased. One that cannot be read does not
+/// fail the others.
+pub(crate) async fn find_each(
+    connection: &mut AsyncPgConnection,
+    ids: Vec<OrderId>,
+) -> Result<Vec<FoundOrder>, Failure> {
+    let documents = documents_of("o");
+    let query = format!(
+        "SELECT 1::bigint AS number, {COLUMNS}, {documents} AS documents FROM orders AS o \
+        WHERE o.id = ANY ($1)"
+    );
+    let keys: Vec<i64> = ids.iter().map(|id| id.0).collect();
+    let query = Prepared(sql_query(query).bind::<Array<BigInt>, _>(keys));
+    let rows: Vec<FoundRow> = match query.get_results(connection).await {
+        Ok(rows) => rows,
+        // Tried alone, an unreadable order does not fail the others.
+        Err(Error::DeserializationError(_)) => {
+            let mut found = Vec::new();
+            for id in ids {
+                match find_any(connection, id).await {
+                    Err(failure @ Failure::Unreadable(_)) => found.push((id, Err(failure.into()))),
+                    order => {
+                        found.extend(order?.and_then(Kept::whole).map(|order| (id, Ok(order))));
+                    }
+                }
+            }
+            return Ok(found);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let found = rows.into_iter().filter_map(|row| {
+        let id = OrderId(row.order.id());
+        let order = row.into_kept().map_err(|error| StoreError::from(Failure::from(error)));
+        Some((id, order.map(Kept::whole).transpose()?))
+    });
+    Ok(found.collect())
 }
 
 /// Returns a document of an order.

@@ -12,8 +12,16 @@ use crate::{failure::Failure, store::SqliteStore};
 
 /// The tables of a copy. A row comes after the rows to which it refers. Counts of mails are left out:
 /// they end with the hour.
-pub const EXPORTED_TABLES: [&str; 7] =
-    ["api_keys", "key_events", "orders", "documents", "uploads", "deliveries", "idempotency_keys"];
+pub const EXPORTED_TABLES: [&str; 8] = [
+    "api_keys",
+    "key_events",
+    "orders",
+    "documents",
+    "uploads",
+    "events",
+    "deliveries",
+    "idempotency_keys",
+];
 
 /// Rows of a table in the order of its primary key.
 #[derive(Debug)]

@@ -14,6 +14,7 @@ mod migrations;
 mod order_admin;
 mod order_reader;
 mod orders;
+mod outbox;
 mod pages;
 mod queue;
 mod store;

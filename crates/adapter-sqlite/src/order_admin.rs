@@ -17,7 +17,7 @@ use domain::{
 };
 use sql_rows::{
     Utc, row_limit,
-    schema::{deliveries, documents, orders, uploads},
+    schema::{deliveries, documents, events, orders, uploads},
 };
 use time::OffsetDateTime;
 
@@ -176,6 +176,7 @@ fn erase(
             (uploads::key.eq(key), uploads::recorded_at.eq(Utc(at)), uploads::condemned.eq(true));
         diesel::insert_into(uploads::table).values(row).execute(connection)?;
     }
+    diesel::delete(events::table.filter(events::order_id.eq(id.0))).execute(connection)?;
     diesel::delete(deliveries::table.filter(deliveries::order_id.eq(id.0))).execute(connection)?;
     Ok(Some(keys.into_iter().map(ObjectKey::from_stored).collect()))
 }

@@ -9,8 +9,8 @@ use domain::{
     ports::{AddDocumentsError, CreateError, NewDocuments, NewOrder, OrderRepo, StoreError},
 };
 use sql_rows::{
-    DocumentRow, OrderRow, PendingAddition, PendingOrder, Utc,
-    schema::{deliveries, documents, orders},
+    DocumentRow, ORDER_CREATED, OrderRow, PendingAddition, PendingOrder, Utc,
+    schema::{documents, events, orders},
 };
 
 use crate::{failure::Failure, idempotency, store::SqliteStore, uploads};
@@ -53,19 +53,12 @@ fn create(connection: &mut SqliteConnection, order: PendingOrder) -> Result<Orde
         store(connection, DocumentRow { order_id: id, ..document })?
             .ok_or(CreateError::UploadSwept)?;
     }
-    for delivery in &order.deliveries {
-        let row = (
-            deliveries::order_id.eq(id),
-            deliveries::message_key.eq(&delivery.message_key),
-            deliveries::recipient.eq(delivery.recipient.as_str()),
-            deliveries::created_at.eq(created_at),
-            deliveries::due_at.eq(created_at),
-        );
-        diesel::insert_into(deliveries::table)
-            .values(row)
-            .execute(connection)
-            .map_err(Failure::from)?;
-    }
+    let event = (
+        events::kind.eq(ORDER_CREATED),
+        events::order_id.eq(id),
+        events::created_at.eq(created_at),
+    );
+    diesel::insert_into(events::table).values(event).execute(connection).map_err(Failure::from)?;
     if let Some(idempotent_request) = &order.idempotent_request {
         idempotency::remember(connection, idempotent_request, OrderId(id), created_at.0, None)?;
     }

@@ -4,13 +4,13 @@ use async_trait::async_trait;
 use diesel::{dsl, prelude::*, sql_query, sql_types::BigInt, sqlite::SqliteConnection};
 use domain::{
     delivery::{Delivery, DeliveryId},
-    order::{OrderId, StoredOrder},
-    ports::{DeliveryQueue, Kept, Lease, QueueStats, Settlement, StoreError},
+    order::OrderId,
+    ports::{Attempted, DeliveryQueue, FoundOrder, Kept, Lease, QueueStats, StoreError},
 };
 use sql_rows::{
     DeliveryRow, Instant, REMOVED_COUNTS, UnsuccessfulAttempt, Utc, counted_hours,
     hashed_recipient, row_limit,
-    schema::{deliveries, recipient_mails},
+    schema::{deliveries, events, recipient_mails},
 };
 use time::{Duration, OffsetDateTime};
 
@@ -27,22 +27,14 @@ impl DeliveryQueue for SqliteStore {
         Ok(self.writer.run(move |connection| lease(connection, now, lease_for, limit)).await?)
     }
 
-    async fn order(&self, id: OrderId) -> Result<Option<StoredOrder>, StoreError> {
-        let found = self.reader.run(move |connection| order_reader::any(connection, id)).await?;
-        Ok(match found {
-            Some(Kept::Whole(order)) => Some(order),
-            Some(Kept::Erased) | None => None,
-        })
+    async fn orders(&self, ids: &[OrderId]) -> Result<Vec<FoundOrder>, StoreError> {
+        let ids = ids.to_vec();
+        Ok(self.reader.run(move |connection| orders(connection, &ids)).await?)
     }
 
-    async fn settle(
-        &self,
-        id: DeliveryId,
-        token: i64,
-        settlement: &Settlement,
-    ) -> Result<bool, StoreError> {
-        let settlement = settlement.clone();
-        Ok(self.writer.run(move |connection| settle(connection, id, token, &settlement)).await?)
+    async fn settle(&self, attempted: &[Attempted]) -> Result<Vec<DeliveryId>, StoreError> {
+        let attempted = attempted.to_vec();
+        Ok(self.writer.run(move |connection| settle(connection, &attempted)).await?)
     }
 
     async fn list(&self, failed: bool, limit: usize) -> Result<Vec<Delivery>, StoreError> {
@@ -124,11 +116,33 @@ fn count(
     Ok(counted.unsigned_abs())
 }
 
+fn orders(connection: &mut SqliteConnection, ids: &[OrderId]) -> Result<Vec<FoundOrder>, Failure> {
+    let mut found = Vec::with_capacity(ids.len());
+    for &id in ids {
+        match order_reader::any(connection, id) {
+            Err(unreadable @ Failure::Unreadable(_)) => found.push((id, Err(unreadable.into()))),
+            order => found.extend(order?.and_then(Kept::whole).map(|order| (id, Ok(order)))),
+        }
+    }
+    Ok(found)
+}
+
 fn settle(
     connection: &mut SqliteConnection,
-    id: DeliveryId,
-    token: i64,
-    settlement: &Settlement,
+    attempted: &[Attempted],
+) -> Result<Vec<DeliveryId>, Failure> {
+    let mut held = Vec::with_capacity(attempted.len());
+    for one in attempted {
+        if settle_one(connection, one)? {
+            held.push(one.id);
+        }
+    }
+    Ok(held)
+}
+
+fn settle_one(
+    connection: &mut SqliteConnection,
+    Attempted { id, token, settlement }: &Attempted,
 ) -> Result<bool, Failure> {
     let held = deliveries::table
         .find(id.0)
@@ -177,6 +191,9 @@ fn retry(
 }
 
 fn stats(connection: &mut SqliteConnection) -> Result<QueueStats, Failure> {
+    let (events, oldest_event): (i64, Option<Utc>) = events::table
+        .select((dsl::count_star(), dsl::min(events::created_at)))
+        .first(connection)?;
     let pending = deliveries::table.filter(deliveries::failed_at.is_null());
     let (pending, oldest): (i64, Option<Utc>) =
         pending.select((dsl::count_star(), dsl::min(deliveries::created_at))).first(connection)?;
@@ -185,8 +202,9 @@ fn stats(connection: &mut SqliteConnection) -> Result<QueueStats, Failure> {
         .count()
         .get_result(connection)?;
     Ok(QueueStats {
+        events: events.unsigned_abs(),
         pending: pending.unsigned_abs(),
         failed: failed.unsigned_abs(),
-        oldest_created_at: oldest.map(|at| at.0),
+        oldest_created_at: [oldest_event, oldest].into_iter().flatten().map(|at| at.0).min(),
     })
 }

@@ -5,7 +5,7 @@ use std::{
     task::Poll,
 };
 
-use contract_tests::samples::{NOW, WINDOW, api_key, document, new_order, stored};
+use contract_tests::samples::{NOW, WINDOW, api_key, document, new_order, order_of, stored};
 use diesel::{
     Connection as _, QueryableByName, RunQueryDsl as _,
     connection::SimpleConnection as _,
@@ -18,8 +18,8 @@ use diesel_migrations::MigrationHarness as _;
 use domain::{
     order::OrderId,
     ports::{
-        ApiKeyRepo, CreateError, DeliveryQueue, NewOrder, OrderRepo as _, QueueStats, StoreError,
-        UploadLedger as _,
+        ApiKeyRepo, CreateError, DeliveryQueue as _, NewOrder, OrderRepo as _, QueueStats,
+        StoreError, UploadLedger as _,
     },
 };
 use futures_util::future::join_all;
@@ -119,9 +119,9 @@ async fn restarted_store_has_everything_in_one_file() {
     assert_eq!(files, ["orders.db"], "the log is part of the database file");
 
     let store = open(&directory).await;
-    assert_eq!(DeliveryQueue::order(&store, id).await.unwrap(), Some(stored(id, &order)));
+    assert_eq!(order_of(&store, id).await.unwrap(), Some(stored(id, &order)));
     assert_eq!(ApiKeyRepo::find(&store, &key.lookup).await.unwrap().unwrap().key, key);
-    assert_eq!(store.stats().await.unwrap().pending, 1);
+    assert_eq!(store.stats().await.unwrap().events, 1);
     assert_eq!(store.condemn(&uploads).await.unwrap(), uploads);
     assert!(matches!(
         store.create(&new_order("F-1", NOW), WINDOW).await,
@@ -151,7 +151,7 @@ async fn unreadable_order_is_an_error_that_names_it() {
                 CREATE TABLE saved AS SELECT * FROM orders; UPDATE orders SET {change}"
             ))
             .unwrap();
-        let found = DeliveryQueue::order(&store, id).await;
+        let found = order_of(&store, id).await;
         let Err(StoreError::Internal(cause)) = found else { panic!("{change}: {found:?}") };
         let text = cause.to_string();
         assert!(text.starts_with("row 1 of orders cannot be read: "), "{text}");
@@ -162,7 +162,7 @@ async fn unreadable_order_is_an_error_that_names_it() {
             )
             .unwrap();
     }
-    assert!(DeliveryQueue::order(&store, id).await.unwrap().is_some());
+    assert!(order_of(&store, id).await.unwrap().is_some());
 }
 
 /// Counts of the hour before stay, for a process whose clock is behind.

@@ -17,7 +17,7 @@ use domain::{
     manage_keys::ManageKeys,
     ports::{
         ApiKeyRepo, BlobStore, DeliveryQueue, IdempotencyLedger, Notifier, OrderAdmin, OrderReader,
-        OrderRepo, UploadLedger, error_chain,
+        OrderRepo, Outbox, UploadLedger, error_chain,
     },
 };
 
@@ -42,6 +42,8 @@ pub struct Storage {
     pub idempotency: Arc<dyn IdempotencyLedger>,
     /// Stores API keys.
     pub keys: Arc<dyn ApiKeyRepo>,
+    /// Stores events.
+    pub outbox: Arc<dyn Outbox>,
     /// Stores deliveries.
     pub queue: Arc<dyn DeliveryQueue>,
     /// The database behind these ports.
@@ -73,6 +75,7 @@ impl Storage {
             + UploadLedger
             + IdempotencyLedger
             + ApiKeyRepo
+            + Outbox
             + DeliveryQueue
             + ObservedDatabase
             + 'static,
@@ -85,6 +88,7 @@ impl Storage {
             uploads: store.clone(),
             idempotency: store.clone(),
             keys: store.clone(),
+            outbox: store.clone(),
             queue: store.clone(),
             observed: store,
         }

@@ -63,8 +63,8 @@ enum Command {
     /// List, show, export and erase orders
     #[command(subcommand)]
     Orders(OrdersCommand),
-    /// List mails that wait or failed for good, and retry them
-    #[command(subcommand, name = "follow-ups")]
+    /// List deliveries that wait or failed for good, and retry them
+    #[command(subcommand, alias = "follow-ups")]
     Deliveries(DeliveriesCommand),
     /// Copy the embedded database and its documents into an empty folder, also while the service
     /// runs

@@ -13,8 +13,9 @@ use std::{
 use adapter_mail::RemoveOldMails;
 use clap::{Args, ValueEnum, value_parser};
 use domain::{
-    api_key::Rate, document::DocumentLimits, duplicate_window::DuplicateWindow,
-    idempotency::DEFAULT_RETENTION, run_deliveries::MAILS_PER_RECIPIENT_HOUR,
+    api_key::Rate, delivery_worker::DELIVERIES_IN_FLIGHT, document::DocumentLimits,
+    duplicate_window::DuplicateWindow, idempotency::DEFAULT_RETENTION,
+    run_deliveries::MAILS_PER_RECIPIENT_HOUR,
 };
 use ipnet::IpNet;
 use time::Duration;
@@ -240,6 +241,16 @@ pub struct Settings {
         default_value_t = MAILS_PER_RECIPIENT_HOUR
     )]
     pub mails_per_recipient_hour: u32,
+
+    /// Maximum number of deliveries in progress; a mail relay gets at most 32 mails at a time
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        env = "NOTARY_ORDERS_DELIVERIES_IN_FLIGHT",
+        default_value_t = DELIVERIES_IN_FLIGHT,
+        value_parser = value_parser!(u16).range(1..=1_000)
+    )]
+    pub deliveries_in_flight: u16,
 
     /// Proxies whose X-Forwarded-For, Forwarded and X-Request-Id are trusted: addresses or networks,
     /// separated by commas

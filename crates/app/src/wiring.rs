@@ -10,11 +10,19 @@ use adapter_http::{
 use adapter_mail::RemoveOldMails;
 use anyhow::{Context as _, Result};
 use domain::{
-    add_documents::AddDocuments, create_order::CreateOrder, delivery_worker::DeliveryWorker,
-    forget_keys::ForgetKeys, intake::Intake, note_key_uses::NoteKeyUses,
-    order_traffic::OrderTraffic, read_order::ReadOrder, run_deliveries::RunDeliveries,
+    add_documents::AddDocuments,
+    create_order::CreateOrder,
+    delivery_worker::{DeliveryWorker, MAILS_AT_RELAY},
+    dispatch_events::DispatchEvents,
+    forget_keys::ForgetKeys,
+    intake::Intake,
+    note_key_uses::NoteKeyUses,
+    order_traffic::{OrderTraffic, Signal},
+    read_order::ReadOrder,
+    run_deliveries::RunDeliveries,
     sweep_uploads::SweepUploads,
 };
+use futures_util::FutureExt as _;
 use prometheus::Registry;
 use tokio::runtime::Handle;
 
@@ -57,7 +65,7 @@ impl Parts {
         let rates = Arc::new(RateLimits::new(orders, with_documents, settings.reads_rate()));
         let traffic = Arc::<OrderTraffic>::default();
         let Machine { clock, entropy } = machine.clone();
-        let Storage { orders, reader, uploads, idempotency, queue, .. } = storage;
+        let Storage { orders, reader, uploads, idempotency, outbox, queue, .. } = storage;
 
         let mail_is_available = Arc::new(AtomicBool::new(mail_is_available));
         let dependencies = Dependencies {
@@ -65,6 +73,15 @@ impl Parts {
             blobs: blobs.clone(),
             queue: queue.clone(),
             mail_is_available: mail_is_available.clone(),
+        };
+        let dispatched = Arc::<Signal>::default();
+        let dispatch_events = DispatchEvents {
+            outbox,
+            queue: queue.clone(),
+            clock: clock.clone(),
+            entropy: entropy.clone(),
+            traffic: traffic.clone(),
+            dispatched: dispatched.clone(),
         };
         let deliveries = RunDeliveries {
             queue,
@@ -74,10 +91,21 @@ impl Parts {
             mails_per_recipient_hour: settings.mails_per_recipient_hour,
         };
         let mail_drop = settings.mail_drop().filter(|_| settings.mail_drop_days > 0);
+        let mails = match settings.mail_drop() {
+            Some(_) => settings.deliveries_in_flight,
+            None => settings.deliveries_in_flight.min(MAILS_AT_RELAY),
+        };
         let workers = Workers {
+            dispatch_events,
             remove_old_mails: mail_drop
                 .map(|folder| RemoveOldMails::new(folder, settings.mail_drop_days, clock.clone())),
-            deliveries: DeliveryWorker::new(deliveries, traffic.clone()),
+            deliveries: DeliveryWorker::new(
+                deliveries,
+                mails.into(),
+                traffic.clone(),
+                dispatched,
+                |pause| tokio::time::sleep(pause).boxed(),
+            ),
             note_key_uses: NoteKeyUses::new(keys.clone()),
             forget_keys: ForgetKeys::new(idempotency.clone(), clock.clone()),
             sweep_uploads: SweepUploads {

@@ -12,7 +12,8 @@ use adapter_http::RateLimits;
 use adapter_mail::RemoveOldMails;
 use domain::{
     background::Step,
-    delivery_worker::{DeliveryStep, DeliveryWorker, OutageChange},
+    delivery_worker::{DeliveryFailure, DeliveryStep, DeliveryWorker, OutageChange},
+    dispatch_events::{DispatchEvents, DispatchStep},
     forget_keys::ForgetKeys,
     note_key_uses::NoteKeyUses,
     ports::{Notifier, error_chain},
@@ -31,6 +32,7 @@ const CHECK_MAIL_PAUSE: Duration = Duration::from_secs(5);
 
 /// The workers of the service.
 pub(crate) struct Workers {
+    pub(crate) dispatch_events: DispatchEvents,
     pub(crate) deliveries: DeliveryWorker,
     pub(crate) note_key_uses: NoteKeyUses,
     pub(crate) forget_keys: ForgetKeys,
@@ -59,10 +61,37 @@ impl Workers {
         if let Some(remove_old_mails) = self.remove_old_mails {
             tasks.spawn(remove_mails(remove_old_mails, stop.clone()));
         }
+        tasks.spawn(dispatch(self.dispatch_events, stop.clone()));
         tasks.spawn(forget_rates(self.rates, stop.clone()));
         tasks.spawn(check_mail(self.notifier, mail.clone(), stop.clone()));
         tasks.spawn(deliver(self.deliveries, self.metrics, mail, stop_deliveries.clone()));
     }
+}
+
+async fn dispatch(worker: DispatchEvents, stop: CancellationToken) -> anyhow::Result<()> {
+    while !stop.is_cancelled() {
+        let Step { result, pause } = worker.step().await;
+        match result {
+            Ok(DispatchStep { unreadable }) => {
+                for (order_id, error) in unreadable {
+                    tracing::error!(
+                        order_id = order_id.0,
+                        error = error_chain(&error),
+                        "an order cannot be read; its mails wait, and it is read again in a minute"
+                    );
+                }
+            }
+            Err(error) => {
+                tracing::error!(error = error_chain(&error), "new orders could not be followed");
+            }
+        }
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = worker.woken(pause) => {}
+            () = stop.cancelled() => {}
+        }
+    }
+    Ok(())
 }
 
 async fn deliver(
@@ -71,38 +100,36 @@ async fn deliver(
     mail_is_available: Arc<AtomicBool>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
+    while let Some(done) = stop.run_until_cancelled(worker.step()).await {
+        log_deliveries(&done, &metrics, &mail_is_available);
+    }
     // Unsettled mails would be sent again. The grace period of the stop ends this loop.
-    while !stop.is_cancelled() || !worker.unsettled().is_empty() {
-        let Step { result, pause } = worker.step().await;
-        match result {
-            Ok(done) => log_deliveries(&done, &metrics, &mail_is_available),
-            Err(error) => {
-                tracing::error!(error = error_chain(&error), "due mails could not be read");
-            }
-        }
-        for unsettled in worker.unsettled() {
-            tracing::error!(
-                error = error_chain(unsettled),
-                "the outcome of a mail could not be stored; it will be stored again"
-            );
-        }
-        if worker.unsettled().is_empty() {
-            sleep_unless_stopped(pause, &stop).await;
-        } else {
-            sleep(pause).await;
-        }
+    worker.stop();
+    while !worker.is_done() {
+        log_deliveries(&worker.step().await, &metrics, &mail_is_available);
     }
     Ok(())
 }
 
 fn log_deliveries(done: &DeliveryStep, metrics: &WorkerMetrics, mail_is_available: &AtomicBool) {
     done.reports.iter().for_each(|report| metrics.delivery(report));
+    match &done.failure {
+        Some(DeliveryFailure::Lease(error)) => {
+            tracing::error!(error = error_chain(error), "due mails could not be read");
+        }
+        Some(DeliveryFailure::Settle { mails, error }) => tracing::error!(
+            mails,
+            error = error_chain(error),
+            "the outcome of mails could not be stored; it will be stored again"
+        ),
+        None => {}
+    }
     match &done.outage {
         Some(OutageChange::Began(error)) => {
             mail_is_available.store(false, Ordering::Relaxed);
             tracing::warn!(
                 error,
-                "mails cannot be delivered; all wait, and are retried every few seconds"
+                "mails cannot be delivered; all wait, and one is tried every second"
             );
         }
         Some(OutageChange::Ended) => {

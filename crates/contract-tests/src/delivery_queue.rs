@@ -3,15 +3,19 @@
 use domain::{
     delivery::{Delivery, DeliveryId, NewDelivery},
     order::{EmailAddress, OrderId},
-    ports::{Lease, NewOrder, QueueStats, Settlement},
+    ports::{Attempted, Lease, NewOrder, Settlement, StoreError, error_chain},
 };
 use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
 
 use crate::samples::{
-    MICROSECOND, NOW, Storage, WINDOW, create_with_uploads, delivery, document, new_order,
+    self, MICROSECOND, NOW, Storage, WINDOW, create_with_uploads, delivery, document, new_order,
     recipient, stored,
 };
+
+mod counts;
+
+pub use counts::*;
 
 /// Runs the contract of `DeliveryQueue`. The expression makes the `Storage` of each test.
 #[macro_export]
@@ -38,7 +42,10 @@ macro_rules! delivery_queue_contract {
             stats_count_pending_and_failed_deliveries,
             mails_to_a_recipient_are_counted_per_hour,
             concurrent_leases_count_every_mail,
-            order_of_a_delivery_is_found,
+            orders_of_deliveries_are_found,
+            unreadable_order_of_a_delivery_is_an_error_of_its_own,
+            settlements_of_a_call_are_stored_together,
+            stats_count_events,
         );
     };
 }
@@ -47,9 +54,18 @@ const LEASE: Duration = Duration::minutes(2);
 
 /// Creates an order with one delivery, to the recipient of that number.
 async fn enqueue(storage: &Storage, number: usize, at: OffsetDateTime) {
-    let order =
-        NewOrder { deliveries: vec![delivery(number)], ..new_order(&format!("F-{number}"), at) };
-    storage.orders.create(&order, WINDOW).await.unwrap();
+    enqueue_all(storage, number, at, vec![delivery(number)]).await;
+}
+
+async fn enqueue_all(
+    storage: &Storage,
+    number: usize,
+    at: OffsetDateTime,
+    deliveries: Vec<NewDelivery>,
+) {
+    let order = new_order(&format!("F-{number}"), at);
+    let id = storage.orders.create(&order, WINDOW).await.unwrap();
+    samples::dispatch(&*storage.outbox, id, deliveries).await;
 }
 
 async fn lease(storage: &Storage, now: OffsetDateTime, limit: usize) -> Vec<Lease> {
@@ -64,7 +80,7 @@ async fn lease_one(storage: &Storage, now: OffsetDateTime) -> Lease {
 }
 
 async fn settle(storage: &Storage, lease: &Lease, settlement: Settlement) -> bool {
-    storage.queue.settle(lease.delivery.id, lease.token, &settlement).await.unwrap()
+    samples::settle(&*storage.queue, lease, &settlement).await
 }
 
 fn retry_at(due_at: OffsetDateTime) -> Settlement {
@@ -120,8 +136,7 @@ pub async fn expired_lease_is_given_again(storage: &Storage) {
 
 /// Each delivery goes to exactly one worker.
 pub async fn concurrent_workers_never_share_a_delivery(storage: &Storage) {
-    let order = NewOrder { deliveries: (0..60).map(delivery).collect(), ..new_order("F-1", NOW) };
-    storage.orders.create(&order, WINDOW).await.unwrap();
+    enqueue_all(storage, 1, NOW, (0..60).map(delivery).collect()).await;
     let workers = (0..8).map(|_| {
         let queue = storage.queue.clone();
         tokio::spawn(async move {
@@ -252,7 +267,8 @@ pub async fn unleased_delivery_is_not_settled(storage: &Storage) {
     enqueue(storage, 1, NOW).await;
     let id = listed(storage, false).await[0].id;
     for (id, token) in [(id, 0), (id, 1), (DeliveryId(id.0 + 1), 0), (DeliveryId(i64::MAX), 1)] {
-        assert!(!storage.queue.settle(id, token, &Settlement::Done).await.unwrap());
+        let attempted = Attempted { id, token, settlement: Settlement::Done };
+        assert_eq!(storage.queue.settle(&[attempted]).await.unwrap(), []);
     }
     assert_eq!(listed(storage, false).await.len(), 1);
 }
@@ -323,79 +339,86 @@ pub async fn unknown_delivery_is_not_retried(storage: &Storage) {
     }
 }
 
-/// Leased deliveries are pending. Failed ones have no age.
-pub async fn stats_count_pending_and_failed_deliveries(storage: &Storage) {
-    assert_eq!(storage.queue.stats().await.unwrap(), QueueStats::default());
-    for number in 0..4 {
-        enqueue(storage, number, NOW + Duration::seconds(number.try_into().unwrap())).await;
-    }
-    let oldest = lease_one(storage, NOW).await;
-    assert_eq!(
-        storage.queue.stats().await.unwrap(),
-        QueueStats { pending: 4, failed: 0, oldest_created_at: Some(NOW) }
-    );
-    settle(storage, &oldest, fail_at(NOW)).await;
-    let second = lease_one(storage, NOW + Duration::SECOND).await;
-    settle(storage, &second, Settlement::Done).await;
-    let oldest_created_at = Some(NOW + Duration::seconds(2));
-    assert_eq!(
-        storage.queue.stats().await.unwrap(),
-        QueueStats { pending: 2, failed: 1, oldest_created_at }
-    );
+/// Whatever their clients. An erased or unknown order is not found.
+pub async fn orders_of_deliveries_are_found(storage: &Storage) {
+    let new = NewOrder { documents: vec![document()], ..new_order("F-1", NOW) };
+    let test = NewOrder { is_test: true, ..new_order("F-2", NOW) };
+    let id = create_with_uploads(storage, &new).await;
+    let other = storage.orders.create(&test, WINDOW).await.unwrap();
+    let erased = storage.orders.create(&new_order("F-3", NOW), WINDOW).await.unwrap();
+    storage.admin.erase(erased, NOW).await.unwrap();
+    let unknown = OrderId(erased.0 + 1);
+    let mut found = storage.queue.orders(&[unknown, other, erased, id]).await.unwrap();
+    found.sort_by_key(|(id, _)| *id);
+    let found: Vec<_> = found.into_iter().map(|(id, order)| (id, order.unwrap())).collect();
+    assert_eq!(found, [(id, stored(id, &new)), (other, stored(other, &test))]);
+    assert!(storage.queue.orders(&[]).await.unwrap().is_empty());
 }
 
-/// Creates an order with one delivery to an address.
-async fn enqueue_to(storage: &Storage, address: &str, number: usize, at: OffsetDateTime) {
-    let recipient = EmailAddress::from_stored(address.to_owned());
-    let deliveries = vec![NewDelivery { recipient, ..delivery(number) }];
-    let order = NewOrder { deliveries, ..new_order(&format!("F-{number}"), at) };
-    storage.orders.create(&order, WINDOW).await.unwrap();
+/// The others are found.
+pub async fn unreadable_order_of_a_delivery_is_an_error_of_its_own(storage: &Storage) {
+    let mut ids = Vec::new();
+    for number in 0..3 {
+        let order = new_order(&format!("F-{number}"), NOW);
+        ids.push(storage.orders.create(&order, WINDOW).await.unwrap());
+    }
+    (storage.sql)(&format!("UPDATE orders SET details = '{{}}' WHERE id = {}", ids[1].0));
+    let mut found = storage.queue.orders(&ids).await.unwrap();
+    found.sort_by_key(|(id, _)| *id);
+    let named = format!("row {} of orders cannot be read", ids[1].0);
+    for (number, (id, order)) in found.into_iter().enumerate() {
+        assert_eq!(id, ids[number]);
+        match order {
+            Ok(_) => assert_ne!(number, 1),
+            Err(error @ StoreError::Internal(_)) => {
+                assert!(number == 1 && error_chain(&error).contains(&named), "{error:?}");
+            }
+            Err(error) => panic!("{error:?}"),
+        }
+    }
 }
 
-/// The longest due mail comes first. The case of the address does not count, and neither does a
-/// second lease. Each hour of the clock begins at 1.
-pub async fn mails_to_a_recipient_are_counted_per_hour(storage: &Storage) {
-    let addresses = ["anna@example.com", "Anna@Example.com", "ben@example.com", "ANNA@EXAMPLE.COM"];
-    for (number, address) in (0..).zip(addresses) {
-        enqueue_to(storage, address, number, NOW).await;
+/// Each with its own outcome. A lease that was lost changes nothing for the others.
+pub async fn settlements_of_a_call_are_stored_together(storage: &Storage) {
+    for number in 0..6 {
+        enqueue(storage, number, NOW + MICROSECOND * i32::try_from(number).unwrap()).await;
     }
-    let mut leases = lease(storage, NOW, 3).await;
-    leases.extend(lease(storage, NOW + Duration::MINUTE, 1).await);
-    let numbers: Vec<_> = leases.iter().map(|lease| lease.mail_of_hour).collect();
-    assert_eq!(numbers, [Some(1), Some(2), Some(1), Some(3)]);
+    let lost = lease(storage, NOW, 1).await.remove(0);
+    let leases = lease(storage, NOW + LEASE, 6).await;
+    let due_at = NOW + Duration::DAY;
+    let settlements = [
+        Settlement::Done,
+        retry_at(due_at),
+        postpone_until(due_at),
+        fail_at(NOW + LEASE),
+        Settlement::Done,
+    ];
+    let outcome = |(lease, settlement): (&Lease, &Settlement)| Attempted {
+        id: lease.delivery.id,
+        token: lease.token,
+        settlement: settlement.clone(),
+    };
+    // In any order. The first delivery is also settled by its lost lease.
+    let mut attempted: Vec<_> = leases.iter().zip(&settlements).map(outcome).rev().collect();
+    attempted.push(outcome((&lost, &fail_at(NOW))));
+    let mut held = storage.queue.settle(&attempted).await.unwrap();
+    held.sort_unstable();
+    let expected: Vec<_> = leases[..5].iter().map(|lease| lease.delivery.id).collect();
+    assert_eq!(held, expected);
 
-    let later = NOW + Duration::HOUR;
-    for lease in &leases {
-        settle(storage, lease, retry_at(later)).await;
-    }
-    enqueue_to(storage, "anna@example.com", 4, later).await;
-    let numbers: Vec<_> =
-        lease(storage, later, 5).await.iter().map(|lease| lease.mail_of_hour).collect();
-    assert_eq!(numbers, [None, None, None, None, Some(1)]);
-}
-
-/// Each mail has a number of its own.
-pub async fn concurrent_leases_count_every_mail(storage: &Storage) {
-    for number in 0..12 {
-        enqueue_to(storage, "anna@example.com", number, NOW).await;
-    }
-    let leases = join_all((0..4).map(|_| lease(storage, NOW, 3))).await;
-    let mut numbers: Vec<_> =
-        leases.into_iter().flatten().filter_map(|lease| lease.mail_of_hour).collect();
-    // A worker skips deliveries that another one locks at the same time.
-    while let [first, rest @ ..] = &lease(storage, NOW, 3).await[..] {
-        numbers.extend(rest.iter().chain([first]).filter_map(|lease| lease.mail_of_hour));
-    }
-    numbers.sort_unstable();
-    assert_eq!(numbers, (1..=12).collect::<Vec<_>>());
-}
-
-/// Whatever its client. An erased or unknown order is not found.
-pub async fn order_of_a_delivery_is_found(storage: &Storage) {
-    let order = NewOrder { documents: vec![document()], ..new_order("F-1", NOW) };
-    let id = create_with_uploads(storage, &order).await;
-    assert_eq!(storage.queue.order(id).await.unwrap(), Some(stored(id, &order)));
-    assert_eq!(storage.queue.order(OrderId(id.0 + 1)).await.unwrap(), None);
-    storage.admin.erase(id, NOW).await.unwrap();
-    assert_eq!(storage.queue.order(id).await.unwrap(), None);
+    let error = |text: &str| Some(text.to_owned());
+    let deliveries: Vec<_> = leases.into_iter().map(|lease| lease.delivery).collect();
+    let [_, retried, postponed, failed, _, other] = <[_; 6]>::try_from(deliveries).unwrap();
+    let retried =
+        Delivery { attempts: 1, due_at, last_error: error("no route to hôst"), ..retried };
+    let postponed = Delivery { due_at, last_error: error("no route to hôst"), ..postponed };
+    let failed = Delivery {
+        attempts: 1,
+        failed_at: Some(NOW + LEASE),
+        last_error: error("no such mailbox"),
+        ..failed
+    };
+    assert_eq!(listed(storage, false).await, [retried, postponed, other]);
+    assert_eq!(listed(storage, true).await, [failed]);
+    assert_eq!(storage.queue.settle(&[]).await.unwrap(), []);
 }

@@ -11,7 +11,8 @@ use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
 
 use crate::samples::{
-    MICROSECOND, NOW, Storage, WINDOW, attempt, claim, document, idempotency_key, new_order, stored,
+    MICROSECOND, NOW, Storage, WINDOW, attempt, claim, document, idempotency_key, new_order,
+    order_of, stored,
 };
 
 /// Runs the contract of `IdempotencyLedger`. The expression makes the `Storage` of each test.
@@ -149,7 +150,7 @@ pub async fn order_is_recorded_under_its_key(storage: &Storage) {
     let first = attempt(&key, 7);
     let order = with_key(new_order("F-1", NOW), &first);
     let order_id = storage.orders.create(&order, WINDOW).await.unwrap();
-    assert_eq!(storage.queue.order(order_id).await.unwrap(), Some(stored(order_id, &order)));
+    assert_eq!(order_of(&*storage.queue, order_id).await.unwrap(), Some(stored(order_id, &order)));
     let answered =
         KeyUse::Answered(Answered { fingerprint: first.fingerprint, order_id, added: None });
     assert_eq!(in_use(storage, &claim(&key), NOW).await, answered);
@@ -357,7 +358,7 @@ pub async fn one_of_concurrent_orders_with_one_key_is_created(storage: &Storage)
     let key = idempotency_key(1, "key");
     let orders = (0..30).map(|_| with_key(new_order("F-1", NOW), &attempt(&key, 7))).collect();
     assert_one_created(&create_all(storage, orders).await);
-    assert_eq!(storage.queue.stats().await.unwrap().pending, 1);
+    assert_eq!(storage.queue.stats().await.unwrap().events, 1);
 }
 
 /// The file numbers do not conflict.
@@ -370,7 +371,7 @@ pub async fn one_key_creates_one_order_of_many_file_numbers(storage: &Storage) {
             })
             .collect();
         assert_one_created(&create_all(storage, orders).await);
-        assert_eq!(storage.queue.stats().await.unwrap().pending, round + 1);
+        assert_eq!(storage.queue.stats().await.unwrap().events, round + 1);
     }
 }
 

@@ -58,6 +58,9 @@ macro_rules! storage_contracts {
         mod api_key_repo {
             $crate::api_key_repo_contract!(super::$storage().await);
         }
+        mod outbox {
+            $crate::outbox_contract!(super::$storage().await);
+        }
         mod delivery_queue {
             $crate::delivery_queue_contract!(super::$storage().await);
         }
@@ -84,5 +87,6 @@ pub mod order_admin;
 pub mod order_details;
 pub mod order_reader;
 pub mod order_repo;
+pub mod outbox;
 pub mod samples;
 pub mod upload_ledger;

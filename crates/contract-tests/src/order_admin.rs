@@ -6,7 +6,7 @@ use domain::{
     api_key::ClientId,
     idempotency::IdempotentRequest,
     order::OrderId,
-    ports::{AddDocumentsError, Kept, NewOrder, OrderFilter, QueueStats, Settlement},
+    ports::{AddDocumentsError, Dispatch, Kept, NewOrder, OrderFilter, QueueStats, Settlement},
 };
 use serde_json::{Value, json};
 use time::Duration;
@@ -15,8 +15,8 @@ use crate::{
     order_repo::addition,
     samples::{
         CLIENT, MICROSECOND, NOW, Storage, WINDOW, attempt, create_with_uploads, delivery,
-        document, idempotency_key, maximal_order, maximal_request, new_order, order,
-        record_uploads, stored,
+        dispatch, document, idempotency_key, maximal_order, maximal_request, new_order, order,
+        order_of, record_uploads, settle, stored,
     },
 };
 
@@ -33,7 +33,7 @@ macro_rules! order_admin_contract {
             erasure_leaves_only_the_row,
             erasure_frees_the_file_number,
             erasure_condemns_the_documents,
-            erasure_removes_the_deliveries,
+            erasure_removes_the_event_and_the_deliveries,
             order_is_erased_once,
             other_orders_are_left_alone,
             idempotency_key_of_an_erased_order_stays_in_use,
@@ -189,7 +189,7 @@ pub async fn erasure_leaves_only_the_row(storage: &Storage) {
     erase(storage, id).await;
     assert_eq!(storage.admin.order(id).await.unwrap(), Some(Kept::Erased));
     assert_eq!(storage.reader.order(CLIENT, id).await.unwrap(), Some(Kept::Erased));
-    assert_eq!(storage.queue.order(id).await.unwrap(), None);
+    assert_eq!(order_of(&*storage.queue, id).await.unwrap(), None);
     let added = addition(id, 1);
     record_uploads(storage, &added.documents).await;
     let added = storage.orders.add_documents(&added).await;
@@ -231,16 +231,25 @@ pub async fn erasure_condemns_the_documents(storage: &Storage) {
     assert_eq!(storage.uploads.condemn(&keys).await.unwrap(), []);
 }
 
-/// Leased ones too: their attempts settle nothing.
-pub async fn erasure_removes_the_deliveries(storage: &Storage) {
-    let order = NewOrder { deliveries: (0..3).map(delivery).collect(), ..new_order("F-1", NOW) };
-    let id = storage.orders.create(&order, WINDOW).await.unwrap();
+/// Leased ones too: their attempts settle nothing. A worker that has read the event adds nothing.
+pub async fn erasure_removes_the_event_and_the_deliveries(storage: &Storage) {
+    let mut ids = Vec::new();
+    for number in 0..3 {
+        let order = new_order(&format!("F-{number}"), NOW);
+        ids.push(storage.orders.create(&order, WINDOW).await.unwrap());
+    }
+    let [id, other, noted] = <[_; 3]>::try_from(ids).unwrap();
+    dispatch(&*storage.outbox, id, (0..3).map(delivery).collect()).await;
     let lease = storage.queue.lease(NOW, Duration::MINUTE, 1).await.unwrap().remove(0);
-    let other = storage.orders.create(&new_order("F-2", NOW), WINDOW).await.unwrap();
+    dispatch(&*storage.outbox, other, vec![delivery(0)]).await;
+    let event = storage.outbox.events(NOW, 10).await.unwrap().remove(0);
+    assert_eq!(event.order_id, noted);
+
     erase(storage, id).await;
-    let settled =
-        storage.queue.settle(lease.delivery.id, lease.token, &Settlement::Done).await.unwrap();
-    assert!(!settled);
+    erase(storage, noted).await;
+    assert!(!settle(&*storage.queue, &lease, &Settlement::Done).await);
+    let late = Dispatch { event: event.id, deliveries: vec![delivery(0)] };
+    assert_eq!(storage.outbox.dispatch(&[late]).await.unwrap(), 0);
     let left = storage.queue.lease(NOW, Duration::MINUTE, 10).await.unwrap();
     let left: Vec<_> = left.iter().map(|lease| lease.delivery.order_id).collect();
     assert_eq!(left, [other]);

@@ -12,8 +12,8 @@ use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
 
 use crate::samples::{
-    API_KEY, CLIENT, MICROSECOND, NOW, Storage, WINDOW, delivery, document, maximal_order,
-    minimal_order, new_order, object_key, stored, various_orders,
+    API_KEY, CLIENT, MICROSECOND, NOW, Storage, WINDOW, document, maximal_order, minimal_order,
+    new_order, object_key, stored, various_orders,
 };
 
 mod adding;
@@ -47,7 +47,6 @@ macro_rules! order_repo_contract {
             creating_an_order_adopts_its_uploads,
             order_with_condemned_upload_is_rejected,
             order_with_unknown_upload_is_rejected,
-            deliveries_are_due_at_once,
             test_order_is_found_as_test_order,
             test_and_real_orders_do_not_share_file_numbers,
             client_and_api_key_are_found,
@@ -55,7 +54,7 @@ macro_rules! order_repo_contract {
             failed_order_after_window_releases_no_file_number,
             check_of_working_store_succeeds,
             concurrent_orders_have_their_own_outcomes,
-            concurrent_orders_keep_their_documents_and_deliveries,
+            concurrent_orders_keep_their_documents_and_events,
             concurrent_order_with_condemned_upload_fails_alone,
             concurrent_orders_have_their_own_kinds_and_windows,
             added_documents_follow_the_others,
@@ -114,7 +113,6 @@ pub async fn minimal_order_is_found_as_created(storage: &Storage) {
             documents: vec![],
             client: CLIENT,
             api_key: API_KEY,
-            deliveries: vec![],
             created_at: NOW,
             is_test: false,
             idempotent_request: None,
@@ -133,7 +131,6 @@ pub async fn maximal_order_is_found_as_created(storage: &Storage) {
             documents,
             client: CLIENT,
             api_key: API_KEY,
-            deliveries: vec![delivery(0)],
             created_at: NOW,
             is_test: false,
             idempotent_request: None,
@@ -153,7 +150,6 @@ pub async fn every_kind_of_order_is_found_as_created(storage: &Storage) {
                 documents: vec![document()],
                 client: CLIENT,
                 api_key: API_KEY,
-                deliveries: vec![],
                 created_at: NOW,
                 is_test: false,
                 idempotent_request: None,
@@ -230,9 +226,9 @@ pub async fn file_numbers_are_compared_exactly(storage: &Storage) {
     }
 }
 
-/// Writes no order and no delivery, adopts no upload, and does not extend the window.
+/// Writes no order and no event, adopts no upload, and does not extend the window.
 pub async fn duplicate_writes_nothing(storage: &Storage) {
-    let first = create(storage, &NewOrder { deliveries: vec![], ..new_order("F-1", NOW) }).await;
+    let first = create(storage, &new_order("F-1", NOW)).await;
     let document = document();
     storage.uploads.record(from_ref(&document.key), NOW).await.unwrap();
     let again = NewOrder {
@@ -242,7 +238,7 @@ pub async fn duplicate_writes_nothing(storage: &Storage) {
     duplicate_of(storage, &again, WINDOW).await;
 
     assert_eq!(found(storage, CLIENT, OrderId(first.0 + 1)).await, None);
-    assert_eq!(storage.queue.stats().await.unwrap(), QueueStats::default());
+    assert_eq!(storage.queue.stats().await.unwrap().events, 1);
     assert_eq!(storage.uploads.condemn(from_ref(&document.key)).await.unwrap(), [document.key]);
     create(storage, &new_order("F-1", NOW + WINDOW.0)).await;
 }
@@ -272,14 +268,14 @@ async fn assert_one_of_fifty_wins(storage: &Storage, at: OffsetDateTime) {
 /// The others are duplicates of that one.
 pub async fn one_of_concurrent_orders_within_window_is_created(storage: &Storage) {
     assert_one_of_fifty_wins(storage, NOW).await;
-    assert_eq!(storage.queue.stats().await.unwrap().pending, 1);
+    assert_eq!(storage.queue.stats().await.unwrap().events, 1);
 }
 
 /// The file number was used before the window.
 pub async fn one_of_concurrent_orders_after_window_is_created(storage: &Storage) {
     create(storage, &new_order("F-1", NOW)).await;
     assert_one_of_fifty_wins(storage, NOW + WINDOW.0).await;
-    assert_eq!(storage.queue.stats().await.unwrap().pending, 2);
+    assert_eq!(storage.queue.stats().await.unwrap().events, 2);
 }
 
 /// Each has its own identifier and is found.
@@ -337,23 +333,6 @@ pub async fn order_with_unknown_upload_is_rejected(storage: &Storage) {
     storage.uploads.record(from_ref(&live.key), NOW).await.unwrap();
     assert_swept(storage, &NewOrder { documents: vec![live, unknown], ..new_order("F-1", NOW) })
         .await;
-}
-
-/// They keep their order and their content.
-pub async fn deliveries_are_due_at_once(storage: &Storage) {
-    let order = NewOrder { deliveries: (0..5).map(delivery).collect(), ..new_order("F-1", NOW) };
-    let id = create(storage, &order).await;
-    let leases = storage.queue.lease(NOW, Duration::MINUTE, 10).await.unwrap();
-    let tasks: Vec<_> = leases.iter().map(|lease| lease.delivery.task.clone()).collect();
-    assert_eq!(tasks, order.deliveries);
-    for delivery in leases.into_iter().map(|lease| lease.delivery) {
-        assert!(delivery.id.0 > 0);
-        assert_eq!(
-            (delivery.order_id, delivery.attempts, delivery.last_error, delivery.failed_at),
-            (id, 0, None, None)
-        );
-        assert_eq!((delivery.created_at, delivery.due_at), (NOW, NOW));
-    }
 }
 
 /// Each order has those with which it was created.
@@ -425,9 +404,5 @@ pub async fn test_and_real_orders_do_not_share_file_numbers(storage: &Storage) {
     create(storage, &real).await;
     assert_eq!(duplicate_of(storage, &test, WINDOW).await, NOW + Duration::SECOND);
     assert_eq!(duplicate_of(storage, &real, WINDOW).await, NOW);
-    create(
-        storage,
-        &NewOrder { created_at: NOW + Duration::seconds(61), deliveries: vec![], ..test },
-    )
-    .await;
+    create(storage, &NewOrder { created_at: NOW + Duration::seconds(61), ..test }).await;
 }

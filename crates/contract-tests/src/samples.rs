@@ -16,8 +16,8 @@ use domain::{
         StoredOrder, text_rule,
     },
     ports::{
-        ApiKeyRepo, DeliveryQueue, IdempotencyLedger, NewOrder, OrderAdmin, OrderReader, OrderRepo,
-        UploadLedger,
+        ApiKeyRepo, Attempted, DeliveryQueue, Dispatch, IdempotencyLedger, Lease, NewOrder,
+        OrderAdmin, OrderReader, OrderRepo, Outbox, Settlement, StoreError, UploadLedger,
     },
 };
 use serde_json::{Value, json};
@@ -37,6 +37,8 @@ pub struct Storage {
     pub idempotency: Arc<dyn IdempotencyLedger>,
     /// API keys.
     pub keys: Arc<dyn ApiKeyRepo>,
+    /// Events.
+    pub outbox: Arc<dyn Outbox>,
     /// Deliveries.
     pub queue: Arc<dyn DeliveryQueue>,
     /// Executes SQL on the tables of the store, as another system does. Owns what the store needs,
@@ -54,6 +56,7 @@ impl Storage {
             + UploadLedger
             + IdempotencyLedger
             + ApiKeyRepo
+            + Outbox
             + DeliveryQueue
             + 'static,
     {
@@ -64,6 +67,7 @@ impl Storage {
             uploads: store.clone(),
             idempotency: store.clone(),
             keys: store.clone(),
+            outbox: store.clone(),
             queue: store,
             sql: Box::new(sql),
         }
@@ -283,7 +287,43 @@ pub fn delivery(number: usize) -> NewDelivery {
     NewDelivery { message_key: format!("{:032x}", unique()), recipient: recipient(number) }
 }
 
-/// Returns a minimal order with a file number, no documents and one delivery.
+/// Creates an order and dispatches these deliveries of it.
+pub async fn enqueue<S: OrderRepo + Outbox>(
+    store: &S,
+    order: &NewOrder,
+    deliveries: Vec<NewDelivery>,
+) -> OrderId {
+    let id = store.create(order, WINDOW).await.unwrap();
+    dispatch(store, id, deliveries).await;
+    id
+}
+
+/// Dispatches these deliveries of an order.
+pub async fn dispatch(outbox: &dyn Outbox, order: OrderId, deliveries: Vec<NewDelivery>) {
+    let events = outbox.events(NOW, 1_000).await.unwrap();
+    let event = events.iter().find(|event| event.order_id == order).unwrap().id;
+    assert_eq!(outbox.dispatch(&[Dispatch { event, deliveries }]).await.unwrap(), 1);
+}
+
+/// Settles one delivery. Returns whether its lease was held.
+pub async fn settle(queue: &dyn DeliveryQueue, lease: &Lease, settlement: &Settlement) -> bool {
+    let (id, token, settlement) = (lease.delivery.id, lease.token, settlement.clone());
+    let held = queue.settle(&[Attempted { id, token, settlement }]).await.unwrap();
+    assert!(held.is_empty() || held == [id], "{held:?}");
+    !held.is_empty()
+}
+
+/// Returns the order of a delivery.
+pub async fn order_of(
+    queue: &dyn DeliveryQueue,
+    id: OrderId,
+) -> Result<Option<StoredOrder>, StoreError> {
+    let mut found = queue.orders(&[id]).await?;
+    assert!(found.len() <= 1 && found.iter().all(|(found, _)| *found == id));
+    found.pop().map(|(_, order)| order).transpose()
+}
+
+/// Returns a minimal order with a file number and no documents.
 pub fn new_order(file_number: &str, created_at: OffsetDateTime) -> NewOrder {
     let mut order = minimal_order();
     order.file_number = FileNumber::new(file_number.to_owned()).unwrap();
@@ -292,7 +332,6 @@ pub fn new_order(file_number: &str, created_at: OffsetDateTime) -> NewOrder {
         client: CLIENT,
         api_key: API_KEY,
         documents: vec![],
-        deliveries: vec![delivery(0)],
         created_at,
         is_test: false,
         idempotent_request: None,

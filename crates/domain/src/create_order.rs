@@ -6,7 +6,6 @@ use time::Duration;
 
 use crate::{
     api_key::ApiKey,
-    delivery::NewDelivery,
     document::{DocumentFault, ReceivedDocument, StoredDocument},
     duplicate_window::DuplicateWindow,
     idempotency::{Answered, Attempt, Claim, KeyUse},
@@ -92,7 +91,7 @@ pub struct CreateOrder {
     pub intake: Intake,
     /// Time for which an order bars its file number.
     pub window: DuplicateWindow,
-    /// Counts orders, so that background work can yield to them.
+    /// Tells background work of orders, so that it can yield to them and follow them.
     pub traffic: Arc<OrderTraffic>,
 }
 
@@ -206,20 +205,17 @@ impl CreateOrder {
         for document in &mut documents {
             document.created_at = created_at;
         }
-        // A test order is no real signing, so it has no recipients.
-        let recipients = if is_test { Vec::new() } else { order.contacts.recipients() };
-        let mail = |recipient| NewDelivery::mail(recipient, &*self.intake.entropy);
         let new = NewOrder {
             client: key.client(),
             api_key: key.id,
             order,
             documents,
-            deliveries: recipients.into_iter().map(mail).collect(),
             created_at,
             is_test,
             idempotent_request: self.intake.idempotent_request(attempt, created_at),
         };
         let id = self.intake.orders.create(&new, self.window).await?;
+        self.traffic.created().raise();
         let stored = StoredOrder {
             id,
             order: new.order,

@@ -6,6 +6,7 @@ use std::{
     },
 };
 
+use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime, macros::datetime};
 
@@ -48,22 +49,16 @@ fn request(json: Value) -> OrderRequest {
 }
 
 #[tokio::test]
-async fn order_is_created_with_its_deliveries() {
+async fn order_is_created() {
     let mut mocks = Mocks::default();
     mocks.orders.expect_create().once().returning(|new, window| {
         assert_eq!(
             (new.created_at, window, new.documents.len()),
             (NOW, DuplicateWindow::default(), 0)
         );
-        let recipients: Vec<_> =
-            new.deliveries.iter().map(|delivery| delivery.recipient.as_str()).collect();
-        assert_eq!(recipients, ["escrow@title.example.com", "observer@example.com"]);
-        assert_ne!(new.deliveries[0].message_key, new.deliveries[1].message_key);
         Ok(OrderId(9))
     });
-    let mut json = minimal_request();
-    json["signingContactsFormData"]["observer"] = json!("observer@example.com");
-    let stored = mocks.use_case().create(&key(), request(json), None).await.unwrap().stored;
+    let stored = mocks.create(None).await.unwrap().stored;
     assert_eq!(
         (stored.id, stored.status, stored.notary_id, stored.created_at, stored.updated_at),
         (OrderId(9), OrderStatus::NEW, None, NOW, NOW)
@@ -78,6 +73,20 @@ async fn orders_count_as_traffic() {
     use_case.create(&key(), request(minimal_request()), None).await.unwrap();
     use_case.create(&key(), request(json!({})), None).await.unwrap_err();
     assert_eq!(use_case.traffic.count(), 1);
+}
+
+#[tokio::test]
+async fn only_a_created_order_is_signalled() {
+    for is_created in [true, false] {
+        let mut mocks = Mocks::default();
+        mocks.orders.expect_create().once().returning(move |_, _| {
+            is_created.then_some(OrderId(9)).ok_or(CreateError::Duplicate { created_at: NOW })
+        });
+        let use_case = mocks.use_case();
+        let created = use_case.create(&key(), request(minimal_request()), None).await;
+        assert_eq!(created.is_ok(), is_created);
+        assert_eq!(use_case.traffic.created().raised().now_or_never().is_some(), is_created);
+    }
 }
 
 #[tokio::test]
@@ -495,12 +504,12 @@ async fn invalid_request_claims_nothing() {
 }
 
 #[tokio::test]
-async fn test_order_has_no_deliveries() {
+async fn order_of_a_test_key_is_a_test_order() {
     let mut test_key = key();
     test_key.key.is_test = true;
     let mut mocks = Mocks::default();
     mocks.orders.expect_create().once().returning(|new, _| {
-        assert!(new.is_test && new.deliveries.is_empty());
+        assert!(new.is_test);
         Ok(OrderId(9))
     });
     assert!(

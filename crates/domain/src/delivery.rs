@@ -28,7 +28,7 @@ pub const MAX_AGE: Duration = Duration::days(5);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeliveryId(pub i64);
 
-/// A mail to send once its order is created.
+/// A mail that follows an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewDelivery {
     /// Random key of the mail. The `Message-ID` is derived from it, so recipients can detect a
@@ -58,7 +58,7 @@ pub struct Delivery {
     pub task: NewDelivery,
     /// Number of failed attempts.
     pub attempts: u32,
-    /// Instant at which it was added to the queue.
+    /// Instant of the event that it follows, or of the operator's retry.
     pub created_at: OffsetDateTime,
     /// Instant of the next attempt.
     pub due_at: OffsetDateTime,

@@ -1,33 +1,51 @@
 //! Use case: deliver mails until the service stops.
+//!
+//! A slot that becomes free is filled at once: a slow mail holds up no other.
 
 use std::{mem, sync::Arc, time::Duration};
 
-use futures_util::future::join_all;
-
-use crate::{
-    background::Step,
-    order_traffic::OrderTraffic,
-    ports::{Settlement, StoreError},
-    run_deliveries::{DeliveryOutcome, DeliveryReport, RunDeliveries, Unsettled},
+use futures_util::{
+    FutureExt as _, StreamExt as _,
+    future::{BoxFuture, select},
+    stream::FuturesUnordered,
 };
 
-/// Maximum number of deliveries that a step attempts concurrently.
-const BATCH: usize = 16;
+use crate::{
+    delivery::DeliveryId,
+    order_traffic::{OrderTraffic, Signal},
+    ports::{Settlement, StoreError},
+    run_deliveries::{DeliveryReport, Outcome, Ready, RunDeliveries},
+};
 
-/// Pause when no delivery is due, or no mail can be delivered.
+/// Longest pause when no delivery is due, no mail can be delivered, or the queue fails.
 const POLL: Duration = Duration::from_secs(1);
 
-/// Pause between batches while orders arrive. Clients wait for orders, not for mails.
-/// A worker still delivers more than 100 mails per second.
-const YIELD: Duration = Duration::from_millis(100);
+/// Pause between two leases, in which more slots become free. A lease for each would cost more
+/// than the mail.
+const GATHER: Duration = Duration::from_millis(2);
+
+/// Pause between two leases while orders arrive. Clients wait for orders, not for mails. A worker
+/// still delivers more than 1,000 mails per second.
+const YIELD: Duration = Duration::from_millis(20);
+
+/// Default of the greatest number of deliveries in progress.
+pub const DELIVERIES_IN_FLIGHT: u16 = 64;
+
+/// Maximum number of mails in progress at a relay, however many deliveries may be.
+pub const MAILS_AT_RELAY: u16 = 32;
+
+/// Waits for a duration. The domain has no timer of its own.
+pub type Sleep = fn(Duration) -> BoxFuture<'static, ()>;
 
 /// What a step did.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct DeliveryStep {
     /// Deliveries whose outcome is stored.
     pub reports: Vec<DeliveryReport>,
     /// Set when an outage begins or ends.
     pub outage: Option<OutageChange>,
+    /// What could not be done. The worker tries it again.
+    pub failure: Option<DeliveryFailure>,
 }
 
 /// The beginning or the end of a time in which no mail can be delivered.
@@ -39,87 +57,245 @@ pub enum OutageChange {
     Ended,
 }
 
-/// Delivers mails in batches, and sets the pace.
+/// A failure of the queue.
+#[derive(Debug, thiserror::Error)]
+pub enum DeliveryFailure {
+    /// Deliveries could not be leased.
+    #[error("due mails could not be read")]
+    Lease(#[source] StoreError),
+    /// Outcomes could not be stored. The mails would be sent again if the worker ended now.
+    #[error("the outcomes of {mails} mails could not be stored")]
+    Settle {
+        /// Number of outcomes.
+        mails: usize,
+        /// The reason.
+        #[source]
+        error: StoreError,
+    },
+}
+
+/// Delivers mails, and sets the pace.
 pub struct DeliveryWorker {
     deliveries: RunDeliveries,
     traffic: Arc<OrderTraffic>,
-    unsettled: Vec<Unsettled>,
+    dispatched: Arc<Signal>,
+    sleep: Sleep,
+    /// Maximum number of attempts in progress.
+    slots: usize,
+    /// The same for now: fewer while the relay rejects some or all mails.
+    open_slots: usize,
+    running: FuturesUnordered<BoxFuture<'static, Happening>>,
+    attempts: usize,
+    leasing: Activity,
+    settling: Activity,
+    /// Outcomes to store.
+    outcomes: Vec<Outcome>,
+    /// Attempts that counted.
+    counted: u64,
+    orders: u64,
     in_outage: bool,
+    is_stopping: bool,
+}
+
+/// What the worker does about leases, or about settlements. It does each once at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Activity {
+    Idle,
+    Calling,
+    Pausing,
+}
+
+enum Happening {
+    Leased { asked: usize, result: Result<Vec<Ready>, StoreError> },
+    LeasePaused,
+    Attempted { outcome: Outcome, counted_before: u64 },
+    Settled { batch: Vec<Outcome>, result: Result<Vec<DeliveryId>, StoreError> },
+    SettlePaused,
 }
 
 impl DeliveryWorker {
-    /// Returns a worker that slows down while `traffic` grows.
-    pub fn new(deliveries: RunDeliveries, traffic: Arc<OrderTraffic>) -> Self {
-        Self { deliveries, traffic, unsettled: Vec::new(), in_outage: false }
+    /// Returns a worker with up to `slots` attempts in progress. It slows down while `traffic`
+    /// grows, and looks for deliveries at once when `dispatched` is raised.
+    pub fn new(
+        deliveries: RunDeliveries,
+        slots: usize,
+        traffic: Arc<OrderTraffic>,
+        dispatched: Arc<Signal>,
+        sleep: Sleep,
+    ) -> Self {
+        Self {
+            deliveries,
+            traffic,
+            dispatched,
+            sleep,
+            slots,
+            open_slots: slots,
+            running: FuturesUnordered::new(),
+            attempts: 0,
+            leasing: Activity::Idle,
+            settling: Activity::Idle,
+            outcomes: Vec::new(),
+            counted: 0,
+            orders: 0,
+            in_outage: false,
+            is_stopping: false,
+        }
     }
 
-    /// Returns the attempts whose outcome is not stored yet. Keep calling [`Self::step`] while
-    /// there are any: otherwise their mails are sent again when the leases end.
-    pub fn unsettled(&self) -> &[Unsettled] {
-        &self.unsettled
+    /// Leases no more deliveries. Keep calling [`Self::step`] until [`Self::is_done`]: otherwise
+    /// mails are sent again when the leases end.
+    pub fn stop(&mut self) {
+        self.is_stopping = true;
     }
 
-    /// Stores the outcomes that are not stored yet. If there are none, attempts a batch of due
-    /// deliveries.
-    pub async fn step(&mut self) -> Step<DeliveryStep> {
-        let orders = self.traffic.count();
-        let outcomes = match self.settle_or_deliver().await {
-            Ok(outcomes) => outcomes,
-            Err(error) => return Step { result: Err(error), pause: POLL },
-        };
-        let mut reports = Vec::with_capacity(outcomes.len());
-        for outcome in outcomes {
-            match outcome {
-                Ok(report) => reports.push(report),
-                Err(unsettled) => self.unsettled.push(unsettled),
+    /// Checks whether every leased delivery is settled after [`Self::stop`].
+    pub fn is_done(&self) -> bool {
+        self.is_stopping
+            && self.leasing != Activity::Calling
+            && self.attempts == 0
+            && self.outcomes.is_empty()
+            && self.settling == Activity::Idle
+    }
+
+    /// Goes on until something happens, and returns it. Dropping the future of a call loses
+    /// nothing; the next call continues.
+    pub async fn step(&mut self) -> DeliveryStep {
+        self.begin_settling();
+        self.begin_leasing();
+        let Some(happening) = self.running.next().await else { return DeliveryStep::default() };
+        match happening {
+            Happening::Leased { asked, result } => self.leased(asked, result),
+            Happening::LeasePaused => {
+                self.leasing = Activity::Idle;
+                DeliveryStep::default()
+            }
+            Happening::Attempted { outcome, counted_before } => {
+                self.attempts -= 1;
+                let outage = self.attempted(&outcome, counted_before);
+                self.outcomes.push(outcome);
+                DeliveryStep { outage, ..DeliveryStep::default() }
+            }
+            Happening::Settled { batch, result } => self.settled(batch, result),
+            Happening::SettlePaused => {
+                self.settling = Activity::Idle;
+                DeliveryStep::default()
             }
         }
-        let outage = self.outage_change(&reports);
-        let pause = if !has_progress(&reports) {
-            POLL
-        } else if self.traffic.count() > orders {
-            YIELD
+    }
+
+    /// Leases for the free slots. While the queue stores no outcomes, they fill the slots too.
+    fn begin_leasing(&mut self) {
+        let waiting = self.outcomes.len().saturating_sub(self.slots);
+        let free = self.open_slots.saturating_sub(self.attempts + waiting);
+        let is_failing = self.settling == Activity::Pausing;
+        if self.leasing != Activity::Idle || self.is_stopping || is_failing || free == 0 {
+            return;
+        }
+        self.leasing = Activity::Calling;
+        let deliveries = self.deliveries.clone();
+        self.run(
+            async move { Happening::Leased { asked: free, result: deliveries.lease(free).await } },
+        );
+    }
+
+    fn leased(&mut self, asked: usize, result: Result<Vec<Ready>, StoreError>) -> DeliveryStep {
+        let ready = match result {
+            Ok(ready) => ready,
+            Err(error) => {
+                self.pause_leasing(POLL, false);
+                let failure = Some(DeliveryFailure::Lease(error));
+                return DeliveryStep { failure, ..DeliveryStep::default() };
+            }
+        };
+        let orders = mem::replace(&mut self.orders, self.traffic.count());
+        if self.in_outage {
+            self.pause_leasing(POLL, false);
+        } else if ready.len() < asked {
+            self.pause_leasing(POLL, true);
         } else {
-            Duration::ZERO
+            self.pause_leasing(if self.orders > orders { YIELD } else { GATHER }, false);
+        }
+        for ready in ready {
+            self.attempts += 1;
+            let (deliveries, counted_before) = (self.deliveries.clone(), self.counted);
+            self.run(async move {
+                let outcome = deliveries.attempt(ready).await;
+                Happening::Attempted { outcome, counted_before }
+            });
+        }
+        DeliveryStep::default()
+    }
+
+    fn pause_leasing(&mut self, pause: Duration, until_dispatched: bool) {
+        self.leasing = Activity::Pausing;
+        let (pause, dispatched) = ((self.sleep)(pause), Arc::clone(&self.dispatched));
+        self.run(async move {
+            if until_dispatched {
+                select(pause, dispatched.raised().boxed()).await;
+            } else {
+                pause.await;
+            }
+            Happening::LeasePaused
+        });
+    }
+
+    /// A postponed attempt halves the open slots, and one that counts opens one more. So a relay
+    /// that is down gets one mail at a time, and one that takes few connections gets as many.
+    ///
+    /// The relay is down if no other attempt counted meanwhile.
+    fn attempted(&mut self, outcome: &Outcome, counted_before: u64) -> Option<OutageChange> {
+        let Settlement::Postpone { error, .. } = &outcome.attempted.settlement else {
+            self.counted += 1;
+            self.open_slots = self.slots.min(self.open_slots + 1);
+            return mem::take(&mut self.in_outage).then_some(OutageChange::Ended);
         };
-        Step { result: Ok(DeliveryStep { reports, outage }), pause }
+        self.open_slots = (self.open_slots / 2).max(1);
+        if self.in_outage || self.counted > counted_before {
+            return None;
+        }
+        self.in_outage = true;
+        Some(OutageChange::Began(error.clone()))
     }
 
-    async fn settle_or_deliver(
+    /// Stores all outcomes that have gathered while the queue stored others.
+    fn begin_settling(&mut self) {
+        if self.settling != Activity::Idle || self.outcomes.is_empty() {
+            return;
+        }
+        self.settling = Activity::Calling;
+        let (deliveries, batch) = (self.deliveries.clone(), mem::take(&mut self.outcomes));
+        self.run(async move {
+            let result = deliveries.settle(&batch).await;
+            Happening::Settled { batch, result }
+        });
+    }
+
+    fn settled(
         &mut self,
-    ) -> Result<Vec<Result<DeliveryReport, Unsettled>>, StoreError> {
-        if self.unsettled.is_empty() {
-            return self.deliveries.run_batch(BATCH).await;
+        mut batch: Vec<Outcome>,
+        result: Result<Vec<DeliveryId>, StoreError>,
+    ) -> DeliveryStep {
+        match result {
+            Ok(held) => {
+                self.settling = Activity::Idle;
+                let reports = batch.into_iter().map(|outcome| outcome.report(&held)).collect();
+                DeliveryStep { reports, ..DeliveryStep::default() }
+            }
+            Err(error) => {
+                batch.append(&mut self.outcomes);
+                let mails = batch.len();
+                self.outcomes = batch;
+                self.settling = Activity::Pausing;
+                let pause = (self.sleep)(POLL);
+                self.run(pause.map(|()| Happening::SettlePaused));
+                let failure = Some(DeliveryFailure::Settle { mails, error });
+                DeliveryStep { failure, ..DeliveryStep::default() }
+            }
         }
-        let unsettled = mem::take(&mut self.unsettled).into_iter();
-        Ok(join_all(unsettled.map(|unsettled| self.deliveries.settle_again(unsettled))).await)
     }
 
-    fn outage_change(&mut self, reports: &[DeliveryReport]) -> Option<OutageChange> {
-        let postponed = reports.iter().find_map(postponed);
-        match (self.in_outage, postponed, has_progress(reports)) {
-            (false, Some(error), false) => {
-                self.in_outage = true;
-                Some(OutageChange::Began(error.to_owned()))
-            }
-            (true, None, true) => {
-                self.in_outage = false;
-                Some(OutageChange::Ended)
-            }
-            _ => None,
-        }
-    }
-}
-
-/// Checks whether an attempt counted. A postponed delivery did not count as one.
-fn has_progress(reports: &[DeliveryReport]) -> bool {
-    reports.iter().any(|report| postponed(report).is_none())
-}
-
-fn postponed(report: &DeliveryReport) -> Option<&str> {
-    match &report.outcome {
-        DeliveryOutcome::Settled(Settlement::Postpone { error, .. }) => Some(error),
-        _ => None,
+    fn run(&self, work: impl Future<Output = Happening> + Send + 'static) {
+        self.running.push(work.boxed());
     }
 }
 

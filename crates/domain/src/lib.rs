@@ -15,7 +15,8 @@
 //! | mails about an order and their retry schedule | [`delivery`] |
 //! | use cases of requests | [`create_order`] and [`add_documents`] over [`intake`], [`read_order`] |
 //! | use cases of commands | [`manage_keys`], [`erase_orders`] |
-//! | steps of background work, and how it yields to orders | [`background`], [`order_traffic`] |
+//! | steps of background work, and how it follows orders and yields to them | [`background`], [`order_traffic`] |
+//! | use case in the background: turn events into deliveries | [`dispatch_events`] |
 //! | use case in the background: deliver mails | [`delivery_worker`], [`run_deliveries`] |
 //! | other use cases in the background | [`sweep_uploads`], [`forget_keys`], [`note_key_uses`] |
 //!
@@ -44,6 +45,7 @@ pub mod background;
 pub mod create_order;
 pub mod delivery;
 pub mod delivery_worker;
+pub mod dispatch_events;
 pub mod document;
 pub mod duplicate_window;
 pub mod erase_orders;

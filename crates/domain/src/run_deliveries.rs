@@ -1,23 +1,23 @@
-//! Use case: deliver the mails that follow an order.
+//! Use case: attempt to deliver the mails that follow an order.
 //!
 //! The module `delivery` defines the retry schedule, and `delivery_worker` the pace.
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc};
 
-use futures_util::{FutureExt as _, future::join_all};
+use futures_util::FutureExt as _;
 use time::Duration;
 
 use crate::{
     delivery::{Delivery, DeliveryId, Notification},
-    order::OrderId,
+    order::{OrderId, StoredOrder},
     ports::{
-        Clock, DeliveryQueue, Entropy, Lease, Notifier, NotifyError, Settlement, StoreError,
-        error_chain,
+        Attempted, Clock, DeliveryQueue, Entropy, Lease, Notifier, NotifyError, Settlement,
+        StoreError, error_chain,
     },
 };
 
 /// Duration of a lease: four times as long as a notifier may take.
-const LEASE: Duration = Duration::minutes(2);
+pub(crate) const LEASE: Duration = Duration::minutes(2);
 
 /// Default of the greatest number of mails to a recipient in an hour. It stops a stolen API key, and
 /// no office creates so many orders.
@@ -46,14 +46,30 @@ pub enum DeliveryOutcome {
     LeaseLost,
 }
 
-/// An attempt whose settlement the queue did not store.
-#[derive(Debug, thiserror::Error)]
-#[error("the outcome of delivery {} was not stored", .lease.delivery.id.0)]
-pub struct Unsettled {
-    #[source]
-    error: StoreError,
+/// A leased delivery with the order that the mail is about, or the reason why there is none.
+pub(crate) struct Ready {
     lease: Lease,
-    settlement: Settlement,
+    order: Result<Arc<StoredOrder>, NotifyError>,
+}
+
+/// The outcome of an attempt that is not stored yet.
+#[derive(Debug, Clone)]
+pub(crate) struct Outcome {
+    pub(crate) order_id: OrderId,
+    pub(crate) attempted: Attempted,
+}
+
+impl Outcome {
+    /// Returns the report. `held` are the deliveries whose settlements were stored.
+    pub(crate) fn report(self, held: &[DeliveryId]) -> DeliveryReport {
+        let Attempted { id, settlement, .. } = self.attempted;
+        let outcome = if held.contains(&id) {
+            DeliveryOutcome::Settled(settlement)
+        } else {
+            DeliveryOutcome::LeaseLost
+        };
+        DeliveryReport { id, order_id: self.order_id, outcome }
+    }
 }
 
 /// Delivers mails.
@@ -72,31 +88,62 @@ pub struct RunDeliveries {
 }
 
 impl RunDeliveries {
-    /// Leases up to `limit` due deliveries, attempts them concurrently and settles each. Returns an
-    /// empty list if no delivery is due.
-    pub async fn run_batch(
-        &self,
-        limit: usize,
-    ) -> Result<Vec<Result<DeliveryReport, Unsettled>>, StoreError> {
+    /// Leases up to `limit` due deliveries and reads their orders.
+    pub(crate) async fn lease(&self, limit: usize) -> Result<Vec<Ready>, StoreError> {
         let leases = self.queue.lease(self.clock.now(), LEASE, limit).await?;
-        Ok(join_all(leases.into_iter().map(|lease| self.run(lease))).await)
+        if leases.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut ids: Vec<OrderId> = leases.iter().map(|lease| lease.delivery.order_id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let found = self.queue.orders(&ids).await.map(|orders| {
+            let shared = |(id, order): (_, Result<_, _>)| (id, order.map(Arc::new));
+            orders.into_iter().map(shared).collect::<HashMap<_, _>>()
+        });
+        let ready = |lease: Lease| {
+            let order = match &found {
+                Ok(orders) => match orders.get(&lease.delivery.order_id) {
+                    Some(Ok(order)) => Ok(Arc::clone(order)),
+                    Some(Err(unreadable)) => {
+                        Err(NotifyError::Transient(error_chain(unreadable).into()))
+                    }
+                    None => Err(NotifyError::Permanent("the order does not exist".into())),
+                },
+                Err(error) => Err(match error {
+                    StoreError::Unavailable(_) => {
+                        NotifyError::Unavailable(error_chain(error).into())
+                    }
+                    StoreError::Internal(_) => NotifyError::Transient(error_chain(error).into()),
+                }),
+            };
+            Ready { lease, order }
+        };
+        Ok(leases.into_iter().map(ready).collect())
     }
 
-    /// Stores a settlement that the queue did not store. Delivers nothing.
-    pub async fn settle_again(&self, unsettled: Unsettled) -> Result<DeliveryReport, Unsettled> {
-        self.settle(unsettled.lease, unsettled.settlement).await
-    }
-
-    async fn run(&self, lease: Lease) -> Result<DeliveryReport, Unsettled> {
+    /// Attempts a delivery.
+    pub(crate) async fn attempt(&self, Ready { lease, order }: Ready) -> Outcome {
         let settlement = if self.is_over_limit(&lease) {
             Settlement::Fail { at: self.clock.now(), error: OVER_LIMIT.to_owned() }
         } else {
-            match self.deliver(&lease.delivery).await {
+            let delivered = match order {
+                Ok(order) => self.deliver(&lease.delivery, &order).await,
+                Err(error) => Err(error),
+            };
+            match delivered {
                 Ok(()) => Settlement::Done,
                 Err(error) => self.after_failure(&lease.delivery, &error),
             }
         };
-        self.settle(lease, settlement).await
+        let Lease { delivery: Delivery { id, order_id, .. }, token, .. } = lease;
+        Outcome { order_id, attempted: Attempted { id, token, settlement } }
+    }
+
+    /// Stores outcomes. Returns the deliveries whose leases were held.
+    pub(crate) async fn settle(&self, batch: &[Outcome]) -> Result<Vec<DeliveryId>, StoreError> {
+        let attempted: Vec<_> = batch.iter().map(|outcome| outcome.attempted.clone()).collect();
+        self.queue.settle(&attempted).await
     }
 
     fn is_over_limit(&self, lease: &Lease) -> bool {
@@ -104,19 +151,17 @@ impl RunDeliveries {
         limit > 0 && lease.mail_of_hour.is_some_and(|mail| mail > limit)
     }
 
-    async fn deliver(&self, delivery: &Delivery) -> Result<(), NotifyError> {
-        let found = self.queue.order(delivery.order_id).await.map_err(|error| match error {
-            StoreError::Unavailable(_) => NotifyError::Unavailable(error.into()),
-            StoreError::Internal(_) => NotifyError::Transient(error.into()),
-        })?;
-        let order =
-            found.ok_or_else(|| NotifyError::Permanent("the order does not exist".into()))?;
+    async fn deliver(
+        &self,
+        delivery: &Delivery,
+        order: &Arc<StoredOrder>,
+    ) -> Result<(), NotifyError> {
         let notification = Notification {
             message_key: delivery.task.message_key.clone(),
             recipient: delivery.task.recipient.clone(),
-            order,
+            order: StoredOrder::clone(order),
         };
-        // A panic fails this mail only, not the other mails of the batch.
+        // A panic fails this mail only, not the other mails in progress.
         let notified = AssertUnwindSafe(self.notifier.notify(&notification)).catch_unwind().await;
         notified.unwrap_or_else(|_| Err(NotifyError::Permanent("the notifier panicked".into())))
     }
@@ -133,22 +178,6 @@ impl RunDeliveries {
             NotifyError::Permanent(_) => None,
         };
         retry.unwrap_or(Settlement::Fail { at: now, error })
-    }
-
-    async fn settle(
-        &self,
-        lease: Lease,
-        settlement: Settlement,
-    ) -> Result<DeliveryReport, Unsettled> {
-        let Delivery { id, order_id, .. } = lease.delivery;
-        match self.queue.settle(id, lease.token, &settlement).await {
-            Ok(true) => {
-                let outcome = DeliveryOutcome::Settled(settlement);
-                Ok(DeliveryReport { id, order_id, outcome })
-            }
-            Ok(false) => Ok(DeliveryReport { id, order_id, outcome: DeliveryOutcome::LeaseLost }),
-            Err(error) => Err(Unsettled { error, lease, settlement }),
-        }
     }
 }
 

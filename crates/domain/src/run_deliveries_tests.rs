@@ -1,5 +1,3 @@
-use std::sync::Mutex;
-
 use mockall::predicate::eq;
 use time::{OffsetDateTime, macros::datetime};
 
@@ -12,7 +10,7 @@ use crate::{
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 const TOKEN: i64 = 3;
 
-type FindResult = Result<Option<crate::order::StoredOrder>, StoreError>;
+type FindResult = Result<Option<StoredOrder>, StoreError>;
 
 #[expect(clippy::unnecessary_wraps, reason = "it is a reply of the store")]
 fn found() -> FindResult {
@@ -24,7 +22,13 @@ fn use_case(
     notifier: MockNotifier,
     find: fn() -> FindResult,
 ) -> RunDeliveries {
-    queue.expect_order().with(eq(OrderId(1))).returning(move |_| find());
+    queue.expect_orders().withf(|ids| ids == [OrderId(1)]).returning(move |_| {
+        Ok(match find() {
+            Ok(order) => order.into_iter().map(|order| (OrderId(1), Ok(order))).collect(),
+            Err(error @ StoreError::Internal(_)) => vec![(OrderId(1), Err(error))],
+            Err(error @ StoreError::Unavailable(_)) => return Err(error),
+        })
+    });
     let mut clock = MockClock::new();
     clock.expect_now().return_const(NOW);
     RunDeliveries {
@@ -37,11 +41,7 @@ fn use_case(
 }
 
 /// Returns a queue that leases these deliveries once.
-fn queue_of(deliveries: Vec<Delivery>) -> MockDeliveryQueue {
-    let leases: Vec<Lease> = deliveries
-        .into_iter()
-        .map(|delivery| Lease { delivery, token: TOKEN, mail_of_hour: None })
-        .collect();
+fn queue_of(leases: Vec<Lease>) -> MockDeliveryQueue {
     let mut queue = MockDeliveryQueue::new();
     queue
         .expect_lease()
@@ -49,6 +49,10 @@ fn queue_of(deliveries: Vec<Delivery>) -> MockDeliveryQueue {
         .once()
         .return_once(move |_, _, _| Ok(leases));
     queue
+}
+
+fn lease(delivery: Delivery) -> Lease {
+    Lease { delivery, token: TOKEN, mail_of_hour: None }
 }
 
 fn notifier(reply: fn() -> Result<(), NotifyError>) -> MockNotifier {
@@ -63,29 +67,25 @@ fn notifier(reply: fn() -> Result<(), NotifyError>) -> MockNotifier {
     notifier
 }
 
-/// Attempts one delivery, and returns the settlement that the queue stored.
+/// Attempts all deliveries of a queue one after the other.
+async fn attempts(use_case: &RunDeliveries) -> Vec<Outcome> {
+    let mut outcomes = Vec::new();
+    for ready in use_case.lease(8).await.unwrap() {
+        outcomes.push(use_case.attempt(ready).await);
+    }
+    outcomes
+}
+
+/// Attempts one delivery, and returns its settlement.
 async fn settlement(
     delivery: Delivery,
     notifier: MockNotifier,
     find: fn() -> FindResult,
 ) -> Settlement {
-    let mut queue = queue_of(vec![delivery]);
-    let stored = Arc::new(Mutex::new(None));
-    let seen = Arc::clone(&stored);
-    queue
-        .expect_settle()
-        .withf(|id, token, _| *id == DeliveryId(5) && *token == TOKEN)
-        .once()
-        .returning(move |_, _, settlement| {
-            *seen.lock().unwrap() = Some(settlement.clone());
-            Ok(true)
-        });
-    let mut reports = use_case(queue, notifier, find).run_batch(8).await.unwrap();
-    let report = reports.pop().unwrap().unwrap();
-    assert!(reports.is_empty());
-    let settlement = stored.lock().unwrap().take().unwrap();
-    assert_eq!(report.outcome, DeliveryOutcome::Settled(settlement.clone()));
-    settlement
+    let use_case = use_case(queue_of(vec![lease(delivery)]), notifier, find);
+    let outcome = attempts(&use_case).await.remove(0);
+    assert_eq!((outcome.attempted.id, outcome.attempted.token), (DeliveryId(5), TOKEN));
+    outcome.attempted.settlement
 }
 
 fn transient() -> NotifyError {
@@ -172,12 +172,13 @@ async fn missing_order_fails_for_good() {
 }
 
 #[tokio::test]
-async fn lost_lease_is_reported() {
-    let mut queue = queue_of(vec![delivery(NOW)]);
-    queue.expect_settle().once().returning(|_, _, _| Ok(false));
-    let use_case = use_case(queue, notifier(|| Ok(())), found);
-    let report = use_case.run_batch(8).await.unwrap().pop().unwrap().unwrap();
-    assert_eq!(report.outcome, DeliveryOutcome::LeaseLost);
+async fn order_is_read_once_for_its_mails() {
+    let mut notifier = MockNotifier::new();
+    notifier.expect_notify().times(2).returning(|_| Ok(()));
+    let other = Delivery { id: DeliveryId(6), ..delivery(NOW) };
+    let queue = queue_of(vec![lease(delivery(NOW)), lease(other)]);
+    // The queue expects one order.
+    assert_eq!(attempts(&use_case(queue, notifier, found)).await.len(), 2);
 }
 
 #[tokio::test]
@@ -193,40 +194,28 @@ async fn panic_of_the_notifier_fails_one_delivery() {
     let mut breaking = delivery(NOW);
     breaking.task.message_key = "breaks the notifier".to_owned();
     let intact = Delivery { id: DeliveryId(6), ..delivery(NOW) };
-    let mut queue = queue_of(vec![breaking, intact]);
-    queue.expect_settle().times(2).returning(|_, _, _| Ok(true));
-    let reports = use_case(queue, notifier, found).run_batch(8).await.unwrap();
-    let outcomes: Vec<_> = reports.into_iter().map(|report| report.unwrap().outcome).collect();
+    let use_case = use_case(queue_of(vec![lease(breaking), lease(intact)]), notifier, found);
+    let outcomes: Vec<_> =
+        attempts(&use_case).await.into_iter().map(|o| o.attempted.settlement).collect();
     let panicked = NotifyError::Permanent("the notifier panicked".into());
     let failed = Settlement::Fail { at: NOW, error: error_chain(&panicked) };
-    assert_eq!(outcomes, [failed, Settlement::Done].map(DeliveryOutcome::Settled));
+    assert_eq!(outcomes, [failed, Settlement::Done]);
 }
 
 #[tokio::test]
-async fn unsettled_delivery_is_settled_again_without_second_mail() {
-    let mut queue = queue_of(vec![delivery(NOW)]);
-    let mut failures_left = 2;
+async fn report_says_whether_the_lease_was_held() {
+    let mut queue = queue_of(vec![lease(delivery(NOW))]);
     queue
         .expect_settle()
-        .withf(|_, token, settlement| *token == TOKEN && *settlement == Settlement::Done)
-        .times(3)
-        .returning(move |_, _, _| {
-            failures_left -= 1;
-            if failures_left < 0 {
-                return Ok(true);
-            }
-            Err(StoreError::Unavailable("no database".into()))
-        });
+        .once()
+        .withf(|batch| matches!(batch, [one] if one.settlement == Settlement::Done))
+        .returning(|_| Ok(vec![DeliveryId(5)]));
     let use_case = use_case(queue, notifier(|| Ok(())), found);
-
-    let unsettled = use_case.run_batch(8).await.unwrap().remove(0).unwrap_err();
-    let unsettled = use_case.settle_again(unsettled).await.unwrap_err();
-    assert_eq!(
-        error_chain(&unsettled),
-        format!("{unsettled}: the store does not answer: no database")
-    );
-    let report = use_case.settle_again(unsettled).await.unwrap();
-    assert_eq!(report.outcome, DeliveryOutcome::Settled(Settlement::Done));
+    let outcome = attempts(&use_case).await.remove(0);
+    let held = use_case.settle(std::slice::from_ref(&outcome)).await.unwrap();
+    let done = DeliveryOutcome::Settled(Settlement::Done);
+    assert_eq!(outcome.clone().report(&held).outcome, done);
+    assert_eq!(outcome.report(&[DeliveryId(6)]).outcome, DeliveryOutcome::LeaseLost);
 }
 
 #[tokio::test]
@@ -235,25 +224,16 @@ async fn mail_above_the_hourly_limit_of_its_recipient_fails_for_good() {
     for (limit, mail_of_hour, is_sent) in
         [(2, Some(2), true), (2, Some(3), false), (2, None, true), (0, Some(1_000_000), true)]
     {
-        let mut queue = MockDeliveryQueue::new();
-        let lease = Lease { delivery: delivery(NOW), token: TOKEN, mail_of_hour };
-        queue.expect_lease().return_once(|_, _, _| Ok(vec![lease]));
+        let queue = queue_of(vec![Lease { mail_of_hour, ..lease(delivery(NOW)) }]);
+        let mut notifier = MockNotifier::new();
+        notifier.expect_notify().times(usize::from(is_sent)).returning(|_| Ok(()));
+        let use_case =
+            RunDeliveries { mails_per_recipient_hour: limit, ..use_case(queue, notifier, found) };
         let expected = if is_sent {
             Settlement::Done
         } else {
             Settlement::Fail { at: NOW, error: OVER_LIMIT.to_owned() }
         };
-        let settled = expected.clone();
-        queue
-            .expect_settle()
-            .withf(move |_, _, s| *s == settled)
-            .once()
-            .returning(|_, _, _| Ok(true));
-        let mut notifier = MockNotifier::new();
-        notifier.expect_notify().times(usize::from(is_sent)).returning(|_| Ok(()));
-        let use_case =
-            RunDeliveries { mails_per_recipient_hour: limit, ..use_case(queue, notifier, found) };
-        let report = use_case.run_batch(8).await.unwrap().pop().unwrap().unwrap();
-        assert_eq!(report.outcome, DeliveryOutcome::Settled(expected));
+        assert_eq!(attempts(&use_case).await.remove(0).attempted.settlement, expected);
     }
 }

@@ -25,7 +25,8 @@ pub use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow};
 pub use migrations::{VersionError, check_versions};
 pub use order::{DocumentRow, KeptOrderRow, OrderRow, PendingAddition, PendingOrder};
 pub use queue::{
-    DeliveryRow, REMOVED_COUNTS, UnsuccessfulAttempt, counted_hours, hashed_recipient,
+    DeliveryRow, EventRow, ORDER_CREATED, REMOVED_COUNTS, UnsuccessfulAttempt, counted_hours,
+    hashed_recipient,
 };
 pub use statement::Prepared;
 

@@ -3,7 +3,6 @@
 use diesel::{dsl::sql, expression::SqlLiteral, prelude::*, sql_types::Text};
 use domain::{
     api_key::{ApiKeyId, ClientId},
-    delivery::NewDelivery,
     document::{ObjectKey, Sha256Digest, StoredDocument},
     duplicate_window::DuplicateWindow,
     idempotency::{AddedRange, IdempotentRequest},
@@ -135,8 +134,6 @@ pub struct PendingOrder {
     pub row: OrderRow,
     /// Its documents. Each row gets the order's identifier when the order has one.
     pub documents: Vec<DocumentRow>,
-    /// Its mails.
-    pub deliveries: Vec<NewDelivery>,
     /// The request, if it has an idempotency key.
     pub idempotent_request: Option<IdempotentRequest>,
     /// An order created at this instant or before does not bar the file number.
@@ -152,7 +149,6 @@ impl PendingOrder {
             documents: documents
                 .map(|(position, document)| DocumentRow::new(position, document))
                 .collect::<Result<_, _>>()?,
-            deliveries: new.deliveries.clone(),
             idempotent_request: new.idempotent_request.clone(),
             window_opens_at: Utc(window.opens_at(new.created_at)),
         })

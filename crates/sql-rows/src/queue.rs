@@ -4,13 +4,33 @@ use diesel::prelude::*;
 use domain::{
     delivery::{Delivery, DeliveryId, NewDelivery},
     order::{EmailAddress, OrderId},
-    ports::Settlement,
+    ports::{Event, EventId, Settlement},
 };
 
 use sha2::{Digest as _, Sha256};
 use time::{Duration, OffsetDateTime};
 
-use crate::{Unreadable, Utc, schema::deliveries};
+use crate::{
+    Unreadable, Utc,
+    schema::{deliveries, events},
+};
+
+/// The type of the event that an order was created.
+pub const ORDER_CREATED: &str = "order.created";
+
+/// An event.
+#[derive(Queryable, QueryableByName, Selectable)]
+#[diesel(table_name = events)]
+pub struct EventRow {
+    id: i64,
+    order_id: i64,
+}
+
+impl From<EventRow> for Event {
+    fn from(row: EventRow) -> Self {
+        Self { id: EventId(row.id), order_id: OrderId(row.order_id) }
+    }
+}
 
 /// A delivery without its lease.
 #[derive(Queryable, QueryableByName, Selectable)]
@@ -77,9 +97,12 @@ pub fn counted_hours(now: OffsetDateTime) -> (OffsetDateTime, OffsetDateTime) {
 #[derive(AsChangeset)]
 #[diesel(table_name = deliveries)]
 pub struct UnsuccessfulAttempt {
-    due_at: Option<Utc>,
-    failed_at: Option<Utc>,
-    last_error: String,
+    /// The next attempt; `None` leaves it as it is.
+    pub due_at: Option<Utc>,
+    /// The instant at which the delivery failed for good.
+    pub failed_at: Option<Utc>,
+    /// The error.
+    pub last_error: String,
 }
 
 impl UnsuccessfulAttempt {

@@ -64,6 +64,17 @@ diesel::table! {
 }
 
 diesel::table! {
+    events (id) {
+        id -> BigInt,
+        order_id -> BigInt,
+        created_at -> crate::Instant,
+        retry_at -> Nullable<crate::Instant>,
+        #[sql_name = "type"]
+        kind -> Text,
+    }
+}
+
+diesel::table! {
     recipient_mails (hour, recipient) {
         hour -> crate::Instant,
         recipient -> Binary,

@@ -1,10 +1,10 @@
-use contract_tests::samples::{CLIENT, NOW, minimal_order};
+use contract_tests::samples::{CLIENT, NOW, minimal_order, order_of, settle};
 use diesel_async::AsyncMigrationHarness;
 use diesel_migrations::MigrationHarness as _;
 use domain::{
     api_key::Scopes,
     order::{OrderId, record::OrderRecord},
-    ports::{ApiKeyRepo, DeliveryQueue},
+    ports::{ApiKeyRepo, DeliveryQueue as _, QueueStats, Settlement},
 };
 use test_servers::postgres::Cluster;
 use time::Duration;
@@ -62,11 +62,14 @@ async fn database_of_the_first_version_is_migrated_with_its_rows() {
     database.sql(&first_rows(&OrderRecord::of(&order).unwrap().details));
     assert!(store.migrate().await.unwrap() > 0);
 
-    let found = DeliveryQueue::order(&store, OrderId(1)).await.unwrap().unwrap();
+    let found = order_of(&store, OrderId(1)).await.unwrap().unwrap();
     assert_eq!(found.order.contacts, order.contacts);
     assert_eq!((found.created_at, found.documents[0].created_at), (NOW, NOW));
     let key = ApiKeyRepo::find(&store, "lookup").await.unwrap().unwrap();
     assert_eq!(key.key.scopes, Scopes::default());
     let leases = store.lease(NOW, Duration::MINUTE, 2).await.unwrap();
     assert_eq!(leases[0].mail_of_hour, Some(2));
+    // It was waiting before, and is delivered. It has no event.
+    assert!(settle(&store, &leases[0], &Settlement::Done).await);
+    assert_eq!(store.stats().await.unwrap(), QueueStats::default());
 }

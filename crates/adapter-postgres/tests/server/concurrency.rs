@@ -3,7 +3,8 @@
 use std::{collections::HashSet, sync::Arc};
 
 use contract_tests::samples::{
-    MICROSECOND, NOW, WINDOW, attempt, delivery, document, idempotency_key, new_order, object_key,
+    MICROSECOND, NOW, WINDOW, attempt, delivery, document, enqueue, idempotency_key, new_order,
+    object_key, settle,
 };
 use domain::{
     document::StoredDocument,
@@ -237,11 +238,8 @@ async fn forget_and_condemn_lock_in_one_order() {
 async fn concurrent_workers_finish_each_delivery_once() {
     let (stores, database) = two_stores().await;
     for number in 0..10 {
-        let order = NewOrder {
-            deliveries: (0..20).map(delivery).collect(),
-            ..new_order(&format!("F-{number}"), NOW)
-        };
-        stores[0].create(&order, WINDOW).await.unwrap();
+        let order = new_order(&format!("F-{number}"), NOW);
+        enqueue(&*stores[0], &order, (0..20).map(delivery).collect()).await;
     }
     let workers = (0..8).map(|number| {
         let store = Arc::clone(&stores[number % 2]);
@@ -262,7 +260,7 @@ async fn concurrent_workers_finish_each_delivery_once() {
                         _ => Settlement::Done,
                     };
                     store.retry(id, NOW).await.unwrap();
-                    assert!(store.settle(id, lease.token, &settlement).await.unwrap());
+                    assert!(settle(&*store, &lease, &settlement).await);
                     match settlement {
                         Settlement::Done => done.push(id),
                         Settlement::Fail { .. } => assert!(store.retry(id, NOW).await.unwrap()),
@@ -275,7 +273,7 @@ async fn concurrent_workers_finish_each_delivery_once() {
     let mut done: Vec<_> = join_all(workers).await.into_iter().flat_map(Result::unwrap).collect();
     // Deliveries that failed or were delayed after the other workers had ended.
     while let [lease, ..] = &stores[0].lease(NOW, Duration::MINUTE, 1).await.unwrap()[..] {
-        assert!(stores[0].settle(lease.delivery.id, lease.token, &Settlement::Done).await.unwrap());
+        assert!(settle(&*stores[0], lease, &Settlement::Done).await);
         done.push(lease.delivery.id);
     }
     assert_eq!(done.len(), 200);

@@ -1,7 +1,8 @@
 //! What the database itself rejects, because it must hold between processes.
 
 use contract_tests::samples::{
-    NOW, WINDOW, api_key, attempt, document, idempotency_key, maximal_order, new_order,
+    NOW, WINDOW, api_key, attempt, delivery, document, enqueue, idempotency_key, maximal_order,
+    new_order,
 };
 use domain::{
     idempotency::IdempotentRequest,
@@ -31,7 +32,9 @@ async fn full() -> Client {
         idempotent_request,
         ..new_order("maximal", NOW)
     };
-    store.create(&order, WINDOW).await.unwrap();
+    enqueue(&store, &order, vec![delivery(0)]).await;
+    // The event of that order has become a delivery.
+    store.create(&new_order("with an event", NOW), WINDOW).await.unwrap();
     store.add(&api_key(NOW), "jane").await.unwrap();
     outsider(&database).await
 }
@@ -42,7 +45,7 @@ async fn rejection(client: &Client, statement: &str) -> DbError {
 }
 
 /// Columns that may be NULL. Every other column must have a value.
-const OPTIONAL: [&str; 22] = [
+const OPTIONAL: [&str; 23] = [
     "api_keys.client_id",
     "api_keys.documents_rate_burst",
     "api_keys.documents_rate_per_second",
@@ -56,6 +59,7 @@ const OPTIONAL: [&str; 22] = [
     "deliveries.last_error",
     "deliveries.leased_until",
     "documents.added_at",
+    "events.retry_at",
     "idempotency_keys.documents",
     "idempotency_keys.fingerprint",
     "idempotency_keys.first_document",
@@ -90,6 +94,7 @@ async fn keys_and_references_hold() {
         ("DELETE FROM orders", SqlState::FOREIGN_KEY_VIOLATION),
         ("INSERT INTO orders SELECT * FROM orders", SqlState::UNIQUE_VIOLATION),
         ("INSERT INTO uploads SELECT * FROM uploads", SqlState::UNIQUE_VIOLATION),
+        ("INSERT INTO events SELECT * FROM events", SqlState::UNIQUE_VIOLATION),
         ("INSERT INTO deliveries SELECT * FROM deliveries", SqlState::UNIQUE_VIOLATION),
         ("INSERT INTO key_events SELECT * FROM key_events", SqlState::UNIQUE_VIOLATION),
         ("INSERT INTO idempotency_keys SELECT * FROM idempotency_keys", SqlState::UNIQUE_VIOLATION),

@@ -1,7 +1,7 @@
 //! Errors for callers and for the log.
 
 use contract_tests::samples::{
-    NOW, WINDOW, api_key, attempt, document, idempotency_key, new_order,
+    NOW, WINDOW, api_key, attempt, delivery, document, enqueue, idempotency_key, new_order, settle,
 };
 use domain::{
     idempotency::IdempotentRequest,
@@ -210,9 +210,10 @@ async fn error_of_a_delivery_may_have_any_bytes() {
         Settlement::Fail { at: NOW, error: error() },
     ];
     for (number, settlement) in settlements.into_iter().enumerate() {
-        create(&store, &format!("F-{number}")).await.unwrap();
+        let order = new_order(&format!("F-{number}"), NOW);
+        enqueue(&store, &order, vec![delivery(0)]).await;
         let lease = &store.lease(NOW, Duration::MINUTE, 10).await.unwrap().pop().unwrap();
-        assert!(store.settle(lease.delivery.id, lease.token, &settlement).await.unwrap());
+        assert!(settle(&store, lease, &settlement).await);
     }
     for (failed, count) in [(true, 1), (false, 2)] {
         let listed = DeliveryQueue::list(&store, failed, 10).await.unwrap();

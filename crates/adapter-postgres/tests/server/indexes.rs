@@ -1,14 +1,16 @@
 //! Only indexes that a query needs, and queries that use them.
 
-use contract_tests::samples::{NOW, WINDOW, attempt, claim, idempotency_key, new_order};
+use contract_tests::samples::{
+    NOW, WINDOW, attempt, claim, delivery, idempotency_key, new_order, settle,
+};
 use domain::{
     api_key::ClientId,
     document::ObjectKey,
     idempotency::IdempotentRequest,
     order::OrderId,
     ports::{
-        ApiKeyRepo, Cursor, DeliveryQueue, IdempotencyLedger as _, NewOrder, OrderReader as _,
-        OrderRepo as _, PageQuery, Settlement, UploadLedger as _,
+        ApiKeyRepo, Cursor, DeliveryQueue as _, Dispatch, IdempotencyLedger as _, NewOrder,
+        OrderReader as _, OrderRepo as _, Outbox as _, PageQuery, Settlement, UploadLedger as _,
     },
 };
 use time::Duration;
@@ -16,13 +18,14 @@ use time::Duration;
 use super::{create, outsider, sql_without_statistics, store, until};
 
 /// Every index. A new one needs a query, named beside it in `migrations/postgres`.
-const INDEXES: [(&str, &str); 14] = [
+const INDEXES: [(&str, &str); 15] = [
     ("api_keys_lookup_key", "api_keys USING btree (lookup)"),
     ("api_keys_pkey", "api_keys USING btree (id)"),
     ("deliveries_due", "deliveries USING btree (due_at, id) WHERE (failed_at IS NULL)"),
     ("deliveries_pkey", "deliveries USING btree (id)"),
     ("documents_key_key", "documents USING btree (key)"),
     ("documents_pkey", "documents USING btree (order_id, \"position\")"),
+    ("events_pkey", "events USING btree (id)"),
     ("idempotency_keys_pkey", "idempotency_keys USING btree (client_id, digest)"),
     ("key_events_pkey", "key_events USING btree (id)"),
     ("orders_client", "orders USING btree (client_id, id) WHERE (erased_at IS NULL)"),
@@ -47,7 +50,8 @@ async fn every_index_is_listed() {
     assert_eq!(database.sql(query), expected.join("\n"));
 }
 
-/// Adds ten thousand orders with a document, a delivery, an API key and an idempotency key each.
+/// Adds ten thousand orders with a document, an event, a delivery, an API key and an idempotency
+/// key each.
 const MANY: &str = "
     INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, created_at,
         updated_at, is_test, holds_file_number, file_number, status, details)
@@ -59,6 +63,8 @@ const MANY: &str = "
     INSERT INTO uploads SELECT 'u/' || id, now() FROM orders;
     INSERT INTO deliveries (order_id, message_key, recipient, created_at, due_at)
         SELECT id, 'm' || id, 'a@b', now(), '2999-01-01' FROM orders;
+    INSERT INTO events (type, order_id, created_at) SELECT 'order.created', id, '2020-01-01'
+        FROM orders;
     INSERT INTO recipient_mails SELECT '2026-11-21 12:00Z', n::text::bytea, 1
         FROM generate_series(1, 10000) n;
     INSERT INTO api_keys (name, lookup, hash, issued_at, is_test)
@@ -96,23 +102,31 @@ async fn calls_use_indexes() {
     store.release(&claim(&in_progress)).await.unwrap();
     let idempotent_request =
         Some(IdempotentRequest { attempt: answered, kept_until: NOW + Duration::DAY });
-    let with_key =
-        NewOrder { is_test: true, idempotent_request, deliveries: vec![], ..new_order("F-3", NOW) };
+    let with_key = NewOrder { is_test: true, idempotent_request, ..new_order("F-3", NOW) };
     store.create(&with_key, WINDOW).await.unwrap();
     store.create(&with_key, WINDOW).await.unwrap_err();
     assert!(store.forget_free(None, NOW + Duration::MINUTE, 50).await.unwrap().is_some());
-    assert_eq!(
-        DeliveryQueue::order(&store, OrderId(id.0 + 77)).await.unwrap().unwrap().documents.len(),
-        1
-    );
+    let many: Vec<_> = (id.0..id.0 + 64).map(OrderId).collect();
+    assert_eq!(store.orders(&many).await.unwrap().len(), 64);
+    let events = store.events(NOW, 64).await.unwrap();
+    let dispatches: Vec<_> = (0..)
+        .zip(events)
+        .map(|(number, event)| Dispatch {
+            event: event.id,
+            // Two are due.
+            deliveries: if number < 2 { vec![delivery(number)] } else { Vec::new() },
+        })
+        .collect();
+    store.put_off(&[dispatches[0].event], NOW).await.unwrap();
+    assert_eq!(store.dispatch(&dispatches).await.unwrap(), 64);
     page_calls(&store).await;
     ApiKeyRepo::find(&store, "m77").await.unwrap().unwrap();
     let leases = store.lease(NOW, Duration::MINUTE, 50).await.unwrap();
     assert_eq!(leases.len(), 2);
     let retry = Settlement::RetryAt { due_at: NOW, error: "busy".to_owned() };
-    assert!(store.settle(leases[0].delivery.id, leases[0].token, &retry).await.unwrap());
+    assert!(settle(&store, &leases[0], &retry).await);
     assert!(store.retry(leases[0].delivery.id, NOW).await.unwrap());
-    assert!(store.settle(leases[1].delivery.id, leases[1].token, &Settlement::Done).await.unwrap());
+    assert!(settle(&store, &leases[1], &Settlement::Done).await);
     let keys: Vec<_> =
         (id.0..id.0 + 20).map(|number| ObjectKey::from_stored(format!("u/{number}"))).collect();
     assert_eq!(store.condemn(&keys).await.unwrap().len(), 20);

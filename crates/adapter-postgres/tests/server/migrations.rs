@@ -2,13 +2,14 @@
 
 use adapter_postgres::{MigrateError, PostgresStore};
 use contract_tests::samples::{
-    CLIENT, NOW, WINDOW, api_key, attempt, document, idempotency_key, new_order,
+    CLIENT, NOW, WINDOW, api_key, attempt, delivery, dispatch, document, idempotency_key,
+    new_order, order_of, settle,
 };
 use domain::{
     idempotency::IdempotentRequest,
     ports::{
         ApiKeyRepo, Cursor, DeliveryQueue, IdempotencyLedger as _, NewDocuments, NewOrder,
-        OrderAdmin, OrderFilter, OrderReader, OrderRepo as _, PageQuery, Settlement,
+        OrderAdmin, OrderFilter, OrderReader, OrderRepo as _, Outbox as _, PageQuery, Settlement,
         UploadLedger as _,
     },
 };
@@ -173,11 +174,12 @@ async fn missing_right_to_create_tables_is_named() {
 }
 
 /// The rights of a user that did not create the schema.
-const RIGHTS: [(&str, &[&str]); 9] = [
+const RIGHTS: [(&str, &[&str]); 10] = [
     ("__diesel_schema_migrations", &["SELECT"]),
     ("orders", &["SELECT", "INSERT", "UPDATE"]),
     ("documents", &["SELECT", "INSERT", "DELETE"]),
     ("uploads", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    ("events", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("deliveries", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("recipient_mails", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("api_keys", &["SELECT", "INSERT", "UPDATE"]),
@@ -206,7 +208,7 @@ async fn rights_to_read_and_write_are_enough() {
         .await
         .unwrap();
     create(&store, "F-1").await.unwrap_err();
-    DeliveryQueue::order(&store, order).await.unwrap().unwrap();
+    order_of(&store, order).await.unwrap().unwrap();
     OrderReader::order(&store, CLIENT, order).await.unwrap().unwrap();
     store.document(CLIENT, order, 0).await.unwrap().unwrap();
     let cursor = Cursor::NewerThan(order);
@@ -241,17 +243,19 @@ async fn rights_to_read_and_write_are_enough() {
     store.claim(&attempt.claim, NOW, NOW + Duration::MINUTE).await.unwrap();
     store.release(&attempt.claim).await.unwrap();
     let idempotent_request = Some(IdempotentRequest { attempt, kept_until: NOW });
-    let test =
-        NewOrder { is_test: true, deliveries: vec![], idempotent_request, ..new_order("F-2", NOW) };
+    let test = NewOrder { is_test: true, idempotent_request, ..new_order("F-2", NOW) };
     store.create(&test, WINDOW).await.unwrap();
     store.create(&NewOrder { created_at: NOW + Duration::HOUR, ..test }, WINDOW).await.unwrap();
     store.forget_free(None, NOW + Duration::DAY, 10).await.unwrap().unwrap();
     ApiKeyRepo::list(&store).await.unwrap();
+    let event = store.events(NOW, 1).await.unwrap()[0].id;
+    store.put_off(&[event], NOW).await.unwrap();
+    dispatch(&store, order, vec![delivery(0)]).await;
     let lease = &store.lease(NOW, Duration::MINUTE, 1).await.unwrap()[0];
     DeliveryQueue::list(&store, false, 1).await.unwrap();
     store.stats().await.unwrap();
     store.retry(lease.delivery.id, NOW).await.unwrap();
-    assert!(store.settle(lease.delivery.id, lease.token, &Settlement::Done).await.unwrap());
+    assert!(settle(&store, lease, &Settlement::Done).await);
 }
 
 #[tokio::test]

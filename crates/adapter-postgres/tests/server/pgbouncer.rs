@@ -58,11 +58,19 @@ mod api_key_repo {
     );
 }
 
+mod outbox {
+    contract_tests::obligations!(outbox, super::storage().await;
+        events_of_a_call_are_dispatched_together,
+        concurrent_workers_dispatch_each_event_once,
+    );
+}
+
 mod delivery_queue {
     contract_tests::obligations!(delivery_queue, super::storage().await;
         completed_delivery_leaves_the_queue,
         concurrent_workers_never_share_a_delivery,
         concurrent_leases_count_every_mail,
+        settlements_of_a_call_are_stored_together,
     );
 }
 

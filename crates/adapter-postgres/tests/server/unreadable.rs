@@ -1,6 +1,8 @@
 //! Rows that the service cannot have written.
 
-use contract_tests::samples::{NOW, WINDOW, api_key, document, maximal_order, new_order};
+use contract_tests::samples::{
+    NOW, WINDOW, api_key, delivery, dispatch, document, maximal_order, new_order, order_of,
+};
 use domain::ports::{
     ApiKeyRepo, DeliveryQueue, NewOrder, OrderRepo as _, StoreError, UploadLedger as _,
 };
@@ -49,17 +51,17 @@ async fn unreadable_order_is_named_with_its_fault() {
             UPDATE orders SET {change} WHERE id = {}",
             id.0
         ));
-        let message = internal(DeliveryQueue::order(&store, id).await);
+        let message = internal(order_of(&store, id).await);
         let start = format!("the store failed: row {} of orders cannot be read: ", id.0);
         assert!(message.starts_with(&start) && message.contains(fault), "{change}: {message}");
-        assert!(DeliveryQueue::order(&store, other).await.unwrap().is_some());
+        assert!(order_of(&store, other).await.unwrap().is_some());
         let column = change.split(' ').next().unwrap();
         database.sql(&format!(
             "UPDATE orders SET {column} = (SELECT {column} FROM saved WHERE saved.id = orders.id); \
             DROP TABLE saved"
         ));
     }
-    assert!(DeliveryQueue::order(&store, id).await.unwrap().is_some());
+    assert!(order_of(&store, id).await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -74,16 +76,11 @@ async fn other_unreadable_rows_are_named() {
         format!("the store failed: row {row} of {table} cannot be read: {column}")
     };
 
+    dispatch(&store, id, vec![delivery(0)]).await;
     database.sql("UPDATE documents SET size = -1");
-    assert_eq!(
-        internal(DeliveryQueue::order(&store, id).await),
-        failed(id.0, "documents of order", "size")
-    );
+    assert_eq!(internal(order_of(&store, id).await), failed(id.0, "documents of order", "size"));
     database.sql("UPDATE documents SET size = 1, sha256 = substr(sha256, 1, 31)");
-    assert_eq!(
-        internal(DeliveryQueue::order(&store, id).await),
-        failed(id.0, "documents of order", "sha256")
-    );
+    assert_eq!(internal(order_of(&store, id).await), failed(id.0, "documents of order", "sha256"));
     database.sql("UPDATE api_keys SET hash = ''");
     let expected = failed(key_id, "api_keys", "hash");
     assert_eq!(internal(ApiKeyRepo::find(&store, &key.lookup).await), expected);

@@ -1,6 +1,6 @@
 //! Erasure leaves nothing of an order in the files of the database.
 
-use contract_tests::samples::{delivery, maximal_request, object_key, order};
+use contract_tests::samples::{delivery, enqueue, maximal_request, object_key, order, settle};
 use domain::{
     delivery::NewDelivery,
     document::StoredDocument,
@@ -36,6 +36,11 @@ fn mark(request: &mut Value, whole: &Value, path: &str) {
     }
 }
 
+fn marked_deliveries(number: usize) -> Vec<NewDelivery> {
+    let address = EmailAddress::try_from(format!("{MARKER}-{number}@example.com")).unwrap();
+    (0..3).map(|number| NewDelivery { recipient: address.clone(), ..delivery(number) }).collect()
+}
+
 fn marked_order(number: usize) -> NewOrder {
     let whole = maximal_request();
     let mut request = whole.clone();
@@ -47,13 +52,9 @@ fn marked_order(number: usize) -> NewOrder {
         name_as_sent: format!("{MARKER} as sent.pdf"),
         ..document()
     };
-    let address = EmailAddress::try_from(format!("{MARKER}-{number}@example.com")).unwrap();
     NewOrder {
         order: order(request),
         documents: vec![document.clone(), StoredDocument { key: object_key(), ..document }],
-        deliveries: (0..3)
-            .map(|number| NewDelivery { recipient: address.clone(), ..delivery(number) })
-            .collect(),
         ..new_order("F", NOW)
     }
 }
@@ -80,11 +81,11 @@ async fn erased_order_leaves_no_byte() {
         // Other orders share its pages.
         let other = NewOrder { order: order(maximal_request()), ..new_order("F", NOW) };
         let at = NOW + Duration::MINUTE * i32::try_from(number).unwrap();
-        store.create(&NewOrder { created_at: at, ..other }, WINDOW).await.unwrap();
+        enqueue(&store, &NewOrder { created_at: at, ..other }, vec![delivery(0)]).await;
         let order = marked_order(number);
         let keys: Vec<_> = order.documents.iter().map(|document| document.key.clone()).collect();
         store.record(&keys, NOW).await.unwrap();
-        marked.push(store.create(&order, WINDOW).await.unwrap());
+        marked.push(enqueue(&store, &order, marked_deliveries(number)).await);
     }
     // Other systems rewrite the rows, and mails are delivered, fail and wait.
     on_writer(&store, "UPDATE orders SET status = 'ASSIGNED AND A LONGER STATUS', notary_id = 7")
@@ -96,7 +97,7 @@ async fn erased_order_leaves_no_byte() {
             1 => Settlement::RetryAt { due_at: NOW, error: format!("{MARKER} refused") },
             _ => Settlement::Fail { at: NOW, error: format!("{MARKER} unknown") },
         };
-        store.settle(lease.delivery.id, lease.token, &settlement).await.unwrap();
+        settle(&store, lease, &settlement).await;
     }
     assert!(!traces(&directory).is_empty());
     for id in &marked {
@@ -124,5 +125,5 @@ async fn log_in_use_is_not_emptied_and_loses_nothing() {
     reader.batch_execute("COMMIT").unwrap();
     assert!(empty_log(&path(&directory)).unwrap());
     assert_eq!(std::fs::metadata(directory.path().join("orders.db-wal")).unwrap().len(), 0);
-    assert_eq!(store.stats().await.unwrap().pending, 1);
+    assert_eq!(store.stats().await.unwrap().events, 1);
 }

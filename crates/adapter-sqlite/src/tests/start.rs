@@ -1,7 +1,11 @@
 //! Opening a database and migrating it.
 
-use contract_tests::samples::{CLIENT, minimal_order};
-use domain::{api_key::Scopes, order::record::OrderRecord};
+use contract_tests::samples::{CLIENT, minimal_order, settle};
+use domain::{
+    api_key::Scopes,
+    order::record::OrderRecord,
+    ports::{QueueStats, Settlement},
+};
 
 use super::*;
 
@@ -181,11 +185,14 @@ async fn database_of_the_first_version_is_migrated_with_its_rows() {
     let store = SqliteStore::open(&path(&directory)).unwrap();
     assert!(store.migrate().await.unwrap() > 0);
 
-    let found = DeliveryQueue::order(&store, OrderId(1)).await.unwrap().unwrap();
+    let found = order_of(&store, OrderId(1)).await.unwrap().unwrap();
     assert_eq!(found.order.contacts, order.contacts);
     assert_eq!((found.created_at, found.documents[0].created_at), (NOW, NOW));
     let key = ApiKeyRepo::find(&store, "lookup").await.unwrap().unwrap();
     assert_eq!(key.key.scopes, Scopes::default());
     let leases = store.lease(NOW, time::Duration::MINUTE, 2).await.unwrap();
     assert_eq!(leases[0].mail_of_hour, Some(1));
+    // It was waiting before, and is delivered. It has no event.
+    assert!(settle(&store, &leases[0], &Settlement::Done).await);
+    assert_eq!(store.stats().await.unwrap(), QueueStats::default());
 }

@@ -38,11 +38,7 @@ async fn lock_of_another_process_makes_the_store_unavailable() {
         Err(CreateError::Unavailable(_))
     ));
     assert!(matches!(store.check().await, Err(StoreError::Unavailable(_))));
-    assert_eq!(
-        DeliveryQueue::order(&store, OrderId(1)).await.unwrap(),
-        None,
-        "reading needs no lock"
-    );
+    assert_eq!(order_of(&store, OrderId(1)).await.unwrap(), None, "reading needs no lock");
     other.batch_execute("ROLLBACK").unwrap();
     store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
 }

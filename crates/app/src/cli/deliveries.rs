@@ -1,4 +1,4 @@
-//! The commands about mails, called follow-ups on the command line.
+//! The commands about deliveries.
 
 use std::fmt::Write as _;
 
@@ -12,18 +12,18 @@ use time::OffsetDateTime;
 
 use super::output::{print, second};
 
-/// Maximum number of listed mails.
+/// Maximum number of listed deliveries.
 const MAX_LISTED: usize = 1_000;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum DeliveriesCommand {
-    /// List mails that wait for delivery
+    /// List deliveries that wait
     List {
-        /// List mails that failed for good instead
-        #[arg(long = "buried")]
+        /// List deliveries that failed for good instead
+        #[arg(long, alias = "buried")]
         failed: bool,
     },
-    /// Deliver a mail again at once
+    /// Attempt a delivery again at once
     Retry {
         /// Its identifier, as listed
         id: i64,
@@ -58,7 +58,7 @@ fn table(deliveries: &[Delivery], failed: bool) -> Result<String> {
         "ORDER",
         "ATTEMPTS",
         "CREATED",
-        if failed { "BURIED" } else { "DUE" }
+        if failed { "FAILED" } else { "DUE" }
     );
     for Delivery { id, order_id, attempts, created_at, due_at, failed_at, last_error, .. } in
         deliveries

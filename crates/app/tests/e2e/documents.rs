@@ -27,7 +27,7 @@ async fn every_document_format_is_stored_byte_for_byte() {
     stored.sort();
     sent.sort();
     assert!(stored == sent);
-    let stored = app.storage().queue.order(domain::order::OrderId(1)).await.unwrap().unwrap();
+    let stored = app.stored_order(domain::order::OrderId(1)).await.unwrap();
     assert_eq!(
         stored.documents.iter().map(|document| document.name.as_str()).collect::<Vec<_>>(),
         names
@@ -77,7 +77,7 @@ async fn names_are_sanitized_and_stored_as_sent() {
         form = form.part("documents", file(name, deed()));
     }
     created(app.create_with(form).await).await;
-    let stored = app.storage().queue.order(domain::order::OrderId(1)).await.unwrap().unwrap();
+    let stored = app.stored_order(domain::order::OrderId(1)).await.unwrap();
     let names: Vec<_> = stored.documents.iter().map(|document| document.name.clone()).collect();
     assert_eq!(
         names[..4],

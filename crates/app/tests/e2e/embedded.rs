@@ -90,6 +90,15 @@ impl Wiring {
         count.count
     }
 
+    /// Counts the mails that are not delivered yet: those of events, at least one each, and those in
+    /// the queue.
+    pub fn pending_mails(&self) -> i64 {
+        // One statement, because a worker moves mails from one table to the other.
+        let pending = "SELECT CAST((SELECT count(*) FROM events) + \
+            (SELECT count(*) FROM deliveries) AS TEXT) AS line";
+        self.lines(pending)[0].parse().unwrap()
+    }
+
     /// Returns the column `line` of a query.
     pub fn lines(&self, query: &str) -> Vec<String> {
         #[derive(QueryableByName)]
@@ -111,6 +120,8 @@ impl Wiring {
     /// Holds the write lock until dropped, as another program would.
     pub fn lock_database(&self) -> Box<dyn Any> {
         let mut connection = self.connection();
+        // Mails are delivered meanwhile.
+        diesel::sql_query("PRAGMA busy_timeout = 5000").execute(&mut connection).unwrap();
         diesel::sql_query("BEGIN IMMEDIATE").execute(&mut connection).unwrap();
         Box::new(connection)
     }

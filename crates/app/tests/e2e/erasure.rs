@@ -66,7 +66,7 @@ async fn erased_order_leaves_nothing_in_files_and_log() {
     let more = with_document(Form::new(), "Mkaddedzq.pdf");
     created(post("/api/order/1/documents").multipart(more).send().await.unwrap()).await;
     created(service.post_with_deed(&key, "F-2").await).await;
-    eventually(|| wiring.rows("deliveries") == 0).await;
+    eventually(|| wiring.pending_mails() == 0).await;
     let (before, mails) = (found(&wiring, &marked), wiring.mails().len());
     for place in ["notary-orders.sqlite", ".eml", "/documents/"] {
         assert!(before.iter().any(|found| found.contains(place)), "{place}: {before:?}");
@@ -98,7 +98,7 @@ async fn repeated_erasure_removes_what_was_left() {
     let wiring = Wiring::new();
     let service = ServiceProcess::start(&wiring, &[]);
     created(service.post(&issue_key(&wiring), "F-1").await).await;
-    eventually(|| wiring.rows("deliveries") == 0).await;
+    eventually(|| wiring.pending_mails() == 0).await;
     // The mails cannot be read, as if the command had been interrupted before them.
     wiring.break_mail();
     std::fs::write(wiring.data().join("mail"), "").unwrap();

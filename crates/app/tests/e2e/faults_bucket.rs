@@ -51,7 +51,7 @@ async fn assert_complete(app: TestApp, orders: usize) {
     assert_eq!(usize::try_from(app.rows("documents")).unwrap(), documents);
     app.clock.advance(time::Duration::hours(2));
     let app = app.restart(&[]).await;
-    eventually(|| app.rows("uploads") == 0 && app.rows("deliveries") == 0).await;
+    eventually(|| app.rows("uploads") == 0 && app.pending_mails() == 0).await;
     let objects = app.wiring.objects();
     assert_eq!(
         objects.keys().cloned().collect::<BTreeSet<_>>(),

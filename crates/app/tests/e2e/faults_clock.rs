@@ -56,7 +56,7 @@ async fn acknowledged_orders_survive_clock_changes() {
         created(app.create(&order("F-5")).await).await;
         app.clock.advance(Duration::hours(2));
         let app = app.restart(&[]).await;
-        eventually(|| app.rows("uploads") == 0 && app.rows("deliveries") == 0).await;
+        eventually(|| app.rows("uploads") == 0 && app.pending_mails() == 0).await;
         assert_eq!(app.documents(), vec![deed(); 2], "{step}");
         assert_eq!(app.rows("orders"), 6 + i64::try_from(extra_orders).unwrap());
         assert_eq!(app.ops("/readyz").await.0, 200);
@@ -117,6 +117,6 @@ async fn pending_mail_is_delivered_after_clock_change() {
         // Moves the clock past the time of the next attempt.
         app.clock.advance(-step.min(Duration::ZERO) + Duration::seconds(5));
         app.mails(1).await;
-        eventually(|| app.rows("deliveries") == 0).await;
+        eventually(|| app.pending_mails() == 0).await;
     }
 }

@@ -29,7 +29,7 @@ async fn assert_clean(app: &TestApp, orders: i64, documents: i64) {
     app.assert_spool_empty();
     // Failed puts may leave objects; they are swept after this time.
     app.clock.advance(time::Duration::hours(2));
-    eventually(|| app.rows("deliveries") == 0).await;
+    eventually(|| app.pending_mails() == 0).await;
 }
 
 /// Restarts the service, so that the sweeper runs at once, and checks the objects.

@@ -44,7 +44,7 @@ async fn relay_failures_in_any_phase_lose_no_mail() {
         }
         app.wiring.relay().behave();
         let started = Instant::now();
-        while app.rows("deliveries") > 0 {
+        while app.pending_mails() > 0 {
             assert!(
                 started.elapsed() < Duration::from_secs(60),
                 "{treatment:?}: {:?}",

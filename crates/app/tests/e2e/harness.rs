@@ -18,7 +18,11 @@ use app::{
 };
 use clap::Parser;
 use contract_tests::fakes::ManualClock;
-use domain::{manage_keys::KeyTerms, order::SigningServiceId};
+use domain::{
+    manage_keys::KeyTerms,
+    order::{OrderId, SigningServiceId, StoredOrder},
+    ports::Kept,
+};
 use reqwest::{
     Client, ClientBuilder, RequestBuilder, Response, StatusCode,
     multipart::{Form, Part},
@@ -213,13 +217,23 @@ impl TestApp {
         self.wiring.objects().into_values().collect()
     }
 
+    /// Returns an order that exists and is not erased.
+    pub async fn stored_order(&self, id: OrderId) -> Option<StoredOrder> {
+        self.storage().admin.order(id).await.unwrap().and_then(Kept::whole)
+    }
+
     pub fn rows(&self, table: &str) -> i64 {
         self.wiring.rows(table)
     }
 
+    pub fn pending_mails(&self) -> i64 {
+        self.wiring.pending_mails()
+    }
+
     /// Asserts that there is no row, no object and no spool file.
     pub fn assert_untouched(&self) {
-        for table in ["orders", "documents", "uploads", "deliveries", "idempotency_keys"] {
+        for table in ["orders", "documents", "uploads", "events", "deliveries", "idempotency_keys"]
+        {
             assert_eq!(self.rows(table), 0, "{table}");
         }
         assert_eq!(self.wiring.objects().len(), 0);

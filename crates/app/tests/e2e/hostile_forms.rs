@@ -123,7 +123,7 @@ async fn file_names_are_read_in_every_notation() {
         let answer = app.raw_form(FORM, &form).await;
         assert_eq!(answer.status, 201, "{written}: {answer:?}");
         let id = domain::order::OrderId(answer.body["order_id"].as_i64().unwrap());
-        let stored = app.storage().queue.order(id).await.unwrap().unwrap();
+        let stored = app.stored_order(id).await.unwrap();
         assert_eq!(stored.documents[0].name_as_sent, as_sent);
         assert_eq!(stored.documents[0].size, deed().len() as u64);
     }

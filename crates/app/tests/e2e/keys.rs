@@ -198,12 +198,12 @@ async fn test_key_creates_orders_without_mails() {
     );
     let is_test = async |record: &Value| {
         let id = OrderId(record["order_id"].as_i64().unwrap());
-        app.storage().queue.order(id).await.unwrap().unwrap().is_test
+        app.stored_order(id).await.unwrap().is_test
     };
     assert!(is_test(&record).await && is_test(&documents).await && !is_test(&real).await);
     let mails = app.mails(1).await;
     assert!(mails[0].contains("F-1"));
-    eventually(|| app.rows("deliveries") == 0).await;
+    eventually(|| app.pending_mails() == 0).await;
     let metrics = app.ops("/metrics").await.1;
     for line in [
         r#"notary_orders_orders_created_total{operation="json"} 1"#,

@@ -24,7 +24,7 @@ async fn each_recipient_gets_one_mail() {
             "{recipient}"
         );
     }
-    eventually(|| app.rows("deliveries") == 0).await;
+    eventually(|| app.pending_mails() == 0).await;
     assert_eq!(app.wiring.mails().len(), 3);
     let (_, metrics) = app.ops("/metrics").await;
     assert!(metrics.contains(r#"notary_orders_mails_total{outcome="delivered"} 3"#), "{metrics}");

@@ -50,7 +50,7 @@ async fn metrics_count_requests_orders_and_mails() {
     let unknown_method = Method::from_bytes(b"BREW").unwrap();
     app.client.request(unknown_method, app.url(CREATE)).send().await.unwrap();
     app.mails(2).await;
-    eventually(|| app.rows("deliveries") == 0).await;
+    eventually(|| app.pending_mails() == 0).await;
     let (status, metrics) = app.ops("/metrics").await;
     assert_eq!(status, 200);
     let requests = |method, route, status| {
@@ -69,6 +69,7 @@ async fn metrics_count_requests_orders_and_mails() {
         "notary_orders_duplicate_orders_total 1",
         "notary_orders_documents_stored_total 1",
         &format!("notary_orders_document_bytes_stored_total {}", deed().len()),
+        "notary_orders_events_pending 0",
         "notary_orders_follow_ups_pending 0",
         "notary_orders_follow_ups_buried 0",
         "notary_orders_follow_up_oldest_age_seconds 0",

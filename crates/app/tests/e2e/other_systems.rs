@@ -18,7 +18,7 @@ async fn other_system_changes_status_and_notary() {
     let assigned = assign("ASSIGNED");
     assert!(assigned.status.success(), "{assigned:?}");
 
-    let stored = app.storage().queue.order(OrderId(1)).await.unwrap().unwrap();
+    let stored = app.stored_order(OrderId(1)).await.unwrap();
     assert_eq!((stored.status.as_str(), stored.notary_id), ("ASSIGNED", Some(7)));
     // A repeated request gets the order as it was created.
     let replayed = request().send().await.unwrap();

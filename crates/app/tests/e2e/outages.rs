@@ -105,7 +105,7 @@ async fn orders_are_unavailable_while_postgresql_is_down() {
         assert_eq!(service.process.readiness().await.0, StatusCode::OK);
     }
     // An order whose outcome was unknown exists with its delivery, or not at all.
-    eventually(|| wiring.rows("deliveries") == 0).await;
+    eventually(|| wiring.pending_mails() == 0).await;
     assert_eq!(i64::try_from(wiring.mails().len()).unwrap(), wiring.rows("orders"));
     service.process.stop("-TERM");
 }
@@ -163,12 +163,13 @@ async fn orders_succeed_while_relay_is_down() {
     }
     created(service.create_with(form_with_deed("F-20")).await).await;
     assert_eq!(service.process.readiness().await.0, StatusCode::OK);
-    let attempted = "SELECT count(*) FROM deliveries WHERE last_error IS NOT NULL";
-    eventually(|| wiring.query(attempted) == "21").await;
+    // A relay that is down gets a mail a second.
+    let attempted = "SELECT count(*) > 2 FROM deliveries WHERE last_error IS NOT NULL";
+    eventually(|| wiring.query(attempted) == "t").await;
 
     wiring.mend_mail();
     wiring.mails_within(21, RESUMED).await;
-    eventually(|| wiring.rows("deliveries") == 0).await;
+    eventually(|| wiring.pending_mails() == 0).await;
     assert_eq!(wiring.mails().len(), 21);
 }
 
@@ -239,6 +240,6 @@ async fn slow_upload_leaves_mails_and_key_uses_time_at_the_stop() {
     drop(lock);
     wiring.mails_go_on();
     eventually(|| server.ended().is_some()).await;
-    assert_eq!((wiring.mails().len(), wiring.rows("deliveries")), (1, 0));
+    assert_eq!((wiring.mails().len(), wiring.pending_mails()), (1, 0));
     assert_eq!(wiring.lines(unused), Vec::<String>::new());
 }

@@ -273,7 +273,7 @@ async fn outputs_contain_no_client_data() {
     send_invalid_documents(&mut service).await;
     send_invalid_heads(&mut service).await;
     // The mails contain the markers and are delivered.
-    eventually(|| wiring.rows("deliveries") == 0).await;
+    eventually(|| wiring.pending_mails() == 0).await;
     assert!(wiring.mails().iter().any(|mail| mail.to_lowercase().contains("to: mk")));
     service.assert_silent_about_markers(&[]).await;
 }
@@ -317,12 +317,12 @@ async fn attempted_deliveries(wiring: &Wiring) -> String {
     let began = Instant::now();
     loop {
         let list = |flags: &[&str]| {
-            String::from_utf8(output(wiring, &[&["follow-ups", "list"], flags].concat()).stdout)
+            String::from_utf8(output(wiring, &[&["deliveries", "list"], flags].concat()).stdout)
                 .unwrap()
         };
-        let listed = list(&[]) + &list(&["--buried"]);
+        let listed = list(&[]) + &list(&["--failed"]);
         let failed = listed.lines().filter(|line| line.contains("mail")).count();
-        if i64::try_from(failed).unwrap() == wiring.rows("deliveries") && failed > 0 {
+        if i64::try_from(failed).unwrap() == wiring.pending_mails() && failed > 0 {
             return listed;
         }
         assert!(began.elapsed().as_secs() < 30, "{listed}");

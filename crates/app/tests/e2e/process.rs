@@ -39,10 +39,12 @@ async fn commands_manage_keys_of_running_server() {
 async fn commands_need_no_server() {
     let wiring = Wiring::new();
     assert!(output(&wiring, &["migrate"]).status.success());
-    let listed = output(&wiring, &["follow-ups", "list"]);
+    let listed = output(&wiring, &["deliveries", "list"]);
     assert_eq!(String::from_utf8(listed.stdout).unwrap().lines().count(), 1);
+    assert!(output(&wiring, &["deliveries", "list", "--failed"]).status.success());
+    assert_eq!(output(&wiring, &["deliveries", "retry", "1"]).status.code(), Some(1));
+    // The names of older versions.
     assert!(output(&wiring, &["follow-ups", "list", "--buried"]).status.success());
-    assert_eq!(output(&wiring, &["follow-ups", "retry", "1"]).status.code(), Some(1));
     let document: Value = serde_json::from_slice(&output(&wiring, &["openapi"]).stdout).unwrap();
     assert!(document["paths"].is_object());
 }

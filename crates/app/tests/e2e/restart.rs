@@ -12,16 +12,10 @@ async fn restart_keeps_orders_and_documents() {
     created(app.create(&order("F-1")).await).await;
     created(app.create_with(form_with_deed("F-2")).await).await;
     app.mails(2).await;
-    let before = [
-        app.storage().queue.order(OrderId(1)).await.unwrap(),
-        app.storage().queue.order(OrderId(2)).await.unwrap(),
-    ];
+    let before = [app.stored_order(OrderId(1)).await, app.stored_order(OrderId(2)).await];
 
     let app = app.restart(&[]).await;
-    let after = [
-        app.storage().queue.order(OrderId(1)).await.unwrap(),
-        app.storage().queue.order(OrderId(2)).await.unwrap(),
-    ];
+    let after = [app.stored_order(OrderId(1)).await, app.stored_order(OrderId(2)).await];
     assert!(before == after && before.iter().all(Option::is_some));
     assert_eq!(app.documents()[0], deed());
     problem(app.create(&order("F-1")).await, 409, "duplicate_order").await;
@@ -37,12 +31,12 @@ async fn pending_delivery_is_made_after_restart() {
     app.clock.advance(time::Duration::MINUTE);
     let (clock, key) = (Arc::clone(&app.clock), app.key.clone());
     let wiring = app.stop().await;
-    assert_eq!((wiring.mails().len(), wiring.rows("deliveries")), (0, 1));
+    assert_eq!((wiring.mails().len(), wiring.pending_mails()), (0, 1));
 
     wiring.mend_mail();
     let app = TestApp::start_on(wiring, clock, &[], Some(key)).await;
     app.mails(1).await;
-    eventually(|| app.rows("deliveries") == 0).await;
+    eventually(|| app.pending_mails() == 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

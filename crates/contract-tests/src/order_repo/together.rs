@@ -1,7 +1,7 @@
 //! Orders that are created at the same time. A store may commit them together; each has its own
 //! outcome all the same.
 
-use std::{collections::BTreeMap, slice::from_ref};
+use std::slice::from_ref;
 
 use domain::{
     duplicate_window::DuplicateWindow,
@@ -13,9 +13,7 @@ use futures_util::future::join_all;
 use time::Duration;
 
 use super::{create, create_at_once, found};
-use crate::samples::{
-    NOW, Storage, attempt, delivery, document, idempotency_key, new_order, stored,
-};
+use crate::samples::{NOW, Storage, attempt, document, idempotency_key, new_order, stored};
 
 async fn assert_created(
     storage: &Storage,
@@ -79,7 +77,7 @@ pub async fn concurrent_orders_have_their_own_outcomes(storage: &Storage) {
     }
     assert_eq!((twins, pending), (1, 42));
     assert_eq!(
-        storage.queue.stats().await.unwrap().pending,
+        storage.queue.stats().await.unwrap().events,
         pending,
         "rejected orders write nothing"
     );
@@ -95,12 +93,11 @@ pub async fn concurrent_orders_with_window_of_zero_are_created(storage: &Storage
     }
 }
 
-/// Each order is found with its own documents, and its deliveries belong to it.
-pub async fn concurrent_orders_keep_their_documents_and_deliveries(storage: &Storage) {
+/// Each order is found with its own documents, and has one event.
+pub async fn concurrent_orders_keep_their_documents_and_events(storage: &Storage) {
     let orders: Vec<_> = (0..40)
         .map(|number| NewOrder {
             documents: (0..number % 4).map(|_| document()).collect(),
-            deliveries: (0..number % 3).map(|other| delivery(number * 3 + other)).collect(),
             ..new_order(&format!("F-{number}"), NOW)
         })
         .collect();
@@ -110,19 +107,17 @@ pub async fn concurrent_orders_keep_their_documents_and_deliveries(storage: &Sto
         .map(|document| document.key.clone())
         .collect();
     storage.uploads.record(&keys, NOW).await.unwrap();
-    let mut deliveries = BTreeMap::new();
+    let mut ids = Vec::new();
     for (outcome, order) in create_at_once(storage, orders.clone()).await.into_iter().zip(orders) {
-        let id = *outcome.as_ref().unwrap();
+        ids.push(*outcome.as_ref().unwrap());
         assert_created(storage, outcome, &order).await;
-        deliveries.insert(id.0, order.deliveries);
     }
     assert_eq!(storage.uploads.condemn(&keys).await.unwrap(), [], "all were adopted");
-    for lease in storage.queue.lease(NOW, Duration::MINUTE, 1_000).await.unwrap() {
-        let own = deliveries.get_mut(&lease.delivery.order_id.0).unwrap();
-        // The order of the deliveries is kept.
-        assert_eq!(own.remove(0), lease.delivery.task);
-    }
-    assert!(deliveries.values().all(Vec::is_empty));
+    let events = storage.outbox.events(NOW, 1_000).await.unwrap();
+    let mut with_event: Vec<_> = events.iter().map(|event| event.order_id).collect();
+    with_event.sort_unstable();
+    ids.sort_unstable();
+    assert_eq!(with_event, ids);
 }
 
 /// The uploads of the others are adopted. Its own stay in the ledger.
@@ -184,7 +179,7 @@ pub async fn concurrent_orders_have_their_own_kinds_and_windows(storage: &Storag
             ),
         }
     }
-    let stored = storage.queue.stats().await.unwrap().pending;
+    let stored = storage.queue.stats().await.unwrap().events;
     // Ten earlier orders, ten test orders, and one for each of five numbers with the short window.
     assert_eq!(stored, 25);
 }

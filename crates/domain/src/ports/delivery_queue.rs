@@ -19,6 +19,17 @@ pub struct Lease {
     pub mail_of_hour: Option<u64>,
 }
 
+/// An attempt that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempted {
+    /// The delivery.
+    pub id: DeliveryId,
+    /// Its lease.
+    pub token: i64,
+    /// The outcome.
+    pub settlement: Settlement,
+}
+
 /// The outcome of an attempt, as the queue stores it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Settlement {
@@ -48,18 +59,23 @@ pub enum Settlement {
     },
 }
 
-/// The size of the queue.
+/// An order that an event or a delivery is about.
+pub type FoundOrder = (OrderId, Result<StoredOrder, StoreError>);
+
+/// The size of the queue and the outbox.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueueStats {
+    /// Events whose deliveries are not in the queue yet.
+    pub events: u64,
     /// Deliveries to attempt, leased ones included.
     pub pending: u64,
     /// Deliveries that failed for good.
     pub failed: u64,
-    /// Creation of the oldest pending delivery.
+    /// Creation of the oldest event or pending delivery.
     pub oldest_created_at: Option<OffsetDateTime>,
 }
 
-/// Stores deliveries until they succeed. [`OrderRepo::create`](super::OrderRepo::create) adds them.
+/// Stores deliveries until they succeed. [`Outbox::dispatch`](super::Outbox::dispatch) adds them.
 ///
 /// # Errors
 /// Every method fails with [`StoreError`] only.
@@ -73,6 +89,8 @@ pub trait DeliveryQueue: Send + Sync {
     /// - After that, a delivery that is not settled is due again.
     /// - Mails to a recipient are counted over all processes, whatever the case of the address.
     /// - Counts of past hours do not pile up.
+    ///
+    /// A lease need not be durable: without it, the delivery is attempted again.
     async fn lease(
         &self,
         now: OffsetDateTime,
@@ -80,20 +98,16 @@ pub trait DeliveryQueue: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Lease>, StoreError>;
 
-    /// Returns the order of a delivery, whatever its client; `None` if it does not exist or was
-    /// erased. [`StoreError::Internal`] names an order whose row cannot be read.
-    async fn order(&self, id: OrderId) -> Result<Option<StoredOrder>, StoreError>;
+    /// Returns those of the orders that exist and are not erased, whatever their clients, in no
+    /// particular order. An order whose row cannot be read is an error of its own, which names it.
+    async fn orders(&self, ids: &[OrderId]) -> Result<Vec<FoundOrder>, StoreError>;
 
-    /// Settles a leased delivery, durably. A failure counts as one attempt, except
-    /// [`Settlement::Postpone`].
+    /// Settles leased deliveries in one atomic, durable step. A failure counts as one attempt,
+    /// except [`Settlement::Postpone`].
     ///
-    /// Returns `false` and changes nothing if another worker has a later lease.
-    async fn settle(
-        &self,
-        id: DeliveryId,
-        token: i64,
-        settlement: &Settlement,
-    ) -> Result<bool, StoreError>;
+    /// Returns the deliveries whose leases were held. Nothing changes for the others: another
+    /// worker has a later lease.
+    async fn settle(&self, attempted: &[Attempted]) -> Result<Vec<DeliveryId>, StoreError>;
 
     /// Returns deliveries by age, the oldest first, at most `limit`: those that failed for good,
     /// or the pending ones.
@@ -104,6 +118,6 @@ pub trait DeliveryQueue: Send + Sync {
     /// delivery.
     async fn retry(&self, id: DeliveryId, now: OffsetDateTime) -> Result<bool, StoreError>;
 
-    /// Returns the size of the queue.
+    /// Returns the size of the queue and the outbox.
     async fn stats(&self) -> Result<QueueStats, StoreError>;
 }

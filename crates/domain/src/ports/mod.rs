@@ -15,6 +15,7 @@ mod notifier;
 mod order_admin;
 mod order_reader;
 mod order_repo;
+mod outbox;
 mod upload_ledger;
 
 pub use api_key_repo::*;
@@ -27,6 +28,7 @@ pub use notifier::*;
 pub use order_admin::*;
 pub use order_reader::*;
 pub use order_repo::*;
+pub use outbox::*;
 pub use upload_ledger::*;
 
 /// The cause of a failure, for the log. Callers act on the error variant that holds it.

@@ -50,7 +50,7 @@ pub trait OrderAdmin: Send + Sync {
     /// - empties its details and its file number, which becomes free
     /// - removes its documents, and condemns their keys in the
     ///   [`UploadLedger`](super::UploadLedger)
-    /// - removes its deliveries, leased ones too
+    /// - removes its event and its deliveries, leased ones too
     ///
     /// The row stays with its identifier, client, instants and status. Returns the condemned keys;
     /// `None` if there is no such order or it was erased before.

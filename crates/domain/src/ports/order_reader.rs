@@ -17,6 +17,16 @@ pub enum Kept<T> {
     Erased,
 }
 
+impl<T> Kept<T> {
+    /// Returns what is there, unless it is erased.
+    pub fn whole(self) -> Option<T> {
+        match self {
+            Self::Whole(whole) => Some(whole),
+            Self::Erased => None,
+        }
+    }
+}
+
 /// An order in a list: without its documents, with their number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedOrder {

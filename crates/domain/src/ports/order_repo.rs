@@ -4,7 +4,6 @@ use time::OffsetDateTime;
 use super::{Cause, StoreError};
 use crate::{
     api_key::{ApiKeyId, ClientId},
-    delivery::NewDelivery,
     document::StoredDocument,
     duplicate_window::DuplicateWindow,
     idempotency::{AddedRange, IdempotentRequest, KeyUse},
@@ -19,8 +18,6 @@ pub struct NewOrder {
     /// Its documents, already in the blob store and recorded in the
     /// [`UploadLedger`](super::UploadLedger).
     pub documents: Vec<StoredDocument>,
-    /// The mails that follow the order, due at once.
-    pub deliveries: Vec<NewDelivery>,
     /// The instant of creation.
     pub created_at: OffsetDateTime,
     /// The client that creates it.
@@ -110,7 +107,7 @@ pub trait OrderRepo: Send + Sync {
     /// Creates an order in one atomic, durable step:
     /// - claims its file number, and stores the order and its documents
     /// - adopts the uploads, which leave the ledger
-    /// - adds the deliveries
+    /// - adds one event to the [`Outbox`](super::Outbox), whatever will follow it
     /// - stores the request under its idempotency key
     ///
     /// An implementation guarantees, over any number of processes:

@@ -119,6 +119,10 @@ impl Audit {
             *delivered.entry(to.trim_matches(['<', '>']).to_owned()).or_default() += 1;
         }
         self.mails = delivered.values().sum();
+        let mut contacts: Vec<String> = delivered.keys().cloned().collect();
+        contacts.retain(|to| !orders.keys().any(|number| TestOrder(*number).contact() == *to));
+        self.unexpected
+            .extend(contacts.iter().map(|to| format!("mail of a missing order to {to}")));
         self.repeated_mails = self.mails - delivered.len();
         self.without_mail = orders
             .keys()

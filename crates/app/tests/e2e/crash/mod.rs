@@ -151,11 +151,11 @@ async fn acknowledged_orders_survive_every_kill() {
     app.clock.advance(time::Duration::hours(2));
     let app = app.restart(FLAGS).await;
     let deadline = Instant::now() + DELIVERY_TIMEOUT;
-    while app.rows("deliveries") + app.rows("uploads") > 0 {
+    while app.pending_mails() + app.rows("uploads") > 0 {
         assert!(
             Instant::now() < deadline,
             "{} mails and {} uploads are left",
-            app.rows("deliveries"),
+            app.pending_mails(),
             app.rows("uploads")
         );
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -1,0 +1,125 @@
+//! Use case: turn events into deliveries, until the service stops.
+//!
+//! An event is one row, whatever follows it, so that creating an order costs the same with none and
+//! with ten recipients.
+
+use std::{collections::HashMap, sync::Arc};
+
+use time::Duration;
+
+use crate::{
+    background::Step,
+    delivery::NewDelivery,
+    order::{OrderId, StoredOrder},
+    order_traffic::{OrderTraffic, Signal},
+    ports::{Clock, DeliveryQueue, Dispatch, Entropy, Event, Outbox, StoreError},
+};
+
+/// Maximum number of events in a step.
+const BATCH: usize = 64;
+
+/// Longest pause when there is no event: other instances create orders too.
+const POLL: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// Pause between two steps while orders arrive. Clients wait for orders, not for mails. A worker
+/// still dispatches more than 1,000 events per second.
+const YIELD: std::time::Duration = std::time::Duration::from_millis(20);
+
+/// Delay after which an order that could not be read is read again.
+const UNREADABLE_DELAY: Duration = Duration::MINUTE;
+
+/// What a step did.
+#[derive(Debug, Default)]
+pub struct DispatchStep {
+    /// Orders that cannot be read, with the reasons. Their events wait for a minute, and others
+    /// pass them.
+    pub unreadable: Vec<(OrderId, StoreError)>,
+}
+
+/// Turns events into deliveries. Any number of processes may do so at the same time.
+pub struct DispatchEvents {
+    /// Stores events.
+    pub outbox: Arc<dyn Outbox>,
+    /// Reads the orders.
+    pub queue: Arc<dyn DeliveryQueue>,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Provides the keys of mails.
+    pub entropy: Arc<dyn Entropy>,
+    /// The orders that arrive.
+    pub traffic: Arc<OrderTraffic>,
+    /// Raised when there are new deliveries.
+    pub dispatched: Arc<Signal>,
+}
+
+impl DispatchEvents {
+    /// Dispatches a batch of events, the oldest first.
+    pub async fn step(&self) -> Step<DispatchStep> {
+        let orders = self.traffic.count();
+        let (result, is_full) = match self.dispatch().await {
+            Ok((step, is_full)) => (Ok(step), is_full),
+            Err(error) => return Step { result: Err(error), pause: POLL },
+        };
+        let pause = if self.traffic.count() > orders {
+            YIELD
+        } else if is_full {
+            std::time::Duration::ZERO
+        } else {
+            POLL
+        };
+        Step { result, pause }
+    }
+
+    /// Waits until this process creates an order, if a step ended with this pause because it found
+    /// no more events. Waits forever after other pauses.
+    pub async fn woken(&self, pause: std::time::Duration) {
+        if pause < POLL {
+            std::future::pending::<()>().await;
+        }
+        self.traffic.created().raised().await;
+    }
+
+    /// Returns whether there may be more events.
+    async fn dispatch(&self) -> Result<(DispatchStep, bool), StoreError> {
+        let now = self.clock.now();
+        let events = self.outbox.events(now, BATCH).await?;
+        if events.is_empty() {
+            return Ok((DispatchStep::default(), false));
+        }
+        let ids: Vec<OrderId> = events.iter().map(|event| event.order_id).collect();
+        let orders: HashMap<_, _> = self.queue.orders(&ids).await?.into_iter().collect();
+        let is_full = events.len() == BATCH;
+        let (mut dispatches, mut put_off) = (Vec::new(), Vec::new());
+        for Event { id: event, order_id } in events {
+            match orders.get(&order_id) {
+                Some(Err(_unreadable)) => put_off.push(event),
+                Some(Ok(order)) => {
+                    dispatches.push(Dispatch { event, deliveries: self.deliveries(order) });
+                }
+                // An erased order has no recipients.
+                None => dispatches.push(Dispatch { event, deliveries: Vec::new() }),
+            }
+        }
+        if !put_off.is_empty() {
+            self.outbox.put_off(&put_off, now.saturating_add(UNREADABLE_DELAY)).await?;
+        }
+        if !dispatches.is_empty() && self.outbox.dispatch(&dispatches).await? > 0 {
+            self.dispatched.raise();
+        }
+        let unreadable = |(id, order): (OrderId, Result<_, _>)| Some((id, order.err()?));
+        Ok((
+            DispatchStep { unreadable: orders.into_iter().filter_map(unreadable).collect() },
+            is_full,
+        ))
+    }
+
+    /// Returns a mail for each recipient. A test order is no real signing, so it has none.
+    fn deliveries(&self, order: &StoredOrder) -> Vec<NewDelivery> {
+        let recipients = if order.is_test { Vec::new() } else { order.order.contacts.recipients() };
+        recipients.into_iter().map(|to| NewDelivery::mail(to, &*self.entropy)).collect()
+    }
+}
+
+#[cfg(test)]
+#[path = "dispatch_events_tests.rs"]
+mod tests;

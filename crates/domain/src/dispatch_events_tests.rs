@@ -1,0 +1,153 @@
+use std::time::Duration as StdDuration;
+
+use futures_util::FutureExt as _;
+use time::{OffsetDateTime, macros::datetime};
+
+use super::*;
+use crate::{
+    order::OrderId,
+    ports::{EventId, MockClock, MockDeliveryQueue, MockOutbox},
+    test_support::{CountingEntropy, stored_order},
+};
+
+const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
+
+fn event(number: i64) -> Event {
+    Event { id: EventId(number), order_id: OrderId(number) }
+}
+
+/// Returns an outbox with these events.
+fn outbox_of(numbers: std::ops::RangeInclusive<i64>) -> MockOutbox {
+    let mut outbox = MockOutbox::new();
+    outbox.expect_events().returning(move |now, limit| {
+        assert_eq!((now, limit), (NOW, BATCH));
+        Ok(numbers.clone().map(event).collect())
+    });
+    outbox
+}
+
+/// Returns a queue in which every order is found.
+fn whole_orders() -> MockDeliveryQueue {
+    let mut queue = MockDeliveryQueue::new();
+    queue
+        .expect_orders()
+        .returning(|ids| Ok(ids.iter().map(|&id| (id, Ok(stored_order(NOW)))).collect()));
+    queue
+}
+
+fn use_case(outbox: MockOutbox, queue: MockDeliveryQueue) -> DispatchEvents {
+    let mut clock = MockClock::new();
+    clock.expect_now().return_const(NOW);
+    DispatchEvents {
+        outbox: Arc::new(outbox),
+        queue: Arc::new(queue),
+        clock: Arc::new(clock),
+        entropy: Arc::new(CountingEntropy::default()),
+        traffic: Arc::default(),
+        dispatched: Arc::default(),
+    }
+}
+
+fn is_raised(signal: &Signal) -> bool {
+    signal.raised().now_or_never().is_some()
+}
+
+#[tokio::test]
+async fn each_recipient_gets_a_mail_of_its_own() {
+    let mut queue = MockDeliveryQueue::new();
+    queue.expect_orders().once().returning(|ids| {
+        assert_eq!(ids, [OrderId(1), OrderId(2), OrderId(3)]);
+        let address = |text: &str| text.to_owned().try_into().unwrap();
+        let mut whole = stored_order(NOW);
+        whole.order.contacts.observer = Some(address("observer@example.com"));
+        let mut test = stored_order(NOW);
+        test.is_test = true;
+        // Order 3 is erased.
+        Ok(vec![(OrderId(2), Ok(test)), (OrderId(1), Ok(whole))])
+    });
+    let mut outbox = outbox_of(1..=3);
+    outbox.expect_dispatch().once().returning(|dispatches| {
+        let recipients: Vec<Vec<&str>> = dispatches
+            .iter()
+            .map(|dispatch| {
+                dispatch.deliveries.iter().map(|mail| mail.recipient.as_str()).collect()
+            })
+            .collect();
+        let both = vec!["escrow@title.example.com", "observer@example.com"];
+        assert_eq!(recipients, [both, vec![], vec![]]);
+        let mails = &dispatches[0].deliveries;
+        assert_ne!(mails[0].message_key, mails[1].message_key);
+        assert_eq!(dispatches.iter().map(|d| d.event.0).collect::<Vec<_>>(), [1, 2, 3]);
+        Ok(3)
+    });
+    let dispatch = use_case(outbox, queue);
+    let step = dispatch.step().await;
+    assert_eq!((step.result.unwrap().unreadable.len(), step.pause), (0, POLL));
+    assert!(is_raised(&dispatch.dispatched));
+}
+
+#[tokio::test]
+async fn unreadable_order_is_put_off_and_passed() {
+    let mut queue = MockDeliveryQueue::new();
+    queue.expect_orders().returning(|_| {
+        let unreadable = StoreError::Internal("unknown version".into());
+        Ok(vec![(OrderId(1), Err(unreadable)), (OrderId(2), Ok(stored_order(NOW)))])
+    });
+    let mut outbox = outbox_of(1..=2);
+    outbox
+        .expect_put_off()
+        .once()
+        .withf(|events, until| events == [EventId(1)] && *until == NOW + Duration::MINUTE)
+        .returning(|_, _| Ok(()));
+    outbox
+        .expect_dispatch()
+        .once()
+        .withf(|dispatches| dispatches.len() == 1 && dispatches[0].event == EventId(2))
+        .returning(|_| Ok(1));
+    let unreadable = use_case(outbox, queue).step().await.result.unwrap().unreadable;
+    assert!(matches!(&unreadable[..], [(OrderId(1), StoreError::Internal(_))]), "{unreadable:?}");
+}
+
+#[tokio::test]
+async fn events_of_another_instance_wake_nothing() {
+    let mut outbox = outbox_of(1..=1);
+    outbox.expect_dispatch().once().returning(|_| Ok(0));
+    let dispatch = use_case(outbox, whole_orders());
+    dispatch.step().await.result.unwrap();
+    assert!(!is_raised(&dispatch.dispatched));
+}
+
+#[tokio::test]
+async fn outage_of_the_store_keeps_the_events() {
+    let mut queue = MockDeliveryQueue::new();
+    queue.expect_orders().returning(|_| Err(StoreError::Unavailable("no database".into())));
+    let step = use_case(outbox_of(1..=2), queue).step().await;
+    assert!(matches!(step.result, Err(StoreError::Unavailable(_))));
+    assert_eq!(step.pause, POLL);
+}
+
+#[tokio::test]
+async fn full_batch_is_followed_at_once_and_by_a_pause_while_orders_arrive() {
+    for (events, arrives, expected) in
+        [(64, false, StdDuration::ZERO), (64, true, YIELD), (63, false, POLL), (63, true, YIELD)]
+    {
+        let mut outbox = outbox_of(1..=events);
+        let traffic = Arc::<OrderTraffic>::default();
+        let arriving = Arc::clone(&traffic);
+        outbox.expect_dispatch().returning(move |dispatches| {
+            (0..i32::from(arrives)).for_each(|_| arriving.record());
+            Ok(dispatches.len())
+        });
+        let dispatch = DispatchEvents { traffic, ..use_case(outbox, whole_orders()) };
+        assert_eq!(dispatch.step().await.pause, expected, "{events} {arrives}");
+    }
+}
+
+#[tokio::test]
+async fn created_order_ends_only_the_pause_without_events() {
+    let dispatch = use_case(MockOutbox::new(), MockDeliveryQueue::new());
+    dispatch.traffic.created().raise();
+    assert!(dispatch.woken(YIELD).now_or_never().is_none());
+    assert!(dispatch.woken(POLL).now_or_never().is_some());
+    assert!(dispatch.woken(POLL).now_or_never().is_none());
+}
