@@ -20,13 +20,14 @@ use clap::{Parser, Subcommand};
 use test_servers::postgres::Cluster;
 
 use crate::{
-    attack::ATTACK, growth::Growth, reads::Reads, slow_clients::SLOW_CLIENTS, soak::Soak,
-    trial::Plan,
+    attack::ATTACK, deliveries::Deliveries, growth::Growth, reads::Reads,
+    slow_clients::SLOW_CLIENTS, soak::Soak, trial::Plan,
 };
 
 mod attack;
 mod chart;
 mod crowd;
+mod deliveries;
 mod fill;
 mod growth;
 mod http;
@@ -39,6 +40,7 @@ mod orders;
 mod overload;
 mod pgbench;
 mod reads;
+mod relay;
 mod request;
 mod schedule;
 mod service;
@@ -73,6 +75,8 @@ enum Command {
     Reads(Reads),
     /// Memory above idle: at full rate, and during many slow uploads
     Memory,
+    /// Mails per second, and the age of mails while orders arrive
+    Deliveries(Deliveries),
     /// Cost of an Idempotency-Key; BASELINE=PATH names another build to compare with
     IdempotencyKey,
     /// A normal client next to two thousand slow ones
@@ -103,6 +107,7 @@ fn main() -> ExitCode {
         Command::Uploads => uploads::run(&plan, &cluster),
         Command::Reads(reads) => reads.run(&plan, &cluster),
         Command::Memory => memory::run(&plan, &cluster),
+        Command::Deliveries(deliveries) => deliveries.run(&plan, &cluster),
         Command::IdempotencyKey => idempotency_key::run(&plan, &cluster),
         Command::SlowClients => passed = crowd::run(&plan, &cluster, &SLOW_CLIENTS),
         Command::Attack => passed = crowd::run(&plan, &cluster, &ATTACK),
@@ -114,6 +119,7 @@ fn main() -> ExitCode {
             uploads::run(&plan, &cluster);
             Reads::all(1).run(&plan, &cluster);
             memory::run(&plan, &cluster);
+            Deliveries::default().run(&plan, &cluster);
             idempotency_key::run(&plan, &cluster);
             passed &= crowd::run(&plan, &cluster, &SLOW_CLIENTS);
             passed &= crowd::run(&plan, &cluster, &ATTACK);

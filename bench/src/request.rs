@@ -84,11 +84,26 @@ impl Request {
         } else {
             String::new()
         };
+        Self::create(key, &idempotency_key, ORDER)
+    }
+
+    /// Number of mail recipients of [`Self::order_with_recipients`].
+    pub const RECIPIENTS: u64 = 3;
+
+    /// Creates a request for an order with several mail recipients.
+    pub fn order_with_recipients(key: &str) -> Self {
+        let one = r#""orderContactEmail":"escrow@title.example.com""#;
+        let others = r#""observer":"observer@title.example.com",
+            "inHouseContact":{"contact_email":"house@title.example.com"}"#;
+        Self::create(key, "", &ORDER.replacen(one, &format!("{one},{others}"), 1))
+    }
+
+    fn create(key: &str, idempotency_key: &str, order: &str) -> Self {
         Self::new(&format!(
             "POST /api/order/create HTTP/1.1\r\nHost: localhost\r\n\
              Authorization: Bearer {key}\r\n{idempotency_key}Content-Type: application/json\r\n\
-             Content-Length: {}\r\n\r\n{ORDER}",
-            ORDER.len()
+             Content-Length: {}\r\n\r\n{order}",
+            order.len()
         ))
     }
 
