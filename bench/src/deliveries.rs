@@ -11,7 +11,7 @@ use test_servers::postgres::Cluster;
 
 use crate::{
     instance::{Backend, Instance, flush},
-    load::Load,
+    load::{Expected, Load},
     relay::Relay,
     request::Request,
     schedule::Pace,
@@ -81,13 +81,14 @@ impl<'a> Mailing<'a> {
         let load = Load {
             address: &self.service.api,
             request: self.request.clone(),
+            expected: Expected::CREATED,
             connections: CONNECTIONS,
             pace,
             warmup: Duration::ZERO,
             window,
             seed: 0,
         };
-        load.run(|| ()).0.expect_all_created().acknowledged
+        load.run(|| ()).0.expect_success().acknowledged
     }
 
     /// Returns the mails per second that leave while no orders arrive, and the CPU seconds of the
