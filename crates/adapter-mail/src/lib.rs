@@ -34,4 +34,4 @@ pub use mail_drop::MailDrop;
 pub use old_mails::RemoveOldMails;
 pub use open::{OpenError, folder, open};
 pub use sender::{InvalidSender, Sender};
-pub use smtp::is_refusal;
+pub use smtp::{MAX_CONNECTIONS, is_refusal};

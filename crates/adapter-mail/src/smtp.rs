@@ -22,6 +22,7 @@ use domain::{
 };
 use tokio::time::timeout;
 
+pub use self::relay::MAX_CONNECTIONS;
 use self::{
     failure::{Failure, Fault},
     relay::Relay,

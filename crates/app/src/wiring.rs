@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result};
 use domain::{
     add_documents::AddDocuments,
     create_order::CreateOrder,
-    delivery_worker::{DeliveryWorker, MAILS_AT_RELAY},
+    delivery_worker::DeliveryWorker,
     dispatch_events::DispatchEvents,
     forget_keys::ForgetKeys,
     intake::Intake,
@@ -93,7 +93,7 @@ impl Parts {
         let mail_drop = settings.mail_drop().filter(|_| settings.mail_drop_days > 0);
         let mails = match settings.mail_drop() {
             Some(_) => settings.deliveries_in_flight,
-            None => settings.deliveries_in_flight.min(MAILS_AT_RELAY),
+            None => settings.deliveries_in_flight.min(adapter_mail::MAX_CONNECTIONS),
         };
         let workers = Workers {
             dispatch_events,

@@ -31,9 +31,6 @@ const YIELD: Duration = Duration::from_millis(20);
 /// Default of the greatest number of deliveries in progress.
 pub const DELIVERIES_IN_FLIGHT: u16 = 64;
 
-/// Maximum number of mails in progress at a relay, however many deliveries may be.
-pub const MAILS_AT_RELAY: u16 = 32;
-
 /// Waits for a duration. The domain has no timer of its own.
 pub type Sleep = fn(Duration) -> BoxFuture<'static, ()>;
 

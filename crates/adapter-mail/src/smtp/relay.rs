@@ -31,7 +31,7 @@ use super::{
 use crate::OpenError;
 
 /// Limit on concurrent connections. A relay whose own limit is lower gets as many as it accepts.
-const MAX_CONNECTIONS: usize = 32;
+pub const MAX_CONNECTIONS: u16 = 32;
 /// How long the limit is lowered by one after the relay rejected a further connection.
 const LOWERED_FOR: Duration = Duration::from_secs(10);
 /// Time limit for connecting to one address of the relay.
@@ -102,7 +102,7 @@ impl Relay {
             credentials_in_clear,
             sender,
             hello,
-            permits: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+            permits: Arc::new(Semaphore::new(MAX_CONNECTIONS.into())),
             idle: Mutex::default(),
             open: Arc::default(),
         })
