@@ -13,8 +13,8 @@ use futures_util::{
 use crate::{
     delivery::DeliveryId,
     order_traffic::{OrderTraffic, Signal},
-    ports::{Settlement, StoreError},
-    run_deliveries::{DeliveryReport, Outcome, Ready, RunDeliveries},
+    ports::StoreError,
+    run_deliveries::{DeliveryReport, Mails, Outcome, Ready, RunDeliveries},
 };
 
 /// Longest pause when no delivery is due, no mail can be delivered, or the queue fails.
@@ -79,7 +79,7 @@ pub struct DeliveryWorker {
     sleep: Sleep,
     /// Maximum number of attempts in progress.
     slots: usize,
-    /// The same for now: fewer while the relay rejects some or all mails.
+    /// The same for now: fewer while the relay is unavailable for some or all mails.
     open_slots: usize,
     running: FuturesUnordered<BoxFuture<'static, Happening>>,
     attempts: usize,
@@ -87,8 +87,8 @@ pub struct DeliveryWorker {
     settling: Activity,
     /// Outcomes to store.
     outcomes: Vec<Outcome>,
-    /// Attempts that counted.
-    counted: u64,
+    /// Attempts that found the relay available.
+    found_available: u64,
     orders: u64,
     in_outage: bool,
     is_stopping: bool,
@@ -105,7 +105,7 @@ enum Activity {
 enum Happening {
     Leased { asked: usize, result: Result<Vec<Ready>, StoreError> },
     LeasePaused,
-    Attempted { outcome: Outcome, counted_before: u64 },
+    Attempted { outcome: Outcome, available_before: u64 },
     Settled { batch: Vec<Outcome>, result: Result<Vec<DeliveryId>, StoreError> },
     SettlePaused,
 }
@@ -132,7 +132,7 @@ impl DeliveryWorker {
             leasing: Activity::Idle,
             settling: Activity::Idle,
             outcomes: Vec::new(),
-            counted: 0,
+            found_available: 0,
             orders: 0,
             in_outage: false,
             is_stopping: false,
@@ -166,9 +166,9 @@ impl DeliveryWorker {
                 self.leasing = Activity::Idle;
                 DeliveryStep::default()
             }
-            Happening::Attempted { outcome, counted_before } => {
+            Happening::Attempted { outcome, available_before } => {
                 self.attempts -= 1;
-                let outage = self.attempted(&outcome, counted_before);
+                let outage = self.attempted(&outcome.mails, available_before);
                 self.outcomes.push(outcome);
                 DeliveryStep { outage, ..DeliveryStep::default() }
             }
@@ -214,10 +214,10 @@ impl DeliveryWorker {
         }
         for ready in ready {
             self.attempts += 1;
-            let (deliveries, counted_before) = (self.deliveries.clone(), self.counted);
+            let (deliveries, available_before) = (self.deliveries.clone(), self.found_available);
             self.run(async move {
                 let outcome = deliveries.attempt(ready).await;
-                Happening::Attempted { outcome, counted_before }
+                Happening::Attempted { outcome, available_before }
             });
         }
         DeliveryStep::default()
@@ -236,22 +236,28 @@ impl DeliveryWorker {
         });
     }
 
-    /// A postponed attempt halves the open slots, and one that counts opens one more. So a relay
-    /// that is down gets one mail at a time, and one that takes few connections gets as many.
+    /// An attempt that finds the relay unavailable halves the open slots, and one that does not
+    /// opens one more. So a relay that is down gets one mail at a time, and one that takes few
+    /// connections gets as many.
     ///
-    /// The relay is down if no other attempt counted meanwhile.
-    fn attempted(&mut self, outcome: &Outcome, counted_before: u64) -> Option<OutageChange> {
-        let Settlement::Postpone { error, .. } = &outcome.attempted.settlement else {
-            self.counted += 1;
-            self.open_slots = self.slots.min(self.open_slots + 1);
-            return mem::take(&mut self.in_outage).then_some(OutageChange::Ended);
-        };
-        self.open_slots = (self.open_slots / 2).max(1);
-        if self.in_outage || self.counted > counted_before {
-            return None;
+    /// The relay is down if no other attempt found it available meanwhile.
+    fn attempted(&mut self, mails: &Mails, available_before: u64) -> Option<OutageChange> {
+        match mails {
+            Mails::Unknown => None,
+            Mails::CanBeDelivered => {
+                self.found_available += 1;
+                self.open_slots = self.slots.min(self.open_slots + 1);
+                mem::take(&mut self.in_outage).then_some(OutageChange::Ended)
+            }
+            Mails::CannotBeDelivered(error) => {
+                self.open_slots = (self.open_slots / 2).max(1);
+                if self.in_outage || self.found_available > available_before {
+                    return None;
+                }
+                self.in_outage = true;
+                Some(OutageChange::Began(error.clone()))
+            }
         }
-        self.in_outage = true;
-        Some(OutageChange::Began(error.clone()))
     }
 
     /// Stores all outcomes that have gathered while the queue stored others.

@@ -10,14 +10,17 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::{
-    delivery::{Delivery, Notification},
-    ports::{Lease, MockClock, MockDeliveryQueue, Notifier, NotifyError, error_chain},
+    delivery::{Delivery, MAX_AGE, Notification},
+    order::OrderId,
+    ports::{Lease, MockClock, MockDeliveryQueue, Notifier, NotifyError, Settlement, error_chain},
     run_deliveries::DeliveryOutcome,
     test_support::{CountingEntropy, delivery, stored_order},
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 const SLOTS: usize = 8;
+/// An order that is not there.
+const NO_ORDER: OrderId = OrderId(404);
 
 fn sleep(pause: Duration) -> BoxFuture<'static, ()> {
     tokio::time::sleep(pause).boxed()
@@ -258,6 +261,47 @@ async fn relay_that_is_down_gets_one_mail_at_a_time_until_it_is_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn attempt_that_does_not_reach_the_relay_ends_no_outage() {
+    let mut queue = MockDeliveryQueue::new();
+    let mut numbers = 1..;
+    queue.expect_lease().returning(move |_, _, limit| {
+        let mixed = |number| {
+            let mut lease = lease(number);
+            match number % 3 {
+                0 => lease.delivery.order_id = NO_ORDER,
+                1 => lease.delivery.created_at = NOW - MAX_AGE,
+                _ => {}
+            }
+            lease
+        };
+        Ok(numbers.by_ref().take(limit).map(mixed).collect())
+    });
+    queue.expect_orders().returning(|ids| {
+        let there = ids.iter().filter(|&&id| id != NO_ORDER);
+        Ok(there.map(|&id| (id, Ok(stored_order(NOW)))).collect())
+    });
+    let Setup { mut worker, calls, .. } =
+        setup(settling(queue), |_| after(0, Err(relay_is_down())));
+    let began = Instant::now();
+    let mut changes = Vec::new();
+    while began.elapsed() < Duration::from_secs(12) {
+        changes.extend(worker.step().await.outage);
+    }
+    assert_eq!(changes, [OutageChange::Began(error_chain(&relay_is_down()))]);
+    let calls = calls.load(Ordering::Relaxed);
+    assert!(calls <= SLOTS + 12, "{calls}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn single_slot_delivers_every_mail_one_at_a_time() {
+    let (queue, limits) = queue_to(5);
+    let mut worker = setup(settling(queue), |_| after(1, Ok(()))).worker;
+    (worker.slots, worker.open_slots) = (1, 1);
+    assert_eq!(settled(&mut worker, 5).await, [1, 2, 3, 4, 5]);
+    assert!(limits.lock().unwrap().iter().all(|&limit| limit == 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn mail_postponed_beside_delivered_ones_is_no_outage() {
     // The relay takes three mails at a time.
     let (queue, _) = queue_to(200);
@@ -299,4 +343,26 @@ async fn stop_finishes_attempts_and_leases_no_more() {
         reports += worker.step().await.reports.len();
     }
     assert_eq!((reports, &limits.lock().unwrap()[..]), (SLOTS, &[SLOTS][..]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn stop_waits_until_outcomes_are_stored() {
+    let (mut queue, _) = queue_to(1);
+    let mut is_failing = true;
+    queue.expect_settle().times(2).returning(move |batch| {
+        if mem::take(&mut is_failing) {
+            return no_database();
+        }
+        Ok(batch.iter().map(|one| one.id).collect())
+    });
+    let mut worker = setup(queue, |_| after(1, Ok(()))).worker;
+    worker.step().await;
+    worker.stop();
+    let (mut failures, mut reports) = (0, 0);
+    while !worker.is_done() {
+        let step = worker.step().await;
+        failures += usize::from(step.failure.is_some());
+        reports += step.reports.len();
+    }
+    assert_eq!((failures, reports), (1, 1));
 }

@@ -57,6 +57,18 @@ pub(crate) struct Ready {
 pub(crate) struct Outcome {
     pub(crate) order_id: OrderId,
     pub(crate) attempted: Attempted,
+    pub(crate) mails: Mails,
+}
+
+/// What an attempt shows about mails in general.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Mails {
+    /// The notifier took this mail, or rejected it alone.
+    CanBeDelivered,
+    /// No mail can be delivered, for this reason.
+    CannotBeDelivered(String),
+    /// Nothing: the attempt did not get as far as the notifier.
+    Unknown,
 }
 
 impl Outcome {
@@ -124,20 +136,29 @@ impl RunDeliveries {
 
     /// Attempts a delivery.
     pub(crate) async fn attempt(&self, Ready { lease, order }: Ready) -> Outcome {
-        let settlement = if self.is_over_limit(&lease) {
-            Settlement::Fail { at: self.clock.now(), error: OVER_LIMIT.to_owned() }
+        let (settlement, mails) = if self.is_over_limit(&lease) {
+            let error = OVER_LIMIT.to_owned();
+            (Settlement::Fail { at: self.clock.now(), error }, Mails::Unknown)
         } else {
-            let delivered = match order {
-                Ok(order) => self.deliver(&lease.delivery, &order).await,
-                Err(error) => Err(error),
+            let (delivered, otherwise) = match order {
+                Ok(order) => (self.deliver(&lease.delivery, &order).await, Mails::CanBeDelivered),
+                Err(error) => (Err(error), Mails::Unknown),
             };
             match delivered {
-                Ok(()) => Settlement::Done,
-                Err(error) => self.after_failure(&lease.delivery, &error),
+                Ok(()) => (Settlement::Done, otherwise),
+                Err(error) => {
+                    let mails = match &error {
+                        NotifyError::Unavailable(_) => {
+                            Mails::CannotBeDelivered(error_chain(&error))
+                        }
+                        NotifyError::Transient(_) | NotifyError::Permanent(_) => otherwise,
+                    };
+                    (self.after_failure(&lease.delivery, &error), mails)
+                }
             }
         };
         let Lease { delivery: Delivery { id, order_id, .. }, token, .. } = lease;
-        Outcome { order_id, attempted: Attempted { id, token, settlement } }
+        Outcome { order_id, attempted: Attempted { id, token, settlement }, mails }
     }
 
     /// Stores outcomes. Returns the deliveries whose leases were held.
