@@ -71,8 +71,8 @@ impl Workers {
 async fn dispatch(worker: DispatchEvents, stop: CancellationToken) -> anyhow::Result<()> {
     while !stop.is_cancelled() {
         let Step { result, pause } = worker.step().await;
-        match result {
-            Ok(DispatchStep { unreadable }) => {
+        let is_idle = match result {
+            Ok(DispatchStep { unreadable, is_idle }) => {
                 for (order_id, error) in unreadable {
                     tracing::error!(
                         order_id = order_id.0,
@@ -80,14 +80,19 @@ async fn dispatch(worker: DispatchEvents, stop: CancellationToken) -> anyhow::Re
                         "an order cannot be read; its mails wait, and it is read again in a minute"
                     );
                 }
+                is_idle
             }
             Err(error) => {
-                tracing::error!(error = error_chain(&error), "new orders could not be followed");
+                tracing::error!(
+                    error = error_chain(&error),
+                    "new orders could not be followed; they are read again in a second"
+                );
+                false
             }
-        }
+        };
         tokio::select! {
             () = sleep(pause) => {}
-            () = worker.woken(pause) => {}
+            () = worker.woken(), if is_idle => {}
             () = stop.cancelled() => {}
         }
     }
@@ -120,7 +125,7 @@ fn log_deliveries(done: &DeliveryStep, metrics: &WorkerMetrics, mail_is_availabl
         Some(DeliveryFailure::Settle { mails, error }) => tracing::error!(
             mails,
             error = error_chain(error),
-            "the outcome of mails could not be stored; it will be stored again"
+            "the outcomes of mails could not be stored; they will be stored again"
         ),
         None => {}
     }

@@ -29,11 +29,13 @@ const YIELD: std::time::Duration = std::time::Duration::from_millis(20);
 const UNREADABLE_DELAY: Duration = Duration::MINUTE;
 
 /// What a step did.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct DispatchStep {
     /// Orders that cannot be read, with the reasons. Their events wait for a minute, and others
     /// pass them.
     pub unreadable: Vec<(OrderId, StoreError)>,
+    /// Set if there is nothing more to dispatch: [`DispatchEvents::woken`] ends the pause.
+    pub is_idle: bool,
 }
 
 /// Turns events into deliveries. Any number of processes may do so at the same time.
@@ -56,35 +58,31 @@ impl DispatchEvents {
     /// Dispatches a batch of events, the oldest first.
     pub async fn step(&self) -> Step<DispatchStep> {
         let orders = self.traffic.count();
-        let (result, is_full) = match self.dispatch().await {
-            Ok((step, is_full)) => (Ok(step), is_full),
+        let (unreadable, has_more) = match self.dispatch().await {
+            Ok(done) => done,
             Err(error) => return Step { result: Err(error), pause: POLL },
         };
         let pause = if self.traffic.count() > orders {
             YIELD
-        } else if is_full {
+        } else if has_more {
             std::time::Duration::ZERO
         } else {
             POLL
         };
-        Step { result, pause }
+        Step { result: Ok(DispatchStep { unreadable, is_idle: pause == POLL }), pause }
     }
 
-    /// Waits until this process creates an order, if a step ended with this pause because it found
-    /// no more events. Waits forever after other pauses.
-    pub async fn woken(&self, pause: std::time::Duration) {
-        if pause < POLL {
-            std::future::pending::<()>().await;
-        }
+    /// Waits until this process creates an order.
+    pub async fn woken(&self) {
         self.traffic.created().raised().await;
     }
 
-    /// Returns whether there may be more events.
-    async fn dispatch(&self) -> Result<(DispatchStep, bool), StoreError> {
+    /// Returns the orders that cannot be read, and whether there may be more events.
+    async fn dispatch(&self) -> Result<(Vec<(OrderId, StoreError)>, bool), StoreError> {
         let now = self.clock.now();
         let events = self.outbox.events(now, BATCH).await?;
         if events.is_empty() {
-            return Ok((DispatchStep::default(), false));
+            return Ok((Vec::new(), false));
         }
         let ids: Vec<OrderId> = events.iter().map(|event| event.order_id).collect();
         let orders: HashMap<_, _> = self.queue.orders(&ids).await?.into_iter().collect();
@@ -103,14 +101,17 @@ impl DispatchEvents {
         if !put_off.is_empty() {
             self.outbox.put_off(&put_off, now.saturating_add(UNREADABLE_DELAY)).await?;
         }
-        if !dispatches.is_empty() && self.outbox.dispatch(&dispatches).await? > 0 {
+        let removed = match &dispatches[..] {
+            [] => 0,
+            some => self.outbox.dispatch(some).await?,
+        };
+        if removed > 0 {
             self.dispatched.raise();
         }
+        // Events that another instance holds would be read again at once, and so without end.
+        let has_more = is_full && removed + put_off.len() > 0;
         let unreadable = |(id, order): (OrderId, Result<_, _>)| Some((id, order.err()?));
-        Ok((
-            DispatchStep { unreadable: orders.into_iter().filter_map(unreadable).collect() },
-            is_full,
-        ))
+        Ok((orders.into_iter().filter_map(unreadable).collect(), has_more))
     }
 
     /// Returns a mail for each recipient. A test order is no real signing, so it has none.

@@ -118,6 +118,13 @@ async fn events_of_another_instance_wake_nothing() {
 }
 
 #[tokio::test]
+async fn events_that_another_instance_holds_are_read_again_after_a_pause() {
+    let mut outbox = outbox_of(1..=64);
+    outbox.expect_dispatch().once().returning(|_| Ok(0));
+    assert_eq!(use_case(outbox, whole_orders()).step().await.pause, POLL);
+}
+
+#[tokio::test]
 async fn outage_of_the_store_keeps_the_events() {
     let mut queue = MockDeliveryQueue::new();
     queue.expect_orders().returning(|_| Err(StoreError::Unavailable("no database".into())));
@@ -139,15 +146,19 @@ async fn full_batch_is_followed_at_once_and_by_a_pause_while_orders_arrive() {
             Ok(dispatches.len())
         });
         let dispatch = DispatchEvents { traffic, ..use_case(outbox, whole_orders()) };
-        assert_eq!(dispatch.step().await.pause, expected, "{events} {arrives}");
+        let step = dispatch.step().await;
+        assert_eq!(step.pause, expected, "{events} {arrives}");
+        assert_eq!(step.result.unwrap().is_idle, expected == POLL, "{events} {arrives}");
     }
 }
 
 #[tokio::test]
-async fn created_order_ends_only_the_pause_without_events() {
-    let dispatch = use_case(MockOutbox::new(), MockDeliveryQueue::new());
+async fn created_order_wakes_an_idle_worker_once() {
+    let mut outbox = MockOutbox::new();
+    outbox.expect_events().once().returning(|_, _| Ok(Vec::new()));
+    let dispatch = use_case(outbox, MockDeliveryQueue::new());
+    assert!(dispatch.step().await.result.unwrap().is_idle);
     dispatch.traffic.created().raise();
-    assert!(dispatch.woken(YIELD).now_or_never().is_none());
-    assert!(dispatch.woken(POLL).now_or_never().is_some());
-    assert!(dispatch.woken(POLL).now_or_never().is_none());
+    assert!(dispatch.woken().now_or_never().is_some());
+    assert!(dispatch.woken().now_or_never().is_none());
 }
