@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use diesel::{prelude::*, sqlite::SqliteConnection};
 use domain::ports::{Dispatch, Event, EventId, Outbox, StoreError};
 use sql_rows::{
-    EventRow, ORDER_CREATED, Utc, row_limit,
+    EventRow, ORDER_CREATED, Prepared, Utc, row_limit,
     schema::{deliveries, events},
 };
 use time::OffsetDateTime;
@@ -72,9 +72,8 @@ fn put_off(
     until: OffsetDateTime,
 ) -> Result<(), Failure> {
     for id in ids {
-        diesel::update(events::table.find(id))
-            .set(events::retry_at.eq(Utc(until)))
-            .execute(connection)?;
+        let put_off = diesel::update(events::table.find(id)).set(events::retry_at.eq(Utc(until)));
+        Prepared(put_off).execute(connection)?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use domain::{
     ports::{Attempted, DeliveryQueue, FoundOrder, Kept, Lease, QueueStats, StoreError},
 };
 use sql_rows::{
-    DeliveryRow, Instant, REMOVED_COUNTS, UnsuccessfulAttempt, Utc, counted_hours,
+    DeliveryRow, Instant, Prepared, REMOVED_COUNTS, UnsuccessfulAttempt, Utc, counted_hours,
     hashed_recipient, row_limit,
     schema::{deliveries, events, recipient_mails},
 };
@@ -58,10 +58,10 @@ fn lease(
 ) -> Result<Vec<Lease>, Failure> {
     let free = deliveries::leased_until.is_null().or(deliveries::leased_until.le(Utc(now)));
     let (hour, hour_before) = counted_hours(now);
-    sql_query(REMOVE_COUNTS)
+    let remove = sql_query(REMOVE_COUNTS)
         .bind::<Instant, _>(Utc(hour_before))
-        .bind::<BigInt, _>(REMOVED_COUNTS)
-        .execute(connection)?;
+        .bind::<BigInt, _>(REMOVED_COUNTS);
+    Prepared(remove).execute(connection)?;
     let due = deliveries::table
         .filter(deliveries::failed_at.is_null())
         .filter(deliveries::due_at.le(Utc(now)))
@@ -106,13 +106,13 @@ fn count(
     use recipient_mails::{hour as in_hour, mails, recipient as address, table};
 
     let first = (in_hour.eq(Utc(hour)), address.eq(hashed_recipient(recipient)), mails.eq(1));
-    let counted: i64 = diesel::insert_into(table)
+    let count = diesel::insert_into(table)
         .values(first)
         .on_conflict((in_hour, address))
         .do_update()
         .set(mails.eq(mails + 1))
-        .returning(mails)
-        .get_result(connection)?;
+        .returning(mails);
+    let counted: i64 = Prepared(count).get_result(connection)?;
     Ok(counted.unsigned_abs())
 }
 
@@ -150,13 +150,14 @@ fn settle_one(
         .filter(deliveries::leased_until.is_not_null());
     let settled = match UnsuccessfulAttempt::of(settlement) {
         None => diesel::delete(held).execute(connection)?,
-        Some((failed, attempts)) => diesel::update(held)
-            .set((
+        Some((failed, attempts)) => {
+            let changes = (
                 failed,
                 deliveries::leased_until.eq(None::<Utc>),
                 deliveries::attempts.eq(deliveries::attempts + attempts),
-            ))
-            .execute(connection)?,
+            );
+            Prepared(diesel::update(held).set(changes)).execute(connection)?
+        }
     };
     Ok(settled > 0)
 }
