@@ -14,15 +14,15 @@ fn sources(folder: &Path) -> String {
 #[test]
 fn every_obligation_is_in_a_list() {
     let source = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
-    let functions = source.lines().filter_map(|line| {
+    // A signature may have its parameters on lines of their own.
+    let signatures = source.replace("(\n    ", "(");
+    let functions = signatures.lines().filter_map(|line| {
         let function = line.strip_prefix("pub ")?;
         function.strip_prefix("async ").unwrap_or(function).strip_prefix("fn ")?.split_once('(')
     });
     let fixtures = ["storage: &", "fixture: &", "clock: &", "entropy: &dyn"];
     let obligations: Vec<_> = functions
-        .filter(|(_, parameters)| {
-            parameters.is_empty() || fixtures.iter().any(|fixture| parameters.starts_with(fixture))
-        })
+        .filter(|(_, parameters)| fixtures.iter().any(|fixture| parameters.starts_with(fixture)))
         .map(|(name, _)| name)
         .collect();
     assert!(obligations.len() > 100);
