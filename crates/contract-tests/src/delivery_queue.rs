@@ -365,6 +365,7 @@ pub async fn unreadable_order_of_a_delivery_is_an_error_of_its_own(storage: &Sto
     (storage.sql)(&format!("UPDATE orders SET details = '{{}}' WHERE id = {}", ids[1].0));
     let mut found = storage.queue.orders(&ids).await.unwrap();
     found.sort_by_key(|(id, _)| *id);
+    assert_eq!(found.len(), 3);
     let named = format!("row {} of orders cannot be read", ids[1].0);
     for (number, (id, order)) in found.into_iter().enumerate() {
         assert_eq!(id, ids[number]);

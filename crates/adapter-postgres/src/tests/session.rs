@@ -1,8 +1,10 @@
-use contract_tests::samples::{NOW, WINDOW, new_order};
+use contract_tests::samples::{NOW, WINDOW, delivery, enqueue, new_order, settle};
 use diesel::{dsl::sql, sql_types::Text};
 use diesel_async::{RunQueryDsl, SimpleAsyncConnection as _};
-use domain::ports::OrderRepo as _;
+use domain::ports::{DeliveryQueue as _, OrderRepo as _, Settlement};
 use futures_util::FutureExt as _;
+use test_servers::postgres::Database;
+use time::Duration;
 
 use super::store;
 use crate::{PostgresStore, failure::Failure};
@@ -61,30 +63,58 @@ async fn operator_chooses_synchronous_commit() {
     }
 }
 
-/// Records how each transaction that creates orders is committed.
-const RECORD_COMMITS: &str = "CREATE TABLE commits (how text);
-    CREATE FUNCTION record_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-        INSERT INTO commits SELECT current_setting('synchronous_commit'); RETURN NULL;
-    END $$;
-    CREATE CONSTRAINT TRIGGER record_commits AFTER INSERT ON orders DEFERRABLE INITIALLY DEFERRED
-        FOR EACH ROW EXECUTE FUNCTION record_commit()";
+/// Records how each transaction that changes a table is committed.
+fn record_commits(database: &Database<'_>, changes: &str) {
+    database.sql(&format!(
+        "CREATE TABLE commits (how text);
+        CREATE FUNCTION record_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            INSERT INTO commits SELECT current_setting('synchronous_commit'); RETURN NULL;
+        END $$;
+        CREATE CONSTRAINT TRIGGER record_commits AFTER {changes} DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION record_commit()"
+    ));
+}
+
+/// Changes the setting of the session, as a pooler that mixes sessions does.
+async fn set_commits(store: &PostgresStore, how: &'static str) {
+    let set = store.pool.run(move |connection| {
+        async move {
+            let set = format!("SET synchronous_commit = {how}");
+            Ok::<(), Failure>(connection.batch_execute(&set).await?)
+        }
+        .boxed()
+    });
+    set.await.unwrap();
+}
 
 #[tokio::test]
 async fn order_is_durable_although_the_session_lost_its_settings() {
     let (store, database) = store(1).await;
-    database.sql(RECORD_COMMITS);
+    record_commits(&database, "INSERT ON orders");
     for how in ["off", "remote_apply"] {
-        let lost = store.pool.run(move |connection| {
-            async move {
-                let set = format!("SET synchronous_commit = {how}");
-                Ok::<(), Failure>(connection.batch_execute(&set).await?)
-            }
-            .boxed()
-        });
-        lost.await.unwrap();
+        set_commits(&store, how).await;
         store.create(&new_order(how, NOW), WINDOW).await.unwrap();
     }
     assert_eq!(database.sql("SELECT how FROM commits"), "on\nremote_apply");
+}
+
+#[tokio::test]
+async fn deliveries_and_outcomes_are_durable_and_leases_are_not() {
+    let (store, database) = store(1).await;
+    record_commits(&database, "INSERT OR UPDATE OR DELETE ON deliveries");
+    for (number, how) in ["off", "on"].into_iter().enumerate() {
+        set_commits(&store, how).await;
+        let order = new_order(&format!("F-{number}"), NOW);
+        enqueue(&store, &order, vec![delivery(0), delivery(1)]).await;
+        for settlement in [Settlement::Done, Settlement::Fail { at: NOW, error: String::new() }] {
+            let lease = store.lease(NOW, Duration::MINUTE, 1).await.unwrap().remove(0);
+            assert!(settle(&store, &lease, &settlement).await);
+        }
+        // Two rows are added together. A lease leaves the setting of the session alone.
+        let commits = database.sql("SELECT string_agg(how, ' ') FROM commits; TRUNCATE commits");
+        assert_eq!(commits.lines().next(), Some("on on off on off on"), "{how}");
+        assert_eq!(setting(&store, "synchronous_commit").await, how);
+    }
 }
 
 #[tokio::test]
