@@ -90,8 +90,8 @@ impl Wiring {
         count.count
     }
 
-    /// Counts the mails that are not delivered yet: those of events, at least one each, and those in
-    /// the queue.
+    /// Counts the mails that are not delivered yet: those of events (at least one each), and those
+    /// in the queue.
     pub fn pending_mails(&self) -> i64 {
         // One statement, because a worker moves mails from one table to the other.
         let pending = "SELECT CAST((SELECT count(*) FROM events) + \

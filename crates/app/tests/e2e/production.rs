@@ -157,8 +157,8 @@ impl Wiring {
         self.query(&format!("SELECT count(*) FROM {table}")).parse().unwrap()
     }
 
-    /// Counts the mails that are not delivered yet: those of events, at least one each, and those in
-    /// the queue.
+    /// Counts the mails that are not delivered yet: those of events (at least one each), and those
+    /// in the queue.
     pub fn pending_mails(&self) -> i64 {
         // One statement, because a worker moves mails from one table to the other.
         self.query("SELECT (SELECT count(*) FROM events) + (SELECT count(*) FROM deliveries)")
