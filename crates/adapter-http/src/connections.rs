@@ -25,6 +25,8 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// Connections that have a request, or had one and are kept open. Each takes 20 KiB or more of
 /// buffers. Further ones wait with their first request.
 const MAX_SERVED: usize = 400;
+/// Kept connections beside these, whose clients have succeeded.
+const MAX_KEPT: usize = 600;
 /// Downloads beside these. They may be slow, and are not waited for.
 const MAX_DOWNLOADS: usize = 512;
 /// Longest wait of a connection with a request.
@@ -45,6 +47,7 @@ pub struct ConnectionTracker {
     requests: AtomicU64,
     closing: AtomicBool,
     served: Arc<Semaphore>,
+    kept: Arc<Semaphore>,
     downloads: Arc<Semaphore>,
     crowded: AtomicUsize,
     head_units: Semaphore,
@@ -57,6 +60,7 @@ impl Default for ConnectionTracker {
             requests: AtomicU64::new(0),
             closing: AtomicBool::new(false),
             served: Arc::new(Semaphore::new(MAX_SERVED)),
+            kept: Arc::new(Semaphore::new(MAX_KEPT)),
             downloads: Arc::new(Semaphore::new(MAX_DOWNLOADS)),
             crowded: AtomicUsize::new(CROWDED),
             head_units: Semaphore::new(HEAD_UNITS),
@@ -84,8 +88,17 @@ impl ConnectionTracker {
     /// Returns a permit for a download that must not keep others from being served; `None` if it
     /// keeps nobody, or there are many.
     pub(crate) fn try_download_aside(&self) -> Option<OwnedSemaphorePermit> {
-        let downloads = self.are_crowded().then(|| Arc::clone(&self.downloads))?;
-        downloads.try_acquire_owned().ok()
+        self.try_aside(&self.downloads)
+    }
+
+    /// Returns a permit for a connection whose client has succeeded, so that it stays open in a
+    /// crowd; `None` if there is no crowd, or there are many.
+    pub(crate) fn try_keep(&self) -> Option<OwnedSemaphorePermit> {
+        self.try_aside(&self.kept)
+    }
+
+    fn try_aside(&self, places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+        self.are_crowded().then(|| Arc::clone(places).try_acquire_owned().ok())?
     }
 
     /// Returns whether connections must not be kept open for longer than necessary.
@@ -107,12 +120,18 @@ impl ConnectionTracker {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns whether an answer must close its connection. Requests that succeed keep theirs for
-    /// longer: a client that creates orders need not connect again among hostile ones.
-    pub(crate) fn must_close(&self, success: bool) -> bool {
+    /// Returns whether an answer must close its connection. Those of clients that have succeeded
+    /// stay open for longer: a client that creates orders need not connect again among hostile
+    /// ones.
+    pub(crate) fn must_close(&self, succeeded: bool) -> bool {
         let crowded = self.crowded.load(Ordering::Relaxed);
-        let most = if success { crowded + crowded / 2 } else { crowded };
-        self.closing.load(Ordering::Relaxed) || self.served() > most
+        let most = if succeeded { crowded + crowded / 2 } else { crowded };
+        self.is_closing() || self.served() > most
+    }
+
+    /// Returns whether every answer must close its connection.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
     }
 
     /// Makes every further answer close its connection. Returns when all connections are closed or
@@ -168,6 +187,18 @@ mod tests {
         assert_eq!(started.elapsed(), MAX_WAIT);
         served.truncate(CROWDED);
         assert!(!connections.must_close(false));
+    }
+
+    #[tokio::test]
+    async fn places_for_kept_connections_are_given_in_a_crowd() {
+        let connections = ConnectionTracker::default();
+        assert!(connections.try_keep().is_none());
+        let mut served = Vec::new();
+        for _ in 0..=CROWDED {
+            served.push(connections.serve().await.unwrap());
+        }
+        let kept: Vec<_> = iter::from_fn(|| connections.try_keep()).collect();
+        assert_eq!(kept.len(), MAX_KEPT);
     }
 
     #[tokio::test]

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use actix_web::http::StatusCode;
 use tokio::{net::TcpStream, sync::OwnedSemaphorePermit, time::Instant};
 
 use crate::{
@@ -58,8 +59,10 @@ pub(crate) struct Exchange {
     interim: Cell<Interim>,
     /// Whether the `100 Continue` of the framework is still to be dropped.
     swallow: Cell<bool>,
-    /// Whether the last request succeeded.
+    /// Whether the last request that was not shed succeeded.
     succeeded: Cell<bool>,
+    /// Whether the connection has a place among those that stay open in a crowd.
+    kept: Cell<bool>,
     /// The connection, when its transport has ended.
     ended: Cell<Option<TcpStream>>,
 }
@@ -94,6 +97,7 @@ impl Exchange {
             interim: Cell::new(Interim::None),
             swallow: Cell::new(false),
             succeeded: Cell::new(false),
+            kept: Cell::new(false),
             ended: Cell::new(None),
         }
     }
@@ -122,12 +126,22 @@ impl Exchange {
         self.connections.are_crowded()
     }
 
-    /// Notes whether a request succeeded.
-    pub(crate) fn note_outcome(&self, success: bool) {
-        self.succeeded.set(success);
+    /// Notes the status of an answer. 503 says nothing about the client.
+    pub(crate) fn note_status(&self, status: StatusCode) {
+        if status != StatusCode::SERVICE_UNAVAILABLE {
+            // 304 is a success, too.
+            self.succeeded.set(status.as_u16() < 400);
+        }
+        if self.succeeded.get()
+            && !self.kept.get()
+            && let Some(permit) = self.connections.try_keep()
+        {
+            self.permit.set(Some(permit));
+            self.kept.set(true);
+        }
     }
 
-    /// Returns whether the last request succeeded.
+    /// Returns whether the last request that was not shed succeeded.
     pub(crate) fn succeeded(&self) -> bool {
         self.succeeded.get()
     }
@@ -156,8 +170,12 @@ impl Exchange {
     }
 
     /// Returns whether the answer must close the connection.
-    pub(crate) fn must_close(&self, success: bool) -> bool {
-        self.aside.get() || self.connections.must_close(success)
+    pub(crate) fn must_close(&self) -> bool {
+        match (self.aside.get(), self.kept.get()) {
+            (true, _) => true,
+            (false, true) => self.connections.is_closing(),
+            (false, false) => self.connections.must_close(self.succeeded.get()),
+        }
     }
 
     /// Notes that the answer is a download.
@@ -245,5 +263,31 @@ impl Exchange {
     /// Returns the connection when its transport has ended.
     pub(crate) fn take_ended(&self) -> Option<TcpStream> {
         self.ended.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn client_that_succeeded_keeps_its_connection_in_a_crowd() {
+        let connections = Arc::<ConnectionTracker>::default();
+        let [client, other] = [0; 2].map(|_| Exchange::new(Arc::clone(&connections)));
+        let mut served = Vec::new();
+        while !connections.must_close(true) {
+            served.push(connections.serve().await.unwrap());
+        }
+        for (exchange, statuses, closes) in [
+            (&client, [StatusCode::CREATED, StatusCode::SERVICE_UNAVAILABLE], false),
+            (&other, [StatusCode::SERVICE_UNAVAILABLE, StatusCode::NOT_FOUND], true),
+        ] {
+            for status in statuses {
+                exchange.note_status(status);
+                assert_eq!(exchange.must_close(), closes, "{status}");
+            }
+        }
+        connections.close(Duration::ZERO).await;
+        assert!(client.must_close());
     }
 }

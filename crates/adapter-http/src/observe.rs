@@ -69,13 +69,10 @@ pub(crate) async fn observe(
     count(&api, response.request(), status, arrived.get().elapsed(), &route);
     span.in_scope(|| log(&api, response.request(), status, started.elapsed(), &route));
     add_headers(&mut response, &id);
-    // 304 is a success, too.
-    let success = status < 400;
-    let exchange = response.request().conn_data::<Rc<Exchange>>();
-    if let Some(exchange) = exchange {
-        exchange.note_outcome(success);
-    }
-    let must_close = exchange.is_some_and(|exchange| exchange.must_close(success));
+    let must_close = response.request().conn_data::<Rc<Exchange>>().is_some_and(|exchange| {
+        exchange.note_status(response.status());
+        exchange.must_close()
+    });
     // The next guess of a throttled peer begins a connection, which is delayed.
     let guessed = status == 429 && response.request().extensions().contains::<RejectedPeer>();
     if guessed || must_close {

@@ -218,13 +218,15 @@ pub fn serve_ops(listener: TcpListener, ops: web::Data<Ops>) -> io::Result<Serve
 mod tests {
     use std::future::ready;
 
+    use actix_web::http::StatusCode;
+
     use super::*;
 
     #[tokio::test]
     async fn connection_without_success_waits_for_its_turn() {
         let exchange = || Exchange::new(Arc::default());
         let (hostile, client, turns) = (exchange(), exchange(), Semaphore::new(1));
-        client.note_outcome(true);
+        client.note_status(StatusCode::OK);
         let turn = turns.acquire().await.unwrap();
         let mut waiting = pin!(in_turns(ready(1), &hostile, &turns));
 
