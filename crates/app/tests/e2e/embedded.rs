@@ -74,7 +74,11 @@ impl Wiring {
     }
 
     fn connection(&self) -> SqliteConnection {
-        SqliteConnection::establish(self.database().to_str().unwrap()).unwrap()
+        let mut connection =
+            SqliteConnection::establish(self.database().to_str().unwrap()).unwrap();
+        // Mails are delivered meanwhile.
+        diesel::sql_query("PRAGMA busy_timeout = 5000").execute(&mut connection).unwrap();
+        connection
     }
 
     /// Counts the rows of a table.
@@ -120,8 +124,6 @@ impl Wiring {
     /// Holds the write lock until dropped, as another program would.
     pub fn lock_database(&self) -> Box<dyn Any> {
         let mut connection = self.connection();
-        // Mails are delivered meanwhile.
-        diesel::sql_query("PRAGMA busy_timeout = 5000").execute(&mut connection).unwrap();
         diesel::sql_query("BEGIN IMMEDIATE").execute(&mut connection).unwrap();
         Box::new(connection)
     }
