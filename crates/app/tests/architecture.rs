@@ -53,8 +53,9 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
 }
 
 /// The libraries that the domain may use: no runtime, web framework, SQL, clock or randomness.
-const DOMAIN_LIBRARIES: [&str; 14] = [
+const DOMAIN_LIBRARIES: [&str; 15] = [
     "async-trait",
+    "base64",
     "bytes",
     "futures-core",
     "futures-util",

@@ -13,6 +13,7 @@
 //! | API keys | [`api_key`], cached by [`key_cache`] |
 //! | repeats of a request with one `Idempotency-Key` | [`idempotency`] |
 //! | mails about an order and their retry schedule | [`delivery`] |
+//! | the secrets of webhook endpoints | [`webhook_secret`] |
 //! | use cases of requests | [`create_order`] and [`add_documents`] over [`intake`], [`read_order`] |
 //! | use cases of commands | [`manage_keys`], [`erase_orders`] |
 //! | steps of background work, and how it follows orders and yields to them | [`background`], [`order_traffic`] |
@@ -61,6 +62,7 @@ pub mod ports;
 pub mod read_order;
 pub mod run_deliveries;
 pub mod sweep_uploads;
+pub mod webhook_secret;
 
 mod hex;
 
