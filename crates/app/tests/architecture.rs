@@ -25,6 +25,7 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         "adapter-object-store",
         "adapter-postgres",
         "adapter-sqlite",
+        "adapter-webhook",
     ];
     let mut allowed: BTreeMap<_, BTreeSet<_>> =
         adapters.iter().map(|adapter| (*adapter, BTreeSet::from(["domain"]))).collect();

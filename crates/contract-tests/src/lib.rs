@@ -89,4 +89,6 @@ pub mod order_reader;
 pub mod order_repo;
 pub mod outbox;
 pub mod samples;
+pub mod secret_box;
 pub mod upload_ledger;
+pub mod webhook_sender;

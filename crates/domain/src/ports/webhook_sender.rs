@@ -47,13 +47,13 @@ pub enum WebhookError {
     Refused(UrlRefused),
     /// The name of the host has no address.
     Unresolved,
-    /// The receiver or the proxy accepts no connection, or closed it.
+    /// The receiver or the proxy accepts no connection.
     Connect,
     /// TLS failed: most often the certificate is invalid.
     Tls,
     /// The attempt took longer than its time limit.
     TimedOut,
-    /// The answer is not HTTP.
+    /// The connection ended before the head of an answer was complete, or the answer is not HTTP.
     Protocol,
 }
 
