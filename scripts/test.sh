@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 as_root() { if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi; }
 
-# A C compiler builds SQLite. curl, jq, Node.js and Python run the clients of the API guide.
+# A C compiler builds SQLite. curl, jq, Node.js, PHP and Python run the examples of the guides.
 # Chromium opens the docs page. The tests start PostgreSQL servers, so no cluster is created here.
 missing=()
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
@@ -14,6 +14,7 @@ command -v curl >/dev/null || missing+=(curl)
 command -v jq >/dev/null || missing+=(jq)
 command -v node >/dev/null || missing+=(nodejs)
 command -v npm >/dev/null || missing+=(npm)
+command -v php >/dev/null || missing+=(php-cli)
 command -v chromium >/dev/null || missing+=(chromium)
 command -v chromedriver >/dev/null || missing+=(chromium-driver)
 command -v sqlite3 >/dev/null || missing+=(sqlite3)
