@@ -13,8 +13,10 @@
 //! | API keys | [`api_key`], cached by [`key_cache`] |
 //! | repeats of a request with one `Idempotency-Key` | [`idempotency`] |
 //! | mails about an order and their retry schedule | [`delivery`] |
-//! | the secrets of webhook endpoints | [`webhook_secret`] |
+//! | webhooks: endpoints, events, retry schedule, payloads | [`webhook`] |
+//! | the body that creates or changes an endpoint; its secret | [`endpoint_request`], [`webhook_secret`] |
 //! | use cases of requests | [`create_order`] and [`add_documents`] over [`intake`], [`read_order`] |
+//! | use cases of webhook endpoints | [`manage_webhooks`] |
 //! | use cases of commands | [`manage_keys`], [`erase_orders`] |
 //! | steps of background work, and how it follows orders and yields to them | [`background`], [`order_traffic`] |
 //! | use case in the background: turn events into deliveries | [`dispatch_events`] |
@@ -49,12 +51,14 @@ pub mod delivery_worker;
 pub mod dispatch_events;
 pub mod document;
 pub mod duplicate_window;
+pub mod endpoint_request;
 pub mod erase_orders;
 pub mod forget_keys;
 pub mod idempotency;
 pub mod intake;
 pub mod key_cache;
 pub mod manage_keys;
+pub mod manage_webhooks;
 pub mod note_key_uses;
 pub mod order;
 pub mod order_traffic;
@@ -62,6 +66,7 @@ pub mod ports;
 pub mod read_order;
 pub mod run_deliveries;
 pub mod sweep_uploads;
+pub mod webhook;
 pub mod webhook_secret;
 
 mod hex;
