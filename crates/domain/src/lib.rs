@@ -21,6 +21,9 @@
 //! | steps of background work, and how it follows orders and yields to them | [`background`], [`order_traffic`] |
 //! | use case in the background: turn events into deliveries | [`dispatch_events`] |
 //! | use case in the background: deliver mails | [`delivery_worker`], [`run_deliveries`] |
+//! | use case in the background: deliver webhooks | [`webhook_worker`], [`run_webhooks`] |
+//! | the slots that mails and webhooks share | [`delivery_slots`] |
+//! | use case in the background: disable endpoints that fail | [`watch_webhooks`] |
 //! | other use cases in the background | [`sweep_uploads`], [`forget_keys`], [`note_key_uses`] |
 //!
 //! # Adding a port
@@ -47,6 +50,7 @@ pub mod appointment;
 pub mod background;
 pub mod create_order;
 pub mod delivery;
+pub mod delivery_slots;
 pub mod delivery_worker;
 pub mod dispatch_events;
 pub mod document;
@@ -65,9 +69,12 @@ pub mod order_traffic;
 pub mod ports;
 pub mod read_order;
 pub mod run_deliveries;
+pub mod run_webhooks;
 pub mod sweep_uploads;
+pub mod watch_webhooks;
 pub mod webhook;
 pub mod webhook_secret;
+pub mod webhook_worker;
 
 mod hex;
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use time::{Duration, OffsetDateTime};
 
 use crate::{
+    api_key::ClientId,
     endpoint_request::{EndpointChange, EndpointRequest},
     order::{Violation, ViolationCode},
     order_traffic::Signal,
@@ -22,6 +23,10 @@ use crate::{
 /// Deliveries that one step of a replay looks at.
 const REPLAYED: usize = 500;
 
+/// Why no secret can be made or read.
+pub(crate) const NO_KEY: &str =
+    "webhooks need a key for their secrets: --secrets-key (NOTARY_ORDERS_SECRETS_KEY)";
+
 /// Manages webhook endpoints. Each call takes the owner: an endpoint of another owner is like none.
 #[derive(Clone)]
 pub struct ManageWebhooks {
@@ -31,8 +36,8 @@ pub struct ManageWebhooks {
     pub deliveries: Arc<dyn WebhookQueue>,
     /// Checks URLs.
     pub sender: Arc<dyn WebhookSender>,
-    /// Encrypts secrets.
-    pub secrets: Arc<dyn SecretBox>,
+    /// Encrypts secrets; `None` without a key. No endpoint can be created then.
+    pub secrets: Option<Arc<dyn SecretBox>>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
     /// Provides randomness for secrets and messages.
@@ -78,13 +83,13 @@ impl ManageWebhooks {
         request: EndpointRequest,
     ) -> Result<(Endpoint, WebhookSecret), WebhooksError> {
         self.check_url(&request.url).await?;
-        let secret = WebhookSecret::random(&*self.entropy);
+        let (secret, sealed) = self.new_secret(owner)?;
         let new = NewEndpoint {
             owner,
             url: request.url,
             events: request.events,
             description: request.description,
-            secret: self.secrets.seal(&secret, &secret_context(owner)),
+            secret: sealed,
             created_at: self.clock.now(),
         };
         let id = self.endpoints.add(&new, MAX_ENDPOINTS).await?.ok_or_else(|| {
@@ -147,8 +152,7 @@ impl ManageWebhooks {
         owner: EndpointOwner,
         id: EndpointId,
     ) -> Result<WebhookSecret, WebhooksError> {
-        let secret = WebhookSecret::random(&*self.entropy);
-        let sealed = self.secrets.seal(&secret, &secret_context(owner));
+        let (secret, sealed) = self.new_secret(owner)?;
         let previous_until = self.clock.now().saturating_add(ROTATION_OVERLAP);
         found(self.endpoints.rotate_secret(owner, id, &sealed, previous_until).await?)?;
         Ok(secret)
@@ -161,16 +165,13 @@ impl ManageWebhooks {
         id: EndpointId,
     ) -> Result<WebhookDeliveryId, WebhooksError> {
         let key = webhook::message_key(&*self.entropy);
-        match self.deliveries.add_test(owner, id, &key, self.clock.now()).await? {
-            Some(delivery) => {
-                self.due.raise();
-                Ok(delivery)
-            }
-            None => {
-                self.read(owner, id).await?;
-                Err(WebhooksError::Disabled)
-            }
-        }
+        let added = self.deliveries.add_test(owner, id, &key, self.clock.now()).await?;
+        let Some(delivery) = added else {
+            self.read(owner, id).await?;
+            return Err(WebhooksError::Disabled);
+        };
+        self.due.raise();
+        Ok(delivery)
     }
 
     /// Returns a page of the deliveries of an endpoint, those of the last
@@ -219,6 +220,14 @@ impl ManageWebhooks {
         }
     }
 
+    fn new_secret(&self, owner: EndpointOwner) -> Result<(WebhookSecret, Vec<u8>), WebhooksError> {
+        let no_key = || StoreError::Unavailable(NO_KEY.into());
+        let secrets = self.secrets.as_ref().ok_or_else(no_key)?;
+        let secret = WebhookSecret::random(&*self.entropy);
+        let sealed = secrets.seal(&secret, &secret_context(owner.client));
+        Ok((secret, sealed))
+    }
+
     async fn check_url(&self, url: &str) -> Result<(), WebhooksError> {
         let refused = self.sender.check(url).await.err();
         refused.map_or(Ok(()), |refused| {
@@ -227,9 +236,9 @@ impl ManageWebhooks {
     }
 }
 
-/// Returns the context in which the secrets of an owner are encrypted.
-pub(crate) fn secret_context(owner: EndpointOwner) -> String {
-    format!("webhook endpoints of client {}", owner.client.0)
+/// Returns the context in which the secrets of a client are encrypted.
+pub(crate) fn secret_context(client: ClientId) -> String {
+    format!("webhook endpoints of client {}", client.0)
 }
 
 fn invalid(pointer: &'static str, code: ViolationCode, detail: String) -> WebhooksError {

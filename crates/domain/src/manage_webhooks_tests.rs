@@ -45,7 +45,7 @@ impl Mocks {
             endpoints: Arc::new(self.endpoints),
             deliveries: Arc::new(self.deliveries),
             sender: Arc::new(self.sender),
-            secrets: Arc::new(self.secrets),
+            secrets: Some(Arc::new(self.secrets)),
             clock: Arc::new(clock),
             entropy: Arc::new(CountingEntropy::starting_at(9)),
             due: Arc::default(),
@@ -94,6 +94,15 @@ async fn refused_url_is_a_violation_and_stores_nothing() {
     let change =
         EndpointChange { url: Some("http://a.example".to_owned()), ..EndpointChange::default() };
     assert_eq!(violation(mocks.use_case().change(OWNER, ID, change).await).pointer, "/url");
+}
+
+#[tokio::test]
+async fn without_a_key_no_endpoint_is_created() {
+    let webhooks = ManageWebhooks { secrets: None, ..Mocks::new().use_case() };
+    let created = webhooks.create(OWNER, request("https://a.example")).await.map(drop);
+    for result in [created, webhooks.rotate_secret(OWNER, ID).await.map(drop)] {
+        assert!(matches!(result, Err(WebhooksError::Store(StoreError::Unavailable(_)))));
+    }
 }
 
 #[tokio::test]

@@ -152,6 +152,7 @@ pub(crate) fn new_api_key(hash: KeyHash, issued_at: OffsetDateTime) -> NewApiKey
         rate: None,
         documents_rate: None,
         client: None,
+        contact: None,
     }
 }
 

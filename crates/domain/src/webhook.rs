@@ -13,7 +13,7 @@ use time::{
 use crate::{
     api_key::{ApiKey, ClientId},
     hex,
-    order::{OrderId, StoredOrder},
+    order::{EmailAddress, OrderId, StoredOrder},
     ports::Entropy,
 };
 
@@ -90,7 +90,7 @@ impl EventType {
     pub const OF_ORDERS: [Self; 2] = [Self::OrderCreated, Self::DocumentsAdded];
 
     /// Returns the name, in payloads, answers and storage.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::OrderCreated => "order.created",
             Self::DocumentsAdded => "order.documents_added",
@@ -268,6 +268,33 @@ pub(crate) fn message_key(entropy: &dyn Entropy) -> String {
     let mut key = [0; 16];
     entropy.fill(&mut key);
     hex::encode(&key)
+}
+
+/// A mail to the contact of a client about an endpoint that fails: a warning while it is enabled,
+/// and then that it is disabled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndpointNotice {
+    /// The endpoint.
+    pub endpoint: Endpoint,
+    /// Address that receives the mail.
+    pub recipient: EmailAddress,
+    /// What the mail is about, and since when.
+    pub since: OffsetDateTime,
+}
+
+impl EndpointNotice {
+    /// Returns the notice that is due about an endpoint.
+    pub fn new(endpoint: Endpoint, recipient: EmailAddress) -> Self {
+        let since = endpoint.disabled.map(|(at, _)| at).or(endpoint.failing_since);
+        Self { since: since.unwrap_or(endpoint.created_at), endpoint, recipient }
+    }
+
+    /// Returns the key of the mail, from which its `Message-ID` is derived: two processes that send
+    /// the same notice send the same mail.
+    pub fn message_key(&self) -> String {
+        let kind = if self.endpoint.disabled.is_some() { "disabled" } else { "failing" };
+        format!("webhook{}{kind}{}", self.endpoint.id.0, self.since.unix_timestamp())
+    }
 }
 
 /// What a webhook tells: its body.

@@ -64,4 +64,5 @@ mod starting;
 mod stop_under_load;
 mod system_sqlite;
 mod unread_output;
+mod webhooks;
 mod wrong_settings;

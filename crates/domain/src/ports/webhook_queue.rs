@@ -117,12 +117,28 @@ pub struct DeliveryPageQuery {
 pub struct DeliveryPage {
     /// The deliveries, newest first.
     pub deliveries: Vec<WebhookDelivery>,
-    /// Whether there are older ones than the last one; on an empty page, than the cursor, or the
-    /// cursor itself.
+    /// Whether there are older ones than the last one; on an empty page, the cursor.
     pub has_older: bool,
-    /// Whether there are newer ones than the first one; on an empty page, than the cursor, or the
-    /// cursor itself.
+    /// Whether there are newer ones than the first one; on an empty page, the cursor.
     pub has_newer: bool,
+}
+
+impl DeliveryPage {
+    /// Returns the page of a query. `read` has the deliveries from the cursor on, one more than the
+    /// limit if there are that many. A cursor is a delivery itself, so there is one beyond it.
+    pub fn of(query: DeliveryPageQuery, mut read: Vec<WebhookDelivery>) -> Self {
+        let has_more = read.len() > query.limit;
+        read.truncate(query.limit);
+        let (has_older, has_newer) = match query.cursor {
+            Cursor::Newest => (has_more, false),
+            Cursor::OlderThan(_) => (has_more, true),
+            Cursor::NewerThan(_) => {
+                read.reverse();
+                (true, has_more)
+            }
+        };
+        Self { deliveries: read, has_older, has_newer }
+    }
 }
 
 /// Deliveries to replay.

@@ -83,6 +83,30 @@ pub trait WebhookRepo: Send + Sync {
     /// Returns the endpoints of clients, the disabled ones too, in no particular order.
     async fn of_clients(&self, clients: &[ClientId]) -> Result<Vec<Endpoint>, StoreError>;
 
+    /// Returns the endpoints that their clients must be told of, and were not: enabled ones whose
+    /// attempts have all failed since `failed_before` or longer, and those that the service has
+    /// disabled.
+    async fn untold(&self, failed_before: OffsetDateTime) -> Result<Vec<Endpoint>, StoreError>;
+
+    /// Records at `at` that the client was told of an endpoint in its state: that it is disabled, or
+    /// else that it fails. The next success, another URL and enabling it forget that.
+    async fn told(
+        &self,
+        id: EndpointId,
+        is_disabled: bool,
+        at: OffsetDateTime,
+    ) -> Result<(), StoreError>;
+
+    /// Disables at `at` the enabled endpoints whose attempts have all failed since `failed_before`
+    /// or longer, by [`Failures`](crate::webhook::DisabledBy), if their clients were told by
+    /// `told_before`. Returns them.
+    async fn disable_failing(
+        &self,
+        failed_before: OffsetDateTime,
+        told_before: OffsetDateTime,
+        at: OffsetDateTime,
+    ) -> Result<Vec<EndpointId>, StoreError>;
+
     /// Returns every endpoint, the oldest first.
     async fn all(&self) -> Result<Vec<Endpoint>, StoreError>;
 }
