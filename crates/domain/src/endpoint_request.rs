@@ -153,12 +153,17 @@ impl Fields<'_> {
                 self.report(pointer, ViolationCode::WrongType, "must be a string");
                 continue;
             };
-            let event = EventType::OF_ORDERS.into_iter().find(|event| event.as_str() == name);
-            if event.is_none() {
-                let known = EventType::OF_ORDERS.map(EventType::as_str).join(" or ");
-                self.report(pointer, ViolationCode::NotAllowed, format!("must be {known}"));
+            match EventType::OF_ORDERS.into_iter().find(|event| event.as_str() == name) {
+                Some(event) if events.insert(event) => {}
+                Some(_) => {
+                    let detail = "must be there once only";
+                    self.report(pointer, ViolationCode::NotAllowed, detail);
+                }
+                None => {
+                    let known = EventType::OF_ORDERS.map(EventType::as_str).join(" or ");
+                    self.report(pointer, ViolationCode::NotAllowed, format!("must be {known}"));
+                }
             }
-            events.extend(event);
         }
         Some(events)
     }
@@ -209,7 +214,7 @@ mod tests {
     #[test]
     fn all_violations_are_reported_at_once() {
         let body = json!({
-            "events": ["order.created", "order.deleted", 1, "webhook.test"],
+            "events": ["order.created", "order.deleted", 1, "webhook.test", "order.created"],
             "description": "two\nlines",
         });
         let violations = EndpointRequest::parse(&object(&body)).unwrap_err();
@@ -220,6 +225,7 @@ mod tests {
                 ("/events/1", "not_allowed"),
                 ("/events/2", "wrong_type"),
                 ("/events/3", "not_allowed"),
+                ("/events/4", "not_allowed"),
                 ("/description", "invalid_characters"),
             ]
         );
