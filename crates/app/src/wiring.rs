@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::AtomicBool};
 use actix_web::web;
 use adapter_http::{
     Api, ApiMetrics, BodyMemory, Budget, ConcurrencyLimit, ConnectionTracker, Dependencies,
-    DetachedTasks, KeysInProgress, RateLimits, Spool,
+    DetachedTasks, InProgress, KeysInProgress, RateLimits, Spool,
 };
 use adapter_mail::RemoveOldMails;
 use anyhow::{Context as _, Result};
@@ -123,6 +123,7 @@ impl Parts {
         };
         let api = web::Data::new(Api {
             add_documents: AddDocuments { intake: intake.clone() },
+            webhooks,
             read_order: ReadOrder { reader: intake.reader.clone(), blobs: intake.blobs.clone() },
             create_order: CreateOrder { intake, window: settings.duplicate_window(), traffic },
             keys,
@@ -135,6 +136,7 @@ impl Parts {
             base_path: settings.base_path.clone(),
             detached: DetachedTasks::new(Handle::current()),
             keys_in_progress: KeysInProgress::default(),
+            replays: InProgress::default(),
             connections: Arc::<ConnectionTracker>::default(),
             concurrency: ConcurrencyLimit::new(usize::try_from(settings.max_orders_in_flight)?),
             uploads: ConcurrencyLimit::new(usize::try_from(settings.max_uploads_in_flight)?),
