@@ -174,10 +174,15 @@ impl ScriptedServer {
         format!("http://{}", self.address)
     }
 
+    /// Returns the requests until now in order.
+    pub fn requests(&self) -> Vec<Request> {
+        self.requests.lock().unwrap().clone()
+    }
+
     /// Stops the server and returns its requests in order.
     pub fn stop(mut self) -> Vec<Request> {
         self.end();
-        self.requests.lock().unwrap().clone()
+        self.requests()
     }
 
     fn end(&mut self) {
