@@ -29,9 +29,9 @@ doc:
 openapi:
     cargo run --quiet --package notary-orders -- openapi --base-path '' > docs/openapi.json
 
-# Copies the clients of docs/examples into the API guide.
+# Copies the programs of docs/examples into the guides.
 renew-guide:
-    RENEW_GUIDE=1 cargo test --package notary-orders --test e2e guide_shows_the_example_clients_verbatim
+    RENEW_GUIDE=1 cargo test --package notary-orders --test e2e guides_show_the_examples_verbatim
 
 # Stores the OpenAPI document of this version as a released one, which later ones must not break.
 release-openapi:

@@ -35,6 +35,16 @@ def before_load_schema(context, raw_schema):
     zone.pop("pattern", None)
     zone["enum"] = ["America/Phoenix", "Pacific/Honolulu", "Etc/UTC"]
 
+    # URLs that the service may call.
+    for name in ("WebhookRequest", "WebhookChange"):
+        url = schemas[name]["properties"]["url"]
+        url.pop("pattern")
+        url["enum"] = ["http://127.0.0.1:9999/", "http://127.0.0.1:9998/orders?tenant=7"]
+        url["example"] = url["enum"][0]
+    for path, method in (("/api/webhooks", "post"), ("/api/webhooks/{webhook_id}", "patch")):
+        body = raw_schema["paths"][path][method]["requestBody"]["content"]["application/json"]
+        body["examples"]["request"]["value"]["url"] = "http://127.0.0.1:9999/"
+
     # The length of a text counts after trimming, so these texts have no white space around them.
     for schema in schemas.values():
         for member in schema.get("properties", {}).values():

@@ -6,13 +6,15 @@ cd "$(dirname "$0")/.."
 
 as_root() { if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi; }
 
-# A C compiler builds SQLite. curl, jq, Node.js and Python run the clients of the API guide.
+# A C compiler builds SQLite. curl, jq, Node.js, PHP and Python run the examples of the guides.
 # Chromium opens the docs page. The tests start PostgreSQL servers, so no cluster is created here.
 missing=()
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 command -v curl >/dev/null || missing+=(curl)
 command -v jq >/dev/null || missing+=(jq)
 command -v node >/dev/null || missing+=(nodejs)
+command -v npm >/dev/null || missing+=(npm)
+command -v php >/dev/null || missing+=(php-cli)
 command -v chromium >/dev/null || missing+=(chromium)
 command -v chromedriver >/dev/null || missing+=(chromium-driver)
 command -v sqlite3 >/dev/null || missing+=(sqlite3)
@@ -32,10 +34,13 @@ fi
 cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
 
-# Keeps the Python packages of the tests out of the system.
-tools="${CARGO_TARGET_DIR:-target}/tools/venv"
-[ -x "$tools/bin/python" ] || python3 -m venv "$tools"
-"$tools/bin/pip" install --quiet --disable-pip-version-check --requirement scripts/requirements.txt
+# Keeps the Python and JavaScript packages of the tests out of the system.
+tools="${CARGO_TARGET_DIR:-target}/tools"
+[ -x "$tools/venv/bin/python" ] || python3 -m venv "$tools/venv"
+"$tools/venv/bin/pip" install --quiet --disable-pip-version-check \
+    --requirement scripts/requirements.txt
+cp scripts/package.json scripts/package-lock.json "$tools"
+npm ci --prefix "$tools" --ignore-scripts --no-audit --no-fund --loglevel error
 
 step() { printf '\n== %s\n' "$*"; }
 

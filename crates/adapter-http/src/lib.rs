@@ -4,14 +4,16 @@
 //! |---|---|
 //! | table of paths and methods | `routes` |
 //! | the operations on orders, and their records | `orders` |
+//! | the operations on webhooks, and their records | `webhooks` |
 //! | what the handlers share | `state` |
 //! | authentication and rate limits | `authentication`, `rate_limit`, `peer` |
 //! | concurrency limits; memory and disk of requests in progress | `concurrency_limit`, `body_memory`, `budget` |
 //! | from a handler's result to a response | `answer`, `problem` |
 //! | validators of answers, conditional requests | `conditional` |
-//! | JSON bodies, multipart forms | `body`, `form`, `part_lengths` |
+//! | JSON bodies, multipart forms | `body`, `json_body`, `form`, `part_lengths` |
+//! | identifiers in paths, pages of lists, instants | `path_number`, `paging`, `list`, `instants` |
 //! | uploaded documents: storage while they arrive, format check | `spool`, `spool_folder`, `blocks`, `content` |
-//! | repeats under one `Idempotency-Key` | `idempotency_key`, `fingerprint`, `keys_in_progress` |
+//! | repeats under one `Idempotency-Key` | `idempotency_key`, `fingerprint`, `in_progress` |
 //! | request id, log line, metrics, response headers | `observe`, `request_notes`, `metrics`, `gauges` |
 //! | unread bodies of rejected requests | `unread_body` |
 //! | connections: their number, and their end when the service stops | `connections` |
@@ -50,13 +52,18 @@ mod first_head;
 mod form;
 mod gauges;
 mod idempotency_key;
-mod keys_in_progress;
+mod in_progress;
+mod instants;
+mod json_body;
+mod list;
 mod metrics;
 mod observe;
 mod openapi;
 mod ops;
 mod orders;
+mod paging;
 mod part_lengths;
+mod path_number;
 mod peer;
 mod problem;
 mod rate_limit;
@@ -72,6 +79,7 @@ mod state;
 mod test_support;
 mod transport;
 mod unread_body;
+mod webhooks;
 
 pub use body_memory::{BodyMemory, MemoryShare};
 pub use budget::{Budget, Share};
@@ -80,7 +88,7 @@ pub use connections::ConnectionTracker;
 pub use content::check as check_content;
 pub use detached_tasks::DetachedTasks;
 pub use gauges::register_gauges;
-pub use keys_in_progress::KeysInProgress;
+pub use in_progress::{InProgress, KeysInProgress};
 pub use metrics::ApiMetrics;
 pub use openapi::{OpenApiSettings, document as openapi_document};
 pub use ops::{Dependencies, Ops};

@@ -28,7 +28,8 @@ use crate::{
     problem::{Problem, ProblemCode},
     rate_limit::Allowance,
     request_notes::{
-        KeyNote, OrderNote, OverConcurrencyLimit, RejectedPeer, RequestId, X_REQUEST_ID,
+        KeyNote, OrderNote, OverConcurrencyLimit, RejectedPeer, RequestId, WebhookNote,
+        X_REQUEST_ID,
     },
     state::Api,
     unread_body::{AnswerWithBody, UnreadBody},
@@ -115,10 +116,12 @@ fn log(api: &Api, request: &HttpRequest, status: u16, duration: Duration, route:
     let rejected = extensions.get::<RejectedPeer>().map(|peer| peer.0);
     let peer = rejected.map(tracing::field::display);
     let order = extensions.get::<OrderNote>();
-    let message = match order {
-        Some(order) => order.message,
-        None if extensions.contains::<OverConcurrencyLimit>() => "concurrency limit reached",
-        None => "answered",
+    let webhook = extensions.get::<WebhookNote>();
+    let message = match (order, webhook) {
+        (Some(order), _) => order.message,
+        (None, Some(webhook)) => webhook.message,
+        _ if extensions.contains::<OverConcurrencyLimit>() => "concurrency limit reached",
+        _ => "answered",
     };
     let peer_of = || peer::address(request, &api.trusted_proxies);
     let left_out = extensions.contains::<OverConcurrencyLimit>()
@@ -138,6 +141,7 @@ fn log(api: &Api, request: &HttpRequest, status: u16, duration: Duration, route:
                 documents = order.and_then(|order| order.documents),
                 document = order.and_then(|order| order.document),
                 test = order.and_then(|order| order.test),
+                webhook_id = webhook.map(|webhook| webhook.id.0),
                 "{message}"
             )
         };

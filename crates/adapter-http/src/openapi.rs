@@ -1,6 +1,7 @@
 //! The OpenAPI document. It is derived from the types that the code reads and writes, and quotes
 //! the limits from their definitions and from the settings.
 
+mod description;
 mod examples;
 mod headers;
 mod operations;
@@ -12,14 +13,23 @@ mod schemas;
 mod settings;
 mod successes;
 mod units;
+mod webhook_events;
+mod webhook_examples;
+mod webhook_operations;
+mod webhook_schemas;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod webhook_tests;
 
 use actix_web::{HttpResponse, web};
-use domain::order::{
-    ContactRequest, InvoiceRecipientRequest, OrderRequest, RequestedByRequest,
-    SigningContactsRequest, SigningDetailsRequest,
+use domain::{
+    order::{
+        ContactRequest, InvoiceRecipientRequest, OrderRequest, RequestedByRequest,
+        SigningContactsRequest, SigningDetailsRequest,
+    },
+    webhook::{OrderEventData, TestEventData, WebhookPayload},
 };
 use utoipa::{
     OpenApi,
@@ -34,6 +44,7 @@ use crate::{
     orders::record::{DocumentRecord, OrderRecord},
     problem::{FieldProblem, ProblemBody},
     state::Api,
+    webhooks::record::{AcceptedRecord, AttemptEntry, DeliveryRecord, SecretRecord, WebhookRecord},
 };
 
 /// Path of the document, below the base path.
@@ -57,6 +68,7 @@ pub fn document(settings: &OpenApiSettings) -> openapi::OpenApi {
     let components = document.components.get_or_insert_default();
     components.add_security_scheme(operations::API_KEY, bearer_scheme());
     requests::complete(components, settings.limits, &[examples::minimal(), examples::full()]);
+    webhook_schemas::add(components);
     schemas::add_limits(components);
     schemas::add_examples(components, "OrderRecord", &examples::record());
     schemas::add_examples(components, "DocumentRecord", &examples::document(&settings.base_path));
@@ -66,6 +78,7 @@ pub fn document(settings: &OpenApiSettings) -> openapi::OpenApi {
     schemas::add_composed(components, settings.limits);
     responses::add_shared(components, settings);
     operations::add(&mut document.paths, settings);
+    document.webhooks = Some(webhook_events::all());
     document
 }
 
@@ -84,13 +97,19 @@ sent.
 timeout: the order is created once. Wait at least `Retry-After` before you retry 409 \
 `idempotency_in_flight`, 429 and 503.
 
+**Webhooks.** The service tells the client of its orders by `POST` to its webhooks. Each event is \
+signed.
+
 **Problems.** Every error is `application/problem+json` (RFC 9457). Rely on `status` and `code`, \
 which are stable. New codes may be added.";
 
 #[derive(OpenApi)]
 #[openapi(
     info(title = "notary-orders", description = DESCRIPTION),
-    tags((name = "orders", description = "Create and read notarial signing orders.")),
+    tags(
+        (name = "orders", description = "Create and read notarial signing orders."),
+        (name = "webhooks", description = "Learn of orders without asking for them.")
+    ),
     components(schemas(
         OrderRequest,
         SigningContactsRequest,
@@ -101,7 +120,16 @@ which are stable. New codes may be added.";
         OrderRecord<'static>,
         DocumentRecord<'static>,
         ProblemBody<'static>,
-        FieldProblem
+        FieldProblem,
+        WebhookRecord<'static>,
+        SecretRecord,
+        DeliveryRecord<'static>,
+        AttemptEntry<'static>,
+        AcceptedRecord,
+        WebhookPayload<OrderEventData>,
+        WebhookPayload<TestEventData>,
+        OrderEventData,
+        TestEventData
     ))
 )]
 struct Document;

@@ -11,9 +11,12 @@ use std::{
 };
 
 use actix_web::{HttpResponse, web};
-use domain::ports::{BlobStore, Clock, DeliveryQueue, OrderRepo, StoreError, error_chain};
+use domain::ports::{
+    BlobStore, Clock, DeliveryQueue, OrderRepo, StoreError, WebhookQueue, WebhookStats, error_chain,
+};
 use prometheus::{Encoder as _, Gauge, Registry, TextEncoder, register_gauge_with_registry};
 use serde::Serialize;
+use time::OffsetDateTime;
 use tokio::time::timeout;
 
 /// Time limit for a check of a dependency.
@@ -27,6 +30,7 @@ pub struct Ops {
     pending: Gauge,
     failed: Gauge,
     oldest: Gauge,
+    webhooks: WebhookGauges,
     database_is_open: AtomicBool,
     /// Set when the service has started.
     dependencies: OnceLock<Dependencies>,
@@ -41,6 +45,8 @@ pub struct Dependencies {
     pub blobs: Arc<dyn BlobStore>,
     /// Stores deliveries.
     pub queue: Arc<dyn DeliveryQueue>,
+    /// Stores webhook deliveries.
+    pub webhooks: Arc<dyn WebhookQueue>,
     /// Whether mails can be delivered. Orders continue without the relay.
     pub mail_is_available: Arc<AtomicBool>,
 }
@@ -53,24 +59,25 @@ impl Ops {
         registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
         let pending = register_gauge_with_registry!(
             "notary_orders_follow_ups_pending",
-            "Pending deliveries in the whole queue.",
+            "Pending mails in the whole queue.",
             registry
         )?;
         let events = register_gauge_with_registry!(
             "notary_orders_events_pending",
-            "Created orders whose deliveries are not in the queue yet.",
+            "Events of orders whose deliveries are not in the queues yet.",
             registry
         )?;
         let failed = register_gauge_with_registry!(
             "notary_orders_follow_ups_buried",
-            "Deliveries that failed for good and wait for an operator.",
+            "Mails that failed for good and wait for an operator.",
             registry
         )?;
         let oldest = register_gauge_with_registry!(
             "notary_orders_follow_up_oldest_age_seconds",
-            "Age of the oldest event or pending delivery; 0 if there is none.",
+            "Age of the oldest event or pending mail; 0 if there is none.",
             registry
         )?;
+        let webhooks = WebhookGauges::register(&registry)?;
         Ok(Self {
             clock,
             registry,
@@ -78,6 +85,7 @@ impl Ops {
             pending,
             failed,
             oldest,
+            webhooks,
             database_is_open: AtomicBool::new(false),
             dependencies: OnceLock::new(),
             stopping: AtomicBool::new(false),
@@ -112,7 +120,52 @@ impl Ops {
                 (self.clock.now() - created_at).as_seconds_f64().max(0.0)
             }),
         );
+        self.webhooks.set(&dependencies.webhooks.stats().await?, self.clock.now());
         Ok(())
+    }
+}
+
+/// The gauges of webhooks.
+struct WebhookGauges {
+    pending: Gauge,
+    failed: Gauge,
+    oldest: Gauge,
+    disabled: Gauge,
+}
+
+impl WebhookGauges {
+    fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        Ok(Self {
+            pending: register_gauge_with_registry!(
+                "notary_orders_webhooks_pending",
+                "Pending webhooks of enabled endpoints.",
+                registry
+            )?,
+            failed: register_gauge_with_registry!(
+                "notary_orders_webhooks_failed",
+                "Webhooks of the last 30 days that failed for good.",
+                registry
+            )?,
+            oldest: register_gauge_with_registry!(
+                "notary_orders_webhook_oldest_age_seconds",
+                "Age of the oldest webhook without an attempt, of endpoints that do not fail.",
+                registry
+            )?,
+            disabled: register_gauge_with_registry!(
+                "notary_orders_webhook_endpoints_disabled",
+                "Webhook endpoints that are disabled.",
+                registry
+            )?,
+        })
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a gauge is approximate")]
+    fn set(&self, stats: &WebhookStats, now: OffsetDateTime) {
+        self.pending.set(stats.pending as f64);
+        self.failed.set(stats.failed as f64);
+        self.disabled.set(stats.disabled_endpoints as f64);
+        let age = stats.oldest_untried_at.map(|due_at| (now - due_at).as_seconds_f64().max(0.0));
+        self.oldest.set(age.unwrap_or_default());
     }
 }
 

@@ -171,6 +171,13 @@ impl Problem {
         )
     }
 
+    /// Reports a webhook or a delivery that the client does not have. The same for those of other
+    /// clients and those that do not exist.
+    pub(crate) fn no_such_webhook() -> Self {
+        let detail = "The client of this API key has no such webhook or delivery.";
+        Self::new(ProblemCode::NotFound, detail)
+    }
+
     /// Reports an order that an operator has erased.
     pub(crate) fn erased() -> Self {
         Self::new(ProblemCode::Erased, "The operator has erased this order.")

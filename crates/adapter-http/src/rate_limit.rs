@@ -35,6 +35,8 @@ pub(crate) enum Policy {
     OrdersWithDocuments,
     /// Everything that reads orders and documents.
     Reads,
+    /// Everything about webhooks.
+    Webhooks,
 }
 
 impl Policy {
@@ -44,6 +46,7 @@ impl Policy {
             Self::Orders => "orders",
             Self::OrdersWithDocuments => "orders-with-documents",
             Self::Reads => "reads",
+            Self::Webhooks => "webhooks",
         }
     }
 
@@ -52,6 +55,7 @@ impl Policy {
         match self {
             Self::Orders | Self::OrdersWithDocuments => Scope::OrdersCreate,
             Self::Reads => Scope::OrdersRead,
+            Self::Webhooks => Scope::WebhooksManage,
         }
     }
 }
@@ -62,6 +66,7 @@ pub struct RateLimits {
     orders: KeyLimit,
     orders_with_documents: KeyLimit,
     reads: KeyLimit,
+    webhooks: KeyLimit,
     failures: Option<Buckets<IpAddr>>,
     /// When peers over the limit of failed authentications may fail again.
     throttled: Mutex<HashMap<IpAddr, Instant>>,
@@ -77,13 +82,14 @@ const ALL_LOG_LINES: Rate = Rate { per_second: 50, burst: 50 };
 
 impl RateLimits {
     /// Creates the limits of keys without rates of their own: for orders without and with
-    /// documents, and for reads. Failed authentications and look-ups of a peer have the rate of the
-    /// first. A rate with a 0 means no limit.
+    /// documents, and for reads. Requests about webhooks, failed authentications and look-ups of a
+    /// peer have the rate of the first. A rate with a 0 means no limit.
     pub fn new(orders: Rate, orders_with_documents: Rate, reads: Rate) -> Self {
         Self {
             orders: KeyLimit::new(orders),
             orders_with_documents: KeyLimit::new(orders_with_documents),
             reads: KeyLimit::new(reads),
+            webhooks: KeyLimit::new(orders),
             failures: Buckets::new(orders),
             throttled: Mutex::default(),
             look_ups: Buckets::new(orders),
@@ -98,6 +104,7 @@ impl RateLimits {
             Policy::Orders => (&self.orders, key.key.rate),
             Policy::OrdersWithDocuments => (&self.orders_with_documents, key.key.documents_rate),
             Policy::Reads => (&self.reads, None),
+            Policy::Webhooks => (&self.webhooks, None),
         };
         let rate = own.unwrap_or(limit.default);
         let remaining = limit.buckets(rate)?.take(&key.id);
@@ -142,6 +149,7 @@ impl RateLimits {
         self.orders.forget_idle();
         self.orders_with_documents.forget_idle();
         self.reads.forget_idle();
+        self.webhooks.forget_idle();
         let now = Instant::now();
         self.throttled().retain(|_, until| now < *until);
         let by_peer = [&self.failures, &self.look_ups, &self.log_lines];

@@ -5,7 +5,7 @@ use std::{net::IpAddr, rc::Rc};
 use actix_web::{HttpMessage as _, HttpRequest, http::header::HeaderName};
 use domain::{
     add_documents::AddedDocuments, api_key::ApiKeyId, create_order::CreatedOrder, order::OrderId,
-    ports::Entropy,
+    ports::Entropy, webhook::EndpointId,
 };
 
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -88,6 +88,21 @@ impl OrderNote {
         Self { order_id: order.0, message: "answered", documents: None, document, test: None }
     }
 
+    /// Leaves the note on a request.
+    pub(crate) fn leave(self, request: &HttpRequest) {
+        request.extensions_mut().insert(self);
+    }
+}
+
+/// The webhook that a request managed.
+#[derive(Clone, Copy)]
+pub(crate) struct WebhookNote {
+    pub(crate) id: EndpointId,
+    /// What the request did, as the message of its log line.
+    pub(crate) message: &'static str,
+}
+
+impl WebhookNote {
     /// Leaves the note on a request.
     pub(crate) fn leave(self, request: &HttpRequest) {
         request.extensions_mut().insert(self);

@@ -13,6 +13,7 @@ use crate::{
     docs_page, openapi, ops,
     orders::{self, create_form, create_json, path},
     problem::{Problem, ProblemCode},
+    webhooks,
 };
 
 /// Adds every path to an application.
@@ -28,6 +29,23 @@ pub(crate) fn configure(config: &mut ServiceConfig, base_path: &str) {
             [get(orders::list_documents), post(orders::add_documents)],
         ))
         .service(resource(&at(path::DOCUMENT), [get(orders::read_document)]))
+        .service(resource(
+            &at(webhooks::path::WEBHOOKS),
+            [get(webhooks::list), post(webhooks::create)],
+        ))
+        .service(resource(
+            &at(webhooks::path::WEBHOOK),
+            [
+                get(webhooks::read),
+                on(Method::PATCH, webhooks::change),
+                on(Method::DELETE, webhooks::delete),
+            ],
+        ))
+        .service(resource(&at(webhooks::path::ROTATE_SECRET), [post(webhooks::rotate_secret)]))
+        .service(resource(&at(webhooks::path::TEST), [post(webhooks::test)]))
+        .service(resource(&at(webhooks::path::DELIVERIES), [get(webhooks::list_deliveries)]))
+        .service(resource(&at(webhooks::path::REPLAY_DELIVERY), [post(webhooks::replay_delivery)]))
+        .service(resource(&at(webhooks::path::REPLAY), [post(webhooks::replay)]))
         .service(resource(&at(openapi::PATH), [get(openapi::serve)]))
         .service(resource(&at(docs_page::TRAILING_SLASH), [get(docs_page::redirect)]));
     for file in docs_page::FILES {
@@ -53,7 +71,14 @@ fn post<Args: FromRequest + 'static, H: Handler<Args>>(handler: H) -> MethodRout
 where
     H::Output: Responder + 'static,
 {
-    vec![(Method::POST, web::post().to(handler))]
+    on(Method::POST, handler)
+}
+
+fn on<Args: FromRequest + 'static, H: Handler<Args>>(method: Method, handler: H) -> MethodRoutes
+where
+    H::Output: Responder + 'static,
+{
+    vec![(method.clone(), web::method(method).to(handler))]
 }
 
 /// Answers `HEAD`, too; the server leaves out the body.
@@ -103,9 +128,16 @@ mod tests {
             ("/api/order/7", "GET, HEAD"),
             ("/api/order/7/documents", "GET, HEAD, POST"),
             ("/api/order/7/documents/0", "GET, HEAD"),
+            ("/api/webhooks", "GET, HEAD, POST"),
+            ("/api/webhooks/7", "GET, HEAD, PATCH, DELETE"),
+            ("/api/webhooks/7/rotate-secret", "POST"),
+            ("/api/webhooks/7/test", "POST"),
+            ("/api/webhooks/7/deliveries", "GET, HEAD"),
+            ("/api/webhooks/7/deliveries/1/replay", "POST"),
+            ("/api/webhooks/7/replay", "POST"),
             (openapi::PATH, "GET, HEAD"),
         ] {
-            let request = TestRequest::delete().uri(path);
+            let request = TestRequest::default().method(Method::PUT).uri(path);
 
             let answer = Ports::without_key().api().send(request).await;
 

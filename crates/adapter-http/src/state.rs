@@ -4,14 +4,20 @@ use std::sync::Arc;
 
 use domain::{
     add_documents::AddDocuments, create_order::CreateOrder, document::DocumentLimits,
-    manage_keys::ManageKeys, ports::Entropy, read_order::ReadOrder,
+    manage_keys::ManageKeys, manage_webhooks::ManageWebhooks, ports::Entropy,
+    read_order::ReadOrder, webhook::EndpointId,
 };
 use ipnet::IpNet;
 
 use crate::{
-    body_memory::BodyMemory, concurrency_limit::ConcurrencyLimit, connections::ConnectionTracker,
-    detached_tasks::DetachedTasks, keys_in_progress::KeysInProgress, metrics::ApiMetrics,
-    rate_limit::RateLimits, spool::Spool,
+    body_memory::BodyMemory,
+    concurrency_limit::ConcurrencyLimit,
+    connections::ConnectionTracker,
+    detached_tasks::DetachedTasks,
+    in_progress::{InProgress, KeysInProgress},
+    metrics::ApiMetrics,
+    rate_limit::RateLimits,
+    spool::Spool,
 };
 
 /// The use cases, limits and settings of the API.
@@ -22,6 +28,8 @@ pub struct Api {
     pub add_documents: AddDocuments,
     /// Reads orders and documents.
     pub read_order: ReadOrder,
+    /// Manages webhooks.
+    pub webhooks: ManageWebhooks,
     /// Authenticates API keys.
     pub keys: ManageKeys,
     /// Rate limits of API keys and of failed authentications.
@@ -42,6 +50,8 @@ pub struct Api {
     pub detached: DetachedTasks,
     /// Idempotency keys of the JSON orders in progress.
     pub keys_in_progress: KeysInProgress,
+    /// Webhooks whose deliveries of a time are being replayed.
+    pub replays: InProgress<EndpointId>,
     /// Open connections.
     pub connections: Arc<ConnectionTracker>,
     /// Limits how many JSON orders are created at the same time.

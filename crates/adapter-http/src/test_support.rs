@@ -15,18 +15,20 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use domain::{
     add_documents::AddDocuments,
-    api_key::{ApiKey, ApiKeyId, NewApiKey, PresentedKey, Rate},
+    api_key::{ApiKey, ApiKeyId, NewApiKey, PresentedKey, Rate, Scope},
     create_order::CreateOrder,
     document::DocumentLimits,
     duplicate_window::DuplicateWindow,
     idempotency::{AddedRange, DEFAULT_RETENTION},
     intake::Intake,
     manage_keys::ManageKeys,
+    manage_webhooks::ManageWebhooks,
     order::OrderId,
     ports::{
         AddDocumentsError, CreateError, MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy,
-        MockIdempotencyLedger, MockOrderReader, MockOrderRepo, MockUploadLedger, NewDocuments,
-        NewOrder, OrderRepo, StoreError,
+        MockIdempotencyLedger, MockOrderReader, MockOrderRepo, MockSecretBox, MockUploadLedger,
+        MockWebhookQueue, MockWebhookRepo, MockWebhookSender, NewDocuments, NewOrder, OrderRepo,
+        StoreError,
     },
     read_order::ReadOrder,
 };
@@ -38,8 +40,8 @@ use time::{OffsetDateTime, macros::datetime};
 use tokio::sync::Semaphore;
 
 use crate::{
-    ApiMetrics, BodyMemory, Budget, ConcurrencyLimit, DetachedTasks, KeysInProgress, RateLimits,
-    Spool, form, observe::observe, routes, state::Api,
+    ApiMetrics, BodyMemory, Budget, ConcurrencyLimit, DetachedTasks, InProgress, KeysInProgress,
+    RateLimits, Spool, form, observe::observe, routes, state::Api,
 };
 
 /// The time of all tests.
@@ -53,6 +55,10 @@ pub(crate) struct Ports {
     pub(crate) idempotency: MockIdempotencyLedger,
     pub(crate) blobs: MockBlobStore,
     pub(crate) keys: MockApiKeyRepo,
+    pub(crate) endpoints: MockWebhookRepo,
+    pub(crate) deliveries: MockWebhookQueue,
+    pub(crate) sender: MockWebhookSender,
+    pub(crate) secrets: MockSecretBox,
     /// Maximum number of concurrent JSON orders.
     pub(crate) concurrency: usize,
     /// Maximum number of orders with documents that are stored at the same time.
@@ -85,6 +91,10 @@ impl Ports {
             idempotency: MockIdempotencyLedger::new(),
             blobs: MockBlobStore::new(),
             keys: MockApiKeyRepo::new(),
+            endpoints: MockWebhookRepo::new(),
+            deliveries: MockWebhookQueue::new(),
+            sender: MockWebhookSender::new(),
+            secrets: MockSecretBox::new(),
             concurrency: 1,
             uploads_in_flight: 1,
             body_memory: u64::MAX,
@@ -112,7 +122,17 @@ impl Ports {
             entropy: entropy.clone(),
             idempotency_retention: DEFAULT_RETENTION,
         };
+        let webhooks = ManageWebhooks {
+            endpoints: Arc::new(self.endpoints),
+            deliveries: Arc::new(self.deliveries),
+            sender: Arc::new(self.sender),
+            secrets: Some(Arc::new(self.secrets)),
+            clock: clock.clone(),
+            entropy: entropy.clone(),
+            due: Arc::default(),
+        };
         let api = Api {
+            webhooks,
             create_order: CreateOrder {
                 intake: intake.clone(),
                 window: DuplicateWindow::default(),
@@ -136,6 +156,7 @@ impl Ports {
             base_path: String::new(),
             detached: DetachedTasks::new(tokio::runtime::Handle::current()),
             keys_in_progress: KeysInProgress::default(),
+            replays: InProgress::default(),
             connections: Arc::default(),
             concurrency: ConcurrencyLimit::new(self.concurrency),
             uploads: ConcurrencyLimit::new(self.uploads_in_flight),
@@ -260,13 +281,14 @@ pub(crate) fn presented_key() -> PresentedKey {
     PresentedKey::random(false, &entropy())
 }
 
-/// Returns the API key of the tests: unlimited, and for every signing service.
+/// Returns the API key of the tests: unlimited, with every scope, and for every signing service.
 pub(crate) fn api_key() -> ApiKey {
     let presented = presented_key();
     let key = NewApiKey {
         lookup: presented.lookup().to_owned(),
         hash: presented.hash(),
         signing_service: None,
+        scopes: Scope::ALL.into_iter().collect(),
         is_test: false,
         rate: None,
         documents_rate: None,

@@ -24,6 +24,7 @@ mod erased_mails;
 mod language;
 mod mail_drop;
 mod message;
+mod notice;
 mod old_mails;
 mod open;
 mod sender;

@@ -14,14 +14,17 @@ use async_trait::async_trait;
 use domain::{
     delivery::Notification,
     ports::{Notifier, NotifyError},
+    webhook::EndpointNotice,
 };
 use group_commit::{Fit, Group, Lead};
+use lettre::Message;
 use tokio::{sync::oneshot, task::spawn_blocking};
 
 use self::batch::Mail;
 use crate::{
     OpenError, Sender,
     message::{message_key, render},
+    notice,
 };
 
 /// Beginning and end of the name of a file that is being written.
@@ -81,15 +84,11 @@ fn panicked<E>(_: E) -> Result<(), NotifyError> {
 #[async_trait]
 impl Notifier for MailDrop {
     async fn notify(&self, notification: &Notification) -> Result<(), NotifyError> {
-        let name = format!("{}.eml", message_key(notification)?);
-        let content = render(&self.sender, notification)?.formatted();
-        let (outcome, written) = oneshot::channel();
-        if let Some(lead) = self.mails.join(Mail { name, content, outcome }) {
-            let folder = Arc::clone(&self.folder);
-            // Not awaited: the mails of others go on if this call is cancelled.
-            drop(spawn_blocking(move || write_waiting(&folder, lead)));
-        }
-        written.await.unwrap_or_else(panicked)
+        self.write(&notification.message_key, &render(&self.sender, notification)?).await
+    }
+
+    async fn tell(&self, notice: &EndpointNotice) -> Result<(), NotifyError> {
+        self.write(&notice.message_key(), &notice::render(&self.sender, notice)?).await
     }
 
     async fn check(&self) -> Result<(), NotifyError> {
@@ -97,5 +96,19 @@ impl Notifier for MailDrop {
         // The file has no name and disappears when it is closed.
         let check = move || tempfile::tempfile_in(&folder).map(drop).map_err(unavailable);
         spawn_blocking(check).await.unwrap_or_else(panicked)
+    }
+}
+
+impl MailDrop {
+    async fn write(&self, key: &str, mail: &Message) -> Result<(), NotifyError> {
+        let name = format!("{}.eml", message_key(key)?);
+        let content = mail.formatted();
+        let (outcome, written) = oneshot::channel();
+        if let Some(lead) = self.mails.join(Mail { name, content, outcome }) {
+            let folder = Arc::clone(&self.folder);
+            // Not awaited: the mails of others go on if this call is cancelled.
+            drop(spawn_blocking(move || write_waiting(&folder, lead)));
+        }
+        written.await.unwrap_or_else(panicked)
     }
 }

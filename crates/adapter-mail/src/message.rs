@@ -37,8 +37,7 @@ pub(crate) fn order_of_subject(subject: &str) -> Option<OrderId> {
 }
 
 /// Returns the message key, which becomes part of a header and of a file name.
-pub(crate) fn message_key(notification: &Notification) -> Result<&str, NotifyError> {
-    let key = notification.message_key.as_str();
+pub(crate) fn message_key(key: &str) -> Result<&str, NotifyError> {
     let valid = (1..=64).contains(&key.len())
         && key.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase());
     if valid {
@@ -50,7 +49,7 @@ pub(crate) fn message_key(notification: &Notification) -> Result<&str, NotifyErr
 
 /// Builds the confirmation mail. Deterministic: equal notifications give equal bytes.
 pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Message, NotifyError> {
-    let key = message_key(notification)?;
+    let key = message_key(&notification.message_key)?;
     let order = &notification.order;
     let from = sender.mailbox().clone();
     let to: Address = notification.recipient.as_str().parse().map_err(permanent)?;
@@ -92,7 +91,7 @@ pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Mes
 
 /// Encodes the subject as a whole (RFC 2047) unless plain ASCII is unambiguous. Lettre encodes each
 /// word separately, which loses spaces and passes on text that looks like an encoded word.
-fn subject_header(subject: String) -> Result<HeaderValue, fmt::Error> {
+pub(crate) fn subject_header(subject: String) -> Result<HeaderValue, fmt::Error> {
     let name = HeaderName::new_from_ascii_str("Subject");
     if subject.is_ascii() && !["=?", "  "].iter().any(|ambiguous| subject.contains(ambiguous)) {
         return Ok(HeaderValue::new(name, subject));
@@ -102,7 +101,7 @@ fn subject_header(subject: String) -> Result<HeaderValue, fmt::Error> {
     Ok(HeaderValue::dangerous_new_pre_encoded(name, subject, encoded))
 }
 
-fn permanent(cause: impl Into<Cause>) -> NotifyError {
+pub(crate) fn permanent(cause: impl Into<Cause>) -> NotifyError {
     NotifyError::Permanent(cause.into())
 }
 

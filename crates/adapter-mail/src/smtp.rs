@@ -19,7 +19,9 @@ use async_trait::async_trait;
 use domain::{
     delivery::Notification,
     ports::{Notifier, NotifyError},
+    webhook::EndpointNotice,
 };
+use lettre::Message;
 use tokio::time::timeout;
 
 pub use self::relay::MAX_CONNECTIONS;
@@ -28,7 +30,7 @@ use self::{
     relay::Relay,
     url::RelayUrl,
 };
-use crate::{OpenError, Sender, message::render};
+use crate::{OpenError, Sender, message::render, notice};
 
 /// Time limits for the steps of a delivery. Their sum is below the 30 seconds that the port allows.
 #[derive(Debug, Clone, Copy)]
@@ -69,7 +71,20 @@ impl Smtp {
 #[async_trait]
 impl Notifier for Smtp {
     async fn notify(&self, notification: &Notification) -> Result<(), NotifyError> {
-        let mail = render(&self.sender, notification)?;
+        self.send(&render(&self.sender, notification)?).await
+    }
+
+    async fn tell(&self, notice: &EndpointNotice) -> Result<(), NotifyError> {
+        self.send(&notice::render(&self.sender, notice)?).await
+    }
+
+    async fn check(&self) -> Result<(), NotifyError> {
+        within(self.timeouts.check, self.relay.check()).await.map_err(unavailable)
+    }
+}
+
+impl Smtp {
+    async fn send(&self, mail: &Message) -> Result<(), NotifyError> {
         let [recipient] = mail.envelope().to() else {
             return Err(NotifyError::Permanent("a mail must have one recipient".into()));
         };
@@ -100,10 +115,6 @@ impl Notifier for Smtp {
                 }
             }
         }
-    }
-
-    async fn check(&self) -> Result<(), NotifyError> {
-        within(self.timeouts.check, self.relay.check()).await.map_err(unavailable)
     }
 }
 

@@ -9,11 +9,12 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     idempotency::{AddedRange, IdempotentRequest, KeyUse},
     ports::{AddDocumentsError, NewDocuments, StoreError},
+    webhook::EventType,
 };
 use futures_util::FutureExt as _;
 use sql_rows::{
     DocumentRow, PendingAddition, Utc,
-    schema::{documents, orders},
+    schema::{documents, events, orders},
 };
 use time::OffsetDateTime;
 
@@ -93,6 +94,12 @@ async fn add(
     // The order in which other calls lock uploads.
     rows.sort_by(|one, other| one.key.cmp(&other.key));
     diesel::insert_into(documents::table).values(rows).execute(connection).await?;
+    let event = (
+        events::kind.eq(EventType::DocumentsAdded.as_str()),
+        events::order_id.eq(order_id),
+        events::created_at.eq(at),
+    );
+    diesel::insert_into(events::table).values(event).execute(connection).await?;
     if let Some(request) = &idempotent_request {
         remember(connection, request, order_id, range, at.0).await?;
     }

@@ -5,7 +5,8 @@ use diesel::{
     sql_types::{Array, BigInt, Binary, Bool, Integer, Nullable, Text},
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use sql_rows::{Instant, ORDER_CREATED, OrderRow, PendingOrder, Utc, schema::orders};
+use domain::webhook::EventType;
+use sql_rows::{Instant, OrderRow, PendingOrder, Utc, schema::orders};
 
 use crate::statement::Prepared;
 
@@ -139,7 +140,7 @@ pub(crate) async fn insert_orders(
         .bind::<Array<Text>, _>(column(&documents, |(_, document)| &*document.media_type))
         .bind::<Array<BigInt>, _>(column(&documents, |(_, document)| document.size))
         .bind::<Array<Binary>, _>(column(&documents, |(_, document)| &*document.sha256))
-        .bind::<Text, _>(ORDER_CREATED);
+        .bind::<Text, _>(EventType::OrderCreated.as_str());
     // Reads to the end: the rows arrive before the commit, and an error of the commit after them.
     Prepared(statement).get_results(connection).await
 }

@@ -33,6 +33,10 @@ mod tests;
 mod tls;
 mod uploads;
 mod url;
+mod webhook_lease;
+mod webhook_queue;
+mod webhook_settle;
+mod webhooks;
 
 pub use connect::ConnectError;
 pub use import::Import;

@@ -26,12 +26,14 @@ const LOCK: &str = "SET LOCAL lock_timeout = '60s'; \
     SELECT pg_advisory_xact_lock(7957707180310490994); SET LOCAL lock_timeout = '1s'";
 
 /// The tables that the migrations create.
-const TABLES: [&str; 9] = [
+const TABLES: [&str; 11] = [
     "orders",
     "documents",
     "uploads",
     "events",
     "deliveries",
+    "webhook_endpoints",
+    "webhook_deliveries",
     "recipient_mails",
     "api_keys",
     "key_events",
@@ -46,6 +48,10 @@ const RIGHTS: &str = "VALUES \
     ('events', 'SELECT'), ('events', 'INSERT'), ('events', 'UPDATE'), ('events', 'DELETE'), \
     ('deliveries', 'SELECT'), ('deliveries', 'INSERT'), \
     ('deliveries', 'UPDATE'), ('deliveries', 'DELETE'), \
+    ('webhook_endpoints', 'SELECT'), ('webhook_endpoints', 'INSERT'), \
+    ('webhook_endpoints', 'UPDATE'), ('webhook_endpoints', 'DELETE'), \
+    ('webhook_deliveries', 'SELECT'), ('webhook_deliveries', 'INSERT'), \
+    ('webhook_deliveries', 'UPDATE'), ('webhook_deliveries', 'DELETE'), \
     ('recipient_mails', 'SELECT'), ('recipient_mails', 'INSERT'), \
     ('recipient_mails', 'UPDATE'), ('recipient_mails', 'DELETE'), \
     ('api_keys', 'SELECT'), ('api_keys', 'INSERT'), ('api_keys', 'UPDATE'), \

@@ -9,7 +9,7 @@ use diesel::{
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::ports::{Dispatch, Event, EventId, Outbox, StoreError};
 use futures_util::FutureExt as _;
-use sql_rows::{EventRow, ORDER_CREATED, Utc, row_limit, schema::events};
+use sql_rows::{EVENT_TYPES, EventRow, Utc, row_limit, schema::events};
 use time::OffsetDateTime;
 
 use crate::{
@@ -41,13 +41,13 @@ async fn events(
     limit: usize,
 ) -> Result<Vec<Event>, Failure> {
     let oldest = events::table
-        .filter(events::kind.eq(ORDER_CREATED))
+        .filter(events::kind.eq_any(EVENT_TYPES))
         .filter(events::retry_at.is_null().or(events::retry_at.le(Utc(now))))
         .order(events::id)
         .limit(row_limit(limit))
         .select(EventRow::as_select());
     let rows: Vec<EventRow> = Prepared(oldest).load(connection).await?;
-    Ok(rows.into_iter().map(Event::from).collect())
+    Ok(rows.into_iter().map(EventRow::into_event).collect::<Result<_, _>>()?)
 }
 
 /// Locks events by identifier, so that two workers never deadlock, and skips those that another
@@ -66,6 +66,13 @@ fn dispatch_statement() -> String {
             FROM unnest($2, $3, $4) WITH ORDINALITY AS delivery \
                 (event, message_key, recipient, number) \
             JOIN dispatched ON dispatched.id = event ORDER BY number\
+        ), webhooks AS (\
+            INSERT INTO webhook_deliveries \
+                (order_id, endpoint_id, event, message_key, created_at, due_at) \
+            SELECT order_id, endpoint, type, message_key, created_at, created_at \
+            FROM unnest($5, $6, $7, $8) WITH ORDINALITY AS delivery \
+                (event, endpoint, type, message_key, number) \
+            JOIN dispatched ON dispatched.id = event ORDER BY number\
         ) SELECT id FROM dispatched WHERE {DURABLE}"
     )
 }
@@ -83,18 +90,29 @@ async fn dispatch(
 ) -> Result<usize, Failure> {
     let ids: Vec<i64> = dispatches.iter().map(|dispatch| dispatch.event.0).collect();
     let (mut events, mut keys, mut recipients) = (Vec::new(), Vec::new(), Vec::new());
-    for Dispatch { event, deliveries } in &dispatches {
-        for delivery in deliveries {
-            events.push(event.0);
-            keys.push(&*delivery.message_key);
-            recipients.push(delivery.recipient.as_str());
+    let mut webhooks = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for dispatch in &dispatches {
+        for mail in &dispatch.mails {
+            events.push(dispatch.event.0);
+            keys.push(&*mail.message_key);
+            recipients.push(mail.recipient.as_str());
+        }
+        for webhook in &dispatch.webhooks {
+            webhooks.0.push(dispatch.event.0);
+            webhooks.1.push(webhook.endpoint.0);
+            webhooks.2.push(webhook.event.as_str());
+            webhooks.3.push(&*webhook.message_key);
         }
     }
     let dispatch = sql_query(dispatch_statement())
         .bind::<Array<BigInt>, _>(ids)
         .bind::<Array<BigInt>, _>(events)
         .bind::<Array<Text>, _>(keys)
-        .bind::<Array<Text>, _>(recipients);
+        .bind::<Array<Text>, _>(recipients)
+        .bind::<Array<BigInt>, _>(webhooks.0)
+        .bind::<Array<BigInt>, _>(webhooks.1)
+        .bind::<Array<Text>, _>(webhooks.2)
+        .bind::<Array<Text>, _>(webhooks.3);
     let rows: Vec<DispatchedRow> = Prepared(dispatch).get_results(connection).await?;
     Ok(rows.len())
 }

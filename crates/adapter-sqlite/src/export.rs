@@ -12,7 +12,7 @@ use crate::{failure::Failure, store::SqliteStore};
 
 /// The tables of a copy. A row comes after the rows to which it refers. Counts of mails are left out:
 /// they end with the hour.
-pub const EXPORTED_TABLES: [&str; 8] = [
+pub const EXPORTED_TABLES: [&str; 10] = [
     "api_keys",
     "key_events",
     "orders",
@@ -20,6 +20,8 @@ pub const EXPORTED_TABLES: [&str; 8] = [
     "uploads",
     "events",
     "deliveries",
+    "webhook_endpoints",
+    "webhook_deliveries",
     "idempotency_keys",
 ];
 

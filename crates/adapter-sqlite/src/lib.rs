@@ -21,6 +21,8 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod uploads;
+mod webhook_queue;
+mod webhooks;
 mod worker;
 
 pub use backup::{BackupError, CopiedDocument, DatabaseCopy, Totals};

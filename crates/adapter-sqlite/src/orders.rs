@@ -7,9 +7,10 @@ use domain::{
     idempotency::AddedRange,
     order::OrderId,
     ports::{AddDocumentsError, CreateError, NewDocuments, NewOrder, OrderRepo, StoreError},
+    webhook::EventType,
 };
 use sql_rows::{
-    DocumentRow, ORDER_CREATED, OrderRow, PendingAddition, PendingOrder, Utc,
+    DocumentRow, OrderRow, PendingAddition, PendingOrder, Utc,
     schema::{documents, events, orders},
 };
 
@@ -53,12 +54,7 @@ fn create(connection: &mut SqliteConnection, order: PendingOrder) -> Result<Orde
         store(connection, DocumentRow { order_id: id, ..document })?
             .ok_or(CreateError::UploadSwept)?;
     }
-    let event = (
-        events::kind.eq(ORDER_CREATED),
-        events::order_id.eq(id),
-        events::created_at.eq(created_at),
-    );
-    diesel::insert_into(events::table).values(event).execute(connection).map_err(Failure::from)?;
+    note(connection, EventType::OrderCreated, id, created_at)?;
     if let Some(idempotent_request) = &order.idempotent_request {
         idempotency::remember(connection, idempotent_request, OrderId(id), created_at.0, None)?;
     }
@@ -98,11 +94,25 @@ fn add_documents(
         store(connection, DocumentRow { order_id: new.order_id, position, ..document })?
             .ok_or(AddDocumentsError::UploadSwept)?;
     }
+    note(connection, EventType::DocumentsAdded, new.order_id, new.at)?;
     if let Some(idempotent_request) = &new.idempotent_request {
         let order = OrderId(new.order_id);
         idempotency::remember(connection, idempotent_request, order, new.at.0, Some(added))?;
     }
     Ok(added)
+}
+
+/// Adds an event of an order.
+fn note(
+    connection: &mut SqliteConnection,
+    event: EventType,
+    order_id: i64,
+    at: Utc,
+) -> Result<(), Failure> {
+    let row =
+        (events::kind.eq(event.as_str()), events::order_id.eq(order_id), events::created_at.eq(at));
+    diesel::insert_into(events::table).values(row).execute(connection)?;
+    Ok(())
 }
 
 /// Stores a document, and adopts its upload. Returns `None` if that was swept.

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use diesel::{prelude::*, sqlite::SqliteConnection};
 use domain::ports::{Dispatch, Event, EventId, Outbox, StoreError};
 use sql_rows::{
-    EventRow, ORDER_CREATED, Prepared, Utc, row_limit,
-    schema::{deliveries, events},
+    EVENT_TYPES, EventRow, Prepared, Utc, row_limit,
+    schema::{deliveries, events, webhook_deliveries},
 };
 use time::OffsetDateTime;
 
@@ -34,32 +34,43 @@ fn events(
     limit: usize,
 ) -> Result<Vec<Event>, Failure> {
     let rows: Vec<EventRow> = events::table
-        .filter(events::kind.eq(ORDER_CREATED))
+        .filter(events::kind.eq_any(EVENT_TYPES))
         .filter(events::retry_at.is_null().or(events::retry_at.le(Utc(now))))
         .order(events::id)
         .limit(row_limit(limit))
         .select(EventRow::as_select())
         .load(connection)?;
-    Ok(rows.into_iter().map(Event::from).collect())
+    Ok(rows.into_iter().map(EventRow::into_event).collect::<Result<_, _>>()?)
 }
 
 fn dispatch(connection: &mut SqliteConnection, dispatches: &[Dispatch]) -> Result<usize, Failure> {
     let mut count = 0;
-    for Dispatch { event, deliveries } in dispatches {
+    for Dispatch { event, mails, webhooks } in dispatches {
         let removed: Option<(i64, Utc)> = diesel::delete(events::table.find(event.0))
             .returning((events::order_id, events::created_at))
             .get_result(connection)
             .optional()?;
         let Some((order_id, created_at)) = removed else { continue };
-        for delivery in deliveries {
+        for mail in mails {
             let row = (
                 deliveries::order_id.eq(order_id),
-                deliveries::message_key.eq(&delivery.message_key),
-                deliveries::recipient.eq(delivery.recipient.as_str()),
+                deliveries::message_key.eq(&mail.message_key),
+                deliveries::recipient.eq(mail.recipient.as_str()),
                 deliveries::created_at.eq(created_at),
                 deliveries::due_at.eq(created_at),
             );
             diesel::insert_into(deliveries::table).values(row).execute(connection)?;
+        }
+        for webhook in webhooks {
+            let row = (
+                webhook_deliveries::endpoint_id.eq(webhook.endpoint.0),
+                webhook_deliveries::order_id.eq(order_id),
+                webhook_deliveries::event.eq(webhook.event.as_str()),
+                webhook_deliveries::message_key.eq(&webhook.message_key),
+                webhook_deliveries::created_at.eq(created_at),
+                webhook_deliveries::due_at.eq(created_at),
+            );
+            diesel::insert_into(webhook_deliveries::table).values(row).execute(connection)?;
         }
         count += 1;
     }

@@ -12,17 +12,21 @@ use adapter_mail::{MailDrop, Sender};
 use adapter_object_store::ObjectBlobStore;
 use adapter_postgres::PostgresStore;
 use adapter_sqlite::SqliteStore;
+use adapter_webhook::Proxy;
 use anyhow::{Context as _, Result};
 use domain::{
     manage_keys::ManageKeys,
+    manage_webhooks::ManageWebhooks,
+    order_traffic::Signal,
     ports::{
         ApiKeyRepo, BlobStore, DeliveryQueue, IdempotencyLedger, Notifier, OrderAdmin, OrderReader,
-        OrderRepo, Outbox, UploadLedger, error_chain,
+        OrderRepo, Outbox, UploadLedger, WebhookQueue, WebhookRepo, WebhookSender, error_chain,
     },
 };
 
 use crate::{
     database_metrics::ObservedDatabase,
+    secrets_key::secret_box,
     settings::{Database, Settings},
     system::Machine,
 };
@@ -46,6 +50,10 @@ pub struct Storage {
     pub outbox: Arc<dyn Outbox>,
     /// Stores deliveries.
     pub queue: Arc<dyn DeliveryQueue>,
+    /// Stores webhook endpoints.
+    pub webhooks: Arc<dyn WebhookRepo>,
+    /// Stores webhook deliveries.
+    pub webhook_queue: Arc<dyn WebhookQueue>,
     /// The database behind these ports.
     pub observed: Arc<dyn ObservedDatabase>,
 }
@@ -77,6 +85,8 @@ impl Storage {
             + ApiKeyRepo
             + Outbox
             + DeliveryQueue
+            + WebhookRepo
+            + WebhookQueue
             + ObservedDatabase
             + 'static,
     {
@@ -90,6 +100,8 @@ impl Storage {
             keys: store.clone(),
             outbox: store.clone(),
             queue: store.clone(),
+            webhooks: store.clone(),
+            webhook_queue: store.clone(),
             observed: store,
         }
     }
@@ -104,6 +116,33 @@ impl Storage {
             cache: Arc::default(),
         }
     }
+
+    /// Returns the use case of webhook endpoints on this storage.
+    pub fn manage_webhooks(
+        &self,
+        settings: &Settings,
+        machine: &Machine,
+        due: &Arc<Signal>,
+    ) -> Result<ManageWebhooks> {
+        Ok(ManageWebhooks {
+            endpoints: Arc::clone(&self.webhooks),
+            deliveries: Arc::clone(&self.webhook_queue),
+            sender: open_webhook_sender(settings)?,
+            secrets: secret_box(settings, &machine.entropy)?,
+            clock: Arc::clone(&machine.clock),
+            entropy: Arc::clone(&machine.entropy),
+            due: Arc::clone(due),
+        })
+    }
+}
+
+fn open_webhook_sender(settings: &Settings) -> Result<Arc<dyn WebhookSender>> {
+    let proxy: Option<Proxy> = match &settings.webhook_proxy {
+        Some(url) => Some(url.parse().context("--webhook-proxy (NOTARY_ORDERS_WEBHOOK_PROXY)")?),
+        None => None,
+    };
+    let open = settings.webhook_allow.clone().unwrap_or_default();
+    Ok(Arc::new(adapter_webhook::Sender::new(open, proxy.as_ref())?))
 }
 
 /// Opens an SQLite database and updates its schema. Errors name the setting.

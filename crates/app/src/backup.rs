@@ -1,7 +1,7 @@
 //! Backup and restore of an embedded service: its database, and the documents of its orders.
 //!
-//! A backup is a folder with the database, the documents and a manifest. The database is copied
-//! first. A document is stored before its order is, and stays, so every document of the copied
+//! A backup is a folder with the database, the documents, the key of the secrets of webhooks, and a
+//! manifest. The database is copied first. A document is stored before its order is, and stays, so every document of the copied
 //! orders is there. The manifest is written last: a backup without one is not complete.
 
 use std::{
@@ -23,6 +23,7 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use crate::{
     adapters::create_data_dir,
     private_files::{create_empty_folder, create_file, create_folder, is_empty, sync},
+    secrets_key,
     settings::{Database, Settings},
 };
 
@@ -89,6 +90,7 @@ pub(crate) fn back_up(
     let documents = folder.join(DOCUMENTS);
     copy_documents(&mut database, totals, &service.documents, &documents, report)?;
     drop(database);
+    copy_key(&settings.in_data_dir(secrets_key::FILE), &folder.join(secrets_key::FILE))?;
     let manifest = Manifest {
         format: FORMAT,
         program: env!("CARGO_PKG_VERSION").to_owned(),
@@ -124,9 +126,19 @@ pub(crate) fn restore(settings: &Settings, folder: &Path, report: Report<'_>) ->
     let totals = copy.totals()?;
     copy_documents(&mut copy, totals, &folder.join(DOCUMENTS), &service.documents, report)?;
     drop(copy);
+    copy_key(&folder.join(secrets_key::FILE), &settings.in_data_dir(secrets_key::FILE))?;
     fs::rename(&unfinished, database)?;
     parent.map_or(Ok(()), sync)?;
     report(format!("the backup is restored: {}", describe(totals)))
+}
+
+/// Copies the key of the secrets of webhooks, if there is one: it may be a setting, or belong to an
+/// older version.
+fn copy_key(from: &Path, to: &Path) -> Result<()> {
+    if from.exists() {
+        copy_file(from, to).with_context(|| from.display().to_string())?;
+    }
+    Ok(())
 }
 
 fn describe(totals: Totals) -> String {

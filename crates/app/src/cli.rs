@@ -1,6 +1,8 @@
 //! The command line.
 
-use std::{collections::BTreeMap, ffi::OsStr, path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    collections::BTreeMap, ffi::OsStr, path::PathBuf, process::ExitCode, sync::Arc, time::Duration,
+};
 
 use adapter_http::OpenApiSettings;
 use anyhow::{Context as _, Result};
@@ -12,6 +14,7 @@ use self::{
     keys::KeysCommand,
     orders::{Operator, OrdersCommand},
     output::{print, without_credentials},
+    webhooks::WebhooksCommand,
 };
 use crate::{
     adapters::Storage,
@@ -27,6 +30,7 @@ mod deliveries;
 mod keys;
 mod orders;
 mod output;
+mod webhooks;
 
 /// Threads for file operations of the document store and the mail folder.
 const BLOCKING_THREADS: usize = 8;
@@ -66,6 +70,9 @@ enum Command {
     /// List deliveries that wait or failed for good, and retry them
     #[command(subcommand, alias = "follow-ups")]
     Deliveries(DeliveriesCommand),
+    /// Create, list, change, test and delete webhook endpoints, and replay their deliveries
+    #[command(subcommand)]
+    Webhooks(WebhooksCommand),
     /// Copy the embedded database and its documents into an empty folder, also while the service
     /// runs
     Backup { folder: PathBuf },
@@ -151,7 +158,12 @@ async fn execute(command: Command, settings: Settings) -> Result<()> {
         }
         Command::Deliveries(command) => {
             let storage = Storage::open(&settings).await?;
-            deliveries::run(command, &*storage.queue, machine.clock.now()).await
+            deliveries::run(command, &storage, machine.clock.now()).await
+        }
+        Command::Webhooks(command) => {
+            let storage = Storage::open(&settings).await?;
+            let webhooks = storage.manage_webhooks(&settings, &machine, &Arc::default())?;
+            webhooks::run(command, &webhooks).await
         }
         Command::Backup { folder } => {
             let now = machine.clock.now();

@@ -20,6 +20,8 @@ const ROWS: [(&str, &str); EXPORTED_TABLES.len()] = [
     ("uploads", "unfinished uploads"),
     ("events", "events"),
     ("deliveries", "deliveries"),
+    ("webhook_endpoints", "webhook endpoints"),
+    ("webhook_deliveries", "webhooks"),
     ("api_keys", "API keys"),
     ("key_events", "lines of their trail"),
     ("idempotency_keys", "idempotency keys"),

@@ -27,6 +27,7 @@ mod first_key;
 mod listen;
 pub mod logging;
 mod private_files;
+mod secrets_key;
 pub mod serve;
 pub mod settings;
 mod signals;

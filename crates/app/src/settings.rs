@@ -11,9 +11,10 @@ use std::{
 };
 
 use adapter_mail::RemoveOldMails;
+use adapter_webhook::Networks;
 use clap::{Args, ValueEnum, value_parser};
 use domain::{
-    api_key::Rate, delivery_worker::DELIVERIES_IN_FLIGHT, document::DocumentLimits,
+    api_key::Rate, delivery_slots::DELIVERIES_IN_FLIGHT, document::DocumentLimits,
     duplicate_window::DuplicateWindow, idempotency::DEFAULT_RETENTION,
     run_deliveries::MAILS_PER_RECIPIENT_HOUR,
 };
@@ -242,7 +243,8 @@ pub struct Settings {
     )]
     pub mails_per_recipient_hour: u32,
 
-    /// Maximum number of deliveries in progress; a mail relay gets at most 32 mails at a time
+    /// Maximum number of deliveries in progress; a mail relay gets at most 32 mails at a time, and a
+    /// webhook endpoint 4 webhooks
     #[arg(
         long,
         value_name = "NUMBER",
@@ -251,6 +253,21 @@ pub struct Settings {
         value_parser = value_parser!(u16).range(1..=1_000)
     )]
     pub deliveries_in_flight: u16,
+
+    /// Key that encrypts the secrets of webhook endpoints: 32 bytes in base64, as openssl rand
+    /// -base64 32 prints [default: secrets.key in the data directory, made at the first start; none
+    /// with PostgreSQL]
+    #[arg(long, value_name = "KEY", env = "NOTARY_ORDERS_SECRETS_KEY", hide_env_values = true)]
+    pub secrets_key: Option<String>,
+
+    /// Networks or addresses, separated by commas, that webhooks may be sent to although they are
+    /// not public; http is permitted there
+    #[arg(long, value_name = "NETWORKS", env = "NOTARY_ORDERS_WEBHOOK_ALLOW")]
+    pub webhook_allow: Option<Networks>,
+
+    /// Proxy through which all webhooks are sent: http://USER:PASSWORD@HOST:PORT or https://…
+    #[arg(long, value_name = "URL", env = "NOTARY_ORDERS_WEBHOOK_PROXY")]
+    pub webhook_proxy: Option<String>,
 
     /// Proxies whose X-Forwarded-For, Forwarded and X-Request-Id are trusted: addresses or networks,
     /// separated by commas
@@ -326,10 +343,16 @@ pub enum LogFormat {
 }
 
 impl Settings {
-    /// Treats the blank URL of a flag as absent.
+    /// Treats the blank text of a flag as absent.
     pub(crate) fn without_blanks(mut self) -> Self {
-        for url in [&mut self.database_url, &mut self.documents_url, &mut self.mail_url] {
-            *url = url.take().filter(|url| !url.trim().is_empty());
+        for text in [
+            &mut self.database_url,
+            &mut self.documents_url,
+            &mut self.mail_url,
+            &mut self.secrets_key,
+            &mut self.webhook_proxy,
+        ] {
+            *text = text.take().filter(|text| !text.trim().is_empty());
         }
         self
     }
@@ -413,6 +436,8 @@ mod tests {
             "--database-url=postgres://u:secret@h/d",
             "--documents-url=s3://b?secret",
             "--mail-url=smtp://u:secret@h",
+            "--secrets-key=secret",
+            "--webhook-proxy=http://u:secret@h:1",
         ];
         let settings =
             <Flags as clap::Parser>::parse_from(["notary-orders"].into_iter().chain(urls)).settings;

@@ -5,22 +5,28 @@ use std::sync::{Arc, atomic::AtomicBool};
 use actix_web::web;
 use adapter_http::{
     Api, ApiMetrics, BodyMemory, Budget, ConcurrencyLimit, ConnectionTracker, Dependencies,
-    DetachedTasks, KeysInProgress, RateLimits, Spool,
+    DetachedTasks, InProgress, KeysInProgress, RateLimits, Spool,
 };
 use adapter_mail::RemoveOldMails;
 use anyhow::{Context as _, Result};
 use domain::{
     add_documents::AddDocuments,
     create_order::CreateOrder,
-    delivery_worker::DeliveryWorker,
+    delivery_slots::DeliverySlots,
+    delivery_worker::{DeliveryWorker, Sleep},
     dispatch_events::DispatchEvents,
     forget_keys::ForgetKeys,
     intake::Intake,
+    manage_webhooks::ManageWebhooks,
     note_key_uses::NoteKeyUses,
     order_traffic::{OrderTraffic, Signal},
+    ports::{DeliveryQueue, Notifier, Outbox},
     read_order::ReadOrder,
     run_deliveries::RunDeliveries,
+    run_webhooks::RunWebhooks,
     sweep_uploads::SweepUploads,
+    watch_webhooks::WatchWebhooks,
+    webhook_worker::WebhookWorker,
 };
 use futures_util::FutureExt as _;
 use prometheus::Registry;
@@ -65,6 +71,8 @@ impl Parts {
         let rates = Arc::new(RateLimits::new(orders, with_documents, settings.reads_rate()));
         let traffic = Arc::<OrderTraffic>::default();
         let Machine { clock, entropy } = machine.clone();
+        let webhooks_due = Arc::<Signal>::default();
+        let webhooks = storage.manage_webhooks(settings, machine, &webhooks_due)?;
         let Storage { orders, reader, uploads, idempotency, outbox, queue, .. } = storage;
 
         let mail_is_available = Arc::new(AtomicBool::new(mail_is_available));
@@ -72,40 +80,25 @@ impl Parts {
             orders: orders.clone(),
             blobs: blobs.clone(),
             queue: queue.clone(),
+            webhooks: webhooks.deliveries.clone(),
             mail_is_available: mail_is_available.clone(),
         };
-        let dispatched = Arc::<Signal>::default();
-        let dispatch_events = DispatchEvents {
-            outbox,
-            queue: queue.clone(),
-            clock: clock.clone(),
-            entropy: entropy.clone(),
-            traffic: traffic.clone(),
-            dispatched: dispatched.clone(),
-        };
-        let deliveries = RunDeliveries {
-            queue,
-            notifier: notifier.clone(),
-            clock: clock.clone(),
-            entropy: entropy.clone(),
-            mails_per_recipient_hour: settings.mails_per_recipient_hour,
-        };
+        let Deliveries { dispatch_events, mails, webhooks: webhook_worker } =
+            Deliveries::new(settings, outbox, queue, &notifier, &webhooks, &traffic);
         let mail_drop = settings.mail_drop().filter(|_| settings.mail_drop_days > 0);
-        let mails = match settings.mail_drop() {
-            Some(_) => settings.deliveries_in_flight,
-            None => settings.deliveries_in_flight.min(adapter_mail::MAX_CONNECTIONS),
-        };
         let workers = Workers {
             dispatch_events,
             remove_old_mails: mail_drop
                 .map(|folder| RemoveOldMails::new(folder, settings.mail_drop_days, clock.clone())),
-            deliveries: DeliveryWorker::new(
-                deliveries,
-                mails.into(),
-                traffic.clone(),
-                dispatched,
-                |pause| tokio::time::sleep(pause).boxed(),
-            ),
+            deliveries: mails,
+            webhooks: webhook_worker,
+            watch_webhooks: WatchWebhooks {
+                endpoints: webhooks.endpoints.clone(),
+                deliveries: webhooks.deliveries.clone(),
+                keys: keys.keys.clone(),
+                notifier: notifier.clone(),
+                clock: clock.clone(),
+            },
             note_key_uses: NoteKeyUses::new(keys.clone()),
             forget_keys: ForgetKeys::new(idempotency.clone(), clock.clone()),
             sweep_uploads: SweepUploads {
@@ -130,6 +123,7 @@ impl Parts {
         };
         let api = web::Data::new(Api {
             add_documents: AddDocuments { intake: intake.clone() },
+            webhooks,
             read_order: ReadOrder { reader: intake.reader.clone(), blobs: intake.blobs.clone() },
             create_order: CreateOrder { intake, window: settings.duplicate_window(), traffic },
             keys,
@@ -142,6 +136,7 @@ impl Parts {
             base_path: settings.base_path.clone(),
             detached: DetachedTasks::new(Handle::current()),
             keys_in_progress: KeysInProgress::default(),
+            replays: InProgress::default(),
             connections: Arc::<ConnectionTracker>::default(),
             concurrency: ConcurrencyLimit::new(usize::try_from(settings.max_orders_in_flight)?),
             uploads: ConcurrencyLimit::new(usize::try_from(settings.max_uploads_in_flight)?),
@@ -149,6 +144,72 @@ impl Parts {
         });
         adapter_http::register_gauges(registry, &api)?;
         Ok(Self { api, dependencies, workers })
+    }
+}
+
+/// The workers that turn events into deliveries, and send them.
+struct Deliveries {
+    dispatch_events: DispatchEvents,
+    mails: DeliveryWorker,
+    webhooks: WebhookWorker,
+}
+
+impl Deliveries {
+    fn new(
+        settings: &Settings,
+        outbox: Arc<dyn Outbox>,
+        queue: Arc<dyn DeliveryQueue>,
+        notifier: &Arc<dyn Notifier>,
+        webhooks: &ManageWebhooks,
+        traffic: &Arc<OrderTraffic>,
+    ) -> Self {
+        let ManageWebhooks { endpoints, deliveries, sender, secrets, clock, entropy, due } =
+            webhooks.clone();
+        let mails_due = Arc::<Signal>::default();
+        let dispatch_events = DispatchEvents {
+            outbox,
+            queue: queue.clone(),
+            endpoints,
+            clock: clock.clone(),
+            entropy: entropy.clone(),
+            traffic: traffic.clone(),
+            mails_due: mails_due.clone(),
+            webhooks_due: due.clone(),
+        };
+        let run_webhooks = RunWebhooks {
+            queue: deliveries,
+            orders: queue.clone(),
+            sender,
+            secrets,
+            clock: clock.clone(),
+            entropy: entropy.clone(),
+        };
+        let run_mails = RunDeliveries {
+            queue,
+            notifier: notifier.clone(),
+            clock,
+            entropy,
+            mails_per_recipient_hour: settings.mails_per_recipient_hour,
+        };
+        let slots = Arc::new(DeliverySlots::new(settings.deliveries_in_flight.into()));
+        let at_destination = match settings.mail_drop() {
+            Some(_) => slots.share(),
+            None => adapter_mail::MAX_CONNECTIONS.into(),
+        };
+        let sleep: Sleep = |pause| tokio::time::sleep(pause).boxed();
+        let (shared, arriving) = (slots.clone(), traffic.clone());
+        Self {
+            dispatch_events,
+            mails: DeliveryWorker::new(
+                run_mails,
+                at_destination,
+                shared,
+                arriving,
+                mails_due,
+                sleep,
+            ),
+            webhooks: WebhookWorker::new(run_webhooks, slots, traffic.clone(), due, sleep),
+        }
     }
 }
 

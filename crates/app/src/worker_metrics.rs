@@ -3,6 +3,8 @@
 use domain::{
     ports::Settlement,
     run_deliveries::{DeliveryOutcome, DeliveryReport, OVER_LIMIT},
+    run_webhooks::{RELEASED, WebhookReport},
+    webhook::{DisabledBy, EndpointId},
 };
 use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
 
@@ -10,6 +12,8 @@ use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
 #[derive(Clone)]
 pub(crate) struct WorkerMetrics {
     mails: IntCounterVec,
+    webhooks: IntCounterVec,
+    disabled: IntCounterVec,
     swept: IntCounter,
 }
 
@@ -22,13 +26,32 @@ impl WorkerMetrics {
         for outcome in ["delivered", "retried", "postponed", "buried", "over_limit", "lease_lost"] {
             mails.with_label_values(&[outcome]);
         }
+        let webhooks = IntCounterVec::new(
+            Opts::new("notary_orders_webhooks_total", "Attempts to deliver a webhook, by outcome."),
+            &["outcome"],
+        )?;
+        for outcome in ["delivered", "retried", "postponed", "failed", "lease_lost"] {
+            webhooks.with_label_values(&[outcome]);
+        }
+        let disabled = IntCounterVec::new(
+            Opts::new(
+                "notary_orders_webhook_endpoints_disabled_total",
+                "Webhook endpoints that the service has disabled, by reason.",
+            ),
+            &["reason"],
+        )?;
+        for reason in [DisabledBy::Gone, DisabledBy::Failures] {
+            disabled.with_label_values(&[reason.as_str()]);
+        }
         let swept = IntCounter::new(
             "notary_orders_uploads_swept_total",
             "Abandoned uploads that were removed.",
         )?;
         registry.register(Box::new(mails.clone()))?;
+        registry.register(Box::new(webhooks.clone()))?;
+        registry.register(Box::new(disabled.clone()))?;
         registry.register(Box::new(swept.clone()))?;
-        Ok(Self { mails, swept })
+        Ok(Self { mails, webhooks, disabled, swept })
     }
 
     /// Counts and logs an attempt.
@@ -68,6 +91,55 @@ impl WorkerMetrics {
             }
         };
         self.mails.with_label_values(&[outcome]).inc();
+    }
+
+    /// Counts and logs an attempt. The lines have no URL: its path may be a secret of the client.
+    pub(crate) fn webhook(&self, report: &WebhookReport) {
+        let (webhook, endpoint) = (report.id.0, report.endpoint.0);
+        let order_id = report.order_id.map(|id| id.0);
+        let outcome = match &report.outcome {
+            DeliveryOutcome::Settled(Settlement::Done) => {
+                tracing::info!(webhook, endpoint, order_id, "webhook delivered");
+                "delivered"
+            }
+            DeliveryOutcome::Settled(Settlement::RetryAt { error, .. }) => {
+                tracing::info!(
+                    webhook,
+                    endpoint,
+                    order_id,
+                    error,
+                    "webhook not delivered; it will be retried"
+                );
+                "retried"
+            }
+            DeliveryOutcome::Settled(Settlement::Postpone { error, .. }) => {
+                if error != RELEASED {
+                    tracing::error!(webhook, endpoint, order_id, error, "webhook postponed");
+                }
+                "postponed"
+            }
+            DeliveryOutcome::Settled(Settlement::Fail { error, .. }) => {
+                tracing::warn!(webhook, endpoint, order_id, error, "webhook failed for good");
+                "failed"
+            }
+            DeliveryOutcome::LeaseLost => {
+                tracing::warn!(
+                    webhook,
+                    endpoint,
+                    order_id,
+                    "webhook took longer than its lease, or its endpoint was removed"
+                );
+                "lease_lost"
+            }
+        };
+        self.webhooks.with_label_values(&[outcome]).inc();
+    }
+
+    /// Counts and logs an endpoint that the service has disabled.
+    pub(crate) fn disabled(&self, endpoint: EndpointId, reason: DisabledBy) {
+        let (endpoint, reason) = (endpoint.0, reason.as_str());
+        tracing::warn!(endpoint, reason, "webhook endpoint disabled; its deliveries wait");
+        self.disabled.with_label_values(&[reason]).inc();
     }
 
     /// Counts and logs swept uploads.

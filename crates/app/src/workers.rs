@@ -18,6 +18,9 @@ use domain::{
     note_key_uses::NoteKeyUses,
     ports::{Notifier, error_chain},
     sweep_uploads::SweepUploads,
+    watch_webhooks::{NoticeOutcome, WatchStep, WatchWebhooks},
+    webhook::{DisabledBy, EndpointId},
+    webhook_worker::{WebhookStep, WebhookWorker},
 };
 use tokio::{task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
@@ -34,6 +37,8 @@ const CHECK_MAIL_PAUSE: Duration = Duration::from_secs(5);
 pub(crate) struct Workers {
     pub(crate) dispatch_events: DispatchEvents,
     pub(crate) deliveries: DeliveryWorker,
+    pub(crate) webhooks: WebhookWorker,
+    pub(crate) watch_webhooks: WatchWebhooks,
     pub(crate) note_key_uses: NoteKeyUses,
     pub(crate) forget_keys: ForgetKeys,
     pub(crate) sweep_uploads: SweepUploads,
@@ -64,6 +69,8 @@ impl Workers {
         tasks.spawn(dispatch(self.dispatch_events, stop.clone()));
         tasks.spawn(forget_rates(self.rates, stop.clone()));
         tasks.spawn(check_mail(self.notifier, mail.clone(), stop.clone()));
+        tasks.spawn(watch_webhooks(self.watch_webhooks, self.metrics.clone(), stop.clone()));
+        tasks.spawn(deliver_webhooks(self.webhooks, self.metrics.clone(), stop_deliveries.clone()));
         tasks.spawn(deliver(self.deliveries, self.metrics, mail, stop_deliveries.clone()));
     }
 }
@@ -77,7 +84,8 @@ async fn dispatch(worker: DispatchEvents, stop: CancellationToken) -> anyhow::Re
                     tracing::error!(
                         order_id = order_id.0,
                         error = error_chain(&error),
-                        "an order cannot be read; its mails wait, and it is read again in a minute"
+                        "an order cannot be read; its mails and webhooks wait, and it is read again in a \
+                         minute"
                     );
                 }
                 is_idle
@@ -118,17 +126,7 @@ async fn deliver(
 
 fn log_deliveries(done: &DeliveryStep, metrics: &WorkerMetrics, mail_is_available: &AtomicBool) {
     done.reports.iter().for_each(|report| metrics.delivery(report));
-    match &done.failure {
-        Some(DeliveryFailure::Lease(error)) => {
-            tracing::error!(error = error_chain(error), "due mails could not be read");
-        }
-        Some(DeliveryFailure::Settle { mails, error }) => tracing::error!(
-            mails,
-            error = error_chain(error),
-            "the outcomes of mails could not be stored; they will be stored again"
-        ),
-        None => {}
-    }
+    log_failure(done.failure.as_ref(), "mails");
     match &done.outage {
         Some(OutageChange::Began(error)) => {
             mail_is_available.store(false, Ordering::Relaxed);
@@ -142,6 +140,94 @@ fn log_deliveries(done: &DeliveryStep, metrics: &WorkerMetrics, mail_is_availabl
             tracing::info!("mails are delivered again");
         }
         None => {}
+    }
+}
+
+fn log_failure(failure: Option<&DeliveryFailure>, kind: &str) {
+    match failure {
+        Some(DeliveryFailure::Lease(error)) => {
+            tracing::error!(error = error_chain(error), "due {kind} could not be read");
+        }
+        Some(DeliveryFailure::Settle { deliveries, error }) => tracing::error!(
+            deliveries,
+            error = error_chain(error),
+            "the outcomes of {kind} could not be stored; they will be stored again"
+        ),
+        None => {}
+    }
+}
+
+async fn deliver_webhooks(
+    mut worker: WebhookWorker,
+    metrics: WorkerMetrics,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    while let Some(done) = stop.run_until_cancelled(worker.step()).await {
+        log_webhooks(&done, &metrics);
+    }
+    // As for mails.
+    worker.stop();
+    while !worker.is_done() {
+        log_webhooks(&worker.step().await, &metrics);
+    }
+    Ok(())
+}
+
+fn log_webhooks(done: &WebhookStep, metrics: &WorkerMetrics) {
+    done.reports.iter().for_each(|report| metrics.webhook(report));
+    log_failure(done.failure.as_ref(), "webhooks");
+    for endpoint in &done.gone {
+        metrics.disabled(*endpoint, DisabledBy::Gone);
+    }
+}
+
+async fn watch_webhooks(
+    worker: WatchWebhooks,
+    metrics: WorkerMetrics,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    while !stop.is_cancelled() {
+        let Step { result, pause } = worker.step().await;
+        match result {
+            Ok(WatchStep { disabled, notices, forgotten: _ }) => {
+                for id in disabled {
+                    metrics.disabled(id, DisabledBy::Failures);
+                }
+                for (id, outcome) in notices {
+                    log_notice(id, &outcome);
+                }
+            }
+            Err(error) => tracing::error!(
+                error = error_chain(&error),
+                "webhook endpoints that fail could not be looked for"
+            ),
+        }
+        sleep_unless_stopped(pause, &stop).await;
+    }
+    Ok(())
+}
+
+fn log_notice(endpoint: EndpointId, outcome: &NoticeOutcome) {
+    let endpoint = endpoint.0;
+    match outcome {
+        NoticeOutcome::Told => {
+            tracing::info!(endpoint, "the client was told of a webhook endpoint that fails");
+        }
+        NoticeOutcome::NoContact => tracing::warn!(
+            endpoint,
+            "a webhook endpoint fails, and no valid key of its client has a contact; tell the \
+             client, and issue a key with --client and --contact"
+        ),
+        NoticeOutcome::Failed(error) => tracing::error!(
+            endpoint,
+            error,
+            "the client could not be told of a webhook endpoint that fails"
+        ),
+        NoticeOutcome::Later(error) => tracing::warn!(
+            endpoint,
+            error,
+            "the mail about a webhook endpoint that fails is sent again in a minute"
+        ),
     }
 }
 

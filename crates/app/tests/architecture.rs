@@ -25,6 +25,7 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         "adapter-object-store",
         "adapter-postgres",
         "adapter-sqlite",
+        "adapter-webhook",
     ];
     let mut allowed: BTreeMap<_, BTreeSet<_>> =
         adapters.iter().map(|adapter| (*adapter, BTreeSet::from(["domain"]))).collect();
@@ -53,8 +54,9 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
 }
 
 /// The libraries that the domain may use: no runtime, web framework, SQL, clock or randomness.
-const DOMAIN_LIBRARIES: [&str; 14] = [
+const DOMAIN_LIBRARIES: [&str; 15] = [
     "async-trait",
+    "base64",
     "bytes",
     "futures-core",
     "futures-util",

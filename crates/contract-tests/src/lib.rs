@@ -64,6 +64,12 @@ macro_rules! storage_contracts {
         mod delivery_queue {
             $crate::delivery_queue_contract!(super::$storage().await);
         }
+        mod webhook_repo {
+            $crate::webhook_repo_contract!(super::$storage().await);
+        }
+        mod webhook_queue {
+            $crate::webhook_queue_contract!(super::$storage().await);
+        }
         mod order_reader {
             $crate::order_reader_contract!(super::$storage().await);
         }
@@ -89,4 +95,8 @@ pub mod order_reader;
 pub mod order_repo;
 pub mod outbox;
 pub mod samples;
+pub mod secret_box;
 pub mod upload_ledger;
+pub mod webhook_queue;
+pub mod webhook_repo;
+pub mod webhook_sender;

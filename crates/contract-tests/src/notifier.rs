@@ -8,6 +8,7 @@ use domain::{
     document::{ObjectKey, Sha256Digest, StoredDocument},
     order::{EmailAddress, OrderId, OrderStatus, StoredOrder},
     ports::{Notifier, NotifyError},
+    webhook::{DisabledBy, Endpoint, EndpointId, EndpointNotice, EventType},
 };
 use futures_util::future::join_all;
 use mail_parser::{Address, MessageParser};
@@ -66,6 +67,7 @@ macro_rules! notifier_contract {
             every_notification_is_its_own_mail,
             same_notification_has_same_message_id,
             unusual_addresses_get_their_mail,
+            notice_is_a_mail_to_its_recipient,
             check_sends_no_mail,
             outage_is_unavailable,
             outage_ends_without_a_restart,
@@ -149,6 +151,33 @@ pub async fn same_notification_has_same_message_id(fixture: &dyn NotifierFixture
     fixture.notifier().notify(&notification).await.unwrap();
     for mail in fixture.received().await {
         assert_eq!(mail.message_id, first.message_id);
+    }
+}
+
+/// Equal notices have the same `Message-ID`, and others have others.
+pub async fn notice_is_a_mail_to_its_recipient(fixture: &dyn NotifierFixture) {
+    let recipient = || EmailAddress::try_from("it@title.example.com".to_owned()).unwrap();
+    let failing = Endpoint {
+        id: EndpointId(3),
+        owner: samples::LIVE,
+        url: "https://hooks.example/secret-path".to_owned(),
+        events: EventType::OF_ORDERS.into(),
+        description: None,
+        created_at: samples::NOW,
+        disabled: None,
+        failing_since: Some(samples::NOW),
+    };
+    let disabled = Some((samples::NOW, DisabledBy::Gone));
+    for (endpoint, mails) in [(failing.clone(), 1), (Endpoint { disabled, ..failing }, 2)] {
+        let notice = EndpointNotice::new(endpoint, recipient());
+        for _ in 0..2 {
+            fixture.notifier().tell(&notice).await.unwrap();
+        }
+        let received = fixture.received().await;
+        assert!(received.iter().all(|mail| mail.to == ["it@title.example.com"]));
+        let ids: std::collections::BTreeSet<_> =
+            received.iter().map(|mail| &mail.message_id).collect();
+        assert_eq!(ids.len(), mails);
     }
 }
 

@@ -6,7 +6,7 @@ use domain::{
     api_key::ClientId,
     idempotency::IdempotentRequest,
     order::OrderId,
-    ports::{AddDocumentsError, Dispatch, Kept, NewOrder, OrderFilter, QueueStats, Settlement},
+    ports::{AddDocumentsError, Kept, NewOrder, OrderFilter, QueueStats, Settlement},
 };
 use serde_json::{Value, json};
 use time::Duration;
@@ -15,8 +15,8 @@ use crate::{
     order_repo::addition,
     samples::{
         CLIENT, MICROSECOND, NOW, Storage, WINDOW, attempt, create_with_uploads, delivery,
-        dispatch, document, idempotency_key, maximal_order, maximal_request, new_order, order,
-        order_of, record_uploads, settle, stored,
+        dispatch, document, idempotency_key, mails, maximal_order, maximal_request, new_order,
+        order, order_of, record_uploads, settle, stored,
     },
 };
 
@@ -248,7 +248,7 @@ pub async fn erasure_removes_the_event_and_the_deliveries(storage: &Storage) {
     erase(storage, id).await;
     erase(storage, noted).await;
     assert!(!settle(&*storage.queue, &lease, &Settlement::Done).await);
-    let late = Dispatch { event: event.id, deliveries: vec![delivery(0)] };
+    let late = mails(event.id, vec![delivery(0)]);
     assert_eq!(storage.outbox.dispatch(&[late]).await.unwrap(), 0);
     let left = storage.queue.lease(NOW, Duration::MINUTE, 10).await.unwrap();
     let left: Vec<_> = left.iter().map(|lease| lease.delivery.order_id).collect();

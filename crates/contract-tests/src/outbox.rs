@@ -3,12 +3,16 @@
 use domain::{
     delivery::NewDelivery,
     order::OrderId,
-    ports::{Dispatch, Event, EventId, NewOrder},
+    ports::{AddDocumentsError, Event, EventId, NewOrder},
+    webhook::EventType,
 };
 use futures_util::future::join_all;
 use time::Duration;
 
-use crate::samples::{MICROSECOND, NOW, Storage, WINDOW, delivery, new_order};
+use crate::{
+    order_repo::addition,
+    samples::{MICROSECOND, NOW, Storage, WINDOW, delivery, mails, new_order, record_uploads},
+};
 
 /// Runs the contract of `Outbox`. The expression makes the `Storage` of each test.
 #[macro_export]
@@ -16,6 +20,7 @@ macro_rules! outbox_contract {
     ($storage:expr) => {
         $crate::obligations!(outbox, $storage;
             each_order_adds_one_event,
+            each_addition_of_documents_adds_one_event,
             oldest_events_come_first,
             deliveries_of_an_event_are_due_at_once,
             event_is_dispatched_once,
@@ -37,7 +42,7 @@ async fn events(storage: &Storage) -> Vec<Event> {
 }
 
 async fn dispatch(storage: &Storage, event: EventId, deliveries: Vec<NewDelivery>) -> usize {
-    storage.outbox.dispatch(&[Dispatch { event, deliveries }]).await.unwrap()
+    storage.outbox.dispatch(&[mails(event, deliveries)]).await.unwrap()
 }
 
 /// Test orders too. An order that is not created adds none.
@@ -48,6 +53,21 @@ pub async fn each_order_adds_one_event(storage: &Storage) {
     storage.orders.create(&new_order("F-1", NOW), WINDOW).await.unwrap_err();
     let orders: Vec<_> = events(storage).await.iter().map(|event| event.order_id).collect();
     assert_eq!(orders, [real, test]);
+    assert!(events(storage).await.iter().all(|event| event.event == EventType::OrderCreated));
+}
+
+/// One that is rejected adds none.
+pub async fn each_addition_of_documents_adds_one_event(storage: &Storage) {
+    let order = create(storage, 1).await;
+    let mut addition = addition(order, 2);
+    record_uploads(storage, &addition.documents).await;
+    storage.orders.add_documents(&addition).await.unwrap();
+    addition.order_id = OrderId(i64::MAX);
+    let rejected = storage.orders.add_documents(&addition).await;
+    assert!(matches!(rejected, Err(AddDocumentsError::NoSuchOrder)), "{rejected:?}");
+    let found: Vec<_> =
+        events(storage).await.iter().map(|event| (event.order_id, event.event)).collect();
+    assert_eq!(found, [(order, EventType::OrderCreated), (order, EventType::DocumentsAdded)]);
 }
 
 /// At most the limit.
@@ -104,10 +124,7 @@ pub async fn events_of_a_call_are_dispatched_together(storage: &Storage) {
     assert_eq!(dispatch(storage, events[1].id, vec![delivery(1)]).await, 1);
     let dispatches: Vec<_> = (0..)
         .zip(&events[..3])
-        .map(|(number, event)| Dispatch {
-            event: event.id,
-            deliveries: (0..number).map(delivery).collect(),
-        })
+        .map(|(number, event)| mails(event.id, (0..number).map(delivery).collect()))
         .collect();
     assert_eq!(storage.outbox.dispatch(&dispatches).await.unwrap(), 2);
     let listed = storage.queue.list(false, 10).await.unwrap();
@@ -132,7 +149,7 @@ pub async fn concurrent_workers_dispatch_each_event_once(storage: &Storage) {
                     return count;
                 }
                 let deliveries = || (0..2).map(delivery).collect();
-                let with = |event: Event| Dispatch { event: event.id, deliveries: deliveries() };
+                let with = |event: Event| mails(event.id, deliveries());
                 let dispatches: Vec<_> = events.into_iter().map(with).collect();
                 count += outbox.dispatch(&dispatches).await.unwrap();
             }

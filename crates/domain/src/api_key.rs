@@ -6,7 +6,11 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 use time::OffsetDateTime;
 
-use crate::{hex, order::SigningServiceId, ports::Entropy};
+use crate::{
+    hex,
+    order::{EmailAddress, SigningServiceId},
+    ports::Entropy,
+};
 
 /// Beginning of every key, so that secret scanners recognize a leaked one.
 pub const PREFIX: &str = "nok_";
@@ -208,6 +212,8 @@ pub struct NewApiKey {
     pub documents_rate: Option<Rate>,
     /// The client that the key belongs to. With `None` the key begins a new client.
     pub client: Option<ClientId>,
+    /// Address of the client that is told of webhook endpoints that fail.
+    pub contact: Option<EmailAddress>,
 }
 
 /// An issued key.

@@ -5,9 +5,9 @@
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    hex,
     order::{EmailAddress, OrderId, StoredOrder},
     ports::Entropy,
+    webhook::message_key,
 };
 
 /// Delay after the first failed attempt. Every further failure doubles the delay.
@@ -41,9 +41,7 @@ pub struct NewDelivery {
 impl NewDelivery {
     /// Returns a mail to `recipient` with a new message key of 128 random bits.
     pub fn mail(recipient: EmailAddress, entropy: &dyn Entropy) -> Self {
-        let mut key = [0; 16];
-        entropy.fill(&mut key);
-        Self { message_key: hex::encode(&key), recipient }
+        Self { message_key: message_key(entropy), recipient }
     }
 }
 

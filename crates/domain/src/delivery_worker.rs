@@ -12,24 +12,22 @@ use futures_util::{
 
 use crate::{
     delivery::DeliveryId,
+    delivery_slots::DeliverySlots,
     order_traffic::{OrderTraffic, Signal},
     ports::StoreError,
     run_deliveries::{DeliveryReport, Mails, Outcome, Ready, RunDeliveries},
 };
 
 /// Longest pause when no delivery is due, no mail can be delivered, or the queue fails.
-const POLL: Duration = Duration::from_secs(1);
+pub(crate) const POLL: Duration = Duration::from_secs(1);
 
 /// Pause between two leases, in which more slots become free. A lease for each would cost more
 /// than the mail.
-const GATHER: Duration = Duration::from_millis(2);
+pub(crate) const GATHER: Duration = Duration::from_millis(2);
 
 /// Pause between two leases while orders arrive. Clients wait for orders, not for mails. A worker
 /// still delivers more than 1,000 mails per second.
-const YIELD: Duration = Duration::from_millis(20);
-
-/// Default of the greatest number of deliveries in progress.
-pub const DELIVERIES_IN_FLIGHT: u16 = 64;
+pub(crate) const YIELD: Duration = Duration::from_millis(20);
 
 /// Waits for a duration. The domain has no timer of its own.
 pub type Sleep = fn(Duration) -> BoxFuture<'static, ()>;
@@ -58,13 +56,13 @@ pub enum OutageChange {
 #[derive(Debug, thiserror::Error)]
 pub enum DeliveryFailure {
     /// Deliveries could not be leased.
-    #[error("due mails could not be read")]
+    #[error("due deliveries could not be read")]
     Lease(#[source] StoreError),
-    /// Outcomes could not be stored. The mails would be sent again if the worker ended now.
-    #[error("the outcomes of {mails} mails could not be stored")]
+    /// Outcomes could not be stored. The deliveries would be sent again if the worker ended now.
+    #[error("the outcomes of {deliveries} deliveries could not be stored")]
     Settle {
         /// Number of outcomes.
-        mails: usize,
+        deliveries: usize,
         /// The reason.
         #[source]
         error: StoreError,
@@ -74,6 +72,7 @@ pub enum DeliveryFailure {
 /// Delivers mails, and sets the pace.
 pub struct DeliveryWorker {
     deliveries: RunDeliveries,
+    shared: Arc<DeliverySlots>,
     traffic: Arc<OrderTraffic>,
     dispatched: Arc<Signal>,
     sleep: Sleep,
@@ -96,7 +95,7 @@ pub struct DeliveryWorker {
 
 /// What the worker does about leases, or about settlements. It does each once at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Activity {
+pub(crate) enum Activity {
     Idle,
     Calling,
     Pausing,
@@ -111,17 +110,20 @@ enum Happening {
 }
 
 impl DeliveryWorker {
-    /// Returns a worker with up to `slots` attempts in progress. It slows down while `traffic`
-    /// grows, and looks for deliveries at once when `dispatched` is raised.
+    /// Returns a worker with up to `slots` attempts in progress, of those that it shares. It slows
+    /// down while `traffic` grows, and looks for deliveries at once when `dispatched` is raised.
     pub fn new(
         deliveries: RunDeliveries,
         slots: usize,
+        shared: Arc<DeliverySlots>,
         traffic: Arc<OrderTraffic>,
         dispatched: Arc<Signal>,
         sleep: Sleep,
     ) -> Self {
+        let slots = slots.min(shared.share());
         Self {
             deliveries,
+            shared,
             traffic,
             dispatched,
             sleep,
@@ -168,6 +170,7 @@ impl DeliveryWorker {
             }
             Happening::Attempted { outcome, available_before } => {
                 self.attempts -= 1;
+                self.shared.give_back(1);
                 let outage = self.attempted(&outcome.mails, available_before);
                 self.outcomes.push(outcome);
                 DeliveryStep { outage, ..DeliveryStep::default() }
@@ -188,22 +191,27 @@ impl DeliveryWorker {
         if self.leasing != Activity::Idle || self.is_stopping || is_failing || free == 0 {
             return;
         }
+        let asked = self.shared.take(free);
+        if asked == 0 {
+            self.pause_leasing(GATHER, false);
+            return;
+        }
         self.leasing = Activity::Calling;
         let deliveries = self.deliveries.clone();
-        self.run(
-            async move { Happening::Leased { asked: free, result: deliveries.lease(free).await } },
-        );
+        self.run(async move { Happening::Leased { asked, result: deliveries.lease(asked).await } });
     }
 
     fn leased(&mut self, asked: usize, result: Result<Vec<Ready>, StoreError>) -> DeliveryStep {
         let ready = match result {
             Ok(ready) => ready,
             Err(error) => {
+                self.shared.give_back(asked);
                 self.pause_leasing(POLL, false);
                 let failure = Some(DeliveryFailure::Lease(error));
                 return DeliveryStep { failure, ..DeliveryStep::default() };
             }
         };
+        self.shared.give_back(asked.saturating_sub(ready.len()));
         let orders = mem::replace(&mut self.orders, self.traffic.count());
         if self.in_outage {
             self.pause_leasing(POLL, false);
@@ -286,12 +294,12 @@ impl DeliveryWorker {
             }
             Err(error) => {
                 batch.append(&mut self.outcomes);
-                let mails = batch.len();
+                let deliveries = batch.len();
                 self.outcomes = batch;
                 self.settling = Activity::Pausing;
                 let pause = (self.sleep)(POLL);
                 self.run(pause.map(|()| Happening::SettlePaused));
-                let failure = Some(DeliveryFailure::Settle { mails, error });
+                let failure = Some(DeliveryFailure::Settle { deliveries, error });
                 DeliveryStep { failure, ..DeliveryStep::default() }
             }
         }

@@ -15,6 +15,7 @@ use crate::{
     ports::{Lease, MockClock, MockDeliveryQueue, Notifier, NotifyError, Settlement, error_chain},
     run_deliveries::DeliveryOutcome,
     test_support::{CountingEntropy, delivery, stored_order},
+    webhook::EndpointNotice,
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
@@ -69,6 +70,10 @@ impl Notifier for Replies {
         (self.reply)(mail.message_key.parse().unwrap()).await
     }
 
+    async fn tell(&self, _: &EndpointNotice) -> Result<(), NotifyError> {
+        Ok(())
+    }
+
     async fn check(&self) -> Result<(), NotifyError> {
         Ok(())
     }
@@ -96,7 +101,9 @@ fn setup(
         mails_per_recipient_hour: 0,
     };
     let (traffic, dispatched) = (Arc::<OrderTraffic>::default(), Arc::<Signal>::default());
-    let worker = DeliveryWorker::new(deliveries, SLOTS, traffic.clone(), dispatched.clone(), sleep);
+    let shared = Arc::new(DeliverySlots::new(64));
+    let worker =
+        DeliveryWorker::new(deliveries, SLOTS, shared, traffic.clone(), dispatched.clone(), sleep);
     Setup { worker, traffic, dispatched, calls }
 }
 
@@ -220,7 +227,7 @@ async fn outcomes_are_stored_again_without_second_mails_or_new_leases() {
     let Setup { mut worker, calls, .. } = setup(queue, |_| after(0, Ok(())));
     for _ in 0..2 {
         let step = until(&mut worker, |step| step.failure.is_some()).await;
-        assert!(matches!(step.failure, Some(DeliveryFailure::Settle { mails: 1..=16, .. })));
+        assert!(matches!(step.failure, Some(DeliveryFailure::Settle { deliveries: 1..=16, .. })));
     }
     assert!(limits.lock().unwrap().len() <= 2);
     let mut numbers = settled(&mut worker, 20).await;

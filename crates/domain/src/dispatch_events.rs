@@ -3,7 +3,10 @@
 //! An event is one row, whatever follows it, so that creating an order costs the same with none and
 //! with ten recipients.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use time::Duration;
 
@@ -12,7 +15,11 @@ use crate::{
     delivery::NewDelivery,
     order::{OrderId, StoredOrder},
     order_traffic::{OrderTraffic, Signal},
-    ports::{Clock, DeliveryQueue, Dispatch, Entropy, Event, Outbox, StoreError},
+    ports::{
+        Clock, DeliveryQueue, Dispatch, Entropy, Event, NewWebhookDelivery, Outbox, StoreError,
+        WebhookRepo,
+    },
+    webhook::{self, Endpoint, EventType},
 };
 
 /// Maximum number of events in a step.
@@ -44,14 +51,18 @@ pub struct DispatchEvents {
     pub outbox: Arc<dyn Outbox>,
     /// Reads the orders.
     pub queue: Arc<dyn DeliveryQueue>,
+    /// Stores webhook endpoints.
+    pub endpoints: Arc<dyn WebhookRepo>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
     /// Provides the keys of mails.
     pub entropy: Arc<dyn Entropy>,
     /// The orders that arrive.
     pub traffic: Arc<OrderTraffic>,
-    /// Raised when there are new deliveries.
-    pub dispatched: Arc<Signal>,
+    /// Raised when there are new mails.
+    pub mails_due: Arc<Signal>,
+    /// Raised when there are new webhooks.
+    pub webhooks_due: Arc<Signal>,
 }
 
 impl DispatchEvents {
@@ -86,16 +97,27 @@ impl DispatchEvents {
         }
         let ids: Vec<OrderId> = events.iter().map(|event| event.order_id).collect();
         let orders: HashMap<_, _> = self.queue.orders(&ids).await?.into_iter().collect();
+        let clients: BTreeSet<_> = orders.values().flatten().map(|order| order.client).collect();
+        let clients: Vec<_> = clients.into_iter().collect();
+        let endpoints = self.endpoints.of_clients(&clients).await?;
         let is_full = events.len() == BATCH;
         let (mut dispatches, mut put_off) = (Vec::new(), Vec::new());
-        for Event { id: event, order_id } in events {
+        for Event { id, order_id, event } in events {
             match orders.get(&order_id) {
-                Some(Err(_unreadable)) => put_off.push(event),
-                Some(Ok(order)) => {
-                    dispatches.push(Dispatch { event, deliveries: self.deliveries(order) });
-                }
+                Some(Err(_unreadable)) => put_off.push(id),
+                Some(Ok(order)) => dispatches.push(Dispatch {
+                    event: id,
+                    mails: self.mails(event, order),
+                    webhooks: self.webhooks(event, order, &endpoints),
+                }),
                 // An erased order has no recipients.
-                None => dispatches.push(Dispatch { event, deliveries: Vec::new() }),
+                None => {
+                    dispatches.push(Dispatch {
+                        event: id,
+                        mails: Vec::new(),
+                        webhooks: Vec::new(),
+                    });
+                }
             }
         }
         if !put_off.is_empty() {
@@ -106,7 +128,8 @@ impl DispatchEvents {
             some => self.outbox.dispatch(some).await?,
         };
         if removed > 0 {
-            self.dispatched.raise();
+            self.mails_due.raise();
+            self.webhooks_due.raise();
         }
         // Events that another instance holds would be read again at once, and so without end.
         let has_more = is_full && removed + put_off.len() > 0;
@@ -114,10 +137,30 @@ impl DispatchEvents {
         Ok((orders.into_iter().filter_map(unreadable).collect(), has_more))
     }
 
-    /// Returns a mail for each recipient. A test order is no real signing, so it has none.
-    fn deliveries(&self, order: &StoredOrder) -> Vec<NewDelivery> {
-        let recipients = if order.is_test { Vec::new() } else { order.order.contacts.recipients() };
+    /// Returns a mail for each recipient of a new order. A test order is no real signing, so it has
+    /// none.
+    fn mails(&self, event: EventType, order: &StoredOrder) -> Vec<NewDelivery> {
+        if order.is_test || event != EventType::OrderCreated {
+            return Vec::new();
+        }
+        let recipients = order.order.contacts.recipients();
         recipients.into_iter().map(|to| NewDelivery::mail(to, &*self.entropy)).collect()
+    }
+
+    /// Returns a webhook for each endpoint that gets the event. Those of a disabled endpoint wait.
+    fn webhooks(
+        &self,
+        event: EventType,
+        order: &StoredOrder,
+        endpoints: &[Endpoint],
+    ) -> Vec<NewWebhookDelivery> {
+        let getting = endpoints.iter().filter(|endpoint| endpoint.gets(event, order));
+        let webhook = |endpoint: &Endpoint| NewWebhookDelivery {
+            endpoint: endpoint.id,
+            event,
+            message_key: webhook::message_key(&*self.entropy),
+        };
+        getting.map(webhook).collect()
     }
 }
 

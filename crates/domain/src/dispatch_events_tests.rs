@@ -5,15 +5,18 @@ use time::{OffsetDateTime, macros::datetime};
 
 use super::*;
 use crate::{
+    api_key::ClientId,
     order::OrderId,
-    ports::{EventId, MockClock, MockDeliveryQueue, MockOutbox},
-    test_support::{CountingEntropy, stored_order},
+    ports::{EventId, MockClock, MockDeliveryQueue, MockOutbox, MockWebhookRepo},
+    test_support::{CountingEntropy, endpoint, stored_order},
+    webhook::{DisabledBy, EndpointId, EndpointOwner},
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 
 fn event(number: i64) -> Event {
-    Event { id: EventId(number), order_id: OrderId(number) }
+    let event = EventType::OrderCreated;
+    Event { id: EventId(number), order_id: OrderId(number), event }
 }
 
 /// Returns an outbox with these events.
@@ -35,16 +38,28 @@ fn whole_orders() -> MockDeliveryQueue {
     queue
 }
 
+/// Returns the endpoints of client 1.
+fn endpoints_of(endpoints: Vec<Endpoint>) -> MockWebhookRepo {
+    let mut repo = MockWebhookRepo::new();
+    repo.expect_of_clients().returning(move |clients| {
+        assert!(clients.is_empty() || clients == [ClientId(1)]);
+        Ok(endpoints.clone())
+    });
+    repo
+}
+
 fn use_case(outbox: MockOutbox, queue: MockDeliveryQueue) -> DispatchEvents {
     let mut clock = MockClock::new();
     clock.expect_now().return_const(NOW);
     DispatchEvents {
         outbox: Arc::new(outbox),
         queue: Arc::new(queue),
+        endpoints: Arc::new(endpoints_of(Vec::new())),
         clock: Arc::new(clock),
         entropy: Arc::new(CountingEntropy::default()),
         traffic: Arc::default(),
-        dispatched: Arc::default(),
+        mails_due: Arc::default(),
+        webhooks_due: Arc::default(),
     }
 }
 
@@ -69,13 +84,11 @@ async fn each_recipient_gets_a_mail_of_its_own() {
     outbox.expect_dispatch().once().returning(|dispatches| {
         let recipients: Vec<Vec<&str>> = dispatches
             .iter()
-            .map(|dispatch| {
-                dispatch.deliveries.iter().map(|mail| mail.recipient.as_str()).collect()
-            })
+            .map(|dispatch| dispatch.mails.iter().map(|mail| mail.recipient.as_str()).collect())
             .collect();
         let both = vec!["escrow@title.example.com", "observer@example.com"];
         assert_eq!(recipients, [both, vec![], vec![]]);
-        let mails = &dispatches[0].deliveries;
+        let mails = &dispatches[0].mails;
         assert_ne!(mails[0].message_key, mails[1].message_key);
         assert_eq!(dispatches.iter().map(|d| d.event.0).collect::<Vec<_>>(), [1, 2, 3]);
         Ok(3)
@@ -83,7 +96,40 @@ async fn each_recipient_gets_a_mail_of_its_own() {
     let dispatch = use_case(outbox, queue);
     let step = dispatch.step().await;
     assert_eq!((step.result.unwrap().unreadable.len(), step.pause), (0, POLL));
-    assert!(is_raised(&dispatch.dispatched));
+    assert!(is_raised(&dispatch.mails_due));
+    assert!(is_raised(&dispatch.webhooks_due));
+}
+
+#[tokio::test]
+async fn each_endpoint_that_gets_the_event_has_a_webhook_of_its_own() {
+    let test = EndpointOwner { client: ClientId(1), is_test: true };
+    let endpoints = vec![
+        endpoint(EndpointId(1)),
+        Endpoint { events: [EventType::OrderCreated].into(), ..endpoint(EndpointId(2)) },
+        Endpoint { owner: test, ..endpoint(EndpointId(3)) },
+        Endpoint { disabled: Some((NOW, DisabledBy::Request)), ..endpoint(EndpointId(4)) },
+    ];
+    let mut outbox = MockOutbox::new();
+    outbox.expect_events().returning(|_, _| {
+        Ok(vec![event(1), Event { event: EventType::DocumentsAdded, ..event(2) }])
+    });
+    outbox.expect_dispatch().once().returning(|dispatches| {
+        let webhooks = |number: usize| -> Vec<(i64, EventType)> {
+            let webhooks = dispatches[number].webhooks.iter();
+            webhooks.map(|webhook| (webhook.endpoint.0, webhook.event)).collect()
+        };
+        let (created, added) = (EventType::OrderCreated, EventType::DocumentsAdded);
+        assert_eq!(webhooks(0), [(1, created), (2, created), (4, created)]);
+        assert_eq!(webhooks(1), [(1, added), (4, added)]);
+        let all = dispatches.iter().flat_map(|dispatch| &dispatch.webhooks);
+        let keys: BTreeSet<_> = all.map(|webhook| &webhook.message_key).collect();
+        assert_eq!(keys.len(), 5, "each message has an identifier of its own");
+        assert_eq!((dispatches[0].mails.len(), dispatches[1].mails.len()), (1, 0));
+        Ok(2)
+    });
+    let dispatch = use_case(outbox, whole_orders());
+    let dispatch = DispatchEvents { endpoints: Arc::new(endpoints_of(endpoints)), ..dispatch };
+    dispatch.step().await.result.unwrap();
 }
 
 #[tokio::test]
@@ -114,7 +160,7 @@ async fn events_of_another_instance_wake_nothing() {
     outbox.expect_dispatch().once().returning(|_| Ok(0));
     let dispatch = use_case(outbox, whole_orders());
     dispatch.step().await.result.unwrap();
-    assert!(!is_raised(&dispatch.dispatched));
+    assert!(!is_raised(&dispatch.mails_due));
 }
 
 #[tokio::test]

@@ -13,11 +13,17 @@
 //! | API keys | [`api_key`], cached by [`key_cache`] |
 //! | repeats of a request with one `Idempotency-Key` | [`idempotency`] |
 //! | mails about an order and their retry schedule | [`delivery`] |
+//! | webhooks: endpoints, events, retry schedule, payloads | [`webhook`] |
+//! | the body that creates or changes an endpoint; its secret | [`endpoint_request`], [`webhook_secret`] |
 //! | use cases of requests | [`create_order`] and [`add_documents`] over [`intake`], [`read_order`] |
+//! | use cases of webhook endpoints | [`manage_webhooks`] |
 //! | use cases of commands | [`manage_keys`], [`erase_orders`] |
 //! | steps of background work, and how it follows orders and yields to them | [`background`], [`order_traffic`] |
 //! | use case in the background: turn events into deliveries | [`dispatch_events`] |
 //! | use case in the background: deliver mails | [`delivery_worker`], [`run_deliveries`] |
+//! | use case in the background: deliver webhooks | [`webhook_worker`], [`run_webhooks`] |
+//! | the slots that mails and webhooks share | [`delivery_slots`] |
+//! | use case in the background: disable endpoints that fail | [`watch_webhooks`] |
 //! | other use cases in the background | [`sweep_uploads`], [`forget_keys`], [`note_key_uses`] |
 //!
 //! # Adding a port
@@ -44,23 +50,31 @@ pub mod appointment;
 pub mod background;
 pub mod create_order;
 pub mod delivery;
+pub mod delivery_slots;
 pub mod delivery_worker;
 pub mod dispatch_events;
 pub mod document;
 pub mod duplicate_window;
+pub mod endpoint_request;
 pub mod erase_orders;
 pub mod forget_keys;
 pub mod idempotency;
 pub mod intake;
 pub mod key_cache;
 pub mod manage_keys;
+pub mod manage_webhooks;
 pub mod note_key_uses;
 pub mod order;
 pub mod order_traffic;
 pub mod ports;
 pub mod read_order;
 pub mod run_deliveries;
+pub mod run_webhooks;
 pub mod sweep_uploads;
+pub mod watch_webhooks;
+pub mod webhook;
+pub mod webhook_secret;
+pub mod webhook_worker;
 
 mod hex;
 

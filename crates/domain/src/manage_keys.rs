@@ -11,7 +11,7 @@ use time::{Duration, OffsetDateTime};
 use crate::{
     api_key::{ApiKey, ApiKeyId, ClientId, KeyEvent, NewApiKey, PresentedKey, Rate, Scopes},
     key_cache::{Cached, KeyCache},
-    order::SigningServiceId,
+    order::{EmailAddress, SigningServiceId},
     ports::{ApiKeyRepo, Clock, Entropy, StoreError},
 };
 
@@ -49,6 +49,8 @@ pub struct KeyTerms {
     pub rate: Option<Rate>,
     /// Rate limit for orders with documents; `None` means the default of the service.
     pub documents_rate: Option<Rate>,
+    /// Address of the client that is told of webhook endpoints that fail.
+    pub contact: Option<EmailAddress>,
 }
 
 /// Last uses of keys that are not stored yet. Storing each use at once would cost more than the
@@ -145,6 +147,7 @@ impl ManageKeys {
             rate: terms.rate,
             documents_rate: terms.documents_rate,
             client: terms.client,
+            contact: terms.contact,
         };
         (presented, key)
     }

@@ -44,6 +44,7 @@ fn issued(hash: KeyHash) -> ApiKey {
         rate: Some(Rate { per_second: 5, burst: 9 }),
         documents_rate: None,
         client: None,
+        contact: Some(EmailAddress::from_stored("it@title.example.com".to_owned())),
     };
     ApiKey { id: ApiKeyId(3), key, revoked_at: None, last_used_at: None }
 }

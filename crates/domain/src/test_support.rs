@@ -24,6 +24,10 @@ use crate::{
         Entropy, MockBlobStore, MockClock, MockIdempotencyLedger, MockOrderReader, MockOrderRepo,
         MockUploadLedger,
     },
+    webhook::{
+        Endpoint, EndpointId, EndpointOwner, EventType, WebhookDelivery, WebhookDeliveryId,
+        WebhookStatus,
+    },
 };
 
 /// The ports of an [`Intake`].
@@ -148,6 +152,7 @@ pub(crate) fn new_api_key(hash: KeyHash, issued_at: OffsetDateTime) -> NewApiKey
         rate: None,
         documents_rate: None,
         client: None,
+        contact: None,
     }
 }
 
@@ -182,6 +187,35 @@ pub(crate) fn delivery(created_at: OffsetDateTime) -> Delivery {
         due_at: created_at,
         failed_at: None,
         last_error: None,
+    }
+}
+
+/// Returns an enabled endpoint of the live keys of client 1.
+pub(crate) fn endpoint(id: EndpointId) -> Endpoint {
+    Endpoint {
+        id,
+        owner: EndpointOwner { client: ClientId(1), is_test: false },
+        url: "https://a.example/hook".to_owned(),
+        events: EventType::OF_ORDERS.into(),
+        description: None,
+        created_at: OffsetDateTime::UNIX_EPOCH,
+        disabled: None,
+        failing_since: None,
+    }
+}
+
+/// Returns webhook delivery 6, of order 1, to endpoint 3, without attempts.
+pub(crate) fn webhook_delivery(created_at: OffsetDateTime) -> WebhookDelivery {
+    WebhookDelivery {
+        id: WebhookDeliveryId(6),
+        endpoint: EndpointId(3),
+        event: EventType::OrderCreated,
+        order_id: Some(OrderId(1)),
+        message_key: "k".to_owned(),
+        created_at,
+        status: WebhookStatus::Pending { due_at: created_at },
+        failures: 0,
+        attempts: vec![],
     }
 }
 

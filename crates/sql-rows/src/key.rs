@@ -3,7 +3,7 @@
 use diesel::prelude::*;
 use domain::{
     api_key::{ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, KeyHash, NewApiKey, Rate, Scopes},
-    order::SigningServiceId,
+    order::{EmailAddress, SigningServiceId},
 };
 use time::OffsetDateTime;
 
@@ -29,6 +29,7 @@ pub struct NewApiKeyRow {
     documents_rate_per_second: Option<i64>,
     documents_rate_burst: Option<i64>,
     client_id: Option<i64>,
+    contact: Option<String>,
 }
 
 impl From<&NewApiKey> for NewApiKeyRow {
@@ -47,6 +48,7 @@ impl From<&NewApiKey> for NewApiKeyRow {
             documents_rate_per_second: key.documents_rate.map(|rate| rate.per_second.into()),
             documents_rate_burst: key.documents_rate.map(|rate| rate.burst.into()),
             client_id: key.client.map(|client| client.0),
+            contact: key.contact.as_ref().map(|contact| contact.as_str().to_owned()),
         }
     }
 }
@@ -83,6 +85,7 @@ impl ApiKeyRow {
                 documents_rate: rate(key.documents_rate_per_second, key.documents_rate_burst)
                     .map_err(|()| unreadable("documents_rate_per_second"))?,
                 client: key.client_id.map(ClientId),
+                contact: key.contact.map(EmailAddress::from_stored),
             },
             revoked_at: self.revoked_at.map(|at| at.0),
             last_used_at: self.last_used_at.map(|at| at.0),

@@ -10,6 +10,7 @@ mod order;
 mod queue;
 pub mod schema;
 mod statement;
+mod webhook;
 
 use diesel::prelude::*;
 use domain::{
@@ -25,10 +26,13 @@ pub use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow};
 pub use migrations::{VersionError, check_versions};
 pub use order::{DocumentRow, KeptOrderRow, OrderRow, PendingAddition, PendingOrder};
 pub use queue::{
-    DeliveryRow, EventRow, ORDER_CREATED, REMOVED_COUNTS, UnsuccessfulAttempt, counted_hours,
+    DeliveryRow, EVENT_TYPES, EventRow, REMOVED_COUNTS, UnsuccessfulAttempt, counted_hours,
     hashed_recipient,
 };
 pub use statement::Prepared;
+pub use webhook::{
+    EndpointRow, NewEndpointRow, TargetRow, WebhookAttempt, WebhookDeliveryRow, stored_events,
+};
 
 /// A row that this program cannot have written. The reason names the column, or the member of
 /// `details`, and contains no value.

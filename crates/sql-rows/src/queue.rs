@@ -5,6 +5,7 @@ use domain::{
     delivery::{Delivery, DeliveryId, NewDelivery},
     order::{EmailAddress, OrderId},
     ports::{Event, EventId, Settlement},
+    webhook::EventType,
 };
 
 use sha2::{Digest as _, Sha256};
@@ -15,8 +16,9 @@ use crate::{
     schema::{deliveries, events},
 };
 
-/// The type of the event that an order was created.
-pub const ORDER_CREATED: &str = "order.created";
+/// The types of events that this version of the program knows.
+pub const EVENT_TYPES: [&str; 2] =
+    [EventType::OrderCreated.as_str(), EventType::DocumentsAdded.as_str()];
 
 /// An event.
 #[derive(Queryable, QueryableByName, Selectable)]
@@ -24,11 +26,18 @@ pub const ORDER_CREATED: &str = "order.created";
 pub struct EventRow {
     id: i64,
     order_id: i64,
+    kind: String,
 }
 
-impl From<EventRow> for Event {
-    fn from(row: EventRow) -> Self {
-        Self { id: EventId(row.id), order_id: OrderId(row.order_id) }
+impl EventRow {
+    /// Returns the event.
+    pub fn into_event(self) -> Result<Event, Unreadable> {
+        Ok(Event {
+            id: EventId(self.id),
+            order_id: OrderId(self.order_id),
+            event: EventType::from_name(&self.kind)
+                .ok_or_else(|| Unreadable::new("events", &self.id, &"type"))?,
+        })
     }
 }
 

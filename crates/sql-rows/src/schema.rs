@@ -75,6 +75,47 @@ diesel::table! {
 }
 
 diesel::table! {
+    webhook_endpoints (id) {
+        id -> BigInt,
+        client_id -> BigInt,
+        is_test -> Bool,
+        url -> Text,
+        events -> Text,
+        description -> Nullable<Text>,
+        secret -> Binary,
+        previous_secret -> Nullable<Binary>,
+        previous_until -> Nullable<crate::Instant>,
+        created_at -> crate::Instant,
+        succeeded_at -> Nullable<crate::Instant>,
+        failed_at -> Nullable<crate::Instant>,
+        warned_at -> Nullable<crate::Instant>,
+        disabled_at -> Nullable<crate::Instant>,
+        disabled_by -> Nullable<Text>,
+        told_at -> Nullable<crate::Instant>,
+    }
+}
+
+diesel::table! {
+    webhook_deliveries (id) {
+        id -> BigInt,
+        endpoint_id -> BigInt,
+        order_id -> Nullable<BigInt>,
+        created_at -> crate::Instant,
+        due_at -> crate::Instant,
+        leased_until -> Nullable<crate::Instant>,
+        lease_token -> BigInt,
+        delivered_at -> Nullable<crate::Instant>,
+        failed_at -> Nullable<crate::Instant>,
+        failures -> Integer,
+        event -> Text,
+        message_key -> Text,
+        attempts -> Text,
+    }
+}
+
+diesel::allow_tables_to_appear_in_same_query!(webhook_endpoints, webhook_deliveries);
+
+diesel::table! {
     recipient_mails (hour, recipient) {
         hour -> crate::Instant,
         recipient -> Binary,
@@ -100,6 +141,7 @@ diesel::table! {
         client_id -> Nullable<BigInt>,
         scopes -> Text,
         last_used_at -> Nullable<crate::Instant>,
+        contact -> Nullable<Text>,
     }
 }
 

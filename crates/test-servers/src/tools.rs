@@ -14,3 +14,8 @@ pub fn built(path: &str, how: &str) -> PathBuf {
 pub fn python() -> PathBuf {
     built("tools/venv/bin/python", "scripts/test.sh makes it")
 }
+
+/// Returns the folder with the packages of `scripts/package.json`, for `NODE_PATH`.
+pub fn node_modules() -> PathBuf {
+    built("tools/node_modules", "scripts/test.sh makes it")
+}

@@ -8,7 +8,7 @@ use utoipa::openapi::{
 
 /// Returns every header with its name.
 pub(super) fn all() -> impl Iterator<Item = (&'static str, Header)> {
-    of_every_operation().into_iter().chain(of_reads())
+    of_every_operation().into_iter().chain(of_some_operations())
 }
 
 /// Adds the headers of every response, and those of its own.
@@ -36,8 +36,8 @@ fn of_every_operation() -> [(&'static str, Header); 6] {
             header(
                 "The quota of the key (draft-ietf-httpapi-ratelimit-headers-10): `q` requests at \
                  once, and `w` seconds until an empty quota is full again. The policy is `orders`, \
-                 `orders-with-documents` for the operations with documents, or `reads`. Absent if \
-                 the key has no limit.",
+                 `orders-with-documents` for the operations with documents, `reads`, or `webhooks`. \
+                 Absent if the key has no limit.",
                 text(r#"^"[a-z-]+";q=[0-9]+;w=[0-9]+$"#),
                 r#""orders";q=100;w=2"#.into(),
             ),
@@ -72,7 +72,7 @@ fn of_every_operation() -> [(&'static str, Header); 6] {
     ]
 }
 
-fn of_reads() -> [(&'static str, Header); 8] {
+fn of_some_operations() -> [(&'static str, Header); 9] {
     [
         (
             "ETag",
@@ -91,9 +91,17 @@ fn of_reads() -> [(&'static str, Header); 8] {
             ),
         ),
         (
+            "Location",
+            header(
+                "Path of the new webhook.",
+                text("/api/webhooks/[0-9]+$"),
+                "/api/webhooks/3".into(),
+            ),
+        ),
+        (
             "Link",
             header(
-                "The next page, toward older orders, and the previous one (RFC 8288). Absent if \
+                "The next page, toward older items, and the previous one (RFC 8288). Absent if \
                  there is neither.",
                 text("^<"),
                 r#"</api/order?limit=20&starting_after=7>; rel="next""#.into(),

@@ -3,22 +3,20 @@
 use domain::document::MAX_DOCUMENTS_PER_ORDER;
 use serde_json::json;
 use utoipa::openapi::{
-    Content, HttpMethod, Paths, Ref, Required,
-    encoding::Encoding,
-    example::ExampleBuilder,
-    path::{OperationBuilder, Parameter},
-    request_body::{RequestBody, RequestBodyBuilder},
-    security::SecurityRequirement,
+    Content, HttpMethod, Paths, Ref, encoding::Encoding, example::ExampleBuilder,
+    path::OperationBuilder, security::SecurityRequirement,
 };
 
 use super::{
+    description::{Description, body},
     examples, parameters,
     problems::Operation::{
-        self, AddDocuments, Create, CreateWithDocuments, ListDocuments, ListOrders, ReadDocument,
+        AddDocuments, Create, CreateWithDocuments, ListDocuments, ListOrders, ReadDocument,
         ReadOrder,
     },
     responses,
     settings::OpenApiSettings,
+    webhook_operations,
 };
 use crate::{
     form::TEXT_PARTS,
@@ -32,32 +30,22 @@ pub(super) const API_KEY: &str = "api_key";
 const DOCUMENT_TYPES: &str = "application/pdf, application/msword, \
     application/vnd.openxmlformats-officedocument.wordprocessingml.document, image/jpeg, image/png";
 
-/// What is special to an operation.
-struct Description {
-    operation: Operation,
-    path: &'static str,
-    method: HttpMethod,
-    summary: &'static str,
-    text: String,
-    parameters: Vec<Parameter>,
-    body: Option<RequestBody>,
-}
-
 /// Adds every operation.
 pub(super) fn add(paths: &mut Paths, settings: &OpenApiSettings) {
-    for described in creations(settings).into_iter().chain(reads()) {
+    for described in creations(settings).into_iter().chain(reads()).chain(webhook_operations::all())
+    {
         let Description { operation, path, method, summary, text, parameters, body } = described;
-        let operation = OperationBuilder::new()
+        let built = OperationBuilder::new()
             .operation_id(Some(operation.id()))
             .summary(Some(summary))
             .description(Some(text))
-            .tag("orders")
+            .tag(operation.tag())
             .parameters((!parameters.is_empty()).then_some(parameters))
             .request_body(body)
             .responses(responses::of(operation, settings))
             .security(SecurityRequirement::new(API_KEY, [""; 0]))
             .build();
-        paths.add_path_operation(path, vec![method], operation);
+        paths.add_path_operation(path, vec![method], built);
     }
 }
 
@@ -111,7 +99,7 @@ fn reads() -> [Description; 4] {
     };
     let [if_none_match, range, if_range] = parameters::conditions();
     let order_id = parameters::order_id;
-    let listed = parameters::of_list().into_iter().chain([if_none_match.clone()]).collect();
+    let listed = parameters::of_list().chain([if_none_match.clone()]).collect();
     [
         read(
             ListOrders,
@@ -142,14 +130,6 @@ fn reads() -> [Description; 4] {
             vec![order_id(), parameters::position(), if_none_match, range, if_range],
         ),
     ]
-}
-
-fn body(description: &str, media_type: &str, content: Content) -> RequestBody {
-    RequestBodyBuilder::new()
-        .description(Some(description))
-        .content(media_type, content)
-        .required(Some(Required::True))
-        .build()
 }
 
 fn json_body() -> Content {

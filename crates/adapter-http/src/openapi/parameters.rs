@@ -8,7 +8,7 @@ use utoipa::openapi::{
 };
 
 use super::{requests, settings::OpenApiSettings, units};
-use crate::orders::list_query::{DEFAULT_LIMIT, MAX_LIMIT};
+use crate::paging::{DEFAULT_LIMIT, MAX_LIMIT};
 
 /// Returns the parameter with the identifier of an order.
 pub(super) fn order_id() -> Parameter {
@@ -22,8 +22,18 @@ pub(super) fn position() -> Parameter {
     in_path("position", "Position of the document in its order, from 0.", position)
 }
 
+/// Returns the parameter with the identifier of a webhook.
+pub(super) fn webhook_id() -> Parameter {
+    in_path("webhook_id", "Identifier of the webhook.", identifier())
+}
+
+/// Returns the parameter with the identifier of a delivery.
+pub(super) fn delivery_id() -> Parameter {
+    in_path("delivery_id", "Identifier of the delivery.", identifier())
+}
+
 /// Returns the parameters of a list of orders.
-pub(super) fn of_list() -> [Parameter; 6] {
+pub(super) fn of_list() -> impl Iterator<Item = Parameter> {
     let mut file_number = requests::text(text_rule("SigningDetailsRequest", "fileNumber"), true);
     file_number.examples = vec!["REFI-1".into()];
     let instant = || {
@@ -31,24 +41,30 @@ pub(super) fn of_list() -> [Parameter; 6] {
         instant.format = Some(SchemaFormat::KnownFormat(KnownFormat::DateTime));
         instant
     };
-    let max = i64::try_from(MAX_LIMIT).unwrap_or(i64::MAX);
-    let mut limit = integer(1, max, 50.into());
-    limit.default = Some(DEFAULT_LIMIT.into());
-    [
+    let filters = [
         in_query("file_number", "Only orders with this `fileNumber`.", file_number),
         in_query("created_after", "Only orders created at this instant or later.", instant()),
         in_query("created_before", "Only orders created before this instant.", instant()),
-        in_query("limit", "Largest number of orders on the page.", limit),
-        in_query(
-            "starting_after",
-            "Only orders older than this one: the last of the page before.",
-            identifier(),
-        ),
-        in_query(
-            "ending_before",
-            "Only orders newer than this one, those next to it. Excludes `starting_after`.",
-            identifier(),
-        ),
+    ];
+    filters.into_iter().chain(of_page("orders"))
+}
+
+/// Returns the parameters of a list of deliveries.
+pub(super) fn of_deliveries() -> [Parameter; 3] {
+    of_page("deliveries")
+}
+
+fn of_page(items: &str) -> [Parameter; 3] {
+    let max = i64::try_from(MAX_LIMIT).unwrap_or(i64::MAX);
+    let mut limit = integer(1, max, 50.into());
+    limit.default = Some(DEFAULT_LIMIT.into());
+    let older = format!("Only {items} older than this one: the last of the page before.");
+    let newer =
+        format!("Only {items} newer than this one, those next to it. Excludes `starting_after`.");
+    [
+        in_query("limit", &format!("Largest number of {items} on the page."), limit),
+        in_query("starting_after", &older, identifier()),
+        in_query("ending_before", &newer, identifier()),
     ]
 }
 

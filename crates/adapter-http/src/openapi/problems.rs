@@ -3,15 +3,17 @@
 use domain::{
     create_order::{CreateOrderError, Rejection},
     document::{DocumentFault, DocumentLimits},
+    manage_webhooks::WebhooksError,
     order::{Violation, ViolationCode},
 };
 use serde_json::Value;
 
 use crate::{
-    body, form,
-    orders::{create_json, list_query::MAX_LIMIT},
+    body, form, json_body,
+    paging::MAX_LIMIT,
     problem::{FieldProblem, Problem, ProblemCode},
     rate_limit::{FAILED_AUTHENTICATIONS, Policy},
+    webhooks::problems::replay_in_progress,
 };
 
 /// The operations of the API.
@@ -24,9 +26,21 @@ pub(super) enum Operation {
     ReadOrder,
     ListDocuments,
     ReadDocument,
+    CreateWebhook,
+    ListWebhooks,
+    ReadWebhook,
+    ChangeWebhook,
+    DeleteWebhook,
+    RotateSecret,
+    TestWebhook,
+    ListDeliveries,
+    ReplayDelivery,
+    ReplayDeliveries,
 }
 use Operation::{
-    AddDocuments, Create, CreateWithDocuments, ListDocuments, ListOrders, ReadDocument, ReadOrder,
+    AddDocuments, ChangeWebhook, Create, CreateWebhook, CreateWithDocuments, DeleteWebhook,
+    ListDeliveries, ListDocuments, ListOrders, ListWebhooks, ReadDocument, ReadOrder, ReadWebhook,
+    ReplayDeliveries, ReplayDelivery, RotateSecret, TestWebhook,
 };
 
 impl Operation {
@@ -40,7 +54,22 @@ impl Operation {
             ReadOrder => "readOrder",
             ListDocuments => "listDocuments",
             ReadDocument => "readDocument",
+            CreateWebhook => "createWebhook",
+            ListWebhooks => "listWebhooks",
+            ReadWebhook => "readWebhook",
+            ChangeWebhook => "changeWebhook",
+            DeleteWebhook => "deleteWebhook",
+            RotateSecret => "rotateWebhookSecret",
+            TestWebhook => "testWebhook",
+            ListDeliveries => "listWebhookDeliveries",
+            ReplayDelivery => "replayWebhookDelivery",
+            ReplayDeliveries => "replayWebhookDeliveries",
         }
+    }
+
+    /// Returns the group of the operation.
+    pub(super) fn tag(self) -> &'static str {
+        if WEBHOOKS.contains(&self) { "webhooks" } else { "orders" }
     }
 }
 
@@ -48,6 +77,7 @@ const CREATES: &[Operation] = &[Create, CreateWithDocuments];
 const UPLOADS: &[Operation] = &[CreateWithDocuments, AddDocuments];
 const WRITES: &[Operation] = &[Create, CreateWithDocuments, AddDocuments];
 const OF_ONE_ORDER: &[Operation] = &[AddDocuments, ReadOrder, ListDocuments, ReadDocument];
+/// Every operation: those on orders, those on all webhooks, those on one.
 const ALL: &[Operation] = &[
     Create,
     CreateWithDocuments,
@@ -56,7 +86,22 @@ const ALL: &[Operation] = &[
     ReadOrder,
     ListDocuments,
     ReadDocument,
+    CreateWebhook,
+    ListWebhooks,
+    ReadWebhook,
+    ChangeWebhook,
+    DeleteWebhook,
+    RotateSecret,
+    TestWebhook,
+    ListDeliveries,
+    ReplayDelivery,
+    ReplayDeliveries,
 ];
+const WEBHOOKS: &[Operation] = ALL.split_at(7).1;
+const OF_ONE_WEBHOOK: &[Operation] = WEBHOOKS.split_at(2).1;
+const JSON_BODIES: &[Operation] = &[Create, CreateWebhook, ChangeWebhook, ReplayDeliveries];
+const BODIES: &[Operation] =
+    &[Create, CreateWithDocuments, AddDocuments, CreateWebhook, ChangeWebhook, ReplayDeliveries];
 
 /// A problem, and the operations that answer with it.
 pub(super) struct Example {
@@ -72,12 +117,15 @@ pub(super) fn all(limits: DocumentLimits) -> Vec<Example> {
     let named = [
         (ALL, "missing_scope", Problem::missing_scope(Policy::Reads.scope())),
         (ALL, "failed_authentications", Problem::rate_limited(FAILED_AUTHENTICATIONS, 1)),
+        (OF_ONE_WEBHOOK, "no_such_webhook", Problem::no_such_webhook()),
     ];
-    let others: [(&[Operation], Problem); 23] = [
-        (&[Create], Problem::malformed(json)),
+    let others: [(&[Operation], Problem); 27] = [
+        (JSON_BODIES, Problem::malformed(json)),
         (UPLOADS, Problem::malformed("The content type has no boundary.")),
         (CREATES, invalid()),
-        (&[ListOrders], invalid_parameters()),
+        (&[CreateWebhook, ChangeWebhook], invalid_webhook()),
+        (&[ReplayDeliveries], invalid_range()),
+        (&[ListOrders, ListDeliveries], invalid_parameters()),
         (UPLOADS, bad_document(DocumentFault::ContentMismatch)),
         (UPLOADS, bad_document(DocumentFault::Encrypted)),
         (UPLOADS, form::too_many_documents(limits)),
@@ -88,10 +136,12 @@ pub(super) fn all(limits: DocumentLimits) -> Vec<Example> {
         (OF_ONE_ORDER, Problem::erased()),
         (CREATES, CreateOrderError::Duplicate { retry_after: 43 }.into()),
         (WRITES, CreateOrderError::InProgress { retry_after: 5 }.into()),
-        (WRITES, body::too_slow()),
+        (&[TestWebhook], WebhooksError::Disabled.into()),
+        (&[ReplayDeliveries], replay_in_progress()),
+        (BODIES, body::too_slow()),
         (UPLOADS, form::document_too_large("deed-of-trust.pdf", limits)),
-        (WRITES, body::payload_too_large(create_json::MAX_BODY)),
-        (WRITES, create_json::unsupported_media_type()),
+        (BODIES, body::payload_too_large(json_body::MAX_BODY)),
+        (BODIES, json_body::unsupported_media_type()),
         (&[ReadDocument], Problem::range_not_satisfiable(48_213)),
         (WRITES, CreateOrderError::KeyReused.into()),
         (ALL, Problem::rate_limited(Policy::Orders.as_str(), 1)),
@@ -101,6 +151,21 @@ pub(super) fn all(limits: DocumentLimits) -> Vec<Example> {
     let others = others.map(|(operations, problem)| (operations, problem.code().as_str(), problem));
     let example = |(operations, name, problem)| Example { operations, name, problem };
     named.into_iter().chain(others).map(example).collect()
+}
+
+fn invalid_webhook() -> Problem {
+    let detail = "the address 127.0.0.1 is not public; the operator can open networks with \
+        --webhook-allow";
+    webhook_violation("/url", ViolationCode::NotAllowed, detail)
+}
+
+fn invalid_range() -> Problem {
+    webhook_violation("/since", ViolationCode::Required, "is required")
+}
+
+fn webhook_violation(pointer: &'static str, code: ViolationCode, detail: &'static str) -> Problem {
+    let violation = Violation { pointer: pointer.into(), code, detail: detail.into() };
+    WebhooksError::Invalid(vec![violation]).into()
 }
 
 fn invalid_parameters() -> Problem {

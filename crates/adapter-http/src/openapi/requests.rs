@@ -34,7 +34,7 @@ const FIELD: &str = "Field_";
 
 /// White space that is trimmed. The pattern allows one character only: with more, a text could
 /// exceed its length limit before trimming.
-const BLANK: &str = r"[\t-\r ]?";
+pub(super) const BLANK: &str = r"[\t-\r ]?";
 /// The same, with the line separators of Unicode.
 const BLANK_LINES: &str = r"[\t-\r \x85\u2028\u2029]?";
 /// No control characters, and no invisible ones. Tags stand for themselves, because programs agree

@@ -12,7 +12,7 @@ use super::{
     settings::OpenApiSettings,
     successes, units,
 };
-use crate::orders::create_json;
+use crate::json_body;
 
 /// Returns the problem responses that operations share: status, name, description.
 fn shared(settings: &OpenApiSettings) -> [(u16, &'static str, Cow<'static, str>); 11] {
@@ -34,11 +34,7 @@ fn shared(settings: &OpenApiSettings) -> [(u16, &'static str, Cow<'static, str>)
             "The key lacks the scope of the operation, or is bound to another signing service."
                 .into(),
         ),
-        (
-            404,
-            "NotFound",
-            "There is no such order or document, or it belongs to another client.".into(),
-        ),
+        (404, "NotFound", "There is no such item, or it belongs to another client.".into()),
         (408, "RequestTimeout", "The body did not arrive in time.".into()),
         (409, "Conflict", conflict.into()),
         (410, "Gone", "The operator has erased the order.".into()),
@@ -92,11 +88,18 @@ pub(super) fn of(operation: Operation, settings: &OpenApiSettings) -> Responses 
 
 /// Returns the description of a problem that is special to an operation.
 fn own_description(operation: Operation, status: u16) -> Option<Cow<'static, str>> {
-    use Operation::{AddDocuments, Create, CreateWithDocuments, ListOrders};
-    let limit = || units::size(create_json::MAX_BODY);
+    use Operation::{
+        AddDocuments, ChangeWebhook, Create, CreateWebhook, CreateWithDocuments, ListDeliveries,
+        ListOrders, ReplayDeliveries, TestWebhook,
+    };
+    let limit = || units::size(json_body::MAX_BODY);
     Some(match (operation, status) {
-        (Create, 400) => "The request cannot be read, or fields are missing or invalid.".into(),
-        (Create, 413) => format!("The body is larger than {}.", limit()).into(),
+        (Create | CreateWebhook | ChangeWebhook | ReplayDeliveries, 400) => {
+            "The request cannot be read, or fields are missing or invalid.".into()
+        }
+        (Create | CreateWebhook | ChangeWebhook | ReplayDeliveries, 413) => {
+            format!("The body is larger than {}.", limit()).into()
+        }
         (CreateWithDocuments, 400) => {
             "The request cannot be read, fields are missing or invalid, or documents are encrypted \
              or not supported."
@@ -114,19 +117,26 @@ fn own_description(operation: Operation, status: u16) -> Option<Cow<'static, str
         (AddDocuments, 409) => {
             "The first request with this `Idempotency-Key` is still in progress.".into()
         }
-        (ListOrders, 400) => "A parameter is unknown, repeated or invalid.".into(),
+        (TestWebhook, 409) => "The webhook is disabled.".into(),
+        (ReplayDeliveries, 409) => "Another replay of the webhook is in progress.".into(),
+        (ListOrders | ListDeliveries, 400) => "A parameter is unknown, repeated or invalid.".into(),
         (_, 416) => "The document does not have the range.".into(),
         _ => return None,
     })
 }
 
-/// Returns the examples of an operation, or all.
+/// Returns the examples of an operation, or those of the shared responses.
 fn examples(
     settings: &OpenApiSettings,
     operation: Option<Operation>,
 ) -> impl Iterator<Item = Example> {
-    let concerns = move |example: &Example| {
-        operation.is_none_or(|operation| example.operations.contains(&operation))
+    let concerns = move |Example { operations, problem, .. }: &Example| {
+        let status = problem.code().status().as_u16();
+        operation.map_or_else(
+            // Operations with a description of their own show their examples themselves.
+            || operations.iter().any(|it| own_description(*it, status).is_none()),
+            |operation| operations.contains(&operation),
+        )
     };
     problems::all(settings.limits).into_iter().filter(concerns)
 }
@@ -159,6 +169,7 @@ fn problem(
     }
     let own: &[&str] = match status {
         401 | 403 => &["WWW-Authenticate"],
+        409 if operation == Some(Operation::TestWebhook) => &[],
         409 | 429 | 503 => &["Retry-After"],
         416 => &["Content-Range"],
         _ => &[],

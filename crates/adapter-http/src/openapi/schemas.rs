@@ -11,7 +11,7 @@ use utoipa::{
 };
 
 use super::examples;
-use crate::orders::list_query::MAX_LIMIT;
+use crate::paging::MAX_LIMIT;
 
 /// Adds the schemas of answers that are made of others, and of the form with documents only. The
 /// schemas of requests and records must be complete.
@@ -79,7 +79,7 @@ fn documents_form(mut form: Object) -> Object {
 }
 
 /// Returns the schema of a list of items.
-fn list(items: &str, max_items: usize, url: &str) -> Object {
+pub(super) fn list(items: &str, max_items: usize, url: &str) -> Object {
     let mut object = Object::with_type(Type::String);
     object.description = Some("Always `list`.".to_owned());
     object.enum_values = Some(vec!["list".into()]);
@@ -108,7 +108,7 @@ fn array_of(schema: &str, max_items: usize, description: &str) -> Schema {
     Schema::Array(array)
 }
 
-fn add_property(object: &mut Object, name: &str, schema: impl Into<RefOr<Schema>>) {
+pub(super) fn add_property(object: &mut Object, name: &str, schema: impl Into<RefOr<Schema>>) {
     object.properties.insert(name.to_owned(), schema.into());
     object.required.push(name.to_owned());
 }
@@ -164,7 +164,7 @@ pub(super) fn object<'a>(components: &'a mut Components, name: &str) -> Option<&
     as_object(components.schemas.get_mut(name)?)
 }
 
-fn as_object(schema: &mut RefOr<Schema>) -> Option<&mut Object> {
+pub(super) fn as_object(schema: &mut RefOr<Schema>) -> Option<&mut Object> {
     match schema {
         RefOr::T(Schema::Object(object)) => Some(object),
         _ => None,

@@ -11,10 +11,12 @@ use utoipa::openapi::{
 use super::{
     examples, headers,
     problems::Operation::{
-        self, AddDocuments, Create, CreateWithDocuments, ListDocuments, ListOrders, ReadDocument,
-        ReadOrder,
+        self, AddDocuments, ChangeWebhook, Create, CreateWebhook, CreateWithDocuments,
+        DeleteWebhook, ListDeliveries, ListDocuments, ListOrders, ListWebhooks, ReadDocument,
+        ReadOrder, ReadWebhook, ReplayDeliveries, ReplayDelivery, RotateSecret, TestWebhook,
     },
     settings::OpenApiSettings,
+    webhook_examples,
 };
 
 /// Media types of documents.
@@ -44,6 +46,16 @@ pub(super) fn of(
             (206, document(206, "The requested part of the document.")),
             (304, not_modified()),
         ],
+        CreateWebhook => vec![(201, created_webhook())],
+        ListWebhooks => vec![(200, webhooks(base_path)), (304, not_modified())],
+        ReadWebhook => vec![(200, webhook(&VALIDATORS)), (304, not_modified())],
+        ChangeWebhook => vec![(200, webhook(&[]))],
+        DeleteWebhook => vec![(204, empty(204, "The webhook is deleted."))],
+        RotateSecret => vec![(200, secret())],
+        TestWebhook => vec![(202, tested())],
+        ListDeliveries => vec![(200, deliveries(base_path)), (304, not_modified())],
+        ReplayDelivery => vec![(202, accepted("The delivery will be sent again."))],
+        ReplayDeliveries => vec![(202, empty(202, "The deliveries will be sent again."))],
     };
     responses.into_iter().map(|(status, it)| (status.to_string(), it.into())).collect()
 }
@@ -95,6 +107,71 @@ fn documents(base_path: &str) -> Response {
     let example = examples::list(&url, &examples::document(base_path));
     let response = json_response(200, "The documents of the order.", "DocumentList", example);
     headers::add(response, 200, &VALIDATORS)
+}
+
+fn created_webhook() -> Response {
+    let description = "The webhook was created. No other answer has its secret.";
+    let response = json_response(201, description, "NewWebhook", webhook_examples::created());
+    let id = || json!("$response.body#/id");
+    let links = [
+        ("webhook", ReadWebhook, "The webhook."),
+        ("deliveries", ListDeliveries, "Its deliveries."),
+        ("test", TestWebhook, "A test of it."),
+        ("change", ChangeWebhook, "Its change."),
+        ("rotation", RotateSecret, "The rotation of its secret."),
+        ("replay", ReplayDeliveries, "The replay of its deliveries."),
+        ("deletion", DeleteWebhook, "Its deletion."),
+    ];
+    let links = links.map(|(name, operation, description)| {
+        link(name, operation, description, [("webhook_id", id())])
+    });
+    linked(headers::add(response, 201, &["Location"]), links.into())
+}
+
+fn webhooks(base_path: &str) -> Response {
+    let url = format!("{base_path}/api/webhooks");
+    let example = examples::list(&url, &webhook_examples::webhook());
+    let response = json_response(200, "All webhooks of the client.", "WebhookList", example);
+    headers::add(response, 200, &VALIDATORS)
+}
+
+fn webhook(own_headers: &[&str]) -> Response {
+    let response = json_response(200, "The webhook.", "Webhook", webhook_examples::webhook());
+    headers::add(response, 200, own_headers)
+}
+
+fn secret() -> Response {
+    let description = "The new secret. No other answer has it.";
+    let response = json_response(200, description, "WebhookSecret", webhook_examples::secret());
+    headers::add(response, 200, &[])
+}
+
+fn deliveries(base_path: &str) -> Response {
+    let url = format!("{base_path}/api/webhooks/3/deliveries");
+    let example = examples::list(&url, &webhook_examples::delivery());
+    let description = "A page of deliveries, newest first.";
+    let response = json_response(200, description, "WebhookDeliveryList", example);
+    let headers: Vec<&str> = VALIDATORS.into_iter().chain(["Link"]).collect();
+    headers::add(response, 200, &headers)
+}
+
+fn accepted(description: &str) -> Response {
+    let example = webhook_examples::accepted();
+    let response = json_response(202, description, "AcceptedDelivery", example);
+    headers::add(response, 202, &[])
+}
+
+fn tested() -> Response {
+    let parameters = [
+        ("webhook_id", json!("$request.path.webhook_id")),
+        ("delivery_id", json!("$response.body#/delivery_id")),
+    ];
+    let replay = link("replay", ReplayDelivery, "The replay of the delivery.", parameters);
+    linked(accepted("The test will be sent."), vec![replay])
+}
+
+fn empty(status: u16, description: &str) -> Response {
+    headers::add(Response::new(description), status, &[])
 }
 
 fn document(status: u16, description: &str) -> Response {

@@ -9,12 +9,12 @@ use time::Duration;
 use super::OpenApiSettings;
 use crate::problem::ProblemCode;
 
-fn document() -> Value {
+pub(super) fn document() -> Value {
     serde_json::to_value(super::document(&OpenApiSettings::default())).unwrap()
 }
 
 /// Returns what a `$ref` names, or the value itself.
-fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
+pub(super) fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     match value["$ref"].as_str() {
         Some(name) => document
             .pointer(name.strip_prefix('#').unwrap())
@@ -186,15 +186,19 @@ fn responses_have_headers_and_problem_examples() {
     assert!(responses.len() > 70, "{}", responses.len());
     for (path, status, response) in responses {
         let is_document = response["content"]["application/pdf"].is_object();
-        let is_page = response["description"].as_str().unwrap().starts_with("A page of orders");
+        let is_page = response["description"].as_str().unwrap().starts_with("A page of ");
+        let is_of_webhooks = path.contains("/api/webhooks");
+        let is_read = path.starts_with("get ");
         let mut expected = BTreeSet::from(["X-Request-Id"]);
         if status != "401" {
             expected.extend(["RateLimit", "RateLimit-Policy"]);
         }
         expected.extend(match status {
-            "200" | "206" | "304" => &["ETag", "Cache-Control"][..],
+            "200" | "206" | "304" if is_read => &["ETag", "Cache-Control"][..],
+            "201" if is_of_webhooks => &["Location"],
             "201" => &["Idempotency-Replayed"],
             "401" | "403" => &["WWW-Authenticate"],
+            "409" if path.contains("/test ") => &[],
             "409" | "429" | "503" => &["Retry-After"],
             "416" => &["Content-Range"],
             _ => &[],
@@ -277,15 +281,13 @@ fn operations_have_summary_security_and_parameters() {
     let mut ids = BTreeSet::new();
     for (path, operation) in operations(&document) {
         assert!(ids.insert(operation["operationId"].as_str().unwrap()), "{path}");
-        assert!(
-            operation["summary"].is_string()
-                && operation["description"].is_string()
-                && operation["tags"][0] == "orders",
-            "{path}"
-        );
+        let is_of_webhooks = path.contains("/api/webhooks");
+        assert!(operation["summary"].is_string() && operation["description"].is_string(), "{path}");
+        let tag = if is_of_webhooks { "webhooks" } else { "orders" };
+        assert_eq!(operation["tags"], json!([tag]), "{path}");
         assert_eq!(operation["security"], json!([{ "api_key": [] }]), "{path}");
         let mut names = BTreeSet::new();
-        for parameter in operation["parameters"].as_array().unwrap() {
+        for parameter in operation["parameters"].as_array().into_iter().flatten() {
             let name = parameter["name"].as_str().unwrap();
             assert!(names.insert(name), "{path} {name}");
             assert!(
@@ -295,8 +297,9 @@ fn operations_have_summary_security_and_parameters() {
             );
             assert_eq!(parameter["required"] == true, parameter["in"] == "path", "{path} {name}");
         }
-        let expected = if path.starts_with("post") { "Idempotency-Key" } else { "If-None-Match" };
-        assert!(names.contains(expected), "{path}");
+        let (is_read, is_of_order) = (path.starts_with("get"), !is_of_webhooks);
+        assert_eq!(names.contains("If-None-Match"), is_read, "{path}");
+        assert_eq!(names.contains("Idempotency-Key"), is_of_order && !is_read, "{path}");
     }
 }
 
@@ -321,7 +324,20 @@ fn links_lead_to_parameters_of_operations() {
     }
     assert_eq!(
         linked,
-        BTreeSet::from(["listDocuments", "listOrders", "readDocument", "readOrder"])
+        BTreeSet::from([
+            "changeWebhook",
+            "deleteWebhook",
+            "listDocuments",
+            "listOrders",
+            "listWebhookDeliveries",
+            "readDocument",
+            "readOrder",
+            "readWebhook",
+            "replayWebhookDeliveries",
+            "replayWebhookDelivery",
+            "rotateWebhookSecret",
+            "testWebhook",
+        ])
     );
 }
 

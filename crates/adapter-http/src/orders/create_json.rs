@@ -1,8 +1,6 @@
 //! `POST /api/order/create`: creates an order from a JSON body.
 
-use std::sync::Arc;
-
-use actix_web::{HttpMessage as _, HttpRequest, http::header, web};
+use actix_web::{HttpRequest, web};
 use domain::{
     api_key::ApiKey,
     create_order::{CreateOrderError, CreatedOrder},
@@ -13,12 +11,11 @@ use domain::{
 use crate::{
     answer::{Response, answer},
     authentication::admit,
-    body::{self, WholeBody},
-    body_memory::MemoryShare,
+    body::WholeBody,
     fingerprint::attempt,
-    idempotency_key,
+    idempotency_key, json_body,
     orders::created::{self, Operation},
-    problem::{Problem, ProblemCode},
+    problem::Problem,
     rate_limit::Policy,
     run_to_end::RunToEnd,
     state::Api,
@@ -26,8 +23,6 @@ use crate::{
 
 /// Path of the operation, below the base path.
 pub(crate) const PATH: &str = "/api/order/create";
-/// Size limit of the body in bytes. An order with every text at its limit has a fifth of it.
-pub(crate) const MAX_BODY: u64 = 256 * 1024;
 
 pub(crate) fn create(request: HttpRequest, payload: web::Payload, api: web::Data<Api>) -> Response {
     answer(request, async move |request| {
@@ -37,7 +32,7 @@ pub(crate) fn create(request: HttpRequest, payload: web::Payload, api: web::Data
             Some(claim) => Some(api.keys_in_progress.begin(&claim.key).ok_or(IN_PROGRESS)?),
             None => None,
         };
-        let body = read(request, payload, api.body_memory.share(key.id)).await?;
+        let body = json_body::read(request, payload, api.body_memory.share(key.id)).await?;
         // Taken after the body has arrived, because a slow client must not hold a permit.
         let permit = api.concurrency.acquire(request)?;
         let task_api = api.clone();
@@ -81,34 +76,12 @@ fn log_unanswered(outcome: Result<CreatedOrder, Problem>) {
 /// A request with the key is usually answered within a second.
 const IN_PROGRESS: CreateOrderError = CreateOrderError::InProgress { retry_after: 1 };
 
-async fn read(
-    request: &HttpRequest,
-    payload: web::Payload,
-    memory: Arc<MemoryShare>,
-) -> Result<WholeBody, Problem> {
-    if request.headers().get_all(header::CONTENT_TYPE).count() > 1 {
-        return Err(Problem::malformed("The request has more than one content type."));
-    }
-    if !request.content_type().eq_ignore_ascii_case("application/json") {
-        return Err(unsupported_media_type());
-    }
-    body::check_head(request, MAX_BODY)?;
-    body::read_all(request, payload, MAX_BODY, memory).await
-}
-
-pub(crate) fn unsupported_media_type() -> Problem {
-    Problem::new(ProblemCode::UnsupportedMediaType, "The content type must be application/json.")
-}
-
 fn parse(body: &[u8]) -> Result<OrderRequest, Problem> {
-    let text =
-        std::str::from_utf8(body).map_err(|_| Problem::malformed("The body is not UTF-8."))?;
-    match serde_json::from_str(text) {
-        Ok(Field::Value(order)) => Ok(order),
-        Ok(Field::Absent | Field::Mistyped) => {
+    match json_body::parse(body)? {
+        Field::Value(order) => Ok(order),
+        Field::Absent | Field::Mistyped => {
             Err(Problem::malformed("The body must be a JSON object."))
         }
-        Err(error) => Err(Problem::malformed(format!("The body is not valid JSON: {error}."))),
     }
 }
 

@@ -5,7 +5,8 @@ use actix_web::{HttpRequest, web};
 use crate::{
     answer::{Response, answer},
     conditional,
-    orders::{list::List, read_order::find, record::document_records},
+    list::List,
+    orders::{read_order::find, record::document_records},
     state::Api,
 };
 

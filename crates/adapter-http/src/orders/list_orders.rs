@@ -7,7 +7,8 @@ use crate::{
     answer::{Response, answer},
     authentication::admit,
     conditional,
-    orders::{list::List, list_query::ListQuery, path, record::OrderRecord},
+    list::List,
+    orders::{list_query::ListQuery, path, record::OrderRecord},
     rate_limit::Policy,
     state::Api,
 };

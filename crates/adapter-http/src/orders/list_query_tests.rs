@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use time::macros::datetime;
 
 use super::*;
-use crate::test_support::NOW;
+use crate::{paging::LONGEST_NAME, test_support::NOW};
 
 fn errors(query: &str) -> Vec<(String, String)> {
     let problem = ListQuery::parse(query).unwrap_err();

@@ -1,11 +1,12 @@
 //! The paths of orders and their documents.
 
-use std::str::FromStr;
-
 use actix_web::HttpRequest;
 use domain::order::OrderId;
 
-use crate::problem::Problem;
+use crate::{
+    path_number::{identifier, number},
+    problem::Problem,
+};
 
 /// Path of the orders of a client, below the base path.
 pub(crate) const ORDERS: &str = "/api/order";
@@ -24,18 +25,10 @@ pub(super) fn of_documents(base_path: &str, OrderId(id): OrderId) -> String {
 /// Returns the order that the path of a request names. A text that is no identifier names an order
 /// that does not exist.
 pub(super) fn order_id(request: &HttpRequest) -> Result<OrderId, Problem> {
-    number(request, "order_id").filter(|id| *id > 0).map(OrderId).ok_or_else(Problem::no_such_order)
+    identifier(request, "order_id").map(OrderId).ok_or_else(Problem::no_such_order)
 }
 
 /// Returns the position of the document that the path of a request names.
 pub(super) fn position(request: &HttpRequest) -> Result<u32, Problem> {
     number(request, "position").ok_or_else(Problem::no_such_order)
-}
-
-/// Reads a number in its shortest form, so that each order has one path.
-fn number<T: FromStr>(request: &HttpRequest, name: &str) -> Option<T> {
-    let text = request.match_info().get(name)?;
-    let shortest = text.bytes().all(|byte| byte.is_ascii_digit())
-        && (text.len() == 1 || !text.starts_with('0'));
-    text.parse().ok().filter(|_| shortest)
 }

@@ -6,8 +6,9 @@ use domain::{
     order::{Money, OrderRequest, StoredOrder},
 };
 use serde::Serialize;
-use time::{OffsetDateTime, macros::format_description};
 use utoipa::ToSchema;
+
+use crate::instants::timestamp;
 
 /// An order.
 #[derive(Serialize, ToSchema)]
@@ -170,11 +171,4 @@ impl<'a> AddedRecord<'a> {
             documents: document_records(documents, range.first_position, documents_url).collect(),
         }
     }
-}
-
-/// Formats an instant as RFC 3339 in UTC with microseconds, always of the same length.
-fn timestamp(instant: OffsetDateTime) -> String {
-    let format =
-        format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]Z");
-    instant.format(format).unwrap_or_else(|_| instant.to_string())
 }

@@ -43,7 +43,7 @@ problem_codes! {
     Unauthorized = UNAUTHORIZED, "unauthorized", "A valid API key is required";
     /// The key is bound to another signing service, or lacks a scope.
     Forbidden = FORBIDDEN, "forbidden", "The API key does not permit this request";
-    /// The path does not exist, or the client has no such order or document.
+    /// The path does not exist, or the client has no such order, document, webhook or delivery.
     NotFound = NOT_FOUND, "not_found", "Not found";
     /// The path does not support the method.
     MethodNotAllowed = METHOD_NOT_ALLOWED, "method_not_allowed", "Method not allowed";
@@ -54,6 +54,10 @@ problem_codes! {
     /// Another request with the idempotency key is in progress.
     IdempotencyInFlight = CONFLICT, "idempotency_in_flight",
         "A request with the same idempotency key is in progress";
+    /// A webhook that is disabled gets no test.
+    WebhookDisabled = CONFLICT, "webhook_disabled", "The webhook is disabled";
+    /// Deliveries of the webhook are being replayed.
+    ReplayInProgress = CONFLICT, "replay_in_progress", "Another replay is in progress";
     /// The idempotency key was used for another request.
     IdempotencyKeyReused = UNPROCESSABLE_ENTITY, "idempotency_key_reused",
         "The idempotency key was used for another request";

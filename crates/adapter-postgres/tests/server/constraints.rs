@@ -45,8 +45,9 @@ async fn rejection(client: &Client, statement: &str) -> DbError {
 }
 
 /// Columns that may be NULL. Every other column must have a value.
-const OPTIONAL: [&str; 23] = [
+const OPTIONAL: [&str; 37] = [
     "api_keys.client_id",
+    "api_keys.contact",
     "api_keys.documents_rate_burst",
     "api_keys.documents_rate_per_second",
     "api_keys.expires_at",
@@ -69,6 +70,19 @@ const OPTIONAL: [&str; 23] = [
     "orders.erased_at",
     "orders.notary_id",
     "orders.starts_at",
+    "webhook_deliveries.delivered_at",
+    "webhook_deliveries.failed_at",
+    "webhook_deliveries.leased_until",
+    "webhook_deliveries.order_id",
+    "webhook_endpoints.description",
+    "webhook_endpoints.disabled_at",
+    "webhook_endpoints.disabled_by",
+    "webhook_endpoints.failed_at",
+    "webhook_endpoints.previous_secret",
+    "webhook_endpoints.previous_until",
+    "webhook_endpoints.succeeded_at",
+    "webhook_endpoints.told_at",
+    "webhook_endpoints.warned_at",
 ];
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Only indexes that a query needs, and queries that use them.
 
 use contract_tests::samples::{
-    NOW, WINDOW, attempt, claim, delivery, idempotency_key, new_order, settle,
+    NOW, WINDOW, attempt, call_webhooks, claim, delivery, idempotency_key, mails, new_order, settle,
 };
 use domain::{
     api_key::ClientId,
@@ -9,8 +9,8 @@ use domain::{
     idempotency::IdempotentRequest,
     order::OrderId,
     ports::{
-        ApiKeyRepo, Cursor, DeliveryQueue as _, Dispatch, IdempotencyLedger as _, NewOrder,
-        OrderReader as _, OrderRepo as _, Outbox as _, PageQuery, Settlement, UploadLedger as _,
+        ApiKeyRepo, Cursor, DeliveryQueue as _, IdempotencyLedger as _, NewOrder, OrderReader as _,
+        OrderRepo as _, Outbox as _, PageQuery, Settlement, UploadLedger as _,
     },
 };
 use time::Duration;
@@ -18,7 +18,7 @@ use time::Duration;
 use super::{create, outsider, sql_without_statistics, store, until};
 
 /// Every index. A new one needs a query, named beside it in `migrations/postgres`.
-const INDEXES: [(&str, &str); 15] = [
+const INDEXES: [(&str, &str); 21] = [
     ("api_keys_lookup_key", "api_keys USING btree (lookup)"),
     ("api_keys_pkey", "api_keys USING btree (id)"),
     ("deliveries_due", "deliveries USING btree (due_at, id) WHERE (failed_at IS NULL)"),
@@ -37,6 +37,28 @@ const INDEXES: [(&str, &str); 15] = [
     ("orders_pkey", "orders USING btree (id)"),
     ("recipient_mails_pkey", "recipient_mails USING btree (hour, recipient)"),
     ("uploads_pkey", "uploads USING btree (key)"),
+    (
+        "webhook_deliveries_due",
+        "webhook_deliveries USING btree (endpoint_id, due_at, id) \
+        WHERE ((delivered_at IS NULL) AND (failed_at IS NULL))",
+    ),
+    ("webhook_deliveries_endpoint", "webhook_deliveries USING btree (endpoint_id, id)"),
+    (
+        "webhook_deliveries_failed",
+        "webhook_deliveries USING btree (id) WHERE (failed_at IS NOT NULL)",
+    ),
+    ("webhook_deliveries_pkey", "webhook_deliveries USING btree (id)"),
+    ("webhook_endpoints_client", "webhook_endpoints USING btree (client_id, is_test, id)"),
+    ("webhook_endpoints_pkey", "webhook_endpoints USING btree (id)"),
+];
+
+/// Those of keys, and of tables that are small here.
+const UNUSED: [&str; 5] = [
+    "documents_key_key",
+    "api_keys_pkey",
+    "key_events_pkey",
+    "webhook_endpoints_client",
+    "webhook_endpoints_pkey",
 ];
 
 #[tokio::test]
@@ -65,6 +87,9 @@ const MANY: &str = "
         SELECT id, 'm' || id, 'a@b', now(), '2999-01-01' FROM orders;
     INSERT INTO events (type, order_id, created_at) SELECT 'order.created', id, '2020-01-01'
         FROM orders;
+    INSERT INTO webhook_deliveries (endpoint_id, event, message_key, created_at, due_at,
+            delivered_at)
+        SELECT 1000 + id % 100, 'order.created', 'm' || id, '2999-01-01', now(), now() FROM orders;
     INSERT INTO recipient_mails SELECT '2026-11-21 12:00Z', n::text::bytea, 1
         FROM generate_series(1, 10000) n;
     INSERT INTO api_keys (name, lookup, hash, issued_at, is_test)
@@ -111,10 +136,9 @@ async fn calls_use_indexes() {
     let events = store.events(NOW, 64).await.unwrap();
     let dispatches: Vec<_> = (0..)
         .zip(events)
-        .map(|(number, event)| Dispatch {
-            event: event.id,
-            // Two are due.
-            deliveries: if number < 2 { vec![delivery(number)] } else { Vec::new() },
+        // Two are due.
+        .map(|(number, event)| {
+            mails(event.id, if number < 2 { vec![delivery(number)] } else { Vec::new() })
         })
         .collect();
     store.put_off(&[dispatches[0].event], NOW).await.unwrap();
@@ -132,6 +156,7 @@ async fn calls_use_indexes() {
     assert_eq!(store.condemn(&keys).await.unwrap().len(), 20);
     store.forget(&keys).await.unwrap();
     store.check().await.unwrap();
+    call_webhooks(&store).await;
 
     drop(store);
     until("the sessions of the store have ended", async || super::sessions(&outsider).await.0 == 0)
@@ -141,10 +166,7 @@ async fn calls_use_indexes() {
     assert_eq!(whole, "", "these tables were read whole");
     let used = "SELECT indexrelname FROM pg_stat_user_indexes WHERE idx_scan > 0 \
         AND relname <> '__diesel_schema_migrations' ORDER BY 1";
-    let expected: Vec<_> = INDEXES
-        .iter()
-        .map(|(name, _)| *name)
-        .filter(|name| !["documents_key_key", "api_keys_pkey", "key_events_pkey"].contains(name))
-        .collect();
+    let expected: Vec<_> =
+        INDEXES.iter().map(|(name, _)| *name).filter(|name| !UNUSED.contains(name)).collect();
     assert_eq!(database.sql(used), expected.join("\n"));
 }

@@ -2,8 +2,8 @@
 
 use adapter_postgres::{MigrateError, PostgresStore};
 use contract_tests::samples::{
-    CLIENT, NOW, WINDOW, api_key, attempt, delivery, dispatch, document, idempotency_key,
-    new_order, order_of, settle,
+    CLIENT, NOW, WINDOW, api_key, attempt, call_webhooks, delivery, dispatch, document,
+    idempotency_key, new_order, order_of, settle,
 };
 use domain::{
     idempotency::IdempotentRequest,
@@ -174,13 +174,15 @@ async fn missing_right_to_create_tables_is_named() {
 }
 
 /// The rights of a user that did not create the schema.
-const RIGHTS: [(&str, &[&str]); 10] = [
+const RIGHTS: [(&str, &[&str]); 12] = [
     ("__diesel_schema_migrations", &["SELECT"]),
     ("orders", &["SELECT", "INSERT", "UPDATE"]),
     ("documents", &["SELECT", "INSERT", "DELETE"]),
     ("uploads", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("events", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("deliveries", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    ("webhook_endpoints", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    ("webhook_deliveries", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("recipient_mails", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("api_keys", &["SELECT", "INSERT", "UPDATE"]),
     ("key_events", &["SELECT", "INSERT"]),
@@ -256,6 +258,7 @@ async fn rights_to_read_and_write_are_enough() {
     store.stats().await.unwrap();
     store.retry(lease.delivery.id, NOW).await.unwrap();
     assert!(settle(&store, lease, &Settlement::Done).await);
+    call_webhooks(&store).await;
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, value_parser};
 use domain::{
     api_key::{ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, PresentedKey, Rate, Scope, Scopes},
     manage_keys::{IssueError, KeyTerms, ManageKeys, RotateError},
-    order::SigningServiceId,
+    order::{EmailAddress, InvalidEmail, SigningServiceId},
 };
 use time::{Duration, OffsetDateTime};
 
@@ -36,6 +36,9 @@ pub(super) enum KeysCommand {
         /// Days until the key expires
         #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=36_500))]
         expires_in_days: Option<u32>,
+        /// Address of the client that is told of webhook endpoints that fail
+        #[arg(long, value_name = "EMAIL", value_parser = address)]
+        contact: Option<EmailAddress>,
         /// Issue a test key: its orders are answered like all others, and no mail is sent
         #[arg(long)]
         test: bool,
@@ -117,6 +120,7 @@ pub(super) async fn run(
             scopes,
             client,
             expires_in_days,
+            contact,
             test,
             limits,
         } => {
@@ -136,6 +140,7 @@ pub(super) async fn run(
                     limits.documents_limit_per_second,
                     limits.documents_limit_burst,
                 ),
+                contact,
             };
             let (id, key) = match keys.issue(terms, &operator()).await {
                 Err(IssueError::UnknownClient) => bail!(
@@ -174,6 +179,10 @@ async fn rotate(keys: &ManageKeys, id: i64, grace_hours: u32) -> Result<()> {
         Err(RotateError::Invalid) => bail!("key {id} is revoked or expired; issue a new one"),
         Err(error @ RotateError::Store(_)) => Err(anyhow!(error)),
     }
+}
+
+fn address(text: &str) -> Result<EmailAddress, InvalidEmail> {
+    EmailAddress::try_from(text.trim().to_owned())
 }
 
 fn scope(name: &str) -> Result<Scope, String> {

@@ -100,7 +100,7 @@ async fn backup_is_readable_by_its_owner_only() {
     use std::os::unix::fs::PermissionsExt as _;
     let (_wiring, backup) = with_backup().await;
     let files = files_below(backup.path());
-    assert_eq!(files.len(), 3, "{files:?}");
+    assert_eq!(files.len(), 4, "{files:?}");
     for file in files {
         let mode = fs::metadata(&file).unwrap().permissions().mode();
         assert_eq!(mode & 0o077, 0, "{}", file.display());

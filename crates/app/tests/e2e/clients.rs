@@ -19,6 +19,10 @@ use crate::{
 const CLIENTS: [&str; 4] =
     ["create-orders.sh", "create_orders.py", "create-orders.mjs", "create_orders.rs"];
 
+/// `receivers.rs` in `crates/adapter-webhook/tests` runs them.
+const RECEIVERS: [&str; 4] =
+    ["receive_webhooks.py", "receive-webhooks.mjs", "receive-webhooks.php", "receive_webhooks.rs"];
+
 /// The problem codes after which a client retries. All other codes are final.
 const RETRIED: [&str; 4] = ["idempotency_in_flight", "rate_limited", "internal", "unavailable"];
 
@@ -138,30 +142,33 @@ fn for_each_client(test: impl Fn(&str) + Sync) {
 }
 
 #[test]
-fn guide_shows_the_example_clients_verbatim() {
-    let guide = docs().join("api.md");
-    let mut text = fs::read_to_string(&guide).unwrap();
-    let shown = text.clone();
-    for client in CLIENTS {
-        let start = text
-            .find(&format!("<!-- {client} -->\n```"))
-            .unwrap_or_else(|| panic!("docs/api.md does not show {client}"));
-        let code = start + text[start..].find("```").unwrap();
-        let code = code + text[code..].find('\n').unwrap() + 1;
-        let end = code + text[code..].find("```\n").unwrap();
-        text.replace_range(
-            code..end,
-            &fs::read_to_string(docs().join("examples").join(client)).unwrap(),
-        );
+fn guides_show_the_examples_verbatim() {
+    for (guide, examples) in [("api.md", CLIENTS), ("webhooks.md", RECEIVERS)] {
+        let path = docs().join(guide);
+        let shown = fs::read_to_string(&path).unwrap();
+        let text = examples.into_iter().fold(shown.clone(), with_example);
+        if std::env::var_os("RENEW_GUIDE").is_some() {
+            fs::write(&path, &text).unwrap();
+        } else {
+            assert!(
+                text == shown,
+                "the examples in docs/{guide} differ from docs/examples; run `just renew-guide`"
+            );
+        }
     }
-    if std::env::var_os("RENEW_GUIDE").is_some() {
-        fs::write(&guide, &text).unwrap();
-    } else {
-        assert!(
-            text == shown,
-            "the clients in docs/api.md differ from docs/examples; run `just renew-guide`"
-        );
-    }
+}
+
+/// Replaces the code after the name of an example by the example.
+fn with_example(mut guide: String, name: &str) -> String {
+    let start = guide
+        .find(&format!("<!-- {name} -->\n```"))
+        .unwrap_or_else(|| panic!("no guide shows {name}"));
+    let code = start + guide[start..].find("```").unwrap();
+    let code = code + guide[code..].find('\n').unwrap() + 1;
+    let end = code + guide[code..].find("```\n").unwrap();
+    let example = fs::read_to_string(docs().join("examples").join(name)).unwrap();
+    guide.replace_range(code..end, &example);
+    guide
 }
 
 #[tokio::test(flavor = "multi_thread")]

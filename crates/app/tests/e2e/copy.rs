@@ -37,7 +37,7 @@ async fn copied_database_serves_the_same_service() {
     let printed = String::from_utf8(copied.stdout).unwrap();
     // The first start issued the second key.
     let counts = "copied 2 orders, 1 documents, 0 unfinished uploads, \
-         0 events, 2 deliveries, 2 API keys";
+         0 events, 2 deliveries, 0 webhook endpoints, 0 webhooks, 2 API keys";
     assert!(printed.starts_with(counts), "{printed}");
     for table in ["orders", "documents", "deliveries", "api_keys"] {
         assert!(wiring.rows(table) > 0, "{table}");

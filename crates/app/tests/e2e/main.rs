@@ -64,4 +64,6 @@ mod starting;
 mod stop_under_load;
 mod system_sqlite;
 mod unread_output;
+mod webhooks;
+mod webhooks_api;
 mod wrong_settings;

@@ -1,5 +1,5 @@
-//! No operation shows or changes anything of another client's order. The operations come from the
-//! OpenAPI document, so a new one is covered without being named here.
+//! No operation shows or changes anything of another client's order or webhook. The operations come
+//! from the OpenAPI document, so a new one is covered without being named here.
 
 use domain::{api_key::Scope, manage_keys::KeyTerms};
 use reqwest::{Method, RequestBuilder, Response, multipart::Form};
@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::harness::{CREATE_WITH_DOCUMENTS, TestApp, created, deed, file, form, order};
 
-/// A text in the order of the first client, which no answer to another client may have.
+/// A text in the order and the webhook of the first client, which no answer to another client may
+/// have.
 const MARKER: &str = "MARK-7351846";
 
 /// An operation of the document.
@@ -35,7 +36,9 @@ async fn operations(app: &TestApp) -> Vec<Operation> {
             found.push(operation(method));
         }
     }
-    assert!(found.len() >= 11, "{}", found.len());
+    assert!(found.len() >= 24, "{}", found.len());
+    // What is deleted cannot be read any more.
+    found.sort_by_key(|operation| operation.method == Method::DELETE);
     found
 }
 
@@ -44,13 +47,24 @@ impl Operation {
         self.path.contains('{')
     }
 
-    /// Builds a request with this identifier wherever the operation takes one, and a position of 0.
-    fn request(&self, app: &TestApp, key: &str, id: i64) -> RequestBuilder {
+    fn is_of_webhooks(&self) -> bool {
+        self.path.starts_with("/api/webhooks")
+    }
+
+    /// Builds a request with these identifiers wherever the operation takes one, and a position of
+    /// 0.
+    fn request(&self, app: &TestApp, key: &str, ids: Ids) -> RequestBuilder {
         let mut path = self.path.clone();
         let mut query = Vec::new();
         for parameter in self.description["parameters"].as_array().into_iter().flatten() {
             let name = parameter["name"].as_str().unwrap();
-            let value = if name == "position" { 0 } else { id };
+            let value = match name {
+                "position" => 0,
+                "webhook_id" => ids.webhook,
+                "delivery_id" => ids.delivery,
+                _ if self.is_of_webhooks() => ids.delivery,
+                _ => ids.order,
+            };
             let is_identifier = parameter["schema"]["format"] == "int64" && name != "limit";
             match parameter["in"].as_str().unwrap() {
                 "path" => path = path.replace(&format!("{{{name}}}"), &value.to_string()),
@@ -73,9 +87,45 @@ impl Operation {
             Some("multipart/form-data") => {
                 request.multipart(form(&order("FORM")).part("documents", file("deed.pdf", deed())))
             }
+            Some(_) if self.is_of_webhooks() => request.json(&webhook("foreign")),
             Some(_) => request.json(&order("JSON")),
         }
     }
+}
+
+/// What the operations name.
+#[derive(Clone, Copy)]
+struct Ids {
+    order: i64,
+    webhook: i64,
+    delivery: i64,
+}
+
+impl Ids {
+    fn all(id: i64) -> Self {
+        Self { order: id, webhook: id, delivery: id }
+    }
+
+    /// Creates a marked order and a marked webhook that has a delivery.
+    async fn marked(app: &TestApp, key: &str) -> Self {
+        let post = async |path: &str, body: &Value| {
+            let request = app.client.post(app.url(path)).bearer_auth(key).json(body);
+            let response = request.send().await.unwrap();
+            assert!(response.status().is_success(), "{path} {}", response.status());
+            response.json::<Value>().await.unwrap()
+        };
+        let order = marked_order(app, key).await;
+        let created = post("/api/webhooks", &webhook(MARKER)).await;
+        let webhook = created["id"].as_i64().unwrap();
+        let tested = post(&format!("/api/webhooks/{webhook}/test"), &json!({})).await;
+        Self { order, webhook, delivery: tested["delivery_id"].as_i64().unwrap() }
+    }
+}
+
+/// Returns a body for every operation on webhooks.
+fn webhook(description: &str) -> Value {
+    let url = "http://127.0.0.1:9999/";
+    json!({ "url": url, "description": description, "since": "2026-11-21T12:00:00Z" })
 }
 
 /// Status, headers and body of an answer, without what differs between any two.
@@ -118,52 +168,74 @@ async fn key_with(app: &TestApp, scopes: &[Scope]) -> String {
     app.issue_key_on(KeyTerms { scopes, ..KeyTerms::default() }).await
 }
 
+/// Opens the address of the webhooks, and encrypts their secrets.
+const FLAGS: [&str; 3] = [
+    "--duplicate-window-secs=0",
+    "--webhook-allow=127.0.0.1",
+    "--secrets-key=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+];
+
 #[tokio::test(flavor = "multi_thread")]
-async fn no_operation_shows_an_order_of_another_client() {
-    let app = TestApp::start_with(&["--duplicate-window-secs=0"]).await;
-    let id = marked_order(&app, &app.key).await;
+async fn no_operation_shows_an_order_or_webhook_of_another_client() {
+    let app = TestApp::start_with(&FLAGS).await;
+    let owner = key_with(&app, &Scope::ALL).await;
+    let ids = Ids::marked(&app, &owner).await;
     let foreign = key_with(&app, &Scope::ALL).await;
     let (rows, objects) = (app.rows("documents"), app.wiring.objects());
+    let read_webhook = async || {
+        let url = app.url(&format!("/api/webhooks/{}", ids.webhook));
+        let response = app.client.get(url).bearer_auth(&owner).send().await.unwrap();
+        let mut webhook: Value = response.json().await.unwrap();
+        // Nothing listens at its URL.
+        webhook["failing_since"].take();
+        webhook
+    };
+    let before = read_webhook().await;
+    assert_eq!(before["description"], MARKER);
     let mut refused = 0;
     for operation in operations(&app).await {
-        let send = async |key: &str, id| {
-            Seen::of(operation.request(&app, key, id).send().await.unwrap()).await
+        let send = async |key: &str, ids| {
+            Seen::of(operation.request(&app, key, ids).send().await.unwrap()).await
         };
         let (name, takes_identifier) = (
             format!("{} {}", operation.method, operation.path),
-            operation.request(&app, "", 1).build().unwrap().url()
-                != operation.request(&app, "", 2).build().unwrap().url(),
+            operation.request(&app, "", Ids::all(1)).build().unwrap().url()
+                != operation.request(&app, "", Ids::all(2)).build().unwrap().url(),
         );
-        let (theirs, missing) = (send(&foreign, id).await, send(&foreign, i64::MAX).await);
-        assert!(!theirs.body.contains(MARKER), "{name} shows the order: {theirs:?}");
+        let theirs = send(&foreign, ids).await;
+        let missing = send(&foreign, Ids::all(i64::MAX)).await;
+        assert!(!theirs.body.contains(MARKER), "{name} shows the marker: {theirs:?}");
         if takes_identifier {
-            assert_eq!(theirs, missing, "{name} differs for a foreign and a missing order");
+            assert_eq!(theirs, missing, "{name} differs for a foreign and a missing item");
             let expected = if operation.has_path_parameters() { 404 } else { 400 };
             assert_eq!(theirs.status, expected, "{name}");
             refused += 1;
         }
     }
-    assert!(refused >= 9, "{refused}");
+    assert!(refused >= 19, "{refused}");
     // Of the documents, only those of the foreign client's own order are new.
     assert_eq!(app.rows("documents"), rows + 2);
     assert!(objects.keys().all(|key| app.wiring.objects().contains_key(key)));
-    // The same requests reach the order with a key of its client.
+    assert_eq!(read_webhook().await, before);
+    // The same requests reach the order and the webhook with a key of their client.
     for operation in operations(&app).await {
-        let own = operation.request(&app, &app.key, id).send().await.unwrap();
+        let own = operation.request(&app, &owner, ids).send().await.unwrap();
         assert!(own.status().is_success(), "{} {}", operation.path, own.status());
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_operation_needs_a_scope() {
-    let app = TestApp::start().await;
-    let id = marked_order(&app, &app.key).await;
-    let without = key_with(&app, &[Scope::WebhooksManage]).await;
+async fn every_operation_needs_its_scope() {
+    let app = TestApp::start_with(&FLAGS).await;
+    let ids = Ids::marked(&app, &key_with(&app, &Scope::ALL).await).await;
+    let of_webhooks = key_with(&app, &[Scope::WebhooksManage]).await;
+    let of_orders = key_with(&app, &Scope::DEFAULT).await;
     for operation in operations(&app).await {
         let name = format!("{} {}", operation.method, operation.path);
+        let without = if operation.is_of_webhooks() { &of_orders } else { &of_webhooks };
         let mut seen = Vec::new();
-        for id in [id, i64::MAX] {
-            let response = operation.request(&app, &without, id).send().await.unwrap();
+        for ids in [ids, Ids::all(i64::MAX)] {
+            let response = operation.request(&app, without, ids).send().await.unwrap();
             let challenge = response.headers()["www-authenticate"].to_str().unwrap().to_owned();
             assert!(challenge.contains(r#"error="insufficient_scope", scope=""#), "{name}");
             seen.push(Seen::of(response).await);

@@ -3,6 +3,7 @@
 
 use std::{path::Path, process::Command};
 
+use domain::{api_key::Scope, manage_keys::KeyTerms};
 use test_servers::tools::built;
 
 use crate::harness::TestApp;
@@ -15,8 +16,11 @@ async fn service_matches_its_openapi_document() {
         "--rate-burst=100000",
         "--reads-rate-per-second=100000",
         "--reads-rate-burst=100000",
+        "--webhook-allow=127.0.0.1",
     ])
     .await;
+    let scopes = Scope::ALL.into_iter().collect();
+    let key = app.issue_key_on(KeyTerms { scopes, ..KeyTerms::default() }).await;
     let folder = tempfile::tempdir().unwrap();
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts");
     let schemathesis = built("tools/venv/bin/schemathesis", "scripts/test.sh makes it");
@@ -30,7 +34,7 @@ async fn service_matches_its_openapi_document() {
     command.args(["run", &app.url("/openapi.json"), "--checks", "all"]);
     command
         .env("SCHEMATHESIS_HOOKS", scripts.join("schemathesis_hooks.py"))
-        .env("API_KEY", &app.key)
+        .env("API_KEY", &key)
         .env("NO_PROXY", "127.0.0.1");
     command.current_dir(folder.path());
     let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
@@ -47,5 +51,21 @@ async fn service_matches_its_openapi_document() {
     for route in ["", "/{order_id}", "/{order_id}/documents", "/{order_id}/documents/{position}"] {
         let read = format!("method=\"GET\",route=\"/api/order{route}\",status=\"200\"");
         assert!(metrics.contains(&read), "no successful {read}\n{report}");
+    }
+    for (method, route, status) in [
+        ("POST", "", 201),
+        ("GET", "", 200),
+        ("GET", "/{webhook_id}", 200),
+        ("PATCH", "/{webhook_id}", 200),
+        ("DELETE", "/{webhook_id}", 204),
+        ("POST", "/{webhook_id}/rotate-secret", 200),
+        ("POST", "/{webhook_id}/test", 202),
+        ("GET", "/{webhook_id}/deliveries", 200),
+        ("POST", "/{webhook_id}/deliveries/{delivery_id}/replay", 202),
+        ("POST", "/{webhook_id}/replay", 202),
+    ] {
+        let call =
+            format!("method=\"{method}\",route=\"/api/webhooks{route}\",status=\"{status}\"");
+        assert!(metrics.contains(&call), "no successful {call}\n{report}");
     }
 }

@@ -89,6 +89,8 @@ pub struct Request {
     pub at: Instant,
     /// The request line and the header fields.
     pub head: String,
+    /// The body, unless it came in chunks.
+    pub body: Vec<u8>,
 }
 
 impl Request {
@@ -110,7 +112,7 @@ impl Request {
                 return None;
             }
         }
-        let request = Self { at: Instant::now(), head };
+        let mut request = Self { at: Instant::now(), head, body: Vec::new() };
         if request.header("Expect").is_some() {
             writer.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").unwrap();
         }
@@ -118,7 +120,7 @@ impl Request {
             while discard_chunk(&mut reader) > 0 {}
         } else {
             let length = request.header("Content-Length").map_or(0, |text| text.parse().unwrap());
-            std::io::copy(&mut reader.take(length), &mut std::io::sink()).unwrap();
+            reader.take(length).read_to_end(&mut request.body).unwrap();
         }
         Some(request)
     }
@@ -172,10 +174,15 @@ impl ScriptedServer {
         format!("http://{}", self.address)
     }
 
+    /// Returns the requests until now in order.
+    pub fn requests(&self) -> Vec<Request> {
+        self.requests.lock().unwrap().clone()
+    }
+
     /// Stops the server and returns its requests in order.
     pub fn stop(mut self) -> Vec<Request> {
         self.end();
-        self.requests.lock().unwrap().clone()
+        self.requests()
     }
 
     fn end(&mut self) {

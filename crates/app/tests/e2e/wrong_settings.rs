@@ -31,6 +31,9 @@ fn invalid_setting_stops_the_start_by_name() {
         ("--body-memory-mb=7", "--body-memory-mb"),
         ("--spool-mb=0", "--spool-mb"),
         ("--trusted-proxies=proxy", "--trusted-proxies"),
+        ("--secrets-key=secret", "--secrets-key"),
+        ("--webhook-allow=everything", "--webhook-allow"),
+        ("--webhook-proxy=ftp://user:secret@host:1", "--webhook-proxy"),
         ("--log-format=xml", "--log-format"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_notary-orders"));

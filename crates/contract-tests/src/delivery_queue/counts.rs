@@ -3,13 +3,13 @@
 use domain::{
     delivery::NewDelivery,
     order::EmailAddress,
-    ports::{Dispatch, QueueStats, Settlement},
+    ports::{QueueStats, Settlement},
 };
 use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
 
 use super::{enqueue, enqueue_all, fail_at, lease, lease_one, retry_at, settle};
-use crate::samples::{NOW, Storage, WINDOW, delivery, new_order};
+use crate::samples::{NOW, Storage, WINDOW, delivery, mails, new_order};
 
 /// Leased deliveries are pending. Failed ones have no age.
 pub async fn stats_count_pending_and_failed_deliveries(storage: &Storage) {
@@ -45,7 +45,7 @@ pub async fn stats_count_events(storage: &Storage) {
     assert_eq!(storage.queue.stats().await.unwrap(), expected(2, NOW - Duration::SECOND));
     let event = storage.outbox.events(NOW, 10).await.unwrap()[1].id;
     let deliveries = Vec::new();
-    storage.outbox.dispatch(&[Dispatch { event, deliveries }]).await.unwrap();
+    storage.outbox.dispatch(&[mails(event, deliveries)]).await.unwrap();
     assert_eq!(storage.queue.stats().await.unwrap(), expected(1, NOW));
 }
 

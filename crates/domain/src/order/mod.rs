@@ -20,7 +20,7 @@ pub use request::{
     ContactRequest, InvoiceRecipientRequest, OrderRequest, RequestedByRequest,
     SigningContactsRequest, SigningDetailsRequest,
 };
-pub use text::{EmailAddress, FileNumber, TextRule, text_rule};
+pub use text::{EmailAddress, FileNumber, InvalidEmail, TextRule, text_rule};
 pub use violation::{Violation, ViolationCode};
 
 use std::borrow::Cow;

@@ -16,7 +16,11 @@ mod order_admin;
 mod order_reader;
 mod order_repo;
 mod outbox;
+mod secret_box;
 mod upload_ledger;
+mod webhook_queue;
+mod webhook_repo;
+mod webhook_sender;
 
 pub use api_key_repo::*;
 pub use blob_store::*;
@@ -29,7 +33,11 @@ pub use order_admin::*;
 pub use order_reader::*;
 pub use order_repo::*;
 pub use outbox::*;
+pub use secret_box::*;
 pub use upload_ledger::*;
+pub use webhook_queue::*;
+pub use webhook_repo::*;
+pub use webhook_sender::*;
 
 /// The cause of a failure, for the log. Callers act on the error variant that holds it.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;

@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 
 use super::Cause;
-use crate::delivery::Notification;
+use crate::{delivery::Notification, webhook::EndpointNotice};
 
 /// The reason why a mail was not handed over.
 #[derive(Debug, thiserror::Error)]
@@ -18,7 +18,7 @@ pub enum NotifyError {
     Permanent(#[source] Cause),
 }
 
-/// Hands mails about orders over to a relay.
+/// Hands mails over to a relay.
 #[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
 #[async_trait]
 pub trait Notifier: Send + Sync {
@@ -32,6 +32,12 @@ pub trait Notifier: Send + Sync {
     /// # Errors
     /// [`NotifyError`] says whether a later attempt can succeed. Its text contains no address.
     async fn notify(&self, notification: &Notification) -> Result<(), NotifyError>;
+
+    /// Hands a mail about a webhook endpoint over, like [`Self::notify`].
+    ///
+    /// # Errors
+    /// As for [`Self::notify`].
+    async fn tell(&self, notice: &EndpointNotice) -> Result<(), NotifyError>;
 
     /// Checks within 5 seconds whether mails can be handed over now. Hands none over.
     ///

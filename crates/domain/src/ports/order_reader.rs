@@ -38,14 +38,14 @@ pub struct ListedOrder {
 
 /// Where a page of a list begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Cursor {
-    /// At the newest order.
+pub enum Cursor<Id = OrderId> {
+    /// At the newest item.
     #[default]
     Newest,
-    /// After this order, toward older ones.
-    OlderThan(OrderId),
-    /// Before this order, toward newer ones. The page has the orders next to it.
-    NewerThan(OrderId),
+    /// After this item, toward older ones.
+    OlderThan(Id),
+    /// Before this item, toward newer ones. The page has the items next to it.
+    NewerThan(Id),
 }
 
 /// The question for a page of a client's orders.

@@ -1,20 +1,22 @@
 use async_trait::async_trait;
 use time::OffsetDateTime;
 
-use super::StoreError;
-use crate::{delivery::NewDelivery, order::OrderId};
+use super::{NewWebhookDelivery, StoreError};
+use crate::{delivery::NewDelivery, order::OrderId, webhook::EventType};
 
 /// Identifier of an event, assigned by the store; positive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventId(pub i64);
 
-/// The creation of an order, as long as nothing has followed it.
+/// What happened to an order, as long as nothing has followed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     /// Its identifier.
     pub id: EventId,
     /// The order.
     pub order_id: OrderId,
+    /// What happened.
+    pub event: EventType,
 }
 
 /// What follows an event.
@@ -22,12 +24,15 @@ pub struct Event {
 pub struct Dispatch {
     /// The event.
     pub event: EventId,
-    /// Its deliveries.
-    pub deliveries: Vec<NewDelivery>,
+    /// Its mails.
+    pub mails: Vec<NewDelivery>,
+    /// Its webhooks: at most one for an endpoint.
+    pub webhooks: Vec<NewWebhookDelivery>,
 }
 
 /// Stores events until their deliveries are in the queue.
-/// [`OrderRepo::create`](super::OrderRepo::create) adds one for each order.
+/// [`OrderRepo::create`](super::OrderRepo::create) adds one for each order, and
+/// [`OrderRepo::add_documents`](super::OrderRepo::add_documents) one for each addition.
 ///
 /// # Errors
 /// Every method fails with [`StoreError`] only.
@@ -38,7 +43,7 @@ pub trait Outbox: Send + Sync {
     /// `now`. Another process may get the same events.
     async fn events(&self, now: OffsetDateTime, limit: usize) -> Result<Vec<Event>, StoreError>;
 
-    /// Removes events and adds their deliveries to the queue, in one atomic, durable step. The
+    /// Removes events and adds their deliveries to the queues, in one atomic, durable step. The
     /// deliveries are as old as their event and due at once. Returns the number of removed events.
     ///
     /// An implementation guarantees, over any number of processes:

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// A page of a list.
 #[derive(Serialize)]
-pub(super) struct List<T> {
+pub(crate) struct List<T> {
     object: &'static str,
     url: String,
     has_more: bool,
@@ -13,7 +13,7 @@ pub(super) struct List<T> {
 
 impl<T> List<T> {
     /// Returns a page of the list at `url`.
-    pub(super) fn new(url: String, has_more: bool, data: impl Iterator<Item = T>) -> Self {
+    pub(crate) fn new(url: String, has_more: bool, data: impl Iterator<Item = T>) -> Self {
         Self { object: "list", url, has_more, data: data.collect() }
     }
 }

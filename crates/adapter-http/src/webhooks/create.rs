@@ -1,0 +1,48 @@
+//! `POST /api/webhooks`: creates a webhook. `GET /api/webhooks`: answers with those of the client.
+
+use actix_web::{HttpRequest, HttpResponse, http::header, web};
+use domain::{endpoint_request::EndpointRequest, webhook::EndpointOwner};
+
+use crate::{
+    answer::{Response, answer},
+    authentication::admit,
+    conditional, json_body,
+    list::List,
+    rate_limit::Policy,
+    request_notes::WebhookNote,
+    state::Api,
+    webhooks::{
+        path,
+        problems::invalid,
+        record::{NewWebhookRecord, WebhookRecord},
+    },
+};
+
+pub(crate) fn create(request: HttpRequest, payload: web::Payload, api: web::Data<Api>) -> Response {
+    answer(request, async move |request| {
+        let key = admit(request, &api, Policy::Webhooks).await?;
+        let memory = api.body_memory.share(key.id);
+        let body = json_body::read_object(request, payload, memory).await?;
+        let asked = EndpointRequest::parse(&body).map_err(invalid)?;
+        let (endpoint, secret) = api.webhooks.create(EndpointOwner::of(&key), asked).await?;
+        WebhookNote { id: endpoint.id, message: "webhook created" }.leave(request);
+        let location = path::of_webhook(&api.base_path, endpoint.id);
+        let mut response = HttpResponse::Created();
+        response.insert_header((header::LOCATION, location));
+        Ok(response.json(NewWebhookRecord::new(&endpoint, &secret)))
+    })
+}
+
+pub(crate) fn list(request: HttpRequest, api: web::Data<Api>) -> Response {
+    answer(request, async move |request| {
+        let key = admit(request, &api, Policy::Webhooks).await?;
+        let endpoints = api.webhooks.list(EndpointOwner::of(&key)).await?;
+        let url = format!("{}{}", api.base_path, path::WEBHOOKS);
+        let records = endpoints.iter().map(WebhookRecord::new);
+        conditional::json(request, &List::new(url, false, records), None)
+    })
+}
+
+#[cfg(test)]
+#[path = "create_tests.rs"]
+mod tests;

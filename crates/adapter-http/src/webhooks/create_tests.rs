@@ -1,0 +1,223 @@
+use actix_web::test::TestRequest;
+use domain::{
+    api_key::Scope,
+    ports::{StoreError, UrlRefused},
+    webhook::{EndpointId, MAX_ENDPOINTS},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    json_body::MAX_BODY,
+    test_support::{Answer, NOW, Ports, TestApi, api_key},
+    webhooks::{
+        path::WEBHOOKS,
+        test_endpoint::{OWNER, disabled, endpoint},
+    },
+};
+
+/// Ports that accept every URL.
+fn ports() -> Ports {
+    let mut ports = Ports::new();
+    ports.sender.expect_check().returning(|_| Ok(()));
+    ports.secrets.expect_seal().returning(|_, _| vec![1]);
+    ports
+}
+
+fn post(body: &Value) -> TestRequest {
+    TestApi::post(WEBHOOKS).set_json(body)
+}
+
+/// Returns pointer and code of each error.
+fn errors(answer: &Answer) -> Vec<(&str, &str)> {
+    let errors = answer.problem(400, "validation_failed")["errors"].as_array().unwrap();
+    let text = |error: &'_ Value, name: &str| error[name].as_str().map(str::to_owned);
+    assert!(errors.iter().all(|error| text(error, "detail").is_some()));
+    errors
+        .iter()
+        .map(|error| (error["pointer"].as_str().unwrap(), error["code"].as_str().unwrap()))
+        .collect()
+}
+
+#[actix_web::test]
+async fn webhook_is_created_and_its_secret_shown() {
+    let mut ports = ports();
+    ports.endpoints.expect_add().once().returning(|new, max| {
+        assert_eq!((new.owner, new.created_at, max), (OWNER, NOW, MAX_ENDPOINTS));
+        Ok(Some(EndpointId(3)))
+    });
+    let body = json!({ "url": "https://hooks.example.com/orders", "description": "Escrow desk" });
+
+    let answer = ports.api().send(post(&body)).await;
+
+    assert_eq!((answer.status.as_u16(), answer.header("location")), (201, "/api/webhooks/3"));
+    assert_eq!(answer.header("cache-control"), "no-store");
+    let secret = answer.body["secret"].as_str().unwrap();
+    assert!(secret.starts_with("whsec_") && secret.len() == 50, "{secret}");
+    assert_eq!(
+        answer.body,
+        json!({
+            "id": 3,
+            "url": "https://hooks.example.com/orders",
+            "events": ["order.created", "order.documents_added"],
+            "description": "Escrow desk",
+            "status": "enabled",
+            "disabled_by": null,
+            "disabled_at": null,
+            "failing_since": null,
+            "created_at": "2026-11-21T12:00:00.000000Z",
+            "secret": secret,
+        })
+    );
+}
+
+#[actix_web::test]
+async fn all_violations_are_reported_at_once() {
+    let body = json!({ "events": ["order.deleted"], "description": 1 });
+
+    let answer = Ports::new().api().send(post(&body)).await;
+
+    let expected =
+        [("/url", "required"), ("/events/0", "not_allowed"), ("/description", "wrong_type")];
+    assert_eq!(errors(&answer), expected);
+}
+
+#[actix_web::test]
+async fn url_that_may_not_be_called_is_rejected_with_the_reason() {
+    let mut ports = Ports::new();
+    let reason = "its address is private; the operator can open networks with --webhook-allow";
+    ports.sender.expect_check().returning(move |_| Err(UrlRefused(reason.to_owned())));
+
+    let answer = ports.api().send(post(&json!({ "url": "https://10.0.0.1/" }))).await;
+
+    assert_eq!(errors(&answer), [("/url", "not_allowed")]);
+    assert_eq!(answer.body["errors"][0]["detail"], reason);
+}
+
+#[actix_web::test]
+async fn eleventh_webhook_is_rejected() {
+    let mut ports = ports();
+    ports.endpoints.expect_add().returning(|_, _| Ok(None));
+
+    let answer = ports.api().send(post(&json!({ "url": "https://hooks.example.com" }))).await;
+
+    assert_eq!(errors(&answer), [("", "out_of_range")]);
+}
+
+#[actix_web::test]
+async fn body_that_is_no_object_is_rejected() {
+    for body in [json!([]), json!("url"), json!(null), json!(1)] {
+        let answer = Ports::new().api().send(post(&body)).await;
+        assert_eq!(errors(&answer), [("", "wrong_type")], "{body}");
+    }
+}
+
+#[actix_web::test]
+async fn body_that_cannot_be_read_is_rejected() {
+    let json = |body: Vec<u8>| {
+        TestApi::post(WEBHOOKS)
+            .insert_header(("content-type", "application/json"))
+            .set_payload(body)
+    };
+    let large = vec![b' '; usize::try_from(MAX_BODY).unwrap() + 1];
+    for (request, status, code) in [
+        (json(b"{".to_vec()), 400, "malformed_request"),
+        (json(b"{\"url\":\"\xff\"}".to_vec()), 400, "malformed_request"),
+        (json(br#"{"url":"https://a.example","url":1}"#.to_vec()), 400, "malformed_request"),
+        (json(large), 413, "payload_too_large"),
+        (TestApi::post(WEBHOOKS).set_form([("url", "a")]), 415, "unsupported_media_type"),
+    ] {
+        Ports::new().api().send(request).await.problem(status, code);
+    }
+}
+
+#[actix_web::test]
+async fn list_has_all_webhooks_without_secrets() {
+    let mut ports = Ports::new();
+    ports.endpoints.expect_of_owner().once().returning(|owner| {
+        assert_eq!(owner, OWNER);
+        Ok(vec![endpoint(3), disabled(4)])
+    });
+
+    let answer = ports.api().send(TestApi::get(WEBHOOKS)).await;
+
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("cache-control"), "private, no-cache");
+    let list = &answer.body;
+    assert_eq!((&list["object"], &list["url"]), (&json!("list"), &json!(WEBHOOKS)));
+    assert_eq!((&list["has_more"], &list["data"][0]["id"]), (&json!(false), &json!(3)));
+    let [status, by] = ["status", "disabled_by"].map(|name| &list["data"][1][name]);
+    assert_eq!((status, by), (&json!("disabled"), &json!("failures")));
+    assert_eq!(list["data"][1]["failing_since"], "2026-11-16T12:00:00.000000Z");
+    assert!(!list.to_string().contains("secret"), "{list}");
+}
+
+#[actix_web::test]
+async fn test_keys_manage_webhooks_of_their_own() {
+    let mut ports = Ports::without_key();
+    ports.keys.expect_find().returning(|_| {
+        let mut key = api_key();
+        key.key.is_test = true;
+        Ok(Some(key))
+    });
+    ports.endpoints.expect_of_owner().once().returning(|owner| {
+        assert!(owner.is_test);
+        Ok(Vec::new())
+    });
+
+    let answer = ports.api().send(TestApi::get(WEBHOOKS)).await;
+
+    assert_eq!(answer.body["data"], json!([]));
+}
+
+#[actix_web::test]
+async fn missing_scope_is_told_before_anything_of_the_webhook() {
+    for (request, path) in [
+        (TestApi::get as fn(&str) -> TestRequest, "/api/webhooks"),
+        (TestApi::post, "/api/webhooks"),
+        (TestApi::get, "/api/webhooks/x"),
+        (TestApi::get, "/api/webhooks/3/deliveries?x"),
+        (TestApi::post, "/api/webhooks/3/rotate-secret"),
+        (TestApi::post, "/api/webhooks/3/test"),
+        (TestApi::post, "/api/webhooks/3/replay"),
+        (TestApi::post, "/api/webhooks/3/deliveries/1/replay"),
+    ] {
+        let mut ports = Ports::without_key();
+        ports.keys.expect_find().returning(|_| {
+            let mut key = api_key();
+            key.key.scopes = Scope::DEFAULT.into_iter().collect();
+            Ok(Some(key))
+        });
+
+        let answer = ports.api().send(request(path)).await;
+
+        answer.problem(403, "forbidden");
+        let challenge = answer.header("www-authenticate");
+        assert!(challenge.ends_with(r#"scope="webhooks:manage""#), "{path}: {challenge}");
+    }
+}
+
+#[actix_web::test]
+async fn webhooks_have_a_rate_limit_of_their_own() {
+    let mut ports = Ports::new();
+    ports.rate = domain::api_key::Rate { per_second: 1, burst: 1 };
+    ports.endpoints.expect_of_owner().returning(|_| Ok(Vec::new()));
+    let api = ports.api();
+
+    let first = api.send(TestApi::get(WEBHOOKS)).await;
+    let second = api.send(TestApi::get(WEBHOOKS)).await;
+
+    assert_eq!((first.status.as_u16(), first.header("ratelimit")), (200, "\"webhooks\";r=0;t=1"));
+    assert_eq!(second.problem(429, "rate_limited")["violated-policies"], json!(["webhooks"]));
+}
+
+#[actix_web::test]
+async fn failing_store_is_unavailable_or_internal() {
+    for (error, status, code) in [
+        (StoreError::Unavailable("down".into()), 503, "unavailable"),
+        (StoreError::Internal("bug".into()), 500, "internal"),
+    ] {
+        let mut ports = Ports::new();
+        ports.endpoints.expect_of_owner().return_once(move |_| Err(error));
+        ports.api().send(TestApi::get(WEBHOOKS)).await.problem(status, code);
+    }
+}

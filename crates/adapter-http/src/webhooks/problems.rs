@@ -1,0 +1,34 @@
+//! The problem responses of requests about webhooks.
+
+use domain::{manage_webhooks::WebhooksError, order::Violation};
+
+use crate::problem::{FieldProblem, Problem, ProblemCode};
+
+impl From<WebhooksError> for Problem {
+    fn from(error: WebhooksError) -> Self {
+        match error {
+            WebhooksError::Invalid(violations) => invalid(violations),
+            // A list of deliveries names the parameter of its cursor instead.
+            WebhooksError::NotFound | WebhooksError::UnknownCursor => Self::no_such_webhook(),
+            WebhooksError::Disabled => Self::new(
+                ProblemCode::WebhookDisabled,
+                "The webhook is disabled, so no test is sent. Enable it first.",
+            ),
+            WebhooksError::Store(error) => error.into(),
+        }
+    }
+}
+
+/// Reports that the deliveries of a webhook are being replayed.
+pub(crate) fn replay_in_progress() -> Problem {
+    let detail = "A replay of this webhook is in progress. Repeat your request when it has ended.";
+    Problem::new(ProblemCode::ReplayInProgress, detail).retry_after(1)
+}
+
+/// Reports the members of a body that are invalid.
+pub(crate) fn invalid(violations: Vec<Violation>) -> Problem {
+    let fields = violations.into_iter().map(|Violation { pointer, code, detail }| {
+        FieldProblem::at(pointer, code.as_str(), detail)
+    });
+    Problem::invalid(ProblemCode::ValidationFailed, fields.collect())
+}

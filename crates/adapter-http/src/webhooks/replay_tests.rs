@@ -1,0 +1,116 @@
+use domain::webhook::{EndpointId, WebhookDeliveryId};
+use serde_json::{Value, json};
+use time::{Duration, macros::datetime};
+
+use crate::{
+    test_support::{NOW, Ports, TestApi},
+    webhooks::test_endpoint::{OWNER, disabled, endpoint},
+};
+
+#[actix_web::test]
+async fn test_is_accepted() {
+    let mut ports = Ports::new();
+    ports.deliveries.expect_add_test().once().returning(|owner, id, _, at| {
+        assert_eq!((owner, id, at), (OWNER, EndpointId(3), NOW));
+        Ok(Some(WebhookDeliveryId(12)))
+    });
+
+    let answer = ports.api().send(TestApi::post("/api/webhooks/3/test")).await;
+
+    assert_eq!((answer.status.as_u16(), answer.body), (202, json!({ "delivery_id": 12 })));
+}
+
+#[actix_web::test]
+async fn test_of_a_disabled_webhook_is_a_conflict() {
+    let mut ports = Ports::new();
+    ports.deliveries.expect_add_test().returning(|_, _, _, _| Ok(None));
+    ports.endpoints.expect_endpoint().returning(|_, _| Ok(Some(disabled(3))));
+
+    let answer = ports.api().send(TestApi::post("/api/webhooks/3/test")).await;
+
+    answer.problem(409, "webhook_disabled");
+}
+
+#[actix_web::test]
+async fn delivery_is_replayed() {
+    let mut ports = Ports::new();
+    ports.deliveries.expect_replay().once().returning(|owner, endpoint, id, at| {
+        assert_eq!((owner, endpoint, id), (OWNER, EndpointId(3), WebhookDeliveryId(12)));
+        assert_eq!(at, NOW);
+        Ok(true)
+    });
+
+    let answer = ports.api().send(TestApi::post("/api/webhooks/3/deliveries/12/replay")).await;
+
+    assert_eq!((answer.status.as_u16(), answer.body), (202, json!({ "delivery_id": 12 })));
+}
+
+#[actix_web::test]
+async fn deliveries_of_a_time_are_replayed() {
+    for (until, expected) in [
+        (json!("2026-11-21T12:00:00+01:00"), datetime!(2026-11-21 11:00 UTC)),
+        (Value::Null, NOW + Duration::MICROSECOND),
+    ] {
+        let mut ports = Ports::new();
+        ports.endpoints.expect_endpoint().returning(|_, _| Ok(Some(endpoint(3))));
+        ports.deliveries.expect_replay_batch().once().returning(move |owner, id, batch, _| {
+            assert_eq!((owner, id), (OWNER, EndpointId(3)));
+            assert_eq!((batch.since, batch.until), (datetime!(2026-11-20 9:00 UTC), expected));
+            Ok(None)
+        });
+        let body = json!({ "since": "2026-11-20T09:00:00Z", "until": until });
+
+        let answer = ports.api().send(TestApi::post("/api/webhooks/3/replay").set_json(body)).await;
+
+        assert_eq!((answer.status.as_u16(), answer.bytes.unwrap().len()), (202, 0));
+    }
+}
+
+#[actix_web::test]
+async fn every_violation_of_a_time_is_named() {
+    for (body, expected) in [
+        (json!({}), vec![("/since", "required")]),
+        (
+            json!({ "since": null, "until": 1 }),
+            vec![("/until", "wrong_type"), ("/since", "required")],
+        ),
+        (
+            json!({ "since": "today", "until": "" }),
+            vec![("/since", "invalid_format"), ("/until", "invalid_format")],
+        ),
+        (
+            json!({ "since": "2026-11-21T12:00:00Z", "until": "2026-11-21T12:00:00Z" }),
+            vec![("/until", "end_not_after_start")],
+        ),
+        (json!("2026-11-21T12:00:00Z"), vec![("", "wrong_type")]),
+    ] {
+        let request = TestApi::post("/api/webhooks/3/replay").set_json(&body);
+        let answer = Ports::new().api().send(request).await;
+        let errors = answer.problem(400, "validation_failed")["errors"].as_array().unwrap();
+        let named: Vec<_> = errors
+            .iter()
+            .map(|it| (it["pointer"].as_str().unwrap(), it["code"].as_str().unwrap()))
+            .collect();
+        assert_eq!(named, expected, "{body}");
+    }
+}
+
+#[actix_web::test]
+async fn second_replay_at_a_time_is_a_conflict() {
+    let mut ports = Ports::new();
+    ports.endpoints.expect_endpoint().returning(|_, _| Ok(Some(endpoint(3))));
+    ports.deliveries.expect_replay_batch().once().returning(|_, _, _, _| Ok(None));
+    let api = ports.api();
+    let request = || {
+        let body = json!({ "since": "2026-11-20T09:00:00Z" });
+        TestApi::post("/api/webhooks/3/replay").set_json(body)
+    };
+
+    let first = api.api.replays.begin(&EndpointId(3)).unwrap();
+    let second = api.send(request()).await;
+    drop(first);
+
+    second.problem(409, "replay_in_progress");
+    assert_eq!(second.header("retry-after"), "1");
+    assert_eq!(api.send(request()).await.status, 202);
+}

@@ -1,0 +1,152 @@
+//! Builds the mail about a webhook endpoint that fails.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use domain::{
+    ports::NotifyError,
+    webhook::{DisabledBy, Endpoint, EndpointNotice, FAILING_LIMIT},
+};
+use lettre::{
+    Address, Message,
+    address::Envelope,
+    message::{
+        Mailbox, SinglePart,
+        header::{HeaderName, HeaderValue},
+    },
+};
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+use url::Url;
+
+use crate::{
+    Sender,
+    message::{message_key, permanent, subject_header},
+};
+
+/// Builds the mail. Deterministic: equal notices give equal bytes.
+pub(crate) fn render(sender: &Sender, notice: &EndpointNotice) -> Result<Message, NotifyError> {
+    let key = notice.message_key();
+    let key = message_key(&key)?;
+    let from = sender.mailbox().clone();
+    let to: Address = notice.recipient.as_str().parse().map_err(permanent)?;
+    let since = u64::try_from(notice.since.unix_timestamp())
+        .map_err(|_| permanent("the endpoint fails since before 1970"))?;
+    let id = notice.endpoint.id.0;
+    let subject = match notice.endpoint.disabled {
+        Some(_) => format!("Webhook endpoint {id} is disabled"),
+        None => format!("Webhook endpoint {id} fails and will be disabled"),
+    };
+    Message::builder()
+        .envelope(Envelope::new(Some(from.email.clone()), vec![to.clone()]).map_err(permanent)?)
+        .message_id(Some(format!("<{key}@{}>", from.email.domain())))
+        .from(from)
+        .to(Mailbox::new(None, to))
+        .raw_header(subject_header(subject).map_err(permanent)?)
+        .date(UNIX_EPOCH + Duration::from_secs(since))
+        .raw_header(HeaderValue::new(
+            HeaderName::new_from_ascii_str("Auto-Submitted"),
+            "auto-generated".to_owned(),
+        ))
+        .singlepart(SinglePart::plain(text(notice).map_err(permanent)?))
+        .map_err(permanent)
+}
+
+/// Returns the text. It has no path of the URL, which may be a secret.
+fn text(notice: &EndpointNotice) -> Result<String, time::error::Format> {
+    let Endpoint { id, url, disabled, .. } = &notice.endpoint;
+    let (id, host) = (id.0, host(url));
+    let since = second(notice.since)?;
+    Ok(match disabled {
+        None => {
+            let end = second(notice.since.saturating_add(FAILING_LIMIT))?;
+            format!(
+                "No delivery to the webhook endpoint {id} at {host} has succeeded since {since}.\n\n\
+                 The service disables the endpoint at {end} or up to a day later, unless one \
+                 delivery succeeds before.\n\n\
+                 GET /api/webhooks/{id}/deliveries shows the status or the error of each attempt. \
+                 POST /api/webhooks/{id}/test sends a test.\n"
+            )
+        }
+        Some((_, by)) => {
+            let reason = match by {
+                DisabledBy::Gone => "its receiver answered 410 (Gone)",
+                DisabledBy::Failures => "no delivery has succeeded for five days",
+                DisabledBy::Request => "you asked for it",
+            };
+            format!(
+                "The webhook endpoint {id} at {host} is disabled since {since}: {reason}.\n\n\
+                 Its events wait for 30 days. They are sent when you enable the endpoint again: \
+                 PATCH /api/webhooks/{id} with {{\"status\":\"enabled\"}}.\n\n\
+                 GET /api/webhooks/{id}/deliveries shows the status or the error of each attempt.\n"
+            )
+        }
+    })
+}
+
+fn host(url: &str) -> String {
+    let url = Url::parse(url).ok();
+    url.map_or_else(|| "an invalid URL".to_owned(), |url| url.origin().ascii_serialization())
+}
+
+fn second(at: OffsetDateTime) -> Result<String, time::error::Format> {
+    at.truncate_to_second().format(&Rfc3339)
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{
+        api_key::ClientId,
+        order::EmailAddress,
+        webhook::{EndpointId, EndpointOwner, EventType},
+    };
+    use time::macros::datetime;
+
+    use super::*;
+
+    const NOW: OffsetDateTime = datetime!(2026-12-01 20:30:00.123456 UTC);
+
+    fn mail(disabled: Option<(OffsetDateTime, DisabledBy)>) -> String {
+        let endpoint = Endpoint {
+            id: EndpointId(3),
+            owner: EndpointOwner { client: ClientId(1), is_test: false },
+            url: "https://hooks.example:8443/secret-path?secret".to_owned(),
+            events: EventType::OF_ORDERS.into(),
+            description: None,
+            created_at: NOW,
+            disabled,
+            failing_since: Some(NOW),
+        };
+        let recipient = EmailAddress::try_from("it@title.example.com".to_owned()).unwrap();
+        let notice = EndpointNotice::new(endpoint, recipient);
+        let mail = render(&"orders@example.com".parse().unwrap(), &notice).unwrap();
+        let mail = mail.formatted();
+        let parsed = mail_parser::MessageParser::default().parse(&mail).unwrap();
+        format!("{}\n{}", parsed.subject().unwrap(), parsed.body_text(0).unwrap())
+    }
+
+    #[test]
+    fn mail_says_what_happens_when_and_what_to_do() {
+        let warning = mail(None);
+        for part in [
+            "Webhook endpoint 3 fails and will be disabled",
+            "endpoint 3 at https://hooks.example:8443 has succeeded since 2026-12-01T20:30:00Z",
+            "2026-12-06T20:30:00Z",
+            "POST /api/webhooks/3/test",
+        ] {
+            assert!(warning.contains(part), "{part}: {warning}");
+        }
+        for (by, reason) in [
+            (DisabledBy::Gone, "its receiver answered 410"),
+            (DisabledBy::Failures, "no delivery has succeeded for five days"),
+        ] {
+            let told = mail(Some((NOW, by)));
+            assert!(told.contains("Webhook endpoint 3 is disabled"), "{told}");
+            assert!(told.contains(reason) && told.contains("PATCH /api/webhooks/3"), "{told}");
+        }
+    }
+
+    #[test]
+    fn mail_has_no_path_of_the_url() {
+        let both = mail(None) + &mail(Some((NOW, DisabledBy::Gone)));
+        assert!(!both.contains("secret"), "{both}");
+    }
+}

@@ -1,0 +1,459 @@
+//! Webhook deliveries.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use diesel::{dsl, prelude::*, sqlite::SqliteConnection};
+use domain::{
+    ports::{
+        Cursor, DeliveryPage, DeliveryPageQuery, EndpointEffect, ReplayBatch, StoreError,
+        WebhookAttempted, WebhookLease, WebhookQueue, WebhookSlots, WebhookStats, WebhooksSettled,
+    },
+    webhook::{
+        DisabledBy, EndpointId, EndpointOwner, EventType, WebhookDelivery, WebhookDeliveryId,
+    },
+};
+use sql_rows::{
+    DISORDER, Prepared, TargetRow, Utc, WebhookAttempt, WebhookDeliveryRow, row_limit,
+    schema::{webhook_deliveries, webhook_endpoints},
+};
+use time::{Duration, OffsetDateTime};
+
+use crate::{failure::Failure, store::SqliteStore, webhooks::is_own};
+
+#[async_trait]
+impl WebhookQueue for SqliteStore {
+    async fn lease(
+        &self,
+        now: OffsetDateTime,
+        lease_for: Duration,
+        slots: &WebhookSlots,
+    ) -> Result<Vec<WebhookLease>, StoreError> {
+        let slots = slots.clone();
+        Ok(self.writer.run(move |connection| lease(connection, now, lease_for, &slots)).await?)
+    }
+
+    async fn settle(&self, attempted: &[WebhookAttempted]) -> Result<WebhooksSettled, StoreError> {
+        let attempted = attempted.to_vec();
+        Ok(self.writer.run(move |connection| settle(connection, &attempted)).await?)
+    }
+
+    async fn add_test(
+        &self,
+        owner: EndpointOwner,
+        endpoint: EndpointId,
+        message_key: &str,
+        at: OffsetDateTime,
+    ) -> Result<Option<WebhookDeliveryId>, StoreError> {
+        let key = message_key.to_owned();
+        let add = move |connection: &mut _| add_test(connection, owner, endpoint, &key, at);
+        Ok(self.writer.run(add).await?)
+    }
+
+    async fn page(
+        &self,
+        owner: EndpointOwner,
+        endpoint: EndpointId,
+        query: &DeliveryPageQuery,
+    ) -> Result<Option<DeliveryPage>, StoreError> {
+        let query = *query;
+        Ok(self.reader.run(move |connection| page(connection, owner, endpoint, query)).await?)
+    }
+
+    async fn replay(
+        &self,
+        owner: EndpointOwner,
+        endpoint: EndpointId,
+        delivery: WebhookDeliveryId,
+        at: OffsetDateTime,
+    ) -> Result<bool, StoreError> {
+        let replay = move |connection: &mut SqliteConnection| {
+            let of_endpoint = webhook_deliveries::table
+                .find(delivery.0)
+                .filter(webhook_deliveries::endpoint_id.eq(endpoint.0))
+                .select(webhook_deliveries::id);
+            let found: Option<i64> = of_endpoint.first(connection).optional()?;
+            if found.is_none() || !is_own(connection, owner, endpoint)? {
+                return Ok(false);
+            }
+            reset(connection, delivery.0, at)
+        };
+        Ok(self.writer.run(replay).await?)
+    }
+
+    async fn replay_batch(
+        &self,
+        owner: EndpointOwner,
+        endpoint: EndpointId,
+        batch: &ReplayBatch,
+        at: OffsetDateTime,
+    ) -> Result<Option<WebhookDeliveryId>, StoreError> {
+        let batch = *batch;
+        let replay = move |connection: &mut _| replay_batch(connection, owner, endpoint, batch, at);
+        Ok(self.writer.run(replay).await?)
+    }
+
+    async fn list(&self, failed: bool, limit: usize) -> Result<Vec<WebhookDelivery>, StoreError> {
+        Ok(self.reader.run(move |connection| list(connection, failed, limit)).await?)
+    }
+
+    async fn retry(&self, id: WebhookDeliveryId, at: OffsetDateTime) -> Result<bool, StoreError> {
+        Ok(self.writer.run(move |connection| reset(connection, id.0, at)).await?)
+    }
+
+    async fn stats(&self) -> Result<WebhookStats, StoreError> {
+        Ok(self.reader.run(stats).await?)
+    }
+
+    async fn forget(&self, instant: OffsetDateTime, limit: usize) -> Result<usize, StoreError> {
+        Ok(self.writer.run(move |connection| forget(connection, instant, limit)).await?)
+    }
+}
+
+/// The condition of a delivery that waits for an attempt.
+macro_rules! waits {
+    () => {
+        webhook_deliveries::delivered_at.is_null().and(webhook_deliveries::failed_at.is_null())
+    };
+}
+
+/// A due delivery, in the order in which deliveries are leased: each endpoint gets one before any
+/// gets two, and endpoints that fail come after others.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Due {
+    turn: usize,
+    is_failing: bool,
+    at: Utc,
+    id: i64,
+    is_proven: bool,
+    endpoint: i64,
+}
+
+/// Looks each endpoint with waiting deliveries up in the index of due ones.
+fn lease(
+    connection: &mut SqliteConnection,
+    now: OffsetDateTime,
+    lease_for: Duration,
+    slots: &WebhookSlots,
+) -> Result<Vec<WebhookLease>, Failure> {
+    let busy: HashMap<i64, usize> =
+        slots.busy.iter().map(|(endpoint, free)| (endpoint.0, *free)).collect();
+    let mut targets: HashMap<i64, TargetRow> = HashMap::new();
+    let mut due: Vec<Due> = Vec::new();
+    let mut last = 0;
+    while let Some(endpoint) = next_endpoint(connection, last)? {
+        last = endpoint;
+        let target: Option<(TargetRow, Option<Utc>)> = webhook_endpoints::table
+            .find(endpoint)
+            .filter(webhook_endpoints::disabled_at.is_null())
+            .select((TargetRow::as_select(), webhook_endpoints::failed_at))
+            .first(connection)
+            .optional()?;
+        let Some((target, failed_at)) = target else { continue };
+        let is_proven = target.is_proven();
+        let free = match busy.get(&endpoint) {
+            Some(free) if is_proven => *free,
+            Some(_) => 0,
+            None if is_proven => slots.per_endpoint,
+            None => 1,
+        };
+        let longest: Vec<(i64, Utc)> = webhook_deliveries::table
+            .filter(webhook_deliveries::endpoint_id.eq(endpoint))
+            .filter(waits!())
+            .filter(webhook_deliveries::due_at.le(Utc(now)))
+            .filter(
+                webhook_deliveries::leased_until
+                    .is_null()
+                    .or(webhook_deliveries::leased_until.le(Utc(now))),
+            )
+            .order((webhook_deliveries::due_at, webhook_deliveries::id))
+            .limit(row_limit(free))
+            .select((webhook_deliveries::id, webhook_deliveries::due_at))
+            .load(connection)?;
+        let is_failing = failed_at.is_some();
+        due.extend(longest.into_iter().enumerate().map(|(turn, (id, at))| Due {
+            turn,
+            is_failing,
+            at,
+            id,
+            is_proven,
+            endpoint,
+        }));
+        targets.insert(endpoint, target);
+    }
+    due.sort_unstable();
+    let mut unproven = 0;
+    due.retain(|due| {
+        unproven += usize::from(!due.is_proven);
+        due.is_proven || unproven <= slots.unproven
+    });
+    due.truncate(slots.limit);
+    let until = Utc(now.saturating_add(lease_for));
+    let mut leases = Vec::with_capacity(due.len());
+    for Due { id, endpoint, .. } in due {
+        let update = diesel::update(webhook_deliveries::table.find(id))
+            .set((
+                webhook_deliveries::leased_until.eq(until),
+                webhook_deliveries::lease_token.eq(webhook_deliveries::lease_token + 1),
+            ))
+            .returning((WebhookDeliveryRow::as_select(), webhook_deliveries::lease_token));
+        let (row, token): (WebhookDeliveryRow, i64) = Prepared(update).get_result(connection)?;
+        if let Some(target) = targets.get(&endpoint) {
+            leases.push(row.into_lease(token, target.clone())?);
+        }
+    }
+    Ok(leases)
+}
+
+/// Returns the next endpoint with deliveries that wait.
+fn next_endpoint(connection: &mut SqliteConnection, after: i64) -> Result<Option<i64>, Failure> {
+    let next = webhook_deliveries::table
+        .filter(waits!())
+        .filter(webhook_deliveries::endpoint_id.gt(after))
+        .order(webhook_deliveries::endpoint_id)
+        .select(webhook_deliveries::endpoint_id);
+    Ok(next.first(connection).optional()?)
+}
+
+fn settle(
+    connection: &mut SqliteConnection,
+    attempted: &[WebhookAttempted],
+) -> Result<WebhooksSettled, Failure> {
+    let mut settled = WebhooksSettled::default();
+    for one in attempted {
+        let (change, failures) = WebhookAttempt::of(one);
+        let held = webhook_deliveries::table
+            .find(one.id.0)
+            .filter(webhook_deliveries::lease_token.eq(one.token))
+            .filter(webhook_deliveries::leased_until.is_not_null());
+        let outcome = (
+            change,
+            webhook_deliveries::leased_until.eq(None::<Utc>),
+            webhook_deliveries::failures.eq(webhook_deliveries::failures + failures),
+        );
+        let changed = Prepared(diesel::update(held).set(outcome)).execute(connection)?;
+        if changed > 0 {
+            settled.held.push(one.id);
+            if affect(connection, one)? {
+                settled.disabled.push(one.endpoint);
+            }
+        }
+    }
+    Ok(settled)
+}
+
+/// Changes the endpoint of an attempt, unless it is in that state or has another URL. Returns
+/// whether that disabled it.
+fn affect(connection: &mut SqliteConnection, one: &WebhookAttempted) -> Result<bool, Failure> {
+    let called =
+        webhook_endpoints::table.find(one.endpoint.0).filter(webhook_endpoints::url.eq(&one.url));
+    match one.effect {
+        EndpointEffect::None => {}
+        EndpointEffect::Succeeded => {
+            let works = (
+                webhook_endpoints::succeeded_at.eq(Utc(one.at)),
+                webhook_endpoints::failed_at.eq(None::<Utc>),
+                webhook_endpoints::warned_at.eq(None::<Utc>),
+            );
+            diesel::update(called.filter(webhook_endpoints::succeeded_at.is_null()))
+                .set(works)
+                .execute(connection)?;
+        }
+        EndpointEffect::Failed => {
+            let fails = (
+                webhook_endpoints::succeeded_at.eq(None::<Utc>),
+                webhook_endpoints::failed_at.eq(Utc(one.at)),
+            );
+            diesel::update(called.filter(webhook_endpoints::failed_at.is_null()))
+                .set(fails)
+                .execute(connection)?;
+        }
+        EndpointEffect::Gone => {
+            let gone = (
+                webhook_endpoints::disabled_at.eq(Utc(one.at)),
+                webhook_endpoints::disabled_by.eq(DisabledBy::Gone.as_str()),
+            );
+            let disabled = diesel::update(called.filter(webhook_endpoints::disabled_at.is_null()))
+                .set(gone)
+                .execute(connection)?;
+            return Ok(disabled > 0);
+        }
+    }
+    Ok(false)
+}
+
+fn add_test(
+    connection: &mut SqliteConnection,
+    owner: EndpointOwner,
+    endpoint: EndpointId,
+    message_key: &str,
+    at: OffsetDateTime,
+) -> Result<Option<WebhookDeliveryId>, Failure> {
+    let disabled: Option<Option<Utc>> = webhook_endpoints::table
+        .find(endpoint.0)
+        .select(webhook_endpoints::disabled_at)
+        .first(connection)
+        .optional()?;
+    if disabled != Some(None) || !is_own(connection, owner, endpoint)? {
+        return Ok(None);
+    }
+    let test = (
+        webhook_deliveries::endpoint_id.eq(endpoint.0),
+        webhook_deliveries::event.eq(EventType::Test.as_str()),
+        webhook_deliveries::message_key.eq(message_key),
+        webhook_deliveries::created_at.eq(Utc(at)),
+        webhook_deliveries::due_at.eq(Utc(at)),
+    );
+    let id = diesel::insert_into(webhook_deliveries::table)
+        .values(test)
+        .returning(webhook_deliveries::id)
+        .get_result(connection)?;
+    Ok(Some(WebhookDeliveryId(id)))
+}
+
+fn page(
+    connection: &mut SqliteConnection,
+    owner: EndpointOwner,
+    endpoint: EndpointId,
+    query: DeliveryPageQuery,
+) -> Result<Option<DeliveryPage>, Failure> {
+    let of_endpoint =
+        || webhook_deliveries::table.filter(webhook_deliveries::endpoint_id.eq(endpoint.0));
+    let cursor = match query.cursor {
+        Cursor::Newest => None,
+        Cursor::OlderThan(id) | Cursor::NewerThan(id) => Some(id.0),
+    };
+    let is_known = match cursor {
+        Some(id) => {
+            let known = of_endpoint().filter(webhook_deliveries::id.eq(id));
+            diesel::select(dsl::exists(known)).get_result(connection)?
+        }
+        None => true,
+    };
+    if !is_known || !is_own(connection, owner, endpoint)? {
+        return Ok(None);
+    }
+    let rows = of_endpoint()
+        .select(WebhookDeliveryRow::as_select())
+        .limit(row_limit(query.limit.saturating_add(1)));
+    let rows: Vec<WebhookDeliveryRow> = match query.cursor {
+        Cursor::Newest => rows.order(webhook_deliveries::id.desc()).load(connection)?,
+        Cursor::OlderThan(id) => rows
+            .filter(webhook_deliveries::id.lt(id.0))
+            .order(webhook_deliveries::id.desc())
+            .load(connection)?,
+        Cursor::NewerThan(id) => rows
+            .filter(webhook_deliveries::id.gt(id.0))
+            .order(webhook_deliveries::id.asc())
+            .load(connection)?,
+    };
+    let read = rows.into_iter().map(WebhookDeliveryRow::into_delivery);
+    Ok(Some(DeliveryPage::of(query, read.collect::<Result<_, _>>()?)))
+}
+
+/// Makes a delivery due. Does not touch a lease that a worker holds.
+fn reset(connection: &mut SqliteConnection, id: i64, at: OffsetDateTime) -> Result<bool, Failure> {
+    let due = (
+        webhook_deliveries::due_at.eq(Utc(at)),
+        webhook_deliveries::failures.eq(0),
+        webhook_deliveries::delivered_at.eq(None::<Utc>),
+        webhook_deliveries::failed_at.eq(None::<Utc>),
+    );
+    Ok(diesel::update(webhook_deliveries::table.find(id)).set(due).execute(connection)? > 0)
+}
+
+fn replay_batch(
+    connection: &mut SqliteConnection,
+    owner: EndpointOwner,
+    endpoint: EndpointId,
+    batch: ReplayBatch,
+    at: OffsetDateTime,
+) -> Result<Option<WebhookDeliveryId>, Failure> {
+    if !is_own(connection, owner, endpoint)? {
+        return Ok(None);
+    }
+    let rows: Vec<(i64, Utc, bool)> = webhook_deliveries::table
+        .filter(webhook_deliveries::endpoint_id.eq(endpoint.0))
+        .filter(webhook_deliveries::id.lt(batch.before.map_or(i64::MAX, |id| id.0)))
+        .order(webhook_deliveries::id.desc())
+        .limit(row_limit(batch.limit))
+        .select((webhook_deliveries::id, webhook_deliveries::created_at, waits!()))
+        .load(connection)?;
+    let (since, until) = (Utc(batch.since), Utc(batch.until));
+    for (id, created_at, waits) in &rows {
+        if !waits && (since..until).contains(created_at) {
+            reset(connection, *id, at)?;
+        }
+    }
+    // Identifiers grow nearly as instants do.
+    let earliest = Utc(batch.since.saturating_sub(DISORDER));
+    let goes_on =
+        rows.len() == batch.limit && rows.iter().any(|(_, created_at, _)| *created_at >= earliest);
+    Ok(rows.last().filter(|_| goes_on).map(|(id, _, _)| WebhookDeliveryId(*id)))
+}
+
+fn list(
+    connection: &mut SqliteConnection,
+    failed: bool,
+    limit: usize,
+) -> Result<Vec<WebhookDelivery>, Failure> {
+    let of_endpoints = webhook_deliveries::table
+        .inner_join(
+            webhook_endpoints::table.on(webhook_endpoints::id.eq(webhook_deliveries::endpoint_id)),
+        )
+        .order(webhook_deliveries::id)
+        .limit(row_limit(limit))
+        .select(WebhookDeliveryRow::as_select());
+    let rows: Vec<WebhookDeliveryRow> = if failed {
+        of_endpoints.filter(webhook_deliveries::failed_at.is_not_null()).load(connection)?
+    } else {
+        of_endpoints.filter(waits!()).load(connection)?
+    };
+    Ok(rows.into_iter().map(WebhookDeliveryRow::into_delivery).collect::<Result<_, _>>()?)
+}
+
+fn stats(connection: &mut SqliteConnection) -> Result<WebhookStats, Failure> {
+    let waiting = webhook_deliveries::table
+        .inner_join(
+            webhook_endpoints::table.on(webhook_endpoints::id.eq(webhook_deliveries::endpoint_id)),
+        )
+        .filter(waits!())
+        .filter(webhook_endpoints::disabled_at.is_null());
+    let pending: i64 = waiting.count().get_result(connection)?;
+    let oldest_untried: Option<Utc> = waiting
+        .filter(webhook_deliveries::failures.eq(0))
+        .filter(webhook_endpoints::failed_at.is_null())
+        .select(dsl::min(webhook_deliveries::due_at))
+        .first(connection)?;
+    let failed: i64 = webhook_deliveries::table
+        .filter(webhook_deliveries::failed_at.is_not_null())
+        .count()
+        .get_result(connection)?;
+    let disabled: i64 = webhook_endpoints::table
+        .filter(webhook_endpoints::disabled_at.is_not_null())
+        .count()
+        .get_result(connection)?;
+    Ok(WebhookStats {
+        pending: pending.unsigned_abs(),
+        failed: failed.unsigned_abs(),
+        oldest_untried_at: oldest_untried.map(|at| at.0),
+        disabled_endpoints: disabled.unsigned_abs(),
+    })
+}
+
+fn forget(
+    connection: &mut SqliteConnection,
+    instant: OffsetDateTime,
+    limit: usize,
+) -> Result<usize, Failure> {
+    let oldest: Vec<(i64, Utc)> = webhook_deliveries::table
+        .order(webhook_deliveries::id)
+        .limit(row_limit(limit))
+        .select((webhook_deliveries::id, webhook_deliveries::created_at))
+        .load(connection)?;
+    let mut removed = 0;
+    for (id, _) in oldest.into_iter().filter(|(_, created_at)| *created_at < Utc(instant)) {
+        removed += diesel::delete(webhook_deliveries::table.find(id)).execute(connection)?;
+    }
+    Ok(removed)
+}

@@ -1,0 +1,273 @@
+//! Webhook endpoints.
+
+use async_trait::async_trait;
+use diesel::{dsl::exists, prelude::*, select, sqlite::SqliteConnection};
+use domain::{
+    api_key::ClientId,
+    endpoint_request::EndpointChange,
+    ports::{NewEndpoint, StoreError, WebhookRepo},
+    webhook::{DisabledBy, Endpoint, EndpointId, EndpointOwner},
+};
+use sql_rows::{
+    EndpointRow, NewEndpointRow, Utc, row_limit, schema::webhook_endpoints, stored_events,
+};
+use time::OffsetDateTime;
+
+use crate::{failure::Failure, store::SqliteStore};
+
+/// The rows of the endpoints of an owner.
+macro_rules! of_owner {
+    ($owner:expr) => {
+        webhook_endpoints::table.filter(
+            webhook_endpoints::client_id
+                .eq($owner.client.0)
+                .and(webhook_endpoints::is_test.eq($owner.is_test)),
+        )
+    };
+}
+
+/// The row of an endpoint of an owner.
+macro_rules! own {
+    ($owner:expr, $id:expr) => {
+        webhook_endpoints::table.filter(
+            webhook_endpoints::id
+                .eq($id.0)
+                .and(webhook_endpoints::client_id.eq($owner.client.0))
+                .and(webhook_endpoints::is_test.eq($owner.is_test)),
+        )
+    };
+}
+
+#[async_trait]
+impl WebhookRepo for SqliteStore {
+    async fn add(&self, new: &NewEndpoint, max: usize) -> Result<Option<EndpointId>, StoreError> {
+        let (row, owner) = (NewEndpointRow::from(new), new.owner);
+        Ok(self.writer.run(move |connection| add(connection, owner, row, max)).await?)
+    }
+
+    async fn of_owner(&self, owner: EndpointOwner) -> Result<Vec<Endpoint>, StoreError> {
+        let read = move |connection: &mut SqliteConnection| {
+            let own = of_owner!(owner).order(webhook_endpoints::id);
+            all_of(own.select(EndpointRow::as_select()).load(connection)?)
+        };
+        Ok(self.reader.run(read).await?)
+    }
+
+    async fn endpoint(
+        &self,
+        owner: EndpointOwner,
+        id: EndpointId,
+    ) -> Result<Option<Endpoint>, StoreError> {
+        Ok(self.reader.run(move |connection| endpoint(connection, owner, id)).await?)
+    }
+
+    async fn change(
+        &self,
+        owner: EndpointOwner,
+        id: EndpointId,
+        change: &EndpointChange,
+        at: OffsetDateTime,
+    ) -> Result<Option<Endpoint>, StoreError> {
+        let change = change.clone();
+        let run = move |connection: &mut _| self::change(connection, owner, id, &change, at);
+        Ok(self.writer.run(run).await?)
+    }
+
+    async fn remove(&self, owner: EndpointOwner, id: EndpointId) -> Result<bool, StoreError> {
+        let remove = move |connection: &mut SqliteConnection| {
+            Ok::<_, Failure>(diesel::delete(own!(owner, id)).execute(connection)? > 0)
+        };
+        Ok(self.writer.run(remove).await?)
+    }
+
+    async fn rotate_secret(
+        &self,
+        owner: EndpointOwner,
+        id: EndpointId,
+        secret: &[u8],
+        previous_until: OffsetDateTime,
+    ) -> Result<bool, StoreError> {
+        let secret = secret.to_vec();
+        let rotate = move |connection: &mut SqliteConnection| {
+            let rotated = diesel::update(own!(owner, id))
+                .set((
+                    webhook_endpoints::previous_secret.eq(webhook_endpoints::secret.nullable()),
+                    webhook_endpoints::previous_until.eq(Utc(previous_until)),
+                    webhook_endpoints::secret.eq(secret),
+                ))
+                .execute(connection)?;
+            Ok::<_, Failure>(rotated > 0)
+        };
+        Ok(self.writer.run(rotate).await?)
+    }
+
+    async fn of_clients(&self, clients: &[ClientId]) -> Result<Vec<Endpoint>, StoreError> {
+        let clients = clients.to_vec();
+        let read = move |connection: &mut SqliteConnection| {
+            let mut endpoints = Vec::new();
+            for client in clients {
+                let of_client = webhook_endpoints::table
+                    .filter(webhook_endpoints::client_id.eq(client.0))
+                    .select(EndpointRow::as_select());
+                endpoints.extend(all_of(of_client.load(connection)?)?);
+            }
+            Ok::<_, Failure>(endpoints)
+        };
+        Ok(self.reader.run(read).await?)
+    }
+
+    async fn untold(&self, failed_before: OffsetDateTime) -> Result<Vec<Endpoint>, StoreError> {
+        let read = move |connection: &mut SqliteConnection| {
+            let fails = webhook_endpoints::disabled_at
+                .is_null()
+                .and(webhook_endpoints::failed_at.le(Utc(failed_before)))
+                .and(webhook_endpoints::warned_at.is_null());
+            let by_service = [DisabledBy::Gone, DisabledBy::Failures].map(DisabledBy::as_str);
+            let is_disabled = webhook_endpoints::disabled_by
+                .eq_any(by_service)
+                .and(webhook_endpoints::told_at.is_null());
+            let untold = webhook_endpoints::table.filter(fails.or(is_disabled));
+            all_of(untold.select(EndpointRow::as_select()).load(connection)?)
+        };
+        Ok(self.reader.run(read).await?)
+    }
+
+    async fn told(
+        &self,
+        id: EndpointId,
+        is_disabled: bool,
+        at: OffsetDateTime,
+    ) -> Result<(), StoreError> {
+        let tell = move |connection: &mut SqliteConnection| {
+            let row = diesel::update(webhook_endpoints::table.find(id.0));
+            if is_disabled {
+                row.set(webhook_endpoints::told_at.eq(Utc(at))).execute(connection)?;
+            } else {
+                row.set(webhook_endpoints::warned_at.eq(Utc(at))).execute(connection)?;
+            }
+            Ok::<_, Failure>(())
+        };
+        Ok(self.writer.run(tell).await?)
+    }
+
+    async fn disable_failing(
+        &self,
+        failed_before: OffsetDateTime,
+        told_before: OffsetDateTime,
+        at: OffsetDateTime,
+    ) -> Result<Vec<EndpointId>, StoreError> {
+        let disable = move |connection: &mut SqliteConnection| {
+            let failing = webhook_endpoints::table
+                .filter(webhook_endpoints::disabled_at.is_null())
+                .filter(webhook_endpoints::failed_at.le(Utc(failed_before)))
+                .filter(webhook_endpoints::warned_at.le(Utc(told_before)));
+            let ids: Vec<i64> = diesel::update(failing)
+                .set((
+                    webhook_endpoints::disabled_at.eq(Utc(at)),
+                    webhook_endpoints::disabled_by.eq(DisabledBy::Failures.as_str()),
+                ))
+                .returning(webhook_endpoints::id)
+                .get_results(connection)?;
+            Ok::<_, Failure>(ids.into_iter().map(EndpointId).collect())
+        };
+        Ok(self.writer.run(disable).await?)
+    }
+
+    async fn all(&self) -> Result<Vec<Endpoint>, StoreError> {
+        let read = |connection: &mut SqliteConnection| {
+            let all = webhook_endpoints::table.select(EndpointRow::as_select());
+            all_of(all.order(webhook_endpoints::id).load(connection)?)
+        };
+        Ok(self.reader.run(read).await?)
+    }
+}
+
+fn all_of(rows: Vec<EndpointRow>) -> Result<Vec<Endpoint>, Failure> {
+    Ok(rows.into_iter().map(EndpointRow::into_endpoint).collect::<Result<_, _>>()?)
+}
+
+/// Checks whether the owner has the endpoint.
+pub(crate) fn is_own(
+    connection: &mut SqliteConnection,
+    owner: EndpointOwner,
+    id: EndpointId,
+) -> Result<bool, Failure> {
+    Ok(select(exists(own!(owner, id))).get_result(connection)?)
+}
+
+fn add(
+    connection: &mut SqliteConnection,
+    owner: EndpointOwner,
+    row: NewEndpointRow,
+    max: usize,
+) -> Result<Option<EndpointId>, Failure> {
+    let count: i64 = of_owner!(owner).count().get_result(connection)?;
+    if count >= row_limit(max) {
+        return Ok(None);
+    }
+    let id = diesel::insert_into(webhook_endpoints::table)
+        .values(row)
+        .returning(webhook_endpoints::id)
+        .get_result(connection)?;
+    Ok(Some(EndpointId(id)))
+}
+
+fn endpoint(
+    connection: &mut SqliteConnection,
+    owner: EndpointOwner,
+    id: EndpointId,
+) -> Result<Option<Endpoint>, Failure> {
+    let row: Option<EndpointRow> =
+        own!(owner, id).select(EndpointRow::as_select()).first(connection).optional()?;
+    Ok(row.map(EndpointRow::into_endpoint).transpose()?)
+}
+
+fn change(
+    connection: &mut SqliteConnection,
+    owner: EndpointOwner,
+    id: EndpointId,
+    change: &EndpointChange,
+    at: OffsetDateTime,
+) -> Result<Option<Endpoint>, Failure> {
+    let Some(before) = endpoint(connection, owner, id)? else { return Ok(None) };
+    let row = webhook_endpoints::table.find(id.0);
+    if let Some(events) = &change.events {
+        diesel::update(row)
+            .set(webhook_endpoints::events.eq(stored_events(events)))
+            .execute(connection)?;
+    }
+    if let Some(description) = &change.description {
+        diesel::update(row)
+            .set(webhook_endpoints::description.eq(description))
+            .execute(connection)?;
+    }
+    let has_new_url = change.url.as_ref().is_some_and(|url| *url != before.url);
+    if let Some(url) = &change.url {
+        diesel::update(row).set(webhook_endpoints::url.eq(url)).execute(connection)?;
+    }
+    let is_enabled_again = change.is_enabled == Some(true) && before.disabled.is_some();
+    if is_enabled_again {
+        let enabled = (
+            webhook_endpoints::disabled_at.eq(None::<Utc>),
+            webhook_endpoints::disabled_by.eq(None::<String>),
+        );
+        diesel::update(row).set(enabled).execute(connection)?;
+    }
+    if has_new_url || is_enabled_again {
+        let untried = (
+            webhook_endpoints::succeeded_at.eq(None::<Utc>),
+            webhook_endpoints::failed_at.eq(None::<Utc>),
+            webhook_endpoints::warned_at.eq(None::<Utc>),
+            webhook_endpoints::told_at.eq(None::<Utc>),
+        );
+        diesel::update(row).set(untried).execute(connection)?;
+    }
+    if change.is_enabled == Some(false) && before.disabled.is_none() {
+        let disabled = (
+            webhook_endpoints::disabled_at.eq(Utc(at)),
+            webhook_endpoints::disabled_by.eq(DisabledBy::Request.as_str()),
+        );
+        diesel::update(row).set(disabled).execute(connection)?;
+    }
+    endpoint(connection, owner, id)
+}

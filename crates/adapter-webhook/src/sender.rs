@@ -1,0 +1,160 @@
+//! One attempt, and connections that are used again.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use domain::ports::{
+    UrlRefused, WEBHOOK_TIME_LIMIT, WebhookAnswer, WebhookError, WebhookRequest, WebhookSender,
+};
+use reqwest::{Client, Response, header, redirect, retry};
+use rustls::{ClientConfig, RootCertStore, crypto::ring};
+use time::OffsetDateTime;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::{
+    failure,
+    guard::{Guard, Networks, Scheme},
+    proxy::Proxy,
+    resolver::{GuardedResolver, Lookup, SystemLookup},
+    signature::sign,
+};
+
+/// Bytes of the body of an answer that are read.
+const MAX_BODY: usize = 16 * 1024;
+/// Time for the body of an answer. The body is read only to use the connection again, so a slow one
+/// must not keep the slot of the attempt.
+const BODY_LIMIT: Duration = Duration::from_millis(200);
+/// Time for a connection, over all addresses of a name. The rest of an attempt is for the answer.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+/// Time for the name of a URL that a client just sent.
+const CHECK_LIMIT: Duration = Duration::from_secs(5);
+/// Time for which an idle connection is kept: shorter than receivers keep it, so that a webhook
+/// does not meet a connection that its receiver is closing.
+const IDLE_LIMIT: Duration = Duration::from_secs(1);
+/// Idle connections to a receiver, as many as webhooks are sent to it at a time.
+const IDLE_CONNECTIONS: usize = 4;
+
+/// The sender cannot be made from these settings.
+#[derive(Debug, thiserror::Error)]
+#[error("webhooks cannot be sent with these settings")]
+pub struct OpenError(#[source] reqwest::Error);
+
+/// Sends webhooks to addresses that the service may call.
+pub struct Sender {
+    guard: Arc<Guard>,
+    lookup: Arc<dyn Lookup>,
+    https: Client,
+    http: Client,
+    time_limit: Duration,
+}
+
+impl Sender {
+    /// Returns a sender that may also call the networks, and that sends everything through the
+    /// proxy, if there is one. It trusts the root certificates of the system.
+    pub fn new(open: Networks, proxy: Option<&Proxy>) -> Result<Self, OpenError> {
+        let mut roots = RootCertStore::empty();
+        // Without any root, each attempt fails for TLS.
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        let time_limit = WEBHOOK_TIME_LIMIT.unsigned_abs();
+        Self::with(open, proxy, roots, Arc::new(SystemLookup), time_limit)
+    }
+
+    fn with(
+        open: Networks,
+        proxy: Option<&Proxy>,
+        roots: RootCertStore,
+        lookup: Arc<dyn Lookup>,
+        time_limit: Duration,
+    ) -> Result<Self, OpenError> {
+        let guard = Arc::new(Guard { open, proxied: proxy.is_some() });
+        let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions();
+        let Ok(tls) = tls else { unreachable!("ring has ciphers for the default versions") };
+        let tls = tls.with_root_certificates(roots).with_no_client_auth();
+        let client = |scheme| {
+            let builder = Client::builder()
+                .tls_backend_preconfigured(tls.clone())
+                .http1_only()
+                .user_agent("notary-orders")
+                .redirect(redirect::Policy::none())
+                .retry(retry::never())
+                .connect_timeout(CONNECT_LIMIT)
+                .pool_idle_timeout(IDLE_LIMIT)
+                .pool_max_idle_per_host(IDLE_CONNECTIONS);
+            let builder = match proxy {
+                // Resolves only the name of the proxy, which the operator chose.
+                Some(proxy) => builder.proxy(reqwest::Proxy::all(proxy.0.clone())?),
+                None => builder.no_proxy().dns_resolver(GuardedResolver {
+                    lookup: Arc::clone(&lookup),
+                    guard: Arc::clone(&guard),
+                    scheme,
+                }),
+            };
+            builder.build()
+        };
+        let (https, http) = (client(Scheme::Https), client(Scheme::Http));
+        let (https, http) = (https.map_err(OpenError)?, http.map_err(OpenError)?);
+        Ok(Self { guard, lookup, https, http, time_limit })
+    }
+}
+
+#[async_trait]
+impl WebhookSender for Sender {
+    async fn check(&self, url: &str) -> Result<(), UrlRefused> {
+        let target = self.guard.target(url)?;
+        let Some(name) = target.name().filter(|_| !self.guard.proxied) else { return Ok(()) };
+        match timeout(CHECK_LIMIT, self.lookup.lookup(name)).await {
+            Ok(Ok(addresses)) => self.guard.admit(target.scheme, &addresses),
+            _ => Ok(()),
+        }
+    }
+
+    async fn send(&self, request: &WebhookRequest) -> Result<WebhookAnswer, WebhookError> {
+        let deadline = Instant::now() + self.time_limit;
+        let target = self.guard.target(&request.url).map_err(WebhookError::Refused)?;
+        let client = match target.scheme {
+            Scheme::Https => &self.https,
+            Scheme::Http => &self.http,
+        };
+        let sending = client
+            .post(target.url)
+            .header(header::CONTENT_TYPE, "application/json")
+            .header("webhook-id", &request.id)
+            .header("webhook-timestamp", request.timestamp.unix_timestamp())
+            .header("webhook-signature", sign(request))
+            .body(request.body.clone())
+            .send();
+        let response = timeout_at(deadline, sending).await.map_err(|_| WebhookError::TimedOut)?;
+        let response = response.map_err(|error| failure::reason(&error))?;
+        let answer = WebhookAnswer {
+            status: response.status().as_u16(),
+            retry_after: retry_after(&response, request.timestamp),
+        };
+        // Whatever happens to the body, the answer has a status.
+        let _ = timeout_at(deadline.min(Instant::now() + BODY_LIMIT), read(response)).await;
+        Ok(answer)
+    }
+}
+
+/// Reads the body to its end, so that the connection can be used again, or to the limit.
+async fn read(mut response: Response) {
+    let mut rest = MAX_BODY;
+    while let Ok(Some(bytes)) = response.chunk().await {
+        let Some(less) = rest.checked_sub(bytes.len()) else { return };
+        rest = less;
+    }
+}
+
+/// Reads `Retry-After`: seconds, or a date (RFC 9110, section 10.2.3). A date in the past is zero.
+fn retry_after(response: &Response, now: OffsetDateTime) -> Option<time::Duration> {
+    let text = response.headers().get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse::<u32>() {
+        return Some(time::Duration::seconds(seconds.into()));
+    }
+    let date = OffsetDateTime::from(httpdate::parse_http_date(text).ok()?);
+    Some((date - now).max(time::Duration::ZERO))
+}
+
+#[cfg(test)]
+#[path = "sender_tests.rs"]
+mod tests;

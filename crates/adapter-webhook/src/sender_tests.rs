@@ -1,0 +1,269 @@
+use std::{
+    collections::VecDeque,
+    io,
+    net::IpAddr,
+    sync::{Mutex, atomic::Ordering},
+};
+
+use contract_tests::webhook_sender::{Reaction, ReceivedWebhook, WebhookSenderFixture, request};
+use rustls::{ServerConfig, pki_types::PrivateKeyDer};
+use tokio_rustls::TlsAcceptor;
+
+use super::*;
+use crate::test_receiver::{HUGE, Receiver, closed_address};
+
+const TIME_LIMIT: Duration = Duration::from_secs(2);
+
+/// Answers each question with the next answer; the last one stays.
+#[derive(Default)]
+struct Script {
+    answers: Mutex<VecDeque<Vec<IpAddr>>>,
+    questions: Mutex<Vec<String>>,
+}
+
+impl Script {
+    fn of(answers: &[&[&str]]) -> Arc<Self> {
+        let addresses =
+            |texts: &&[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<_>>();
+        let answers = answers.iter().map(addresses).collect();
+        Arc::new(Self { answers: Mutex::new(answers), questions: Mutex::default() })
+    }
+
+    fn questions(&self) -> Vec<String> {
+        self.questions.lock().unwrap().clone()
+    }
+}
+
+#[async_trait]
+impl Lookup for Script {
+    async fn lookup(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        self.questions.lock().unwrap().push(name.to_owned());
+        let mut answers = self.answers.lock().unwrap();
+        let answer = if answers.len() > 1 { answers.pop_front() } else { answers.front().cloned() };
+        answer.ok_or_else(|| io::Error::other("no name server"))
+    }
+}
+
+/// Never answers.
+struct Hanging;
+
+#[async_trait]
+impl Lookup for Hanging {
+    async fn lookup(&self, _: &str) -> io::Result<Vec<IpAddr>> {
+        std::future::pending().await
+    }
+}
+
+/// Returns a sender that may call `127.0.0.1`.
+fn sender(lookup: Arc<dyn Lookup>) -> Sender {
+    sender_trusting(RootCertStore::empty(), lookup)
+}
+
+fn sender_trusting(roots: RootCertStore, lookup: Arc<dyn Lookup>) -> Sender {
+    Sender::with("127.0.0.1".parse().unwrap(), None, roots, lookup, TIME_LIMIT).unwrap()
+}
+
+fn is_refused(answer: &Result<WebhookAnswer, WebhookError>) -> bool {
+    matches!(answer, Err(WebhookError::Refused(_)))
+}
+
+struct Fixture {
+    sender: Arc<Sender>,
+    receiver: Receiver,
+    closed: String,
+}
+
+impl Fixture {
+    async fn new() -> Self {
+        Self {
+            sender: Arc::new(sender(Script::of(&[]))),
+            receiver: Receiver::start().await,
+            closed: format!("http://{}/", closed_address().await),
+        }
+    }
+}
+
+#[async_trait]
+impl WebhookSenderFixture for Fixture {
+    fn sender(&self) -> Arc<dyn WebhookSender> {
+        self.sender.clone()
+    }
+
+    fn url(&self) -> String {
+        self.receiver.url("127.0.0.1")
+    }
+
+    fn refused_url(&self) -> String {
+        self.receiver.url("127.0.0.2")
+    }
+
+    fn closed_url(&self) -> String {
+        self.closed.clone()
+    }
+
+    async fn react(&self, reaction: Reaction) {
+        self.receiver.react(reaction);
+    }
+
+    async fn received(&self) -> Vec<ReceivedWebhook> {
+        self.receiver.received()
+    }
+}
+
+contract_tests::webhook_sender_contract!(Fixture::new().await);
+
+#[tokio::test]
+async fn name_that_changes_after_its_check_is_refused() {
+    let receiver = Receiver::start().await;
+    let sender = sender(Script::of(&[&["127.0.0.1"], &["127.0.0.2"]]));
+    let url = receiver.url("rebinding.example");
+    sender.check(&url).await.unwrap();
+    assert!(is_refused(&sender.send(&request(url)).await));
+    assert_eq!(receiver.connections(), 0);
+}
+
+#[tokio::test]
+async fn connection_goes_to_the_checked_address() {
+    let receiver = Receiver::start().await;
+    let script = Script::of(&[&["127.0.0.1"], &["127.0.0.2"]]);
+    let sender = sender(script.clone());
+    sender.send(&request(receiver.url("rebinding.example"))).await.unwrap();
+    assert_eq!(script.questions(), ["rebinding.example"]);
+    assert_eq!(receiver.received().len(), 1);
+}
+
+#[tokio::test]
+async fn one_refused_address_of_a_name_refuses_the_attempt() {
+    let receiver = Receiver::start().await;
+    let script = Script::of(&[&["127.0.0.1", "127.0.0.2"]]);
+    let (sender, url) = (sender(script), receiver.url("mixed.example"));
+    assert!(sender.check(&url).await.is_err());
+    assert!(is_refused(&sender.send(&request(url)).await));
+    assert_eq!(receiver.connections(), 0);
+}
+
+#[tokio::test]
+async fn public_name_needs_https() {
+    let sender = sender(Script::of(&[&["93.184.216.34"]]));
+    let http = "http://public.example:8080/".to_owned();
+    assert!(sender.check(&http).await.is_err());
+    assert!(is_refused(&sender.send(&request(http)).await));
+    sender.check("https://public.example:8080/").await.unwrap();
+}
+
+#[tokio::test]
+async fn names_of_this_machine_are_refused() {
+    let sender = Sender::new(Networks::default(), None).unwrap();
+    for url in ["https://localhost/", "https://LOCALHOST:8443/"] {
+        assert!(sender.check(url).await.is_err(), "{url}");
+        assert!(is_refused(&sender.send(&request(url.to_owned())).await), "{url}");
+    }
+}
+
+#[tokio::test]
+async fn name_without_address_is_accepted_and_fails_later() {
+    for script in [Script::of(&[]), Script::of(&[&[]])] {
+        let (sender, url) = (sender(script), "https://gone.example/");
+        sender.check(url).await.unwrap();
+        let answer = sender.send(&request(url.to_owned())).await;
+        assert_eq!(answer, Err(WebhookError::Unresolved));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_name_server_does_not_hold_a_client_or_an_attempt() {
+    let (sender, url) = (sender(Arc::new(Hanging)), "https://slow.example/");
+    sender.check(url).await.unwrap();
+    let answer = sender.send(&request(url.to_owned())).await;
+    assert_eq!(answer, Err(WebhookError::TimedOut));
+}
+
+#[tokio::test]
+async fn connection_is_used_again() {
+    let receiver = Receiver::start().await;
+    let script = Script::of(&[&["127.0.0.1"]]);
+    let sender = sender(script.clone());
+    for _ in 0..5 {
+        sender.send(&request(receiver.url("hooks.example"))).await.unwrap();
+    }
+    assert_eq!((receiver.received().len(), receiver.connections()), (5, 1));
+    assert_eq!(script.questions().len(), 1);
+}
+
+#[tokio::test]
+async fn connection_with_an_unread_body_is_not_used_again() {
+    let receiver = Receiver::start().await;
+    let sender = sender(Script::of(&[]));
+    receiver.react(Reaction::EndlessBody);
+    sender.send(&request(receiver.url("127.0.0.1"))).await.unwrap();
+    receiver.react(Reaction::Answer(200, ""));
+    sender.send(&request(receiver.url("127.0.0.1"))).await.unwrap();
+    assert_eq!((receiver.received().len(), receiver.connections()), (2, 2));
+}
+
+#[tokio::test]
+async fn huge_body_is_not_read() {
+    let receiver = Receiver::start().await;
+    let sender = sender(Script::of(&[]));
+    receiver.react(Reaction::HugeBody);
+    sender.send(&request(receiver.url("127.0.0.1"))).await.unwrap();
+    // The rest is what the buffers of the system took.
+    let sent = receiver.state.sent.load(Ordering::SeqCst);
+    assert!(sent < HUGE / 4, "{sent}");
+}
+
+/// A receiver for `hooks.example` with a certificate, and the certificate.
+async fn receiver_with_tls() -> (Receiver, RootCertStore) {
+    let rcgen::CertifiedKey { cert, signing_key } =
+        rcgen::generate_simple_self_signed(["hooks.example".to_owned()]).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    let key = PrivateKeyDer::Pkcs8(signing_key.serialize_der().into());
+    let config = config.with_no_client_auth().with_single_cert(vec![cert.der().clone()], key);
+    let mut roots = RootCertStore::empty();
+    roots.add(cert.der().clone()).unwrap();
+    let tls = TlsAcceptor::from(Arc::new(config.unwrap()));
+    (Receiver::start_with(Some(tls)).await, roots)
+}
+
+#[tokio::test]
+async fn certificate_must_be_valid_for_the_name() {
+    let (receiver, roots) = receiver_with_tls().await;
+    let script = Script::of(&[&["127.0.0.1"]]);
+    let trusting = sender_trusting(roots, script.clone());
+    let url = |name| format!("https://{name}:{}/", receiver.port);
+    assert_eq!(trusting.send(&request(url("hooks.example"))).await.unwrap().status, 204);
+    let other_name = trusting.send(&request(url("other.example"))).await;
+    assert_eq!(other_name, Err(WebhookError::Tls));
+    let unknown_root = sender(script).send(&request(url("hooks.example"))).await;
+    assert_eq!(unknown_root, Err(WebhookError::Tls));
+    assert_eq!(receiver.received().len(), 1);
+}
+
+#[tokio::test]
+async fn proxy_gets_every_webhook_and_resolves_names() {
+    let receiver = Receiver::start().await;
+    receiver.react(Reaction::Answer(407, ""));
+    let script = Script::of(&[&["127.0.0.2"]]);
+    let (open, roots) = ("10.1.0.0/16".parse().unwrap(), RootCertStore::empty());
+    let proxy = format!("http://user:secret@127.0.0.1:{}", receiver.port).parse().unwrap();
+    let sender = Sender::with(open, Some(&proxy), roots, script.clone(), TIME_LIMIT).unwrap();
+
+    let url = "https://hooks.example/orders";
+    sender.check(url).await.unwrap();
+    assert_eq!(sender.send(&request(url.to_owned())).await, Err(WebhookError::Connect));
+    receiver.react(Reaction::Answer(200, ""));
+    let answer = sender.send(&request("http://10.1.2.3:8080/orders".to_owned())).await;
+    assert_eq!(answer.unwrap().status, 200);
+    assert!(is_refused(&sender.send(&request("https://10.2.0.1/".to_owned())).await));
+
+    let lines = receiver.state.lines.lock().unwrap().clone();
+    let expected =
+        ["CONNECT hooks.example:443 HTTP/1.1", "POST http://10.1.2.3:8080/orders HTTP/1.1"];
+    assert_eq!(lines, expected);
+    for request in receiver.received() {
+        assert_eq!(request.header("proxy-authorization"), "Basic dXNlcjpzZWNyZXQ=");
+    }
+    assert_eq!(script.questions(), [""; 0]);
+}

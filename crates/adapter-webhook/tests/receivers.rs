@@ -1,0 +1,179 @@
+//! Sends webhooks to the example receivers of the guide, `docs/examples/receive…`.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::{
+    io::Read as _,
+    net::{TcpListener, TcpStream},
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use adapter_webhook::{Networks, Sender};
+use domain::{
+    ports::{WebhookRequest, WebhookSender as _},
+    webhook_secret::WebhookSecret,
+};
+use standardwebhooks::Webhook;
+use tempfile::TempDir;
+use test_servers::tools::{built, python};
+use time::OffsetDateTime;
+
+const RECEIVERS: [&str; 4] =
+    ["receive_webhooks.py", "receive-webhooks.mjs", "receive-webhooks.php", "receive_webhooks.rs"];
+
+const CREATED: &str = r#"{"type":"order.created","timestamp":"2026-12-01T20:30:00Z","data":{"order_id":170017,"file_number":"REFI-Ä"}}"#;
+const TEST: &str = r#"{"type":"webhook.test","timestamp":"2026-12-01T20:30:00Z","data":{}}"#;
+
+fn secret(byte: u8) -> WebhookSecret {
+    WebhookSecret::from([byte; WebhookSecret::BYTES])
+}
+
+/// The receivers compare the timestamp with the clock of the system.
+#[allow(clippy::disallowed_methods, reason = "a test of other programs has no other clock")]
+fn now() -> OffsetDateTime {
+    OffsetDateTime::now_utc()
+}
+
+/// Returns a client that sends what the service would not.
+fn client() -> reqwest::Client {
+    // An error means that another test has installed it.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::new()
+}
+
+/// A receiver with the secret `secret(1)`.
+struct Receiver {
+    process: Child,
+    url: String,
+    sender: Sender,
+    _state: TempDir,
+}
+
+impl Receiver {
+    fn start(name: &str) -> Self {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples").join(name);
+        let state = tempfile::tempdir().unwrap();
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let mut command = match source.extension().unwrap().to_str().unwrap() {
+            "py" => Command::new(python()),
+            "mjs" => Command::new("node"),
+            "php" => Command::new("php"),
+            _ => Command::new(built(
+                "examples/receive_webhooks",
+                "cargo build --example receive_webhooks",
+            )),
+        };
+        match name {
+            "receive_webhooks.rs" => &mut command,
+            "receive-webhooks.php" => command.args(["-S", &address.to_string()]).arg(source),
+            _ => command.arg(source),
+        };
+        let process = command
+            .env("WEBHOOK_SECRET", secret(1).to_text())
+            .env("PORT", address.port().to_string())
+            .env("STATE_DIR", state.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}; scripts/test.sh installs it"));
+        let began = Instant::now();
+        while TcpStream::connect(address).is_err() {
+            assert!(began.elapsed() < Duration::from_secs(60), "{name} does not listen");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let open: Networks = "127.0.0.1".parse().unwrap();
+        let (url, sender) = (format!("http://{address}/orders"), Sender::new(open, None).unwrap());
+        Self { process, url, sender, _state: state }
+    }
+
+    /// Sends a webhook as the service does, and returns the status.
+    async fn send(&self, id: &str, body: &str, secrets: &[u8], at: OffsetDateTime) -> u16 {
+        let request = WebhookRequest {
+            url: self.url.clone(),
+            id: id.to_owned(),
+            timestamp: at,
+            body: body.to_owned(),
+            secrets: secrets.iter().copied().map(secret).collect(),
+        };
+        self.sender.send(&request).await.unwrap().status
+    }
+
+    /// Sends a body with the signature of another text.
+    async fn send_forged(&self, signed: &str, body: String) -> u16 {
+        let timestamp = now().unix_timestamp();
+        let webhook = Webhook::new(&secret(1).to_text()).unwrap();
+        let signature = webhook.sign("msg_forged", timestamp, signed.as_bytes()).unwrap();
+        let request = client()
+            .post(&self.url)
+            .header("webhook-id", "msg_forged")
+            .header("webhook-timestamp", timestamp)
+            .header("webhook-signature", signature);
+        request.body(body).send().await.unwrap().status().as_u16()
+    }
+
+    /// Ends the receiver and returns what it printed.
+    fn printed(mut self) -> String {
+        self.process.kill().unwrap();
+        let mut printed = String::new();
+        self.process.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+        self.process.wait().unwrap();
+        printed
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        // It has ended already, unless the test failed.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[tokio::test]
+async fn genuine_events_are_handled_once() {
+    for name in RECEIVERS {
+        let receiver = Receiver::start(name);
+        for (id, body) in [("msg_1", CREATED), ("msg_2", TEST), ("msg_1", CREATED)] {
+            assert_eq!(receiver.send(id, body, &[1], now()).await, 204, "{name} {id}");
+        }
+        assert_eq!(receiver.printed(), "order.created 170017\nwebhook.test\n", "{name}");
+    }
+}
+
+#[tokio::test]
+async fn rotated_secrets_are_accepted() {
+    for name in RECEIVERS {
+        let receiver = Receiver::start(name);
+        assert_eq!(receiver.send("msg_1", TEST, &[2, 1], now()).await, 204, "{name}");
+        assert_eq!(receiver.send("msg_2", TEST, &[1, 2], now()).await, 204, "{name}");
+        assert_eq!(receiver.printed(), "webhook.test\nwebhook.test\n", "{name}");
+    }
+}
+
+#[tokio::test]
+async fn forged_and_old_events_are_rejected() {
+    for name in RECEIVERS {
+        let receiver = Receiver::start(name);
+        assert_eq!(receiver.send("msg_1", CREATED, &[2, 3], now()).await, 401, "{name}");
+        for minutes in [-6, 6] {
+            let at = now() + time::Duration::minutes(minutes);
+            assert_eq!(receiver.send("msg_1", CREATED, &[1], at).await, 401, "{name} {minutes}");
+        }
+        assert_eq!(receiver.send_forged(TEST, CREATED.to_owned()).await, 401, "{name}");
+        let unsigned = client().post(&receiver.url).body(CREATED);
+        assert_eq!(unsigned.send().await.unwrap().status(), 401, "{name}");
+        assert_eq!(receiver.printed(), "", "{name}");
+    }
+}
+
+#[tokio::test]
+async fn long_bodies_are_rejected() {
+    for name in RECEIVERS {
+        let receiver = Receiver::start(name);
+        let long = "x".repeat(64 * 1024 + 1);
+        assert_eq!(receiver.send_forged(&long, long.clone()).await, 413, "{name}");
+        assert_eq!(receiver.printed(), "", "{name}");
+    }
+}

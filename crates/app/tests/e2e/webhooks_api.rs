@@ -1,0 +1,361 @@
+//! Webhooks that clients manage over the API, with verified events at a receiver.
+
+use domain::{
+    api_key::{ClientId, Scope},
+    manage_keys::KeyTerms,
+};
+use reqwest::{Method, Response, multipart::Form};
+use serde_json::{Value, json};
+use standardwebhooks::Webhook;
+
+use crate::{
+    harness::{
+        CREATE, CREATE_WITH_DOCUMENTS, TestApp, created, deed, eventually, eventually_async, file,
+        form, order, problem,
+    },
+    scripted_server::{Request, ScriptedServer},
+    service_process::{ServiceProcess, output},
+    wiring::Wiring,
+};
+
+/// Opens the receiver, and encrypts secrets: without a key, only the embedded default makes one.
+const FLAGS: [&str; 2] =
+    ["--webhook-allow=127.0.0.1", "--secrets-key=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="];
+
+/// A client of the service with every scope.
+struct Client<'a> {
+    app: &'a TestApp,
+    key: String,
+}
+
+impl<'a> Client<'a> {
+    async fn new(app: &'a TestApp) -> Self {
+        Self::on(app, KeyTerms::default()).await
+    }
+
+    async fn on(app: &'a TestApp, terms: KeyTerms) -> Self {
+        let scopes = Scope::ALL.into_iter().collect();
+        Self { app, key: app.issue_key_on(KeyTerms { scopes, ..terms }).await }
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Response {
+        let request = self.app.client.request(method, self.app.url(path)).bearer_auth(&self.key);
+        let request = if let Some(body) = body { request.json(body) } else { request };
+        request.send().await.unwrap()
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> Value {
+        let response = self.send(Method::POST, path, Some(body)).await;
+        assert!(response.status().is_success(), "{path} {}", response.status());
+        response.json().await.unwrap_or_default()
+    }
+
+    /// Creates a webhook. Returns its path and its secret.
+    async fn webhook(&self, body: &Value) -> (String, String) {
+        let response = self.send(Method::POST, "/api/webhooks", Some(body)).await;
+        let path = response.headers()["location"].to_str().unwrap().to_owned();
+        assert_eq!(response.headers()["cache-control"], "no-store");
+        let webhook = created(response).await;
+        assert_eq!(path, format!("/api/webhooks/{}", webhook["id"]));
+        (path, webhook["secret"].as_str().unwrap().to_owned())
+    }
+
+    async fn create(&self, order: &Value) -> i64 {
+        let record = created(self.send(Method::POST, CREATE, Some(order)).await).await;
+        record["order_id"].as_i64().unwrap()
+    }
+
+    async fn deliveries(&self, webhook: &str) -> Vec<Value> {
+        let response = self.send(Method::GET, &format!("{webhook}/deliveries"), None).await;
+        let list: Value = response.json().await.unwrap();
+        list["data"].as_array().unwrap().clone()
+    }
+
+    /// Waits until no delivery of a webhook is pending.
+    async fn settled(&self, webhook: &str) -> Vec<Value> {
+        let deliveries = async || self.deliveries(webhook).await;
+        eventually_async(async || deliveries().await.iter().all(|it| it["status"] != "pending"))
+            .await;
+        deliveries().await
+    }
+}
+
+/// A receiver of webhooks on this machine.
+struct Receiver(ScriptedServer);
+
+impl Receiver {
+    fn start() -> Self {
+        Self(ScriptedServer::start(Vec::new()))
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.0.url())
+    }
+
+    /// Waits until `count` webhooks have arrived, and returns them.
+    async fn webhooks(&self, count: usize) -> Vec<Request> {
+        eventually(|| self.0.requests().len() >= count).await;
+        let received = self.0.requests();
+        assert_eq!(received.len(), count, "{received:?}");
+        received
+    }
+}
+
+/// Returns whether one of the signatures is that of the standard's library with this secret. The
+/// library's own check would compare the timestamp with the clock of the system, not of the service.
+fn is_signed_with(received: &Request, secret: &str) -> bool {
+    let header = |name| received.header(name).unwrap();
+    let timestamp = header("webhook-timestamp").parse().unwrap();
+    let webhook = Webhook::new(secret).unwrap();
+    let expected = webhook.sign(header("webhook-id"), timestamp, &received.body).unwrap();
+    header("webhook-signature").split(' ').any(|one| one == expected)
+}
+
+/// Returns the body of a webhook that this secret has signed.
+fn verified(received: &Request, secret: &str) -> Value {
+    assert!(is_signed_with(received, secret), "{received:?}");
+    assert!(received.head.starts_with("POST "), "{received:?}");
+    assert_eq!(received.header("content-type"), Some("application/json"));
+    serde_json::from_slice(&received.body).unwrap()
+}
+
+async fn start() -> TestApp {
+    TestApp::start_with(&FLAGS).await
+}
+
+/// Returns type, order and number of documents of each event.
+fn events(received: &[Request], secret: &str) -> Vec<(String, i64, u64)> {
+    let event = |received: &Request| {
+        let body = verified(received, secret);
+        let text = body["type"].as_str().unwrap().to_owned();
+        let documents = body["data"]["documents_uploaded"].as_u64().unwrap();
+        (text, body["data"]["order_id"].as_i64().unwrap(), documents)
+    };
+    let mut events: Vec<_> = received.iter().map(event).collect();
+    events.sort();
+    events
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_creates_and_added_documents_reach_the_webhook() {
+    let (app, receiver) = (start().await, Receiver::start());
+    let (client, other) = (Client::new(&app).await, Client::new(&app).await);
+    let (webhook, secret) = client.webhook(&json!({ "url": receiver.url("/hook") })).await;
+    other.create(&order("OTHER")).await;
+
+    let send_json = async || {
+        let request = app.client.post(app.url(CREATE)).bearer_auth(&client.key);
+        request.header("Idempotency-Key", "one").json(&order("F-1")).send().await.unwrap()
+    };
+    let json = created(send_json().await).await["order_id"].as_i64().unwrap();
+    // Neither a repeat nor a duplicate is an event.
+    created(send_json().await).await;
+    let duplicate = client.send(Method::POST, CREATE, Some(&order("F-1"))).await;
+    problem(duplicate, 409, "duplicate_order").await;
+    let with_documents = form(&order("F-2")).part("documents", file("deed.pdf", deed()));
+    let request = app.client.post(app.url(CREATE_WITH_DOCUMENTS)).bearer_auth(&client.key);
+    let record = created(request.multipart(with_documents).send().await.unwrap()).await;
+    let with_documents = record["order_id"].as_i64().unwrap();
+    let documents = Form::new().part("documents", file("more.pdf", deed()));
+    let request = app.client.post(app.url(&format!("/api/order/{json}/documents")));
+    created(request.bearer_auth(&client.key).multipart(documents).send().await.unwrap()).await;
+
+    let expected = [
+        ("order.created".to_owned(), json, 0),
+        ("order.created".to_owned(), with_documents, 1),
+        ("order.documents_added".to_owned(), json, 1),
+    ];
+    assert_eq!(events(&receiver.webhooks(3).await, &secret), expected);
+    let deliveries = client.settled(&webhook).await;
+    assert_eq!(deliveries.len(), 3);
+    for delivery in &deliveries {
+        assert_eq!(delivery["status"], "delivered", "{delivery}");
+        let attempts = delivery["attempts"].as_array().unwrap();
+        assert_eq!((attempts.len(), &attempts[0]["status_code"]), (1, &json!(201)), "{delivery}");
+    }
+    let sent: Vec<_> = deliveries.iter().map(|it| it["message_id"].as_str().unwrap()).collect();
+    for received in receiver.webhooks(3).await {
+        assert_eq!(received.path(), "/hook");
+        assert!(sent.contains(&received.header("webhook-id").unwrap()), "{received:?} {sent:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn test_orders_reach_webhooks_of_test_keys_only() {
+    let (app, receiver) = (start().await, Receiver::start());
+    // The first key of the harness is the client 1.
+    let client = Some(ClientId(1));
+    let live = Client::on(&app, KeyTerms { client, ..KeyTerms::default() }).await;
+    let terms = KeyTerms { client, is_test: true, ..KeyTerms::default() };
+    let test = Client::on(&app, terms).await;
+    let (_, live_secret) = live.webhook(&json!({ "url": receiver.url("/live") })).await;
+    let (path, test_secret) = test.webhook(&json!({ "url": receiver.url("/test") })).await;
+    problem(live.send(Method::GET, &path, None).await, 404, "not_found").await;
+
+    live.create(&order("F-1")).await;
+    test.create(&order("F-1")).await;
+
+    for received in receiver.webhooks(2).await {
+        let is_test = received.path() == "/test";
+        let secret = if is_test { &test_secret } else { &live_secret };
+        assert_eq!(verified(&received, secret)["data"]["is_test"], is_test);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tests_and_replays_reach_the_webhook() {
+    let (app, receiver) = (start().await, Receiver::start());
+    let client = Client::new(&app).await;
+    let (webhook, secret) = client.webhook(&json!({ "url": receiver.url("/") })).await;
+
+    let tested = client.post(&format!("{webhook}/test"), &json!({})).await;
+    let first = receiver.webhooks(1).await.remove(0);
+    let body = verified(&first, &secret);
+    assert_eq!(body["type"], "webhook.test");
+    assert_eq!(webhook, format!("/api/webhooks/{}", body["data"]["webhook_id"]));
+
+    client.settled(&webhook).await;
+    let delivery = format!("{webhook}/deliveries/{}/replay", tested["delivery_id"]);
+    assert_eq!(client.post(&delivery, &json!({})).await, tested);
+    receiver.webhooks(2).await;
+    client.settled(&webhook).await;
+    let since = json!({ "since": "2000-01-01T00:00:00Z" });
+    client.post(&format!("{webhook}/replay"), &since).await;
+    for received in receiver.webhooks(3).await {
+        assert_eq!(received.header("webhook-id"), first.header("webhook-id"));
+        assert_eq!(verified(&received, &secret), body);
+    }
+    let deliveries = client.settled(&webhook).await;
+    assert_eq!(deliveries[0]["attempts"].as_array().unwrap().len(), 3, "{deliveries:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_secrets_sign_after_a_rotation() {
+    let (app, receiver) = (start().await, Receiver::start());
+    let client = Client::new(&app).await;
+    let (webhook, old) = client.webhook(&json!({ "url": receiver.url("/") })).await;
+
+    let rotated = client.post(&format!("{webhook}/rotate-secret"), &json!({})).await;
+    client.create(&order("F-1")).await;
+
+    let new = rotated["secret"].as_str().unwrap();
+    assert_ne!(new, old);
+    let received = receiver.webhooks(1).await.remove(0);
+    assert!(is_signed_with(&received, new) && is_signed_with(&received, &old), "{received:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_of_a_disabled_webhook_wait_until_it_is_enabled() {
+    let (app, receiver) = (start().await, Receiver::start());
+    let client = Client::new(&app).await;
+    let (webhook, secret) = client.webhook(&json!({ "url": receiver.url("/old") })).await;
+    let patch = async |body: &Value| {
+        let response = client.send(Method::PATCH, &webhook, Some(body)).await;
+        assert_eq!(response.status(), 200);
+        response.json::<Value>().await.unwrap()
+    };
+    let disabled = patch(&json!({ "status": "disabled" })).await;
+    assert_eq!(
+        (&disabled["status"], &disabled["disabled_by"]),
+        (&json!("disabled"), &json!("request"))
+    );
+    let test = client.send(Method::POST, &format!("{webhook}/test"), None).await;
+    problem(test, 409, "webhook_disabled").await;
+
+    let order_id = client.create(&order("F-1")).await;
+    eventually_async(async || client.deliveries(&webhook).await.len() == 1).await;
+    assert_eq!(client.deliveries(&webhook).await[0]["next_attempt_at"], Value::Null);
+    assert_eq!(receiver.0.requests().len(), 0);
+    patch(&json!({ "status": "enabled", "url": receiver.url("/new") })).await;
+
+    let received = receiver.webhooks(1).await.remove(0);
+    assert_eq!(received.path(), "/new");
+    assert_eq!(verified(&received, &secret)["data"]["order_id"], order_id);
+    assert_eq!(client.send(Method::DELETE, &webhook, None).await.status(), 204);
+    problem(client.send(Method::GET, &webhook, None).await, 404, "not_found").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn webhook_gets_the_events_that_it_asks_for() {
+    let (app, receiver) = (start().await, Receiver::start());
+    let client = Client::new(&app).await;
+    let body = json!({ "url": receiver.url("/"), "events": ["order.documents_added"] });
+    let (_, secret) = client.webhook(&body).await;
+
+    let order_id = client.create(&order("F-1")).await;
+    let documents = Form::new().part("documents", file("deed.pdf", deed()));
+    let request = app.client.post(app.url(&format!("/api/order/{order_id}/documents")));
+    created(request.bearer_auth(&client.key).multipart(documents).send().await.unwrap()).await;
+
+    let expected = [("order.documents_added".to_owned(), order_id, 1)];
+    assert_eq!(events(&receiver.webhooks(1).await, &secret), expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn url_of_a_private_address_is_rejected_with_the_setting_that_opens_it() {
+    let app = TestApp::start_with(&FLAGS[1..]).await;
+    let client = Client::new(&app).await;
+    for url in ["https://127.0.0.1:9999/", "https://169.254.169.254/", "http://93.184.215.14/"] {
+        let body = json!({ "url": url });
+        let response = client.send(Method::POST, "/api/webhooks", Some(&body)).await;
+        let problem = problem(response, 400, "validation_failed").await;
+        let error = &problem["errors"][0];
+        assert_eq!((&error["pointer"], &error["code"]), (&json!("/url"), &json!("not_allowed")));
+        assert!(error["detail"].as_str().unwrap().contains("--webhook-allow"), "{url}: {error}");
+    }
+    assert_eq!(client.send(Method::GET, "/api/webhooks", None).await.status(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn eleventh_webhook_is_rejected() {
+    let (app, receiver) = (start().await, Receiver::start());
+    let client = Client::new(&app).await;
+    let body = json!({ "url": receiver.url("/") });
+    for _ in 0..10 {
+        client.webhook(&body).await;
+    }
+
+    let response = client.send(Method::POST, "/api/webhooks", Some(&body)).await;
+
+    let problem = problem(response, 400, "validation_failed").await;
+    assert_eq!(problem["errors"][0]["code"], "out_of_range");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn log_names_the_webhook_without_its_secret_url_or_payload() {
+    let (wiring, receiver) = (Wiring::new(), Receiver::start());
+    let scopes = ["--scope=orders:create", "--scope=webhooks:manage"];
+    let issued = output(&wiring, &[&["keys", "issue", "--name=hooks"], &scopes[..]].concat());
+    let key = String::from_utf8(issued.stdout).unwrap().trim().to_owned();
+    let service = ServiceProcess::start(&wiring, &["--log-level=trace", FLAGS[0], FLAGS[1]]);
+    let client = crate::harness::client();
+    let post = async |path: &str, body: &Value| {
+        let request = client.post(service.url(path)).bearer_auth(&key).json(body);
+        let response = request.send().await.unwrap();
+        assert!(response.status().is_success(), "{path} {}", response.status());
+        response.json::<Value>().await.unwrap()
+    };
+    let url = receiver.url("/mkpathzq?tenant=mkqueryzq");
+    let webhook = post("/api/webhooks", &json!({ "url": url, "description": "mknotezq" })).await;
+    let rotation = format!("/api/webhooks/{}/rotate-secret", webhook["id"]);
+    let rotated = post(&rotation, &json!({})).await;
+    post(CREATE, &order("mkfilezq")).await;
+    let received = receiver.webhooks(1).await.remove(0);
+
+    let log = service.stop_and_read_log();
+
+    for message in ["webhook created", "webhook secret rotated"] {
+        let line = log.lines().find(|line| line.contains(message)).unwrap();
+        let line: Value = serde_json::from_str(line).unwrap();
+        assert!(line.to_string().contains(&format!("\"webhook_id\":{}", webhook["id"])), "{line}");
+        assert!(line.to_string().contains("\"api_key\":1"), "{line}");
+    }
+    let secrets = [&webhook, &rotated].map(|answer| answer["secret"].as_str().unwrap());
+    assert!(secrets.iter().all(|secret| is_signed_with(&received, secret)));
+    let signatures = received.header("webhook-signature").unwrap().split(' ').collect();
+    let keys = secrets.map(|secret| secret.trim_start_matches("whsec_")).to_vec();
+    let texts = vec!["mkpathzq", "mkqueryzq", "mknotezq", "mkfilezq"];
+    for hidden in [keys, signatures, texts].concat() {
+        assert_eq!(log.lines().find(|line| line.contains(hidden)), None, "{hidden}");
+    }
+}

@@ -1,0 +1,195 @@
+use time::macros::datetime;
+
+use super::*;
+use crate::{
+    api_key::ClientId,
+    ports::{
+        Cursor, MockClock, MockSecretBox, MockWebhookQueue, MockWebhookRepo, MockWebhookSender,
+        UrlRefused,
+    },
+    test_support::{CountingEntropy, endpoint},
+    webhook::EventType,
+};
+
+const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
+const OWNER: EndpointOwner = EndpointOwner { client: ClientId(1), is_test: false };
+const ID: EndpointId = EndpointId(3);
+
+#[derive(Default)]
+struct Mocks {
+    endpoints: MockWebhookRepo,
+    deliveries: MockWebhookQueue,
+    sender: MockWebhookSender,
+    secrets: MockSecretBox,
+}
+
+impl Mocks {
+    /// The sender refuses URLs that begin with `http:`.
+    fn new() -> Self {
+        let mut mocks = Self::default();
+        mocks.sender.expect_check().returning(|url| match url.strip_prefix("http:") {
+            Some(_) => Err(UrlRefused("must begin with https://".to_owned())),
+            None => Ok(()),
+        });
+        mocks.secrets.expect_seal().returning(|secret, context| {
+            assert_eq!(context, "webhook endpoints of client 1");
+            vec![secret.expose()[0]]
+        });
+        mocks
+    }
+
+    fn use_case(self) -> ManageWebhooks {
+        let mut clock = MockClock::new();
+        clock.expect_now().return_const(NOW);
+        ManageWebhooks {
+            endpoints: Arc::new(self.endpoints),
+            deliveries: Arc::new(self.deliveries),
+            sender: Arc::new(self.sender),
+            secrets: Some(Arc::new(self.secrets)),
+            clock: Arc::new(clock),
+            entropy: Arc::new(CountingEntropy::starting_at(9)),
+            due: Arc::default(),
+        }
+    }
+}
+
+fn request(url: &str) -> EndpointRequest {
+    let events = EventType::OF_ORDERS.into();
+    EndpointRequest { url: url.to_owned(), events, description: None }
+}
+
+fn violation(result: Result<impl std::fmt::Debug, WebhooksError>) -> Violation {
+    match result {
+        Err(WebhooksError::Invalid(mut violations)) if violations.len() == 1 => {
+            violations.remove(0)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn new_endpoint_shows_the_secret_that_is_stored_encrypted() {
+    let mut mocks = Mocks::new();
+    mocks
+        .endpoints
+        .expect_add()
+        .once()
+        .withf(|new, max| {
+            let stored = (new.owner, &new.secret[..], new.created_at, *max);
+            stored == (OWNER, &[9], NOW, MAX_ENDPOINTS)
+        })
+        .returning(|_, _| Ok(Some(ID)));
+    let (endpoint, secret) =
+        mocks.use_case().create(OWNER, request("https://a.example")).await.unwrap();
+    assert_eq!((endpoint.id, endpoint.disabled, secret.expose()[0]), (ID, None, 9));
+}
+
+#[tokio::test]
+async fn refused_url_is_a_violation_and_stores_nothing() {
+    let created = Mocks::new().use_case().create(OWNER, request("http://a.example")).await;
+    let fault = violation(created);
+    assert_eq!((&*fault.pointer, &*fault.detail), ("/url", "must begin with https://"));
+    let mut mocks = Mocks::new();
+    mocks.endpoints.expect_endpoint().returning(|_, _| Ok(Some(endpoint(ID))));
+    let change =
+        EndpointChange { url: Some("http://a.example".to_owned()), ..EndpointChange::default() };
+    assert_eq!(violation(mocks.use_case().change(OWNER, ID, change).await).pointer, "/url");
+}
+
+#[tokio::test]
+async fn without_a_key_no_endpoint_is_created() {
+    let webhooks = ManageWebhooks { secrets: None, ..Mocks::new().use_case() };
+    let created = webhooks.create(OWNER, request("https://a.example")).await.map(drop);
+    for result in [created, webhooks.rotate_secret(OWNER, ID).await.map(drop)] {
+        assert!(matches!(result, Err(WebhooksError::Store(StoreError::Unavailable(_)))));
+    }
+}
+
+#[tokio::test]
+async fn eleventh_endpoint_is_a_violation() {
+    let mut mocks = Mocks::new();
+    mocks.endpoints.expect_add().returning(|_, _| Ok(None));
+    let fault = violation(mocks.use_case().create(OWNER, request("https://a.example")).await);
+    assert_eq!(fault.detail, "a client has at most 10 endpoints; delete one");
+}
+
+#[tokio::test]
+async fn endpoint_of_another_owner_is_like_none() {
+    let mut mocks = Mocks::new();
+    mocks.endpoints.expect_endpoint().returning(|_, _| Ok(None));
+    mocks.endpoints.expect_change().returning(|_, _, _, _| Ok(None));
+    mocks.endpoints.expect_remove().returning(|_, _| Ok(false));
+    mocks.endpoints.expect_rotate_secret().returning(|_, _, _, _| Ok(false));
+    mocks.deliveries.expect_add_test().returning(|_, _, _, _| Ok(None));
+    mocks.deliveries.expect_replay().returning(|_, _, _, _| Ok(false));
+    let webhooks = mocks.use_case();
+    let query = DeliveryPageQuery { limit: 1, cursor: Cursor::Newest };
+    let range = ReplayRange { since: NOW, until: None };
+    // Its URL is not even looked up.
+    let change =
+        EndpointChange { url: Some("http://a.example".to_owned()), ..EndpointChange::default() };
+    for result in [
+        webhooks.read(OWNER, ID).await.map(drop),
+        webhooks.change(OWNER, ID, change).await.map(drop),
+        webhooks.change(OWNER, ID, EndpointChange::default()).await.map(drop),
+        webhooks.delete(OWNER, ID).await,
+        webhooks.rotate_secret(OWNER, ID).await.map(drop),
+        webhooks.test(OWNER, ID).await.map(drop),
+        webhooks.deliveries(OWNER, ID, &query).await.map(drop),
+        webhooks.replay_delivery(OWNER, ID, WebhookDeliveryId(1)).await,
+        webhooks.replay(OWNER, ID, range).await,
+    ] {
+        assert!(matches!(result, Err(WebhooksError::NotFound)), "{result:?}");
+    }
+}
+
+#[tokio::test]
+async fn old_secret_signs_for_another_day() {
+    let mut mocks = Mocks::new();
+    mocks
+        .endpoints
+        .expect_rotate_secret()
+        .once()
+        .withf(|owner, id, sealed, until| {
+            (*owner, *id, sealed, *until) == (OWNER, ID, &[9], NOW + Duration::DAY)
+        })
+        .returning(|_, _, _, _| Ok(true));
+    assert_eq!(mocks.use_case().rotate_secret(OWNER, ID).await.unwrap().expose()[0], 9);
+}
+
+#[tokio::test]
+async fn disabled_endpoint_gets_no_test() {
+    let mut mocks = Mocks::new();
+    mocks.deliveries.expect_add_test().returning(|_, _, _, _| Ok(None));
+    mocks.endpoints.expect_endpoint().returning(|_, _| Ok(Some(endpoint(ID))));
+    let tested = mocks.use_case().test(OWNER, ID).await;
+    assert!(matches!(tested, Err(WebhooksError::Disabled)));
+}
+
+#[tokio::test]
+async fn replay_goes_on_to_the_end_and_leaves_no_event_of_now_out() {
+    let mut mocks = Mocks::new();
+    mocks.endpoints.expect_endpoint().returning(|_, _| Ok(Some(endpoint(ID))));
+    mocks.deliveries.expect_replay_batch().times(3).returning(|_, _, batch, at| {
+        assert_eq!((batch.since, at), (NOW - Duration::HOUR, NOW));
+        assert!(batch.until > NOW);
+        Ok(match batch.before {
+            None => Some(WebhookDeliveryId(20)),
+            Some(WebhookDeliveryId(20)) => Some(WebhookDeliveryId(10)),
+            Some(WebhookDeliveryId(10)) => None,
+            other => panic!("{other:?}"),
+        })
+    });
+    let range = ReplayRange { since: NOW - Duration::HOUR, until: None };
+    mocks.use_case().replay(OWNER, ID, range).await.unwrap();
+}
+
+#[tokio::test]
+async fn unknown_cursor_is_told_apart_from_an_unknown_endpoint() {
+    let mut mocks = Mocks::new();
+    mocks.endpoints.expect_endpoint().returning(|_, _| Ok(Some(endpoint(ID))));
+    mocks.deliveries.expect_page().returning(|_, _, _| Ok(None));
+    let query = DeliveryPageQuery { limit: 1, cursor: Cursor::OlderThan(WebhookDeliveryId(7)) };
+    let page = mocks.use_case().deliveries(OWNER, ID, &query).await;
+    assert!(matches!(page, Err(WebhooksError::UnknownCursor)));
+}

@@ -1,0 +1,25 @@
+use crate::webhook_secret::WebhookSecret;
+
+/// A sealed secret cannot be opened: it was sealed with another key or in another context, or its
+/// bytes changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the secret was sealed with another key, or was changed")]
+pub struct Unreadable;
+
+/// Encrypts secrets, so that the database alone does not disclose them.
+///
+/// The context names the row of the secret. It is not stored with it.
+///
+/// An implementation guarantees:
+/// - A sealed secret opens with the same key and context.
+/// - With another key or context, or if one bit changed, it is [`Unreadable`].
+/// - Sealing a secret twice gives different bytes, so they do not show that secrets are equal.
+/// - The sealed bytes do not contain those of the secret.
+#[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
+pub trait SecretBox: Send + Sync {
+    /// Encrypts a secret.
+    fn seal(&self, secret: &WebhookSecret, context: &str) -> Vec<u8>;
+
+    /// Decrypts a secret.
+    fn open(&self, sealed: &[u8], context: &str) -> Result<WebhookSecret, Unreadable>;
+}

@@ -1,0 +1,257 @@
+//! Use case: attempt to deliver webhooks.
+//!
+//! The module `webhook` defines the retry schedule, and `webhook_worker` the pace.
+
+use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc};
+
+use futures_util::FutureExt as _;
+use time::{Duration, OffsetDateTime};
+
+use crate::{
+    delivery::OUTAGE_DELAY,
+    manage_webhooks::{NO_KEY, secret_context},
+    order::{OrderId, StoredOrder},
+    ports::{
+        Clock, DeliveryQueue, EndpointEffect, Entropy, SecretBox, Settlement, StoreError,
+        WebhookAnswer, WebhookAttempted, WebhookError, WebhookLease, WebhookQueue, WebhookRequest,
+        WebhookSender, WebhookSlots, WebhooksSettled, error_chain,
+    },
+    run_deliveries::{DeliveryOutcome, LEASE},
+    webhook::{
+        AttemptOutcome, AttemptRecord, EndpointId, KEPT_ATTEMPTS, WebhookDelivery,
+        WebhookDeliveryId, order_body, test_body,
+    },
+};
+
+/// The outcome of an attempt whose order was erased.
+const ORDER_ERASED: &str = "order_erased";
+
+/// The error of a delivery that was leased, and not attempted because another one failed.
+pub const RELEASED: &str = "not attempted";
+
+/// Delay after which a secret that cannot be read is read again. An operator must mend that.
+const UNREADABLE_DELAY: Duration = Duration::MINUTE;
+
+/// The outcome of one attempt of a webhook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebhookReport {
+    /// The delivery.
+    pub id: WebhookDeliveryId,
+    /// Its endpoint.
+    pub endpoint: EndpointId,
+    /// The order of its event.
+    pub order_id: Option<OrderId>,
+    /// The outcome.
+    pub outcome: DeliveryOutcome,
+}
+
+/// A leased delivery with its body, or the reason why it cannot be attempted.
+pub(crate) struct ReadyWebhook {
+    pub(crate) lease: WebhookLease,
+    body: Result<String, Unready>,
+}
+
+/// Why a delivery cannot be attempted. No endpoint is at fault.
+#[derive(Debug, Clone)]
+enum Unready {
+    /// The order was erased.
+    Erased,
+    /// It may be possible later.
+    For(Duration, String),
+}
+
+/// The outcome of an attempt that is not stored yet.
+#[derive(Debug, Clone)]
+pub(crate) struct WebhookOutcome {
+    pub(crate) order_id: Option<OrderId>,
+    pub(crate) attempted: WebhookAttempted,
+}
+
+impl WebhookOutcome {
+    /// Returns whether the receiver accepted the delivery.
+    pub(crate) fn is_success(&self) -> bool {
+        self.attempted.settlement == Settlement::Done
+    }
+
+    /// Returns the report. `held` are the deliveries whose settlements were stored.
+    pub(crate) fn report(self, held: &[WebhookDeliveryId]) -> WebhookReport {
+        let WebhookAttempted { id, endpoint, settlement, .. } = self.attempted;
+        let outcome = if held.contains(&id) {
+            DeliveryOutcome::Settled(settlement)
+        } else {
+            DeliveryOutcome::LeaseLost
+        };
+        WebhookReport { id, endpoint, order_id: self.order_id, outcome }
+    }
+}
+
+/// Delivers webhooks.
+#[derive(Clone)]
+pub struct RunWebhooks {
+    /// Stores webhook deliveries.
+    pub queue: Arc<dyn WebhookQueue>,
+    /// Reads orders.
+    pub orders: Arc<dyn DeliveryQueue>,
+    /// Sends webhooks.
+    pub sender: Arc<dyn WebhookSender>,
+    /// Decrypts secrets; `None` without a key.
+    pub secrets: Option<Arc<dyn SecretBox>>,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Provides randomness for the delays of retries.
+    pub entropy: Arc<dyn Entropy>,
+}
+
+impl RunWebhooks {
+    /// Leases due deliveries and makes their bodies.
+    pub(crate) async fn lease(
+        &self,
+        slots: &WebhookSlots,
+    ) -> Result<Vec<ReadyWebhook>, StoreError> {
+        let leases = self.queue.lease(self.clock.now(), LEASE, slots).await?;
+        let mut ids: Vec<OrderId> =
+            leases.iter().filter_map(|lease| lease.delivery.order_id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let found = if ids.is_empty() { Ok(Vec::new()) } else { self.orders.orders(&ids).await };
+        let found: Result<HashMap<_, _>, _> = found.map(|orders| orders.into_iter().collect());
+        let ready = |lease: WebhookLease| {
+            let body = match &found {
+                Ok(orders) => body(&lease.delivery, orders),
+                Err(error) => Err(Unready::For(OUTAGE_DELAY, error_chain(error))),
+            };
+            ReadyWebhook { lease, body }
+        };
+        Ok(leases.into_iter().map(ready).collect())
+    }
+
+    /// Attempts a delivery.
+    pub(crate) async fn attempt(
+        &self,
+        ReadyWebhook { lease, body }: ReadyWebhook,
+    ) -> WebhookOutcome {
+        let request = match body {
+            Ok(body) => self.request(&lease, body),
+            Err(unready) => Err(unready),
+        };
+        match request {
+            Ok(request) => {
+                // A panic fails this delivery only, not the others in progress.
+                let sent = AssertUnwindSafe(self.sender.send(&request)).catch_unwind().await;
+                let answer = sent.unwrap_or(Err(WebhookError::Protocol));
+                self.after(lease, &answer)
+            }
+            Err(Unready::Erased) => {
+                let at = self.clock.now();
+                let outcome = AttemptOutcome::Error(ORDER_ERASED.to_owned());
+                let failed = Settlement::Fail { at, error: ORDER_ERASED.to_owned() };
+                Self::outcome(lease, at, failed, Some(outcome), EndpointEffect::None)
+            }
+            Err(Unready::For(delay, error)) => {
+                let at = self.clock.now();
+                let postponed = Settlement::Postpone { due_at: at.saturating_add(delay), error };
+                Self::outcome(lease, at, postponed, None, EndpointEffect::None)
+            }
+        }
+    }
+
+    /// Returns the outcome of a delivery that was leased and not attempted. It stays due.
+    pub(crate) fn release(&self, ReadyWebhook { lease, .. }: ReadyWebhook) -> WebhookOutcome {
+        let at = self.clock.now();
+        let released = Settlement::Postpone { due_at: at, error: RELEASED.to_owned() };
+        Self::outcome(lease, at, released, None, EndpointEffect::None)
+    }
+
+    /// Stores outcomes.
+    pub(crate) async fn settle(
+        &self,
+        batch: &[WebhookOutcome],
+    ) -> Result<WebhooksSettled, StoreError> {
+        let attempted: Vec<_> = batch.iter().map(|outcome| outcome.attempted.clone()).collect();
+        self.queue.settle(&attempted).await
+    }
+
+    fn request(&self, lease: &WebhookLease, body: String) -> Result<WebhookRequest, Unready> {
+        let timestamp = self.clock.now();
+        let no_key = || Unready::For(UNREADABLE_DELAY, NO_KEY.to_owned());
+        let key = self.secrets.as_ref().ok_or_else(no_key)?;
+        let context = secret_context(lease.client);
+        let previous = lease.secrets.previous.as_ref().filter(|(_, until)| timestamp < *until);
+        let secrets = std::iter::once(&lease.secrets.current).chain(previous.map(|(old, _)| old));
+        let secrets: Result<_, _> = secrets.map(|sealed| key.open(sealed, &context)).collect();
+        Ok(WebhookRequest {
+            url: lease.url.clone(),
+            id: lease.delivery.message_id(),
+            timestamp,
+            body,
+            secrets: secrets
+                .map_err(|unreadable| Unready::For(UNREADABLE_DELAY, error_chain(&unreadable)))?,
+        })
+    }
+
+    /// Judges an answer: 2xx is a success, 410 disables the endpoint, and anything else is retried.
+    fn after(
+        &self,
+        lease: WebhookLease,
+        answer: &Result<WebhookAnswer, WebhookError>,
+    ) -> WebhookOutcome {
+        let at = self.clock.now();
+        let (outcome, error, retry_after) = match answer {
+            Ok(WebhookAnswer { status, retry_after }) => {
+                (AttemptOutcome::Status(*status), format!("status {status}"), *retry_after)
+            }
+            Err(error) => (AttemptOutcome::Error(error.to_string()), error.to_string(), None),
+        };
+        let (settlement, effect) = match outcome {
+            AttemptOutcome::Status(200..=299) => (Settlement::Done, EndpointEffect::Succeeded),
+            AttemptOutcome::Status(410) => (Settlement::Fail { at, error }, EndpointEffect::Gone),
+            AttemptOutcome::Status(_) | AttemptOutcome::Error(_) => {
+                let settlement = match lease.delivery.next_attempt(at, retry_after, &*self.entropy)
+                {
+                    Some(due_at) => Settlement::RetryAt { due_at, error },
+                    None => Settlement::Fail { at, error },
+                };
+                (settlement, EndpointEffect::Failed)
+            }
+        };
+        Self::outcome(lease, at, settlement, Some(outcome), effect)
+    }
+
+    fn outcome(
+        WebhookLease { delivery, token, url, .. }: WebhookLease,
+        at: OffsetDateTime,
+        settlement: Settlement,
+        outcome: Option<AttemptOutcome>,
+        effect: EndpointEffect,
+    ) -> WebhookOutcome {
+        let mut attempts = delivery.attempts;
+        attempts.extend(outcome.map(|outcome| AttemptRecord { at, outcome }));
+        attempts.drain(..attempts.len().saturating_sub(KEPT_ATTEMPTS));
+        let (id, endpoint) = (delivery.id, delivery.endpoint);
+        let attempted =
+            WebhookAttempted { id, token, endpoint, url, at, settlement, attempts, effect };
+        WebhookOutcome { order_id: delivery.order_id, attempted }
+    }
+}
+
+fn body(
+    delivery: &WebhookDelivery,
+    orders: &HashMap<OrderId, Result<StoredOrder, StoreError>>,
+) -> Result<String, Unready> {
+    let Some(order_id) = delivery.order_id else {
+        return written(test_body(delivery.created_at, delivery.endpoint));
+    };
+    match orders.get(&order_id) {
+        Some(Ok(order)) => written(order_body(delivery.event, delivery.created_at, order)),
+        Some(Err(unreadable)) => Err(Unready::For(UNREADABLE_DELAY, error_chain(unreadable))),
+        None => Err(Unready::Erased),
+    }
+}
+
+fn written(body: Result<String, serde_json::Error>) -> Result<String, Unready> {
+    body.map_err(|error| Unready::For(UNREADABLE_DELAY, error_chain(&error)))
+}
+
+#[cfg(test)]
+#[path = "run_webhooks_tests.rs"]
+mod tests;

@@ -1,0 +1,248 @@
+//! Use case: tell clients of webhook endpoints that fail, disable those, and forget old deliveries.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    background::Step,
+    order::EmailAddress,
+    ports::{
+        ApiKeyRepo, Clock, Notifier, NotifyError, StoreError, WebhookQueue, WebhookRepo,
+        error_chain,
+    },
+    webhook::{Endpoint, EndpointId, EndpointNotice, FAILING_LIMIT, RETENTION, WARNING_AHEAD},
+};
+
+/// Pause between two steps.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// Deliveries that a step looks at to forget them.
+const BATCH: usize = 500;
+
+/// What a step did.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct WatchStep {
+    /// Endpoints that were disabled because no attempt succeeded for [`FAILING_LIMIT`].
+    pub disabled: Vec<EndpointId>,
+    /// Endpoints that fail or are disabled, and what became of the mail to their clients.
+    pub notices: Vec<(EndpointId, NoticeOutcome)>,
+    /// Number of deliveries that were removed.
+    pub forgotten: usize,
+}
+
+/// What became of a mail to the contact of a client.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NoticeOutcome {
+    /// It was sent.
+    Told,
+    /// No valid key of the client has a contact.
+    NoContact,
+    /// It will never be sent, for this reason.
+    Failed(String),
+    /// It is sent again in the next step. The endpoint is not disabled before.
+    Later(String),
+}
+
+/// Watches endpoints. Any number of processes may do so at the same time: the same notice is the
+/// same mail.
+pub struct WatchWebhooks {
+    /// Stores endpoints.
+    pub endpoints: Arc<dyn WebhookRepo>,
+    /// Stores deliveries.
+    pub deliveries: Arc<dyn WebhookQueue>,
+    /// Has the contacts of clients.
+    pub keys: Arc<dyn ApiKeyRepo>,
+    /// Sends mails to them.
+    pub notifier: Arc<dyn Notifier>,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl WatchWebhooks {
+    /// Disables the endpoints that have failed for too long, tells the clients of those that are
+    /// disabled or will be, and forgets a batch of deliveries.
+    pub async fn step(&self) -> Step<WatchStep> {
+        let result = self.watch().await;
+        let is_full = result.as_ref().is_ok_and(|step| step.forgotten == BATCH);
+        Step { result, pause: if is_full { Duration::ZERO } else { PAUSE } }
+    }
+
+    async fn watch(&self) -> Result<WatchStep, StoreError> {
+        let now = self.clock.now();
+        let failed_before = now.saturating_sub(FAILING_LIMIT);
+        let told_before = now.saturating_sub(WARNING_AHEAD);
+        let disabled = self.endpoints.disable_failing(failed_before, told_before, now).await?;
+        let notices = self.tell().await?;
+        let forgotten = self.deliveries.forget(now.saturating_sub(RETENTION), BATCH).await?;
+        Ok(WatchStep { disabled, notices, forgotten })
+    }
+
+    async fn tell(&self) -> Result<Vec<(EndpointId, NoticeOutcome)>, StoreError> {
+        let now = self.clock.now();
+        let warned_before = now.saturating_sub(FAILING_LIMIT - WARNING_AHEAD);
+        let mut notices = Vec::new();
+        for endpoint in self.endpoints.untold(warned_before).await? {
+            let (id, is_disabled) = (endpoint.id, endpoint.disabled.is_some());
+            let outcome = match self.contact(&endpoint).await? {
+                Some(contact) => self.send(EndpointNotice::new(endpoint, contact)).await,
+                None => NoticeOutcome::NoContact,
+            };
+            if !matches!(outcome, NoticeOutcome::Later(_)) {
+                self.endpoints.told(id, is_disabled, now).await?;
+            }
+            notices.push((id, outcome));
+        }
+        Ok(notices)
+    }
+
+    async fn send(&self, notice: EndpointNotice) -> NoticeOutcome {
+        match self.notifier.tell(&notice).await {
+            Ok(()) => NoticeOutcome::Told,
+            Err(error @ NotifyError::Permanent(_)) => NoticeOutcome::Failed(error_chain(&error)),
+            Err(error) => NoticeOutcome::Later(error_chain(&error)),
+        }
+    }
+
+    /// Returns the contact of the newest valid key of the client that has one.
+    async fn contact(&self, endpoint: &Endpoint) -> Result<Option<EmailAddress>, StoreError> {
+        let now = self.clock.now();
+        let keys = self.keys.list().await?.into_iter().rev();
+        let mut own = keys.filter(|key| key.client() == endpoint.owner.client && key.is_valid(now));
+        Ok(own.find_map(|key| key.key.contact))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use time::{OffsetDateTime, macros::datetime};
+
+    use super::*;
+    use crate::{
+        api_key::{ApiKey, ApiKeyId, ClientId, NewApiKey},
+        ports::{MockApiKeyRepo, MockClock, MockNotifier, MockWebhookQueue, MockWebhookRepo},
+        test_support::{api_key, endpoint},
+        webhook::DisabledBy,
+    };
+
+    const NOW: OffsetDateTime = datetime!(2026-12-31 12:00 UTC);
+    const ID: EndpointId = EndpointId(2);
+
+    fn address(text: &str) -> EmailAddress {
+        EmailAddress::try_from(text.to_owned()).unwrap()
+    }
+
+    /// Returns a key of a client, with a contact.
+    fn key(id: i64, client: i64, contact: &str) -> ApiKey {
+        let client = Some(ClientId(client));
+        let key = NewApiKey { client, contact: Some(address(contact)), ..api_key().key };
+        ApiKey { id: ApiKeyId(id), key, ..api_key() }
+    }
+
+    fn watch(
+        mut endpoints: MockWebhookRepo,
+        keys: Vec<ApiKey>,
+        notifier: MockNotifier,
+        forgotten: usize,
+    ) -> WatchWebhooks {
+        endpoints
+            .expect_disable_failing()
+            .withf(|failed, told, at| {
+                let days = (datetime!(2026-12-26 12:00 UTC), datetime!(2026-12-30 12:00 UTC));
+                (*failed, *told, *at) == (days.0, days.1, NOW)
+            })
+            .returning(|_, _, _| Ok(vec![ID]));
+        let mut deliveries = MockWebhookQueue::new();
+        deliveries
+            .expect_forget()
+            .withf(|before, limit| (*before, *limit) == (datetime!(2026-12-01 12:00 UTC), BATCH))
+            .returning(move |_, _| Ok(forgotten));
+        let mut repo = MockApiKeyRepo::new();
+        repo.expect_list().returning(move || Ok(keys.clone()));
+        let mut clock = MockClock::new();
+        clock.expect_now().return_const(NOW);
+        WatchWebhooks {
+            endpoints: Arc::new(endpoints),
+            deliveries: Arc::new(deliveries),
+            keys: Arc::new(repo),
+            notifier: Arc::new(notifier),
+            clock: Arc::new(clock),
+        }
+    }
+
+    fn untold(endpoint: &Endpoint) -> MockWebhookRepo {
+        let mut endpoints = MockWebhookRepo::new();
+        let endpoint = endpoint.clone();
+        endpoints
+            .expect_untold()
+            .withf(|before| *before == datetime!(2026-12-27 12:00 UTC))
+            .returning(move |_| Ok(vec![endpoint.clone()]));
+        endpoints
+    }
+
+    #[tokio::test]
+    async fn endpoint_is_disabled_after_five_days_and_deliveries_go_after_thirty() {
+        for (forgotten, pause) in [(3, PAUSE), (BATCH, Duration::ZERO)] {
+            let mut endpoints = MockWebhookRepo::new();
+            endpoints.expect_untold().returning(|_| Ok(Vec::new()));
+            let step = watch(endpoints, vec![], MockNotifier::new(), forgotten).step().await;
+            let expected = WatchStep { disabled: vec![ID], notices: vec![], forgotten };
+            assert_eq!((step.result.unwrap(), step.pause), (expected, pause));
+        }
+    }
+
+    #[tokio::test]
+    async fn newest_valid_contact_of_the_client_is_told_once() {
+        let failing = Endpoint { failing_since: Some(NOW), ..endpoint(ID) };
+        let disabled = Endpoint { disabled: Some((NOW, DisabledBy::Gone)), ..failing.clone() };
+        let revoked = ApiKey { revoked_at: Some(NOW), ..key(4, 1, "revoked@example.com") };
+        let keys = vec![
+            key(1, 1, "old@example.com"),
+            key(2, 1, "it@example.com"),
+            key(3, 7, "other@example.com"),
+            revoked,
+        ];
+        for endpoint in [failing, disabled] {
+            let is_disabled = endpoint.disabled.is_some();
+            let mut endpoints = untold(&endpoint);
+            endpoints
+                .expect_told()
+                .once()
+                .withf(move |id, disabled, at| (*id, *disabled, *at) == (ID, is_disabled, NOW))
+                .returning(|_, _, _| Ok(()));
+            let mut notifier = MockNotifier::new();
+            notifier
+                .expect_tell()
+                .once()
+                .withf(move |notice| {
+                    notice.recipient == address("it@example.com") && notice.endpoint == endpoint
+                })
+                .returning(|_| Ok(()));
+            let step = watch(endpoints, keys.clone(), notifier, 0).step().await.result.unwrap();
+            assert_eq!(step.notices, [(ID, NoticeOutcome::Told)]);
+        }
+    }
+
+    #[tokio::test]
+    async fn client_without_a_contact_counts_as_told() {
+        let mut endpoints = untold(&endpoint(ID));
+        endpoints.expect_told().once().returning(|_, _, _| Ok(()));
+        let keys = vec![api_key()];
+        let step = watch(endpoints, keys, MockNotifier::new(), 0).step().await.result.unwrap();
+        assert_eq!(step.notices, [(ID, NoticeOutcome::NoContact)]);
+    }
+
+    #[tokio::test]
+    async fn mail_that_may_succeed_later_is_sent_again() {
+        let unavailable: fn() -> NotifyError = || NotifyError::Unavailable("no relay".into());
+        let permanent: fn() -> NotifyError = || NotifyError::Permanent("no mailbox".into());
+        for (error, is_told) in [(unavailable, 0), (permanent, 1)] {
+            let mut endpoints = untold(&endpoint(ID));
+            endpoints.expect_told().times(is_told).returning(|_, _, _| Ok(()));
+            let mut notifier = MockNotifier::new();
+            notifier.expect_tell().returning(move |_| Err(error()));
+            let keys = vec![key(1, 1, "it@example.com")];
+            let step = watch(endpoints, keys, notifier, 0).step().await.result.unwrap();
+            let is_later = matches!(step.notices[0].1, NoticeOutcome::Later(_));
+            assert_eq!(is_later, is_told == 0);
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! Webhooks: endpoints, the events that they get, and when a delivery is retried.
+//!
+//! Retry schedule: [`DELAYS`]. When an endpoint is disabled: [`FAILING_LIMIT`].
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use time::{
+    Duration, OffsetDateTime, format_description::StaticFormatDescription,
+    macros::format_description,
+};
+
+use crate::{
+    api_key::{ApiKey, ClientId},
+    hex,
+    order::{EmailAddress, OrderId, StoredOrder},
+    ports::Entropy,
+};
+
+/// Maximum number of endpoints of a client, for live keys and again for test keys.
+pub const MAX_ENDPOINTS: usize = 10;
+
+/// The delays between the attempts of a delivery. After the last one it fails for good.
+pub const DELAYS: [Duration; 9] = [
+    Duration::seconds(5),
+    Duration::minutes(5),
+    Duration::minutes(30),
+    Duration::hours(2),
+    Duration::hours(5),
+    Duration::hours(10),
+    Duration::hours(14),
+    Duration::hours(20),
+    Duration::hours(24),
+];
+
+/// Greatest part of a delay that is added or taken away at random, so that deliveries that failed
+/// together are not retried together.
+const JITTER: f64 = 0.2;
+
+/// Time without one success after which an endpoint is disabled.
+pub const FAILING_LIMIT: Duration = Duration::days(5);
+
+/// Time between the warning and the disabling.
+pub const WARNING_AHEAD: Duration = Duration::DAY;
+
+/// Time for which the old secret of an endpoint still signs after a rotation.
+pub const ROTATION_OVERLAP: Duration = Duration::DAY;
+
+/// Time for which deliveries are listed and can be replayed.
+pub const RETENTION: Duration = Duration::days(30);
+
+/// Identifier of an endpoint, assigned by the store; positive, and never given again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EndpointId(pub i64);
+
+/// Identifier of a webhook delivery, assigned by the store; positive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WebhookDeliveryId(pub i64);
+
+/// The owner of an endpoint. Test keys of a client manage other endpoints than its live keys, and
+/// these get the events of test orders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EndpointOwner {
+    /// The client.
+    pub client: ClientId,
+    /// Whether the endpoint belongs to its test keys.
+    pub is_test: bool,
+}
+
+impl EndpointOwner {
+    /// Returns the owner of the endpoints that a key manages.
+    pub fn of(key: &ApiKey) -> Self {
+        Self { client: key.client(), is_test: key.key.is_test }
+    }
+}
+
+/// The type of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum EventType {
+    /// An order was created.
+    OrderCreated,
+    /// Documents were added to an order.
+    DocumentsAdded,
+    /// The client or an operator asked for a test.
+    Test,
+}
+
+impl EventType {
+    /// The events of orders: those that an endpoint can choose.
+    pub const OF_ORDERS: [Self; 2] = [Self::OrderCreated, Self::DocumentsAdded];
+
+    /// Returns the name, in payloads, answers and storage.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::OrderCreated => "order.created",
+            Self::DocumentsAdded => "order.documents_added",
+            Self::Test => "webhook.test",
+        }
+    }
+
+    /// Returns the event type of a name; `None` if it is none.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::OrderCreated, Self::DocumentsAdded, Self::Test]
+            .into_iter()
+            .find(|event| event.as_str() == name)
+    }
+}
+
+/// Why an endpoint gets nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DisabledBy {
+    /// Its client or an operator disabled it.
+    Request,
+    /// Its receiver answered 410.
+    Gone,
+    /// No attempt succeeded for [`FAILING_LIMIT`].
+    Failures,
+}
+
+impl DisabledBy {
+    /// Returns the name, in answers and storage.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Gone => "gone",
+            Self::Failures => "failures",
+        }
+    }
+
+    /// Returns the reason of a name; `None` if it is none.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Request, Self::Gone, Self::Failures]
+            .into_iter()
+            .find(|reason| reason.as_str() == name)
+    }
+}
+
+/// A webhook endpoint, without its secrets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Its identifier.
+    pub id: EndpointId,
+    /// Its owner.
+    pub owner: EndpointOwner,
+    /// Where its events are sent.
+    pub url: String,
+    /// The events that it gets; at least one.
+    pub events: BTreeSet<EventType>,
+    /// What the client notes about it.
+    pub description: Option<String>,
+    /// Instant of creation.
+    pub created_at: OffsetDateTime,
+    /// Since when and why it gets nothing; `None` if it is enabled. Its events wait, and are sent
+    /// when it is enabled again.
+    pub disabled: Option<(OffsetDateTime, DisabledBy)>,
+    /// The first failed attempt since the last success.
+    pub failing_since: Option<OffsetDateTime>,
+}
+
+impl Endpoint {
+    /// Returns whether the endpoint gets the events of this type of an order.
+    pub fn gets(&self, event: EventType, order: &StoredOrder) -> bool {
+        self.owner == EndpointOwner { client: order.client, is_test: order.is_test }
+            && self.events.contains(&event)
+    }
+}
+
+/// The outcome of one attempt, for the client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum AttemptOutcome {
+    /// The receiver answered with this status.
+    Status(u16),
+    /// There was no answer: a name such as `timed_out`.
+    Error(String),
+}
+
+/// One attempt of a delivery, for the client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttemptRecord {
+    /// When it ended.
+    pub at: OffsetDateTime,
+    /// Its outcome.
+    pub outcome: AttemptOutcome,
+}
+
+/// Attempts of a delivery that are kept. After replays, the latest ones.
+pub const KEPT_ATTEMPTS: usize = 20;
+
+/// Where a delivery stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WebhookStatus {
+    /// It will be attempted.
+    Pending {
+        /// The next attempt.
+        due_at: OffsetDateTime,
+    },
+    /// The receiver accepted it.
+    Delivered,
+    /// It failed for good.
+    Failed,
+}
+
+impl WebhookStatus {
+    /// Returns the name in answers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending { .. } => "pending",
+            Self::Delivered => "delivered",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// A delivery of an event to an endpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebhookDelivery {
+    /// Its identifier.
+    pub id: WebhookDeliveryId,
+    /// The endpoint.
+    pub endpoint: EndpointId,
+    /// The event.
+    pub event: EventType,
+    /// The order of the event; none for a test.
+    pub order_id: Option<OrderId>,
+    /// Random key. The `webhook-id` is derived from it.
+    pub message_key: String,
+    /// Instant of the event.
+    pub created_at: OffsetDateTime,
+    /// Where it stands.
+    pub status: WebhookStatus,
+    /// Number of failed attempts since the event or the last replay.
+    pub failures: u32,
+    /// Its attempts, the oldest first; at most [`KEPT_ATTEMPTS`].
+    pub attempts: Vec<AttemptRecord>,
+}
+
+impl WebhookDelivery {
+    /// Returns the `webhook-id`: equal in all attempts and replays of this delivery.
+    pub fn message_id(&self) -> String {
+        format!("msg_{}", self.message_key)
+    }
+
+    /// Returns when to retry after an attempt that failed at `now`. Returns `None` if the delivery
+    /// fails for good. `self.failures` does not include this attempt.
+    ///
+    /// A receiver that asks to wait longer waits up to the next delay but one.
+    pub fn next_attempt(
+        &self,
+        now: OffsetDateTime,
+        retry_after: Option<Duration>,
+        entropy: &dyn Entropy,
+    ) -> Option<OffsetDateTime> {
+        let step = usize::try_from(self.failures).unwrap_or(usize::MAX);
+        let delay = *DELAYS.get(step)?;
+        let longest = DELAYS.get(step + 1).copied().unwrap_or(delay);
+        let mut random = [0; 4];
+        entropy.fill(&mut random);
+        let random = f64::from(u32::from_le_bytes(random)) / f64::from(u32::MAX);
+        let jittered = delay * (1.0 - JITTER + 2.0 * JITTER * random);
+        let asked = retry_after.unwrap_or_default().min(longest);
+        Some(now.saturating_add(jittered.max(asked)))
+    }
+}
+
+/// Returns a new random key of a message, of 128 bits.
+pub(crate) fn message_key(entropy: &dyn Entropy) -> String {
+    let mut key = [0; 16];
+    entropy.fill(&mut key);
+    hex::encode(&key)
+}
+
+/// A mail to the contact of a client about an endpoint that fails: a warning while it is enabled,
+/// and then that it is disabled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndpointNotice {
+    /// The endpoint.
+    pub endpoint: Endpoint,
+    /// Address that receives the mail.
+    pub recipient: EmailAddress,
+    /// What the mail is about, and since when.
+    pub since: OffsetDateTime,
+}
+
+impl EndpointNotice {
+    /// Returns the notice that is due about an endpoint.
+    pub fn new(endpoint: Endpoint, recipient: EmailAddress) -> Self {
+        let since = endpoint.disabled.map(|(at, _)| at).or(endpoint.failing_since);
+        Self { since: since.unwrap_or(endpoint.created_at), endpoint, recipient }
+    }
+
+    /// Returns the key of the mail, from which its `Message-ID` is derived: two processes that send
+    /// the same notice send the same mail.
+    pub fn message_key(&self) -> String {
+        let kind = if self.endpoint.disabled.is_some() { "disabled" } else { "failing" };
+        format!("webhook{}{kind}{}", self.endpoint.id.0, self.since.unix_timestamp())
+    }
+}
+
+/// What a webhook tells: its body.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct WebhookPayload<T> {
+    /// The type of the event.
+    #[serde(rename = "type")]
+    event: &'static str,
+    /// When it happened: RFC 3339 in UTC, with microseconds.
+    #[cfg_attr(feature = "openapi", schema(format = DateTime))]
+    timestamp: String,
+    /// What it happened to.
+    data: T,
+}
+
+/// The order of an event. It has no names, phones or addresses: a client reads the order for them.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct OrderEventData {
+    /// Identifier of the order.
+    order_id: i64,
+    /// Its file number.
+    file_number: String,
+    /// Its status.
+    order_status: String,
+    /// Its signing service.
+    signing_service_id: i64,
+    /// Identifier of the client company.
+    #[cfg_attr(feature = "openapi", schema(required = true))]
+    client_company_id: Option<i64>,
+    /// Number of its documents, with those that the event added.
+    documents_uploaded: usize,
+    /// Whether a test key created it.
+    is_test: bool,
+    /// When it was created: RFC 3339 in UTC, with microseconds.
+    #[cfg_attr(feature = "openapi", schema(format = DateTime))]
+    created_at: String,
+}
+
+/// The data of a test event.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TestEventData {
+    /// The endpoint that the test was asked for.
+    webhook_id: i64,
+}
+
+impl<T: Serialize> WebhookPayload<T> {
+    fn body(event: EventType, at: OffsetDateTime, data: T) -> Result<String, serde_json::Error> {
+        serde_json::to_string(&Self { event: event.as_str(), timestamp: timestamp(at), data })
+    }
+}
+
+/// Returns the body of an event of an order that happened at `at`: the order as the event left it.
+/// Equal in all attempts, unless other systems change the status of an order that has new
+/// documents.
+pub fn order_body(
+    event: EventType,
+    at: OffsetDateTime,
+    order: &StoredOrder,
+) -> Result<String, serde_json::Error> {
+    let status = match event {
+        EventType::OrderCreated => crate::order::OrderStatus::NEW,
+        EventType::DocumentsAdded | EventType::Test => order.status.clone(),
+    };
+    let documents = order.documents.iter().filter(|document| document.created_at <= at);
+    let data = OrderEventData {
+        order_id: order.id.0,
+        file_number: order.order.file_number.as_str().to_owned(),
+        order_status: status.as_str().to_owned(),
+        signing_service_id: order.order.signing_service_id.0,
+        client_company_id: order.order.contacts.client_company_id,
+        documents_uploaded: documents.count(),
+        is_test: order.is_test,
+        created_at: timestamp(order.created_at),
+    };
+    WebhookPayload::body(event, at, data)
+}
+
+/// Returns the body of a test event of an endpoint.
+pub fn test_body(at: OffsetDateTime, endpoint: EndpointId) -> Result<String, serde_json::Error> {
+    WebhookPayload::body(EventType::Test, at, TestEventData { webhook_id: endpoint.0 })
+}
+
+fn timestamp(at: OffsetDateTime) -> String {
+    const FORMAT: StaticFormatDescription =
+        format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]Z");
+    // Writing to a String does not fail, and the format has no component that an instant lacks.
+    at.format(FORMAT).unwrap_or_default()
+}
+
+#[cfg(test)]
+#[path = "webhook_tests.rs"]
+mod tests;

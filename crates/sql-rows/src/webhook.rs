@@ -1,0 +1,244 @@
+//! Rows of webhook endpoints and their deliveries.
+
+use std::collections::BTreeSet;
+
+use diesel::prelude::*;
+use domain::{
+    api_key::ClientId,
+    order::OrderId,
+    ports::{NewEndpoint, SealedSecrets, Settlement, WebhookAttempted, WebhookLease},
+    webhook::{
+        AttemptOutcome, AttemptRecord, DisabledBy, Endpoint, EndpointId, EndpointOwner, EventType,
+        WebhookDelivery, WebhookDeliveryId, WebhookStatus,
+    },
+};
+use time::OffsetDateTime;
+
+use crate::{
+    Unreadable, Utc,
+    schema::{webhook_deliveries, webhook_endpoints},
+};
+
+/// Returns the names of events as they are stored.
+pub fn stored_events(events: &BTreeSet<EventType>) -> String {
+    events.iter().map(|event| event.as_str()).collect::<Vec<_>>().join(" ")
+}
+
+/// An endpoint to add.
+#[derive(Insertable)]
+#[diesel(table_name = webhook_endpoints)]
+pub struct NewEndpointRow {
+    client_id: i64,
+    is_test: bool,
+    url: String,
+    events: String,
+    description: Option<String>,
+    secret: Vec<u8>,
+    created_at: Utc,
+}
+
+impl From<&NewEndpoint> for NewEndpointRow {
+    fn from(new: &NewEndpoint) -> Self {
+        Self {
+            client_id: new.owner.client.0,
+            is_test: new.owner.is_test,
+            url: new.url.clone(),
+            events: stored_events(&new.events),
+            description: new.description.clone(),
+            secret: new.secret.clone(),
+            created_at: Utc(new.created_at),
+        }
+    }
+}
+
+/// An endpoint without its secrets.
+#[derive(Queryable, QueryableByName, Selectable)]
+#[diesel(table_name = webhook_endpoints)]
+pub struct EndpointRow {
+    id: i64,
+    client_id: i64,
+    is_test: bool,
+    url: String,
+    events: String,
+    description: Option<String>,
+    created_at: Utc,
+    failed_at: Option<Utc>,
+    disabled_at: Option<Utc>,
+    disabled_by: Option<String>,
+}
+
+impl EndpointRow {
+    /// Returns the endpoint.
+    pub fn into_endpoint(self) -> Result<Endpoint, Unreadable> {
+        let unreadable = |column: &str| Unreadable::new("webhook_endpoints", &self.id, &column);
+        let events = self.events.split_ascii_whitespace().map(EventType::from_name);
+        let disabled = match (self.disabled_at, self.disabled_by.as_deref()) {
+            (None, None) => None,
+            (Some(at), Some(by)) => {
+                Some((at.0, DisabledBy::from_name(by).ok_or_else(|| unreadable("disabled_by"))?))
+            }
+            _ => return Err(unreadable("disabled_by")),
+        };
+        Ok(Endpoint {
+            id: EndpointId(self.id),
+            owner: EndpointOwner { client: ClientId(self.client_id), is_test: self.is_test },
+            events: events.collect::<Option<_>>().ok_or_else(|| unreadable("events"))?,
+            url: self.url,
+            description: self.description,
+            created_at: self.created_at.0,
+            disabled,
+            failing_since: self.failed_at.map(|at| at.0),
+        })
+    }
+}
+
+/// What a lease needs of the endpoint of a delivery.
+#[derive(Debug, Clone, Queryable, QueryableByName, Selectable)]
+#[diesel(table_name = webhook_endpoints)]
+pub struct TargetRow {
+    client_id: i64,
+    url: String,
+    secret: Vec<u8>,
+    previous_secret: Option<Vec<u8>>,
+    previous_until: Option<Utc>,
+    succeeded_at: Option<Utc>,
+}
+
+impl TargetRow {
+    /// Returns whether the last attempt at the endpoint succeeded.
+    pub fn is_proven(&self) -> bool {
+        self.succeeded_at.is_some()
+    }
+}
+
+/// A webhook delivery without its lease.
+#[derive(Queryable, QueryableByName, Selectable)]
+#[diesel(table_name = webhook_deliveries)]
+pub struct WebhookDeliveryRow {
+    id: i64,
+    endpoint_id: i64,
+    order_id: Option<i64>,
+    created_at: Utc,
+    due_at: Utc,
+    delivered_at: Option<Utc>,
+    failed_at: Option<Utc>,
+    failures: i32,
+    event: String,
+    message_key: String,
+    attempts: String,
+}
+
+impl WebhookDeliveryRow {
+    /// Returns what leased deliveries are ordered by.
+    pub fn order(&self) -> (Utc, i64) {
+        (self.due_at, self.id)
+    }
+
+    /// Returns the delivery.
+    pub fn into_delivery(self) -> Result<WebhookDelivery, Unreadable> {
+        let unreadable = |column: &str| Unreadable::new("webhook_deliveries", &self.id, &column);
+        Ok(WebhookDelivery {
+            id: WebhookDeliveryId(self.id),
+            endpoint: EndpointId(self.endpoint_id),
+            event: EventType::from_name(&self.event).ok_or_else(|| unreadable("event"))?,
+            order_id: self.order_id.map(OrderId),
+            created_at: self.created_at.0,
+            status: if self.delivered_at.is_some() {
+                WebhookStatus::Delivered
+            } else if self.failed_at.is_some() {
+                WebhookStatus::Failed
+            } else {
+                WebhookStatus::Pending { due_at: self.due_at.0 }
+            },
+            failures: u32::try_from(self.failures).map_err(|_| unreadable("failures"))?,
+            attempts: read_attempts(&self.attempts).ok_or_else(|| unreadable("attempts"))?,
+            message_key: self.message_key,
+        })
+    }
+
+    /// Returns the lease of the delivery.
+    pub fn into_lease(self, token: i64, target: TargetRow) -> Result<WebhookLease, Unreadable> {
+        Ok(WebhookLease {
+            delivery: self.into_delivery()?,
+            token,
+            client: ClientId(target.client_id),
+            is_proven: target.is_proven(),
+            url: target.url,
+            secrets: SealedSecrets {
+                current: target.secret,
+                previous: target
+                    .previous_secret
+                    .zip(target.previous_until)
+                    .map(|(secret, until)| (secret, until.0)),
+            },
+        })
+    }
+}
+
+fn read_attempts(text: &str) -> Option<Vec<AttemptRecord>> {
+    let attempts: Vec<(i64, AttemptOutcome)> = serde_json::from_str(text).ok()?;
+    attempts
+        .into_iter()
+        .map(|(micros, outcome)| {
+            let at = OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1_000).ok()?;
+            Some(AttemptRecord { at, outcome })
+        })
+        .collect()
+}
+
+fn stored_attempts(attempts: &[AttemptRecord]) -> String {
+    let micros =
+        |at: OffsetDateTime| i64::try_from(at.unix_timestamp_nanos() / 1_000).unwrap_or(i64::MAX);
+    let attempts: Vec<_> =
+        attempts.iter().map(|attempt| (micros(attempt.at), &attempt.outcome)).collect();
+    // Numbers and texts become JSON without an error.
+    serde_json::to_string(&attempts).unwrap_or_else(|_| "[]".to_owned())
+}
+
+/// What an attempt changes, besides the lease and the number of failures.
+#[derive(AsChangeset)]
+#[diesel(table_name = webhook_deliveries)]
+pub struct WebhookAttempt {
+    /// The next attempt; `None` leaves it as it is.
+    pub due_at: Option<Utc>,
+    /// The instant of the success.
+    pub delivered_at: Option<Utc>,
+    /// The instant at which the delivery failed for good.
+    pub failed_at: Option<Utc>,
+    /// The attempts.
+    pub attempts: String,
+}
+
+impl WebhookAttempt {
+    /// Returns the change, and by how many failures it counts.
+    pub fn of(attempted: &WebhookAttempted) -> (Self, i32) {
+        let (due_at, delivered_at, failed_at, failures) = match &attempted.settlement {
+            Settlement::Done => (None, Some(Utc(attempted.at)), None, 0),
+            Settlement::RetryAt { due_at, .. } => (Some(Utc(*due_at)), None, None, 1),
+            Settlement::Postpone { due_at, .. } => (Some(Utc(*due_at)), None, None, 0),
+            Settlement::Fail { at, .. } => (None, None, Some(Utc(*at)), 1),
+        };
+        let attempts = stored_attempts(&attempted.attempts);
+        (Self { due_at, delivered_at, failed_at, attempts }, failures)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use time::macros::datetime;
+
+    use super::*;
+
+    #[test]
+    fn attempts_are_read_as_they_were_stored() {
+        let attempts = [
+            (datetime!(2026-12-01 20:30:00.123456 UTC), AttemptOutcome::Status(503)),
+            (datetime!(1969-12-01 20:30 UTC), AttemptOutcome::Error("timed_out".to_owned())),
+        ]
+        .map(|(at, outcome)| AttemptRecord { at, outcome });
+        let stored = stored_attempts(&attempts);
+        assert_eq!(stored, r#"[[1796157000123456,503],[-2604600000000,"timed_out"]]"#);
+        assert_eq!(read_attempts(&stored).unwrap(), attempts);
+        assert_eq!(read_attempts("[[1]]"), None);
+    }
+}
