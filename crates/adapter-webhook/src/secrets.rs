@@ -50,7 +50,7 @@ impl fmt::Debug for SecretsKey {
 }
 
 /// Encrypts secrets with AES-256-GCM. A sealed secret is a random nonce, the encrypted bytes and
-/// their tag. The context is authenticated, so a secret cannot move to another row.
+/// their tag. The context is authenticated, so a secret cannot move to another client.
 pub struct SealedSecrets {
     key: LessSafeKey,
     entropy: Arc<dyn Entropy>,

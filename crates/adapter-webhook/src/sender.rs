@@ -29,10 +29,8 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// Time for the name of a URL that a client just sent.
 const CHECK_LIMIT: Duration = Duration::from_secs(5);
 /// Time for which an idle connection is kept: shorter than receivers keep it, so that a webhook
-/// does not meet a connection that its receiver is closing.
+/// does not meet a connection that its receiver is closing. It also bounds their number.
 const IDLE_LIMIT: Duration = Duration::from_secs(1);
-/// Idle connections to a receiver, as many as webhooks are sent to it at a time.
-const IDLE_CONNECTIONS: usize = 4;
 
 /// The sender cannot be made from these settings.
 #[derive(Debug, thiserror::Error)]
@@ -79,8 +77,7 @@ impl Sender {
                 .redirect(redirect::Policy::none())
                 .retry(retry::never())
                 .connect_timeout(CONNECT_LIMIT)
-                .pool_idle_timeout(IDLE_LIMIT)
-                .pool_max_idle_per_host(IDLE_CONNECTIONS);
+                .pool_idle_timeout(IDLE_LIMIT);
             let builder = match proxy {
                 // Resolves only the name of the proxy, which the operator chose.
                 Some(proxy) => builder.proxy(reqwest::Proxy::all(proxy.0.clone())?),

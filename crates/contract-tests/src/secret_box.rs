@@ -39,7 +39,7 @@ pub fn secret_opens_with_its_key_and_context(fixture: &dyn SecretBoxFixture) {
     }
 }
 
-/// A secret that was copied into another row does not sign there.
+/// A secret that was copied to another client does not sign there.
 pub fn other_key_or_context_is_unreadable(fixture: &dyn SecretBoxFixture) {
     let sealed = fixture.with_key(1).seal(&secret(), "endpoint 1");
     assert_eq!(fixture.with_key(2).open(&sealed, "endpoint 1"), Err(Unreadable));

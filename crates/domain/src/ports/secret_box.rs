@@ -8,7 +8,7 @@ pub struct Unreadable;
 
 /// Encrypts secrets, so that the database alone does not disclose them.
 ///
-/// The context names the row of the secret. It is not stored with it.
+/// The context names what the secret belongs to. It is not stored with it.
 ///
 /// An implementation guarantees:
 /// - A sealed secret opens with the same key and context.
