@@ -18,6 +18,7 @@ use crate::{
     service::Service,
     table::{self, Bound, TARGET_COLUMNS, short, target},
     trial::{CONNECTIONS, Plan},
+    webhooks,
 };
 
 /// Time in which the orders are created whose mails are measured.
@@ -136,20 +137,37 @@ impl<'a> Mailing<'a> {
 /// Settings of the measurement.
 #[derive(Debug, Args)]
 pub struct Deliveries {
-    /// Seconds in which orders arrive beside the mails
+    /// Seconds in which orders arrive beside the mails, or beside receivers that hang
     #[arg(long, default_value_t = 60)]
     beside: u16,
+    /// Measure webhooks instead of mails
+    #[arg(long)]
+    webhooks: bool,
 }
 
 impl Default for Deliveries {
     fn default() -> Self {
-        Self { beside: 60 }
+        Self { beside: 60, webhooks: false }
     }
 }
 
 impl Deliveries {
+    /// Returns the measurement of webhooks.
+    pub fn of_webhooks() -> Self {
+        Self { webhooks: true, ..Self::default() }
+    }
+
     /// Runs the measurement on both databases.
     pub fn run(&self, plan: &Plan, cluster: &Cluster) {
+        let beside = Duration::from_secs(self.beside.into());
+        if self.webhooks {
+            webhooks::run(plan, cluster, beside);
+        } else {
+            Self::run_mails(plan, cluster, beside);
+        }
+    }
+
+    fn run_mails(plan: &Plan, cluster: &Cluster, beside: Duration) {
         let (mut rows, mut targets) = (Vec::new(), Vec::new());
         for backend in Backend::ALL {
             let on = backend.name();
@@ -173,7 +191,7 @@ impl Deliveries {
                 targets.push(target(&label, &rates, "", Bound::AtLeast(least)));
             }
             let mailing = Mailing::start(plan, backend, cluster, Receiver::Relay(10));
-            let age = mailing.greatest_age(Duration::from_secs(self.beside.into()));
+            let age = mailing.greatest_age(beside);
             mailing.end();
             let label = format!(
                 "{on}: oldest mail beside {ORDERS_PER_SECOND} orders/s with {} recipients",

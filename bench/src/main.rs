@@ -40,6 +40,7 @@ mod orders;
 mod overload;
 mod pgbench;
 mod reads;
+mod receiver;
 mod relay;
 mod request;
 mod schedule;
@@ -50,6 +51,7 @@ mod table;
 mod trial;
 mod upload;
 mod uploads;
+mod webhooks;
 
 #[derive(Debug, Parser)]
 #[command(
@@ -75,7 +77,7 @@ enum Command {
     Reads(Reads),
     /// Memory above idle: at full rate, and during many slow uploads
     Memory,
-    /// Mails per second, and the age of mails while orders arrive
+    /// Mails or webhooks per second, and how late they are while orders arrive
     Deliveries(Deliveries),
     /// Cost of an Idempotency-Key; BASELINE=PATH names another build to compare with
     IdempotencyKey,
@@ -120,6 +122,7 @@ fn main() -> ExitCode {
             Reads::all(1).run(&plan, &cluster);
             memory::run(&plan, &cluster);
             Deliveries::default().run(&plan, &cluster);
+            Deliveries::of_webhooks().run(&plan, &cluster);
             idempotency_key::run(&plan, &cluster);
             passed &= crowd::run(&plan, &cluster, &SLOW_CLIENTS);
             passed &= crowd::run(&plan, &cluster, &ATTACK);
