@@ -10,7 +10,7 @@ use rustls::{ServerConfig, pki_types::PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
 use super::*;
-use crate::test_receiver::{HUGE, Receiver, closed_address};
+use crate::test_receiver::{HUGE, Receiver, closed_address, tunnel_to};
 
 const TIME_LIMIT: Duration = Duration::from_secs(2);
 
@@ -266,4 +266,21 @@ async fn proxy_gets_every_webhook_and_resolves_names() {
         assert_eq!(request.header("proxy-authorization"), "Basic dXNlcjpzZWNyZXQ=");
     }
     assert_eq!(script.questions(), [""; 0]);
+}
+
+#[tokio::test]
+async fn certificate_is_verified_through_a_proxy() {
+    let (receiver, roots) = receiver_with_tls().await;
+    let proxy = format!("http://127.0.0.1:{}", tunnel_to(receiver.port).await).parse().unwrap();
+    let send = |roots, name: &str| {
+        let (open, lookup) = (Networks::default(), Script::of(&[]));
+        let sender = Sender::with(open, Some(&proxy), roots, lookup, TIME_LIMIT).unwrap();
+        let url = format!("https://{name}/orders");
+        async move { sender.send(&request(url)).await }
+    };
+    assert_eq!(send(roots.clone(), "hooks.example").await.unwrap().status, 204);
+    assert_eq!(send(roots, "other.example").await, Err(WebhookError::Tls));
+    let unknown = send(RootCertStore::empty(), "hooks.example").await;
+    assert_eq!(unknown, Err(WebhookError::Tls));
+    assert_eq!(receiver.received().len(), 1);
 }

@@ -15,7 +15,7 @@ use tokio::{
         AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _,
         BufReader,
     },
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
 };
 use tokio_rustls::TlsAcceptor;
 
@@ -92,6 +92,28 @@ impl Receiver {
 /// Returns an address where nothing listens.
 pub(crate) async fn closed_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
+}
+
+/// Starts a proxy that connects every tunnel to this port. Returns its own port.
+pub(crate) async fn tunnel_to(port: u16) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let own = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        loop {
+            let mut client = BufReader::new(listener.accept().await.unwrap().0);
+            tokio::spawn(async move {
+                let mut line = String::new();
+                while line != "\r\n" {
+                    line.clear();
+                    client.read_line(&mut line).await?;
+                }
+                client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await?;
+                let mut server = TcpStream::connect(("127.0.0.1", port)).await?;
+                tokio::io::copy_bidirectional(&mut client, &mut server).await
+            });
+        }
+    });
+    own
 }
 
 async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, state: &State) -> io::Result<()> {
