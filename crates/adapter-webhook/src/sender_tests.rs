@@ -60,7 +60,11 @@ fn sender(lookup: Arc<dyn Lookup>) -> Sender {
 }
 
 fn sender_trusting(roots: RootCertStore, lookup: Arc<dyn Lookup>) -> Sender {
-    Sender::with("127.0.0.1".parse().unwrap(), None, roots, lookup, TIME_LIMIT).unwrap()
+    sender_within(TIME_LIMIT, roots, lookup)
+}
+
+fn sender_within(limit: Duration, roots: RootCertStore, lookup: Arc<dyn Lookup>) -> Sender {
+    Sender::with("127.0.0.1".parse().unwrap(), None, roots, lookup, limit).unwrap()
 }
 
 fn is_refused(answer: &Result<WebhookAnswer, WebhookError>) -> bool {
@@ -199,6 +203,18 @@ async fn connection_with_an_unread_body_is_not_used_again() {
     receiver.react(Reaction::Answer(200, ""));
     sender.send(&request(receiver.url("127.0.0.1"))).await.unwrap();
     assert_eq!((receiver.received().len(), receiver.connections()), (2, 2));
+}
+
+/// Otherwise a receiver that begins an answer at once could hold all slots.
+#[tokio::test]
+async fn slow_body_does_not_last_as_long_as_an_attempt() {
+    let receiver = Receiver::start().await;
+    let hour = Duration::from_hours(1);
+    let sender = sender_within(hour, RootCertStore::empty(), Script::of(&[]));
+    receiver.react(Reaction::EndlessBody);
+    let request = request(receiver.url("127.0.0.1"));
+    let answer = timeout(Duration::from_mins(1), sender.send(&request)).await.unwrap();
+    assert_eq!(answer.unwrap().status, 200);
 }
 
 #[tokio::test]
