@@ -28,6 +28,8 @@ const ENDPOINTS_OF_A_CLIENT: usize = 10;
 const FILL: Duration = Duration::from_secs(2);
 /// Orders per second of each client beside receivers that hang.
 const ORDERS_PER_SECOND: f64 = 2.0;
+/// Time after the last order in which all webhooks must arrive.
+const LONGEST_DELAY: Duration = Duration::from_mins(1);
 /// Pause between two looks at the receiver.
 const LOOK: Duration = Duration::from_millis(20);
 /// Scopes of a client that creates orders and endpoints.
@@ -116,7 +118,9 @@ impl<'a> Hooking<'a> {
             let threads: Vec<_> = (0..self.clients.len()).map(create).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
-        while self.receiver.answered() < orders * self.answering {
+        let (all, ended) = (orders * self.answering, Instant::now());
+        while self.receiver.answered() < all {
+            assert!(ended.elapsed() < LONGEST_DELAY, "not all {all} webhooks arrived");
             thread::sleep(LOOK);
         }
         let delays = self.receiver.delays();
