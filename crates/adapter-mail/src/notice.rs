@@ -59,7 +59,8 @@ fn text(notice: &EndpointNotice) -> Result<String, time::error::Format> {
         None => {
             let end = second(notice.since.saturating_add(FAILING_LIMIT))?;
             format!(
-                "No delivery to the webhook endpoint {id} at {host} has succeeded since {since}.\n\n\
+                "No delivery to the webhook endpoint {id} at {host} has succeeded since {since}.\n\
+                 \n\
                  The service disables the endpoint at {end} or up to a day later, unless one \
                  delivery succeeds before.\n\n\
                  GET /api/webhooks/{id}/deliveries shows the status or the error of each attempt. \

@@ -1,8 +1,9 @@
 //! Backup and restore of an embedded service: its database, and the documents of its orders.
 //!
 //! A backup is a folder with the database, the documents, the key of the secrets of webhooks, and a
-//! manifest. The database is copied first. A document is stored before its order is, and stays, so every document of the copied
-//! orders is there. The manifest is written last: a backup without one is not complete.
+//! manifest. The database is copied first. A document is stored before its order is, and stays, so
+//! every document of the copied orders is there. The manifest is written last: a backup without one
+//! is not complete.
 
 use std::{
     collections::BTreeSet,

@@ -129,7 +129,9 @@ impl DispatchEvents {
         };
         if removed > 0 {
             self.mails_due.raise();
-            self.webhooks_due.raise();
+            if dispatches.iter().any(|dispatch| !dispatch.webhooks.is_empty()) {
+                self.webhooks_due.raise();
+            }
         }
         // Events that another instance holds would be read again at once, and so without end.
         let has_more = is_full && removed + put_off.len() > 0;

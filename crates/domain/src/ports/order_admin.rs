@@ -50,10 +50,11 @@ pub trait OrderAdmin: Send + Sync {
     /// - empties its details and its file number, which becomes free
     /// - removes its documents, and condemns their keys in the
     ///   [`UploadLedger`](super::UploadLedger)
-    /// - removes its event and its deliveries, leased ones too
+    /// - removes its events and its mails, leased ones too
     ///
-    /// The row stays with its identifier, client, instants and status. Returns the condemned keys;
-    /// `None` if there is no such order or it was erased before.
+    /// The row stays with its identifier, client, instants and status. Webhook deliveries stay too:
+    /// they have no data of the order, and those that wait are not sent. Returns the condemned
+    /// keys; `None` if there is no such order or it was erased before.
     ///
     /// The store's files may have the bytes of the order until the operator cleans them:
     /// - SQLite overwrites deleted rows with zeros. Its write-ahead log has older pages until it is
