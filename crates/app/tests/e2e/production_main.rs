@@ -52,6 +52,10 @@ mod read_documents;
 mod read_orders;
 mod response_headers;
 mod restart;
+#[expect(
+    dead_code,
+    reason = "the tests of the guide's clients use the rest, on the embedded default"
+)]
 mod scripted_server;
 mod service_process;
 mod several_instances;

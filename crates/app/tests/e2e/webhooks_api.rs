@@ -240,8 +240,8 @@ async fn both_secrets_sign_after_a_rotation() {
 
     let new = rotated["secret"].as_str().unwrap();
     assert_ne!(new, old);
-    let received = receiver.webhooks(1).await.remove(0);
-    assert!(is_signed_with(&received, new) && is_signed_with(&received, &old), "{received:?}");
+    let arrived = receiver.webhooks(1).await.remove(0);
+    assert!(is_signed_with(&arrived, new) && is_signed_with(&arrived, &old), "{arrived:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -268,9 +268,9 @@ async fn events_of_a_disabled_webhook_wait_until_it_is_enabled() {
     assert_eq!(receiver.0.requests().len(), 0);
     patch(&json!({ "status": "enabled", "url": receiver.url("/new") })).await;
 
-    let received = receiver.webhooks(1).await.remove(0);
-    assert_eq!(received.path(), "/new");
-    assert_eq!(verified(&received, &secret)["data"]["order_id"], order_id);
+    let arrived = receiver.webhooks(1).await.remove(0);
+    assert_eq!(arrived.path(), "/new");
+    assert_eq!(verified(&arrived, &secret)["data"]["order_id"], order_id);
     assert_eq!(client.send(Method::DELETE, &webhook, None).await.status(), 204);
     problem(client.send(Method::GET, &webhook, None).await, 404, "not_found").await;
 }
@@ -340,7 +340,7 @@ async fn log_names_the_webhook_without_its_secret_url_or_payload() {
     let rotation = format!("/api/webhooks/{}/rotate-secret", webhook["id"]);
     let rotated = post(&rotation, &json!({})).await;
     post(CREATE, &order("mkfilezq")).await;
-    let received = receiver.webhooks(1).await.remove(0);
+    let arrived = receiver.webhooks(1).await.remove(0);
 
     let log = service.stop_and_read_log();
 
@@ -351,8 +351,8 @@ async fn log_names_the_webhook_without_its_secret_url_or_payload() {
         assert!(line.to_string().contains("\"api_key\":1"), "{line}");
     }
     let secrets = [&webhook, &rotated].map(|answer| answer["secret"].as_str().unwrap());
-    assert!(secrets.iter().all(|secret| is_signed_with(&received, secret)));
-    let signatures = received.header("webhook-signature").unwrap().split(' ').collect();
+    assert!(secrets.iter().all(|secret| is_signed_with(&arrived, secret)));
+    let signatures = arrived.header("webhook-signature").unwrap().split(' ').collect();
     let keys = secrets.map(|secret| secret.trim_start_matches("whsec_")).to_vec();
     let texts = vec!["mkpathzq", "mkqueryzq", "mknotezq", "mkfilezq"];
     for hidden in [keys, signatures, texts].concat() {
