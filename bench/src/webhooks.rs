@@ -22,6 +22,8 @@ use crate::{
     trial::{CONNECTIONS, Plan, alternate, ratios},
 };
 
+/// With PostgreSQL, the service makes no key itself.
+const SECRETS_KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 /// Most endpoints of a client.
 const ENDPOINTS_OF_A_CLIENT: usize = 10;
 /// Time in which the orders are created whose webhooks are measured.
@@ -60,7 +62,8 @@ impl<'a> Hooking<'a> {
         let clients = endpoints.div_ceil(ENDPOINTS_OF_A_CLIENT).max(1);
         let kind: Vec<_> = SCOPES.into_iter().chain(is_test.then_some("--test")).collect();
         let keys: Vec<_> = (0..clients).map(|_| instance.installation.issue_key(&kind)).collect();
-        let flags = ["--rate-per-second=0", "--webhook-allow=127.0.0.1"];
+        let secrets_key = format!("--secrets-key={SECRETS_KEY}");
+        let flags = ["--rate-per-second=0", "--webhook-allow=127.0.0.1", &secrets_key];
         let service = instance.installation.start_with(&flags);
         let receiver = Receiver::start();
         for number in 0..endpoints {
