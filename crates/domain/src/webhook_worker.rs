@@ -1,8 +1,8 @@
 //! Use case: deliver webhooks until the service stops.
 //!
 //! A slot that becomes free is filled at once. An endpoint has up to [`PER_ENDPOINT`] slots, and one
-//! whose last attempt did not succeed has one. All such endpoints together have a part of the
-//! slots, so endpoints that hang hold up no others.
+//! whose last attempt did not succeed has one. All such endpoints together leave a part of the slots
+//! to others, so endpoints that hang hold up none that works.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -32,6 +32,13 @@ pub const PER_ENDPOINT: usize = 4;
 /// Maximum number of deliveries that a slot leases at once for an endpoint that works. It attempts
 /// them one after the other, until one fails: they all fit into a lease.
 const IN_A_ROW: usize = 4;
+
+/// Returns how many of `share` slots the endpoints may have together whose last attempt did not
+/// succeed. The rest is small, because the attempts at endpoints that work are short; and new
+/// endpoints wait for those that hang.
+fn unproven_share(share: usize) -> usize {
+    share.saturating_sub((share / 6).max(1)).max(1)
+}
 
 /// What a step did.
 #[derive(Debug, Default)]
@@ -182,7 +189,7 @@ impl WebhookWorker {
         });
         let slots = WebhookSlots {
             limit: asked,
-            unproven: (share / 2).max(1).saturating_sub(self.attempts.unproven()),
+            unproven: unproven_share(share).saturating_sub(self.attempts.unproven()),
             per_endpoint: PER_ENDPOINT * IN_A_ROW,
             busy: busy.collect(),
         };

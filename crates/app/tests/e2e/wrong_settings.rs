@@ -15,14 +15,14 @@ fn invalid_setting_stops_the_start_by_name() {
         ("--ops-listen=127.0.0.1", "--ops-listen"),
         ("--base-path=no slash", "--base-path"),
         ("--data-dir=/proc/nowhere", "--data-dir"),
-        ("--database-url=mysql://user:secret@host/db", "--database-url"),
-        ("--database-url=postgres://user:secret@127.0.0.1:1/db", "--database-url"),
+        ("--database-url=mysql://user:passw0rd@host/db", "--database-url"),
+        ("--database-url=postgres://user:passw0rd@127.0.0.1:1/db", "--database-url"),
         ("--database-connections=0", "--database-connections"),
-        ("--documents-url=s3://bucket?secret=secret", "--documents-url"),
-        ("--mail-url=smtp://user:secret@host/path", "--mail-url"),
+        ("--documents-url=s3://bucket?key=passw0rd", "--documents-url"),
+        ("--mail-url=smtp://user:passw0rd@host/path", "--mail-url"),
         ("--drain-secs=-1", "--drain-secs"),
-        ("--documents-url=ftp://user:secret@host", "--documents-url"),
-        ("--mail-url=pigeon://user:secret@host", "--mail-url"),
+        ("--documents-url=ftp://user:passw0rd@host", "--documents-url"),
+        ("--mail-url=pigeon://user:passw0rd@host", "--mail-url"),
         ("--mail-from=nobody at all", "--mail-from"),
         ("--duplicate-window-secs=-1", "--duplicate-window-secs"),
         ("--rate-burst=many", "--rate-burst"),
@@ -31,9 +31,9 @@ fn invalid_setting_stops_the_start_by_name() {
         ("--body-memory-mb=7", "--body-memory-mb"),
         ("--spool-mb=0", "--spool-mb"),
         ("--trusted-proxies=proxy", "--trusted-proxies"),
-        ("--secrets-key=secret", "--secrets-key"),
+        ("--secrets-key=passw0rd", "--secrets-key"),
         ("--webhook-allow=everything", "--webhook-allow"),
-        ("--webhook-proxy=ftp://user:secret@host:1", "--webhook-proxy"),
+        ("--webhook-proxy=ftp://user:passw0rd@host:1", "--webhook-proxy"),
         ("--log-format=xml", "--log-format"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_notary-orders"));
@@ -52,7 +52,7 @@ fn invalid_setting_stops_the_start_by_name() {
             error.lines().any(|line| line.starts_with("error: ") && line.contains(setting)),
             "{flag}: {error}"
         );
-        assert!(!error.contains("secret"), "{flag}: {error}");
+        assert!(!error.contains("passw0rd"), "{flag}: {error}");
     }
 }
 
@@ -60,14 +60,14 @@ fn invalid_setting_stops_the_start_by_name() {
 #[test]
 fn misplaced_password_is_not_repeated() {
     for arguments in [
-        ["--database-url=", "postgres://user:se/cr@et-secret@host/db"],
-        ["serve", "postgres://user:secret@host/db"],
-        ["serve", "postgres://host/db?password=sec@secret"],
-        ["--database-connections", "postgres://user:secret@host/db"],
-        ["--listen", "smtp://user:secret@host"],
-        ["--databse-url=postgres://user:secret@host/db", "serve"],
-        ["copy", "--from=postgres://user:secret@host/db"],
-        ["--data-dir=/proc/nowhere", "--database-url=postgres://user:secret@host:port/db"],
+        ["--database-url=", "postgres://user:se/cr@et-passw0rd@host/db"],
+        ["serve", "postgres://user:passw0rd@host/db"],
+        ["serve", "postgres://host/db?password=sec@passw0rd"],
+        ["--database-connections", "postgres://user:passw0rd@host/db"],
+        ["--listen", "smtp://user:passw0rd@host"],
+        ["--databse-url=postgres://user:passw0rd@host/db", "serve"],
+        ["copy", "--from=postgres://user:passw0rd@host/db"],
+        ["--data-dir=/proc/nowhere", "--database-url=postgres://user:passw0rd@host:port/db"],
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_notary-orders"))
             .env_clear()
@@ -79,7 +79,7 @@ fn misplaced_password_is_not_repeated() {
             !output.status.success() && printed.contains("error: "),
             "{arguments:?}: {printed}"
         );
-        assert!(!printed.contains("secret"), "{arguments:?}: {printed}");
+        assert!(!printed.contains("passw0rd"), "{arguments:?}: {printed}");
     }
 }
 
@@ -109,7 +109,7 @@ fn blank_variable_is_absent() {
 #[test]
 fn unknown_variable_is_named_with_the_nearest() {
     let variables = [
-        ("NOTARY_ORDERS_DOCUMENT_URL", "s3://user:secret@bucket"),
+        ("NOTARY_ORDERS_DOCUMENT_URL", "s3://user:passw0rd@bucket"),
         ("NOTARY_ORDERS_SERVICE_HOST", "10.0.0.1"),
         ("NOTARY_ORDERS_BLANK", ""),
         ("NOTARY_ORDERS_LOG_LEVEL", "info"),
@@ -133,14 +133,14 @@ fn unknown_variable_is_named_with_the_nearest() {
             (&"NOTARY_ORDERS_SERVICE_HOST".into(), &Value::Null),
         ]
     );
-    assert!(!log.contains("secret"), "{log}");
+    assert!(!log.contains("passw0rd"), "{log}");
 }
 
 #[test]
 fn help_lists_settings_without_their_values() {
     let help = Command::new(env!("CARGO_BIN_EXE_notary-orders"))
         .arg("--help")
-        .env("DATABASE_URL", "postgres://user:secret@host/db")
+        .env("DATABASE_URL", "postgres://user:passw0rd@host/db")
         .output()
         .unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
@@ -164,5 +164,5 @@ fn help_lists_settings_without_their_values() {
     ] {
         assert!(help.contains(flag) && help.contains(variable) && help.contains(default), "{flag}");
     }
-    assert!(!help.contains("secret"));
+    assert!(!help.contains("passw0rd"));
 }
