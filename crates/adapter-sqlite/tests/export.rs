@@ -53,7 +53,10 @@ async fn every_row_is_exported_once_in_pages() {
     }
     store.record(&[document().key], NOW).await.unwrap();
     for _ in 0..3 {
-        let endpoint = WebhookRepo::add(&store, &new_endpoint(LIVE), 10).await.unwrap().unwrap();
+        let endpoint = domain::ports::WebhookRepo::add(&store, &new_endpoint(LIVE), 10)
+            .await
+            .unwrap()
+            .unwrap();
         store.add_test(LIVE, endpoint, "key", NOW).await.unwrap().unwrap();
     }
     let counts = [1, 1, 5, 10, 1, 1, 8, 3, 3, 5];
