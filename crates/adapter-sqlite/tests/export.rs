@@ -10,8 +10,8 @@ use contract_tests::samples::{
 use domain::{
     idempotency::IdempotentRequest,
     ports::{
-        ApiKeyRepo as _, DeliveryQueue as _, NewOrder, OrderRepo as _, UploadLedger as _,
-        WebhookQueue as _, WebhookRepo,
+        ApiKeyRepo as _, DeliveryQueue, NewOrder, OrderRepo as _, UploadLedger as _,
+        WebhookQueue as _,
     },
 };
 use serde_json::{Value, json};
@@ -88,7 +88,7 @@ async fn values_have_the_text_forms_of_postgresql() {
         enqueue(&store, &order, vec![delivery(number)]).await;
         assert_eq!(rows(&store, "orders", 10).await[number]["created_at"], json!(expected));
     }
-    store.lease(NOW, Duration::MINUTE, 1).await.unwrap();
+    DeliveryQueue::lease(&store, NOW, Duration::MINUTE, 1).await.unwrap();
     assert!(rows(&store, "deliveries", 10).await.iter().all(|row| row["leased_until"].is_null()));
     let order = &rows(&store, "orders", 1).await[0];
     assert_eq!(order["details"]["zone"], "America/Chicago");
