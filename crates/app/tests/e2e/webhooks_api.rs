@@ -7,6 +7,7 @@ use domain::{
 use reqwest::{Method, Response, multipart::Form};
 use serde_json::{Value, json};
 use standardwebhooks::Webhook;
+use time::Duration;
 
 use crate::{
     harness::{
@@ -156,6 +157,8 @@ async fn both_creates_and_added_documents_reach_the_webhook() {
     let request = app.client.post(app.url(CREATE_WITH_DOCUMENTS)).bearer_auth(&client.key);
     let record = created(request.multipart(with_documents).send().await.unwrap()).await;
     let with_documents = record["order_id"].as_i64().unwrap();
+    // An event has the documents of its instant, and the clock stands still.
+    app.clock.advance(Duration::SECOND);
     let documents = Form::new().part("documents", file("more.pdf", deed()));
     let request = app.client.post(app.url(&format!("/api/order/{json}/documents")));
     created(request.bearer_auth(&client.key).multipart(documents).send().await.unwrap()).await;
