@@ -24,7 +24,7 @@ use crate::{
     PostgresStore,
     failure::Failure,
     order_columns::unreadable,
-    pages::{ListedRow, listed_columns, upper_bound},
+    pages::{BY_FILE_NUMBER, ListedRow, listed_columns, upper_bound},
     reads,
     statement::{DURABLE, Prepared},
 };
@@ -87,8 +87,9 @@ async fn list(
     when(filter.email.is_some(), format!("lower($3) IN ({addresses})"));
     when(before.is_some(), "id < $4".to_owned());
     let conditions = conditions.join(" AND ");
+    let source = if filter.file_number.is_some() { BY_FILE_NUMBER } else { "orders AS o" };
     let query =
-        format!("SELECT {columns} FROM orders AS o WHERE {conditions} ORDER BY id DESC LIMIT $5");
+        format!("SELECT {columns} FROM {source} WHERE {conditions} ORDER BY id DESC LIMIT $5");
     let rows: Vec<ListedRow> = sql_query(query)
         .bind::<Nullable<Text>, _>(filter.file_number.as_deref())
         .bind::<Nullable<BigInt>, _>(filter.client.map(|client| client.0))

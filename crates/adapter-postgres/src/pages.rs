@@ -100,6 +100,16 @@ pub(crate) async fn page(
     Ok(Some(Page::of(query, ListedRow::all_listed(rows)?, range.has_others)))
 }
 
+/// The orders `o` in a list by file number. One index has the orders that hold their file number,
+/// another one those that do not.
+pub(crate) const BY_FILE_NUMBER: &str = "(SELECT * FROM orders WHERE holds_file_number \
+    UNION ALL SELECT * FROM orders WHERE NOT holds_file_number) AS o";
+
+/// Returns the orders `o` from which a page is read.
+fn source(query: &PageQuery) -> &'static str {
+    if query.file_number.is_some() { BY_FILE_NUMBER } else { "orders AS o" }
+}
+
 /// Returns the columns of the index that a page reads, and their values. Bounds are compared as
 /// rows: no other index can serve them, whatever the planner knows about the clients. `$1` is the
 /// client, and `$2` the file number if there is one.
@@ -176,7 +186,7 @@ async fn find_range(
         ),
     };
     let (low, high) = (search("$6", "low"), search("$7", "high"));
-    let order_by = order_by(query, toward == Toward::Older);
+    let (source, order_by) = (source(query), order_by(query, toward == Toward::Older));
     let text = format!(
         "WITH range AS MATERIALIZED (\
             SELECT CASE WHEN $6 IS NOT NULL THEN {low} END AS low, \
@@ -184,7 +194,7 @@ async fn find_range(
         ) SELECT low, least(high, {horizon}) AS high, \
             $5 IS NULL OR EXISTS (SELECT 1 FROM orders WHERE id = $5 AND client_id = $1) \
             AS is_known, \
-            (SELECT id FROM orders WHERE {others} {order_by} LIMIT 1) IS NOT NULL AS has_others \
+            (SELECT id FROM {source} WHERE {others} {order_by} LIMIT 1) IS NOT NULL AS has_others \
         FROM range"
     );
     let wider = |instant: Option<OffsetDateTime>, by: Duration| {
@@ -210,8 +220,8 @@ async fn orders(
     (low, high): (i64, i64),
 ) -> Result<Vec<ListedRow>, Failure> {
     let (columns, matching) = (listed_columns(), matching(query, "$5", "$6"));
-    let order_by = order_by(query, toward == Toward::Newer);
-    let text = format!("SELECT {columns} FROM orders AS o WHERE {matching} {order_by} LIMIT $7");
+    let (source, order_by) = (source(query), order_by(query, toward == Toward::Newer));
+    let text = format!("SELECT {columns} FROM {source} WHERE {matching} {order_by} LIMIT $7");
     let statement = sql_query(text)
         .bind::<BigInt, _>(client.0)
         .bind::<Nullable<Text>, _>(query.file_number.as_deref())

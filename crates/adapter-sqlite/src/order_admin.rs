@@ -25,7 +25,7 @@ use crate::{
     database::{Access, Database, OpenError},
     failure::Failure,
     order_reader,
-    pages::{self, last_created_before},
+    pages::{Listing, last_created_before},
     store::SqliteStore,
 };
 
@@ -85,34 +85,41 @@ pub(crate) fn search(
     before: i64,
     limit: usize,
 ) -> Result<(Vec<ListedOrder>, Option<i64>), Failure> {
-    let mut query = orders::table
-        .filter(orders::erased_at.is_null())
-        .filter(orders::id.lt(before))
-        .order(orders::id.desc())
-        .limit(row_limit(limit))
-        .into_boxed();
-    if let Some(file_number) = &filter.file_number {
-        query = query.filter(pages::has_file_number(file_number));
-    }
-    if let Some(client) = filter.client {
-        query = query.filter(orders::client_id.eq(client.0));
-    }
-    let Some(email) = &filter.email else { return Ok((pages::load(connection, query)?, None)) };
-    let last: Option<i64> = orders::table
-        .filter(orders::id.lt(before))
-        .order(orders::id.desc())
-        .select(orders::id)
-        .first(connection)
-        .optional()?;
-    let Some(last) = last else { return Ok((Vec::new(), None)) };
+    let searched_from = match &filter.email {
+        Some(_) => last_before(connection, before)?.map(|last| last.saturating_sub(SEARCHED)),
+        None => None,
+    };
     let addresses =
         ADDRESSES.map(|path| format!("lower(details ->> '$.{}')", path.join("."))).join(", ");
-    let has_address = sql::<Bool>("")
-        .bind::<Text, _>(email.to_ascii_lowercase())
-        .sql(&format!(" IN ({addresses})"));
-    let first = last.saturating_sub(SEARCHED);
-    let query = query.filter(orders::id.ge(first)).filter(has_address);
-    Ok((pages::load(connection, query)?, Some(first)))
+    let matching = || {
+        let mut matching = orders::table
+            .filter(orders::erased_at.is_null())
+            .filter(orders::id.lt(before))
+            .into_boxed();
+        if let Some(email) = &filter.email {
+            let has_address = sql::<Bool>("")
+                .bind::<Text, _>(email.to_ascii_lowercase())
+                .sql(&format!(" IN ({addresses})"));
+            matching = matching.filter(has_address);
+        }
+        if let Some(first) = searched_from {
+            matching = matching.filter(orders::id.ge(first));
+        }
+        matching
+    };
+    let listing = Listing {
+        matching,
+        client: filter.client,
+        file_number: filter.file_number.as_deref(),
+        newest_first: true,
+        limit,
+    };
+    Ok((listing.load(connection)?, searched_from))
+}
+
+fn last_before(connection: &mut SqliteConnection, id: i64) -> Result<Option<i64>, Failure> {
+    let before = orders::table.filter(orders::id.lt(id)).order(orders::id.desc());
+    Ok(before.select(orders::id).first(connection).optional()?)
 }
 
 /// Reads the oldest orders of each client, because the indexes of pages leave out erased orders.

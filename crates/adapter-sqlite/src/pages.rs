@@ -1,7 +1,7 @@
 //! Pages of orders, newest first.
 
 use diesel::{
-    dsl::{exists, select, sql},
+    dsl::{exists, not, select, sql},
     expression::SqlLiteral,
     prelude::*,
     sql_types::{BigInt, Bool, Double},
@@ -39,19 +39,67 @@ diesel::define_sql_function! {
     fn likelihood(condition: Bool, probability: Double) -> Bool;
 }
 
-/// The condition of a file number. Few orders have it, which the planner does not know: it could
-/// walk over all orders of the client.
-pub(crate) fn has_file_number<'a>(
-    file_number: &'a str,
-) -> Box<dyn BoxableExpression<orders::table, Sqlite, SqlType = Bool> + 'a> {
-    Box::new(likelihood(orders::file_number.eq(file_number), sql::<Double>("0.000001")))
+/// The orders of a list, in one direction, up to a limit.
+pub(crate) struct Listing<'a, F> {
+    /// Returns a statement with the other conditions, and without an order.
+    pub(crate) matching: F,
+    pub(crate) client: Option<ClientId>,
+    pub(crate) file_number: Option<&'a str>,
+    pub(crate) newest_first: bool,
+    pub(crate) limit: usize,
 }
 
-/// Reads orders in lists.
-pub(crate) fn load(
-    connection: &mut SqliteConnection,
-    query: Orders<'_>,
-) -> Result<Vec<ListedOrder>, Failure> {
+impl<'a, F: Fn() -> Orders<'a>> Listing<'a, F> {
+    /// Reads the orders. One index has those that hold their file number, another one the others.
+    pub(crate) fn load(
+        &self,
+        connection: &mut SqliteConnection,
+    ) -> Result<Vec<ListedOrder>, Failure> {
+        let Some(file_number) = self.file_number else {
+            return load(connection, self.of_client());
+        };
+        // Few orders have a file number, which the planner does not know: it could walk over all
+        // orders of the client. `+` keeps it from their index.
+        let has_number = || {
+            let equal = orders::file_number.eq(file_number);
+            likelihood(equal, sql::<Double>("0.000001"))
+        };
+        let held = self.in_order().filter(has_number()).filter(orders::holds_file_number);
+        let mut listed = match self.client {
+            Some(client) => {
+                let of_client = sql::<BigInt>("+client_id").eq(client.0);
+                load(connection, held.filter(of_client))?
+            }
+            None => load(connection, held)?,
+        };
+        let others = self.of_client().filter(has_number()).filter(not(orders::holds_file_number));
+        listed.extend(load(connection, others)?);
+        listed.sort_by_key(|order| order.stored.id.0);
+        if self.newest_first {
+            listed.reverse();
+        }
+        listed.truncate(self.limit);
+        Ok(listed)
+    }
+
+    fn of_client(&self) -> Orders<'a> {
+        match self.client {
+            Some(client) => self.in_order().filter(orders::client_id.eq(client.0)),
+            None => self.in_order(),
+        }
+    }
+
+    fn in_order(&self) -> Orders<'a> {
+        let limited = (self.matching)().limit(row_limit(self.limit));
+        if self.newest_first {
+            limited.order(orders::id.desc())
+        } else {
+            limited.order(orders::id.asc())
+        }
+    }
+}
+
+fn load(connection: &mut SqliteConnection, query: Orders<'_>) -> Result<Vec<ListedOrder>, Failure> {
     let rows: Vec<ListedRow> = Prepared(query.select(ListedRow::as_select()))
         .load(connection)
         .map_err(|error| Failure::unreadable(error, &"of a page"))?;
@@ -75,27 +123,27 @@ pub(crate) fn page(
         return Ok(None);
     }
     let range = Range::of(connection, query)?;
-    let beyond = limit_plus_one(query.limit);
     let (page, others) = match query.cursor {
         Cursor::Newest => (range, None),
         Cursor::OlderThan(id) => (range.before(id.0), Some(range.from(id.0))),
         Cursor::NewerThan(id) => (range.after(id.0), Some(range.to(id.0))),
     };
-    let matching = matching(client, query, page).limit(beyond);
-    let orders = if matches!(query.cursor, Cursor::NewerThan(_)) {
-        load(connection, matching.order(orders::id.asc()))?
-    } else {
-        load(connection, matching.order(orders::id.desc()))?
+    let mut load = |range: Range, limit: usize| {
+        let listing = Listing {
+            matching: || matching(query, range),
+            client: Some(client),
+            file_number: query.file_number.as_deref(),
+            newest_first: !matches!(query.cursor, Cursor::NewerThan(_)),
+            limit,
+        };
+        listing.load(connection)
     };
+    let orders = load(page, query.limit.saturating_add(1))?;
     let has_others = match others {
-        Some(others) => has_any(connection, client, query, others)?,
+        Some(others) => !load(others, 1)?.is_empty(),
         None => false,
     };
     Ok(Some(Page::of(query, orders, has_others)))
-}
-
-fn limit_plus_one(limit: usize) -> i64 {
-    row_limit(limit.saturating_add(1))
 }
 
 fn is_order_of(
@@ -107,18 +155,14 @@ fn is_order_of(
     Ok(select(exists(own)).get_result(connection)?)
 }
 
-/// Returns the orders of a client in a range of identifiers that match the filters. The indexes of
-/// pages leave out erased orders.
-fn matching(client: ClientId, query: &PageQuery, range: Range) -> Orders<'_> {
+/// Returns the orders in a range of identifiers that were created between the instants of a query.
+/// The indexes of pages leave out erased orders.
+fn matching(query: &PageQuery, range: Range) -> Orders<'_> {
     let mut matching = orders::table
-        .filter(orders::client_id.eq(client.0))
         .filter(orders::erased_at.is_null())
         .filter(orders::id.ge(range.low))
         .filter(orders::id.le(range.high))
         .into_boxed();
-    if let Some(file_number) = &query.file_number {
-        matching = matching.filter(has_file_number(file_number));
-    }
     if let Some(instant) = query.created_after {
         matching = matching.filter(orders::created_at.ge(Utc(instant)));
     }
@@ -126,16 +170,6 @@ fn matching(client: ClientId, query: &PageQuery, range: Range) -> Orders<'_> {
         matching = matching.filter(orders::created_at.lt(Utc(instant)));
     }
     matching
-}
-
-fn has_any(
-    connection: &mut SqliteConnection,
-    client: ClientId,
-    query: &PageQuery,
-    range: Range,
-) -> Result<bool, Failure> {
-    let any = matching(client, query, range).select(orders::id).limit(1);
-    Ok(Prepared(any).get_result::<i64>(connection).optional()?.is_some())
 }
 
 /// A range of identifiers, with its ends.

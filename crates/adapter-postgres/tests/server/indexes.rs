@@ -31,7 +31,8 @@ const INDEXES: [(&str, &str); 21] = [
     ("orders_client", "orders USING btree (client_id, id) WHERE (erased_at IS NULL)"),
     (
         "orders_client_file_number",
-        "orders USING btree (file_number, client_id, id) WHERE (erased_at IS NULL)",
+        "orders USING btree (file_number, client_id, id) \
+        WHERE ((NOT holds_file_number) AND (erased_at IS NULL))",
     ),
     ("orders_file_number", "orders USING btree (file_number, is_test) WHERE holds_file_number"),
     ("orders_pkey", "orders USING btree (id)"),

@@ -36,12 +36,12 @@ async fn page(store: &PostgresStore, query: &PageQuery) -> Vec<i64> {
 }
 
 /// Adds 100,000 orders a minute apart. Nine of ten belong to one client, a hundred to another, and
-/// the oldest 40,000 are erased. A file number has two orders of each client.
+/// the oldest 40,000 are erased. A file number has two orders of each client; the newer holds it.
 const MANY: &str = "
     INSERT INTO orders (id, client_id, api_key_id, signing_service_id, starts_at, created_at,
         updated_at, is_test, holds_file_number, file_number, status, details, erased_at)
     SELECT n, CASE WHEN n % 10 > 0 THEN 3 WHEN n % 1000 > 0 THEN 4 ELSE 5 END, 1, 1, now(),
-        '2026-01-01Z'::timestamptz + n * interval '1 minute', now(), false, false,
+        '2026-01-01Z'::timestamptz + n * interval '1 minute', now(), false, n > 50000,
         'M-' || n % 50000, 'NEW', details, CASE WHEN n < 40000 THEN now() END
         FROM generate_series(10, 100000) n, (SELECT details FROM orders LIMIT 1) sample;
     INSERT INTO uploads SELECT 'm/' || n, now() FROM generate_series(10, 100000) n;
