@@ -165,3 +165,31 @@ async fn calls_use_indexes() {
         INDEXES.iter().map(|(name, _)| *name).filter(|name| !UNUSED.contains(name)).collect();
     assert_eq!(database.sql(used), expected.join("\n"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lease_does_not_read_the_whole_queue() {
+    let (store, database) = store().await;
+    let queue = |from: i32, to: i32| {
+        format!(
+            "INSERT INTO deliveries (order_id, message_key, recipient, created_at, due_at) \
+            SELECT 1, 'm' || n, 'a@b', '2020-01-01Z', '2020-01-01Z' \
+            FROM generate_series({from}, {to}) n;"
+        )
+    };
+    // Planned when few rows are left in a large table, and used when the queue is long.
+    database.sql(&queue(1, 1000));
+    database.sql("DELETE FROM deliveries WHERE id <= 997");
+    database.sql("VACUUM ANALYZE deliveries");
+    assert_eq!(store.lease(NOW, Duration::MINUTE, 10).await.unwrap().len(), 3);
+    let outsider = outsider(&database).await;
+    sql_without_statistics(&database, &outsider, &queue(1, 20_000)).await;
+
+    assert_eq!(store.lease(NOW, Duration::MINUTE, 10).await.unwrap().len(), 10);
+
+    drop(store);
+    until("the sessions of the store have ended", async || super::sessions(&outsider).await.0 == 0)
+        .await;
+    let read =
+        "SELECT max(idx_tup_read) < 100 FROM pg_stat_user_indexes WHERE relname = 'deliveries'";
+    assert_eq!(database.sql(read), "t");
+}
