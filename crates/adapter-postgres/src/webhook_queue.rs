@@ -24,7 +24,12 @@ use sql_rows::{
 };
 use time::{Duration, OffsetDateTime};
 
-use crate::{PostgresStore, failure::Failure, statement::Prepared, webhook_lease, webhook_settle};
+use crate::{
+    PostgresStore,
+    failure::Failure,
+    statement::{IdRow, Prepared},
+    webhook_lease, webhook_settle,
+};
 
 #[async_trait]
 impl WebhookQueue for PostgresStore {
@@ -146,12 +151,6 @@ impl WebhookQueue for PostgresStore {
 const FORGET: &str = "DELETE FROM webhook_deliveries WHERE id = ANY (ARRAY(\
     SELECT id FROM (SELECT id, created_at FROM webhook_deliveries ORDER BY id LIMIT $2 \
         FOR UPDATE SKIP LOCKED) AS oldest WHERE created_at < $1))";
-
-#[derive(QueryableByName)]
-#[diesel(table_name = webhook_deliveries)]
-struct IdRow {
-    id: i64,
-}
 
 const ADD_TEST: &str = "INSERT INTO webhook_deliveries \
         (endpoint_id, event, message_key, created_at, due_at) \

@@ -2,7 +2,6 @@
 
 use async_trait::async_trait;
 use diesel::{
-    QueryableByName,
     prelude::*,
     sql_query,
     sql_types::{BigInt, Bool, Nullable, Text, Timestamptz},
@@ -21,7 +20,11 @@ use sql_rows::{
 };
 use time::OffsetDateTime;
 
-use crate::{PostgresStore, failure::Failure, statement::Prepared};
+use crate::{
+    PostgresStore,
+    failure::Failure,
+    statement::{IdRow, Prepared},
+};
 
 #[async_trait]
 impl WebhookRepo for PostgresStore {
@@ -197,12 +200,6 @@ const DISABLE_FAILING: &str = "WITH held AS (\
         WHERE disabled_at IS NULL AND failed_at <= $1 AND warned_at <= $2 ORDER BY id FOR UPDATE\
     ) UPDATE webhook_endpoints SET disabled_at = $3, disabled_by = $4 \
     WHERE id = ANY (ARRAY(SELECT id FROM held)) RETURNING id";
-
-#[derive(QueryableByName)]
-#[diesel(table_name = webhook_endpoints)]
-struct IdRow {
-    id: i64,
-}
 
 fn all_of(rows: Vec<EndpointRow>) -> Result<Vec<Endpoint>, Failure> {
     Ok(rows.into_iter().map(EndpointRow::into_endpoint).collect::<Result<_, _>>()?)
