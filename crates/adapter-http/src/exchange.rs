@@ -41,10 +41,8 @@ pub(crate) enum Phase {
 /// State of a connection.
 pub(crate) struct Exchange {
     connections: Arc<ConnectionTracker>,
-    /// The permit to be served.
     permit: Cell<Option<OwnedSemaphorePermit>>,
-    /// Whether the connection has given its place among the served ones to others.
-    aside: Cell<bool>,
+    permit_kind: Cell<PermitKind>,
     phase: Cell<Phase>,
     /// Start of the head, or end of the last answer.
     since: Cell<Instant>,
@@ -61,10 +59,19 @@ pub(crate) struct Exchange {
     swallow: Cell<bool>,
     /// Whether the last request that was not shed succeeded.
     succeeded: Cell<bool>,
-    /// Whether the connection has a place among those that stay open in a crowd.
-    kept: Cell<bool>,
     /// The connection, when its transport has ended.
     ended: Cell<Option<TcpStream>>,
+}
+
+/// What the permit of a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum PermitKind {
+    /// To be served.
+    Served,
+    /// To stay open in a crowd.
+    Kept,
+    /// To send a download, which leaves the permit to be served to others.
+    Download,
 }
 
 /// State of a `100 Continue`.
@@ -87,7 +94,7 @@ impl Exchange {
         Self {
             connections,
             permit: Cell::new(None),
-            aside: Cell::new(false),
+            permit_kind: Cell::new(PermitKind::Served),
             phase: Cell::new(Phase::Head { begun: false }),
             since: Cell::new(Instant::now()),
             allowance: Cell::new(ahead),
@@ -97,7 +104,6 @@ impl Exchange {
             interim: Cell::new(Interim::None),
             swallow: Cell::new(false),
             succeeded: Cell::new(false),
-            kept: Cell::new(false),
             ended: Cell::new(None),
         }
     }
@@ -133,11 +139,10 @@ impl Exchange {
             self.succeeded.set(status.as_u16() < 400);
         }
         if self.succeeded.get()
-            && !self.kept.get()
+            && self.permit_kind.get() == PermitKind::Served
             && let Some(permit) = self.connections.try_keep()
         {
-            self.permit.set(Some(permit));
-            self.kept.set(true);
+            self.swap_permit(PermitKind::Kept, permit);
         }
     }
 
@@ -171,10 +176,10 @@ impl Exchange {
 
     /// Returns whether the answer must close the connection.
     pub(crate) fn must_close(&self) -> bool {
-        match (self.aside.get(), self.kept.get()) {
-            (true, _) => true,
-            (false, true) => self.connections.is_closing(),
-            (false, false) => self.connections.must_close(self.succeeded.get()),
+        match self.permit_kind.get() {
+            PermitKind::Download => true,
+            PermitKind::Kept => self.connections.is_closing(),
+            PermitKind::Served => self.connections.must_close(self.succeeded.get()),
         }
     }
 
@@ -182,9 +187,13 @@ impl Exchange {
     pub(crate) fn download_started(&self) {
         self.download.set(true);
         if let Some(permit) = self.connections.try_download_aside() {
-            self.permit.set(Some(permit));
-            self.aside.set(true);
+            self.swap_permit(PermitKind::Download, permit);
         }
+    }
+
+    fn swap_permit(&self, kind: PermitKind, permit: OwnedSemaphorePermit) {
+        self.permit_kind.set(kind);
+        self.permit.set(Some(permit));
     }
 
     /// Returns whether the answer is a download.
@@ -268,6 +277,8 @@ impl Exchange {
 
 #[cfg(test)]
 mod tests {
+    use std::iter;
+
     use super::*;
 
     #[tokio::test]
@@ -289,5 +300,20 @@ mod tests {
         }
         connections.close(Duration::ZERO).await;
         assert!(client.must_close());
+    }
+
+    #[tokio::test]
+    async fn download_in_a_crowd_leaves_the_permits_of_kept_connections_to_others() {
+        let connections = Arc::<ConnectionTracker>::default();
+        let mut served = Vec::new();
+        while !connections.are_crowded() {
+            served.push(connections.serve().await.unwrap());
+        }
+        let keepable = || iter::from_fn(|| connections.try_keep()).collect::<Vec<_>>().len();
+        let (before, exchange) = (keepable(), Exchange::new(Arc::clone(&connections)));
+        exchange.download_started();
+        exchange.note_status(StatusCode::OK);
+        assert!(exchange.must_close());
+        assert_eq!(keepable(), before);
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use askama::Template as _;
 use domain::{
     delivery::Notification,
-    order::OrderId,
+    order::{EmailAddress, OrderId},
     ports::{Cause, NotifyError},
 };
 use email_encoding::headers::{rfc2047, writer::EmailWriter};
@@ -16,10 +16,11 @@ use lettre::{
     Address, Message,
     address::Envelope,
     message::{
-        Attachment, Mailbox, MultiPart, SinglePart,
+        Attachment, Mailbox, MessageBuilder, MultiPart, SinglePart,
         header::{ContentType, HeaderName, HeaderValue},
     },
 };
+use time::OffsetDateTime;
 
 use crate::{
     Sender,
@@ -47,18 +48,41 @@ pub(crate) fn message_key(key: &str) -> Result<&str, NotifyError> {
     }
 }
 
+/// Builds everything but the body of a mail. Deterministic: equal arguments give equal bytes.
+pub(crate) fn head(
+    sender: &Sender,
+    key: &str,
+    recipient: &EmailAddress,
+    subject: String,
+    date: OffsetDateTime,
+) -> Result<MessageBuilder, NotifyError> {
+    let key = message_key(key)?;
+    let from = sender.mailbox().clone();
+    let to: Address = recipient.as_str().parse().map_err(permanent)?;
+    let date = u64::try_from(date.unix_timestamp())
+        .map_err(|_| permanent("the mail has a date before 1970"))?;
+    Ok(Message::builder()
+        // Lettre would otherwise derive the envelope from the headers.
+        .envelope(Envelope::new(Some(from.email.clone()), vec![to.clone()]).map_err(permanent)?)
+        .message_id(Some(format!("<{key}@{}>", from.email.domain())))
+        .from(from)
+        .to(Mailbox::new(None, to))
+        .raw_header(subject_header(subject).map_err(permanent)?)
+        .date(UNIX_EPOCH + Duration::from_secs(date))
+        .raw_header(HeaderValue::new(
+            HeaderName::new_from_ascii_str("Auto-Submitted"),
+            "auto-generated".to_owned(),
+        )))
+}
+
 /// Builds the confirmation mail. Deterministic: equal notifications give equal bytes.
 pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Message, NotifyError> {
-    let key = message_key(&notification.message_key)?;
-    let order = &notification.order;
-    let from = sender.mailbox().clone();
-    let to: Address = notification.recipient.as_str().parse().map_err(permanent)?;
-    let created_at = u64::try_from(order.created_at.unix_timestamp())
-        .map_err(|_| permanent("the order was created before 1970"))?;
-    let confirmation = Confirmation::new(order).map_err(permanent)?;
-
+    let Notification { order, recipient, message_key: key, .. } = notification;
     let (id, file_number) = (order.id.0, order.order.file_number.as_str());
     let subject = format!("{SUBJECT_START}{id} received: file {file_number}");
+    let head = head(sender, key, recipient, subject, order.created_at)?;
+    let confirmation = Confirmation::new(order).map_err(permanent)?;
+
     // Clients cannot put these boundaries into a part: they do not know the random key.
     let alternatives = MultiPart::alternative()
         .boundary(format!("{key}-alternative"))
@@ -73,20 +97,7 @@ pub(crate) fn render(sender: &Sender, notification: &Notification) -> Result<Mes
         .boundary(format!("{key}-mixed"))
         .multipart(alternatives)
         .singlepart(calendar);
-    Message::builder()
-        // Lettre would otherwise derive the envelope from the headers.
-        .envelope(Envelope::new(Some(from.email.clone()), vec![to.clone()]).map_err(permanent)?)
-        .message_id(Some(format!("<{key}@{}>", from.email.domain())))
-        .from(from)
-        .to(Mailbox::new(None, to))
-        .raw_header(subject_header(subject).map_err(permanent)?)
-        .date(UNIX_EPOCH + Duration::from_secs(created_at))
-        .raw_header(HeaderValue::new(
-            HeaderName::new_from_ascii_str("Auto-Submitted"),
-            "auto-generated".to_owned(),
-        ))
-        .multipart(parts)
-        .map_err(permanent)
+    head.multipart(parts).map_err(permanent)
 }
 
 /// Encodes the subject as a whole (RFC 2047) unless plain ASCII is unambiguous. Lettre encodes each

@@ -1,51 +1,26 @@
 //! Builds the mail about a webhook endpoint that fails.
 
-use std::time::{Duration, UNIX_EPOCH};
-
 use domain::{
     ports::NotifyError,
     webhook::{DisabledBy, Endpoint, EndpointNotice, FAILING_LIMIT},
 };
-use lettre::{
-    Address, Message,
-    address::Envelope,
-    message::{
-        Mailbox, SinglePart,
-        header::{HeaderName, HeaderValue},
-    },
-};
+use lettre::{Message, message::SinglePart};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use url::Url;
 
 use crate::{
     Sender,
-    message::{message_key, permanent, subject_header},
+    message::{head, permanent},
 };
 
 /// Builds the mail. Deterministic: equal notices give equal bytes.
 pub(crate) fn render(sender: &Sender, notice: &EndpointNotice) -> Result<Message, NotifyError> {
-    let key = notice.message_key();
-    let key = message_key(&key)?;
-    let from = sender.mailbox().clone();
-    let to: Address = notice.recipient.as_str().parse().map_err(permanent)?;
-    let since = u64::try_from(notice.since.unix_timestamp())
-        .map_err(|_| permanent("the endpoint fails since before 1970"))?;
     let id = notice.endpoint.id.0;
     let subject = match notice.endpoint.disabled {
         Some(_) => format!("Webhook endpoint {id} is disabled"),
         None => format!("Webhook endpoint {id} fails and will be disabled"),
     };
-    Message::builder()
-        .envelope(Envelope::new(Some(from.email.clone()), vec![to.clone()]).map_err(permanent)?)
-        .message_id(Some(format!("<{key}@{}>", from.email.domain())))
-        .from(from)
-        .to(Mailbox::new(None, to))
-        .raw_header(subject_header(subject).map_err(permanent)?)
-        .date(UNIX_EPOCH + Duration::from_secs(since))
-        .raw_header(HeaderValue::new(
-            HeaderName::new_from_ascii_str("Auto-Submitted"),
-            "auto-generated".to_owned(),
-        ))
+    head(sender, &notice.message_key(), &notice.recipient, subject, notice.since)?
         .singlepart(SinglePart::plain(text(notice).map_err(permanent)?))
         .map_err(permanent)
 }

@@ -26,7 +26,7 @@ use crate::{
     order_columns::unreadable,
     pages::{BY_FILE_NUMBER, ListedRow, listed_columns, upper_bound},
     reads,
-    statement::{DURABLE, Prepared},
+    statement::{DURABLE, IdRow, Prepared},
 };
 
 #[async_trait]
@@ -100,12 +100,6 @@ async fn list(
         .await
         .map_err(|error| unreadable(error.into(), &"of a list"))?;
     ListedRow::all_listed(rows)
-}
-
-#[derive(QueryableByName)]
-#[diesel(table_name = orders)]
-struct IdRow {
-    id: i64,
 }
 
 /// Looks at the oldest orders of each client, because the index of orders that are not erased

@@ -29,7 +29,8 @@ const LEASE: &str = "WITH RECURSIVE waiting (endpoint) AS (\
             AND endpoint_id > waiting.endpoint ORDER BY endpoint_id LIMIT 1) \
         FROM waiting WHERE waiting.endpoint IS NOT NULL\
     ), open AS MATERIALIZED (\
-        SELECT e.id, e.succeeded_at IS NOT NULL AS is_proven, e.failed_at IS NOT NULL AS is_failing, \
+        SELECT e.id, e.succeeded_at IS NOT NULL AS is_proven, \
+            e.failed_at IS NOT NULL AS is_failing, \
             CASE WHEN e.succeeded_at IS NOT NULL THEN coalesce(busy.free, $5) \
                 WHEN busy.endpoint IS NULL THEN 1 ELSE 0 END AS free \
         FROM waiting JOIN webhook_endpoints AS e ON e.id = waiting.endpoint \

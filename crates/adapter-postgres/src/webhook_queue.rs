@@ -17,12 +17,19 @@ use domain::{
 };
 use futures_util::FutureExt as _;
 use sql_rows::{
-    DISORDER, Instant, Utc, WebhookDeliveryRow, row_limit,
+    DueAgain, Instant, Utc, WebhookDeliveryRow, deliveries_with_endpoints, endpoint_of, next_batch,
+    row_limit,
     schema::{webhook_deliveries, webhook_endpoints},
+    waits,
 };
 use time::{Duration, OffsetDateTime};
 
-use crate::{PostgresStore, failure::Failure, statement::Prepared, webhook_lease, webhook_settle};
+use crate::{
+    PostgresStore,
+    failure::Failure,
+    statement::{IdRow, Prepared},
+    webhook_lease, webhook_settle,
+};
 
 #[async_trait]
 impl WebhookQueue for PostgresStore {
@@ -80,15 +87,11 @@ impl WebhookQueue for PostgresStore {
     ) -> Result<bool, StoreError> {
         let replayed = self.pool.run(move |connection| {
             async move {
-                let own = webhook_endpoints::table
-                    .filter(webhook_endpoints::id.eq(webhook_deliveries::endpoint_id))
-                    .filter(webhook_endpoints::client_id.eq(owner.client.0))
-                    .filter(webhook_endpoints::is_test.eq(owner.is_test));
                 let replayed = webhook_deliveries::table
                     .find(delivery.0)
                     .filter(webhook_deliveries::endpoint_id.eq(endpoint.0))
-                    .filter(dsl::exists(own));
-                let reset = diesel::update(replayed).set(due(at));
+                    .filter(dsl::exists(endpoint_of(owner, endpoint)));
+                let reset = diesel::update(replayed).set(DueAgain::at(at));
                 Ok::<_, Failure>(reset.execute(connection).await? > 0)
             }
             .boxed()
@@ -117,7 +120,8 @@ impl WebhookQueue for PostgresStore {
     async fn retry(&self, id: WebhookDeliveryId, at: OffsetDateTime) -> Result<bool, StoreError> {
         let retried = self.pool.run(move |connection| {
             async move {
-                let reset = diesel::update(webhook_deliveries::table.find(id.0)).set(due(at));
+                let reset =
+                    diesel::update(webhook_deliveries::table.find(id.0)).set(DueAgain::at(at));
                 Ok::<_, Failure>(reset.execute(connection).await? > 0)
             }
             .boxed()
@@ -148,33 +152,6 @@ const FORGET: &str = "DELETE FROM webhook_deliveries WHERE id = ANY (ARRAY(\
     SELECT id FROM (SELECT id, created_at FROM webhook_deliveries ORDER BY id LIMIT $2 \
         FOR UPDATE SKIP LOCKED) AS oldest WHERE created_at < $1))";
 
-/// The condition of a delivery that waits for an attempt.
-macro_rules! waits {
-    () => {
-        webhook_deliveries::delivered_at.is_null().and(webhook_deliveries::failed_at.is_null())
-    };
-}
-
-/// What makes a delivery due. It does not touch a lease that a worker holds.
-#[derive(AsChangeset)]
-#[diesel(table_name = webhook_deliveries, treat_none_as_null = true)]
-struct Reset {
-    due_at: Utc,
-    failures: i32,
-    delivered_at: Option<Utc>,
-    failed_at: Option<Utc>,
-}
-
-fn due(at: OffsetDateTime) -> Reset {
-    Reset { due_at: Utc(at), failures: 0, delivered_at: None, failed_at: None }
-}
-
-#[derive(QueryableByName)]
-#[diesel(table_name = webhook_deliveries)]
-struct IdRow {
-    id: i64,
-}
-
 const ADD_TEST: &str = "INSERT INTO webhook_deliveries \
         (endpoint_id, event, message_key, created_at, due_at) \
     SELECT id, $4, $5, $6, $6 FROM webhook_endpoints \
@@ -203,11 +180,7 @@ async fn is_own(
     owner: EndpointOwner,
     id: EndpointId,
 ) -> Result<bool, Failure> {
-    let own = webhook_endpoints::table
-        .find(id.0)
-        .filter(webhook_endpoints::client_id.eq(owner.client.0))
-        .filter(webhook_endpoints::is_test.eq(owner.is_test));
-    Ok(diesel::select(dsl::exists(own)).get_result(connection).await?)
+    Ok(diesel::select(dsl::exists(endpoint_of(owner, id))).get_result(connection).await?)
 }
 
 async fn page(
@@ -263,7 +236,7 @@ const REPLAY: &str = "WITH batch AS (\
     ), replayed AS (\
         UPDATE webhook_deliveries SET due_at = $8, failures = 0, delivered_at = NULL, \
             failed_at = NULL WHERE id = ANY (ARRAY(SELECT id FROM held))\
-    ) SELECT id, created_at FROM batch ORDER BY id";
+    ) SELECT id, created_at FROM batch ORDER BY id DESC";
 
 #[derive(QueryableByName)]
 struct BatchRow {
@@ -290,10 +263,7 @@ async fn replay_batch(
         .bind::<Timestamptz, _>(batch.until)
         .bind::<Timestamptz, _>(at);
     let rows: Vec<BatchRow> = Prepared(replay).get_results(connection).await?;
-    // Identifiers grow nearly as instants do.
-    let earliest = Utc(batch.since.saturating_sub(DISORDER));
-    let goes_on = rows.len() == batch.limit && rows.iter().any(|row| row.created_at >= earliest);
-    Ok(rows.into_iter().next().filter(|_| goes_on).map(|row| WebhookDeliveryId(row.id)))
+    Ok(next_batch(batch, rows.iter().map(|row| (row.id, row.created_at))))
 }
 
 async fn list(
@@ -301,10 +271,7 @@ async fn list(
     failed: bool,
     limit: usize,
 ) -> Result<Vec<WebhookDelivery>, Failure> {
-    let of_endpoints = webhook_deliveries::table
-        .inner_join(
-            webhook_endpoints::table.on(webhook_endpoints::id.eq(webhook_deliveries::endpoint_id)),
-        )
+    let of_endpoints = deliveries_with_endpoints()
         .order(webhook_deliveries::id)
         .limit(row_limit(limit))
         .select(WebhookDeliveryRow::as_select());
@@ -312,17 +279,14 @@ async fn list(
         let failed = of_endpoints.filter(webhook_deliveries::failed_at.is_not_null());
         failed.load(connection).await?
     } else {
-        of_endpoints.filter(waits!()).load(connection).await?
+        of_endpoints.filter(waits()).load(connection).await?
     };
     Ok(rows.into_iter().map(WebhookDeliveryRow::into_delivery).collect::<Result<_, _>>()?)
 }
 
 async fn stats(connection: &mut AsyncPgConnection) -> Result<WebhookStats, Failure> {
-    let waiting = webhook_deliveries::table
-        .inner_join(
-            webhook_endpoints::table.on(webhook_endpoints::id.eq(webhook_deliveries::endpoint_id)),
-        )
-        .filter(waits!())
+    let waiting = deliveries_with_endpoints()
+        .filter(waits())
         .filter(webhook_endpoints::disabled_at.is_null());
     let pending: i64 = waiting.count().get_result(connection).await?;
     let oldest_untried: Option<Utc> = waiting

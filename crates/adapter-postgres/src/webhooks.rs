@@ -2,7 +2,6 @@
 
 use async_trait::async_trait;
 use diesel::{
-    QueryableByName,
     prelude::*,
     sql_query,
     sql_types::{BigInt, Bool, Nullable, Text, Timestamptz},
@@ -16,11 +15,16 @@ use domain::{
 };
 use futures_util::FutureExt as _;
 use sql_rows::{
-    EndpointRow, NewEndpointRow, Utc, row_limit, schema::webhook_endpoints, stored_events,
+    EndpointRow, NewEndpointRow, Utc, endpoint_of, endpoints_of, row_limit,
+    schema::webhook_endpoints, stored_events, untold_endpoints,
 };
 use time::OffsetDateTime;
 
-use crate::{PostgresStore, failure::Failure, statement::Prepared};
+use crate::{
+    PostgresStore,
+    failure::Failure,
+    statement::{IdRow, Prepared},
+};
 
 #[async_trait]
 impl WebhookRepo for PostgresStore {
@@ -35,9 +39,7 @@ impl WebhookRepo for PostgresStore {
     async fn of_owner(&self, owner: EndpointOwner) -> Result<Vec<Endpoint>, StoreError> {
         let read = self.pool.run(move |connection| {
             async move {
-                let own = webhook_endpoints::table
-                    .filter(webhook_endpoints::client_id.eq(owner.client.0))
-                    .filter(webhook_endpoints::is_test.eq(owner.is_test))
+                let own = endpoints_of(owner)
                     .order(webhook_endpoints::id)
                     .select(EndpointRow::as_select());
                 all_of(own.load(connection).await?)
@@ -54,11 +56,7 @@ impl WebhookRepo for PostgresStore {
     ) -> Result<Option<Endpoint>, StoreError> {
         let read = self.pool.run(move |connection| {
             async move {
-                let own = webhook_endpoints::table
-                    .find(id.0)
-                    .filter(webhook_endpoints::client_id.eq(owner.client.0))
-                    .filter(webhook_endpoints::is_test.eq(owner.is_test))
-                    .select(EndpointRow::as_select());
+                let own = endpoint_of(owner, id).select(EndpointRow::as_select());
                 let row: Option<EndpointRow> = own.first(connection).await.optional()?;
                 Ok::<_, Failure>(row.map(EndpointRow::into_endpoint).transpose()?)
             }
@@ -84,11 +82,9 @@ impl WebhookRepo for PostgresStore {
     async fn remove(&self, owner: EndpointOwner, id: EndpointId) -> Result<bool, StoreError> {
         let removed = self.pool.run(move |connection| {
             async move {
-                let own = webhook_endpoints::table
-                    .find(id.0)
-                    .filter(webhook_endpoints::client_id.eq(owner.client.0))
-                    .filter(webhook_endpoints::is_test.eq(owner.is_test));
-                Ok::<_, Failure>(diesel::delete(own).execute(connection).await? > 0)
+                Ok::<_, Failure>(
+                    diesel::delete(endpoint_of(owner, id)).execute(connection).await? > 0,
+                )
             }
             .boxed()
         });
@@ -105,11 +101,7 @@ impl WebhookRepo for PostgresStore {
         let secret = secret.to_vec();
         let rotated = self.pool.run(move |connection| {
             async move {
-                let own = webhook_endpoints::table
-                    .find(id.0)
-                    .filter(webhook_endpoints::client_id.eq(owner.client.0))
-                    .filter(webhook_endpoints::is_test.eq(owner.is_test));
-                let set = diesel::update(own).set((
+                let set = diesel::update(endpoint_of(owner, id)).set((
                     webhook_endpoints::previous_secret.eq(webhook_endpoints::secret.nullable()),
                     webhook_endpoints::previous_until.eq(Utc(previous_until)),
                     webhook_endpoints::secret.eq(secret),
@@ -138,15 +130,7 @@ impl WebhookRepo for PostgresStore {
     async fn untold(&self, failed_before: OffsetDateTime) -> Result<Vec<Endpoint>, StoreError> {
         let read = self.pool.run(move |connection| {
             async move {
-                let fails = webhook_endpoints::disabled_at
-                    .is_null()
-                    .and(webhook_endpoints::failed_at.le(Utc(failed_before)))
-                    .and(webhook_endpoints::warned_at.is_null());
-                let by_service = [DisabledBy::Gone, DisabledBy::Failures].map(DisabledBy::as_str);
-                let is_disabled = webhook_endpoints::disabled_by
-                    .eq_any(by_service)
-                    .and(webhook_endpoints::told_at.is_null());
-                let untold = webhook_endpoints::table.filter(fails.or(is_disabled));
+                let untold = untold_endpoints(failed_before);
                 all_of(untold.select(EndpointRow::as_select()).load(connection).await?)
             }
             .boxed()
@@ -217,12 +201,6 @@ const DISABLE_FAILING: &str = "WITH held AS (\
     ) UPDATE webhook_endpoints SET disabled_at = $3, disabled_by = $4 \
     WHERE id = ANY (ARRAY(SELECT id FROM held)) RETURNING id";
 
-#[derive(QueryableByName)]
-#[diesel(table_name = webhook_endpoints)]
-struct IdRow {
-    id: i64,
-}
-
 fn all_of(rows: Vec<EndpointRow>) -> Result<Vec<Endpoint>, Failure> {
     Ok(rows.into_iter().map(EndpointRow::into_endpoint).collect::<Result<_, _>>()?)
 }
@@ -238,10 +216,7 @@ async fn add(
 ) -> Result<Option<EndpointId>, Failure> {
     let lock = sql_query(LOCK).bind::<BigInt, _>(owner.client.0);
     Prepared(lock).execute(connection).await?;
-    let own = webhook_endpoints::table
-        .filter(webhook_endpoints::client_id.eq(owner.client.0))
-        .filter(webhook_endpoints::is_test.eq(owner.is_test));
-    let count: i64 = own.count().get_result(connection).await?;
+    let count: i64 = endpoints_of(owner).count().get_result(connection).await?;
     if count >= row_limit(max) {
         return Ok(None);
     }

@@ -14,8 +14,10 @@ use domain::{
     },
 };
 use sql_rows::{
-    DISORDER, Prepared, TargetRow, Utc, WebhookAttempt, WebhookDeliveryRow, row_limit,
+    DueAgain, Prepared, TargetRow, Utc, WebhookAttempt, WebhookDeliveryRow,
+    deliveries_with_endpoints, next_batch, row_limit,
     schema::{webhook_deliveries, webhook_endpoints},
+    waits,
 };
 use time::{Duration, OffsetDateTime};
 
@@ -110,13 +112,6 @@ impl WebhookQueue for SqliteStore {
     }
 }
 
-/// The condition of a delivery that waits for an attempt.
-macro_rules! waits {
-    () => {
-        webhook_deliveries::delivered_at.is_null().and(webhook_deliveries::failed_at.is_null())
-    };
-}
-
 /// A due delivery, in the order in which deliveries are leased: each endpoint gets one before any
 /// gets two, and endpoints that fail come after others.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -159,7 +154,7 @@ fn lease(
         };
         let longest: Vec<(i64, Utc)> = webhook_deliveries::table
             .filter(webhook_deliveries::endpoint_id.eq(endpoint))
-            .filter(waits!())
+            .filter(waits())
             .filter(webhook_deliveries::due_at.le(Utc(now)))
             .filter(
                 webhook_deliveries::leased_until
@@ -208,7 +203,7 @@ fn lease(
 /// Returns the next endpoint with deliveries that wait.
 fn next_endpoint(connection: &mut SqliteConnection, after: i64) -> Result<Option<i64>, Failure> {
     let next = webhook_deliveries::table
-        .filter(waits!())
+        .filter(waits())
         .filter(webhook_deliveries::endpoint_id.gt(after))
         .order(webhook_deliveries::endpoint_id)
         .select(webhook_deliveries::endpoint_id);
@@ -351,15 +346,9 @@ fn page(
     Ok(Some(DeliveryPage::of(query, read.collect::<Result<_, _>>()?)))
 }
 
-/// Makes a delivery due. Does not touch a lease that a worker holds.
 fn reset(connection: &mut SqliteConnection, id: i64, at: OffsetDateTime) -> Result<bool, Failure> {
-    let due = (
-        webhook_deliveries::due_at.eq(Utc(at)),
-        webhook_deliveries::failures.eq(0),
-        webhook_deliveries::delivered_at.eq(None::<Utc>),
-        webhook_deliveries::failed_at.eq(None::<Utc>),
-    );
-    Ok(diesel::update(webhook_deliveries::table.find(id)).set(due).execute(connection)? > 0)
+    let reset = diesel::update(webhook_deliveries::table.find(id)).set(DueAgain::at(at));
+    Ok(reset.execute(connection)? > 0)
 }
 
 fn replay_batch(
@@ -377,7 +366,7 @@ fn replay_batch(
         .filter(webhook_deliveries::id.lt(batch.before.map_or(i64::MAX, |id| id.0)))
         .order(webhook_deliveries::id.desc())
         .limit(row_limit(batch.limit))
-        .select((webhook_deliveries::id, webhook_deliveries::created_at, waits!()))
+        .select((webhook_deliveries::id, webhook_deliveries::created_at, waits()))
         .load(connection)?;
     let (since, until) = (Utc(batch.since), Utc(batch.until));
     for (id, created_at, waits) in &rows {
@@ -385,11 +374,7 @@ fn replay_batch(
             reset(connection, *id, at)?;
         }
     }
-    // Identifiers grow nearly as instants do.
-    let earliest = Utc(batch.since.saturating_sub(DISORDER));
-    let goes_on =
-        rows.len() == batch.limit && rows.iter().any(|(_, created_at, _)| *created_at >= earliest);
-    Ok(rows.last().filter(|_| goes_on).map(|(id, _, _)| WebhookDeliveryId(*id)))
+    Ok(next_batch(batch, rows.iter().map(|(id, created_at, _)| (*id, *created_at))))
 }
 
 fn list(
@@ -397,27 +382,21 @@ fn list(
     failed: bool,
     limit: usize,
 ) -> Result<Vec<WebhookDelivery>, Failure> {
-    let of_endpoints = webhook_deliveries::table
-        .inner_join(
-            webhook_endpoints::table.on(webhook_endpoints::id.eq(webhook_deliveries::endpoint_id)),
-        )
+    let of_endpoints = deliveries_with_endpoints()
         .order(webhook_deliveries::id)
         .limit(row_limit(limit))
         .select(WebhookDeliveryRow::as_select());
     let rows: Vec<WebhookDeliveryRow> = if failed {
         of_endpoints.filter(webhook_deliveries::failed_at.is_not_null()).load(connection)?
     } else {
-        of_endpoints.filter(waits!()).load(connection)?
+        of_endpoints.filter(waits()).load(connection)?
     };
     Ok(rows.into_iter().map(WebhookDeliveryRow::into_delivery).collect::<Result<_, _>>()?)
 }
 
 fn stats(connection: &mut SqliteConnection) -> Result<WebhookStats, Failure> {
-    let waiting = webhook_deliveries::table
-        .inner_join(
-            webhook_endpoints::table.on(webhook_endpoints::id.eq(webhook_deliveries::endpoint_id)),
-        )
-        .filter(waits!())
+    let waiting = deliveries_with_endpoints()
+        .filter(waits())
         .filter(webhook_endpoints::disabled_at.is_null());
     let pending: i64 = waiting.count().get_result(connection)?;
     let oldest_untried: Option<Utc> = waiting

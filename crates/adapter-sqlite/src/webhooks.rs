@@ -9,34 +9,12 @@ use domain::{
     webhook::{DisabledBy, Endpoint, EndpointId, EndpointOwner},
 };
 use sql_rows::{
-    EndpointRow, NewEndpointRow, Utc, row_limit, schema::webhook_endpoints, stored_events,
+    EndpointRow, NewEndpointRow, Utc, endpoint_of, endpoints_of, row_limit,
+    schema::webhook_endpoints, stored_events, untold_endpoints,
 };
 use time::OffsetDateTime;
 
 use crate::{failure::Failure, store::SqliteStore};
-
-/// The rows of the endpoints of an owner.
-macro_rules! of_owner {
-    ($owner:expr) => {
-        webhook_endpoints::table.filter(
-            webhook_endpoints::client_id
-                .eq($owner.client.0)
-                .and(webhook_endpoints::is_test.eq($owner.is_test)),
-        )
-    };
-}
-
-/// The row of an endpoint of an owner.
-macro_rules! own {
-    ($owner:expr, $id:expr) => {
-        webhook_endpoints::table.filter(
-            webhook_endpoints::id
-                .eq($id.0)
-                .and(webhook_endpoints::client_id.eq($owner.client.0))
-                .and(webhook_endpoints::is_test.eq($owner.is_test)),
-        )
-    };
-}
 
 #[async_trait]
 impl WebhookRepo for SqliteStore {
@@ -47,7 +25,7 @@ impl WebhookRepo for SqliteStore {
 
     async fn of_owner(&self, owner: EndpointOwner) -> Result<Vec<Endpoint>, StoreError> {
         let read = move |connection: &mut SqliteConnection| {
-            let own = of_owner!(owner).order(webhook_endpoints::id);
+            let own = endpoints_of(owner).order(webhook_endpoints::id);
             all_of(own.select(EndpointRow::as_select()).load(connection)?)
         };
         Ok(self.reader.run(read).await?)
@@ -75,7 +53,7 @@ impl WebhookRepo for SqliteStore {
 
     async fn remove(&self, owner: EndpointOwner, id: EndpointId) -> Result<bool, StoreError> {
         let remove = move |connection: &mut SqliteConnection| {
-            Ok::<_, Failure>(diesel::delete(own!(owner, id)).execute(connection)? > 0)
+            Ok::<_, Failure>(diesel::delete(endpoint_of(owner, id)).execute(connection)? > 0)
         };
         Ok(self.writer.run(remove).await?)
     }
@@ -89,7 +67,7 @@ impl WebhookRepo for SqliteStore {
     ) -> Result<bool, StoreError> {
         let secret = secret.to_vec();
         let rotate = move |connection: &mut SqliteConnection| {
-            let rotated = diesel::update(own!(owner, id))
+            let rotated = diesel::update(endpoint_of(owner, id))
                 .set((
                     webhook_endpoints::previous_secret.eq(webhook_endpoints::secret.nullable()),
                     webhook_endpoints::previous_until.eq(Utc(previous_until)),
@@ -118,15 +96,7 @@ impl WebhookRepo for SqliteStore {
 
     async fn untold(&self, failed_before: OffsetDateTime) -> Result<Vec<Endpoint>, StoreError> {
         let read = move |connection: &mut SqliteConnection| {
-            let fails = webhook_endpoints::disabled_at
-                .is_null()
-                .and(webhook_endpoints::failed_at.le(Utc(failed_before)))
-                .and(webhook_endpoints::warned_at.is_null());
-            let by_service = [DisabledBy::Gone, DisabledBy::Failures].map(DisabledBy::as_str);
-            let is_disabled = webhook_endpoints::disabled_by
-                .eq_any(by_service)
-                .and(webhook_endpoints::told_at.is_null());
-            let untold = webhook_endpoints::table.filter(fails.or(is_disabled));
+            let untold = untold_endpoints(failed_before);
             all_of(untold.select(EndpointRow::as_select()).load(connection)?)
         };
         Ok(self.reader.run(read).await?)
@@ -192,7 +162,7 @@ pub(crate) fn is_own(
     owner: EndpointOwner,
     id: EndpointId,
 ) -> Result<bool, Failure> {
-    Ok(select(exists(own!(owner, id))).get_result(connection)?)
+    Ok(select(exists(endpoint_of(owner, id))).get_result(connection)?)
 }
 
 fn add(
@@ -201,7 +171,7 @@ fn add(
     row: NewEndpointRow,
     max: usize,
 ) -> Result<Option<EndpointId>, Failure> {
-    let count: i64 = of_owner!(owner).count().get_result(connection)?;
+    let count: i64 = endpoints_of(owner).count().get_result(connection)?;
     if count >= row_limit(max) {
         return Ok(None);
     }
@@ -218,7 +188,7 @@ fn endpoint(
     id: EndpointId,
 ) -> Result<Option<Endpoint>, Failure> {
     let row: Option<EndpointRow> =
-        own!(owner, id).select(EndpointRow::as_select()).first(connection).optional()?;
+        endpoint_of(owner, id).select(EndpointRow::as_select()).first(connection).optional()?;
     Ok(row.map(EndpointRow::into_endpoint).transpose()?)
 }
 

@@ -84,8 +84,8 @@ async fn dispatch(worker: DispatchEvents, stop: CancellationToken) -> anyhow::Re
                     tracing::error!(
                         order_id = order_id.0,
                         error = error_chain(&error),
-                        "an order cannot be read; its mails and webhooks wait, and it is read again in a \
-                         minute"
+                        "an order cannot be read; its mails and webhooks wait, and it is read again in \
+                         a minute"
                     );
                 }
                 is_idle

@@ -11,9 +11,11 @@ use futures_util::{
 };
 
 use crate::{
+    background::Activity,
     delivery::DeliveryId,
     delivery_slots::DeliverySlots,
     order_traffic::{OrderTraffic, Signal},
+    outcomes::Outcomes,
     ports::StoreError,
     run_deliveries::{DeliveryReport, Mails, Outcome, Ready, RunDeliveries},
 };
@@ -83,22 +85,12 @@ pub struct DeliveryWorker {
     running: FuturesUnordered<BoxFuture<'static, Happening>>,
     attempts: usize,
     leasing: Activity,
-    settling: Activity,
-    /// Outcomes to store.
-    outcomes: Vec<Outcome>,
+    outcomes: Outcomes<Outcome>,
     /// Attempts that found the relay available.
     found_available: u64,
     orders: u64,
     in_outage: bool,
     is_stopping: bool,
-}
-
-/// What the worker does about leases, or about settlements. It does each once at a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Activity {
-    Idle,
-    Calling,
-    Pausing,
 }
 
 enum Happening {
@@ -132,8 +124,7 @@ impl DeliveryWorker {
             running: FuturesUnordered::new(),
             attempts: 0,
             leasing: Activity::Idle,
-            settling: Activity::Idle,
-            outcomes: Vec::new(),
+            outcomes: Outcomes::new(),
             found_available: 0,
             orders: 0,
             in_outage: false,
@@ -152,8 +143,7 @@ impl DeliveryWorker {
         self.is_stopping
             && self.leasing != Activity::Calling
             && self.attempts == 0
-            && self.outcomes.is_empty()
-            && self.settling == Activity::Idle
+            && self.outcomes.are_stored()
     }
 
     /// Goes on until something happens, and returns it. Dropping the future of a call loses
@@ -172,12 +162,12 @@ impl DeliveryWorker {
                 self.attempts -= 1;
                 self.shared.give_back(1);
                 let outage = self.attempted(&outcome.mails, available_before);
-                self.outcomes.push(outcome);
+                self.outcomes.add([outcome]);
                 DeliveryStep { outage, ..DeliveryStep::default() }
             }
             Happening::Settled { batch, result } => self.settled(batch, result),
             Happening::SettlePaused => {
-                self.settling = Activity::Idle;
+                self.outcomes.end_batch();
                 DeliveryStep::default()
             }
         }
@@ -185,10 +175,10 @@ impl DeliveryWorker {
 
     /// Leases for the free slots. While the queue stores no outcomes, they fill the slots too.
     fn begin_leasing(&mut self) {
-        let waiting = self.outcomes.len().saturating_sub(self.slots);
+        let waiting = self.outcomes.waiting().saturating_sub(self.slots);
         let free = self.open_slots.saturating_sub(self.attempts + waiting);
-        let is_failing = self.settling == Activity::Pausing;
-        if self.leasing != Activity::Idle || self.is_stopping || is_failing || free == 0 {
+        let must_wait = self.leasing != Activity::Idle || self.outcomes.is_failing();
+        if must_wait || self.is_stopping || free == 0 {
             return;
         }
         let asked = self.shared.take(free);
@@ -268,13 +258,9 @@ impl DeliveryWorker {
         }
     }
 
-    /// Stores all outcomes that have gathered while the queue stored others.
     fn begin_settling(&mut self) {
-        if self.settling != Activity::Idle || self.outcomes.is_empty() {
-            return;
-        }
-        self.settling = Activity::Calling;
-        let (deliveries, batch) = (self.deliveries.clone(), mem::take(&mut self.outcomes));
+        let Some(batch) = self.outcomes.begin_batch() else { return };
+        let deliveries = self.deliveries.clone();
         self.run(async move {
             let result = deliveries.settle(&batch).await;
             Happening::Settled { batch, result }
@@ -283,22 +269,19 @@ impl DeliveryWorker {
 
     fn settled(
         &mut self,
-        mut batch: Vec<Outcome>,
+        batch: Vec<Outcome>,
         result: Result<Vec<DeliveryId>, StoreError>,
     ) -> DeliveryStep {
         match result {
             Ok(held) => {
-                self.settling = Activity::Idle;
+                self.outcomes.end_batch();
                 let reports = batch.into_iter().map(|outcome| outcome.report(&held)).collect();
                 DeliveryStep { reports, ..DeliveryStep::default() }
             }
             Err(error) => {
-                batch.append(&mut self.outcomes);
-                let deliveries = batch.len();
-                self.outcomes = batch;
-                self.settling = Activity::Pausing;
                 let pause = (self.sleep)(POLL);
                 self.run(pause.map(|()| Happening::SettlePaused));
+                let deliveries = self.outcomes.put_back(batch);
                 let failure = Some(DeliveryFailure::Settle { deliveries, error });
                 DeliveryStep { failure, ..DeliveryStep::default() }
             }

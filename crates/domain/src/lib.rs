@@ -22,7 +22,7 @@
 //! | use case in the background: turn events into deliveries | [`dispatch_events`] |
 //! | use case in the background: deliver mails | [`delivery_worker`], [`run_deliveries`] |
 //! | use case in the background: deliver webhooks | [`webhook_worker`], [`run_webhooks`] |
-//! | the slots that mails and webhooks share | [`delivery_slots`] |
+//! | the slots that mails and webhooks share; how their outcomes are stored | [`delivery_slots`], `outcomes` |
 //! | use case in the background: disable endpoints that fail | [`watch_webhooks`] |
 //! | other use cases in the background | [`sweep_uploads`], [`forget_keys`], [`note_key_uses`] |
 //!
@@ -77,6 +77,7 @@ pub mod webhook_secret;
 pub mod webhook_worker;
 
 mod hex;
+mod outcomes;
 
 #[cfg(test)]
 mod test_support;

@@ -18,9 +18,11 @@ use futures_util::{
 };
 
 use crate::{
+    background::Activity,
     delivery_slots::DeliverySlots,
-    delivery_worker::{Activity, DeliveryFailure, GATHER, POLL, Sleep, YIELD},
+    delivery_worker::{DeliveryFailure, GATHER, POLL, Sleep, YIELD},
     order_traffic::{OrderTraffic, Signal},
+    outcomes::Outcomes,
     ports::{StoreError, WebhookSlots, WebhooksSettled},
     run_webhooks::{ReadyWebhook, RunWebhooks, WebhookOutcome, WebhookReport},
     webhook::EndpointId,
@@ -61,9 +63,7 @@ pub struct WebhookWorker {
     running: FuturesUnordered<BoxFuture<'static, Happening>>,
     attempts: Attempts,
     leasing: Activity,
-    settling: Activity,
-    /// Outcomes to store.
-    outcomes: Vec<WebhookOutcome>,
+    outcomes: Outcomes<WebhookOutcome>,
     orders: u64,
     is_stopping: bool,
 }
@@ -131,8 +131,7 @@ impl WebhookWorker {
             running: FuturesUnordered::new(),
             attempts: Attempts::default(),
             leasing: Activity::Idle,
-            settling: Activity::Idle,
-            outcomes: Vec::new(),
+            outcomes: Outcomes::new(),
             orders: 0,
             is_stopping: false,
         }
@@ -149,8 +148,7 @@ impl WebhookWorker {
         self.is_stopping
             && self.leasing != Activity::Calling
             && self.attempts.all == 0
-            && self.outcomes.is_empty()
-            && self.settling == Activity::Idle
+            && self.outcomes.are_stored()
     }
 
     /// Goes on until something happens, and returns it. Dropping the future of a call loses
@@ -164,7 +162,7 @@ impl WebhookWorker {
             Happening::LeasePaused => self.leasing = Activity::Idle,
             Happening::Attempted { outcome, rest } => self.attempted(outcome, rest),
             Happening::Settled { batch, result } => return self.settled(batch, result),
-            Happening::SettlePaused => self.settling = Activity::Idle,
+            Happening::SettlePaused => self.outcomes.end_batch(),
         }
         WebhookStep::default()
     }
@@ -172,10 +170,10 @@ impl WebhookWorker {
     /// Leases for the free slots. While the queue stores no outcomes, they fill the slots too.
     fn begin_leasing(&mut self) {
         let share = self.slots.share();
-        let waiting = self.outcomes.len().saturating_sub(share);
+        let waiting = self.outcomes.waiting().saturating_sub(share);
         let free = share.saturating_sub(self.attempts.all + waiting);
-        let is_failing = self.settling == Activity::Pausing;
-        if self.leasing != Activity::Idle || self.is_stopping || is_failing || free == 0 {
+        let must_wait = self.leasing != Activity::Idle || self.outcomes.is_failing();
+        if must_wait || self.is_stopping || free == 0 {
             return;
         }
         let asked = self.slots.take(free);
@@ -261,13 +259,13 @@ impl WebhookWorker {
     /// Goes on with the deliveries of the slot, unless one has failed: the endpoint may hang.
     fn attempted(&mut self, outcome: WebhookOutcome, rest: VecDeque<ReadyWebhook>) {
         let (is_success, endpoint) = (outcome.is_success(), outcome.attempted.endpoint);
-        self.outcomes.push(outcome);
+        self.outcomes.add([outcome]);
         if is_success && !self.is_stopping && !rest.is_empty() {
             self.attempt_first(rest);
             return;
         }
         let released = rest.into_iter().map(|ready| self.webhooks.release(ready));
-        self.outcomes.extend(released);
+        self.outcomes.add(released);
         self.attempts.end(endpoint);
         self.slots.give_back(1);
         // More deliveries may wait for a slot of this endpoint.
@@ -286,13 +284,9 @@ impl WebhookWorker {
         });
     }
 
-    /// Stores all outcomes that have gathered while the queue stored others.
     fn begin_settling(&mut self) {
-        if self.settling != Activity::Idle || self.outcomes.is_empty() {
-            return;
-        }
-        self.settling = Activity::Calling;
-        let (webhooks, batch) = (self.webhooks.clone(), mem::take(&mut self.outcomes));
+        let Some(batch) = self.outcomes.begin_batch() else { return };
+        let webhooks = self.webhooks.clone();
         self.run(async move {
             let result = webhooks.settle(&batch).await;
             Happening::Settled { batch, result }
@@ -301,22 +295,19 @@ impl WebhookWorker {
 
     fn settled(
         &mut self,
-        mut batch: Vec<WebhookOutcome>,
+        batch: Vec<WebhookOutcome>,
         result: Result<WebhooksSettled, StoreError>,
     ) -> WebhookStep {
         match result {
             Ok(WebhooksSettled { held, disabled }) => {
-                self.settling = Activity::Idle;
+                self.outcomes.end_batch();
                 let reports = batch.into_iter().map(|outcome| outcome.report(&held)).collect();
                 WebhookStep { reports, gone: disabled, failure: None }
             }
             Err(error) => {
-                batch.append(&mut self.outcomes);
-                let deliveries = batch.len();
-                self.outcomes = batch;
-                self.settling = Activity::Pausing;
                 let pause = (self.sleep)(POLL);
                 self.run(pause.map(|()| Happening::SettlePaused));
+                let deliveries = self.outcomes.put_back(batch);
                 let failure = Some(DeliveryFailure::Settle { deliveries, error });
                 WebhookStep { failure, ..WebhookStep::default() }
             }

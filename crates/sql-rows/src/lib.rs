@@ -11,6 +11,7 @@ mod queue;
 pub mod schema;
 mod statement;
 mod webhook;
+mod webhook_queries;
 
 use diesel::prelude::*;
 use domain::{
@@ -32,6 +33,10 @@ pub use queue::{
 pub use statement::Prepared;
 pub use webhook::{
     EndpointRow, NewEndpointRow, TargetRow, WebhookAttempt, WebhookDeliveryRow, stored_events,
+};
+pub use webhook_queries::{
+    DueAgain, deliveries_with_endpoints, endpoint_of, endpoints_of, next_batch, untold_endpoints,
+    waits,
 };
 
 /// A row that this program cannot have written. The reason names the column, or the member of

@@ -19,6 +19,27 @@ pub(super) struct Description {
     pub(super) body: Option<RequestBody>,
 }
 
+impl Description {
+    /// Describes a read. Every path that has `GET` has `HEAD`.
+    pub(super) fn read(
+        operation: Operation,
+        path: &'static str,
+        summary: &'static str,
+        text: &str,
+        parameters: Vec<Parameter>,
+    ) -> Self {
+        Self {
+            operation,
+            path,
+            method: HttpMethod::Get,
+            summary,
+            text: format!("{text} `HEAD` answers alike, without a body."),
+            parameters,
+            body: None,
+        }
+    }
+}
+
 /// Returns a required body.
 pub(super) fn body(description: &str, media_type: &str, content: Content) -> RequestBody {
     RequestBodyBuilder::new()

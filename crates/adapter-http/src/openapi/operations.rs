@@ -88,41 +88,32 @@ fn creations(settings: &OpenApiSettings) -> [Description; 3] {
 }
 
 fn reads() -> [Description; 4] {
-    let read = |operation, path, summary, text: &str, parameters| Description {
-        operation,
-        path,
-        method: HttpMethod::Get,
-        summary,
-        text: format!("{text} `HEAD` answers alike, without a body."),
-        parameters,
-        body: None,
-    };
     let [if_none_match, range, if_range] = parameters::conditions();
     let order_id = parameters::order_id;
     let listed = parameters::of_list().chain([if_none_match.clone()]).collect();
     [
-        read(
+        Description::read(
             ListOrders,
             path::ORDERS,
             "List orders",
             "Returns a page of the client's orders, newest first.",
             listed,
         ),
-        read(
+        Description::read(
             ReadOrder,
             path::ORDER,
             "Read an order",
             "Returns an order of the client with its details and documents.",
             vec![order_id(), if_none_match.clone()],
         ),
-        read(
+        Description::read(
             ListDocuments,
             path::DOCUMENTS,
             "List the documents of an order",
             "Returns all documents of an order, in their order.",
             vec![order_id(), if_none_match.clone()],
         ),
-        read(
+        Description::read(
             ReadDocument,
             path::DOCUMENT,
             "Download a document",

@@ -23,20 +23,11 @@ pub(super) fn all() -> impl Iterator<Item = Description> {
 }
 
 fn reads() -> [Description; 3] {
-    let read = |operation, path, summary, text: &str, parameters| Description {
-        operation,
-        path,
-        method: HttpMethod::Get,
-        summary,
-        text: format!("{text} `HEAD` answers alike, without a body."),
-        parameters,
-        body: None,
-    };
     let webhook_id = parameters::webhook_id;
     let [if_none_match, ..] = parameters::conditions();
     let of_page = [webhook_id()].into_iter().chain(parameters::of_deliveries());
     [
-        read(
+        Description::read(
             ListWebhooks,
             path::WEBHOOKS,
             "List webhooks",
@@ -44,14 +35,14 @@ fn reads() -> [Description; 3] {
              their own.",
             vec![if_none_match.clone()],
         ),
-        read(
+        Description::read(
             ReadWebhook,
             path::WEBHOOK,
             "Read a webhook",
             "Returns a webhook of the client.",
             vec![webhook_id(), if_none_match.clone()],
         ),
-        read(
+        Description::read(
             ListDeliveries,
             path::DELIVERIES,
             "List the deliveries of a webhook",

@@ -15,6 +15,13 @@ async fn replayed(response: Response) -> Value {
     created(response).await
 }
 
+/// Waits until exactly `count` mails are sent, and none is in progress: an advance of the clock
+/// would end its lease, and it would be sent twice.
+async fn all_sent(app: &TestApp, count: usize) {
+    eventually(|| app.pending_mails() == 0).await;
+    app.mails(count).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn acknowledged_orders_survive_clock_changes() {
     for step in [Duration::HOUR, -Duration::HOUR, Duration::DAY, -Duration::DAY] {
@@ -25,7 +32,7 @@ async fn acknowledged_orders_survive_clock_changes() {
         ];
         let [json, form] = before.map(created);
         let (json, form) = (json.await, form.await);
-        app.mails(2).await;
+        all_sent(&app, 2).await;
         app.clock.advance(step);
 
         if step < Duration::DAY {
@@ -34,7 +41,7 @@ async fn acknowledged_orders_survive_clock_changes() {
         }
         created(app.send_with_key(CREATE, "F-3").await).await;
         created(app.send_with_key(CREATE_WITH_DOCUMENTS, "F-4").await).await;
-        app.mails(4).await;
+        all_sent(&app, 4).await;
         let duplicate = app.create(&order("F-1")).await;
         let extra_orders = if step.is_negative() {
             // The window follows the clock; `Retry-After` stays positive.
@@ -49,7 +56,7 @@ async fn acknowledged_orders_survive_clock_changes() {
             1
         };
         created(app.create(&order("F-1")).await).await;
-        app.mails(5 + extra_orders).await;
+        all_sent(&app, 5 + extra_orders).await;
 
         // Back at the right time, and two hours later, every document of an order still exists.
         app.clock.advance(-step);

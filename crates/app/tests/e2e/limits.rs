@@ -1,8 +1,8 @@
 //! Rate limits and the concurrency limit.
 
 use domain::{api_key::Rate, manage_keys::KeyTerms};
-use futures_util::{StreamExt as _, stream::FuturesUnordered};
-use reqwest::Response;
+use futures_util::{StreamExt as _, future::join_all, stream::FuturesUnordered};
+use reqwest::{RequestBuilder, Response};
 
 use crate::harness::{CREATE, CREATE_WITH_DOCUMENTS, TestApp, form_with_deed, order, problem};
 
@@ -10,13 +10,27 @@ fn header(response: &Response, name: &str) -> String {
     response.headers()[name].to_str().unwrap().to_owned()
 }
 
+/// Sends requests at once: one after another, they might last until the limit permits more. Returns
+/// the responses that have the status, and the only one that has not.
+async fn send_at_once<const N: usize>(
+    requests: [RequestBuilder; N],
+    status: u16,
+) -> (Vec<Response>, Response) {
+    let sent = join_all(requests.map(RequestBuilder::send)).await;
+    let responses = sent.into_iter().map(Result::unwrap);
+    let (expected, mut others): (Vec<_>, Vec<_>) =
+        responses.partition(|response| response.status() == status);
+    assert_eq!((expected.len(), others.len()), (N - 1, 1), "{expected:?} {others:?}");
+    (expected, others.remove(0))
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_over_rate_are_rejected_with_retry_after() {
     let app = TestApp::start_with(&["--rate-per-second=1", "--rate-burst=3"]).await;
-    for at in 0..3 {
-        assert_eq!(app.create(&order(&format!("F-{at}"))).await.status(), 201);
-    }
-    let rejected = app.create(&order("F-3")).await;
+    // Requests at once also exceed the rate of unknown keys, after which a new key must wait.
+    let other = app.issue_key(None).await;
+    let orders = ["F-0", "F-1", "F-2", "F-3"].map(|number| app.post(CREATE).json(&order(number)));
+    let (_, rejected) = send_at_once(orders, 201).await;
     let seconds: u64 = rejected.headers()["retry-after"].to_str().unwrap().parse().unwrap();
     assert!((1..=2).contains(&seconds));
     // Both headers name the same delay.
@@ -24,7 +38,6 @@ async fn requests_over_rate_are_rejected_with_retry_after() {
     let body = problem(rejected, 429, "rate_limited").await;
     assert_eq!(body["violated-policies"], serde_json::json!(["orders"]));
     assert_eq!(app.rows("orders"), 3);
-    let other = app.issue_key(None).await;
     assert_eq!(
         app.client
             .post(app.url(CREATE))
@@ -41,12 +54,11 @@ async fn requests_over_rate_are_rejected_with_retry_after() {
 #[tokio::test(flavor = "multi_thread")]
 async fn guessed_keys_are_limited_and_valid_ones_are_not() {
     let app = TestApp::start_with(&["--rate-per-second=1", "--rate-burst=3"]).await;
-    let guess =
-        || async { app.client.post(app.url(CREATE)).bearer_auth("guess").send().await.unwrap() };
-    for _ in 0..3 {
-        problem(guess().await, 401, "unauthorized").await;
+    let guesses = [(); 4].map(|()| app.client.post(app.url(CREATE)).bearer_auth("guess"));
+    let (responses, rejected) = send_at_once(guesses, 401).await;
+    for response in responses {
+        problem(response, 401, "unauthorized").await;
     }
-    let rejected = guess().await;
     assert!(
         rejected.headers().contains_key("retry-after")
             && !rejected.headers().contains_key("ratelimit")
@@ -88,12 +100,10 @@ async fn uploads_have_their_own_rate_limit() {
         "--documents-rate-burst=1",
     ])
     .await;
-    let response = app.create_with(form_with_deed("F-1")).await;
-    assert_eq!(
-        (response.status().as_u16(), header(&response, "ratelimit-policy")),
-        (201, r#""orders-with-documents";q=1;w=1"#.to_owned())
-    );
-    let rejected = app.create_with(form_with_deed("F-2")).await;
+    let uploads = ["F-1", "F-2"]
+        .map(|number| app.post(CREATE_WITH_DOCUMENTS).multipart(form_with_deed(number)));
+    let (created, rejected) = send_at_once(uploads, 201).await;
+    assert_eq!(header(&created[0], "ratelimit-policy"), r#""orders-with-documents";q=1;w=1"#);
     assert!(header(&rejected, "ratelimit").starts_with(r#""orders-with-documents";r=0;t="#));
     let body = problem(rejected, 429, "rate_limited").await;
     assert_eq!(body["violated-policies"], serde_json::json!(["orders-with-documents"]));
@@ -108,28 +118,14 @@ async fn limits_of_key_replace_limits_of_service() {
         .issue_key_on(KeyTerms { rate: rate(2), documents_rate: rate(1), ..KeyTerms::default() })
         .await;
     let with_key = |path: &str| app.client.post(app.url(path)).bearer_auth(&key);
-    let response = with_key(CREATE).json(&order("F-1")).send().await.unwrap();
-    assert_eq!(
-        (response.status().as_u16(), header(&response, "ratelimit-policy")),
-        (201, r#""orders";q=2;w=2"#.to_owned())
-    );
-    assert_eq!(with_key(CREATE).json(&order("F-2")).send().await.unwrap().status(), 201);
-    problem(with_key(CREATE).json(&order("F-3")).send().await.unwrap(), 429, "rate_limited").await;
-    assert_eq!(
-        with_key(CREATE_WITH_DOCUMENTS)
-            .multipart(form_with_deed("F-4"))
-            .send()
-            .await
-            .unwrap()
-            .status(),
-        201
-    );
-    problem(
-        with_key(CREATE_WITH_DOCUMENTS).multipart(form_with_deed("F-5")).send().await.unwrap(),
-        429,
-        "rate_limited",
-    )
-    .await;
+    let orders = ["F-1", "F-2", "F-3"].map(|number| with_key(CREATE).json(&order(number)));
+    let (created, rejected) = send_at_once(orders, 201).await;
+    assert_eq!(header(&created[0], "ratelimit-policy"), r#""orders";q=2;w=2"#);
+    problem(rejected, 429, "rate_limited").await;
+    let uploads = ["F-4", "F-5"]
+        .map(|number| with_key(CREATE_WITH_DOCUMENTS).multipart(form_with_deed(number)));
+    let (_, rejected) = send_at_once(uploads, 201).await;
+    problem(rejected, 429, "rate_limited").await;
     // The service itself has no limit in this test.
     assert!(!app.create(&order("F-6")).await.headers().contains_key("ratelimit"));
 }

@@ -3,7 +3,9 @@
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::harness::{CREATE, TestApp, created, deed, eventually, form_with_deed, order, problem};
+use crate::harness::{
+    CREATE, TestApp, created, deed, eventually_async, form_with_deed, order, problem,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn running_service_is_alive_and_ready() {
@@ -50,7 +52,9 @@ async fn metrics_count_requests_orders_and_mails() {
     let unknown_method = Method::from_bytes(b"BREW").unwrap();
     app.client.request(unknown_method, app.url(CREATE)).send().await.unwrap();
     app.mails(2).await;
-    eventually(|| app.pending_mails() == 0).await;
+    // They are counted after their outcomes are stored.
+    let delivered = r#"notary_orders_mails_total{outcome="delivered"} 2"#;
+    eventually_async(async || app.ops("/metrics").await.1.contains(delivered)).await;
     let (status, metrics) = app.ops("/metrics").await;
     assert_eq!(status, 200);
     let requests = |method, route, status| {
@@ -73,7 +77,7 @@ async fn metrics_count_requests_orders_and_mails() {
         "notary_orders_follow_ups_pending 0",
         "notary_orders_follow_ups_buried 0",
         "notary_orders_follow_up_oldest_age_seconds 0",
-        r#"notary_orders_mails_total{outcome="delivered"} 2"#,
+        delivered,
         r#"notary_orders_http_problems_total{code="duplicate_order"} 1"#,
         r#"notary_orders_http_problems_total{code="not_found"} 1"#,
         &format!(r#"notary_orders_build_info{{version="{}"}} 1"#, env!("CARGO_PKG_VERSION")),

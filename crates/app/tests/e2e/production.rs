@@ -330,7 +330,7 @@ impl Wiring {
     }
 
     pub async fn a_mail_stalls(&self) {
-        self.relay.wait_until_held(1, Duration::from_secs(10)).await;
+        self.relay.wait_until_held(1, Duration::from_secs(30)).await;
     }
 
     pub fn mails_go_on(&self) {

@@ -83,6 +83,8 @@ async fn every_creation_and_addition_sends_one_event_and_nothing_else_does() {
             created(app.send_with_key(path, path).await).await;
         }
     }
+    // An event has the documents of its instant, and the clock stands still.
+    app.clock.advance(Duration::SECOND);
     let documents = Form::new().part("documents", file("deed.pdf", deed()));
     let added = app.post("/api/order/1/documents").multipart(documents).send().await.unwrap();
     assert_eq!(added.status(), 201);

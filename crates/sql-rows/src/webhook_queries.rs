@@ -1,0 +1,96 @@
+//! Parts of statements on webhooks that both databases have.
+
+use diesel::{dsl::auto_type, prelude::*};
+use domain::{
+    ports::ReplayBatch,
+    webhook::{DisabledBy, EndpointId, EndpointOwner, WebhookDeliveryId},
+};
+use time::OffsetDateTime;
+
+use crate::{
+    DISORDER, Utc,
+    schema::{webhook_deliveries, webhook_endpoints},
+};
+
+#[auto_type]
+fn is_of(owner: EndpointOwner) -> _ {
+    let client: i64 = owner.client.0;
+    let is_test: bool = owner.is_test;
+    webhook_endpoints::client_id.eq(client).and(webhook_endpoints::is_test.eq(is_test))
+}
+
+/// Selects the endpoints of an owner.
+#[auto_type(no_type_alias)]
+pub fn endpoints_of(owner: EndpointOwner) -> _ {
+    let is_own: is_of = is_of(owner);
+    webhook_endpoints::table.filter(is_own)
+}
+
+/// Selects an endpoint of an owner.
+#[auto_type(no_type_alias)]
+pub fn endpoint_of(owner: EndpointOwner, id: EndpointId) -> _ {
+    let id: i64 = id.0;
+    let is_own: is_of = is_of(owner);
+    webhook_endpoints::table.filter(webhook_endpoints::id.eq(id).and(is_own))
+}
+
+/// Selects the endpoints whose client is to be told that they fail since then, or are disabled.
+#[auto_type(no_type_alias)]
+pub fn untold_endpoints(failed_before: OffsetDateTime) -> _ {
+    let failed_before: Utc = Utc(failed_before);
+    let by_service: [&'static str; 2] = [DisabledBy::Gone.as_str(), DisabledBy::Failures.as_str()];
+    webhook_endpoints::table.filter(
+        webhook_endpoints::disabled_at
+            .is_null()
+            .and(webhook_endpoints::failed_at.le(failed_before))
+            .and(webhook_endpoints::warned_at.is_null())
+            .or(webhook_endpoints::disabled_by
+                .eq_any(by_service)
+                .and(webhook_endpoints::told_at.is_null())),
+    )
+}
+
+/// The condition of a delivery that waits for an attempt.
+#[auto_type(no_type_alias)]
+pub fn waits() -> _ {
+    webhook_deliveries::delivered_at.is_null().and(webhook_deliveries::failed_at.is_null())
+}
+
+/// Selects deliveries with their endpoints.
+#[auto_type(no_type_alias)]
+pub fn deliveries_with_endpoints() -> _ {
+    webhook_deliveries::table.inner_join(
+        webhook_endpoints::table.on(webhook_endpoints::id.eq(webhook_deliveries::endpoint_id)),
+    )
+}
+
+/// Makes a delivery due. Does not touch a lease that a worker holds.
+#[derive(AsChangeset)]
+#[diesel(table_name = webhook_deliveries, treat_none_as_null = true)]
+pub struct DueAgain {
+    due_at: Utc,
+    failures: i32,
+    delivered_at: Option<Utc>,
+    failed_at: Option<Utc>,
+}
+
+impl DueAgain {
+    /// Returns the change that makes it due at an instant.
+    pub fn at(instant: OffsetDateTime) -> Self {
+        Self { due_at: Utc(instant), failures: 0, delivered_at: None, failed_at: None }
+    }
+}
+
+/// Returns the delivery before which the next batch of a replay begins; `None` after the last one.
+/// This batch has these deliveries, newest first, each with the instant of its creation.
+pub fn next_batch(
+    batch: ReplayBatch,
+    seen: impl IntoIterator<Item = (i64, Utc)>,
+) -> Option<WebhookDeliveryId> {
+    let seen: Vec<_> = seen.into_iter().collect();
+    // Identifiers grow nearly as instants do.
+    let earliest = Utc(batch.since.saturating_sub(DISORDER));
+    let goes_on =
+        seen.len() == batch.limit && seen.iter().any(|(_, created_at)| *created_at >= earliest);
+    seen.last().filter(|_| goes_on).map(|(id, _)| WebhookDeliveryId(*id))
+}
