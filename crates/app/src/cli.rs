@@ -32,7 +32,7 @@ mod orders;
 mod output;
 mod webhooks;
 
-/// Threads for file operations of the document store and the mail folder.
+/// Threads for file operations of the document store, and of commands.
 const BLOCKING_THREADS: usize = 8;
 
 /// Time limit at the end for file operations in progress. A disk may not answer.

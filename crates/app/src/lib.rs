@@ -19,6 +19,7 @@
 //! | files that only their owner can read | `private_files` |
 
 pub mod adapters;
+mod background;
 mod backup;
 pub mod cli;
 mod copy;

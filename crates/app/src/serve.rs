@@ -18,7 +18,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{adapters::Storage, listen, settings::Settings, system::Machine, wiring::Parts};
+use crate::{
+    adapters::Storage, background::BackgroundThreads, listen, settings::Settings, system::Machine,
+    wiring::Parts,
+};
 
 /// Longest time at a stop in which the service still answers new requests on open connections, and
 /// asks their clients to reconnect.
@@ -51,6 +54,8 @@ pub struct Service {
     deliveries_stop: CancellationToken,
     /// Servers and workers. They end only after a failure or a stop.
     tasks: JoinSet<Result<()>>,
+    /// Where the workers run.
+    _background: BackgroundThreads,
     grace: Grace,
 }
 
@@ -110,7 +115,8 @@ impl Starting {
         let workers_stop = CancellationToken::new();
         let deliveries_stop = workers_stop.child_token();
         tasks.spawn(run(api_server));
-        workers.spawn(&mut tasks, &deliveries_stop, &workers_stop);
+        let background = BackgroundThreads::start()?;
+        workers.spawn(&mut tasks, background.handle(), &deliveries_stop, &workers_stop);
         ops.started(dependencies);
         tracing::info!(api = %api_address, ops = %ops_address, "listening");
         Ok(Service {
@@ -123,6 +129,7 @@ impl Starting {
             workers_stop,
             deliveries_stop,
             tasks,
+            _background: background,
             grace,
         })
     }

@@ -22,7 +22,7 @@ use domain::{
     webhook::{DisabledBy, EndpointId},
     webhook_worker::{WebhookStep, WebhookWorker},
 };
-use tokio::{task::JoinSet, time::sleep};
+use tokio::{runtime::Handle, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::worker_metrics::WorkerMetrics;
@@ -51,27 +51,40 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Starts every worker as a task. The tasks end after `stop` is cancelled, and that of the
-    /// deliveries after `stop_deliveries`.
+    /// Starts every worker as a task on threads. The tasks end after `stop` is cancelled, and those
+    /// of deliveries after `stop_deliveries`.
     pub(crate) fn spawn(
         self,
         tasks: &mut JoinSet<anyhow::Result<()>>,
+        threads: &Handle,
         stop_deliveries: &CancellationToken,
         stop: &CancellationToken,
     ) {
         let mail = self.mail_is_available;
-        tasks.spawn(note_key_uses(self.note_key_uses, stop.clone()));
-        tasks.spawn(forget_keys(self.forget_keys, stop.clone()));
-        tasks.spawn(sweep_uploads(self.sweep_uploads, self.metrics.clone(), stop.clone()));
+        tasks.spawn_on(note_key_uses(self.note_key_uses, stop.clone()), threads);
+        tasks.spawn_on(forget_keys(self.forget_keys, stop.clone()), threads);
+        tasks.spawn_on(
+            sweep_uploads(self.sweep_uploads, self.metrics.clone(), stop.clone()),
+            threads,
+        );
         if let Some(remove_old_mails) = self.remove_old_mails {
-            tasks.spawn(remove_mails(remove_old_mails, stop.clone()));
+            tasks.spawn_on(remove_mails(remove_old_mails, stop.clone()), threads);
         }
-        tasks.spawn(dispatch(self.dispatch_events, stop.clone()));
-        tasks.spawn(forget_rates(self.rates, stop.clone()));
-        tasks.spawn(check_mail(self.notifier, mail.clone(), stop.clone()));
-        tasks.spawn(watch_webhooks(self.watch_webhooks, self.metrics.clone(), stop.clone()));
-        tasks.spawn(deliver_webhooks(self.webhooks, self.metrics.clone(), stop_deliveries.clone()));
-        tasks.spawn(deliver(self.deliveries, self.metrics, mail, stop_deliveries.clone()));
+        tasks.spawn_on(dispatch(self.dispatch_events, stop.clone()), threads);
+        tasks.spawn_on(forget_rates(self.rates, stop.clone()), threads);
+        tasks.spawn_on(check_mail(self.notifier, mail.clone(), stop.clone()), threads);
+        tasks.spawn_on(
+            watch_webhooks(self.watch_webhooks, self.metrics.clone(), stop.clone()),
+            threads,
+        );
+        tasks.spawn_on(
+            deliver_webhooks(self.webhooks, self.metrics.clone(), stop_deliveries.clone()),
+            threads,
+        );
+        tasks.spawn_on(
+            deliver(self.deliveries, self.metrics, mail, stop_deliveries.clone()),
+            threads,
+        );
     }
 }
 
