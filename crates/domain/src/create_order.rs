@@ -200,7 +200,7 @@ impl CreateOrder {
         mut documents: Vec<StoredDocument>,
         attempt: Option<&Attempt>,
     ) -> Result<CreatedOrder, CreateError> {
-        self.traffic.record();
+        let _in_progress = self.traffic.begin();
         let (is_test, created_at) = (key.key.is_test, self.intake.clock.now());
         for document in &mut documents {
             document.created_at = created_at;

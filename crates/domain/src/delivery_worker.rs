@@ -27,10 +27,6 @@ pub(crate) const POLL: Duration = Duration::from_secs(1);
 /// than the mail.
 pub(crate) const GATHER: Duration = Duration::from_millis(2);
 
-/// Pause between two leases while orders arrive. Clients wait for orders, not for mails. A worker
-/// still delivers more than 1,000 mails per second.
-pub(crate) const YIELD: Duration = Duration::from_millis(20);
-
 /// Waits for a duration. The domain has no timer of its own.
 pub type Sleep = fn(Duration) -> BoxFuture<'static, ()>;
 
@@ -208,7 +204,7 @@ impl DeliveryWorker {
         } else if ready.len() < asked {
             self.pause_leasing(POLL, true);
         } else {
-            self.pause_leasing(if self.orders > orders { YIELD } else { GATHER }, false);
+            self.pause_leasing(self.traffic.pause_since(orders).unwrap_or(GATHER), false);
         }
         for ready in ready {
             self.attempts += 1;

@@ -12,6 +12,7 @@ use super::*;
 use crate::{
     delivery::{Delivery, MAX_AGE, Notification},
     order::OrderId,
+    order_traffic::SHORTEST_PAUSE,
     ports::{Lease, MockClock, MockDeliveryQueue, Notifier, NotifyError, Settlement, error_chain},
     run_deliveries::DeliveryOutcome,
     test_support::{CountingEntropy, delivery, stored_order},
@@ -187,10 +188,10 @@ async fn dispatched_deliveries_are_leased_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn leases_pause_while_orders_arrive() {
-    for (orders, pause) in [(0, GATHER), (1, YIELD)] {
+    for (orders, pause) in [(0, GATHER), (1, SHORTEST_PAUSE)] {
         let (queue, limits) = queue_to(16);
         let Setup { mut worker, traffic, .. } = setup(settling(queue), |_| after(0, Ok(())));
-        (0..orders).for_each(|_| traffic.record());
+        (0..orders).for_each(|_| drop(traffic.begin()));
         let began = Instant::now();
         while limits.lock().unwrap().len() < 2 {
             worker.step().await;

@@ -28,10 +28,6 @@ const BATCH: usize = 64;
 /// Longest pause when there is no event: other instances create orders too.
 const POLL: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// Pause between two steps while orders arrive. Clients wait for orders, not for mails. A worker
-/// still dispatches more than 1,000 events per second.
-const YIELD: std::time::Duration = std::time::Duration::from_millis(20);
-
 /// Delay after which an order that could not be read is read again.
 const UNREADABLE_DELAY: Duration = Duration::MINUTE;
 
@@ -73,13 +69,8 @@ impl DispatchEvents {
             Ok(done) => done,
             Err(error) => return Step { result: Err(error), pause: POLL },
         };
-        let pause = if self.traffic.count() > orders {
-            YIELD
-        } else if has_more {
-            std::time::Duration::ZERO
-        } else {
-            POLL
-        };
+        let idle = if has_more { std::time::Duration::ZERO } else { POLL };
+        let pause = self.traffic.pause_since(orders).unwrap_or(idle);
         Step { result: Ok(DispatchStep { unreadable, is_idle: pause == POLL }), pause }
     }
 

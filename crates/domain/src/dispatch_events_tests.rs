@@ -7,6 +7,7 @@ use super::*;
 use crate::{
     api_key::ClientId,
     order::OrderId,
+    order_traffic::SHORTEST_PAUSE,
     ports::{EventId, MockClock, MockDeliveryQueue, MockOutbox, MockWebhookRepo},
     test_support::{CountingEntropy, endpoint, stored_order},
     webhook::{DisabledBy, EndpointId, EndpointOwner},
@@ -182,14 +183,17 @@ async fn outage_of_the_store_keeps_the_events() {
 
 #[tokio::test]
 async fn full_batch_is_followed_at_once_and_by_a_pause_while_orders_arrive() {
-    for (events, arrives, expected) in
-        [(64, false, StdDuration::ZERO), (64, true, YIELD), (63, false, POLL), (63, true, YIELD)]
-    {
+    for (events, arrives, expected) in [
+        (64, false, StdDuration::ZERO),
+        (64, true, SHORTEST_PAUSE),
+        (63, false, POLL),
+        (63, true, SHORTEST_PAUSE),
+    ] {
         let mut outbox = outbox_of(1..=events);
         let traffic = Arc::<OrderTraffic>::default();
         let arriving = Arc::clone(&traffic);
         outbox.expect_dispatch().returning(move |dispatches| {
-            (0..i32::from(arrives)).for_each(|_| arriving.record());
+            (0..i32::from(arrives)).for_each(|_| drop(arriving.begin()));
             Ok(dispatches.len())
         });
         let dispatch = DispatchEvents { traffic, ..use_case(outbox, whole_orders()) };

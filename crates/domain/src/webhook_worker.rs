@@ -20,7 +20,7 @@ use futures_util::{
 use crate::{
     background::Activity,
     delivery_slots::DeliverySlots,
-    delivery_worker::{DeliveryFailure, GATHER, POLL, Sleep, YIELD},
+    delivery_worker::{DeliveryFailure, GATHER, POLL, Sleep},
     order_traffic::{OrderTraffic, Signal},
     outcomes::Outcomes,
     ports::{StoreError, WebhookSlots, WebhooksSettled},
@@ -222,7 +222,7 @@ impl WebhookWorker {
             }
             self.attempt_first(row);
         }
-        self.pause_leasing(if self.orders > orders { YIELD } else { GATHER });
+        self.pause_leasing(self.traffic.pause_since(orders).unwrap_or(GATHER));
         WebhookStep::default()
     }
 
