@@ -97,12 +97,13 @@ impl<'a> Mailing<'a> {
     fn rate(&self, plan: &Plan) -> (f64, f64) {
         self.create(Pace::Closed, FILL);
         thread::sleep(plan.warmup());
-        let (began, cpu, before) = (Instant::now(), self.service.cpu_seconds(), self.delivered());
+        let (began, cpu, before) =
+            (Instant::now(), self.service.server().cpu_seconds(), self.delivered());
         while began.elapsed() < plan.window() && self.service.pending_mails() > 0.0 {
             thread::sleep(LOOK);
         }
         let mails = self.delivered() - before;
-        let cpu = (self.service.cpu_seconds() - cpu) * 1000.0 / mails;
+        let cpu = (self.service.server().cpu_seconds() - cpu) * 1000.0 / mails;
         (mails / began.elapsed().as_secs_f64(), cpu)
     }
 

@@ -20,7 +20,7 @@ use clap::{Parser, Subcommand};
 use test_servers::postgres::Cluster;
 
 use crate::{
-    attack::ATTACK, deliveries::Deliveries, growth::Growth, reads::Reads,
+    attack::ATTACK, deliveries::Deliveries, growth::Growth, peers::Peers, reads::Reads,
     slow_clients::SLOW_CLIENTS, soak::Soak, trial::Plan,
 };
 
@@ -38,7 +38,9 @@ mod load;
 mod memory;
 mod orders;
 mod overload;
+mod peers;
 mod pgbench;
+mod process;
 mod reads;
 mod receiver;
 mod relay;
@@ -75,6 +77,8 @@ enum Command {
     Uploads,
     /// Reads of orders, pages and documents, next to pgbench and nginx
     Reads(Reads),
+    /// Everything next to peers: pgbench on a plain schema, a Fastify service, and the disk alone
+    Peers(Peers),
     /// Memory above idle: at full rate, and during many slow uploads
     Memory,
     /// Mails or webhooks per second, and how late they are while orders arrive
@@ -90,7 +94,7 @@ enum Command {
     Growth(Growth),
     /// Mixed load for a long time: memory, file descriptors, threads and queue age, as a chart
     Soak(Soak),
-    /// Everything but growth and soak
+    /// Everything but peers, growth and soak
     All {
         /// Include growth
         #[arg(long)]
@@ -108,6 +112,7 @@ fn main() -> ExitCode {
         Command::Overload => passed = overload::run(&plan, &cluster),
         Command::Uploads => uploads::run(&plan, &cluster),
         Command::Reads(reads) => reads.run(&plan, &cluster),
+        Command::Peers(peers) => peers.run(&plan, &cluster),
         Command::Memory => memory::run(&plan, &cluster),
         Command::Deliveries(deliveries) => deliveries.run(&plan, &cluster),
         Command::IdempotencyKey => idempotency_key::run(&plan, &cluster),

@@ -12,7 +12,7 @@ use crate::{
     instance::{Backend, Instance, flush},
     latency::median,
     schedule::Pace,
-    service::Installation,
+    service::{Installation, Service},
     table::{self, Bound, TARGET_COLUMNS, short, target},
     trial::{CONNECTIONS, Plan},
     upload::{Form, document},
@@ -41,7 +41,8 @@ pub fn run(plan: &Plan, cluster: &Cluster) {
                 trial.memory
             })
             .collect();
-        let (idle, under_uploads, seconds) = slow_uploads(plan, backend, cluster);
+        let SlowUploads { idle, above_idle: under_uploads, seconds, .. } =
+            slow_uploads(plan, backend, cluster, PAUSE, |_, _| 0);
         rows.push(vec![
             name.to_owned(),
             format!("{:.0}", median(starts) * 1000.0),
@@ -89,28 +90,53 @@ fn start_seconds(plan: &Plan, backend: Backend, cluster: &Cluster) -> f64 {
     ready_after
 }
 
-/// Measures the idle MiB, the most MiB above it, and the seconds of the uploads, all of which are
+/// What many slow uploads take.
+pub struct SlowUploads {
+    /// MiB before.
+    idle: f64,
+    /// Most MiB above idle.
+    pub above_idle: f64,
+    seconds: f64,
+    /// Megabytes (10^6 bytes) per second.
+    pub rate: f64,
+}
+
+/// Uploads [`DOCUMENTS`] over each of [`CONNECTIONS`], with a pause after each chunk of 64 KiB.
+/// Calls `beside` when the uploads have begun; it returns the number of other orders. All are
 /// completed.
-fn slow_uploads(plan: &Plan, backend: Backend, cluster: &Cluster) -> (f64, f64, f64) {
+pub fn slow_uploads(
+    plan: &Plan,
+    backend: Backend,
+    cluster: &Cluster,
+    pause: Duration,
+    beside: impl FnOnce(&Service, &str) -> u64,
+) -> SlowUploads {
     let instance = Instance::new(&plan.binary(), backend, cluster);
     let document = document(DOCUMENT_BYTES);
-    let form = Form::new(&instance.installation.issue_key(&[]), DOCUMENTS, &document);
+    let key = instance.installation.issue_key(&[]);
+    let form = Form::new(&key, DOCUMENTS, &document);
     let service = instance.installation.start();
     thread::sleep(SETTLE);
-    let idle = service.memory();
-    service.reset_peak();
+    let idle = service.server().memory();
+    service.server().reset_peak();
     let started = Instant::now();
-    thread::scope(|scope| {
+    let others = thread::scope(|scope| {
         for _ in 0..CONNECTIONS {
             let (mut form, mut connection) =
                 (form.clone(), Connection::open(&service.api).unwrap());
             scope.spawn(move || {
-                let answer = form.upload(&mut connection, || thread::sleep(PAUSE)).unwrap();
+                let answer = form.upload(&mut connection, || thread::sleep(pause)).unwrap();
                 assert_eq!(answer.status, 201);
             });
         }
+        beside(&service, &key)
     });
     let seconds = started.elapsed().as_secs_f64();
-    instance.assert_orders(CONNECTIONS as u64);
-    (idle, service.peak_memory() - idle, seconds)
+    instance.assert_orders(CONNECTIONS as u64 + others);
+    SlowUploads {
+        idle,
+        above_idle: service.server().peak_memory() - idle,
+        seconds,
+        rate: (CONNECTIONS * DOCUMENTS * DOCUMENT_BYTES) as f64 / 1e6 / seconds,
+    }
 }

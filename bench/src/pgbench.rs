@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Command, time::Duration};
 
 use test_servers::postgres::{Database, PASSWORD, SUPERUSER, program};
 
-use crate::{instance::Instance, latency::Latencies, service::children_cpu_seconds};
+use crate::{instance::Instance, latency::Latencies, process::children_cpu_seconds};
 
 /// Columns of the benchmark's order. The caller supplies the file number and the first two
 /// instants.
@@ -77,17 +77,16 @@ impl Pgbench {
     /// # Panics
     /// If there is not one order per transaction.
     pub fn run(self, instance: &Instance<'_>) -> Outcome {
-        let outcome = self.run_script(instance, &script());
+        let outcome = self.run_script(instance.database.as_ref().unwrap(), &script());
         instance.assert_orders(outcome.transactions);
         outcome
     }
 
-    /// Runs a script on the database of an instance.
-    pub fn run_script(self, instance: &Instance<'_>, script: &str) -> Outcome {
+    /// Runs a script on a database.
+    pub fn run_script(self, database: &Database<'_>, script: &str) -> Outcome {
         let folder = tempfile::tempdir().unwrap();
         let script_file = folder.path().join("script.sql");
         fs::write(&script_file, script).unwrap();
-        let database = instance.database.as_ref().unwrap();
         let before = children_cpu_seconds();
         let output = self.command(database, &script_file, folder.path()).output().unwrap();
         let cpu = children_cpu_seconds() - before;

@@ -11,10 +11,8 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::http;
+use crate::{http, process::Server};
 
-/// Unit of process times in Linux.
-const TICKS_PER_SECOND: f64 = 100.0;
 /// Time limit for a start.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -146,40 +144,9 @@ pub struct Service {
 }
 
 impl Service {
-    /// Returns the CPU seconds of the process, in user and kernel mode.
-    pub fn cpu_seconds(&self) -> f64 {
-        cpu_seconds_of(self.child.id())
-    }
-
-    /// Returns the resident memory in MiB.
-    pub fn memory(&self) -> f64 {
-        self.status_number("VmRSS:") / 1024.0
-    }
-
-    /// Returns the peak of the resident memory in MiB since the last `reset_peak`.
-    pub fn peak_memory(&self) -> f64 {
-        self.status_number("VmHWM:") / 1024.0
-    }
-
-    /// Resets the peak of the resident memory (`proc_pid_clear_refs(5)`).
-    pub fn reset_peak(&self) {
-        fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5").unwrap();
-    }
-
-    /// Returns the number of threads.
-    pub fn threads(&self) -> f64 {
-        self.status_number("Threads:")
-    }
-
-    /// Returns the number of open file descriptors.
-    pub fn descriptors(&self) -> f64 {
-        fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count() as f64
-    }
-
-    fn status_number(&self, name: &str) -> f64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    /// Returns its processes.
+    pub fn server(&self) -> Server {
+        Server(self.child.id())
     }
 
     /// Returns the value of a metric.
@@ -218,43 +185,4 @@ impl Drop for Service {
 fn metric(text: &str, name: &str) -> Option<f64> {
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
     Some(value.parse().unwrap())
-}
-
-/// Positions in `/proc/PID/stat` after the name (`proc_pid_stat(5)`): `utime` and `stime` of the
-/// process, `cutime` and `cstime` of its ended children.
-const OWN: usize = 11;
-const CHILDREN: usize = 13;
-
-fn cpu_seconds(stat: &str, at: usize) -> f64 {
-    // The name is in parentheses and may contain any character.
-    let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split_whitespace().collect();
-    let ticks = |at: usize| fields[at].parse::<f64>().unwrap();
-    (ticks(at) + ticks(at + 1)) / TICKS_PER_SECOND
-}
-
-/// Returns the CPU seconds of a process.
-pub fn cpu_seconds_of(process: u32) -> f64 {
-    cpu_seconds(&fs::read_to_string(format!("/proc/{process}/stat")).unwrap(), OWN)
-}
-
-/// Returns the CPU seconds of this process.
-pub fn own_cpu_seconds() -> f64 {
-    cpu_seconds(&fs::read_to_string("/proc/self/stat").unwrap(), OWN)
-}
-
-/// Returns the CPU seconds of ended child processes.
-pub fn children_cpu_seconds() -> f64 {
-    cpu_seconds(&fs::read_to_string("/proc/self/stat").unwrap(), CHILDREN)
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn cpu_time_is_found_after_a_strange_name() {
-        let stat = "42 (a) b (c) S 1 42 42 0 -1 4194560 1089 0 0 0 250 75 9 9 20 0 5 0 100 1000 10";
-        assert_eq!(
-            [super::OWN, super::CHILDREN].map(|at| super::cpu_seconds(stat, at)),
-            [3.25, 0.18]
-        );
-    }
 }

@@ -171,9 +171,9 @@ fn sample(service: &Service, length: Duration) -> Vec<Sample> {
         thread::sleep(Duration::from_secs(1));
         samples.push(Sample {
             at: started.elapsed().as_secs_f64(),
-            memory: service.memory(),
-            descriptors: service.descriptors(),
-            threads: service.threads(),
+            memory: service.server().memory(),
+            descriptors: service.server().descriptors(),
+            threads: service.server().threads(),
             queue_age: service.metric("notary_orders_follow_up_oldest_age_seconds"),
         });
     }

@@ -8,9 +8,10 @@ use test_servers::postgres::Cluster;
 use crate::{
     instance::{Backend, Instance},
     load::{Expected, Load, Outcome},
+    process::own_cpu_seconds,
     request::Request,
     schedule::Pace,
-    service::{Service, own_cpu_seconds},
+    service::Service,
 };
 
 /// Connections that fully load a service.
@@ -107,14 +108,15 @@ pub struct Trial {
 
 /// Runs a load on an idle service.
 pub fn watch(service: &Service, load: &Load<'_>) -> Trial {
-    service.reset_peak();
-    let idle = service.memory();
-    let (outcome, [before, after]) = load.run(|| (service.cpu_seconds(), own_cpu_seconds()));
+    service.server().reset_peak();
+    let idle = service.server().memory();
+    let (outcome, [before, after]) =
+        load.run(|| (service.server().cpu_seconds(), own_cpu_seconds()));
     let per_thousand = |seconds: f64| seconds * 1000.0 / outcome.latencies.count() as f64;
     Trial {
         cpu: per_thousand(after.0 - before.0),
         client_cpu: per_thousand(after.1 - before.1),
-        memory: service.peak_memory() - idle,
+        memory: service.server().peak_memory() - idle,
         delivered: service.metric("notary_orders_mails_total{outcome=\"delivered\"}"),
         waiting: service.pending_mails(),
         outcome,

@@ -18,6 +18,7 @@ use crate::{
     http::Connection,
     instance::{Backend, Instance, flush},
     latency::median,
+    process::Server,
     table::{self, Bound, TARGET_COLUMNS, short, target},
     trial::{Plan, alternate, ratios},
     upload::{Form, document},
@@ -26,12 +27,14 @@ use crate::{
 /// Limit on the bytes of a round, so that it fits on a small disk.
 const MAX_ROUND_BYTES: u64 = 3_000_000_000;
 
-struct Shape {
-    name: &'static str,
-    documents: usize,
-    bytes: usize,
-    connections: usize,
-    target: Option<f64>,
+/// Documents of an order, and the connections that upload them.
+pub struct Shape {
+    pub name: &'static str,
+    pub documents: usize,
+    pub bytes: usize,
+    pub connections: usize,
+    /// The least share of the disk alone.
+    pub target: Option<f64>,
 }
 
 const SHAPES: [Shape; 3] = [
@@ -58,23 +61,24 @@ const SHAPES: [Shape; 3] = [
     },
 ];
 
+/// A round of one candidate.
 #[derive(Clone, Copy)]
-struct Round {
+pub struct Round {
     /// Megabytes (10^6 bytes) per second.
-    rate: f64,
+    pub rate: f64,
     /// CPU seconds of the service per 100 MB.
-    cpu: f64,
+    pub cpu: f64,
     /// Most MiB above idle.
-    memory: f64,
+    pub memory: f64,
 }
 
 /// Runs `work` on several threads until the window ends or [`MAX_ROUND_BYTES`] are written. Returns
 /// the number of runs and the seconds that they took.
-fn work_for(
+fn work_for<'a>(
     plan: &Plan,
     threads: usize,
     bytes: u64,
-    work: impl Fn(usize) -> Box<dyn FnMut()> + Sync,
+    work: impl Fn(usize) -> Box<dyn FnMut() + 'a> + Sync,
 ) -> (u64, f64) {
     let (started, done) = (Instant::now(), AtomicU64::new(0));
     let max_runs = MAX_ROUND_BYTES / bytes;
@@ -100,26 +104,19 @@ fn work_for(
     (finished.iter().map(|(own, _)| own).sum(), last.as_secs_f64())
 }
 
-fn service(
+/// Measures a new service on a new database.
+pub fn service(
     plan: &Plan,
     shape: &Shape,
-    document: &'static [u8],
+    document: &[u8],
     backend: Backend,
     cluster: &Cluster,
 ) -> Round {
     flush(cluster);
     let instance = Instance::new(&plan.binary(), backend, cluster);
-    let form = Form::new(&instance.installation.issue_key(&[]), shape.documents, document);
+    let key = instance.installation.issue_key(&[]);
     let service = instance.installation.start();
-    service.reset_peak();
-    let (idle, cpu) = (service.memory(), service.cpu_seconds());
-    let bytes = (shape.documents * shape.bytes) as u64;
-    let (orders, seconds) = work_for(plan, shape.connections, bytes, |_| {
-        let (mut form, mut connection) = (form.clone(), Connection::open(&service.api).unwrap());
-        Box::new(move || assert_eq!(form.upload(&mut connection, || ()).unwrap().status, 201))
-    });
-    let cpu = service.cpu_seconds() - cpu;
-    let memory = service.peak_memory() - idle;
+    let (orders, round) = upload(plan, shape, document, &key, &service.api, service.server());
     instance.assert_orders(orders);
     let files = count_files(&instance.installation.data().join("documents"), shape.bytes as u64);
     let documents = orders * shape.documents as u64;
@@ -128,12 +125,33 @@ fn service(
         (documents, documents),
         "rows of documents, and files"
     );
+    round
+}
+
+/// Uploads orders to a server until the round ends. Returns their number.
+pub fn upload(
+    plan: &Plan,
+    shape: &Shape,
+    document: &[u8],
+    key: &str,
+    address: &str,
+    server: Server,
+) -> (u64, Round) {
+    let form = Form::new(key, shape.documents, document);
+    server.reset_peak();
+    let (idle, cpu) = (server.memory(), server.cpu_seconds());
+    let bytes = (shape.documents * shape.bytes) as u64;
+    let (orders, seconds) = work_for(plan, shape.connections, bytes, |_| {
+        let (mut form, mut connection) = (form.clone(), Connection::open(address).unwrap());
+        Box::new(move || assert_eq!(form.upload(&mut connection, || ()).unwrap().status, 201))
+    });
+    let (cpu, memory) = (server.cpu_seconds() - cpu, server.peak_memory() - idle);
     let megabytes = (orders * bytes) as f64 / 1e6;
-    Round { rate: megabytes / seconds, cpu: cpu * 100.0 / megabytes, memory }
+    (orders, Round { rate: megabytes / seconds, cpu: cpu * 100.0 / megabytes, memory })
 }
 
 /// Counts the files of this size in a folder and its subfolders.
-fn count_files(folder: &Path, bytes: u64) -> u64 {
+pub fn count_files(folder: &Path, bytes: u64) -> u64 {
     let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
     let count = |entry: fs::DirEntry| {
         let metadata = entry.metadata().unwrap();
@@ -146,7 +164,8 @@ fn count_files(folder: &Path, bytes: u64) -> u64 {
     entries.map(count).sum()
 }
 
-fn disk(plan: &Plan, shape: &Shape, document: &'static [u8], cluster: &Cluster) -> Round {
+/// Measures a thread for each connection that only writes the documents.
+pub fn disk(plan: &Plan, shape: &Shape, document: &[u8], cluster: &Cluster) -> Round {
     flush(cluster);
     let folder = tempfile::Builder::new().prefix("notary-orders-bench").tempdir().unwrap();
     let (files, seconds) = work_for(plan, shape.connections, shape.bytes as u64, |thread| {
@@ -178,12 +197,12 @@ fn sha256() -> f64 {
 pub fn run(plan: &Plan, cluster: &Cluster) {
     let (mut rows, mut targets) = (Vec::new(), Vec::new());
     for shape in &SHAPES {
-        let document: &'static [u8] = document(shape.bytes).leak();
-        let sqlite = |_| service(plan, shape, document, Backend::Sqlite, cluster);
-        let postgres = |_| service(plan, shape, document, Backend::Postgres, cluster);
+        let document = document(shape.bytes);
+        let sqlite = |_| service(plan, shape, &document, Backend::Sqlite, cluster);
+        let postgres = |_| service(plan, shape, &document, Backend::Postgres, cluster);
         let rounds = alternate(
             plan.rounds,
-            &[&sqlite, &|_| disk(plan, shape, document, cluster), &postgres],
+            &[&sqlite, &|_| disk(plan, shape, &document, cluster), &postgres],
         );
         let of =
             |rounds: &[Round], figure: fn(&Round) -> f64| short(median(rounds.iter().map(figure)));

@@ -101,12 +101,12 @@ impl<'a> Hooking<'a> {
             .sum();
         let all = orders * self.answering;
         let (began, cpu, before) =
-            (Instant::now(), self.service.cpu_seconds(), self.receiver.answered());
+            (Instant::now(), self.service.server().cpu_seconds(), self.receiver.answered());
         while began.elapsed() < plan.window() && self.receiver.answered() < all {
             thread::sleep(LOOK);
         }
         let webhooks = (self.receiver.answered() - before) as f64;
-        let cpu = (self.service.cpu_seconds() - cpu) * 1000.0 / webhooks;
+        let cpu = (self.service.server().cpu_seconds() - cpu) * 1000.0 / webhooks;
         (webhooks / began.elapsed().as_secs_f64(), cpu)
     }
 

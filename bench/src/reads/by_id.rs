@@ -56,7 +56,7 @@ pub fn run(plan: &Plan, cluster: &Cluster) -> Vec<Vec<String>> {
             window: plan.window(),
         };
         let script = format!("\\set id random(1, {ORDERS})\n{statement}\n");
-        Round::Pgbench(pgbench.run_script(&postgres.instance, &script))
+        Round::Pgbench(pgbench.run_script(postgres.instance.database.as_ref().unwrap(), &script))
     };
     let rounds: [_; 4] = alternate(
         plan.rounds,

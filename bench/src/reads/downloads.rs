@@ -15,7 +15,6 @@ use crate::{
     instance::{Backend, Instance, flush},
     latency::median,
     request::{Request, Values},
-    service::Service,
     table::{self, Bound, short, target},
     trial::{Plan, alternate, ratios},
     upload::{Form, document},
@@ -91,7 +90,7 @@ fn download(
     cpu: impl Fn() -> f64,
 ) -> Round {
     let (received, done) = (&AtomicU64::new(0), &AtomicBool::new(false));
-    let probe = || (received.load(Ordering::Relaxed), cpu(), crate::service::own_cpu_seconds());
+    let probe = || (received.load(Ordering::Relaxed), cpu(), crate::process::own_cpu_seconds());
     let [before, after] = thread::scope(|scope| {
         for _ in 0..CONNECTIONS {
             let mut connection = Connection::open(address).unwrap();
@@ -126,11 +125,11 @@ fn download(
 fn service(plan: &Plan, stored: &Stored<'_>, length: usize, cluster: &Cluster) -> Round {
     flush(cluster);
     let service = stored.instance.installation.start();
-    service.reset_peak();
-    let idle = service.memory();
-    let cpu = || Service::cpu_seconds(&service);
+    service.server().reset_peak();
+    let idle = service.server().memory();
+    let cpu = || service.server().cpu_seconds();
     let round = download(plan, &service.api, &stored.request(), length, cpu);
-    Round { memory: service.peak_memory() - idle, ..round }
+    Round { memory: service.server().peak_memory() - idle, ..round }
 }
 
 /// Runs the measurement. Returns the targets.

@@ -12,7 +12,7 @@ use std::{
 use rustix::process::geteuid;
 use tempfile::TempDir;
 
-use crate::service::cpu_seconds_of;
+use crate::process::Server;
 
 /// The program of Debian's package.
 const PROGRAM: &str = "/usr/sbin/nginx";
@@ -65,10 +65,7 @@ impl Nginx {
     /// Returns the CPU seconds of all its processes.
     pub fn cpu_seconds(&self) -> f64 {
         let main = fs::read_to_string(self.folder.path().join("nginx.pid")).unwrap();
-        let main = main.trim();
-        let workers = fs::read_to_string(format!("/proc/{main}/task/{main}/children")).unwrap();
-        let processes = workers.split_whitespace().chain([main]);
-        processes.map(|process| cpu_seconds_of(process.parse().unwrap())).sum()
+        Server(main.trim().parse().unwrap()).cpu_seconds()
     }
 }
 

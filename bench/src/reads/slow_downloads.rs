@@ -95,10 +95,11 @@ pub fn run(plan: &Plan, cluster: &Cluster) -> Vec<Vec<String>> {
         let stored = Stored::new(plan, backend, cluster, &document);
         let service = stored.instance.installation.start();
         thread::sleep(SETTLE);
-        let idle = service.memory();
-        service.reset_peak();
+        let idle = service.server().memory();
+        service.server().reset_peak();
         let clients = download(service.api.parse().unwrap(), &stored, &document);
-        let (above, at_end) = (service.peak_memory() - idle, service.memory() - idle);
+        let (above, at_end) =
+            (service.server().peak_memory() - idle, service.server().memory() - idle);
         let received: Vec<usize> = clients.iter().map(|client| client.received).collect();
         let least = received.iter().min().copied().unwrap_or_default();
         let sum: usize = received.iter().sum();

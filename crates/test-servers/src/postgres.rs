@@ -269,6 +269,11 @@ impl Cluster {
         &self.root_certificate
     }
 
+    /// Returns the process of the postmaster.
+    pub fn postmaster(&self) -> u32 {
+        self.processes()[0].parse().unwrap()
+    }
+
     fn connection_string(&self) -> String {
         format!(
             "host=127.0.0.1 port={} user={SUPERUSER} password={PASSWORD} dbname=postgres",

@@ -1,0 +1,8 @@
+WITH created AS (
+    INSERT INTO orders (client_id, file_number, signer, address) VALUES (1, $1, $2, $3)
+    RETURNING id, file_number
+), claimed AS (
+    INSERT INTO claims (file_number) SELECT file_number FROM created
+)
+INSERT INTO outbox (order_id, kind) SELECT id, 'order.created' FROM created
+RETURNING order_id;
