@@ -20,8 +20,8 @@ use clap::{Parser, Subcommand};
 use test_servers::postgres::Cluster;
 
 use crate::{
-    attack::ATTACK, deliveries::Deliveries, growth::Growth, peers::Peers, reads::Reads,
-    slow_clients::SLOW_CLIENTS, soak::Soak, trial::Plan,
+    attack::ATTACK, deliveries::Deliveries, growth::Growth, instructions::Instructions,
+    peers::Peers, reads::Reads, slow_clients::SLOW_CLIENTS, soak::Soak, trial::Plan,
 };
 
 mod attack;
@@ -33,6 +33,7 @@ mod growth;
 mod http;
 mod idempotency_key;
 mod instance;
+mod instructions;
 mod latency;
 mod load;
 mod memory;
@@ -90,11 +91,13 @@ enum Command {
     /// A normal client next to an attack of two thousand connections: half heads, half bodies, and
     /// floods of wrong keys
     Attack,
+    /// Instructions of the service for an order, next to kept figures; fails if they grew
+    Instructions(Instructions),
     /// Orders per second with up to 10 million orders in the database
     Growth(Growth),
     /// Mixed load for a long time: memory, file descriptors, threads and queue age, as a chart
     Soak(Soak),
-    /// Everything but peers, growth and soak
+    /// Everything but peers, instructions, growth and soak
     All {
         /// Include growth
         #[arg(long)]
@@ -118,6 +121,7 @@ fn main() -> ExitCode {
         Command::IdempotencyKey => idempotency_key::run(&plan, &cluster),
         Command::SlowClients => passed = crowd::run(&plan, &cluster, &SLOW_CLIENTS),
         Command::Attack => passed = crowd::run(&plan, &cluster, &ATTACK),
+        Command::Instructions(instructions) => passed = instructions.run(&plan, &cluster),
         Command::Growth(growth) => growth.run(&plan, &cluster),
         Command::Soak(soak) => passed = soak.run(&plan, &cluster),
         Command::All { growth } => {

@@ -1,6 +1,7 @@
 //! The service as a process: starting, observing and stopping it.
 
 use std::{
+    ffi::OsStr,
     fs::{self, File},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -9,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::{http, process::Server};
@@ -21,6 +23,8 @@ pub struct Installation {
     binary: PathBuf,
     database_url: Option<String>,
     data: Arc<TempDir>,
+    /// A program that runs the service, with its arguments; empty for none.
+    pub wrapper: Vec<String>,
 }
 
 /// Data directories that are kept until the end. On a file system without a journal, creating files
@@ -41,6 +45,7 @@ impl Installation {
             data: Arc::new(
                 tempfile::Builder::new().prefix("notary-orders-bench").tempdir().unwrap(),
             ),
+            wrapper: Vec::new(),
         }
     }
 
@@ -79,8 +84,9 @@ impl Installation {
     pub fn start_with(&self, flags: &[&str]) -> Service {
         let log = self.data().join("service.log");
         let started = Instant::now();
+        let program = [&self.wrapper[..], &[self.binary.to_str().unwrap().to_owned()]].concat();
         let child = self
-            .command()
+            .command_of(&program)
             .args(flags)
             .stdout(Stdio::null())
             .stderr(File::create(&log).unwrap())
@@ -108,7 +114,13 @@ impl Installation {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(&self.binary);
+        self.command_of(&[&self.binary])
+    }
+
+    /// Returns a command of a program with leading arguments.
+    fn command_of(&self, program: &[impl AsRef<OsStr>]) -> Command {
+        let mut command = Command::new(&program[0]);
+        command.args(&program[1..]);
         // Removes settings for other instances on this machine.
         for (name, _) in std::env::vars_os() {
             if name.as_encoded_bytes().starts_with(b"NOTARY_ORDERS_") || name == "DATABASE_URL" {
@@ -147,6 +159,12 @@ impl Service {
     /// Returns its processes.
     pub fn server(&self) -> Server {
         Server(self.child.id())
+    }
+
+    /// Stops the service as an operator does, and waits until it has ended.
+    pub fn stop(mut self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        assert!(self.child.wait().unwrap().success());
     }
 
     /// Returns the value of a metric.
