@@ -206,7 +206,7 @@ impl Loads<'_> {
     fn run(&self, title: &str) -> Vec<Vec<Round>> {
         let rounds = self.alternate();
         let names = [
-            &format!("pgbench, plain schema, {} clients", self.pgbench_clients),
+            "pgbench, plain schema",
             "service on PostgreSQL",
             "service on SQLite",
             "Fastify, 2 processes",
@@ -268,7 +268,9 @@ pub fn run(plan: &Plan, cluster: &Cluster, fastify: &Path) -> Vec<Vec<String>> {
         rate: None,
     };
     let full = loads.run(&format!(
-        "{CONNECTIONS} connections, each sends the next order after the answer; 3 mail recipients"
+        "{CONNECTIONS} connections (pgbench: {PGBENCH_CLIENTS}), each sends the next order after the \
+         answer; {} mail recipients",
+        Request::RECIPIENTS
     ));
     let [pgbench, postgres, sqlite, fastify] = &full[..] else { unreachable!("four candidates") };
     let rates = |ones: &[Round], others: &[Round]| {
