@@ -8,7 +8,7 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::webhook::EventType;
 use sql_rows::{Instant, OrderRow, PendingOrder, Utc, schema::orders};
 
-use crate::statement::Prepared;
+use crate::statement::{DURABLE, Prepared};
 
 /// The smallest identifier that a transaction has announced, which draws only larger ones. Other
 /// programs have locks with other upper 16 bits.
@@ -17,7 +17,7 @@ pub(crate) const ANNOUNCED: &str = "(\
     WHERE locktype = 'advisory' AND objsubid = 1 AND classid::bigint >> 16 = 28530 \
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))";
 
-/// Creates the orders of a batch, all in one statement and so in one transaction:
+/// Returns the statement that creates the orders of a batch, all in one transaction:
 ///
 /// 1. `candidates`: leaves out duplicates and orders whose idempotency key is in use. It takes no
 ///    lock, so that another system that updates an order delays no other order. `LIMIT` keeps the
@@ -38,50 +38,77 @@ pub(crate) const ANNOUNCED: &str = "(\
 /// subquery runs once, not for each order.
 ///
 /// Each step locks rows in the order of their keys, so that batches never deadlock. Step 4 counts
-/// the rows of steps 2 and 3 to run after them.
-const INSERT_ORDERS: &str = "WITH candidates AS (\
-        SELECT c.*, h.id AS holder FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, \
-            $14, $15, $16) \
-        AS c (file_number, details, client_id, api_key_id, signing_service_id, starts_at, ends_at, \
-            created_at, window_opens_at, status, key_client, digest, token, fingerprint, \
-            kept_until) \
-        LEFT JOIN LATERAL (SELECT id, created_at FROM orders \
-            WHERE file_number = c.file_number AND is_test = $1 AND holds_file_number LIMIT 1) \
-        AS h ON true \
-        WHERE (h.created_at <= c.window_opens_at) IS NOT FALSE \
-        AND (SELECT idempotency_key_in_use(k, c.token, c.created_at) FROM idempotency_keys AS k \
-            WHERE k.client_id = c.key_client AND k.digest = c.digest) IS NOT TRUE \
-        ORDER BY c.file_number COLLATE \"C\"\
-    ), held AS (\
-        SELECT id FROM orders \
-        WHERE id = ANY (ARRAY(SELECT holder FROM candidates WHERE holder IS NOT NULL)) \
-        ORDER BY file_number FOR NO KEY UPDATE\
-    ), released AS (\
-        UPDATE orders SET holds_file_number = false \
-        WHERE id = ANY (ARRAY(SELECT id FROM held)) AND holds_file_number RETURNING id\
-    ), announced AS MATERIALIZED (\
-        SELECT pg_advisory_xact_lock_shared(\
-            (28530::bigint << 48) | (SELECT coalesce(max(id), 0) FROM orders))\
-    ), created AS (\
-        INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, ends_at, \
-            created_at, updated_at, is_test, holds_file_number, file_number, status, details) \
-        SELECT client_id, api_key_id, signing_service_id, starts_at, ends_at, created_at, \
-            created_at, $1, true, file_number, status, details::jsonb \
-        FROM candidates WHERE (SELECT count(*) FROM released) >= 0 \
-        AND (SELECT count(*) FROM announced) = 1 \
-        ON CONFLICT (file_number, is_test) WHERE holds_file_number DO NOTHING \
-        RETURNING id, file_number, created_at\
-    ), stored AS (\
-        INSERT INTO documents (order_id, position, key, name, name_as_sent, media_type, size, \
-            sha256) \
-        SELECT created.id, position, key, name, name_as_sent, media_type, size, sha256 \
-        FROM unnest($17, $18, $19, $20, $21, $22, $23, $24) AS document \
-            (file_number, position, key, name, name_as_sent, media_type, size, sha256) \
-        JOIN created USING (file_number) ORDER BY key COLLATE \"C\"\
-    ), noted AS (\
-        INSERT INTO events (type, order_id, created_at) \
-        SELECT $25, id, created_at FROM created\
-    ), remembered AS (\
+/// the rows of steps 2 and 3 to run after them. A batch without idempotency keys or documents has
+/// no step for them: starting steps that do nothing took a fifth of the time of a single order.
+fn statement(has_documents: bool, has_keys: bool) -> String {
+    let (documents, keys) = (13, if has_documents { 21 } else { 13 });
+    let stored = if has_documents { stored(&parameters(documents, 8)) } else { String::new() };
+    let (key_columns, key_is_free, remembered) = if has_keys { KEYS } else { ("", "", "") };
+    let key_parameters =
+        if has_keys { format!(", {}", parameters(keys, 5)) } else { String::new() };
+    format!(
+        "WITH candidates AS (\
+            SELECT c.*, h.id AS holder \
+            FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11{key_parameters}) \
+            AS c (file_number, details, client_id, api_key_id, signing_service_id, starts_at, \
+                ends_at, created_at, window_opens_at, status{key_columns}) \
+            LEFT JOIN LATERAL (SELECT id, created_at FROM orders \
+                WHERE file_number = c.file_number AND is_test = $1 AND holds_file_number LIMIT 1) \
+            AS h ON true \
+            WHERE (h.created_at <= c.window_opens_at) IS NOT FALSE{key_is_free} \
+            ORDER BY c.file_number COLLATE \"C\"\
+        ), held AS (\
+            SELECT id FROM orders \
+            WHERE id = ANY (ARRAY(SELECT holder FROM candidates WHERE holder IS NOT NULL)) \
+            ORDER BY file_number FOR NO KEY UPDATE\
+        ), released AS (\
+            UPDATE orders SET holds_file_number = false \
+            WHERE id = ANY (ARRAY(SELECT id FROM held)) AND holds_file_number RETURNING id\
+        ), announced AS MATERIALIZED (\
+            SELECT pg_advisory_xact_lock_shared(\
+                (28530::bigint << 48) | (SELECT coalesce(max(id), 0) FROM orders))\
+        ), created AS (\
+            INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, ends_at, \
+                created_at, updated_at, is_test, holds_file_number, file_number, status, details) \
+            SELECT client_id, api_key_id, signing_service_id, starts_at, ends_at, created_at, \
+                created_at, $1, true, file_number, status, details::jsonb \
+            FROM candidates WHERE (SELECT count(*) FROM released) >= 0 \
+            AND (SELECT count(*) FROM announced) = 1 \
+            ON CONFLICT (file_number, is_test) WHERE holds_file_number DO NOTHING \
+            RETURNING id, file_number, created_at\
+        ){stored}, noted AS (\
+            INSERT INTO events (type, order_id, created_at) \
+            SELECT $12, id, created_at FROM created\
+        ){remembered} SELECT id, file_number FROM created WHERE {DURABLE}"
+    )
+}
+
+/// Returns a list of parameters.
+fn parameters(first: usize, count: usize) -> String {
+    let parameters: Vec<_> = (first..first + count).map(|number| format!("${number}")).collect();
+    parameters.join(", ")
+}
+
+/// Returns the step for documents.
+fn stored(parameters: &str) -> String {
+    format!(
+        ", stored AS (\
+            INSERT INTO documents (order_id, position, key, name, name_as_sent, media_type, size, \
+                sha256) \
+            SELECT created.id, position, key, name, name_as_sent, media_type, size, sha256 \
+            FROM unnest({parameters}) AS document \
+                (file_number, position, key, name, name_as_sent, media_type, size, sha256) \
+            JOIN created USING (file_number) ORDER BY key COLLATE \"C\"\
+        )"
+    )
+}
+
+/// The parts for idempotency keys: columns, condition, and step.
+const KEYS: (&str, &str, &str) = (
+    ", key_client, digest, token, fingerprint, kept_until",
+    " AND (SELECT idempotency_key_in_use(k, c.token, c.created_at) FROM idempotency_keys AS k \
+        WHERE k.client_id = c.key_client AND k.digest = c.digest) IS NOT TRUE",
+    ", remembered AS (\
         INSERT INTO idempotency_keys (client_id, digest, token, fingerprint, order_id, taken_at, \
             kept_until) \
         SELECT key_client, digest, token, fingerprint, created.id, created.created_at, kept_until \
@@ -90,8 +117,8 @@ const INSERT_ORDERS: &str = "WITH candidates AS (\
         SET token = excluded.token, fingerprint = excluded.fingerprint, \
             order_id = excluded.order_id, first_document = NULL, documents = NULL, \
             taken_at = excluded.taken_at, kept_until = excluded.kept_until\
-    ) SELECT id, file_number FROM created WHERE (SELECT set_config('synchronous_commit', \
-        coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), true)) IS NOT NULL";
+    )",
+);
 
 /// An order that was created.
 #[derive(QueryableByName)]
@@ -107,13 +134,13 @@ pub(crate) async fn insert_orders(
     batch: &[&PendingOrder],
 ) -> QueryResult<Vec<Created>> {
     let orders: Vec<&OrderRow> = batch.iter().map(|order| &order.row).collect();
-    let requests: Vec<_> = batch.iter().map(|order| order.idempotent_request.as_ref()).collect();
-    let attempts = column(&requests, |request| request.map(|request| &request.attempt));
+    let has_keys = batch.iter().any(|order| order.idempotent_request.is_some());
     let documents: Vec<_> = batch
         .iter()
         .flat_map(|order| order.documents.iter().map(move |document| (order, document)))
         .collect();
-    let statement = sql_query(INSERT_ORDERS)
+    let mut statement = sql_query(statement(!documents.is_empty(), has_keys))
+        .into_boxed()
         .bind::<Bool, _>(batch.iter().any(|order| order.row.is_test))
         .bind::<Array<Text>, _>(column(&orders, |order| &*order.file_number))
         .bind::<Array<Text>, _>(column(&orders, |order| &*order.details))
@@ -125,22 +152,38 @@ pub(crate) async fn insert_orders(
         .bind::<Array<Instant>, _>(column(&orders, |order| order.created_at))
         .bind::<Array<Instant>, _>(column(batch, |order| order.window_opens_at))
         .bind::<Array<Text>, _>(column(&orders, |order| &*order.status))
-        .bind::<Array<Nullable<BigInt>>, _>(column(&attempts, |a| a.map(|a| a.claim.key.client.0)))
-        .bind::<Array<Nullable<Binary>>, _>(column(&attempts, |a| {
-            a.map(|a| &a.claim.key.digest[..])
-        }))
-        .bind::<Array<Nullable<Binary>>, _>(column(&attempts, |a| a.map(|a| &a.claim.token.0[..])))
-        .bind::<Array<Nullable<Binary>>, _>(column(&attempts, |a| a.map(|a| &a.fingerprint.0[..])))
-        .bind::<Array<Nullable<Instant>>, _>(column(&requests, |r| r.map(|r| Utc(r.kept_until))))
-        .bind::<Array<Text>, _>(column(&documents, |(order, _)| &*order.row.file_number))
-        .bind::<Array<Integer>, _>(column(&documents, |(_, document)| document.position))
-        .bind::<Array<Text>, _>(column(&documents, |(_, document)| &*document.key))
-        .bind::<Array<Text>, _>(column(&documents, |(_, document)| &*document.name))
-        .bind::<Array<Text>, _>(column(&documents, |(_, document)| &*document.name_as_sent))
-        .bind::<Array<Text>, _>(column(&documents, |(_, document)| &*document.media_type))
-        .bind::<Array<BigInt>, _>(column(&documents, |(_, document)| document.size))
-        .bind::<Array<Binary>, _>(column(&documents, |(_, document)| &*document.sha256))
         .bind::<Text, _>(EventType::OrderCreated.as_str());
+    if !documents.is_empty() {
+        statement = statement
+            .bind::<Array<Text>, _>(column(&documents, |(order, _)| &*order.row.file_number))
+            .bind::<Array<Integer>, _>(column(&documents, |(_, document)| document.position))
+            .bind::<Array<Text>, _>(column(&documents, |(_, document)| &*document.key))
+            .bind::<Array<Text>, _>(column(&documents, |(_, document)| &*document.name))
+            .bind::<Array<Text>, _>(column(&documents, |(_, document)| &*document.name_as_sent))
+            .bind::<Array<Text>, _>(column(&documents, |(_, document)| &*document.media_type))
+            .bind::<Array<BigInt>, _>(column(&documents, |(_, document)| document.size))
+            .bind::<Array<Binary>, _>(column(&documents, |(_, document)| &*document.sha256));
+    }
+    if has_keys {
+        let requests: Vec<_> = column(batch, |order| order.idempotent_request.as_ref());
+        let attempts = column(&requests, |request| request.map(|request| &request.attempt));
+        statement = statement
+            .bind::<Array<Nullable<BigInt>>, _>(column(&attempts, |a| {
+                a.map(|a| a.claim.key.client.0)
+            }))
+            .bind::<Array<Nullable<Binary>>, _>(column(&attempts, |a| {
+                a.map(|a| &a.claim.key.digest[..])
+            }))
+            .bind::<Array<Nullable<Binary>>, _>(column(&attempts, |a| {
+                a.map(|a| &a.claim.token.0[..])
+            }))
+            .bind::<Array<Nullable<Binary>>, _>(column(&attempts, |a| {
+                a.map(|a| &a.fingerprint.0[..])
+            }))
+            .bind::<Array<Nullable<Instant>>, _>(column(&requests, |request| {
+                request.map(|request| Utc(request.kept_until))
+            }));
+    }
     // Reads to the end: the rows arrive before the commit, and an error of the commit after them.
     Prepared(statement).get_results(connection).await
 }
