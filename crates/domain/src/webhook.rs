@@ -357,11 +357,12 @@ pub fn order_body(
     at: OffsetDateTime,
     order: &StoredOrder,
 ) -> Result<String, serde_json::Error> {
-    let status = match event {
-        EventType::OrderCreated => crate::order::OrderStatus::NEW,
-        EventType::DocumentsAdded | EventType::Test => order.status.clone(),
-    };
-    let documents = order.documents.iter().filter(|document| document.created_at <= at);
+    let is_created = event == EventType::OrderCreated;
+    let status = if is_created { crate::order::OrderStatus::NEW } else { order.status.clone() };
+    // Clocks of instances differ: a document that was added soon after may have an earlier instant.
+    let documents = order.documents.iter().filter(|document| {
+        document.created_at == order.created_at || !is_created && document.created_at <= at
+    });
     let data = OrderEventData {
         order_id: order.id.0,
         file_number: order.order.file_number.as_str().to_owned(),

@@ -52,6 +52,14 @@ fn body_is_the_order_as_the_event_left_it() {
 }
 
 #[test]
+fn document_that_a_slower_clock_added_is_not_of_the_creation() {
+    let mut order = stored_order(START);
+    order.documents = vec![document("a", START), document("b", START - Duration::SECOND)];
+    let body = order_body(EventType::OrderCreated, START, &order).unwrap();
+    assert!(body.contains(r#""documents_uploaded":1,"#), "{body}");
+}
+
+#[test]
 fn body_has_no_personal_data() {
     let body = order_body(EventType::OrderCreated, START, &stored_order(START)).unwrap();
     for text in ["Jane", "555", "example.com", "Main St", "Dallas"] {
