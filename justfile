@@ -82,7 +82,7 @@ random-bytes connections="100000" seed="6":
 # Changes the form reader and checks that a test of its crate fails each time (needs cargo-mutants).
 mutants-form *arguments:
     cargo mutants --package notary-orders-adapter-http \
-        --file 'crates/adapter-http/src/{form,part_lengths,spool,spool_folder,body}.rs' {{arguments}} -- --lib
+        --file 'crates/adapter-http/src/{form,parts,spool,spool_file,spool_folder,body}.rs' {{arguments}} -- --lib
 
 # Builds the Debian package into target/debian (needs cargo-deb).
 deb:

@@ -11,6 +11,8 @@ use tokio::{
     time::timeout,
 };
 
+use crate::spool_file::ALIGNMENT;
+
 /// Size of a block: the bytes that are hashed and written at once.
 pub(crate) const BLOCK_SIZE: usize = 256 * 1024;
 /// Number of blocks, shared by all uploads.
@@ -39,17 +41,19 @@ impl Blocks {
             .await?
             .map_err(io::Error::other)?;
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        Ok(Block {
-            bytes: free.unwrap_or_else(|| Vec::with_capacity(BLOCK_SIZE)),
-            free_blocks: Arc::clone(&self.free),
-            _permit: permit,
-        })
+        let mut memory = free.unwrap_or_else(|| Vec::with_capacity(BLOCK_SIZE + ALIGNMENT));
+        let start = memory.as_ptr().align_offset(ALIGNMENT);
+        memory.resize(start, 0);
+        Ok(Block { memory, start, free_blocks: Arc::clone(&self.free), _permit: permit })
     }
 }
 
 /// A block in use. It becomes free when it is dropped.
 pub(crate) struct Block {
-    pub(crate) bytes: Vec<u8>,
+    /// Is never grown, so that the bytes stay where they are.
+    memory: Vec<u8>,
+    /// Where the bytes start, which are aligned for direct writes.
+    start: usize,
     free_blocks: Arc<Mutex<Vec<Vec<u8>>>>,
     _permit: OwnedSemaphorePermit,
 }
@@ -57,17 +61,28 @@ pub(crate) struct Block {
 impl Block {
     /// Returns how many bytes still fit.
     pub(crate) fn free_bytes(&self) -> usize {
-        BLOCK_SIZE - self.bytes.len()
+        BLOCK_SIZE - self.bytes().len()
+    }
+
+    /// Returns the bytes in it.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..]
+    }
+
+    /// Adds bytes, which must fit.
+    pub(crate) fn append(&mut self, bytes: &[u8]) {
+        debug_assert!(bytes.len() <= self.free_bytes());
+        self.memory.extend_from_slice(bytes);
     }
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
-        self.bytes.clear();
+        self.memory.clear();
         self.free_blocks
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push(std::mem::take(&mut self.bytes));
+            .push(std::mem::take(&mut self.memory));
     }
 }
 
@@ -94,12 +109,13 @@ mod tests {
             (0..COUNT).map(|_| blocks.take().now_or_never().unwrap().unwrap()).collect();
         assert!(blocks.take().now_or_never().is_none());
         let mut last = taken.pop().unwrap();
-        last.bytes.extend_from_slice(b"papers");
-        let address = last.bytes.as_ptr();
+        last.append(b"papers");
+        let address = last.bytes().as_ptr();
+        assert_eq!(address.align_offset(ALIGNMENT), 0);
         drop(last);
         let again = blocks.take().now_or_never().unwrap().unwrap();
         assert_eq!(
-            (again.bytes.as_ptr(), again.bytes.len(), again.free_bytes()),
+            (again.bytes().as_ptr(), again.bytes().len(), again.free_bytes()),
             (address, 0, BLOCK_SIZE)
         );
     }

@@ -106,7 +106,8 @@ impl ConnectionTracker {
         self.served() > self.crowded.load(Ordering::Relaxed)
     }
 
-    fn served(&self) -> usize {
+    /// Returns the number of served connections.
+    pub(crate) fn served(&self) -> usize {
         MAX_SERVED - self.served.available_permits()
     }
 

@@ -20,9 +20,14 @@ pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longer than the 60 s of common load balancers, so that the balancer closes idle connections and
 /// never sends a request into a closing one.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
-/// Bytes that a connection may hold: of a head, and of a body that its request reads.
+/// Bytes that a connection may hold of a head.
 pub(crate) const READ_AHEAD: usize = 16 * 1024;
-/// Bytes of a body that a connection may hold among many others.
+/// Bytes that a connection may hold of a body that its request reads. Many connections share
+/// [`BODIES_AHEAD`], and each has [`READ_AHEAD`] at least.
+pub(crate) const BODY_AHEAD: usize = 128 * 1024;
+/// Bytes of bodies that the connections share.
+const BODIES_AHEAD: usize = 1024 * 1024;
+/// Bytes of a body that a connection may hold in a crowd.
 const CROWDED_AHEAD: usize = 4 * 1024;
 /// Bytes that a connection may hold of a body that its request does not read. Reading them shows
 /// whether the client is gone.
@@ -121,7 +126,12 @@ impl Exchange {
 
     /// Notes that a request waits for more of its body.
     pub(crate) fn body_wanted(&self) {
-        self.allow(if self.is_in_crowd() { CROWDED_AHEAD } else { READ_AHEAD });
+        let share = BODIES_AHEAD / self.connections.served().max(1);
+        self.allow(if self.is_in_crowd() {
+            CROWDED_AHEAD
+        } else {
+            share.clamp(READ_AHEAD, BODY_AHEAD)
+        });
         if self.interim.get() == (Interim::KeptBack { for_good: false }) {
             self.interim.set(Interim::Due);
         }

@@ -3,17 +3,21 @@
 mod part_names;
 mod text_parts;
 
-use std::{io, path::PathBuf, sync::Arc};
+use std::{
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
-use actix_multipart::{Field as Part, Multipart, MultipartConfig};
-use actix_web::{FromRequest as _, HttpRequest, dev::Payload, http::header, web};
+use actix_web::{HttpRequest, http::header, web};
+use bytes::Bytes;
 use domain::{
     api_key::ApiKeyId,
     document::{Content, DocumentFormat, DocumentLimits, ReceivedDocument},
     order::OrderRequest,
 };
-use futures_util::{FutureExt as _, StreamExt as _};
-use tokio::task::spawn_blocking;
+use futures_util::FutureExt as _;
+use tokio::task::yield_now;
 
 pub use self::text_parts::TEXT_PARTS;
 use self::{
@@ -25,9 +29,9 @@ use crate::{
     body_memory::{BodyMemory, MemoryShare},
     budget::used_up,
     content,
-    part_lengths::WithoutPartLengths,
+    parts::{PartHead, Parts},
     problem::{Problem, ProblemCode},
-    spool::{Spool, SpoolError, SpoolGuard, Spooled},
+    spool::{Spool, SpoolError, SpoolGuard, Spooled, Start},
 };
 
 /// Memory of a form besides its text parts: its connection, head and handler, the parser's buffers
@@ -76,12 +80,6 @@ pub struct FormSpace<'a> {
     pub key: ApiKeyId,
 }
 
-/// Configures the parser. Its buffer is what an upload holds in memory, and limits the headers of a
-/// part.
-pub fn parser_config() -> MultipartConfig {
-    MultipartConfig::new().buffer_limit(16 * 1024)
-}
-
 /// Returns the size limit of a whole form in bytes. It includes one document more than the limit,
 /// so that `too_many_documents` is reported before `payload_too_large`.
 pub(crate) fn max_bytes(limits: DocumentLimits) -> u64 {
@@ -119,21 +117,23 @@ async fn read_parts(
     let memory = space.memory.share(space.key);
     let body = Body::new(request, payload, max_bytes(space.limits), Arc::clone(&memory));
     body.hold(FORM_MEMORY).await?;
-    let mut form: Payload =
-        Payload::Stream { payload: Box::pin(WithoutPartLengths::new(body.clone(), &boundary)) };
-    let mut parts = Multipart::from_request(request, &mut form)
-        .await
-        .map_err(|error| Problem::malformed(format!("The form cannot be read: {error}.")))?;
-    let mut reader =
-        FormReader { request, space, body, texts, documents: Vec::new(), guards: Vec::new() };
+    let parts = Parts::new(body.clone(), &boundary);
+    let mut reader = FormReader {
+        request,
+        space,
+        body,
+        parts,
+        texts,
+        documents: Vec::new(),
+        guards: Vec::new(),
+    };
     let mut count = 0;
-    while let Some(part) = parts.next().await {
-        let part = part.map_err(|error| reader.body.explain(&error))?;
+    while let Some(part) = reader.parts.next().await.map_err(|error| reader.body.explain(&error))? {
         count += 1;
         if count > MAX_PARTS {
             return Err(Problem::malformed(format!("The form has more than {MAX_PARTS} parts.")));
         }
-        reader.part(part, count).await?;
+        reader.part(&part, count).await?;
     }
     reader.body.finish().await?;
     memory.finish();
@@ -175,6 +175,7 @@ struct FormReader<'a> {
     request: &'a HttpRequest,
     space: FormSpace<'a>,
     body: Body,
+    parts: Parts<Body>,
     /// `None` if the form has documents only.
     texts: Option<&'a mut TextParts>,
     documents: Vec<ReceivedDocument>,
@@ -183,10 +184,10 @@ struct FormReader<'a> {
 
 impl FormReader<'_> {
     /// Reads a part. The first part has number 1.
-    async fn part(&mut self, part: Part, number: usize) -> Result<(), Problem> {
-        let (name, file_name) = names(&part)?;
+    async fn part(&mut self, part: &PartHead, number: usize) -> Result<(), Problem> {
+        let (name, file_name) = names(part)?;
         match (name.as_str(), file_name) {
-            ("documents", Some(file_name)) => self.document(part, file_name).await,
+            ("documents", Some(file_name)) => self.document(file_name).await,
             ("documents", None) => Err(Problem::malformed(
                 "A part named documents must be a file: it has no filename.",
             )),
@@ -204,16 +205,15 @@ impl FormReader<'_> {
                         label(name, number)
                     )));
                 }
-                let text = self.text(part, &label(name, number), max_text_bytes(name)).await?;
+                let text = self.text(&label(name, number), max_text_bytes(name)).await?;
                 self.texts.as_mut().map_or(Ok(()), |texts| texts.add(name, text))
             }
         }
     }
 
-    async fn text(&mut self, mut part: Part, label: &str, max: usize) -> Result<String, Problem> {
+    async fn text(&mut self, label: &str, max: usize) -> Result<String, Problem> {
         let mut collected = Vec::new();
-        while let Some(chunk) = part.next().await {
-            let chunk = chunk.map_err(|error| self.body.explain(&error))?;
+        while let Some(chunk) = self.content().await? {
             if collected.len() + chunk.len() > max {
                 return Err(Problem::new(
                     ProblemCode::PayloadTooLarge,
@@ -226,7 +226,7 @@ impl FormReader<'_> {
             .map_err(|_| Problem::malformed(format!("{label} is not UTF-8.")))
     }
 
-    async fn document(&mut self, mut part: Part, name_as_sent: String) -> Result<(), Problem> {
+    async fn document(&mut self, name_as_sent: String) -> Result<(), Problem> {
         // Browsers send an empty part without a name for an empty file input.
         let nothing_chosen = name_as_sent.is_empty();
         let is_full = self.documents.len() == self.space.limits.max_count;
@@ -235,17 +235,14 @@ impl FormReader<'_> {
         }
         let mut writer = self.space.spool.create(self.space.key);
         loop {
-            let next = if let Some(next) = part.next().now_or_never() {
+            let next = if let Some(next) = self.content_soon().await {
                 next
             } else {
                 writer.pause().await.map_err(|error| self.not_spooled(error))?;
-                part.next().await
+                self.content().await
             };
-            let Some(chunk) = next else { break };
-            writer
-                .write(chunk.map_err(|error| self.body.explain(&error))?)
-                .await
-                .map_err(|error| self.not_spooled(error))?;
+            let Some(chunk) = next? else { break };
+            writer.write(chunk).await.map_err(|error| self.not_spooled(error))?;
             if is_full && writer.size() > 0 {
                 return Err(too_many_documents(self.space.limits));
             }
@@ -256,12 +253,31 @@ impl FormReader<'_> {
         if nothing_chosen && writer.size() == 0 {
             return Ok(());
         }
-        let Spooled { file, guard } =
-            writer.finish().await.map_err(|error| self.not_spooled(error))?;
-        let content = recognize(&name_as_sent, file.path.clone()).await?;
+        let format = DocumentFormat::of_file_name(&name_as_sent);
+        let check = move |start: Start<'_>| recognize(format, start);
+        let Spooled { file, checked: content, guard } =
+            writer.finish(check).await.map_err(|error| self.not_spooled(error))?;
         self.documents.push(ReceivedDocument { name_as_sent, file, content });
         self.guards.push(guard);
         Ok(())
+    }
+
+    /// Returns the next bytes of the part.
+    async fn content(&mut self) -> Result<Option<Bytes>, Problem> {
+        self.parts.content().await.map_err(|error| self.body.explain(&error))
+    }
+
+    /// Returns the next bytes of the part, or `None` if the client has not sent them yet. The first
+    /// turn of the connection reads what has arrived. The second does so after the runtime has
+    /// asked the kernel.
+    async fn content_soon(&mut self) -> Option<Result<Option<Bytes>, Problem>> {
+        for _ in 0..2 {
+            if let Some(next) = self.content().now_or_never() {
+                return Some(next);
+            }
+            yield_now().await;
+        }
+        self.content().now_or_never()
     }
 
     fn not_spooled(&self, error: SpoolError) -> Problem {
@@ -273,15 +289,15 @@ impl FormReader<'_> {
 }
 
 /// Checks the content against the format that the extension names.
-async fn recognize(name: &str, path: PathBuf) -> Result<Content, Problem> {
-    let Some(format) = DocumentFormat::of_file_name(name) else { return Ok(Content::Other) };
-    if let Ok(checked) = spawn_blocking(move || content::check(format, &path)).await {
-        return checked.map_err(|error| spool_failed(&error));
-    }
-    // A file that makes a container parser panic is not a valid document. The panic hook has
-    // logged the panic without its message, which may quote the file.
-    tracing::error!(?format, "content check panicked");
-    Ok(Content::Other)
+fn recognize(format: Option<DocumentFormat>, start: Start<'_>) -> io::Result<Content> {
+    let Some(format) = format else { return Ok(Content::Other) };
+    catch_unwind(AssertUnwindSafe(|| content::check_with_start(format, start.bytes, start.path)))
+        .unwrap_or_else(|_| {
+            // A file that makes a container parser panic is not a valid document. The panic hook
+            // has logged the panic without its message, which may quote the file.
+            tracing::error!(?format, "content check panicked");
+            Ok(Content::Other)
+        })
 }
 
 /// Reports that the disk is full or broken, or that the process has no file descriptors left.

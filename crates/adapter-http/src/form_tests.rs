@@ -1,9 +1,9 @@
 use std::fs;
 
-use actix_web::{dev, error::PayloadError, test::TestRequest};
+use actix_web::{FromRequest as _, dev, error::PayloadError, test::TestRequest};
 use bytes::Bytes;
 use domain::order::{Field, Violation};
-use futures_util::{Stream, stream};
+use futures_util::{Stream, StreamExt as _, stream};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -16,7 +16,7 @@ const MEMORY: usize = FORM_MEMORY + 256 * 1024 * 3 / 2;
 const LIMITS: DocumentLimits = DocumentLimits { max_count: 2, max_bytes: 100 };
 
 fn request(content_types: &[&str]) -> HttpRequest {
-    let request = TestRequest::default().app_data(parser_config());
+    let request = TestRequest::default();
     content_types
         .iter()
         .fold(request, |request, value| request.append_header((header::CONTENT_TYPE, *value)))
@@ -28,7 +28,7 @@ async fn read_stream(
     body: impl Stream<Item = Result<Bytes, PayloadError>> + 'static,
 ) -> Result<OrderForm, Problem> {
     let request = request(&[FORM]);
-    let mut payload: Payload = dev::Payload::Stream { payload: Box::pin(body) };
+    let mut payload: dev::Payload = dev::Payload::Stream { payload: Box::pin(body) };
     let payload = web::Payload::from_request(&request, &mut payload).await.unwrap();
     let memory = BodyMemory::new(MEMORY as u64);
     let space = FormSpace { spool, limits: LIMITS, memory: &memory, key: ApiKeyId(1) };

@@ -10,9 +10,9 @@
 //! | concurrency limits; memory and disk of requests in progress | `concurrency_limit`, `body_memory`, `budget` |
 //! | from a handler's result to a response | `answer`, `problem` |
 //! | validators of answers, conditional requests | `conditional` |
-//! | JSON bodies, multipart forms | `body`, `json_body`, `form`, `part_lengths` |
+//! | JSON bodies, multipart forms | `body`, `json_body`, `form`, `parts` |
 //! | identifiers in paths, pages of lists, instants | `path_number`, `paging`, `list`, `instants` |
-//! | uploaded documents: storage while they arrive, format check | `spool`, `spool_folder`, `blocks`, `content` |
+//! | uploaded documents: storage while they arrive, format check | `spool`, `spool_file`, `spool_folder`, `blocks`, `content` |
 //! | repeats under one `Idempotency-Key` | `idempotency_key`, `fingerprint`, `in_progress` |
 //! | request id, log line, metrics, response headers | `observe`, `request_notes`, `metrics`, `gauges` |
 //! | unread bodies of rejected requests | `unread_body` |
@@ -62,7 +62,7 @@ mod openapi;
 mod ops;
 mod orders;
 mod paging;
-mod part_lengths;
+mod parts;
 mod path_number;
 mod peer;
 mod problem;
@@ -73,6 +73,7 @@ mod routes;
 mod run_to_end;
 mod server;
 mod spool;
+mod spool_file;
 mod spool_folder;
 mod state;
 #[cfg(test)]
@@ -105,7 +106,7 @@ pub mod internals {
         authentication::bearer,
         content::check_bytes,
         fingerprint::attempt,
-        form::{FormSpace, OrderForm, TEXT_PARTS, parser_config, read as read_form},
+        form::{FormSpace, OrderForm, TEXT_PARTS, read as read_form},
         idempotency_key::key_text,
         problem::{Problem, ProblemCode},
     };

@@ -33,7 +33,6 @@ use crate::{
     authentication::delay_guess,
     exchange::{Exchange, Phase},
     first_head::{self, CROWDED, FirstHead},
-    form,
     observe::observe,
     ops::Ops,
     routes,
@@ -85,7 +84,6 @@ pub fn serve_api(
         let observe = from_fn(move |request, next| observe(observed.clone(), request, next));
         let app = App::new()
             .app_data(api.clone())
-            .app_data(form::parser_config())
             .wrap(observe)
             .configure(|config| routes::configure(config, &api.base_path))
             .into_factory()

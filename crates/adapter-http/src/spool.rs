@@ -1,9 +1,7 @@
 //! Stores uploads while they arrive, in a folder of this process under the spool directory.
 
 use std::{
-    fs::Permissions,
-    io::{self, Write as _},
-    os::unix::fs::PermissionsExt as _,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -14,14 +12,16 @@ use domain::{
     document::{Sha256Digest, SpooledFile},
 };
 use sha2::{Digest as _, Sha256};
-use tempfile::{NamedTempFile, TempPath};
+use tempfile::TempPath;
 use tokio::task::spawn_blocking;
 
 use crate::{
-    blocks::{Block, Blocks},
+    blocks::{BLOCK_SIZE, Block, Blocks},
     body_memory::UsedUp,
     budget::{Budget, Share},
-    spool_folder::{SpoolFolder, UPLOAD},
+    content::START,
+    spool_file::{ALIGNMENT, SpoolFile},
+    spool_folder::SpoolFolder,
 };
 
 /// Bytes that an upload may hold in memory while it waits for more, apart from the parser's
@@ -51,7 +51,12 @@ impl Spool {
 
     /// Starts an upload of a key's client. Its file is created with the first block.
     pub(crate) fn create(&self, key: ApiKeyId) -> SpoolWriter {
-        let sink = Sink { folder: self.folder.path().to_owned(), file: None, hash: Sha256::new() };
+        let sink = Sink {
+            folder: self.folder.path().to_owned(),
+            file: None,
+            start: Vec::new(),
+            hash: Sha256::new(),
+        };
         SpoolWriter {
             sink: Some(sink),
             disk: self.disk.share(key),
@@ -88,25 +93,45 @@ async fn blocking<T: Send + 'static>(
 /// The file of an upload and the hash of its bytes so far.
 struct Sink {
     folder: PathBuf,
-    file: Option<NamedTempFile>,
+    file: Option<SpoolFile>,
+    /// The first bytes, for the check of the content.
+    start: Vec<u8>,
     hash: Sha256,
 }
 
+/// A finished file, for the check of its content.
+#[derive(Clone, Copy)]
+pub(crate) struct Start<'a> {
+    /// Its first bytes.
+    pub(crate) bytes: &'a [u8],
+    pub(crate) path: &'a Path,
+}
+
 impl Sink {
-    fn write(&mut self, block: &[u8]) -> io::Result<()> {
-        self.hash.update(block);
-        self.file()?.write_all(block)
+    /// Writes aligned bytes.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.digest(bytes);
+        self.file()?.write_aligned(bytes)
     }
 
-    /// Returns the file, and creates it first. Its permissions are those of a normal file, because
-    /// it may become the stored object; the folder keeps other users out.
-    fn file(&mut self) -> io::Result<&mut NamedTempFile> {
+    fn write_last(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.digest(bytes);
+        self.file()?.write_last(bytes)
+    }
+
+    fn digest(&mut self, bytes: &[u8]) {
+        if self.start.len() < START {
+            let missing = START - self.start.len();
+            self.start.extend(bytes.iter().take(missing));
+        }
+        self.hash.update(bytes);
+    }
+
+    /// Returns the file, and creates it first.
+    fn file(&mut self) -> io::Result<&mut SpoolFile> {
         let file = match self.file.take() {
             Some(file) => file,
-            None => tempfile::Builder::new()
-                .prefix(UPLOAD)
-                .permissions(Permissions::from_mode(0o666))
-                .tempfile_in(&self.folder)?,
+            None => SpoolFile::create_in(&self.folder)?,
         };
         Ok(self.file.insert(file))
     }
@@ -138,9 +163,9 @@ impl SpoolWriter {
         while !chunk.is_empty() {
             let mut block = self.take_block().await?;
             let count = block.free_bytes().min(chunk.len());
-            block.bytes.extend_from_slice(&chunk.split_to(count));
+            block.append(&chunk.split_to(count));
             if block.free_bytes() == 0 {
-                self.flush(block).await?;
+                self.flush(block, BLOCK_SIZE).await?;
             } else {
                 self.block = Some(block);
             }
@@ -150,14 +175,14 @@ impl SpoolWriter {
 
     /// Writes the bytes so far, unless they are few, and gives the block back.
     pub(crate) async fn pause(&mut self) -> Result<(), SpoolError> {
-        match self.block.take() {
-            Some(block) if block.bytes.len() >= MAX_HELD => Ok(self.flush(block).await?),
-            Some(block) => {
-                self.held.extend_from_slice(&block.bytes);
-                Ok(())
-            }
-            None => Ok(()),
+        let Some(block) = self.block.take() else { return Ok(()) };
+        let length = block.bytes().len();
+        let aligned = if length < MAX_HELD { 0 } else { length - length % ALIGNMENT };
+        self.held.extend_from_slice(&block.bytes()[aligned..]);
+        if aligned > 0 {
+            self.flush(block, aligned).await?;
         }
+        Ok(())
     }
 
     async fn take_block(&mut self) -> io::Result<Block> {
@@ -165,27 +190,36 @@ impl SpoolWriter {
             return Ok(block);
         }
         let mut block = self.blocks.take().await?;
-        block.bytes.append(&mut self.held);
+        block.append(&self.held);
+        self.held.clear();
         Ok(block)
     }
 
-    async fn flush(&mut self, block: Block) -> io::Result<()> {
+    /// Writes the first bytes of a block, so many as are aligned.
+    async fn flush(&mut self, block: Block, aligned: usize) -> io::Result<()> {
         let mut sink = self.sink.take().ok_or_else(failed_before)?;
-        self.sink = Some(blocking(move || sink.write(&block.bytes).map(|()| sink)).await?);
+        let write = move || sink.write(&block.bytes()[..aligned]).map(|()| sink);
+        self.sink = Some(blocking(write).await?);
         Ok(())
     }
 
-    /// Finishes the file.
-    pub(crate) async fn finish(self) -> Result<Spooled, SpoolError> {
+    /// Finishes the file, and checks its content.
+    pub(crate) async fn finish<T: Send + 'static>(
+        self,
+        check: impl FnOnce(Start<'_>) -> io::Result<T> + Send + 'static,
+    ) -> Result<Spooled<T>, SpoolError> {
         let Self { sink, disk, block, held, size, .. } = self;
         let mut sink = sink.ok_or_else(failed_before)?;
         let spooled = blocking(move || {
-            sink.write(block.as_ref().map_or(&held, |block| &block.bytes))?;
-            let Sink { file, hash, .. } = sink;
+            sink.write_last(block.as_ref().map_or(&held[..], Block::bytes))?;
+            // Others may need the block while the content is checked.
+            drop(block);
+            let Sink { file, start, hash, .. } = sink;
             let sha256 = Sha256Digest(hash.finalize().into());
-            let path = file.ok_or_else(failed_before)?.into_temp_path();
+            let path = file.ok_or_else(failed_before)?.into_path();
+            let checked = check(Start { bytes: &start, path: &path })?;
             let file = SpooledFile { path: path.to_path_buf(), size, sha256 };
-            Ok(Spooled { file, guard: SpoolGuard { _path: path, _disk: disk } })
+            Ok(Spooled { file, checked, guard: SpoolGuard { _path: path, _disk: disk } })
         });
         Ok(spooled.await?)
     }
@@ -197,8 +231,10 @@ fn failed_before() -> io::Error {
 
 /// A finished file.
 #[derive(Debug)]
-pub(crate) struct Spooled {
+pub(crate) struct Spooled<T> {
     pub(crate) file: SpooledFile,
+    /// The outcome of the check of its content.
+    pub(crate) checked: T,
     pub(crate) guard: SpoolGuard,
 }
 
@@ -214,10 +250,14 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::{blocks::BLOCK_SIZE, spool_folder::tests::entries};
+    use crate::spool_folder::tests::entries;
 
     fn open(directory: &Path) -> Spool {
         Spool::open(directory, Budget::new(u64::MAX)).unwrap()
+    }
+
+    async fn finish(writer: SpoolWriter) -> Result<Spooled<Vec<u8>>, SpoolError> {
+        writer.finish(|start| Ok(start.bytes.to_vec())).await
     }
 
     #[actix_web::test]
@@ -229,10 +269,11 @@ mod tests {
         for chunk in content.chunks(1_000) {
             writer.write(Bytes::copy_from_slice(chunk)).await.unwrap();
         }
-        let spooled = writer.finish().await.unwrap();
+        let spooled = finish(writer).await.unwrap();
         assert_eq!(spooled.file.size, content.len() as u64);
         assert_eq!(spooled.file.sha256.0, <[u8; 32]>::from(Sha256::digest(&content)));
         assert_eq!(fs::read(&spooled.file.path).unwrap(), content);
+        assert_eq!(spooled.checked, content[..START]);
         drop(spooled);
         assert!(entries(spool.folder.path()).is_empty());
     }
@@ -248,7 +289,7 @@ mod tests {
                 .sum::<u64>()
         };
         for (size, expected) in
-            [(16 * 1024 - 1, 0), (16 * 1024, 16 * 1024), (BLOCK_SIZE - 1, BLOCK_SIZE - 1)]
+            [(MAX_HELD - 1, 0), (MAX_HELD, MAX_HELD), (BLOCK_SIZE - 1, BLOCK_SIZE - ALIGNMENT)]
         {
             let mut writer = spool.create(ApiKeyId(1));
             writer.write(Bytes::from(vec![7; size])).await.unwrap();
@@ -266,7 +307,7 @@ mod tests {
         fs::remove_dir_all(spool.folder.path()).unwrap();
         assert!(writer.write(Bytes::from(vec![0; BLOCK_SIZE])).await.is_err());
         writer.write(Bytes::from_static(b"more")).await.unwrap();
-        let Err(SpoolError::Io(error)) = writer.finish().await else { panic!("finished") };
+        let Err(SpoolError::Io(error)) = finish(writer).await else { panic!("finished") };
         assert_eq!(error.to_string(), "an earlier write failed");
     }
 
@@ -278,7 +319,7 @@ mod tests {
         let mut writer = spool.create(ApiKeyId(1));
         writer.write(bytes(2_000)).await.unwrap();
         assert!(matches!(writer.write(bytes(1)).await, Err(SpoolError::Full)));
-        let spooled = writer.finish().await.unwrap();
+        let spooled = finish(writer).await.unwrap();
         assert_eq!(spool.used(), 2_000);
         assert!(spool.create(ApiKeyId(1)).write(bytes(1)).await.is_err());
         assert!(spool.create(ApiKeyId(2)).write(bytes(1)).await.is_ok());
@@ -298,7 +339,7 @@ mod tests {
                 writer.write(Bytes::copy_from_slice(chunk)).await.unwrap();
                 writer.pause().await.unwrap();
             }
-            let spooled = writer.finish().await.unwrap();
+            let spooled = finish(writer).await.unwrap();
             assert_eq!(spooled.file.sha256.0, <[u8; 32]>::from(Sha256::digest(&content)), "{size}");
             assert!(fs::read(&spooled.file.path).unwrap() == content, "{size}");
         }
@@ -316,7 +357,7 @@ mod tests {
             paused.push(writer);
         }
         for writer in paused {
-            assert_eq!(writer.finish().await.unwrap().file.size, 4);
+            assert_eq!(finish(writer).await.unwrap().file.size, 4);
         }
     }
 

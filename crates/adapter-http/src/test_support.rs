@@ -41,7 +41,7 @@ use tokio::sync::Semaphore;
 
 use crate::{
     ApiMetrics, BodyMemory, Budget, ConcurrencyLimit, DetachedTasks, InProgress, KeysInProgress,
-    RateLimits, Spool, form, observe::observe, routes, state::Api,
+    RateLimits, Spool, observe::observe, routes, state::Api,
 };
 
 /// The time of all tests.
@@ -121,6 +121,7 @@ impl Ports {
             clock: clock.clone(),
             entropy: entropy.clone(),
             idempotency_retention: DEFAULT_RETENTION,
+            object_keys: Arc::default(),
         };
         let webhooks = ManageWebhooks {
             endpoints: Arc::new(self.endpoints),
@@ -191,7 +192,6 @@ impl TestApi {
         let observe = from_fn(move |request, next| observe(api.clone(), request, next));
         let app = App::new()
             .app_data(self.api.clone())
-            .app_data(form::parser_config())
             .wrap(observe)
             .configure(|config| routes::configure(config, ""));
         let response = init_service(app).await.call(request.to_request()).await.unwrap();

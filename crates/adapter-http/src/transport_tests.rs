@@ -9,7 +9,9 @@ use tokio::{
 
 use super::*;
 use crate::{
-    connections::ConnectionTracker, exchange::READ_AHEAD, first_head::discard_rest,
+    connections::ConnectionTracker,
+    exchange::{BODY_AHEAD, READ_AHEAD},
+    first_head::discard_rest,
     read_bytes::BodyLength,
 };
 
@@ -128,17 +130,17 @@ async fn request_reads_on_only_when_it_wants_more() {
     let exchange = transport.exchange();
     exchange.request_started(BodyLength::Known(0));
     let writing = tokio::spawn(async move {
-        client.write_all(&vec![b'x'; 10 * READ_AHEAD]).await.unwrap();
+        client.write_all(&vec![b'x'; 10 * BODY_AHEAD]).await.unwrap();
         client
     });
     assert_eq!(read(&mut transport).await, 1024);
     for _ in 0..9 {
         exchange.body_wanted();
         let mut total = 0;
-        while total < READ_AHEAD {
+        while total < BODY_AHEAD {
             total += read(&mut transport).await;
         }
-        assert_eq!(total, READ_AHEAD);
+        assert_eq!(total, BODY_AHEAD);
         assert!(poll!(pin!(read(&mut transport))).is_pending());
         // A request in progress has no time limit here.
         advance(Duration::from_secs(3_600)).await;

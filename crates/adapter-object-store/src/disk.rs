@@ -11,7 +11,10 @@ use std::{
 
 use domain::{document::SpooledFile, ports::StoreError};
 
-use crate::spool::{file_changed, spool_error};
+use crate::{
+    folder_syncs::{Done, FolderSyncs},
+    spool::{file_changed, spool_error},
+};
 
 /// A folder of objects.
 #[derive(Clone)]
@@ -19,6 +22,7 @@ pub(crate) struct Disk {
     root: PathBuf,
     /// Folders below the root whose entries are durable.
     durable: Arc<Mutex<HashSet<PathBuf>>>,
+    syncs: Arc<FolderSyncs>,
     /// Creates a hard link; tests replace it to simulate a file system without links.
     link: fn(&Path, &Path) -> io::Result<()>,
 }
@@ -35,6 +39,7 @@ impl Disk {
         Ok(Self {
             root: fs::canonicalize(path)?,
             durable: Arc::default(),
+            syncs: Arc::default(),
             link: |file, object| fs::hard_link(file, object),
         })
     }
@@ -48,7 +53,7 @@ impl Disk {
         fs::metadata(&self.root).map(drop)
     }
 
-    /// Makes a spooled file an object durably, by a hard link. Returns `false` if the file must be
+    /// Makes a spooled file an object durably, by a hard link. Reports `false` if the file must be
     /// copied instead:
     ///
     /// - The spool is on another file system.
@@ -56,11 +61,16 @@ impl Disk {
     /// - The object exists.
     ///
     /// Links rather than moves, because the caller still needs the spooled file if the put fails.
-    pub(crate) fn link_spooled(
-        &self,
-        object: &str,
-        spooled: &SpooledFile,
-    ) -> Result<bool, StoreError> {
+    /// After the report it may go on for others.
+    pub(crate) fn link_spooled(&self, object: &str, spooled: &SpooledFile, done: Done) {
+        match self.link(object, spooled) {
+            Ok(Some(folder)) => self.syncs.sync(folder, done),
+            not_linked => done.report(not_linked.map(|_| false)),
+        }
+    }
+
+    /// Links a durable file. Returns the folder of the link, whose entries must be made durable.
+    fn link(&self, object: &str, spooled: &SpooledFile) -> Result<Option<PathBuf>, StoreError> {
         let root = fs::metadata(&self.root).map_err(unavailable)?;
         let file = File::open(&spooled.path).map_err(spool_error)?;
         let metadata = file.metadata().map_err(spool_error)?;
@@ -68,28 +78,25 @@ impl Disk {
             return Err(file_changed());
         }
         if metadata.dev() != root.dev() {
-            return Ok(false);
+            return Ok(None);
         }
         // Before the link, so that the object is complete even after a power failure.
         file.sync_all().map_err(unavailable)?;
-        self.link(&spooled.path, &self.path(object)).map_err(unavailable)
-    }
-
-    fn link(&self, spooled: &Path, object: &Path) -> io::Result<bool> {
-        let Some(folder) = object.parent() else { return Ok(false) };
+        let object = self.path(object);
+        let Some(folder) = object.parent() else { return Ok(None) };
         if !self.durable_folders().contains(folder) {
-            fs::create_dir_all(folder)?;
-            self.sync_above(object)?;
+            fs::create_dir_all(folder).map_err(unavailable)?;
+            self.sync_above(&object).map_err(unavailable)?;
             self.durable_folders().insert(folder.to_owned());
         }
-        match (self.link)(spooled, object) {
-            Ok(()) => sync(folder).map(|()| true),
+        match (self.link)(&spooled.path, &object) {
+            Ok(()) => Ok(Some(folder.to_owned())),
             Err(error) => {
                 // If the folder was removed, a new one is not durable yet.
                 if error.kind() == io::ErrorKind::NotFound {
                     self.durable_folders().remove(folder);
                 }
-                Ok(false)
+                Ok(None)
             }
         }
     }
@@ -140,7 +147,7 @@ pub(crate) fn unavailable(error: io::Error) -> StoreError {
     StoreError::Unavailable(error.into())
 }
 
-fn sync(folder: &Path) -> io::Result<()> {
+pub(crate) fn sync(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 

@@ -41,6 +41,7 @@ mod buffers;
 mod concurrency_limit;
 mod disk;
 mod failure;
+mod folder_syncs;
 mod open;
 mod read_disk;
 mod read_remote;

@@ -9,13 +9,14 @@ use object_store::{
     MultipartUpload, ObjectStore, ObjectStoreExt as _, PutPayload, local::LocalFileSystem,
     path::Path,
 };
-use tokio::time::timeout;
+use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
     buffers::BufferPool,
     concurrency_limit::ConcurrencyLimit,
     disk::{Disk, unavailable},
     failure::{Failure, is_absent, is_beyond_end, is_transient, store_error},
+    folder_syncs::Done,
     read_disk::{BLOCK, blocks, check_size},
     read_remote::RemoteRange,
     spool::{SpoolReader, panicked},
@@ -111,9 +112,14 @@ impl ObjectBlobStore {
     /// Links the file on a store on disk and returns whether that was possible. Needs no permit,
     /// because it takes no memory; the runtime's threads for blocking work limit the concurrency.
     async fn link_spooled(&self, location: &Path, file: &SpooledFile) -> Result<bool, StoreError> {
+        let Some(disk) = self.disk.clone() else { return Ok(false) };
         let (location, file) = (location.clone(), file.clone());
-        let link = move |disk: Disk| disk.link_spooled(location.as_ref(), &file);
-        Ok(self.with_disk(link).await?.unwrap_or(false))
+        let (done, outcome) = oneshot::channel();
+        // Not awaited: it may go on for other calls.
+        tokio::task::spawn_blocking(move || {
+            disk.link_spooled(location.as_ref(), &file, Done(done));
+        });
+        outcome.await.map_err(|_| panicked())?
     }
 
     async fn check_folder(&self) -> Result<(), StoreError> {

@@ -32,7 +32,9 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     for database in ["adapter-postgres", "adapter-sqlite"] {
         allowed.entry(database).or_default().extend(["group-commit", "sql-rows"]);
     }
-    allowed.entry("adapter-mail").or_default().insert("group-commit");
+    for files in ["adapter-mail", "adapter-object-store"] {
+        allowed.entry(files).or_default().insert("group-commit");
+    }
     allowed.insert("sql-rows", BTreeSet::from(["domain"]));
     allowed.insert("group-commit", BTreeSet::new());
     allowed.insert("domain", BTreeSet::new());

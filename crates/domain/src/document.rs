@@ -1,10 +1,13 @@
 //! Documents of an order: accepted formats, file names, limits, and object keys.
 
+mod object_key;
+
 use std::{fmt, path::PathBuf};
 
 use time::OffsetDateTime;
 
-use crate::{hex, ports::Entropy};
+pub use self::object_key::{ObjectKey, ObjectKeys};
+use crate::hex;
 
 /// A format that the service accepts (spec section 4.2, document rule 1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,31 +196,6 @@ impl ReceivedDocument {
     }
 }
 
-/// The key of an object in the blob store. It is random, so no text of a client becomes a path.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ObjectKey(String);
-
-impl ObjectKey {
-    /// Returns a new key of 128 random bits.
-    pub fn random(entropy: &dyn Entropy) -> Self {
-        let mut bytes = [0; 16];
-        entropy.fill(&mut bytes);
-        let name = hex::encode(&bytes);
-        // A folder per first two digits keeps folders on local disk small.
-        Self(format!("{}/{name}", &name[..2]))
-    }
-
-    /// Returns a key that was read from storage.
-    pub fn from_stored(key: String) -> Self {
-        Self(key)
-    }
-
-    /// Returns the key as text; `/` separates folders.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
 /// A stored document. Its position in the order is its position in the request.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoredDocument {
@@ -304,13 +282,6 @@ mod tests {
             faults.map(DocumentFault::as_str),
             ["empty_document", "unsupported_extension", "content_mismatch", "encrypted_document"]
         );
-    }
-
-    #[test]
-    fn object_key_is_random() {
-        let key = ObjectKey::random(&crate::test_support::CountingEntropy::default());
-        assert_eq!(key.as_str(), "00/000102030405060708090a0b0c0d0e0f");
-        assert_eq!(ObjectKey::from_stored(key.as_str().to_owned()), key);
     }
 
     #[test]

@@ -53,6 +53,7 @@ impl Mocks {
             clock: Arc::new(clock),
             entropy: Arc::new(CountingEntropy::default()),
             idempotency_retention: Duration::DAY,
+            object_keys: Arc::default(),
         }
     }
 

@@ -9,7 +9,7 @@ use std::{
 use actix_web::{FromRequest as _, dev, error::PayloadError, http::header, test::TestRequest, web};
 use adapter_http::{
     BodyMemory, Budget, Spool,
-    internals::{FormSpace, OrderForm, Problem, ProblemCode, parser_config, read_form},
+    internals::{FormSpace, OrderForm, Problem, ProblemCode, read_form},
 };
 use bytes::Bytes;
 use domain::{
@@ -90,7 +90,6 @@ pub(super) fn read<T>(
     let content_type = header::HeaderValue::from_bytes(content_type).ok()?;
     let request = TestRequest::default()
         .insert_header((header::CONTENT_TYPE, content_type))
-        .app_data(parser_config())
         .to_http_request();
     let pieces = match split_by {
         Some(by) => split(body, by),

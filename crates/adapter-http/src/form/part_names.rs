@@ -1,26 +1,16 @@
 //! The names of a part: its field name and its file name.
 
-use actix_multipart::Field as Part;
-use actix_web::http::header;
-
-use crate::problem::Problem;
+use crate::{parts::PartHead, problem::Problem};
 
 /// Returns the field name and the file name of a part. Each may occur only once.
-pub(super) fn names(part: &Part) -> Result<(String, Option<String>), Problem> {
-    let disposition = part
-        .content_disposition()
-        .ok_or_else(|| Problem::malformed("A part has no Content-Disposition."))?;
+pub(super) fn names(part: &PartHead) -> Result<(String, Option<String>), Problem> {
     let (mut names, mut file_names, mut extended) = (Vec::new(), Vec::new(), Vec::new());
-    for parameter in &disposition.parameters {
+    for parameter in &part.disposition.parameters {
         names.extend(parameter.as_name());
         file_names.extend(parameter.as_filename());
         extended.extend(parameter.as_filename_ext());
     }
-    let repeated_header = part.headers().get_all(header::CONTENT_DISPOSITION).count() > 1;
     match (&names[..], &file_names[..], &extended[..]) {
-        _ if repeated_header => {
-            Err(Problem::malformed("A part has more than one Content-Disposition."))
-        }
         ([name], [], []) => Ok(((*name).to_owned(), None)),
         ([name], [file_name], [] | [_]) => {
             // The two may differ in backslashes only. Otherwise `written_file_name` found another
@@ -39,16 +29,15 @@ pub(super) fn names(part: &Part) -> Result<(String, Option<String>), Problem> {
             Ok(file_name) if !file_name.contains('\0') => Ok(((*name).to_owned(), Some(file_name))),
             _ => Err(Problem::malformed("A filename* is not UTF-8 without NUL.")),
         },
-        _ => Err(Problem::malformed("A part has more than one name or file name.")),
+        _ => Err(Problem::malformed("A part does not have one name, and one file name at most.")),
     }
 }
 
 /// Returns the quoted file name of a part as browsers write it. A backslash escapes a quote or a
 /// backslash. Before anything else it is a plain character, as in `C:\deed.pdf`. The parser of the
 /// framework treats every backslash as an escape.
-fn written_file_name(part: &Part) -> Option<String> {
-    let header =
-        std::str::from_utf8(part.headers().get(header::CONTENT_DISPOSITION)?.as_bytes()).ok()?;
+fn written_file_name(part: &PartHead) -> Option<String> {
+    let header = str::from_utf8(part.written_disposition.as_bytes()).ok()?;
     let (mut rest, mut quoted, mut parameter_starts) = (header, false, false);
     // Searches outside of quotes only: the value of another parameter may contain the same text.
     let written = loop {

@@ -201,6 +201,7 @@ impl Service {
             clock: clock.clone(),
             entropy: Arc::new(CountingEntropy::default()),
             idempotency_retention: SweepUploads::ABANDONED_AFTER,
+            object_keys: Arc::default(),
         };
         let (window, traffic) = (DuplicateWindow::default(), Arc::default());
         let create_order = CreateOrder { intake, window, traffic };

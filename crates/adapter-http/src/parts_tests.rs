@@ -1,0 +1,232 @@
+use futures_util::{FutureExt as _, stream};
+use proptest::prelude::*;
+
+use super::*;
+
+/// Names and contents of parts.
+type Contents = Vec<(String, Vec<u8>)>;
+
+fn arriving(
+    form: &[u8],
+    chunk: usize,
+) -> Parts<impl Stream<Item = Result<Bytes, PayloadError>> + Unpin + use<>> {
+    let chunks: Vec<_> =
+        form.chunks(chunk.max(1)).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
+    Parts::new(stream::iter(chunks), "b")
+}
+
+async fn read_all(
+    mut parts: Parts<impl Stream<Item = Result<Bytes, PayloadError>> + Unpin>,
+) -> Result<Contents, PayloadError> {
+    let mut contents = Vec::new();
+    while let Some(head) = parts.next().await? {
+        let name = head.disposition.get_name().unwrap_or_default().to_owned();
+        let mut content = Vec::new();
+        while let Some(bytes) = parts.content().await? {
+            assert!(!bytes.is_empty());
+            content.extend_from_slice(&bytes);
+        }
+        contents.push((name, content));
+    }
+    Ok(contents)
+}
+
+fn try_read(form: &[u8], chunk: usize) -> Result<Contents, PayloadError> {
+    read_all(arriving(form, chunk)).now_or_never().unwrap()
+}
+
+/// Reads a form in pieces of every size.
+fn read(form: &str) -> Option<Contents> {
+    let whole = try_read(form.as_bytes(), form.len()).ok();
+    for chunk in 1..form.len() {
+        assert_eq!(try_read(form.as_bytes(), chunk).ok(), whole, "{form:?} in pieces of {chunk}");
+    }
+    whole
+}
+
+fn head(name: &str) -> String {
+    format!("--b\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n")
+}
+
+fn contents<const N: usize>(contents: [(&str, &str); N]) -> Option<Contents> {
+    let owned = |(name, content): (&str, &str)| (name.to_owned(), content.as_bytes().to_vec());
+    Some(contents.map(owned).into())
+}
+
+#[test]
+fn parts_end_at_their_boundary_whatever_length_they_have() {
+    let length = |length| {
+        format!("--b\r\nContent-Length: {length}\r\nContent-Disposition: form-data; name=a\r\n\r\n")
+    };
+    let form =
+        length("1") + "longer\r\n" + &length("99") + "\r\n" + &length("x") + "x\r\n--b--\r\n";
+    assert_eq!(read(&form), contents([("a", "longer"), ("a", ""), ("a", "x")]));
+}
+
+#[test]
+fn first_boundary_may_follow_line_feed() {
+    for before in [
+        "",
+        "preamble\n",
+        "\n",
+        "--bfoo\r\n\r\n",
+        "--bfoo\n",
+        "x--b\r\n\r\n",
+        "--b--x\r\n",
+        "--b--\n",
+    ] {
+        let form = before.to_owned() + &head("a") + "deed\r\n--b--";
+        assert_eq!(read(&form), contents([("a", "deed")]), "{before:?}");
+    }
+}
+
+#[test]
+fn epilogue_is_not_read() {
+    let form = head("a") + "deed\r\n--b--\r\nanything\r\n--b\r\n";
+    assert_eq!(read(&form), contents([("a", "deed")]));
+    assert_eq!(read("--b--\r\n"), contents([]));
+}
+
+#[test]
+fn form_without_its_last_boundary_is_rejected() {
+    let form = head("a") + "deed\r\n--b--";
+    for end in 0..form.len() {
+        assert_eq!(read(&form[..end]), None, "{end}");
+    }
+    for end in ["--\n", "--\rx", "-- \r\n", "--x"] {
+        assert_eq!(read(&(head("a") + "deed\r\n--b" + end)), None, "{end:?}");
+    }
+}
+
+#[test]
+fn header_line_without_carriage_return_is_rejected() {
+    let disposition = "Content-Disposition: form-data; name=a";
+    for headers in ["A: 1\n\r\nB: 2\r\n{}", "A: 1\n{}", "\n{}", "{}\r\nB: 2\n\r\nC: 3", "{}\n"] {
+        let headers = headers.replace("{}", disposition);
+        assert_eq!(
+            read(&format!("--b\r\n{headers}\r\n\r\na\nb\r\n--b--\r\n")),
+            None,
+            "{headers:?}"
+        );
+    }
+    assert_eq!(read(&(head("a") + "a\nb\r\n--b--\r\n")), contents([("a", "a\nb")]));
+}
+
+#[test]
+fn boundary_after_lone_carriage_return_is_rejected() {
+    assert_eq!(read(&(head("a") + "the deed\r--b of trust, and more of it\r\n--b--\r\n")), None);
+    assert_eq!(
+        read(&("\r--b\r\n".to_owned() + &head("a") + "--b\n--b\r-b\r -b\r\r\n--b--\r\n--b")),
+        contents([("a", "--b\n--b\r-b\r -b\r")])
+    );
+}
+
+#[test]
+fn line_that_only_starts_like_a_boundary_is_rejected() {
+    for line in ["--b of trust", "--bb", "--b-", "--b \r\n"] {
+        assert_eq!(read(&(head("a") + "deed\r\n" + line + "\r\n--b--\r\n")), None, "{line:?}");
+    }
+}
+
+#[test]
+fn boundary_after_a_lone_line_feed_is_content() {
+    let content = "--b of trust\n--b\r\nrest";
+    assert_eq!(read(&(head("a") + content + "\r\n--b--")), contents([("a", content)]));
+}
+
+#[test]
+fn part_has_one_disposition_of_form_data_and_no_parts() {
+    let disposition = "Content-Disposition: form-data; name=a\r\n";
+    for headers in [
+        "",
+        "A: 1\r\n",
+        "Content-Disposition: attachment; name=a\r\n",
+        "Content-Disposition\r\n",
+        &disposition.repeat(2),
+        &(disposition.to_owned() + "Content-Type: multipart/mixed; boundary=c\r\n"),
+        &(disposition.to_owned() + " folded\r\n"),
+        &(disposition.to_owned() + &"A: 1\r\n".repeat(MAX_HEADER_COUNT)),
+    ] {
+        assert_eq!(read(&format!("--b\r\n{headers}\r\ndeed\r\n--b--\r\n")), None, "{headers:?}");
+    }
+    let most = disposition.to_owned() + &"A: 1\r\n".repeat(MAX_HEADER_COUNT - 1);
+    assert!(try_read(format!("--b\r\n{most}\r\ndeed\r\n--b--\r\n").as_bytes(), 100).is_ok());
+}
+
+#[test]
+fn headers_of_a_part_are_limited() {
+    let rest = "\r\nContent-Disposition: form-data; name=a\r\n\r\nx\r\n--b--";
+    let padding = MAX_HEADERS - "\r\nA: \r\nContent-Disposition: form-data; name=a".len();
+    for (padding, fits) in [(padding, true), (padding + 1, false), (64 * 1024, false)] {
+        let form = format!("--b\r\nA: {}{rest}", "x".repeat(padding));
+        for chunk in [1, 1_000, form.len()] {
+            assert_eq!(try_read(form.as_bytes(), chunk).is_ok(), fits, "{padding} {chunk}");
+        }
+    }
+}
+
+#[test]
+fn skipped_content_is_not_part_of_the_next() {
+    let form = head("a") + &"x".repeat(10_000) + "\r\n" + &head("b") + "deed\r\n--b--\r\n";
+    for chunk in [1, 100, form.len()] {
+        let mut parts = arriving(form.as_bytes(), chunk);
+        let read = async {
+            parts.next().await.unwrap().unwrap();
+            let second = parts.next().await.unwrap().unwrap();
+            (second.disposition.get_name().map(str::to_owned), parts.content().await.unwrap())
+        };
+        let (name, content) = read.now_or_never().unwrap();
+        assert_eq!(name.as_deref(), Some("b"));
+        assert!(b"deed".starts_with(&content.unwrap()));
+    }
+}
+
+#[test]
+fn content_passes_without_copy() {
+    let form = Bytes::from(head("a") + &"x".repeat(100_000) + "\r\n--b--\r\n");
+    let mut parts = Parts::new(stream::iter([Ok(form.clone())]), "b");
+    let own = |bytes: &Bytes| form.as_ptr_range().contains(&bytes.as_ptr());
+    let uncopied = async {
+        parts.next().await.unwrap().unwrap();
+        let mut uncopied = 0;
+        while let Some(bytes) = parts.content().await.unwrap() {
+            uncopied += if own(&bytes) { bytes.len() } else { 0 };
+        }
+        uncopied
+    };
+    let uncopied = uncopied.now_or_never().unwrap();
+    assert!(uncopied > 95_000, "{uncopied}");
+}
+
+#[test]
+fn only_possible_boundary_start_is_held_back() {
+    for content in [4, 9, 10, 11, 1_000, 8_192, 20_000] {
+        for chunks in [vec![head("a") + &"x".repeat(content)], vec![head("a"), "x".repeat(content)]]
+        {
+            let chunks: Vec<_> = chunks.into_iter().map(|chunk| Ok(Bytes::from(chunk))).collect();
+            let mut parts = Parts::new(stream::iter(chunks).chain(stream::pending()), "b");
+            parts.next().now_or_never().unwrap().unwrap().unwrap();
+            let passed: usize = std::iter::from_fn(|| parts.content().now_or_never())
+                .map(|bytes| bytes.unwrap().unwrap().len())
+                .sum();
+            assert_eq!(passed, content - "\r\n--".len(), "{content}");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn pieces_do_not_change_a_form(
+        pieces in prop::collection::vec(
+            prop::sample::select(vec!["\r\n", "--b", "--", "\r", "\n", "b", "x", "\r\n--b\r\n"]),
+            0..40,
+        ),
+        chunk in 1_usize..60,
+    ) {
+        let form = head("a") + &pieces.concat() + "\r\n" + &head("c") + "x\r\n--b--\r\n";
+        prop_assert_eq!(
+            try_read(form.as_bytes(), chunk).ok(),
+            try_read(form.as_bytes(), form.len()).ok()
+        );
+    }
+}
