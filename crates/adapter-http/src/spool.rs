@@ -1,7 +1,7 @@
 //! Stores uploads while they arrive, in a folder of this process under the spool directory.
 
 use std::{
-    io,
+    io, mem,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -24,8 +24,8 @@ use crate::{
     spool_folder::SpoolFolder,
 };
 
-/// Bytes that an upload may hold in memory while it waits for more, apart from the parser's
-/// buffers.
+/// Bytes that an upload may hold in memory while it waits for more, apart from the connection's
+/// buffer. Smaller writes would wait for the disk too often.
 const MAX_HELD: usize = 16 * 1024;
 
 /// The spool of one process. Dropping it removes its folder.
@@ -190,8 +190,7 @@ impl SpoolWriter {
             return Ok(block);
         }
         let mut block = self.blocks.take().await?;
-        block.append(&self.held);
-        self.held.clear();
+        block.append(&mem::take(&mut self.held));
         Ok(block)
     }
 
