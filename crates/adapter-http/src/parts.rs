@@ -4,8 +4,8 @@
 //! section 4.8). Some clients send one; it is not read.
 //!
 //! Forms that another parser could understand otherwise are rejected: a boundary after a lone
-//! carriage return, a line that only starts like a boundary, a header line that ends with a line
-//! feed alone.
+//! carriage return or right after the headers of a part, a line that only starts like a boundary, a
+//! header line that ends with a line feed alone.
 
 use std::{
     future::poll_fn,
@@ -166,6 +166,14 @@ impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> Parts<S> {
                         return Err(malformed("the headers of a part are too long"));
                     }
                     let Some(end) = end else { return Ok(None) };
+                    let (boundary, content) = (self.boundary.needle(), &self.pending[end + 4..]);
+                    let known = content.len().min(boundary.len());
+                    if content[..known] == boundary[..known] {
+                        if known < boundary.len() {
+                            return Ok(None);
+                        }
+                        return Err(malformed("a boundary follows the headers of a part"));
+                    }
                     let mut headers = self.pending.split_to(end + 4);
                     // The line end of the boundary.
                     headers.advance(2);

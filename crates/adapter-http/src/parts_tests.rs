@@ -116,8 +116,8 @@ fn header_line_without_carriage_return_is_rejected() {
 fn boundary_after_lone_carriage_return_is_rejected() {
     assert_eq!(read(&(head("a") + "the deed\r--b of trust, and more of it\r\n--b--\r\n")), None);
     assert_eq!(
-        read(&("\r--b\r\n".to_owned() + &head("a") + "--b\n--b\r-b\r -b\r\r\n--b--\r\n--b")),
-        Some(contents([("a", "--b\n--b\r-b\r -b\r")]))
+        read(&("\r--b\r\n".to_owned() + &head("a") + "x--b\n--b\r-b\r -b\r\r\n--b--\r\n--b")),
+        Some(contents([("a", "x--b\n--b\r-b\r -b\r")]))
     );
 }
 
@@ -128,9 +128,23 @@ fn line_that_only_starts_like_a_boundary_is_rejected() {
     }
 }
 
+/// The empty line after the headers may end an empty part (RFC 2046, section 5.1.1). Taken for
+/// content, the boundary would hide the next part in this one.
+#[test]
+fn boundary_after_the_headers_is_rejected() {
+    assert_eq!(read(&(head("a") + &head("c") + "deed\r\n--b--\r\n")), None);
+    for line in ["--b", "--b--", "--b of trust"] {
+        assert_eq!(read(&(head("a") + line + "\r\ndeed\r\n--b--\r\n")), None, "{line:?}");
+    }
+    for content in ["-", "--", "--c", "\n--b", "-\r", "\r"] {
+        let form = head("a") + content + "\r\n--b--\r\n";
+        assert_eq!(read(&form), Some(contents([("a", content)])), "{content:?}");
+    }
+}
+
 #[test]
 fn boundary_after_a_lone_line_feed_is_content() {
-    let content = "--b of trust\n--b\r\nrest";
+    let content = "\n--b of trust\n--b\r\nrest";
     assert_eq!(read(&(head("a") + content + "\r\n--b--")), Some(contents([("a", content)])));
 }
 
