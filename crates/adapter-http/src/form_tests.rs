@@ -23,16 +23,24 @@ fn request(content_types: &[&str]) -> HttpRequest {
         .to_http_request()
 }
 
-async fn read_stream(
+async fn read_within(
     spool: &Spool,
     body: impl Stream<Item = Result<Bytes, PayloadError>> + 'static,
+    limits: DocumentLimits,
 ) -> Result<OrderForm, Problem> {
     let request = request(&[FORM]);
     let mut payload: dev::Payload = dev::Payload::Stream { payload: Box::pin(body) };
     let payload = web::Payload::from_request(&request, &mut payload).await.unwrap();
     let memory = BodyMemory::new(MEMORY as u64);
-    let space = FormSpace { spool, limits: LIMITS, memory: &memory, key: ApiKeyId(1) };
+    let space = FormSpace { spool, limits, memory: &memory, key: ApiKeyId(1) };
     read(&request, payload, space).await
+}
+
+async fn read_stream(
+    spool: &Spool,
+    body: impl Stream<Item = Result<Bytes, PayloadError>> + 'static,
+) -> Result<OrderForm, Problem> {
+    read_within(spool, body, LIMITS).await
 }
 
 /// Reads a form, and returns it with the spool of its documents.
@@ -222,6 +230,38 @@ async fn documents_arrive_byte_for_byte() {
         form.uploads.documents.iter().map(|document| document.file.path.clone()).collect();
     drop(form.uploads);
     assert!(paths.iter().all(|path| !path.exists()));
+}
+
+/// Documents of such sizes end where a block, an aligned write or a read of the body ends.
+#[actix_web::test]
+async fn documents_at_the_borders_of_blocks_arrive_byte_for_byte() {
+    let limits = DocumentLimits { max_count: 2, max_bytes: 512 * 1024 + 1 };
+    let content = |size| (0..=250).cycle().take(size).collect::<Vec<u8>>();
+    for folder in ["/dev/shm", "."] {
+        let folder = tempfile::tempdir_in(folder).unwrap();
+        let spool = Spool::open(folder.path(), Budget::new(u64::MAX)).unwrap();
+        for (border, chunk) in [(4, 7_919), (16, 4_096), (64, 65_536), (256, 7_919), (512, 131_072)]
+        {
+            let sizes = [border * 1024 - 1, border * 1024, border * 1024 + 1];
+            for pair in sizes.windows(2) {
+                let mut body = Vec::new();
+                for size in pair {
+                    body.extend_from_slice(document("a.bin", "").trim_end().as_bytes());
+                    body.extend_from_slice(b"\r\n\r\n");
+                    body.extend_from_slice(&content(*size));
+                    body.extend_from_slice(b"\r\n");
+                }
+                body.extend_from_slice(b"--b--\r\n");
+                let chunks: Vec<_> =
+                    body.chunks(chunk).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
+                let form = read_within(&spool, stream::iter(chunks), limits).await.unwrap();
+                for (document, size) in form.uploads.documents.iter().zip(pair) {
+                    assert_eq!(document.file.size, *size as u64);
+                    assert!(fs::read(&document.file.path).unwrap() == content(*size), "{size}");
+                }
+            }
+        }
+    }
 }
 
 #[actix_web::test]
