@@ -186,6 +186,11 @@ impl Body {
         Ok(())
     }
 
+    /// Ends a wait for the client, because the service has something else to do first.
+    pub(crate) fn stop_waiting(&self) {
+        self.0.pace.borrow_mut().arrived(0);
+    }
+
     /// Reads the rest of the body, so that the next request on the connection can be read.
     pub(crate) async fn finish(mut self) -> Result<(), Problem> {
         while let Some(chunk) = self.next().await {

@@ -200,6 +200,20 @@ async fn busy_service_does_not_make_the_client_slow() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn stopped_wait_does_not_make_the_client_slow() {
+    let chunks = stream::iter(chunks(&[10])).chain(stream::pending());
+    let mut body = Body::new(&announcing(&[]), payload(chunks), 100, memory());
+    assert!(body.next().now_or_never().is_some());
+    assert!(body.next().now_or_never().is_none());
+    advance(PACE_TIME / 2).await;
+    body.stop_waiting();
+    advance(PACE_TIME).await;
+    assert!(body.next().now_or_never().is_none());
+    advance(PACE_TIME / 2).await;
+    assert!(body.next().now_or_never().is_some_and(|chunk| chunk.unwrap().is_err()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn waiting_body_loses_its_memory_to_a_faster_one() {
     let budget = BodyMemory::new((REQUEST_MEMORY + memory_of(100)) as u64);
     let slow_request = announcing(&[]);

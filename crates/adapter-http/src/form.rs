@@ -238,6 +238,7 @@ impl FormReader<'_> {
             let next = if let Some(next) = self.content_soon().await {
                 next
             } else {
+                self.body.stop_waiting();
                 writer.pause().await.map_err(|error| self.not_spooled(error))?;
                 self.content().await
             };
