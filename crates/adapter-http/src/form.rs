@@ -133,7 +133,7 @@ async fn read_parts(
         if count > MAX_PARTS {
             return Err(Problem::malformed(format!("The form has more than {MAX_PARTS} parts.")));
         }
-        reader.part(&part, count).await?;
+        reader.part(part, count).await?;
     }
     reader.body.finish().await?;
     memory.finish();
@@ -184,8 +184,10 @@ struct FormReader<'a> {
 
 impl FormReader<'_> {
     /// Reads a part. The first part has number 1.
-    async fn part(&mut self, part: &PartHead, number: usize) -> Result<(), Problem> {
-        let (name, file_name) = names(part)?;
+    async fn part(&mut self, part: PartHead, number: usize) -> Result<(), Problem> {
+        let (name, file_name) = names(&part)?;
+        // Thousands of parameters take more memory than the form holds, and content may be slow.
+        drop(part);
         match (name.as_str(), file_name) {
             ("documents", Some(file_name)) => self.document(file_name).await,
             ("documents", None) => Err(Problem::malformed(
