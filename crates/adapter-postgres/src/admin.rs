@@ -24,7 +24,7 @@ use crate::{
     PostgresStore,
     failure::Failure,
     order_columns::unreadable,
-    pages::{BY_FILE_NUMBER, ListedRow, listed_columns, upper_bound},
+    pages::{ListedRow, listed_columns, source, upper_bound},
     reads,
     statement::{DURABLE, IdRow, Prepared},
 };
@@ -87,7 +87,7 @@ async fn list(
     when(filter.email.is_some(), format!("lower($3) IN ({addresses})"));
     when(before.is_some(), "id < $4".to_owned());
     let conditions = conditions.join(" AND ");
-    let source = if filter.file_number.is_some() { BY_FILE_NUMBER } else { "orders AS o" };
+    let source = source(filter.file_number.as_deref());
     let query =
         format!("SELECT {columns} FROM {source} WHERE {conditions} ORDER BY id DESC LIMIT $5");
     let rows: Vec<ListedRow> = sql_query(query)

@@ -100,14 +100,16 @@ pub(crate) async fn page(
     Ok(Some(Page::of(query, ListedRow::all_listed(rows)?, range.has_others)))
 }
 
-/// The orders `o` in a list by file number. One index has the orders that hold their file number,
-/// another one those that do not.
-pub(crate) const BY_FILE_NUMBER: &str = "(SELECT * FROM orders WHERE holds_file_number \
-    UNION ALL SELECT * FROM orders WHERE NOT holds_file_number) AS o";
-
-/// Returns the orders `o` from which a page is read.
-fn source(query: &PageQuery) -> &'static str {
-    if query.file_number.is_some() { BY_FILE_NUMBER } else { "orders AS o" }
+/// Returns the orders `o` of a list. Of those with a file number, one index has the orders that hold
+/// it, and another one the others.
+pub(crate) fn source(file_number: Option<&str>) -> &'static str {
+    match file_number {
+        Some(_) => {
+            "(SELECT * FROM orders WHERE holds_file_number \
+            UNION ALL SELECT * FROM orders WHERE NOT holds_file_number) AS o"
+        }
+        None => "orders AS o",
+    }
 }
 
 /// Returns the columns of the index that a page reads, and their values. Bounds are compared as
@@ -186,7 +188,8 @@ async fn find_range(
         ),
     };
     let (low, high) = (search("$6", "low"), search("$7", "high"));
-    let (source, order_by) = (source(query), order_by(query, toward == Toward::Older));
+    let (source, order_by) =
+        (source(query.file_number.as_deref()), order_by(query, toward == Toward::Older));
     let text = format!(
         "WITH range AS MATERIALIZED (\
             SELECT CASE WHEN $6 IS NOT NULL THEN {low} END AS low, \
@@ -220,7 +223,8 @@ async fn orders(
     (low, high): (i64, i64),
 ) -> Result<Vec<ListedRow>, Failure> {
     let (columns, matching) = (listed_columns(), matching(query, "$5", "$6"));
-    let (source, order_by) = (source(query), order_by(query, toward == Toward::Newer));
+    let (source, order_by) =
+        (source(query.file_number.as_deref()), order_by(query, toward == Toward::Newer));
     let text = format!("SELECT {columns} FROM {source} WHERE {matching} {order_by} LIMIT $7");
     let statement = sql_query(text)
         .bind::<BigInt, _>(client.0)
