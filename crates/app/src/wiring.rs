@@ -1,6 +1,9 @@
 //! Use cases on the adapters of the settings.
 
-use std::sync::{Arc, atomic::AtomicBool};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64},
+};
 
 use actix_web::web;
 use adapter_http::{
@@ -176,6 +179,7 @@ impl Deliveries {
             traffic: traffic.clone(),
             mails_due: mails_due.clone(),
             webhooks_due: due.clone(),
+            orders_before: AtomicU64::default(),
         };
         let run_webhooks = RunWebhooks {
             queue: deliveries,

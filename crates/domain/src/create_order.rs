@@ -144,7 +144,7 @@ impl CreateOrder {
     pub async fn create(
         &self,
         key: &ApiKey,
-        request: OrderRequest,
+        request: Box<OrderRequest>,
         attempt: Option<&Attempt>,
     ) -> Result<CreatedOrder, CreateOrderError> {
         authorize(key, &request)?;
@@ -162,7 +162,7 @@ impl CreateOrder {
     pub async fn create_with_documents(
         &self,
         key: &ApiKey,
-        request: OrderRequest,
+        request: Box<OrderRequest>,
         documents: Vec<ReceivedDocument>,
         attempt: Option<&Attempt>,
     ) -> Result<CreatedOrder, CreateOrderError> {
@@ -200,7 +200,7 @@ impl CreateOrder {
         mut documents: Vec<StoredDocument>,
         attempt: Option<&Attempt>,
     ) -> Result<CreatedOrder, CreateError> {
-        let _in_progress = self.traffic.begin();
+        self.traffic.arrive();
         let (is_test, created_at) = (key.key.is_test, self.intake.clock.now());
         for document in &mut documents {
             document.created_at = created_at;

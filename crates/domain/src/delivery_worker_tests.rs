@@ -191,7 +191,7 @@ async fn leases_pause_while_orders_arrive() {
     for (orders, pause) in [(0, GATHER), (1, SHORTEST_PAUSE)] {
         let (queue, limits) = queue_to(16);
         let Setup { mut worker, traffic, .. } = setup(settling(queue), |_| after(0, Ok(())));
-        (0..orders).for_each(|_| drop(traffic.begin()));
+        (0..orders).for_each(|_| traffic.arrive());
         let began = Instant::now();
         while limits.lock().unwrap().len() < 2 {
             worker.step().await;

@@ -5,7 +5,10 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use time::Duration;
@@ -55,6 +58,8 @@ pub struct DispatchEvents {
     pub entropy: Arc<dyn Entropy>,
     /// The orders that arrive.
     pub traffic: Arc<OrderTraffic>,
+    /// The count of orders when the last step began.
+    pub orders_before: AtomicU64,
     /// Raised when there are new mails.
     pub mails_due: Arc<Signal>,
     /// Raised when there are new webhooks.
@@ -64,13 +69,15 @@ pub struct DispatchEvents {
 impl DispatchEvents {
     /// Dispatches a batch of events, the oldest first.
     pub async fn step(&self) -> Step<DispatchStep> {
-        let orders = self.traffic.count();
+        let began = self.traffic.count();
+        let previous = self.orders_before.swap(began, Ordering::Relaxed);
         let (unreadable, has_more) = match self.dispatch().await {
             Ok(done) => done,
             Err(error) => return Step { result: Err(error), pause: POLL },
         };
         let idle = if has_more { std::time::Duration::ZERO } else { POLL };
-        let pause = self.traffic.pause_since(orders).unwrap_or(idle);
+        let orders_arrive = self.traffic.count() > began;
+        let pause = self.traffic.pause_since(previous).filter(|_| orders_arrive).unwrap_or(idle);
         Step { result: Ok(DispatchStep { unreadable, is_idle: pause == POLL }), pause }
     }
 

@@ -7,7 +7,7 @@ use super::*;
 use crate::{
     api_key::ClientId,
     order::OrderId,
-    order_traffic::SHORTEST_PAUSE,
+    order_traffic::{PAUSE_PER_ORDER, SHORTEST_PAUSE},
     ports::{EventId, MockClock, MockDeliveryQueue, MockOutbox, MockWebhookRepo},
     test_support::{CountingEntropy, endpoint, stored_order},
     webhook::{DisabledBy, EndpointId, EndpointOwner},
@@ -61,6 +61,7 @@ fn use_case(outbox: MockOutbox, queue: MockDeliveryQueue) -> DispatchEvents {
         traffic: Arc::default(),
         mails_due: Arc::default(),
         webhooks_due: Arc::default(),
+        orders_before: AtomicU64::default(),
     }
 }
 
@@ -185,15 +186,15 @@ async fn outage_of_the_store_keeps_the_events() {
 async fn full_batch_is_followed_at_once_and_by_a_pause_while_orders_arrive() {
     for (events, arrives, expected) in [
         (64, false, StdDuration::ZERO),
-        (64, true, SHORTEST_PAUSE),
+        (64, true, SHORTEST_PAUSE + PAUSE_PER_ORDER),
         (63, false, POLL),
-        (63, true, SHORTEST_PAUSE),
+        (63, true, SHORTEST_PAUSE + PAUSE_PER_ORDER),
     ] {
         let mut outbox = outbox_of(1..=events);
         let traffic = Arc::<OrderTraffic>::default();
         let arriving = Arc::clone(&traffic);
         outbox.expect_dispatch().returning(move |dispatches| {
-            (0..i32::from(arrives)).for_each(|_| drop(arriving.begin()));
+            (0..i32::from(arrives)).for_each(|_| arriving.arrive());
             Ok(dispatches.len())
         });
         let dispatch = DispatchEvents { traffic, ..use_case(outbox, whole_orders()) };

@@ -1,60 +1,50 @@
 //! The orders that arrive: background work yields to them, and follows them.
 
 use std::{
-    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     task::Poll,
     time::Duration,
 };
 
 use futures_util::{future::poll_fn, task::AtomicWaker};
 
-/// Shortest pause between two steps of background work while orders arrive. A worker still delivers
-/// more than 1,000 mails per second.
+/// Pause between two steps of background work when few orders arrive. A worker still delivers more
+/// than 1,000 mails per second.
 pub(crate) const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 
-/// What each order in progress adds to the pause. Many are in progress at a time only where the
-/// cores or the disk are scarce, and then a mail waits rather than an order.
-const PAUSE_PER_ORDER: Duration = Duration::from_millis(3);
+/// What each order that has arrived since the last step adds to the pause. From 500 orders per
+/// second on, the pause grows to its longest: the cores are scarce then, and a mail waits rather
+/// than an order.
+pub(crate) const PAUSE_PER_ORDER: Duration = Duration::from_millis(2);
 
-/// Longest pause. A worker still delivers 300 mails per second.
-const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+/// Longest pause. A mail that waits longer has others before it.
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// The orders of this process. Clients wait for these, so background work that uses the same disk
 /// and cores slows down while they arrive.
 #[derive(Debug, Default)]
 pub struct OrderTraffic {
-    tried: AtomicU64,
-    in_progress: AtomicU32,
+    arrived: AtomicU64,
     created: Signal,
-}
-
-/// Counts an order as in progress until it is dropped.
-pub(crate) struct OrderInProgress<'a>(&'a AtomicU32);
-
-impl Drop for OrderInProgress<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl OrderTraffic {
     /// Counts an order that this process tries to store.
-    pub(crate) fn begin(&self) -> OrderInProgress<'_> {
-        self.tried.fetch_add(1, Ordering::Relaxed);
-        self.in_progress.fetch_add(1, Ordering::Relaxed);
-        OrderInProgress(&self.in_progress)
+    pub(crate) fn arrive(&self) {
+        self.arrived.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns the number of orders since the start of the process.
     pub(crate) fn count(&self) -> u64 {
-        self.tried.load(Ordering::Relaxed)
+        self.arrived.load(Ordering::Relaxed)
     }
 
     /// Returns how long background work pauses after a step that began when [`Self::count`] was
     /// `orders`; `None` if no order has arrived since.
     pub(crate) fn pause_since(&self, orders: u64) -> Option<Duration> {
-        let pause = SHORTEST_PAUSE + PAUSE_PER_ORDER * self.in_progress.load(Ordering::Relaxed);
-        (self.count() > orders).then_some(pause.min(LONGEST_PAUSE))
+        let arrived = u32::try_from(self.count() - orders).unwrap_or(u32::MAX);
+        let pause = SHORTEST_PAUSE.saturating_add(PAUSE_PER_ORDER.saturating_mul(arrived));
+        (arrived > 0).then_some(pause.min(LONGEST_PAUSE))
     }
 
     /// Returns the signal that this process has created an order.
@@ -101,14 +91,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pause_grows_with_the_orders_in_progress() {
+    fn pause_grows_with_the_orders_that_arrive() {
         let traffic = OrderTraffic::default();
         assert_eq!(traffic.pause_since(0), None);
-        drop(traffic.begin());
-        assert_eq!(traffic.pause_since(0), Some(SHORTEST_PAUSE));
-        let _two = [traffic.begin(), traffic.begin()];
+        traffic.arrive();
+        assert_eq!(traffic.pause_since(0), Some(SHORTEST_PAUSE + PAUSE_PER_ORDER));
+        traffic.arrive();
         assert_eq!(traffic.pause_since(0), Some(SHORTEST_PAUSE + PAUSE_PER_ORDER * 2));
-        let _many: Vec<_> = (0..256).map(|_| traffic.begin()).collect();
+        assert_eq!(traffic.pause_since(1), Some(SHORTEST_PAUSE + PAUSE_PER_ORDER));
+        (0..1_000).for_each(|_| traffic.arrive());
         assert_eq!(traffic.pause_since(0), Some(LONGEST_PAUSE));
         assert_eq!(traffic.pause_since(traffic.count()), None);
     }
