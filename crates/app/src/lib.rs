@@ -25,6 +25,7 @@ pub mod cli;
 mod copy;
 mod database_metrics;
 mod first_key;
+mod json_line;
 mod listen;
 pub mod logging;
 mod private_files;

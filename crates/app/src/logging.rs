@@ -20,7 +20,10 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
-use crate::settings::{LogFormat, Settings};
+use crate::{
+    json_line::JsonLine,
+    settings::{LogFormat, Settings},
+};
 
 /// Maximum number of lines that wait to be written.
 const MAX_WAITING_LINES: usize = 4_096;
@@ -96,9 +99,9 @@ pub fn start(settings: &Settings) -> Result<Log, prometheus::Error> {
     let lines = fmt::layer().with_writer(move || writer.clone()).with_ansi(terminal);
     match format {
         LogFormat::Pretty => registry().with(lines.with_filter(filter)).init(),
-        LogFormat::Json => registry()
-            .with(lines.json().flatten_event(true).with_span_list(false).with_filter(filter))
-            .init(),
+        LogFormat::Json => {
+            registry().with(lines.json().event_format(JsonLine).with_filter(filter)).init();
+        }
     }
     std::panic::set_hook(Box::new(|panic| {
         // Without the message, which may quote data of a client.
