@@ -1,6 +1,6 @@
 //! Date, time and time zone of a signing, and the conversion to UTC.
 
-use time::{Date, Duration, OffsetDateTime, Time, macros::format_description};
+use time::{Date, Duration, OffsetDateTime, PrimitiveDateTime, Time, macros::format_description};
 use tz::{TimeZoneRef, datetime::DateTime, datetime::FoundDateTimeKind};
 
 /// The appointment of a signing.
@@ -70,7 +70,7 @@ impl Zone {
 
     /// Returns a zone that was read from storage. It followed the rules of its day.
     pub(crate) fn from_stored(id: &str) -> Option<Self> {
-        let id = tzdb::TZ_NAMES.iter().copied().find(|name| name.eq_ignore_ascii_case(id))?;
+        let id = spelled(id)?;
         tzdb::tz_by_name(id).map(|rules| Self { id, rules })
     }
 
@@ -96,7 +96,7 @@ impl Zone {
             time.minute(),
             time.second(),
             0,
-            self.rules,
+            self.rules_around(PrimitiveDateTime::new(date, time).assume_utc()),
         )
         .map_err(|_| ConversionError::OutOfRange)?
         .into_inner();
@@ -114,6 +114,31 @@ impl Zone {
             .and_then(|hint| instants.into_iter().find(|instant| agrees(hint, *instant)))
             .unwrap_or(earliest))
     }
+
+    /// Returns the rules without the clock changes long before a local time. The search for its
+    /// instants goes through all of them, and a zone has up to 236.
+    fn rules_around(&self, local: OffsetDateTime) -> TimeZoneRef<'static> {
+        // Longer than the offset of any zone.
+        let before = (local - Duration::days(2)).unix_timestamp();
+        let changes = self.rules.transitions();
+        let later = changes.partition_point(|change| change.unix_leap_time() < before);
+        TimeZoneRef::new(
+            changes.get(later.saturating_sub(1)..).unwrap_or_default(),
+            self.rules.local_time_types(),
+            self.rules.leap_seconds(),
+            self.rules.extra_rule(),
+        )
+        .unwrap_or(self.rules)
+    }
+}
+
+/// Returns the spelling of an identifier in the database, whose names are sorted without their
+/// letter case.
+fn spelled(id: &str) -> Option<&'static str> {
+    let id = id.to_ascii_lowercase();
+    let compare = |name: &&str| name.bytes().map(|byte| byte.to_ascii_lowercase()).cmp(id.bytes());
+    let found = tzdb::TZ_NAMES.binary_search_by(compare).ok()?;
+    tzdb::TZ_NAMES.get(found).copied()
 }
 
 /// Reads a date of the form `YYYY-MM-DD`, from year 1 to 9999.
@@ -169,6 +194,37 @@ mod tests {
             zone("Asia/Kathmandu").to_utc(date!(2026 - 01 - 01), time!(00:00), None),
             Ok(datetime!(2025-12-31 18:15 UTC))
         );
+    }
+
+    #[test]
+    fn earlier_clock_changes_do_not_matter() {
+        let instants = |rules, at: OffsetDateTime| {
+            DateTime::find(at.year(), at.month().into(), at.day(), at.hour(), 0, 0, 0, rules)
+                .unwrap()
+                .into_inner()
+        };
+        for id in tzdb::TZ_NAMES {
+            let zone = zone(id);
+            let changes = zone.rules.transitions().iter();
+            let changes = changes.filter_map(|change| {
+                OffsetDateTime::from_unix_timestamp(change.unix_leap_time()).ok()
+            });
+            let dates = [datetime!(0001-01-03 0:00 UTC), datetime!(2026-03-08 2:00 UTC)];
+            for at in changes.filter(|at| at.year() > 0).chain(dates) {
+                for hours in [-30, -14, -5, -1, 0, 1, 2, 13, 30, 1_000] {
+                    let local = at + Duration::hours(hours);
+                    let around = instants(zone.rules_around(local), local);
+                    assert_eq!(around, instants(zone.rules, local), "{id} {local}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_zone_is_found_by_its_name() {
+        for id in tzdb::TZ_NAMES {
+            assert_eq!(spelled(&id.to_ascii_uppercase()), Some(*id));
+        }
     }
 
     #[test]
