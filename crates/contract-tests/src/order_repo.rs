@@ -146,7 +146,7 @@ pub async fn every_kind_of_order_is_found_as_created(storage: &Storage) {
         assert_found_as_created(
             storage,
             &NewOrder {
-                order,
+                order: Box::new(order),
                 documents: vec![document()],
                 client: CLIENT,
                 api_key: API_KEY,

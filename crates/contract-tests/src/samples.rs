@@ -180,23 +180,23 @@ fn candidates(request: &Value, leaf: &Leaf) -> Vec<Value> {
     }
 }
 
-fn try_order(request: Value) -> Option<Order> {
+fn try_order(request: Value) -> Option<Box<Order>> {
     let request: OrderRequest = serde_json::from_value(request).ok()?;
     request.parse().ok().map(|parsed| parsed.order)
 }
 
 /// Returns the order of a valid request.
-pub fn order(request: Value) -> Order {
+pub fn order(request: Value) -> Box<Order> {
     try_order(request).unwrap()
 }
 
 /// Returns an order with every required field and no other.
-pub fn minimal_order() -> Order {
+pub fn minimal_order() -> Box<Order> {
     order(minimal_request())
 }
 
 /// Returns an order with every field, each as long or as large as its rule allows.
-pub fn maximal_order() -> Order {
+pub fn maximal_order() -> Box<Order> {
     order(maximal_request())
 }
 
@@ -210,7 +210,7 @@ pub fn various_orders() -> Vec<Order> {
         request["utcTimeDate"] = json!(utc);
         let details = request["signingDetailsFormData"].as_object_mut().unwrap();
         details.extend(members.as_object().unwrap().clone());
-        order(request)
+        *order(request)
     };
     vec![
         with(json!({ "signingTimeType": "anytime" }), None),

@@ -44,7 +44,7 @@ impl Mocks {
     }
 }
 
-fn request(json: Value) -> OrderRequest {
+fn request(json: Value) -> Box<OrderRequest> {
     serde_json::from_value(json).unwrap()
 }
 

@@ -80,7 +80,7 @@ impl OrderRow {
             id,
             client: ClientId(self.client_id),
             api_key: ApiKeyId(self.api_key_id),
-            order: record.into_order().map_err(|error| unreadable(&error))?,
+            order: Box::new(record.into_order().map_err(|error| unreadable(&error))?),
             status: OrderStatus::from_stored(self.status).ok_or_else(|| unreadable(&"status"))?,
             notary_id: self.notary_id,
             documents: documents

@@ -76,9 +76,9 @@ fn log_unanswered(outcome: Result<CreatedOrder, Problem>) {
 /// A request with the key is usually answered within a second.
 const IN_PROGRESS: CreateOrderError = CreateOrderError::InProgress { retry_after: 1 };
 
-fn parse(body: &[u8]) -> Result<OrderRequest, Problem> {
+fn parse(body: &[u8]) -> Result<Box<OrderRequest>, Problem> {
     match json_body::parse(body)? {
-        Field::Value(order) => Ok(order),
+        Field::Value(order) => Ok(Box::new(order)),
         Field::Absent | Field::Mistyped => {
             Err(Problem::malformed("The body must be a JSON object."))
         }

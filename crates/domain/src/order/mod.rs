@@ -383,7 +383,7 @@ pub struct StoredOrder {
     /// Identifier of the order.
     pub id: OrderId,
     /// The order itself.
-    pub order: Order,
+    pub order: Box<Order>,
     /// State of the order.
     pub status: OrderStatus,
     /// The assigned notary; none on creation.

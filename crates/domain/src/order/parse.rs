@@ -20,7 +20,7 @@ use crate::appointment::{self, Appointment, AppointmentTime, ConversionError, Mo
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParsedOrder {
     /// The order.
-    pub order: Order,
+    pub order: Box<Order>,
     /// Names of the `utc…` fields that disagree with the service's own conversion. The conversion
     /// is stored.
     pub utc_disagreements: Vec<&'static str>,
@@ -57,14 +57,14 @@ impl OrderRequest {
                 if violations.is_empty() =>
             {
                 let (file_number, appointment, signing) = details;
-                let order = Order {
+                let order = Box::new(Order {
                     signing_service_id,
                     file_number,
                     appointment,
                     contacts,
                     signing,
                     requested_by,
-                };
+                });
                 let disagrees = utc.iter().filter(|utc| utc.disagrees);
                 let utc_disagreements = disagrees.map(|utc| utc.name).collect();
                 Ok(ParsedOrder { order, utc_disagreements })

@@ -24,7 +24,7 @@ fn with(changes: &[(&str, Option<Value>)]) -> Value {
     request
 }
 
-fn order(changes: &[(&str, Option<Value>)]) -> Order {
+fn order(changes: &[(&str, Option<Value>)]) -> Box<Order> {
     parse(&with(changes)).unwrap().order
 }
 

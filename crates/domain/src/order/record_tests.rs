@@ -28,7 +28,7 @@ impl Golden {
     }
 
     fn order(&self) -> Order {
-        self.request().parse().unwrap().order
+        *self.request().parse().unwrap().order
     }
 
     fn record(&self) -> OrderRecord {

@@ -14,7 +14,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewOrder {
     /// The order.
-    pub order: Order,
+    pub order: Box<Order>,
     /// Its documents, already in the blob store and recorded in the
     /// [`UploadLedger`](super::UploadLedger).
     pub documents: Vec<StoredDocument>,
