@@ -57,6 +57,10 @@ stops count="50":
 soak minutes="30" *arguments:
     cargo build --release && cargo run --release --package notary-orders-bench -- soak {{minutes}} {{arguments}}
 
+# Measures several instances on one PostgreSQL server (docs/scaling.md; needs wrk).
+instances *arguments:
+    cargo build --release && scripts/measure_instances.py {{arguments}}
+
 # Draws the panels of the Grafana dashboard to docs/images/dashboard.png (needs prometheus).
 dashboard *arguments:
     cargo build --release
