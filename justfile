@@ -57,6 +57,17 @@ stops count="50":
 soak minutes="30" *arguments:
     cargo build --release && cargo run --release --package notary-orders-bench -- soak {{minutes}} {{arguments}}
 
+# Measures several instances on one PostgreSQL server (docs/scaling.md; needs wrk).
+instances *arguments:
+    cargo build --release && scripts/measure_instances.py {{arguments}}
+
+# Draws the panels of the Grafana dashboard to docs/images/dashboard.png (needs prometheus).
+dashboard *arguments:
+    cargo build --release
+    python3 -m venv target/dashboard
+    target/dashboard/bin/pip install --quiet --requirement scripts/dashboard-requirements.txt
+    target/dashboard/bin/python scripts/draw_dashboard.py {{arguments}}
+
 # Checks licences, sources, advisories and unused dependencies (needs cargo-deny and cargo-machete).
 supply-chain:
     cargo deny check

@@ -5,7 +5,7 @@ use std::{
     future::Future,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicI64, Ordering},
     },
     time::Duration,
 };
@@ -14,13 +14,19 @@ use actix_web::{HttpResponse, web};
 use domain::ports::{
     BlobStore, Clock, DeliveryQueue, OrderRepo, StoreError, WebhookQueue, WebhookStats, error_chain,
 };
-use prometheus::{Encoder as _, Gauge, Registry, TextEncoder, register_gauge_with_registry};
+use prometheus::{
+    Encoder as _, Gauge, GaugeVec, Registry, TextEncoder, register_gauge_vec_with_registry,
+    register_gauge_with_registry,
+};
 use serde::Serialize;
 use time::OffsetDateTime;
 use tokio::time::timeout;
 
 /// Time limit for a check of a dependency.
 const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How many seconds the metrics report what `/readyz` has found. Load balancers ask more often.
+const READINESS_AGE: i64 = 60;
 
 /// What the operators' endpoints report on.
 pub struct Ops {
@@ -31,6 +37,7 @@ pub struct Ops {
     failed: Gauge,
     oldest: Gauge,
     webhooks: WebhookGauges,
+    availability: Availability,
     database_is_open: AtomicBool,
     /// Set when the service has started.
     dependencies: OnceLock<Dependencies>,
@@ -78,6 +85,7 @@ impl Ops {
             registry
         )?;
         let webhooks = WebhookGauges::register(&registry)?;
+        let availability = Availability::register(&registry)?;
         Ok(Self {
             clock,
             registry,
@@ -86,6 +94,7 @@ impl Ops {
             failed,
             oldest,
             webhooks,
+            availability,
             database_is_open: AtomicBool::new(false),
             dependencies: OnceLock::new(),
             stopping: AtomicBool::new(false),
@@ -169,6 +178,43 @@ impl WebhookGauges {
     }
 }
 
+/// Which dependencies are available. Checking them costs an object in the document store, so the
+/// metrics report what `/readyz` has found, and nothing if it was not asked lately.
+struct Availability {
+    gauge: GaugeVec,
+    /// When `/readyz` was asked, in seconds since 1970.
+    checked_at: AtomicI64,
+}
+
+impl Availability {
+    fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let gauge = register_gauge_vec_with_registry!(
+            "notary_orders_dependency_available",
+            "1 if a dependency is available; of database and documents, what /readyz has found.",
+            &["dependency"],
+            registry
+        )?;
+        Ok(Self { gauge, checked_at: AtomicI64::default() })
+    }
+
+    fn checked(&self, database: &str, documents: &str, now: OffsetDateTime) {
+        self.set("database", database == "ok");
+        self.set("documents", documents == "ok");
+        self.checked_at.store(now.unix_timestamp(), Ordering::Relaxed);
+    }
+
+    fn update(&self, mail_is_available: bool, now: OffsetDateTime) {
+        if now.unix_timestamp() - self.checked_at.load(Ordering::Relaxed) > READINESS_AGE {
+            self.gauge.reset();
+        }
+        self.set("mail", mail_is_available);
+    }
+
+    fn set(&self, dependency: &str, is_available: bool) {
+        self.gauge.with_label_values(&[dependency]).set(f64::from(u8::from(is_available)));
+    }
+}
+
 pub(crate) async fn healthz() -> HttpResponse {
     HttpResponse::Ok().content_type("text/plain; charset=utf-8").body("ok\n")
 }
@@ -202,6 +248,7 @@ pub(crate) async fn readyz(ops: web::Data<Ops>) -> HttpResponse {
         check("database", dependencies.orders.check()),
         check("documents", dependencies.blobs.check())
     );
+    ops.availability.checked(database, documents, ops.clock.now());
     let mail =
         if dependencies.mail_is_available.load(Ordering::Relaxed) { "ok" } else { "unavailable" };
     let status = match () {
@@ -232,6 +279,10 @@ async fn check(
 }
 
 pub(crate) async fn metrics(ops: web::Data<Ops>) -> HttpResponse {
+    if let Some(dependencies) = ops.dependencies.get() {
+        let mail_is_available = dependencies.mail_is_available.load(Ordering::Relaxed);
+        ops.availability.update(mail_is_available, ops.clock.now());
+    }
     // When the queue does not respond, its gauges keep their last values and the other metrics are
     // still reported.
     match timeout(TIMEOUT, ops.measure_queue()).await {

@@ -10,6 +10,7 @@
 //! | start and graceful stop | [`serve`] |
 //! | signals that stop the service | `signals` |
 //! | background work: loops, log lines, metrics | `workers`, `worker_metrics` |
+//! | metrics of database and disk | `database_metrics`, `disk_metrics` |
 //! | listening sockets and the limit of connections | `listen` |
 //! | clock and randomness | `system` |
 //! | log | [`logging`] |
@@ -24,6 +25,7 @@ mod backup;
 pub mod cli;
 mod copy;
 mod database_metrics;
+mod disk_metrics;
 mod first_key;
 mod json_line;
 mod listen;

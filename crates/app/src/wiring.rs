@@ -37,7 +37,7 @@ use tokio::runtime::Handle;
 
 use crate::{
     adapters::{Storage, create_data_dir, open_blobs, open_notifier},
-    database_metrics, logging,
+    database_metrics, disk_metrics, logging,
     settings::Settings,
     system::Machine,
     worker_metrics::WorkerMetrics,
@@ -66,6 +66,7 @@ impl Parts {
             Spool::open(&settings.in_data_dir("spool"), Budget::new(mebibytes(settings.spool_mb)))
                 .context("--data-dir (NOTARY_ORDERS_DATA_DIR): spool")?;
         database_metrics::register(registry, &storage.observed)?;
+        disk_metrics::register(registry, &settings.data_dir)?;
         if let Some(dropped) = logging::dropped_lines() {
             registry.register(Box::new(dropped.clone()))?;
         }

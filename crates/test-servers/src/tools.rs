@@ -19,3 +19,8 @@ pub fn python() -> PathBuf {
 pub fn node_modules() -> PathBuf {
     built("tools/node_modules", "scripts/test.sh makes it")
 }
+
+/// Returns the program that tests alerts.
+pub fn promtool() -> PathBuf {
+    built("tools/promtool", "scripts/test.sh makes it")
+}

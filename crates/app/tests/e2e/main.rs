@@ -41,6 +41,7 @@ mod log_lines;
 mod mails;
 mod markers;
 mod money_digits;
+mod monitoring;
 mod openapi;
 mod operators;
 mod orders;

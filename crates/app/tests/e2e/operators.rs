@@ -1,10 +1,15 @@
 //! The endpoints for operators.
 
+use std::sync::Arc;
+
+use contract_tests::fakes::ManualClock;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+use time::Duration;
 
-use crate::harness::{
-    CREATE, TestApp, created, deed, eventually_async, form_with_deed, order, problem,
+use crate::{
+    harness::{CREATE, TestApp, created, deed, eventually_async, form_with_deed, order, problem},
+    wiring::Wiring,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -86,6 +91,8 @@ async fn metrics_count_requests_orders_and_mails() {
     }
     for name in [
         "process_resident_memory_bytes",
+        "notary_orders_data_free_bytes",
+        "notary_orders_data_size_bytes",
         "process_open_fds",
         "process_cpu_seconds_total",
         "notary_orders_open_connections",
@@ -97,4 +104,25 @@ async fn metrics_count_requests_orders_and_mails() {
     ] {
         assert!(metrics.lines().any(|found| found.starts_with(name)), "{name}\n\n{metrics}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_report_readiness_for_a_minute() {
+    let clock = Arc::new(ManualClock::default());
+    let app = TestApp::start_on(Wiring::new(), Arc::clone(&clock), &[], None).await;
+    created(app.create(&order("F-1")).await).await;
+    let of = |dependency, value| {
+        format!("notary_orders_dependency_available{{dependency=\"{dependency}\"}} {value}\n")
+    };
+    let before = app.ops("/metrics").await.1;
+    assert!(before.contains(&of("mail", 1)) && !before.contains("dependency=\"database\""));
+
+    app.wiring.break_documents();
+    assert_eq!(app.ops("/readyz").await.0, StatusCode::SERVICE_UNAVAILABLE);
+    let after = app.ops("/metrics").await.1;
+    assert!(after.contains(&of("database", 1)) && after.contains(&of("documents", 0)), "{after}");
+
+    clock.advance(Duration::seconds(61));
+    let later = app.ops("/metrics").await.1;
+    assert!(later.contains(&of("mail", 1)) && !later.contains("dependency=\"documents\""));
 }
