@@ -97,6 +97,9 @@ enum Command {
     Growth(Growth),
     /// Mixed load for a long time: memory, file descriptors, threads and queue age, as a chart
     Soak(Soak),
+    /// Serves orders for `peers`
+    #[command(hide = true)]
+    BareService,
     /// Everything but peers, instructions, growth and soak
     All {
         /// Include growth
@@ -107,6 +110,10 @@ enum Command {
 
 fn main() -> ExitCode {
     let CommandLine { command, plan } = CommandLine::parse();
+    if matches!(command, Command::BareService) {
+        peers::bare::serve();
+        return ExitCode::SUCCESS;
+    }
     let cluster = instance::cluster();
     println!("{}", machine(&cluster));
     let mut passed = true;
@@ -124,6 +131,7 @@ fn main() -> ExitCode {
         Command::Instructions(instructions) => passed = instructions.run(&plan, &cluster),
         Command::Growth(growth) => growth.run(&plan, &cluster),
         Command::Soak(soak) => passed = soak.run(&plan, &cluster),
+        Command::BareService => unreachable!("it needs no cluster"),
         Command::All { growth } => {
             orders::run(&plan, &cluster);
             passed = overload::run(&plan, &cluster);

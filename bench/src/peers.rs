@@ -11,8 +11,10 @@ use crate::{
     trial::Plan,
 };
 
+pub mod bare;
 mod fastify;
 mod orders;
+mod peer;
 mod plain;
 mod slow_uploads;
 mod uploads;

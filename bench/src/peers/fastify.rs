@@ -2,15 +2,9 @@
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
 };
-
-use tempfile::TempDir;
-use test_servers::postgres::Database;
-
-use crate::process::Server;
 
 /// The files of `bench/peers/`.
 const FILES: [(&str, &str); 4] = [
@@ -46,46 +40,9 @@ pub fn install() -> PathBuf {
     folder
 }
 
-/// The running service. Dropping it stops it.
-pub struct Fastify {
-    child: Child,
-    pub address: String,
-    documents: TempDir,
-}
-
-impl Fastify {
-    /// Starts an installed service on a database with the plain schema.
-    pub fn start(installed: &Path, database: &Database<'_>) -> Self {
-        let documents = tempfile::Builder::new().prefix("notary-orders-bench").tempdir().unwrap();
-        let mut child = Command::new("node")
-            .arg(installed.join("server.js"))
-            .env("NODE_ENV", "production")
-            .env("DATABASE_URL", database.url())
-            .env("DOCUMENTS", documents.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut address = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut address).unwrap();
-        assert!(!address.is_empty(), "the Fastify service did not start");
-        Self { child, address: address.trim().to_owned(), documents }
-    }
-
-    /// Returns its processes.
-    pub fn server(&self) -> Server {
-        Server(self.child.id())
-    }
-
-    /// Returns the folder of the documents.
-    pub fn documents(&self) -> &Path {
-        self.documents.path()
-    }
-}
-
-impl Drop for Fastify {
-    fn drop(&mut self) {
-        drop(self.child.stdin.take());
-        let _ = self.child.wait();
-    }
+/// Returns the command that starts an installed service.
+pub fn command(installed: &Path) -> Command {
+    let mut command = Command::new("node");
+    command.arg(installed.join("server.js")).env("NODE_ENV", "production");
+    command
 }

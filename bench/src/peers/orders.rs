@@ -1,11 +1,11 @@
 //! Orders without documents and with three mail recipients: at full rate, at half of it, and one
 //! after the other.
 
-use std::path::Path;
+use std::{path::Path, process::Command};
 
 use test_servers::postgres::Cluster;
 
-use super::{fastify::Fastify, plain};
+use super::{bare, fastify, peer::PeerService, plain};
 use crate::{
     instance::{Backend, Instance, flush},
     latency::{Latencies, median},
@@ -138,13 +138,12 @@ impl Loads<'_> {
         round
     }
 
-    fn fastify(&self, seed: u64) -> Round {
+    fn peer(&self, command: Command, seed: u64) -> Round {
         flush(self.cluster);
         let database = plain::database(self.cluster);
-        let fastify = Fastify::start(self.fastify, &database);
+        let peer = PeerService::start(command, &database);
         let request = Request::order_with_recipients("not-checked");
-        let round =
-            self.watch(fastify.server(), &fastify.address, request, Some(self.cluster), seed);
+        let round = self.watch(peer.server(), &peer.address, request, Some(self.cluster), seed);
         plain::assert_orders(&database, round.orders);
         round
     }
@@ -189,16 +188,17 @@ impl Loads<'_> {
         }
     }
 
-    /// Measures `pgbench` and the service on both databases, and the Fastify service unless there
-    /// is a rate, which it might not reach.
+    /// Measures `pgbench`, the service on both databases and the bare service, and the Fastify
+    /// service unless there is a rate, which it might not reach.
     fn alternate(&self) -> Vec<Vec<Round>> {
-        let candidates: [&dyn Fn(u64) -> Round; 4] = [
+        let candidates: [&dyn Fn(u64) -> Round; 5] = [
             &|_| self.pgbench(),
             &|seed| self.service(Backend::Postgres, seed),
             &|seed| self.service(Backend::Sqlite, seed),
-            &|seed| self.fastify(seed),
+            &|seed| self.peer(bare::command(), seed),
+            &|seed| self.peer(fastify::command(self.fastify), seed),
         ];
-        let count = if self.rate.is_some() { 3 } else { 4 };
+        let count = if self.rate.is_some() { 4 } else { 5 };
         alternate(self.plan.rounds, &candidates[..count])
     }
 
@@ -209,6 +209,7 @@ impl Loads<'_> {
             "pgbench, plain schema",
             "service on PostgreSQL",
             "service on SQLite",
+            "bare service in Rust, plain schema",
             "Fastify, 2 processes",
         ];
         let rows: Vec<_> =
@@ -272,7 +273,9 @@ pub fn run(plan: &Plan, cluster: &Cluster, fastify: &Path) -> Vec<Vec<String>> {
          answer; {} mail recipients",
         Request::RECIPIENTS
     ));
-    let [pgbench, postgres, sqlite, fastify] = &full[..] else { unreachable!("four candidates") };
+    let [pgbench, postgres, sqlite, _bare, fastify] = &full[..] else {
+        unreachable!("five candidates")
+    };
     let rates = |ones: &[Round], others: &[Round]| {
         ratios(ones, others, |round| round.rate, |round| round.rate)
     };

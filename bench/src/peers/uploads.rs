@@ -5,7 +5,7 @@ use std::path::Path;
 
 use test_servers::postgres::Cluster;
 
-use super::{fastify::Fastify, plain};
+use super::{fastify, peer::PeerService, plain};
 use crate::{
     instance::{Backend, flush},
     latency::median,
@@ -67,7 +67,7 @@ impl Round {
 }
 
 /// Measures the Fastify service on a new database.
-fn fastify(
+fn fastify_round(
     plan: &Plan,
     shape: &Shape,
     document: &[u8],
@@ -76,7 +76,7 @@ fn fastify(
 ) -> Round {
     flush(cluster);
     let database = plain::database(cluster);
-    let fastify = Fastify::start(installed, &database);
+    let fastify = PeerService::start(fastify::command(installed), &database);
     let (orders, round) =
         upload(plan, shape, document, "not-checked", &fastify.address, fastify.server());
     plain::assert_orders(&database, orders);
@@ -98,7 +98,7 @@ pub fn run(plan: &Plan, cluster: &Cluster, installed: &Path) -> Vec<Vec<String>>
             &[
                 &|_| service(plan, shape, &document, Backend::Postgres, cluster),
                 &|_| service(plan, shape, &document, Backend::Sqlite, cluster),
-                &|_| fastify(plan, shape, &document, installed, cluster),
+                &|_| fastify_round(plan, shape, &document, installed, cluster),
                 &|_| disk(plan, shape, &document, cluster),
             ],
         );
