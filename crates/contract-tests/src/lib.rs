@@ -83,6 +83,7 @@ pub mod api_key_repo;
 pub mod blob_store;
 pub mod clock;
 pub mod delivery_queue;
+pub mod document_scanner;
 pub mod documents;
 pub mod entropy;
 pub mod fakes;

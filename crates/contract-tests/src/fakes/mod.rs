@@ -1,7 +1,9 @@
-//! Fakes of the clock and of randomness.
+//! Fakes of the clock, of randomness and of the malware scanner.
 
 mod clock;
 mod entropy;
+mod scanner;
 
 pub use clock::*;
 pub use entropy::*;
+pub use scanner::*;
