@@ -20,6 +20,7 @@ const PREFIX: &str = "notary-orders-";
 /// Returns, for each crate of the workspace, the workspace crates that it may depend on.
 fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     let adapters = [
+        "adapter-clamd",
         "adapter-http",
         "adapter-mail",
         "adapter-object-store",

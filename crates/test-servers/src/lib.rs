@@ -13,6 +13,8 @@
 pub mod browser;
 #[cfg(any(feature = "postgres", feature = "smtp"))]
 mod certificates;
+#[cfg(feature = "clamd")]
+pub mod clamd;
 #[cfg(feature = "postgres")]
 pub mod pgbouncer;
 #[cfg(feature = "postgres")]

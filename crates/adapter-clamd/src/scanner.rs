@@ -1,0 +1,70 @@
+//! One scan: its connection and its time limit.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use domain::{
+    document::SpooledFile,
+    ports::{DocumentScanner, SCAN_TIME_LIMIT, ScanError, Verdict},
+};
+use tokio::{sync::Semaphore, time::timeout};
+
+use crate::{
+    address::{Address, InvalidUrl},
+    exchange,
+    failure::Failure,
+};
+
+/// Greatest number of scans at the same time. clamd scans 10 files at the same time by default
+/// (`MaxThreads`).
+pub(crate) const MAX_CONNECTIONS: usize = 8;
+
+/// Time limit of a check.
+const CHECK_TIME_LIMIT: Duration = Duration::from_secs(2);
+
+/// Scans documents with clamd. Each scan has a connection of its own.
+#[derive(Debug)]
+pub struct Clamd {
+    address: Address,
+    connections: Semaphore,
+    time_limit: Duration,
+}
+
+impl Clamd {
+    /// Opens the scanner at a URL: `unix:///PATH` or `tcp://HOST:PORT`. Connects only for a scan.
+    pub fn open(url: &str) -> Result<Self, InvalidUrl> {
+        Ok(Self {
+            address: url.parse()?,
+            connections: Semaphore::new(MAX_CONNECTIONS),
+            time_limit: SCAN_TIME_LIMIT.unsigned_abs(),
+        })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn with_time_limit(self, time_limit: Duration) -> Self {
+        Self { time_limit, ..self }
+    }
+
+    async fn scan_in_turn(&self, file: &SpooledFile) -> Result<Verdict, ScanError> {
+        // The semaphore is never closed.
+        let _permit = self.connections.acquire().await;
+        exchange::scan(self.address.connect().await?, file).await
+    }
+}
+
+#[async_trait]
+impl DocumentScanner for Clamd {
+    async fn scan(&self, file: &SpooledFile) -> Result<Verdict, ScanError> {
+        timeout(self.time_limit, self.scan_in_turn(file))
+            .await
+            .unwrap_or_else(|_| Err(Failure::TimedOut.into()))
+    }
+
+    /// Needs no permit: it tells whether clamd answers, even while scans wait.
+    async fn check(&self) -> Result<(), ScanError> {
+        let time_limit = CHECK_TIME_LIMIT.min(self.time_limit);
+        let check = async { exchange::ping(self.address.connect().await?).await };
+        let checked = timeout(time_limit, check).await.unwrap_or(Err(Failure::TimedOut));
+        checked.map_err(Into::into)
+    }
+}

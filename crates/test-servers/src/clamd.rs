@@ -1,0 +1,144 @@
+//! A malware scanner: clamd of ClamAV, with one signature of its own.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    io::{Read as _, Write as _},
+    net::TcpListener,
+    os::unix::{net::UnixStream, process::CommandExt as _},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::Mutex,
+    thread,
+    time::Duration,
+};
+
+use tempfile::TempDir;
+
+/// What the scanner takes for malware, anywhere in a file.
+pub const MALWARE: &[u8] = b"this text is malware to the scanner of the tests";
+
+/// Greatest size of a stream in bytes (`StreamMaxLength`).
+pub const MAX_STREAM: usize = 1024 * 1024;
+
+/// A scanner that listens on a socket and on a port. It ends when it is dropped or the test process
+/// ends.
+pub struct Clamd {
+    folder: TempDir,
+    port: u16,
+    /// Ends the scanner when its standard input ends.
+    janitor: Mutex<Option<Child>>,
+}
+
+/// Runs a command until standard input ends. A stopped process is killed too.
+const JANITOR: &str = r#""$@" </dev/null & cat >/dev/null; kill -KILL $!"#;
+
+impl Clamd {
+    /// Starts a scanner, and waits until it answers.
+    pub fn start() -> Self {
+        let folder = tempfile::Builder::new().prefix("notary-orders-clamd").tempdir().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let clamd = Self { folder, port, janitor: Mutex::default() };
+        let hex = MALWARE.iter().fold(String::new(), |mut hex, byte| {
+            write!(hex, "{byte:02x}").unwrap();
+            hex
+        });
+        let database = clamd.folder.path().join("database");
+        fs::create_dir(&database).unwrap();
+        // Name, any kind of file, any position, bytes.
+        fs::write(database.join("tests.ndb"), format!("Test.Malware:0:*:{hex}\n")).unwrap();
+        let lines = [
+            "Foreground yes".to_owned(),
+            format!("DatabaseDirectory {}", database.display()),
+            format!("TemporaryDirectory {}", clamd.folder.path().display()),
+            format!("PidFile {}", clamd.pid_file().display()),
+            format!("LocalSocket {}", clamd.socket().display()),
+            "TCPAddr 127.0.0.1".to_owned(),
+            format!("TCPSocket {port}"),
+            format!("StreamMaxLength {MAX_STREAM}"),
+        ];
+        fs::write(clamd.folder.path().join("clamd.conf"), lines.join("\n") + "\n").unwrap();
+        clamd.start_again();
+        clamd
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("clamd.ctl")
+    }
+
+    fn pid_file(&self) -> PathBuf {
+        self.folder.path().join("clamd.pid")
+    }
+
+    /// Returns the URL of the socket.
+    pub fn unix_url(&self) -> String {
+        format!("unix://{}", self.socket().display())
+    }
+
+    /// Returns the URL of the port.
+    pub fn tcp_url(&self) -> String {
+        format!("tcp://127.0.0.1:{}", self.port)
+    }
+
+    /// Starts a stopped scanner on the same addresses, and waits until it answers.
+    pub fn start_again(&self) {
+        // Debian has it in `/usr/sbin`, which the path of an ordinary user lacks.
+        let path = format!("{}:/usr/sbin", std::env::var("PATH").unwrap());
+        let mut janitor = Command::new("sh");
+        // A terminal or a supervisor interrupts the whole process group of the test.
+        janitor.process_group(0).args(["-c", JANITOR, "sh", "clamd", "--config-file"]);
+        janitor
+            .arg(self.folder.path().join("clamd.conf"))
+            .env("PATH", path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        *self.janitor.lock().unwrap() = Some(janitor.spawn().unwrap());
+        for _ in 0..1_500 {
+            if self.answers() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        panic!("clamd does not start; scripts/test.sh installs it");
+    }
+
+    fn answers(&self) -> bool {
+        let mut answer = [0; 5];
+        UnixStream::connect(self.socket()).is_ok_and(|mut connection| {
+            connection.write_all(b"zPING\0").is_ok()
+                && connection.read_exact(&mut answer).is_ok()
+                && answer == *b"PONG\0"
+        })
+    }
+
+    /// Kills the scanner. Scans in progress lose their connections.
+    pub fn stop(&self) {
+        if let Some(mut janitor) = self.janitor.lock().unwrap().take() {
+            drop(janitor.stdin.take());
+            janitor.wait().unwrap();
+        }
+    }
+
+    /// Makes the scanner silent. The kernel still accepts connections for it.
+    pub fn silence(&self) {
+        self.signal("STOP");
+    }
+
+    /// Lets a silent scanner go on.
+    pub fn go_on(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let pid = fs::read_to_string(self.pid_file()).unwrap();
+        let kill = format!("kill -{signal} {}", pid.trim());
+        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    }
+}
+
+impl Drop for Clamd {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
