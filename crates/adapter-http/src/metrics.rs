@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use actix_web::http::Method;
+use domain::order::OrderId;
 use prometheus::{
     Histogram, HistogramVec, IntCounter, IntCounterVec, Registry, register_gauge_vec_with_registry,
     register_histogram_vec_with_registry, register_histogram_with_registry,
@@ -32,6 +33,7 @@ pub struct ApiMetrics {
     documents: IntCounter,
     document_bytes: IntCounter,
     document_sizes: Histogram,
+    documents_unscanned: IntCounter,
     pub(crate) document_bytes_read: IntCounter,
     pub(crate) documents_missing: IntCounter,
     pub(crate) downloads_cut: IntCounter,
@@ -108,6 +110,11 @@ impl ApiMetrics {
                 "Bytes of documents stored.",
                 registry
             )?,
+            documents_unscanned: register_int_counter_with_registry!(
+                "notary_orders_documents_unscanned_total",
+                "Documents stored without a scan because the malware scanner was unavailable.",
+                registry
+            )?,
             document_bytes_read: register_int_counter_with_registry!(
                 "notary_orders_document_bytes_read_total",
                 "Bytes of documents sent to clients.",
@@ -155,6 +162,14 @@ impl ApiMetrics {
     pub(crate) fn created(&self, operation: &str, document_sizes: impl Iterator<Item = u64>) {
         self.orders.with_label_values(&[operation]).inc();
         self.stored(document_sizes);
+    }
+
+    /// Logs and counts documents that were stored without a scan.
+    pub(crate) fn stored_unscanned(&self, OrderId(order_id): OrderId, documents: usize) {
+        if documents > 0 {
+            tracing::warn!(order_id, documents, "documents stored without a malware scan");
+            self.documents_unscanned.inc_by(documents as u64);
+        }
     }
 
     /// Counts stored documents.

@@ -11,9 +11,14 @@ use std::{
 };
 
 use actix_web::{HttpResponse, web};
-use domain::ports::{
-    BlobStore, Clock, DeliveryQueue, OrderRepo, StoreError, WebhookQueue, WebhookStats, error_chain,
+use domain::{
+    ports::{
+        BlobStore, Clock, DeliveryQueue, OrderRepo, StoreError, WebhookQueue, WebhookStats,
+        error_chain,
+    },
+    scan_documents::ScanDocuments,
 };
+use futures_util::future::OptionFuture;
 use prometheus::{
     Encoder as _, Gauge, GaugeVec, Registry, TextEncoder, register_gauge_vec_with_registry,
     register_gauge_with_registry,
@@ -50,6 +55,8 @@ pub struct Dependencies {
     pub orders: Arc<dyn OrderRepo>,
     /// Stores documents.
     pub blobs: Arc<dyn BlobStore>,
+    /// Scans documents, if the operator has a scanner.
+    pub scan: Option<ScanDocuments>,
     /// Stores deliveries.
     pub queue: Arc<dyn DeliveryQueue>,
     /// Stores webhook deliveries.
@@ -190,16 +197,19 @@ impl Availability {
     fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let gauge = register_gauge_vec_with_registry!(
             "notary_orders_dependency_available",
-            "1 if a dependency is available; of database and documents, what /readyz has found.",
+            "1 if a dependency is available; of all but the mail relay, what /readyz has found.",
             &["dependency"],
             registry
         )?;
         Ok(Self { gauge, checked_at: AtomicI64::default() })
     }
 
-    fn checked(&self, database: &str, documents: &str, now: OffsetDateTime) {
+    fn checked(&self, database: &str, documents: &str, scanner: Option<&str>, now: OffsetDateTime) {
         self.set("database", database == "ok");
         self.set("documents", documents == "ok");
+        if let Some(scanner) = scanner {
+            self.set("scanner", scanner == "ok");
+        }
         self.checked_at.store(now.unix_timestamp(), Ordering::Relaxed);
     }
 
@@ -225,6 +235,9 @@ struct Readiness {
     status: &'static str,
     database: &'static str,
     documents: &'static str,
+    /// `None` without a scanner.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scanner: Option<&'static str>,
     mail: &'static str,
 }
 
@@ -244,26 +257,30 @@ pub(crate) async fn readyz(ops: web::Data<Ops>) -> HttpResponse {
         };
         return HttpResponse::ServiceUnavailable().json(Starting { status: "starting", reason });
     };
-    let (database, documents) = futures_util::join!(
+    let scan = dependencies.scan.as_ref();
+    let (database, documents, scanner) = futures_util::join!(
         check("database", dependencies.orders.check()),
-        check("documents", dependencies.blobs.check())
+        check("documents", dependencies.blobs.check()),
+        OptionFuture::from(scan.map(|scan| check("scanner", scan.scanner.check())))
     );
-    ops.availability.checked(database, documents, ops.clock.now());
+    ops.availability.checked(database, documents, scanner, ops.clock.now());
+    // Without a scanner that must scan, orders with documents get 503, as without a bucket.
+    let may_scan = scanner == Some("ok") || !scan.is_some_and(|scan| scan.required);
     let mail =
         if dependencies.mail_is_available.load(Ordering::Relaxed) { "ok" } else { "unavailable" };
     let status = match () {
         () if ops.stopping.load(Ordering::Relaxed) => "stopping",
-        () if database == "ok" && documents == "ok" => "ready",
+        () if database == "ok" && documents == "ok" && may_scan => "ready",
         () => "unavailable",
     };
     let mut response =
         if status == "ready" { HttpResponse::Ok() } else { HttpResponse::ServiceUnavailable() };
-    response.json(Readiness { status, database, documents, mail })
+    response.json(Readiness { status, database, documents, scanner, mail })
 }
 
-async fn check(
+async fn check<E: std::error::Error>(
     dependency: &'static str,
-    check: impl Future<Output = Result<(), StoreError>>,
+    check: impl Future<Output = Result<(), E>>,
 ) -> &'static str {
     match timeout(TIMEOUT, check).await {
         Ok(Ok(())) => "ok",

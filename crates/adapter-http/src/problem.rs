@@ -270,7 +270,7 @@ pub(crate) struct ProblemBody<'a> {
     #[schema(pattern = "^[A-Za-z0-9._-]{1,128}$")]
     request_id: &'a str,
     /// Every invalid field, document and parameter, with `validation_failed`,
-    /// `unsupported_document`, `encrypted_document` and `no_documents`.
+    /// `unsupported_document`, `encrypted_document`, `infected_document` and `no_documents`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, max_items = 1000)]
     errors: Option<&'a [FieldProblem]>,

@@ -31,6 +31,7 @@ use domain::{
         StoreError,
     },
     read_order::ReadOrder,
+    scan_documents::ScanDocuments,
 };
 use ipnet::IpNet;
 use prometheus::{Registry, TextEncoder};
@@ -54,6 +55,8 @@ pub(crate) struct Ports {
     pub(crate) uploads: MockUploadLedger,
     pub(crate) idempotency: MockIdempotencyLedger,
     pub(crate) blobs: MockBlobStore,
+    /// The malware scanner; none by default.
+    pub(crate) scan: Option<ScanDocuments>,
     pub(crate) keys: MockApiKeyRepo,
     pub(crate) endpoints: MockWebhookRepo,
     pub(crate) deliveries: MockWebhookQueue,
@@ -90,6 +93,7 @@ impl Ports {
             uploads: MockUploadLedger::new(),
             idempotency: MockIdempotencyLedger::new(),
             blobs: MockBlobStore::new(),
+            scan: None,
             keys: MockApiKeyRepo::new(),
             endpoints: MockWebhookRepo::new(),
             deliveries: MockWebhookQueue::new(),
@@ -118,6 +122,7 @@ impl Ports {
             uploads: Arc::new(self.uploads),
             idempotency: Arc::new(self.idempotency),
             blobs: Arc::new(self.blobs),
+            scan: self.scan,
             clock: clock.clone(),
             entropy: entropy.clone(),
             idempotency_retention: DEFAULT_RETENTION,

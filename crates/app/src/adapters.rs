@@ -8,6 +8,7 @@ use std::{
     sync::Arc,
 };
 
+use adapter_clamd::Clamd;
 use adapter_mail::{MailDrop, Sender};
 use adapter_object_store::ObjectBlobStore;
 use adapter_postgres::PostgresStore;
@@ -19,8 +20,9 @@ use domain::{
     manage_webhooks::ManageWebhooks,
     order_traffic::Signal,
     ports::{
-        ApiKeyRepo, BlobStore, DeliveryQueue, IdempotencyLedger, Notifier, OrderAdmin, OrderReader,
-        OrderRepo, Outbox, UploadLedger, WebhookQueue, WebhookRepo, WebhookSender, error_chain,
+        ApiKeyRepo, BlobStore, DeliveryQueue, DocumentScanner as _, IdempotencyLedger, Notifier,
+        OrderAdmin, OrderReader, OrderRepo, Outbox, UploadLedger, WebhookQueue, WebhookRepo,
+        WebhookSender, error_chain,
     },
 };
 
@@ -187,6 +189,24 @@ pub(crate) async fn open_blobs(settings: &Settings) -> Result<Arc<dyn BlobStore>
         );
     }
     Ok(Arc::new(blobs))
+}
+
+/// Opens the malware scanner of the settings, if they name one. One that does not answer is a
+/// warning. Fails if the URL is wrong.
+pub(crate) async fn open_scanner(settings: &Settings) -> Result<Option<Clamd>> {
+    const SETTING: &str = "--scan-url (NOTARY_ORDERS_SCAN_URL)";
+    let Some(url) = &settings.scan_url else { return Ok(None) };
+    let scanner = Clamd::open(url).context(SETTING)?;
+    if let Err(error) = scanner.check().await {
+        tracing::warn!(
+            setting = SETTING,
+            error = error_chain(&error),
+            required = settings.scan_required,
+            "the malware scanner is unavailable; until it answers, orders with documents get 503 \
+             if scans are required, and are stored unscanned otherwise"
+        );
+    }
+    Ok(Some(scanner))
 }
 
 /// Opens the mail relay or folder of the settings, and returns whether it accepts mails. One that

@@ -11,6 +11,7 @@
 //! | signals that stop the service | `signals` |
 //! | background work: loops, log lines, metrics | `workers`, `worker_metrics` |
 //! | metrics of database and disk | `database_metrics`, `disk_metrics` |
+//! | scans for malware: log lines, metrics | `scan_metrics` |
 //! | listening sockets and the limit of connections | `listen` |
 //! | clock and randomness | `system` |
 //! | log | [`logging`] |
@@ -31,6 +32,7 @@ mod json_line;
 mod listen;
 pub mod logging;
 mod private_files;
+mod scan_metrics;
 mod secrets_key;
 pub mod serve;
 pub mod settings;

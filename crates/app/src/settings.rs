@@ -12,7 +12,7 @@ use std::{
 
 use adapter_mail::RemoveOldMails;
 use adapter_webhook::Networks;
-use clap::{Args, ValueEnum, value_parser};
+use clap::{ArgAction, Args, ValueEnum, value_parser};
 use domain::{
     api_key::Rate, delivery_slots::DELIVERIES_IN_FLIGHT, document::DocumentLimits,
     duplicate_window::DuplicateWindow, idempotency::DEFAULT_RETENTION,
@@ -96,6 +96,22 @@ pub struct Settings {
     /// [default: mail in the data directory]
     #[arg(long, value_name = "URL", env = "NOTARY_ORDERS_MAIL_URL")]
     pub mail_url: Option<String>,
+
+    /// Malware scanner: unix:///run/clamav/clamd.ctl or tcp://HOST:3310, where clamd of ClamAV
+    /// listens [default: documents are not scanned]
+    #[arg(long, value_name = "URL", env = "NOTARY_ORDERS_SCAN_URL")]
+    pub scan_url: Option<String>,
+
+    /// Whether documents must be scanned: if false, they are stored unscanned while the malware
+    /// scanner is unavailable; if true, the answer is 503
+    #[arg(
+        long,
+        value_name = "BOOLEAN",
+        env = "NOTARY_ORDERS_SCAN_REQUIRED",
+        default_value_t = true,
+        action = ArgAction::Set
+    )]
+    pub scan_required: bool,
 
     /// Sender of mails
     #[arg(
@@ -349,6 +365,7 @@ impl Settings {
             &mut self.database_url,
             &mut self.documents_url,
             &mut self.mail_url,
+            &mut self.scan_url,
             &mut self.secrets_key,
             &mut self.webhook_proxy,
         ] {

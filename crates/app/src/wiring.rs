@@ -27,6 +27,7 @@ use domain::{
     read_order::ReadOrder,
     run_deliveries::RunDeliveries,
     run_webhooks::RunWebhooks,
+    scan_documents::ScanDocuments,
     sweep_uploads::SweepUploads,
     watch_webhooks::WatchWebhooks,
     webhook_worker::WebhookWorker,
@@ -36,8 +37,9 @@ use prometheus::Registry;
 use tokio::runtime::Handle;
 
 use crate::{
-    adapters::{Storage, create_data_dir, open_blobs, open_notifier},
+    adapters::{Storage, create_data_dir, open_blobs, open_notifier, open_scanner},
     database_metrics, disk_metrics, logging,
+    scan_metrics::ObservedScanner,
     settings::Settings,
     system::Machine,
     worker_metrics::WorkerMetrics,
@@ -61,6 +63,7 @@ impl Parts {
     ) -> Result<Self> {
         create_data_dir(settings)?;
         let blobs = open_blobs(settings).await?;
+        let scan = open_scan(settings, registry).await?;
         let (notifier, mail_is_available) = open_notifier(settings).await?;
         let spool =
             Spool::open(&settings.in_data_dir("spool"), Budget::new(mebibytes(settings.spool_mb)))
@@ -83,6 +86,7 @@ impl Parts {
         let dependencies = Dependencies {
             orders: orders.clone(),
             blobs: blobs.clone(),
+            scan: scan.clone(),
             queue: queue.clone(),
             webhooks: webhooks.deliveries.clone(),
             mail_is_available: mail_is_available.clone(),
@@ -121,6 +125,7 @@ impl Parts {
             uploads,
             idempotency,
             blobs,
+            scan,
             clock,
             entropy: entropy.clone(),
             idempotency_retention: settings.idempotency_retention(),
@@ -150,6 +155,13 @@ impl Parts {
         adapter_http::register_gauges(registry, &api)?;
         Ok(Self { api, dependencies, workers })
     }
+}
+
+/// Opens the scan of documents, if the settings name a scanner.
+async fn open_scan(settings: &Settings, registry: &Registry) -> Result<Option<ScanDocuments>> {
+    let Some(scanner) = open_scanner(settings).await? else { return Ok(None) };
+    let scanner = Arc::new(ObservedScanner::register(scanner, registry)?);
+    Ok(Some(ScanDocuments { scanner, required: settings.scan_required }))
 }
 
 /// The workers that turn events into deliveries, and send them.

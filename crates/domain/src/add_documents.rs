@@ -8,6 +8,7 @@ use crate::{
     intake::Intake,
     order::{OrderId, StoredOrder},
     ports::{AddDocumentsError, Cause, Kept, NewDocuments, StoreError},
+    scan_documents::NotPassed,
 };
 
 /// Documents that an order got after its creation.
@@ -21,6 +22,8 @@ pub struct AddedDocuments {
     pub documents: Vec<StoredDocument>,
     /// Whether an earlier request with the same idempotency key added them.
     pub replayed: bool,
+    /// Number of them that an unavailable scanner did not scan.
+    pub unscanned: usize,
 }
 
 /// The reason why documents were not added.
@@ -50,8 +53,8 @@ pub enum NotAdded {
         /// Whole seconds to wait before the next attempt, at least one.
         retry_after: u64,
     },
-    /// A store does not answer. The same request may succeed later.
-    #[error("a store does not answer")]
+    /// A store or the scanner does not answer. The same request may succeed later.
+    #[error("a dependency does not answer")]
     Unavailable(#[source] Cause),
     /// A bug, or a store that gave an unexpected answer.
     #[error("the documents could not be added")]
@@ -63,6 +66,17 @@ impl From<StoreError> for NotAdded {
         match error {
             StoreError::Unavailable(_) => Self::Unavailable(error.into()),
             StoreError::Internal(_) => Self::Internal(error.into()),
+        }
+    }
+}
+
+impl From<NotPassed> for NotAdded {
+    fn from(error: NotPassed) -> Self {
+        match error {
+            NotPassed::Rejected(documents) => {
+                Self::Rejected(Rejection { documents, ..Rejection::default() })
+            }
+            NotPassed::Unavailable(error) => Self::Unavailable(error.into()),
         }
     }
 }
@@ -105,10 +119,11 @@ impl AddDocuments {
         if stored + accepted.documents.len() > MAX_DOCUMENTS_PER_ORDER {
             return Err(NotAdded::TooMany { stored });
         }
+        let unscanned = self.intake.scan(&accepted).await?;
         let commit = async |documents| self.commit(key.client(), id, documents, attempt).await;
         let is_swept = |error: &AddDocumentsError| matches!(error, AddDocumentsError::UploadSwept);
         match self.intake.store(accepted, commit, is_swept).await? {
-            Ok(added) => Ok(added),
+            Ok(added) => Ok(AddedDocuments { unscanned, ..added }),
             Err(error) => self.replay_or_explain(id, error, attempt).await,
         }
     }
@@ -134,7 +149,7 @@ impl AddDocuments {
             let cause = "the documents of an idempotency key are gone";
             return Err(NotAdded::Internal(cause.into()));
         }
-        Ok(AddedDocuments { order_id: id, range, documents, replayed: true })
+        Ok(AddedDocuments { order_id: id, range, documents, replayed: true, unscanned: 0 })
     }
 
     async fn find(&self, client: ClientId, id: OrderId) -> Result<StoredOrder, NotAdded> {
@@ -165,7 +180,8 @@ impl AddDocuments {
             idempotent_request: self.intake.idempotent_request(attempt, at),
         };
         let range = self.intake.orders.add_documents(&new).await?;
-        Ok(AddedDocuments { order_id, range, documents: new.documents, replayed: false })
+        let documents = new.documents;
+        Ok(AddedDocuments { order_id, range, documents, replayed: false, unscanned: 0 })
     }
 
     /// Returns the documents of an earlier attempt, or the reason why none were added.

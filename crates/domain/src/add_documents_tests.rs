@@ -7,7 +7,9 @@ use crate::{
     document::DocumentFault,
     idempotency::{Fingerprint, IdempotentRequest},
     ports::ClaimError,
-    test_support::{Mocks, api_key, attempt, document, received, stored_order},
+    test_support::{
+        Mocks, api_key, attempt, document, infected, received, scan, scanner_is_down, stored_order,
+    },
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
@@ -105,6 +107,27 @@ async fn order_that_cannot_take_documents_stores_nothing() {
             assert!(error.to_string().contains(expected), "{error}");
         }
     }
+}
+
+#[tokio::test]
+async fn infected_documents_are_not_added() {
+    let mocks = Mocks { scan: scan(false, infected), ..mocks(0) };
+    let error = add(mocks, &["a.pdf", "b.pdf"], false).await.unwrap_err();
+    let NotAdded::Rejected(rejection) = error else { panic!("{error}") };
+    assert_eq!(rejection.documents, [(0, DocumentFault::Infected), (1, DocumentFault::Infected)]);
+}
+
+#[tokio::test]
+async fn documents_are_added_unscanned_only_if_scans_are_not_required() {
+    let mocks_with = |required| Mocks { scan: scan(required, scanner_is_down), ..mocks(0) };
+    let error = add(mocks_with(true), &["a.pdf"], false).await.unwrap_err();
+    assert!(matches!(error, NotAdded::Unavailable(_)), "{error}");
+    let mut mocks = mocks_with(false);
+    mocks.uploads.expect_record().returning(|_, _| Ok(()));
+    mocks.blobs.expect_put().returning(|_, _| Ok(()));
+    let range = AddedRange { first_position: 0, count: 1 };
+    mocks.orders.expect_add_documents().once().returning(move |_| Ok(range));
+    assert_eq!(add(mocks, &["a.pdf"], false).await.unwrap().unscanned, 1);
 }
 
 #[tokio::test]

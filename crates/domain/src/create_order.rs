@@ -15,6 +15,7 @@ use crate::{
     },
     order_traffic::OrderTraffic,
     ports::{Cause, CreateError, Kept, NewOrder, StoreError},
+    scan_documents::NotPassed,
 };
 
 /// The outcome of a successful request.
@@ -27,6 +28,8 @@ pub struct CreatedOrder {
     pub utc_disagreements: Vec<&'static str>,
     /// Whether an earlier request with the same idempotency key created the order.
     pub replayed: bool,
+    /// Number of its documents that an unavailable scanner did not scan.
+    pub unscanned: usize,
 }
 
 /// Every fault of a request.
@@ -67,8 +70,8 @@ pub enum CreateOrderError {
     /// An operator has erased the order that was created under the idempotency key.
     #[error("the order of the idempotency key was erased")]
     Erased,
-    /// A store does not answer. The same request may succeed later.
-    #[error("a store does not answer")]
+    /// A store or the scanner does not answer. The same request may succeed later.
+    #[error("a dependency does not answer")]
     Unavailable(#[source] Cause),
     /// A bug, or a store that gave an unexpected answer.
     #[error("the order could not be created")]
@@ -80,6 +83,17 @@ impl From<StoreError> for CreateOrderError {
         match error {
             StoreError::Unavailable(_) => Self::Unavailable(error.into()),
             StoreError::Internal(_) => Self::Internal(error.into()),
+        }
+    }
+}
+
+impl From<NotPassed> for CreateOrderError {
+    fn from(error: NotPassed) -> Self {
+        match error {
+            NotPassed::Rejected(documents) => {
+                Self::Rejected(Rejection { documents, ..Rejection::default() })
+            }
+            NotPassed::Unavailable(error) => Self::Unavailable(error.into()),
         }
     }
 }
@@ -125,7 +139,12 @@ impl CreateOrder {
         match self.intake.reader.order(client, answered.order_id).await? {
             Some(Kept::Whole(stored)) => {
                 let stored = stored.as_created();
-                Ok(CreatedOrder { stored, utc_disagreements: Vec::new(), replayed: true })
+                Ok(CreatedOrder {
+                    stored,
+                    utc_disagreements: Vec::new(),
+                    replayed: true,
+                    unscanned: 0,
+                })
             }
             Some(Kept::Erased) => Err(CreateOrderError::Erased),
             None => {
@@ -185,10 +204,11 @@ impl CreateOrder {
         {
             return self.answer_again(key_use, attempt).await;
         }
+        let unscanned = self.intake.scan(&accepted).await?;
         let commit = async |documents| self.commit(key, parsed, documents, attempt).await;
         let is_swept = |error: &CreateError| matches!(error, CreateError::UploadSwept);
         match self.intake.store(accepted, commit, is_swept).await? {
-            Ok(created) => Ok(created),
+            Ok(created) => Ok(CreatedOrder { unscanned, ..created }),
             Err(error) => self.replay_or_explain(error, attempt).await,
         }
     }
@@ -228,7 +248,7 @@ impl CreateOrder {
             created_at: new.created_at,
             updated_at: new.created_at,
         };
-        Ok(CreatedOrder { stored, utc_disagreements, replayed: false })
+        Ok(CreatedOrder { stored, utc_disagreements, replayed: false, unscanned: 0 })
     }
 
     /// Returns the order of an earlier attempt, or the reason why there is none.

@@ -16,10 +16,10 @@ use crate::{
     idempotency::{AddedRange, Fingerprint, IdempotentRequest},
     intake::PARALLEL_PUTS,
     order::OrderId,
-    ports::{BlobStore, BlobStream, ClaimError, GetError},
+    ports::{BlobStore, BlobStream, ClaimError, GetError, Verdict},
     test_support::{
-        Mocks, api_key as key, attempt, document as stored_document, minimal_request,
-        received as document, stored_order,
+        Mocks, api_key as key, attempt, document as stored_document, infected, minimal_request,
+        received as document, scan, scanner_is_down, stored_order,
     },
 };
 
@@ -122,6 +122,43 @@ async fn unacceptable_document_stores_nothing() {
         [(1, DocumentFault::UnsupportedExtension), (2, DocumentFault::ContentMismatch)]
     );
     assert_eq!(rejection.violations.len(), 1);
+}
+
+#[tokio::test]
+async fn infected_documents_store_nothing() {
+    let mocks = Mocks { scan: scan(false, infected), ..Mocks::default() };
+    let error = mocks.create_with(&["a.pdf", "b.pdf"]).await.unwrap_err();
+    let CreateOrderError::Rejected(rejection) = error else { panic!("{error}") };
+    assert_eq!(rejection.documents, [(0, DocumentFault::Infected), (1, DocumentFault::Infected)]);
+}
+
+#[tokio::test]
+async fn required_scanner_that_is_down_stores_nothing() {
+    let mocks = Mocks { scan: scan(true, scanner_is_down), ..Mocks::default() };
+    let error = mocks.create_with(&["a.pdf"]).await.unwrap_err();
+    assert!(matches!(error, CreateOrderError::Unavailable(_)), "{error}");
+}
+
+#[tokio::test]
+async fn unscanned_documents_are_counted() {
+    for (scan, unscanned) in
+        [(None, 0), (scan(true, || Ok(Verdict::Clean)), 0), (scan(false, scanner_is_down), 2)]
+    {
+        let mut mocks = Mocks { scan, ..Mocks::default() };
+        mocks.uploads.expect_record().returning(|_, _| Ok(()));
+        mocks.blobs.expect_put().times(2).returning(|_, _| Ok(()));
+        mocks.orders.expect_create().once().returning(|_, _| Ok(OrderId(1)));
+        let created = mocks.create_with(&["a.pdf", "b.pdf"]).await.unwrap();
+        assert_eq!((created.unscanned, created.stored.documents.len()), (unscanned, 2));
+    }
+}
+
+/// The scanner is not asked about a request that other checks reject.
+#[tokio::test]
+async fn scan_is_the_last_check() {
+    let mocks = Mocks { scan: scan(true, || panic!("scanned")), ..Mocks::default() };
+    let error = mocks.create_with(&["a.exe"]).await.unwrap_err();
+    assert!(matches!(error, CreateOrderError::Rejected(_)), "{error}");
 }
 
 #[tokio::test]

@@ -168,6 +168,10 @@ pub enum DocumentFault {
     ContentMismatch,
     /// The content is encrypted.
     Encrypted,
+    /// The scanner has found malware.
+    Infected,
+    /// The scanner does not accept a file of this size.
+    TooLargeToScan,
 }
 
 impl DocumentFault {
@@ -178,6 +182,8 @@ impl DocumentFault {
             Self::UnsupportedExtension => "unsupported_extension",
             Self::ContentMismatch => "content_mismatch",
             Self::Encrypted => "encrypted_document",
+            Self::Infected => "infected_document",
+            Self::TooLargeToScan => "too_large_to_scan",
         }
     }
 }
@@ -277,10 +283,19 @@ mod tests {
             DocumentFault::UnsupportedExtension,
             DocumentFault::ContentMismatch,
             DocumentFault::Encrypted,
+            DocumentFault::Infected,
+            DocumentFault::TooLargeToScan,
         ];
         assert_eq!(
             faults.map(DocumentFault::as_str),
-            ["empty_document", "unsupported_extension", "content_mismatch", "encrypted_document"]
+            [
+                "empty_document",
+                "unsupported_extension",
+                "content_mismatch",
+                "encrypted_document",
+                "infected_document",
+                "too_large_to_scan",
+            ]
         );
     }
 

@@ -19,6 +19,7 @@ use crate::{
         BlobStore, ClaimError, Clock, Entropy, IdempotencyLedger, OrderReader, OrderRepo,
         StoreError, UploadLedger,
     },
+    scan_documents::{NotPassed, ScanDocuments},
 };
 
 /// Documents of one request that are stored at the same time.
@@ -37,6 +38,8 @@ pub struct Intake {
     pub idempotency: Arc<dyn IdempotencyLedger>,
     /// Stores documents.
     pub blobs: Arc<dyn BlobStore>,
+    /// Scans documents before they are stored, if the operator has a scanner.
+    pub scan: Option<ScanDocuments>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
     /// Provides randomness for object keys and message keys.
@@ -114,6 +117,15 @@ impl Intake {
             }
         }
         (Accepted { documents, files }, faults)
+    }
+
+    /// Scans documents, and returns how many may be stored although they were not scanned: none
+    /// without a scanner, where no scan is expected.
+    pub(crate) async fn scan(&self, accepted: &Accepted) -> Result<usize, NotPassed> {
+        match &self.scan {
+            Some(scan) => scan.scan(&accepted.files).await,
+            None => Ok(0),
+        }
     }
 
     /// Stores documents, and runs `adopt` with them: the atomic step after which an order has them.

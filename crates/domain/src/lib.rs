@@ -16,6 +16,7 @@
 //! | webhooks: endpoints, events, retry schedule, payloads | [`webhook`] |
 //! | the body that creates or changes an endpoint; its secret | [`endpoint_request`], [`webhook_secret`] |
 //! | use cases of requests | [`create_order`] and [`add_documents`] over [`intake`], [`read_order`] |
+//! | the scan of documents for malware, before they are stored | [`scan_documents`] |
 //! | use cases of webhook endpoints | [`manage_webhooks`] |
 //! | use cases of commands | [`manage_keys`], [`erase_orders`] |
 //! | steps of background work, and how it follows orders and yields to them | [`background`], [`order_traffic`] |
@@ -70,6 +71,7 @@ pub mod ports;
 pub mod read_order;
 pub mod run_deliveries;
 pub mod run_webhooks;
+pub mod scan_documents;
 pub mod sweep_uploads;
 pub mod watch_webhooks;
 pub mod webhook;

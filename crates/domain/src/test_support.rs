@@ -21,9 +21,10 @@ use crate::{
     intake::Intake,
     order::{EmailAddress, OrderId, OrderRequest, OrderStatus, StoredOrder},
     ports::{
-        Entropy, MockBlobStore, MockClock, MockIdempotencyLedger, MockOrderReader, MockOrderRepo,
-        MockUploadLedger,
+        Entropy, MockBlobStore, MockClock, MockDocumentScanner, MockIdempotencyLedger,
+        MockOrderReader, MockOrderRepo, MockUploadLedger, ScanError, Verdict,
     },
+    scan_documents::ScanDocuments,
     webhook::{
         Endpoint, EndpointId, EndpointOwner, EventType, WebhookDelivery, WebhookDeliveryId,
         WebhookStatus,
@@ -38,6 +39,7 @@ pub(crate) struct Mocks {
     pub(crate) uploads: MockUploadLedger,
     pub(crate) idempotency: MockIdempotencyLedger,
     pub(crate) blobs: MockBlobStore,
+    pub(crate) scan: Option<ScanDocuments>,
 }
 
 impl Mocks {
@@ -50,6 +52,7 @@ impl Mocks {
             uploads: Arc::new(self.uploads),
             idempotency: Arc::new(self.idempotency),
             blobs: Arc::new(self.blobs),
+            scan: self.scan,
             clock: Arc::new(clock),
             entropy: Arc::new(CountingEntropy::default()),
             idempotency_retention: Duration::DAY,
@@ -82,6 +85,26 @@ impl Mocks {
             .once()
             .returning(|_| Ok(()));
     }
+}
+
+/// Returns a scan whose outcome is the same for every document.
+pub(crate) fn scan(
+    required: bool,
+    outcome: fn() -> Result<Verdict, ScanError>,
+) -> Option<ScanDocuments> {
+    let mut scanner = MockDocumentScanner::new();
+    scanner.expect_scan().returning(move |_| outcome());
+    Some(ScanDocuments { scanner: Arc::new(scanner), required })
+}
+
+/// Returns the outcome of a scan that finds malware.
+pub(crate) fn infected() -> Result<Verdict, ScanError> {
+    Ok(Verdict::Infected { signature: "Eicar".to_owned() })
+}
+
+/// Returns the outcome of a scan without a scanner that answers.
+pub(crate) fn scanner_is_down() -> Result<Verdict, ScanError> {
+    Err(ScanError::Unavailable("down".into()))
 }
 
 /// Returns key 1, of client 1.

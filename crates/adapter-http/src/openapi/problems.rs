@@ -119,7 +119,7 @@ pub(super) fn all(limits: DocumentLimits) -> Vec<Example> {
         (ALL, "failed_authentications", Problem::rate_limited(FAILED_AUTHENTICATIONS, 1)),
         (OF_ONE_WEBHOOK, "no_such_webhook", Problem::no_such_webhook()),
     ];
-    let others: [(&[Operation], Problem); 27] = [
+    let others: [(&[Operation], Problem); 28] = [
         (JSON_BODIES, Problem::malformed(json)),
         (UPLOADS, Problem::malformed("The content type has no boundary.")),
         (CREATES, invalid()),
@@ -128,6 +128,7 @@ pub(super) fn all(limits: DocumentLimits) -> Vec<Example> {
         (&[ListOrders, ListDeliveries], invalid_parameters()),
         (UPLOADS, bad_document(DocumentFault::ContentMismatch)),
         (UPLOADS, bad_document(DocumentFault::Encrypted)),
+        (UPLOADS, bad_document(DocumentFault::Infected)),
         (UPLOADS, form::too_many_documents(limits)),
         (UPLOADS, rejected(Rejection { no_documents: true, ..Rejection::default() })),
         (ALL, Problem::invalid_token()),

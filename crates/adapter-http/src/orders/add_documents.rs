@@ -80,6 +80,7 @@ fn count(metrics: &ApiMetrics, added: &AddedDocuments) {
         metrics.replays.inc();
     } else {
         metrics.stored(added.documents.iter().map(|document| document.size));
+        metrics.stored_unscanned(added.order_id, added.unscanned);
     }
 }
 

@@ -1,5 +1,8 @@
+use std::sync::Arc;
+
 use contract_tests::{
     documents,
+    fakes::FakeScanner,
     samples::{document, new_order, stored},
 };
 use domain::{
@@ -7,6 +10,7 @@ use domain::{
     idempotency::{AddedRange, Answered, KeyUse},
     order::{OrderId, StoredOrder},
     ports::{AddDocumentsError, ClaimError, Kept},
+    scan_documents::ScanDocuments,
 };
 use serde_json::json;
 
@@ -89,6 +93,16 @@ async fn form_needs_supported_documents() {
     let bad = part("name=\"documents\"; filename=\"deed.pdf\"", b"no PDF");
     let answer = post(with_order(), &[deed(), bad]).await;
     assert_eq!(answer.problem(400, "unsupported_document")["errors"][0]["pointer"], "/documents/1");
+}
+
+#[actix_web::test]
+async fn infected_documents_are_not_added() {
+    let mut ports = with_order();
+    ports.scan = Some(ScanDocuments { scanner: Arc::<FakeScanner>::default(), required: true });
+    let malware = [b"%PDF-1.7 ", FakeScanner::MALWARE].concat();
+    let infected = part("name=\"documents\"; filename=\"deed.pdf\"", &malware);
+    let answer = post(ports, &[deed(), infected]).await;
+    assert_eq!(answer.problem(400, "infected_document")["errors"][0]["pointer"], "/documents/1");
 }
 
 #[actix_web::test]

@@ -1,7 +1,11 @@
-use contract_tests::{documents, samples::minimal_request};
+use std::sync::Arc;
+
+use actix_web::test::TestRequest;
+use contract_tests::{documents, fakes::FakeScanner, samples::minimal_request};
 use domain::{
     order::OrderId,
     ports::{ClaimError, StoreError},
+    scan_documents::ScanDocuments,
 };
 
 use super::*;
@@ -30,18 +34,18 @@ fn deed() -> Vec<u8> {
     form("deed.pdf", &documents::bytes("deed-of-trust.pdf"))
 }
 
-async fn post(ports: Ports, form: Vec<u8>) -> Answer {
-    let request = TestApi::post(PATH)
+fn request(form: Vec<u8>) -> TestRequest {
+    TestApi::post(PATH)
         .insert_header(("content-type", "multipart/form-data; boundary=b"))
-        .set_payload(form);
-    ports.api().send(request).await
+        .set_payload(form)
+}
+
+async fn post(ports: Ports, form: Vec<u8>) -> Answer {
+    ports.api().send(request(form)).await
 }
 
 async fn post_with_key(ports: Ports, form: Vec<u8>) -> Answer {
-    let request = TestApi::post(PATH)
-        .insert_header(("content-type", "multipart/form-data; boundary=b"))
-        .insert_header(("idempotency-key", "8e03978e"))
-        .set_payload(form);
+    let request = request(form).insert_header(("idempotency-key", "8e03978e"));
     ports.api().send(request).await
 }
 
@@ -80,6 +84,65 @@ async fn encrypted_document_has_its_own_code() {
     assert_eq!(problem["errors"][0]["pointer"], "/documents/0");
     assert_eq!(problem["errors"][0]["code"], "encrypted_document");
     assert!(problem["errors"][0]["detail"].as_str().unwrap().contains("remove its password"));
+}
+
+/// Nothing of it is stored: the mocks of the stores expect no call.
+#[actix_web::test]
+async fn infected_document_is_rejected() {
+    let mut ports = Ports::new();
+    ports.scan = Some(ScanDocuments { scanner: Arc::<FakeScanner>::default(), required: false });
+
+    let answer =
+        post(ports, form("deed.pdf", &[b"%PDF-1.7 ", FakeScanner::MALWARE].concat())).await;
+
+    let problem = answer.problem(400, "infected_document");
+    assert_eq!(problem["errors"][0]["pointer"], "/documents/0");
+    assert_eq!(problem["errors"][0]["code"], "infected_document");
+}
+
+#[actix_web::test]
+async fn document_that_is_too_large_to_scan_is_rejected() {
+    let mut ports = Ports::new();
+    ports.scan = Some(ScanDocuments { scanner: Arc::<FakeScanner>::default(), required: true });
+    let mut document = b"%PDF-1.7 ".to_vec();
+    document.resize(usize::try_from(FakeScanner::MAX_BYTES).unwrap() + 1, b' ');
+
+    let answer = post(ports, form("deed.pdf", &document)).await;
+
+    let problem = answer.problem(400, "unsupported_document");
+    assert_eq!(problem["errors"][0]["code"], "too_large_to_scan");
+}
+
+#[actix_web::test]
+async fn required_scanner_that_is_down_is_unavailable() {
+    let mut ports = Ports::new();
+    ports.scan = scanner_that_is_down(true);
+
+    let answer = post(ports, deed()).await;
+
+    answer.problem(503, "unavailable");
+    assert_eq!(answer.header("retry-after"), "5");
+}
+
+#[actix_web::test]
+async fn documents_stored_without_a_scan_are_counted() {
+    let mut ports = Ports::new();
+    ports.scan = scanner_that_is_down(false);
+    ports.uploads.expect_record().once().returning(|_, _| Ok(()));
+    ports.blobs.expect_put().once().returning(|_, _| Ok(()));
+    ports.orders.expect_create().once().returning(|_, _| Ok(OrderId(7)));
+    let api = ports.api();
+
+    let answer = api.send(request(deed())).await;
+
+    assert_eq!(answer.status, 201);
+    assert!(api.has_metric("notary_orders_documents_unscanned_total 1"));
+}
+
+fn scanner_that_is_down(required: bool) -> Option<ScanDocuments> {
+    let scanner = FakeScanner::default();
+    scanner.set_down(true);
+    Some(ScanDocuments { scanner: Arc::new(scanner), required })
 }
 
 #[actix_web::test]

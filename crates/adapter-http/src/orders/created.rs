@@ -33,7 +33,7 @@ impl Operation {
 pub(super) fn count(
     metrics: &ApiMetrics,
     operation: Operation,
-    CreatedOrder { stored, utc_disagreements, replayed }: &CreatedOrder,
+    CreatedOrder { stored, utc_disagreements, replayed, unscanned }: &CreatedOrder,
 ) {
     if *replayed {
         return metrics.replays.inc();
@@ -44,6 +44,7 @@ pub(super) fn count(
         let sizes = stored.documents.iter().map(|document| document.size);
         metrics.created(operation.as_str(), sizes);
     }
+    metrics.stored_unscanned(stored.id, *unscanned);
     for field in utc_disagreements {
         tracing::warn!(
             order_id = stored.id.0,

@@ -88,6 +88,8 @@ fn rejected(Rejection { violations, documents, no_documents }: Rejection) -> Pro
         ProblemCode::ValidationFailed
     } else if no_documents {
         ProblemCode::NoDocuments
+    } else if documents.iter().any(|(_, fault)| *fault == DocumentFault::Infected) {
+        ProblemCode::InfectedDocument
     } else if documents.iter().all(|(_, fault)| *fault == DocumentFault::Encrypted) {
         ProblemCode::EncryptedDocument
     } else {
@@ -115,6 +117,10 @@ fn describe(fault: DocumentFault) -> &'static str {
         DocumentFault::ContentMismatch => "must have the content that its extension names",
         DocumentFault::Encrypted => {
             "must not be encrypted: remove its password in Word, save it, and send it again"
+        }
+        DocumentFault::Infected => "must not have malware",
+        DocumentFault::TooLargeToScan => {
+            "must be smaller: the malware scanner of the service does not accept its size"
         }
     }
 }

@@ -35,6 +35,8 @@ problem_codes! {
     UnsupportedDocument = BAD_REQUEST, "unsupported_document", "A document is not supported";
     /// A Word document needs a password.
     EncryptedDocument = BAD_REQUEST, "encrypted_document", "A document is encrypted";
+    /// The scanner has found malware in a document.
+    InfectedDocument = BAD_REQUEST, "infected_document", "A document has malware";
     /// The request has more documents than the limit allows.
     TooManyDocuments = BAD_REQUEST, "too_many_documents", "Too many documents";
     /// The form has no documents.

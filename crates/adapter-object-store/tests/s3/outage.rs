@@ -198,6 +198,7 @@ impl Service {
             uploads: uploads.clone(),
             idempotency: Arc::new(MockIdempotencyLedger::new()),
             blobs: blobs.clone(),
+            scan: None,
             clock: clock.clone(),
             entropy: Arc::new(CountingEntropy::default()),
             idempotency_retention: SweepUploads::ABANDONED_AFTER,

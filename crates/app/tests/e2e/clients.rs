@@ -27,8 +27,13 @@ const RECEIVERS: [&str; 4] =
 const RETRIED: [&str; 4] = ["idempotency_in_flight", "rate_limited", "internal", "unavailable"];
 
 /// The problem codes that come with `errors`.
-const WITH_ERRORS: [&str; 4] =
-    ["validation_failed", "unsupported_document", "encrypted_document", "no_documents"];
+const WITH_ERRORS: [&str; 5] = [
+    "validation_failed",
+    "unsupported_document",
+    "encrypted_document",
+    "infected_document",
+    "no_documents",
+];
 
 /// The field that the scripted errors name.
 const STATE: &str = "/signingDetailsFormData/state";

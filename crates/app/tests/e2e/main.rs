@@ -39,6 +39,7 @@ mod keys;
 mod limits;
 mod log_lines;
 mod mails;
+mod malware_scan;
 mod markers;
 mod money_digits;
 mod monitoring;

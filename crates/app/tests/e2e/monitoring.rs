@@ -128,7 +128,9 @@ fn exported(text: &str) -> Exported {
 /// Returns the metrics of a service after orders, rejections and reads.
 async fn metrics() -> String {
     let wiring = Wiring::new();
-    let server = ServiceProcess::start(&wiring, &[]);
+    // Some metrics are there only with a scanner.
+    let scan = ["--scan-url=unix:///no/scanner", "--scan-required=false"];
+    let server = ServiceProcess::start(&wiring, &scan);
     let key = issue_key(&wiring);
     assert_eq!(server.post(&key, "F-1").await.status(), 201);
     assert_eq!(server.post(&key, "F-1").await.status(), 409);
