@@ -229,7 +229,7 @@ async fn start_service(settings: &Settings, machine: &Machine) -> Result<Service
     let service = starting.start(settings, machine, storage).await?;
     if matches!(settings.database()?, Database::Sqlite(_))
         && let Some(welcome) =
-            first_key::welcome(&keys, service.api_address, &settings.base_path).await?
+            first_key::welcome(&keys, settings, service.api_address, service.ops_address).await?
     {
         welcome_operator(welcome);
     }

@@ -11,6 +11,7 @@ use std::{
 };
 
 use adapter_mail::RemoveOldMails;
+use adapter_object_store::ObjectBlobStore;
 use adapter_webhook::Networks;
 use clap::{Args, ValueEnum, value_parser};
 use domain::{
@@ -366,6 +367,12 @@ impl Settings {
     pub(crate) fn mail_drop(&self) -> Option<PathBuf> {
         let default = || Some(self.in_data_dir("mail"));
         self.mail_url.as_deref().map_or_else(default, adapter_mail::folder)
+    }
+
+    /// Returns the folder of documents, unless they are in a bucket.
+    pub(crate) fn documents(&self) -> Option<PathBuf> {
+        let default = || Some(self.in_data_dir("documents"));
+        self.documents_url.as_deref().map_or_else(default, ObjectBlobStore::folder)
     }
 
     /// Returns the database.
