@@ -72,7 +72,7 @@ It is shown only now; keep it for the next steps of the README:
 
 export API_KEY={key}
 
-Create an order:
+`notary-orders doctor` checks the settings and this machine. Create an order:
 
 curl -i {base_url}/api/order/create -H 'Authorization: Bearer {key}' \
 -H 'Content-Type: application/json' -d '{order}'

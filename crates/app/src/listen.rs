@@ -66,7 +66,11 @@ pub(crate) fn max_connections(database_connections: u16) -> usize {
     // Fails on a system whose real limit is below the hard limit. The old limit then stays.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(connections_within(files, database_connections)).unwrap_or(usize::MAX)
+}
+
+/// Returns the maximum number of client connections with this limit of open files.
+pub(crate) fn connections_within(files: u64, database_connections: u16) -> u64 {
     let own = OWN_FILES + u64::from(database_connections);
-    let connections = (files.saturating_sub(own) / 2).min(MAX_CONNECTIONS);
-    usize::try_from(connections).unwrap_or(usize::MAX)
+    (files.saturating_sub(own) / 2).min(MAX_CONNECTIONS)
 }

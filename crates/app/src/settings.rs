@@ -429,25 +429,29 @@ fn seconds(duration: Duration) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    #[test]
-    fn debug_shows_no_secret() {
+    /// Returns the settings of a command line.
+    pub(crate) fn settings(flags: &[&str]) -> Settings {
         #[derive(clap::Parser)]
         struct Flags {
             #[command(flatten)]
             settings: Settings,
         }
-        let urls = [
+        let flags = ["notary-orders"].iter().chain(flags);
+        <Flags as clap::Parser>::parse_from(flags).settings
+    }
+
+    #[test]
+    fn debug_shows_no_secret() {
+        let settings = settings(&[
             "--database-url=postgres://u:secret@h/d",
             "--documents-url=s3://b?secret",
             "--mail-url=smtp://u:secret@h",
             "--secrets-key=secret",
             "--webhook-proxy=http://u:secret@h:1",
-        ];
-        let settings =
-            <Flags as clap::Parser>::parse_from(["notary-orders"].into_iter().chain(urls)).settings;
+        ]);
         let settings = Settings {
             environment: [("AWS_SECRET_ACCESS_KEY".to_owned(), "the-secret".to_owned())].into(),
             ..settings

@@ -21,6 +21,8 @@ mod concurrency;
 mod crash;
 mod disconnected_clients;
 mod docs_page;
+mod doctor;
+mod doctor_report;
 mod documents;
 mod drain;
 mod erasure;
