@@ -11,6 +11,7 @@ use clap::{
     builder::Resettable,
     error::{ContextKind, ContextValue},
 };
+use clap_complete::Shell;
 use domain::ports::error_chain;
 
 use self::{
@@ -34,6 +35,7 @@ mod backup;
 mod deliveries;
 mod doctor;
 mod keys;
+mod manual;
 mod orders;
 mod output;
 mod webhooks;
@@ -88,6 +90,11 @@ enum Command {
     Restore { folder: PathBuf },
     /// Print the OpenAPI document
     Openapi,
+    /// Print the completions for a shell
+    Completions { shell: Shell },
+    /// Print the manual page
+    #[command(hide = true)]
+    Man,
     /// Copy orders, records of documents, keys and pending mails to another database. Does not
     /// touch the stored documents. Stop the service first
     Copy {
@@ -206,6 +213,8 @@ async fn execute(command: Command, settings: Settings) -> Result<()> {
     match command {
         Command::Serve => serve(&settings, &machine).await,
         Command::Doctor(command) => doctor::run(command, &settings, &machine).await,
+        Command::Completions { shell } => manual::print_completions(shell, CommandLine::command()),
+        Command::Man => manual::print_page(CommandLine::command()),
         Command::Migrate => Storage::open(&settings).await.map(drop),
         Command::Keys(command) => {
             let keys = Storage::open(&settings).await?.manage_keys(&machine);

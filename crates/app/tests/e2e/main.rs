@@ -41,6 +41,7 @@ mod keys;
 mod limits;
 mod log_lines;
 mod mails;
+mod manual;
 mod markers;
 mod money_digits;
 mod monitoring;
