@@ -97,7 +97,7 @@ mutants-form *arguments:
 
 # Builds the Debian package into target/debian (needs cargo-deb).
 deb:
-    cargo deb --package notary-orders --locked
+    ./scripts/deb.sh
 
 # Tests the Debian package in a container; builds it if none is named (needs root).
 try-package *packages:

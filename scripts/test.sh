@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 as_root() { if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi; }
 
 # A C compiler builds SQLite. curl, jq, Node.js, PHP and Python run the examples of the guides.
-# Chromium opens the docs page. The tests start PostgreSQL servers, so no cluster is created here.
+# Chromium opens the docs page, and mandoc the manual page. The tests start PostgreSQL servers, so no cluster is created here.
 missing=()
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 command -v curl >/dev/null || missing+=(curl)
@@ -18,6 +18,7 @@ command -v php >/dev/null || missing+=(php-cli)
 command -v chromium >/dev/null || missing+=(chromium)
 command -v chromedriver >/dev/null || missing+=(chromium-driver)
 command -v sqlite3 >/dev/null || missing+=(sqlite3)
+command -v mandoc >/dev/null || missing+=(mandoc)
 python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3 python3-venv)
 compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null ||
     missing+=(postgresql)

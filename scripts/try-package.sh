@@ -106,7 +106,7 @@ if [ $# -ge 1 ]; then
     cp "$1" "$work/first.deb"
 else
     cargo deb --version >/dev/null 2>&1 || cargo install cargo-deb --locked
-    cargo deb --package notary-orders --locked --output "$work/first.deb"
+    scripts/deb.sh --output "$work/first.deb"
 fi
 if [ $# -ge 2 ]; then
     cp "$2" "$work/newer.deb"
@@ -145,11 +145,15 @@ wait_until "the service is ready" is_ready
 same "the unit is enabled" enabled "$(inside systemctl is-enabled notary-orders)"
 for expected in 'root:root 755 /usr/bin/notary-orders' 'root:root 755 /usr/sbin/notary-orders-admin' "root:root 600 $settings" \
     'root:root 644 /usr/lib/systemd/system/notary-orders.service' 'root:root 644 /usr/share/doc/notary-orders/copyright' \
-    'root:root 644 /usr/share/doc/notary-orders/operations.md' 'notary-orders:notary-orders 700 /var/lib/notary-orders' \
+    'root:root 644 /usr/share/doc/notary-orders/operations.md' 'root:root 644 /usr/share/man/man1/notary-orders.1.gz' \
+    'root:root 644 /usr/share/bash-completion/completions/notary-orders' 'root:root 644 /usr/share/zsh/vendor-completions/_notary-orders' \
+    'root:root 644 /usr/share/fish/vendor_completions.d/notary-orders.fish' 'notary-orders:notary-orders 700 /var/lib/notary-orders' \
     'notary-orders:notary-orders 600 /var/lib/notary-orders/notary-orders.sqlite' 'notary-orders:notary-orders 700 /var/lib/notary-orders/spool'; do
     same "${expected##* }" "${expected% *}" "$(owner_and_mode "${expected##* }")"
 done
 same "login shell of the user" /usr/sbin/nologin "$(inside sh -c 'getent passwd notary-orders | cut -d: -f7')"
+
+inside notary-orders-admin doctor || fail "the doctor finds a failure"
 
 step "what the process may do"
 process=$(service MainPID)

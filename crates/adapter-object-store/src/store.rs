@@ -1,4 +1,12 @@
-use std::{fmt, future::Future, io, ops::Range, path::Path as FilePath, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    future::Future,
+    io,
+    ops::Range,
+    path::Path as FilePath,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use async_trait::async_trait;
 use domain::{
@@ -246,6 +254,32 @@ impl ObjectBlobStore {
         let found = self.request(0, request).await??;
         check_size(found.range.end, &range.left)?;
         Ok(range.stream(found.into_stream()))
+    }
+
+    /// Puts a small object, reads and removes it. Returns when it was put, by the clock of the
+    /// store.
+    ///
+    /// # Errors
+    /// The store rejects one of the requests, does not answer in time, or returns other bytes.
+    pub async fn probe(&self) -> Result<SystemTime, StoreError> {
+        // Not the object of a check: a running service would remove it. Rules for versions of that
+        // one select this one too, by their prefix.
+        let probe = Path::from(format!("{PROBE}-{}", std::process::id()));
+        self.request(0, self.objects.put(&probe, PutPayload::from_static(PROBE.as_bytes())))
+            .await?;
+        let read = async {
+            let object = self.objects.get(&probe).await?;
+            let put_at = object.meta.last_modified;
+            Ok((object.bytes().await?, put_at))
+        };
+        let read = self.request(0, read).await;
+        self.remove(&probe).await?;
+        let (bytes, put_at) = read?;
+        if bytes == PROBE.as_bytes() {
+            Ok(put_at.into())
+        } else {
+            Err(StoreError::Internal("the store returns other bytes than were put".into()))
+        }
     }
 
     async fn put_and_remove_probe(&self) -> Result<(), StoreError> {

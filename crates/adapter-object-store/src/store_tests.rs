@@ -23,6 +23,14 @@ async fn put(size: usize, delay: Duration) -> (Result<(), StoreError>, Duration)
     (put, start.elapsed())
 }
 
+#[tokio::test]
+async fn probe_leaves_no_object() {
+    let objects = Arc::new(InMemory::new());
+    let store = ObjectBlobStore::remote(objects.clone(), "");
+    store.probe().await.unwrap();
+    assert_eq!(objects.list_with_delimiter(None).await.unwrap().objects, []);
+}
+
 #[tokio::test(start_paused = true)]
 async fn slow_store_gets_time_for_its_body() {
     for (size, delay) in [(1, 2), (5 * MIB, 25), (10 * MIB, 27)] {

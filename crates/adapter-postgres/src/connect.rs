@@ -103,6 +103,11 @@ impl Server {
         })
     }
 
+    /// Returns the configuration of each host.
+    pub(crate) fn hosts(&self) -> &[Config] {
+        &self.hosts
+    }
+
     /// Makes a connection whose statements have a time limit.
     pub(crate) async fn connect(&self) -> Result<AsyncPgConnection, ConnectError> {
         let connect = async {

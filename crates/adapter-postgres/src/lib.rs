@@ -16,6 +16,7 @@ mod failure;
 mod idempotency;
 mod import;
 mod insert_orders;
+mod inspect;
 mod keys;
 mod lease;
 mod migrations;
@@ -40,9 +41,11 @@ mod webhooks;
 
 pub use connect::ConnectError;
 pub use import::Import;
+pub use inspect::{Facts, Inspection};
 pub use migrations::MigrateError;
 pub use url::OpenError;
 
+use domain::ports::Clock;
 use group_commit::BatchObserver;
 use sql_rows::PendingOrder;
 
@@ -103,5 +106,14 @@ impl PostgresStore {
     /// The database cannot be reached or migrated, or does not belong to this program.
     pub async fn migrate(&self) -> Result<usize, MigrateError> {
         migrations::migrate(&self.server).await
+    }
+
+    /// Returns what an operator should know about the database. Changes nothing. `clock` is
+    /// compared with that of the server.
+    ///
+    /// # Errors
+    /// The database cannot be reached, or a pooler shares its sessions.
+    pub async fn inspect(&self, clock: &dyn Clock) -> Result<Inspection, MigrateError> {
+        inspect::inspect(&self.server, clock).await
     }
 }

@@ -126,19 +126,34 @@ pub(crate) async fn migrate(server: &Server) -> Result<usize, MigrateError> {
     Ok(applied)
 }
 
+/// Returns the number of missing migrations, after the checks of a start. Changes nothing.
+pub(crate) async fn check(connection: &mut AsyncPgConnection) -> Result<usize, MigrateError> {
+    check_encoding(connection).await?;
+    let missing = missing(connection).await?;
+    if missing > 0 {
+        check_tables(connection).await?;
+    } else {
+        check_rights(connection, RIGHTS).await?;
+    }
+    Ok(missing)
+}
+
 /// Returns the number of missing migrations.
 async fn missing(connection: &mut AsyncPgConnection) -> Result<usize, MigrateError> {
-    let embedded: Vec<Box<dyn Migration<Pg>>> =
-        MIGRATIONS.migrations().map_err(MigrateError::Failed)?;
-    let applied = applied(connection).await?;
-    let embedded: Vec<String> =
-        embedded.iter().map(|migration| migration.name().version().to_string()).collect();
+    let (applied, embedded) = (applied(connection).await?, embedded()?);
     check_versions(&applied, &embedded)?;
     Ok(embedded.len() - applied.len())
 }
 
-/// Checks that no other program has tables of these names. Must hold the lock: otherwise the tables
-/// may be those of another instance that migrates.
+/// Returns the versions of the migrations of this program.
+fn embedded() -> Result<Vec<String>, MigrateError> {
+    let embedded: Vec<Box<dyn Migration<Pg>>> =
+        MIGRATIONS.migrations().map_err(MigrateError::Failed)?;
+    Ok(embedded.iter().map(|migration| migration.name().version().to_string()).collect())
+}
+
+/// Checks that no other program has tables of these names. Without the lock, the tables may be those
+/// of another instance that migrates.
 async fn check_tables(connection: &mut AsyncPgConnection) -> Result<(), MigrateError> {
     if applied(connection).await?.is_empty() {
         for table in TABLES {

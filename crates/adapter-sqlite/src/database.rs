@@ -134,18 +134,24 @@ fn create(path: &Path) -> Result<(), OpenError> {
     let switched = establish(&new)?.batch_execute("PRAGMA journal_mode = WAL");
     switched.map_err(ConnectionError::CouldntSetupConfiguration)?;
 
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
     // Another process may have created the database meanwhile; the log belongs to it then.
-    if Path::new(&log).exists() && !path.exists() {
-        return Err(OpenError::LogWithoutDatabase(path.to_owned()));
-    }
+    check_log(path)?;
     match new.persist_noclobber(path) {
         Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => {
             Err(OpenError::File(error.error))
         }
         _ => Ok(()),
     }
+}
+
+/// Checks that a missing database has no write-ahead log.
+pub(crate) fn check_log(path: &Path) -> Result<(), OpenError> {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    if Path::new(&log).exists() && !path.exists() {
+        return Err(OpenError::LogWithoutDatabase(path.to_owned()));
+    }
+    Ok(())
 }
 
 /// Identifies a file, whatever its path.

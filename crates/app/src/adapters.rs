@@ -60,8 +60,11 @@ pub struct Storage {
     pub observed: Arc<dyn ObservedDatabase>,
 }
 
-/// Names the setting of the database in errors.
-const DATABASE: &str = "--database-url (DATABASE_URL)";
+// The names of settings in errors.
+pub(crate) const DATABASE: &str = "--database-url (DATABASE_URL)";
+pub(crate) const DOCUMENTS: &str = "--documents-url (NOTARY_ORDERS_DOCUMENTS_URL)";
+pub(crate) const MAIL: &str = "--mail-url (NOTARY_ORDERS_MAIL_URL)";
+pub(crate) const MAIL_FROM: &str = "--mail-from (NOTARY_ORDERS_MAIL_FROM)";
 
 impl Storage {
     /// Opens the database of the settings and updates its schema.
@@ -129,7 +132,7 @@ impl Storage {
         Ok(ManageWebhooks {
             endpoints: Arc::clone(&self.webhooks),
             deliveries: Arc::clone(&self.webhook_queue),
-            sender: open_webhook_sender(settings)?,
+            sender: webhook_sender(settings)?,
             secrets: secret_box(settings, &machine.entropy)?,
             clock: Arc::clone(&machine.clock),
             entropy: Arc::clone(&machine.entropy),
@@ -138,7 +141,8 @@ impl Storage {
     }
 }
 
-fn open_webhook_sender(settings: &Settings) -> Result<Arc<dyn WebhookSender>> {
+/// Returns what sends webhooks by the settings.
+pub(crate) fn webhook_sender(settings: &Settings) -> Result<Arc<dyn WebhookSender>> {
     let proxy: Option<Proxy> = match &settings.webhook_proxy {
         Some(url) => Some(url.parse().context("--webhook-proxy (NOTARY_ORDERS_WEBHOOK_PROXY)")?),
         None => None,
@@ -166,24 +170,28 @@ pub(crate) async fn open_postgres(
     Ok(store)
 }
 
-/// Opens the document store of the settings. One that does not answer is a warning: orders without
-/// documents continue without it. Fails if the settings are wrong.
-pub(crate) async fn open_blobs(settings: &Settings) -> Result<Arc<dyn BlobStore>> {
-    const SETTING: &str = "--documents-url (NOTARY_ORDERS_DOCUMENTS_URL)";
+/// Returns the document store of the settings. Makes a missing folder, and does not connect.
+pub(crate) fn document_store(settings: &Settings) -> Result<ObjectBlobStore> {
     let opened = match &settings.documents_url {
         Some(url) => ObjectBlobStore::open(url, settings.environment.clone()),
         None => ObjectBlobStore::in_folder(&settings.in_data_dir("documents")),
     };
-    let blobs = opened.context(SETTING)?;
+    opened.context(DOCUMENTS)
+}
+
+/// Opens the document store of the settings. One that does not answer is a warning: orders without
+/// documents continue without it. Fails if the settings are wrong.
+pub(crate) async fn open_blobs(settings: &Settings) -> Result<Arc<dyn BlobStore>> {
+    let blobs = document_store(settings)?;
     // The first connection to a remote store may take longer than the time limit of a check.
     if blobs.check().await.is_err()
         && let Err(error) = blobs.check().await
     {
         if adapter_object_store::is_refusal(&error) {
-            return Err(error).context(SETTING);
+            return Err(error).context(DOCUMENTS);
         }
         tracing::warn!(
-            setting = SETTING,
+            setting = DOCUMENTS,
             error = error_chain(&error),
             "the document store is unavailable; orders with documents get 503 until it answers"
         );
@@ -209,24 +217,30 @@ pub(crate) async fn open_scanner(settings: &Settings) -> Result<Option<Clamd>> {
     Ok(Some(scanner))
 }
 
+/// Returns the sender of mails.
+pub(crate) fn sender(settings: &Settings) -> Result<Sender> {
+    settings.mail_from.parse().context(MAIL_FROM)
+}
+
+/// Returns the mail relay or folder of the settings. Makes a missing folder, and does not connect.
+pub(crate) fn notifier(settings: &Settings) -> Result<Arc<dyn Notifier>> {
+    let sender = sender(settings)?;
+    Ok(match &settings.mail_url {
+        Some(url) => adapter_mail::open(url, sender).context(MAIL)?,
+        None => Arc::new(MailDrop::in_folder(&settings.in_data_dir("mail"), sender).context(MAIL)?),
+    })
+}
+
 /// Opens the mail relay or folder of the settings, and returns whether it accepts mails. One that
 /// does not answer is a warning: mails wait for it. Fails if the settings are wrong.
 pub(crate) async fn open_notifier(settings: &Settings) -> Result<(Arc<dyn Notifier>, bool)> {
-    const SETTING: &str = "--mail-url (NOTARY_ORDERS_MAIL_URL)";
-    let sender: Sender =
-        settings.mail_from.parse().context("--mail-from (NOTARY_ORDERS_MAIL_FROM)")?;
-    let notifier: Arc<dyn Notifier> = match &settings.mail_url {
-        Some(url) => adapter_mail::open(url, sender).context(SETTING)?,
-        None => {
-            Arc::new(MailDrop::in_folder(&settings.in_data_dir("mail"), sender).context(SETTING)?)
-        }
-    };
+    let notifier = notifier(settings)?;
     let Err(error) = notifier.check().await else { return Ok((notifier, true)) };
     if adapter_mail::is_refusal(&error) {
-        return Err(error).context(SETTING);
+        return Err(error).context(MAIL);
     }
     tracing::warn!(
-        setting = SETTING,
+        setting = MAIL,
         error = error_chain(&error),
         "the mail relay is unavailable; mails wait until it answers"
     );

@@ -6,11 +6,17 @@ use std::{
 
 use adapter_http::OpenApiSettings;
 use anyhow::{Context as _, Result};
-use clap::{Arg, CommandFactory as _, Parser, Subcommand};
+use clap::{
+    Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
+    builder::Resettable,
+    error::{ContextKind, ContextValue},
+};
+use clap_complete::Shell;
 use domain::ports::error_chain;
 
 use self::{
     deliveries::DeliveriesCommand,
+    doctor::DoctorCommand,
     keys::KeysCommand,
     orders::{Operator, OrdersCommand},
     output::{print, without_credentials},
@@ -27,7 +33,9 @@ use crate::{
 
 mod backup;
 mod deliveries;
+mod doctor;
 mod keys;
+mod manual;
 mod orders;
 mod output;
 mod webhooks;
@@ -59,6 +67,8 @@ struct CommandLine {
 enum Command {
     /// Run the service (the default)
     Serve,
+    /// Check settings, database, document store, mail relay and machine, and say what to do
+    Doctor(DoctorCommand),
     /// Update the schema of the database
     Migrate,
     /// Issue, list, rotate and revoke API keys
@@ -80,6 +90,11 @@ enum Command {
     Restore { folder: PathBuf },
     /// Print the OpenAPI document
     Openapi,
+    /// Print the completions for a shell
+    Completions { shell: Shell },
+    /// Print the manual page
+    #[command(hide = true)]
+    Man,
     /// Copy orders, records of documents, keys and pending mails to another database. Does not
     /// touch the stored documents. Stop the service first
     Copy {
@@ -96,7 +111,7 @@ enum Command {
 
 /// Runs the command of this process.
 pub fn run() -> ExitCode {
-    let CommandLine { command, settings } = match CommandLine::try_parse() {
+    let CommandLine { command, settings } = match parse() {
         Ok(command_line) => command_line,
         Err(error) if error.use_stderr() => {
             complain(without_credentials(&error.to_string()));
@@ -114,13 +129,63 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Starts the log and the runtime, and executes a command.
-fn start(command: Command, settings: Settings) -> Result<()> {
-    // Writes the remaining lines when it is dropped.
-    let _log = logging::start(&settings)?;
+/// Parses arguments and variables. The doctor reports variables with invalid values, and checks the
+/// rest without them.
+fn parse() -> Result<CommandLine, clap::Error> {
+    let (mut parser, mut wrong) = (CommandLine::command(), Vec::new());
+    loop {
+        let parsed = parser.clone().try_get_matches_from(std::env::args_os()).and_then(|matches| {
+            let line = CommandLine::from_arg_matches(&matches);
+            line.map_err(|error| error.format(&mut parser.clone()))
+        });
+        let mut first = || wrong.drain(..).next().map(|(_, error): (String, _)| error);
+        let error = match parsed {
+            Ok(mut line) => {
+                let Some(Command::Doctor(doctor)) = &mut line.command else {
+                    return first().map_or(Ok(line), Err);
+                };
+                let wrong = wrong.iter().map(|(name, error)| doctor::wrong_variable(name, error));
+                doctor.settings.extend(wrong);
+                return Ok(line);
+            }
+            Err(error) => error,
+        };
+        let Some((setting, variable)) = setting_of(&parser, &error) else {
+            return Err(first().unwrap_or(error));
+        };
+        parser = parser.mut_arg(setting, |setting| setting.env(Resettable::Reset));
+        wrong.push((variable, error));
+    }
+}
+
+/// Returns the identifier and the variable of the setting that an error names.
+fn setting_of(parser: &clap::Command, error: &clap::Error) -> Option<(clap::Id, String)> {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidArg) else { return None };
+    let mut parser = parser.clone();
+    parser.build();
+    let setting = parser.get_arguments().find(|setting| setting.to_string() == *name)?;
+    Some((setting.get_id().clone(), setting.get_env()?.to_str()?.to_owned()))
+}
+
+/// Reports the variables that name no setting.
+fn report_unknown(command: &mut Command, settings: &Settings) {
     let known = CommandLine::command();
     let names = known.get_arguments().filter_map(Arg::get_env).filter_map(OsStr::to_str);
-    variables::warn_of_unknown(&settings.environment, names.map(str::to_owned));
+    for unknown in variables::unknown(&settings.environment, names.map(str::to_owned)) {
+        if let Command::Doctor(doctor) = command {
+            doctor.settings.push(doctor::unknown_variable(&unknown));
+        } else {
+            let variables::Unknown { variable, nearest } = unknown;
+            tracing::warn!(variable, nearest, "an unknown variable is ignored");
+        }
+    }
+}
+
+/// Starts the log and the runtime, and executes a command.
+fn start(mut command: Command, settings: Settings) -> Result<()> {
+    // Writes the remaining lines when it is dropped.
+    let _log = logging::start(&settings)?;
+    report_unknown(&mut command, &settings);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .max_blocking_threads(BLOCKING_THREADS)
         .enable_all()
@@ -147,6 +212,9 @@ async fn execute(command: Command, settings: Settings) -> Result<()> {
     let machine = Machine::default();
     match command {
         Command::Serve => serve(&settings, &machine).await,
+        Command::Doctor(command) => doctor::run(command, &settings, &machine).await,
+        Command::Completions { shell } => manual::print_completions(shell, CommandLine::command()),
+        Command::Man => manual::print_page(CommandLine::command()),
         Command::Migrate => Storage::open(&settings).await.map(drop),
         Command::Keys(command) => {
             let keys = Storage::open(&settings).await?.manage_keys(&machine);
@@ -229,7 +297,7 @@ async fn start_service(settings: &Settings, machine: &Machine) -> Result<Service
     let service = starting.start(settings, machine, storage).await?;
     if matches!(settings.database()?, Database::Sqlite(_))
         && let Some(welcome) =
-            first_key::welcome(&keys, service.api_address, &settings.base_path).await?
+            first_key::welcome(&keys, settings, service.api_address, service.ops_address).await?
     {
         welcome_operator(welcome);
     }

@@ -1,35 +1,57 @@
-//! The welcome text of the first start: a new API key, and a command that creates an order.
+//! The welcome text of the first start: where everything is, a new API key, and a command that
+//! creates an order.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::{net::SocketAddr, path::absolute};
 
 use anyhow::Result;
 use domain::manage_keys::{KeyTerms, ManageKeys};
+
+use crate::{
+    listen::local_address,
+    settings::{Database, Settings},
+};
 
 /// Issues a key if no key was ever issued. Returns a text with the key, which is not available
 /// later.
 pub(crate) async fn welcome(
     keys: &ManageKeys,
+    settings: &Settings,
     api: SocketAddr,
-    base_path: &str,
+    ops: SocketAddr,
 ) -> Result<Option<String>> {
     let terms = KeyTerms { name: "first start".to_owned(), ..KeyTerms::default() };
-    let issued = keys.issue_first(terms, "first start").await?;
-    Ok(issued
-        .map(|(_, key)| text(key.expose(), &format!("http://{}{base_path}", local_address(api)))))
+    let Some((_, key)) = keys.issue_first(terms, "first start").await? else { return Ok(None) };
+    let base_url = format!("http://{}{}", local_address(api), settings.base_path);
+    let places = places(settings, &base_url, ops)?;
+    Ok(Some(text(key.expose(), &places, &base_url)))
 }
 
-/// Returns an address that this machine can connect to: the loopback address instead of the
-/// unspecified one.
-fn local_address(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
+/// Returns lines that say where everything is. URLs of other servers are left out: they may contain
+/// passwords.
+fn places(settings: &Settings, base_url: &str, ops: SocketAddr) -> Result<String> {
+    let database = match settings.database()? {
+        Database::Sqlite(path) => absolute(path)?.display().to_string(),
+        Database::Postgres(_) => "PostgreSQL".to_owned(),
     };
-    SocketAddr::new(ip, address.port())
+    let documents = match settings.documents() {
+        Some(folder) => absolute(folder)?.display().to_string(),
+        None => "in the bucket of --documents-url".to_owned(),
+    };
+    let mails = match settings.mail_drop() {
+        Some(folder) => format!("{}, as files; none is sent", absolute(folder)?.display()),
+        None => "sent to the relay of --mail-url".to_owned(),
+    };
+    let ops = local_address(ops);
+    Ok(format!(
+        "API        {base_url}/api, with its guide at {base_url}/docs
+health     http://{ops}/readyz, metrics at http://{ops}/metrics
+database   {database}
+documents  {documents}
+mails      {mails}"
+    ))
 }
 
-fn text(key: &str, base_url: &str) -> String {
+fn text(key: &str, places: &str, base_url: &str) -> String {
     let order = concat!(
         r#"{"signingContactsFormData":{"orderContactEmail":"escrow@title.example.com"},"#,
         r#""signingDetailsFormData":{"fileNumber":"FIRST-001","signingDate":"2026-12-01","#,
@@ -41,12 +63,16 @@ fn text(key: &str, base_url: &str) -> String {
     );
     format!(
         "
+The service runs. This is its first start here:
+
+{places}
+
 No API key was ever issued here, so this start issued one. \
 It is shown only now; keep it for the next steps of the README:
 
 export API_KEY={key}
 
-Create an order:
+`notary-orders doctor` checks the settings and this machine. Create an order:
 
 curl -i {base_url}/api/order/create -H 'Authorization: Bearer {key}' \
 -H 'Content-Type: application/json' -d '{order}'

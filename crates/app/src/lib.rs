@@ -5,6 +5,7 @@
 //! |---|---|
 //! | flags, environment variables and their defaults | [`settings`] |
 //! | commands | [`cli`] |
+//! | checks of settings, dependencies and machine | [`doctor`] |
 //! | choice of adapters | [`adapters`] |
 //! | use cases on these adapters | `wiring` |
 //! | start and graceful stop | [`serve`] |
@@ -27,6 +28,7 @@ pub mod cli;
 mod copy;
 mod database_metrics;
 mod disk_metrics;
+pub mod doctor;
 mod first_key;
 mod json_line;
 mod listen;

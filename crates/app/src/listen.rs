@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    net::{SocketAddr, TcpListener},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
     time::Duration,
 };
 
@@ -45,6 +45,17 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
+/// Returns an address that this machine can connect to: the loopback address instead of the
+/// unspecified one.
+pub(crate) fn local_address(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
 /// Returns the maximum number of client connections, and raises the limit of open files.
 ///
 /// Shells and systemd start a process with 1,024 open files, which the process may raise up to the
@@ -55,7 +66,11 @@ pub(crate) fn max_connections(database_connections: u16) -> usize {
     // Fails on a system whose real limit is below the hard limit. The old limit then stays.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(connections_within(files, database_connections)).unwrap_or(usize::MAX)
+}
+
+/// Returns the maximum number of client connections with this limit of open files.
+pub(crate) fn connections_within(files: u64, database_connections: u16) -> u64 {
     let own = OWN_FILES + u64::from(database_connections);
-    let connections = (files.saturating_sub(own) / 2).min(MAX_CONNECTIONS);
-    usize::try_from(connections).unwrap_or(usize::MAX)
+    (files.saturating_sub(own) / 2).min(MAX_CONNECTIONS)
 }

@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{self, Write as _},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -16,6 +16,9 @@ use crate::{
     settings::{Database, Settings},
 };
 
+/// Names the setting in errors.
+pub(crate) const SETTING: &str = "--secrets-key (NOTARY_ORDERS_SECRETS_KEY)";
+
 /// The file in the data directory of an embedded service.
 pub(crate) const FILE: &str = "secrets.key";
 
@@ -26,26 +29,48 @@ pub(crate) fn secret_box(
     settings: &Settings,
     entropy: &Arc<dyn Entropy>,
 ) -> Result<Option<Arc<dyn SecretBox>>> {
-    const SETTING: &str = "--secrets-key (NOTARY_ORDERS_SECRETS_KEY)";
-    let key: SecretsKey = match (&settings.secrets_key, settings.database()?) {
-        (Some(text), _) => text.parse().context(SETTING)?,
-        (None, Database::Sqlite(_)) => {
-            let path = settings.in_data_dir(FILE);
-            stored(&path, &**entropy).with_context(|| path.display().to_string())?
-        }
-        (None, Database::Postgres(_)) => return Ok(None),
+    let key = match find(settings)? {
+        Key::Set(key) => key,
+        Key::Unmade(path) => make(&path, &**entropy).with_context(|| path.display().to_string())?,
+        Key::Missing => return Ok(None),
     };
     Ok(Some(Arc::new(SealedSecrets::new(&key, Arc::clone(entropy)))))
 }
 
-/// Reads the key of a file. Makes the file if there is none: under another name first, so that
-/// another process never reads a part of it.
-fn stored(path: &Path, entropy: &dyn Entropy) -> Result<SecretsKey> {
-    match fs::read_to_string(path) {
-        Ok(text) => return Ok(text.parse()?),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error.into()),
+/// The key of the settings.
+pub(crate) enum Key {
+    Set(SecretsKey),
+    /// An embedded service will make it in this file.
+    Unmade(PathBuf),
+    /// There is none on PostgreSQL.
+    Missing,
+}
+
+/// Finds the key of the settings. Makes none.
+pub(crate) fn find(settings: &Settings) -> Result<Key> {
+    if let Some(text) = &settings.secrets_key {
+        return Ok(Key::Set(text.parse().context(SETTING)?));
     }
+    if let Database::Postgres(_) = settings.database()? {
+        return Ok(Key::Missing);
+    }
+    let path = settings.in_data_dir(FILE);
+    let key = read(&path).with_context(|| path.display().to_string())?;
+    Ok(key.map_or(Key::Unmade(path), Key::Set))
+}
+
+/// Reads the key of a file, if it is there.
+fn read(path: &Path) -> Result<Option<SecretsKey>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text.parse()?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Makes a key in a file: under another name first, so that another process never reads a part of
+/// it. Returns the key that is there then.
+fn make(path: &Path, entropy: &dyn Entropy) -> Result<SecretsKey> {
     let unfinished = path.with_extension(format!("{}.unfinished", std::process::id()));
     let mut file = create_file(&unfinished)?;
     writeln!(file, "{}", SecretsKey::random(entropy).to_text())?;
@@ -72,9 +97,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(FILE);
         let entropy = Machine::default().entropy;
-        let key = stored(&path, &*entropy).unwrap();
+        assert!(read(&path).unwrap().is_none());
+        let key = make(&path, &*entropy).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(stored(&path, &*entropy).unwrap(), key);
+        assert_eq!(read(&path).unwrap().unwrap(), key);
+        // Another process was faster.
+        assert_eq!(make(&path, &*entropy).unwrap(), key);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
@@ -83,7 +111,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(FILE);
         fs::write(&path, "half").unwrap();
-        stored(&path, &*Machine::default().entropy).unwrap_err();
+        read(&path).unwrap_err();
+        make(&path, &*Machine::default().entropy).unwrap_err();
         assert_eq!(fs::read_to_string(&path).unwrap(), "half");
     }
 }

@@ -11,6 +11,7 @@ use std::{
 };
 
 use adapter_mail::RemoveOldMails;
+use adapter_object_store::ObjectBlobStore;
 use adapter_webhook::Networks;
 use clap::{ArgAction, Args, ValueEnum, value_parser};
 use domain::{
@@ -385,6 +386,12 @@ impl Settings {
         self.mail_url.as_deref().map_or_else(default, adapter_mail::folder)
     }
 
+    /// Returns the folder of documents, unless they are in a bucket.
+    pub(crate) fn documents(&self) -> Option<PathBuf> {
+        let default = || Some(self.in_data_dir("documents"));
+        self.documents_url.as_deref().map_or_else(default, ObjectBlobStore::folder)
+    }
+
     /// Returns the database.
     pub(crate) fn database(&self) -> Result<Database, UnknownDatabase> {
         self.database_url.as_ref().map_or_else(
@@ -439,25 +446,29 @@ fn seconds(duration: Duration) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    #[test]
-    fn debug_shows_no_secret() {
+    /// Returns the settings of a command line.
+    pub(crate) fn settings(flags: &[&str]) -> Settings {
         #[derive(clap::Parser)]
         struct Flags {
             #[command(flatten)]
             settings: Settings,
         }
-        let urls = [
+        let flags = ["notary-orders"].iter().chain(flags);
+        <Flags as clap::Parser>::parse_from(flags).settings
+    }
+
+    #[test]
+    fn debug_shows_no_secret() {
+        let settings = settings(&[
             "--database-url=postgres://u:secret@h/d",
             "--documents-url=s3://b?secret",
             "--mail-url=smtp://u:secret@h",
             "--secrets-key=secret",
             "--webhook-proxy=http://u:secret@h:1",
-        ];
-        let settings =
-            <Flags as clap::Parser>::parse_from(["notary-orders"].into_iter().chain(urls)).settings;
+        ]);
         let settings = Settings {
             environment: [("AWS_SECRET_ACCESS_KEY".to_owned(), "the-secret".to_owned())].into(),
             ..settings

@@ -19,18 +19,26 @@ pub(super) fn without_blank_variable(setting: Arg) -> Arg {
     }
 }
 
-/// Logs each variable that looks like a setting and is none.
-pub(crate) fn warn_of_unknown(
+/// A variable that looks like a setting and is none.
+pub(crate) struct Unknown {
+    pub(crate) variable: String,
+    /// The setting with the most similar name.
+    pub(crate) nearest: Option<String>,
+}
+
+/// Returns the variables that look like a setting and are none.
+pub(crate) fn unknown(
     environment: &BTreeMap<String, String>,
     settings: impl Iterator<Item = String>,
-) {
+) -> Vec<Unknown> {
     let settings: Vec<_> = settings.collect();
-    for (variable, value) in environment {
+    let unknown = |(variable, value): (&String, &String)| {
         let is_known = settings.contains(variable) || value.trim().is_empty();
-        let Some(name) = variable.strip_prefix(PREFIX).filter(|_| !is_known) else { continue };
+        let name = variable.strip_prefix(PREFIX).filter(|_| !is_known)?;
         let nearest = nearest(name, &settings).map(|nearest| format!("{PREFIX}{nearest}"));
-        tracing::warn!(variable, nearest, "an unknown variable is ignored");
-    }
+        Some(Unknown { variable: variable.clone(), nearest })
+    };
+    environment.iter().filter_map(unknown).collect()
 }
 
 /// Returns the setting whose name is most similar, without the prefix.

@@ -2,7 +2,11 @@
 
 use std::{io::BufRead as _, process::Command};
 
-use crate::{harness::created, service_process::ServiceProcess, wiring::Wiring};
+use crate::{
+    harness::{client, created},
+    service_process::ServiceProcess,
+    wiring::Wiring,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn first_start_prints_key_and_working_curl_line() {
@@ -21,6 +25,14 @@ async fn first_start_prints_key_and_working_curl_line() {
         .trim()
         .to_owned();
     created(server.post(&key, "F-1").await).await;
+    let text = lines.concat();
+    for place in ["notary-orders.sqlite", "documents", "mail"].map(|name| wiring.data().join(name))
+    {
+        assert!(place.exists() && text.contains(place.to_str().unwrap()), "{text}");
+    }
+    let docs = lines.iter().find_map(|line| line.trim_end().split_once("its guide at ")).unwrap().1;
+    assert_eq!(client().get(docs).send().await.unwrap().status(), 200);
+    assert!(text.contains(&format!("http://{}/readyz", server.ops_address)), "{text}");
     let curl = lines.last().unwrap().clone();
     let executed = tokio::task::spawn_blocking(move || {
         Command::new("sh").arg("-c").arg(curl.replace("curl -i", "curl -s -i")).output()

@@ -18,6 +18,8 @@ mod concurrency;
 mod copy;
 mod crash;
 mod disconnected_clients;
+mod doctor_production;
+mod doctor_report;
 mod documents;
 mod drain;
 mod errors;

@@ -1,0 +1,92 @@
+//! What an operator should know about a database file. Writes nothing.
+
+use std::path::{Path, absolute};
+
+use diesel::{connection::SimpleConnection as _, result::Error as DatabaseError};
+
+use crate::{
+    database::{OpenError, check_log, establish},
+    migrations::{self, MigrateError},
+};
+
+/// Takes the write lock and gives it back. Waits as long as the service would.
+const LOCK: &str = "PRAGMA busy_timeout = 3000; BEGIN IMMEDIATE; ROLLBACK";
+
+/// The reason why a database cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum InspectError {
+    /// It cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// It does not give its write lock: the file is read-only or no database, or another process
+    /// holds the lock.
+    #[error("the database accepts no writes")]
+    Lock(#[source] DatabaseError),
+    /// Its schema cannot be used.
+    #[error(transparent)]
+    Schema(#[from] MigrateError),
+}
+
+/// Returns the number of missing migrations of the database at `path`, or `None` if there is no
+/// database. Checks that it accepts writes. Changes nothing, also if the database belongs to another
+/// program. Blocks for up to 3 seconds.
+///
+/// # Errors
+/// See [`InspectError`].
+pub fn inspect(path: &Path) -> Result<Option<usize>, InspectError> {
+    let path = absolute(path).map_err(OpenError::File)?;
+    // Opening a database creates it.
+    if !path.try_exists().map_err(OpenError::File)? {
+        check_log(&path)?;
+        return Ok(None);
+    }
+    let mut connection = establish(&path).map_err(OpenError::Connection)?;
+    connection.batch_execute(LOCK).map_err(InspectError::Lock)?;
+    Ok(Some(migrations::missing(&mut connection)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::SqliteStore;
+
+    #[tokio::test]
+    async fn migrations_are_counted_and_nothing_is_made() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("orders.sqlite");
+        assert!(matches!(inspect(&path), Ok(None)));
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+
+        fs::write(&path, "").unwrap();
+        let missing = inspect(&path).unwrap().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"");
+        let store = SqliteStore::open(&path).unwrap();
+        assert_eq!(store.migrate().await.unwrap(), missing);
+        // Beside a process that uses the database.
+        assert!(matches!(inspect(&path), Ok(Some(0))));
+    }
+
+    #[test]
+    fn unusable_database_is_an_error_and_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("orders.sqlite");
+        fs::write(path.with_extension("sqlite-wal"), "log").unwrap();
+        assert!(matches!(inspect(&path), Err(InspectError::Open(_))));
+
+        let text = "no database, but a text of some length";
+        fs::write(&path, text).unwrap();
+        assert!(matches!(inspect(&path), Err(InspectError::Lock(_))));
+        assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        fs::remove_file(&path).unwrap();
+        fs::remove_file(path.with_extension("sqlite-wal")).unwrap();
+
+        let mut other = establish(&path).unwrap();
+        other.batch_execute("CREATE TABLE songs (title TEXT)").unwrap();
+        let before = fs::read(&path).unwrap();
+        let error = inspect(&path).unwrap_err();
+        assert!(matches!(error, InspectError::Schema(MigrateError::OtherProgram(_))), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), before);
+    }
+}

@@ -1,0 +1,102 @@
+//! The ports of the service: free, or served by it.
+
+use std::{io::ErrorKind, net::SocketAddr, sync::Arc, time::Duration};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    time::timeout,
+};
+
+use super::finding::{Checked, Finding};
+use crate::{listen, settings::Settings};
+
+const CHECK: &str = "ports";
+
+/// Time limit for an answer. A service asks its database for some of its metrics.
+const ANSWER_LIMIT: Duration = Duration::from_secs(4);
+
+/// Most bytes of an answer that are read.
+const MAX_ANSWER: u64 = 4 * 1024 * 1024;
+
+/// The service that runs on the operators' port of the settings.
+pub(super) struct RunningService {
+    version: String,
+    /// Its limit of open files.
+    pub(super) max_files: Option<u64>,
+}
+
+/// Returns the service that runs on the operators' port.
+pub(super) async fn running_service(settings: &Settings) -> Option<RunningService> {
+    let metrics = get(settings.ops_listen, "/metrics").await?;
+    let build = metrics.lines().find_map(|line| line.strip_prefix("notary_orders_build_info{"))?;
+    let version = build.split('"').nth(1)?.to_owned();
+    let files = metrics.lines().find_map(|line| line.strip_prefix("process_max_fds "));
+    Some(RunningService { version, max_files: files.and_then(|number| number.parse().ok()) })
+}
+
+pub(super) async fn check(settings: Arc<Settings>) -> Checked {
+    const API: &str = "--listen (NOTARY_ORDERS_LISTEN)";
+    const OPS: &str = "--ops-listen (NOTARY_ORDERS_OPS_LISTEN)";
+    let Settings { listen, ops_listen, base_path, .. } = &*settings;
+    if listen == ops_listen && listen.port() != 0 {
+        let text = format!("{API} and {OPS} name the same address");
+        return Ok(vec![Finding::fail(CHECK, text, "Choose another port for one of them")]);
+    }
+    let service = async { running_service(&settings).await.map(|service| service.version) };
+    let api = async {
+        let document = get(*listen, &format!("{base_path}/openapi.json")).await?;
+        document.contains("notary-orders").then(String::new)
+    };
+    let (api, ops) =
+        futures_util::join!(judge(*listen, API, api), judge(*ops_listen, OPS, service));
+    Ok(vec![api, ops])
+}
+
+/// Judges a port. `version` asks the service there for its version, which may be blank.
+async fn judge(
+    address: SocketAddr,
+    setting: &str,
+    version: impl Future<Output = Option<String>>,
+) -> Finding {
+    let error = match listen::listen(address) {
+        Ok(_) if address.port() == 0 => {
+            return Finding::ok(CHECK, format!("{setting} is any port"));
+        }
+        Ok(_) => return Finding::ok(CHECK, format!("{address} is free for {setting}")),
+        Err(error) => error,
+    };
+    if error.kind() != ErrorKind::AddrInUse {
+        let text = format!("{address} cannot be used: {error}");
+        return Finding::fail(CHECK, text, format!("Correct {setting}"));
+    }
+    let own = env!("CARGO_PKG_VERSION");
+    match version.await {
+        Some(version) if version.is_empty() || version == own => {
+            Finding::ok(CHECK, format!("{address} is served by this service"))
+        }
+        Some(version) => Finding::warn(
+            CHECK,
+            format!("{address} is served by version {version}, and this program is {own}"),
+            "Restart the service, unless an upgrade is going on",
+        ),
+        None => Finding::fail(
+            CHECK,
+            format!("{address} is in use, and does not answer as this service"),
+            format!("Stop the other program, or choose another port in {setting}"),
+        ),
+    }
+}
+
+/// Returns the answer of an HTTP server to a `GET`, with its head, if it is 200.
+async fn get(address: SocketAddr, path: &str) -> Option<String> {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let exchange = async {
+        let mut stream = TcpStream::connect(listen::local_address(address)).await.ok()?;
+        stream.write_all(request.as_bytes()).await.ok()?;
+        let mut answer = Vec::new();
+        stream.take(MAX_ANSWER).read_to_end(&mut answer).await.ok()?;
+        String::from_utf8(answer).ok().filter(|answer| answer.starts_with("HTTP/1.1 200 "))
+    };
+    timeout(ANSWER_LIMIT, exchange).await.ok().flatten()
+}

@@ -1,0 +1,164 @@
+//! `doctor` on the embedded default.
+
+use std::{fs, net::TcpListener, path::Path, process::Command};
+
+use crate::{
+    doctor_report::Report,
+    harness::{created, files_below},
+    service_process::{ServiceProcess, issue_key, notary_orders, output},
+    small_disk::{SmallDisk, done_with_mounts_of_its_own},
+    wiring::Wiring,
+};
+
+/// Every check, in the order of the report.
+const CHECKS: [&str; 10] = [
+    "settings",
+    "database",
+    "documents",
+    "mail",
+    "webhooks",
+    "clock",
+    "disk",
+    "files",
+    "ports",
+    "proxies",
+];
+
+fn on_data(data: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_notary-orders"));
+    command.env_clear().arg("--data-dir").arg(data);
+    command.args(["--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "doctor"]);
+    command
+}
+
+#[test]
+fn fresh_machine_has_one_line_for_each_check_and_nothing_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let output = on_data(&data).output().unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{printed}");
+    let mut checks: Vec<_> =
+        printed.lines().map(|line| line.split_whitespace().nth(1).unwrap()).collect();
+    checks.dedup();
+    assert_eq!(checks, CHECKS, "{printed}");
+    let is_level = |line: &str| ["ok  ", "warn"].iter().any(|level| line.starts_with(level));
+    assert!(printed.lines().all(is_level), "{printed}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn running_service_is_recognized_and_undisturbed() {
+    let wiring = Wiring::new();
+    let server = ServiceProcess::start(&wiring, &[]);
+    let key = issue_key(&wiring);
+    created(server.post_with_deed(&key, "F-1").await).await;
+    let before = files_below(&wiring.data().join("documents"));
+    let addresses =
+        [format!("--listen={}", server.address), format!("--ops-listen={}", server.ops_address)];
+
+    let report = Report::on(&wiring, &addresses.each_ref().map(String::as_str));
+
+    assert_eq!(report.failed(), [""; 0], "{}", report.text);
+    let ports = report.found("ok", "ports");
+    assert_eq!(ports.matches("is served by this service").count(), 2, "{}", report.text);
+    assert!(report.found("ok", "files").contains("the running service"), "{}", report.text);
+    assert!(report.found("ok", "database").contains("every migration"), "{}", report.text);
+    assert_eq!(files_below(&wiring.data().join("documents")), before);
+    created(server.post(&key, "F-2").await).await;
+    assert_eq!(server.stop("-TERM").0, Some(0));
+}
+
+#[test]
+fn every_broken_part_is_named_beside_the_others() {
+    let wiring = Wiring::new();
+    assert!(output(&wiring, &["migrate"]).status.success());
+    let other_program = TcpListener::bind("127.0.0.1:0").unwrap();
+    let data = wiring.data();
+    fs::write(data.join("notary-orders.sqlite"), "no database, but some longer text").unwrap();
+    fs::write(data.join("documents"), "no folder").unwrap();
+    fs::write(data.join("secrets.key"), "half").unwrap();
+    let flags = [
+        &format!("--listen={}", other_program.local_addr().unwrap()),
+        "--mail-from=nobody at all",
+        "--trusted-proxies=0.0.0.0/0",
+        "--webhook-proxy=ftp://user:passw0rd@host:1",
+    ];
+
+    let report = Report::on(&wiring, &flags);
+
+    let failed = ["database", "documents", "mail", "webhooks", "disk", "ports", "proxies"];
+    assert_eq!(report.failed(), failed, "{}", report.text);
+    assert_eq!(report.found("fail", "webhooks").lines().count(), 2, "{}", report.text);
+    assert!(report.text.contains("error: 8 checks failed"), "{}", report.text);
+    assert!(!report.text.contains("passw0rd"), "{}", report.text);
+    assert_eq!(fs::read_to_string(data.join("secrets.key")).unwrap(), "half");
+}
+
+#[test]
+fn wrong_variables_are_reported_and_the_rest_is_checked() {
+    let wiring = Wiring::new();
+    let mut command = notary_orders(&wiring, &["doctor", "--json"]);
+    command.envs([
+        ("NOTARY_ORDERS_SHUTDOWN_GRACE_SECS", "-1"),
+        ("NOTARY_ORDERS_LOG_FORMAT", "xml"),
+        ("NOTARY_ORDERS_TRUSTED_PROXIES", "postgres://user:passw0rd@host"),
+        ("NOTARY_ORDERS_MAIL_FORM", "orders@example.com"),
+    ]);
+    let report = Report::of(command);
+    let failures = report.found("fail", "settings");
+    for setting in ["--shutdown-grace-secs", "--log-format", "--trusted-proxies"] {
+        assert!(failures.contains(setting), "{}", report.text);
+    }
+    assert!(report.found("warn", "settings").contains("NOTARY_ORDERS_MAIL_FORM"));
+    assert!(report.text.contains("NOTARY_ORDERS_MAIL_FROM"), "{}", report.text);
+    assert!(!report.text.contains("passw0rd"), "{}", report.text);
+    assert_eq!(report.failed(), ["settings"]);
+    assert_ne!(report.found("ok", "database"), "", "{}", report.text);
+
+    // Other commands stop.
+    let mut other = notary_orders(&wiring, &["openapi"]);
+    let other = other.env("NOTARY_ORDERS_LOG_FORMAT", "xml").output().unwrap();
+    assert_eq!(other.status.code(), Some(2));
+    // A flag is a mistake of this command.
+    assert_eq!(output(&wiring, &["doctor", "--log-format=xml"]).status.code(), Some(2));
+}
+
+#[test]
+fn low_limit_of_open_files_is_a_failure() {
+    let data = tempfile::tempdir().unwrap();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -n 600; exec \"$@\"", "sh"]);
+    let doctor = on_data(data.path());
+    shell.arg(doctor.get_program()).args(doctor.get_args()).arg("--json").env_clear();
+    let report = Report::of(shell);
+    assert!(report.found("fail", "files").contains("600 files"), "{}", report.text);
+    assert_eq!(report.failed(), ["files"], "{}", report.text);
+}
+
+#[test]
+fn full_and_read_only_folders_are_failures() {
+    let test = "full_and_read_only_folders_are_failures";
+    if done_with_mounts_of_its_own(module_path!(), test) {
+        return;
+    }
+    let wiring = Wiring::new();
+    assert!(output(&wiring, &["migrate"]).status.success());
+    let disk = SmallDisk::at(&wiring.data().join("spool"), 100);
+    let report = Report::on(&wiring, &[]);
+    assert_eq!(report.failed(), [""; 0], "{}", report.text);
+    assert!(report.doubted().contains(&"disk"), "{}", report.text);
+
+    disk.fill();
+    let report = Report::on(&wiring, &[]);
+    assert_eq!(report.failed(), ["disk"], "{}", report.text);
+    assert!(report.found("fail", "disk").contains("spool"), "{}", report.text);
+    disk.clear();
+
+    let mut remount = Command::new("mount");
+    remount.args(["-o", "remount,ro"]).arg(wiring.data().join("spool"));
+    assert!(remount.status().unwrap().success());
+    let report = Report::on(&wiring, &[]);
+    assert_eq!(report.failed(), ["disk"], "{}", report.text);
+    assert!(report.found("fail", "disk").contains("Read-only"), "{}", report.text);
+}
