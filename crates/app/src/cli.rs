@@ -228,8 +228,13 @@ async fn start_service(settings: &Settings, machine: &Machine) -> Result<Service
     let keys = storage.manage_keys(machine);
     let service = starting.start(settings, machine, storage).await?;
     if matches!(settings.database()?, Database::Sqlite(_))
-        && let Some(welcome) =
-            first_key::welcome(&keys, service.api_address, &settings.base_path).await?
+        && let Some(welcome) = first_key::welcome(
+            &keys,
+            service.api_address,
+            &settings.base_path,
+            settings.tls_cert.is_some(),
+        )
+        .await?
     {
         welcome_operator(welcome);
     }

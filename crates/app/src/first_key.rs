@@ -11,11 +11,14 @@ pub(crate) async fn welcome(
     keys: &ManageKeys,
     api: SocketAddr,
     base_path: &str,
+    uses_tls: bool,
 ) -> Result<Option<String>> {
     let terms = KeyTerms { name: "first start".to_owned(), ..KeyTerms::default() };
     let issued = keys.issue_first(terms, "first start").await?;
-    Ok(issued
-        .map(|(_, key)| text(key.expose(), &format!("http://{}{base_path}", local_address(api)))))
+    // The certificate does not name the address of this machine.
+    let scheme = if uses_tls { "--insecure https" } else { "http" };
+    let base_url = format!("{scheme}://{}{base_path}", local_address(api));
+    Ok(issued.map(|(_, key)| text(key.expose(), &base_url)))
 }
 
 /// Returns an address that this machine can connect to: the loopback address instead of the

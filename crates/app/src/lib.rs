@@ -12,6 +12,7 @@
 //! | background work: loops, log lines, metrics | `workers`, `worker_metrics` |
 //! | metrics of database and disk | `database_metrics`, `disk_metrics` |
 //! | listening sockets and the limit of connections | `listen` |
+//! | certificate and key of the API, read again when they change | `tls_files` |
 //! | clock and randomness | `system` |
 //! | log | [`logging`] |
 //! | key of the first start | `first_key` |
@@ -36,6 +37,7 @@ pub mod serve;
 pub mod settings;
 mod signals;
 mod system;
+mod tls_files;
 mod wiring;
 mod worker_metrics;
 mod workers;
