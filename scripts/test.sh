@@ -7,7 +7,8 @@ cd "$(dirname "$0")/.."
 as_root() { if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi; }
 
 # A C compiler builds SQLite. curl, jq, Node.js, PHP and Python run the examples of the guides.
-# Chromium opens the docs page. OpenSSL tries the TLS of the service. The tests start PostgreSQL servers, so no cluster is created here.
+# Chromium opens the docs page. OpenSSL tries the TLS of the service. The tests start PostgreSQL
+# servers, so no cluster is created here.
 missing=()
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 command -v curl >/dev/null || missing+=(curl)
