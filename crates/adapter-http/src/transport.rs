@@ -128,6 +128,19 @@ impl Transport {
         }
     }
 
+    /// Returns the result of a call that waits for the client to read, or fails when the client must
+    /// have read.
+    fn unless_unread<T>(
+        &mut self,
+        polled: Poll<io::Result<T>>,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<T>> {
+        if polled.is_pending() && self.poll_unread(context).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        polled
+    }
+
     /// Ends the connection, as if its client had. Answers a head that has begun, if it can.
     fn end(&mut self, context: &mut Context<'_>, answer: &[u8]) -> Poll<io::Result<()>> {
         if !self.unflushed && self.exchange.phase() == (Phase::Head { begun: true }) {
@@ -221,22 +234,14 @@ impl AsyncWrite for Transport {
                 (self.blocked_since, self.progress) = (None, 0);
             }
         }
-        if written.is_pending() && self.poll_unread(context).is_ready() {
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-        }
-        written
+        self.unless_unread(written, context)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_interim(context))?;
         // Only TLS holds bytes that are not flushed.
-        let flushed = self.stream()?.poll_flush(context)?;
-        if flushed.is_pending() {
-            if self.poll_unread(context).is_ready() {
-                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-            }
-            return Poll::Pending;
-        }
+        let flushed = self.stream()?.poll_flush(context);
+        ready!(self.unless_unread(flushed, context))?;
         self.unflushed = false;
         if self.exchange.phase() != Phase::Request {
             self.blocked_since = None;
@@ -253,7 +258,9 @@ impl AsyncWrite for Transport {
             // The owner of the connection ends it later.
             return Poll::Ready(Ok(()));
         }
-        self.stream()?.poll_shutdown(context)
+        // TLS has an end to send, behind what waits for the client.
+        let shut_down = self.stream()?.poll_shutdown(context);
+        self.unless_unread(shut_down, context)
     }
 }
 
