@@ -158,6 +158,11 @@ fn tls_flags(folder: &Path) -> [String; 2] {
     [format!("--tls-cert={}", file("tls.crt")), format!("--tls-key={}", file("tls.key"))]
 }
 
+/// Returns the metrics of a service with TLS.
+pub async fn metrics() -> String {
+    Service::start().process.ops("/metrics").await.1
+}
+
 /// Replaces the files by one atomic rename of a symbolic link.
 fn swap(folder: &Path, version: &str, certificates: &Certificates) {
     let files = folder.join(version);
