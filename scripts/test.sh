@@ -7,13 +7,15 @@ cd "$(dirname "$0")/.."
 as_root() { if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi; }
 
 # A C compiler builds SQLite. curl, jq, Node.js, PHP and Python run the examples of the guides.
-# Chromium opens the docs page, and mandoc the manual page. The tests start PostgreSQL servers, so no cluster is created here.
+# Chromium opens the docs page, mandoc the manual page, and OpenSSL tries the TLS of the service. The
+# tests start PostgreSQL servers, so no cluster is created here.
 missing=()
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 command -v curl >/dev/null || missing+=(curl)
 command -v jq >/dev/null || missing+=(jq)
 command -v node >/dev/null || missing+=(nodejs)
 command -v npm >/dev/null || missing+=(npm)
+command -v openssl >/dev/null || missing+=(openssl)
 command -v php >/dev/null || missing+=(php-cli)
 command -v chromium >/dev/null || missing+=(chromium)
 command -v chromedriver >/dev/null || missing+=(chromium-driver)

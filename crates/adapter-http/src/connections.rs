@@ -35,6 +35,9 @@ const MAX_WAIT: Duration = Duration::from_secs(10);
 const CROWDED: usize = MAX_SERVED / 2;
 /// Memory for first heads above [`FREE_HEAD`], in units of [`HEAD_UNIT`].
 const HEAD_UNITS: usize = 2 * 1024;
+/// Connections whose first TLS record, or handshake, is larger than those of ordinary clients. TLS
+/// holds up to 32 KiB for each.
+const MAX_LARGE_RECORDS: usize = 512;
 /// Unit of memory for heads.
 pub(crate) const HEAD_UNIT: usize = 1024;
 /// Part of a first head that needs no units. Heads of ordinary clients fit.
@@ -51,6 +54,7 @@ pub struct ConnectionTracker {
     downloads: Arc<Semaphore>,
     crowded: AtomicUsize,
     head_units: Semaphore,
+    large_records: Arc<Semaphore>,
 }
 
 impl Default for ConnectionTracker {
@@ -64,6 +68,7 @@ impl Default for ConnectionTracker {
             downloads: Arc::new(Semaphore::new(MAX_DOWNLOADS)),
             crowded: AtomicUsize::new(CROWDED),
             head_units: Semaphore::new(HEAD_UNITS),
+            large_records: Arc::new(Semaphore::new(MAX_LARGE_RECORDS)),
         }
     }
 }
@@ -115,6 +120,11 @@ impl ConnectionTracker {
     pub(crate) fn try_take_head_units(&self, bytes: usize) -> Option<SemaphorePermit<'_>> {
         let units = u32::try_from(bytes.div_ceil(HEAD_UNIT)).ok()?;
         self.head_units.try_acquire_many(units).ok()
+    }
+
+    /// Returns a permit for a connection that needs more memory below TLS; `None` if there are many.
+    pub(crate) fn try_large_record(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.large_records).try_acquire_owned().ok()
     }
 
     pub(crate) fn request_started(&self) {

@@ -8,11 +8,12 @@ use std::{
 };
 
 use actix_web::http::StatusCode;
-use tokio::{net::TcpStream, sync::OwnedSemaphorePermit, time::Instant};
+use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 
 use crate::{
     connections::ConnectionTracker,
     read_bytes::{BodyLength, ReadBytes},
+    stream::Stream,
 };
 
 /// Time limit for the head of a request, from its first byte.
@@ -65,7 +66,7 @@ pub(crate) struct Exchange {
     /// Whether the last request that was not shed succeeded.
     succeeded: Cell<bool>,
     /// The connection, when its transport has ended.
-    ended: Cell<Option<TcpStream>>,
+    ended: Cell<Option<Stream>>,
 }
 
 /// What the permit of a connection is for.
@@ -275,12 +276,12 @@ impl Exchange {
     }
 
     /// Notes that the transport has ended.
-    pub(crate) fn end(&self, stream: TcpStream) {
+    pub(crate) fn end(&self, stream: Stream) {
         self.ended.set(Some(stream));
     }
 
     /// Returns the connection when its transport has ended.
-    pub(crate) fn take_ended(&self) -> Option<TcpStream> {
+    pub(crate) fn take_ended(&self) -> Option<Stream> {
         self.ended.take()
     }
 }

@@ -10,7 +10,7 @@ use std::{io, time::Duration};
 use bytes::Bytes;
 use httparse::{EMPTY_HEADER, Request};
 use tokio::{
-    io::AsyncWriteExt as _,
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
     sync::SemaphorePermit,
     time::{Instant, timeout, timeout_at},
@@ -18,13 +18,17 @@ use tokio::{
 
 use crate::{
     connections::{ConnectionTracker, FREE_HEAD},
-    exchange::{HEAD_TIMEOUT, READ_AHEAD},
+    exchange::READ_AHEAD,
+    stream::Stream,
     transport::{HEAD_TOO_LARGE, HEAD_TOO_SLOW},
 };
 
 /// The answer to a request that the service has no memory or no permit for.
 pub(crate) const CROWDED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\n\
     connection: close\r\ncontent-length: 0\r\n\r\n";
+/// The answer to a client that speaks plain HTTP where TLS is expected.
+pub(crate) const NO_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\n\
+    content-length: 37\r\nconnection: close\r\n\r\nThis port expects TLS: use https://.\n";
 /// Number of header lines that the framework accepts. It rejects more.
 pub(crate) const MAX_LINES: usize = 96;
 /// Time in which a client may read a rejection before its connection is reset.
@@ -36,13 +40,14 @@ pub(crate) struct FirstHead<'a> {
     pub(crate) units: Option<SemaphorePermit<'a>>,
 }
 
-/// Reads until the head is complete. Answers one that is too slow or too large. Returns `None` then,
+/// Reads until the head is complete, or `deadline`. Answers one that is too slow or too large. Returns `None` then,
 /// and if the client closes the connection.
 pub(crate) async fn receive<'a>(
-    stream: &mut TcpStream,
+    stream: &mut Stream,
     connections: &'a ConnectionTracker,
+    deadline: Instant,
 ) -> Option<FirstHead<'a>> {
-    match read(stream, connections).await {
+    match read(stream, connections, deadline).await {
         Ok(first) => first,
         Err(answer) => {
             reject(stream, answer).await;
@@ -53,11 +58,11 @@ pub(crate) async fn receive<'a>(
 
 /// Reads a head, or returns the answer that rejects it.
 async fn read<'a>(
-    stream: &TcpStream,
+    stream: &mut Stream,
     connections: &'a ConnectionTracker,
+    deadline: Instant,
 ) -> Result<Option<FirstHead<'a>>, &'static [u8]> {
     let (mut head, mut units) = (Vec::new(), None);
-    let deadline = Instant::now() + HEAD_TIMEOUT;
     loop {
         let readable = timeout_at(deadline, stream.readable()).await;
         if readable.map_err(|_| HEAD_TOO_SLOW)?.is_err() {
@@ -71,13 +76,14 @@ async fn read<'a>(
             }
             head.reserve_exact(size - head.len());
         }
-        match stream.try_read_buf(&mut head) {
+        let read = timeout_at(deadline, stream.read_buf(&mut head)).await;
+        match read.map_err(|_| HEAD_TOO_SLOW)? {
             Ok(1..) if !is_partial(&head) => {
                 return Ok(Some(FirstHead { bytes: head.into(), units }));
             }
             Ok(1..) if head.len() >= READ_AHEAD => return Err(HEAD_TOO_LARGE),
             Ok(1..) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == io::ErrorKind::OutOfMemory => return Err(CROWDED),
             Ok(0) | Err(_) => return Ok(None),
         }
     }
@@ -90,10 +96,10 @@ fn is_partial(head: &[u8]) -> bool {
 }
 
 /// Answers, and closes the connection.
-pub(crate) async fn reject(stream: &mut TcpStream, answer: &[u8]) {
+pub(crate) async fn reject(stream: &mut Stream, answer: &[u8]) {
     let _ = timeout(LINGER, stream.write_all(answer)).await;
-    let _ = stream.shutdown().await;
-    discard_rest(stream, LINGER).await;
+    let _ = timeout(LINGER, stream.shutdown()).await;
+    discard_rest(stream.tcp(), LINGER).await;
 }
 
 /// Discards what a client still sends, until it closes its side or `time` is over. Closing a

@@ -1,22 +1,24 @@
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
 };
 
 use super::*;
+use crate::exchange::HEAD_TIMEOUT;
 
 /// Returns both ends of a connection: the client's and the service's.
-pub(crate) async fn connection() -> (TcpStream, TcpStream) {
+async fn connection() -> (TcpStream, Stream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-    (client, listener.accept().await.unwrap().0)
+    (client, Stream::Plain(listener.accept().await.unwrap().0))
 }
 
 /// Returns what the service receives of a client that sends these bytes, and the client.
 async fn received(connections: &ConnectionTracker, bytes: &[u8]) -> (Option<Bytes>, TcpStream) {
     let (mut client, mut service) = connection().await;
     client.write_all(bytes).await.unwrap();
-    (receive(&mut service, connections).await.map(|first| first.bytes), client)
+    let deadline = Instant::now() + HEAD_TIMEOUT;
+    (receive(&mut service, connections, deadline).await.map(|first| first.bytes), client)
 }
 
 async fn answer(mut client: TcpStream) -> String {
@@ -45,7 +47,8 @@ async fn whole_head_and_bytes_that_can_become_none_are_returned() {
 async fn head_in_pieces_is_returned_whole() {
     let (mut client, mut service) = connection().await;
     let receiving = tokio::spawn(async move {
-        receive(&mut service, &ConnectionTracker::default()).await.unwrap().bytes
+        let deadline = Instant::now() + HEAD_TIMEOUT;
+        receive(&mut service, &ConnectionTracker::default(), deadline).await.unwrap().bytes
     });
     let whole = [&head(6_000)[..], b"\r\n\r\n"].concat();
     for piece in whole.chunks(701) {

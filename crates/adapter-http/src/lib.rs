@@ -18,6 +18,7 @@
 //! | unread bodies of rejected requests | `unread_body` |
 //! | connections: their number, and their end when the service stops | `connections` |
 //! | their time and memory, `100 Continue` | `first_head`, `transport`, `exchange`, `read_bytes` |
+//! | TLS: certificate and key; a connection with or without it | `tls`, `stream` |
 //! | work that outlives its request | `detached_tasks`, `run_to_end` |
 //! | `/healthz`, `/readyz`, `/metrics` | `ops` |
 //! | OpenAPI document and documentation page | `openapi`, `docs_page` |
@@ -76,8 +77,10 @@ mod spool;
 mod spool_file;
 mod spool_folder;
 mod state;
+mod stream;
 #[cfg(test)]
 mod test_support;
+mod tls;
 mod transport;
 mod unread_body;
 mod webhooks;
@@ -98,6 +101,7 @@ pub use rate_limit::RateLimits;
 pub use server::{Capacity, serve_api, serve_ops};
 pub use spool::Spool;
 pub use state::Api;
+pub use tls::{Tls, TlsPair, TlsPairError};
 
 /// What the fuzz properties test directly. Not part of the API of this crate.
 #[doc(hidden)]

@@ -27,16 +27,25 @@ use futures_util::{
     future::{Either, select},
     pending, poll,
 };
-use tokio::{io::AsyncWriteExt as _, net::TcpStream, sync::Semaphore, task::yield_now};
+use tokio::{
+    io::AsyncWriteExt as _,
+    net::TcpStream,
+    sync::Semaphore,
+    task::yield_now,
+    time::{Instant, timeout, timeout_at},
+};
 
 use crate::{
     authentication::delay_guess,
-    exchange::{Exchange, Phase},
-    first_head::{self, CROWDED, FirstHead},
+    connections::ConnectionTracker,
+    exchange::{Exchange, HEAD_TIMEOUT, Phase},
+    first_head::{self, CROWDED, FirstHead, NO_TLS},
     observe::observe,
     ops::Ops,
     routes,
     state::Api,
+    stream::{Handshake, Stream},
+    tls::Tls,
     transport::Transport,
 };
 
@@ -63,10 +72,12 @@ pub struct Capacity {
     pub connections_per_worker: usize,
 }
 
-/// Serves the API until it is stopped. Then finishes the requests in progress, for at most `grace`.
+/// Serves the API until it is stopped, with TLS or without. Then finishes the requests in progress,
+/// for at most `grace`.
 pub fn serve_api(
     listener: TcpListener,
     api: web::Data<Api>,
+    tls: Option<Arc<Tls>>,
     capacity: Capacity,
     grace: Duration,
 ) -> io::Result<Server> {
@@ -80,7 +91,7 @@ pub fn serve_api(
         .shutdown_timeout(grace.as_secs());
     let stopping = server.graceful_shutdown_signal();
     let server = server.listen("api", listener, move || {
-        let (observed, of_connections) = (api.clone(), api.clone());
+        let (observed, of_connections) = (api.clone(), (api.clone(), tls.clone()));
         let observe = from_fn(move |request, next| observe(observed.clone(), request, next));
         let app = App::new()
             .app_data(api.clone())
@@ -106,14 +117,13 @@ pub fn serve_api(
             })
             .h1(map_config(app, |()| AppConfig::default()));
         fn_factory(move || {
-            let (starting, api) = (http.new_service(()), of_connections.clone());
-            let (turns, stopping) = (Rc::new(Semaphore::new(1)), stopping.clone());
+            let (starting, (api, tls)) = (http.new_service(()), of_connections.clone());
+            let (turns, stopping) = (Semaphore::new(1), stopping.clone());
             async move {
-                let http = Rc::new(starting.await?);
-                Ok::<_, ()>(fn_service(move |stream: TcpStream| {
-                    let (http, turns) = (Rc::clone(&http), Rc::clone(&turns));
+                let worker = Rc::new(Worker { http: starting.await?, turns, api, tls, stopping });
+                Ok::<_, ()>(fn_service(move |tcp: TcpStream| {
                     // Boxed, because the framework holds the future twice.
-                    Box::pin(serve(stream, http, turns, api.clone(), stopping.clone()))
+                    Box::pin(serve(tcp, Rc::clone(&worker)))
                 }))
             }
         })
@@ -121,31 +131,50 @@ pub fn serve_api(
     Ok(server.run())
 }
 
-/// Serves a connection until it ends. `turns` are those of its worker.
-async fn serve<H>(
-    mut stream: TcpStream,
-    http: Rc<H>,
-    turns: Rc<Semaphore>,
+/// What the connections of a worker share.
+struct Worker<H> {
+    http: H,
+    turns: Semaphore,
     api: web::Data<Api>,
+    tls: Option<Arc<Tls>>,
     stopping: GracefulShutdownSignal,
-) -> Result<(), ()>
+}
+
+/// Serves a connection until it ends.
+async fn serve<H>(tcp: TcpStream, worker: Rc<Worker<H>>) -> Result<(), ()>
 where
     H: Service<(Transport, Option<SocketAddr>), Response = ()>,
 {
+    let Worker { http, turns, api, tls, stopping } = &*worker;
     let connections = &api.connections;
     let _open = connections.opened();
-    let peer = stream.peer_addr().ok();
+    let peer = tcp.peer_addr().ok();
     // Otherwise the end of a download waits until the client has confirmed the bytes before it.
-    let _ = stream.set_nodelay(true);
-    let FirstHead { bytes, units } = {
-        let receiving = pin!(first_head::receive(&mut stream, connections));
-        match select(receiving, pin!(stopping.notified())).await {
-            Either::Left((Some(first), _)) => first,
-            _ => return Ok(()),
+    let _ = tcp.set_nodelay(true);
+    let deadline = Instant::now() + HEAD_TIMEOUT;
+    let mut stream = match tls {
+        None => Stream::Plain(tcp),
+        Some(tls) => {
+            let handshake = pin!(handshake(tcp, tls, connections, deadline, turns));
+            match select(handshake, pin!(stopping.notified())).await {
+                Either::Left((Some(stream), _)) => stream,
+                _ => return Ok(()),
+            }
         }
     };
+    let received = {
+        let receiving = pin!(first_head::receive(&mut stream, connections, deadline));
+        match select(receiving, pin!(stopping.notified())).await {
+            Either::Left((first, _)) => first,
+            Either::Right(_) => None,
+        }
+    };
+    let Some(FirstHead { bytes, units }) = received else {
+        stream.close().await;
+        return Ok(());
+    };
     if let Some(peer) = peer {
-        let delay = pin!(delay_guess(&bytes, peer.ip(), &api));
+        let delay = pin!(delay_guess(&bytes, peer.ip(), api));
         select(delay, pin!(stopping.notified())).await;
     }
     let exchange = Rc::new(Exchange::new(Arc::clone(connections)));
@@ -153,32 +182,68 @@ where
         first_head::reject(&mut stream, CROWDED).await;
         return Ok(());
     }
+    stream.first_head_taken();
     let transport = Transport::new(stream, bytes, Rc::clone(&exchange));
     // The framework takes the bytes at once.
     drop(units);
     // Boxed, because a connection that the framework does not serve must be small.
-    let ended = in_turns(Box::pin(http.call((transport, peer))), &exchange, &turns).await;
+    let serving = Box::pin(http.call((transport, peer)));
+    let ended = in_turns(serving, || exchange.succeeded(), turns).await;
     exchange.served();
-    if let (Some(mut stream), Phase::Rest) = (exchange.take_ended(), exchange.phase()) {
-        let rest = pin!(async {
-            first_head::discard_rest(&stream, RECONNECT_DELAY).await;
-            let _ = stream.shutdown().await;
-            first_head::discard_rest(&stream, LINGER).await;
-        });
-        select(rest, pin!(stopping.notified())).await;
+    if let Some(stream) = exchange.take_ended() {
+        end(stream, exchange.phase(), stopping).await;
     }
     ended.map_err(drop)
+}
+
+/// Waits for the TLS handshake of a client; returns its connection. Handshakes are much work, so
+/// they have turns.
+async fn handshake(
+    tcp: TcpStream,
+    tls: &Tls,
+    connections: &Arc<ConnectionTracker>,
+    deadline: Instant,
+    turns: &Semaphore,
+) -> Option<Stream> {
+    // Boxed, because other connections have no handshake.
+    let handshake = Box::pin(Stream::handshake(tcp, tls.current(), Arc::clone(connections)));
+    match timeout_at(deadline, in_turns(handshake, || false, turns)).await {
+        Ok(Handshake::Done(stream)) => return Some(stream),
+        Ok(Handshake::Plain(tcp)) => {
+            tls.failed(&io::Error::other("the client does not speak TLS"));
+            first_head::reject(&mut Stream::Plain(tcp), NO_TLS).await;
+        }
+        Ok(Handshake::Gone) => {}
+        Ok(Handshake::Failed(error)) => tls.failed(&error),
+        Err(elapsed) => tls.failed(&elapsed.into()),
+    }
+    None
+}
+
+/// Ends a connection that the framework no longer serves. If the rest of a body was not read,
+/// discards it first, so that the client can read the answer.
+async fn end(mut stream: Stream, phase: Phase, stopping: &GracefulShutdownSignal) {
+    if phase != Phase::Rest {
+        stream.close().await;
+        return;
+    }
+    let rest = pin!(async {
+        first_head::discard_rest(stream.tcp(), RECONNECT_DELAY).await;
+        let _ = timeout(LINGER, stream.shutdown()).await;
+        first_head::discard_rest(stream.tcp(), LINGER).await;
+    });
+    select(rest, pin!(stopping.notified())).await;
 }
 
 /// Polls a connection in turn with the others of its worker, unless its last request succeeded. So
 /// a client that creates orders does not wait for thousands of hostile connections.
 async fn in_turns<F: Future + Unpin>(
     mut serving: F,
-    exchange: &Exchange,
+    succeeded: impl Fn() -> bool,
     turns: &Semaphore,
 ) -> F::Output {
     loop {
-        let polled = if exchange.succeeded() {
+        let polled = if succeeded() {
             poll!(&mut serving)
         } else {
             let _turn = turns.acquire().await;
@@ -226,10 +291,10 @@ mod tests {
         let (hostile, client, turns) = (exchange(), exchange(), Semaphore::new(1));
         client.note_status(StatusCode::OK);
         let turn = turns.acquire().await.unwrap();
-        let mut waiting = pin!(in_turns(ready(1), &hostile, &turns));
+        let mut waiting = pin!(in_turns(ready(1), || hostile.succeeded(), &turns));
 
         assert_eq!(poll!(waiting.as_mut()), Poll::Pending);
-        assert_eq!(in_turns(ready(2), &client, &turns).await, 2);
+        assert_eq!(in_turns(ready(2), || client.succeeded(), &turns).await, 2);
         drop(turn);
         assert_eq!(waiting.await, 1);
     }

@@ -14,11 +14,13 @@ use std::{
 use bytes::Bytes;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf, Take},
-    net::TcpStream,
     time::{Instant, Sleep, sleep},
 };
 
-use crate::exchange::{Exchange, HEAD_TIMEOUT, Phase};
+use crate::{
+    exchange::{Exchange, HEAD_TIMEOUT, Phase},
+    stream::Stream,
+};
 
 /// The answer to a head that does not arrive in time.
 pub(crate) const HEAD_TOO_SLOW: &[u8] =
@@ -38,7 +40,7 @@ const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// A connection.
 pub(crate) struct Transport {
     /// `None` only while it is dropped.
-    stream: Option<Take<TcpStream>>,
+    stream: Option<Take<Stream>>,
     exchange: Rc<Exchange>,
     /// The first bytes, which arrived before the framework took over.
     first: Bytes,
@@ -58,7 +60,7 @@ pub(crate) struct Transport {
 
 impl Transport {
     /// Continues a connection whose first bytes were read.
-    pub(crate) fn new(stream: TcpStream, first: Bytes, exchange: Rc<Exchange>) -> Self {
+    pub(crate) fn new(stream: Stream, first: Bytes, exchange: Rc<Exchange>) -> Self {
         Self {
             stream: Some(stream.take(0)),
             exchange,
@@ -72,7 +74,7 @@ impl Transport {
         }
     }
 
-    fn stream(&mut self) -> io::Result<Pin<&mut TcpStream>> {
+    fn stream(&mut self) -> io::Result<Pin<&mut Stream>> {
         let stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
         Ok(Pin::new(stream.get_mut()))
     }
@@ -83,11 +85,11 @@ impl Transport {
 
     /// Waits until the connection may be read again. The framework reads until it must wait, and
     /// only then looks at what it has.
-    fn poll_allowance(&mut self, context: &Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_allowance(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.exchange.phase() == Phase::Request {
             self.exchange.park(context.waker());
         } else if self.full {
-            return self.end(HEAD_TOO_LARGE);
+            return self.end(context, HEAD_TOO_LARGE);
         } else {
             self.full = true;
             context.waker().wake_by_ref();
@@ -126,11 +128,26 @@ impl Transport {
         }
     }
 
+    /// Returns the result of a call that waits for the client to read, or fails when the client must
+    /// have read.
+    fn unless_unread<T>(
+        &mut self,
+        polled: Poll<io::Result<T>>,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<T>> {
+        if polled.is_pending() && self.poll_unread(context).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        polled
+    }
+
     /// Ends the connection, as if its client had. Answers a head that has begun, if it can.
-    fn end(&mut self, answer: &[u8]) -> Poll<io::Result<()>> {
+    fn end(&mut self, context: &mut Context<'_>, answer: &[u8]) -> Poll<io::Result<()>> {
         if !self.unflushed && self.exchange.phase() == (Phase::Head { begun: true }) {
+            let mut stream = self.stream()?;
             // The client may have closed the connection.
-            let _ = self.stream.as_ref().map(|stream| stream.get_ref().try_write(answer));
+            let _ = stream.as_mut().poll_write(context, answer);
+            let _ = stream.poll_flush(context);
         }
         Poll::Ready(Ok(()))
     }
@@ -191,7 +208,7 @@ impl AsyncRead for Transport {
         let read = Pin::new(stream).poll_read(context, buffer);
         self.exchange.read(&buffer.filled()[before..]);
         if read.is_pending() && self.poll_deadline(context).is_ready() {
-            return self.end(HEAD_TOO_SLOW);
+            return self.end(context, HEAD_TOO_SLOW);
         }
         read
     }
@@ -217,14 +234,14 @@ impl AsyncWrite for Transport {
                 (self.blocked_since, self.progress) = (None, 0);
             }
         }
-        if written.is_pending() && self.poll_unread(context).is_ready() {
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-        }
-        written
+        self.unless_unread(written, context)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_interim(context))?;
+        // Only TLS holds bytes that are not flushed.
+        let flushed = self.stream()?.poll_flush(context);
+        ready!(self.unless_unread(flushed, context))?;
         self.unflushed = false;
         if self.exchange.phase() != Phase::Request {
             self.blocked_since = None;
@@ -233,7 +250,7 @@ impl AsyncWrite for Transport {
         if self.poll_deadline(context).is_ready() {
             context.waker().wake_by_ref();
         }
-        self.stream()?.poll_flush(context)
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -241,7 +258,9 @@ impl AsyncWrite for Transport {
             // The owner of the connection ends it later.
             return Poll::Ready(Ok(()));
         }
-        self.stream()?.poll_shutdown(context)
+        // TLS has an end to send, behind what waits for the client.
+        let shut_down = self.stream()?.poll_shutdown(context);
+        self.unless_unread(shut_down, context)
     }
 }
 

@@ -3,7 +3,7 @@ use std::{future::poll_fn, pin::pin, sync::Arc, time::Duration};
 use futures_util::poll;
 use tokio::{
     io::AsyncWriteExt as _,
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
     time::{Instant, advance, interval, timeout},
 };
 
@@ -30,7 +30,7 @@ async fn answered_of(connections: Arc<ConnectionTracker>) -> (TcpStream, Transpo
     exchange.first(REQUEST);
     exchange.request_started(BodyLength::Known(0));
     exchange.answered(true);
-    (client, Transport::new(stream, Bytes::new(), exchange))
+    (client, Transport::new(Stream::Plain(stream), Bytes::new(), exchange))
 }
 
 /// Reads like the framework: all that is there, before it looks at it.
@@ -160,7 +160,7 @@ async fn rejected_body_ends_the_transport_and_keeps_the_connection() {
     drop(transport);
     let stream = exchange.take_ended().unwrap();
     let discarding = tokio::spawn(async move {
-        discard_rest(&stream, Duration::from_secs(60)).await;
+        discard_rest(stream.tcp(), Duration::from_secs(60)).await;
         drop(stream);
     });
     client.write_all(&vec![b'x'; 10 * READ_AHEAD]).await.unwrap();

@@ -21,9 +21,12 @@ pub(crate) async fn welcome(
 ) -> Result<Option<String>> {
     let terms = KeyTerms { name: "first start".to_owned(), ..KeyTerms::default() };
     let Some((_, key)) = keys.issue_first(terms, "first start").await? else { return Ok(None) };
-    let base_url = format!("http://{}{}", local_address(api), settings.base_path);
+    let scheme = if settings.tls_cert.is_some() { "https" } else { "http" };
+    let base_url = format!("{scheme}://{}{}", local_address(api), settings.base_path);
     let places = places(settings, &base_url, ops)?;
-    Ok(Some(text(key.expose(), &places, &base_url)))
+    // The certificate does not name the address of this machine.
+    let option = if settings.tls_cert.is_some() { "--insecure " } else { "" };
+    Ok(Some(text(key.expose(), &places, &format!("{option}{base_url}"))))
 }
 
 /// Returns lines that say where everything is. URLs of other servers are left out: they may contain

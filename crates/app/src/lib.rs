@@ -14,6 +14,7 @@
 //! | metrics of database and disk | `database_metrics`, `disk_metrics` |
 //! | scans for malware: log lines, metrics | `scan_metrics` |
 //! | listening sockets and the limit of connections | `listen` |
+//! | certificate and key of the API, read again when they change | `tls_files` |
 //! | clock and randomness | `system` |
 //! | log | [`logging`] |
 //! | key of the first start | `first_key` |
@@ -40,6 +41,7 @@ pub mod serve;
 pub mod settings;
 mod signals;
 mod system;
+mod tls_files;
 mod wiring;
 mod worker_metrics;
 mod workers;

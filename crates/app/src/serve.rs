@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     adapters::Storage, background::BackgroundThreads, listen, settings::Settings, system::Machine,
-    wiring::Parts,
+    tls_files::TlsFiles, wiring::Parts,
 };
 
 /// Longest time at a stop in which the service still answers new requests on open connections, and
@@ -37,6 +37,7 @@ pub struct Starting {
     registry: Registry,
     ops_address: SocketAddr,
     ops_server: ServerHandle,
+    tls: Option<TlsFiles>,
     tasks: JoinSet<Result<()>>,
 }
 
@@ -77,17 +78,18 @@ impl Grace {
 }
 
 impl Starting {
-    /// Serves the operators' endpoints.
+    /// Serves the operators' endpoints. Fails if the certificate of the API cannot be used.
     pub fn listen(settings: &Settings, machine: &Machine) -> Result<Self> {
         let listener = bind(settings.ops_listen, "--ops-listen (NOTARY_ORDERS_OPS_LISTEN)")?;
         let ops_address = listener.local_addr()?;
         let registry = Registry::new();
         let ops = web::Data::new(Ops::new(machine.clock.clone(), registry.clone())?);
+        let tls = TlsFiles::open(settings, machine, &registry)?;
         let server = adapter_http::serve_ops(listener, ops.clone())?;
         let ops_server = server.handle();
         let mut tasks = JoinSet::new();
         tasks.spawn(run(server));
-        Ok(Self { ops, registry, ops_address, ops_server, tasks })
+        Ok(Self { ops, registry, ops_address, ops_server, tls, tasks })
     }
 
     /// Starts the service on an open storage. Fails if a setting of the document store or the mail
@@ -98,7 +100,7 @@ impl Starting {
         machine: &Machine,
         storage: Storage,
     ) -> Result<Service> {
-        let Self { ops, registry, ops_address, ops_server, mut tasks } = self;
+        let Self { ops, registry, ops_address, ops_server, tls, mut tasks } = self;
         ops.database_opened();
         let listener = bind(settings.listen, "--listen (NOTARY_ORDERS_LISTEN)")?;
         let api_address = listener.local_addr()?;
@@ -108,6 +110,7 @@ impl Starting {
         let api_server = adapter_http::serve_api(
             listener,
             api.clone(),
+            tls.as_ref().map(TlsFiles::tls),
             capacity(settings),
             grace.requests.saturating_sub(grace.close),
         )?;
@@ -117,6 +120,9 @@ impl Starting {
         tasks.spawn(run(api_server));
         let background = BackgroundThreads::start()?;
         workers.spawn(&mut tasks, background.handle(), &deliveries_stop, &workers_stop);
+        if let Some(tls) = tls {
+            tasks.spawn_on(tls.watch(workers_stop.clone()), background.handle());
+        }
         ops.started(dependencies);
         tracing::info!(api = %api_address, ops = %ops_address, "listening");
         Ok(Service {

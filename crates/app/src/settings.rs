@@ -59,6 +59,15 @@ pub struct Settings {
     )]
     pub ops_listen: SocketAddr,
 
+    /// File of the certificate chain in PEM format, the service's own first: the API then speaks
+    /// HTTPS; read again when it changes
+    #[arg(long, value_name = "FILE", env = "NOTARY_ORDERS_TLS_CERT")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// File of the private key of the certificate in PEM format, without a password
+    #[arg(long, value_name = "FILE", env = "NOTARY_ORDERS_TLS_KEY")]
+    pub tls_key: Option<PathBuf>,
+
     /// Prefix of every API path, for example /signing
     #[arg(
         long,

@@ -1,25 +1,48 @@
+//! Certificates for servers of tests.
+
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair,
+    date_time_ymd,
 };
 
+/// The year in which a certificate ends that nothing is said about.
+const YEAR: i32 = 4096;
+
 /// The certificate of a server, and the root certificate that signed it.
-pub(crate) struct Certificates {
+pub struct Certificates {
     /// The root certificate in PEM format.
     pub root: String,
-    pub server: Certificate,
-    pub key: KeyPair,
+    pub(crate) server: Certificate,
+    pub(crate) key: KeyPair,
 }
 
 impl Certificates {
     /// Issues certificates. The roots of two servers differ even if their names are equal.
-    pub(crate) fn issue(root_name: &str, server_names: &[&str]) -> Self {
+    pub fn issue(root_name: &str, server_names: &[&str]) -> Self {
+        Self::issue_until(root_name, server_names, YEAR)
+    }
+
+    /// Issues certificates. That of the server ends at the beginning of a year.
+    pub fn issue_until(root_name: &str, server_names: &[&str], year: i32) -> Self {
         let mut root = CertificateParams::new(Vec::new()).unwrap();
         root.distinguished_name.push(DnType::CommonName, root_name);
         root.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let root = CertifiedIssuer::self_signed(root, KeyPair::generate().unwrap()).unwrap();
         let key = KeyPair::generate().unwrap();
         let names: Vec<_> = server_names.iter().map(ToString::to_string).collect();
-        let server = CertificateParams::new(names).unwrap().signed_by(&key, &root).unwrap();
+        let mut server = CertificateParams::new(names).unwrap();
+        server.not_after = date_time_ymd(year, 1, 1);
+        let server = server.signed_by(&key, &root).unwrap();
         Self { root: root.pem(), server, key }
+    }
+
+    /// Returns the certificate of the server in PEM format.
+    pub fn cert_pem(&self) -> String {
+        self.server.pem()
+    }
+
+    /// Returns the key of the server in PEM format.
+    pub fn key_pem(&self) -> String {
+        self.key.serialize_pem()
     }
 }

@@ -12,7 +12,7 @@
 #[cfg(feature = "browser")]
 pub mod browser;
 #[cfg(any(feature = "postgres", feature = "smtp"))]
-mod certificates;
+pub mod certificates;
 #[cfg(feature = "clamd")]
 pub mod clamd;
 #[cfg(feature = "postgres")]

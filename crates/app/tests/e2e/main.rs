@@ -68,6 +68,7 @@ mod smuggling;
 mod starting;
 mod stop_under_load;
 mod system_sqlite;
+mod tls;
 mod unread_output;
 mod webhooks;
 mod webhooks_api;

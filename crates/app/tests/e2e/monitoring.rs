@@ -125,7 +125,7 @@ fn exported(text: &str) -> Exported {
     exported
 }
 
-/// Returns the metrics of a service after orders, rejections and reads.
+/// Returns the metrics of a service after orders, rejections and reads, and those of one with TLS.
 async fn metrics() -> String {
     let wiring = Wiring::new();
     // Some metrics are there only with a scanner.
@@ -146,7 +146,7 @@ async fn metrics() -> String {
     assert_eq!(server.ops("/readyz").await.0, 200);
     let (status, text) = server.ops("/metrics").await;
     assert_eq!(status, 200);
-    text
+    text + &crate::tls::metrics().await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -38,6 +38,8 @@ fn invalid_setting_stops_the_start_by_name() {
         ("--webhook-allow=everything", "--webhook-allow"),
         ("--webhook-proxy=ftp://user:passw0rd@host:1", "--webhook-proxy"),
         ("--log-format=xml", "--log-format"),
+        ("--tls-cert=/proc/nowhere", "--tls-cert"),
+        ("--tls-key=/proc/nowhere", "--tls-key"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_notary-orders"));
         command.env_clear().args(

@@ -1,0 +1,142 @@
+//! The certificate of the API and its key, which can be replaced while the service runs.
+//!
+//! TLS 1.2 and 1.3, with the suites of rustls: all are authenticated encryption with a key exchange
+//! whose recordings a stolen key does not open.
+
+use std::{
+    io,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use prometheus::{
+    Gauge, IntCounter, Registry, register_gauge_with_registry, register_int_counter_with_registry,
+};
+use thiserror::Error;
+use time::OffsetDateTime;
+use tokio_rustls::rustls::{
+    self, InconsistentKeys, ServerConfig,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject as _},
+    sign::{CertifiedKey, SingleCertAndKey},
+    version::{TLS12, TLS13},
+};
+use x509_cert::{Certificate, der::Decode as _};
+
+/// Why a certificate and a key cannot be used. Quotes neither.
+#[derive(Debug, Error)]
+pub enum TlsPairError {
+    /// The certificates are at fault.
+    #[error("no certificate in PEM format can be read")]
+    Certificate(#[source] Option<Box<dyn std::error::Error + Send + Sync>>),
+    /// The key is at fault.
+    #[error("no private key in PEM format, without a password, can be read")]
+    Key(#[source] Option<Box<dyn std::error::Error + Send + Sync>>),
+    /// Each is readable, but they do not belong together.
+    #[error("the key does not belong to the first certificate of the file")]
+    Mismatch,
+}
+
+/// A certificate chain with its private key.
+pub struct TlsPair {
+    config: Arc<ServerConfig>,
+    /// When the certificate ends.
+    pub expires_at: OffsetDateTime,
+}
+
+impl TlsPair {
+    /// Reads a chain, which begins with the certificate of the service, and its key.
+    pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, TlsPairError> {
+        let chain: Vec<_> = CertificateDer::pem_slice_iter(chain)
+            .collect::<Result<_, _>>()
+            .map_err(|error| TlsPairError::Certificate(Some(error.into())))?;
+        let first = chain.first().ok_or(TlsPairError::Certificate(None))?;
+        let expires_at = expires_at(first)?;
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| match error {
+            pem::Error::NoItemsFound => TlsPairError::Key(None),
+            error => TlsPairError::Key(Some(error.into())),
+        })?;
+        Ok(Self { config: Arc::new(config(chain, key)?), expires_at })
+    }
+}
+
+/// Returns the end of a certificate.
+fn expires_at(certificate: &[u8]) -> Result<OffsetDateTime, TlsPairError> {
+    let certificate = Certificate::from_der(certificate)
+        .map_err(|error| TlsPairError::Certificate(Some(error.into())))?;
+    let seconds = certificate.tbs_certificate.validity.not_after.to_unix_duration().as_secs();
+    // A later end than the type knows is no end.
+    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+    Ok(OffsetDateTime::from_unix_timestamp(seconds)
+        .unwrap_or(time::PrimitiveDateTime::MAX.assume_utc()))
+}
+
+fn config(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<ServerConfig, TlsPairError> {
+    let provider = Arc::new(ring::default_provider());
+    let key = provider
+        .key_provider
+        .load_private_key(key)
+        .map_err(|error| TlsPairError::Key(Some(error.into())))?;
+    let certified = CertifiedKey::new(chain, key);
+    certified.keys_match().map_err(|error| match error {
+        rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => TlsPairError::Mismatch,
+        error => TlsPairError::Certificate(Some(error.into())),
+    })?;
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13, &TLS12])
+        .map_err(|error| TlsPairError::Key(Some(error.into())))?
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
+    // A client that speaks only HTTP/2 learns so in the handshake.
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+/// The certificate and key in use.
+pub struct Tls {
+    current: RwLock<Arc<ServerConfig>>,
+    expiry: Gauge,
+    failures: IntCounter,
+}
+
+impl Tls {
+    /// Registers the metrics of TLS. Fails if a name is already registered.
+    pub fn new(pair: TlsPair, registry: &Registry) -> Result<Self, prometheus::Error> {
+        let expiry = register_gauge_with_registry!(
+            "notary_orders_tls_certificate_expiry_timestamp_seconds",
+            "When the certificate in use ends, in seconds since 1970.",
+            registry
+        )?;
+        let failures = register_int_counter_with_registry!(
+            "notary_orders_tls_handshake_failures_total",
+            "TLS handshakes of clients that failed or took too long.",
+            registry
+        )?;
+        let tls = Self { current: RwLock::new(Arc::clone(&pair.config)), expiry, failures };
+        tls.replace(pair);
+        Ok(tls)
+    }
+
+    /// Uses another certificate and key for new connections. Open connections go on.
+    #[expect(clippy::cast_precision_loss, reason = "these seconds are far below 2^53")]
+    pub fn replace(&self, pair: TlsPair) {
+        self.expiry.set(pair.expires_at.unix_timestamp() as f64);
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = pair.config;
+    }
+
+    pub(crate) fn current(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Counts a handshake that failed. Strangers cause these, so they are no lines of the usual log.
+    pub(crate) fn failed(&self, error: &io::Error) {
+        self.failures.inc();
+        tracing::debug!(%error, "TLS handshake failed");
+    }
+}
+
+#[cfg(test)]
+#[path = "tls_tests.rs"]
+pub(crate) mod tests;
