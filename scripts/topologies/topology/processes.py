@@ -72,6 +72,8 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.processes: list[Process] = []
+        # What the script prepared before the sandbox.
+        self.prepared: object = None
 
     def make_folder(self, name: str, owner: str | None = None) -> Path:
         """Makes a folder for one server, for a user of the system if one is named."""
@@ -137,3 +139,23 @@ def accepts(port: int, host: str = "127.0.0.1") -> bool:
     """Returns whether a port accepts connections."""
     with socket.create_connection((host, port), timeout=1):
         return True
+
+
+def kill_tree(pid: int) -> None:
+    """Kills a process and all its descendants, also those with groups of their own."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # The name of a process may have spaces and parentheses.
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        children.setdefault(parent, []).append(int(stat.parent.name))
+    tree = [pid]
+    for parent in tree:
+        tree += children.get(parent, [])
+    for member in tree:
+        try:
+            os.kill(member, signal.SIGKILL)
+        except ProcessLookupError:
+            pass

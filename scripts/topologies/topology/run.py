@@ -1,6 +1,7 @@
 """The frame of a topology script."""
 
 import argparse
+import glob
 import os
 import shutil
 import subprocess
@@ -22,11 +23,12 @@ Main = Callable[[Machine, argparse.Namespace, Figures], None]
 
 def run(main: Main, description: str, packages: dict[str, str] | None = None,
         options: Callable[[argparse.ArgumentParser], None] | None = None,
-        prepare: Callable[[], None] | None = None) -> None:
+        prepare: Callable[[], object] | None = None) -> None:
     """Runs a topology and exits: 0 if every limit holds.
 
-    `packages` has the Debian packages by a program or file that each brings. `prepare` runs before
-    the sandbox and has the network. `main` runs inside.
+    `packages` has the Debian packages by a program or path (with wildcards) that each brings.
+    `prepare` runs before the sandbox and has the network. `main` runs inside, and has the result of
+    `prepare` as `machine.prepared`.
     """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs and data")
@@ -41,10 +43,10 @@ def run(main: Main, description: str, packages: dict[str, str] | None = None,
     # Debian has servers in `sbin`, which is not in the path of every user.
     os.environ["PATH"] += ":/usr/local/sbin:/usr/sbin:/sbin"
     _install({"ip": "iproute2", "setpriv": "util-linux", **(packages or {})})
-    if prepare:
-        prepare()
+    prepared = prepare() if prepare else None
     name = Path(sys.argv[0]).stem
     machine, begin = Machine(sandbox.enter(name, arguments.keep)), time.monotonic()
+    machine.prepared = prepared
     figures = Figures()
     try:
         main(machine, arguments, figures)
@@ -58,10 +60,11 @@ def run(main: Main, description: str, packages: dict[str, str] | None = None,
 
 def venv(requirements: Path) -> Path:
     """Makes a virtual environment with these packages, and returns its folder. Call it in
-    `prepare`."""
+    `prepare`. It is of the system's Python, which servers that do not run as root can reach."""
     folder = TARGET / "tools" / f"venv-{requirements.stem}"
     if not (folder / "bin/pip").exists():
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        _install({"/usr/lib/python3*/ensurepip": "python3-venv"})
+        subprocess.run(["/usr/bin/python3", "-m", "venv", folder], check=True)
     subprocess.run([folder / "bin/pip", "install", "--quiet", "--disable-pip-version-check",
                     "--requirement", requirements], check=True)
     return folder
@@ -77,7 +80,7 @@ def _binary() -> str:
 
 def _install(packages: dict[str, str]) -> None:
     missing = {package for program, package in packages.items()
-               if not (Path(program).exists() if "/" in program else shutil.which(program))}
+               if not (glob.glob(program) if "/" in program else shutil.which(program))}
     if not missing:
         return
     # The scripts start the servers themselves: the packages must not.

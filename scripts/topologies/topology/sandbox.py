@@ -25,13 +25,15 @@ def enter(name: str, keep: bool) -> Path:
     folder = Path(tempfile.mkdtemp(prefix=f"topology-{name}-"))
     # Servers that run as another user must reach their files.
     folder.chmod(0o755)
-    _call(_LIBC.unshare(_CLONE_NEWNS | _CLONE_NEWIPC | _CLONE_NEWPID | _CLONE_NEWNET))
+    _call(_LIBC.unshare(_CLONE_NEWIPC | _CLONE_NEWPID | _CLONE_NEWNET))
     init = os.fork()
     if init:
         _wait_outside(init, folder, keep)
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     # Ctrl-C reaches only the process outside, which ends all others.
     os.setsid()
+    # Not earlier: mounts would keep the process outside from removing their folders.
+    _call(_LIBC.unshare(_CLONE_NEWNS))
     _call(_LIBC.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None))
     _call(_LIBC.mount(b"proc", b"/proc", b"proc", 0, None))
     # Named network namespaces are mounts, and belong to the sandbox too.
