@@ -16,6 +16,9 @@ REQUEST_TIMEOUT = 30.0
 SETTLE_TIMEOUT = 120.0
 # A client repeats after `Retry-After` and up to this many seconds.
 JITTER = 0.25
+# One of so many clients of a URL does not wait for `Retry-After`. It stands for orders that have just
+# arrived, and tells when the service creates orders again.
+IMPATIENT = 4
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,7 @@ class Connection:
 class Load:
     """Clients that create orders, half of them with documents, and read some of them back.
 
-    Each client keeps to one URL. It repeats an order under its `Idempotency-Key`, after
+    Each client keeps to one URL. It repeats an order under its `Idempotency-Key`, most of them after
     `Retry-After`, until the order is acknowledged. So every request has a known outcome at the end.
     """
 
@@ -144,7 +147,8 @@ class Load:
         self._lock, self._stopped = threading.Lock(), threading.Event()
         self._deadline = float("inf")
         self._threads = [
-            threading.Thread(target=self._client, args=(urls[at % len(urls)],), daemon=True)
+            threading.Thread(target=self._client, daemon=True,
+                             args=(urls[at % len(urls)], at // len(urls) % IMPATIENT == 0))
             for at in range(clients)]
 
     def start(self) -> "Load":
@@ -185,14 +189,14 @@ class Load:
             return sorted(order.at for order in self.acknowledged
                           if order.at >= since and url in (None, order.url))
 
-    def _client(self, url: str) -> None:
+    def _client(self, url: str, is_impatient: bool) -> None:
         connection, dice = Connection(url, self.key, self.tls), random.Random()
         try:
             while not self._stopped.is_set():
                 with self._lock:
                     self.requested += 1
                     order = Order(self.requested)
-                order_id = self._create(connection, order, url, dice)
+                order_id = self._create(connection, order, url, is_impatient, dice)
                 if order_id is not None and dice.random() < 0.2:
                     self._read(connection, order, order_id)
                 time.sleep(dice.uniform(0.0, 2 * self._pause))
@@ -202,7 +206,7 @@ class Load:
         finally:
             connection.close()
 
-    def _create(self, connection: Connection, order: Order, url: str,
+    def _create(self, connection: Connection, order: Order, url: str, is_impatient: bool,
                 dice: random.Random) -> int | None:
         path, content_type, body = order.request()
         headers = {"Content-Type": content_type, "Idempotency-Key": order.key}
@@ -227,7 +231,8 @@ class Load:
                     self._fault(f"{order.file_number}: {status} {answer[:300]!r}")
                     return None
                 seconds = answer_headers.get("Retry-After", "")
-                retry_after = float(seconds) if seconds.isdecimal() else 0.0
+                if seconds.isdecimal() and not is_impatient:
+                    retry_after = float(seconds)
             time.sleep(retry_after + dice.uniform(0.02, JITTER))
         self._fault(f"{order.file_number} was not acknowledged in {SETTLE_TIMEOUT:.0f} s after the load")
         return None
