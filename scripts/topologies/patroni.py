@@ -54,7 +54,7 @@ max_client_conn = 200
 
 
 class Probe:
-    """Commits through HAProxy without the service, to tell the cluster's time from the service's."""
+    """Commits through HAProxy without the service: tells the time that the cluster takes."""
 
     def __init__(self, url: str) -> None:
         self._url, self._times, self._stopped = url, [time.monotonic()], threading.Event()
@@ -127,53 +127,59 @@ def break_and_mend(fault: str, cluster, load, probe_url: str) -> tuple[float, di
     return committed, gaps
 
 
-def main(machine, arguments, figures) -> None:
-    timings = Timings(arguments.ttl, arguments.loop_wait, arguments.retry_timeout,
-                      arguments.primary_start_timeout)
-    environment = None if arguments.debian else machine.prepared
-    cluster = Cluster(machine, environment, timings)
+def start_services(machine, cluster, retry: str, figures) -> tuple[dict[str, Service], str]:
+    """Starts an instance behind HAProxy and one behind PgBouncer. Returns them with the URL of the
+    database at HAProxy."""
     cluster.sql(f"CREATE ROLE orders LOGIN PASSWORD '{PASSWORD}'")
     cluster.sql("CREATE DATABASE orders OWNER orders")
     haproxy = start_haproxy(machine, cluster)
-
-    def url(port: int) -> str:
-        return f"postgres://orders:{PASSWORD}@127.0.0.1:{port}/orders"
-
-    machine.run("psql", "-Xqc", "CREATE TABLE probe AS SELECT 0 AS commits", url(haproxy))
-    retry = "" if arguments.pgbouncer_defaults else "server_login_retry = 1"
-    ports = {"HAProxy": haproxy, "PgBouncer": start_pgbouncer(machine, "session", haproxy, retry)}
     documents = machine.make_folder("documents")
-    services = {
-        name: Service(machine, name.lower() + "-service", {
-            "DATABASE_URL": url(port), "NOTARY_ORDERS_DOCUMENTS_URL": f"file://{documents}",
+
+    def instance(name: str, port: int) -> Service:
+        return Service(machine, name, {
+            "DATABASE_URL": f"postgres://orders:{PASSWORD}@127.0.0.1:{port}/orders",
+            "NOTARY_ORDERS_DOCUMENTS_URL": f"file://{documents}",
             "NOTARY_ORDERS_LOG_LEVEL": "warn"})
-        for name, port in ports.items()}
-    services["HAProxy"].migrate()
-    key = services["HAProxy"].issue_key()
+
+    services = {
+        "HAProxy": instance("haproxy-service", haproxy),
+        "PgBouncer": instance(
+            "pgbouncer-service", start_pgbouncer(machine, "session", haproxy, retry))}
     for service in services.values():
         service.start()
-    transaction = Service(machine, "transaction", {
-        "DATABASE_URL": url(start_pgbouncer(machine, "transaction", haproxy, retry))})
-    rejected = transaction.start(ready=False).process
+    pooled = instance("transaction", start_pgbouncer(machine, "transaction", haproxy, retry))
+    rejected = pooled.start(ready=False).process
     status = rejected.wait(30)
     figures.check("PgBouncer in the mode transaction is rejected at the start",
                   status != 0 and "pool_mode" in rejected.tail(), rejected.tail())
+    return services, services["HAProxy"].environment["DATABASE_URL"]
+
+
+def main(machine, arguments, figures) -> None:
+    timings = Timings(arguments.ttl, arguments.loop_wait, arguments.retry_timeout,
+                      arguments.primary_start_timeout)
+    cluster = Cluster(machine, None if arguments.debian else machine.prepared, timings)
+    retry = "" if arguments.pgbouncer_defaults else "server_login_retry = 1"
+    services, database = start_services(machine, cluster, retry, figures)
+    machine.run("psql", "-Xqc", "CREATE TABLE probe AS SELECT 0 AS commits", database)
+    key = services["HAProxy"].issue_key()
 
     load = Load([service.url for service in services.values()], key, clients=8, pause=0.1).start()
-    limits = {
-        "postgres killed": REPLACED, "switchover": REPLACED,
-        "node killed": timings.ttl + TAKEOVER, "node partitioned": timings.ttl + TAKEOVER}
     faults = arguments.fault or FAULTS
     times: dict[str, list[dict[str, float]]] = {fault: [] for fault in faults}
     for number in range(arguments.rounds):
         fault = faults[number % len(faults)]
-        committed, gaps = break_and_mend(fault, cluster, load, url(haproxy))
+        committed, gaps = break_and_mend(fault, cluster, load, database)
         times[fault].append({"commits by HAProxy": committed} | {
             f"orders by {name}": gaps[service.url] for name, service in services.items()})
         shown = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in times[fault][-1].items())
         print(f"round {number + 1}, {fault}: longest time without {shown}", flush=True)
     cluster.wait_healthy()
     load.stop()
+
+    limits = {
+        "postgres killed": REPLACED, "switchover": REPLACED,
+        "node killed": timings.ttl + TAKEOVER, "node partitioned": timings.ttl + TAKEOVER}
     figures.add("rounds", arguments.rounds)
     for fault, rounds in times.items():
         for name in rounds[0] if rounds else ():

@@ -16,8 +16,8 @@ REQUEST_TIMEOUT = 30.0
 SETTLE_TIMEOUT = 120.0
 # A client repeats after `Retry-After` and up to this many seconds.
 JITTER = 0.25
-# One of so many clients of a URL does not wait for `Retry-After`. It stands for orders that have just
-# arrived, and tells when the service creates orders again.
+# One of so many clients of a URL does not wait for `Retry-After`. It stands for orders that have
+# just arrived, and tells when the service creates orders again.
 IMPATIENT = 4
 
 
@@ -129,8 +129,8 @@ class Connection:
 class Load:
     """Clients that create orders, half of them with documents, and read some of them back.
 
-    Each client keeps to one URL. It repeats an order under its `Idempotency-Key`, most of them after
-    `Retry-After`, until the order is acknowledged. So every request has a known outcome at the end.
+    Each client keeps to one URL. It repeats an order under its `Idempotency-Key`, most of them
+    after `Retry-After`, until the order is acknowledged. So every request has a known outcome.
     """
 
     def __init__(self, urls: list[str], key: str, clients: int = 8, pause: float = 0.02,
@@ -171,11 +171,13 @@ class Load:
         goal, deadline = len(self.acknowledged) + more, time.monotonic() + timeout
         while len(self.acknowledged) < goal:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{more} more orders are not acknowledged within {timeout:.0f} s: "
-                                   f"{dict(self.failures)} {self.faults[:3]}")
+                raise TimeoutError(
+                    f"{more} more orders are not acknowledged within {timeout:.0f} s: "
+                    f"{dict(self.failures)} {self.faults[:3]}")
             time.sleep(0.02)
 
-    def longest_gap(self, since: float, until: float | None = None, url: str | None = None) -> float:
+    def longest_gap(self, since: float, until: float | None = None,
+                    url: str | None = None) -> float:
         """Returns the longest time in seconds without an acknowledged order, of gaps that end after
         `since`. Counts the gap from the last order before, and the one that lasts until the end."""
         until = time.monotonic() if until is None else until
@@ -234,7 +236,7 @@ class Load:
                 if seconds.isdecimal() and not is_impatient:
                     retry_after = float(seconds)
             time.sleep(retry_after + dice.uniform(0.02, JITTER))
-        self._fault(f"{order.file_number} was not acknowledged in {SETTLE_TIMEOUT:.0f} s after the load")
+        self._fault(f"{order.file_number} was not acknowledged {SETTLE_TIMEOUT:.0f} s after the load")
         return None
 
     def _read(self, connection: Connection, order: Order, order_id: int) -> None:

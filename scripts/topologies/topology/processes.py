@@ -12,7 +12,8 @@ from pathlib import Path
 READY_TIMEOUT = 60.0
 
 
-def wait_until(what: str, condition: Callable[[], object], timeout: float = READY_TIMEOUT) -> object:
+def wait_until(what: str, condition: Callable[[], object],
+               timeout: float = READY_TIMEOUT) -> object:
     """Calls a condition until it is true, and returns its value. A connection that fails counts as
     not yet. Raises `TimeoutError`."""
     deadline = time.monotonic() + timeout
@@ -25,7 +26,8 @@ def wait_until(what: str, condition: Callable[[], object], timeout: float = READ
         if value:
             return value
         time.sleep(0.05)
-    raise TimeoutError(f"after {timeout:.0f} s not yet: {what}" + (f" ({failure})" if failure else ""))
+    cause = f" ({failure})" if failure else ""
+    raise TimeoutError(f"after {timeout:.0f} s not yet: {what}{cause}")
 
 
 class Process:
