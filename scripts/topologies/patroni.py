@@ -164,7 +164,7 @@ def main(machine, arguments, figures) -> None:
     machine.run("psql", "-Xqc", "CREATE TABLE probe AS SELECT 0 AS commits", database)
     key = services["HAProxy"].issue_key()
 
-    load = Load([service.url for service in services.values()], key, clients=8, pause=0.1).start()
+    load = Load([service.url for service in services.values()], key, clients=8, pause=0.2).start()
     faults = arguments.fault or FAULTS
     times: dict[str, list[dict[str, float]]] = {fault: [] for fault in faults}
     for number in range(arguments.rounds):
