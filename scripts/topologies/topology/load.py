@@ -236,7 +236,7 @@ class Load:
                 if seconds.isdecimal() and not is_impatient:
                     retry_after = float(seconds)
             time.sleep(retry_after + dice.uniform(0.02, JITTER))
-        self._fault(f"{order.file_number} was not acknowledged {SETTLE_TIMEOUT:.0f} s after the load")
+        self._fault(f"{order.file_number} is not acknowledged after {SETTLE_TIMEOUT:.0f} s")
         return None
 
     def _read(self, connection: Connection, order: Order, order_id: int) -> None:

@@ -206,7 +206,8 @@ class Cluster:
         leader = self.leader()
         done = self.machine.run(
             *self._patronictl, "-c", leader.config, "switchover", "orders",
-            "--primary", leader.name, "--force", env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8"})
+            "--primary", leader.name, "--force",
+            env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8"})
         if "Successfully switched over" not in done:
             raise RuntimeError(f"no switchover: {done}")
 
