@@ -68,6 +68,10 @@ dashboard *arguments:
     target/dashboard/bin/pip install --quiet --requirement scripts/dashboard-requirements.txt
     target/dashboard/bin/python scripts/draw_dashboard.py {{arguments}}
 
+# Breaks real servers around the service: the named topologies, or all (needs root or sudo).
+topologies *names:
+    ./scripts/topologies.sh {{names}}
+
 # Checks licences, sources, advisories and unused dependencies (needs cargo-deny and cargo-machete).
 supply-chain:
     cargo deny check
