@@ -111,7 +111,7 @@ async fn order_that_cannot_take_documents_stores_nothing() {
 
 #[tokio::test]
 async fn infected_documents_are_not_added() {
-    let mocks = Mocks { scan: scan(false, infected), ..mocks(0) };
+    let mocks = Mocks { scan: Some(scan(false, || Ok(infected()))), ..mocks(0) };
     let error = add(mocks, &["a.pdf", "b.pdf"], false).await.unwrap_err();
     let NotAdded::Rejected(rejection) = error else { panic!("{error}") };
     assert_eq!(rejection.documents, [(0, DocumentFault::Infected), (1, DocumentFault::Infected)]);
@@ -119,7 +119,7 @@ async fn infected_documents_are_not_added() {
 
 #[tokio::test]
 async fn documents_are_added_unscanned_only_if_scans_are_not_required() {
-    let mocks_with = |required| Mocks { scan: scan(required, scanner_is_down), ..mocks(0) };
+    let mocks_with = |required| Mocks { scan: Some(scan(required, scanner_is_down)), ..mocks(0) };
     let error = add(mocks_with(true), &["a.pdf"], false).await.unwrap_err();
     assert!(matches!(error, NotAdded::Unavailable(_)), "{error}");
     let mut mocks = mocks_with(false);

@@ -126,7 +126,7 @@ async fn unacceptable_document_stores_nothing() {
 
 #[tokio::test]
 async fn infected_documents_store_nothing() {
-    let mocks = Mocks { scan: scan(false, infected), ..Mocks::default() };
+    let mocks = Mocks { scan: Some(scan(false, || Ok(infected()))), ..Mocks::default() };
     let error = mocks.create_with(&["a.pdf", "b.pdf"]).await.unwrap_err();
     let CreateOrderError::Rejected(rejection) = error else { panic!("{error}") };
     assert_eq!(rejection.documents, [(0, DocumentFault::Infected), (1, DocumentFault::Infected)]);
@@ -134,16 +134,18 @@ async fn infected_documents_store_nothing() {
 
 #[tokio::test]
 async fn required_scanner_that_is_down_stores_nothing() {
-    let mocks = Mocks { scan: scan(true, scanner_is_down), ..Mocks::default() };
+    let mocks = Mocks { scan: Some(scan(true, scanner_is_down)), ..Mocks::default() };
     let error = mocks.create_with(&["a.pdf"]).await.unwrap_err();
     assert!(matches!(error, CreateOrderError::Unavailable(_)), "{error}");
 }
 
 #[tokio::test]
 async fn unscanned_documents_are_counted() {
-    for (scan, unscanned) in
-        [(None, 0), (scan(true, || Ok(Verdict::Clean)), 0), (scan(false, scanner_is_down), 2)]
-    {
+    for (scan, unscanned) in [
+        (None, 0),
+        (Some(scan(true, || Ok(Verdict::Clean))), 0),
+        (Some(scan(false, scanner_is_down)), 2),
+    ] {
         let mut mocks = Mocks { scan, ..Mocks::default() };
         mocks.uploads.expect_record().returning(|_, _| Ok(()));
         mocks.blobs.expect_put().times(2).returning(|_, _| Ok(()));
@@ -156,7 +158,7 @@ async fn unscanned_documents_are_counted() {
 /// The scanner is not asked about a request that other checks reject.
 #[tokio::test]
 async fn scan_is_the_last_check() {
-    let mocks = Mocks { scan: scan(true, || panic!("scanned")), ..Mocks::default() };
+    let mocks = Mocks { scan: Some(scan(true, || panic!("scanned"))), ..Mocks::default() };
     let error = mocks.create_with(&["a.exe"]).await.unwrap_err();
     assert!(matches!(error, CreateOrderError::Rejected(_)), "{error}");
 }

@@ -88,18 +88,15 @@ impl Mocks {
 }
 
 /// Returns a scan whose outcome is the same for every document.
-pub(crate) fn scan(
-    required: bool,
-    outcome: fn() -> Result<Verdict, ScanError>,
-) -> Option<ScanDocuments> {
+pub(crate) fn scan(required: bool, outcome: fn() -> Result<Verdict, ScanError>) -> ScanDocuments {
     let mut scanner = MockDocumentScanner::new();
     scanner.expect_scan().returning(move |_| outcome());
-    Some(ScanDocuments { scanner: Arc::new(scanner), required })
+    ScanDocuments { scanner: Arc::new(scanner), required }
 }
 
-/// Returns the outcome of a scan that finds malware.
-pub(crate) fn infected() -> Result<Verdict, ScanError> {
-    Ok(Verdict::Infected { signature: "Eicar".to_owned() })
+/// Returns the verdict of a scan that finds malware.
+pub(crate) fn infected() -> Verdict {
+    Verdict::Infected { signature: "Eicar".to_owned() }
 }
 
 /// Returns the outcome of a scan without a scanner that answers.

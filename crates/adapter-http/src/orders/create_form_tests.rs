@@ -116,7 +116,7 @@ async fn document_that_is_too_large_to_scan_is_rejected() {
 #[actix_web::test]
 async fn required_scanner_that_is_down_is_unavailable() {
     let mut ports = Ports::new();
-    ports.scan = scanner_that_is_down(true);
+    ports.scan = Some(scanner_that_is_down(true));
 
     let answer = post(ports, deed()).await;
 
@@ -127,7 +127,7 @@ async fn required_scanner_that_is_down_is_unavailable() {
 #[actix_web::test]
 async fn documents_stored_without_a_scan_are_counted() {
     let mut ports = Ports::new();
-    ports.scan = scanner_that_is_down(false);
+    ports.scan = Some(scanner_that_is_down(false));
     ports.uploads.expect_record().once().returning(|_, _| Ok(()));
     ports.blobs.expect_put().once().returning(|_, _| Ok(()));
     ports.orders.expect_create().once().returning(|_, _| Ok(OrderId(7)));
@@ -139,10 +139,10 @@ async fn documents_stored_without_a_scan_are_counted() {
     assert!(api.has_metric("notary_orders_documents_unscanned_total 1"));
 }
 
-fn scanner_that_is_down(required: bool) -> Option<ScanDocuments> {
+fn scanner_that_is_down(required: bool) -> ScanDocuments {
     let scanner = FakeScanner::default();
     scanner.set_down(true);
-    Some(ScanDocuments { scanner: Arc::new(scanner), required })
+    ScanDocuments { scanner: Arc::new(scanner), required }
 }
 
 #[actix_web::test]
