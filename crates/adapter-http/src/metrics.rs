@@ -44,6 +44,18 @@ pub struct ApiMetrics {
 const DURATIONS: [f64; 15] =
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
+fn register_build_info(registry: &Registry) -> Result<(), prometheus::Error> {
+    register_gauge_vec_with_registry!(
+        "notary_orders_build_info",
+        "Always 1; the label has the version of the program.",
+        &["version"],
+        registry
+    )?
+    .with_label_values(&[env!("CARGO_PKG_VERSION")])
+    .set(1.0);
+    Ok(())
+}
+
 impl ApiMetrics {
     /// Registers the metrics. Fails if a name is already registered.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
@@ -137,14 +149,7 @@ impl ApiMetrics {
                 registry
             )?,
         };
-        register_gauge_vec_with_registry!(
-            "notary_orders_build_info",
-            "Always 1; the label has the version of the program.",
-            &["version"],
-            registry
-        )?
-        .with_label_values(&[env!("CARGO_PKG_VERSION")])
-        .set(1.0);
+        register_build_info(registry)?;
         for operation in ["json", "multipart"] {
             metrics.orders.with_label_values(&[operation]);
             metrics.test_orders.with_label_values(&[operation]);

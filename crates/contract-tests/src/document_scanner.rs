@@ -85,7 +85,7 @@ impl Sample {
     }
 }
 
-fn assert_unavailable<T: std::fmt::Debug>(outcome: Result<T, ScanError>) {
+fn assert_unavailable<T: std::fmt::Debug>(outcome: &Result<T, ScanError>) {
     assert!(matches!(outcome, Err(ScanError::Unavailable(_))), "{outcome:?}");
 }
 
@@ -139,7 +139,7 @@ pub async fn file_of_another_size_is_never_clean(fixture: &dyn DocumentScannerFi
         let mut sample = Sample::clean(size);
         for announced in [size as u64 - 1, size as u64 + 1] {
             sample.file.size = announced;
-            assert_unavailable(sample.scan(fixture).await);
+            assert_unavailable(&sample.scan(fixture).await);
         }
     }
 }
@@ -148,7 +148,7 @@ pub async fn file_of_another_size_is_never_clean(fixture: &dyn DocumentScannerFi
 pub async fn missing_file_is_an_error(fixture: &dyn DocumentScannerFixture) {
     let sample = Sample::clean(10);
     std::fs::remove_file(&sample.file.path).unwrap();
-    assert_unavailable(sample.scan(fixture).await);
+    assert_unavailable(&sample.scan(fixture).await);
 }
 
 /// Whether it is infected or not.
@@ -165,8 +165,8 @@ pub async fn stopped_scanner_is_unavailable_until_it_is_back(fixture: &dyn Docum
     let sample = Sample::clean(1_000);
     fixture.scanner().check().await.unwrap();
     fixture.stop().await;
-    assert_unavailable(fixture.scanner().check().await);
-    assert_unavailable(sample.scan(fixture).await);
+    assert_unavailable(&fixture.scanner().check().await);
+    assert_unavailable(&sample.scan(fixture).await);
     fixture.start_again().await;
     fixture.scanner().check().await.unwrap();
     assert_eq!(sample.scan(fixture).await.unwrap(), Verdict::Clean);
@@ -176,11 +176,11 @@ pub async fn stopped_scanner_is_unavailable_until_it_is_back(fixture: &dyn Docum
 pub async fn silent_scanner_is_unavailable_until_it_goes_on(fixture: &dyn DocumentScannerFixture) {
     let samples: Vec<_> = (0..20).map(|number| Sample::clean(1 + number * 40_000)).collect();
     fixture.silence().await;
-    assert_unavailable(fixture.scanner().check().await);
+    assert_unavailable(&fixture.scanner().check().await);
     join_all(samples.iter().map(|sample| sample.scan(fixture)))
         .await
         .into_iter()
-        .for_each(assert_unavailable);
+        .for_each(|outcome| assert_unavailable(&outcome));
     fixture.go_on().await;
     for sample in samples {
         assert_eq!(sample.scan(fixture).await.unwrap(), Verdict::Clean);
