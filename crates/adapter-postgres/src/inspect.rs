@@ -35,6 +35,7 @@ const FACTS: &str = "SELECT current_setting('server_version') AS version, \
 
 /// The settings and the state of a server.
 #[derive(Debug, QueryableByName)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one setting or state of the server")]
 pub struct Facts {
     /// Its version, such as `17.6`.
     #[diesel(sql_type = Text)]

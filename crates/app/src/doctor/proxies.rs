@@ -58,7 +58,7 @@ fn judge(listen: IpAddr, proxies: &[IpNet]) -> Vec<Finding> {
     findings
 }
 
-/// Returns whether a network is larger than any private one: 10.0.0.0/8 and fc00::/7.
+/// Returns whether a network is larger than any private one: `10.0.0.0/8` and `fc00::/7`.
 fn is_too_broad(network: &IpNet) -> bool {
     match network {
         IpNet::V4(network) => network.prefix_len() < 8,

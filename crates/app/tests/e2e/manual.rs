@@ -72,7 +72,7 @@ fn manual_page_is_valid_and_names_every_command_and_setting() {
         if character == '\u{8}' {
             plain.pop();
         } else {
-            plain.push(character)
+            plain.push(character);
         }
     }
     let (commands, settings) = commands_and_settings();
