@@ -33,6 +33,7 @@ class Service:
             **(environment or {}),
         }
         self.url = f"http://{host}:{self.port}"
+        self.ops_url = f"http://127.0.0.1:{self.ops_port}"
         self.process: Process | None = None
 
     def run(self, *arguments: object, check: bool = True) -> str:
@@ -58,7 +59,7 @@ class Service:
 
     def ops(self, path: str) -> tuple[int, str]:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.ops_port}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(self.ops_url + path, timeout=5) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
