@@ -40,8 +40,8 @@ pub(crate) struct FirstHead<'a> {
     pub(crate) units: Option<SemaphorePermit<'a>>,
 }
 
-/// Reads until the head is complete, or `deadline`. Answers one that is too slow or too large. Returns `None` then,
-/// and if the client closes the connection.
+/// Reads until the head is complete, or until `deadline`. Answers one that is too slow or too large.
+/// Returns `None` then, and if the client closes the connection.
 pub(crate) async fn receive<'a>(
     stream: &mut Stream,
     connections: &'a ConnectionTracker,
