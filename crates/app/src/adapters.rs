@@ -64,6 +64,7 @@ pub struct Storage {
 pub(crate) const DATABASE: &str = "--database-url (DATABASE_URL)";
 pub(crate) const DOCUMENTS: &str = "--documents-url (NOTARY_ORDERS_DOCUMENTS_URL)";
 pub(crate) const MAIL: &str = "--mail-url (NOTARY_ORDERS_MAIL_URL)";
+pub(crate) const SCANNER: &str = "--scan-url (NOTARY_ORDERS_SCAN_URL)";
 pub(crate) const MAIL_FROM: &str = "--mail-from (NOTARY_ORDERS_MAIL_FROM)";
 
 impl Storage {
@@ -199,15 +200,18 @@ pub(crate) async fn open_blobs(settings: &Settings) -> Result<Arc<dyn BlobStore>
     Ok(Arc::new(blobs))
 }
 
+/// Returns the malware scanner of the settings, if they name one. Does not connect.
+pub(crate) fn scanner(settings: &Settings) -> Result<Option<Clamd>> {
+    settings.scan_url.as_deref().map(|url| Clamd::open(url).context(SCANNER)).transpose()
+}
+
 /// Opens the malware scanner of the settings, if they name one. One that does not answer is a
 /// warning. Fails if the URL is wrong.
 pub(crate) async fn open_scanner(settings: &Settings) -> Result<Option<Clamd>> {
-    const SETTING: &str = "--scan-url (NOTARY_ORDERS_SCAN_URL)";
-    let Some(url) = &settings.scan_url else { return Ok(None) };
-    let scanner = Clamd::open(url).context(SETTING)?;
+    let Some(scanner) = scanner(settings)? else { return Ok(None) };
     if let Err(error) = scanner.check().await {
         tracing::warn!(
-            setting = SETTING,
+            setting = SCANNER,
             error = error_chain(&error),
             required = settings.scan_required,
             "the malware scanner is unavailable; until it answers, orders with documents get 503 \

@@ -14,6 +14,7 @@ mod mail;
 mod open_files;
 mod ports;
 mod proxies;
+mod scanner;
 mod webhooks;
 
 use std::{sync::Arc, time::Duration};
@@ -36,13 +37,14 @@ const LIMIT: Duration = Duration::from_secs(12);
 type Check = BoxFuture<'static, Checked>;
 
 /// Returns the checks by name, in the order of the report.
-fn checks(settings: &Arc<Settings>, machine: &Machine) -> [(&'static str, Check); 9] {
+fn checks(settings: &Arc<Settings>, machine: &Machine) -> [(&'static str, Check); 10] {
     let settings = || Arc::clone(settings);
     let ours = || Arc::clone(&machine.clock);
     [
         ("database", begin(database::check(settings(), ours()))),
         ("documents", begin(documents::check(settings(), ours()))),
         ("mail", begin(mail::check(settings()))),
+        ("scanner", begin(scanner::check(settings()))),
         ("webhooks", blocking(settings(), webhooks::check)),
         ("clock", ready(Ok(clock::check(&settings(), &*ours()))).boxed()),
         ("disk", blocking(settings(), disk::check)),

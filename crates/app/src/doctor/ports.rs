@@ -38,15 +38,17 @@ pub(super) async fn running_service(settings: &Settings) -> Option<RunningServic
 pub(super) async fn check(settings: Arc<Settings>) -> Checked {
     const API: &str = "--listen (NOTARY_ORDERS_LISTEN)";
     const OPS: &str = "--ops-listen (NOTARY_ORDERS_OPS_LISTEN)";
-    let Settings { listen, ops_listen, base_path, .. } = &*settings;
+    let Settings { listen, ops_listen, base_path, tls_cert, .. } = &*settings;
     if listen == ops_listen && listen.port() != 0 {
         let text = format!("{API} and {OPS} name the same address");
         return Ok(vec![Finding::fail(CHECK, text, "Choose another port for one of them")]);
     }
     let service = async { running_service(&settings).await.map(|service| service.version) };
     let api = async {
-        let document = get(*listen, &format!("{base_path}/openapi.json")).await?;
-        document.contains("notary-orders").then(String::new)
+        let answer = get(*listen, &format!("{base_path}/openapi.json")).await?;
+        // With TLS, the service answers a plain request that it expects TLS.
+        let text = if tls_cert.is_some() { "expects TLS" } else { "notary-orders" };
+        answer.contains(text).then(String::new)
     };
     let (api, ops) =
         futures_util::join!(judge(*listen, API, api), judge(*ops_listen, OPS, service));
@@ -88,7 +90,7 @@ async fn judge(
     }
 }
 
-/// Returns the answer of an HTTP server to a `GET`, with its head, if it is 200.
+/// Returns the answer of an HTTP server to a `GET`, with its head.
 async fn get(address: SocketAddr, path: &str) -> Option<String> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     let exchange = async {
@@ -96,7 +98,7 @@ async fn get(address: SocketAddr, path: &str) -> Option<String> {
         stream.write_all(request.as_bytes()).await.ok()?;
         let mut answer = Vec::new();
         stream.take(MAX_ANSWER).read_to_end(&mut answer).await.ok()?;
-        String::from_utf8(answer).ok().filter(|answer| answer.starts_with("HTTP/1.1 200 "))
+        String::from_utf8(answer).ok().filter(|answer| answer.starts_with("HTTP/1.1 "))
     };
     timeout(ANSWER_LIMIT, exchange).await.ok().flatten()
 }

@@ -11,10 +11,10 @@ const CHECK: &str = "proxies";
 const SETTING: &str = "--trusted-proxies (NOTARY_ORDERS_TRUSTED_PROXIES)";
 
 pub(super) fn check(settings: &Settings) -> Vec<Finding> {
-    judge(settings.listen.ip(), &settings.trusted_proxies)
+    judge(settings.listen.ip(), &settings.trusted_proxies, settings.tls_cert.is_some())
 }
 
-fn judge(listen: IpAddr, proxies: &[IpNet]) -> Vec<Finding> {
+fn judge(listen: IpAddr, proxies: &[IpNet], has_tls: bool) -> Vec<Finding> {
     let broad = proxies.iter().filter(|network| is_too_broad(network)).map(|network| {
         Finding::fail(
             CHECK,
@@ -28,11 +28,9 @@ fn judge(listen: IpAddr, proxies: &[IpNet]) -> Vec<Finding> {
     let here: IpAddr =
         if listen.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
     match proxies {
-        [] if is_local => findings.push(Finding::ok(
+        [] if is_local || has_tls => findings.push(Finding::ok(
             CHECK,
-            format!(
-                "none is trusted: right without a proxy; name one of this machine in {SETTING}"
-            ),
+            format!("none is trusted: right without a proxy; name one that there is in {SETTING}"),
         )),
         [] => findings.push(Finding::warn(
             CHECK,
@@ -84,9 +82,12 @@ mod tests {
             ("127.0.0.1", &["0.0.0.0/0"], &[Level::Fail]),
         ] {
             let networks: Vec<IpNet> = proxies.iter().map(|text| text.parse().unwrap()).collect();
-            let found = judge(listen.parse().unwrap(), &networks);
+            let found = judge(listen.parse().unwrap(), &networks, false);
             let found: Vec<_> = found.iter().map(|finding| finding.level).collect();
             assert_eq!(found, levels, "{listen} {proxies:?}");
         }
+        // Clients reach the service itself.
+        let found = judge("0.0.0.0".parse().unwrap(), &[], true);
+        assert_eq!(found.first().map(|finding| finding.level), Some(Level::Ok));
     }
 }

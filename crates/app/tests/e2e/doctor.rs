@@ -81,16 +81,18 @@ fn every_broken_part_is_named_beside_the_others() {
     let flags = [
         &format!("--listen={}", other_program.local_addr().unwrap()),
         "--mail-from=nobody at all",
+        "--scan-url=tcp://127.0.0.1:1",
         "--trusted-proxies=0.0.0.0/0",
         "--webhook-proxy=ftp://user:passw0rd@host:1",
     ];
 
     let report = Report::on(&wiring, &flags);
 
-    let failed = ["database", "documents", "mail", "webhooks", "disk", "ports", "proxies"];
+    let failed =
+        ["database", "documents", "mail", "scanner", "webhooks", "disk", "ports", "proxies"];
     assert_eq!(report.failed(), failed, "{}", report.text);
     assert_eq!(report.found("fail", "webhooks").lines().count(), 2, "{}", report.text);
-    assert!(report.text.contains("error: 8 checks failed"), "{}", report.text);
+    assert!(report.text.contains("error: 9 checks failed"), "{}", report.text);
     assert!(!report.text.contains("passw0rd"), "{}", report.text);
     assert_eq!(fs::read_to_string(data.join("secrets.key")).unwrap(), "half");
 }
