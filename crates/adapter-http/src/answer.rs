@@ -27,5 +27,5 @@ pub(crate) fn answer(
 /// Builds the response of a problem, and notes its code for the log and the metrics.
 pub(crate) fn reject(request: &HttpRequest, problem: &Problem) -> HttpResponse {
     request.extensions_mut().insert(problem.code());
-    problem.response(RequestId::of(request).as_str())
+    problem.response(&RequestId::of(request))
 }

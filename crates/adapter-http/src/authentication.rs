@@ -9,6 +9,7 @@ use actix_web::{
 use domain::api_key::{ApiKey, PresentedKey};
 use httparse::{EMPTY_HEADER, Request};
 use tokio::time::sleep;
+use tracing::Instrument as _;
 
 use crate::{
     first_head::MAX_LINES,
@@ -17,6 +18,7 @@ use crate::{
     rate_limit::{FAILED_AUTHENTICATIONS, Policy},
     request_notes::{KeyNote, RejectedPeer},
     state::Api,
+    trace::STEPS,
 };
 
 /// Delay of a connection that guesses keys, when its peer is over the limit of failures.
@@ -29,7 +31,8 @@ pub(crate) async fn admit(
     api: &Api,
     policy: Policy,
 ) -> Result<Arc<ApiKey>, Problem> {
-    match authenticate(request, api).await {
+    let step = tracing::info_span!(target: STEPS, "authenticate");
+    match authenticate(request, api).instrument(step).await {
         Ok(key) => {
             request.extensions_mut().insert(KeyNote(key.id));
             check_rate(request, api, policy, &key)?;

@@ -15,6 +15,7 @@
 //! | uploaded documents: storage while they arrive, format check | `spool`, `spool_file`, `spool_folder`, `blocks`, `content` |
 //! | repeats under one `Idempotency-Key` | `idempotency_key`, `fingerprint`, `in_progress` |
 //! | request id, log line, metrics, response headers | `observe`, `request_notes`, `metrics`, `gauges` |
+//! | traces | `trace` |
 //! | unread bodies of rejected requests | `unread_body` |
 //! | connections: their number, and their end when the service stops | `connections` |
 //! | their time and memory, `100 Continue` | `first_head`, `transport`, `exchange`, `read_bytes` |
@@ -81,6 +82,7 @@ mod stream;
 #[cfg(test)]
 mod test_support;
 mod tls;
+mod trace;
 mod transport;
 mod unread_body;
 mod webhooks;
@@ -102,6 +104,7 @@ pub use server::{Capacity, serve_api, serve_ops};
 pub use spool::Spool;
 pub use state::Api;
 pub use tls::{Tls, TlsPair, TlsPairError};
+pub use trace::{RequestTrace, STEPS, TraceRequests, TracedAnswer};
 
 /// What the fuzz properties test directly. Not part of the API of this crate.
 #[doc(hidden)]

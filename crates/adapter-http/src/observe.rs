@@ -19,7 +19,7 @@ use actix_web::{
     web,
 };
 use futures_util::StreamExt as _;
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 
 use crate::{
     exchange::Exchange,
@@ -32,6 +32,7 @@ use crate::{
         X_REQUEST_ID,
     },
     state::Api,
+    trace::{TraceRequests, TracedAnswer},
     unread_body::{AnswerWithBody, UnreadBody},
 };
 
@@ -47,9 +48,8 @@ pub(crate) async fn observe(
         .filter(|request| peer::is_trusted_proxy(request, &api.trusted_proxies))
         .and_then(RequestId::given)
         .unwrap_or_else(|| RequestId::random(&*api.entropy));
+    let (id, span, traced) = begin_span(&api, &request, id);
     request.extensions_mut().insert(id.clone());
-    // A span of the highest level, so that every line of the request has its id.
-    let span = tracing::error_span!("request", request_id = id.as_str());
     let arrived = note_arrival(&mut request, started);
     let unread = UnreadBody::share(&mut request);
 
@@ -62,13 +62,19 @@ pub(crate) async fn observe(
             } else {
                 Problem::malformed(error.to_string())
             };
-            return Err(InternalError::from_response(error, problem.response(id.as_str())).into());
+            return Err(InternalError::from_response(error, problem.response(&id)).into());
         }
     };
     let route = response.request().match_pattern().unwrap_or_else(|| "unmatched".to_owned());
     let status = response.status().as_u16();
     count(&api, response.request(), status, arrived.get().elapsed(), &route);
     span.in_scope(|| log(&api, response.request(), status, started.elapsed(), &route));
+    if let Some(traces) = traced {
+        let request = response.request();
+        let problem = request.extensions().get::<ProblemCode>().copied();
+        let (method, status) = (known_method(request.method()), response.status());
+        traces.answered(&span, &TracedAnswer { method, route: &route, status, problem });
+    }
     add_headers(&mut response, &id);
     let must_close = response.request().conn_data::<Rc<Exchange>>().is_some_and(|exchange| {
         exchange.note_status(response.status());
@@ -80,6 +86,21 @@ pub(crate) async fn observe(
         response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
     }
     Ok(response.map_body(|_, answer| AnswerWithBody::new(answer, unread)).map_into_boxed_body())
+}
+
+/// Begins the span of a request, and its trace if traces are exported. Returns what exports it.
+fn begin_span<'a>(
+    api: &'a Api,
+    request: &ServiceRequest,
+    id: RequestId,
+) -> (RequestId, Span, Option<&'a dyn TraceRequests>) {
+    let Some(traces) = api.traces.as_deref() else {
+        // A span of the highest level, so that every line of the request has its id.
+        let span = tracing::error_span!("request", request_id = id.as_str());
+        return (id, span, None);
+    };
+    let trace = traces.begin(id.as_str(), request.method(), request.headers());
+    (id.in_trace(trace.id), trace.span, trace.is_exported.then_some(traces))
 }
 
 /// Returns when the last bytes of the body were read; at first `started`.

@@ -1,7 +1,12 @@
-use actix_web::test::TestRequest;
+use std::sync::{Arc, Mutex};
+
+use actix_web::{
+    http::{Method, header::HeaderMap},
+    test::TestRequest,
+};
 
 use super::*;
-use crate::test_support::Ports;
+use crate::{test_support::Ports, trace::RequestTrace};
 
 /// Sends a request with these ids from an address. Returns the id of the answer.
 async fn answered_id(peer: &str, ids: &[&str]) -> String {
@@ -43,4 +48,43 @@ async fn duration_begins_with_the_last_byte() {
     let mut body = request.take_payload();
     while body.next().await.is_some() {}
     assert!(arrived.get().duration_since(started) >= HOUR);
+}
+
+/// Exports every trace.
+#[derive(Default)]
+struct Traces {
+    /// Method, route, status and problem of each answer.
+    answers: Mutex<Vec<String>>,
+}
+
+impl TraceRequests for Traces {
+    fn begin(&self, _request_id: &str, _method: &Method, headers: &HeaderMap) -> RequestTrace {
+        let id = headers.get("traceparent").map(|value| value.to_str().unwrap().to_owned());
+        RequestTrace { span: Span::none(), is_exported: id.is_some(), id }
+    }
+
+    fn answered(&self, _span: &Span, answer: &TracedAnswer<'_>) {
+        let TracedAnswer { method, route, status, problem } = answer;
+        self.answers.lock().unwrap().push(format!("{method} {route} {status} {problem:?}"));
+    }
+}
+
+#[actix_web::test]
+async fn problem_names_the_trace_of_its_request() {
+    let traces = Arc::<Traces>::default();
+    let send = async |trace: Option<&str>| {
+        let ports = Ports { traces: Some(traces.clone()), ..Ports::new() };
+        let mut request = TestRequest::get().uri("/secret-7");
+        if let Some(id) = trace {
+            request = request.append_header(("traceparent", id));
+        }
+        ports.api().send(request).await.problem(404, "not_found")["trace_id"].clone()
+    };
+    assert_eq!(
+        send(Some("0af7651916cd43dd8448eb211c80319c")).await,
+        "0af7651916cd43dd8448eb211c80319c"
+    );
+    assert_eq!(send(None).await, serde_json::Value::Null);
+    let answers = traces.answers.lock().unwrap();
+    assert_eq!(*answers, ["GET unmatched 404 Not Found Some(NotFound)"]);
 }

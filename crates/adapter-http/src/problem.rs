@@ -17,6 +17,8 @@ use utoipa::ToSchema;
 
 pub use code::ProblemCode;
 
+use crate::request_notes::RequestId;
+
 /// Retry delay when a dependency does not respond.
 const RETRY_UNAVAILABLE_SECONDS: u64 = 5;
 /// Retry delay at the concurrency limit. A permit becomes free within milliseconds.
@@ -210,26 +212,27 @@ impl Problem {
     }
 
     /// Returns the body of the response.
-    pub(crate) fn body<'a>(&'a self, request_id: &'a str) -> ProblemBody<'a> {
+    pub(crate) fn body<'a>(&'a self, request: &'a RequestId) -> ProblemBody<'a> {
         ProblemBody {
             r#type: self.code.type_uri(),
             title: self.code.title(),
             status: self.code.status().as_u16(),
             detail: &self.detail,
             code: self.code.as_str(),
-            request_id,
+            request_id: request.as_str(),
+            trace_id: request.trace(),
             errors: self.errors.as_deref(),
             violated_policies: self.violated_policy.as_ref().map(std::slice::from_ref),
         }
     }
 
     /// Builds the response.
-    pub(crate) fn response(&self, request_id: &str) -> HttpResponse {
+    pub(crate) fn response(&self, request: &RequestId) -> HttpResponse {
         let mut response = HttpResponse::build(self.code.status());
         if let Some((name, value)) = self.header.as_deref() {
             response.insert_header((name, &**value));
         }
-        response.content_type("application/problem+json").json(self.body(request_id))
+        response.content_type("application/problem+json").json(self.body(request))
     }
 }
 
@@ -269,6 +272,16 @@ pub(crate) struct ProblemBody<'a> {
     /// Identifier of the request, also in `X-Request-Id`. Quote it when you ask for help.
     #[schema(pattern = "^[A-Za-z0-9._-]{1,128}$")]
     request_id: &'a str,
+    /// Identifier of the trace that the request is a part of (W3C Trace Context): of the header
+    /// `traceparent`, or of the trace that the service exports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(
+        value_type = String,
+        nullable = false,
+        pattern = "^[0-9a-f]{32}$",
+        example = "4bf92f3577b34da6a3ce929d0e0e4736"
+    )]
+    trace_id: Option<&'a str>,
     /// Every invalid field, document and parameter, with `validation_failed`,
     /// `unsupported_document`, `encrypted_document`, `infected_document` and `no_documents`.
     #[serde(skip_serializing_if = "Option::is_none")]

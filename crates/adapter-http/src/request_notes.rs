@@ -14,14 +14,17 @@ const MAX_REQUEST_ID: usize = 128;
 
 /// Identifies a request in its answer and in the log.
 #[derive(Clone)]
-pub(crate) struct RequestId(Rc<str>);
+pub(crate) struct RequestId {
+    id: Rc<str>,
+    trace: Option<Rc<str>>,
+}
 
 impl RequestId {
     /// Creates an id of 96 random bits.
     pub(crate) fn random(entropy: &dyn Entropy) -> Self {
         let mut bytes = [0; 16];
         entropy.fill(&mut bytes[4..]);
-        Self(format!("{:024x}", u128::from_be_bytes(bytes)).into())
+        Self::from(&*format!("{:024x}", u128::from_be_bytes(bytes)))
     }
 
     /// Returns the id that a proxy has given a request: one header of 1 to 128 letters, digits,
@@ -31,15 +34,31 @@ impl RequestId {
         let id = values.next().filter(|_| values.next().is_none())?.to_str().ok()?;
         let sane = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         let is_sane = (1..=MAX_REQUEST_ID).contains(&id.len()) && id.bytes().all(sane);
-        is_sane.then(|| Self(id.into()))
+        is_sane.then(|| Self::from(id))
     }
 
     pub(crate) fn of(request: &HttpRequest) -> Self {
-        request.extensions().get::<Self>().cloned().unwrap_or_else(|| Self("unknown".into()))
+        request.extensions().get::<Self>().cloned().unwrap_or_else(|| Self::from("unknown"))
+    }
+
+    /// Adds the identifier of the trace.
+    pub(crate) fn in_trace(self, trace: Option<String>) -> Self {
+        Self { trace: trace.map(Rc::from), ..self }
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        &self.0
+        &self.id
+    }
+
+    /// Returns the identifier of the trace that the request is a part of.
+    pub(crate) fn trace(&self) -> Option<&str> {
+        self.trace.as_deref()
+    }
+}
+
+impl From<&str> for RequestId {
+    fn from(id: &str) -> Self {
+        Self { id: id.into(), trace: None }
     }
 }
 

@@ -18,6 +18,7 @@ use crate::{
     metrics::ApiMetrics,
     rate_limit::RateLimits,
     spool::Spool,
+    trace::TraceRequests,
 };
 
 /// The use cases, limits and settings of the API.
@@ -46,6 +47,8 @@ pub struct Api {
     pub entropy: Arc<dyn Entropy>,
     /// Prefix of every path: empty, or a path with a leading and without a trailing slash.
     pub base_path: String,
+    /// Traces requests, if traces are exported.
+    pub traces: Option<Arc<dyn TraceRequests>>,
     /// Work that finishes even when its client disconnects.
     pub detached: DetachedTasks,
     /// Idempotency keys of the JSON orders in progress.

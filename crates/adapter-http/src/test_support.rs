@@ -42,7 +42,7 @@ use tokio::sync::Semaphore;
 
 use crate::{
     ApiMetrics, BodyMemory, Budget, ConcurrencyLimit, DetachedTasks, InProgress, KeysInProgress,
-    RateLimits, Spool, observe::observe, routes, state::Api,
+    RateLimits, Spool, observe::observe, routes, state::Api, trace::TraceRequests,
 };
 
 /// The time of all tests.
@@ -73,6 +73,7 @@ pub(crate) struct Ports {
     /// Rate limit of keys and of failed authentications; none by default.
     pub(crate) rate: Rate,
     pub(crate) trusted_proxies: Vec<IpNet>,
+    pub(crate) traces: Option<Arc<dyn TraceRequests>>,
     /// With a semaphore, each order waits for one of its permits before it is created.
     pub(crate) hold: Option<Arc<Semaphore>>,
 }
@@ -105,6 +106,7 @@ impl Ports {
             spool_bytes: u64::MAX,
             rate: Rate { per_second: 0, burst: 0 },
             trusted_proxies: Vec::new(),
+            traces: None,
             hold: None,
         }
     }
@@ -160,6 +162,7 @@ impl Ports {
             metrics: ApiMetrics::register(&registry).unwrap(),
             entropy,
             base_path: String::new(),
+            traces: self.traces,
             detached: DetachedTasks::new(tokio::runtime::Handle::current()),
             keys_in_progress: KeysInProgress::default(),
             replays: InProgress::default(),

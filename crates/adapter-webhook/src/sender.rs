@@ -3,8 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use domain::ports::{
-    UrlRefused, WEBHOOK_TIME_LIMIT, WebhookAnswer, WebhookError, WebhookRequest, WebhookSender,
+use domain::{
+    ports::{
+        UrlRefused, WEBHOOK_TIME_LIMIT, WebhookAnswer, WebhookError, WebhookRequest, WebhookSender,
+    },
+    trace_context::TraceContext,
 };
 use reqwest::{Client, Response, header, redirect, retry};
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
@@ -113,15 +116,19 @@ impl WebhookSender for Sender {
             Scheme::Https => &self.https,
             Scheme::Http => &self.http,
         };
-        let sending = client
+        let mut attempt = client
             .post(target.url)
             .header(header::CONTENT_TYPE, "application/json")
             .header("webhook-id", &request.id)
             .header("webhook-timestamp", request.timestamp.unix_timestamp())
             .header("webhook-signature", sign(request))
-            .body(request.body.clone())
-            .send();
-        let response = timeout_at(deadline, sending).await.map_err(|_| WebhookError::TimedOut)?;
+            .body(request.body.clone());
+        if let Some(TraceContext { traceparent, tracestate }) = &request.trace {
+            attempt = attempt.header("traceparent", traceparent);
+            attempt = tracestate.iter().fold(attempt, |one, state| one.header("tracestate", state));
+        }
+        let response =
+            timeout_at(deadline, attempt.send()).await.map_err(|_| WebhookError::TimedOut)?;
         let response = response.map_err(|error| failure::reason(&error))?;
         let answer = WebhookAnswer {
             status: response.status().as_u16(),

@@ -15,7 +15,7 @@ fn secret(byte: u8) -> WebhookSecret {
 
 fn request(timestamp: OffsetDateTime, secrets: Vec<WebhookSecret>) -> WebhookRequest {
     let (url, id, body) = (String::new(), "msg_2mKq".to_owned(), BODY.to_owned());
-    WebhookRequest { url, id, timestamp, body, secrets }
+    WebhookRequest { url, id, timestamp, body, secrets, trace: None }
 }
 
 /// The libraries compare the timestamp with the clock of the system.

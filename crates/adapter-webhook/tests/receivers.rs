@@ -96,6 +96,7 @@ impl Receiver {
             timestamp: at,
             body: body.to_owned(),
             secrets: secrets.iter().copied().map(secret).collect(),
+            trace: None,
         };
         self.sender.send(&request).await.unwrap().status
     }

@@ -29,6 +29,7 @@ use crate::{
     settings::{Database, Settings, variables},
     signals::StopSignals,
     system::Machine,
+    traces::Traces,
 };
 
 mod backup;
@@ -183,16 +184,24 @@ fn report_unknown(command: &mut Command, settings: &Settings) {
 
 /// Starts the log and the runtime, and executes a command.
 fn start(mut command: Command, settings: Settings) -> Result<()> {
+    let traces = match command {
+        Command::Serve => Traces::start(&settings.environment)?,
+        _ => None,
+    };
     // Writes the remaining lines when it is dropped.
-    let _log = logging::start(&settings)?;
+    let _log = logging::start(&settings, traces.as_deref())?;
     report_unknown(&mut command, &settings);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .max_blocking_threads(BLOCKING_THREADS)
         .enable_all()
         .build()
         .context("the runtime could not be started")?;
-    let done = runtime.block_on(execute(command, settings));
+    let machine = Machine { traces: traces.clone(), ..Machine::default() };
+    let done = runtime.block_on(execute(command, settings, machine));
     runtime.shutdown_timeout(BLOCKING_TIMEOUT);
+    if let Some(traces) = traces {
+        traces.stop();
+    }
     done
 }
 
@@ -208,8 +217,7 @@ fn environment() -> BTreeMap<String, String> {
         .collect()
 }
 
-async fn execute(command: Command, settings: Settings) -> Result<()> {
-    let machine = Machine::default();
+async fn execute(command: Command, settings: Settings, machine: Machine) -> Result<()> {
     match command {
         Command::Serve => serve(&settings, &machine).await,
         Command::Doctor(command) => doctor::run(command, &settings, &machine).await,

@@ -17,6 +17,7 @@
 //! | certificate and key of the API, read again when they change | `tls_files` |
 //! | clock and randomness | `system` |
 //! | log | [`logging`] |
+//! | traces | [`traces`] |
 //! | key of the first start | `first_key` |
 //! | copy of a database | `copy` |
 //! | backup and restore of the embedded service | `backup` |
@@ -42,6 +43,7 @@ pub mod settings;
 mod signals;
 mod system;
 mod tls_files;
+pub mod traces;
 mod wiring;
 mod worker_metrics;
 mod workers;

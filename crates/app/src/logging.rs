@@ -13,16 +13,18 @@ use std::{
     time::Duration,
 };
 
+use adapter_http::STEPS;
 use prometheus::IntCounter;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{
-    Layer as _, filter::Targets, fmt, layer::SubscriberExt as _, registry,
+    Layer, Registry, filter::Targets, fmt, layer::SubscriberExt as _, registry,
     util::SubscriberInitExt as _,
 };
 
 use crate::{
     json_line::JsonLine,
     settings::{LogFormat, Settings},
+    traces::Traces,
 };
 
 /// Maximum number of lines that wait to be written.
@@ -72,8 +74,8 @@ impl Write for Lines {
     }
 }
 
-/// Starts the log of this process, and logs panics.
-pub fn start(settings: &Settings) -> Result<Log, prometheus::Error> {
+/// Starts the log of this process, logs panics, and gives spans to the traces, if there are any.
+pub fn start(settings: &Settings, traces: Option<&Traces>) -> Result<Log, prometheus::Error> {
     let terminal = io::stderr().is_terminal();
     let format =
         settings.log_format.unwrap_or(if terminal { LogFormat::Pretty } else { LogFormat::Json });
@@ -86,6 +88,8 @@ pub fn start(settings: &Settings) -> Result<Log, prometheus::Error> {
         .with_target("actix_http::h1", LevelFilter::OFF)
         // Logs its threads as information. A start that fails has one line.
         .with_target("actix_server", detailed.unwrap_or(quieter))
+        // Only traces have the steps of a request.
+        .with_target(STEPS, LevelFilter::OFF)
         .with_target("object_store", quieter);
     let dropped = IntCounter::new(
         "notary_orders_log_lines_dropped_total",
@@ -98,9 +102,9 @@ pub fn start(settings: &Settings) -> Result<Log, prometheus::Error> {
     let writer = log.clone();
     let lines = fmt::layer().with_writer(move || writer.clone()).with_ansi(terminal);
     match format {
-        LogFormat::Pretty => registry().with(lines.with_filter(filter)).init(),
+        LogFormat::Pretty => install(lines.with_filter(filter), traces),
         LogFormat::Json => {
-            registry().with(lines.json().event_format(JsonLine).with_filter(filter)).init();
+            install(lines.json().event_format(JsonLine).with_filter(filter), traces);
         }
     }
     std::panic::set_hook(Box::new(|panic| {
@@ -109,6 +113,14 @@ pub fn start(settings: &Settings) -> Result<Log, prometheus::Error> {
         tracing::error!(location, "panic");
     }));
     Ok(Log(log))
+}
+
+fn install(lines: impl Layer<Registry> + Send + Sync, traces: Option<&Traces>) {
+    let log = registry().with(lines);
+    match traces {
+        Some(traces) => log.with(traces.layer()).init(),
+        None => log.init(),
+    }
 }
 
 /// Writes lines in batches. Logs how many were dropped as soon as lines can be written again.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use domain::ports::{Clock, Entropy};
 use time::OffsetDateTime;
 
+use crate::traces::Traces;
+
 /// The clock of the machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
@@ -41,10 +43,12 @@ pub struct Machine {
     pub clock: Arc<dyn Clock>,
     /// Provides randomness.
     pub entropy: Arc<dyn Entropy>,
+    /// Exports traces, if a collector is set.
+    pub traces: Option<Arc<Traces>>,
 }
 
 impl Default for Machine {
     fn default() -> Self {
-        Self { clock: Arc::new(SystemClock), entropy: Arc::new(OsEntropy) }
+        Self { clock: Arc::new(SystemClock), entropy: Arc::new(OsEntropy), traces: None }
     }
 }

@@ -42,6 +42,7 @@ use crate::{
     scan_metrics::ObservedScanner,
     settings::Settings,
     system::Machine,
+    traces::ports::{TracedBlobs, TracedNotifier, TracedOrders, TracedWebhooks},
     worker_metrics::WorkerMetrics,
     workers::Workers,
 };
@@ -62,9 +63,9 @@ impl Parts {
         registry: &Registry,
     ) -> Result<Self> {
         create_data_dir(settings)?;
-        let blobs = open_blobs(settings).await?;
+        let mut blobs = open_blobs(settings).await?;
         let scan = open_scan(settings, registry).await?;
-        let (notifier, mail_is_available) = open_notifier(settings).await?;
+        let (mut notifier, mail_is_available) = open_notifier(settings).await?;
         let spool =
             Spool::open(&settings.in_data_dir("spool"), Budget::new(mebibytes(settings.spool_mb)))
                 .context("--data-dir (NOTARY_ORDERS_DATA_DIR): spool")?;
@@ -77,10 +78,17 @@ impl Parts {
         let (orders, with_documents) = (settings.rate(), settings.documents_rate());
         let rates = Arc::new(RateLimits::new(orders, with_documents, settings.reads_rate()));
         let traffic = Arc::<OrderTraffic>::default();
-        let Machine { clock, entropy } = machine.clone();
+        let Machine { clock, entropy, traces } = machine.clone();
         let webhooks_due = Arc::<Signal>::default();
-        let webhooks = storage.manage_webhooks(settings, machine, &webhooks_due)?;
-        let Storage { orders, reader, uploads, idempotency, outbox, queue, .. } = storage;
+        let mut webhooks = storage.manage_webhooks(settings, machine, &webhooks_due)?;
+        let Storage { mut orders, reader, uploads, idempotency, outbox, queue, .. } = storage;
+        if let Some(traces) = &traces {
+            traces.register(registry)?;
+            orders = Arc::new(TracedOrders(orders));
+            blobs = Arc::new(TracedBlobs(blobs));
+            notifier = Arc::new(TracedNotifier(notifier));
+            webhooks.sender = Arc::new(TracedWebhooks(webhooks.sender));
+        }
 
         let mail_is_available = Arc::new(AtomicBool::new(mail_is_available));
         let dependencies = Dependencies {
@@ -144,6 +152,7 @@ impl Parts {
             metrics: ApiMetrics::register(registry)?,
             entropy,
             base_path: settings.base_path.clone(),
+            traces: traces.map(|traces| traces as _),
             detached: DetachedTasks::new(Handle::current()),
             keys_in_progress: KeysInProgress::default(),
             replays: InProgress::default(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use domain::{
     ports::{WebhookAnswer, WebhookError, WebhookRequest, WebhookSender},
+    trace_context::TraceContext,
     webhook_secret::WebhookSecret,
 };
 use futures_util::future::join_all;
@@ -76,6 +77,7 @@ macro_rules! webhook_sender_contract {
         $crate::obligations!(webhook_sender, $fixture;
             webhook_arrives_byte_for_byte,
             each_secret_signs,
+            trace_context_arrives,
             any_status_is_the_answer,
             redirect_is_not_followed,
             retry_after_is_read,
@@ -99,6 +101,7 @@ pub fn request(url: String) -> WebhookRequest {
         timestamp: NOW,
         body: r#"{"type":"order.created","data":{"file_number":"Ä-1\n"}}"#.to_owned(),
         secrets: vec![WebhookSecret::from([7; WebhookSecret::BYTES])],
+        trace: None,
     }
 }
 
@@ -133,6 +136,24 @@ pub async fn each_secret_signs(fixture: &dyn WebhookSenderFixture) {
     let [old, new, both] = [0, 1, 2].map(|index| received[index].header("webhook-signature"));
     assert!(old.starts_with("v1,") && new.starts_with("v1,") && old != new);
     assert_eq!(both, format!("{new} {old}"));
+}
+
+/// None of its headers is sent without one.
+pub async fn trace_context_arrives(fixture: &dyn WebhookSenderFixture) {
+    fixture.react(Reaction::Answer(204, "")).await;
+    let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned();
+    for tracestate in [None, Some("rojo=00f067aa0ba902b7,congo=t61rcWkgMzE".to_owned())] {
+        let trace = Some(TraceContext { traceparent: traceparent.clone(), tracestate });
+        let request = WebhookRequest { trace, ..request(fixture.url()) };
+        fixture.sender().send(&request).await.unwrap();
+    }
+    send(fixture).await.unwrap();
+    let [parent, both, none] = &fixture.received().await[..] else { panic!("three webhooks") };
+    let has = |webhook: &ReceivedWebhook, name| webhook.headers.iter().any(|(one, _)| one == name);
+    assert_eq!(parent.header("traceparent"), traceparent);
+    assert!(!has(parent, "tracestate"));
+    assert_eq!(both.header("tracestate"), "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE");
+    assert!(!has(none, "traceparent") && !has(none, "tracestate"));
 }
 
 /// Covers each class.

@@ -73,6 +73,7 @@ pub mod run_deliveries;
 pub mod run_webhooks;
 pub mod scan_documents;
 pub mod sweep_uploads;
+pub mod trace_context;
 pub mod watch_webhooks;
 pub mod webhook;
 pub mod webhook_secret;

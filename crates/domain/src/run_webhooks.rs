@@ -17,8 +17,9 @@ use crate::{
         WebhookSender, WebhookSlots, WebhooksSettled, error_chain,
     },
     run_deliveries::{DeliveryOutcome, LEASE},
+    trace_context::TraceContext,
     webhook::{
-        AttemptOutcome, AttemptRecord, EndpointId, KEPT_ATTEMPTS, WebhookDelivery,
+        AttemptOutcome, AttemptRecord, EndpointId, EventType, KEPT_ATTEMPTS, WebhookDelivery,
         WebhookDeliveryId, order_body, test_body,
     },
 };
@@ -45,10 +46,17 @@ pub struct WebhookReport {
     pub outcome: DeliveryOutcome,
 }
 
-/// A leased delivery with its body, or the reason why it cannot be attempted.
+/// A leased delivery with its message, or the reason why it cannot be attempted.
 pub(crate) struct ReadyWebhook {
     pub(crate) lease: WebhookLease,
-    body: Result<String, Unready>,
+    message: Result<Message, Unready>,
+}
+
+/// What an attempt sends.
+struct Message {
+    body: String,
+    /// The trace of the request that caused the event. Only that of a new order is stored.
+    trace: Option<TraceContext>,
 }
 
 /// Why a delivery cannot be attempted. No endpoint is at fault.
@@ -103,7 +111,7 @@ pub struct RunWebhooks {
 }
 
 impl RunWebhooks {
-    /// Leases due deliveries and makes their bodies.
+    /// Leases due deliveries and makes their messages.
     pub(crate) async fn lease(
         &self,
         slots: &WebhookSlots,
@@ -116,11 +124,11 @@ impl RunWebhooks {
         let found = if ids.is_empty() { Ok(Vec::new()) } else { self.orders.orders(&ids).await };
         let found: Result<HashMap<_, _>, _> = found.map(|orders| orders.into_iter().collect());
         let ready = |lease: WebhookLease| {
-            let body = match &found {
-                Ok(orders) => body(&lease.delivery, orders),
+            let message = match &found {
+                Ok(orders) => message(&lease.delivery, orders),
                 Err(error) => Err(Unready::For(OUTAGE_DELAY, error_chain(error))),
             };
-            ReadyWebhook { lease, body }
+            ReadyWebhook { lease, message }
         };
         Ok(leases.into_iter().map(ready).collect())
     }
@@ -128,10 +136,10 @@ impl RunWebhooks {
     /// Attempts a delivery.
     pub(crate) async fn attempt(
         &self,
-        ReadyWebhook { lease, body }: ReadyWebhook,
+        ReadyWebhook { lease, message }: ReadyWebhook,
     ) -> WebhookOutcome {
-        let request = match body {
-            Ok(body) => self.request(&lease, body),
+        let request = match message {
+            Ok(message) => self.request(&lease, message),
             Err(unready) => Err(unready),
         };
         match request {
@@ -171,7 +179,11 @@ impl RunWebhooks {
         self.queue.settle(&attempted).await
     }
 
-    fn request(&self, lease: &WebhookLease, body: String) -> Result<WebhookRequest, Unready> {
+    fn request(
+        &self,
+        lease: &WebhookLease,
+        Message { body, trace }: Message,
+    ) -> Result<WebhookRequest, Unready> {
         let timestamp = self.clock.now();
         let no_key = || Unready::For(UNREADABLE_DELAY, NO_KEY.to_owned());
         let key = self.secrets.as_ref().ok_or_else(no_key)?;
@@ -186,6 +198,7 @@ impl RunWebhooks {
             body,
             secrets: secrets
                 .map_err(|unreadable| Unready::For(UNREADABLE_DELAY, error_chain(&unreadable)))?,
+            trace,
         })
     }
 
@@ -234,22 +247,24 @@ impl RunWebhooks {
     }
 }
 
-fn body(
+fn message(
     delivery: &WebhookDelivery,
     orders: &HashMap<OrderId, Result<StoredOrder, StoreError>>,
-) -> Result<String, Unready> {
-    let Some(order_id) = delivery.order_id else {
-        return written(test_body(delivery.created_at, delivery.endpoint));
+) -> Result<Message, Unready> {
+    let (body, trace) = match delivery.order_id.map(|id| orders.get(&id)) {
+        None => (test_body(delivery.created_at, delivery.endpoint), None),
+        Some(Some(Ok(order))) => {
+            let is_created = delivery.event == EventType::OrderCreated;
+            let body = order_body(delivery.event, delivery.created_at, order);
+            (body, order.order.trace.clone().filter(|_| is_created))
+        }
+        Some(Some(Err(unreadable))) => {
+            return Err(Unready::For(UNREADABLE_DELAY, error_chain(unreadable)));
+        }
+        Some(None) => return Err(Unready::Erased),
     };
-    match orders.get(&order_id) {
-        Some(Ok(order)) => written(order_body(delivery.event, delivery.created_at, order)),
-        Some(Err(unreadable)) => Err(Unready::For(UNREADABLE_DELAY, error_chain(unreadable))),
-        None => Err(Unready::Erased),
-    }
-}
-
-fn written(body: Result<String, serde_json::Error>) -> Result<String, Unready> {
-    body.map_err(|error| Unready::For(UNREADABLE_DELAY, error_chain(&error)))
+    let body = body.map_err(|error| Unready::For(UNREADABLE_DELAY, error_chain(&error)))?;
+    Ok(Message { body, trace })
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use crate::{
         SealedSecrets, Unreadable, UrlRefused,
     },
     test_support::{CountingEntropy, stored_order, webhook_delivery},
-    webhook::EventType,
     webhook_secret::WebhookSecret,
 };
 
@@ -27,12 +26,16 @@ fn lease() -> WebhookLease {
 }
 
 fn use_case(lease: WebhookLease, sender: MockWebhookSender) -> RunWebhooks {
+    use_case_on(stored_order(CREATED), lease, sender)
+}
+
+fn use_case_on(order: StoredOrder, lease: WebhookLease, sender: MockWebhookSender) -> RunWebhooks {
     let mut queue = MockWebhookQueue::new();
     queue.expect_lease().return_once(|_, _, _| Ok(vec![lease]));
     let mut orders = MockDeliveryQueue::new();
-    orders.expect_orders().returning(|ids| {
+    orders.expect_orders().returning(move |ids| {
         assert_eq!(ids, [OrderId(1)]);
-        Ok(vec![(OrderId(1), Ok(stored_order(CREATED)))])
+        Ok(vec![(OrderId(1), Ok(order.clone()))])
     });
     let mut secrets = MockSecretBox::new();
     secrets.expect_open().returning(|sealed, context| {
@@ -66,6 +69,24 @@ async fn attempted(run: &RunWebhooks) -> WebhookAttempted {
     let mut ready = run.lease(&WebhookSlots::default()).await.unwrap();
     assert_eq!(ready.len(), 1);
     run.attempt(ready.remove(0)).await.attempted
+}
+
+/// Another request added the documents, and its trace is not stored.
+#[tokio::test]
+async fn trace_of_an_order_continues_in_its_creation_only() {
+    let trace = TraceContext { traceparent: "00-1-2-01".to_owned(), tracestate: None };
+    let mut order = stored_order(CREATED);
+    order.order.trace = Some(trace.clone());
+    for (event, expected) in
+        [(EventType::OrderCreated, Some(trace)), (EventType::DocumentsAdded, None)]
+    {
+        let mut lease = lease();
+        lease.delivery.event = event;
+        let mut sender = MockWebhookSender::new();
+        let sent = sender.expect_send().once().withf(move |request| request.trace == expected);
+        sent.return_once(|_| status(200));
+        attempted(&use_case_on(order.clone(), lease, sender)).await;
+    }
 }
 
 #[tokio::test]

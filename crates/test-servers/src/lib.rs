@@ -15,6 +15,9 @@ pub mod browser;
 pub mod certificates;
 #[cfg(feature = "clamd")]
 pub mod clamd;
+mod certificates;
+#[cfg(feature = "collector")]
+pub mod collector;
 #[cfg(feature = "postgres")]
 pub mod pgbouncer;
 #[cfg(feature = "postgres")]

@@ -206,5 +206,5 @@ fn rejected(rejection: Rejection) -> Problem {
 
 /// Returns the body of a problem.
 pub(super) fn body_of(problem: &Problem) -> Value {
-    serde_json::to_value(problem.body("5a1c0e9d7b3f4a2286c0d1e5")).unwrap_or_default()
+    serde_json::to_value(problem.body(&"5a1c0e9d7b3f4a2286c0d1e5".into())).unwrap_or_default()
 }

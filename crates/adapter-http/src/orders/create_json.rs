@@ -7,6 +7,7 @@ use domain::{
     idempotency::Claim,
     order::{Field, OrderRequest},
 };
+use tracing::Instrument as _;
 
 use crate::{
     answer::{Response, answer},
@@ -19,6 +20,7 @@ use crate::{
     rate_limit::Policy,
     run_to_end::RunToEnd,
     state::Api,
+    trace::STEPS,
 };
 
 /// Path of the operation, below the base path.
@@ -32,7 +34,9 @@ pub(crate) fn create(request: HttpRequest, payload: web::Payload, api: web::Data
             Some(claim) => Some(api.keys_in_progress.begin(&claim.key).ok_or(IN_PROGRESS)?),
             None => None,
         };
-        let body = json_body::read(request, payload, api.body_memory.share(key.id)).await?;
+        let step = tracing::info_span!(target: STEPS, "read");
+        let body = json_body::read(request, payload, api.body_memory.share(key.id));
+        let body = body.instrument(step).await?;
         // Taken after the body has arrived, because a slow client must not hold a permit.
         let permit = api.concurrency.acquire(request)?;
         let task_api = api.clone();

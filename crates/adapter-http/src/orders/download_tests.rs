@@ -6,6 +6,7 @@ use prometheus::Registry;
 use proptest::prelude::*;
 
 use super::*;
+use crate::request_notes::RequestId;
 
 const TAG: &str = "a1";
 
@@ -100,7 +101,7 @@ fn range_outside_is_not_satisfiable() {
     for header in ["bytes=1000-", "bytes=1000-2000", "bytes=-0"] {
         let problem = range(&[("range", header)]).unwrap_err();
         assert_eq!(problem.code().as_str(), "range_not_satisfiable", "{header}");
-        let response = problem.response("id");
+        let response = problem.response(&RequestId::from("id"));
         assert_eq!(response.headers().get("content-range").unwrap(), "bytes */1000");
     }
 }

@@ -8,7 +8,7 @@ use crate::{paging::LONGEST_NAME, test_support::NOW};
 
 fn errors(query: &str) -> Vec<(String, String)> {
     let problem = ListQuery::parse(query).unwrap_err();
-    let body = serde_json::to_value(problem.body("id")).unwrap();
+    let body = serde_json::to_value(problem.body(&"id".into())).unwrap();
     assert_eq!(body["code"], "validation_failed");
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let errors = body["errors"].as_array().unwrap().iter();
@@ -146,7 +146,7 @@ fn has_more_is_about_the_direction_of_the_page() {
 fn unknown_cursor_is_named() {
     for parameter in ["starting_after", "ending_before"] {
         let problem = ListQuery::parse(&format!("{parameter}=7")).unwrap().unknown_cursor();
-        let body = serde_json::to_value(problem.body("id")).unwrap();
+        let body = serde_json::to_value(problem.body(&"id".into())).unwrap();
         assert_eq!(body["errors"][0]["parameter"], json!(parameter));
         assert_eq!(body["errors"][0]["code"], "unknown_order");
     }

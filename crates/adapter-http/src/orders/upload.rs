@@ -9,6 +9,7 @@ use domain::{
     idempotency::{Answered, Attempt, Claim},
 };
 use tokio::sync::OwnedSemaphorePermit;
+use tracing::Instrument as _;
 
 use crate::{
     body,
@@ -17,6 +18,7 @@ use crate::{
     orders::claim_guard::{Acquired, ClaimGuard},
     problem::Problem,
     state::Api,
+    trace::STEPS,
 };
 
 /// Longest wait for a permit to store documents. Other requests are stored in less.
@@ -58,7 +60,7 @@ pub(super) async fn receive<F>(
     let space =
         FormSpace { spool: &api.spool, limits: api.limits, memory: &api.body_memory, key: key.id };
     let received = async {
-        let form = read(space).await?;
+        let form = read(space).instrument(tracing::info_span!(target: STEPS, "read")).await?;
         let attempt = claim.map(|claim| fingerprint(claim, &form)).transpose()?;
         let permit = api.uploads.acquire_within(PERMIT_WAIT, request).await?;
         Ok((form, attempt, permit))

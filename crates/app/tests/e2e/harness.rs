@@ -89,7 +89,8 @@ impl TestApp {
         let settings =
             Flags::parse_from(defaults.chain(flags.iter().map(|&flag| flag.to_owned()))).settings;
         let settings = Settings { environment: wiring.environment(), ..settings };
-        let machine = Machine { clock: Arc::clone(&clock) as _, entropy: Arc::new(OsEntropy) };
+        let machine =
+            Machine { clock: Arc::clone(&clock) as _, entropy: Arc::new(OsEntropy), traces: None };
         let starting = Starting::listen(&settings, &machine).unwrap();
         let storage = Storage::open(&settings).await.unwrap();
         let service = starting.start(&settings, &machine, storage.clone()).await.unwrap();

@@ -69,6 +69,7 @@ mod starting;
 mod stop_under_load;
 mod system_sqlite;
 mod tls;
+mod traces;
 mod unread_output;
 mod webhooks;
 mod webhooks_api;

@@ -32,6 +32,7 @@ use crate::{
     api_key::{ApiKeyId, ClientId},
     appointment::Appointment,
     document::StoredDocument,
+    trace_context::TraceContext,
 };
 
 // Orders are personal data.
@@ -74,6 +75,8 @@ pub struct Order {
     pub signing: SigningDetails,
     /// The user who created the order.
     pub requested_by: RequestedBy,
+    /// The request that created the order, if its trace is exported.
+    pub trace: Option<TraceContext>,
 }
 
 /// What is signed, by whom and where. The `serde` names are those of the stored [`record`].

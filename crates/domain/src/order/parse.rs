@@ -64,6 +64,7 @@ impl OrderRequest {
                     contacts,
                     signing,
                     requested_by,
+                    trace: None,
                 });
                 let disagrees = utc.iter().filter(|utc| utc.disagrees);
                 let utc_disagreements = disagrees.map(|utc| utc.name).collect();

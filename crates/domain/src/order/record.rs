@@ -21,7 +21,10 @@ use serde::{Deserialize, Serialize};
 use time::{OffsetDateTime, Time};
 
 use super::{FileNumber, Order, RequestedBy, SigningContacts, SigningDetails, SigningServiceId};
-use crate::appointment::{Appointment, AppointmentTime, Moment, Zone, parse_date, parse_time};
+use crate::{
+    appointment::{Appointment, AppointmentTime, Moment, Zone, parse_date, parse_time},
+    trace_context::TraceContext,
+};
 
 /// The version that this program writes.
 const VERSION: u8 = 1;
@@ -78,8 +81,8 @@ struct Details<'a> {
     requested_by: &'a RequestedBy,
 }
 
-/// The version, and the appointment on the wall clock with times as `HH:MM`. Exactly one of `at`,
-/// `from` with `to`, and `anytime` is there.
+/// The version, the appointment on the wall clock with times as `HH:MM`, and the trace of the
+/// request. Exactly one of `at`, `from` with `to`, and `anytime` is there.
 #[derive(Default, Serialize, Deserialize)]
 struct Head {
     #[serde(rename = "v")]
@@ -96,6 +99,8 @@ struct Head {
     to: Option<String>,
     #[serde(rename = "anytime", skip_serializing_if = "Option::is_none")]
     anytime: Option<bool>,
+    #[serde(rename = "trace", skip_serializing_if = "Option::is_none")]
+    trace: Option<TraceContext>,
 }
 
 impl OrderRecord {
@@ -108,6 +113,7 @@ impl OrderRecord {
             version: VERSION,
             date: order.appointment.date.to_string(),
             zone: order.appointment.zone.id().to_owned(),
+            trace: order.trace.clone(),
             ..Head::default()
         };
         let (starts_at, ends_at) = match order.appointment.time {
@@ -154,6 +160,7 @@ impl OrderRecord {
             contacts: self.read()?,
             signing: self.read()?,
             requested_by: self.read()?,
+            trace: head.trace.clone(),
             appointment: Appointment {
                 date: parse_date(&head.date).ok_or_else(|| bad("date"))?,
                 zone: Zone::from_stored(&head.zone).ok_or_else(|| bad("zone"))?,

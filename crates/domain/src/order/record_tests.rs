@@ -100,6 +100,17 @@ fn unknown_members_are_ignored() {
 }
 
 #[test]
+fn trace_of_the_request_is_stored() {
+    let trace = TraceContext { traceparent: "00-1-2-01".to_owned(), tracestate: None };
+    for trace in [trace.clone(), TraceContext { tracestate: Some("a=b".to_owned()), ..trace }] {
+        let order = Order { trace: Some(trace), ..Golden::full().order() };
+        let record = OrderRecord::of(&order).unwrap();
+        assert!(record.details.contains(r#""trace":{"parent":"00-1-2-01""#), "{}", record.details);
+        assert!(record.into_order() == Ok(order));
+    }
+}
+
+#[test]
 fn missing_or_wrong_required_members_are_errors() {
     let minimal = || Golden::all().next().unwrap();
     for name in minimal().0["details"].as_object().unwrap().keys() {

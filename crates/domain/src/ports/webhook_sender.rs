@@ -3,7 +3,7 @@ use std::fmt;
 use async_trait::async_trait;
 use time::{Duration, OffsetDateTime};
 
-use crate::webhook_secret::WebhookSecret;
+use crate::{trace_context::TraceContext, webhook_secret::WebhookSecret};
 
 /// Time limit of an attempt, from the name to the last byte of the answer that is read.
 pub const WEBHOOK_TIME_LIMIT: Duration = Duration::seconds(15);
@@ -27,6 +27,8 @@ pub struct WebhookRequest {
     pub body: String,
     /// The secrets that sign, the newest first. There are two while a secret is being rotated.
     pub secrets: Vec<WebhookSecret>,
+    /// The trace that the receiver can continue.
+    pub trace: Option<TraceContext>,
 }
 
 conceal!(WebhookRequest);
@@ -91,6 +93,7 @@ pub trait WebhookSender: Send + Sync {
     ///
     /// An implementation guarantees:
     /// - The body arrives byte for byte, with a signature for each secret, the newest first.
+    /// - The trace context arrives as `traceparent` and `tracestate`, if there is one.
     /// - The attempt ends after [`WEBHOOK_TIME_LIMIT`], however slowly the receiver answers.
     /// - It follows no redirect: its status is the answer.
     /// - It reads at most 16 KiB of the body of an answer. A longer body does not change the result.
