@@ -6,7 +6,6 @@ use test_servers::certificates::Certificates;
 use time::OffsetDateTime;
 
 use super::*;
-use crate::system::OsEntropy;
 
 /// A folder with a certificate and a key, as `cert.pem` and `key.pem`.
 struct Fixture {
@@ -43,8 +42,7 @@ impl Fixture {
         let mut settings = <Flags as clap::Parser>::parse_from(["notary-orders"]).settings;
         settings.tls_cert = cert.map(|name| self.path(name));
         settings.tls_key = key.map(|name| self.path(name));
-        let machine =
-            Machine { clock: Arc::new(ManualClock::default()), entropy: Arc::new(OsEntropy) };
+        let machine = Machine { clock: Arc::new(ManualClock::default()), ..Machine::default() };
         TlsFiles::open(&settings, &machine, &self.registry)
     }
 

@@ -70,10 +70,7 @@ impl Parts {
             Spool::open(&settings.in_data_dir("spool"), Budget::new(mebibytes(settings.spool_mb)))
                 .context("--data-dir (NOTARY_ORDERS_DATA_DIR): spool")?;
         database_metrics::register(registry, &storage.observed)?;
-        disk_metrics::register(registry, &settings.data_dir)?;
-        if let Some(dropped) = logging::dropped_lines() {
-            registry.register(Box::new(dropped.clone()))?;
-        }
+        register_machine_metrics(settings, registry)?;
         let keys = storage.manage_keys(machine);
         let (orders, with_documents) = (settings.rate(), settings.documents_rate());
         let rates = Arc::new(RateLimits::new(orders, with_documents, settings.reads_rate()));
@@ -164,6 +161,14 @@ impl Parts {
         adapter_http::register_gauges(registry, &api)?;
         Ok(Self { api, dependencies, workers })
     }
+}
+
+fn register_machine_metrics(settings: &Settings, registry: &Registry) -> Result<()> {
+    disk_metrics::register(registry, &settings.data_dir)?;
+    if let Some(dropped) = logging::dropped_lines() {
+        registry.register(Box::new(dropped.clone()))?;
+    }
+    Ok(())
 }
 
 /// Opens the scan of documents, if the settings name a scanner.

@@ -78,7 +78,7 @@ async fn cause_two_panics(data: &str) {
         data,
     ];
     let settings = Flags::parse_from(flags).settings;
-    let _log = logging::start(&settings).unwrap();
+    let _log = logging::start(&settings, None).unwrap();
     let machine = Machine::default();
     let storage =
         Storage { orders: Arc::new(Panicking), ..Storage::open(&settings).await.unwrap() };

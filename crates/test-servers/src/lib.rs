@@ -15,7 +15,6 @@ pub mod browser;
 pub mod certificates;
 #[cfg(feature = "clamd")]
 pub mod clamd;
-mod certificates;
 #[cfg(feature = "collector")]
 pub mod collector;
 #[cfg(feature = "postgres")]

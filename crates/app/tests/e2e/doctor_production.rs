@@ -159,7 +159,7 @@ async fn skewed_clock_is_a_failure() {
     let settings = Flags::parse_from(flags).settings;
     let settings = Settings { environment: wiring.environment(), ..settings };
     let clock = Arc::<ManualClock>::default();
-    let machine = Machine { clock, entropy: Arc::new(OsEntropy) };
+    let machine = Machine { clock, ..Machine::default() };
     let mut clocks = Vec::new();
     examine(&settings, &machine, |finding| {
         if finding.check == "clock" {
