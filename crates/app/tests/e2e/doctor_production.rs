@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use app::{Machine, OsEntropy, doctor::examine, settings::Settings};
+use app::{Machine, doctor::examine, settings::Settings};
 use clap::Parser;
 use contract_tests::fakes::ManualClock;
 use test_servers::{
