@@ -111,7 +111,7 @@ async fn document_arrives_byte_for_byte() {
 async fn lost_connection_is_unavailable() {
     let at_once = scan(LARGE, |connection| async { drop(connection) }).await;
     let in_the_middle = scan(LARGE, |mut connection| async move {
-        connection.read_exact(&mut [0; 300_000]).await.unwrap();
+        connection.read_exact(&mut vec![0; 300_000]).await.unwrap();
     });
     let before_the_answer = scan(1_000, |mut connection| async move {
         receive(&mut connection).await;
@@ -171,7 +171,7 @@ async fn document_is_not_clean_before_its_end() {
 #[tokio::test]
 async fn early_rejection_is_read() {
     let outcome = scan(LARGE, |mut connection| async move {
-        connection.read_exact(&mut [0; 300_000]).await.unwrap();
+        connection.read_exact(&mut vec![0; 300_000]).await.unwrap();
         connection.write_all(b"INSTREAM size limit exceeded. ERROR\0").await.unwrap();
         // With bytes that nobody read, so the connection is reset.
     });
