@@ -3,7 +3,7 @@
 //! The checks run beside a service or without one, all at once, and each has a time limit. They
 //! change nothing that matters: they make no database, folder or key, and remove what they write.
 //!
-//! To add a check, write a module like [`mail`] and name it in [`checks`].
+//! To add a check, write a module like `mail` and name it in `checks`.
 
 mod clock;
 mod database;
