@@ -72,8 +72,10 @@ pub(crate) struct TracedBlobs(pub(crate) Arc<dyn BlobStore>);
 #[async_trait]
 impl BlobStore for TracedBlobs {
     async fn put(&self, key: &ObjectKey, file: &SpooledFile) -> Result<(), StoreError> {
+        // An unsigned number would become a text.
+        let size = file.size.cast_signed();
         let span = tracing::info_span!(
-            target: STEPS, "store document", size = file.size, otel.status_code = Empty
+            target: STEPS, "store document", size, otel.status_code = Empty
         );
         let stored = self.0.put(key, file).instrument(span.clone()).await;
         if stored.is_err() {
@@ -154,7 +156,8 @@ impl WebhookSender for TracedWebhooks {
         let answer = self.0.send(&request).instrument(span.clone()).await;
         match &answer {
             Ok(WebhookAnswer { status, .. }) => {
-                span.record("http.response.status_code", status);
+                // An unsigned number would become a text.
+                span.record("http.response.status_code", i64::from(*status));
                 if !(200..300).contains(status) {
                     fail(&span);
                 }
