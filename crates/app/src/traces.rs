@@ -5,6 +5,7 @@
 //! | the standard variables | `environment` |
 //! | headers of the trace context | `context` |
 //! | which requests have a trace, and what it has of their answers | `request` |
+//! | the kind and the trace of the span of a request | `tracer` |
 //! | the steps that are calls of ports | `ports` |
 //! | the queue of ended spans, and its export | `export` |
 //!
@@ -25,7 +26,7 @@ use tracing_subscriber::{Layer, filter::dynamic_filter_fn, registry::LookupSpan}
 use self::{
     environment::Environment,
     export::Counts,
-    request::{Ids, RequestTracer},
+    tracer::{Ids, RequestTracer},
 };
 
 mod context;
@@ -33,6 +34,7 @@ mod environment;
 mod export;
 pub(crate) mod ports;
 mod request;
+mod tracer;
 
 /// Time limit for the export of the remaining spans when the service stops.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Continues the trace of a request in the deliveries that follow it, and at the receivers of its
-/// webhooks. The `serde` names are those of the stored [`record`](crate::order::record).
+/// webhooks. The `serde` names are those of the stored record of an order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceContext {
     /// The header `traceparent`.

@@ -1,20 +1,16 @@
 //! Traces of requests.
 
-use std::cell::Cell;
-
 use actix_web::http::{Method, header::HeaderMap};
 use adapter_http::{RequestTrace, TraceRequests, TracedAnswer};
 use opentelemetry::{
-    Context, KeyValue,
-    trace::{SpanBuilder, SpanId, SpanKind, Status, TraceContextExt as _, TraceId, Tracer},
+    KeyValue,
+    trace::{SpanKind, Status, TraceContextExt as _},
 };
-use opentelemetry_sdk::trace::{
-    IdGenerator, RandomIdGenerator, SamplingDecision, SdkTracer, ShouldSample as _, Span as SdkSpan,
-};
+use opentelemetry_sdk::trace::{IdGenerator as _, SamplingDecision, ShouldSample as _};
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-use super::{REQUESTS, Traces, context};
+use super::{REQUESTS, Traces, context, tracer::RequestOf};
 
 /// The route of requests that have none.
 const UNMATCHED: &str = "unmatched";
@@ -73,49 +69,5 @@ impl TraceRequests for Traces {
         if answer.status.is_server_error() {
             span.set_status(Status::error(""));
         }
-    }
-}
-
-/// Marks the context in which the span of a request begins.
-struct RequestOf(TraceId);
-
-thread_local! {
-    /// The identifier of the trace that the next span begins.
-    static NEXT_TRACE: Cell<Option<TraceId>> = const { Cell::new(None) };
-}
-
-/// Gives a trace the identifier by which it was sampled.
-#[derive(Debug, Default)]
-pub(super) struct Ids(RandomIdGenerator);
-
-impl IdGenerator for Ids {
-    fn new_trace_id(&self) -> TraceId {
-        NEXT_TRACE.take().unwrap_or_else(|| self.0.new_trace_id())
-    }
-
-    fn new_span_id(&self) -> SpanId {
-        self.0.new_span_id()
-    }
-}
-
-/// Begins the spans of requests as those of a server. A field of the span would say so too, and
-/// stand in every log line of the request.
-#[derive(Debug, Clone)]
-pub(super) struct RequestTracer(pub(super) SdkTracer);
-
-impl Tracer for RequestTracer {
-    type Span = SdkSpan;
-
-    fn build_with_context(&self, mut builder: SpanBuilder, parent: &Context) -> SdkSpan {
-        // A step has the context of its request, in which the span of the request is active.
-        let is_step = parent.has_active_span() && !parent.span().span_context().is_remote();
-        let Some(RequestOf(trace_id)) = parent.get::<RequestOf>().filter(|_| !is_step) else {
-            return self.0.build_with_context(builder, parent);
-        };
-        builder.span_kind = Some(SpanKind::Server);
-        NEXT_TRACE.set(Some(*trace_id));
-        let span = self.0.build_with_context(builder, parent);
-        NEXT_TRACE.set(None);
-        span
     }
 }

@@ -128,9 +128,10 @@ fn exported(text: &str) -> Exported {
 /// Returns the metrics of a service after orders, rejections and reads, and those of one with TLS.
 async fn metrics() -> String {
     let wiring = Wiring::new();
-    // Some metrics are there only with a scanner.
+    // Some metrics are there only with a scanner, and others only with a collector of traces.
     let scan = ["--scan-url=unix:///no/scanner", "--scan-required=false"];
-    let server = ServiceProcess::start(&wiring, &scan);
+    let traces = "export OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:9";
+    let server = ServiceProcess::start_after(&wiring, traces, &scan);
     let key = issue_key(&wiring);
     assert_eq!(server.post(&key, "F-1").await.status(), 201);
     assert_eq!(server.post(&key, "F-1").await.status(), 409);
