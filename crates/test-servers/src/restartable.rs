@@ -1,16 +1,20 @@
 //! A TCP server that can be stopped and started again on the same port.
 
 use std::{
+    io::ErrorKind,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     sync::Mutex,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tokio::{
     net::{TcpSocket, TcpStream},
     runtime::Runtime,
 };
+
+/// Time limit for a free port.
+const BIND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A server on 127.0.0.1 that stops when it is dropped.
 pub(crate) struct Restartable {
@@ -40,7 +44,7 @@ impl Restartable {
         F: Future<Output = ()> + Send + 'static,
     {
         let runtime = Runtime::new().unwrap();
-        let listener = TcpListener::bind(self.address).unwrap();
+        let listener = self.bind();
         listener.set_nonblocking(true).unwrap();
         runtime.spawn(async move {
             let listener = tokio::net::TcpListener::from_std(listener).unwrap();
@@ -50,6 +54,22 @@ impl Restartable {
             }
         });
         *self.runtime.lock().unwrap() = Some(runtime);
+    }
+
+    /// Binds the port. A process that another test starts has a copy of the listener before, until
+    /// it runs its program.
+    fn bind(&self) -> TcpListener {
+        let began = Instant::now();
+        loop {
+            match TcpListener::bind(self.address) {
+                Ok(listener) => return listener,
+                Err(error) => assert!(
+                    error.kind() == ErrorKind::AddrInUse && began.elapsed() < BIND_TIMEOUT,
+                    "{error}"
+                ),
+            }
+            thread::yield_now();
+        }
     }
 
     /// Closes all connections and refuses new ones.
