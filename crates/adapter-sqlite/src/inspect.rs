@@ -79,9 +79,8 @@ mod tests {
         fs::write(&path, text).unwrap();
         assert!(matches!(inspect(&path), Err(InspectError::Lock(_))));
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
-        fs::remove_file(&path).unwrap();
-        fs::remove_file(path.with_extension("sqlite-wal")).unwrap();
 
+        let path = directory.path().join("other.sqlite");
         let mut other = establish(&path).unwrap();
         other.batch_execute("CREATE TABLE songs (title TEXT)").unwrap();
         let before = fs::read(&path).unwrap();
