@@ -55,8 +55,10 @@ pub(super) fn of_request(headers: &HeaderMap) -> Option<Context> {
         let mut values = headers.get_all(name);
         values.next().filter(|_| values.next().is_none())?.to_str().ok()
     };
+    // Most requests have none.
+    let traceparent = only(TRACEPARENT)?;
     let tracestate = only(TRACESTATE).filter(|state| state.len() <= MAX_TRACESTATE);
-    Headers { traceparent: only(TRACEPARENT)?, tracestate }.context()
+    Headers { traceparent, tracestate }.context()
 }
 
 /// Returns the context of a stored order.
