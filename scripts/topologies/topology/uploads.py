@@ -8,17 +8,30 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from .figures import Figures
 from .load import Connection, Load, Order
-from .processes import Machine, wait_until
+from .processes import Machine, Process, wait_until
+from .service import Service
 
 MIB = 1024 * 1024
 # Orders with documents that must be acknowledged while a server is away, and after its return.
 UPLOADS_WITHOUT_SERVER, UPLOADS_AFTER_RETURN = 100, 50
+# Limit for the longest time without an order with documents when a server is killed, in seconds.
+KILL_LIMIT = 30.0
+GATEWAY_AWAY = 5.0
 # Seconds between two large documents.
 LARGE_PAUSE = 2.0
 READ_TIMEOUT = 60.0
+
+
+class Cluster(Protocol):
+    """An object store with a gateway."""
+
+    gateway: Process
+
+    def start_gateway(self) -> Process: ...
 
 
 def create_bucket(machine: Machine, endpoint: str, bucket: str, credentials: str) -> None:
@@ -43,6 +56,25 @@ def lose_server(load: Load, figures: Figures, what: str, take: Callable[[], None
     figures.add(f"{what}: attempts that failed", failures)
     print(f"{what}: {gap:.1f} s without an order with documents, {failures} failures", flush=True)
     give_back()
+    wait_for_uploads(load, UPLOADS_AFTER_RETURN)
+
+
+def lose_gateway(load: Load, figures: Figures, cluster: Cluster) -> None:
+    """Takes the gateway away under load for a while. Adds the longest time without an acknowledged
+    order with documents."""
+    fault = time.monotonic()
+    cluster.gateway.kill()
+    time.sleep(GATEWAY_AWAY)
+    cluster.gateway = cluster.start_gateway()
+    wait_for_uploads(load, UPLOADS_AFTER_RETURN)
+    figures.add("gateway killed and started: longest time without an order with documents",
+                longest_upload_gap(load, fault), "s", at_most=KILL_LIMIT)
+
+
+def lose_service(load: Load, service: Service) -> None:
+    """Kills the service under load, and starts it again."""
+    service.process.kill()
+    service.start()
     wait_for_uploads(load, UPLOADS_AFTER_RETURN)
 
 
