@@ -27,21 +27,29 @@ impl Bound {
 /// Returns a row of a table of targets, with the columns [`TARGET_COLUMNS`].
 pub fn target(label: &str, rounds: &[f64], unit: &str, bound: Bound) -> Vec<String> {
     let figure = crate::latency::median(rounds.iter().copied());
-    let (least, greatest) = (
-        rounds.iter().copied().fold(f64::INFINITY, f64::min),
-        rounds.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-    );
     let target = match bound {
         Bound::AtLeast(bound) => format!("≥ {bound}{unit}"),
         Bound::AtMost(bound) => format!("≤ {bound}{unit}"),
     };
     let met = if bound.met_by(figure) { "yes" } else { "no" };
+    let mut row = without_target(label, rounds, unit);
+    row.splice(3.., [target, met.to_owned()]);
+    row
+}
+
+/// Returns a row of a table of targets for a figure that has none.
+pub fn without_target(label: &str, rounds: &[f64], unit: &str) -> Vec<String> {
+    let figure = crate::latency::median(rounds.iter().copied());
+    let (least, greatest) = (
+        rounds.iter().copied().fold(f64::INFINITY, f64::min),
+        rounds.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+    );
     vec![
         label.to_owned(),
         format!("{}{unit}", short(figure)),
         format!("{} to {}", short(least), short(greatest)),
-        target,
-        met.to_owned(),
+        String::new(),
+        String::new(),
     ]
 }
 
@@ -67,5 +75,6 @@ mod tests {
         let row = target("ratio", &[0.5, 1.25, 1.0], "", Bound::AtLeast(1.0));
         assert_eq!(row, ["ratio", "1.00", "0.50 to 1.25", "≥ 1", "yes"]);
         assert_eq!(target("p99", &[2.1], " ms", Bound::AtMost(2.0))[4], "no");
+        assert_eq!(without_target("p99", &[2.1], " ms")[1..], ["2.10 ms", "2.10 to 2.10", "", ""]);
     }
 }

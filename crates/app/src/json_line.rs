@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use adapter_http::STEPS;
 use serde::{Serializer as _, ser::SerializeMap as _};
 use tracing::{Event, Subscriber};
 use tracing_serde::{AsSerde as _, SerdeMapVisitor};
@@ -46,7 +47,10 @@ where
         };
         write(&mut line).map_err(|_| fmt::Error)?;
         let line = String::from_utf8(line).map_err(|_| fmt::Error)?;
-        let Some(span) = context.lookup_current() else { return writeln!(writer, "{line}") };
+        let mut spans = context.lookup_current().into_iter().flat_map(|span| span.scope());
+        // The steps of a request are for its trace.
+        let span = spans.find(|span| !span.metadata().target().starts_with(STEPS));
+        let Some(span) = span else { return writeln!(writer, "{line}") };
         let extensions = span.extensions();
         let fields = extensions.get::<FormattedFields<JsonFields>>();
         let fields = fields.map_or("{}", |fields| fields.fields.as_str());

@@ -13,7 +13,6 @@ use std::{
     time::Duration,
 };
 
-use adapter_http::STEPS;
 use prometheus::IntCounter;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{
@@ -24,7 +23,7 @@ use tracing_subscriber::{
 use crate::{
     json_line::JsonLine,
     settings::{LogFormat, Settings},
-    traces::Traces,
+    traces::{self, Traces},
 };
 
 /// Maximum number of lines that wait to be written.
@@ -88,9 +87,11 @@ pub fn start(settings: &Settings, traces: Option<&Traces>) -> Result<Log, promet
         .with_target("actix_http::h1", LevelFilter::OFF)
         // Logs its threads as information. A start that fails has one line.
         .with_target("actix_server", detailed.unwrap_or(quieter))
-        // Only traces have the steps of a request.
-        .with_target(STEPS, LevelFilter::OFF)
-        .with_target("object_store", quieter);
+        .with_target("object_store", quieter)
+        // Only traces have these spans. No line has their targets.
+        .with_targets(traces::TARGETS.map(|target| {
+            (target, if traces.is_some() { LevelFilter::INFO } else { LevelFilter::OFF })
+        }));
     let dropped = IntCounter::new(
         "notary_orders_log_lines_dropped_total",
         "Log lines that were dropped because standard error was not read in time.",
@@ -102,10 +103,8 @@ pub fn start(settings: &Settings, traces: Option<&Traces>) -> Result<Log, promet
     let writer = log.clone();
     let lines = fmt::layer().with_writer(move || writer.clone()).with_ansi(terminal);
     match format {
-        LogFormat::Pretty => install(lines.with_filter(filter), traces),
-        LogFormat::Json => {
-            install(lines.json().event_format(JsonLine).with_filter(filter), traces);
-        }
+        LogFormat::Pretty => install(lines, filter, traces),
+        LogFormat::Json => install(lines.json().event_format(JsonLine), filter, traces),
     }
     std::panic::set_hook(Box::new(|panic| {
         // Without the message, which may quote data of a client.
@@ -115,11 +114,15 @@ pub fn start(settings: &Settings, traces: Option<&Traces>) -> Result<Log, promet
     Ok(Log(log))
 }
 
-fn install(lines: impl Layer<Registry> + Send + Sync, traces: Option<&Traces>) {
-    let log = registry().with(lines);
+/// The filter is for all layers: a filter of the lines alone costs time at each span and line.
+fn install(lines: impl Layer<Registry> + Send + Sync, filter: Targets, traces: Option<&Traces>) {
+    let lines = registry().with(lines);
     match traces {
-        Some(traces) => log.with(traces.layer()).init(),
-        None => log.init(),
+        Some(traces) => {
+            let steps = traces::steps_of_traced_requests();
+            lines.with(traces.layer()).with(steps).with(filter).init();
+        }
+        None => lines.with(filter).init(),
     }
 }
 

@@ -19,13 +19,18 @@ use anyhow::{Context as _, Result};
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_sdk::trace::{RandomIdGenerator, Sampler, SdkTracerProvider};
 use prometheus::Registry;
-use tracing::{Metadata, Subscriber, level_filters::LevelFilter, subscriber::Interest};
+use tracing::{Subscriber, subscriber::Interest};
 use tracing_opentelemetry::OpenTelemetryLayer;
-use tracing_subscriber::{Layer, filter::dynamic_filter_fn, registry::LookupSpan};
+use tracing_subscriber::{
+    Layer,
+    filter::{dynamic_filter_fn, filter_fn},
+    layer,
+    registry::LookupSpan,
+};
 
 use self::{
     environment::Environment,
-    export::Counts,
+    export::{Counts, Probe},
     tracer::{Ids, RequestTracer},
 };
 
@@ -45,6 +50,18 @@ const REQUESTS: &str = "notary_orders::request";
 /// Target of the spans of deliveries. It begins like that of steps, so the log leaves them out.
 const DELIVERIES: &str = "trace::delivery";
 
+/// The targets of all spans that can be in a trace.
+pub(crate) const TARGETS: [&str; 3] = [REQUESTS, STEPS, DELIVERIES];
+
+/// What an operator reads if the libraries reject a setting.
+const WRONG_SETTINGS: &str = "traces cannot be exported with these settings";
+
+/// Returns a probe of the collector, if the environment names one. Fails if a variable is wrong.
+pub(crate) fn probe(variables: &BTreeMap<String, String>) -> Result<Option<Probe>> {
+    let Some(environment) = Environment::read(variables)? else { return Ok(None) };
+    Probe::new(&environment).context(WRONG_SETTINGS).map(Some)
+}
+
 /// The traces of this process.
 pub struct Traces {
     provider: SdkTracerProvider,
@@ -58,8 +75,7 @@ impl Traces {
     pub fn start(variables: &BTreeMap<String, String>) -> Result<Option<Arc<Self>>> {
         let Some(environment) = Environment::read(variables)? else { return Ok(None) };
         let counts = Counts::new()?;
-        let processor = export::processor(&environment, counts.clone())
-            .context("traces cannot be exported with these settings")?;
+        let processor = export::processor(&environment, counts.clone()).context(WRONG_SETTINGS)?;
         let provider = SdkTracerProvider::builder()
             // `Traces::begin` samples.
             .with_sampler(Sampler::AlwaysOn)
@@ -94,22 +110,30 @@ impl Traces {
             .with_target(false)
             .with_tracked_inactivity(false)
             .with_context_activation(false)
-            .with_filter(
-                dynamic_filter_fn(|span, context| match span.target() {
-                    STEPS => context.lookup_current().is_some(),
-                    REQUESTS | DELIVERIES => true,
-                    _ => false,
-                })
-                .with_callsite_filter(interest)
-                .with_max_level_hint(LevelFilter::INFO),
-            )
+            .with_filter(filter_fn(|span| is_traced(span.target())))
     }
 }
 
-fn interest(span: &'static Metadata<'static>) -> Interest {
-    match span.target() {
+/// Returns whether the spans of this target are in traces.
+fn is_traced(target: &str) -> bool {
+    TARGETS.contains(&target)
+}
+
+/// Disables the spans of steps outside traced requests. It stands before all layers, because a span
+/// that any of them could want costs most of what it costs with all.
+pub(crate) fn steps_of_traced_requests<S>() -> impl Layer<S> + Send + Sync
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+{
+    dynamic_filter_fn(|span, context: &layer::Context<'_, S>| {
+        let is_in_trace = || {
+            let outer = context.lookup_current();
+            outer.is_some_and(|outer| is_traced(outer.metadata().target()))
+        };
+        span.target() != STEPS || is_in_trace()
+    })
+    .with_callsite_filter(|span| match span.target() {
         STEPS => Interest::sometimes(),
-        REQUESTS | DELIVERIES => Interest::always(),
-        _ => Interest::never(),
-    }
+        _ => Interest::always(),
+    })
 }

@@ -13,6 +13,8 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
+use super::is_traced;
+
 const TRACEPARENT: &str = "traceparent";
 const TRACESTATE: &str = "tracestate";
 
@@ -69,6 +71,8 @@ pub(super) fn of_order(trace: &TraceContext) -> Option<Context> {
 
 /// Returns the context of a span, if its trace is exported.
 pub(super) fn of_span(span: &Span) -> Option<TraceContext> {
+    // Most spans are of requests that are not sampled.
+    span.metadata().filter(|span| is_traced(span.target()))?;
     let context = span.context();
     let mut headers = HashMap::new();
     TraceContextPropagator::new().inject_context(&context, &mut headers);

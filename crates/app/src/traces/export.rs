@@ -7,6 +7,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc::{Receiver, Sender, channel},
     },
     time::Duration,
 };
@@ -16,7 +17,7 @@ use async_trait::async_trait;
 use domain::ports::error_chain;
 use opentelemetry::Context;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
-use opentelemetry_otlp::{WithExportConfig as _, WithHttpConfig as _};
+use opentelemetry_otlp::{RetryPolicy, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::{
     Resource,
     error::OTelSdkResult,
@@ -34,6 +35,9 @@ use super::environment::Environment;
 
 /// Bytes of the body of an answer that are read.
 const MAX_ANSWER: usize = 64 * 1024;
+
+/// Longest time of a probe.
+const PROBE_LIMIT: Duration = Duration::from_secs(5);
 
 /// Counts spans by what became of them.
 #[derive(Debug, Clone)]
@@ -75,7 +79,7 @@ pub(super) fn processor(
 ) -> Result<impl SpanProcessor + use<>> {
     let otlp = opentelemetry_otlp::SpanExporter::builder()
         .with_http()
-        .with_http_client(Client::new(environment.timeout)?)
+        .with_http_client(BlockingHttp::new(environment.timeout)?)
         .with_timeout(environment.timeout)
         .build()?;
     let exporter = Exporter { otlp, counts: counts.clone(), is_failing: AtomicBool::new(false) };
@@ -153,15 +157,14 @@ impl<E: SpanExporter> SpanExporter for Exporter<E> {
     }
 }
 
-/// Sends batches. The thread that exports has no runtime, so the client brings one.
+/// Sends batches.
 #[derive(Debug)]
-struct Client {
-    http: reqwest::Client,
-    runtime: Runtime,
+struct Http {
+    client: reqwest::Client,
     time_limit: Duration,
 }
 
-impl Client {
+impl Http {
     fn new(time_limit: Duration) -> Result<Self> {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -169,18 +172,17 @@ impl Client {
             .with_safe_default_protocol_versions()?
             .with_root_certificates(roots)
             .with_no_client_auth();
-        let http = reqwest::Client::builder()
+        let client = reqwest::Client::builder()
             .tls_backend_preconfigured(tls)
             .http1_only()
             .user_agent("notary-orders")
             .redirect(redirect::Policy::none())
             .build()?;
-        let runtime = Builder::new_current_thread().enable_all().build();
-        Ok(Self { http, runtime: runtime.context("no runtime for the export")?, time_limit })
+        Ok(Self { client, time_limit })
     }
 
     async fn exchange(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let mut answer = self.http.execute(request.try_into()?).await?;
+        let mut answer = self.client.execute(request.try_into()?).await?;
         let mut response = Response::builder().status(answer.status());
         if let Some(headers) = response.headers_mut() {
             *headers = answer.headers().clone();
@@ -196,8 +198,79 @@ impl Client {
 }
 
 #[async_trait]
-impl HttpClient for Client {
+impl HttpClient for Http {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        self.runtime.block_on(async { timeout(self.time_limit, self.exchange(request)).await? })
+        let answer = timeout(self.time_limit, self.exchange(request)).await;
+        answer.map_err(|_| format!("no answer within {:?}", self.time_limit))?
+    }
+}
+
+/// Sends batches from the thread that exports. It has no runtime, so the client brings one.
+#[derive(Debug)]
+struct BlockingHttp {
+    http: Http,
+    runtime: Runtime,
+}
+
+impl BlockingHttp {
+    fn new(time_limit: Duration) -> Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.context("no runtime for the export")?;
+        Ok(Self { http: Http::new(time_limit)?, runtime })
+    }
+}
+
+#[async_trait]
+impl HttpClient for BlockingHttp {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        self.runtime.block_on(self.http.send_bytes(request))
+    }
+}
+
+/// Exports no span, to find out whether the collector accepts any.
+pub(crate) struct Probe {
+    otlp: opentelemetry_otlp::SpanExporter,
+    causes: Receiver<String>,
+}
+
+impl Probe {
+    pub(super) fn new(environment: &Environment) -> Result<Self> {
+        let time_limit = environment.timeout.min(PROBE_LIMIT);
+        let (sender, causes) = channel();
+        let http = Witness { http: Http::new(time_limit)?, causes: sender };
+        let otlp = opentelemetry_otlp::SpanExporter::builder()
+            .with_http()
+            .with_http_client(http)
+            .with_retry_policy(RetryPolicy::disabled())
+            .with_timeout(time_limit)
+            .build()?;
+        Ok(Self { otlp, causes })
+    }
+
+    /// Returns why the collector accepts no spans.
+    pub(crate) async fn run(self) -> Result<(), String> {
+        let Err(error) = self.otlp.export(Vec::new()).await else { return Ok(()) };
+        Err(self.causes.try_recv().unwrap_or_else(|_| error.to_string()))
+    }
+}
+
+/// Tells the causes of failures, which the exporter of the library leaves out.
+#[derive(Debug)]
+struct Witness {
+    http: Http,
+    causes: Sender<String>,
+}
+
+#[async_trait]
+impl HttpClient for Witness {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let sent = self.http.send_bytes(request).await;
+        let cause = match &sent {
+            Ok(answer) => format!("it answers {}", answer.status()),
+            Err(error) => error_chain(error.as_ref()),
+        };
+        // Without a receiver there is nothing to tell.
+        let _ = self.causes.send(cause);
+        sent
     }
 }
