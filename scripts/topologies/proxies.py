@@ -114,9 +114,9 @@ def requests(instances: list[Instance]) -> int:
     return int(sum(instance.metric("notary_orders_http_requests_total") for instance in instances))
 
 
-def check_breaks(proxy: Proxy, key: str, instances: list[Instance], figures) -> None:
+def check_breaks(proxy: Proxy, first: int, key: str, instances: list[Instance], figures) -> None:
     context = ssl.create_default_context(cafile=proxy.machine.folder / "orders.pem")
-    load = Load([URL], key, clients=6, tls=context).start()
+    load = Load([URL], key, clients=6, tls=context, first=first).start()
     load.wait_for(100)
     last = instances[1]
 
@@ -172,7 +172,7 @@ def main(machine, arguments, figures) -> None:
         check_promises(proxy, issue_key(), documents, figures)
         check_addresses(proxy, number, issue_key(), figures)
         check_smuggling(proxy, issue_key(), proxy.name, instances, figures)
-        check_breaks(proxy, issue_key(), instances, figures)
+        check_breaks(proxy, number * 1_000_000, issue_key(), instances, figures)
         proxy.stop()
         proxy.start(reuse=True)
         check_smuggling(proxy, issue_key(), f"{proxy.name} with reuse", instances, figures)

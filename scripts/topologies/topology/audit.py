@@ -94,7 +94,7 @@ class Audit:
         self.lost = [name for name, ids in told.items() if not ids <= set(stored.get(name, ()))]
         self.twice = [name for name, ids in stored.items()
                       if len(ids) > 1 or len(told[name].union(ids)) > 1]
-        requested = {Order(number).file_number for number in range(1, load.requested + 1)}
+        requested = {Order(number).file_number for number in load.requested}
         self.unexpected = [name for name in stored if name not in requested]
 
     def _check_documents(self, load: Load, stored: dict[str, list[int]], url: str) -> None:

@@ -134,10 +134,10 @@ class Load:
     """
 
     def __init__(self, urls: list[str], key: str, clients: int = 8, pause: float = 0.02,
-                 tls: ssl.SSLContext | None = None) -> None:
+                 tls: ssl.SSLContext | None = None, first: int = 1) -> None:
         self.urls, self.key, self.tls, self._pause = urls, key, tls, pause
-        # Order numbers start at 1.
-        self.requested = 0
+        # Orders have consecutive numbers. Two loads on one database need numbers of their own.
+        self._first = self._next = first
         self.acknowledged: list[Acknowledged] = []
         # Statuses of attempts other than 201; "no answer" is one of them.
         self.failures: Counter[str] = Counter()
@@ -162,6 +162,11 @@ class Load:
         self._stopped.set()
         for thread in self._threads:
             thread.join()
+
+    @property
+    def requested(self) -> range:
+        """The numbers of the orders that clients requested."""
+        return range(self._first, self._next)
 
     def count(self, since: float = 0.0, url: str | None = None) -> int:
         return len(self._times(since, url))
@@ -196,8 +201,8 @@ class Load:
         try:
             while not self._stopped.is_set():
                 with self._lock:
-                    self.requested += 1
-                    order = Order(self.requested)
+                    order = Order(self._next)
+                    self._next += 1
                 order_id = self._create(connection, order, url, is_impatient, dice)
                 if order_id is not None and dice.random() < 0.2:
                     self._read(connection, order, order_id)

@@ -35,6 +35,7 @@ class Proxy:
         self._source = (ROOT / "packaging/proxies" / config).read_text()
         self._config = machine.folder / config
         self._epoch = 0
+        self._replaced: list[Process] = []
         self.process: Process | None = None
 
     def start(self, reuse: bool = False) -> None:
@@ -60,14 +61,18 @@ class Proxy:
     def reload(self) -> None:
         """Reads the configuration again, as an operator would."""
         if self.name == "envoy":
-            # Envoy has no reload: a new process takes over the listeners of the old one.
+            # Envoy has no reload: a new process takes over the listeners of the old one, which
+            # answers its last requests.
             self._epoch += 1
+            self._replaced.append(self.process)
             self._run()
         else:
             os.kill(self.process.pid, signal.SIGHUP if self.name == "nginx" else signal.SIGUSR2)
 
     def kill(self) -> None:
-        self.process.kill()
+        for process in [*self._replaced, self.process]:
+            process.kill()
+        self._replaced.clear()
 
     def stop(self) -> None:
         self.process.stop()
