@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Draws docs/images/dashboard.png: the panels of the Grafana dashboard under mixed load.
 
-Starts a service, a mail relay, a receiver of webhooks and a Prometheus server on loopback, and asks
-that server for every expression of the dashboard. Fails if one of them has an error or no data.
+Starts a service, a mail relay, a malware scanner, a receiver of webhooks and a Prometheus server on
+loopback, and asks that server for every expression of the dashboard. Fails if one of them has an
+error or no data.
 
     just dashboard --seconds 240   # needs Debian's package prometheus
 """
@@ -57,6 +58,22 @@ class Relay(socketserver.StreamRequestHandler):
             self.wfile.write(b"221 bye\r\n" if command == b"QUIT" else b"250 ok\r\n")
             if command == b"QUIT" or not self.is_open.is_set():
                 return None
+
+
+class Scanner(socketserver.StreamRequestHandler):
+    """Answers as clamd: a document in a hundred has malware, and a scan in a hundred fails."""
+
+    def handle(self):
+        command = b""
+        while (byte := self.rfile.read(1)) not in (b"\0", b""):
+            command += byte
+        if command == b"zPING":
+            return self.wfile.write(b"PONG\0")
+        while size := int.from_bytes(self.rfile.read(4), "big"):
+            self.rfile.read(size)
+        answers = [b"OK", b"Made-Up-Signature FOUND", b"Made-Up ERROR"]
+        answer, = random.choices(answers, [98, 1, 1])
+        return self.wfile.write(b"stream: " + answer + b"\0")
 
 
 class Receiver(http.server.BaseHTTPRequestHandler):
@@ -185,14 +202,16 @@ def wait_until_ready(url):
 
 def run_load(arguments, folder):
     """Runs service, Prometheus and load. Returns the answer to each query of each panel."""
-    api, ops, relay, receiver, prometheus = range(arguments.port, arguments.port + 5)
+    api, ops, relay, receiver, scanner, prometheus = range(arguments.port, arguments.port + 6)
     Relay.is_open.set()
     serve(socketserver.ThreadingTCPServer, Relay, relay)
     serve(http.server.ThreadingHTTPServer, Receiver, receiver)
+    serve(socketserver.ThreadingTCPServer, Scanner, scanner)
     settings = [f"--data-dir={folder}/data", f"--listen=127.0.0.1:{api}",
                 f"--ops-listen=127.0.0.1:{ops}", f"--mail-url=smtp://127.0.0.1:{relay}?tls=none",
                 "--webhook-allow=127.0.0.1", "--rate-per-second=0", "--reads-rate-per-second=0",
-                "--mails-per-recipient-hour=0", "--drain-secs=0"]
+                "--mails-per-recipient-hour=0", "--drain-secs=0",
+                f"--scan-url=tcp://127.0.0.1:{scanner}", "--scan-required=false"]
     (folder / "prometheus.yml").write_text(
         f"global: {{scrape_interval: {SCRAPE_SECONDS}s, evaluation_interval: 5s}}\n"
         f"rule_files: ['{RULES}']\n"
@@ -304,7 +323,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--service", default=ROOT / "target/release/notary-orders")
     parser.add_argument("--prometheus", default="prometheus")
-    parser.add_argument("--port", type=int, default=61300, help="the first of five")
+    parser.add_argument("--port", type=int, default=61300, help="the first of six")
     parser.add_argument("--seconds", type=int, default=240)
     parser.add_argument("--to", default=ROOT / "docs/images/dashboard.png")
     arguments = parser.parse_args()

@@ -5,6 +5,7 @@
 
 use std::{
     io,
+    net::IpAddr,
     sync::{Arc, PoisonError, RwLock},
 };
 
@@ -20,7 +21,12 @@ use tokio_rustls::rustls::{
     sign::{CertifiedKey, SingleCertAndKey},
     version::{TLS12, TLS13},
 };
-use x509_cert::{Certificate, der::Decode as _};
+use x509_cert::{
+    Certificate, TbsCertificate,
+    der::Decode as _,
+    ext::pkix::{SubjectAltName, name::GeneralName},
+    time::Time,
+};
 
 /// Why a certificate and a key cannot be used. Quotes neither.
 #[derive(Debug, Error)]
@@ -39,8 +45,13 @@ pub enum TlsPairError {
 /// A certificate chain with its private key.
 pub struct TlsPair {
     config: Arc<ServerConfig>,
+    /// When the certificate begins to be valid.
+    pub begins_at: OffsetDateTime,
     /// When the certificate ends.
     pub expires_at: OffsetDateTime,
+    /// The names and addresses of the service that the certificate is for. A name may begin with
+    /// `*.`.
+    pub names: Vec<String>,
 }
 
 impl TlsPair {
@@ -50,24 +61,43 @@ impl TlsPair {
             .collect::<Result<_, _>>()
             .map_err(|error| TlsPairError::Certificate(Some(error.into())))?;
         let first = chain.first().ok_or(TlsPairError::Certificate(None))?;
-        let expires_at = expires_at(first)?;
+        let first = Certificate::from_der(first)
+            .map_err(|error| TlsPairError::Certificate(Some(error.into())))?
+            .tbs_certificate;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| match error {
             pem::Error::NoItemsFound => TlsPairError::Key(None),
             error => TlsPairError::Key(Some(error.into())),
         })?;
-        Ok(Self { config: Arc::new(config(chain, key)?), expires_at })
+        Ok(Self {
+            config: Arc::new(config(chain, key)?),
+            begins_at: instant(first.validity.not_before),
+            expires_at: instant(first.validity.not_after),
+            names: names(&first),
+        })
     }
 }
 
-/// Returns the end of a certificate.
-fn expires_at(certificate: &[u8]) -> Result<OffsetDateTime, TlsPairError> {
-    let certificate = Certificate::from_der(certificate)
-        .map_err(|error| TlsPairError::Certificate(Some(error.into())))?;
-    let seconds = certificate.tbs_certificate.validity.not_after.to_unix_duration().as_secs();
-    // A later end than the type knows is no end.
-    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
-    Ok(OffsetDateTime::from_unix_timestamp(seconds)
-        .unwrap_or(time::PrimitiveDateTime::MAX.assume_utc()))
+fn instant(time: Time) -> OffsetDateTime {
+    // A later instant than the type knows is no end.
+    let seconds = i64::try_from(time.to_unix_duration().as_secs()).unwrap_or(i64::MAX);
+    OffsetDateTime::from_unix_timestamp(seconds)
+        .unwrap_or(time::PrimitiveDateTime::MAX.assume_utc())
+}
+
+/// Returns the names that clients accept. They ignore the common name.
+fn names(certificate: &TbsCertificate) -> Vec<String> {
+    let Ok(Some((_, SubjectAltName(names)))) = certificate.get() else { return Vec::new() };
+    let shown = names.iter().filter_map(|name| match name {
+        GeneralName::DnsName(name) => Some(name.to_string()),
+        GeneralName::IpAddress(address) => ip_address(address.as_bytes()),
+        _ => None,
+    });
+    shown.collect()
+}
+
+fn ip_address(bytes: &[u8]) -> Option<String> {
+    let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok().map(|ip| ip.to_string())
 }
 
 fn config(

@@ -3,10 +3,12 @@ use time::macros::datetime;
 
 use super::*;
 
+const NAMES: [&str; 4] = ["localhost", "*.example.com", "192.0.2.1", "2001:db8::1"];
+
 /// Returns a self-signed certificate, which ends with the year 2029, and its key.
 pub(crate) fn pem() -> (String, String) {
     let key = KeyPair::generate().unwrap();
-    let mut certificate = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let mut certificate = CertificateParams::new(NAMES.map(str::to_owned).to_vec()).unwrap();
     certificate.not_after = date_time_ymd(2030, 1, 1);
     (certificate.self_signed(&key).unwrap().pem(), key.serialize_pem())
 }
@@ -16,12 +18,14 @@ fn error(chain: &str, key: &str) -> TlsPairError {
 }
 
 #[test]
-fn pair_is_read_with_its_end() {
+fn pair_is_read_with_its_validity_and_names() {
     let (certificate, key) = pem();
     let chain = certificate.clone() + &pem().0;
     for (chain, key) in [(&certificate, &key), (&chain, &(certificate.clone() + &key))] {
         let pair = TlsPair::from_pem(chain.as_bytes(), key.as_bytes()).unwrap();
+        assert_eq!(pair.begins_at, datetime!(1975-01-01 00:00 UTC));
         assert_eq!(pair.expires_at, datetime!(2030-01-01 00:00 UTC));
+        assert_eq!(pair.names, NAMES);
     }
 }
 

@@ -302,10 +302,11 @@ async fn start_service(settings: &Settings, machine: &Machine) -> Result<Service
     let starting = Starting::listen(settings, machine)?;
     let storage = Storage::open(settings).await?;
     let keys = storage.manage_keys(machine);
+    let names = starting.certificate_names();
     let service = starting.start(settings, machine, storage).await?;
+    let (api, ops) = (service.api_address, service.ops_address);
     if matches!(settings.database()?, Database::Sqlite(_))
-        && let Some(welcome) =
-            first_key::welcome(&keys, settings, service.api_address, service.ops_address).await?
+        && let Some(welcome) = first_key::welcome(&keys, settings, &names, api, ops).await?
     {
         welcome_operator(welcome);
     }

@@ -5,6 +5,7 @@
 //!
 //! To add a check, write a module like `mail` and name it in `checks`.
 
+mod certificate;
 mod clock;
 mod database;
 mod disk;
@@ -15,6 +16,7 @@ mod open_files;
 mod ports;
 mod proxies;
 mod scanner;
+mod traces;
 mod webhooks;
 
 use std::{sync::Arc, time::Duration};
@@ -37,7 +39,7 @@ const LIMIT: Duration = Duration::from_secs(12);
 type Check = BoxFuture<'static, Checked>;
 
 /// Returns the checks by name, in the order of the report.
-fn checks(settings: &Arc<Settings>, machine: &Machine) -> [(&'static str, Check); 10] {
+fn checks(settings: &Arc<Settings>, machine: &Machine) -> [(&'static str, Check); 12] {
     let settings = || Arc::clone(settings);
     let ours = || Arc::clone(&machine.clock);
     [
@@ -46,10 +48,12 @@ fn checks(settings: &Arc<Settings>, machine: &Machine) -> [(&'static str, Check)
         ("mail", begin(mail::check(settings()))),
         ("scanner", begin(scanner::check(settings()))),
         ("webhooks", blocking(settings(), webhooks::check)),
+        ("traces", begin(traces::check(settings()))),
         ("clock", ready(Ok(clock::check(&settings(), &*ours()))).boxed()),
         ("disk", blocking(settings(), disk::check)),
         ("files", begin(open_files::check(settings()))),
         ("ports", begin(ports::check(settings()))),
+        ("certificate", begin(certificate::check(settings(), ours()))),
         ("proxies", ready(Ok(proxies::check(&settings()))).boxed()),
     ]
 }

@@ -1,10 +1,14 @@
 //! The welcome text of the first start: where everything is, a new API key, and a command that
 //! creates an order.
 
-use std::{net::SocketAddr, path::absolute};
+use std::{
+    net::SocketAddr,
+    path::{Path, absolute},
+};
 
 use anyhow::Result;
 use domain::manage_keys::{KeyTerms, ManageKeys};
+use rustls::pki_types::{IpAddr::V6, ServerName};
 
 use crate::{
     listen::local_address,
@@ -12,21 +16,51 @@ use crate::{
 };
 
 /// Issues a key if no key was ever issued. Returns a text with the key, which is not available
-/// later.
+/// later. The certificate of the API is for `names`.
 pub(crate) async fn welcome(
     keys: &ManageKeys,
     settings: &Settings,
+    names: &[String],
     api: SocketAddr,
     ops: SocketAddr,
 ) -> Result<Option<String>> {
+    let api = local_address(api);
+    let scheme = if settings.tls_cert.is_some() { "https" } else { "http" };
+    let base_url = format!("{scheme}://{api}{}", settings.base_path);
+    let places = places(settings, &base_url, ops)?;
+    let target = match &settings.tls_cert {
+        Some(cert) => https_target(&absolute(cert)?, names, api) + &settings.base_path,
+        None => base_url,
+    };
     let terms = KeyTerms { name: "first start".to_owned(), ..KeyTerms::default() };
     let Some((_, key)) = keys.issue_first(terms, "first start").await? else { return Ok(None) };
-    let scheme = if settings.tls_cert.is_some() { "https" } else { "http" };
-    let base_url = format!("{scheme}://{}{}", local_address(api), settings.base_path);
-    let places = places(settings, &base_url, ops)?;
-    // The certificate does not name the address of this machine.
-    let option = if settings.tls_cert.is_some() { "--insecure " } else { "" };
-    Ok(Some(text(key.expose(), &places, &format!("{option}{base_url}"))))
+    Ok(Some(text(key.expose(), &places, &target)))
+}
+
+/// Returns the arguments by which curl reaches the API on this machine, and verifies it: the
+/// options and the URL, which has a name of the certificate.
+fn https_target(cert: &Path, names: &[String], api: SocketAddr) -> String {
+    let cacert = format!("--cacert '{}'", cert.display().to_string().replace('\'', r"'\''"));
+    if names.contains(&api.ip().to_string()) {
+        return format!("{cacert} https://{api}");
+    }
+    match names.iter().find_map(|name| host(name)) {
+        Some(host) => format!("{cacert} --connect-to ::{api} https://{host}:{}", api.port()),
+        // No client can verify a certificate without names.
+        None => format!("--insecure https://{api}"),
+    }
+}
+
+/// Returns the host of a URL that a certificate for a name is valid for.
+fn host(name: &str) -> Option<String> {
+    let host = match name.strip_prefix("*.") {
+        Some(domain) => format!("orders.{domain}"),
+        None => name.to_owned(),
+    };
+    match ServerName::try_from(host.as_str()).ok()? {
+        ServerName::IpAddress(V6(_)) => Some(format!("[{host}]")),
+        _ => Some(host),
+    }
 }
 
 /// Returns lines that say where everything is. URLs of other servers are left out: they may contain
@@ -54,7 +88,7 @@ mails      {mails}"
     ))
 }
 
-fn text(key: &str, places: &str, base_url: &str) -> String {
+fn text(key: &str, places: &str, target: &str) -> String {
     let order = concat!(
         r#"{"signingContactsFormData":{"orderContactEmail":"escrow@title.example.com"},"#,
         r#""signingDetailsFormData":{"fileNumber":"FIRST-001","signingDate":"2026-12-01","#,
@@ -77,8 +111,36 @@ export API_KEY={key}
 
 `notary-orders doctor` checks the settings and this machine. Create an order:
 
-curl -i {base_url}/api/order/create -H 'Authorization: Bearer {key}' \
+curl -i {target}/api/order/create -H 'Authorization: Bearer {key}' \
 -H 'Content-Type: application/json' -d '{order}'
 "
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn curl_uses_a_name_of_the_certificate() {
+        for (api, names, expected) in [
+            ("127.0.0.1:8443", &["a.example", "127.0.0.1"][..], "https://127.0.0.1:8443"),
+            ("[::1]:8443", &["::1"], "https://[::1]:8443"),
+            (
+                "127.0.0.1:8443",
+                &["a.example", "b.example"],
+                "--connect-to ::127.0.0.1:8443 https://a.example:8443",
+            ),
+            ("[::1]:1", &["*.a.example"], "--connect-to ::[::1]:1 https://orders.a.example:1"),
+            ("[::1]:1", &["2001:db8::1"], "--connect-to ::[::1]:1 https://[2001:db8::1]:1"),
+            // A name cannot become a command of the shell.
+            ("127.0.0.1:1", &["$(id)", "a"], "--connect-to ::127.0.0.1:1 https://a:1"),
+        ] {
+            let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+            let target = https_target(Path::new("/tls/it's.pem"), &names, api.parse().unwrap());
+            assert_eq!(target, format!(r"--cacert '/tls/it'\''s.pem' {expected}"));
+        }
+        let target = https_target(Path::new("/c"), &[], "127.0.0.1:1".parse().unwrap());
+        assert_eq!(target, "--insecure https://127.0.0.1:1");
+    }
 }

@@ -92,6 +92,11 @@ impl Starting {
         Ok(Self { ops, registry, ops_address, ops_server, tls, tasks })
     }
 
+    /// Returns the names of the API's certificate, if it has one.
+    pub(crate) fn certificate_names(&self) -> Vec<String> {
+        self.tls.as_ref().map(|tls| tls.names().to_vec()).unwrap_or_default()
+    }
+
     /// Starts the service on an open storage. Fails if a setting of the document store or the mail
     /// relay is wrong. When it returns, the service accepts requests.
     pub async fn start(

@@ -24,12 +24,14 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// Largest file. Stops a setting that names an endless one, such as `/dev/zero`.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-const CERT_SETTING: &str = "--tls-cert (NOTARY_ORDERS_TLS_CERT)";
-const KEY_SETTING: &str = "--tls-key (NOTARY_ORDERS_TLS_KEY)";
+pub(crate) const CERT_SETTING: &str = "--tls-cert (NOTARY_ORDERS_TLS_CERT)";
+pub(crate) const KEY_SETTING: &str = "--tls-key (NOTARY_ORDERS_TLS_KEY)";
 
 /// The files of the certificate and the key, and what was read of them.
 pub(crate) struct TlsFiles {
     files: Files,
+    /// The names of the first certificate.
+    names: Vec<String>,
     clock: Arc<dyn Clock>,
     tls: Arc<Tls>,
     failures: IntCounter,
@@ -47,6 +49,12 @@ struct Files {
     key: PathBuf,
 }
 
+/// Reads the certificate and the key of the settings; `None` if they name none.
+pub(crate) fn read_pair(settings: &Settings) -> Result<Option<TlsPair>> {
+    let Some(files) = Files::of(settings)? else { return Ok(None) };
+    files.parse(&files.read()?).map(Some)
+}
+
 /// The content of the files.
 struct Content {
     cert: Vec<u8>,
@@ -61,16 +69,11 @@ impl TlsFiles {
         machine: &Machine,
         registry: &Registry,
     ) -> Result<Option<Self>> {
-        let files = match (&settings.tls_cert, &settings.tls_key) {
-            (None, None) => return Ok(None),
-            (Some(cert), Some(key)) => Files { cert: cert.clone(), key: key.clone() },
-            (Some(_), None) => bail!("{CERT_SETTING} needs {KEY_SETTING}"),
-            (None, Some(_)) => bail!("{KEY_SETTING} needs {CERT_SETTING}"),
-        };
+        let Some(files) = Files::of(settings)? else { return Ok(None) };
         let content = files.read()?;
         let pair = files.parse(&content)?;
         let clock = machine.clock.clone();
-        let expires_at = pair.expires_at;
+        let (names, expires_at) = (pair.names.clone(), pair.expires_at);
         // Deliveries go on without clients, and the clock may be wrong: no reason to stop.
         if expires_at <= clock.now() {
             tracing::warn!(%expires_at, "the certificate of {CERT_SETTING} has expired");
@@ -84,7 +87,12 @@ impl TlsFiles {
             registry
         )?;
         let in_use = content.hash;
-        Ok(Some(Self { files, clock, tls, failures, in_use, failure: None, logged: None }))
+        Ok(Some(Self { files, names, clock, tls, failures, in_use, failure: None, logged: None }))
+    }
+
+    /// Returns the names of the first certificate.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
     }
 
     /// Returns the certificate and key in use.
@@ -142,6 +150,15 @@ impl TlsFiles {
 }
 
 impl Files {
+    fn of(settings: &Settings) -> Result<Option<Self>> {
+        match (&settings.tls_cert, &settings.tls_key) {
+            (None, None) => Ok(None),
+            (Some(cert), Some(key)) => Ok(Some(Self { cert: cert.clone(), key: key.clone() })),
+            (Some(_), None) => bail!("{CERT_SETTING} needs {KEY_SETTING}"),
+            (None, Some(_)) => bail!("{KEY_SETTING} needs {CERT_SETTING}"),
+        }
+    }
+
     fn read(&self) -> Result<Content> {
         let cert = read(&self.cert).with_context(|| named(CERT_SETTING, &self.cert))?;
         let key = read(&self.key).with_context(|| named(KEY_SETTING, &self.key))?;

@@ -74,7 +74,7 @@ impl fmt::Display for Finding {
             Level::Warn => "warn",
             Level::Fail => "fail",
         };
-        write!(formatter, "{level:<4}  {check:<9}  {text}")?;
+        write!(formatter, "{level:<4}  {check:<11}  {text}")?;
         advice.iter().try_for_each(|advice| write!(formatter, ". {advice}."))
     }
 }

@@ -6,10 +6,11 @@ use std::{collections::BTreeMap, time::Duration};
 use anyhow::{Result, bail, ensure};
 use opentelemetry::KeyValue;
 use opentelemetry_otlp::{
-    OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_PROTOCOL,
+    OTEL_EXPORTER_OTLP_COMPRESSION, OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_PROTOCOL,
     OTEL_EXPORTER_OTLP_PROTOCOL_HTTP_PROTOBUF, OTEL_EXPORTER_OTLP_TIMEOUT,
-    OTEL_EXPORTER_OTLP_TIMEOUT_DEFAULT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT,
-    OTEL_EXPORTER_OTLP_TRACES_PROTOCOL, OTEL_EXPORTER_OTLP_TRACES_TIMEOUT,
+    OTEL_EXPORTER_OTLP_TIMEOUT_DEFAULT, OTEL_EXPORTER_OTLP_TRACES_COMPRESSION,
+    OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_PROTOCOL,
+    OTEL_EXPORTER_OTLP_TRACES_TIMEOUT,
 };
 use opentelemetry_sdk::{
     Resource,
@@ -55,6 +56,11 @@ impl Environment {
         {
             let known = OTEL_EXPORTER_OTLP_PROTOCOL_HTTP_PROTOBUF;
             ensure!(protocol == known, "{name}: {protocol} is not supported; use {known}");
+        }
+        if let Some((name, compression)) =
+            of_either(OTEL_EXPORTER_OTLP_TRACES_COMPRESSION, OTEL_EXPORTER_OTLP_COMPRESSION)
+        {
+            ensure!(compression == "none", "{name}: {compression} is not supported; use none");
         }
         let milliseconds = of_either(OTEL_EXPORTER_OTLP_TRACES_TIMEOUT, OTEL_EXPORTER_OTLP_TIMEOUT)
             .map(|(name, text)| number(name, text))
@@ -174,6 +180,8 @@ mod tests {
             (OTEL_EXPORTER_OTLP_ENDPOINT, "127.0.0.1:4318"),
             (OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, "grpc://127.0.0.1:4317"),
             (OTEL_EXPORTER_OTLP_PROTOCOL, "grpc"),
+            (OTEL_EXPORTER_OTLP_COMPRESSION, "gzip"),
+            (OTEL_EXPORTER_OTLP_TRACES_COMPRESSION, "zstd"),
             (OTEL_EXPORTER_OTLP_TIMEOUT, "10s"),
             (OTEL_BSP_MAX_QUEUE_SIZE, "0"),
             ("OTEL_TRACES_SAMPLER", "jaeger_remote"),

@@ -2,9 +2,12 @@
 
 use std::{fs, net::TcpListener, path::Path, process::Command};
 
+use test_servers::collector::Collector;
+
 use crate::{
     doctor_report::Report,
     harness::{created, files_below},
+    scripted_server::{Reply, ScriptedServer},
     service_process::{ServiceProcess, issue_key, notary_orders, output},
     small_disk::{SmallDisk, done_with_mounts_of_its_own},
     wiring::Wiring,
@@ -84,15 +87,15 @@ fn every_broken_part_is_named_beside_the_others() {
         "--scan-url=tcp://127.0.0.1:1",
         "--trusted-proxies=0.0.0.0/0",
         "--webhook-proxy=ftp://user:passw0rd@host:1",
+        "--tls-cert=/no/certificate",
     ];
 
     let report = Report::on(&wiring, &flags);
 
-    let failed =
-        ["database", "documents", "mail", "scanner", "webhooks", "disk", "ports", "proxies"];
-    assert_eq!(report.failed(), failed, "{}", report.text);
+    let failed = "database documents mail scanner webhooks disk ports certificate proxies";
+    assert_eq!(report.failed().join(" "), failed, "{}", report.text);
     assert_eq!(report.found("fail", "webhooks").lines().count(), 2, "{}", report.text);
-    assert!(report.text.contains("error: 9 checks failed"), "{}", report.text);
+    assert!(report.text.contains("error: 10 checks failed"), "{}", report.text);
     assert!(!report.text.contains("passw0rd"), "{}", report.text);
     assert_eq!(fs::read_to_string(data.join("secrets.key")).unwrap(), "half");
 }
@@ -124,6 +127,36 @@ fn wrong_variables_are_reported_and_the_rest_is_checked() {
     assert_eq!(other.status.code(), Some(2));
     // A flag is a mistake of this command.
     assert_eq!(output(&wiring, &["doctor", "--log-format=xml"]).status.code(), Some(2));
+}
+
+#[test]
+fn collector_of_traces_is_probed() {
+    const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+    const CLOSED: &str = "http://user:passw0rd@127.0.0.1:1";
+    let (wiring, collector) = (Wiring::new(), Collector::start());
+    let rejecting = ScriptedServer::start(vec![Reply::problem(401, "", Vec::new(), None)]);
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = format!("http://{}", silent.local_addr().unwrap());
+    let with = |variable: &str, value: &str| {
+        let mut command = notary_orders(&wiring, &["doctor", "--json"]);
+        command.env(ENDPOINT, CLOSED).env("OTEL_EXPORTER_OTLP_TIMEOUT", "300");
+        command.env(variable, value);
+        let report = Report::of(command);
+        assert!(!report.text.contains("passw0rd"), "{}", report.text);
+        report
+    };
+    let report = with(ENDPOINT, &collector.url());
+    assert_eq!(report.found("ok", "traces"), "the collector accepts spans", "{}", report.text);
+    for (variable, value, level, text) in [
+        (ENDPOINT, CLOSED, "warn", "Connection refused"),
+        (ENDPOINT, &rejecting.url(), "warn", "401"),
+        (ENDPOINT, &silent, "warn", "no answer within 300ms"),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "fail", "OTEL_EXPORTER_OTLP_PROTOCOL: grpc"),
+    ] {
+        let report = with(variable, value);
+        assert!(report.found(level, "traces").contains(text), "{}", report.text);
+    }
+    assert_eq!(collector.spans(), []);
 }
 
 #[test]

@@ -171,7 +171,7 @@ async fn skewed_clock_is_a_failure() {
     .unwrap();
     assert_eq!(clocks.len(), 2, "{clocks:?}");
     for (clock, other) in clocks.iter().zip(["database", "document store"]) {
-        let begin = format!("fail  clock      the clock of the {other} is ");
+        let begin = format!("fail  clock        the clock of the {other} is ");
         assert!(clock.starts_with(&begin) && clock.ends_with(" by NTP."), "{clocks:?}");
     }
 }

@@ -203,21 +203,29 @@ async fn orders_are_created_over_tls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn first_start_prints_working_line_over_tls() {
-    let certificates = Certificates::issue("Root", NAMES);
-    let folder = tempfile::tempdir().unwrap();
-    swap(folder.path(), "0", &certificates);
-    let flags = tls_flags(folder.path());
-    let wiring = Wiring::new();
-    let mut server = ServiceProcess::start(&wiring, &[&flags[0], &flags[1]]);
-    let mut line = String::new();
-    while !line.starts_with("curl ") {
-        line.clear();
-        assert_ne!(server.stdout.read_line(&mut line).unwrap(), 0);
+async fn first_start_prints_line_that_verifies_the_certificate() {
+    for names in [NAMES, &["*.example.com"]] {
+        let certificates = Certificates::issue("Root", names);
+        let folder = tempfile::Builder::new().prefix("it's ").tempdir().unwrap();
+        swap(folder.path(), "0", &certificates);
+        let flags = tls_flags(folder.path());
+        let wiring = Wiring::new();
+        let mut server = ServiceProcess::start(&wiring, &[&flags[0], &flags[1]]);
+        let mut line = String::new();
+        while !line.starts_with("curl ") {
+            line.clear();
+            assert_ne!(server.stdout.read_line(&mut line).unwrap(), 0);
+        }
+        assert!(line.contains(" https://") && !line.contains("--insecure"), "{line}");
+        let output = Command::new("sh").args(["-c", &line]).output().unwrap();
+        let answer = String::from_utf8(output.stdout).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 201"), "{line} {answer}");
+        // Another certificate in this file is not trusted.
+        let cert = folder.path().join("..data/tls.crt");
+        fs::write(cert, Certificates::issue("Root", names).cert_pem()).unwrap();
+        let output = Command::new("sh").args(["-c", &line]).output().unwrap();
+        assert_eq!(output.status.code(), Some(60), "{line} {output:?}");
     }
-    let output = Command::new("sh").args(["-c", &line]).output().unwrap();
-    let answer = String::from_utf8(output.stdout).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
