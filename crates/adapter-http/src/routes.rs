@@ -48,8 +48,9 @@ pub(crate) fn configure(config: &mut ServiceConfig, base_path: &str) {
         .service(resource(&at(webhooks::path::REPLAY), [post(webhooks::replay)]))
         .service(resource(&at(openapi::PATH), [get(openapi::serve)]))
         .service(resource(&at(docs_page::TRAILING_SLASH), [get(docs_page::redirect)]));
-    for file in docs_page::FILES {
-        config.service(resource(&at(&file.path()), [get(move || ready(file.response()))]));
+    for file in &docs_page::FILES {
+        let send = move |request: HttpRequest| ready(file.response(&request));
+        config.service(resource(&at(&file.path()), [get(send)]));
     }
     config.default_service(web::to(async |request: HttpRequest| {
         reject(&request, &Problem::new(ProblemCode::NotFound, "This path does not exist."))

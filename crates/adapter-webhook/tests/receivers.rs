@@ -62,7 +62,7 @@ impl Receiver {
             "php" => Command::new("php"),
             _ => Command::new(built(
                 "examples/receive_webhooks",
-                "cargo build --example receive_webhooks",
+                "cargo build --package notary-orders-adapter-webhook --example receive_webhooks",
             )),
         };
         match name {

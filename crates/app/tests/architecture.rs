@@ -49,6 +49,8 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
             "adapter-mail",
             "contract-tests",
             "domain",
+            // For its log and its traces.
+            "notary-orders",
             "test-servers",
         ]),
     );

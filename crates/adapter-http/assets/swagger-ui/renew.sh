@@ -10,3 +10,4 @@ npm pack --silent --pack-destination "$folder" "swagger-ui-dist@$version" >/dev/
 tar -xzf "$folder/swagger-ui-dist-$version.tgz" -C "$folder"
 for file in "${files[@]}"; do cp "$folder/package/$file" .; done
 sha256sum "${files[@]}" >SHA256SUMS
+gzip -9nf swagger-ui-bundle.js swagger-ui.css
