@@ -100,6 +100,9 @@ enum Command {
     /// Serves orders for `peers`
     #[command(hide = true)]
     BareService,
+    /// Serves orders with documents for `peers`
+    #[command(hide = true)]
+    BareUploads,
     /// Everything but peers, instructions, growth and soak
     All {
         /// Include growth
@@ -110,9 +113,13 @@ enum Command {
 
 fn main() -> ExitCode {
     let CommandLine { command, plan } = CommandLine::parse();
-    if matches!(command, Command::BareService) {
-        peers::bare::serve();
-        return ExitCode::SUCCESS;
+    match command {
+        Command::BareService => {
+            peers::bare::serve();
+            return ExitCode::SUCCESS;
+        }
+        Command::BareUploads => peers::bare_uploads::serve(),
+        _ => {}
     }
     let cluster = instance::cluster();
     println!("{}", machine(&cluster));
@@ -131,7 +138,7 @@ fn main() -> ExitCode {
         Command::Instructions(instructions) => passed = instructions.run(&plan, &cluster),
         Command::Growth(growth) => growth.run(&plan, &cluster),
         Command::Soak(soak) => passed = soak.run(&plan, &cluster),
-        Command::BareService => unreachable!("it needs no cluster"),
+        Command::BareService | Command::BareUploads => unreachable!("they need no cluster"),
         Command::All { growth } => {
             orders::run(&plan, &cluster);
             passed = overload::run(&plan, &cluster);

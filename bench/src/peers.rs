@@ -1,5 +1,5 @@
 //! The service next to yardsticks that share nothing with it: `pgbench` on a plain schema, a
-//! service in a mainstream stack, and the disk alone.
+//! service in a mainstream stack, bare programs, and the disk alone.
 
 use std::fs;
 
@@ -12,10 +12,12 @@ use crate::{
 };
 
 pub mod bare;
+pub mod bare_uploads;
 mod fastify;
 mod orders;
 mod peer;
 mod plain;
+mod received;
 mod slow_uploads;
 mod uploads;
 

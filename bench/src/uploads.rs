@@ -18,7 +18,7 @@ use crate::{
     http::Connection,
     instance::{Backend, Instance, flush},
     latency::median,
-    process::Server,
+    process::{Server, own_cpu_seconds},
     table::{self, Bound, TARGET_COLUMNS, short, target},
     trial::{Plan, alternate, ratios},
     upload::{Form, document},
@@ -66,7 +66,7 @@ const SHAPES: [Shape; 3] = [
 pub struct Round {
     /// Megabytes (10^6 bytes) per second.
     pub rate: f64,
-    /// CPU seconds of the service per 100 MB.
+    /// CPU seconds of the service per 100 MB; those of the threads that write, if it is the disk.
     pub cpu: f64,
     /// Most MiB above idle.
     pub memory: f64,
@@ -168,6 +168,7 @@ pub fn count_files(folder: &Path, bytes: u64) -> u64 {
 pub fn disk(plan: &Plan, shape: &Shape, document: &[u8], cluster: &Cluster) -> Round {
     flush(cluster);
     let folder = tempfile::Builder::new().prefix("notary-orders-bench").tempdir().unwrap();
+    let cpu = own_cpu_seconds();
     let (files, seconds) = work_for(plan, shape.connections, shape.bytes as u64, |thread| {
         let path = folder.path().to_owned();
         let (opened, mut number) = (File::open(&path).unwrap(), 0_u64);
@@ -179,7 +180,9 @@ pub fn disk(plan: &Plan, shape: &Shape, document: &[u8], cluster: &Cluster) -> R
             number += 1;
         })
     });
-    Round { rate: (files * shape.bytes as u64) as f64 / 1e6 / seconds, cpu: 0.0, memory: 0.0 }
+    let cpu = own_cpu_seconds() - cpu;
+    let megabytes = (files * shape.bytes as u64) as f64 / 1e6;
+    Round { rate: megabytes / seconds, cpu: cpu * 100.0 / megabytes, memory: 0.0 }
 }
 
 /// Measures SHA-256 on one core in megabytes per second.
@@ -211,7 +214,7 @@ pub fn run(plan: &Plan, cluster: &Cluster) {
             format!("{}: disk alone", shape.name),
             of(disk, |round| round.rate),
             String::new(),
-            String::new(),
+            of(disk, |round| round.cpu),
             String::new(),
         ]);
         for (name, rounds) in [("SQLite", &rounds[0]), ("PostgreSQL", &rounds[2])] {

@@ -11,7 +11,7 @@ use std::{
 
 use actix_web::{App, HttpResponse, HttpServer, rt, web};
 use serde::{Deserialize, Serialize};
-use tokio_postgres::{Client, NoTls, Statement};
+use tokio_postgres::{Client, NoTls, Statement, types::ToSql};
 
 use super::plain::ORDER;
 
@@ -46,15 +46,22 @@ struct Order {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Details {
-    file_number: String,
+pub struct Details {
+    pub file_number: String,
     signer_name: String,
     property_address: String,
 }
 
+impl Details {
+    /// Returns the parameters of the statement.
+    pub fn parameters(&self) -> [&(dyn ToSql + Sync); 3] {
+        [&self.file_number, &self.signer_name, &self.property_address]
+    }
+}
+
 #[derive(Serialize)]
-struct Created {
-    order_id: i64,
+pub struct Created {
+    pub order_id: i64,
 }
 
 async fn create(body: web::Bytes, database: web::Data<Database>) -> HttpResponse {
@@ -63,8 +70,7 @@ async fn create(body: web::Bytes, database: web::Data<Database>) -> HttpResponse
     let next = database.next.get();
     database.next.set((next + 1) % CONNECTIONS_OF_A_WORKER);
     let (client, statement) = &database.clients[next];
-    let parameters = [&details.file_number, &details.signer_name, &details.property_address];
-    let row = client.query_one(statement, &parameters.map(|text| text as _)).await.unwrap();
+    let row = client.query_one(statement, &details.parameters()).await.unwrap();
     HttpResponse::Created().json(Created { order_id: row.get(0) })
 }
 
@@ -75,13 +81,17 @@ pub fn command() -> Command {
     command
 }
 
-/// Serves orders until standard input ends. Prints the address.
-pub fn serve() {
-    // The measurement ended.
+/// Ends this process when the measurement ends.
+pub fn end_with_standard_input() {
     thread::spawn(|| {
         let _ = stdin().read_to_end(&mut Vec::new());
         exit(0);
     });
+}
+
+/// Serves orders until standard input ends. Prints the address.
+pub fn serve() {
+    end_with_standard_input();
     let url = env::var("DATABASE_URL").unwrap();
     let server = HttpServer::new(move || {
         let url = url.clone();

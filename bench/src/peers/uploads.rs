@@ -1,15 +1,15 @@
 //! Orders with documents, next to the Fastify service, which does not wait for the disk, and next
-//! to the disk alone, which does.
+//! to a bare program and the disk alone, which do.
 
-use std::path::Path;
+use std::{path::Path, process::Command};
 
 use test_servers::postgres::Cluster;
 
-use super::{fastify, peer::PeerService, plain};
+use super::{bare_uploads, fastify, peer::PeerService, plain};
 use crate::{
     instance::{Backend, flush},
     latency::median,
-    table::{self, Bound, short, target},
+    table::{self, Bound, short, target, without_target},
     trial::{Plan, alternate, ratios},
     upload::document,
     uploads::{Round, Shape, count_files, disk, service, upload},
@@ -23,6 +23,9 @@ struct Peer {
     /// The most CPU seconds per GB.
     cpu: Option<f64>,
 }
+
+/// The program in its rows, which have no targets.
+const BARE: &str = "bare program";
 
 const PEERS: [Peer; 3] = [
     Peer {
@@ -66,22 +69,22 @@ impl Round {
     }
 }
 
-/// Measures the Fastify service on a new database.
-fn fastify_round(
+/// Measures a peer on a new database.
+fn peer_round(
     plan: &Plan,
     shape: &Shape,
     document: &[u8],
-    installed: &Path,
+    command: Command,
     cluster: &Cluster,
 ) -> Round {
     flush(cluster);
     let database = plain::database(cluster);
-    let fastify = PeerService::start(fastify::command(installed), &database);
+    let peer = PeerService::start(command, &database);
     let (orders, round) =
-        upload(plan, shape, document, "not-checked", &fastify.address, fastify.server());
+        upload(plan, shape, document, "not-checked", &peer.address, peer.server());
     plain::assert_orders(&database, orders);
     assert_eq!(
-        count_files(fastify.documents(), shape.bytes as u64),
+        count_files(peer.documents(), shape.bytes as u64),
         orders * shape.documents as u64,
         "files of acknowledged orders"
     );
@@ -98,12 +101,13 @@ pub fn run(plan: &Plan, cluster: &Cluster, installed: &Path) -> Vec<Vec<String>>
             &[
                 &|_| service(plan, shape, &document, Backend::Postgres, cluster),
                 &|_| service(plan, shape, &document, Backend::Sqlite, cluster),
-                &|_| fastify_round(plan, shape, &document, installed, cluster),
+                &|_| peer_round(plan, shape, &document, fastify::command(installed), cluster),
+                &|_| peer_round(plan, shape, &document, bare_uploads::command(), cluster),
                 &|_| disk(plan, shape, &document, cluster),
             ],
         );
-        let [postgres, sqlite, fastify, disk] = &rounds[..] else {
-            unreachable!("four candidates")
+        let [postgres, sqlite, fastify, bare, disk] = &rounds[..] else {
+            unreachable!("five candidates")
         };
         let of =
             |rounds: &[Round], figure: fn(&Round) -> f64| short(median(rounds.iter().map(figure)));
@@ -115,6 +119,7 @@ pub fn run(plan: &Plan, cluster: &Cluster, installed: &Path) -> Vec<Vec<String>>
             ("service on PostgreSQL", postgres),
             ("service on SQLite", sqlite),
             ("Fastify, not synced", fastify),
+            ("bare program in Rust, synced", bare),
         ] {
             rows.push(vec![
                 format!("{name}: {candidate}"),
@@ -123,24 +128,32 @@ pub fn run(plan: &Plan, cluster: &Cluster, installed: &Path) -> Vec<Vec<String>>
                 of(rounds, |round| round.memory),
             ]);
         }
-        let rate = of(disk, |round| round.rate);
-        rows.push(vec![format!("{name}: disk alone, synced"), rate, String::new(), String::new()]);
-        for (backend, rounds) in [(Backend::Postgres, postgres), (Backend::Sqlite, sqlite)] {
-            let label = format!("{name}, {}", backend.name());
-            targets.push(target(
-                &format!("{label} / Fastify"),
-                &rates(rounds, fastify),
-                "",
-                Bound::AtLeast(*of_fastify),
-            ));
-            targets.extend(shape.target.map(|least| {
-                let share = rates(rounds, disk);
-                target(&format!("{label} / disk, synced"), &share, "", Bound::AtLeast(least))
-            }));
-            targets.extend(cpu.map(|most| {
+        rows.push(vec![
+            format!("{name}: disk alone, synced"),
+            of(disk, |round| round.rate),
+            of(disk, Round::cpu_per_gb),
+            String::new(),
+        ]);
+        // The bare program shows how much of a missed target the machine leaves.
+        let candidates =
+            [(Backend::Postgres.name(), postgres), (Backend::Sqlite.name(), sqlite), (BARE, bare)];
+        for (candidate, rounds) in candidates {
+            let mut row = |figure: &str, figures: &[f64], bound| {
+                let label = format!("{name}, {candidate}{figure}");
+                targets.push(if candidate == BARE {
+                    without_target(&label, figures, "")
+                } else {
+                    target(&label, figures, "", bound)
+                });
+            };
+            row(" / Fastify", &rates(rounds, fastify), Bound::AtLeast(*of_fastify));
+            if let Some(least) = shape.target {
+                row(" / disk, synced", &rates(rounds, disk), Bound::AtLeast(least));
+            }
+            if let Some(most) = *cpu {
                 let figures: Vec<f64> = rounds.iter().map(Round::cpu_per_gb).collect();
-                target(&format!("{label}: CPU s per GB"), &figures, "", Bound::AtMost(most))
-            }));
+                row(": CPU s per GB", &figures, Bound::AtMost(most));
+            }
         }
     }
     let columns = ["", "MB/s", "CPU s per GB", "most MiB above idle"];
