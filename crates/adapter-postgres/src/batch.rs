@@ -3,7 +3,7 @@
 use diesel_async::AsyncPgConnection;
 use futures_util::future::BoxFuture;
 use group_commit::{BatchObserver, Fit, Group, Lead};
-use tokio::{sync::oneshot, time::timeout};
+use tokio::{sync::oneshot, task::yield_now, time::timeout};
 
 use crate::{
     failure::{Failure, Shared},
@@ -12,10 +12,6 @@ use crate::{
 
 /// Maximum number of calls in one statement. At 64 the commit is a small part of an order's cost.
 const BATCH: usize = 64;
-
-/// Maximum number of concurrent batches of one kind: while the server works on one, the next is
-/// prepared.
-const LEADS: usize = 2;
 
 /// A call that can share a statement with others of its kind.
 pub(crate) trait Work: Sized + Send + 'static {
@@ -66,8 +62,9 @@ pub(crate) struct Batches<W: Work> {
 }
 
 impl<W: Work> Batches<W> {
-    pub(crate) fn new(pool: Pool) -> Self {
-        Self { group: Group::new(LEADS, BATCH), pool }
+    /// Works on at most `leads` batches at the same time.
+    pub(crate) fn new(pool: Pool, leads: usize) -> Self {
+        Self { group: Group::new(leads, BATCH), pool }
     }
 
     pub(crate) fn observe(&self, observer: BatchObserver) {
@@ -95,6 +92,8 @@ async fn commit_all<W: Work>(pool: Pool, mut lead: Lead<Waiting<W>>) {
                 let Some(batch) = lead.next(Waiting::fit) else { return };
                 // Each call has its reply, or learns of the failure because its sender is dropped.
                 let _ = connection.run(|connection| W::commit(connection, batch)).await;
+                // Requests that have arrived join the next batch.
+                yield_now().await;
             }
             Err(failure) => {
                 let failure = Shared::from(failure);

@@ -27,6 +27,7 @@ mod pages;
 mod pool;
 mod queue;
 mod reads;
+mod request_threads;
 mod settle;
 mod statement;
 #[cfg(test)]
@@ -47,17 +48,14 @@ pub use url::OpenError;
 
 use domain::ports::Clock;
 use group_commit::BatchObserver;
-use sql_rows::PendingOrder;
 
-use crate::{batch::Batches, connect::Server, pool::Pool, reads::Asked, uploads::Recorded};
+use crate::{connect::Server, pool::Pool, request_threads::RequestThreads};
 
 /// Every storage port on one PostgreSQL database.
 pub struct PostgresStore {
     server: Server,
     pool: Pool,
-    orders: Batches<PendingOrder>,
-    records: Batches<Recorded>,
-    reads: Batches<Asked>,
+    threads: RequestThreads,
 }
 
 impl PostgresStore {
@@ -72,21 +70,28 @@ impl PostgresStore {
     /// # Errors
     /// The URL is invalid, or TLS cannot be set up.
     pub fn open(url: &str, connections: usize) -> Result<Self, OpenError> {
+        Self::open_for_threads(url, connections, 0)
+    }
+
+    /// Opens a store like [`Self::open`], for so many runtimes of one thread that serve requests.
+    /// Each creates the orders of its own requests, on its own connections. They have at most half
+    /// of all connections.
+    ///
+    /// # Errors
+    /// As for [`Self::open`].
+    pub fn open_for_threads(
+        url: &str,
+        connections: usize,
+        threads: usize,
+    ) -> Result<Self, OpenError> {
         let server = Server::from_url(url)?;
-        let pool = Pool::new(server.clone(), connections)?;
-        Ok(Self {
-            server,
-            orders: Batches::new(pool.clone()),
-            records: Batches::new(pool.clone()),
-            reads: Batches::new(pool.clone()),
-            pool,
-        })
+        let threads = RequestThreads::new(server.clone(), connections, threads)?;
+        Ok(Self { server, pool: threads.pool().clone(), threads })
     }
 
     /// Reports how many calls share each statement.
     pub fn observe_batches(&self, observer: &BatchObserver) {
-        self.orders.observe(observer.clone());
-        self.records.observe(observer.clone());
+        self.threads.observe(observer);
     }
 
     /// Returns the number of open connections.

@@ -23,7 +23,7 @@ impl OrderRepo for PostgresStore {
     ) -> Result<OrderId, CreateError> {
         let order = PendingOrder::new(order, window)
             .map_err(|error| Rejection::from(Failure::Unstorable(error)))?;
-        Ok(self.orders.run(order).await?)
+        Ok(self.threads.batches().orders.run(order).await?)
     }
 
     async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, AddDocumentsError> {

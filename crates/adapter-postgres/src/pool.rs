@@ -1,6 +1,10 @@
 //! The connection pool. A call of a port holds a connection until it ends.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use diesel_async::{
     AsyncConnection as _, AsyncPgConnection,
@@ -33,7 +37,10 @@ const STATEMENT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The connection pool.
 #[derive(Clone)]
 pub(crate) struct Pool {
+    server: Server,
     connections: deadpool::Pool<AsyncPgConnection>,
+    /// The connections of this pool and of those [beside](Self::beside) it.
+    all: Arc<Mutex<Vec<deadpool::Pool<AsyncPgConnection>>>>,
     /// Leaves connections to other calls while reads are slow.
     reads: Arc<Semaphore>,
     /// Runs calls and connections to their end. The runtimes of requests end earlier than that of
@@ -44,34 +51,35 @@ pub(crate) struct Pool {
 impl Pool {
     /// Makes an empty pool of up to `size` connections. Must be called within a runtime.
     pub(crate) fn new(server: Server, size: usize) -> Result<Self, deadpool::BuildError> {
-        let mut config = ManagerConfig::default();
-        // Checking each connection before its use would cost a round trip.
-        config.recycling_method = RecyclingMethod::Fast;
-        config.custom_setup = Box::new(move |_| {
-            let server = server.clone();
-            async move {
-                server.connect().await.map_err(|error| {
-                    diesel::ConnectionError::BadConnection(domain::ports::error_chain(&error))
-                })
-            }
-            .boxed()
-        });
-        let manager = AsyncDieselConnectionManager::new_with_config(String::new(), config);
+        let connections = connections(server.clone(), size)?;
         Ok(Self {
-            connections: deadpool::Pool::builder(manager).max_size(size).build()?,
+            server,
+            all: Arc::new(Mutex::new(vec![connections.clone()])),
+            connections,
             reads: Arc::new(Semaphore::new((size / 2).max(1))),
             runtime: Handle::current(),
         })
     }
 
-    /// Returns how many connections are open.
-    pub(crate) fn open(&self) -> usize {
-        self.connections.status().size
+    /// Makes an empty pool for the calls of the current runtime.
+    pub(crate) fn beside(&self, size: usize) -> Result<Self, deadpool::BuildError> {
+        let connections = connections(self.server.clone(), size)?;
+        self.all().push(connections.clone());
+        Ok(Self { connections, runtime: Handle::current(), ..self.clone() })
     }
 
-    /// Returns how many calls wait for a connection.
+    fn all(&self) -> MutexGuard<'_, Vec<deadpool::Pool<AsyncPgConnection>>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns how many connections of all pools are open.
+    pub(crate) fn open(&self) -> usize {
+        self.all().iter().map(|connections| connections.status().size).sum()
+    }
+
+    /// Returns how many calls wait for a connection of any pool.
     pub(crate) fn waiting(&self) -> usize {
-        self.connections.status().waiting
+        self.all().iter().map(|connections| connections.status().waiting).sum()
     }
 
     /// Runs `work` on a connection. Outside of a transaction, each statement is its own.
@@ -140,6 +148,27 @@ impl Pool {
     }
 }
 
+/// Makes an empty pool of up to `size` connections. Each runs in the runtime that first needs it.
+fn connections(
+    server: Server,
+    size: usize,
+) -> Result<deadpool::Pool<AsyncPgConnection>, deadpool::BuildError> {
+    let mut config = ManagerConfig::default();
+    // Checking each connection before its use would cost a round trip.
+    config.recycling_method = RecyclingMethod::Fast;
+    config.custom_setup = Box::new(move |_| {
+        let server = server.clone();
+        async move {
+            server.connect().await.map_err(|error| {
+                diesel::ConnectionError::BadConnection(domain::ports::error_chain(&error))
+            })
+        }
+        .boxed()
+    });
+    let manager = AsyncDieselConnectionManager::new_with_config(String::new(), config);
+    deadpool::Pool::builder(manager).max_size(size).build()
+}
+
 /// A connection that one call holds.
 pub(crate) struct PooledConnection<'p> {
     connection: deadpool::Object<AsyncPgConnection>,
@@ -161,7 +190,9 @@ impl PooledConnection<'_> {
                 .await;
         if ended.is_err() && began.elapsed() > STATEMENT_TIMEOUT {
             // The server is gone for all connections. Otherwise a call would time out on each.
-            self.pool.connections.retain(|_, _| false);
+            for connections in self.pool.all().iter() {
+                connections.retain(|_, _| false);
+            }
         }
         let outcome = ended
             .map_err(|_| Failure::Timeout.into())

@@ -39,7 +39,7 @@ impl OrderReader for PostgresStore {
         id: OrderId,
     ) -> Result<Option<Kept<StoredOrder>>, StoreError> {
         let asked = Asked { client: client.0, id: id.0 };
-        let found = self.reads.run(asked).await.map_err(store_error)?;
+        let found = self.threads.batches().reads.run(asked).await.map_err(store_error)?;
         Ok(found.map(FoundRow::into_kept).transpose().map_err(Failure::from)?)
     }
 

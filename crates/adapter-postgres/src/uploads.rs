@@ -44,7 +44,8 @@ struct Condemned {
 #[async_trait]
 impl UploadLedger for PostgresStore {
     async fn record(&self, keys: &[ObjectKey], at: OffsetDateTime) -> Result<(), StoreError> {
-        self.records.run(Recorded { keys: texts(keys), at }).await.map_err(store_error)
+        let recorded = Recorded { keys: texts(keys), at };
+        self.threads.batches().records.run(recorded).await.map_err(store_error)
     }
 
     async fn condemn(&self, keys: &[ObjectKey]) -> Result<Vec<ObjectKey>, StoreError> {

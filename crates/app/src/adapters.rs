@@ -28,6 +28,7 @@ use domain::{
 
 use crate::{
     database_metrics::ObservedDatabase,
+    listen::http_workers,
     secrets_key::secret_box,
     settings::{Database, Settings},
     system::Machine,
@@ -166,7 +167,9 @@ pub(crate) async fn open_postgres(
     settings: &Settings,
     setting: &'static str,
 ) -> Result<PostgresStore> {
-    let store = PostgresStore::open(url, settings.database_connections.into()).context(setting)?;
+    let connections = settings.database_connections.into();
+    let store =
+        PostgresStore::open_for_threads(url, connections, http_workers()).context(setting)?;
     store.migrate().await.context(setting)?;
     Ok(store)
 }

@@ -3,6 +3,7 @@
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
+    thread,
     time::Duration,
 };
 
@@ -54,6 +55,11 @@ pub(crate) fn local_address(address: SocketAddr) -> SocketAddr {
         ip => ip,
     };
     SocketAddr::new(ip, address.port())
+}
+
+/// Returns how many threads serve requests.
+pub(crate) fn http_workers() -> usize {
+    thread::available_parallelism().map_or(2, usize::from)
 }
 
 /// Returns the maximum number of client connections, and raises the limit of open files.

@@ -202,7 +202,7 @@ fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener> {
 }
 
 fn capacity(settings: &Settings) -> Capacity {
-    let workers = std::thread::available_parallelism().map_or(2, usize::from);
+    let workers = listen::http_workers();
     let connections = listen::max_connections(settings.database_connections);
     Capacity { workers, connections_per_worker: (connections / workers).max(1) }
 }
