@@ -16,7 +16,7 @@ use crate::{
     batch::{Waiting, Work},
     failure::{BreaksConnection as _, Failure, Shared},
     idempotency,
-    insert_orders::insert_orders,
+    insert_orders::{FileNumbers, insert_orders},
 };
 
 /// A batch that the server rejects within this time has a fault in one of its orders, so each order
@@ -84,18 +84,19 @@ impl Work for PendingOrder {
         connection: &mut AsyncPgConnection,
         batch: Vec<Waiting<Self>>,
     ) -> BoxFuture<'_, Result<(), Shared>> {
-        create_all(connection, batch).boxed()
+        create_all(connection, batch, FileNumbers::LeaveOut).boxed()
     }
 }
 
 async fn create_all(
     connection: &mut AsyncPgConnection,
     batch: Vec<Waiting<PendingOrder>>,
+    file_numbers: FileNumbers,
 ) -> Result<(), Shared> {
     let began = Instant::now();
     let orders: Vec<&PendingOrder> = batch.iter().map(|waiting| &waiting.work).collect();
-    match try_create(connection, &orders).await {
-        Ok(created) => reply(connection, batch, created).await,
+    match try_create(connection, &orders, file_numbers).await {
+        Ok(created) => reply(connection, batch, created, file_numbers).await,
         // One order has a fault. Tried alone, it does not fail the others.
         Err(failure)
             if batch.len() > 1
@@ -116,8 +117,9 @@ async fn create_all(
 async fn try_create(
     connection: &mut AsyncPgConnection,
     batch: &[&PendingOrder],
+    file_numbers: FileNumbers,
 ) -> Result<HashMap<String, OrderId>, Failure> {
-    let created = insert_orders(connection, batch).await?;
+    let created = insert_orders(connection, batch, file_numbers).await?;
     Ok(created.into_iter().map(|order| (order.file_number, OrderId(order.id))).collect())
 }
 
@@ -128,7 +130,7 @@ async fn create_alone(
     waiting: Waiting<PendingOrder>,
 ) -> Result<(), Shared> {
     for _ in 0..MAX_ATTEMPTS {
-        let outcome = match try_create(connection, &[&waiting.work]).await {
+        let outcome = match try_create(connection, &[&waiting.work], FileNumbers::TakeOver).await {
             Ok(created) => match created.into_values().next() {
                 Some(id) => Some(Ok(id)),
                 None => match reasons(connection, std::slice::from_ref(&waiting)).await {
@@ -151,6 +153,7 @@ async fn reply(
     connection: &mut AsyncPgConnection,
     batch: Vec<Waiting<PendingOrder>>,
     created: HashMap<String, OrderId>,
+    file_numbers: FileNumbers,
 ) -> Result<(), Shared> {
     let mut rejected = Vec::new();
     for waiting in batch {
@@ -161,14 +164,20 @@ async fn reply(
     }
     match reasons(connection, &rejected).await {
         Ok(reasons) => {
-            let mut health = Ok(());
+            let (mut health, mut outside_the_window) = (Ok(()), Vec::new());
             for (waiting, reason) in rejected.into_iter().zip(reasons) {
-                match reason {
-                    Some(reason) => waiting.reply(Err(reason)),
-                    None => health = health.and(create_alone(connection, waiting).await),
+                match (reason, file_numbers) {
+                    (Some(reason), _) => waiting.reply(Err(reason)),
+                    (None, FileNumbers::LeaveOut) => outside_the_window.push(waiting),
+                    (None, FileNumbers::TakeOver) => {
+                        health = health.and(create_alone(connection, waiting).await);
+                    }
                 }
             }
-            health
+            if outside_the_window.is_empty() {
+                return health;
+            }
+            Box::pin(create_all(connection, outside_the_window, FileNumbers::TakeOver)).await
         }
         Err(failure) => {
             let failure = Shared::from(failure);

@@ -19,11 +19,11 @@ pub(crate) const ANNOUNCED: &str = "(\
 
 /// Returns the statement that creates the orders of a batch, all in one transaction:
 ///
-/// 1. `candidates`: leaves out duplicates and orders whose idempotency key is in use. It takes no
-///    lock, so that another system that updates an order delays no other order. `LIMIT` keeps the
-///    planner from a join: one index lookup per order, in every plan. A scalar subquery looks each
-///    idempotency key up in the primary key.
-/// 2. `held`, `released`: takes the file numbers from orders that the window no longer covers.
+/// 1. `candidates`: leaves out orders whose file number or idempotency key is in use. It takes no
+///    lock, so that another system that updates an order delays no other order. Scalar subqueries
+///    and `LIMIT` keep the planner from a join: one index lookup per order, in every plan.
+/// 2. `held`, `released`: takes the file numbers from orders that the window no longer covers, see
+///    [`FileNumbers::TakeOver`].
 /// 3. `announced`: takes a shared lock until the end of the transaction. It names the newest order,
 ///    before which no order of this statement will be. Readers of pages look for such locks
 ///    ([`ANNOUNCED`]).
@@ -39,32 +39,23 @@ pub(crate) const ANNOUNCED: &str = "(\
 ///
 /// Each step locks rows in the order of their keys, so that batches never deadlock. Step 4 counts
 /// the rows of steps 2 and 3 to run after them. A batch without idempotency keys or documents has
-/// no step for them: starting steps that do nothing took a fifth of the time of a single order.
-fn statement(has_documents: bool, has_keys: bool) -> String {
+/// no step for them: steps that do nothing would make a single order a third slower.
+fn statement(file_numbers: FileNumbers, has_documents: bool, has_keys: bool) -> String {
     let (documents, keys) = (13, if has_documents { 21 } else { 13 });
     let stored = if has_documents { stored(&parameters(documents, 8)) } else { String::new() };
     let (key_columns, key_is_free, remembered) = if has_keys { KEYS } else { ("", "", "") };
     let key_parameters =
         if has_keys { format!(", {}", parameters(keys, 5)) } else { String::new() };
+    let Parts { holder, lookup, is_free, released, after_release } = file_numbers.parts();
     format!(
         "WITH candidates AS (\
-            SELECT c.*, h.id AS holder \
+            SELECT c.*{holder} \
             FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11{key_parameters}) \
             AS c (file_number, details, client_id, api_key_id, signing_service_id, starts_at, \
-                ends_at, created_at, window_opens_at, status{key_columns}) \
-            LEFT JOIN LATERAL (SELECT id, created_at FROM orders \
-                WHERE file_number = c.file_number AND is_test = $1 AND holds_file_number LIMIT 1) \
-            AS h ON true \
-            WHERE (h.created_at <= c.window_opens_at) IS NOT FALSE{key_is_free} \
+                ends_at, created_at, window_opens_at, status{key_columns}){lookup} \
+            WHERE {is_free}{key_is_free} \
             ORDER BY c.file_number COLLATE \"C\"\
-        ), held AS (\
-            SELECT id FROM orders \
-            WHERE id = ANY (ARRAY(SELECT holder FROM candidates WHERE holder IS NOT NULL)) \
-            ORDER BY file_number FOR NO KEY UPDATE\
-        ), released AS (\
-            UPDATE orders SET holds_file_number = false \
-            WHERE id = ANY (ARRAY(SELECT id FROM held)) AND holds_file_number RETURNING id\
-        ), announced AS MATERIALIZED (\
+        ){released}, announced AS MATERIALIZED (\
             SELECT pg_advisory_xact_lock_shared(\
                 (28530::bigint << 48) | (SELECT coalesce(max(id), 0) FROM orders))\
         ), created AS (\
@@ -72,8 +63,7 @@ fn statement(has_documents: bool, has_keys: bool) -> String {
                 created_at, updated_at, is_test, holds_file_number, file_number, status, details) \
             SELECT client_id, api_key_id, signing_service_id, starts_at, ends_at, created_at, \
                 created_at, $1, true, file_number, status, details::jsonb \
-            FROM candidates WHERE (SELECT count(*) FROM released) >= 0 \
-            AND (SELECT count(*) FROM announced) = 1 \
+            FROM candidates WHERE (SELECT count(*) FROM announced) = 1{after_release} \
             ON CONFLICT (file_number, is_test) WHERE holds_file_number DO NOTHING \
             RETURNING id, file_number, created_at\
         ){stored}, noted AS (\
@@ -81,6 +71,57 @@ fn statement(has_documents: bool, has_keys: bool) -> String {
             SELECT $12, id, created_at FROM created\
         ){remembered} SELECT id, file_number FROM created WHERE {DURABLE}"
     )
+}
+
+/// What a statement does with an order that holds the file number of a new one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileNumbers {
+    /// Leaves the new order out. Few file numbers come again, so this is tried first.
+    LeaveOut,
+    /// Takes the file number from an order that the window no longer covers.
+    TakeOver,
+}
+
+/// The parts of the statement that differ.
+struct Parts {
+    holder: &'static str,
+    lookup: &'static str,
+    is_free: &'static str,
+    released: &'static str,
+    after_release: &'static str,
+}
+
+impl FileNumbers {
+    fn parts(self) -> Parts {
+        match self {
+            Self::LeaveOut => Parts {
+                holder: "",
+                lookup: "",
+                is_free: "(SELECT id FROM orders WHERE file_number = c.file_number \
+                    AND is_test = $1 AND holds_file_number LIMIT 1) IS NULL",
+                released: "",
+                after_release: "",
+            },
+            Self::TakeOver => Parts {
+                holder: ", h.id AS holder",
+                lookup: " LEFT JOIN LATERAL (SELECT id, created_at FROM orders \
+                    WHERE file_number = c.file_number AND is_test = $1 AND holds_file_number \
+                    LIMIT 1) AS h ON true",
+                is_free: "(h.created_at <= c.window_opens_at) IS NOT FALSE",
+                released: ", held AS (\
+                        SELECT id FROM orders \
+                        WHERE id = ANY (ARRAY(SELECT holder FROM candidates \
+                            WHERE holder IS NOT NULL)) \
+                        ORDER BY file_number FOR NO KEY UPDATE\
+                    ), released AS (\
+                        UPDATE orders SET holds_file_number = false \
+                        WHERE id = ANY (ARRAY(SELECT id FROM held)) AND holds_file_number \
+                        RETURNING id\
+                    )",
+                after_release: " AND (SELECT count(*) FROM released) >= 0",
+            },
+        }
+    }
 }
 
 /// Returns a list of parameters.
@@ -132,6 +173,7 @@ pub(crate) struct Created {
 pub(crate) async fn insert_orders(
     connection: &mut AsyncPgConnection,
     batch: &[&PendingOrder],
+    file_numbers: FileNumbers,
 ) -> QueryResult<Vec<Created>> {
     let orders: Vec<&OrderRow> = batch.iter().map(|order| &order.row).collect();
     let has_keys = batch.iter().any(|order| order.idempotent_request.is_some());
@@ -139,7 +181,7 @@ pub(crate) async fn insert_orders(
         .iter()
         .flat_map(|order| order.documents.iter().map(move |document| (order, document)))
         .collect();
-    let mut statement = sql_query(statement(!documents.is_empty(), has_keys))
+    let mut statement = sql_query(statement(file_numbers, !documents.is_empty(), has_keys))
         .into_boxed()
         .bind::<Bool, _>(batch.iter().any(|order| order.row.is_test))
         .bind::<Array<Text>, _>(column(&orders, |order| &*order.file_number))
