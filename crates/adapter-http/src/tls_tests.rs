@@ -1,3 +1,4 @@
+use domain::ports::error_chain;
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use time::macros::datetime;
 
@@ -45,6 +46,22 @@ fn fault_of_a_pair_is_named() {
     }
     for chain in [other.clone(), other + &certificate] {
         assert!(matches!(error(&chain, &key), TlsPairError::Mismatch), "{chain}");
+    }
+}
+
+#[test]
+fn errors_do_not_quote_a_key_without_line_ends() {
+    let (certificate, key) = pem();
+    let (one_line, spaces) = (key.replace('\n', ""), key.replace('\n', " "));
+    let escaped = key.replace('\n', "\\n");
+    let begun = key.replacen("-----\n", "-----", 1);
+    for broken in [one_line, spaces, escaped, begun] {
+        // Both may be one file.
+        for error in [error(&certificate, &broken), error(&broken, &key)] {
+            let text = error_chain(&error);
+            // Byte values are a quotation, too.
+            assert!(!text.contains("MIG") && !text.contains("77, 73, 71"), "{text}");
+        }
     }
 }
 
