@@ -60,10 +60,14 @@ impl TlsPair {
         let chain: Vec<_> = CertificateDer::pem_slice_iter(chain)
             .collect::<Result<_, _>>()
             .map_err(|error| TlsPairError::Certificate(Some(fault(&error).into())))?;
-        let first = chain.first().ok_or(TlsPairError::Certificate(None))?;
-        let first = Certificate::from_der(first)
-            .map_err(|error| TlsPairError::Certificate(Some(error.into())))?
-            .tbs_certificate;
+        // Clients reject a chain with one that they cannot read.
+        let certificates: Vec<_> = chain
+            .iter()
+            .map(|der| Certificate::from_der(der))
+            .collect::<Result<_, _>>()
+            .map_err(|error| TlsPairError::Certificate(Some(error.into())))?;
+        let first = certificates.into_iter().next().ok_or(TlsPairError::Certificate(None))?;
+        let first = first.tbs_certificate;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| match error {
             pem::Error::NoItemsFound => TlsPairError::Key(None),
             error => TlsPairError::Key(Some(fault(&error).into())),

@@ -36,7 +36,8 @@ fn fault_of_a_pair_is_named() {
     let (other, _) = pem();
     let cut = &certificate[..certificate.len() / 2];
     let empty = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-    for chain in ["", "text", &key, cut, empty] {
+    let second_empty = certificate.clone() + empty;
+    for chain in ["", "text", &key, cut, empty, &second_empty] {
         assert!(matches!(error(chain, &key), TlsPairError::Certificate(_)), "{chain}");
     }
     let encrypted = key.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
