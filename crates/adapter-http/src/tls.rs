@@ -59,14 +59,18 @@ impl TlsPair {
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, TlsPairError> {
         let chain: Vec<_> = CertificateDer::pem_slice_iter(chain)
             .collect::<Result<_, _>>()
+            .map_err(|error| TlsPairError::Certificate(Some(fault(&error).into())))?;
+        // Clients reject a chain with one that they cannot read.
+        let certificates: Vec<_> = chain
+            .iter()
+            .map(|der| Certificate::from_der(der))
+            .collect::<Result<_, _>>()
             .map_err(|error| TlsPairError::Certificate(Some(error.into())))?;
-        let first = chain.first().ok_or(TlsPairError::Certificate(None))?;
-        let first = Certificate::from_der(first)
-            .map_err(|error| TlsPairError::Certificate(Some(error.into())))?
-            .tbs_certificate;
+        let first = certificates.into_iter().next().ok_or(TlsPairError::Certificate(None))?;
+        let first = first.tbs_certificate;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| match error {
             pem::Error::NoItemsFound => TlsPairError::Key(None),
-            error => TlsPairError::Key(Some(error.into())),
+            error => TlsPairError::Key(Some(fault(&error).into())),
         })?;
         Ok(Self {
             config: Arc::new(config(chain, key)?),
@@ -74,6 +78,16 @@ impl TlsPair {
             expires_at: instant(first.validity.not_after),
             names: names(&first),
         })
+    }
+}
+
+/// Says what is wrong with a file. The error itself quotes lines of it, which may be those of a key.
+fn fault(error: &pem::Error) -> &'static str {
+    match error {
+        pem::Error::MissingSectionEnd { .. } | pem::Error::IllegalSectionStart { .. } => {
+            "a BEGIN or END line is missing, or not on a line of its own"
+        }
+        _ => "the lines between BEGIN and END are not base64",
     }
 }
 

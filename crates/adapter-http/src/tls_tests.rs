@@ -1,3 +1,4 @@
+use domain::ports::error_chain;
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use time::macros::datetime;
 
@@ -35,7 +36,8 @@ fn fault_of_a_pair_is_named() {
     let (other, _) = pem();
     let cut = &certificate[..certificate.len() / 2];
     let empty = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-    for chain in ["", "text", &key, cut, empty] {
+    let second_empty = certificate.clone() + empty;
+    for chain in ["", "text", &key, cut, empty, &second_empty] {
         assert!(matches!(error(chain, &key), TlsPairError::Certificate(_)), "{chain}");
     }
     let encrypted = key.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
@@ -45,6 +47,22 @@ fn fault_of_a_pair_is_named() {
     }
     for chain in [other.clone(), other + &certificate] {
         assert!(matches!(error(&chain, &key), TlsPairError::Mismatch), "{chain}");
+    }
+}
+
+#[test]
+fn errors_do_not_quote_a_key_without_line_ends() {
+    let (certificate, key) = pem();
+    let (one_line, spaces) = (key.replace('\n', ""), key.replace('\n', " "));
+    let escaped = key.replace('\n', "\\n");
+    let begun = key.replacen("-----\n", "-----", 1);
+    for broken in [one_line, spaces, escaped, begun] {
+        // Both may be one file.
+        for error in [error(&certificate, &broken), error(&broken, &key)] {
+            let text = error_chain(&error);
+            // Byte values are a quotation, too.
+            assert!(!text.contains("MIG") && !text.contains("77, 73, 71"), "{text}");
+        }
     }
 }
 

@@ -74,9 +74,12 @@ impl TlsFiles {
         let pair = files.parse(&content)?;
         let clock = machine.clock.clone();
         let (names, expires_at) = (pair.names.clone(), pair.expires_at);
+        let begins_at = pair.begins_at;
         // Deliveries go on without clients, and the clock may be wrong: no reason to stop.
         if expires_at <= clock.now() {
             tracing::warn!(%expires_at, "the certificate of {CERT_SETTING} has expired");
+        } else if begins_at > clock.now() {
+            tracing::warn!(%begins_at, "the certificate of {CERT_SETTING} is not valid yet");
         } else {
             tracing::info!(%expires_at, "the API uses TLS");
         }
@@ -140,8 +143,10 @@ impl TlsFiles {
             return Ok(());
         }
         let pair = self.files.parse(&content)?;
-        let expires_at = pair.expires_at;
-        ensure!(expires_at > self.clock.now(), "{CERT_SETTING}: expired at {expires_at}");
+        let (begins_at, expires_at, now) = (pair.begins_at, pair.expires_at, self.clock.now());
+        ensure!(expires_at > now, "{CERT_SETTING}: expired at {expires_at}");
+        // A later look uses it when it is valid.
+        ensure!(begins_at <= now, "{CERT_SETTING}: not valid before {begins_at}");
         self.tls.replace(pair);
         self.in_use = content.hash;
         tracing::info!(%expires_at, "the API uses another certificate");

@@ -3,7 +3,7 @@ use std::{fs, os::unix::fs::symlink};
 use contract_tests::fakes::ManualClock;
 use tempfile::TempDir;
 use test_servers::certificates::Certificates;
-use time::OffsetDateTime;
+use time::{OffsetDateTime, macros::datetime};
 
 use super::*;
 
@@ -11,11 +11,16 @@ use super::*;
 struct Fixture {
     folder: TempDir,
     registry: Registry,
+    clock: Arc<ManualClock>,
 }
 
 impl Fixture {
     fn new(certificates: &Certificates) -> Self {
-        let fixture = Self { folder: tempfile::tempdir().unwrap(), registry: Registry::new() };
+        let fixture = Self {
+            folder: tempfile::tempdir().unwrap(),
+            registry: Registry::new(),
+            clock: Arc::default(),
+        };
         fixture.write(certificates);
         fixture
     }
@@ -42,7 +47,7 @@ impl Fixture {
         let mut settings = <Flags as clap::Parser>::parse_from(["notary-orders"]).settings;
         settings.tls_cert = cert.map(|name| self.path(name));
         settings.tls_key = key.map(|name| self.path(name));
-        let machine = Machine { clock: Arc::new(ManualClock::default()), ..Machine::default() };
+        let machine = Machine { clock: self.clock.clone(), ..Machine::default() };
         TlsFiles::open(&settings, &machine, &self.registry)
     }
 
@@ -157,6 +162,20 @@ fn wrong_change_keeps_the_pair_in_use() {
     files.look();
     assert_eq!(fixture.year(), 2032);
     assert_eq!((files.failure, files.logged), (None, None));
+}
+
+#[test]
+fn changed_pair_is_used_from_its_beginning() {
+    let fixture = Fixture::new(&until(2030));
+    let mut files = fixture.open().unwrap().unwrap();
+    fixture.clock.advance(datetime!(1974-12-31 23:59 UTC) - fixture.clock.now());
+    fixture.write(&until(2031));
+    files.look();
+    assert_eq!(fixture.year(), 2030);
+    assert!(files.failure.as_ref().unwrap().contains("not valid before 1975-01-01"));
+    fixture.clock.advance(time::Duration::MINUTE);
+    files.look();
+    assert_eq!((fixture.year(), files.failure), (2031, None));
 }
 
 #[test]
