@@ -36,6 +36,9 @@ use crate::{
     unread_body::{AnswerWithBody, UnreadBody},
 };
 
+const AFTER_DOUBTFUL_END: &str = "The end of the request before this one is not certain, because \
+    of its trailer or its place. Send this request on another connection.";
+
 /// Observes a request from its head to the head of its answer.
 pub(crate) async fn observe(
     api: web::Data<Api>,
@@ -53,8 +56,15 @@ pub(crate) async fn observe(
     let arrived = note_arrival(&mut request, started);
     let unread = UnreadBody::share(&mut request);
 
-    let mut response = match next.call(request).instrument(span.clone()).await {
-        Ok(response) => response.map_into_boxed_body(),
+    let exchange = request.request().conn_data::<Rc<Exchange>>().cloned();
+    let answered = if exchange.as_ref().is_some_and(|exchange| exchange.must_reject()) {
+        Ok(request.into_response(Problem::malformed(AFTER_DOUBTFUL_END).response(&id)))
+    } else {
+        let answered = next.call(request).instrument(span.clone()).await;
+        answered.map(ServiceResponse::map_into_boxed_body)
+    };
+    let mut response = match answered {
+        Ok(response) => response,
         // Errors of the framework become problem responses, too.
         Err(error) => {
             let problem = if error.as_response_error().status_code().is_server_error() {
@@ -76,7 +86,7 @@ pub(crate) async fn observe(
         traces.answered(&span, &TracedAnswer { method, route: &route, status, problem });
     }
     add_headers(&mut response, &id);
-    let must_close = response.request().conn_data::<Rc<Exchange>>().is_some_and(|exchange| {
+    let must_close = exchange.is_some_and(|exchange| {
         exchange.note_status(response.status());
         exchange.must_close()
     });

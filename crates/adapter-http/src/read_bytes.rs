@@ -1,12 +1,12 @@
-//! Counts the bytes of a connection, to tell an idle connection from one whose next head has begun.
+//! Counts the bytes of a connection, to tell an idle connection from one whose next head has begun,
+//! and to find chunked bodies whose end has two readings.
 //!
 //! The framework takes all bytes that have arrived. If they are more than the request, it keeps the
 //! rest, which may be the beginning of the next head, and does not tell the transport.
 
 use actix_web::http::header::{self, HeaderMap};
 
-const HEAD_END: u64 = u64::from_be_bytes(*b"\0\0\0\0\r\n\r\n");
-const LAST_CHUNK: u64 = u64::from_be_bytes(*b"\0\0\x000\r\n\r\n");
+const HEAD_END: u32 = u32::from_be_bytes(*b"\r\n\r\n");
 
 /// The length of a body as its head announces it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,43 +34,63 @@ pub(crate) enum ReadBytes {
         /// The length of the head, when its end was seen.
         head: Option<u64>,
         body: BodyLength,
-        /// The last eight bytes.
-        last: u64,
+        /// The last bytes of the head.
+        last: u32,
+        /// The bytes after the head, read as chunks.
+        chunks: Chunks,
     },
     /// The framework got more than a request, or a head with unusual line ends. So it is not known
     /// where the next request begins, for the rest of the connection.
-    Uncounted,
+    Uncounted { body: BodyLength },
+}
+
+/// A place in a chunked body. The framework rejects chunks with another form.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Chunks {
+    /// In the digits of a length.
+    Length(u64),
+    /// Behind them, in their line.
+    Extension(u64),
+    /// In data and its line end, before so many bytes.
+    Data(u64),
+    /// Behind the line of the last chunk.
+    LastLine,
+    /// Behind the carriage return of the empty line that ends the body.
+    EmptyLine,
+    End,
+    /// Behind the end.
+    Beyond,
+    /// In a trailer, or in bytes that are no chunks.
+    Other,
 }
 
 impl Default for ReadBytes {
     fn default() -> Self {
-        Self::Counted { count: 0, head: None, body: BodyLength::Known(0), last: 0 }
+        let (body, chunks) = (BodyLength::Known(0), Chunks::Length(0));
+        Self::Counted { count: 0, head: None, body, last: 0, chunks }
     }
 }
 
 impl ReadBytes {
     /// Adds bytes.
     pub(crate) fn add(&mut self, bytes: &[u8]) {
-        let Self::Counted { count, head, last, .. } = self else { return };
+        let Self::Counted { count, head, last, chunks, .. } = self else { return };
         let mut rest = bytes;
         while let (None, [byte, after @ ..]) = (&head, rest) {
-            *last = (*last << 8) | u64::from(*byte);
+            *last = (*last << 8) | u32::from(*byte);
             *count += 1;
-            if ends_with(*last, HEAD_END) {
+            if *last == HEAD_END {
                 *head = Some(*count);
             }
             rest = after;
         }
-        for byte in &rest[rest.len().saturating_sub(8)..] {
-            *last = (*last << 8) | u64::from(*byte);
-        }
         *count += rest.len() as u64;
+        *chunks = chunks.after(rest);
     }
 
     pub(crate) fn request_started(&mut self, length: BodyLength) {
-        if let Self::Counted { body, .. } = self {
-            *body = length;
-        }
+        let (Self::Counted { body, .. } | Self::Uncounted { body }) = self;
+        *body = length;
     }
 
     pub(crate) fn request_ended(&mut self) {
@@ -78,12 +98,25 @@ impl ReadBytes {
             Self::Counted { count, head: Some(head), body: BodyLength::Known(length), .. } => {
                 head.checked_add(*length) == Some(*count)
             }
-            Self::Counted { head: Some(_), body: BodyLength::Chunked, last, .. } => {
-                ends_with(*last, LAST_CHUNK)
-            }
+            Self::Counted { body: BodyLength::Chunked, chunks, .. } => *chunks == Chunks::End,
             _ => false,
         };
-        *self = if is_exact { Self::default() } else { Self::Uncounted };
+        let body = BodyLength::Known(0);
+        *self = if is_exact { Self::default() } else { Self::Uncounted { body } };
+    }
+
+    /// Returns whether another reader may see the end of the request elsewhere.
+    ///
+    /// The framework ends a line of a trailer only at CR LF. RFC 9112, section 2.2 lets a reader end
+    /// it at LF. So a proxy may take for a request what the framework takes for a trailer.
+    pub(crate) fn is_end_doubtful(&self) -> bool {
+        match self {
+            Self::Counted { body: BodyLength::Chunked, chunks, .. } => {
+                !matches!(chunks, Chunks::End | Chunks::Beyond)
+            }
+            Self::Counted { .. } => false,
+            Self::Uncounted { body } => *body == BodyLength::Chunked,
+        }
     }
 
     /// Returns whether the framework has no byte of another request.
@@ -92,10 +125,39 @@ impl ReadBytes {
     }
 }
 
-/// Returns whether eight bytes end with others, before which there are zeros.
-fn ends_with(last: u64, end: u64) -> bool {
-    let mask = u64::MAX >> (end.leading_zeros() / 8 * 8);
-    last & mask == end
+impl Chunks {
+    fn after(mut self, mut bytes: &[u8]) -> Self {
+        while let [byte, after @ ..] = bytes {
+            let mut rest = after;
+            self = match (self, byte) {
+                (Self::Length(0) | Self::Extension(0), b'\n') => Self::LastLine,
+                // Two bytes end the line of the data.
+                (Self::Length(length) | Self::Extension(length), b'\n') => {
+                    Self::Data(length.saturating_add(2))
+                }
+                (Self::Extension(length), _)
+                | (Self::Length(length), b';' | b' ' | b'\t' | b'\r') => Self::Extension(length),
+                (Self::Length(length), digit) => char::from(*digit)
+                    .to_digit(16)
+                    .and_then(|digit| length.checked_mul(16)?.checked_add(digit.into()))
+                    .map_or(Self::Other, Self::Length),
+                (Self::Data(length), _) => {
+                    let skipped = bytes.len().min(usize::try_from(length).unwrap_or(usize::MAX));
+                    rest = &bytes[skipped..];
+                    match length - skipped as u64 {
+                        0 => Self::Length(0),
+                        left => Self::Data(left),
+                    }
+                }
+                (Self::LastLine, b'\r') => Self::EmptyLine,
+                (Self::EmptyLine, b'\n') => Self::End,
+                (Self::End | Self::Beyond, _) => return Self::Beyond,
+                (Self::LastLine | Self::EmptyLine | Self::Other, _) => return Self::Other,
+            };
+            bytes = rest;
+        }
+        self
+    }
 }
 
 #[cfg(test)]
@@ -127,6 +189,37 @@ mod tests {
             assert!(!is_idle_after(&[&[request, b"P"].concat()], body), "{body:?}");
             assert!(!is_idle_after(&[request, b"\r\n"], body), "{body:?}");
         }
+    }
+
+    #[test]
+    fn end_of_chunks_is_certain_without_trailer_only() {
+        for (body, doubtful) in [
+            (&b"0\r\n\r\n"[..], false),
+            (b"3;name=value\r\n0\r\n\r\n000\r\n\r\n", false),
+            (b"1\r\n{\r\n0\r\n\r\nPOST / HTTP/1.1\r\n", false),
+            (b"0a\r\n0\r\n\r\n0\r\n\r\n", true),
+            (b"1\r\n{\r\n0\r\nX: y\r\n\r\n", true),
+            (b"1\r\n{\r\n0\r\n\nPOST / HTTP/1.1\r\nContent-Length: 10\r\n\r\n", true),
+        ] {
+            for size in [1, body.len()] {
+                let mut bytes = ReadBytes::default();
+                bytes.add(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n");
+                bytes.request_started(BodyLength::Chunked);
+                body.chunks(size).for_each(|piece| bytes.add(piece));
+                assert_eq!(bytes.is_end_doubtful(), doubtful, "{}", body.escape_ascii());
+            }
+        }
+    }
+
+    #[test]
+    fn chunks_after_pipelined_request_have_doubtful_end() {
+        let mut bytes = ReadBytes::default();
+        bytes.add(b"GET / HTTP/1.1\r\n\r\nPOST / HTTP/1.1\r\n\r\n0\r\n\r\n");
+        bytes.request_started(BodyLength::Known(0));
+        assert!(!bytes.is_end_doubtful());
+        bytes.request_ended();
+        bytes.request_started(BodyLength::Chunked);
+        assert!(bytes.is_end_doubtful());
     }
 
     #[test]
