@@ -6,10 +6,11 @@ use std::{collections::BTreeMap, time::Duration};
 use anyhow::{Result, bail, ensure};
 use opentelemetry::KeyValue;
 use opentelemetry_otlp::{
-    OTEL_EXPORTER_OTLP_COMPRESSION, OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_PROTOCOL,
-    OTEL_EXPORTER_OTLP_PROTOCOL_HTTP_PROTOBUF, OTEL_EXPORTER_OTLP_TIMEOUT,
-    OTEL_EXPORTER_OTLP_TIMEOUT_DEFAULT, OTEL_EXPORTER_OTLP_TRACES_COMPRESSION,
-    OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_PROTOCOL,
+    OTEL_EXPORTER_OTLP_COMPRESSION, OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS,
+    OTEL_EXPORTER_OTLP_PROTOCOL, OTEL_EXPORTER_OTLP_PROTOCOL_HTTP_PROTOBUF,
+    OTEL_EXPORTER_OTLP_TIMEOUT, OTEL_EXPORTER_OTLP_TIMEOUT_DEFAULT,
+    OTEL_EXPORTER_OTLP_TRACES_COMPRESSION, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT,
+    OTEL_EXPORTER_OTLP_TRACES_HEADERS, OTEL_EXPORTER_OTLP_TRACES_PROTOCOL,
     OTEL_EXPORTER_OTLP_TRACES_TIMEOUT,
 };
 use opentelemetry_sdk::{
@@ -17,7 +18,11 @@ use opentelemetry_sdk::{
     resource::{EnvResourceDetector, TelemetryResourceDetector},
     trace::Sampler,
 };
-use reqwest::Url;
+use percent_encoding::percent_decode_str;
+use reqwest::{
+    Url,
+    header::{HeaderName, HeaderValue},
+};
 
 const OTEL_BSP_MAX_QUEUE_SIZE: &str = "OTEL_BSP_MAX_QUEUE_SIZE";
 /// Spans that may wait for their export; the default of the specification.
@@ -62,6 +67,15 @@ impl Environment {
         {
             ensure!(compression == "none", "{name}: {compression} is not supported; use none");
         }
+        if let Some((name, headers)) =
+            of_either(OTEL_EXPORTER_OTLP_TRACES_HEADERS, OTEL_EXPORTER_OTLP_HEADERS)
+        {
+            // A value may be a credential, so no error quotes it.
+            ensure!(
+                headers.split_terminator(',').all(is_header),
+                "{name}: not a list of NAME=VALUE, separated by commas, of HTTP headers"
+            );
+        }
         let milliseconds = of_either(OTEL_EXPORTER_OTLP_TRACES_TIMEOUT, OTEL_EXPORTER_OTLP_TIMEOUT)
             .map(|(name, text)| number(name, text))
             .transpose()?;
@@ -77,6 +91,16 @@ impl Environment {
             },
         }))
     }
+}
+
+/// Returns whether a text is a header `NAME=VALUE`, whose value may be percent-encoded.
+fn is_header(text: &str) -> bool {
+    text.split_once('=').is_some_and(|(name, value)| {
+        let value = percent_decode_str(value.trim()).collect::<Vec<_>>();
+        !value.is_empty()
+            && name.trim().parse::<HeaderName>().is_ok()
+            && HeaderValue::from_bytes(&value).is_ok()
+    })
 }
 
 fn number(name: &str, text: &str) -> Result<u64> {
@@ -175,6 +199,13 @@ mod tests {
     }
 
     #[test]
+    fn headers_are_a_list() {
+        for headers in ["a=1", " a = b=c , d=Basic%20e%3D%3D,", "authorization=Bearer x"] {
+            assert!(read(&[COLLECTOR, (OTEL_EXPORTER_OTLP_HEADERS, headers)]).is_ok(), "{headers}");
+        }
+    }
+
+    #[test]
     fn wrong_variable_is_named() {
         for (name, value) in [
             (OTEL_EXPORTER_OTLP_ENDPOINT, "127.0.0.1:4318"),
@@ -183,11 +214,18 @@ mod tests {
             (OTEL_EXPORTER_OTLP_COMPRESSION, "gzip"),
             (OTEL_EXPORTER_OTLP_TRACES_COMPRESSION, "zstd"),
             (OTEL_EXPORTER_OTLP_TIMEOUT, "10s"),
+            (OTEL_EXPORTER_OTLP_HEADERS, "secret"),
+            (OTEL_EXPORTER_OTLP_HEADERS, "authorization: Bearer secret"),
+            (OTEL_EXPORTER_OTLP_HEADERS, "a=1,,b=2"),
+            (OTEL_EXPORTER_OTLP_TRACES_HEADERS, "not a name=secret"),
+            (OTEL_EXPORTER_OTLP_TRACES_HEADERS, "name=secret%0a"),
+            (OTEL_EXPORTER_OTLP_TRACES_HEADERS, "name="),
             (OTEL_BSP_MAX_QUEUE_SIZE, "0"),
             ("OTEL_TRACES_SAMPLER", "jaeger_remote"),
         ] {
             let error = read(&[COLLECTOR, (name, value)]).map(drop).unwrap_err().to_string();
             assert!(error.starts_with(&format!("{name}: ")), "{error}");
+            assert!(!error.contains("secret"), "{error}");
         }
         let ratio = [
             COLLECTOR,
