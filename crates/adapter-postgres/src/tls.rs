@@ -2,6 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
+use domain::ports::Cause;
 use rustls::{
     ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
@@ -35,7 +36,7 @@ fn roots(security: Security) -> Result<RootCertStore, OpenError> {
         let certificates =
             certificates(&path).map_err(|source| OpenError::Root { path: path.clone(), source })?;
         if store.add_parsable_certificates(certificates).0 == 0 {
-            return Err(OpenError::Root { path, source: pem::Error::NoItemsFound });
+            return Err(OpenError::Root { path, source: "it has no certificate".into() });
         }
     } else {
         let certificates = rustls_native_certs::load_native_certs().certs;
@@ -46,8 +47,13 @@ fn roots(security: Security) -> Result<RootCertStore, OpenError> {
     Ok(store)
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, pem::Error> {
-    CertificateDer::pem_file_iter(path)?.collect()
+/// Reads certificates. The file may hold a key, so an error does not quote it.
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Cause> {
+    let certificates = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    certificates.map_err(|error| match error {
+        pem::Error::Io(error) => error.into(),
+        _ => "it is not valid PEM".into(),
+    })
 }
 
 /// Accepts any certificate: `sslmode=prefer` and `require` promise encryption only, and `rustls`

@@ -3,8 +3,8 @@
 use std::{path::PathBuf, time::Duration};
 
 use diesel_async::pooled_connection::deadpool::BuildError;
+use domain::ports::Cause;
 use percent_encoding::percent_decode_str;
-use rustls::pki_types::pem;
 use tokio_postgres::{
     Config,
     config::{SslMode, TargetSessionAttrs},
@@ -38,7 +38,7 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
         /// The reason.
-        source: pem::Error,
+        source: Cause,
     },
     /// The system has no root certificates.
     #[error("the system has no root certificates; name a file of them by sslrootcert")]

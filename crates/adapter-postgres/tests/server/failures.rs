@@ -170,7 +170,7 @@ async fn failed_connection_is_one_line_with_cause() {
         let message = log_line(&store.migrate().await.unwrap_err());
         assert!(message.starts_with(cause), "{message}");
         let message = unavailable(store.check().await);
-        assert!(message.starts_with(&format!("the store does not answer: {cause}")), "{message}");
+        assert!(message.starts_with(&format!("the store is unavailable: {cause}")), "{message}");
     }
 }
 

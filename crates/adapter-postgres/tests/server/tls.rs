@@ -114,7 +114,12 @@ async fn unreadable_root_certificates_are_named() {
     std::fs::write(&rubbish, "-----BEGIN CERTIFICATE-----\nnothing\n-----END CERTIFICATE-----\n")
         .unwrap();
     let database = Cluster::shared().database();
-    for file in [&empty, &rubbish, &folder.path().join("missing.pem"), &folder.path().to_owned()] {
+    let one_line = folder.path().join("one line.pem");
+    std::fs::write(&one_line, "-----BEGIN PRIVATE KEY-----secret-----END PRIVATE KEY-----")
+        .unwrap();
+    for file in
+        [&empty, &rubbish, &one_line, &folder.path().join("missing.pem"), &folder.path().to_owned()]
+    {
         let rejected = encrypted(
             &database,
             "localhost",
@@ -123,5 +128,7 @@ async fn unreadable_root_certificates_are_named() {
         .await
         .unwrap_err();
         assert!(rejected.contains(file.to_str().unwrap()), "{rejected}");
+        // Byte values are a quotation, too.
+        assert!(!rejected.contains("secret") && !rejected.contains("115, 101"), "{rejected}");
     }
 }
