@@ -43,23 +43,49 @@ pub(super) async fn check(settings: Arc<Settings>) -> Checked {
         let text = format!("{API} and {OPS} name the same address");
         return Ok(vec![Finding::fail(CHECK, text, "Choose another port for one of them")]);
     }
-    let service = async { running_service(&settings).await.map(|service| service.version) };
+    let ops =
+        async { Some(judge_version(*ops_listen, &running_service(&settings).await?.version)) };
     let api = async {
         let answer = get(*listen, &format!("{base_path}/openapi.json")).await?;
         // With TLS, the service answers a plain request that it expects TLS.
-        let text = if tls_cert.is_some() { "expects TLS" } else { "notary-orders" };
-        answer.contains(text).then(String::new)
+        let has_tls = answer.contains("expects TLS");
+        let is_service = has_tls || answer.contains("notary-orders");
+        is_service.then(|| judge_tls(*listen, has_tls, tls_cert.is_some()))
     };
-    let (api, ops) =
-        futures_util::join!(judge(*listen, API, api), judge(*ops_listen, OPS, service));
+    let (api, ops) = futures_util::join!(judge(*listen, API, api), judge(*ops_listen, OPS, ops));
     Ok(vec![api, ops])
 }
 
-/// Judges a port. `version` asks the service there for its version, which may be blank.
+fn judge_tls(address: SocketAddr, has_tls: bool, expected: bool) -> Finding {
+    let service = format!("{address} is served by this service");
+    if has_tls == expected {
+        return Finding::ok(CHECK, service);
+    }
+    let with = if has_tls { "with" } else { "without" };
+    Finding::warn(
+        CHECK,
+        format!("{service} {with} TLS"),
+        "Restart the service with these settings, or correct --tls-cert (NOTARY_ORDERS_TLS_CERT)",
+    )
+}
+
+fn judge_version(address: SocketAddr, version: &str) -> Finding {
+    let own = env!("CARGO_PKG_VERSION");
+    if version == own {
+        return Finding::ok(CHECK, format!("{address} is served by this service"));
+    }
+    Finding::warn(
+        CHECK,
+        format!("{address} is served by version {version}, and this program is {own}"),
+        "Restart the service, unless an upgrade is going on",
+    )
+}
+
+/// Judges a port. `service` judges the service there; `None` if another program has the port.
 async fn judge(
     address: SocketAddr,
     setting: &str,
-    version: impl Future<Output = Option<String>>,
+    service: impl Future<Output = Option<Finding>>,
 ) -> Finding {
     let error = match listen::listen(address) {
         Ok(_) if address.port() == 0 => {
@@ -72,22 +98,13 @@ async fn judge(
         let text = format!("{address} cannot be used: {error}");
         return Finding::fail(CHECK, text, format!("Correct {setting}"));
     }
-    let own = env!("CARGO_PKG_VERSION");
-    match version.await {
-        Some(version) if version.is_empty() || version == own => {
-            Finding::ok(CHECK, format!("{address} is served by this service"))
-        }
-        Some(version) => Finding::warn(
-            CHECK,
-            format!("{address} is served by version {version}, and this program is {own}"),
-            "Restart the service, unless an upgrade is going on",
-        ),
-        None => Finding::fail(
+    service.await.unwrap_or_else(|| {
+        Finding::fail(
             CHECK,
             format!("{address} is in use, and does not answer as this service"),
             format!("Stop the other program, or choose another port in {setting}"),
-        ),
-    }
+        )
+    })
 }
 
 /// Returns the answer of an HTTP server to a `GET`, with its head.
