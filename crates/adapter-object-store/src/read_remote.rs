@@ -22,7 +22,7 @@ pub(crate) struct RemoteRange {
     pub(crate) location: Path,
     /// What is not read yet.
     pub(crate) left: Range<u64>,
-    /// A hint for the error when the store does not answer.
+    /// A hint for the error when the store is unavailable.
     pub(crate) hint: &'static str,
 }
 

@@ -64,7 +64,7 @@ pub struct ObjectBlobStore {
     buffers: BufferPool,
     blocks: BufferPool,
     limit: ConcurrencyLimit,
-    /// A hint for the error when the store does not answer.
+    /// A hint for the error when the store is unavailable.
     hint: &'static str,
 }
 

@@ -39,7 +39,7 @@ async fn missing_bucket() {
     let error = check_error(&url, &credentials(ACCESS_KEY, SECRET_KEY)).await;
     assert_eq!(
         error,
-        "the store does not answer: it answered 404 NoSuchBucket: \
+        "the store is unavailable: it answered 404 NoSuchBucket: \
          The specified bucket does not exist"
     );
     assert_eq!(server.objects().len(), 0);
@@ -50,7 +50,7 @@ async fn wrong_secret() {
     let server = S3Server::start();
     let error = check_error(&server.url(), &credentials(ACCESS_KEY, "guessed")).await;
     assert!(
-        error.starts_with("the store does not answer: it answered 403 SignatureDoesNotMatch"),
+        error.starts_with("the store is unavailable: it answered 403 SignatureDoesNotMatch"),
         "{error}"
     );
 }
@@ -61,7 +61,7 @@ async fn unknown_key() {
     let error = check_error(&server.url(), &credentials("AKIAUNKNOWN", "guessed")).await;
     assert_eq!(
         error,
-        "the store does not answer: it answered 403 NotSignedUp: Your account is not signed up"
+        "the store is unavailable: it answered 403 NotSignedUp: Your account is not signed up"
     );
 }
 
@@ -69,28 +69,28 @@ async fn unknown_key() {
 async fn refused_connection() {
     let url = format!("s3://{BUCKET}?endpoint=http://{}", closed_address());
     let error = check_error(&url, &credentials(ACCESS_KEY, "guessed")).await;
-    assert_eq!(error, "the store does not answer: Connection refused (os error 111)");
+    assert_eq!(error, "the store is unavailable: Connection refused (os error 111)");
 }
 
 #[tokio::test]
 async fn missing_credentials() {
     let server = S3Server::start();
     let refusing = format!("http://{}", closed_address());
-    let expected = "the store does not answer: Connection refused (os error 111); \
+    let expected = "the store is unavailable: Connection refused (os error 111); \
                     no credentials are set, so the machine's metadata service is asked";
     assert_eq!(check_error(&server.url(), &[("AWS_METADATA_ENDPOINT", &refusing)]).await, expected);
 
     let refusing = S3Server::start();
     refusing.treat(|_| Treatment::Refuse(404));
     let endpoint = format!("http://{}", refusing.address());
-    let expected = "the store does not answer: it answered 404 Not Found; \
+    let expected = "the store is unavailable: it answered 404 Not Found; \
                     no credentials are set, so the machine's metadata service is asked";
     assert_eq!(check_error(&server.url(), &[("AWS_METADATA_ENDPOINT", &endpoint)]).await, expected);
 
     // The system accepts connections for the listener, and no response ever comes.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", silent.local_addr().unwrap());
-    let expected = "the store does not answer: no answer within 1.5 seconds; \
+    let expected = "the store is unavailable: no answer within 1.5 seconds; \
                     no credentials are set, so the machine's metadata service is asked";
     assert_eq!(check_error(&server.url(), &[("AWS_METADATA_ENDPOINT", &endpoint)]).await, expected);
 }
@@ -119,5 +119,5 @@ async fn untrusted_certificate() {
         }
     });
     let error = check_error(&url, &credentials(ACCESS_KEY, "guessed")).await;
-    assert_eq!(error, "the store does not answer: invalid peer certificate: UnknownIssuer");
+    assert_eq!(error, "the store is unavailable: invalid peer certificate: UnknownIssuer");
 }

@@ -51,7 +51,7 @@ async fn stopped_bucket_fails_fast_and_recovers() {
 
     let (checked, took) = timed(store.check()).await;
     let error = unavailable(&checked.unwrap_err());
-    assert!(error.starts_with("the store does not answer: Connection refused"), "{error}");
+    assert!(error.starts_with("the store is unavailable: Connection refused"), "{error}");
     assert!(took < Duration::from_secs(2), "{took:?}");
     for size in [100, LARGE] {
         let (put, took) = timed(files.put(&store, size)).await;
@@ -141,7 +141,7 @@ async fn check_of_a_silent_bucket_times_out() {
     let (checked, took) = timed(store.check()).await;
     assert_eq!(
         unavailable(&checked.unwrap_err()),
-        "the store does not answer: no answer within 1.5 seconds"
+        "the store is unavailable: no answer within 1.5 seconds"
     );
     assert!(took < Duration::from_secs(2), "{took:?}");
 }

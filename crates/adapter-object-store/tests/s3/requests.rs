@@ -113,7 +113,7 @@ async fn object_of_wrong_size_is_an_error() {
         let error = unavailable(&store.put(&key, &file).await.unwrap_err());
         assert_eq!(
             error,
-            format!("the store does not answer: {size} bytes were sent, but the store has 10")
+            format!("the store is unavailable: {size} bytes were sent, but the store has 10")
         );
     }
 }
@@ -130,7 +130,7 @@ async fn success_reported_by_a_proxy_is_an_error() {
         }
     });
     let error = unavailable(&files.put(&store, 100).await.unwrap_err());
-    assert!(error.starts_with("the store does not answer: it answered 404"), "{error}");
+    assert!(error.starts_with("the store is unavailable: it answered 404"), "{error}");
     assert_eq!(server.objects().len(), 0);
 }
 
@@ -166,7 +166,7 @@ async fn failed_upload_is_aborted() {
             if fails { Treatment::Refuse(500) } else { Treatment::Serve }
         });
         let error = unavailable(&files.put(&store, LARGE).await.unwrap_err());
-        assert_eq!(error, "the store does not answer: it answered 500 Internal Server Error");
+        assert_eq!(error, "the store is unavailable: it answered 500 Internal Server Error");
         assert_eq!((server.objects().len(), server.unfinished_uploads()), (0, 0), "{failing}");
     }
 }

@@ -17,7 +17,7 @@ pub enum GetError {
     #[error("the object is missing")]
     Missing,
     /// The store does not answer. The same call may succeed later.
-    #[error("the store does not answer")]
+    #[error("the store is unavailable")]
     Unavailable(#[source] Cause),
     /// The store gave an unexpected answer, or the object is shorter than the range.
     #[error("the store failed")]

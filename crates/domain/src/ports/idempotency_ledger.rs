@@ -11,7 +11,7 @@ pub enum ClaimError {
     #[error("the idempotency key is in use")]
     InUse(KeyUse),
     /// The store does not answer. Whether the key was claimed is unknown.
-    #[error("the store does not answer")]
+    #[error("the store is unavailable")]
     Unavailable(#[source] Cause),
     /// The store gave an unexpected answer.
     #[error("the store failed")]

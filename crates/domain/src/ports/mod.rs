@@ -66,7 +66,7 @@ pub fn error_chain(error: &dyn std::error::Error) -> String {
 pub enum StoreError {
     /// The store does not answer or is too busy. The same call may succeed later. Whether this
     /// call took effect is unknown.
-    #[error("the store does not answer")]
+    #[error("the store is unavailable")]
     Unavailable(#[source] Cause),
     /// The store gave an unexpected answer.
     #[error("the store failed")]
