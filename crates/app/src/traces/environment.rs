@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use opentelemetry::KeyValue;
 use opentelemetry_otlp::{
     OTEL_EXPORTER_OTLP_COMPRESSION, OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS,
@@ -27,6 +27,10 @@ use reqwest::{
 const OTEL_BSP_MAX_QUEUE_SIZE: &str = "OTEL_BSP_MAX_QUEUE_SIZE";
 /// Spans that may wait for their export; the default of the specification.
 const MAX_QUEUE_SIZE: usize = 2_048;
+/// The largest such number. The queue has room for all from the start.
+const MOST_SPANS: u64 = 65_536;
+/// The longest time in milliseconds: an hour.
+const LONGEST: u64 = 3_600_000;
 
 /// What the environment says of traces.
 pub(super) struct Environment {
@@ -77,11 +81,12 @@ impl Environment {
             );
         }
         let milliseconds = of_either(OTEL_EXPORTER_OTLP_TRACES_TIMEOUT, OTEL_EXPORTER_OTLP_TIMEOUT)
-            .map(|(name, text)| number(name, text))
+            .map(|(name, text)| number(name, text, LONGEST))
             .transpose()?;
-        let max_queue_size = get(OTEL_BSP_MAX_QUEUE_SIZE)
-            .map(|text| number(OTEL_BSP_MAX_QUEUE_SIZE, text))
-            .transpose()?;
+        let number_of = |name, most| get(name).map(|text| number(name, text, most)).transpose();
+        let max_queue_size = number_of(OTEL_BSP_MAX_QUEUE_SIZE, MOST_SPANS)?;
+        number_of("OTEL_BSP_SCHEDULE_DELAY", LONGEST)?;
+        number_of("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", MOST_SPANS)?;
         Ok(Some(Self {
             sampler: sampler(get("OTEL_TRACES_SAMPLER"), get("OTEL_TRACES_SAMPLER_ARG"))?,
             timeout: milliseconds.map_or(OTEL_EXPORTER_OTLP_TIMEOUT_DEFAULT, Duration::from_millis),
@@ -103,11 +108,9 @@ fn is_header(text: &str) -> bool {
     })
 }
 
-fn number(name: &str, text: &str) -> Result<u64> {
-    match text.parse() {
-        Ok(number @ 1..) => Ok(number),
-        _ => bail!("{name}: {text} is not a positive number"),
-    }
+fn number(name: &str, text: &str, most: u64) -> Result<u64> {
+    let number = text.parse().ok().filter(|number| (1..=most).contains(number));
+    number.with_context(|| format!("{name}: {text} is not a number from 1 to {most}"))
 }
 
 fn sampler(name: Option<&str>, argument: Option<&str>) -> Result<Sampler> {
@@ -220,7 +223,12 @@ mod tests {
             (OTEL_EXPORTER_OTLP_TRACES_HEADERS, "not a name=secret"),
             (OTEL_EXPORTER_OTLP_TRACES_HEADERS, "name=secret%0a"),
             (OTEL_EXPORTER_OTLP_TRACES_HEADERS, "name="),
+            (OTEL_EXPORTER_OTLP_TRACES_TIMEOUT, "3600001"),
             (OTEL_BSP_MAX_QUEUE_SIZE, "0"),
+            (OTEL_BSP_MAX_QUEUE_SIZE, "18446744073709551615"),
+            ("OTEL_BSP_SCHEDULE_DELAY", "0"),
+            ("OTEL_BSP_SCHEDULE_DELAY", "5s"),
+            ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "-1"),
             ("OTEL_TRACES_SAMPLER", "jaeger_remote"),
         ] {
             let error = read(&[COLLECTOR, (name, value)]).map(drop).unwrap_err().to_string();
