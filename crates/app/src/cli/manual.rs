@@ -16,7 +16,9 @@ use super::output::print;
 pub(super) fn print_completions(shell: Shell, mut program: Command) -> Result<()> {
     let (name, mut script) = (program.get_name().to_owned(), Vec::new());
     generate(shell, &mut program, name, &mut script);
-    print(&String::from_utf8(script)?)
+    // For bash, the library writes the hyphen of the program's name in two ways, and so finds no
+    // command below it: https://github.com/clap-rs/clap/issues/6421.
+    print(&String::from_utf8(script)?.replace("notary__subcmd__orders", "notary__orders"))
 }
 
 /// Prints the manual page: one for all commands, so that a search finds everything.

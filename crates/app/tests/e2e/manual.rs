@@ -60,6 +60,27 @@ fn completions_name_every_command_and_setting() {
 }
 
 #[test]
+fn bash_completes_commands_and_their_arguments() {
+    let script = printed(&["completions", "bash"]);
+    for (typed, expected) in [
+        ("doct", "doctor"),
+        ("--scan-u", "--scan-url"),
+        ("--log-format j", "json"),
+        ("keys rev", "revoke"),
+        ("keys issue --na", "--name"),
+        ("completions z", "zsh"),
+    ] {
+        let ask = format!(
+            "COMP_WORDS=(notary-orders {typed}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))\n\
+             _notary__orders notary-orders \"${{COMP_WORDS[COMP_CWORD]}}\" \
+             \"${{COMP_WORDS[COMP_CWORD - 1]}}\"\necho \"${{COMPREPLY[@]}}\"\n"
+        );
+        let completed = check("bash", &[], &format!("{script}\n{ask}"));
+        assert_eq!(String::from_utf8_lossy(&completed.stdout).trim(), expected, "{typed}");
+    }
+}
+
+#[test]
 fn manual_page_is_valid_and_names_every_command_and_setting() {
     let page = printed(&["man"]);
     let linted = check("mandoc", &["-T", "lint", "-W", "error"], &page);
