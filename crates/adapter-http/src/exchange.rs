@@ -56,8 +56,6 @@ pub(crate) struct Exchange {
     allowance: Cell<usize>,
     /// Bytes that the framework has got.
     bytes: RefCell<ReadBytes>,
-    /// Whether it is doubtful where the last request ended.
-    lost_end: Cell<bool>,
     /// The transport's task, while it waits for an allowance.
     parked: Cell<Option<Waker>>,
     /// Whether the answer is a download, which may take long.
@@ -107,7 +105,6 @@ impl Exchange {
             since: Cell::new(Instant::now()),
             allowance: Cell::new(ahead),
             bytes: RefCell::default(),
-            lost_end: Cell::new(false),
             parked: Cell::new(None),
             download: Cell::new(false),
             interim: Cell::new(Interim::None),
@@ -168,9 +165,7 @@ impl Exchange {
     /// Notes that the answer is sent. `whole` tells whether its request was read to its end.
     pub(crate) fn answered(&self, whole: bool) {
         self.phase.set(if whole { Phase::Head { begun: false } } else { Phase::Rest });
-        let mut bytes = self.bytes.borrow_mut();
-        self.lost_end.set(self.must_reject() || bytes.is_end_doubtful());
-        bytes.request_ended();
+        self.bytes.borrow_mut().request_ended();
         self.since.set(Instant::now());
         self.interim.set(Interim::None);
         self.download.set(false);
@@ -193,13 +188,12 @@ impl Exchange {
     /// Returns whether the request must be rejected, because it may be part of the one before. The
     /// framework reads on, even after an answer that closes the connection.
     pub(crate) fn must_reject(&self) -> bool {
-        self.lost_end.get()
+        self.bytes.borrow().is_lost()
     }
 
     /// Returns whether the answer must close the connection.
     pub(crate) fn must_close(&self) -> bool {
-        self.must_reject()
-            || self.bytes.borrow().is_end_doubtful()
+        self.bytes.borrow().is_end_doubtful()
             || match self.permit_kind.get() {
                 PermitKind::Download => true,
                 PermitKind::Kept => self.connections.is_closing(),

@@ -42,6 +42,8 @@ pub(crate) enum ReadBytes {
     /// The framework got more than a request, or a head with unusual line ends. So it is not known
     /// where the next request begins, for the rest of the connection.
     Uncounted { body: BodyLength },
+    /// A request ended in doubt ([`Self::is_end_doubtful`]), so what follows may be part of it.
+    Lost,
 }
 
 /// A place in a chunked body. The framework rejects chunks with another form.
@@ -89,8 +91,9 @@ impl ReadBytes {
     }
 
     pub(crate) fn request_started(&mut self, length: BodyLength) {
-        let (Self::Counted { body, .. } | Self::Uncounted { body }) = self;
-        *body = length;
+        if let Self::Counted { body, .. } | Self::Uncounted { body } = self {
+            *body = length;
+        }
     }
 
     pub(crate) fn request_ended(&mut self) {
@@ -101,8 +104,18 @@ impl ReadBytes {
             Self::Counted { body: BodyLength::Chunked, chunks, .. } => *chunks == Chunks::End,
             _ => false,
         };
-        let body = BodyLength::Known(0);
-        *self = if is_exact { Self::default() } else { Self::Uncounted { body } };
+        *self = if is_exact {
+            Self::default()
+        } else if self.is_end_doubtful() {
+            Self::Lost
+        } else {
+            Self::Uncounted { body: BodyLength::Known(0) }
+        };
+    }
+
+    /// Returns whether the end of an earlier request is in doubt.
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost)
     }
 
     /// Returns whether another reader may see the end of the request elsewhere.
@@ -116,6 +129,7 @@ impl ReadBytes {
             }
             Self::Counted { .. } => false,
             Self::Uncounted { body } => *body == BodyLength::Chunked,
+            Self::Lost => true,
         }
     }
 
@@ -207,6 +221,9 @@ mod tests {
                 bytes.request_started(BodyLength::Chunked);
                 body.chunks(size).for_each(|piece| bytes.add(piece));
                 assert_eq!(bytes.is_end_doubtful(), doubtful, "{}", body.escape_ascii());
+                bytes.request_ended();
+                bytes.request_started(BodyLength::Known(0));
+                assert_eq!(bytes.is_lost(), doubtful, "{}", body.escape_ascii());
             }
         }
     }
