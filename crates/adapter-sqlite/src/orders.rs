@@ -1,7 +1,11 @@
 //! Orders.
 
 use async_trait::async_trait;
-use diesel::{prelude::*, sqlite::SqliteConnection};
+use diesel::{
+    prelude::*,
+    result::{DatabaseErrorKind, Error},
+    sqlite::SqliteConnection,
+};
 use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
@@ -126,12 +130,13 @@ fn store(connection: &mut SqliteConnection, row: DocumentRow) -> Result<Option<(
 
 /// Inserts an order that holds its file number. Returns `None` if another order holds it.
 fn insert(connection: &mut SqliteConnection, row: &OrderRow) -> Result<Option<i64>, Failure> {
-    Ok(diesel::insert_into(orders::table)
-        .values(row)
-        .on_conflict_do_nothing()
-        .returning(orders::id)
-        .get_result(connection)
-        .optional()?)
+    // Without `ON CONFLICT`: diesel would build the text of such a statement for each order.
+    let insert = diesel::insert_into(orders::table).values(row).returning(orders::id);
+    match insert.get_result(connection) {
+        Ok(id) => Ok(Some(id)),
+        Err(Error::DatabaseError(DatabaseErrorKind::UniqueViolation, _)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The order that holds the file number of a row.
