@@ -40,8 +40,13 @@ fn postgres(from: u64, to: u64) -> String {
     )
 }
 
+/// Returns [`ORDER_VALUES`] for SQLite, whose instants are microseconds.
+pub fn sqlite_values() -> String {
+    ORDER_VALUES.replace("'2026-12-01 20:30Z'", "1796157000000000")
+}
+
 fn sqlite(from: u64, to: u64) -> String {
-    let values = ORDER_VALUES.replace("'2026-12-01 20:30Z'", "1796157000000000");
+    let values = sqlite_values();
     let created_at = "1735689600000000 + number * 1000000";
     format!(
         "PRAGMA synchronous = OFF;

@@ -102,11 +102,14 @@ impl<'a> Instance<'a> {
         }
     }
 
+    /// Returns the URL of the database, or the file of SQLite.
+    pub fn url(&self) -> String {
+        let file = || self.installation.data().join("notary-orders.sqlite").display().to_string();
+        self.database.as_ref().map_or_else(file, Database::url)
+    }
+
     fn sqlite(&self) -> SqliteConnection {
-        let mut connection = SqliteConnection::establish(
-            self.installation.data().join("notary-orders.sqlite").to_str().unwrap(),
-        )
-        .unwrap();
+        let mut connection = SqliteConnection::establish(&self.url()).unwrap();
         connection.batch_execute("PRAGMA busy_timeout = 30000").unwrap();
         connection
     }

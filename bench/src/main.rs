@@ -20,8 +20,15 @@ use clap::{Parser, Subcommand};
 use test_servers::postgres::Cluster;
 
 use crate::{
-    attack::ATTACK, deliveries::Deliveries, growth::Growth, instructions::Instructions,
-    peers::Peers, reads::Reads, slow_clients::SLOW_CLIENTS, soak::Soak, trial::Plan,
+    attack::ATTACK,
+    deliveries::Deliveries,
+    growth::Growth,
+    instructions::Instructions,
+    peers::{Peers, bare::Tables},
+    reads::Reads,
+    slow_clients::SLOW_CLIENTS,
+    soak::Soak,
+    trial::Plan,
 };
 
 mod attack;
@@ -99,7 +106,7 @@ enum Command {
     Soak(Soak),
     /// Serves orders for `peers`
     #[command(hide = true)]
-    BareService,
+    BareService { tables: Tables },
     /// Serves orders with documents for `peers`
     #[command(hide = true)]
     BareUploads,
@@ -114,8 +121,8 @@ enum Command {
 fn main() -> ExitCode {
     let CommandLine { command, plan } = CommandLine::parse();
     match command {
-        Command::BareService => {
-            peers::bare::serve();
+        Command::BareService { tables } => {
+            peers::bare::serve(tables);
             return ExitCode::SUCCESS;
         }
         Command::BareUploads => peers::bare_uploads::serve(),
@@ -138,7 +145,7 @@ fn main() -> ExitCode {
         Command::Instructions(instructions) => passed = instructions.run(&plan, &cluster),
         Command::Growth(growth) => growth.run(&plan, &cluster),
         Command::Soak(soak) => passed = soak.run(&plan, &cluster),
-        Command::BareService | Command::BareUploads => unreachable!("they need no cluster"),
+        Command::BareService { .. } | Command::BareUploads => unreachable!("they need no cluster"),
         Command::All { growth } => {
             orders::run(&plan, &cluster);
             passed = overload::run(&plan, &cluster);

@@ -12,6 +12,8 @@ use crate::{
 };
 
 pub mod bare;
+mod bare_sqlite;
+mod bare_tables;
 pub mod bare_uploads;
 mod fastify;
 mod orders;

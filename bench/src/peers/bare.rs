@@ -1,8 +1,7 @@
-//! The least that a service in Rust can do for an order: read its JSON, run the statement of the
-//! plain schema, and answer. It shows what HTTP and PostgreSQL alone cost on the machine.
+//! The least that a service in Rust can do for an order: read its JSON, store it, and answer. It
+//! shows what HTTP and the database alone cost on the machine.
 
 use std::{
-    cell::Cell,
     env,
     io::{Read as _, stdin},
     process::{Command, exit},
@@ -10,31 +9,51 @@ use std::{
 };
 
 use actix_web::{App, HttpResponse, HttpServer, rt, web};
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
-use tokio_postgres::{Client, NoTls, Statement, types::ToSql};
+use tokio_postgres::{Error, types::ToSql};
 
-use super::plain::ORDER;
+use super::{
+    bare_sqlite::Writer,
+    bare_tables::{Batches, Plain},
+};
 
 const WORKERS: usize = 2;
-/// As many connections in all as the service has by default.
-const CONNECTIONS_OF_A_WORKER: usize = 8;
 
-/// The connections of a worker, which poll on its thread.
-struct Database {
-    clients: Vec<(Client, Statement)>,
-    next: Cell<usize>,
+/// Where the bare service stores orders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Tables {
+    /// The plain schema on PostgreSQL, a statement for each order
+    Plain,
+    /// The service's tables on PostgreSQL, in batches
+    Postgres,
+    /// The service's tables on SQLite, in batches
+    Sqlite,
 }
 
-impl Database {
-    async fn connect(url: String) -> Result<Self, tokio_postgres::Error> {
-        let mut clients = Vec::new();
-        for _ in 0..CONNECTIONS_OF_A_WORKER {
-            let (client, connection) = tokio_postgres::connect(&url, NoTls).await?;
-            rt::spawn(connection);
-            let statement = client.prepare(ORDER).await?;
-            clients.push((client, statement));
+/// Stores orders in one way. Each worker has its own.
+enum Store {
+    Plain(Plain),
+    Postgres(Batches),
+    Sqlite(Writer),
+}
+
+impl Store {
+    /// Connects to PostgreSQL, unless a thread writes to SQLite.
+    async fn open(tables: Tables, url: String, writer: Option<Writer>) -> Result<Self, Error> {
+        match (tables, writer) {
+            (_, Some(writer)) => Ok(Self::Sqlite(writer)),
+            (Tables::Plain, None) => Plain::connect(&url).await.map(Self::Plain),
+            _ => Batches::connect(&url).await.map(Self::Postgres),
         }
-        Ok(Self { clients, next: Cell::new(0) })
+    }
+
+    async fn add(&self, details: Details) -> i64 {
+        match self {
+            Self::Plain(plain) => plain.add(details).await,
+            Self::Postgres(batches) => batches.add(details.file_number).await,
+            Self::Sqlite(writer) => writer.add(details.file_number).await,
+        }
     }
 }
 
@@ -64,20 +83,16 @@ pub struct Created {
     pub order_id: i64,
 }
 
-async fn create(body: web::Bytes, database: web::Data<Database>) -> HttpResponse {
+async fn create(body: web::Bytes, store: web::Data<Store>) -> HttpResponse {
     let order: Order = serde_json::from_slice(&body).unwrap();
-    let details = order.signing_details_form_data;
-    let next = database.next.get();
-    database.next.set((next + 1) % CONNECTIONS_OF_A_WORKER);
-    let (client, statement) = &database.clients[next];
-    let row = client.query_one(statement, &details.parameters()).await.unwrap();
-    HttpResponse::Created().json(Created { order_id: row.get(0) })
+    let order_id = store.add(order.signing_details_form_data).await;
+    HttpResponse::Created().json(Created { order_id })
 }
 
 /// Returns the command that starts the service.
-pub fn command() -> Command {
+pub fn command(tables: Tables) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
-    command.arg("bare-service");
+    command.arg("bare-service").arg(tables.to_possible_value().unwrap().get_name());
     command
 }
 
@@ -90,13 +105,14 @@ pub fn end_with_standard_input() {
 }
 
 /// Serves orders until standard input ends. Prints the address.
-pub fn serve() {
+pub fn serve(tables: Tables) {
     end_with_standard_input();
     let url = env::var("DATABASE_URL").unwrap();
+    let writer = (tables == Tables::Sqlite).then(|| Writer::start(&url));
     let server = HttpServer::new(move || {
-        let url = url.clone();
+        let (url, writer) = (url.clone(), writer.clone());
         App::new()
-            .data_factory(move || Database::connect(url.clone()))
+            .data_factory(move || Store::open(tables, url.clone(), writer.clone()))
             .route("/api/order/create", web::post().to(create))
     })
     .workers(WORKERS)

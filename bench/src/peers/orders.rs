@@ -5,7 +5,12 @@ use std::{path::Path, process::Command};
 
 use test_servers::postgres::Cluster;
 
-use super::{bare, fastify, peer::PeerService, plain};
+use super::{
+    bare::{self, Tables},
+    fastify,
+    peer::PeerService,
+    plain,
+};
 use crate::{
     instance::{Backend, Instance, flush},
     latency::{Latencies, median},
@@ -14,7 +19,7 @@ use crate::{
     process::Server,
     request::Request,
     schedule::Pace,
-    table::{self, Bound, short, target},
+    table::{self, Bound, short, target, without_target},
     trial::{CONNECTIONS, Plan, alternate, ratios},
 };
 
@@ -141,10 +146,27 @@ impl Loads<'_> {
     fn peer(&self, command: Command, seed: u64) -> Round {
         flush(self.cluster);
         let database = plain::database(self.cluster);
-        let peer = PeerService::start(command, &database);
+        let peer = PeerService::start(command, &database.url());
         let request = Request::order_with_recipients("not-checked");
         let round = self.watch(peer.server(), &peer.address, request, Some(self.cluster), seed);
         plain::assert_orders(&database, round.orders);
+        round
+    }
+
+    /// Measures the bare service on the service's tables.
+    fn bare(&self, backend: Backend, seed: u64) -> Round {
+        flush(self.cluster);
+        let instance = Instance::new(&self.plan.binary(), backend, self.cluster);
+        let (tables, database) = match backend {
+            Backend::Postgres => (Tables::Postgres, Some(self.cluster)),
+            Backend::Sqlite => (Tables::Sqlite, None),
+        };
+        let peer = PeerService::start(bare::command(tables), &instance.url());
+        let request = Request::order_with_recipients("not-checked");
+        let round = self.watch(peer.server(), &peer.address, request, database, seed);
+        drop(peer);
+        instance.assert_orders(round.orders);
+        instance.keep_until_the_end();
         round
     }
 
@@ -188,17 +210,19 @@ impl Loads<'_> {
         }
     }
 
-    /// Measures `pgbench`, the service on both databases and the bare service, and the Fastify
+    /// Measures `pgbench`, the service on both databases and the bare services, and the Fastify
     /// service unless there is a rate, which it might not reach.
     fn alternate(&self) -> Vec<Vec<Round>> {
-        let candidates: [&dyn Fn(u64) -> Round; 5] = [
+        let candidates: [&dyn Fn(u64) -> Round; 7] = [
             &|_| self.pgbench(),
             &|seed| self.service(Backend::Postgres, seed),
             &|seed| self.service(Backend::Sqlite, seed),
-            &|seed| self.peer(bare::command(), seed),
+            &|seed| self.peer(bare::command(Tables::Plain), seed),
+            &|seed| self.bare(Backend::Postgres, seed),
+            &|seed| self.bare(Backend::Sqlite, seed),
             &|seed| self.peer(fastify::command(self.fastify), seed),
         ];
-        let count = if self.rate.is_some() { 4 } else { 5 };
+        let count = if self.rate.is_some() { 6 } else { 7 };
         alternate(self.plan.rounds, &candidates[..count])
     }
 
@@ -209,7 +233,9 @@ impl Loads<'_> {
             "pgbench, plain schema",
             "service on PostgreSQL",
             "service on SQLite",
-            "bare service in Rust, plain schema",
+            "bare service, plain schema",
+            "bare service, the service's tables, PostgreSQL",
+            "bare service, the service's tables, SQLite",
             "Fastify, 2 processes",
         ];
         let rows: Vec<_> =
@@ -273,8 +299,8 @@ pub fn run(plan: &Plan, cluster: &Cluster, fastify: &Path) -> Vec<Vec<String>> {
          answer; {} mail recipients",
         Request::RECIPIENTS
     ));
-    let [pgbench, postgres, sqlite, _bare, fastify] = &full[..] else {
-        unreachable!("five candidates")
+    let [pgbench, postgres, sqlite, _plain, bare_postgres, bare_sqlite, fastify] = &full[..] else {
+        unreachable!("seven candidates")
     };
     let rates = |ones: &[Round], others: &[Round]| {
         ratios(ones, others, |round| round.rate, |round| round.rate)
@@ -306,11 +332,17 @@ pub fn run(plan: &Plan, cluster: &Cluster, fastify: &Path) -> Vec<Vec<String>> {
             "",
             Bound::AtLeast(3.0),
         ),
+        without_target("bare service on PostgreSQL / Fastify", &rates(bare_postgres, fastify), ""),
         target(
             "orders/s on SQLite / on PostgreSQL",
             &rates(sqlite, postgres),
             "",
             Bound::AtLeast(1.3),
+        ),
+        without_target(
+            "bare service on SQLite / service on PostgreSQL",
+            &rates(bare_sqlite, postgres),
+            "",
         ),
         at_most("CPU s per 1,000: service on PostgreSQL", &some(postgres, Round::cpu), "", 0.05),
         at_most("CPU s per 1,000: PostgreSQL", &some(postgres, Round::database_cpu), "", 0.06),
@@ -322,7 +354,17 @@ pub fn run(plan: &Plan, cluster: &Cluster, fastify: &Path) -> Vec<Vec<String>> {
             "",
             1.0,
         ),
+        without_target(
+            "p99 at half of the rate, bare service on PostgreSQL / pgbench",
+            &ratios(&at_half[4], &at_half[0], Round::p99, Round::p99),
+            "",
+        ),
         at_most("a lone client: time per order / pgbench", &rates(&lone[0], &lone[1]), "", 1.4),
+        without_target(
+            "a lone client: bare service on PostgreSQL / pgbench",
+            &rates(&lone[0], &lone[4]),
+            "",
+        ),
         at_most(
             "MiB above idle at full rate, PostgreSQL",
             &some(postgres, Round::memory_above_idle),

@@ -7,7 +7,6 @@ use std::{
 };
 
 use tempfile::TempDir;
-use test_servers::postgres::Database;
 
 use crate::process::Server;
 
@@ -19,12 +18,12 @@ pub struct PeerService {
 }
 
 impl PeerService {
-    /// Starts a service on a database with the plain schema. It prints its address, and ends with
-    /// its standard input.
-    pub fn start(mut command: Command, database: &Database<'_>) -> Self {
+    /// Starts a service on a database: a URL, or a file of SQLite. It prints its address, and ends
+    /// with its standard input.
+    pub fn start(mut command: Command, database: &str) -> Self {
         let documents = tempfile::Builder::new().prefix("notary-orders-bench").tempdir().unwrap();
         let mut child = command
-            .env("DATABASE_URL", database.url())
+            .env("DATABASE_URL", database)
             .env("DOCUMENTS", documents.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

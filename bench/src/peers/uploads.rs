@@ -79,7 +79,7 @@ fn peer_round(
 ) -> Round {
     flush(cluster);
     let database = plain::database(cluster);
-    let peer = PeerService::start(command, &database);
+    let peer = PeerService::start(command, &database.url());
     let (orders, round) =
         upload(plan, shape, document, "not-checked", &peer.address, peer.server());
     plain::assert_orders(&database, orders);
