@@ -198,8 +198,6 @@ pub fn run(plan: &Plan, cluster: &Cluster, crowd: &Crowd) -> bool {
             let acknowledged = |(outcome, _): &(Outcome, usize)| outcome.acknowledged;
             instance.assert_orders(rounds.iter().flatten().map(acknowledged).sum());
         }
-        drop(service);
-        instance.keep_until_the_end();
     }
     let title =
         format!("{RATE} orders per second of a normal client, next to {CONNECTIONS} {name}");

@@ -47,8 +47,9 @@ impl Receiver {
 
 /// A running service with its receiver.
 struct Mailing<'a> {
-    instance: Instance<'a>,
+    // Dropped first: the service stops before its database is removed.
     service: Service,
+    _instance: Instance<'a>,
     request: Request,
     relay: Option<Relay>,
 }
@@ -67,7 +68,7 @@ impl<'a> Mailing<'a> {
         let url = relay.as_ref().map(|relay| format!("--mail-url={}", relay.url()));
         let flags = ["--rate-per-second=0"].into_iter().chain(url.as_deref());
         let service = instance.installation.start_with(&flags.collect::<Vec<_>>());
-        Self { instance, service, request, relay }
+        Self { _instance: instance, service, request, relay }
     }
 
     fn delivered(&self) -> f64 {
@@ -128,11 +129,6 @@ impl<'a> Mailing<'a> {
             ages.join().unwrap()
         })
     }
-
-    fn end(self) {
-        drop(self.service);
-        self.instance.keep_until_the_end();
-    }
 }
 
 /// Settings of the measurement.
@@ -180,9 +176,7 @@ impl Deliveries {
                 let (rates, cpu): (Vec<f64>, Vec<f64>) = (0..plan.rounds)
                     .map(|_| {
                         let mailing = Mailing::start(plan, backend, cluster, receiver);
-                        let round = mailing.rate(plan);
-                        mailing.end();
-                        round
+                        mailing.rate(plan)
                     })
                     .unzip();
                 let label = format!("{on}, {}", receiver.name());
@@ -193,7 +187,7 @@ impl Deliveries {
             }
             let mailing = Mailing::start(plan, backend, cluster, Receiver::Relay(10));
             let age = mailing.greatest_age(beside);
-            mailing.end();
+            drop(mailing);
             let label = format!(
                 "{on}: oldest mail beside {ORDERS_PER_SECOND} orders/s with {} recipients",
                 Request::RECIPIENTS

@@ -59,13 +59,6 @@ impl<'a> Instance<'a> {
         Self { installation, database }
     }
 
-    /// Keeps the database and the data directory until all measurements are done, see
-    /// [`remove_kept_data`](crate::service::remove_kept_data).
-    pub fn keep_until_the_end(mut self) {
-        self.installation.keep_until_the_end();
-        self.database = None;
-    }
-
     /// Counts the rows of a table.
     pub fn rows(&self, table: &str) -> u64 {
         let count: i64 = match &self.database {

@@ -36,6 +36,7 @@ mod chart;
 mod crowd;
 mod deliveries;
 mod fill;
+mod folder;
 mod growth;
 mod http;
 mod idempotency_key;
@@ -162,7 +163,6 @@ fn main() -> ExitCode {
             }
         }
     }
-    service::remove_kept_data();
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

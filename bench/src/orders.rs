@@ -93,7 +93,6 @@ fn rounds(
         let outcome =
             Pgbench { clients: connections, rate, warmup: plan.warmup(), window: plan.window() }
                 .run(&instance);
-        instance.keep_until_the_end();
         Round::Pgbench(outcome)
     };
     let rounds = alternate(

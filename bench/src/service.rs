@@ -5,15 +5,13 @@ use std::{
     fs::{self, File},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::{Arc, Mutex},
     thread,
     time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
-use tempfile::TempDir;
 
-use crate::{http, process::Server};
+use crate::{folder::Folder, http, process::Server};
 
 /// Time limit for a start.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -22,40 +20,19 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Installation {
     binary: PathBuf,
     database_url: Option<String>,
-    data: Arc<TempDir>,
+    data: Folder,
     /// A program that runs the service, with its arguments; empty for none.
     pub wrapper: Vec<String>,
-}
-
-/// Data directories that are kept until the end. On a file system without a journal, creating files
-/// is slow for a minute after others were removed, which would slow down the next candidate.
-static KEPT: Mutex<Vec<Arc<TempDir>>> = Mutex::new(Vec::new());
-
-/// Removes the kept data directories.
-pub fn remove_kept_data() {
-    KEPT.lock().unwrap().clear();
 }
 
 impl Installation {
     /// Creates an installation. Without a URL the service uses its embedded database.
     pub fn new(binary: &Path, database_url: Option<String>) -> Self {
-        Self {
-            binary: binary.to_owned(),
-            database_url,
-            data: Arc::new(
-                tempfile::Builder::new().prefix("notary-orders-bench").tempdir().unwrap(),
-            ),
-            wrapper: Vec::new(),
-        }
+        Self { binary: binary.to_owned(), database_url, data: Folder::new(), wrapper: Vec::new() }
     }
 
     pub fn data(&self) -> &Path {
         self.data.path()
-    }
-
-    /// Keeps the data directory until all measurements are done.
-    pub fn keep_until_the_end(&self) {
-        KEPT.lock().unwrap().push(Arc::clone(&self.data));
     }
 
     /// Runs the migrations.

@@ -85,8 +85,6 @@ impl Plan {
         let service = instance.installation.start();
         let trial = watch(&service, &self.load(&service, request, connections, pace, seed));
         instance.assert_orders(trial.outcome.acknowledged);
-        drop(service);
-        instance.keep_until_the_end();
         trial
     }
 }

@@ -15,6 +15,7 @@ use sha2::{Digest as _, Sha256};
 use test_servers::postgres::Cluster;
 
 use crate::{
+    folder::Folder,
     http::Connection,
     instance::{Backend, Instance, flush},
     latency::median,
@@ -167,7 +168,7 @@ pub fn count_files(folder: &Path, bytes: u64) -> u64 {
 /// Measures a thread for each connection that only writes the documents.
 pub fn disk(plan: &Plan, shape: &Shape, document: &[u8], cluster: &Cluster) -> Round {
     flush(cluster);
-    let folder = tempfile::Builder::new().prefix("notary-orders-bench").tempdir().unwrap();
+    let folder = Folder::new();
     let cpu = own_cpu_seconds();
     let (files, seconds) = work_for(plan, shape.connections, shape.bytes as u64, |thread| {
         let path = folder.path().to_owned();

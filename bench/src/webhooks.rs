@@ -39,8 +39,9 @@ const SCOPES: [&str; 2] = ["--scope=orders:create", "--scope=webhooks:manage"];
 
 /// A running service with its receiver and clients.
 struct Hooking<'a> {
-    instance: Instance<'a>,
+    // Dropped first: the service stops before its database is removed.
     service: Service,
+    _instance: Instance<'a>,
     receiver: Receiver,
     clients: Vec<Request>,
     /// Endpoints of each client that answer.
@@ -75,7 +76,7 @@ impl<'a> Hooking<'a> {
         }
         let clients: Vec<_> = keys.iter().map(|key| Request::order(key, false)).collect();
         let answering = ((endpoints - hanging) / clients.len()) as u64;
-        Self { instance, service, receiver, clients, answering }
+        Self { _instance: instance, service, receiver, clients, answering }
     }
 
     fn load(&self, client: usize, connections: usize, pace: Pace, window: Duration) -> Load<'_> {
@@ -136,11 +137,6 @@ impl<'a> Hooking<'a> {
         let load = plan.load(&self.service, request, CONNECTIONS, Pace::Closed, seed);
         load.run(|| ()).0.expect_success().rate()
     }
-
-    fn end(self) {
-        drop(self.service);
-        self.instance.keep_until_the_end();
-    }
 }
 
 fn create_endpoint(service: &Service, key: &str, url: &str) {
@@ -167,9 +163,7 @@ pub fn run(plan: &Plan, cluster: &Cluster, beside: Duration) {
             let (rates, cpu): (Vec<f64>, Vec<f64>) = (0..plan.rounds)
                 .map(|_| {
                     let hooking = Hooking::start(plan, backend, cluster, [endpoints, 0], true);
-                    let round = hooking.rate(plan);
-                    hooking.end();
-                    round
+                    hooking.rate(plan)
                 })
                 .unzip();
             rows.push(vec![
@@ -182,7 +176,7 @@ pub fn run(plan: &Plan, cluster: &Cluster, beside: Duration) {
         }
         let hooking = Hooking::start(plan, backend, cluster, [100, 50], true);
         let (middle, greatest) = hooking.delays(beside);
-        hooking.end();
+        drop(hooking);
         let label = format!(
             "{on}: median delay of 50 endpoints beside 50 that hang (the greatest: {} ms)",
             short(greatest)
@@ -198,9 +192,7 @@ pub fn run(plan: &Plan, cluster: &Cluster, beside: Duration) {
 fn cost(plan: &Plan, backend: Backend, cluster: &Cluster) -> Vec<String> {
     let orders = |endpoints, is_test, seed| {
         let hooking = Hooking::start(plan, backend, cluster, [endpoints, 0], is_test);
-        let rate = hooking.orders(plan, seed);
-        hooking.end();
-        rate
+        hooking.orders(plan, seed)
     };
     let rounds =
         alternate(plan.rounds, &[&|seed| orders(1, false, seed), &|seed| orders(0, true, seed)]);

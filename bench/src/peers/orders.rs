@@ -138,8 +138,6 @@ impl Loads<'_> {
         let mut round = self.watch(service.server(), &service.api, request, database, seed);
         round.mails = Some(service.metric("notary_orders_mails_total{outcome=\"delivered\"}"));
         instance.assert_orders(round.orders);
-        drop(service);
-        instance.keep_until_the_end();
         round
     }
 
@@ -166,7 +164,6 @@ impl Loads<'_> {
         let round = self.watch(peer.server(), &peer.address, request, database, seed);
         drop(peer);
         instance.assert_orders(round.orders);
-        instance.keep_until_the_end();
         round
     }
 

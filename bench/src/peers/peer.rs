@@ -6,22 +6,20 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use tempfile::TempDir;
-
-use crate::process::Server;
+use crate::{folder::Folder, process::Server};
 
 /// The running service. Dropping it stops it.
 pub struct PeerService {
     child: Child,
     pub address: String,
-    documents: TempDir,
+    documents: Folder,
 }
 
 impl PeerService {
     /// Starts a service on a database: a URL, or a file of SQLite. It prints its address, and ends
     /// with its standard input.
     pub fn start(mut command: Command, database: &str) -> Self {
-        let documents = tempfile::Builder::new().prefix("notary-orders-bench").tempdir().unwrap();
+        let documents = Folder::new();
         let mut child = command
             .env("DATABASE_URL", database)
             .env("DOCUMENTS", documents.path())

@@ -10,9 +10,8 @@ use std::{
 };
 
 use rustix::process::geteuid;
-use tempfile::TempDir;
 
-use crate::process::Server;
+use crate::{folder::Folder, process::Server};
 
 /// The program of Debian's package.
 const PROGRAM: &str = "/usr/sbin/nginx";
@@ -29,7 +28,7 @@ wait "$!"
 
 /// A running nginx. Dropping it stops the process.
 pub struct Nginx {
-    folder: TempDir,
+    folder: Folder,
     janitor: Child,
     pub address: String,
 }
@@ -37,7 +36,7 @@ pub struct Nginx {
 impl Nginx {
     /// Serves a copy of a file as `/document`.
     pub fn start(file: &Path) -> Self {
-        let folder = tempfile::Builder::new().prefix("notary-orders-bench").tempdir().unwrap();
+        let folder = Folder::new();
         fs::copy(file, folder.path().join("document")).unwrap();
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
         fs::write(folder.path().join("nginx.conf"), configuration(folder.path(), &address))
