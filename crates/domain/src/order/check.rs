@@ -89,7 +89,9 @@ impl Read for String {
     fn read(json: Self, object: &mut Object<'_>, name: &str) -> Option<Self> {
         let text = json.trim();
         let checked = text_rule(object.schema, name).check(text);
-        object.check(name, checked.map(|()| text.to_owned()))
+        let is_trimmed = text.len() == json.len();
+        let trimmed = if is_trimmed { json } else { text.to_owned() };
+        object.check(name, checked.map(|()| trimmed))
     }
 }
 
@@ -100,19 +102,21 @@ macro_rules! read_text {
             type Json = String;
             fn read(json: String, object: &mut Object<'_>, name: &str) -> Option<Self> {
                 let text = String::read(json, object, name)?;
-                object.check(name, $parse(&text).ok_or((ViolationCode::$code, $detail)))
+                object.check(name, $parse(text).ok_or((ViolationCode::$code, $detail)))
             }
         }
     )*};
 }
 read_text! {
-    EmailAddress, |text: &str| Self::try_from(text.to_owned()).ok(),
+    EmailAddress, |text| Self::try_from(text).ok(),
         InvalidFormat, "must be an e-mail address";
-    Date, parse_date, InvalidFormat, "must be a date of the form YYYY-MM-DD";
-    Time, parse_time, InvalidFormat, "must be a time of the form HH:MM, from 00:00 to 23:59";
-    OffsetDateTime, parse_utc,
+    Date, |text: String| parse_date(&text),
+        InvalidFormat, "must be a date of the form YYYY-MM-DD";
+    Time, |text: String| parse_time(&text),
+        InvalidFormat, "must be a time of the form HH:MM, from 00:00 to 23:59";
+    OffsetDateTime, |text: String| parse_utc(&text),
         InvalidFormat, "must be an ISO 8601 datetime in UTC, such as 2026-12-01T19:30:00Z";
-    Zone, Self::named,
+    Zone, |text: String| Self::named(&text),
         UnknownTimeZone, "must be an IANA time zone identifier, such as America/Chicago";
 }
 

@@ -100,7 +100,7 @@ impl<'de> JsonType<'de> for JsonNumber {
         let json = Box::<RawValue>::deserialize(deserializer)?;
         Ok(match json.get().as_bytes().first() {
             Some(b'n') => Field::Absent,
-            Some(b'-' | b'0'..=b'9') => Field::Value(Self(json.get().to_owned())),
+            Some(b'-' | b'0'..=b'9') => Field::Value(Self(Box::<str>::from(json).into())),
             _ => Field::Mistyped,
         })
     }

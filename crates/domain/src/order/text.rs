@@ -186,6 +186,10 @@ impl TextRule {
     }
 
     fn forbidden_character(&self, text: &str) -> Option<&'static str> {
+        // Most texts are plain, which is faster to see than to look at each character.
+        if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            return None;
+        }
         // The two separators end a line wherever text is shown, though Unicode does not call them
         // control characters.
         let control = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
@@ -209,20 +213,21 @@ fn is_hidden(character: char) -> bool {
 }
 
 fn is_phone(text: &str) -> bool {
-    let text = text.to_ascii_lowercase();
     let (number, extension) = text
-        .find(['x', 'e', '#'])
-        .map_or((text.as_str(), None), |at| (&text[..at], Some(&text[at..])));
+        .find(['x', 'X', 'e', 'E', '#'])
+        .map_or((text, None), |at| (&text[..at], Some(&text[at..])));
     let number = number.trim_end_matches([' ', ',', ';']);
     let digits = number.bytes().filter(u8::is_ascii_digit).count();
     let punctuated = number.bytes().all(|byte| byte.is_ascii_digit() || b"+ -.()/".contains(&byte));
     let plus_leads =
         number.rfind('+').is_none_or(|at| number[..at].bytes().all(|byte| b" (".contains(&byte)));
     let extended = extension.is_none_or(|extension| {
-        let marker = ["extension", "ext", "x", "#"]
-            .into_iter()
-            .find_map(|marker| extension.strip_prefix(marker));
-        let extension = marker.unwrap_or_default().trim_start_matches(['.', ':', ' ']);
+        let after = |marker: &str| {
+            let (start, after) = extension.split_at_checked(marker.len())?;
+            start.eq_ignore_ascii_case(marker).then_some(after)
+        };
+        let extension = ["extension", "ext", "x", "#"].into_iter().find_map(after);
+        let extension = extension.unwrap_or_default().trim_start_matches(['.', ':', ' ']);
         (1..=8).contains(&extension.len()) && extension.bytes().all(|byte| byte.is_ascii_digit())
     });
     (7..=15).contains(&digits) && punctuated && plus_leads && extended
