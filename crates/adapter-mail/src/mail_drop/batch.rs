@@ -35,7 +35,8 @@ impl Mail {
 }
 
 /// Writes mails into a folder and tells their callers. After a power failure each file is complete
-/// or absent: it gets its name after its content is durable.
+/// or absent: it gets its name after its content is durable. A caller learns of a failure after its
+/// temporary file is gone.
 pub(super) fn write(folder: &Path, mails: Vec<Mail>) {
     // Opened before the files are written: `syncfs` reports errors since then.
     let opened = match File::open(folder) {
@@ -53,14 +54,16 @@ pub(super) fn write(folder: &Path, mails: Vec<Mail>) {
         }
     }
     if let Err(error) = sync_content(&opened, &files) {
+        drop(files);
         return fail(written, &error);
     }
     let mut named = Vec::new();
     for (file, mail) in files.into_iter().zip(written) {
-        match file.persist(folder.join(&mail.name)) {
+        // This closure drops, and so removes, a file that gets no name.
+        match file.persist(folder.join(&mail.name)).map_err(|error| error.error) {
             Ok(_) => named.push(mail),
             // Something that blocks this file name does not affect other mails.
-            Err(error) => mail.end(Err(NotifyError::Transient(error.error.into()))),
+            Err(error) => mail.end(Err(NotifyError::Transient(error.into()))),
         }
     }
     match opened.sync_all() {
@@ -114,7 +117,44 @@ fn syncfs_reports_errors(release: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        fs,
+        path::PathBuf,
+        pin::Pin,
+        sync::{Arc, Mutex},
+        task::{Context, Wake, Waker},
+    };
+
+    use tempfile::TempDir;
+
     use super::*;
+
+    /// Counts the files of a folder at the moment when a caller learns its outcome.
+    struct CountFiles {
+        folder: PathBuf,
+        files: Mutex<Option<usize>>,
+    }
+
+    impl Wake for CountFiles {
+        fn wake(self: Arc<Self>) {
+            *self.files.lock().unwrap() = Some(fs::read_dir(&self.folder).unwrap().count());
+        }
+    }
+
+    #[test]
+    fn temporary_file_is_gone_when_the_caller_learns_of_a_blocked_name() {
+        let folder = TempDir::new().unwrap();
+        let name = "blocked.eml".to_owned();
+        fs::create_dir(folder.path().join(&name)).unwrap();
+        let count = Arc::new(CountFiles { folder: folder.path().into(), files: Mutex::default() });
+        let (outcome, mut written) = oneshot::channel();
+        let waker = Waker::from(Arc::clone(&count));
+        let mut context = Context::from_waker(&waker);
+        assert!(Pin::new(&mut written).poll(&mut context).is_pending());
+        write(folder.path(), vec![Mail { name, content: b"mail".into(), outcome }]);
+        assert!(matches!(written.try_recv(), Ok(Err(NotifyError::Transient(_)))));
+        assert_eq!(*count.files.lock().unwrap(), Some(1));
+    }
 
     #[test]
     fn syncfs_is_used_from_linux_5_8_on() {
