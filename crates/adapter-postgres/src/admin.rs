@@ -171,7 +171,7 @@ async fn erase(
         orders::holds_file_number.eq(false),
         orders::starts_at.eq(None::<Utc>),
         orders::ends_at.eq(None::<Utc>),
-        orders::details.eq(diesel::dsl::sql("'{}'::jsonb")),
+        orders::details.eq(diesel::dsl::sql("'{}'")),
     );
     diesel::update(orders::table.find(id.0)).set(empty).execute(connection).await?;
     Ok(Some(keys.into_iter().map(|row| ObjectKey::from_stored(row.key)).collect()))

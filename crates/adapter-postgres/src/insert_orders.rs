@@ -1,8 +1,12 @@
 //! The statement that creates the orders of a batch.
 
 use diesel::{
-    QueryResult, QueryableByName, sql_query,
-    sql_types::{Array, BigInt, Binary, Bool, Integer, Nullable, Text},
+    QueryResult, QueryableByName,
+    pg::Pg,
+    query_builder::{BoxedSqlQuery, SqlQuery},
+    serialize::ToSql,
+    sql_query,
+    sql_types::{Array, BigInt, Binary, Bool, HasSqlType, Integer, Nullable, Text},
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::webhook::EventType;
@@ -37,24 +41,29 @@ pub(crate) const ANNOUNCED: &str = "(\
 /// The last part makes the commit durable, whatever the settings of the session are. Its scalar
 /// subquery runs once, not for each order.
 ///
+/// A single order comes as values instead of arrays, which saves PostgreSQL a third of the work.
+///
 /// Each step locks rows in the order of their keys, so that batches never deadlock. Step 4 counts
 /// the rows of steps 2 and 3 to run after them. A batch without idempotency keys or documents has
 /// no step for them: steps that do nothing would make a single order a third slower.
-fn statement(file_numbers: FileNumbers, has_documents: bool, has_keys: bool) -> String {
+fn statement(file_numbers: FileNumbers, size: Size, has_documents: bool, has_keys: bool) -> String {
     let (documents, keys) = (13, if has_documents { 21 } else { 13 });
     let stored = if has_documents { stored(&parameters(documents, 8)) } else { String::new() };
     let (key_columns, key_is_free, remembered) = if has_keys { KEYS } else { ("", "", "") };
     let key_parameters =
         if has_keys { format!(", {}", parameters(keys, 5)) } else { String::new() };
     let Parts { holder, lookup, is_free, released, after_release } = file_numbers.parts();
+    let (rows, end_of_rows, sorted) = match size {
+        Size::One => ("(VALUES (", "))", ""),
+        Size::Many => ("unnest(", ")", " ORDER BY c.file_number COLLATE \"C\""),
+    };
     format!(
         "WITH candidates AS (\
             SELECT c.*{holder} \
-            FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11{key_parameters}) \
+            FROM {rows}$2, $3, $4, $5, $6, $7, $8, $9, $10, $11{key_parameters}{end_of_rows} \
             AS c (file_number, details, client_id, api_key_id, signing_service_id, starts_at, \
                 ends_at, created_at, window_opens_at, status{key_columns}){lookup} \
-            WHERE {is_free}{key_is_free} \
-            ORDER BY c.file_number COLLATE \"C\"\
+            WHERE {is_free}{key_is_free}{sorted}\
         ){released}, announced AS MATERIALIZED (\
             SELECT pg_advisory_xact_lock_shared(\
                 (28530::bigint << 48) | (SELECT coalesce(max(id), 0) FROM orders))\
@@ -62,7 +71,7 @@ fn statement(file_numbers: FileNumbers, has_documents: bool, has_keys: bool) -> 
             INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, ends_at, \
                 created_at, updated_at, is_test, holds_file_number, file_number, status, details) \
             SELECT client_id, api_key_id, signing_service_id, starts_at, ends_at, created_at, \
-                created_at, $1, true, file_number, status, details::jsonb \
+                created_at, $1, true, file_number, status, details::json \
             FROM candidates WHERE (SELECT count(*) FROM announced) = 1{after_release} \
             ON CONFLICT (file_number, is_test) WHERE holds_file_number DO NOTHING \
             RETURNING id, file_number, created_at\
@@ -71,6 +80,13 @@ fn statement(file_numbers: FileNumbers, has_documents: bool, has_keys: bool) -> 
             SELECT $12, id, created_at FROM created\
         ){remembered} SELECT id, file_number FROM created WHERE {DURABLE}"
     )
+}
+
+/// How many orders a statement creates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Size {
+    One,
+    Many,
 }
 
 /// What a statement does with an order that holds the file number of a new one.
@@ -169,67 +185,104 @@ pub(crate) struct Created {
     pub(crate) file_number: String,
 }
 
-/// Runs the statement for a batch, either all test orders or none. Each parameter is a column.
+/// Runs the statement for a batch, either all test orders or none.
 pub(crate) async fn insert_orders(
     connection: &mut AsyncPgConnection,
     batch: &[&PendingOrder],
     file_numbers: FileNumbers,
 ) -> QueryResult<Vec<Created>> {
     let orders: Vec<&OrderRow> = batch.iter().map(|order| &order.row).collect();
+    let size = if batch.len() == 1 { Size::One } else { Size::Many };
     let has_keys = batch.iter().any(|order| order.idempotent_request.is_some());
     let documents: Vec<_> = batch
         .iter()
         .flat_map(|order| order.documents.iter().map(move |document| (order, document)))
         .collect();
-    let mut statement = sql_query(statement(file_numbers, !documents.is_empty(), has_keys))
-        .into_boxed()
-        .bind::<Bool, _>(batch.iter().any(|order| order.row.is_test))
-        .bind::<Array<Text>, _>(column(&orders, |order| &*order.file_number))
-        .bind::<Array<Text>, _>(column(&orders, |order| &*order.details))
-        .bind::<Array<BigInt>, _>(column(&orders, |order| order.client_id))
-        .bind::<Array<BigInt>, _>(column(&orders, |order| order.api_key_id))
-        .bind::<Array<BigInt>, _>(column(&orders, |order| order.signing_service_id))
-        .bind::<Array<Nullable<Instant>>, _>(column(&orders, |order| order.starts_at))
-        .bind::<Array<Nullable<Instant>>, _>(column(&orders, |order| order.ends_at))
-        .bind::<Array<Instant>, _>(column(&orders, |order| order.created_at))
-        .bind::<Array<Instant>, _>(column(batch, |order| order.window_opens_at))
-        .bind::<Array<Text>, _>(column(&orders, |order| &*order.status))
-        .bind::<Text, _>(EventType::OrderCreated.as_str());
+    let sql = statement(file_numbers, size, !documents.is_empty(), has_keys);
+    let mut statement = Columns(sql_query(sql).into_boxed())
+        .value::<Bool, _>(batch.iter().any(|order| order.row.is_test))
+        .column::<Text, _>(size, values(&orders, |order| &*order.file_number))
+        .column::<Text, _>(size, values(&orders, |order| &*order.details))
+        .column::<BigInt, _>(size, values(&orders, |order| order.client_id))
+        .column::<BigInt, _>(size, values(&orders, |order| order.api_key_id))
+        .column::<BigInt, _>(size, values(&orders, |order| order.signing_service_id))
+        .column::<Nullable<Instant>, _>(size, values(&orders, |order| order.starts_at))
+        .column::<Nullable<Instant>, _>(size, values(&orders, |order| order.ends_at))
+        .column::<Instant, _>(size, values(&orders, |order| order.created_at))
+        .column::<Instant, _>(size, values(batch, |order| order.window_opens_at))
+        .column::<Text, _>(size, values(&orders, |order| &*order.status))
+        .value::<Text, _>(EventType::OrderCreated.as_str());
     if !documents.is_empty() {
+        let size = Size::Many;
         statement = statement
-            .bind::<Array<Text>, _>(column(&documents, |(order, _)| &*order.row.file_number))
-            .bind::<Array<Integer>, _>(column(&documents, |(_, document)| document.position))
-            .bind::<Array<Text>, _>(column(&documents, |(_, document)| &*document.key))
-            .bind::<Array<Text>, _>(column(&documents, |(_, document)| &*document.name))
-            .bind::<Array<Text>, _>(column(&documents, |(_, document)| &*document.name_as_sent))
-            .bind::<Array<Text>, _>(column(&documents, |(_, document)| &*document.media_type))
-            .bind::<Array<BigInt>, _>(column(&documents, |(_, document)| document.size))
-            .bind::<Array<Binary>, _>(column(&documents, |(_, document)| &*document.sha256));
+            .column::<Text, _>(size, values(&documents, |(order, _)| &*order.row.file_number))
+            .column::<Integer, _>(size, values(&documents, |(_, document)| document.position))
+            .column::<Text, _>(size, values(&documents, |(_, document)| &*document.key))
+            .column::<Text, _>(size, values(&documents, |(_, document)| &*document.name))
+            .column::<Text, _>(size, values(&documents, |(_, document)| &*document.name_as_sent))
+            .column::<Text, _>(size, values(&documents, |(_, document)| &*document.media_type))
+            .column::<BigInt, _>(size, values(&documents, |(_, document)| document.size))
+            .column::<Binary, _>(size, values(&documents, |(_, document)| &*document.sha256));
     }
     if has_keys {
-        let requests: Vec<_> = column(batch, |order| order.idempotent_request.as_ref());
-        let attempts = column(&requests, |request| request.map(|request| &request.attempt));
+        let requests: Vec<_> = values(batch, |order| order.idempotent_request.as_ref());
+        let attempts = values(&requests, |request| request.map(|request| &request.attempt));
         statement = statement
-            .bind::<Array<Nullable<BigInt>>, _>(column(&attempts, |a| {
-                a.map(|a| a.claim.key.client.0)
-            }))
-            .bind::<Array<Nullable<Binary>>, _>(column(&attempts, |a| {
-                a.map(|a| &a.claim.key.digest[..])
-            }))
-            .bind::<Array<Nullable<Binary>>, _>(column(&attempts, |a| {
-                a.map(|a| &a.claim.token.0[..])
-            }))
-            .bind::<Array<Nullable<Binary>>, _>(column(&attempts, |a| {
-                a.map(|a| &a.fingerprint.0[..])
-            }))
-            .bind::<Array<Nullable<Instant>>, _>(column(&requests, |request| {
-                request.map(|request| Utc(request.kept_until))
-            }));
+            .column::<Nullable<BigInt>, _>(
+                size,
+                values(&attempts, |a| a.map(|a| a.claim.key.client.0)),
+            )
+            .column::<Nullable<Binary>, _>(
+                size,
+                values(&attempts, |a| a.map(|a| &a.claim.key.digest[..])),
+            )
+            .column::<Nullable<Binary>, _>(
+                size,
+                values(&attempts, |a| a.map(|a| &a.claim.token.0[..])),
+            )
+            .column::<Nullable<Binary>, _>(
+                size,
+                values(&attempts, |a| a.map(|a| &a.fingerprint.0[..])),
+            )
+            .column::<Nullable<Instant>, _>(
+                size,
+                values(&requests, |request| request.map(|request| Utc(request.kept_until))),
+            );
     }
     // Reads to the end: the rows arrive before the commit, and an error of the commit after them.
-    Prepared(statement).get_results(connection).await
+    Prepared(statement.0).get_results(connection).await
 }
 
-fn column<'r, R, T>(rows: &'r [R], value: impl Fn(&'r R) -> T) -> Vec<T> {
+/// A statement whose parameters are columns of rows.
+struct Columns<'v>(BoxedSqlQuery<'v, Pg, SqlQuery>);
+
+impl<'v> Columns<'v> {
+    /// Binds one value for all rows.
+    fn value<T: Send + 'static, V>(self, value: V) -> Self
+    where
+        Pg: HasSqlType<T>,
+        V: ToSql<T, Pg> + Send + 'v,
+    {
+        Self(self.0.bind::<T, V>(value))
+    }
+
+    /// Binds the values of the rows: an array, or for a statement of one row its value.
+    fn column<T: Send + 'static, V>(self, size: Size, mut values: Vec<V>) -> Self
+    where
+        Pg: HasSqlType<T> + HasSqlType<Array<T>>,
+        V: ToSql<T, Pg> + Send + 'v,
+        Vec<V>: ToSql<Array<T>, Pg>,
+    {
+        match (size, values.pop()) {
+            (Size::One, Some(value)) => self.value::<T, V>(value),
+            (_, last) => {
+                values.extend(last);
+                self.value::<Array<T>, Vec<V>>(values)
+            }
+        }
+    }
+}
+
+fn values<'r, R, T>(rows: &'r [R], value: impl Fn(&'r R) -> T) -> Vec<T> {
     rows.iter().map(value).collect()
 }

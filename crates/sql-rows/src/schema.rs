@@ -17,7 +17,7 @@ diesel::table! {
         holds_file_number -> Bool,
         file_number -> Text,
         status -> Text,
-        /// `jsonb` on PostgreSQL. The adapters read and write it as text.
+        /// `json` on PostgreSQL. The adapters read and write it as text.
         details -> Text,
         erased_at -> Nullable<crate::Instant>,
     }

@@ -6,7 +6,7 @@ use domain::{
     order::{OrderId, record::OrderRecord},
     ports::{ApiKeyRepo, DeliveryQueue as _, QueueStats, Settlement},
 };
-use test_servers::postgres::Cluster;
+use test_servers::postgres::{Cluster, Database};
 use time::Duration;
 
 use super::store;
@@ -50,14 +50,20 @@ fn first_rows(order_details: &str) -> String {
     )
 }
 
-#[tokio::test]
-async fn database_of_the_first_version_is_migrated_with_its_rows() {
+/// Returns a store on a database of the first version of the program.
+async fn first_version() -> (PostgresStore, Database<'static>) {
     let database = Cluster::shared().database();
     let store = PostgresStore::open(&database.url(), 1).unwrap();
     let mut harness = AsyncMigrationHarness::new(store.server.connect_unlimited().await.unwrap());
     tokio::task::spawn_blocking(move || drop(harness.run_next_migration(MIGRATIONS).unwrap()))
         .await
         .unwrap();
+    (store, database)
+}
+
+#[tokio::test]
+async fn database_of_the_first_version_is_migrated_with_its_rows() {
+    let (store, database) = first_version().await;
     let order = minimal_order();
     database.sql(&first_rows(&OrderRecord::of(&order).unwrap().details));
     assert!(store.migrate().await.unwrap() > 0);
@@ -72,4 +78,35 @@ async fn database_of_the_first_version_is_migrated_with_its_rows() {
     // It was waiting before, and is delivered. It has no event.
     assert!(settle(&store, &leases[0], &Settlement::Done).await);
     assert_eq!(store.stats().await.unwrap(), QueueStats::default());
+}
+
+#[tokio::test]
+async fn view_keeps_its_grants_and_the_views_that_use_it() {
+    let (store, database) = first_version().await;
+    database.sql(&first_rows(&OrderRecord::of(&minimal_order()).unwrap().details));
+    database.sql("GRANT SELECT ON order_details TO PUBLIC");
+    database.sql("CREATE VIEW report AS SELECT file_number, signing_type FROM order_details");
+    let grants = "SELECT relacl FROM pg_class WHERE oid = 'order_details'::regclass";
+    let (before, report) = (database.sql(grants), database.sql("SELECT * FROM report"));
+    assert!(store.migrate().await.unwrap() > 0);
+    assert_eq!(database.sql(grants), before);
+    assert_eq!(database.sql("SELECT * FROM report"), report);
+}
+
+/// The version before writes `details` as `jsonb`, while instances of both versions run.
+#[tokio::test]
+async fn details_may_be_written_as_jsonb() {
+    let (store, database) = store(1).await;
+    let details = OrderRecord::of(&minimal_order()).unwrap().details;
+    database.sql(&format!(
+        "INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, created_at, \
+            updated_at, is_test, holds_file_number, file_number, status, details) \
+        SELECT {}, 1, 1, '2026-12-01 20:30Z', '{NOW}', '{NOW}', false, true, 'F-1', 'NEW', \
+            $details${details}$details$::jsonb",
+        CLIENT.0
+    ));
+    let found = order_of(&store, OrderId(1)).await.unwrap().unwrap();
+    assert_eq!(found.order.contacts, minimal_order().contacts);
+    database.sql("UPDATE orders SET details = '{}'::jsonb");
+    assert_eq!(database.sql("SELECT details FROM orders"), "{}");
 }

@@ -26,7 +26,7 @@ async fn unreadable_order_is_named_with_its_fault() {
     let other = store.create(&new_order("F-2", NOW), WINDOW).await.unwrap();
     database.sql("ALTER TABLE orders DROP CONSTRAINT orders_status_check");
     let set = |member: &str, value: &str| {
-        format!("details = jsonb_set(details, '{{{member}}}', '{value}')")
+        format!("details = jsonb_set(details::jsonb, '{{{member}}}', '{value}')")
     };
     for (change, fault) in [
         ("status = ''".to_owned(), "status"),
@@ -43,7 +43,7 @@ async fn unreadable_order_is_named_with_its_fault() {
         (set("at", "\"12:00\""), "`details` is not a readable order: the times"),
         (set("signer,name", "5"), "`details` is not a readable order: "),
         (set("invoice,fee_cents", "1.5"), "`details` is not a readable order: "),
-        ("details = details - 'signer'".to_owned(), "missing field `signer`"),
+        ("details = details::jsonb - 'signer'".to_owned(), "missing field `signer`"),
         ("details = '[]'".to_owned(), "`details`"),
     ] {
         database.sql(&format!(
