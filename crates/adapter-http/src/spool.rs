@@ -28,6 +28,10 @@ use crate::{
 /// buffer. Smaller writes would wait for the disk too often.
 const MAX_HELD: usize = 16 * 1024;
 
+/// The last bytes of an upload go past the page cache if they are so many. Fewer bytes are not worth
+/// a wait for the disk before the one that makes the file durable.
+const MIN_DIRECT: usize = 256 * 1024;
+
 /// The spool of one process. Dropping it removes its folder.
 #[derive(Debug)]
 pub struct Spool {
@@ -210,7 +214,13 @@ impl SpoolWriter {
         let Self { sink, disk, block, held, size, .. } = self;
         let mut sink = sink.ok_or_else(failed_before)?;
         let spooled = blocking(move || {
-            sink.write_last(block.as_ref().map_or(&held[..], Block::bytes))?;
+            let mut last = block.as_ref().map_or(&held[..], Block::bytes);
+            if last.len() >= MIN_DIRECT {
+                let (aligned, rest) = last.split_at(last.len() - last.len() % ALIGNMENT);
+                sink.write(aligned)?;
+                last = rest;
+            }
+            sink.write_last(last)?;
             // Others may need the block while the content is checked.
             drop(block);
             let Sink { file, start, hash, .. } = sink;
@@ -263,18 +273,20 @@ mod tests {
     async fn file_is_hashed_and_removed_with_its_guard() {
         let directory = tempfile::tempdir().unwrap();
         let spool = open(directory.path());
-        let mut writer = spool.create(ApiKeyId(1));
-        let content: Vec<u8> = (0..=250).cycle().take(BLOCK_SIZE * 2 + 7).collect();
-        for chunk in content.chunks(1_000) {
-            writer.write(Bytes::copy_from_slice(chunk)).await.unwrap();
+        for size in [2 * BLOCK_SIZE + 7, BLOCK_SIZE, MIN_DIRECT + 1, MIN_DIRECT, MIN_DIRECT - 1] {
+            let mut writer = spool.create(ApiKeyId(1));
+            let content: Vec<u8> = (0..=250).cycle().take(size).collect();
+            for chunk in content.chunks(1_000) {
+                writer.write(Bytes::copy_from_slice(chunk)).await.unwrap();
+            }
+            let spooled = finish(writer).await.unwrap();
+            assert_eq!(spooled.file.size, size as u64);
+            assert_eq!(spooled.file.sha256.0, <[u8; 32]>::from(Sha256::digest(&content)));
+            assert_eq!(fs::read(&spooled.file.path).unwrap(), content);
+            assert_eq!(spooled.checked, content[..START]);
+            drop(spooled);
+            assert!(entries(spool.folder.path()).is_empty());
         }
-        let spooled = finish(writer).await.unwrap();
-        assert_eq!(spooled.file.size, content.len() as u64);
-        assert_eq!(spooled.file.sha256.0, <[u8; 32]>::from(Sha256::digest(&content)));
-        assert_eq!(fs::read(&spooled.file.path).unwrap(), content);
-        assert_eq!(spooled.checked, content[..START]);
-        drop(spooled);
-        assert!(entries(spool.folder.path()).is_empty());
     }
 
     #[actix_web::test]
@@ -331,7 +343,7 @@ mod tests {
     async fn pauses_do_not_change_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let spool = open(directory.path());
-        for size in [1, 1_000, MAX_HELD, 3 * MAX_HELD + 1] {
+        for size in [100, 1_000, MAX_HELD, 3 * MAX_HELD + 1] {
             let mut writer = spool.create(ApiKeyId(1));
             let content: Vec<u8> = (0..=250).cycle().take(2 * BLOCK_SIZE + 7).collect();
             for chunk in content.chunks(size) {
