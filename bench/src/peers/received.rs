@@ -4,7 +4,7 @@ use std::io::Read;
 
 use memchr::memmem::{self, Finder};
 
-/// Bytes of a direct write, as many as the service writes at once.
+/// Bytes of a direct write.
 const BLOCK: usize = 256 * 1024;
 /// Direct writes need this alignment.
 const ALIGNMENT: usize = 4096;

@@ -28,8 +28,8 @@ use crate::{
 /// buffer. Smaller writes would wait for the disk too often.
 const MAX_HELD: usize = 16 * 1024;
 
-/// The last bytes of an upload go past the page cache if they are so many. Fewer bytes are not worth
-/// a wait for the disk before the one that makes the file durable.
+/// The last bytes of an upload go past the page cache if there are at least this many. Fewer bytes
+/// are not worth a wait for the disk before the one that makes the file durable.
 const MIN_DIRECT: usize = 256 * 1024;
 
 /// The spool of one process. Dropping it removes its folder.
@@ -273,7 +273,14 @@ mod tests {
     async fn file_is_hashed_and_removed_with_its_guard() {
         let directory = tempfile::tempdir().unwrap();
         let spool = open(directory.path());
-        for size in [2 * BLOCK_SIZE + 7, BLOCK_SIZE, MIN_DIRECT + 1, MIN_DIRECT, MIN_DIRECT - 1] {
+        for size in [
+            BLOCK_SIZE + MIN_DIRECT + 1,
+            2 * BLOCK_SIZE + 7,
+            BLOCK_SIZE,
+            MIN_DIRECT + 1,
+            MIN_DIRECT,
+            MIN_DIRECT - 1,
+        ] {
             let mut writer = spool.create(ApiKeyId(1));
             let content: Vec<u8> = (0..=250).cycle().take(size).collect();
             for chunk in content.chunks(1_000) {

@@ -1,6 +1,6 @@
 -- The view of the newer version works on `jsonb`, too.
--- The view has no column of the table in between, and keeps its grants and the views of operators
--- that use it.
+-- Meanwhile the view selects only NULLs, so that it does not depend on the table. It keeps its grants
+-- and the views of operators that use it.
 DO $$
 DECLARE
     definition text := pg_get_viewdef('order_details'::regclass);

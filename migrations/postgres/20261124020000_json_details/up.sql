@@ -76,8 +76,8 @@ SELECT
     created_at, updated_at, erased_at
 FROM orders;
 
--- The view has no column of the table in between, and keeps its grants and the views of operators
--- that use it.
+-- Meanwhile the view selects only NULLs, so that it does not depend on the table. It keeps its grants
+-- and the views of operators that use it.
 DO $$
 DECLARE
     definition text := pg_get_viewdef('order_details'::regclass);

@@ -80,20 +80,30 @@ async fn database_of_the_first_version_is_migrated_with_its_rows() {
     assert_eq!(store.stats().await.unwrap(), QueueStats::default());
 }
 
+/// The newest migration makes `details` `json`, and can be reverted with its rows.
 #[tokio::test]
-async fn view_keeps_its_grants_and_the_views_that_use_it() {
+async fn details_change_their_type_below_the_view() {
     let (store, database) = first_version().await;
     database.sql(&first_rows(&OrderRecord::of(&minimal_order()).unwrap().details));
     database.sql("GRANT SELECT ON order_details TO PUBLIC");
     database.sql("CREATE VIEW report AS SELECT file_number, signing_type FROM order_details");
-    let grants = "SELECT relacl FROM pg_class WHERE oid = 'order_details'::regclass";
-    let (before, report) = (database.sql(grants), database.sql("SELECT * FROM report"));
-    assert!(store.migrate().await.unwrap() > 0);
-    assert_eq!(database.sql(grants), before);
-    assert_eq!(database.sql("SELECT * FROM report"), report);
+    let state = || {
+        let grants = "SELECT relacl FROM pg_class WHERE oid = 'order_details'::regclass";
+        (database.sql(grants), database.sql("SELECT * FROM report"))
+    };
+    let (before, kind) = (state(), "SELECT pg_typeof(details) FROM orders");
+    store.migrate().await.unwrap();
+    assert_eq!((database.sql(kind), state()), ("json".to_owned(), before.clone()));
+    let mut harness = AsyncMigrationHarness::new(store.server.connect_unlimited().await.unwrap());
+    tokio::task::spawn_blocking(move || drop(harness.revert_last_migration(MIGRATIONS).unwrap()))
+        .await
+        .unwrap();
+    assert_eq!((database.sql(kind), state()), ("jsonb".to_owned(), before.clone()));
+    assert_eq!(store.migrate().await.unwrap(), 1);
+    assert_eq!((database.sql(kind), state()), ("json".to_owned(), before));
 }
 
-/// The version before writes `details` as `jsonb`, while instances of both versions run.
+/// So does the version before, while instances of both versions run.
 #[tokio::test]
 async fn details_may_be_written_as_jsonb() {
     let (store, database) = store(1).await;

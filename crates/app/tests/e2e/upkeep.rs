@@ -26,10 +26,7 @@ async fn backup_restores_orders_keys_and_mails() {
     wiring.break_mail();
     created(service.post(&key, "F-1").await).await;
     created(service.post_with_deed(&key, "F-2").await).await;
-    // A lease in the dump would hold its mail back for two minutes.
-    let idle = "SELECT (SELECT count(*) FROM events) = 0 AND NOT EXISTS \
-        (SELECT FROM deliveries WHERE leased_until > now())";
-    eventually(|| wiring.query(idle) == "t").await;
+    eventually(|| wiring.query("SELECT count(*) FROM events") == "0").await;
 
     let dump = wiring.data().join("orders.dump");
     succeed(
@@ -47,6 +44,8 @@ async fn backup_restores_orders_keys_and_mails() {
             .arg(restored.url())
             .arg(&dump),
     );
+    // A lease in the dump holds its mail back for two minutes.
+    restored.sql("UPDATE deliveries SET leased_until = NULL");
 
     wiring.mend_mail();
     let service = ServiceProcess::start(&wiring, &[&format!("--database-url={}", restored.url())]);
