@@ -201,53 +201,41 @@ pub(crate) async fn insert_orders(
     let sql = statement(file_numbers, size, !documents.is_empty(), has_keys);
     let mut statement = Columns(sql_query(sql).into_boxed())
         .value::<Bool, _>(batch.iter().any(|order| order.row.is_test))
-        .column::<Text, _>(size, values(&orders, |order| &*order.file_number))
-        .column::<Text, _>(size, values(&orders, |order| &*order.details))
-        .column::<BigInt, _>(size, values(&orders, |order| order.client_id))
-        .column::<BigInt, _>(size, values(&orders, |order| order.api_key_id))
-        .column::<BigInt, _>(size, values(&orders, |order| order.signing_service_id))
-        .column::<Nullable<Instant>, _>(size, values(&orders, |order| order.starts_at))
-        .column::<Nullable<Instant>, _>(size, values(&orders, |order| order.ends_at))
-        .column::<Instant, _>(size, values(&orders, |order| order.created_at))
-        .column::<Instant, _>(size, values(batch, |order| order.window_opens_at))
-        .column::<Text, _>(size, values(&orders, |order| &*order.status))
+        .column::<Text, _>(values(&orders, |order| &*order.file_number))
+        .column::<Text, _>(values(&orders, |order| &*order.details))
+        .column::<BigInt, _>(values(&orders, |order| order.client_id))
+        .column::<BigInt, _>(values(&orders, |order| order.api_key_id))
+        .column::<BigInt, _>(values(&orders, |order| order.signing_service_id))
+        .column::<Nullable<Instant>, _>(values(&orders, |order| order.starts_at))
+        .column::<Nullable<Instant>, _>(values(&orders, |order| order.ends_at))
+        .column::<Instant, _>(values(&orders, |order| order.created_at))
+        .column::<Instant, _>(values(batch, |order| order.window_opens_at))
+        .column::<Text, _>(values(&orders, |order| &*order.status))
         .value::<Text, _>(EventType::OrderCreated.as_str());
     if !documents.is_empty() {
-        let size = Size::Many;
         statement = statement
-            .column::<Text, _>(size, values(&documents, |(order, _)| &*order.row.file_number))
-            .column::<Integer, _>(size, values(&documents, |(_, document)| document.position))
-            .column::<Text, _>(size, values(&documents, |(_, document)| &*document.key))
-            .column::<Text, _>(size, values(&documents, |(_, document)| &*document.name))
-            .column::<Text, _>(size, values(&documents, |(_, document)| &*document.name_as_sent))
-            .column::<Text, _>(size, values(&documents, |(_, document)| &*document.media_type))
-            .column::<BigInt, _>(size, values(&documents, |(_, document)| document.size))
-            .column::<Binary, _>(size, values(&documents, |(_, document)| &*document.sha256));
+            .value::<Array<Text>, _>(values(&documents, |(order, _)| &*order.row.file_number))
+            .value::<Array<Integer>, _>(values(&documents, |(_, document)| document.position))
+            .value::<Array<Text>, _>(values(&documents, |(_, document)| &*document.key))
+            .value::<Array<Text>, _>(values(&documents, |(_, document)| &*document.name))
+            .value::<Array<Text>, _>(values(&documents, |(_, document)| &*document.name_as_sent))
+            .value::<Array<Text>, _>(values(&documents, |(_, document)| &*document.media_type))
+            .value::<Array<BigInt>, _>(values(&documents, |(_, document)| document.size))
+            .value::<Array<Binary>, _>(values(&documents, |(_, document)| &*document.sha256));
     }
     if has_keys {
         let requests: Vec<_> = values(batch, |order| order.idempotent_request.as_ref());
         let attempts = values(&requests, |request| request.map(|request| &request.attempt));
         statement = statement
-            .column::<Nullable<BigInt>, _>(
-                size,
-                values(&attempts, |a| a.map(|a| a.claim.key.client.0)),
-            )
-            .column::<Nullable<Binary>, _>(
-                size,
-                values(&attempts, |a| a.map(|a| &a.claim.key.digest[..])),
-            )
-            .column::<Nullable<Binary>, _>(
-                size,
-                values(&attempts, |a| a.map(|a| &a.claim.token.0[..])),
-            )
-            .column::<Nullable<Binary>, _>(
-                size,
-                values(&attempts, |a| a.map(|a| &a.fingerprint.0[..])),
-            )
-            .column::<Nullable<Instant>, _>(
-                size,
-                values(&requests, |request| request.map(|request| Utc(request.kept_until))),
-            );
+            .column::<Nullable<BigInt>, _>(values(&attempts, |a| a.map(|a| a.claim.key.client.0)))
+            .column::<Nullable<Binary>, _>(values(&attempts, |a| {
+                a.map(|a| &a.claim.key.digest[..])
+            }))
+            .column::<Nullable<Binary>, _>(values(&attempts, |a| a.map(|a| &a.claim.token.0[..])))
+            .column::<Nullable<Binary>, _>(values(&attempts, |a| a.map(|a| &a.fingerprint.0[..])))
+            .column::<Nullable<Instant>, _>(values(&requests, |request| {
+                request.map(|request| Utc(request.kept_until))
+            }));
     }
     // Reads to the end: the rows arrive before the commit, and an error of the commit after them.
     Prepared(statement.0).get_results(connection).await
@@ -266,19 +254,16 @@ impl<'v> Columns<'v> {
         Self(self.0.bind::<T, V>(value))
     }
 
-    /// Binds the values of the rows: an array, or for a statement of one row its value.
-    fn column<T: Send + 'static, V>(self, size: Size, mut values: Vec<V>) -> Self
+    /// Binds the values of the rows: an array, or of a single row its value.
+    fn column<T: Send + 'static, V>(self, values: Vec<V>) -> Self
     where
         Pg: HasSqlType<T> + HasSqlType<Array<T>>,
         V: ToSql<T, Pg> + Send + 'v,
         Vec<V>: ToSql<Array<T>, Pg>,
     {
-        match (size, values.pop()) {
-            (Size::One, Some(value)) => self.value::<T, V>(value),
-            (_, last) => {
-                values.extend(last);
-                self.value::<Array<T>, Vec<V>>(values)
-            }
+        match <[V; 1]>::try_from(values) {
+            Ok([value]) => self.value::<T, V>(value),
+            Err(values) => self.value::<Array<T>, Vec<V>>(values),
         }
     }
 }

@@ -31,14 +31,22 @@ async fn migrations_can_be_reverted_and_applied_again() {
     assert_eq!(database.schema(), before);
 }
 
-/// Rows of the first version of the program: an order with a document, two mails to one recipient,
-/// of which one was counted, and a key.
-fn first_rows(order_details: &str) -> String {
+/// Returns the statement by which the first version of the program inserted an order.
+fn first_order(details: &str) -> String {
     format!(
         "INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, created_at, \
             updated_at, is_test, holds_file_number, file_number, status, details) \
-            VALUES ({}, 1, 1, '2026-12-01 20:30Z', '{NOW}', '{NOW}', false, true, 'F-1', 'NEW', \
-            $details${order_details}$details$); \
+        VALUES ({}, 1, 1, '2026-12-01 20:30Z', '{NOW}', '{NOW}', false, true, 'F-1', 'NEW', \
+            $details${details}$details$::jsonb)",
+        CLIENT.0
+    )
+}
+
+/// Rows of the first version of the program: an order with a document, two mails to one recipient,
+/// of which one was counted, and a key.
+fn first_rows(details: &str) -> String {
+    format!(
+        "{}; \
         INSERT INTO uploads VALUES ('k', now()); \
         INSERT INTO documents VALUES (1, 0, 'k', 'n', 'n', 't', 1, sha256('x')); \
         INSERT INTO deliveries (order_id, created_at, due_at, message_key, recipient) \
@@ -46,7 +54,7 @@ fn first_rows(order_details: &str) -> String {
         INSERT INTO recipient_mails VALUES ('2026-11-21 12:00Z', 'jane@example.com', 1); \
         INSERT INTO api_keys (name, lookup, hash, issued_at, is_test) \
             VALUES ('x', 'lookup', sha256('x'), now(), false)",
-        CLIENT.0
+        first_order(details)
     )
 }
 
@@ -107,14 +115,7 @@ async fn details_change_their_type_below_the_view() {
 #[tokio::test]
 async fn details_may_be_written_as_jsonb() {
     let (store, database) = store(1).await;
-    let details = OrderRecord::of(&minimal_order()).unwrap().details;
-    database.sql(&format!(
-        "INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, created_at, \
-            updated_at, is_test, holds_file_number, file_number, status, details) \
-        SELECT {}, 1, 1, '2026-12-01 20:30Z', '{NOW}', '{NOW}', false, true, 'F-1', 'NEW', \
-            $details${details}$details$::jsonb",
-        CLIENT.0
-    ));
+    database.sql(&first_order(&OrderRecord::of(&minimal_order()).unwrap().details));
     let found = order_of(&store, OrderId(1)).await.unwrap().unwrap();
     assert_eq!(found.order.contacts, minimal_order().contacts);
     database.sql("UPDATE orders SET details = '{}'::jsonb");
