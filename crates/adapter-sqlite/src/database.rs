@@ -14,18 +14,26 @@ use diesel::{
 use crate::failure::Failure;
 
 /// `synchronous = FULL` makes a commit wait for the disk; macOS needs `fullfsync` for it.
-/// `journal_size_limit` shrinks the log after it grew, such as behind a long read; most of the time
-/// it has 4 MiB. `busy_timeout` is first because the switch to WAL waits for other processes.
+/// `journal_size_limit` shrinks the log after it grew beyond what [`WRITES`] needs, such as behind a
+/// long read. `busy_timeout` is first because the switch to WAL waits for other processes.
 /// `secure_delete` overwrites deleted rows with zeros, so that an erased order leaves nothing.
 const SETTINGS: &str = "PRAGMA busy_timeout = 3000;
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = FULL;
     PRAGMA fullfsync = ON;
     PRAGMA checkpoint_fullfsync = ON;
-    PRAGMA journal_size_limit = 16777216;
+    PRAGMA journal_size_limit = 67108864;
     PRAGMA secure_delete = ON;
     PRAGMA foreign_keys = ON;
     PRAGMA trusted_schema = OFF;";
+
+/// Settings of a connection that reads.
+const READS: &str = "PRAGMA query_only = ON";
+
+/// Settings of a connection that writes. A thread copies the log, but cannot empty it while orders
+/// arrive. So a commit copies the rest when the log has 16,000 pages (63 MiB). `CHECK` constraints are for other programs: this one writes only what the types
+/// of the domain hold.
+const WRITES: &str = "PRAGMA wal_autocheckpoint = 16000; PRAGMA ignore_check_constraints = ON";
 
 /// The reason why a database could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +72,13 @@ impl Access {
             Self::Write => "BEGIN IMMEDIATE",
         }
     }
+
+    fn settings(self) -> &'static str {
+        match self {
+            Self::Read => READS,
+            Self::Write => WRITES,
+        }
+    }
 }
 
 /// The path of the database, and the identity of its file when it was opened.
@@ -88,10 +103,9 @@ impl Database {
 
     pub(crate) fn connect(&self, access: Access) -> ConnectionResult<SqliteConnection> {
         let mut connection = establish(&self.path)?;
-        connection.batch_execute(SETTINGS).map_err(ConnectionError::CouldntSetupConfiguration)?;
-        if access == Access::Read {
+        for settings in [SETTINGS, access.settings()] {
             connection
-                .batch_execute("PRAGMA query_only = ON")
+                .batch_execute(settings)
                 .map_err(ConnectionError::CouldntSetupConfiguration)?;
         }
         Ok(connection)

@@ -1,10 +1,12 @@
 //! Every storage port on an embedded SQLite database.
 //!
-//! One thread owns the only connection that writes. Others have connections that read, some of them
-//! only orders; see `worker`. Each call of a port is one transaction. A call that writes returns when the disk has
+//! One thread owns the only connection that writes. Another copies the write-ahead log into the
+//! database; see `checkpoints`. Others have connections that read, some of them only orders; see
+//! `worker`. Each call of a port is one transaction. A call that writes returns when the disk has
 //! the transaction. Several processes may share a database file on a local disk.
 
 mod backup;
+mod checkpoints;
 mod database;
 mod export;
 mod failure;

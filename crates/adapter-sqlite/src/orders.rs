@@ -4,6 +4,8 @@ use async_trait::async_trait;
 use diesel::{
     prelude::*,
     result::{DatabaseErrorKind, Error},
+    sql_query,
+    sql_types::{BigInt, Bool, Nullable, Text},
     sqlite::SqliteConnection,
 };
 use domain::{
@@ -14,8 +16,8 @@ use domain::{
     webhook::EventType,
 };
 use sql_rows::{
-    DocumentRow, OrderRow, PendingAddition, PendingOrder, Utc,
-    schema::{documents, events, orders},
+    DocumentRow, IdRow, Instant, OrderRow, PendingAddition, PendingOrder, Prepared, Utc,
+    schema::{documents, orders},
 };
 
 use crate::{failure::Failure, idempotency, store::SqliteStore, uploads};
@@ -113,9 +115,11 @@ fn note(
     order_id: i64,
     at: Utc,
 ) -> Result<(), Failure> {
-    let row =
-        (events::kind.eq(event.as_str()), events::order_id.eq(order_id), events::created_at.eq(at));
-    diesel::insert_into(events::table).values(row).execute(connection)?;
+    let insert = sql_query("INSERT INTO events (type, order_id, created_at) VALUES (?, ?, ?)")
+        .bind::<Text, _>(event.as_str())
+        .bind::<BigInt, _>(order_id)
+        .bind::<Instant, _>(at);
+    Prepared(insert).execute(connection)?;
     Ok(())
 }
 
@@ -128,12 +132,29 @@ fn store(connection: &mut SqliteConnection, row: DocumentRow) -> Result<Option<(
     Ok(Some(()))
 }
 
+/// A new order in the order of the columns of [`OrderRow`]. A text of its own, because diesel needs
+/// longer to walk through the columns of a query than SQLite to insert them.
+const INSERT: &str = "INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, \
+    ends_at, created_at, updated_at, is_test, holds_file_number, file_number, status, details) \
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id";
+
 /// Inserts an order that holds its file number. Returns `None` if another order holds it.
 fn insert(connection: &mut SqliteConnection, row: &OrderRow) -> Result<Option<i64>, Failure> {
-    // Without `ON CONFLICT`: diesel would build the text of such a statement for each order.
-    let insert = diesel::insert_into(orders::table).values(row).returning(orders::id);
-    match insert.get_result(connection) {
-        Ok(id) => Ok(Some(id)),
+    let insert = sql_query(INSERT)
+        .bind::<BigInt, _>(row.client_id)
+        .bind::<BigInt, _>(row.api_key_id)
+        .bind::<BigInt, _>(row.signing_service_id)
+        .bind::<Nullable<Instant>, _>(row.starts_at)
+        .bind::<Nullable<Instant>, _>(row.ends_at)
+        .bind::<Instant, _>(row.created_at)
+        .bind::<Instant, _>(row.updated_at)
+        .bind::<Bool, _>(row.is_test)
+        .bind::<Bool, _>(row.holds_file_number)
+        .bind::<Text, _>(&row.file_number)
+        .bind::<Text, _>(&row.status)
+        .bind::<Text, _>(&row.details);
+    match Prepared(insert).get_result::<IdRow>(connection) {
+        Ok(row) => Ok(Some(row.id)),
         Err(Error::DatabaseError(DatabaseErrorKind::UniqueViolation, _)) => Ok(None),
         Err(error) => Err(error.into()),
     }

@@ -25,7 +25,10 @@ use domain::{
 use futures_util::future::join_all;
 use tempfile::{TempDir, tempdir};
 
-use crate::{MigrateError, OpenError, SqliteStore, failure::Failure, migrations::MIGRATIONS};
+use crate::{
+    MigrateError, OpenError, SqliteStore, checkpoints::CALLS, failure::Failure,
+    migrations::MIGRATIONS,
+};
 
 mod erasure;
 mod reads;
@@ -191,7 +194,7 @@ async fn counts_of_past_hours_are_removed_in_batches() {
 
 #[tokio::test]
 async fn log_shrinks_after_a_long_read() {
-    const LIMIT: u64 = 16 * 1024 * 1024;
+    const LIMIT: u64 = 64 * 1024 * 1024;
     let directory = tempdir().unwrap();
     let store = open(&directory).await;
     let size = || std::fs::metadata(directory.path().join("orders.db-wal")).unwrap().len();
@@ -199,11 +202,31 @@ async fn log_shrinks_after_a_long_read() {
     reader.batch_execute("CREATE TABLE big (bytes BLOB)").unwrap();
     // The log cannot be emptied behind a reader.
     reader.batch_execute("BEGIN; SELECT count(*) FROM big").unwrap();
-    on_writer(&store, "INSERT INTO big VALUES (zeroblob(20000000))").await;
+    on_writer(&store, "INSERT INTO big VALUES (zeroblob(80000000))").await;
     assert!(size() > LIMIT, "{}", size());
     reader.batch_execute("COMMIT").unwrap();
     for number in 0..3 {
         store.create(&new_order(&format!("F-{number}"), NOW), WINDOW).await.unwrap();
     }
     assert!(size() <= LIMIT, "{}", size());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn log_is_copied_beside_the_thread_that_writes() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    // The last connection would copy the log when it is closed.
+    let mut other = outsider(&path(&directory));
+    let counted = sql::<BigInt>("SELECT count(*) FROM orders");
+    assert_eq!(counted.get_result::<i64>(&mut other).unwrap(), 0);
+    let orders: Vec<_> = (0..CALLS).map(|number| new_order(&format!("F-{number}"), NOW)).collect();
+    let created = join_all(orders.iter().map(|order| store.create(order, WINDOW))).await;
+    assert!(created.iter().all(Result::is_ok));
+    drop(store);
+
+    let alone = directory.path().join("alone.db");
+    std::fs::copy(path(&directory), &alone).unwrap();
+    let count: i64 =
+        sql::<BigInt>("SELECT count(*) FROM orders").get_result(&mut outsider(&alone)).unwrap();
+    assert!(usize::try_from(count).unwrap() > CALLS / 2, "{count}");
 }

@@ -8,13 +8,17 @@ use std::{
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use diesel::{
-    connection::{AnsiTransactionManager, SimpleConnection as _, TransactionManager},
+    RunQueryDsl as _,
+    connection::{AnsiTransactionManager, TransactionManager},
+    sql_query,
     sqlite::SqliteConnection,
 };
 use group_commit::{BatchObserver, Fit, Group, Lead};
+use sql_rows::Prepared;
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
+    checkpoints::Checkpoints,
     database::{Access, Database, OpenError},
     failure::{Failure, SharedFailure},
 };
@@ -57,7 +61,12 @@ impl Worker {
         let (leads, queue) = unbounded();
         let thread = |_| {
             let connection = Some(database.connect(access)?);
-            let mut session = Session { database: database.clone(), access, connection };
+            let checkpoints = match access {
+                Access::Read => None,
+                Access::Write => Some(Checkpoints::start(database).map_err(OpenError::Thread)?),
+            };
+            let database = database.clone();
+            let mut session = Session { database, access, connection, checkpoints };
             let queue = queue.clone();
             Builder::new()
                 .name(format!("sqlite {access:?}"))
@@ -166,6 +175,8 @@ struct Session {
     database: Database,
     access: Access,
     connection: Option<SqliteConnection>,
+    /// Only of the thread that writes.
+    checkpoints: Option<Checkpoints>,
 }
 
 impl Session {
@@ -209,8 +220,12 @@ impl Session {
         let committed = catch_unwind(AssertUnwindSafe(|| self.commit(&mut batch)))
             .unwrap_or(Err(Failure::Abandoned));
         let failure = committed.err().map(SharedFailure::from);
+        let calls = batch.len();
         for call in batch {
             call.reply(failure.as_ref());
+        }
+        if let Some(checkpoints) = &mut self.checkpoints {
+            checkpoints.committed(calls);
         }
     }
 
@@ -265,10 +280,12 @@ fn transaction(
 /// Runs a call so that it can be rolled back alone. Returns an error if the whole transaction
 /// failed.
 fn run_among_others(connection: &mut SqliteConnection, call: &mut dyn Call) -> Result<(), Failure> {
-    connection.batch_execute("SAVEPOINT call")?;
+    let execute = |connection: &mut _, statement| {
+        Prepared(sql_query(statement)).execute(connection).map(drop)
+    };
+    execute(connection, "SAVEPOINT call")?;
     let commit = call.run(connection);
     // After some errors, such as a full disk, there is no transaction any more.
-    connection
-        .batch_execute(if commit { "RELEASE call" } else { "ROLLBACK TO call; RELEASE call" })
-        .map_err(|_| Failure::Abandoned)
+    let undone = if commit { Ok(()) } else { execute(connection, "ROLLBACK TO call") };
+    undone.and_then(|()| execute(connection, "RELEASE call")).map_err(|_| Failure::Abandoned)
 }

@@ -30,7 +30,7 @@ pub use queue::{
     DeliveryRow, EVENT_TYPES, EventRow, REMOVED_COUNTS, UnsuccessfulAttempt, counted_hours,
     hashed_recipient,
 };
-pub use statement::Prepared;
+pub use statement::{IdRow, Prepared};
 pub use webhook::{
     EndpointRow, NewEndpointRow, TargetRow, WebhookAttempt, WebhookDeliveryRow, stored_events,
 };

@@ -1,10 +1,19 @@
 //! Keeps diesel's queries prepared.
 
 use diesel::{
-    QueryResult, RunQueryDsl,
+    QueryResult, QueryableByName, RunQueryDsl,
     backend::Backend,
     query_builder::{AstPass, Query, QueryFragment, QueryId},
+    sql_types::BigInt,
 };
+
+/// The identifier of a row.
+#[derive(QueryableByName)]
+pub struct IdRow {
+    /// The identifier.
+    #[diesel(sql_type = BigInt)]
+    pub id: i64,
+}
 
 /// A statement that stays prepared on its connection, identified by its text. Diesel would prepare
 /// one with literal SQL for each call. On PostgreSQL that costs a round trip, and on SQLite more
