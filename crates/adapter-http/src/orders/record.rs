@@ -63,6 +63,12 @@ impl<'a> OrderRecord<'a> {
     /// Returns the record of an order, and states the number of its documents.
     pub(crate) fn new(stored: &'a StoredOrder, documents: Option<usize>) -> Self {
         let order = &stored.order;
+        let created_at = timestamp(stored.created_at);
+        // A new order is as old as its last change.
+        let updated_at = match stored.updated_at {
+            at if at == stored.created_at => created_at.clone(),
+            at => timestamp(at),
+        };
         Self {
             order_id: stored.id.0,
             file_number: order.file_number.as_str(),
@@ -76,8 +82,8 @@ impl<'a> OrderRecord<'a> {
             invoice_fee: order.signing.invoice.fee,
             notary_pay: order.signing.invoice.notary_pay,
             documents_uploaded: documents,
-            created_at: timestamp(stored.created_at),
-            updated_at: timestamp(stored.updated_at),
+            created_at,
+            updated_at,
         }
     }
 }

@@ -62,25 +62,29 @@ impl<'a> Object<'a> {
     /// Reads a field. Blank text means absent.
     pub(super) fn optional<T: Read>(&mut self, name: &str, field: Field<T::Json>) -> Option<T> {
         match field {
-            Field::Value(json) if !json.is_blank() => T::read(json, self, name),
-            Field::Absent | Field::Value(_) => None,
-            Field::Mistyped => {
-                let detail = format!("must be {}", T::Json::EXPECTED);
-                self.check(name, Err((ViolationCode::WrongType, detail)))
-            }
+            Field::Absent => None,
+            Field::Value(json) if json.is_blank() => None,
+            field => self.read(name, field),
         }
     }
 
     /// Reads a field that must be there and not blank.
     pub(super) fn required<T: Read>(&mut self, name: &str, field: Field<T::Json>) -> Option<T> {
-        match &field {
-            Field::Absent => self.report(name, ViolationCode::Required, "is required"),
-            Field::Value(json) if json.is_blank() => {
-                self.report(name, ViolationCode::Blank, "must not be blank");
-            }
-            Field::Value(_) | Field::Mistyped => {}
+        let fault = match field {
+            Field::Absent => (ViolationCode::Required, "is required"),
+            Field::Value(json) if json.is_blank() => (ViolationCode::Blank, "must not be blank"),
+            field => return self.read(name, field),
+        };
+        self.check(name, Err(fault))
+    }
+
+    /// Reads a field that is there and not blank.
+    fn read<T: Read>(&mut self, name: &str, field: Field<T::Json>) -> Option<T> {
+        if let Field::Value(json) = field {
+            return T::read(json, self, name);
         }
-        self.optional(name, field)
+        let detail = format!("must be {}", T::Json::EXPECTED);
+        self.check(name, Err((ViolationCode::WrongType, detail)))
     }
 }
 

@@ -91,7 +91,7 @@ pub trait JsonType<'de>: Sized {
 impl JsonType<'_> for String {
     const EXPECTED: &'static str = "a string";
     fn is_blank(&self) -> bool {
-        self.trim().is_empty()
+        self.trim_start().is_empty()
     }
     fn from_text(text: String) -> Option<Self> {
         Some(text)

@@ -173,7 +173,8 @@ impl TextRule {
         if let Some(detail) = self.forbidden_character(text) {
             return Err((ViolationCode::InvalidCharacters, detail.into()));
         }
-        if text.chars().count() > self.max_length {
+        // A text has at least as many bytes as characters, and its bytes need not be counted.
+        if text.len() > self.max_length && text.chars().count() > self.max_length {
             return Err((
                 ViolationCode::TooLong,
                 format!("must have at most {} characters", self.max_length).into(),
