@@ -14,7 +14,7 @@ use tokio::{
 use crate::spool_file::ALIGNMENT;
 
 /// Size of a block: the bytes that are hashed and written at once.
-pub(crate) const BLOCK_SIZE: usize = 1024 * 1024;
+pub(crate) const BLOCK_SIZE: usize = 512 * 1024;
 /// Number of blocks, shared by all uploads.
 const COUNT: usize = 16;
 /// Longest wait for a block. A disk that writes no block for so long is as good as broken.
