@@ -31,8 +31,10 @@ const SETTINGS: &str = "PRAGMA busy_timeout = 3000;
 const READS: &str = "PRAGMA query_only = ON";
 
 /// Settings of a connection that writes. A thread copies the log, but cannot empty it while orders
-/// arrive. So a commit copies the rest when the log has 16,000 pages (63 MiB). `CHECK` constraints are for other programs: this one writes only what the types
-/// of the domain hold.
+/// arrive. So a commit copies the rest when the log has 16,000 pages (63 MiB).
+///
+/// `CHECK` constraints are for other programs: this one writes only what the types of the domain
+/// hold.
 const WRITES: &str = "PRAGMA wal_autocheckpoint = 16000; PRAGMA ignore_check_constraints = ON";
 
 /// The reason why a database could not be opened.

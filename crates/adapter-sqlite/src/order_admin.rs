@@ -1,6 +1,10 @@
 //! What an operator does with orders.
 
-use std::path::Path;
+use std::{
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use diesel::{
@@ -188,6 +192,13 @@ fn erase(
     Ok(Some(keys.into_iter().map(ObjectKey::from_stored).collect()))
 }
 
+/// Time for attempts to empty the log. SQLite waits as long for a reader, but not for a thread that
+/// copies the log.
+const EMPTYING_TIME: Duration = Duration::from_secs(3);
+
+/// Pause between two attempts. Under load, a service has longer gaps between its copies.
+const EMPTYING_PAUSE: Duration = Duration::from_millis(10);
+
 #[derive(QueryableByName)]
 struct Checkpoint {
     #[diesel(sql_type = Integer)]
@@ -205,7 +216,17 @@ struct Checkpoint {
 pub fn empty_log(path: &Path) -> Result<bool, OpenError> {
     let failed = diesel::ConnectionError::CouldntSetupConfiguration;
     let mut connection = Database::at(path)?.connect(Access::Write)?;
-    let checkpoint: Checkpoint =
-        sql_query("PRAGMA wal_checkpoint(TRUNCATE)").get_result(&mut connection).map_err(failed)?;
-    Ok(checkpoint.busy == 0)
+    let end = Instant::now() + EMPTYING_TIME;
+    loop {
+        let checkpoint: Checkpoint = sql_query("PRAGMA wal_checkpoint(TRUNCATE)")
+            .get_result(&mut connection)
+            .map_err(failed)?;
+        if checkpoint.busy == 0 {
+            return Ok(true);
+        }
+        if Instant::now() >= end {
+            return Ok(false);
+        }
+        thread::sleep(EMPTYING_PAUSE);
+    }
 }

@@ -132,8 +132,8 @@ fn store(connection: &mut SqliteConnection, row: DocumentRow) -> Result<Option<(
     Ok(Some(()))
 }
 
-/// A new order in the order of the columns of [`OrderRow`]. A text of its own, because diesel needs
-/// longer to walk through the columns of a query than SQLite to insert them.
+/// Inserts a new order, which has no notary. It is a fixed text, because diesel walks through the
+/// columns of its queries for longer than SQLite needs to insert them.
 const INSERT: &str = "INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, \
     ends_at, created_at, updated_at, is_test, holds_file_number, file_number, status, details) \
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id";

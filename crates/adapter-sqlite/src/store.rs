@@ -45,7 +45,8 @@ impl SqliteStore {
         self.writer.observe(observer.clone());
     }
 
-    /// Returns the number of open connections: one writes, and the others read.
+    /// Returns the number of open connections for calls: one writes, and the others read. One more
+    /// copies the write-ahead log.
     pub fn open_connections(&self) -> usize {
         [&self.reader, &self.order_readers, &self.writer].map(Worker::connections).iter().sum()
     }

@@ -220,12 +220,12 @@ impl Session {
         let committed = catch_unwind(AssertUnwindSafe(|| self.commit(&mut batch)))
             .unwrap_or(Err(Failure::Abandoned));
         let failure = committed.err().map(SharedFailure::from);
-        let calls = batch.len();
+        let committed = if failure.is_none() { batch.len() } else { 0 };
         for call in batch {
             call.reply(failure.as_ref());
         }
         if let Some(checkpoints) = &mut self.checkpoints {
-            checkpoints.committed(calls);
+            checkpoints.committed(committed);
         }
     }
 

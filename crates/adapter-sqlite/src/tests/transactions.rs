@@ -1,6 +1,7 @@
 //! Transactions that wait, fail or share a commit.
 
 use super::*;
+use crate::empty_log;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_of_two_processes_creates_an_order() {
@@ -202,4 +203,24 @@ async fn abandoned_call_does_nothing() {
     busy.await.unwrap().unwrap();
     store.check().await.unwrap();
     assert_eq!(store.stats().await.unwrap(), QueueStats::default());
+}
+
+#[tokio::test]
+async fn log_is_emptied_beside_copies() {
+    let directory = tempdir().unwrap();
+    let store = open(&directory).await;
+    let (stop, stopped) = mpsc::channel::<()>();
+    let copied = path(&directory);
+    let copying = std::thread::spawn(move || {
+        let mut other = outsider(&copied);
+        while stopped.try_recv() == Err(mpsc::TryRecvError::Empty) {
+            other.batch_execute("PRAGMA wal_checkpoint(PASSIVE)").unwrap();
+        }
+    });
+    for number in 0..20 {
+        store.create(&new_order(&format!("F-{number}"), NOW), WINDOW).await.unwrap();
+        assert!(empty_log(&path(&directory)).unwrap());
+    }
+    stop.send(()).unwrap();
+    copying.join().unwrap();
 }

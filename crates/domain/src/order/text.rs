@@ -173,7 +173,7 @@ impl TextRule {
         if let Some(detail) = self.forbidden_character(text) {
             return Err((ViolationCode::InvalidCharacters, detail.into()));
         }
-        // A text has at least as many bytes as characters, and its bytes need not be counted.
+        // A text has no more characters than bytes, and only characters must be counted.
         if text.len() > self.max_length && text.chars().count() > self.max_length {
             return Err((
                 ViolationCode::TooLong,
