@@ -91,7 +91,7 @@ fn copy(database: &Database, connection: &mut Option<SqliteConnection>) -> Resul
     database.check_file()?;
     let connection = match connection {
         Some(connection) => connection,
-        None => connection.insert(database.reconnect(Access::Read)?),
+        None => connection.insert(database.connect(Access::Read)?),
     };
     Ok(connection.batch_execute("PRAGMA wal_checkpoint(PASSIVE)")?)
 }

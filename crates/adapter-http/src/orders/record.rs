@@ -64,7 +64,7 @@ impl<'a> OrderRecord<'a> {
     pub(crate) fn new(stored: &'a StoredOrder, documents: Option<usize>) -> Self {
         let order = &stored.order;
         let created_at = timestamp(stored.created_at);
-        // A new order is as old as its last change.
+        // Both instants of a new order are the same, so it is formatted once.
         let updated_at = match stored.updated_at {
             at if at == stored.created_at => created_at.clone(),
             at => timestamp(at),
