@@ -1,5 +1,7 @@
 //! The statement that creates the orders of a batch.
 
+use std::sync::OnceLock;
+
 use diesel::{
     QueryResult, QueryableByName,
     pg::Pg,
@@ -9,7 +11,7 @@ use diesel::{
     sql_types::{Array, BigInt, Binary, Bool, HasSqlType, Integer, Nullable, Text},
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use domain::webhook::EventType;
+use domain::{order::OrderStatus, webhook::EventType};
 use sql_rows::{Instant, OrderRow, PendingOrder, Utc, schema::orders};
 
 use crate::statement::{DURABLE, Prepared};
@@ -21,6 +23,26 @@ pub(crate) const ANNOUNCED: &str = "(\
     WHERE locktype = 'advisory' AND objsubid = 1 AND classid::bigint >> 16 = 28530 \
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))";
 
+/// Announces that the transaction will draw larger identifiers than the last one drawn: a shared
+/// lock names that until the end of the transaction. Readers of pages look for such locks
+/// ([`ANNOUNCED`]).
+const ANNOUNCE: &str = "(SELECT pg_advisory_xact_lock_shared((28530::bigint << 48) \
+    | coalesce(pg_sequence_last_value('orders_id_seq'), 0)) IS NOT NULL)";
+
+/// Returns a statement, which is built once.
+fn text(
+    file_numbers: FileNumbers,
+    size: Size,
+    has_documents: bool,
+    has_keys: bool,
+) -> &'static str {
+    static TEXTS: [OnceLock<String>; 16] = [const { OnceLock::new() }; 16];
+    let takes_over = file_numbers == FileNumbers::TakeOver;
+    let differences = [takes_over, size == Size::One, has_documents, has_keys];
+    let at = differences.iter().fold(0, |at, differs| 2 * at + usize::from(*differs));
+    TEXTS[at].get_or_init(|| statement(file_numbers, size, has_documents, has_keys))
+}
+
 /// Returns the statement that creates the orders of a batch, all in one transaction:
 ///
 /// 1. `candidates`: leaves out orders whose file number or idempotency key is in use. It takes no
@@ -28,59 +50,69 @@ pub(crate) const ANNOUNCED: &str = "(\
 ///    and `LIMIT` keep the planner from a join: one index lookup per order, in every plan.
 /// 2. `held`, `released`: takes the file numbers from orders that the window no longer covers, see
 ///    [`FileNumbers::TakeOver`].
-/// 3. `announced`: takes a shared lock until the end of the transaction. It names the newest order,
-///    before which no order of this statement will be. Readers of pages look for such locks
-///    ([`ANNOUNCED`]).
-/// 4. `created`: inserts the orders whose file number is free, and returns them.
-/// 5. `stored`: inserts their documents and adopts the uploads, in the order of their keys, in
+/// 3. `created`: inserts the orders, and returns them. Before, [`ANNOUNCE`] and [`DURABLE`] run
+///    once, not for each order.
+/// 4. `stored`: inserts their documents and adopts the uploads, in the order of their keys, in
 ///    which other calls lock them.
-/// 6. `noted`: inserts an event for each, whatever will follow it.
-/// 7. `remembered`: remembers their requests. Where a concurrent request has remembered its order
+/// 5. `remembered`: remembers their requests. Where a concurrent request has remembered its order
 ///    under the same key, a trigger rejects the whole statement.
-///
-/// The last part makes the commit durable, whatever the settings of the session are. Its scalar
-/// subquery runs once, not for each order.
+/// 6. `noted`: inserts an event for each, whatever will follow it.
 ///
 /// A single order comes as values instead of arrays, which saves PostgreSQL a third of the work.
+/// Its event is the last part, because the answer needs no other row of `created`.
 ///
-/// Each step locks rows in the order of their keys, so that batches never deadlock. Step 4 counts
-/// the rows of steps 2 and 3 to run after them. A batch without idempotency keys or documents has
+/// Each step locks rows in the order of their keys, so that batches never deadlock. Step 3 counts
+/// the rows of step 2 to run after it. A batch without idempotency keys or documents has
 /// no step for them: steps that do nothing would make a single order a third slower.
 fn statement(file_numbers: FileNumbers, size: Size, has_documents: bool, has_keys: bool) -> String {
-    let (documents, keys) = (13, if has_documents { 21 } else { 13 });
-    let stored = if has_documents { stored(&parameters(documents, 8)) } else { String::new() };
+    let documents = 2 + COLUMNS.len() + file_numbers.columns().len();
+    let keys = documents + if has_documents { 8 } else { 0 };
     let (key_columns, key_is_free, remembered) = if has_keys { KEYS } else { ("", "", "") };
     let key_parameters =
         if has_keys { format!(", {}", parameters(keys, 5)) } else { String::new() };
-    let Parts { holder, lookup, is_free, released, after_release } = file_numbers.parts();
+    let stored = if has_documents { stored(&parameters(documents, 8)) } else { String::new() };
+    let Parts { holder, lookup, is_free, released, after_release, taken } = file_numbers.parts();
     let (rows, end_of_rows, sorted) = match size {
         Size::One => ("(VALUES (", "))", ""),
         Size::Many => ("unnest(", ")", " ORDER BY c.file_number COLLATE \"C\""),
     };
+    let row_parameters = parameters(2, documents - 2);
+    let columns = [COLUMNS, file_numbers.columns()].concat().join(", ");
+    let status = OrderStatus::NEW.as_str();
+    let event = EventType::OrderCreated.as_str();
+    let noted = format!(
+        "INSERT INTO events (type, order_id, created_at) SELECT '{event}', id, created_at FROM created"
+    );
+    let end = match size {
+        Size::One => format!(" {noted} RETURNING order_id AS id, $2 AS file_number"),
+        Size::Many => format!(", noted AS ({noted}) SELECT id, file_number FROM created"),
+    };
     format!(
         "WITH candidates AS (\
-            SELECT c.*{holder} \
-            FROM {rows}$2, $3, $4, $5, $6, $7, $8, $9, $10, $11{key_parameters}{end_of_rows} \
-            AS c (file_number, details, client_id, api_key_id, signing_service_id, starts_at, \
-                ends_at, created_at, window_opens_at, status{key_columns}){lookup} \
-            WHERE {is_free}{key_is_free}{sorted}\
-        ){released}, announced AS MATERIALIZED (\
-            SELECT pg_advisory_xact_lock_shared(\
-                (28530::bigint << 48) | (SELECT coalesce(max(id), 0) FROM orders))\
-        ), created AS (\
+            SELECT c.*{holder} FROM {rows}{row_parameters}{key_parameters}{end_of_rows} \
+            AS c ({columns}{key_columns}){lookup} WHERE {is_free}{key_is_free}{sorted}\
+        ){released}, created AS (\
             INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, ends_at, \
                 created_at, updated_at, is_test, holds_file_number, file_number, status, details) \
             SELECT client_id, api_key_id, signing_service_id, starts_at, ends_at, created_at, \
-                created_at, $1, true, file_number, status, details::json \
-            FROM candidates WHERE (SELECT count(*) FROM announced) = 1{after_release} \
-            ON CONFLICT (file_number, is_test) WHERE holds_file_number DO NOTHING \
+                created_at, $1, true, file_number, '{status}', details::json \
+            FROM candidates WHERE {ANNOUNCE} AND {DURABLE}{after_release}{taken} \
             RETURNING id, file_number, created_at\
-        ){stored}, noted AS (\
-            INSERT INTO events (type, order_id, created_at) \
-            SELECT $12, id, created_at FROM created\
-        ){remembered} SELECT id, file_number FROM created WHERE {DURABLE}"
+        ){stored}{remembered}{end}"
     )
 }
+
+/// The columns of an order that differ within a batch.
+const COLUMNS: &[&str] = &[
+    "file_number",
+    "details",
+    "client_id",
+    "api_key_id",
+    "signing_service_id",
+    "starts_at",
+    "ends_at",
+    "created_at",
+];
 
 /// How many orders a statement creates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,9 +124,11 @@ enum Size {
 /// What a statement does with an order that holds the file number of a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileNumbers {
-    /// Leaves the new order out. Few file numbers come again, so this is tried first.
+    /// Leaves the new order out. Few file numbers come again, so this is tried first. If another
+    /// statement commits an order with the file number at the same time, the whole batch fails.
     LeaveOut,
-    /// Takes the file number from an order that the window no longer covers.
+    /// Takes the file number from an order that the window no longer covers. Leaves the new order
+    /// out if another statement was faster, which takes a lookup and a record of the log more.
     TakeOver,
 }
 
@@ -105,9 +139,18 @@ struct Parts {
     is_free: &'static str,
     released: &'static str,
     after_release: &'static str,
+    taken: &'static str,
 }
 
 impl FileNumbers {
+    /// Returns the columns that only this statement needs.
+    fn columns(self) -> &'static [&'static str] {
+        match self {
+            Self::LeaveOut => &[],
+            Self::TakeOver => &["window_opens_at"],
+        }
+    }
+
     fn parts(self) -> Parts {
         match self {
             Self::LeaveOut => Parts {
@@ -117,6 +160,7 @@ impl FileNumbers {
                     AND is_test = $1 AND holds_file_number LIMIT 1) IS NULL",
                 released: "",
                 after_release: "",
+                taken: "",
             },
             Self::TakeOver => Parts {
                 holder: ", h.id AS holder",
@@ -135,6 +179,7 @@ impl FileNumbers {
                         RETURNING id\
                     )",
                 after_release: " AND (SELECT count(*) FROM released) >= 0",
+                taken: " ON CONFLICT (file_number, is_test) WHERE holds_file_number DO NOTHING",
             },
         }
     }
@@ -198,7 +243,7 @@ pub(crate) async fn insert_orders(
         .iter()
         .flat_map(|order| order.documents.iter().map(move |document| (order, document)))
         .collect();
-    let sql = statement(file_numbers, size, !documents.is_empty(), has_keys);
+    let sql = text(file_numbers, size, !documents.is_empty(), has_keys);
     let mut statement = Columns(sql_query(sql).into_boxed())
         .value::<Bool, _>(batch.iter().any(|order| order.row.is_test))
         .column::<Text, _>(values(&orders, |order| &*order.file_number))
@@ -208,10 +253,10 @@ pub(crate) async fn insert_orders(
         .column::<BigInt, _>(values(&orders, |order| order.signing_service_id))
         .column::<Nullable<Instant>, _>(values(&orders, |order| order.starts_at))
         .column::<Nullable<Instant>, _>(values(&orders, |order| order.ends_at))
-        .column::<Instant, _>(values(&orders, |order| order.created_at))
-        .column::<Instant, _>(values(batch, |order| order.window_opens_at))
-        .column::<Text, _>(values(&orders, |order| &*order.status))
-        .value::<Text, _>(EventType::OrderCreated.as_str());
+        .column::<Instant, _>(values(&orders, |order| order.created_at));
+    if file_numbers == FileNumbers::TakeOver {
+        statement = statement.column::<Instant, _>(values(batch, |order| order.window_opens_at));
+    }
     if !documents.is_empty() {
         statement = statement
             .value::<Array<Text>, _>(values(&documents, |(order, _)| &*order.row.file_number))

@@ -40,9 +40,10 @@ const TABLES: [&str; 11] = [
     "idempotency_keys",
 ];
 
-/// The rights that the service needs: table, privilege.
+/// The rights that the service needs: table or sequence, privilege.
 const RIGHTS: &str = "VALUES \
     ('orders', 'SELECT'), ('orders', 'INSERT'), ('orders', 'UPDATE'), \
+    ('orders_id_seq', 'USAGE'), \
     ('documents', 'SELECT'), ('documents', 'INSERT'), ('documents', 'DELETE'), \
     ('uploads', 'SELECT'), ('uploads', 'INSERT'), ('uploads', 'UPDATE'), ('uploads', 'DELETE'), \
     ('events', 'SELECT'), ('events', 'INSERT'), ('events', 'UPDATE'), ('events', 'DELETE'), \
@@ -81,11 +82,11 @@ pub enum MigrateError {
     #[error("the database has a table {0} of another program; use an empty database or schema")]
     Foreign(&'static str),
     /// The user lacks a right that the service needs.
-    #[error("the database user lacks the right to {privilege} on the table {table}")]
+    #[error("the database user lacks the right {privilege} on {table}")]
     Right {
-        /// The table.
+        /// The table or sequence.
         table: String,
-        /// `SELECT`, `INSERT`, `UPDATE` or `DELETE`.
+        /// `SELECT`, `INSERT`, `UPDATE`, `DELETE` or, for a sequence, `USAGE`.
         privilege: String,
     },
     /// The database does not answer, or a migration failed and changed nothing.
@@ -208,7 +209,8 @@ async fn check_rights(
 ) -> Result<(), MigrateError> {
     let query = format!(
         "SELECT * FROM ({rights}) AS needed (table_name, privilege) \
-        WHERE NOT has_table_privilege(table_name, privilege) LIMIT 1"
+        WHERE NOT CASE privilege WHEN 'USAGE' THEN has_sequence_privilege(table_name, privilege) \
+            ELSE has_table_privilege(table_name, privilege) END LIMIT 1"
     );
     let lacking: Option<Right> = sql_query(query).get_result(connection).await.optional()?;
     lacking.map_or(Ok(()), |Right { table_name, privilege }| {

@@ -67,6 +67,35 @@ async fn locked_order_of_another_system_delays_no_order() {
     drop(other);
 }
 
+/// Another statement commits an order with one of the file numbers while the batch waits for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn file_number_taken_during_the_batch_fails_no_other_order() {
+    let ([store, other], database) = two_stores().await;
+    store.create(&new_order("F-0", NOW), WINDOW).await.unwrap();
+    let (outsider, watcher) = (outsider(&database).await, outsider(&database).await);
+    outsider
+        .batch_execute(
+            "BEGIN; INSERT INTO orders (client_id, api_key_id, signing_service_id, created_at, \
+                updated_at, is_test, holds_file_number, file_number, status, details) \
+            SELECT client_id, api_key_id, signing_service_id, created_at, updated_at, is_test, \
+                holds_file_number, 'F-2', status, details FROM orders",
+        )
+        .await
+        .unwrap();
+    let calls = ["F-1", "F-2", "F-3"].map(|number| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move { store.create(&new_order(number, NOW), WINDOW).await })
+    });
+    let waits = async || sessions(&watcher).await.1 >= 1;
+    until("a statement waits for the other order", waits).await;
+    outsider.batch_execute("COMMIT").await.unwrap();
+    let outcomes: Vec<_> = join_all(calls).await.into_iter().map(Result::unwrap).collect();
+    assert!(outcomes[0].is_ok() && outcomes[2].is_ok(), "{outcomes:?}");
+    assert!(is_duplicate(&outcomes[1]), "{outcomes:?}");
+    assert_eq!(database.sql("SELECT count(*) FROM orders"), "4");
+    drop(other);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn batches_of_two_instances_never_deadlock() {
     let (stores, database) = two_stores().await;

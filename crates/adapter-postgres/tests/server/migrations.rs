@@ -174,9 +174,10 @@ async fn missing_right_to_create_tables_is_named() {
 }
 
 /// The rights of a user that did not create the schema.
-const RIGHTS: [(&str, &[&str]); 12] = [
+const RIGHTS: [(&str, &[&str]); 13] = [
     ("__diesel_schema_migrations", &["SELECT"]),
     ("orders", &["SELECT", "INSERT", "UPDATE"]),
+    ("orders_id_seq", &["USAGE"]),
     ("documents", &["SELECT", "INSERT", "DELETE"]),
     ("uploads", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("events", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
@@ -267,7 +268,8 @@ async fn missing_right_is_named() {
     store_at(&database.url()).await;
     let (role, url) = role(&database);
     database.sql(&format!(
-        "GRANT USAGE ON SCHEMA public TO {role}; GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}"
+        "GRANT USAGE ON SCHEMA public TO {role}; GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}; \
+        GRANT USAGE ON SEQUENCE orders_id_seq TO {role}"
     ));
     let store = open(&url);
     for (lacking, privileges) in RIGHTS {
