@@ -20,7 +20,7 @@ use sql_rows::{
     schema::{documents, orders},
 };
 
-use crate::{failure::Failure, idempotency, store::SqliteStore, uploads};
+use crate::{failure::Failure, idempotency, store::SqliteStore, uploads, worker::Fault};
 
 #[async_trait]
 impl OrderRepo for SqliteStore {
@@ -30,7 +30,13 @@ impl OrderRepo for SqliteStore {
         window: DuplicateWindow,
     ) -> Result<OrderId, CreateError> {
         let order = PendingOrder::new(order, window).map_err(Failure::Unstorable)?;
-        self.writer.run(move |connection| create(connection, order)).await
+        if order.documents.is_empty() && order.idempotent_request.is_none() {
+            self.writer
+                .run_without_savepoint(move |connection| create_alone(connection, &order))
+                .await
+        } else {
+            self.writer.run(move |connection| create(connection, order)).await
+        }
     }
 
     async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, AddDocumentsError> {
@@ -51,20 +57,37 @@ fn create(connection: &mut SqliteConnection, order: PendingOrder) -> Result<Orde
     {
         return Err(CreateError::KeyInUse(key_use));
     }
-    // Most file numbers are new. Only a file number that is held needs a look at its window.
-    let id = match insert(connection, &order.row)? {
-        Some(id) => id,
-        None => insert_after_window(connection, &order)?,
-    };
+    let OrderId(id) = create_alone(connection, &order).map_err(Fault::into_error)?;
     for document in order.documents {
         store(connection, DocumentRow { order_id: id, ..document })?
             .ok_or(CreateError::UploadSwept)?;
     }
-    note(connection, EventType::OrderCreated, id, created_at)?;
     if let Some(idempotent_request) = &order.idempotent_request {
         idempotency::remember(connection, idempotent_request, OrderId(id), created_at.0, None)?;
     }
     Ok(OrderId(id))
+}
+
+/// Creates an order without its documents and its idempotency key.
+fn create_alone(
+    connection: &mut SqliteConnection,
+    order: &PendingOrder,
+) -> Result<OrderId, Fault<CreateError>> {
+    // Most file numbers are new. Only a file number that is held needs a look at its window.
+    if !insert(connection, &order.row).map_err(before_writing)? {
+        insert_after_window(connection, order)?;
+    }
+    let id = last_id(connection).map_err(after_writing)?;
+    note(connection, EventType::OrderCreated, id, order.row.created_at).map_err(after_writing)?;
+    Ok(OrderId(id))
+}
+
+fn before_writing(failure: Failure) -> Fault<CreateError> {
+    Fault::BeforeWriting(failure.into())
+}
+
+fn after_writing(failure: Failure) -> Fault<CreateError> {
+    Fault::AfterWriting(failure.into())
 }
 
 fn add_documents(
@@ -119,8 +142,7 @@ fn note(
         .bind::<Text, _>(event.as_str())
         .bind::<BigInt, _>(order_id)
         .bind::<Instant, _>(at);
-    Prepared(insert).execute(connection)?;
-    Ok(())
+    Ok(Prepared(insert).run(connection)?)
 }
 
 /// Stores a document, and adopts its upload. Returns `None` if that was swept.
@@ -133,13 +155,14 @@ fn store(connection: &mut SqliteConnection, row: DocumentRow) -> Result<Option<(
 }
 
 /// Inserts a new order, which has no notary. It is a fixed text, because diesel walks through the
-/// columns of its queries for longer than SQLite needs to insert them.
+/// columns of its queries for longer than SQLite needs to insert them. Without `RETURNING`, which
+/// builds a table for its rows.
 const INSERT: &str = "INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, \
     ends_at, created_at, updated_at, is_test, holds_file_number, file_number, status, details) \
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id";
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
-/// Inserts an order that holds its file number. Returns `None` if another order holds it.
-fn insert(connection: &mut SqliteConnection, row: &OrderRow) -> Result<Option<i64>, Failure> {
+/// Inserts an order that holds its file number. Returns `false` if another order holds it.
+fn insert(connection: &mut SqliteConnection, row: &OrderRow) -> Result<bool, Failure> {
     let insert = sql_query(INSERT)
         .bind::<BigInt, _>(row.client_id)
         .bind::<BigInt, _>(row.api_key_id)
@@ -153,11 +176,17 @@ fn insert(connection: &mut SqliteConnection, row: &OrderRow) -> Result<Option<i6
         .bind::<Text, _>(&row.file_number)
         .bind::<Text, _>(&row.status)
         .bind::<Text, _>(&row.details);
-    match Prepared(insert).get_result::<IdRow>(connection) {
-        Ok(row) => Ok(Some(row.id)),
-        Err(Error::DatabaseError(DatabaseErrorKind::UniqueViolation, _)) => Ok(None),
+    match Prepared(insert).run(connection) {
+        Ok(()) => Ok(true),
+        Err(Error::DatabaseError(DatabaseErrorKind::UniqueViolation, _)) => Ok(false),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Returns the identifier of the row that this connection inserted last.
+fn last_id(connection: &mut SqliteConnection) -> Result<i64, Failure> {
+    let query = Prepared(sql_query("SELECT last_insert_rowid() AS id"));
+    Ok(query.get_result::<IdRow>(connection)?.id)
 }
 
 /// The order that holds the file number of a row.
@@ -176,18 +205,21 @@ macro_rules! holder {
 fn insert_after_window(
     connection: &mut SqliteConnection,
     order: &PendingOrder,
-) -> Result<i64, CreateError> {
+) -> Result<(), Fault<CreateError>> {
     // Takes the file number from its holder if the window of the holder is over.
     diesel::update(holder!(order.row).filter(orders::created_at.le(order.window_opens_at)))
         .set(orders::holds_file_number.eq(false))
         .execute(connection)
-        .map_err(Failure::from)?;
-    if let Some(id) = insert(connection, &order.row)? {
-        return Ok(id);
+        .map_err(|error| before_writing(error.into()))?;
+    if insert(connection, &order.row).map_err(after_writing)? {
+        return Ok(());
     }
-    let created_at: Utc =
-        holder!(order.row).select(orders::created_at).first(connection).map_err(Failure::from)?;
-    Err(CreateError::Duplicate { created_at: created_at.0 })
+    // So the update has changed nothing.
+    let created_at: Utc = holder!(order.row)
+        .select(orders::created_at)
+        .first(connection)
+        .map_err(|error| before_writing(error.into()))?;
+    Err(Fault::BeforeWriting(CreateError::Duplicate { created_at: created_at.0 }))
 }
 
 /// Checks that the database is writable: holds the write lock and reads the schema. Writes nothing.

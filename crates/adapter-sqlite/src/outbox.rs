@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use diesel::{prelude::*, sqlite::SqliteConnection};
 use domain::ports::{Dispatch, Event, EventId, Outbox, StoreError};
 use sql_rows::{
-    EVENT_TYPES, EventRow, Prepared, Utc, row_limit,
+    EVENT_TYPES, EventRow, Utc, row_limit,
     schema::{deliveries, events, webhook_deliveries},
 };
 use time::OffsetDateTime;
@@ -83,8 +83,9 @@ fn put_off(
     until: OffsetDateTime,
 ) -> Result<(), Failure> {
     for id in ids {
-        let put_off = diesel::update(events::table.find(id)).set(events::retry_at.eq(Utc(until)));
-        Prepared(put_off).execute(connection)?;
+        diesel::update(events::table.find(id))
+            .set(events::retry_at.eq(Utc(until)))
+            .execute(connection)?;
     }
     Ok(())
 }

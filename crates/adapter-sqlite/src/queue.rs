@@ -61,7 +61,7 @@ fn lease(
     let remove = sql_query(REMOVE_COUNTS)
         .bind::<Instant, _>(Utc(hour_before))
         .bind::<BigInt, _>(REMOVED_COUNTS);
-    Prepared(remove).execute(connection)?;
+    Prepared(remove).run(connection)?;
     let due = deliveries::table
         .filter(deliveries::failed_at.is_null())
         .filter(deliveries::due_at.le(Utc(now)))
@@ -156,7 +156,8 @@ fn settle_one(
                 deliveries::leased_until.eq(None::<Utc>),
                 deliveries::attempts.eq(deliveries::attempts + attempts),
             );
-            Prepared(diesel::update(held).set(changes)).execute(connection)?
+            let update = diesel::update(held).set(changes).returning(deliveries::id);
+            Prepared(update).get_results::<i64>(connection)?.len()
         }
     };
     Ok(settled > 0)

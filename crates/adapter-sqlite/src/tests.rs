@@ -1,14 +1,17 @@
 use std::{
     future::poll_fn,
     path::{Path, PathBuf},
-    sync::{Arc, mpsc},
+    sync::{Arc, Mutex, mpsc},
     task::Poll,
 };
 
-use contract_tests::samples::{NOW, WINDOW, api_key, document, new_order, order_of, stored};
+use contract_tests::samples::{
+    NOW, WINDOW, api_key, attempt, delivery, document, enqueue, idempotency_key, new_order,
+    order_of, settle, stored,
+};
 use diesel::{
     Connection as _, QueryableByName, RunQueryDsl as _,
-    connection::SimpleConnection as _,
+    connection::{Instrumentation, InstrumentationEvent, SimpleConnection as _},
     dsl::sql,
     sql_query,
     sql_types::{BigInt, Text},
@@ -16,14 +19,16 @@ use diesel::{
 };
 use diesel_migrations::MigrationHarness as _;
 use domain::{
+    idempotency::IdempotentRequest,
     order::OrderId,
     ports::{
         ApiKeyRepo, CreateError, DeliveryQueue as _, NewOrder, OrderRepo as _, QueueStats,
-        StoreError, UploadLedger as _,
+        Settlement, StoreError, UploadLedger as _,
     },
 };
 use futures_util::future::join_all;
 use tempfile::{TempDir, tempdir};
+use time::Duration;
 
 use crate::{
     MigrateError, OpenError, SqliteStore, checkpoints::CALLS, failure::Failure,

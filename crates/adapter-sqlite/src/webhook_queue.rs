@@ -226,8 +226,8 @@ fn settle(
             webhook_deliveries::leased_until.eq(None::<Utc>),
             webhook_deliveries::failures.eq(webhook_deliveries::failures + failures),
         );
-        let changed = Prepared(diesel::update(held).set(outcome)).execute(connection)?;
-        if changed > 0 {
+        let changed = diesel::update(held).set(outcome).returning(webhook_deliveries::id);
+        if !Prepared(changed).get_results::<i64>(connection)?.is_empty() {
             settled.held.push(one.id);
             if affect(connection, one)? {
                 settled.disabled.push(one.endpoint);

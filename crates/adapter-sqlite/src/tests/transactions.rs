@@ -161,6 +161,127 @@ async fn waiting_calls_share_a_commit() {
     assert_eq!(commits(&directory) - before, 1);
 }
 
+/// Creates orders with these file numbers in one transaction.
+async fn create_together(
+    store: &Arc<SqliteStore>,
+    file_numbers: [&str; 4],
+) -> Vec<Result<OrderId, CreateError>> {
+    let (release, holding) = hold(store).await;
+    let orders = file_numbers.map(|number| new_order(number, NOW));
+    let mut creating =
+        std::pin::pin!(join_all(orders.iter().map(|order| store.create(order, WINDOW))));
+    poll_fn(|context| Poll::Ready(creating.as_mut().poll(context).is_pending())).await;
+    drop(release);
+    let outcomes = creating.await;
+    holding.await.unwrap().unwrap();
+    outcomes
+}
+
+fn file_numbers(directory: &TempDir, table: &str) -> String {
+    #[derive(QueryableByName)]
+    struct Row {
+        #[diesel(sql_type = Text)]
+        numbers: String,
+    }
+    let query = format!("SELECT coalesce(group_concat(file_number), '') AS numbers FROM {table}");
+    sql_query(query).get_result::<Row>(&mut outsider(&path(directory))).unwrap().numbers
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn order_that_a_trigger_or_a_duplicate_rejects_fails_alone() {
+    let directory = tempdir().unwrap();
+    let store = Arc::new(open(&directory).await);
+    on_writer(
+        &store,
+        "CREATE TRIGGER choosy BEFORE INSERT ON orders WHEN new.file_number = 'bad'
+            BEGIN SELECT RAISE(ABORT, 'no'); END",
+    )
+    .await;
+    let outcomes = create_together(&store, ["F-1", "bad", "F-1", "F-2"]).await;
+    assert!(outcomes[0].is_ok() && outcomes[3].is_ok(), "{outcomes:?}");
+    assert!(matches!(outcomes[1], Err(CreateError::Internal(_))), "{outcomes:?}");
+    assert!(matches!(outcomes[2], Err(CreateError::Duplicate { .. })), "{outcomes:?}");
+    assert_eq!(file_numbers(&directory, "orders"), "F-1,F-2");
+    let noted = "events JOIN orders ON orders.id = order_id";
+    assert_eq!(file_numbers(&directory, noted), "F-1,F-2");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn order_without_its_event_is_not_kept() {
+    let directory = tempdir().unwrap();
+    let store = Arc::new(open(&directory).await);
+    on_writer(
+        &store,
+        "CREATE TRIGGER choosy BEFORE INSERT ON events WHEN new.order_id = 2
+            BEGIN SELECT RAISE(ABORT, 'no'); END",
+    )
+    .await;
+    let outcomes = create_together(&store, ["F-1", "F-2", "F-3", "F-4"]).await;
+    assert!(outcomes.iter().all(Result::is_err), "{outcomes:?}");
+    assert_eq!(file_numbers(&directory, "orders"), "");
+    store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+}
+
+/// Notes the statements that run, and those that stay prepared. Transactions begin and end with
+/// short statements, which are always prepared.
+#[derive(Default, Clone)]
+struct Seen {
+    run: Arc<Mutex<Vec<String>>>,
+    kept: Arc<Mutex<Vec<String>>>,
+}
+
+impl Instrumentation for Seen {
+    fn on_connection_event(&mut self, event: InstrumentationEvent<'_>) {
+        match event {
+            InstrumentationEvent::StartQuery { query, .. } => {
+                let text = query.to_string();
+                let text = text.split(" -- binds").next().unwrap().trim();
+                self.run.lock().unwrap().push(text.to_owned());
+            }
+            InstrumentationEvent::CacheQuery { sql, .. } => {
+                self.kept.lock().unwrap().push(sql.trim().to_owned());
+            }
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_of_orders_and_their_mails_stay_prepared() {
+    let directory = tempdir().unwrap();
+    let store = Arc::new(open(&directory).await);
+    let seen = Seen::default();
+    let instrumentation = seen.clone();
+    let instrument = move |connection: &mut SqliteConnection| {
+        connection.set_instrumentation(instrumentation);
+        Ok::<_, Failure>(())
+    };
+    store.writer.run(instrument).await.unwrap();
+
+    create_together(&store, ["F-1", "F-2", "F-3", "F-4"]).await;
+    let documents = vec![document()];
+    store.record(&[documents[0].key.clone()], NOW).await.unwrap();
+    let attempt = attempt(&idempotency_key(1, "key"), 7);
+    let idempotent_request = Some(IdempotentRequest { attempt, kept_until: NOW });
+    let whole = NewOrder { documents, idempotent_request, ..new_order("F-5", NOW) };
+    enqueue(&*store, &whole, vec![delivery(0), delivery(1)]).await;
+    let leases = store.lease(NOW, Duration::MINUTE, 2).await.unwrap();
+    let retry = Settlement::RetryAt { due_at: NOW, error: "busy".to_owned() };
+    assert!(settle(&*store, &leases[0], &retry).await);
+    assert!(settle(&*store, &leases[1], &Settlement::Done).await);
+
+    let kept = seen.kept.lock().unwrap();
+    let run = seen.run.lock().unwrap();
+    let prepared_each_time: Vec<_> = run
+        .iter()
+        .filter(|text| !kept.contains(text) && !["BEGIN IMMEDIATE", "COMMIT"].contains(&&***text))
+        // A batch of another size is another statement.
+        .filter(|text| !text.contains("`id` IN (?, ?)"))
+        .collect();
+    assert!(prepared_each_time.is_empty(), "{prepared_each_time:#?}");
+    assert!(kept.iter().any(|text| text.starts_with("INSERT INTO orders")), "{kept:#?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn success_is_reported_only_after_commit() {
     let directory = tempdir().unwrap();
