@@ -46,18 +46,21 @@ where
             members.end()
         };
         write(&mut line).map_err(|_| fmt::Error)?;
-        let line = String::from_utf8(line).map_err(|_| fmt::Error)?;
         let mut spans = context.lookup_current().into_iter().flat_map(|span| span.scope());
         // The steps of a request are for its trace.
-        let span = spans.find(|span| !span.metadata().target().starts_with(STEPS));
-        let Some(span) = span else { return writeln!(writer, "{line}") };
-        let extensions = span.extensions();
-        let fields = extensions.get::<FormattedFields<JsonFields>>();
-        let fields = fields.map_or("{}", |fields| fields.fields.as_str());
-        let comma = if fields == "{}" { "" } else { "," };
-        // Both texts are objects. The members go before the brace at their ends.
-        let [line, fields] =
-            [&line, fields].map(|object| object.strip_suffix('}').unwrap_or(object));
-        writeln!(writer, "{line},\"span\":{fields}{comma}\"name\":\"{}\"}}}}", span.name())
+        if let Some(span) = spans.find(|span| !span.metadata().target().starts_with(STEPS)) {
+            let extensions = span.extensions();
+            let fields = extensions.get::<FormattedFields<JsonFields>>();
+            let fields = fields.map_or("{}", |fields| fields.fields.as_str());
+            let comma = if fields == "{}" { "" } else { "," };
+            // Both texts are objects. The members go before the brace at their ends.
+            line.pop();
+            let fields = fields.strip_suffix('}').unwrap_or(fields);
+            for text in [",\"span\":", fields, comma, "\"name\":\"", span.name(), "\"}}"] {
+                line.extend_from_slice(text.as_bytes());
+            }
+        }
+        line.push(b'\n');
+        writer.write_str(std::str::from_utf8(&line).map_err(|_| fmt::Error)?)
     }
 }
