@@ -12,6 +12,7 @@ use crate::{
 };
 
 pub mod bare;
+mod bare_checked;
 mod bare_sqlite;
 mod bare_tables;
 pub mod bare_uploads;

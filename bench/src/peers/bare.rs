@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio_postgres::{Error, types::ToSql};
 
 use super::{
+    bare_checked::Checked,
     bare_sqlite::Writer,
     bare_tables::{Batches, Plain},
 };
@@ -29,6 +30,10 @@ pub enum Tables {
     Postgres,
     /// The service's tables on SQLite, in batches
     Sqlite,
+    /// The service's tables on PostgreSQL, with its checks and by its own statement
+    CheckedPostgres,
+    /// The service's tables on SQLite, with its checks and by its own statements
+    CheckedSqlite,
 }
 
 /// Stores orders in one way. Each worker has its own.
@@ -36,23 +41,35 @@ enum Store {
     Plain(Plain),
     Postgres(Batches),
     Sqlite(Writer),
+    Checked(Checked),
+}
+
+/// What all workers share.
+#[derive(Clone)]
+enum Shared {
+    Nothing,
+    Writer(Writer),
+    Checked(Checked),
 }
 
 impl Store {
-    /// Connects to PostgreSQL, unless a thread writes to SQLite.
-    async fn open(tables: Tables, url: String, writer: Option<Writer>) -> Result<Self, Error> {
-        match (tables, writer) {
-            (_, Some(writer)) => Ok(Self::Sqlite(writer)),
-            (Tables::Plain, None) => Plain::connect(&url).await.map(Self::Plain),
+    /// Connects to PostgreSQL, unless the workers share something.
+    async fn open(tables: Tables, url: String, shared: Shared) -> Result<Self, Error> {
+        match (tables, shared) {
+            (_, Shared::Writer(writer)) => Ok(Self::Sqlite(writer)),
+            (_, Shared::Checked(checked)) => Ok(Self::Checked(checked)),
+            (Tables::Plain, Shared::Nothing) => Plain::connect(&url).await.map(Self::Plain),
             _ => Batches::connect(&url).await.map(Self::Postgres),
         }
     }
 
-    async fn add(&self, details: Details) -> i64 {
+    async fn add(&self, body: &[u8]) -> i64 {
+        let details = || serde_json::from_slice::<Order>(body).unwrap().signing_details_form_data;
         match self {
-            Self::Plain(plain) => plain.add(details).await,
-            Self::Postgres(batches) => batches.add(details.file_number).await,
-            Self::Sqlite(writer) => writer.add(details.file_number).await,
+            Self::Plain(plain) => plain.add(details()).await,
+            Self::Postgres(batches) => batches.add(details().file_number).await,
+            Self::Sqlite(writer) => writer.add(details().file_number).await,
+            Self::Checked(checked) => checked.add(body).await,
         }
     }
 }
@@ -84,8 +101,7 @@ pub struct Created {
 }
 
 async fn create(body: web::Bytes, store: web::Data<Store>) -> HttpResponse {
-    let order: Order = serde_json::from_slice(&body).unwrap();
-    let order_id = store.add(order.signing_details_form_data).await;
+    let order_id = store.add(&body).await;
     HttpResponse::Created().json(Created { order_id })
 }
 
@@ -108,11 +124,16 @@ pub fn end_with_standard_input() {
 pub fn serve(tables: Tables) {
     end_with_standard_input();
     let url = env::var("DATABASE_URL").unwrap();
-    let writer = (tables == Tables::Sqlite).then(|| Writer::start(&url));
+    let shared = match tables {
+        Tables::Plain | Tables::Postgres => Shared::Nothing,
+        Tables::Sqlite => Shared::Writer(Writer::start(&url)),
+        Tables::CheckedPostgres => Shared::Checked(Checked::on_postgres(&url, WORKERS)),
+        Tables::CheckedSqlite => Shared::Checked(Checked::on_sqlite(&url)),
+    };
     let server = HttpServer::new(move || {
-        let (url, writer) = (url.clone(), writer.clone());
+        let (url, shared) = (url.clone(), shared.clone());
         App::new()
-            .data_factory(move || Store::open(tables, url.clone(), writer.clone()))
+            .data_factory(move || Store::open(tables, url.clone(), shared.clone()))
             .route("/api/order/create", web::post().to(create))
     })
     .workers(WORKERS)

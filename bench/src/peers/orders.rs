@@ -151,14 +151,15 @@ impl Loads<'_> {
         round
     }
 
-    /// Measures the bare service on the service's tables.
-    fn bare(&self, backend: Backend, seed: u64) -> Round {
+    /// Measures a bare service on the service's tables.
+    fn bare(&self, tables: Tables, seed: u64) -> Round {
         flush(self.cluster);
-        let instance = Instance::new(&self.plan.binary(), backend, self.cluster);
-        let (tables, database) = match backend {
-            Backend::Postgres => (Tables::Postgres, Some(self.cluster)),
-            Backend::Sqlite => (Tables::Sqlite, None),
+        let backend = match tables {
+            Tables::Sqlite | Tables::CheckedSqlite => Backend::Sqlite,
+            Tables::Plain | Tables::Postgres | Tables::CheckedPostgres => Backend::Postgres,
         };
+        let instance = Instance::new(&self.plan.binary(), backend, self.cluster);
+        let database = (backend == Backend::Postgres).then_some(self.cluster);
         let peer = PeerService::start(bare::command(tables), &instance.url());
         let request = Request::order_with_recipients("not-checked");
         let round = self.watch(peer.server(), &peer.address, request, database, seed);
@@ -210,16 +211,18 @@ impl Loads<'_> {
     /// Measures `pgbench`, the service on both databases and the bare services, and the Fastify
     /// service unless there is a rate, which it might not reach.
     fn alternate(&self) -> Vec<Vec<Round>> {
-        let candidates: [&dyn Fn(u64) -> Round; 7] = [
+        let candidates: [&dyn Fn(u64) -> Round; 9] = [
             &|_| self.pgbench(),
             &|seed| self.service(Backend::Postgres, seed),
             &|seed| self.service(Backend::Sqlite, seed),
             &|seed| self.peer(bare::command(Tables::Plain), seed),
-            &|seed| self.bare(Backend::Postgres, seed),
-            &|seed| self.bare(Backend::Sqlite, seed),
+            &|seed| self.bare(Tables::Postgres, seed),
+            &|seed| self.bare(Tables::Sqlite, seed),
+            &|seed| self.bare(Tables::CheckedPostgres, seed),
+            &|seed| self.bare(Tables::CheckedSqlite, seed),
             &|seed| self.peer(fastify::command(self.fastify), seed),
         ];
-        let count = if self.rate.is_some() { 6 } else { 7 };
+        let count = candidates.len() - usize::from(self.rate.is_some());
         alternate(self.plan.rounds, &candidates[..count])
     }
 
@@ -233,6 +236,8 @@ impl Loads<'_> {
             "bare service, plain schema",
             "bare service, the service's tables, PostgreSQL",
             "bare service, the service's tables, SQLite",
+            "bare service with the service's checks, PostgreSQL",
+            "bare service with the service's checks, SQLite",
             "Fastify, 2 processes",
         ];
         let rows: Vec<_> =
@@ -296,11 +301,8 @@ pub fn run(plan: &Plan, cluster: &Cluster, fastify: &Path) -> Vec<Vec<String>> {
          answer; {} mail recipients",
         Request::RECIPIENTS
     ));
-    let [pgbench, postgres, sqlite, _plain, bare_postgres, bare_sqlite, fastify] = &full[..] else {
-        unreachable!("seven candidates")
-    };
-    let rates = |ones: &[Round], others: &[Round]| {
-        ratios(ones, others, |round| round.rate, |round| round.rate)
+    let [pgbench, postgres, sqlite, .., fastify] = &full[..] else {
+        unreachable!("nine candidates")
     };
 
     // Half of the slower rate: if pgbench is slower, half of the service's rate could overload it.
@@ -316,7 +318,7 @@ pub fn run(plan: &Plan, cluster: &Cluster, fastify: &Path) -> Vec<Vec<String>> {
     let at_most = |label: &str, figures: &[f64], unit, bound| {
         target(label, figures, unit, Bound::AtMost(bound))
     };
-    vec![
+    let mut targets = vec![
         target(
             "orders/s on PostgreSQL / pgbench, plain schema",
             &rates(postgres, pgbench),
@@ -329,17 +331,11 @@ pub fn run(plan: &Plan, cluster: &Cluster, fastify: &Path) -> Vec<Vec<String>> {
             "",
             Bound::AtLeast(3.0),
         ),
-        without_target("bare service on PostgreSQL / Fastify", &rates(bare_postgres, fastify), ""),
         target(
             "orders/s on SQLite / on PostgreSQL",
             &rates(sqlite, postgres),
             "",
             Bound::AtLeast(1.3),
-        ),
-        without_target(
-            "bare service on SQLite / service on PostgreSQL",
-            &rates(bare_sqlite, postgres),
-            "",
         ),
         at_most("CPU s per 1,000: service on PostgreSQL", &some(postgres, Round::cpu), "", 0.05),
         at_most("CPU s per 1,000: PostgreSQL", &some(postgres, Round::database_cpu), "", 0.06),
@@ -351,17 +347,7 @@ pub fn run(plan: &Plan, cluster: &Cluster, fastify: &Path) -> Vec<Vec<String>> {
             "",
             1.0,
         ),
-        without_target(
-            "p99 at half of the rate, bare service on PostgreSQL / pgbench",
-            &ratios(&at_half[4], &at_half[0], Round::p99, Round::p99),
-            "",
-        ),
         at_most("a lone client: time per order / pgbench", &rates(&lone[0], &lone[1]), "", 1.4),
-        without_target(
-            "a lone client: bare service on PostgreSQL / pgbench",
-            &rates(&lone[0], &lone[4]),
-            "",
-        ),
         at_most(
             "MiB above idle at full rate, PostgreSQL",
             &some(postgres, Round::memory_above_idle),
@@ -374,5 +360,46 @@ pub fn run(plan: &Plan, cluster: &Cluster, fastify: &Path) -> Vec<Vec<String>> {
             "",
             16.0,
         ),
+    ];
+    targets.extend(bare(&full, &at_half, &lone));
+    targets
+}
+
+fn rates(ones: &[Round], others: &[Round]) -> Vec<f64> {
+    ratios(ones, others, |round| round.rate, |round| round.rate)
+}
+
+/// Returns what the bare services reach in place of the service.
+fn bare(full: &[Vec<Round>], at_half: &[Vec<Round>], lone: &[Vec<Round>]) -> [Vec<String>; 8] {
+    let [pgbench, postgres, _, _, bare_postgres, bare_sqlite, checked, checked_sqlite, fastify] =
+        [0, 1, 2, 3, 4, 5, 6, 7, 8];
+    [
+        ("bare service on PostgreSQL / Fastify", rates(&full[bare_postgres], &full[fastify])),
+        ("bare service with checks / Fastify", rates(&full[checked], &full[fastify])),
+        (
+            "bare service on SQLite / service on PostgreSQL",
+            rates(&full[bare_sqlite], &full[postgres]),
+        ),
+        (
+            "bare service with checks on SQLite / on PostgreSQL",
+            rates(&full[checked_sqlite], &full[checked]),
+        ),
+        (
+            "p99 at half of the rate, bare service on PostgreSQL / pgbench",
+            ratios(&at_half[bare_postgres], &at_half[pgbench], Round::p99, Round::p99),
+        ),
+        (
+            "p99 at half of the rate, bare service with checks on PostgreSQL / pgbench",
+            ratios(&at_half[checked], &at_half[pgbench], Round::p99, Round::p99),
+        ),
+        (
+            "a lone client: bare service on PostgreSQL / pgbench",
+            rates(&lone[pgbench], &lone[bare_postgres]),
+        ),
+        (
+            "a lone client: bare service with checks on PostgreSQL / pgbench",
+            rates(&lone[pgbench], &lone[checked]),
+        ),
     ]
+    .map(|(label, figures)| without_target(label, &figures, ""))
 }
