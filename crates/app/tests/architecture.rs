@@ -47,6 +47,9 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         BTreeSet::from([
             "adapter-http",
             "adapter-mail",
+            // For the bare service with the service's checks.
+            "adapter-postgres",
+            "adapter-sqlite",
             "contract-tests",
             "domain",
             // For its log and its traces.
