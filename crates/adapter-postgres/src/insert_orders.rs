@@ -23,13 +23,13 @@ pub(crate) const ANNOUNCED: &str = "(\
     WHERE locktype = 'advisory' AND objsubid = 1 AND classid::bigint >> 16 = 28530 \
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))";
 
-/// Announces that the transaction will draw larger identifiers than the last one drawn: a shared
-/// lock names that until the end of the transaction. Readers of pages look for such locks
+/// Announces that the transaction will draw larger identifiers than the last one drawn. A shared
+/// lock names the last one until the transaction ends. Readers of pages look for such locks
 /// ([`ANNOUNCED`]).
 const ANNOUNCE: &str = "(SELECT pg_advisory_xact_lock_shared((28530::bigint << 48) \
     | coalesce(pg_sequence_last_value('orders_id_seq'), 0)) IS NOT NULL)";
 
-/// Returns a statement, which is built once.
+/// Returns the text of [`statement`], which is built once.
 fn text(
     file_numbers: FileNumbers,
     size: Size,
@@ -50,8 +50,8 @@ fn text(
 ///    and `LIMIT` keep the planner from a join: one index lookup per order, in every plan.
 /// 2. `held`, `released`: takes the file numbers from orders that the window no longer covers, see
 ///    [`FileNumbers::TakeOver`].
-/// 3. `created`: inserts the orders, and returns them. Before, [`ANNOUNCE`] and [`DURABLE`] run
-///    once, not for each order.
+/// 3. `created`: inserts the orders, and returns them. [`ANNOUNCE`] and [`DURABLE`] run once before
+///    the first insert.
 /// 4. `stored`: inserts their documents and adopts the uploads, in the order of their keys, in
 ///    which other calls lock them.
 /// 5. `remembered`: remembers their requests. Where a concurrent request has remembered its order
@@ -59,7 +59,6 @@ fn text(
 /// 6. `noted`: inserts an event for each, whatever will follow it.
 ///
 /// A single order comes as values instead of arrays, which saves PostgreSQL a third of the work.
-/// Its event is the last part, because the answer needs no other row of `created`.
 ///
 /// Each step locks rows in the order of their keys, so that batches never deadlock. Step 3 counts
 /// the rows of step 2 to run after it. A batch without idempotency keys or documents has
@@ -71,7 +70,8 @@ fn statement(file_numbers: FileNumbers, size: Size, has_documents: bool, has_key
     let key_parameters =
         if has_keys { format!(", {}", parameters(keys, 5)) } else { String::new() };
     let stored = if has_documents { stored(&parameters(documents, 8)) } else { String::new() };
-    let Parts { holder, lookup, is_free, released, after_release, taken } = file_numbers.parts();
+    let Parts { holder, lookup, is_free, released, after_release, on_conflict } =
+        file_numbers.parts();
     let (rows, end_of_rows, sorted) = match size {
         Size::One => ("(VALUES (", "))", ""),
         Size::Many => ("unnest(", ")", " ORDER BY c.file_number COLLATE \"C\""),
@@ -80,13 +80,6 @@ fn statement(file_numbers: FileNumbers, size: Size, has_documents: bool, has_key
     let columns = [COLUMNS, file_numbers.columns()].concat().join(", ");
     let status = OrderStatus::NEW.as_str();
     let event = EventType::OrderCreated.as_str();
-    let noted = format!(
-        "INSERT INTO events (type, order_id, created_at) SELECT '{event}', id, created_at FROM created"
-    );
-    let end = match size {
-        Size::One => format!(" {noted} RETURNING order_id AS id, $2 AS file_number"),
-        Size::Many => format!(", noted AS ({noted}) SELECT id, file_number FROM created"),
-    };
     format!(
         "WITH candidates AS (\
             SELECT c.*{holder} FROM {rows}{row_parameters}{key_parameters}{end_of_rows} \
@@ -96,9 +89,12 @@ fn statement(file_numbers: FileNumbers, size: Size, has_documents: bool, has_key
                 created_at, updated_at, is_test, holds_file_number, file_number, status, details) \
             SELECT client_id, api_key_id, signing_service_id, starts_at, ends_at, created_at, \
                 created_at, $1, true, file_number, '{status}', details::json \
-            FROM candidates WHERE {ANNOUNCE} AND {DURABLE}{after_release}{taken} \
+            FROM candidates WHERE {ANNOUNCE} AND {DURABLE}{after_release}{on_conflict} \
             RETURNING id, file_number, created_at\
-        ){stored}{remembered}{end}"
+        ){stored}{remembered}, noted AS (\
+            INSERT INTO events (type, order_id, created_at) \
+            SELECT '{event}', id, created_at FROM created\
+        ) SELECT id, file_number FROM created"
     )
 }
 
@@ -125,10 +121,11 @@ enum Size {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileNumbers {
     /// Leaves the new order out. Few file numbers come again, so this is tried first. If another
-    /// statement commits an order with the file number at the same time, the whole batch fails.
+    /// statement commits an order with the file number at the same time, the whole batch fails
+    /// and is repeated as [`Self::TakeOver`].
     LeaveOut,
     /// Takes the file number from an order that the window no longer covers. Leaves the new order
-    /// out if another statement was faster, which takes a lookup and a record of the log more.
+    /// out if another statement was faster. That takes one more lookup and one more log record.
     TakeOver,
 }
 
@@ -139,7 +136,7 @@ struct Parts {
     is_free: &'static str,
     released: &'static str,
     after_release: &'static str,
-    taken: &'static str,
+    on_conflict: &'static str,
 }
 
 impl FileNumbers {
@@ -160,7 +157,7 @@ impl FileNumbers {
                     AND is_test = $1 AND holds_file_number LIMIT 1) IS NULL",
                 released: "",
                 after_release: "",
-                taken: "",
+                on_conflict: "",
             },
             Self::TakeOver => Parts {
                 holder: ", h.id AS holder",
@@ -179,7 +176,7 @@ impl FileNumbers {
                         RETURNING id\
                     )",
                 after_release: " AND (SELECT count(*) FROM released) >= 0",
-                taken: " ON CONFLICT (file_number, is_test) WHERE holds_file_number DO NOTHING",
+                on_conflict: " ON CONFLICT (file_number, is_test) WHERE holds_file_number DO NOTHING",
             },
         }
     }

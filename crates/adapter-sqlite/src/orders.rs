@@ -20,7 +20,7 @@ use sql_rows::{
     schema::{documents, orders},
 };
 
-use crate::{failure::Failure, idempotency, store::SqliteStore, uploads, worker::Fault};
+use crate::{failure::Failure, idempotency, store::SqliteStore, uploads};
 
 #[async_trait]
 impl OrderRepo for SqliteStore {
@@ -30,13 +30,7 @@ impl OrderRepo for SqliteStore {
         window: DuplicateWindow,
     ) -> Result<OrderId, CreateError> {
         let order = PendingOrder::new(order, window).map_err(Failure::Unstorable)?;
-        if order.documents.is_empty() && order.idempotent_request.is_none() {
-            self.writer
-                .run_without_savepoint(move |connection| create_alone(connection, &order))
-                .await
-        } else {
-            self.writer.run(move |connection| create(connection, order)).await
-        }
+        self.writer.run(move |connection| create(connection, order)).await
     }
 
     async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, AddDocumentsError> {
@@ -57,37 +51,20 @@ fn create(connection: &mut SqliteConnection, order: PendingOrder) -> Result<Orde
     {
         return Err(CreateError::KeyInUse(key_use));
     }
-    let OrderId(id) = create_alone(connection, &order).map_err(Fault::into_error)?;
+    // Most file numbers are new. Only a file number that is held needs a look at its window.
+    let id = match insert(connection, &order.row)? {
+        Some(id) => id,
+        None => insert_after_window(connection, &order)?,
+    };
     for document in order.documents {
         store(connection, DocumentRow { order_id: id, ..document })?
             .ok_or(CreateError::UploadSwept)?;
     }
+    note(connection, EventType::OrderCreated, id, created_at)?;
     if let Some(idempotent_request) = &order.idempotent_request {
         idempotency::remember(connection, idempotent_request, OrderId(id), created_at.0, None)?;
     }
     Ok(OrderId(id))
-}
-
-/// Creates an order without its documents and its idempotency key.
-fn create_alone(
-    connection: &mut SqliteConnection,
-    order: &PendingOrder,
-) -> Result<OrderId, Fault<CreateError>> {
-    // Most file numbers are new. Only a file number that is held needs a look at its window.
-    if !insert(connection, &order.row).map_err(before_writing)? {
-        insert_after_window(connection, order)?;
-    }
-    let id = last_id(connection).map_err(after_writing)?;
-    note(connection, EventType::OrderCreated, id, order.row.created_at).map_err(after_writing)?;
-    Ok(OrderId(id))
-}
-
-fn before_writing(failure: Failure) -> Fault<CreateError> {
-    Fault::BeforeWriting(failure.into())
-}
-
-fn after_writing(failure: Failure) -> Fault<CreateError> {
-    Fault::AfterWriting(failure.into())
 }
 
 fn add_documents(
@@ -155,14 +132,13 @@ fn store(connection: &mut SqliteConnection, row: DocumentRow) -> Result<Option<(
 }
 
 /// Inserts a new order, which has no notary. It is a fixed text, because diesel walks through the
-/// columns of its queries for longer than SQLite needs to insert them. Without `RETURNING`, which
-/// builds a table for its rows.
+/// columns of its queries for longer than SQLite needs to insert them.
 const INSERT: &str = "INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, \
     ends_at, created_at, updated_at, is_test, holds_file_number, file_number, status, details) \
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id";
 
-/// Inserts an order that holds its file number. Returns `false` if another order holds it.
-fn insert(connection: &mut SqliteConnection, row: &OrderRow) -> Result<bool, Failure> {
+/// Inserts an order that holds its file number. Returns `None` if another order holds it.
+fn insert(connection: &mut SqliteConnection, row: &OrderRow) -> Result<Option<i64>, Failure> {
     let insert = sql_query(INSERT)
         .bind::<BigInt, _>(row.client_id)
         .bind::<BigInt, _>(row.api_key_id)
@@ -176,17 +152,11 @@ fn insert(connection: &mut SqliteConnection, row: &OrderRow) -> Result<bool, Fai
         .bind::<Text, _>(&row.file_number)
         .bind::<Text, _>(&row.status)
         .bind::<Text, _>(&row.details);
-    match Prepared(insert).run(connection) {
-        Ok(()) => Ok(true),
-        Err(Error::DatabaseError(DatabaseErrorKind::UniqueViolation, _)) => Ok(false),
+    match Prepared(insert).get_result::<IdRow>(connection) {
+        Ok(row) => Ok(Some(row.id)),
+        Err(Error::DatabaseError(DatabaseErrorKind::UniqueViolation, _)) => Ok(None),
         Err(error) => Err(error.into()),
     }
-}
-
-/// Returns the identifier of the row that this connection inserted last.
-fn last_id(connection: &mut SqliteConnection) -> Result<i64, Failure> {
-    let query = Prepared(sql_query("SELECT last_insert_rowid() AS id"));
-    Ok(query.get_result::<IdRow>(connection)?.id)
 }
 
 /// The order that holds the file number of a row.
@@ -205,21 +175,18 @@ macro_rules! holder {
 fn insert_after_window(
     connection: &mut SqliteConnection,
     order: &PendingOrder,
-) -> Result<(), Fault<CreateError>> {
+) -> Result<i64, CreateError> {
     // Takes the file number from its holder if the window of the holder is over.
     diesel::update(holder!(order.row).filter(orders::created_at.le(order.window_opens_at)))
         .set(orders::holds_file_number.eq(false))
         .execute(connection)
-        .map_err(|error| before_writing(error.into()))?;
-    if insert(connection, &order.row).map_err(after_writing)? {
-        return Ok(());
+        .map_err(Failure::from)?;
+    if let Some(id) = insert(connection, &order.row)? {
+        return Ok(id);
     }
-    // So the update has changed nothing.
-    let created_at: Utc = holder!(order.row)
-        .select(orders::created_at)
-        .first(connection)
-        .map_err(|error| before_writing(error.into()))?;
-    Err(Fault::BeforeWriting(CreateError::Duplicate { created_at: created_at.0 }))
+    let created_at: Utc =
+        holder!(order.row).select(orders::created_at).first(connection).map_err(Failure::from)?;
+    Err(CreateError::Duplicate { created_at: created_at.0 })
 }
 
 /// Checks that the database is writable: holds the write lock and reads the schema. Writes nothing.

@@ -101,34 +101,10 @@ impl Worker {
         T: Send + 'static,
         E: From<Failure> + Send + 'static,
     {
-        self.join(true, |connection| body(connection).map_err(Fault::AfterWriting)).await
-    }
-
-    /// Runs `body` like [`Worker::run`], but without a savepoint, which takes SQLite an eighth of
-    /// the work of an order. So [`Fault::AfterWriting`] rolls back the whole transaction.
-    pub(crate) async fn run_without_savepoint<T, E>(
-        &self,
-        body: impl FnOnce(&mut SqliteConnection) -> Result<T, Fault<E>> + Send + 'static,
-    ) -> Result<T, E>
-    where
-        T: Send + 'static,
-        E: From<Failure> + Send + 'static,
-    {
-        self.join(false, body).await
-    }
-
-    async fn join<T, E>(
-        &self,
-        needs_savepoint: bool,
-        body: impl FnOnce(&mut SqliteConnection) -> Result<T, Fault<E>> + Send + 'static,
-    ) -> Result<T, E>
-    where
-        T: Send + 'static,
-        E: From<Failure> + Send + 'static,
-    {
         let (reply, answer) = oneshot::channel();
-        let waiting = Waiting { needs_savepoint, body: Some(body), outcome: None, reply };
-        if let Some(lead) = self.group.join(Box::new(waiting)) {
+        if let Some(lead) =
+            self.group.join(Box::new(Waiting { body: Some(body), outcome: None, reply }))
+        {
             // The threads end after this handle is dropped.
             let _ = self.leads.as_ref().map(|leads| leads.send(lead));
         }
@@ -146,31 +122,12 @@ impl Drop for Worker {
     }
 }
 
-/// Why a call failed, and whether the transaction has changes of it.
-#[derive(Debug)]
-pub(crate) enum Fault<E> {
-    /// It has none.
-    BeforeWriting(E),
-    /// It may have some.
-    AfterWriting(E),
-}
-
-impl<E> Fault<E> {
-    pub(crate) fn into_error(self) -> E {
-        let (Self::BeforeWriting(error) | Self::AfterWriting(error)) = self;
-        error
-    }
-}
-
 /// A call of a port.
 trait Call: Send {
     /// Returns whether the caller still waits for the outcome.
     fn is_awaited(&self) -> bool;
 
-    fn needs_savepoint(&self) -> bool;
-
-    /// Does the work. Returns whether to commit the transaction, or of a call with a savepoint,
-    /// what has changed since that.
+    /// Does the work and returns whether to commit it.
     fn run(&mut self, connection: &mut SqliteConnection) -> bool;
 
     /// Sends the outcome, or the failure of the whole transaction, to the caller.
@@ -178,15 +135,14 @@ trait Call: Send {
 }
 
 struct Waiting<F, T, E> {
-    needs_savepoint: bool,
     body: Option<F>,
-    outcome: Option<Result<T, Fault<E>>>,
+    outcome: Option<Result<T, E>>,
     reply: oneshot::Sender<Result<T, E>>,
 }
 
 impl<F, T, E> Call for Waiting<F, T, E>
 where
-    F: FnOnce(&mut SqliteConnection) -> Result<T, Fault<E>> + Send,
+    F: FnOnce(&mut SqliteConnection) -> Result<T, E> + Send,
     T: Send,
     E: From<Failure> + Send,
 {
@@ -194,19 +150,15 @@ where
         !self.reply.is_closed()
     }
 
-    fn needs_savepoint(&self) -> bool {
-        self.needs_savepoint
-    }
-
     fn run(&mut self, connection: &mut SqliteConnection) -> bool {
         self.outcome = self.body.take().map(|body| body(connection));
-        matches!(self.outcome, Some(Ok(_) | Err(Fault::BeforeWriting(_))))
+        matches!(self.outcome, Some(Ok(_)))
     }
 
     fn reply(self: Box<Self>, failure: Option<&SharedFailure>) {
         let outcome = match (self.outcome, failure) {
             // The call's own error says more.
-            (Some(Err(fault)), _) => Err(fault.into_error()),
+            (Some(Err(error)), _) => Err(error),
             (None, _) if self.body.is_none() => Err(Failure::Lost.into()),
             (_, Some(failure)) => Err(Failure::Shared(failure.clone()).into()),
             (Some(Ok(value)), None) => Ok(value),
@@ -324,12 +276,9 @@ fn transaction(
     }
 }
 
-/// Runs a call. One with a savepoint can be rolled back alone. Returns an error if the whole
-/// transaction failed.
+/// Runs a call so that it can be rolled back alone. Returns an error if the whole transaction
+/// failed.
 fn run_among_others(connection: &mut SqliteConnection, call: &mut dyn Call) -> Result<(), Failure> {
-    if !call.needs_savepoint() {
-        return call.run(connection).then_some(()).ok_or(Failure::Abandoned);
-    }
     let execute = |connection: &mut _, statement| Prepared(sql_query(statement)).run(connection);
     execute(connection, "SAVEPOINT call")?;
     let commit = call.run(connection);

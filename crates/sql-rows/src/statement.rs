@@ -25,7 +25,7 @@ pub struct IdRow {
 pub struct Prepared<Q>(pub Q);
 
 impl<Q> Prepared<Q> {
-    /// Runs a statement that returns no rows.
+    /// Runs a statement that returns no rows. Any row type serves, because no row comes.
     ///
     /// # Errors
     /// Those of the database.

@@ -188,7 +188,7 @@ fn file_numbers(directory: &TempDir, table: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn order_that_a_trigger_or_a_duplicate_rejects_fails_alone() {
+async fn rejected_order_and_duplicate_fail_alone() {
     let directory = tempdir().unwrap();
     let store = Arc::new(open(&directory).await);
     on_writer(
@@ -216,14 +216,45 @@ async fn order_without_its_event_is_not_kept() {
             BEGIN SELECT RAISE(ABORT, 'no'); END",
     )
     .await;
-    let outcomes = create_together(&store, ["F-1", "F-2", "F-3", "F-4"]).await;
+    let outcomes = create_together(&store, ["F-1", "F-2", "F-1", "F-2"]).await;
+    assert!(outcomes[0].is_ok() && outcomes[1].is_err(), "{outcomes:?}");
+    assert_eq!(file_numbers(&directory, "orders"), "F-1");
+}
+
+/// SQLite ends the whole transaction then.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_order_of_a_transaction_that_sqlite_rolled_back_is_kept() {
+    let directory = tempdir().unwrap();
+    let store = Arc::new(open(&directory).await);
+    on_writer(
+        &store,
+        "CREATE TRIGGER strict BEFORE INSERT ON orders WHEN new.file_number = 'bad'
+            BEGIN SELECT RAISE(ROLLBACK, 'no'); END",
+    )
+    .await;
+    let outcomes = create_together(&store, ["F-1", "bad", "F-3", "F-4"]).await;
     assert!(outcomes.iter().all(Result::is_err), "{outcomes:?}");
     assert_eq!(file_numbers(&directory, "orders"), "");
-    store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+}
+
+/// An operator's trigger skips the row.
+#[tokio::test(flavor = "multi_thread")]
+async fn order_that_was_not_inserted_is_not_acknowledged() {
+    let directory = tempdir().unwrap();
+    let store = Arc::new(open(&directory).await);
+    on_writer(
+        &store,
+        "CREATE TRIGGER silent BEFORE INSERT ON orders WHEN new.file_number = 'bad'
+            BEGIN SELECT RAISE(IGNORE); END",
+    )
+    .await;
+    let outcomes = create_together(&store, ["F-1", "bad", "F-3", "F-4"]).await;
+    assert!(outcomes[1].is_err(), "{outcomes:?}");
+    assert_eq!(file_numbers(&directory, "orders"), "F-1,F-3,F-4");
 }
 
 /// Notes the statements that run, and those that stay prepared. Transactions begin and end with
-/// short statements, which are always prepared.
+/// short statements, which diesel prepares for each call.
 #[derive(Default, Clone)]
 struct Seen {
     run: Arc<Mutex<Vec<String>>>,
