@@ -40,25 +40,22 @@ pub enum Tables {
 enum Store {
     Plain(Plain),
     Postgres(Batches),
-    Sqlite(Writer),
-    Checked(Checked),
+    Shared(Shared),
 }
 
-/// What all workers share.
+/// Stores orders in one way for all workers.
 #[derive(Clone)]
 enum Shared {
-    Nothing,
-    Writer(Writer),
+    Sqlite(Writer),
     Checked(Checked),
 }
 
 impl Store {
     /// Connects to PostgreSQL, unless the workers share something.
-    async fn open(tables: Tables, url: String, shared: Shared) -> Result<Self, Error> {
+    async fn open(tables: Tables, url: String, shared: Option<Shared>) -> Result<Self, Error> {
         match (tables, shared) {
-            (_, Shared::Writer(writer)) => Ok(Self::Sqlite(writer)),
-            (_, Shared::Checked(checked)) => Ok(Self::Checked(checked)),
-            (Tables::Plain, Shared::Nothing) => Plain::connect(&url).await.map(Self::Plain),
+            (_, Some(shared)) => Ok(Self::Shared(shared)),
+            (Tables::Plain, None) => Plain::connect(&url).await.map(Self::Plain),
             _ => Batches::connect(&url).await.map(Self::Postgres),
         }
     }
@@ -68,8 +65,8 @@ impl Store {
         match self {
             Self::Plain(plain) => plain.add(details()).await,
             Self::Postgres(batches) => batches.add(details().file_number).await,
-            Self::Sqlite(writer) => writer.add(details().file_number).await,
-            Self::Checked(checked) => checked.add(body).await,
+            Self::Shared(Shared::Sqlite(writer)) => writer.add(details().file_number).await,
+            Self::Shared(Shared::Checked(checked)) => checked.add(body).await,
         }
     }
 }
@@ -125,10 +122,10 @@ pub fn serve(tables: Tables) {
     end_with_standard_input();
     let url = env::var("DATABASE_URL").unwrap();
     let shared = match tables {
-        Tables::Plain | Tables::Postgres => Shared::Nothing,
-        Tables::Sqlite => Shared::Writer(Writer::start(&url)),
-        Tables::CheckedPostgres => Shared::Checked(Checked::on_postgres(&url, WORKERS)),
-        Tables::CheckedSqlite => Shared::Checked(Checked::on_sqlite(&url)),
+        Tables::Plain | Tables::Postgres => None,
+        Tables::Sqlite => Some(Shared::Sqlite(Writer::start(&url))),
+        Tables::CheckedPostgres => Some(Shared::Checked(Checked::on_postgres(&url, WORKERS))),
+        Tables::CheckedSqlite => Some(Shared::Checked(Checked::on_sqlite(&url))),
     };
     let server = HttpServer::new(move || {
         let (url, shared) = (url.clone(), shared.clone());

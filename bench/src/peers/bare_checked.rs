@@ -14,11 +14,10 @@ use domain::{
 use time::{OffsetDateTime, macros::datetime};
 use tokio::runtime::Runtime;
 
+use super::bare_tables::CONNECTIONS_OF_A_WORKER;
+
 /// Every order was created then, as no file number comes again.
 const NOW: OffsetDateTime = datetime!(2026-11-25 12:00 UTC);
-
-/// Connections of the service by default.
-const CONNECTIONS: usize = 16;
 
 #[derive(Clone)]
 pub struct Checked {
@@ -30,7 +29,8 @@ pub struct Checked {
 impl Checked {
     /// Opens the database of a service with so many HTTP workers.
     pub fn on_postgres(url: &str, workers: usize) -> Self {
-        Self::open(|| Arc::new(PostgresStore::open_for_threads(url, CONNECTIONS, workers).unwrap()))
+        let connections = workers * CONNECTIONS_OF_A_WORKER;
+        Self::open(|| Arc::new(PostgresStore::open_for_threads(url, connections, workers).unwrap()))
     }
 
     pub fn on_sqlite(file: &str) -> Self {

@@ -14,7 +14,7 @@ use super::{bare::Details, plain::ORDER};
 use crate::pgbench::{ORDER_COLUMNS, ORDER_VALUES};
 
 /// Two workers have as many connections as the service has by default.
-const CONNECTIONS_OF_A_WORKER: usize = 8;
+pub const CONNECTIONS_OF_A_WORKER: usize = 8;
 
 /// A connection that polls on the thread of its worker.
 async fn connect(url: &str, statement: &str) -> Result<(Client, Statement), Error> {

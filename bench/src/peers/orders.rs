@@ -26,6 +26,16 @@ use crate::{
 /// Clients of `pgbench` that fully load PostgreSQL.
 const PGBENCH_CLIENTS: usize = 32;
 
+/// The places of the candidates among the rounds.
+const PGBENCH: usize = 0;
+const POSTGRES: usize = 1;
+const SQLITE: usize = 2;
+const BARE_POSTGRES: usize = 4;
+const BARE_SQLITE: usize = 5;
+const CHECKED: usize = 6;
+const CHECKED_SQLITE: usize = 7;
+const FASTIFY: usize = 8;
+
 /// CPU seconds and bytes of the write-ahead log of a cluster: all of them, or those of an order.
 #[derive(Clone, Copy)]
 struct Usage {
@@ -301,9 +311,8 @@ pub fn run(plan: &Plan, cluster: &Cluster, fastify: &Path) -> Vec<Vec<String>> {
          answer; {} mail recipients",
         Request::RECIPIENTS
     ));
-    let [pgbench, postgres, sqlite, .., fastify] = &full[..] else {
-        unreachable!("nine candidates")
-    };
+    let [pgbench, postgres, sqlite, fastify] =
+        [PGBENCH, POSTGRES, SQLITE, FASTIFY].map(|candidate| &full[candidate]);
 
     // Half of the slower rate: if pgbench is slower, half of the service's rate could overload it.
     let rate = |rounds: &[Round]| median(rounds.iter().map(|round| round.rate));
@@ -343,11 +352,16 @@ pub fn run(plan: &Plan, cluster: &Cluster, fastify: &Path) -> Vec<Vec<String>> {
         at_most("WAL bytes an order", &some(postgres, Round::wal), "", 1300.0),
         at_most(
             "p99 at half of the rate / pgbench",
-            &ratios(&at_half[1], &at_half[0], Round::p99, Round::p99),
+            &ratios(&at_half[POSTGRES], &at_half[PGBENCH], Round::p99, Round::p99),
             "",
             1.0,
         ),
-        at_most("a lone client: time per order / pgbench", &rates(&lone[0], &lone[1]), "", 1.4),
+        at_most(
+            "a lone client: time per order / pgbench",
+            &rates(&lone[PGBENCH], &lone[POSTGRES]),
+            "",
+            1.4,
+        ),
         at_most(
             "MiB above idle at full rate, PostgreSQL",
             &some(postgres, Round::memory_above_idle),
@@ -371,34 +385,32 @@ fn rates(ones: &[Round], others: &[Round]) -> Vec<f64> {
 
 /// Returns what the bare services reach in place of the service.
 fn bare(full: &[Vec<Round>], at_half: &[Vec<Round>], lone: &[Vec<Round>]) -> [Vec<String>; 8] {
-    let [pgbench, postgres, _, _, bare_postgres, bare_sqlite, checked, checked_sqlite, fastify] =
-        [0, 1, 2, 3, 4, 5, 6, 7, 8];
     [
-        ("bare service on PostgreSQL / Fastify", rates(&full[bare_postgres], &full[fastify])),
-        ("bare service with checks / Fastify", rates(&full[checked], &full[fastify])),
+        ("bare service on PostgreSQL / Fastify", rates(&full[BARE_POSTGRES], &full[FASTIFY])),
+        ("bare service with checks / Fastify", rates(&full[CHECKED], &full[FASTIFY])),
         (
             "bare service on SQLite / service on PostgreSQL",
-            rates(&full[bare_sqlite], &full[postgres]),
+            rates(&full[BARE_SQLITE], &full[POSTGRES]),
         ),
         (
             "bare service with checks on SQLite / on PostgreSQL",
-            rates(&full[checked_sqlite], &full[checked]),
+            rates(&full[CHECKED_SQLITE], &full[CHECKED]),
         ),
         (
             "p99 at half of the rate, bare service on PostgreSQL / pgbench",
-            ratios(&at_half[bare_postgres], &at_half[pgbench], Round::p99, Round::p99),
+            ratios(&at_half[BARE_POSTGRES], &at_half[PGBENCH], Round::p99, Round::p99),
         ),
         (
             "p99 at half of the rate, bare service with checks on PostgreSQL / pgbench",
-            ratios(&at_half[checked], &at_half[pgbench], Round::p99, Round::p99),
+            ratios(&at_half[CHECKED], &at_half[PGBENCH], Round::p99, Round::p99),
         ),
         (
             "a lone client: bare service on PostgreSQL / pgbench",
-            rates(&lone[pgbench], &lone[bare_postgres]),
+            rates(&lone[PGBENCH], &lone[BARE_POSTGRES]),
         ),
         (
             "a lone client: bare service with checks on PostgreSQL / pgbench",
-            rates(&lone[pgbench], &lone[checked]),
+            rates(&lone[PGBENCH], &lone[CHECKED]),
         ),
     ]
     .map(|(label, figures)| without_target(label, &figures, ""))

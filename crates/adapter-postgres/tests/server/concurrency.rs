@@ -70,7 +70,8 @@ async fn locked_order_of_another_system_delays_no_order() {
 /// Another statement commits an order with one of the file numbers while the batch waits for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn file_number_taken_during_the_batch_fails_no_other_order() {
-    let ([store, other], database) = two_stores().await;
+    let (store, database) = store().await;
+    let store = Arc::new(store);
     store.create(&new_order("F-0", NOW), WINDOW).await.unwrap();
     let (outsider, watcher) = (outsider(&database).await, outsider(&database).await);
     outsider
@@ -93,7 +94,6 @@ async fn file_number_taken_during_the_batch_fails_no_other_order() {
     assert!(outcomes[0].is_ok() && outcomes[2].is_ok(), "{outcomes:?}");
     assert!(is_duplicate(&outcomes[1]), "{outcomes:?}");
     assert_eq!(database.sql("SELECT count(*) FROM orders"), "4");
-    drop(other);
 }
 
 #[tokio::test(flavor = "multi_thread")]

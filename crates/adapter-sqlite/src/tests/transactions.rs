@@ -145,29 +145,13 @@ fn commits(directory: &TempDir) -> usize {
     log[32..].chunks_exact(24 + 4096).filter(|frame| frame[4..8] != [0; 4]).count()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn waiting_calls_share_a_commit() {
-    let directory = tempdir().unwrap();
-    let store = Arc::new(open(&directory).await);
-    let (release, holding) = hold(&store).await;
-    let before = commits(&directory);
-    let orders: Vec<_> = (0..60).map(|number| new_order(&format!("F-{number}"), NOW)).collect();
-    let mut creating =
-        std::pin::pin!(join_all(orders.iter().map(|order| store.create(order, WINDOW))));
-    poll_fn(|context| Poll::Ready(creating.as_mut().poll(context).is_pending())).await;
-    drop(release);
-    assert!(creating.await.iter().all(Result::is_ok));
-    holding.await.unwrap().unwrap();
-    assert_eq!(commits(&directory) - before, 1);
-}
-
 /// Creates orders with these file numbers in one transaction.
 async fn create_together(
     store: &Arc<SqliteStore>,
-    file_numbers: [&str; 4],
+    file_numbers: &[&str],
 ) -> Vec<Result<OrderId, CreateError>> {
     let (release, holding) = hold(store).await;
-    let orders = file_numbers.map(|number| new_order(number, NOW));
+    let orders: Vec<_> = file_numbers.iter().map(|number| new_order(number, NOW)).collect();
     let mut creating =
         std::pin::pin!(join_all(orders.iter().map(|order| store.create(order, WINDOW))));
     poll_fn(|context| Poll::Ready(creating.as_mut().poll(context).is_pending())).await;
@@ -175,6 +159,25 @@ async fn create_together(
     let outcomes = creating.await;
     holding.await.unwrap().unwrap();
     outcomes
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_calls_share_a_commit() {
+    let directory = tempdir().unwrap();
+    let store = Arc::new(open(&directory).await);
+    let before = commits(&directory);
+    let numbers: Vec<_> = (0..60).map(|number| format!("F-{number}")).collect();
+    let numbers: Vec<&str> = numbers.iter().map(String::as_str).collect();
+    assert!(create_together(&store, &numbers).await.iter().all(Result::is_ok));
+    assert_eq!(commits(&directory) - before, 1);
+}
+
+/// Returns a store with a trigger of an operator.
+async fn with_trigger(trigger: &'static str) -> (TempDir, Arc<SqliteStore>) {
+    let directory = tempdir().unwrap();
+    let store = Arc::new(open(&directory).await);
+    on_writer(&store, trigger).await;
+    (directory, store)
 }
 
 fn file_numbers(directory: &TempDir, table: &str) -> String {
@@ -189,15 +192,12 @@ fn file_numbers(directory: &TempDir, table: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rejected_order_and_duplicate_fail_alone() {
-    let directory = tempdir().unwrap();
-    let store = Arc::new(open(&directory).await);
-    on_writer(
-        &store,
+    let (directory, store) = with_trigger(
         "CREATE TRIGGER choosy BEFORE INSERT ON orders WHEN new.file_number = 'bad'
             BEGIN SELECT RAISE(ABORT, 'no'); END",
     )
     .await;
-    let outcomes = create_together(&store, ["F-1", "bad", "F-1", "F-2"]).await;
+    let outcomes = create_together(&store, &["F-1", "bad", "F-1", "F-2"]).await;
     assert!(outcomes[0].is_ok() && outcomes[3].is_ok(), "{outcomes:?}");
     assert!(matches!(outcomes[1], Err(CreateError::Internal(_))), "{outcomes:?}");
     assert!(matches!(outcomes[2], Err(CreateError::Duplicate { .. })), "{outcomes:?}");
@@ -208,15 +208,12 @@ async fn rejected_order_and_duplicate_fail_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn order_without_its_event_is_not_kept() {
-    let directory = tempdir().unwrap();
-    let store = Arc::new(open(&directory).await);
-    on_writer(
-        &store,
+    let (directory, store) = with_trigger(
         "CREATE TRIGGER choosy BEFORE INSERT ON events WHEN new.order_id = 2
             BEGIN SELECT RAISE(ABORT, 'no'); END",
     )
     .await;
-    let outcomes = create_together(&store, ["F-1", "F-2", "F-1", "F-2"]).await;
+    let outcomes = create_together(&store, &["F-1", "F-2", "F-1", "F-2"]).await;
     assert!(outcomes[0].is_ok() && outcomes[1].is_err(), "{outcomes:?}");
     assert_eq!(file_numbers(&directory, "orders"), "F-1");
 }
@@ -224,15 +221,12 @@ async fn order_without_its_event_is_not_kept() {
 /// SQLite ends the whole transaction then.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_order_of_a_transaction_that_sqlite_rolled_back_is_kept() {
-    let directory = tempdir().unwrap();
-    let store = Arc::new(open(&directory).await);
-    on_writer(
-        &store,
+    let (directory, store) = with_trigger(
         "CREATE TRIGGER strict BEFORE INSERT ON orders WHEN new.file_number = 'bad'
             BEGIN SELECT RAISE(ROLLBACK, 'no'); END",
     )
     .await;
-    let outcomes = create_together(&store, ["F-1", "bad", "F-3", "F-4"]).await;
+    let outcomes = create_together(&store, &["F-1", "bad", "F-3", "F-4"]).await;
     assert!(outcomes.iter().all(Result::is_err), "{outcomes:?}");
     assert_eq!(file_numbers(&directory, "orders"), "");
 }
@@ -240,15 +234,12 @@ async fn no_order_of_a_transaction_that_sqlite_rolled_back_is_kept() {
 /// An operator's trigger skips the row.
 #[tokio::test(flavor = "multi_thread")]
 async fn order_that_was_not_inserted_is_not_acknowledged() {
-    let directory = tempdir().unwrap();
-    let store = Arc::new(open(&directory).await);
-    on_writer(
-        &store,
+    let (directory, store) = with_trigger(
         "CREATE TRIGGER silent BEFORE INSERT ON orders WHEN new.file_number = 'bad'
             BEGIN SELECT RAISE(IGNORE); END",
     )
     .await;
-    let outcomes = create_together(&store, ["F-1", "bad", "F-3", "F-4"]).await;
+    let outcomes = create_together(&store, &["F-1", "bad", "F-3", "F-4"]).await;
     assert!(outcomes[1].is_err(), "{outcomes:?}");
     assert_eq!(file_numbers(&directory, "orders"), "F-1,F-3,F-4");
 }
@@ -289,7 +280,7 @@ async fn statements_of_orders_and_their_mails_stay_prepared() {
     };
     store.writer.run(instrument).await.unwrap();
 
-    create_together(&store, ["F-1", "F-2", "F-3", "F-4"]).await;
+    create_together(&store, &["F-1", "F-2", "F-3", "F-4"]).await;
     let documents = vec![document()];
     store.record(&[documents[0].key.clone()], NOW).await.unwrap();
     let attempt = attempt(&idempotency_key(1, "key"), 7);
