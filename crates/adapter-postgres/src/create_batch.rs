@@ -26,9 +26,6 @@ const FAST_REJECTION: Duration = Duration::from_secs(1);
 /// Statements for an order whose file number becomes free again and again while it is created.
 const MAX_ATTEMPTS: usize = 20;
 
-/// The index by which one order holds a file number.
-const FILE_NUMBER: &str = "orders_file_number";
-
 /// The trigger by which a document adopts its upload.
 pub(crate) const ADOPTION: &str = "documents_adopt_uploads";
 
@@ -102,8 +99,7 @@ async fn create_all(
         Ok(created) => reply(connection, batch, created, file_numbers).await,
         // Another statement was faster. The next one takes that into account.
         Err(failure)
-            if failure.constraint() == Some(FILE_NUMBER)
-                && file_numbers == FileNumbers::LeaveOut =>
+            if file_numbers == FileNumbers::LeaveOut && failure.is_repetition_in("orders") =>
         {
             Box::pin(create_all(connection, batch, FileNumbers::TakeOver)).await
         }

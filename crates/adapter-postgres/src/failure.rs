@@ -68,6 +68,15 @@ impl Failure {
         matches!(self, Self::Database(DatabaseError::DatabaseError(kind, _)) if is_constraint(kind))
     }
 
+    /// Returns whether a unique index of the table rejected a row, whatever the index is called.
+    pub(crate) fn is_repetition_in(&self, table: &str) -> bool {
+        matches!(
+            self,
+            Self::Database(DatabaseError::DatabaseError(UniqueViolation, information))
+                if information.table_name() == Some(table)
+        )
+    }
+
     /// Returns whether the server answered that the statement had no effect. If the server did not
     /// answer, diesel reports `UnableToSendCommand`, even if the command was sent.
     pub(crate) fn is_rejection(&self) -> bool {

@@ -89,6 +89,18 @@ pub enum MigrateError {
         /// `SELECT`, `INSERT`, `UPDATE`, `DELETE` or, for a sequence, `USAGE`.
         privilege: String,
     },
+    /// Two orders could hold one file number.
+    #[error(
+        "the table orders lacks a valid unique index on (file_number, is_test) WHERE \
+        holds_file_number; create the index orders_file_number again"
+    )]
+    FileNumbers,
+    /// Readers of pages could miss orders.
+    #[error(
+        "the column orders.id must take its values one by one from the sequence orders_id_seq: \
+        owned by the column, with CACHE 1, a positive INCREMENT and NO CYCLE"
+    )]
+    Identifiers,
     /// The database does not answer, or a migration failed and changed nothing.
     #[error("the database could not be migrated")]
     Failed(#[source] Cause),
@@ -124,6 +136,7 @@ pub(crate) async fn migrate(server: &Server) -> Result<usize, MigrateError> {
         AnsiTransactionManager::commit_transaction(&mut connection).await?;
     }
     check_rights(&mut connection, RIGHTS).await?;
+    check_orders(&mut connection).await?;
     Ok(applied)
 }
 
@@ -135,6 +148,7 @@ pub(crate) async fn check(connection: &mut AsyncPgConnection) -> Result<usize, M
         check_tables(connection).await?;
     } else {
         check_rights(connection, RIGHTS).await?;
+        check_orders(connection).await?;
     }
     Ok(missing)
 }
@@ -216,6 +230,26 @@ async fn check_rights(
     lacking.map_or(Ok(()), |Right { table_name, privilege }| {
         Err(MigrateError::Right { table: table_name, privilege })
     })
+}
+
+/// Checks the index and the sequence that new orders rely on. No statement would fail without them.
+/// An incomplete restore may lack the index.
+async fn check_orders(connection: &mut AsyncPgConnection) -> Result<(), MigrateError> {
+    let index_is_there = sql::<Bool>(
+        "EXISTS (SELECT FROM pg_index WHERE indrelid = 'orders'::regclass AND indisunique \
+            AND indisvalid AND pg_get_indexdef(indexrelid) \
+                LIKE '% USING btree (file_number, is_test) WHERE holds_file_number')",
+    );
+    let sequence_is_right = sql::<Bool>(
+        "EXISTS (SELECT FROM pg_sequence WHERE seqrelid = 'orders_id_seq'::regclass \
+            AND seqrelid = pg_get_serial_sequence('orders', 'id')::regclass \
+            AND seqcache = 1 AND seqincrement > 0 AND NOT seqcycle)",
+    );
+    match diesel::select((index_is_there, sequence_is_right)).get_result(connection).await? {
+        (false, _) => Err(MigrateError::FileNumbers),
+        (_, false) => Err(MigrateError::Identifiers),
+        (true, true) => Ok(()),
+    }
 }
 
 #[derive(QueryableByName)]

@@ -9,6 +9,7 @@ use contract_tests::samples::{
 use domain::{
     document::StoredDocument,
     idempotency::IdempotentRequest,
+    order::OrderId,
     ports::{
         CreateError, DeliveryQueue as _, NewOrder, OrderRepo as _, QueueStats, Settlement,
         UploadLedger as _,
@@ -67,13 +68,15 @@ async fn locked_order_of_another_system_delays_no_order() {
     drop(other);
 }
 
-/// Another statement commits an order with one of the file numbers while the batch waits for it.
-#[tokio::test(flavor = "multi_thread")]
-async fn file_number_taken_during_the_batch_fails_no_other_order() {
-    let (store, database) = store().await;
-    let store = Arc::new(store);
+/// Creates orders while another statement commits one with the file number `F-2`, for which they
+/// wait.
+async fn overtaken(
+    store: &Arc<PostgresStore>,
+    database: &Database<'_>,
+    numbers: &[&'static str],
+) -> Vec<Result<OrderId, CreateError>> {
     store.create(&new_order("F-0", NOW), WINDOW).await.unwrap();
-    let (outsider, watcher) = (outsider(&database).await, outsider(&database).await);
+    let (outsider, watcher) = (outsider(database).await, outsider(database).await);
     outsider
         .batch_execute(
             "BEGIN; INSERT INTO orders (client_id, api_key_id, signing_service_id, created_at, \
@@ -83,17 +86,33 @@ async fn file_number_taken_during_the_batch_fails_no_other_order() {
         )
         .await
         .unwrap();
-    let calls = ["F-1", "F-2", "F-3"].map(|number| {
-        let store = Arc::clone(&store);
+    let calls = numbers.iter().map(|&number| {
+        let store = Arc::clone(store);
         tokio::spawn(async move { store.create(&new_order(number, NOW), WINDOW).await })
     });
+    let calls: Vec<_> = calls.collect();
     let waits = async || sessions(&watcher).await.1 >= 1;
     until("a statement waits for the other order", waits).await;
     outsider.batch_execute("COMMIT").await.unwrap();
-    let outcomes: Vec<_> = join_all(calls).await.into_iter().map(Result::unwrap).collect();
+    join_all(calls).await.into_iter().map(Result::unwrap).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn file_number_taken_during_the_batch_fails_no_other_order() {
+    let (store, database) = store().await;
+    let outcomes = overtaken(&Arc::new(store), &database, &["F-1", "F-2", "F-3"]).await;
     assert!(outcomes[0].is_ok() && outcomes[2].is_ok(), "{outcomes:?}");
     assert!(is_duplicate(&outcomes[1]), "{outcomes:?}");
     assert_eq!(database.sql("SELECT count(*) FROM orders"), "4");
+}
+
+/// An administrator may rename an index.
+#[tokio::test(flavor = "multi_thread")]
+async fn overtaken_order_is_a_duplicate_under_any_name_of_the_index() {
+    let (store, database) = store().await;
+    database.sql("ALTER INDEX orders_file_number RENAME TO orders_held");
+    let outcomes = overtaken(&Arc::new(store), &database, &["F-2"]).await;
+    assert!(is_duplicate(&outcomes[0]), "{outcomes:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

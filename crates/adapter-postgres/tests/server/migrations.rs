@@ -19,7 +19,7 @@ use test_servers::postgres::{Cluster, Database};
 use time::Duration;
 use tokio::time::timeout;
 
-use super::{TIMEOUT, create, log_line, not_created, outsider, store_at};
+use super::{TIMEOUT, create, log_line, not_created, outsider, store, store_at};
 
 fn open(url: &str) -> PostgresStore {
     PostgresStore::open(url, 2).unwrap()
@@ -293,4 +293,53 @@ async fn missing_right_is_named() {
     not_created(create(&store, "F-1").await);
     database.sql(&format!("GRANT INSERT ON orders TO {role}"));
     create(&store, "F-1").await.unwrap();
+}
+
+const FILE_NUMBERS: &str =
+    "INDEX orders_file_number ON orders (file_number, is_test) WHERE holds_file_number";
+
+#[tokio::test]
+async fn start_needs_the_unique_index_of_file_numbers() {
+    let (store, database) = store().await;
+    database.sql("DROP INDEX orders_file_number");
+    for not_enough in [
+        String::new(),
+        format!("CREATE {FILE_NUMBERS}"),
+        format!("CREATE UNIQUE {FILE_NUMBERS} AND NOT is_test"),
+        format!(
+            "CREATE UNIQUE {FILE_NUMBERS}; UPDATE pg_index SET indisvalid = false \
+            WHERE indexrelid = 'orders_file_number'::regclass"
+        ),
+    ] {
+        database.sql(&not_enough);
+        let rejected = store.migrate().await.unwrap_err();
+        assert!(matches!(rejected, MigrateError::FileNumbers), "{not_enough}: {rejected:?}");
+        database.sql("DROP INDEX IF EXISTS orders_file_number");
+    }
+    database.sql(&format!("CREATE UNIQUE {FILE_NUMBERS}"));
+    database.sql("ALTER INDEX orders_file_number RENAME TO orders_held");
+    store.migrate().await.unwrap();
+}
+
+#[tokio::test]
+async fn start_needs_the_sequence_of_identifiers() {
+    let (store, database) = store().await;
+    for (wrong, right) in [
+        (
+            "ALTER SEQUENCE orders_id_seq RENAME TO other; CREATE SEQUENCE orders_id_seq",
+            "DROP SEQUENCE orders_id_seq; ALTER SEQUENCE other RENAME TO orders_id_seq",
+        ),
+        ("ALTER SEQUENCE orders_id_seq CACHE 2", "ALTER SEQUENCE orders_id_seq CACHE 1"),
+        (
+            "ALTER SEQUENCE orders_id_seq MINVALUE -9 INCREMENT -1",
+            "ALTER SEQUENCE orders_id_seq MINVALUE 1 INCREMENT 1",
+        ),
+        ("ALTER SEQUENCE orders_id_seq CYCLE", "ALTER SEQUENCE orders_id_seq NO CYCLE"),
+    ] {
+        database.sql(wrong);
+        let rejected = store.migrate().await.unwrap_err();
+        assert!(matches!(rejected, MigrateError::Identifiers), "{wrong}: {rejected:?}");
+        database.sql(right);
+        store.migrate().await.unwrap();
+    }
 }
