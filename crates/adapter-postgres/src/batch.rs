@@ -90,10 +90,14 @@ async fn commit_all<W: Work>(pool: Pool, mut lead: Lead<Waiting<W>>) {
         match pool.acquire().await {
             Ok(connection) => {
                 let Some(batch) = lead.next(Waiting::fit) else { return };
+                let size = batch.len();
                 // Each call has its reply, or learns of the failure because its sender is dropped.
                 let _ = connection.run(|connection| W::commit(connection, batch)).await;
-                // Requests that have arrived join the next batch.
-                yield_now().await;
+                // Requests that have arrived join the next batch. It goes at once if it is as large
+                // as the last one without them.
+                if lead.waiting() < size {
+                    yield_now().await;
+                }
             }
             Err(failure) => {
                 let failure = Shared::from(failure);

@@ -90,7 +90,7 @@ pub struct DeliveryWorker {
 }
 
 enum Happening {
-    Leased { asked: usize, result: Result<Vec<Ready>, StoreError> },
+    Leased { asked: usize, parts: u32, result: Result<Vec<Ready>, StoreError> },
     LeasePaused,
     Attempted { outcome: Outcome, available_before: u64 },
     Settled { batch: Vec<Outcome>, result: Result<Vec<DeliveryId>, StoreError> },
@@ -149,7 +149,7 @@ impl DeliveryWorker {
         self.begin_leasing();
         let Some(happening) = self.running.next().await else { return DeliveryStep::default() };
         match happening {
-            Happening::Leased { asked, result } => self.leased(asked, result),
+            Happening::Leased { asked, parts, result } => self.leased(asked, parts, result),
             Happening::LeasePaused => {
                 self.leasing = Activity::Idle;
                 DeliveryStep::default()
@@ -177,17 +177,25 @@ impl DeliveryWorker {
         if must_wait || self.is_stopping || free == 0 {
             return;
         }
-        let asked = self.shared.take(free);
+        let parts = self.traffic.parts_since(self.orders);
+        let asked = self.shared.take(free.min(self.slots.div_ceil(parts as usize)));
         if asked == 0 {
             self.pause_leasing(GATHER, false);
             return;
         }
         self.leasing = Activity::Calling;
         let deliveries = self.deliveries.clone();
-        self.run(async move { Happening::Leased { asked, result: deliveries.lease(asked).await } });
+        self.run(async move {
+            Happening::Leased { asked, parts, result: deliveries.lease(asked).await }
+        });
     }
 
-    fn leased(&mut self, asked: usize, result: Result<Vec<Ready>, StoreError>) -> DeliveryStep {
+    fn leased(
+        &mut self,
+        asked: usize,
+        parts: u32,
+        result: Result<Vec<Ready>, StoreError>,
+    ) -> DeliveryStep {
         let ready = match result {
             Ok(ready) => ready,
             Err(error) => {
@@ -204,7 +212,8 @@ impl DeliveryWorker {
         } else if ready.len() < asked {
             self.pause_leasing(POLL, true);
         } else {
-            self.pause_leasing(self.traffic.pause_since(orders).unwrap_or(GATHER), false);
+            let pause = self.traffic.pause_after_part(orders, parts);
+            self.pause_leasing(pause.unwrap_or(GATHER), false);
         }
         for ready in ready {
             self.attempts += 1;

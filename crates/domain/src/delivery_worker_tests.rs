@@ -12,7 +12,7 @@ use super::*;
 use crate::{
     delivery::{Delivery, MAX_AGE, Notification},
     order::OrderId,
-    order_traffic::SHORTEST_PAUSE,
+    order_traffic::{PARTS, PAUSE_PER_ORDER, SHORTEST_PAUSE},
     ports::{Lease, MockClock, MockDeliveryQueue, Notifier, NotifyError, Settlement, error_chain},
     run_deliveries::DeliveryOutcome,
     test_support::{CountingEntropy, delivery, stored_order},
@@ -187,8 +187,9 @@ async fn dispatched_deliveries_are_leased_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn leases_pause_while_orders_arrive() {
-    for (orders, pause) in [(0, GATHER), (1, SHORTEST_PAUSE)] {
+async fn leases_are_small_and_pause_while_orders_arrive() {
+    let part_of_the_pause = (SHORTEST_PAUSE + PAUSE_PER_ORDER * PARTS) / PARTS;
+    for (orders, mails, pause) in [(0, SLOTS, GATHER), (1, 1, part_of_the_pause)] {
         let (queue, limits) = queue_to(16);
         let Setup { mut worker, traffic, .. } = setup(settling(queue), |_| after(0, Ok(())));
         (0..orders).for_each(|_| traffic.arrive());
@@ -196,6 +197,7 @@ async fn leases_pause_while_orders_arrive() {
         while limits.lock().unwrap().len() < 2 {
             worker.step().await;
         }
+        assert_eq!(limits.lock().unwrap()[0], mails);
         assert!(began.elapsed() >= pause && began.elapsed() < pause * 2, "{:?}", began.elapsed());
     }
 }

@@ -20,6 +20,10 @@ pub(crate) const PAUSE_PER_ORDER: Duration = Duration::from_millis(2);
 /// Longest pause. A mail that waits longer has others before it.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
+/// Parts into which background work divides a step while orders arrive. The commits of orders wait
+/// for the database and the disk behind each part: behind 64 mails at once they waited for 10 ms.
+pub(crate) const PARTS: u32 = 8;
+
 /// The orders of this process. Clients wait for these, so background work that uses the same disk
 /// and cores slows down while they arrive.
 #[derive(Debug, Default)]
@@ -42,9 +46,22 @@ impl OrderTraffic {
     /// Returns how long background work pauses after a step that began when [`Self::count`] was
     /// `orders`; `None` if no order has arrived since.
     pub(crate) fn pause_since(&self, orders: u64) -> Option<Duration> {
+        self.pause_after_part(orders, 1)
+    }
+
+    /// Returns into how many parts to divide a step if the last one began when [`Self::count`] was
+    /// `orders`.
+    pub(crate) fn parts_since(&self, orders: u64) -> u32 {
+        if self.count() > orders { PARTS } else { 1 }
+    }
+
+    /// Returns how long to pause after one of `parts` of a step. All parts together pause as long as
+    /// a step.
+    pub(crate) fn pause_after_part(&self, orders: u64, parts: u32) -> Option<Duration> {
         let arrived = u32::try_from(self.count() - orders).unwrap_or(u32::MAX);
-        let pause = SHORTEST_PAUSE.saturating_add(PAUSE_PER_ORDER.saturating_mul(arrived));
-        (arrived > 0).then_some(pause.min(LONGEST_PAUSE))
+        let in_step = PAUSE_PER_ORDER.saturating_mul(arrived.saturating_mul(parts));
+        let pause = SHORTEST_PAUSE.saturating_add(in_step).min(LONGEST_PAUSE);
+        (arrived > 0).then_some(pause / parts)
     }
 
     /// Returns the signal that this process has created an order.
@@ -102,6 +119,12 @@ mod tests {
         (0..1_000).for_each(|_| traffic.arrive());
         assert_eq!(traffic.pause_since(0), Some(LONGEST_PAUSE));
         assert_eq!(traffic.pause_since(traffic.count()), None);
+        assert_eq!((traffic.parts_since(0), traffic.parts_since(traffic.count())), (PARTS, 1));
+        assert_eq!(traffic.pause_after_part(0, 8), Some(LONGEST_PAUSE / 8));
+        // The same rate of orders: a part sees an eighth of them.
+        let (of_step, of_part) = (traffic.count() - 80, traffic.count() - 10);
+        let pause = traffic.pause_since(of_step).unwrap();
+        assert_eq!(traffic.pause_after_part(of_part, 8), Some(pause / 8));
     }
 
     #[tokio::test]

@@ -137,6 +137,11 @@ impl<W> Lead<W> {
         Some(batch)
     }
 
+    /// Returns how much work waits for a batch.
+    pub fn waiting(&self) -> usize {
+        self.inner.state().waiting.len()
+    }
+
     /// Ends the lead because there is no connection. Returns the waiting work, whose callers must
     /// get an error. Returns nothing while other leaders are active: they may have a connection.
     pub fn give_up(mut self) -> impl Iterator<Item = W> {
