@@ -93,8 +93,8 @@ async fn commit_all<W: Work>(pool: Pool, mut lead: Lead<Waiting<W>>) {
                 let size = batch.len();
                 // Each call has its reply, or learns of the failure because its sender is dropped.
                 let _ = connection.run(|connection| W::commit(connection, batch)).await;
-                // Requests that have arrived join the next batch. It goes at once if it is as large
-                // as the last one without them.
+                // Requests that have arrived join the next batch. It goes at once if at least as many
+                // calls wait as the last one had.
                 if lead.waiting() < size {
                     yield_now().await;
                 }

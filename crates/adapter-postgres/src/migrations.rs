@@ -16,7 +16,11 @@ use diesel_migrations::{EmbeddedMigrations, MigrationHarness as _, embed_migrati
 use domain::ports::Cause;
 use sql_rows::{VersionError, check_versions};
 
-use crate::{ConnectError, connect::Server};
+use crate::{
+    ConnectError,
+    connect::Server,
+    create_batch::{ADOPTION, KEY_IN_USE},
+};
 
 pub(crate) const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/postgres");
 
@@ -60,6 +64,20 @@ const RIGHTS: &str = "VALUES \
     ('idempotency_keys', 'SELECT'), ('idempotency_keys', 'INSERT'), \
     ('idempotency_keys', 'UPDATE'), ('idempotency_keys', 'DELETE')";
 
+/// What the service relies on beside tables and triggers: a name, and whether it is right. An operator
+/// may rename the index, and change its storage parameters.
+const REST: &str = "VALUES \
+    ('a valid unique index on orders (file_number, is_test) WHERE holds_file_number', \
+        EXISTS (SELECT FROM pg_index WHERE indrelid = 'orders'::regclass \
+            AND indisunique AND indisvalid AND replace(pg_get_indexdef(indexrelid), '\"', '') \
+                LIKE '% USING btree (file_number, is_test)% WHERE holds_file_number')), \
+    ('the identity of orders.id: the sequence orders_id_seq with CACHE 1 and a positive INCREMENT', \
+        EXISTS (SELECT FROM pg_sequence JOIN pg_attribute ON attrelid = 'orders'::regclass \
+            AND attname = 'id' AND attidentity <> '' \
+            WHERE seqrelid = 'orders_id_seq'::regclass \
+            AND seqrelid = pg_get_serial_sequence('orders', 'id')::regclass \
+            AND seqcache = 1 AND seqincrement > 0 AND NOT seqcycle))";
+
 /// The reason why the database could not be migrated or used.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
@@ -89,18 +107,12 @@ pub enum MigrateError {
         /// `SELECT`, `INSERT`, `UPDATE`, `DELETE` or, for a sequence, `USAGE`.
         privilege: String,
     },
-    /// Two orders could hold one file number.
+    /// Something is missing or changed, without which orders or documents could be lost.
     #[error(
-        "the table orders lacks a valid unique index on (file_number, is_test) WHERE \
-        holds_file_number; create the index orders_file_number again"
+        "the database lacks {0}, as after an incomplete restore; restore the backup again, or repair \
+        the schema"
     )]
-    FileNumbers,
-    /// Readers of pages could miss orders.
-    #[error(
-        "the column orders.id must take its values one by one from the sequence orders_id_seq: \
-        owned by the column, with CACHE 1, a positive INCREMENT and NO CYCLE"
-    )]
-    Identifiers,
+    Incomplete(String),
     /// The database does not answer, or a migration failed and changed nothing.
     #[error("the database could not be migrated")]
     Failed(#[source] Cause),
@@ -136,7 +148,7 @@ pub(crate) async fn migrate(server: &Server) -> Result<usize, MigrateError> {
         AnsiTransactionManager::commit_transaction(&mut connection).await?;
     }
     check_rights(&mut connection, RIGHTS).await?;
-    check_orders(&mut connection).await?;
+    check_rest(&mut connection).await?;
     Ok(applied)
 }
 
@@ -148,7 +160,7 @@ pub(crate) async fn check(connection: &mut AsyncPgConnection) -> Result<usize, M
         check_tables(connection).await?;
     } else {
         check_rights(connection, RIGHTS).await?;
-        check_orders(connection).await?;
+        check_rest(connection).await?;
     }
     Ok(missing)
 }
@@ -232,24 +244,28 @@ async fn check_rights(
     })
 }
 
-/// Checks the index and the sequence that new orders rely on. No statement would fail without them.
-/// An incomplete restore may lack the index.
-async fn check_orders(connection: &mut AsyncPgConnection) -> Result<(), MigrateError> {
-    let index_is_there = sql::<Bool>(
-        "EXISTS (SELECT FROM pg_index WHERE indrelid = 'orders'::regclass AND indisunique \
-            AND indisvalid AND pg_get_indexdef(indexrelid) \
-                LIKE '% USING btree (file_number, is_test) WHERE holds_file_number')",
+/// Checks the rest of the schema. Most statements would succeed without it.
+async fn check_rest(connection: &mut AsyncPgConnection) -> Result<(), MigrateError> {
+    let triggers =
+        [("documents", ADOPTION), ("idempotency_keys", KEY_IN_USE)].map(|(table, name)| {
+            format!(
+                ", ('the trigger {name}', EXISTS (SELECT FROM pg_trigger \
+                WHERE tgrelid = '{table}'::regclass AND tgname = '{name}' \
+                AND tgenabled IN ('O', 'A')))"
+            )
+        });
+    let query = format!(
+        "SELECT name FROM ({REST}{}) AS needed (name, is_right) WHERE NOT is_right",
+        triggers.concat()
     );
-    let sequence_is_right = sql::<Bool>(
-        "EXISTS (SELECT FROM pg_sequence WHERE seqrelid = 'orders_id_seq'::regclass \
-            AND seqrelid = pg_get_serial_sequence('orders', 'id')::regclass \
-            AND seqcache = 1 AND seqincrement > 0 AND NOT seqcycle)",
-    );
-    match diesel::select((index_is_there, sequence_is_right)).get_result(connection).await? {
-        (false, _) => Err(MigrateError::FileNumbers),
-        (_, false) => Err(MigrateError::Identifiers),
-        (true, true) => Ok(()),
-    }
+    let lacking: Option<Lacking> = sql_query(query).get_result(connection).await.optional()?;
+    lacking.map_or(Ok(()), |Lacking { name }| Err(MigrateError::Incomplete(name)))
+}
+
+#[derive(QueryableByName)]
+struct Lacking {
+    #[diesel(sql_type = Text)]
+    name: String,
 }
 
 #[derive(QueryableByName)]

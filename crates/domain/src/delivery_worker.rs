@@ -14,7 +14,7 @@ use crate::{
     background::Activity,
     delivery::DeliveryId,
     delivery_slots::DeliverySlots,
-    order_traffic::{OrderTraffic, Signal},
+    order_traffic::{OrderTraffic, Pace, Signal},
     outcomes::Outcomes,
     ports::StoreError,
     run_deliveries::{DeliveryReport, Mails, Outcome, Ready, RunDeliveries},
@@ -84,13 +84,13 @@ pub struct DeliveryWorker {
     outcomes: Outcomes<Outcome>,
     /// Attempts that found the relay available.
     found_available: u64,
-    orders: u64,
+    pace: Pace,
     in_outage: bool,
     is_stopping: bool,
 }
 
 enum Happening {
-    Leased { asked: usize, parts: u32, result: Result<Vec<Ready>, StoreError> },
+    Leased { asked: usize, result: Result<Vec<Ready>, StoreError> },
     LeasePaused,
     Attempted { outcome: Outcome, available_before: u64 },
     Settled { batch: Vec<Outcome>, result: Result<Vec<DeliveryId>, StoreError> },
@@ -122,7 +122,7 @@ impl DeliveryWorker {
             leasing: Activity::Idle,
             outcomes: Outcomes::new(),
             found_available: 0,
-            orders: 0,
+            pace: Pace::new(slots),
             in_outage: false,
             is_stopping: false,
         }
@@ -149,7 +149,7 @@ impl DeliveryWorker {
         self.begin_leasing();
         let Some(happening) = self.running.next().await else { return DeliveryStep::default() };
         match happening {
-            Happening::Leased { asked, parts, result } => self.leased(asked, parts, result),
+            Happening::Leased { asked, result } => self.leased(asked, result),
             Happening::LeasePaused => {
                 self.leasing = Activity::Idle;
                 DeliveryStep::default()
@@ -177,25 +177,17 @@ impl DeliveryWorker {
         if must_wait || self.is_stopping || free == 0 {
             return;
         }
-        let parts = self.traffic.parts_since(self.orders);
-        let asked = self.shared.take(free.min(self.slots.div_ceil(parts as usize)));
+        let asked = self.shared.take(free.min(self.pace.size()));
         if asked == 0 {
             self.pause_leasing(GATHER, false);
             return;
         }
         self.leasing = Activity::Calling;
         let deliveries = self.deliveries.clone();
-        self.run(async move {
-            Happening::Leased { asked, parts, result: deliveries.lease(asked).await }
-        });
+        self.run(async move { Happening::Leased { asked, result: deliveries.lease(asked).await } });
     }
 
-    fn leased(
-        &mut self,
-        asked: usize,
-        parts: u32,
-        result: Result<Vec<Ready>, StoreError>,
-    ) -> DeliveryStep {
+    fn leased(&mut self, asked: usize, result: Result<Vec<Ready>, StoreError>) -> DeliveryStep {
         let ready = match result {
             Ok(ready) => ready,
             Err(error) => {
@@ -206,13 +198,12 @@ impl DeliveryWorker {
             }
         };
         self.shared.give_back(asked.saturating_sub(ready.len()));
-        let orders = mem::replace(&mut self.orders, self.traffic.count());
+        let pause = self.pace.pause(&self.traffic);
         if self.in_outage {
             self.pause_leasing(POLL, false);
         } else if ready.len() < asked {
             self.pause_leasing(POLL, true);
         } else {
-            let pause = self.traffic.pause_after_part(orders, parts);
             self.pause_leasing(pause.unwrap_or(GATHER), false);
         }
         for ready in ready {

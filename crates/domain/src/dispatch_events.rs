@@ -71,15 +71,13 @@ impl DispatchEvents {
     pub async fn step(&self) -> Step<DispatchStep> {
         let began = self.traffic.count();
         let previous = self.orders_before.swap(began, Ordering::Relaxed);
-        let parts = self.traffic.parts_since(previous);
-        let (unreadable, has_more) = match self.dispatch(BATCH.div_ceil(parts as usize)).await {
+        let (unreadable, has_more) = match self.dispatch().await {
             Ok(done) => done,
             Err(error) => return Step { result: Err(error), pause: POLL },
         };
         let idle = if has_more { std::time::Duration::ZERO } else { POLL };
         let orders_arrive = self.traffic.count() > began;
-        let pause = self.traffic.pause_after_part(previous, parts);
-        let pause = pause.filter(|_| orders_arrive).unwrap_or(idle);
+        let pause = self.traffic.pause_since(previous).filter(|_| orders_arrive).unwrap_or(idle);
         Step { result: Ok(DispatchStep { unreadable, is_idle: pause == POLL }), pause }
     }
 
@@ -88,14 +86,10 @@ impl DispatchEvents {
         self.traffic.created().raised().await;
     }
 
-    /// Dispatches up to `limit` events. Returns the orders that cannot be read, and whether there may
-    /// be more events.
-    async fn dispatch(
-        &self,
-        limit: usize,
-    ) -> Result<(Vec<(OrderId, StoreError)>, bool), StoreError> {
+    /// Returns the orders that cannot be read, and whether there may be more events.
+    async fn dispatch(&self) -> Result<(Vec<(OrderId, StoreError)>, bool), StoreError> {
         let now = self.clock.now();
-        let events = self.outbox.events(now, limit).await?;
+        let events = self.outbox.events(now, BATCH).await?;
         if events.is_empty() {
             return Ok((Vec::new(), false));
         }
@@ -104,7 +98,7 @@ impl DispatchEvents {
         let clients: BTreeSet<_> = orders.values().flatten().map(|order| order.client).collect();
         let clients: Vec<_> = clients.into_iter().collect();
         let endpoints = self.endpoints.of_clients(&clients).await?;
-        let is_full = events.len() == limit;
+        let is_full = events.len() == BATCH;
         let (mut dispatches, mut put_off) = (Vec::new(), Vec::new());
         for Event { id, order_id, event } in events {
             match orders.get(&order_id) {

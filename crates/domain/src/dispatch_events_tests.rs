@@ -1,4 +1,4 @@
-use std::{sync::Mutex, time::Duration as StdDuration};
+use std::time::Duration as StdDuration;
 
 use futures_util::FutureExt as _;
 use time::{OffsetDateTime, macros::datetime};
@@ -202,23 +202,6 @@ async fn full_batch_is_followed_at_once_and_by_a_pause_while_orders_arrive() {
         assert_eq!(step.pause, expected, "{events} {arrives}");
         assert_eq!(step.result.unwrap().is_idle, expected == POLL, "{events} {arrives}");
     }
-}
-
-#[tokio::test]
-async fn step_takes_an_eighth_of_the_events_while_orders_arrive() {
-    let mut outbox = MockOutbox::new();
-    let limits = Arc::<Mutex<Vec<usize>>>::default();
-    let asked = Arc::clone(&limits);
-    outbox.expect_events().returning(move |_, limit| {
-        asked.lock().unwrap().push(limit);
-        Ok(Vec::new())
-    });
-    let dispatch = use_case(outbox, MockDeliveryQueue::new());
-    dispatch.step().await.result.unwrap();
-    dispatch.traffic.arrive();
-    dispatch.step().await.result.unwrap();
-    dispatch.step().await.result.unwrap();
-    assert_eq!(*limits.lock().unwrap(), [64, 8, 64]);
 }
 
 #[tokio::test]

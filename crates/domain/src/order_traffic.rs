@@ -1,6 +1,7 @@
 //! The orders that arrive: background work yields to them, and follows them.
 
 use std::{
+    mem,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     task::Poll,
     time::Duration,
@@ -20,9 +21,9 @@ pub(crate) const PAUSE_PER_ORDER: Duration = Duration::from_millis(2);
 /// Longest pause. A mail that waits longer has others before it.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// Parts into which background work divides a step while orders arrive. The commits of orders wait
-/// for the database and the disk behind each part: behind 64 mails at once they waited for 10 ms.
-pub(crate) const PARTS: u32 = 8;
+/// Parts into which [`Pace`] divides a step when the pause is the longest. Orders wait for the disk
+/// behind each part: behind all mails of a step they waited for 10 ms.
+const PARTS: u32 = 8;
 
 /// The orders of this process. Clients wait for these, so background work that uses the same disk
 /// and cores slows down while they arrive.
@@ -46,27 +47,52 @@ impl OrderTraffic {
     /// Returns how long background work pauses after a step that began when [`Self::count`] was
     /// `orders`; `None` if no order has arrived since.
     pub(crate) fn pause_since(&self, orders: u64) -> Option<Duration> {
-        self.pause_after_part(orders, 1)
-    }
-
-    /// Returns into how many parts to divide a step if the last one began when [`Self::count`] was
-    /// `orders`.
-    pub(crate) fn parts_since(&self, orders: u64) -> u32 {
-        if self.count() > orders { PARTS } else { 1 }
-    }
-
-    /// Returns how long to pause after one of `parts` of a step. All parts together pause as long as
-    /// a step.
-    pub(crate) fn pause_after_part(&self, orders: u64, parts: u32) -> Option<Duration> {
-        let arrived = u32::try_from(self.count() - orders).unwrap_or(u32::MAX);
-        let in_step = PAUSE_PER_ORDER.saturating_mul(arrived.saturating_mul(parts));
-        let pause = SHORTEST_PAUSE.saturating_add(in_step).min(LONGEST_PAUSE);
-        (arrived > 0).then_some(pause / parts)
+        pause_after(self.count() - orders)
     }
 
     /// Returns the signal that this process has created an order.
     pub(crate) fn created(&self) -> &Signal {
         &self.created
+    }
+}
+
+/// Returns the pause after a step in which so many orders have arrived.
+fn pause_after(arrived: u64) -> Option<Duration> {
+    let arrived = u32::try_from(arrived).unwrap_or(u32::MAX);
+    let pause = SHORTEST_PAUSE.saturating_add(PAUSE_PER_ORDER.saturating_mul(arrived));
+    (arrived > 0).then_some(pause.min(LONGEST_PAUSE))
+}
+
+/// The steps and pauses of work that many orders divide into parts. The parts of a step together
+/// pause as long as the step.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    /// The size of a step.
+    size: u32,
+    parts: u32,
+    orders: u64,
+}
+
+impl Pace {
+    /// Begins with a whole step.
+    pub(crate) fn new(size: usize) -> Self {
+        Self { size: u32::try_from(size).unwrap_or(u32::MAX), parts: 1, orders: 0 }
+    }
+
+    /// Returns the size of the next part.
+    pub(crate) fn size(&self) -> usize {
+        (self.size / self.parts) as usize
+    }
+
+    /// Returns how long to pause after a part; `None` if no order has arrived since the last one.
+    pub(crate) fn pause(&mut self, traffic: &OrderTraffic) -> Option<Duration> {
+        let parts = self.parts;
+        let count = traffic.count();
+        let arrived = count - mem::replace(&mut self.orders, count);
+        let pause = pause_after(arrived.saturating_mul(parts.into()));
+        let are_many = pause == Some(LONGEST_PAUSE);
+        self.parts = if are_many { PARTS.min(self.size).max(1) } else { 1 };
+        Some(pause? / parts)
     }
 }
 
@@ -119,12 +145,35 @@ mod tests {
         (0..1_000).for_each(|_| traffic.arrive());
         assert_eq!(traffic.pause_since(0), Some(LONGEST_PAUSE));
         assert_eq!(traffic.pause_since(traffic.count()), None);
-        assert_eq!((traffic.parts_since(0), traffic.parts_since(traffic.count())), (PARTS, 1));
-        assert_eq!(traffic.pause_after_part(0, 8), Some(LONGEST_PAUSE / 8));
-        // The same rate of orders: a part sees an eighth of them.
-        let (of_step, of_part) = (traffic.count() - 80, traffic.count() - 10);
-        let pause = traffic.pause_since(of_step).unwrap();
-        assert_eq!(traffic.pause_after_part(of_part, 8), Some(pause / 8));
+    }
+
+    #[test]
+    fn many_orders_divide_a_step_into_parts() {
+        let traffic = OrderTraffic::default();
+        let arrive = |orders| (0..orders).for_each(|_| traffic.arrive());
+        let mut pace = Pace::new(48);
+        assert_eq!((pace.pause(&traffic), pace.size()), (None, 48));
+        arrive(100);
+        let few = SHORTEST_PAUSE + PAUSE_PER_ORDER * 100;
+        assert_eq!((pace.pause(&traffic), pace.size()), (Some(few), 48));
+        arrive(1_000);
+        assert_eq!((pace.pause(&traffic), pace.size()), (Some(LONGEST_PAUSE), 6));
+        // An eighth of the orders arrives during a part.
+        arrive(125);
+        assert_eq!((pace.pause(&traffic), pace.size()), (Some(LONGEST_PAUSE / 8), 6));
+        arrive(10);
+        let fewer = (SHORTEST_PAUSE + PAUSE_PER_ORDER * 80) / 8;
+        assert_eq!((pace.pause(&traffic), pace.size()), (Some(fewer), 48));
+    }
+
+    #[test]
+    fn small_steps_have_fewer_parts() {
+        let traffic = OrderTraffic::default();
+        (0..1_000).for_each(|_| traffic.arrive());
+        for (size, part) in [(1, 1), (3, 1), (15, 1), (16, 2)] {
+            let mut pace = Pace::new(size);
+            assert_eq!((pace.pause(&traffic), pace.size()), (Some(LONGEST_PAUSE), part));
+        }
     }
 
     #[tokio::test]

@@ -34,7 +34,7 @@ fn observer_gets_the_size_of_each_batch() {
     group.observe(Arc::new(move |size| observed.lock().unwrap().push(size)));
     let mut lead = group.join(1).unwrap();
     (2..=3).for_each(|number| assert!(group.join(number).is_none()));
-    assert_eq!(group.waiting(), 3);
+    assert_eq!((group.waiting(), lead.waiting()), (3, 3));
     while lead.next(all).is_some() {}
     assert_eq!((group.waiting(), &*sizes.lock().unwrap()), (0, &vec![2, 1]));
 }

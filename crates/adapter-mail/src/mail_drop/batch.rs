@@ -90,7 +90,7 @@ fn fail(mails: Vec<Mail>, error: &io::Error) {
 }
 
 /// Fewest mails for which `syncfs` is used. It also writes what other programs have written, and the
-/// commits of orders wait for that. While orders arrive, eight mails are due at a time.
+/// commits of orders wait for that. While many orders arrive, fewer mails are due at a time.
 const FEWEST_FOR_SYNCFS: usize = 16;
 
 fn sync_content(folder: &File, files: &[NamedTempFile]) -> io::Result<()> {
