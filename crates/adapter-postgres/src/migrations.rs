@@ -6,7 +6,7 @@ use diesel::{
     pg::Pg,
     prelude::*,
     sql_query,
-    sql_types::{Bool, Text},
+    sql_types::{Bool, Nullable, Text},
 };
 use diesel_async::{
     AnsiTransactionManager, AsyncMigrationHarness, AsyncPgConnection, RunQueryDsl,
@@ -64,9 +64,9 @@ const RIGHTS: &str = "VALUES \
     ('idempotency_keys', 'SELECT'), ('idempotency_keys', 'INSERT'), \
     ('idempotency_keys', 'UPDATE'), ('idempotency_keys', 'DELETE')";
 
-/// What the service relies on beside tables and triggers: a name, and whether it is right. An operator
-/// may rename the index, and change its storage parameters.
-const REST: &str = "VALUES \
+/// What keeps file numbers unique and identifiers in order: a name, and whether it is right. An
+/// operator may rename the index, and change its storage parameters.
+const SAFEGUARDS: &str = "VALUES \
     ('a valid unique index on orders (file_number, is_test) WHERE holds_file_number', \
         EXISTS (SELECT FROM pg_index WHERE indrelid = 'orders'::regclass \
             AND indisunique AND indisvalid AND replace(pg_get_indexdef(indexrelid), '\"', '') \
@@ -147,8 +147,7 @@ pub(crate) async fn migrate(server: &Server) -> Result<usize, MigrateError> {
         }
         AnsiTransactionManager::commit_transaction(&mut connection).await?;
     }
-    check_rights(&mut connection, RIGHTS).await?;
-    check_rest(&mut connection).await?;
+    check_schema(&mut connection).await?;
     Ok(applied)
 }
 
@@ -159,8 +158,7 @@ pub(crate) async fn check(connection: &mut AsyncPgConnection) -> Result<usize, M
     if missing > 0 {
         check_tables(connection).await?;
     } else {
-        check_rights(connection, RIGHTS).await?;
-        check_rest(connection).await?;
+        check_schema(connection).await?;
     }
     Ok(missing)
 }
@@ -244,8 +242,9 @@ async fn check_rights(
     })
 }
 
-/// Checks the rest of the schema. Most statements would succeed without it.
-async fn check_rest(connection: &mut AsyncPgConnection) -> Result<(), MigrateError> {
+/// Checks the rights of the user, then what most statements would succeed without.
+async fn check_schema(connection: &mut AsyncPgConnection) -> Result<(), MigrateError> {
+    check_rights(connection, RIGHTS).await?;
     let triggers =
         [("documents", ADOPTION), ("idempotency_keys", KEY_IN_USE)].map(|(table, name)| {
             format!(
@@ -254,18 +253,12 @@ async fn check_rest(connection: &mut AsyncPgConnection) -> Result<(), MigrateErr
                 AND tgenabled IN ('O', 'A')))"
             )
         });
-    let query = format!(
-        "SELECT name FROM ({REST}{}) AS needed (name, is_right) WHERE NOT is_right",
+    let lacking = sql::<Nullable<Text>>(&format!(
+        "(SELECT name FROM ({SAFEGUARDS}{}) AS needed (name, is_right) WHERE NOT is_right LIMIT 1)",
         triggers.concat()
-    );
-    let lacking: Option<Lacking> = sql_query(query).get_result(connection).await.optional()?;
-    lacking.map_or(Ok(()), |Lacking { name }| Err(MigrateError::Incomplete(name)))
-}
-
-#[derive(QueryableByName)]
-struct Lacking {
-    #[diesel(sql_type = Text)]
-    name: String,
+    ));
+    let lacking: Option<String> = diesel::select(lacking).get_result(connection).await?;
+    lacking.map_or(Ok(()), |name| Err(MigrateError::Incomplete(name)))
 }
 
 #[derive(QueryableByName)]

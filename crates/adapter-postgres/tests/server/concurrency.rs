@@ -86,11 +86,11 @@ async fn overtaken(
         )
         .await
         .unwrap();
-    let calls = numbers.iter().map(|&number| {
+    let call = |&number| {
         let store = Arc::clone(store);
         tokio::spawn(async move { store.create(&new_order(number, NOW), WINDOW).await })
-    });
-    let calls: Vec<_> = calls.collect();
+    };
+    let calls: Vec<_> = numbers.iter().map(call).collect();
     let waits = async || sessions(&watcher).await.1 >= 1;
     until("a statement waits for the other order", waits).await;
     outsider.batch_execute("COMMIT").await.unwrap();
