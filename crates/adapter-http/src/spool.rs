@@ -166,13 +166,14 @@ impl SpoolWriter {
         self.size += chunk.len() as u64;
         while !chunk.is_empty() {
             let mut block = self.take_block().await?;
-            let count = block.free_bytes().min(chunk.len());
-            block.append(&chunk.split_to(count));
+            // A full block waits for more bytes: the last one is written by `finish`, in one step.
             if block.free_bytes() == 0 {
                 self.flush(block, BLOCK_SIZE).await?;
-            } else {
-                self.block = Some(block);
+                continue;
             }
+            let count = block.free_bytes().min(chunk.len());
+            block.append(&chunk.split_to(count));
+            self.block = Some(block);
         }
         Ok(())
     }
@@ -322,12 +323,24 @@ mod tests {
     }
 
     #[actix_web::test]
+    async fn full_block_is_written_when_more_bytes_arrive() {
+        let directory = tempfile::tempdir().unwrap();
+        let spool = open(directory.path());
+        let mut writer = spool.create(ApiKeyId(1));
+        writer.write(Bytes::from(vec![7; BLOCK_SIZE])).await.unwrap();
+        assert!(entries(spool.folder.path()).is_empty());
+        writer.write(Bytes::from_static(b"7")).await.unwrap();
+        assert_eq!(entries(spool.folder.path()).len(), 1);
+        assert_eq!(finish(writer).await.unwrap().file.size, BLOCK_SIZE as u64 + 1);
+    }
+
+    #[actix_web::test]
     async fn failed_write_fails_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let spool = open(directory.path());
         let mut writer = spool.create(ApiKeyId(1));
         fs::remove_dir_all(spool.folder.path()).unwrap();
-        assert!(writer.write(Bytes::from(vec![0; BLOCK_SIZE])).await.is_err());
+        assert!(writer.write(Bytes::from(vec![0; BLOCK_SIZE + 1])).await.is_err());
         writer.write(Bytes::from_static(b"more")).await.unwrap();
         let Err(SpoolError::Io(error)) = finish(writer).await else { panic!("finished") };
         assert_eq!(error.to_string(), "an earlier write failed");
@@ -388,7 +401,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let spool = open(directory.path());
         let mut writer = spool.create(ApiKeyId(1));
-        writer.write(Bytes::from(vec![0; BLOCK_SIZE])).await.unwrap();
+        writer.write(Bytes::from(vec![0; BLOCK_SIZE + 1])).await.unwrap();
         drop(writer);
         assert!(entries(spool.folder.path()).is_empty());
     }
