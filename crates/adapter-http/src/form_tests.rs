@@ -235,12 +235,13 @@ async fn documents_arrive_byte_for_byte() {
 /// Documents of such sizes end where a block, an aligned write or a read of the body ends.
 #[actix_web::test]
 async fn documents_at_the_borders_of_blocks_arrive_byte_for_byte() {
-    let limits = DocumentLimits { max_count: 2, max_bytes: 512 * 1024 + 1 };
+    let limits = DocumentLimits { max_count: 2, max_bytes: 2 * 1024 * 1024 + 1 };
     let content = |size| (0..=250).cycle().take(size).collect::<Vec<u8>>();
     for folder in ["/dev/shm", "."] {
         let folder = tempfile::tempdir_in(folder).unwrap();
         let spool = Spool::open(folder.path(), Budget::new(u64::MAX)).unwrap();
-        for (border, chunk) in [(4, 7_919), (16, 4_096), (64, 65_536), (256, 7_919), (512, 131_072)]
+        for (border, chunk) in
+            [(4, 7_919), (16, 4_096), (64, 65_536), (256, 7_919), (1024, 131_072), (2048, 7_919)]
         {
             let sizes = [border * 1024 - 1, border * 1024, border * 1024 + 1];
             for pair in sizes.windows(2) {

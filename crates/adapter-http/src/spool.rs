@@ -281,6 +281,7 @@ mod tests {
         for size in [
             BLOCK_SIZE + MIN_DIRECT + 1,
             2 * BLOCK_SIZE + 7,
+            2 * BLOCK_SIZE,
             BLOCK_SIZE,
             MIN_DIRECT + 1,
             MIN_DIRECT,
@@ -311,9 +312,12 @@ mod tests {
                 .map(|name| fs::metadata(spool.folder.path().join(name)).unwrap().len())
                 .sum::<u64>()
         };
-        for (size, expected) in
-            [(MAX_HELD - 1, 0), (MAX_HELD, MAX_HELD), (BLOCK_SIZE - 1, BLOCK_SIZE - ALIGNMENT)]
-        {
+        for (size, expected) in [
+            (MAX_HELD - 1, 0),
+            (MAX_HELD, MAX_HELD),
+            (BLOCK_SIZE - 1, BLOCK_SIZE - ALIGNMENT),
+            (BLOCK_SIZE, BLOCK_SIZE),
+        ] {
             let mut writer = spool.create(ApiKeyId(1));
             writer.write(Bytes::from(vec![7; size])).await.unwrap();
             assert_eq!((written(), writer.size()), (0, size as u64));
@@ -367,9 +371,9 @@ mod tests {
     async fn pauses_do_not_change_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let spool = open(directory.path());
-        for size in [1, 1_000, MAX_HELD, 3 * MAX_HELD + 1] {
+        for size in [1_000, MAX_HELD, 3 * MAX_HELD + 1, BLOCK_SIZE] {
             let mut writer = spool.create(ApiKeyId(1));
-            let content: Vec<u8> = (0..=250).cycle().take(2 * MIN_DIRECT + 7).collect();
+            let content: Vec<u8> = (0..=250).cycle().take(2 * BLOCK_SIZE + 7).collect();
             for chunk in content.chunks(size) {
                 writer.write(Bytes::copy_from_slice(chunk)).await.unwrap();
                 writer.pause().await.unwrap();
