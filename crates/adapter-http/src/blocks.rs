@@ -36,7 +36,8 @@ impl Default for Blocks {
 
 impl Blocks {
     /// Returns an empty block, and waits until one is free, for at most [`MAX_WAIT`]. Its holder
-    /// must wait for nothing but a thread and the disk; otherwise all holders could wait for each other.
+    /// must wait for nothing but a thread and the disk; otherwise all holders could wait for each
+    /// other.
     pub(crate) async fn take(&self) -> io::Result<Block> {
         let permit = timeout(MAX_WAIT, Arc::clone(&self.permits).acquire_owned())
             .await?

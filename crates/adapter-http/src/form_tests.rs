@@ -240,9 +240,15 @@ async fn documents_at_the_borders_of_blocks_arrive_byte_for_byte() {
     for folder in ["/dev/shm", "."] {
         let folder = tempfile::tempdir_in(folder).unwrap();
         let spool = Spool::open(folder.path(), Budget::new(u64::MAX)).unwrap();
-        for (border, chunk) in
-            [(4, 7_919), (16, 4_096), (64, 65_536), (256, 7_919), (1024, 131_072), (2048, 7_919)]
-        {
+        for (border, chunk) in [
+            (4, 7_919),
+            (16, 4_096),
+            (64, 65_536),
+            (256, 7_919),
+            (512, 131_072),
+            (1024, 131_072),
+            (2048, 7_919),
+        ] {
             let sizes = [border * 1024 - 1, border * 1024, border * 1024 + 1];
             for pair in sizes.windows(2) {
                 let mut body = Vec::new();

@@ -166,11 +166,6 @@ impl SpoolWriter {
         self.size += chunk.len() as u64;
         while !chunk.is_empty() {
             let mut block = self.take_block().await?;
-            // A full block waits for more bytes: the last one is written by `finish`, in one step.
-            if block.free_bytes() == 0 {
-                self.flush(block, BLOCK_SIZE).await?;
-                continue;
-            }
             let count = block.free_bytes().min(chunk.len());
             block.append(&chunk.split_to(count));
             self.block = Some(block);
@@ -190,9 +185,14 @@ impl SpoolWriter {
         Ok(())
     }
 
+    /// Returns a block that is not full. Writes a full one first, only now that more bytes arrive:
+    /// [`Self::finish`] writes the last block and checks the content in one step.
     async fn take_block(&mut self) -> io::Result<Block> {
         if let Some(block) = self.block.take() {
-            return Ok(block);
+            if block.free_bytes() > 0 {
+                return Ok(block);
+            }
+            self.flush(block, BLOCK_SIZE).await?;
         }
         let mut block = self.blocks.take().await?;
         block.append(&mem::take(&mut self.held));
@@ -371,9 +371,15 @@ mod tests {
     async fn pauses_do_not_change_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let spool = open(directory.path());
-        for size in [1_000, MAX_HELD, 3 * MAX_HELD + 1, BLOCK_SIZE] {
+        for (size, total) in [
+            (1, 2 * MIN_DIRECT + 7),
+            (1_000, 2 * BLOCK_SIZE + 7),
+            (MAX_HELD, 2 * BLOCK_SIZE + 7),
+            (3 * MAX_HELD + 1, 2 * BLOCK_SIZE + 7),
+            (BLOCK_SIZE, 2 * BLOCK_SIZE + 7),
+        ] {
             let mut writer = spool.create(ApiKeyId(1));
-            let content: Vec<u8> = (0..=250).cycle().take(2 * BLOCK_SIZE + 7).collect();
+            let content: Vec<u8> = (0..=250).cycle().take(total).collect();
             for chunk in content.chunks(size) {
                 writer.write(Bytes::copy_from_slice(chunk)).await.unwrap();
                 writer.pause().await.unwrap();
