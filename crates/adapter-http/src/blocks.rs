@@ -43,10 +43,10 @@ impl Blocks {
             .await?
             .map_err(io::Error::other)?;
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut memory = free.unwrap_or_else(|| Vec::with_capacity(BLOCK_SIZE + ALIGNMENT));
+        let memory = free.unwrap_or_else(|| vec![0; BLOCK_SIZE + ALIGNMENT]);
         let start = memory.as_ptr().align_offset(ALIGNMENT);
-        memory.resize(start, 0);
-        Ok(Block { memory, start, free_blocks: Arc::clone(&self.free), _permit: permit })
+        let free_blocks = Arc::clone(&self.free);
+        Ok(Block { memory, start, length: 0, free_blocks, _permit: permit })
     }
 }
 
@@ -56,6 +56,7 @@ pub(crate) struct Block {
     memory: Vec<u8>,
     /// Where the bytes start, which are aligned for direct writes.
     start: usize,
+    length: usize,
     free_blocks: Arc<Mutex<Vec<Vec<u8>>>>,
     _permit: OwnedSemaphorePermit,
 }
@@ -63,24 +64,34 @@ pub(crate) struct Block {
 impl Block {
     /// Returns how many bytes still fit.
     pub(crate) fn free_bytes(&self) -> usize {
-        BLOCK_SIZE - self.bytes().len()
+        BLOCK_SIZE - self.length
     }
 
     /// Returns the bytes in it.
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.memory[self.start..]
+        &self.memory[self.start..][..self.length]
     }
 
     /// Adds bytes, which must fit.
     pub(crate) fn append(&mut self, bytes: &[u8]) {
-        debug_assert!(bytes.len() <= self.free_bytes());
-        self.memory.extend_from_slice(bytes);
+        self.unfilled()[..bytes.len()].copy_from_slice(bytes);
+        self.resize(self.length + bytes.len());
+    }
+
+    /// Returns the memory behind its bytes.
+    pub(crate) fn unfilled(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..][self.length..BLOCK_SIZE]
+    }
+
+    /// Drops its last bytes, or adds the first bytes of [`Self::unfilled`].
+    pub(crate) fn resize(&mut self, length: usize) {
+        debug_assert!(length <= BLOCK_SIZE);
+        self.length = length;
     }
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
-        self.memory.clear();
         self.free_blocks
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -2,7 +2,7 @@
 
 use std::{
     cell::{Cell, RefCell},
-    future::Future as _,
+    future::{Future as _, poll_fn},
     io::ErrorKind,
     pin::Pin,
     rc::Rc,
@@ -12,13 +12,15 @@ use std::{
 };
 
 use actix_web::{HttpRequest, error::PayloadError, http::header, web};
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use futures_util::{Stream, StreamExt as _};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use crate::{
+    blocks::Block,
     body_memory::{MemoryShare, UsedUp},
     budget::used_up,
+    exchange::Exchange,
     problem::{Problem, ProblemCode},
 };
 
@@ -124,6 +126,8 @@ struct Reading {
     /// `Content-Length`. The framework ignores it for requests with an `Upgrade` header.
     length: Option<u64>,
     received: Cell<u64>,
+    /// Stand-ins that the framework is still to pass on for bytes of [`Body::receive`].
+    stand_ins: Cell<u64>,
 }
 
 /// Why the service stopped reading a body.
@@ -151,6 +155,7 @@ impl Body {
             cap,
             length: length(request),
             received: Cell::new(0),
+            stand_ins: Cell::new(0),
         }))
     }
 
@@ -191,6 +196,37 @@ impl Body {
         self.0.pace.borrow_mut().arrived(0);
     }
 
+    fn exchange(&self) -> Option<&Rc<Exchange>> {
+        self.0.request.conn_data()
+    }
+
+    /// Returns whether [`Body::receive`] can be called: the length of the body is known, and the
+    /// framework holds no byte of it.
+    pub(crate) fn may_receive(&self) -> bool {
+        self.exchange().is_some_and(|exchange| exchange.may_read_body(self.0.received.get()))
+    }
+
+    /// Reads what has arrived into a block until it is full. The framework would read smaller pieces,
+    /// and they would have to be copied into the block.
+    pub(crate) async fn receive(&self, block: &mut Block) -> Result<(), PayloadError> {
+        let Some(exchange) = self.exchange() else { return Ok(()) };
+        poll_fn(|context| {
+            while block.free_bytes() > 0 {
+                let received = self.0.received.get();
+                let read = exchange.poll_read_body(context, received, block.unfilled());
+                let Poll::Ready(count) = read? else { break };
+                if count == 0 {
+                    break;
+                }
+                block.resize(block.bytes().len() + count);
+                self.0.stand_ins.set(self.0.stand_ins.get() + count as u64);
+                self.0.arrived(count as u64);
+            }
+            Poll::Ready(Ok(()))
+        })
+        .await
+    }
+
     /// Reads the rest of the body, so that the next request on the connection can be read.
     pub(crate) async fn finish(mut self) -> Result<(), Problem> {
         while let Some(chunk) = self.next().await {
@@ -200,16 +236,39 @@ impl Body {
     }
 }
 
+impl Reading {
+    fn arrived(&self, bytes: u64) {
+        self.pace.borrow_mut().arrived(bytes);
+        self.memory.received(bytes);
+        self.received.set(self.received.get() + bytes);
+    }
+
+    /// Returns the next bytes of the framework, without stand-ins.
+    fn poll_payload(&self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, PayloadError>>> {
+        loop {
+            let stand_ins = self.stand_ins.get();
+            if stand_ins == 0 && self.length.is_some_and(|length| self.received.get() >= length) {
+                return Poll::Ready(None);
+            }
+            let polled = self.payload.borrow_mut().poll_next_unpin(context);
+            let Poll::Ready(Some(Ok(mut chunk))) = polled else { return polled };
+            let skipped = chunk.len().min(usize::try_from(stand_ins).unwrap_or(usize::MAX));
+            self.stand_ins.set(stand_ins - skipped as u64);
+            chunk.advance(skipped);
+            if !chunk.is_empty() {
+                return Poll::Ready(Some(Ok(chunk)));
+            }
+        }
+    }
+}
+
 impl Stream for Body {
     type Item = Result<Bytes, PayloadError>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let reading = &*self.0;
-        if reading.length.is_some_and(|length| reading.received.get() >= length) {
-            return Poll::Ready(None);
-        }
-        let polled = reading.payload.borrow_mut().poll_next_unpin(context);
-        match &polled {
+        let mut polled = reading.poll_payload(context);
+        match &mut polled {
             Poll::Pending => {
                 let failed = if reading.memory.poll_evicted(context).is_ready() {
                     Failed::Evicted
@@ -222,9 +281,7 @@ impl Stream for Body {
                 return Poll::Ready(Some(Err(PayloadError::Io(ErrorKind::TimedOut.into()))));
             }
             Poll::Ready(Some(Ok(chunk))) => {
-                reading.pace.borrow_mut().arrived(chunk.len() as u64);
-                reading.memory.received(chunk.len() as u64);
-                reading.received.set(reading.received.get() + chunk.len() as u64);
+                reading.arrived(chunk.len() as u64);
                 if reading.received.get() > reading.cap {
                     reading.failed.set(Some(Failed::TooLarge));
                     return Poll::Ready(Some(Err(PayloadError::Overflow)));

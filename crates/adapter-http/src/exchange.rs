@@ -2,13 +2,19 @@
 
 use std::{
     cell::{Cell, RefCell},
+    io,
+    pin::Pin,
     sync::Arc,
-    task::Waker,
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use actix_web::http::StatusCode;
-use tokio::{sync::OwnedSemaphorePermit, time::Instant};
+use tokio::{
+    io::{AsyncRead as _, ReadBuf},
+    sync::OwnedSemaphorePermit,
+    time::Instant,
+};
 
 use crate::{
     connections::ConnectionTracker,
@@ -46,6 +52,8 @@ pub(crate) enum Phase {
 
 /// State of a connection.
 pub(crate) struct Exchange {
+    /// `None` before the framework takes over, and after the connection was taken.
+    stream: RefCell<Option<Stream>>,
     connections: Arc<ConnectionTracker>,
     permit: Cell<Option<OwnedSemaphorePermit>>,
     permit_kind: Cell<PermitKind>,
@@ -56,6 +64,8 @@ pub(crate) struct Exchange {
     allowance: Cell<usize>,
     /// Bytes that the framework has got.
     bytes: RefCell<ReadBytes>,
+    /// Stand-ins that the framework is still to get for bytes that the request has read itself.
+    stand_ins: Cell<u64>,
     /// The transport's task, while it waits for an allowance.
     parked: Cell<Option<Waker>>,
     /// Whether the answer is a download, which may take long.
@@ -65,8 +75,6 @@ pub(crate) struct Exchange {
     swallow: Cell<bool>,
     /// Whether the last request that was not shed succeeded.
     succeeded: Cell<bool>,
-    /// The connection, when its transport has ended.
-    ended: Cell<Option<Stream>>,
 }
 
 /// What the permit of a connection is for.
@@ -98,6 +106,7 @@ impl Exchange {
         // connection with unread bytes would reset it, and its client might lose the answer.
         let ahead = if connections.are_crowded() { UNREAD_AHEAD } else { READ_AHEAD };
         Self {
+            stream: RefCell::new(None),
             connections,
             permit: Cell::new(None),
             permit_kind: Cell::new(PermitKind::Served),
@@ -105,12 +114,12 @@ impl Exchange {
             since: Cell::new(Instant::now()),
             allowance: Cell::new(ahead),
             bytes: RefCell::default(),
+            stand_ins: Cell::new(0),
             parked: Cell::new(None),
             download: Cell::new(false),
             interim: Cell::new(Interim::None),
             swallow: Cell::new(false),
             succeeded: Cell::new(false),
-            ended: Cell::new(None),
         }
     }
 
@@ -136,6 +145,49 @@ impl Exchange {
         if self.interim.get() == (Interim::KeptBack { for_good: false }) {
             self.interim.set(Interim::Due);
         }
+    }
+
+    /// Returns whether a request that has received so many bytes of its body may read on with
+    /// [`Self::poll_read_body`].
+    pub(crate) fn may_read_body(&self, received: u64) -> bool {
+        self.body_left(received) > 0
+    }
+
+    fn body_left(&self, received: u64) -> u64 {
+        self.bytes.borrow().body_left(received).unwrap_or_default()
+    }
+
+    /// Reads bytes of the body that have arrived, past the framework, which gets stand-ins for them
+    /// later. Returns their number: 0 at the end of the connection or of the body.
+    pub(crate) fn poll_read_body(
+        &self,
+        context: &mut Context<'_>,
+        received: u64,
+        memory: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let left = usize::try_from(self.body_left(received)).unwrap_or(usize::MAX);
+        let most = memory.len().min(left);
+        if most == 0 {
+            return Poll::Ready(Ok(0));
+        }
+        let mut buffer = ReadBuf::new(&mut memory[..most]);
+        let read = self.poll_stream(|stream| stream.poll_read(context, &mut buffer));
+        let bytes = buffer.filled();
+        self.bytes.borrow_mut().add(bytes);
+        self.stand_ins.set(self.stand_ins.get() + bytes.len() as u64);
+        // Until the request asks the framework for more, the next bytes are the request's too.
+        self.allowance.set(0);
+        read.map_ok(|()| bytes.len())
+    }
+
+    /// Takes at most `max` of the stand-ins that the framework gets before other bytes. Returns
+    /// their number.
+    pub(crate) fn take_stand_ins(&self, max: usize) -> usize {
+        let left = self.stand_ins.get();
+        let taken = max.min(usize::try_from(left).unwrap_or(usize::MAX));
+        self.stand_ins.set(left - taken as u64);
+        self.allowance.set(self.allowance.get().saturating_sub(taken));
+        taken
     }
 
     /// Returns whether the connection must take as little as it can.
@@ -231,7 +283,7 @@ impl Exchange {
         self.allowance.get()
     }
 
-    /// Notes the bytes before those that the transport reads.
+    /// Notes the bytes that were read before those of [`Self::begin`].
     pub(crate) fn first(&self, bytes: &[u8]) {
         self.bytes.borrow_mut().add(bytes);
     }
@@ -282,14 +334,25 @@ impl Exchange {
         due
     }
 
-    /// Notes that the transport has ended.
-    pub(crate) fn end(&self, stream: Stream) {
-        self.ended.set(Some(stream));
+    /// Begins to serve a connection.
+    pub(crate) fn begin(&self, stream: Stream) {
+        self.stream.replace(Some(stream));
     }
 
-    /// Returns the connection when its transport has ended.
-    pub(crate) fn take_ended(&self) -> Option<Stream> {
-        self.ended.take()
+    /// Polls the connection.
+    pub(crate) fn poll_stream<T>(
+        &self,
+        poll: impl FnOnce(Pin<&mut Stream>) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        match self.stream.borrow_mut().as_mut() {
+            Some(stream) => poll(Pin::new(stream)),
+            None => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        }
+    }
+
+    /// Returns the connection, when the framework no longer serves it.
+    pub(crate) fn take_stream(&self) -> Option<Stream> {
+        self.stream.take()
     }
 }
 

@@ -31,7 +31,7 @@ use crate::{
     content,
     parts::{PartHead, Parts},
     problem::{Problem, ProblemCode},
-    spool::{Spool, SpoolError, SpoolGuard, Spooled, Start},
+    spool::{Spool, SpoolError, SpoolGuard, SpoolWriter, Spooled, Start},
 };
 
 /// Memory of a form besides its text parts: its connection, head and handler, the parser's buffers
@@ -43,6 +43,8 @@ const MAX_PARTS: usize = 200;
 const FORM_OVERHEAD: u64 = 4 * 1024 * 1024;
 /// Maximum length of a boundary (RFC 2046, section 5.1.1).
 const MAX_BOUNDARY: usize = 70;
+/// Maximum length of a line end, two hyphens and a boundary.
+const MAX_DELIMITER: usize = 4 + MAX_BOUNDARY;
 
 /// The form of an order, read to its end.
 pub struct OrderForm {
@@ -236,16 +238,7 @@ impl FormReader<'_> {
             return Err(too_many_documents(self.space.limits));
         }
         let mut writer = self.space.spool.create(self.space.key);
-        loop {
-            let next = if let Some(next) = self.content_soon().await {
-                next
-            } else {
-                self.body.stop_waiting();
-                writer.pause().await.map_err(|error| self.not_spooled(error))?;
-                self.content().await
-            };
-            let Some(chunk) = next? else { break };
-            writer.write(chunk).await.map_err(|error| self.not_spooled(error))?;
+        while self.store_next(&mut writer).await? {
             if is_full && writer.size() > 0 {
                 return Err(too_many_documents(self.space.limits));
             }
@@ -270,17 +263,57 @@ impl FormReader<'_> {
         self.parts.content().await.map_err(|error| self.body.explain(&error))
     }
 
-    /// Returns the next bytes of the part, or `None` if the client has not sent them yet. The first
-    /// turn of the connection reads what has arrived. The second does so after the runtime has
-    /// asked the kernel.
-    async fn content_soon(&mut self) -> Option<Result<Option<Bytes>, Problem>> {
-        for _ in 0..2 {
-            if let Some(next) = self.content().now_or_never() {
-                return Some(next);
+    /// Stores the next bytes of the part. Returns `false` at its end.
+    async fn store_next(&mut self, writer: &mut SpoolWriter) -> Result<bool, Problem> {
+        for attempt in 0..3 {
+            // In the first of these turns, the connection reads what has arrived. It does so again
+            // in the second, after the runtime has asked the kernel.
+            if attempt > 0 {
+                yield_now().await;
             }
-            yield_now().await;
+            if writer.has_block() && self.parts.held_back().is_some() && self.body.may_receive() {
+                if self.receive(writer).await? {
+                    return Ok(true);
+                }
+            } else if let Some(content) = self.content().now_or_never() {
+                return self.store(content?, writer).await;
+            }
         }
-        self.content().now_or_never()
+        self.body.stop_waiting();
+        writer.pause().await.map_err(|error| self.not_spooled(error))?;
+        let content = self.content().await?;
+        self.store(content, writer).await
+    }
+
+    async fn store(
+        &self,
+        content: Option<Bytes>,
+        writer: &mut SpoolWriter,
+    ) -> Result<bool, Problem> {
+        let Some(content) = content else { return Ok(false) };
+        writer.write(content).await.map_err(|error| self.not_spooled(error))?;
+        Ok(true)
+    }
+
+    /// Reads bytes of the part straight into a block. Returns whether there were any.
+    async fn receive(&mut self, writer: &mut SpoolWriter) -> Result<bool, Problem> {
+        let mut block =
+            writer.take_block(MAX_DELIMITER + 1).await.map_err(|error| spool_failed(&error))?;
+        let start = block.bytes().len();
+        block.append(self.parts.held_back().unwrap_or_default());
+        let before = block.bytes().len();
+        let received = self.body.receive(&mut block).await;
+        received.map_err(|error| self.body.explain(&error))?;
+        let any = block.bytes().len() > before;
+        let content = if any {
+            let examined = self.parts.examine(&block.bytes()[start..]);
+            examined.map_err(|error| self.body.explain(&error))?
+        } else {
+            0
+        };
+        block.resize(start + content);
+        writer.put_back(block, content).map_err(|error| self.not_spooled(error))?;
+        Ok(any)
     }
 
     fn not_spooled(&self, error: SpoolError) -> Problem {

@@ -220,6 +220,27 @@ impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> Parts<S> {
         Ok(content)
     }
 
+    /// Returns the last bytes of the content, which may begin a delimiter, if it waits for more.
+    pub(crate) fn held_back(&self) -> Option<&[u8]> {
+        (self.state == State::Content && self.arrived.is_empty()).then_some(&self.pending)
+    }
+
+    /// Examines bytes that its reader has read itself: those of [`Self::held_back`] and the next of
+    /// the form. Returns how many of them are content for sure, and holds the others.
+    pub(crate) fn examine(&mut self, bytes: &[u8]) -> Result<usize, PayloadError> {
+        let length = self.delimiter_length();
+        let end = self.delimiter(bytes)?;
+        let passed = end.unwrap_or((bytes.len() + 1).saturating_sub(length));
+        self.pending.clear();
+        if end.is_some() {
+            self.arrived = Bytes::copy_from_slice(&bytes[passed + length..]);
+            self.state = State::Boundary { preamble: false };
+        } else {
+            self.pending.extend_from_slice(&bytes[passed..]);
+        }
+        Ok(passed)
+    }
+
     /// Returns the length of a delimiter: a line end and a boundary.
     fn delimiter_length(&self) -> usize {
         2 + self.boundary.needle().len()

@@ -113,6 +113,19 @@ impl ReadBytes {
         };
     }
 
+    /// Returns how many bytes of the body are still to come. Returns `None` if its length is not
+    /// known, or the framework has bytes that its reader has not received.
+    pub(crate) fn body_left(&self, received: u64) -> Option<u64> {
+        match self {
+            Self::Counted { count, head: Some(head), body: BodyLength::Known(length), .. }
+                if count - head == received =>
+            {
+                length.checked_sub(received)
+            }
+            _ => None,
+        }
+    }
+
     /// Returns whether the end of an earlier request is in doubt.
     pub(crate) fn is_lost(&self) -> bool {
         matches!(self, Self::Lost)

@@ -190,7 +190,7 @@ where
     let serving = Box::pin(http.call((transport, peer)));
     let ended = in_turns(serving, || exchange.succeeded(), turns).await;
     exchange.served();
-    if let Some(stream) = exchange.take_ended() {
+    if let Some(stream) = exchange.take_stream() {
         end(stream, exchange.phase(), stopping).await;
     }
     ended.map_err(drop)

@@ -16,7 +16,7 @@ use tempfile::TempPath;
 use tokio::task::spawn_blocking;
 
 use crate::{
-    blocks::{BLOCK_SIZE, Block, Blocks},
+    blocks::{Block, Blocks},
     body_memory::UsedUp,
     budget::{Budget, Share},
     content::START,
@@ -165,7 +165,7 @@ impl SpoolWriter {
         self.disk.take(chunk.len()).map_err(|UsedUp| SpoolError::Full)?;
         self.size += chunk.len() as u64;
         while !chunk.is_empty() {
-            let mut block = self.take_block().await?;
+            let mut block = self.take_block(1).await?;
             let count = block.free_bytes().min(chunk.len());
             block.append(&chunk.split_to(count));
             self.block = Some(block);
@@ -173,34 +173,50 @@ impl SpoolWriter {
         Ok(())
     }
 
-    /// Writes the bytes so far, unless they are few, and gives the block back.
-    pub(crate) async fn pause(&mut self) -> Result<(), SpoolError> {
-        let Some(block) = self.block.take() else { return Ok(()) };
-        let length = block.bytes().len();
-        let aligned = aligned(length, MAX_HELD);
-        self.held.extend_from_slice(&block.bytes()[aligned..]);
-        if aligned > 0 {
-            self.flush(block, aligned).await?;
-        }
+    /// Returns whether it has a block.
+    pub(crate) fn has_block(&self) -> bool {
+        self.block.is_some()
+    }
+
+    /// Puts the block of [`Self::take_block`] back, to which the caller has added so many bytes. Call
+    /// [`SpoolWriter::pause`] before waiting for more.
+    pub(crate) fn put_back(&mut self, block: Block, added: usize) -> Result<(), SpoolError> {
+        self.disk.take(added).map_err(|UsedUp| SpoolError::Full)?;
+        self.size += added as u64;
+        self.block = Some(block);
         Ok(())
     }
 
-    /// Returns a block that is not full. Writes a full one first, only now that more bytes arrive:
-    /// [`Self::finish`] writes the last block and checks the content in one step.
-    async fn take_block(&mut self) -> io::Result<Block> {
+    /// Writes the bytes so far, unless they are few, and gives the block back.
+    pub(crate) async fn pause(&mut self) -> Result<(), SpoolError> {
+        match self.block.take() {
+            Some(block) => Ok(self.give_back(block, MAX_HELD).await?),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes the block out, which has place for at least `min_free` bytes. A full one is written
+    /// first, only now that more bytes arrive: [`Self::finish`] writes the last block and checks the
+    /// content in one step.
+    pub(crate) async fn take_block(&mut self, min_free: usize) -> io::Result<Block> {
         if let Some(block) = self.block.take() {
-            if block.free_bytes() > 0 {
+            if block.free_bytes() >= min_free {
                 return Ok(block);
             }
-            self.flush(block, BLOCK_SIZE).await?;
+            self.give_back(block, 0).await?;
         }
         let mut block = self.blocks.take().await?;
         block.append(&mem::take(&mut self.held));
         Ok(block)
     }
 
-    /// Writes the first bytes of a block, so many as are aligned.
-    async fn flush(&mut self, block: Block, aligned: usize) -> io::Result<()> {
+    /// Writes the bytes of a block that are aligned, unless they are fewer than `min`. Holds the others.
+    async fn give_back(&mut self, block: Block, min: usize) -> io::Result<()> {
+        let aligned = aligned(block.bytes().len(), min);
+        self.held.extend_from_slice(&block.bytes()[aligned..]);
+        if aligned == 0 {
+            return Ok(());
+        }
         let mut sink = self.sink.take().ok_or_else(failed_before)?;
         let write = move || sink.write(&block.bytes()[..aligned]).map(|()| sink);
         self.sink = Some(blocking(write).await?);
@@ -264,7 +280,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::spool_folder::tests::entries;
+    use crate::{blocks::BLOCK_SIZE, spool_folder::tests::entries};
 
     fn open(directory: &Path) -> Spool {
         Spool::open(directory, Budget::new(u64::MAX)).unwrap()

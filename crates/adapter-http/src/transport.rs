@@ -13,7 +13,7 @@ use std::{
 
 use bytes::Bytes;
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf, Take},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf},
     time::{Instant, Sleep, sleep},
 };
 
@@ -39,8 +39,6 @@ const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// A connection.
 pub(crate) struct Transport {
-    /// `None` only while it is dropped.
-    stream: Option<Take<Stream>>,
     exchange: Rc<Exchange>,
     /// The first bytes, which arrived before the framework took over.
     first: Bytes,
@@ -61,8 +59,9 @@ pub(crate) struct Transport {
 impl Transport {
     /// Continues a connection whose first bytes were read.
     pub(crate) fn new(stream: Stream, first: Bytes, exchange: Rc<Exchange>) -> Self {
+        exchange.begin(stream);
+        exchange.first(&first);
         Self {
-            stream: Some(stream.take(0)),
             exchange,
             first,
             timer: Box::pin(sleep(HEAD_TIMEOUT)),
@@ -72,11 +71,6 @@ impl Transport {
             progress: 0,
             full: false,
         }
-    }
-
-    fn stream(&mut self) -> io::Result<Pin<&mut Stream>> {
-        let stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
-        Ok(Pin::new(stream.get_mut()))
     }
 
     pub(crate) fn exchange(&self) -> Rc<Exchange> {
@@ -144,10 +138,9 @@ impl Transport {
     /// Ends the connection, as if its client had. Answers a head that has begun, if it can.
     fn end(&mut self, context: &mut Context<'_>, answer: &[u8]) -> Poll<io::Result<()>> {
         if !self.unflushed && self.exchange.phase() == (Phase::Head { begun: true }) {
-            let mut stream = self.stream()?;
             // The client may have closed the connection.
-            let _ = stream.as_mut().poll_write(context, answer);
-            let _ = stream.poll_flush(context);
+            let _ = self.exchange.poll_stream(|stream| stream.poll_write(context, answer));
+            let _ = self.exchange.poll_stream(|stream| stream.poll_flush(context));
         }
         Poll::Ready(Ok(()))
     }
@@ -159,22 +152,14 @@ impl Transport {
         }
         while !self.interim.is_empty() {
             let interim = self.interim;
-            let written = ready!(self.stream()?.poll_write(context, interim))?;
+            let write = |stream: Pin<&mut Stream>| stream.poll_write(context, interim);
+            let written = ready!(self.exchange.poll_stream(write))?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             self.interim = &self.interim[written..];
         }
         Poll::Ready(Ok(()))
-    }
-}
-
-/// Returns the connection, whose client may still send.
-impl Drop for Transport {
-    fn drop(&mut self) {
-        if let Some(stream) = self.stream.take() {
-            self.exchange.end(stream.into_inner());
-        }
     }
 }
 
@@ -187,7 +172,6 @@ impl AsyncRead for Transport {
         if !self.first.is_empty() {
             let length = self.first.len().min(buffer.remaining());
             let first = self.first.split_to(length);
-            self.exchange.first(&first);
             buffer.put_slice(&first);
             if self.first.is_empty() {
                 self.first = Bytes::new();
@@ -202,10 +186,17 @@ impl AsyncRead for Transport {
             return self.poll_allowance(context);
         }
         self.full = false;
-        let stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
-        stream.set_limit(allowance as u64);
+        let stand_ins = self.exchange.take_stand_ins(allowance.min(buffer.remaining()));
+        if stand_ins > 0 {
+            // The framework only counts the bytes of a body.
+            buffer.initialize_unfilled_to(stand_ins);
+            buffer.advance(stand_ins);
+            return Poll::Ready(Ok(()));
+        }
         let before = buffer.filled().len();
-        let read = Pin::new(stream).poll_read(context, buffer);
+        let read = self.exchange.poll_stream(|stream| {
+            Pin::new(&mut stream.get_mut().take(allowance as u64)).poll_read(context, buffer)
+        });
         self.exchange.read(&buffer.filled()[before..]);
         if read.is_pending() && self.poll_deadline(context).is_ready() {
             return self.end(context, HEAD_TOO_SLOW);
@@ -225,7 +216,7 @@ impl AsyncWrite for Transport {
         }
         ready!(self.poll_interim(context))?;
         self.unflushed = true;
-        let written = self.stream()?.poll_write(context, bytes);
+        let written = self.exchange.poll_stream(|stream| stream.poll_write(context, bytes));
         if let Poll::Ready(Ok(written)) = &written
             && self.exchange.is_download()
         {
@@ -240,7 +231,7 @@ impl AsyncWrite for Transport {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_interim(context))?;
         // Only TLS holds bytes that are not flushed.
-        let flushed = self.stream()?.poll_flush(context);
+        let flushed = self.exchange.poll_stream(|stream| stream.poll_flush(context));
         ready!(self.unless_unread(flushed, context))?;
         self.unflushed = false;
         if self.exchange.phase() != Phase::Request {
@@ -259,7 +250,7 @@ impl AsyncWrite for Transport {
             return Poll::Ready(Ok(()));
         }
         // TLS has an end to send, behind what waits for the client.
-        let shut_down = self.stream()?.poll_shutdown(context);
+        let shut_down = self.exchange.poll_stream(|stream| stream.poll_shutdown(context));
         self.unless_unread(shut_down, context)
     }
 }

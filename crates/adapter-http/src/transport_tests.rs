@@ -61,7 +61,7 @@ async fn read(transport: &mut Transport) -> usize {
 async fn read_answer(mut client: TcpStream, transport: Transport) -> String {
     let exchange = transport.exchange();
     drop(transport);
-    drop(exchange.take_ended());
+    drop(exchange.take_stream());
     let mut answer = String::new();
     // The client may have sent bytes that the service did not read.
     let _ = client.read_to_string(&mut answer).await;
@@ -158,7 +158,7 @@ async fn rejected_body_ends_the_transport_and_keeps_the_connection() {
     exchange.answered(false);
     while read(&mut transport).await > 0 {}
     drop(transport);
-    let stream = exchange.take_ended().unwrap();
+    let stream = exchange.take_stream().unwrap();
     let discarding = tokio::spawn(async move {
         discard_rest(stream.tcp(), Duration::from_secs(60)).await;
         drop(stream);
@@ -222,4 +222,58 @@ async fn unread_download_has_a_minute_while_others_wait() {
     assert_eq!(ended.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
     assert!((60..=62).contains(&started.elapsed().as_secs()), "{:?}", started.elapsed());
     drop(client);
+}
+
+/// Reads of the body past the framework, as much as has arrived and fits.
+async fn read_body(exchange: &Exchange, received: u64, memory: &mut [u8]) -> usize {
+    poll_fn(|context| exchange.poll_read_body(context, received, memory)).await.unwrap()
+}
+
+#[tokio::test]
+async fn framework_gets_stand_ins_for_what_the_request_reads_itself() {
+    const LENGTH: usize = 3 * BODY_AHEAD;
+    let (mut client, mut transport) = answered().await;
+    let exchange = transport.exchange();
+    exchange.first(REQUEST);
+    exchange.request_started(BodyLength::Known(LENGTH as u64));
+    let body: Vec<u8> = (1..=250).cycle().take(LENGTH).collect();
+    let writing = tokio::spawn({
+        let sent = [&body, REQUEST].concat();
+        async move {
+            client.write_all(&sent).await.unwrap();
+            client
+        }
+    });
+    let (mut memory, mut received) = (vec![0; 2 * LENGTH], 0);
+    while exchange.may_read_body(received as u64) {
+        received += read_body(&exchange, received as u64, &mut memory[received..]).await;
+        assert!(poll!(pin!(read(&mut transport))).is_pending());
+    }
+    assert!(memory[..received] == body);
+    let _client = writing.await.unwrap();
+    // Nor does it read into the next request.
+    assert_eq!(read_body(&exchange, received as u64, &mut memory).await, 0);
+    let mut stand_ins = 0;
+    while stand_ins < LENGTH {
+        exchange.body_wanted();
+        stand_ins += read(&mut transport).await;
+    }
+    let of_next = stand_ins - LENGTH;
+    exchange.answered(true);
+    assert_eq!(of_next + read(&mut transport).await, REQUEST.len());
+}
+
+#[tokio::test]
+async fn request_reads_no_body_that_the_framework_holds_or_whose_end_is_not_known() {
+    let (mut client, mut transport) = answered().await;
+    let exchange = transport.exchange();
+    exchange.first(REQUEST);
+    exchange.request_started(BodyLength::Known(10));
+    client.write_all(b"12345").await.unwrap();
+    assert_eq!(read(&mut transport).await, 5);
+    assert!(!exchange.may_read_body(0));
+    assert!(exchange.may_read_body(5));
+    assert!(!exchange.may_read_body(10));
+    exchange.request_started(BodyLength::Chunked);
+    assert!(!exchange.may_read_body(5));
 }

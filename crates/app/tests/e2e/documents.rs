@@ -3,7 +3,10 @@
 use contract_tests::documents;
 use serde_json::json;
 
-use crate::harness::{TestApp, created, deed, errors, file, form, form_with_deed, order, problem};
+use crate::harness::{
+    CREATE_WITH_DOCUMENTS, TestApp, answers, created, deed, errors, file, form, form_with_deed,
+    order, problem, raw_order_parts,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_document_format_is_stored_byte_for_byte() {
@@ -33,6 +36,45 @@ async fn every_document_format_is_stored_byte_for_byte() {
         names
     );
     assert_eq!(app.rows("uploads"), 0);
+    app.assert_spool_empty();
+}
+
+/// The service receives documents in blocks of this size.
+const BLOCK: usize = 1024 * 1024;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn documents_are_whole_at_any_length_and_do_not_take_bytes_of_the_next_request() {
+    let app = TestApp::start().await;
+    let (mut requests, mut sent) = (Vec::new(), Vec::new());
+    for (number, lengths) in [
+        [BLOCK - 1, BLOCK, BLOCK + 1, 20],
+        [2 * BLOCK - 9, 3 * BLOCK + 4_095, 300_000, 5 * BLOCK],
+        [BLOCK - 8, BLOCK - 7, BLOCK - 6, BLOCK - 5],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut body = raw_order_parts(&format!("F-{number}")).into_bytes();
+        for length in lengths {
+            // Many lines look like the beginning of a delimiter.
+            let content = b"%PDF-1.7\n".iter().chain(b"\r\n--\r\n-".iter().cycle());
+            let content: Vec<u8> = content.copied().take(length).collect();
+            let head = b"--b\r\nContent-Disposition: form-data; name=\"documents\"; \
+                filename=\"deed.pdf\"\r\n\r\n";
+            body.extend([&head[..], &content, b"\r\n"].concat());
+            sent.push(content);
+        }
+        body.extend_from_slice(b"--b--\r\n");
+        let form = "Content-Type: multipart/form-data; boundary=b";
+        let headers = format!("{form}\r\nContent-Length: {}\r\n", body.len());
+        requests.extend(app.head(CREATE_WITH_DOCUMENTS, &headers).into_bytes());
+        requests.extend(body);
+    }
+    assert_eq!(answers(app.address(), requests).await, [201, 201, 201]);
+    let mut stored = app.documents();
+    stored.sort();
+    sent.sort();
+    assert!(stored == sent);
     app.assert_spool_empty();
 }
 

@@ -27,8 +27,8 @@ use tokio::task::block_in_place;
 
 use crate::{
     harness::{
-        CREATE, CREATE_WITH_DOCUMENTS, client_builder, created, eventually_async, form_with_deed,
-        order,
+        CREATE, CREATE_WITH_DOCUMENTS, client_builder, created, eventually_async, file, form,
+        form_with_deed, order,
     },
     service_process::{ServiceProcess, issue_key},
     wiring::Wiring,
@@ -45,7 +45,7 @@ struct Service {
     folder: TempDir,
     key: String,
     root: String,
-    _wiring: Wiring,
+    wiring: Wiring,
 }
 
 type TlsConnection = StreamOwned<ClientConnection, TcpStream>;
@@ -64,7 +64,7 @@ impl Service {
         let flags = [&[files[0].as_str(), files[1].as_str()], flags].concat();
         let process = ServiceProcess::start(&wiring, &flags);
         let key = issue_key(&wiring);
-        Self { process, folder, key, root: certificates.root, _wiring: wiring }
+        Self { process, folder, key, root: certificates.root, wiring }
     }
 
     fn url(&self, path: &str) -> String {
@@ -203,6 +203,26 @@ async fn orders_are_created_over_tls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn large_documents_are_whole_over_tls() {
+    let service = Service::start();
+    let client = Service::client(&[&service.root], true);
+    let mut sent = Vec::new();
+    for (number, length) in [3_000_000, 1_500_001].into_iter().enumerate() {
+        let mut content: Vec<u8> = (0..=250).cycle().take(length).collect();
+        content[..9].copy_from_slice(b"%PDF-1.7\n");
+        let upload = client.post(service.url(CREATE_WITH_DOCUMENTS)).bearer_auth(&service.key);
+        let form = form(&order(&format!("F-{number}")));
+        let form = form.part("documents", file("deed.pdf", content.clone()));
+        created(upload.multipart(form).send().await.unwrap()).await;
+        sent.push(content);
+    }
+    let mut stored: Vec<_> = service.wiring.objects().into_values().collect();
+    stored.sort();
+    sent.sort();
+    assert!(stored == sent);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn first_start_prints_line_that_verifies_the_certificate() {
     for names in [NAMES, &["*.example.com"]] {
         let certificates = Certificates::issue("Root", names);
@@ -282,8 +302,7 @@ async fn only_authenticated_encryption_is_spoken() {
     let wiring = Wiring::new();
     let flags = [format!("--tls-cert={}", cert.display()), format!("--tls-key={}", key.display())];
     let process = ServiceProcess::start(&wiring, &[&flags[0], &flags[1]]);
-    let service =
-        Service { process, folder, key: String::new(), root: String::new(), _wiring: wiring };
+    let service = Service { process, folder, key: String::new(), root: String::new(), wiring };
     block_in_place(|| assert_eq!(service.accepted_suites(), suites("RSA")));
 }
 
