@@ -15,7 +15,7 @@ use crate::{
     delivery::DeliveryId,
     delivery_slots::DeliverySlots,
     order_traffic::{OrderTraffic, Pace, Signal},
-    outcomes::Outcomes,
+    outcomes::{self, Outcomes},
     ports::StoreError,
     run_deliveries::{DeliveryReport, Mails, Outcome, Ready, RunDeliveries},
 };
@@ -94,6 +94,7 @@ enum Happening {
     LeasePaused,
     Attempted { outcome: Outcome, available_before: u64 },
     Settled { batch: Vec<Outcome>, result: Result<Vec<DeliveryId>, StoreError> },
+    Gathered,
     SettlePaused,
 }
 
@@ -145,7 +146,7 @@ impl DeliveryWorker {
     /// Goes on until something happens, and returns it. Dropping the future of a call loses
     /// nothing; the next call continues.
     pub async fn step(&mut self) -> DeliveryStep {
-        self.begin_settling();
+        self.begin_gathering();
         self.begin_leasing();
         let Some(happening) = self.running.next().await else { return DeliveryStep::default() };
         match happening {
@@ -160,6 +161,10 @@ impl DeliveryWorker {
                 let outage = self.attempted(&outcome.mails, available_before);
                 self.outcomes.add([outcome]);
                 DeliveryStep { outage, ..DeliveryStep::default() }
+            }
+            Happening::Gathered => {
+                self.begin_settling();
+                DeliveryStep::default()
             }
             Happening::Settled { batch, result } => self.settled(batch, result),
             Happening::SettlePaused => {
@@ -254,8 +259,14 @@ impl DeliveryWorker {
         }
     }
 
+    fn begin_gathering(&mut self) {
+        if self.outcomes.begin_gathering() {
+            self.run((self.sleep)(outcomes::GATHER).map(|()| Happening::Gathered));
+        }
+    }
+
     fn begin_settling(&mut self) {
-        let Some(batch) = self.outcomes.begin_batch() else { return };
+        let batch = self.outcomes.begin_batch();
         let deliveries = self.deliveries.clone();
         self.run(async move {
             let result = deliveries.settle(&batch).await;

@@ -148,6 +148,17 @@ async fn until(worker: &mut DeliveryWorker, holds: impl Fn(&DeliveryStep) -> boo
 }
 
 #[tokio::test(start_paused = true)]
+async fn mails_that_end_within_milliseconds_are_settled_together() {
+    let (mut queue, _) = queue_to(3);
+    queue.expect_settle().once().returning(|batch| Ok(batch.iter().map(|one| one.id).collect()));
+    let reply = |number| {
+        let time = Duration::from_micros(600 * u64::try_from(number).unwrap());
+        tokio::time::sleep(time).map(Ok).boxed()
+    };
+    assert_eq!(settled(&mut setup(queue, reply).worker, 3).await, [1, 2, 3]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn slow_mails_hold_up_no_other() {
     let (queue, limits) = queue_to(100);
     let slow = |number| if number < 8 { pending().boxed() } else { after(1, Ok(())) };

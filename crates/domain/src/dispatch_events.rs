@@ -31,6 +31,10 @@ const BATCH: usize = 64;
 /// Longest pause when there is no event: other instances create orders too.
 const POLL: std::time::Duration = std::time::Duration::from_secs(1);
 
+/// Shortest pause while orders arrive, in which their events gather. A step runs four statements for
+/// one event, and as many for a full batch.
+const GATHER: std::time::Duration = std::time::Duration::from_millis(50);
+
 /// Delay after which an order that could not be read is read again.
 const UNREADABLE_DELAY: Duration = Duration::MINUTE;
 
@@ -77,7 +81,8 @@ impl DispatchEvents {
         };
         let idle = if has_more { std::time::Duration::ZERO } else { POLL };
         let orders_arrive = self.traffic.count() > began;
-        let pause = self.traffic.pause_since(previous).filter(|_| orders_arrive).unwrap_or(idle);
+        let pause = self.traffic.pause_since(previous).filter(|_| orders_arrive);
+        let pause = pause.map_or(idle, |pause| pause.max(GATHER));
         Step { result: Ok(DispatchStep { unreadable, is_idle: pause == POLL }), pause }
     }
 

@@ -22,7 +22,7 @@ use crate::{
     delivery_slots::DeliverySlots,
     delivery_worker::{DeliveryFailure, GATHER, POLL, Sleep},
     order_traffic::{OrderTraffic, Signal},
-    outcomes::Outcomes,
+    outcomes::{self, Outcomes},
     ports::{StoreError, WebhookSlots, WebhooksSettled},
     run_webhooks::{ReadyWebhook, RunWebhooks, WebhookOutcome, WebhookReport},
     webhook::EndpointId,
@@ -109,6 +109,7 @@ enum Happening {
     LeasePaused,
     Attempted { outcome: WebhookOutcome, rest: VecDeque<ReadyWebhook> },
     Settled { batch: Vec<WebhookOutcome>, result: Result<WebhooksSettled, StoreError> },
+    Gathered,
     SettlePaused,
 }
 
@@ -154,13 +155,14 @@ impl WebhookWorker {
     /// Goes on until something happens, and returns it. Dropping the future of a call loses
     /// nothing; the next call continues.
     pub async fn step(&mut self) -> WebhookStep {
-        self.begin_settling();
+        self.begin_gathering();
         self.begin_leasing();
         let Some(happening) = self.running.next().await else { return WebhookStep::default() };
         match happening {
             Happening::Leased { asked, result } => return self.leased(asked, result),
             Happening::LeasePaused => self.leasing = Activity::Idle,
             Happening::Attempted { outcome, rest } => self.attempted(outcome, rest),
+            Happening::Gathered => self.begin_settling(),
             Happening::Settled { batch, result } => return self.settled(batch, result),
             Happening::SettlePaused => self.outcomes.end_batch(),
         }
@@ -284,8 +286,14 @@ impl WebhookWorker {
         });
     }
 
+    fn begin_gathering(&mut self) {
+        if self.outcomes.begin_gathering() {
+            self.run((self.sleep)(outcomes::GATHER).map(|()| Happening::Gathered));
+        }
+    }
+
     fn begin_settling(&mut self) {
-        let Some(batch) = self.outcomes.begin_batch() else { return };
+        let batch = self.outcomes.begin_batch();
         let webhooks = self.webhooks.clone();
         self.run(async move {
             let result = webhooks.settle(&batch).await;
