@@ -126,7 +126,7 @@ struct Reading {
     /// `Content-Length`. The framework ignores it for requests with an `Upgrade` header.
     length: Option<u64>,
     received: Cell<u64>,
-    /// Stand-ins that the framework is still to pass on for bytes of [`Body::receive`].
+    /// Stand-ins that the framework is still to pass on ([`crate::exchange`]).
     stand_ins: Cell<u64>,
 }
 
@@ -206,18 +206,15 @@ impl Body {
         self.exchange().is_some_and(|exchange| exchange.may_read_body(self.0.received.get()))
     }
 
-    /// Reads what has arrived into a block until it is full. The framework would read smaller pieces,
-    /// and they would have to be copied into the block.
+    /// Reads bytes that have arrived into a block, which must not be full. Does not wait for any. The
+    /// framework would read smaller pieces, and they would have to be copied into the block.
     pub(crate) async fn receive(&self, block: &mut Block) -> Result<(), PayloadError> {
         let Some(exchange) = self.exchange() else { return Ok(()) };
         poll_fn(|context| {
-            while block.free_bytes() > 0 {
-                let received = self.0.received.get();
-                let read = exchange.poll_read_body(context, received, block.unfilled());
-                let Poll::Ready(count) = read? else { break };
-                if count == 0 {
-                    break;
-                }
+            self.0.check_evicted(context)?;
+            let received = self.0.received.get();
+            let read = exchange.poll_read_body(context, received, block.unfilled());
+            if let Poll::Ready(count) = read {
                 block.resize(block.bytes().len() + count);
                 self.0.stand_ins.set(self.0.stand_ins.get() + count as u64);
                 self.0.arrived(count as u64);
@@ -243,6 +240,19 @@ impl Reading {
         self.received.set(self.received.get() + bytes);
     }
 
+    /// Fails if other requests need the memory of this one.
+    fn check_evicted(&self, context: &mut Context<'_>) -> Result<(), PayloadError> {
+        match self.memory.poll_evicted(context) {
+            Poll::Ready(()) => Err(self.fail(Failed::Evicted)),
+            Poll::Pending => Ok(()),
+        }
+    }
+
+    fn fail(&self, failed: Failed) -> PayloadError {
+        self.failed.set(Some(failed));
+        PayloadError::Io(ErrorKind::TimedOut.into())
+    }
+
     /// Returns the next bytes of the framework, without stand-ins.
     fn poll_payload(&self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, PayloadError>>> {
         loop {
@@ -255,6 +265,13 @@ impl Reading {
             let skipped = chunk.len().min(usize::try_from(stand_ins).unwrap_or(usize::MAX));
             self.stand_ins.set(stand_ins - skipped as u64);
             chunk.advance(skipped);
+            // The client sent these before, so it is not slow now.
+            self.pace.borrow_mut().arrived(0);
+            if let Some(length) = self.length {
+                // After an `Upgrade` header, more may follow.
+                let left = length.saturating_sub(self.received.get());
+                chunk.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+            }
             if !chunk.is_empty() {
                 return Poll::Ready(Some(Ok(chunk)));
             }
@@ -270,15 +287,11 @@ impl Stream for Body {
         let mut polled = reading.poll_payload(context);
         match &mut polled {
             Poll::Pending => {
-                let failed = if reading.memory.poll_evicted(context).is_ready() {
-                    Failed::Evicted
-                } else if reading.pace.borrow_mut().poll_too_slow(context).is_ready() {
-                    Failed::TooSlow
-                } else {
-                    return Poll::Pending;
-                };
-                reading.failed.set(Some(failed));
-                return Poll::Ready(Some(Err(PayloadError::Io(ErrorKind::TimedOut.into()))));
+                if let Err(error) = reading.check_evicted(context) {
+                    return Poll::Ready(Some(Err(error)));
+                }
+                ready!(reading.pace.borrow_mut().poll_too_slow(context));
+                return Poll::Ready(Some(Err(reading.fail(Failed::TooSlow))));
             }
             Poll::Ready(Some(Ok(chunk))) => {
                 reading.arrived(chunk.len() as u64);

@@ -1,11 +1,14 @@
 //! What a connection is doing. Its transport and its requests share this.
+//!
+//! A request can read bytes of its body itself. Later the framework gets stand-ins for them: as many
+//! zeros, which it counts and passes on, and which the request drops.
 
 use std::{
     cell::{Cell, RefCell},
     io,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Waker, ready},
     time::Duration,
 };
 
@@ -34,6 +37,11 @@ pub(crate) const READ_AHEAD: usize = 16 * 1024;
 pub(crate) const BODY_AHEAD: usize = 128 * 1024;
 /// Bytes of bodies that the connections share.
 const BODIES_AHEAD: usize = 1024 * 1024;
+/// Bytes of its body that a request may read itself at a time. Many connections share
+/// [`OWN_READS`], and each has [`READ_AHEAD`] at least.
+const OWN_READ: usize = 256 * 1024;
+/// Bytes of such reads that the connections share.
+const OWN_READS: usize = 4 * 1024 * 1024;
 /// Bytes of a body that a connection may hold in a crowd.
 const CROWDED_AHEAD: usize = 4 * 1024;
 /// Bytes that a connection may hold of a body that its request does not read. Reading them shows
@@ -52,7 +60,7 @@ pub(crate) enum Phase {
 
 /// State of a connection.
 pub(crate) struct Exchange {
-    /// `None` before the framework takes over, and after the connection was taken.
+    /// `None` before [`Self::keep_stream`] and after [`Self::take_stream`].
     stream: RefCell<Option<Stream>>,
     connections: Arc<ConnectionTracker>,
     permit: Cell<Option<OwnedSemaphorePermit>>,
@@ -62,10 +70,12 @@ pub(crate) struct Exchange {
     since: Cell<Instant>,
     /// Bytes that the transport may still read in this phase.
     allowance: Cell<usize>,
-    /// Bytes that the framework has got.
+    /// Bytes that the framework has got, or the request has read itself.
     bytes: RefCell<ReadBytes>,
-    /// Stand-ins that the framework is still to get for bytes that the request has read itself.
+    /// Stand-ins that the framework is still to get.
     stand_ins: Cell<u64>,
+    /// The error of a read of the request, for the framework.
+    error: Cell<Option<io::Error>>,
     /// The transport's task, while it waits for an allowance.
     parked: Cell<Option<Waker>>,
     /// Whether the answer is a download, which may take long.
@@ -115,6 +125,7 @@ impl Exchange {
             allowance: Cell::new(ahead),
             bytes: RefCell::default(),
             stand_ins: Cell::new(0),
+            error: Cell::new(None),
             parked: Cell::new(None),
             download: Cell::new(false),
             interim: Cell::new(Interim::None),
@@ -136,48 +147,59 @@ impl Exchange {
 
     /// Notes that a request waits for more of its body.
     pub(crate) fn body_wanted(&self) {
-        let share = BODIES_AHEAD / self.connections.served().max(1);
         self.allow(if self.is_in_crowd() {
             CROWDED_AHEAD
         } else {
-            share.clamp(READ_AHEAD, BODY_AHEAD)
+            self.share(BODIES_AHEAD, BODY_AHEAD)
         });
         if self.interim.get() == (Interim::KeptBack { for_good: false }) {
             self.interim.set(Interim::Due);
         }
     }
 
+    /// Returns this connection's share of bytes, at least [`READ_AHEAD`] and at most `most`.
+    fn share(&self, of: usize, most: usize) -> usize {
+        (of / self.connections.served().max(1)).clamp(READ_AHEAD, most)
+    }
+
     /// Returns whether a request that has received so many bytes of its body may read on with
-    /// [`Self::poll_read_body`].
+    /// [`Self::poll_read_body`]. In a crowd it may not, because it would hold more than others.
     pub(crate) fn may_read_body(&self, received: u64) -> bool {
-        self.body_left(received) > 0
+        !self.is_in_crowd() && self.body_left(received) > 0
     }
 
     fn body_left(&self, received: u64) -> u64 {
         self.bytes.borrow().body_left(received).unwrap_or_default()
     }
 
-    /// Reads bytes of the body that have arrived, past the framework, which gets stand-ins for them
-    /// later. Returns their number: 0 at the end of the connection or of the body.
+    /// Reads bytes of the body that have arrived, past the framework. Returns their number: 0 if the
+    /// connection or the body has ended, or the read failed. The framework gets the error later.
+    ///
+    /// The framework reads nothing until the request asks it for more. So no byte passes another.
     pub(crate) fn poll_read_body(
         &self,
         context: &mut Context<'_>,
         received: u64,
         memory: &mut [u8],
-    ) -> Poll<io::Result<usize>> {
+    ) -> Poll<usize> {
         let left = usize::try_from(self.body_left(received)).unwrap_or(usize::MAX);
-        let most = memory.len().min(left);
+        let most = self.share(OWN_READS, OWN_READ).min(left).min(memory.len());
         if most == 0 {
-            return Poll::Ready(Ok(0));
+            return Poll::Ready(0);
         }
+        self.allowance.set(0);
         let mut buffer = ReadBuf::new(&mut memory[..most]);
-        let read = self.poll_stream(|stream| stream.poll_read(context, &mut buffer));
+        let read = ready!(self.poll_stream(|stream| stream.poll_read(context, &mut buffer)));
+        self.error.set(read.err());
         let bytes = buffer.filled();
         self.bytes.borrow_mut().add(bytes);
         self.stand_ins.set(self.stand_ins.get() + bytes.len() as u64);
-        // Until the request asks the framework for more, the next bytes are the request's too.
-        self.allowance.set(0);
-        read.map_ok(|()| bytes.len())
+        Poll::Ready(bytes.len())
+    }
+
+    /// Returns the error of [`Self::poll_read_body`], once.
+    pub(crate) fn take_error(&self) -> Option<io::Error> {
+        self.error.take()
     }
 
     /// Takes at most `max` of the stand-ins that the framework gets before other bytes. Returns
@@ -283,7 +305,7 @@ impl Exchange {
         self.allowance.get()
     }
 
-    /// Notes the bytes that were read before those of [`Self::begin`].
+    /// Notes the bytes that were read before the framework took over.
     pub(crate) fn first(&self, bytes: &[u8]) {
         self.bytes.borrow_mut().add(bytes);
     }
@@ -334,8 +356,8 @@ impl Exchange {
         due
     }
 
-    /// Begins to serve a connection.
-    pub(crate) fn begin(&self, stream: Stream) {
+    /// Keeps the connection, for the transport and the requests.
+    pub(crate) fn keep_stream(&self, stream: Stream) {
         self.stream.replace(Some(stream));
     }
 
@@ -350,7 +372,7 @@ impl Exchange {
         }
     }
 
-    /// Returns the connection, when the framework no longer serves it.
+    /// Takes the connection back. Call it when the framework has ended.
     pub(crate) fn take_stream(&self) -> Option<Stream> {
         self.stream.take()
     }

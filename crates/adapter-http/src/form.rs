@@ -266,8 +266,8 @@ impl FormReader<'_> {
     /// Stores the next bytes of the part. Returns `false` at its end.
     async fn store_next(&mut self, writer: &mut SpoolWriter) -> Result<bool, Problem> {
         for attempt in 0..3 {
-            // In the first of these turns, the connection reads what has arrived. It does so again
-            // in the second, after the runtime has asked the kernel.
+            // In the turn after the first attempt, the framework reads what has arrived. By the next,
+            // the runtime has asked the kernel for more.
             if attempt > 0 {
                 yield_now().await;
             }
@@ -295,7 +295,8 @@ impl FormReader<'_> {
         Ok(true)
     }
 
-    /// Reads bytes of the part straight into a block. Returns whether there were any.
+    /// Reads bytes of the part straight into a block, past the framework. Returns whether there were
+    /// any.
     async fn receive(&mut self, writer: &mut SpoolWriter) -> Result<bool, Problem> {
         let mut block =
             writer.take_block(MAX_DELIMITER + 1).await.map_err(|error| spool_failed(&error))?;

@@ -198,7 +198,7 @@ impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> Parts<S> {
                 return Ok(content);
             };
             let content = self.arrived.split_to(at);
-            self.arrived.advance(length);
+            self.skip_arrived(length);
             self.state = State::Boundary { preamble: false };
             return Ok(content);
         }
@@ -210,7 +210,7 @@ impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> Parts<S> {
             self.pending.truncate(held);
             return Ok(self.pending.split().freeze());
         }
-        self.arrived.advance(more);
+        self.skip_arrived(more);
         let passed = end.unwrap_or((held + more + 1).saturating_sub(length));
         let content = self.pending.split_to(passed).freeze();
         if end.is_some() {
@@ -220,7 +220,8 @@ impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> Parts<S> {
         Ok(content)
     }
 
-    /// Returns the last bytes of the content, which may begin a delimiter, if it waits for more.
+    /// Returns the bytes of the content that are not passed on yet, if deciding needs more bytes.
+    /// After the first content of a part, they are fewer than a delimiter has.
     pub(crate) fn held_back(&self) -> Option<&[u8]> {
         (self.state == State::Content && self.arrived.is_empty()).then_some(&self.pending)
     }
@@ -239,6 +240,14 @@ impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> Parts<S> {
             self.pending.extend_from_slice(&bytes[passed..]);
         }
         Ok(passed)
+    }
+
+    /// Skips bytes, and gives up the memory of all when none is left: the next may be long in coming.
+    fn skip_arrived(&mut self, count: usize) {
+        self.arrived.advance(count);
+        if self.arrived.is_empty() {
+            self.arrived = Bytes::new();
+        }
     }
 
     /// Returns the length of a delimiter: a line end and a boundary.

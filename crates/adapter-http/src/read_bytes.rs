@@ -7,6 +7,8 @@
 use actix_web::http::header::{self, HeaderMap};
 
 const HEAD_END: u32 = u32::from_be_bytes(*b"\r\n\r\n");
+/// Other ends that the framework accepts: an empty line after a line feed alone.
+const EMPTY_LINES: [(u32, u32); 2] = [(0xffff, 0x0a0a), (0x00ff_ffff, 0x000a_0d0a)];
 
 /// The length of a body as its head announces it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,7 +29,7 @@ impl BodyLength {
     }
 }
 
-/// The bytes of the current request that the framework has got.
+/// The bytes of the current request that the framework has got, or the request has read itself.
 pub(crate) enum ReadBytes {
     Counted {
         count: u64,
@@ -76,13 +78,16 @@ impl Default for ReadBytes {
 impl ReadBytes {
     /// Adds bytes.
     pub(crate) fn add(&mut self, bytes: &[u8]) {
-        let Self::Counted { count, head, last, chunks, .. } = self else { return };
+        let Self::Counted { count, head, body, last, chunks } = self else { return };
         let mut rest = bytes;
         while let (None, [byte, after @ ..]) = (&head, rest) {
             *last = (*last << 8) | u32::from(*byte);
             *count += 1;
             if *last == HEAD_END {
                 *head = Some(*count);
+            } else if EMPTY_LINES.iter().any(|(mask, end)| *last & mask == *end) {
+                *self = Self::Uncounted { body: *body };
+                return;
             }
             rest = after;
         }
@@ -114,7 +119,7 @@ impl ReadBytes {
     }
 
     /// Returns how many bytes of the body are still to come. Returns `None` if its length is not
-    /// known, or the framework has bytes that its reader has not received.
+    /// known, or the framework has bytes that the request has not received.
     pub(crate) fn body_left(&self, received: u64) -> Option<u64> {
         match self {
             Self::Counted { count, head: Some(head), body: BodyLength::Known(length), .. }
@@ -215,6 +220,26 @@ mod tests {
             assert!(!is_idle_after(&[request, b"P"], body), "{body:?}");
             assert!(!is_idle_after(&[&[request, b"P"].concat()], body), "{body:?}");
             assert!(!is_idle_after(&[request, b"\r\n"], body), "{body:?}");
+        }
+    }
+
+    #[test]
+    fn rest_of_a_body_is_known_after_a_usual_head_only() {
+        for (head, left) in [
+            (&b"POST / HTTP/1.1\r\nHost: t\r\n\r\n"[..], Some(600)),
+            (b"POST / HTTP/1.1\r\nHost: t\n\n", None),
+            (b"POST / HTTP/1.1\nHost: t\n\r\n", None),
+        ] {
+            for size in [1, head.len()] {
+                let mut bytes = ReadBytes::default();
+                head.chunks(size).for_each(|piece| bytes.add(piece));
+                bytes.request_started(BodyLength::Known(1_000));
+                // The framework has more than the request, which begins with the end of a head.
+                let body = [&b"--b\r\nContent-Disposition: x\r\n\r\n"[..], &[b'x'; 369]].concat();
+                bytes.add(&body);
+                assert_eq!(bytes.body_left(400), left, "{}", head.escape_ascii());
+                assert_eq!(bytes.body_left(369), None, "{}", head.escape_ascii());
+            }
         }
     }
 

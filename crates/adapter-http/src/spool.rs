@@ -178,8 +178,8 @@ impl SpoolWriter {
         self.block.is_some()
     }
 
-    /// Puts the block of [`Self::take_block`] back, to which the caller has added so many bytes. Call
-    /// [`SpoolWriter::pause`] before waiting for more.
+    /// Puts the block of [`Self::take_block`] back. The caller has added so many bytes to it, and
+    /// calls [`SpoolWriter::pause`] before it waits for more.
     pub(crate) fn put_back(&mut self, block: Block, added: usize) -> Result<(), SpoolError> {
         self.disk.take(added).map_err(|UsedUp| SpoolError::Full)?;
         self.size += added as u64;
@@ -195,9 +195,9 @@ impl SpoolWriter {
         }
     }
 
-    /// Takes the block out, which has place for at least `min_free` bytes. A full one is written
-    /// first, only now that more bytes arrive: [`Self::finish`] writes the last block and checks the
-    /// content in one step.
+    /// Takes the block out. It has place for at least `min_free` bytes: a full one is written first.
+    /// Call this only when more bytes are to come, because [`Self::finish`] writes the last block
+    /// and checks the content in one step.
     pub(crate) async fn take_block(&mut self, min_free: usize) -> io::Result<Block> {
         if let Some(block) = self.block.take() {
             if block.free_bytes() >= min_free {
@@ -210,7 +210,8 @@ impl SpoolWriter {
         Ok(block)
     }
 
-    /// Writes the bytes of a block that are aligned, unless they are fewer than `min`. Holds the others.
+    /// Gives a block back. Writes its aligned bytes, unless they are fewer than `min`, and holds the
+    /// others.
     async fn give_back(&mut self, block: Block, min: usize) -> io::Result<()> {
         let aligned = aligned(block.bytes().len(), min);
         self.held.extend_from_slice(&block.bytes()[aligned..]);

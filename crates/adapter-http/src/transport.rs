@@ -59,7 +59,7 @@ pub(crate) struct Transport {
 impl Transport {
     /// Continues a connection whose first bytes were read.
     pub(crate) fn new(stream: Stream, first: Bytes, exchange: Rc<Exchange>) -> Self {
-        exchange.begin(stream);
+        exchange.keep_stream(stream);
         exchange.first(&first);
         Self {
             exchange,
@@ -188,10 +188,13 @@ impl AsyncRead for Transport {
         self.full = false;
         let stand_ins = self.exchange.take_stand_ins(allowance.min(buffer.remaining()));
         if stand_ins > 0 {
-            // The framework only counts the bytes of a body.
+            // The request drops these bytes, so their values do not matter.
             buffer.initialize_unfilled_to(stand_ins);
             buffer.advance(stand_ins);
             return Poll::Ready(Ok(()));
+        }
+        if let Some(error) = self.exchange.take_error() {
+            return Poll::Ready(Err(error));
         }
         let before = buffer.filled().len();
         let read = self.exchange.poll_stream(|stream| {

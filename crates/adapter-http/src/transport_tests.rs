@@ -224,9 +224,9 @@ async fn unread_download_has_a_minute_while_others_wait() {
     drop(client);
 }
 
-/// Reads of the body past the framework, as much as has arrived and fits.
+/// Reads bytes of the body past the framework.
 async fn read_body(exchange: &Exchange, received: u64, memory: &mut [u8]) -> usize {
-    poll_fn(|context| exchange.poll_read_body(context, received, memory)).await.unwrap()
+    poll_fn(|context| exchange.poll_read_body(context, received, memory)).await
 }
 
 #[tokio::test]
@@ -276,4 +276,35 @@ async fn request_reads_no_body_that_the_framework_holds_or_whose_end_is_not_know
     assert!(!exchange.may_read_body(10));
     exchange.request_started(BodyLength::Chunked);
     assert!(!exchange.may_read_body(5));
+}
+
+#[tokio::test]
+async fn framework_gets_the_error_of_a_read_past_it() {
+    let (client, mut transport) = answered().await;
+    let exchange = transport.exchange();
+    exchange.first(REQUEST);
+    exchange.request_started(BodyLength::Known(10));
+    client.set_zero_linger().unwrap();
+    drop(client);
+    assert_eq!(read_body(&exchange, 0, &mut [0; 10]).await, 0);
+    exchange.body_wanted();
+    let mut memory = [0; 10];
+    let mut buffer = ReadBuf::new(&mut memory);
+    let read = poll_fn(|context| Pin::new(&mut transport).poll_read(context, &mut buffer)).await;
+    assert_eq!(read.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+}
+
+#[tokio::test]
+async fn requests_read_no_body_themselves_in_a_crowd() {
+    let connections = Arc::<ConnectionTracker>::default();
+    let (_client, transport) = answered_of(Arc::clone(&connections)).await;
+    let exchange = transport.exchange();
+    exchange.first(REQUEST);
+    exchange.request_started(BodyLength::Known(10));
+    assert!(exchange.may_read_body(0));
+    let mut served = Vec::new();
+    while !connections.are_crowded() {
+        served.push(connections.serve().await.unwrap());
+    }
+    assert!(!exchange.may_read_body(0));
 }

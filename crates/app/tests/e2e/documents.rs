@@ -71,6 +71,15 @@ async fn documents_are_whole_at_any_length_and_do_not_take_bytes_of_the_next_req
         requests.extend(body);
     }
     assert_eq!(answers(app.address(), requests).await, [201, 201, 201]);
+    // One after the other, on a connection that stays open.
+    for length in [3 * BLOCK + 5, 2_500_000] {
+        let mut content: Vec<u8> = (0..=250).cycle().take(length).collect();
+        content[..9].copy_from_slice(b"%PDF-1.7\n");
+        let form = form(&order(&format!("F-{length}")));
+        created(app.create_with(form.part("documents", file("deed.pdf", content.clone()))).await)
+            .await;
+        sent.push(content);
+    }
     let mut stored = app.documents();
     stored.sort();
     sent.sort();
