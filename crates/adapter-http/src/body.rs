@@ -267,11 +267,6 @@ impl Reading {
             chunk.advance(skipped);
             // The client sent these before, so it is not slow now.
             self.pace.borrow_mut().arrived(0);
-            if let Some(length) = self.length {
-                // After an `Upgrade` header, more may follow.
-                let left = length.saturating_sub(self.received.get());
-                chunk.truncate(usize::try_from(left).unwrap_or(usize::MAX));
-            }
             if !chunk.is_empty() {
                 return Poll::Ready(Some(Ok(chunk)));
             }
