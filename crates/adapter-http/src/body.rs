@@ -22,6 +22,7 @@ use crate::{
     budget::used_up,
     exchange::Exchange,
     problem::{Problem, ProblemCode},
+    read_bytes::content_length,
 };
 
 /// Time limit for a whole JSON body.
@@ -47,15 +48,11 @@ pub(crate) fn check_head(request: &HttpRequest, cap: u64) -> Result<(), Problem>
             "The body must not have a content coding.",
         ));
     }
-    if length(request).is_some_and(|length| length > cap) {
+    if content_length(request.headers()).is_some_and(|length| length > cap) {
         Err(payload_too_large(cap))
     } else {
         Ok(())
     }
-}
-
-fn length(request: &HttpRequest) -> Option<u64> {
-    request.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// Returns the memory that allocated bytes take. Freed ones of other sizes leave holes between them.
@@ -95,7 +92,8 @@ pub(crate) async fn read_all(
     let mut body = Body::new(request, payload, cap, Arc::clone(&memory));
     let most = usize::try_from(cap).unwrap_or(usize::MAX);
     // Allocated once: bytes that grow would leave holes in the memory of the process.
-    let announced = length(request).filter(|length| *length <= cap).unwrap_or_default();
+    let announced =
+        content_length(request.headers()).filter(|length| *length <= cap).unwrap_or_default();
     let announced = usize::try_from(announced).unwrap_or_default();
     let collect = async {
         body.hold(REQUEST_MEMORY + memory_of(announced)).await?;
@@ -153,7 +151,7 @@ impl Body {
             request: request.clone(),
             failed: Cell::new(None),
             cap,
-            length: length(request),
+            length: content_length(request.headers()),
             received: Cell::new(0),
             stand_ins: Cell::new(0),
         }))
@@ -265,11 +263,11 @@ impl Reading {
             let skipped = chunk.len().min(usize::try_from(stand_ins).unwrap_or(usize::MAX));
             self.stand_ins.set(stand_ins - skipped as u64);
             chunk.advance(skipped);
-            // The client sent these before, so it is not slow now.
-            self.pace.borrow_mut().arrived(0);
             if !chunk.is_empty() {
                 return Poll::Ready(Some(Ok(chunk)));
             }
+            // The client sent these before, so it is not slow now.
+            self.pace.borrow_mut().arrived(0);
         }
     }
 }

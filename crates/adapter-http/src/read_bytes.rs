@@ -20,13 +20,17 @@ pub(crate) enum BodyLength {
 impl BodyLength {
     /// Reads the headers of a request that the framework has accepted.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
-        let length = headers.get(header::CONTENT_LENGTH);
-        match length.and_then(|length| length.to_str().ok()?.parse().ok()) {
+        match content_length(headers) {
             Some(length) => Self::Known(length),
             None if headers.contains_key(header::TRANSFER_ENCODING) => Self::Chunked,
             None => Self::Known(0),
         }
     }
+}
+
+/// Returns the length of a body that the headers announce.
+pub(crate) fn content_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// The bytes of the current request that the framework has got, or the request has read itself.

@@ -224,6 +224,19 @@ async fn unread_download_has_a_minute_while_others_wait() {
     drop(client);
 }
 
+/// Returns a client whose request has a body of this length, with its connection. No byte of the body
+/// is sent.
+async fn uploading(
+    connections: Arc<ConnectionTracker>,
+    length: u64,
+) -> (TcpStream, Transport, Rc<Exchange>) {
+    let (client, transport) = answered_of(connections).await;
+    let exchange = transport.exchange();
+    exchange.first(REQUEST);
+    exchange.request_started(BodyLength::Known(length));
+    (client, transport, exchange)
+}
+
 /// Reads bytes of the body past the framework.
 async fn read_body(exchange: &Exchange, received: u64, memory: &mut [u8]) -> usize {
     poll_fn(|context| exchange.poll_read_body(context, received, memory)).await
@@ -232,10 +245,7 @@ async fn read_body(exchange: &Exchange, received: u64, memory: &mut [u8]) -> usi
 #[tokio::test]
 async fn framework_gets_stand_ins_for_what_the_request_reads_itself() {
     const LENGTH: usize = 3 * BODY_AHEAD;
-    let (mut client, mut transport) = answered().await;
-    let exchange = transport.exchange();
-    exchange.first(REQUEST);
-    exchange.request_started(BodyLength::Known(LENGTH as u64));
+    let (mut client, mut transport, exchange) = uploading(Arc::default(), LENGTH as u64).await;
     let body: Vec<u8> = (1..=250).cycle().take(LENGTH).collect();
     let writing = tokio::spawn({
         let sent = [&body, REQUEST].concat();
@@ -265,10 +275,7 @@ async fn framework_gets_stand_ins_for_what_the_request_reads_itself() {
 
 #[tokio::test]
 async fn request_reads_no_body_that_the_framework_holds_or_whose_end_is_not_known() {
-    let (mut client, mut transport) = answered().await;
-    let exchange = transport.exchange();
-    exchange.first(REQUEST);
-    exchange.request_started(BodyLength::Known(10));
+    let (mut client, mut transport, exchange) = uploading(Arc::default(), 10).await;
     client.write_all(b"12345").await.unwrap();
     assert_eq!(read(&mut transport).await, 5);
     assert!(!exchange.may_read_body(0));
@@ -280,10 +287,7 @@ async fn request_reads_no_body_that_the_framework_holds_or_whose_end_is_not_know
 
 #[tokio::test]
 async fn framework_gets_the_error_of_a_read_past_it() {
-    let (client, mut transport) = answered().await;
-    let exchange = transport.exchange();
-    exchange.first(REQUEST);
-    exchange.request_started(BodyLength::Known(10));
+    let (client, mut transport, exchange) = uploading(Arc::default(), 10).await;
     client.set_zero_linger().unwrap();
     drop(client);
     assert_eq!(read_body(&exchange, 0, &mut [0; 10]).await, 0);
@@ -297,10 +301,7 @@ async fn framework_gets_the_error_of_a_read_past_it() {
 #[tokio::test]
 async fn requests_read_no_body_themselves_in_a_crowd() {
     let connections = Arc::<ConnectionTracker>::default();
-    let (_client, transport) = answered_of(Arc::clone(&connections)).await;
-    let exchange = transport.exchange();
-    exchange.first(REQUEST);
-    exchange.request_started(BodyLength::Known(10));
+    let (_client, _transport, exchange) = uploading(Arc::clone(&connections), 10).await;
     assert!(exchange.may_read_body(0));
     let mut served = Vec::new();
     while !connections.are_crowded() {
