@@ -32,13 +32,16 @@ pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 /// Bytes that a connection may hold of a head.
 pub(crate) const READ_AHEAD: usize = 16 * 1024;
+/// Bytes after which the framework looks at what it has. Its buffer of 8 KiB grows for good if more
+/// bytes arrive before.
+pub(crate) const STEP: usize = 6 * 1024;
 /// Bytes that a connection may hold of a body that its request reads. Many connections share
-/// [`BODIES_AHEAD`], and each has [`READ_AHEAD`] at least.
+/// [`BODIES_AHEAD`], and each has [`STEP`] at least.
 pub(crate) const BODY_AHEAD: usize = 128 * 1024;
 /// Bytes of bodies that the connections share.
-const BODIES_AHEAD: usize = 1024 * 1024;
+const BODIES_AHEAD: usize = 384 * 1024;
 /// Bytes of its body that a request may read itself at a time. Many connections share
-/// [`OWN_READS`], and each has [`READ_AHEAD`] at least.
+/// [`OWN_READS`], and each has [`STEP`] at least.
 const OWN_READ: usize = 256 * 1024;
 /// Bytes of such reads that the connections share.
 const OWN_READS: usize = 4 * 1024 * 1024;
@@ -70,6 +73,8 @@ pub(crate) struct Exchange {
     since: Cell<Instant>,
     /// Bytes that the transport may still read in this phase.
     allowance: Cell<usize>,
+    /// Bytes of a head that it may read after those.
+    head_left: Cell<usize>,
     /// Bytes that the framework has got, or the request has read itself.
     bytes: RefCell<ReadBytes>,
     /// Stand-ins that the framework is still to get.
@@ -114,7 +119,7 @@ impl Exchange {
     pub(crate) fn new(connections: Arc<ConnectionTracker>) -> Self {
         // The first head has arrived already. The rest is read, too, if there is room: closing a
         // connection with unread bytes would reset it, and its client might lose the answer.
-        let ahead = if connections.are_crowded() { UNREAD_AHEAD } else { READ_AHEAD };
+        let ahead = if connections.are_crowded() { UNREAD_AHEAD } else { STEP };
         Self {
             stream: RefCell::new(None),
             connections,
@@ -123,6 +128,7 @@ impl Exchange {
             phase: Cell::new(Phase::Head { begun: false }),
             since: Cell::new(Instant::now()),
             allowance: Cell::new(ahead),
+            head_left: Cell::new(0),
             bytes: RefCell::default(),
             stand_ins: Cell::new(0),
             error: Cell::new(None),
@@ -157,9 +163,9 @@ impl Exchange {
         }
     }
 
-    /// Returns this connection's share of bytes, at least [`READ_AHEAD`] and at most `most`.
+    /// Returns this connection's share of bytes, at least [`STEP`] and at most `most`.
     fn share(&self, of: usize, most: usize) -> usize {
-        (of / self.connections.served().max(1)).clamp(READ_AHEAD, most)
+        (of / self.connections.served().max(1)).clamp(STEP, most)
     }
 
     /// Returns whether a request that has received so many bytes of its body may read on with
@@ -243,7 +249,8 @@ impl Exchange {
         self.since.set(Instant::now());
         self.interim.set(Interim::None);
         self.download.set(false);
-        self.allow(READ_AHEAD);
+        self.head_left.set(READ_AHEAD - STEP);
+        self.allow(STEP);
     }
 
     /// Waits until the connection may be served; returns whether it may.
@@ -303,6 +310,13 @@ impl Exchange {
     /// Returns how many bytes the transport may read now.
     pub(crate) fn allowance(&self) -> usize {
         self.allowance.get()
+    }
+
+    /// Lets the transport read the rest of a head, once. Returns `false` if the head has reached its
+    /// limit.
+    pub(crate) fn allow_rest_of_head(&self) -> bool {
+        self.allowance.set(self.head_left.take());
+        self.allowance.get() > 0
     }
 
     /// Notes the bytes that were read before the framework took over.
@@ -383,6 +397,20 @@ mod tests {
     use std::iter;
 
     use super::*;
+
+    #[tokio::test]
+    async fn bodies_of_many_connections_fit_into_the_first_buffers_of_the_framework() {
+        let connections = Arc::<ConnectionTracker>::default();
+        let exchange = Exchange::new(Arc::clone(&connections));
+        let mut served = Vec::new();
+        for (count, ahead) in [(1, BODY_AHEAD), (8, 48 * 1024), (64, STEP), (128, STEP)] {
+            while served.len() < count {
+                served.push(connections.serve().await.unwrap());
+            }
+            exchange.body_wanted();
+            assert_eq!(exchange.allowance(), ahead, "{count} connections");
+        }
+    }
 
     #[tokio::test]
     async fn client_that_succeeded_keeps_its_connection_in_a_crowd() {

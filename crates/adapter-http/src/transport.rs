@@ -82,7 +82,7 @@ impl Transport {
     fn poll_allowance(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.exchange.phase() == Phase::Request {
             self.exchange.park(context.waker());
-        } else if self.full {
+        } else if self.full && !self.exchange.allow_rest_of_head() {
             return self.end(context, HEAD_TOO_LARGE);
         } else {
             self.full = true;

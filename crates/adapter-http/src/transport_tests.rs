@@ -10,7 +10,7 @@ use tokio::{
 use super::*;
 use crate::{
     connections::ConnectionTracker,
-    exchange::{BODY_AHEAD, READ_AHEAD},
+    exchange::{BODY_AHEAD, READ_AHEAD, STEP},
     first_head::discard_rest,
     read_bytes::BodyLength,
 };
@@ -122,6 +122,14 @@ async fn later_head_of_16_kib_is_rejected() {
     }
     assert_eq!(total, READ_AHEAD);
     assert!(read_answer(client, transport).await.starts_with("HTTP/1.1 431"));
+}
+
+#[tokio::test]
+async fn framework_looks_at_a_long_head_before_it_gets_the_rest() {
+    let (mut client, mut transport) = answered().await;
+    client.write_all(&[b'x'; 2 * STEP]).await.unwrap();
+    assert_eq!(read(&mut transport).await, STEP);
+    assert_eq!(read(&mut transport).await, STEP);
 }
 
 #[tokio::test(start_paused = true)]
