@@ -41,7 +41,7 @@ pub(crate) const BODY_AHEAD: usize = 128 * 1024;
 /// Bytes of bodies that the connections share.
 const BODIES_AHEAD: usize = 384 * 1024;
 /// Bytes of its body that a request may read itself at a time. Many connections share
-/// [`OWN_READS`], and each has [`STEP`] at least.
+/// [`OWN_READS`].
 const OWN_READ: usize = 256 * 1024;
 /// Bytes of such reads that the connections share.
 const OWN_READS: usize = 4 * 1024 * 1024;

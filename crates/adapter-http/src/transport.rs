@@ -52,7 +52,7 @@ pub(crate) struct Transport {
     blocked_since: Option<Instant>,
     /// Bytes written since then.
     progress: usize,
-    /// Whether the framework has seen every byte of a head that has reached its limit.
+    /// Whether the framework has seen every byte of a head that it was allowed to read so far.
     full: bool,
 }
 
