@@ -24,7 +24,7 @@ use crate::{
     deliveries::Deliveries,
     growth::Growth,
     instructions::Instructions,
-    peers::{Peers, bare::Tables},
+    peers::{Peers, bare::Tables, bare_intake::Statements},
     reads::Reads,
     slow_clients::SLOW_CLIENTS,
     soak::Soak,
@@ -110,7 +110,7 @@ enum Command {
     BareService { tables: Tables },
     /// Serves orders with documents for `peers`
     #[command(hide = true)]
-    BareUploads,
+    BareUploads { statements: Statements },
     /// Everything but peers, instructions, growth and soak
     All {
         /// Include growth
@@ -126,7 +126,7 @@ fn main() -> ExitCode {
             peers::bare::serve(tables);
             return ExitCode::SUCCESS;
         }
-        Command::BareUploads => peers::bare_uploads::serve(),
+        Command::BareUploads { statements } => peers::bare_uploads::serve(statements),
         _ => {}
     }
     let cluster = instance::cluster();
@@ -146,7 +146,9 @@ fn main() -> ExitCode {
         Command::Instructions(instructions) => passed = instructions.run(&plan, &cluster),
         Command::Growth(growth) => growth.run(&plan, &cluster),
         Command::Soak(soak) => passed = soak.run(&plan, &cluster),
-        Command::BareService { .. } | Command::BareUploads => unreachable!("they need no cluster"),
+        Command::BareService { .. } | Command::BareUploads { .. } => {
+            unreachable!("they need no cluster")
+        }
         Command::All { growth } => {
             orders::run(&plan, &cluster);
             passed = overload::run(&plan, &cluster);

@@ -5,9 +5,9 @@ use std::{path::Path, process::Command};
 
 use test_servers::postgres::Cluster;
 
-use super::{bare_uploads, fastify, peer::PeerService, plain};
+use super::{bare_intake::Statements, bare_uploads, fastify, peer::PeerService, plain};
 use crate::{
-    instance::{Backend, flush},
+    instance::{Backend, Instance, flush},
     latency::median,
     table::{self, Bound, short, target, without_target},
     trial::{Plan, alternate, ratios},
@@ -24,8 +24,11 @@ struct Peer {
     cpu: Option<f64>,
 }
 
-/// The program in its rows, which have no targets.
+/// The bare program, and the same with the statements and mails of the service: they have rows, but
+/// no targets.
 const BARE: &str = "bare program";
+const BARE_POSTGRES: &str = "bare program as the service on PostgreSQL";
+const BARE_SQLITE: &str = "bare program as the service on SQLite";
 
 const PEERS: [Peer; 3] = [
     Peer {
@@ -91,6 +94,35 @@ fn peer_round(
     round
 }
 
+/// Measures the bare program on a new database of the service.
+fn bare_round(
+    plan: &Plan,
+    shape: &Shape,
+    document: &[u8],
+    backend: Backend,
+    cluster: &Cluster,
+) -> Round {
+    flush(cluster);
+    let instance = Instance::new(&plan.binary(), backend, cluster);
+    let statements = match backend {
+        Backend::Postgres => Statements::ServicePostgres,
+        Backend::Sqlite => Statements::ServiceSqlite,
+    };
+    let peer = PeerService::start(bare_uploads::command(statements), &instance.url());
+    let (orders, round) =
+        upload(plan, shape, document, "not-checked", &peer.address, peer.server());
+    let files = count_files(peer.documents(), shape.bytes as u64);
+    drop(peer);
+    instance.assert_orders(orders);
+    let documents = orders * shape.documents as u64;
+    assert_eq!(
+        (instance.rows("documents"), files),
+        (documents, documents),
+        "rows of documents, and files"
+    );
+    round
+}
+
 /// Runs the measurement. Returns the rows of its targets.
 pub fn run(plan: &Plan, cluster: &Cluster, installed: &Path) -> Vec<Vec<String>> {
     let (mut rows, mut targets) = (Vec::new(), Vec::new());
@@ -102,12 +134,18 @@ pub fn run(plan: &Plan, cluster: &Cluster, installed: &Path) -> Vec<Vec<String>>
                 &|_| service(plan, shape, &document, Backend::Postgres, cluster),
                 &|_| service(plan, shape, &document, Backend::Sqlite, cluster),
                 &|_| peer_round(plan, shape, &document, fastify::command(installed), cluster),
-                &|_| peer_round(plan, shape, &document, bare_uploads::command(), cluster),
+                &|_| {
+                    let command = bare_uploads::command(Statements::Plain);
+                    peer_round(plan, shape, &document, command, cluster)
+                },
+                &|_| bare_round(plan, shape, &document, Backend::Postgres, cluster),
+                &|_| bare_round(plan, shape, &document, Backend::Sqlite, cluster),
                 &|_| disk(plan, shape, &document, cluster),
             ],
         );
-        let [postgres, sqlite, fastify, bare, disk] = &rounds[..] else {
-            unreachable!("five candidates")
+        let [postgres, sqlite, fastify, bare, bare_postgres, bare_sqlite, disk] = &rounds[..]
+        else {
+            unreachable!("seven candidates")
         };
         let of =
             |rounds: &[Round], figure: fn(&Round) -> f64| short(median(rounds.iter().map(figure)));
@@ -120,6 +158,8 @@ pub fn run(plan: &Plan, cluster: &Cluster, installed: &Path) -> Vec<Vec<String>>
             ("service on SQLite", sqlite),
             ("Fastify, not synced", fastify),
             ("bare program in Rust, synced", bare),
+            (BARE_POSTGRES, bare_postgres),
+            (BARE_SQLITE, bare_sqlite),
         ] {
             rows.push(vec![
                 format!("{name}: {candidate}"),
@@ -134,16 +174,21 @@ pub fn run(plan: &Plan, cluster: &Cluster, installed: &Path) -> Vec<Vec<String>>
             of(disk, Round::cpu_per_gb),
             String::new(),
         ]);
-        // The bare program shows how much of a missed target the machine leaves.
-        let candidates =
-            [(Backend::Postgres.name(), postgres), (Backend::Sqlite.name(), sqlite), (BARE, bare)];
-        for (candidate, rounds) in candidates {
+        // The bare programs show how much of a missed target the machine leaves.
+        let candidates = [
+            (Backend::Postgres.name(), postgres, true),
+            (Backend::Sqlite.name(), sqlite, true),
+            (BARE, bare, false),
+            (BARE_POSTGRES, bare_postgres, false),
+            (BARE_SQLITE, bare_sqlite, false),
+        ];
+        for (candidate, rounds, has_targets) in candidates {
             let mut row = |figure: &str, figures: &[f64], bound| {
                 let label = format!("{name}, {candidate}{figure}");
-                targets.push(if candidate == BARE {
-                    without_target(&label, figures, "")
-                } else {
+                targets.push(if has_targets {
                     target(&label, figures, "", bound)
+                } else {
+                    without_target(&label, figures, "")
                 });
             };
             row(" / Fastify", &rates(rounds, fastify), Bound::AtLeast(*of_fastify));
