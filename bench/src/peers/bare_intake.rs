@@ -42,6 +42,8 @@ use tokio::{
 
 /// Every order was created then, as no file number comes again.
 const NOW: OffsetDateTime = datetime!(2026-11-25 12:00 UTC);
+/// The folder of stored documents.
+pub const OBJECTS: &str = "objects";
 /// As in the service: requests come first where processors are scarce.
 const BACKGROUND_NICENESS: i32 = 10;
 
@@ -138,15 +140,15 @@ impl BareIntake {
                 }
             }
         });
+        let folder = documents.join(OBJECTS);
+        fs::create_dir(&folder).unwrap();
+        let opened = File::open(&folder).unwrap();
         let intake = Intake {
             orders: store.clone(),
             reader: store.clone(),
             uploads: store.clone(),
             idempotency: store.clone(),
-            blobs: Arc::new(Renamed {
-                folder: documents.to_owned(),
-                opened: File::open(documents).unwrap(),
-            }),
+            blobs: Arc::new(Renamed { folder, opened }),
             scan: None,
             clock,
             entropy,

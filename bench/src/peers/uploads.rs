@@ -5,7 +5,12 @@ use std::{path::Path, process::Command};
 
 use test_servers::postgres::Cluster;
 
-use super::{bare_intake::Statements, bare_uploads, fastify, peer::PeerService, plain};
+use super::{
+    bare_intake::{OBJECTS, Statements},
+    bare_uploads, fastify,
+    peer::PeerService,
+    plain,
+};
 use crate::{
     instance::{Backend, Instance, flush},
     latency::median,
@@ -111,7 +116,7 @@ fn bare_round(
     let peer = PeerService::start(bare_uploads::command(statements), &instance.url());
     let (orders, round) =
         upload(plan, shape, document, "not-checked", &peer.address, peer.server());
-    let files = count_files(peer.documents(), shape.bytes as u64);
+    let files = count_files(&peer.documents().join(OBJECTS), shape.bytes as u64);
     drop(peer);
     instance.assert_orders(orders);
     let documents = orders * shape.documents as u64;
