@@ -124,10 +124,12 @@ async fn ended_connections_are_replaced() {
     let outsider = outsider(&database).await;
     create(&store, "F-0").await.unwrap();
     for round in 1..=5 {
-        let ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+        let end = "SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity \
             WHERE application_name = 'notary-orders' AND datname = current_database()";
+        let rows = outsider.query(end, &[]).await.unwrap();
+        let processes: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
         // An order may get a second connection before the first returns to the pool.
-        let mut ended = outsider.query(ended, &[]).await.unwrap().len();
+        let mut ended = processes.len();
         assert!((1..=2).contains(&ended), "{ended}");
         // The call may arrive before the end of its connection. Each ended connection fails one
         // call at most.
@@ -139,5 +141,11 @@ async fn ended_connections_are_replaced() {
             not_created(outcome);
             ended = ended.checked_sub(1).expect("one failed call for each ended connection");
         }
+        // The server may still list a connection whose client has seen its end.
+        until("the server has forgotten the ended connections", async || {
+            let listed = "SELECT FROM pg_stat_activity WHERE pid = ANY ($1)";
+            outsider.query(listed, &[&processes]).await.unwrap().is_empty()
+        })
+        .await;
     }
 }

@@ -331,19 +331,13 @@ async fn success_is_reported_only_after_commit() {
 async fn abandoned_call_does_nothing() {
     let directory = tempdir().unwrap();
     let store = Arc::new(open(&directory).await);
-    let (release, blocked) = mpsc::channel::<()>();
-    let busy = store.clone();
-    let busy = tokio::spawn(async move {
-        busy.writer.run(move |_| blocked.recv().map_err(|_| Failure::Lost)).await
-    });
-    tokio::task::yield_now().await;
-
+    let (release, holding) = hold(&store).await;
     let order = new_order("F-1", NOW);
     let mut creating = store.create(&order, WINDOW);
     poll_fn(|context| Poll::Ready(creating.as_mut().poll(context).is_pending())).await;
     drop(creating);
-    release.send(()).unwrap();
-    busy.await.unwrap().unwrap();
+    drop(release);
+    holding.await.unwrap().unwrap();
     store.check().await.unwrap();
     assert_eq!(store.stats().await.unwrap(), QueueStats::default());
 }
