@@ -118,15 +118,23 @@ pub fn service(
     let key = instance.installation.issue_key(&[]);
     let service = instance.installation.start();
     let (orders, round) = upload(plan, shape, document, &key, &service.api, service.server());
+    assert_documents(&instance, shape, orders, &instance.installation.data().join("documents"));
+    round
+}
+
+/// Checks that the database and the folder have the documents of all acknowledged orders.
+///
+/// # Panics
+/// If they have not.
+pub fn assert_documents(instance: &Instance<'_>, shape: &Shape, orders: u64, folder: &Path) {
     instance.assert_orders(orders);
-    let files = count_files(&instance.installation.data().join("documents"), shape.bytes as u64);
+    let files = count_files(folder, shape.bytes as u64);
     let documents = orders * shape.documents as u64;
     assert_eq!(
         (instance.rows("documents"), files),
         (documents, documents),
         "rows of documents, and files"
     );
-    round
 }
 
 /// Uploads orders to a server until the round ends. Returns their number.

@@ -44,6 +44,8 @@ use tokio::{
 const NOW: OffsetDateTime = datetime!(2026-11-25 12:00 UTC);
 /// The folder of stored documents.
 pub const OBJECTS: &str = "objects";
+/// The folder of delivered mails.
+pub const MAILS: &str = "mails";
 /// As in the service: requests come first where processors are scarce.
 const BACKGROUND_NICENESS: i32 = 10;
 
@@ -76,8 +78,7 @@ impl Store for PostgresStore {}
 impl Store for SqliteStore {}
 
 impl BareIntake {
-    /// Opens the database of a service, for so many threads that each have a
-    /// runtime.
+    /// Opens the database of a service, for so many threads that each have a runtime.
     pub fn open(statements: Statements, threads: usize) -> Self {
         let database = env::var("DATABASE_URL").unwrap();
         let documents = PathBuf::from(env::var_os("DOCUMENTS").unwrap());
@@ -116,7 +117,7 @@ impl BareIntake {
         let sender = "orders@localhost".parse().unwrap();
         let run = RunDeliveries {
             queue: store.clone(),
-            notifier: Arc::new(MailDrop::in_folder(&documents.join("mails"), sender).unwrap()),
+            notifier: Arc::new(MailDrop::in_folder(&documents.join(MAILS), sender).unwrap()),
             clock: clock.clone(),
             entropy: entropy.clone(),
             mails_per_recipient_hour: 0,

@@ -1,12 +1,12 @@
 //! Orders with documents, next to the Fastify service, which does not wait for the disk, and next
 //! to a bare program and the disk alone, which do.
 
-use std::{path::Path, process::Command};
+use std::{fs, path::Path, process::Command};
 
 use test_servers::postgres::Cluster;
 
 use super::{
-    bare_intake::{OBJECTS, Statements},
+    bare_intake::{MAILS, OBJECTS, Statements},
     bare_uploads, fastify,
     peer::PeerService,
     plain,
@@ -17,7 +17,7 @@ use crate::{
     table::{self, Bound, short, target, without_target},
     trial::{Plan, alternate, ratios},
     upload::document,
-    uploads::{Round, Shape, count_files, disk, service, upload},
+    uploads::{Round, Shape, assert_documents, count_files, disk, service, upload},
 };
 
 /// Documents of an order, and the targets of the service.
@@ -116,15 +116,9 @@ fn bare_round(
     let peer = PeerService::start(bare_uploads::command(statements), &instance.url());
     let (orders, round) =
         upload(plan, shape, document, "not-checked", &peer.address, peer.server());
-    let files = count_files(&peer.documents().join(OBJECTS), shape.bytes as u64);
-    drop(peer);
-    instance.assert_orders(orders);
-    let documents = orders * shape.documents as u64;
-    assert_eq!(
-        (instance.rows("documents"), files),
-        (documents, documents),
-        "rows of documents, and files"
-    );
+    assert_documents(&instance, shape, orders, &peer.documents().join(OBJECTS));
+    let mails = fs::read_dir(peer.documents().join(MAILS)).unwrap().count();
+    assert!(mails > 0, "mails are delivered meanwhile");
     round
 }
 
