@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use clap::ValueEnum;
 use diesel::{
     Connection as _, RunQueryDsl as _, SqliteConnection, connection::SimpleConnection as _,
     dsl::sql, sql_types::BigInt,
@@ -11,7 +12,7 @@ use test_servers::postgres::{Cluster, Database};
 use crate::service::Installation;
 
 /// The database of a service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Backend {
     Postgres,
     Sqlite,

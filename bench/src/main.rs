@@ -23,8 +23,9 @@ use crate::{
     attack::ATTACK,
     deliveries::Deliveries,
     growth::Growth,
+    instance::Backend,
     instructions::Instructions,
-    peers::{Peers, bare::Tables, bare_intake::Statements},
+    peers::{Peers, bare::Tables},
     reads::Reads,
     slow_clients::SLOW_CLIENTS,
     soak::Soak,
@@ -110,7 +111,7 @@ enum Command {
     BareService { tables: Tables },
     /// Serves orders with documents for `peers`
     #[command(hide = true)]
-    BareUploads { statements: Statements },
+    BareUploads { as_service_on: Option<Backend> },
     /// Everything but peers, instructions, growth and soak
     All {
         /// Include growth
@@ -126,7 +127,7 @@ fn main() -> ExitCode {
             peers::bare::serve(tables);
             return ExitCode::SUCCESS;
         }
-        Command::BareUploads { statements } => peers::bare_uploads::serve(statements),
+        Command::BareUploads { as_service_on } => peers::bare_uploads::serve(as_service_on),
         _ => {}
     }
     let cluster = instance::cluster();

@@ -13,7 +13,7 @@ use crate::{
 
 pub mod bare;
 mod bare_checked;
-pub mod bare_intake;
+mod bare_intake;
 mod bare_sqlite;
 mod bare_tables;
 pub mod bare_uploads;

@@ -14,7 +14,7 @@ use adapter_mail::MailDrop;
 use adapter_postgres::PostgresStore;
 use adapter_sqlite::SqliteStore;
 use async_trait::async_trait;
-use clap::ValueEnum;
+use contract_tests::fakes::{CountingEntropy, ManualClock};
 use domain::{
     api_key::{ApiKey, ApiKeyId, KeyHash, NewApiKey, Scopes},
     create_order::CreateOrder,
@@ -34,31 +34,20 @@ use domain::{
 };
 use futures_util::FutureExt as _;
 use rustix::process::nice;
-use time::{OffsetDateTime, macros::datetime};
+use time::OffsetDateTime;
 use tokio::{
     runtime::{Builder, Runtime},
     time::{sleep, timeout},
 };
 
-/// Every order was created then, as no file number comes again.
-const NOW: OffsetDateTime = datetime!(2026-11-25 12:00 UTC);
+use crate::instance::Backend;
+
 /// The folder of stored documents.
 pub const OBJECTS: &str = "objects";
 /// The folder of delivered mails.
 pub const MAILS: &str = "mails";
 /// As in the service: requests come first where processors are scarce.
 const BACKGROUND_NICENESS: i32 = 10;
-
-/// The statements that create an order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Statements {
-    /// One on the plain schema on PostgreSQL, and no mails
-    Plain,
-    /// Those of the service on PostgreSQL, with its checks and mails
-    ServicePostgres,
-    /// Those of the service on SQLite, with its checks and mails
-    ServiceSqlite,
-}
 
 /// Creates orders with documents as the service does.
 pub struct BareIntake {
@@ -79,7 +68,7 @@ impl Store for SqliteStore {}
 
 impl BareIntake {
     /// Opens the database of a service, for so many threads that each have a runtime.
-    pub fn open(statements: Statements, threads: usize) -> Self {
+    pub fn open(backend: Backend, threads: usize) -> Self {
         let database = env::var("DATABASE_URL").unwrap();
         let documents = PathBuf::from(env::var_os("DOCUMENTS").unwrap());
         let background = Builder::new_multi_thread()
@@ -90,18 +79,24 @@ impl BareIntake {
             .build()
             .unwrap();
         let _entered = background.enter();
-        if statements == Statements::ServiceSqlite {
-            let store = Arc::new(SqliteStore::open(Path::new(&database)).unwrap());
-            return Self::start(&store, &documents, background);
+        match backend {
+            Backend::Postgres => {
+                // Each thread may have two, and background work the other half.
+                let store = PostgresStore::open_for_threads(&database, 4 * threads, threads);
+                Self::start(&Arc::new(store.unwrap()), &documents, background)
+            }
+            Backend::Sqlite => {
+                let store = SqliteStore::open(Path::new(&database));
+                Self::start(&Arc::new(store.unwrap()), &documents, background)
+            }
         }
-        // Each thread may have two, and background work the other half.
-        let store = PostgresStore::open_for_threads(&database, 4 * threads, threads);
-        Self::start(&Arc::new(store.unwrap()), &documents, background)
     }
 
     fn start<S: Store + 'static>(store: &Arc<S>, documents: &Path, background: Runtime) -> Self {
-        let clock: Arc<dyn Clock> = Arc::new(Stopped);
-        let entropy: Arc<dyn Entropy> = Arc::new(Unsafe);
+        // The clock stands still, as no file number comes again.
+        let clock: Arc<dyn Clock> = Arc::<ManualClock>::default();
+        let entropy: Arc<dyn Entropy> = Arc::<CountingEntropy>::default();
+        let key = key(clock.now());
         let (traffic, mails_due) = (Arc::<OrderTraffic>::default(), Arc::default());
         let dispatch = DispatchEvents {
             outbox: store.clone(),
@@ -157,7 +152,7 @@ impl BareIntake {
             object_keys: Arc::default(),
         };
         let create = CreateOrder { intake, window: DuplicateWindow::default(), traffic };
-        Self { create, key: key(), _background: background }
+        Self { create, key, _background: background }
     }
 
     /// Reads and checks an order, and creates it with documents, whose files are durable. Returns
@@ -170,7 +165,7 @@ impl BareIntake {
 }
 
 /// Returns a key that may create orders for every signing service.
-fn key() -> ApiKey {
+fn key(issued_at: OffsetDateTime) -> ApiKey {
     ApiKey {
         id: ApiKeyId(1),
         key: NewApiKey {
@@ -180,7 +175,7 @@ fn key() -> ApiKey {
             hash: KeyHash([0; 32]),
             signing_service: None,
             scopes: Scopes::default(),
-            issued_at: NOW,
+            issued_at,
             expires_at: None,
             is_test: false,
             rate: None,
@@ -189,23 +184,6 @@ fn key() -> ApiKey {
         },
         revoked_at: None,
         last_used_at: None,
-    }
-}
-
-struct Stopped;
-
-impl Clock for Stopped {
-    fn now(&self) -> OffsetDateTime {
-        NOW
-    }
-}
-
-/// Randomness that is not fit for secrets.
-struct Unsafe;
-
-impl Entropy for Unsafe {
-    fn fill(&self, bytes: &mut [u8]) {
-        fastrand::fill(bytes);
     }
 }
 

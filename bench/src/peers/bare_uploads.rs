@@ -30,10 +30,11 @@ use tokio_postgres::{Client, NoTls, Statement};
 
 use super::{
     bare::{Created, Details, end_with_standard_input},
-    bare_intake::{BareIntake, Statements},
+    bare_intake::BareIntake,
     plain::ORDER,
     received::{Received, Sink},
 };
+use crate::instance::Backend;
 
 /// The most connections of the measurement.
 const THREADS: usize = 32;
@@ -42,19 +43,21 @@ const BOUNDARY: &[u8] = b"boundary=";
 /// Numbers the files.
 static NEXT_DOCUMENT: AtomicU64 = AtomicU64::new(0);
 
-/// Returns the command that starts the program.
-pub fn command(statements: Statements) -> Command {
+/// Returns the command that starts the program; with a database, as the service on it.
+pub fn command(as_service_on: Option<Backend>) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
-    command.arg("bare-uploads").arg(statements.to_possible_value().unwrap().get_name());
+    command.arg("bare-uploads");
+    if let Some(backend) = as_service_on {
+        command.arg(backend.to_possible_value().unwrap().get_name());
+    }
     command
 }
 
 /// Serves orders with documents until standard input ends. Prints the address when all threads are
 /// connected to PostgreSQL.
-pub fn serve(statements: Statements) {
+pub fn serve(as_service_on: Option<Backend>) {
     end_with_standard_input();
-    let intake =
-        (statements != Statements::Plain).then(|| Arc::new(BareIntake::open(statements, THREADS)));
+    let intake = as_service_on.map(|backend| Arc::new(BareIntake::open(backend, THREADS)));
     let listener = Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
     let connected = Arc::new(Barrier::new(THREADS + 1));
     for _ in 0..THREADS {

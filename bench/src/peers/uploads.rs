@@ -6,7 +6,7 @@ use std::{fs, path::Path, process::Command};
 use test_servers::postgres::Cluster;
 
 use super::{
-    bare_intake::{MAILS, OBJECTS, Statements},
+    bare_intake::{MAILS, OBJECTS},
     bare_uploads, fastify,
     peer::PeerService,
     plain,
@@ -109,11 +109,7 @@ fn bare_round(
 ) -> Round {
     flush(cluster);
     let instance = Instance::new(&plan.binary(), backend, cluster);
-    let statements = match backend {
-        Backend::Postgres => Statements::ServicePostgres,
-        Backend::Sqlite => Statements::ServiceSqlite,
-    };
-    let peer = PeerService::start(bare_uploads::command(statements), &instance.url());
+    let peer = PeerService::start(bare_uploads::command(Some(backend)), &instance.url());
     let (orders, round) =
         upload(plan, shape, document, "not-checked", &peer.address, peer.server());
     assert_documents(&instance, shape, orders, &peer.documents().join(OBJECTS));
@@ -133,10 +129,7 @@ pub fn run(plan: &Plan, cluster: &Cluster, installed: &Path) -> Vec<Vec<String>>
                 &|_| service(plan, shape, &document, Backend::Postgres, cluster),
                 &|_| service(plan, shape, &document, Backend::Sqlite, cluster),
                 &|_| peer_round(plan, shape, &document, fastify::command(installed), cluster),
-                &|_| {
-                    let command = bare_uploads::command(Statements::Plain);
-                    peer_round(plan, shape, &document, command, cluster)
-                },
+                &|_| peer_round(plan, shape, &document, bare_uploads::command(None), cluster),
                 &|_| bare_round(plan, shape, &document, Backend::Postgres, cluster),
                 &|_| bare_round(plan, shape, &document, Backend::Sqlite, cluster),
                 &|_| disk(plan, shape, &document, cluster),
