@@ -150,8 +150,9 @@ impl BareIntake {
             entropy,
             idempotency_retention: time::Duration::DAY,
             object_keys: Arc::default(),
+            traffic,
         };
-        let create = CreateOrder { intake, window: DuplicateWindow::default(), traffic };
+        let create = CreateOrder { intake, window: DuplicateWindow::default() };
         Self { create, key, _background: background }
     }
 

@@ -129,6 +129,7 @@ impl Ports {
             entropy: entropy.clone(),
             idempotency_retention: DEFAULT_RETENTION,
             object_keys: Arc::default(),
+            traffic: Arc::default(),
         };
         let webhooks = ManageWebhooks {
             endpoints: Arc::new(self.endpoints),
@@ -144,7 +145,6 @@ impl Ports {
             create_order: CreateOrder {
                 intake: intake.clone(),
                 window: DuplicateWindow::default(),
-                traffic: Arc::default(),
             },
             read_order: ReadOrder { reader: intake.reader.clone(), blobs: intake.blobs.clone() },
             add_documents: AddDocuments { intake },

@@ -135,12 +135,13 @@ impl Parts {
             entropy: entropy.clone(),
             idempotency_retention: settings.idempotency_retention(),
             object_keys: Arc::default(),
+            traffic,
         };
         let api = web::Data::new(Api {
             add_documents: AddDocuments { intake: intake.clone() },
             webhooks,
             read_order: ReadOrder { reader: intake.reader.clone(), blobs: intake.blobs.clone() },
-            create_order: CreateOrder { intake, window: settings.duplicate_window(), traffic },
+            create_order: CreateOrder { intake, window: settings.duplicate_window() },
             keys,
             rates,
             trusted_proxies: settings.trusted_proxies.clone(),

@@ -1,7 +1,5 @@
 //! Use case: create an order, with or without documents.
 
-use std::sync::Arc;
-
 use time::Duration;
 
 use crate::{
@@ -13,7 +11,6 @@ use crate::{
     order::{
         Field, OrderRequest, OrderStatus, ParsedOrder, SigningServiceId, StoredOrder, Violation,
     },
-    order_traffic::OrderTraffic,
     ports::{Cause, CreateError, Kept, NewOrder, StoreError},
     scan_documents::NotPassed,
 };
@@ -105,8 +102,6 @@ pub struct CreateOrder {
     pub intake: Intake,
     /// Time for which an order bars its file number.
     pub window: DuplicateWindow,
-    /// Tells background work of orders, so that it can yield to them and follow them.
-    pub traffic: Arc<OrderTraffic>,
 }
 
 impl CreateOrder {
@@ -220,7 +215,7 @@ impl CreateOrder {
         mut documents: Vec<StoredDocument>,
         attempt: Option<&Attempt>,
     ) -> Result<CreatedOrder, CreateError> {
-        self.traffic.arrive();
+        self.intake.traffic.arrive();
         let (is_test, created_at) = (key.key.is_test, self.intake.clock.now());
         for document in &mut documents {
             document.created_at = created_at;
@@ -235,7 +230,7 @@ impl CreateOrder {
             idempotent_request: self.intake.idempotent_request(attempt, created_at),
         };
         let id = self.intake.orders.create(&new, self.window).await?;
-        self.traffic.created().raise();
+        self.intake.traffic.created().raise();
         let stored = StoredOrder {
             id,
             order: new.order,

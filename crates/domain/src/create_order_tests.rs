@@ -1,7 +1,7 @@
 use std::{
     ops::Range,
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -27,8 +27,7 @@ const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 
 impl Mocks {
     fn use_case(self) -> CreateOrder {
-        let (window, traffic) = (DuplicateWindow::default(), Arc::default());
-        CreateOrder { intake: self.intake(NOW), window, traffic }
+        CreateOrder { intake: self.intake(NOW), window: DuplicateWindow::default() }
     }
 
     /// Creates a minimal order without documents.
@@ -72,7 +71,27 @@ async fn orders_count_as_traffic() {
     let use_case = mocks.use_case();
     use_case.create(&key(), request(minimal_request()), None).await.unwrap();
     use_case.create(&key(), request(json!({})), None).await.unwrap_err();
-    assert_eq!(use_case.traffic.count(), 1);
+    assert_eq!(use_case.intake.traffic.count(), 1);
+}
+
+#[tokio::test]
+async fn stored_documents_count_as_traffic() {
+    let mut mocks = Mocks::default();
+    mocks.uploads.expect_record().returning(|_, _| Ok(()));
+    mocks.blobs.expect_put().times(2).returning(|_, _| Ok(()));
+    mocks.orders.expect_create().once().returning(|_, _| Ok(OrderId(9)));
+    let use_case = mocks.use_case();
+    let documents = ["a.pdf", "b.pdf"].map(|name| {
+        let received = document(name);
+        ReceivedDocument {
+            file: SpooledFile { size: 1_500_000, ..received.file.clone() },
+            ..received
+        }
+    });
+    let request = request(minimal_request());
+    use_case.create_with_documents(&key(), request, documents.to_vec(), None).await.unwrap();
+    // The order, and 3 MB.
+    assert_eq!(use_case.intake.traffic.count(), 1 + 3);
 }
 
 #[tokio::test]
@@ -85,7 +104,7 @@ async fn only_a_created_order_is_signalled() {
         let use_case = mocks.use_case();
         let created = use_case.create(&key(), request(minimal_request()), None).await;
         assert_eq!(created.is_ok(), is_created);
-        assert_eq!(use_case.traffic.created().raised().now_or_never().is_some(), is_created);
+        assert_eq!(use_case.intake.traffic.created().raised().now_or_never().is_some(), is_created);
     }
 }
 

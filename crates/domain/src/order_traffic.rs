@@ -25,8 +25,12 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// behind each part: behind all mails of a step they waited for 10 ms.
 const PARTS: u32 = 8;
 
-/// The orders of this process. Clients wait for these, so background work that uses the same disk
-/// and cores slows down while they arrive.
+/// Bytes of documents that count as an order. Receiving them takes as long as many orders, but mails
+/// must not wait for them until the cores are scarce.
+const BYTES_PER_ORDER: u64 = 1_000_000;
+
+/// The orders of this process, and their documents. Clients wait for these, so background work that
+/// uses the same disk and cores slows down while they arrive.
 #[derive(Debug, Default)]
 pub struct OrderTraffic {
     arrived: AtomicU64,
@@ -39,7 +43,13 @@ impl OrderTraffic {
         self.arrived.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the number of orders since the start of the process.
+    /// Counts documents that this process tries to store.
+    pub(crate) fn documents_arrive(&self, bytes: u64) {
+        self.arrived.fetch_add(bytes / BYTES_PER_ORDER, Ordering::Relaxed);
+    }
+
+    /// Returns the number of orders since the start of the process. Each megabyte of documents counts
+    /// as one more.
     pub(crate) fn count(&self) -> u64 {
         self.arrived.load(Ordering::Relaxed)
     }
@@ -145,6 +155,16 @@ mod tests {
         (0..1_000).for_each(|_| traffic.arrive());
         assert_eq!(traffic.pause_since(0), Some(LONGEST_PAUSE));
         assert_eq!(traffic.pause_since(traffic.count()), None);
+    }
+
+    #[test]
+    fn megabyte_of_documents_counts_as_an_order() {
+        let traffic = OrderTraffic::default();
+        traffic.documents_arrive(999_999);
+        assert_eq!(traffic.count(), 0);
+        traffic.arrive();
+        traffic.documents_arrive(10_000_000);
+        assert_eq!(traffic.pause_since(0), Some(SHORTEST_PAUSE + PAUSE_PER_ORDER * 11));
     }
 
     #[test]

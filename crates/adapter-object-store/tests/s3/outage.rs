@@ -203,9 +203,9 @@ impl Service {
             entropy: Arc::new(CountingEntropy::default()),
             idempotency_retention: SweepUploads::ABANDONED_AFTER,
             object_keys: Arc::default(),
+            traffic: Arc::default(),
         };
-        let (window, traffic) = (DuplicateWindow::default(), Arc::default());
-        let create_order = CreateOrder { intake, window, traffic };
+        let create_order = CreateOrder { intake, window: DuplicateWindow::default() };
         let sweep = SweepUploads { uploads, blobs, clock: clock.clone() };
         Self { create_order, sweep, clock, files: Files::new() }
     }
