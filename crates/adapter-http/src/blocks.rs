@@ -1,17 +1,18 @@
 //! Memory blocks for uploads on their way to the spool.
 
 use std::{
-    io,
-    sync::{Arc, Mutex, PoisonError},
+    hint::black_box,
+    io, mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use memmap2::{Advice, MmapOptions};
+use rustix::thread::{disable_transparent_huge_pages, transparent_huge_pages_are_disabled};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
-
-use crate::spool_file::ALIGNMENT;
 
 /// Size of a block: the bytes that are hashed and written at once. A document that fits needs
 /// another thread once.
@@ -20,17 +21,19 @@ pub(crate) const BLOCK_SIZE: usize = 1024 * 1024;
 const COUNT: usize = 6;
 /// Longest wait for a block. The disk is broken then, or too slow for the uploads in progress.
 const MAX_WAIT: Duration = Duration::from_secs(10);
+/// Size of a huge page, where pages have 4 KiB. Two blocks share one.
+const HUGE_PAGE: usize = 2 * BLOCK_SIZE;
 
-/// A fixed number of reused blocks.
+/// Memory of blocks that are not in use. The process keeps it for the next uploads.
+static FREE: Mutex<Vec<&'static mut [u8]>> = Mutex::new(Vec::new());
+
+/// A fixed number of blocks.
 #[derive(Debug, Clone)]
-pub(crate) struct Blocks {
-    permits: Arc<Semaphore>,
-    free: Arc<Mutex<Vec<Vec<u8>>>>,
-}
+pub(crate) struct Blocks(Arc<Semaphore>);
 
 impl Default for Blocks {
     fn default() -> Self {
-        Self { permits: Arc::new(Semaphore::new(COUNT)), free: Arc::default() }
+        Self(Arc::new(Semaphore::new(COUNT)))
     }
 }
 
@@ -39,25 +42,57 @@ impl Blocks {
     /// must wait for nothing but a thread and the disk; otherwise all holders could wait for each
     /// other.
     pub(crate) async fn take(&self) -> io::Result<Block> {
-        let permit = timeout(MAX_WAIT, Arc::clone(&self.permits).acquire_owned())
+        let permit = timeout(MAX_WAIT, Arc::clone(&self.0).acquire_owned())
             .await?
             .map_err(io::Error::other)?;
-        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let memory = free.unwrap_or_else(|| vec![0; BLOCK_SIZE + ALIGNMENT]);
-        let start = memory.as_ptr().align_offset(ALIGNMENT);
-        let free_blocks = Arc::clone(&self.free);
-        Ok(Block { memory, start, length: 0, free_blocks, _permit: permit })
+        Ok(Block { memory: memory()?, length: 0, _permit: permit })
     }
+}
+
+fn free() -> MutexGuard<'static, Vec<&'static mut [u8]>> {
+    FREE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns memory for a block.
+fn memory() -> io::Result<&'static mut [u8]> {
+    let mut free = free();
+    if let Some(memory) = free.pop() {
+        return Ok(memory);
+    }
+    let (memory, other) = huge_page()?.split_at_mut(BLOCK_SIZE);
+    free.push(other);
+    Ok(memory)
+}
+
+/// Maps memory for two blocks: one huge page, or normal ones if the system has no others.
+///
+/// A disk takes a block in one piece then. Otherwise it takes up to 256 pages, which some disks
+/// write as two requests, and some only one request at a time.
+fn huge_page() -> io::Result<&'static mut [u8]> {
+    // Twice as large, because a mapping may begin between two huge pages.
+    let map = Box::leak(Box::new(MmapOptions::new().len(2 * HUGE_PAGE).map_anon()?));
+    let start = map.as_ptr().align_offset(HUGE_PAGE);
+    // A kernel without huge pages refuses this.
+    let _ = map.advise_range(Advice::HugePage, start, HUGE_PAGE);
+    let page = &mut map[start..][..HUGE_PAGE];
+    // The allocator has turned huge pages off for the process, because they would enlarge the heap.
+    let are_off = transparent_huge_pages_are_disabled().unwrap_or_default();
+    if are_off {
+        let _ = disable_transparent_huge_pages(false);
+    }
+    // The first write decides which pages the mapping gets.
+    *black_box(&mut page[0]) = 0;
+    if are_off {
+        let _ = disable_transparent_huge_pages(true);
+    }
+    Ok(page)
 }
 
 /// A block in use. It becomes free when it is dropped.
 pub(crate) struct Block {
-    /// Is never grown, so that the bytes stay where they are.
-    memory: Vec<u8>,
-    /// Where the bytes start, which are aligned for direct writes.
-    start: usize,
+    /// Aligned for direct writes.
+    memory: &'static mut [u8],
     length: usize,
-    free_blocks: Arc<Mutex<Vec<Vec<u8>>>>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -69,7 +104,7 @@ impl Block {
 
     /// Returns the bytes in it.
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.memory[self.start..][..self.length]
+        &self.memory[..self.length]
     }
 
     /// Adds bytes, which must fit.
@@ -80,7 +115,7 @@ impl Block {
 
     /// Returns the memory behind its bytes.
     pub(crate) fn unfilled(&mut self) -> &mut [u8] {
-        &mut self.memory[self.start..][self.length..BLOCK_SIZE]
+        &mut self.memory[self.length..]
     }
 
     /// Drops its last bytes, or adds the first bytes of [`Self::unfilled`].
@@ -92,18 +127,18 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        self.free_blocks
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(std::mem::take(&mut self.memory));
+        free().push(mem::take(&mut self.memory));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{collections::HashSet, fs, path::Path};
+
     use futures_util::FutureExt as _;
 
     use super::*;
+    use crate::spool_file::ALIGNMENT;
 
     #[tokio::test(start_paused = true)]
     async fn wait_for_a_block_is_limited() {
@@ -116,20 +151,72 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn blocks_are_limited_and_reused() {
+    async fn blocks_are_limited_aligned_and_empty() {
         let blocks = Blocks::default();
         let mut taken: Vec<Block> =
             (0..COUNT).map(|_| blocks.take().now_or_never().unwrap().unwrap()).collect();
         assert!(blocks.take().now_or_never().is_none());
-        let mut last = taken.pop().unwrap();
-        last.append(b"papers");
-        let address = last.bytes().as_ptr();
-        assert_eq!(address.align_offset(ALIGNMENT), 0);
-        drop(last);
+        for block in &mut taken {
+            assert_eq!(block.unfilled().as_ptr().align_offset(ALIGNMENT), 0);
+            assert_eq!((block.bytes().len(), block.free_bytes()), (0, BLOCK_SIZE));
+            block.append(b"papers");
+        }
+        drop(taken);
         let again = blocks.take().now_or_never().unwrap().unwrap();
-        assert_eq!(
-            (again.bytes().as_ptr(), again.bytes().len(), again.free_bytes()),
-            (address, 0, BLOCK_SIZE)
-        );
+        assert_eq!((again.bytes().len(), again.free_bytes()), (0, BLOCK_SIZE));
+    }
+
+    #[tokio::test]
+    async fn blocks_at_the_same_time_share_no_byte() {
+        let blocks = Blocks::default();
+        let mut taken = Vec::new();
+        for number in (0_u8..).take(COUNT) {
+            let mut block = blocks.take().await.unwrap();
+            block.append(&vec![number; BLOCK_SIZE]);
+            taken.push(block);
+        }
+        for (number, block) in (0_u8..).zip(&taken) {
+            assert!(block.bytes().iter().all(|byte| *byte == number), "{number}");
+        }
+    }
+
+    #[tokio::test]
+    async fn memory_of_blocks_is_reused() {
+        let blocks = Blocks::default();
+        let mut addresses = HashSet::new();
+        // Other tests take blocks meanwhile, but fewer than these.
+        for _ in 0..2_000 {
+            addresses.insert(blocks.take().await.unwrap().unfilled().as_ptr().addr());
+        }
+        assert!(addresses.len() < 1_000, "{}", addresses.len());
+    }
+
+    /// Linux marks memory that may have huge pages with `hg` (`proc_pid_smaps(5)`).
+    #[tokio::test]
+    async fn blocks_may_have_huge_pages() {
+        let mut block = Blocks::default().take().await.unwrap();
+        let address = block.unfilled().as_ptr().addr();
+        let maps = fs::read_to_string("/proc/self/smaps").unwrap();
+        let mut is_inside = false;
+        let flags = maps.lines().find(|line| {
+            let range = line.split_once(' ').and_then(|(range, _)| range.split_once('-'));
+            let [start, end] = range.map_or([None; 2], |(start, end)| {
+                [start, end].map(|bound| usize::from_str_radix(bound, 16).ok())
+            });
+            if let (Some(start), Some(end)) = (start, end) {
+                is_inside = (start..end).contains(&address);
+            }
+            is_inside && line.starts_with("VmFlags:")
+        });
+        let has_huge_pages = Path::new("/sys/kernel/mm/transparent_hugepage").exists();
+        assert_eq!(flags.unwrap().contains(" hg"), has_huge_pages, "{flags:?}");
+    }
+
+    #[test]
+    fn huge_pages_stay_off_for_the_rest_of_the_process() {
+        let _others_wait = free();
+        disable_transparent_huge_pages(true).unwrap();
+        huge_page().unwrap();
+        assert!(transparent_huge_pages_are_disabled().unwrap());
     }
 }
