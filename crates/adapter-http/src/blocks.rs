@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use memmap2::{Advice, MmapOptions};
+use memmap2::{Advice, MmapMut, MmapOptions};
 use rustix::thread::{disable_transparent_huge_pages, transparent_huge_pages_are_disabled};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -25,7 +25,22 @@ const MAX_WAIT: Duration = Duration::from_secs(10);
 const HUGE_PAGE: usize = 2 * BLOCK_SIZE;
 
 /// Memory of blocks that are not in use. The process keeps it for the next uploads.
-static FREE: Mutex<Vec<&'static mut [u8]>> = Mutex::new(Vec::new());
+static FREE: Mutex<Free> = Mutex::new(Free { huge: Vec::new(), small: Vec::new(), fill: false });
+
+struct Free {
+    huge: Vec<&'static mut [u8]>,
+    small: Vec<MmapMut>,
+    /// Whether the last block came back with enough bytes that huge pages are worth their memory.
+    fill: bool,
+}
+
+/// The memory of a block.
+enum Memory {
+    /// Half of a huge page, which takes memory as a whole.
+    Huge(&'static mut [u8]),
+    /// Small pages, of which only those with bytes take memory.
+    Small(MmapMut),
+}
 
 /// A fixed number of blocks.
 #[derive(Debug, Clone)]
@@ -45,26 +60,57 @@ impl Blocks {
         let permit = timeout(MAX_WAIT, Arc::clone(&self.0).acquire_owned())
             .await?
             .map_err(io::Error::other)?;
-        Ok(Block { memory: memory()?, length: 0, _permit: permit })
+        Ok(Block { memory: free().take()?, length: 0, _permit: permit })
     }
 }
 
-fn free() -> MutexGuard<'static, Vec<&'static mut [u8]>> {
+fn free() -> MutexGuard<'static, Free> {
     FREE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns memory for a block.
-fn memory() -> io::Result<&'static mut [u8]> {
-    let mut free = free();
-    if let Some(memory) = free.pop() {
-        return Ok(memory);
+impl Free {
+    fn take(&mut self) -> io::Result<Memory> {
+        if let Some(memory) = self.huge.pop() {
+            return Ok(Memory::Huge(memory));
+        }
+        if self.fill {
+            let (memory, other) = huge_page()?.split_at_mut(BLOCK_SIZE);
+            self.huge.push(other);
+            return Ok(Memory::Huge(memory));
+        }
+        let map = || MmapOptions::new().len(BLOCK_SIZE).map_anon();
+        Ok(Memory::Small(self.small.pop().map_or_else(map, Ok)?))
     }
-    let (memory, other) = huge_page()?.split_at_mut(BLOCK_SIZE);
-    free.push(other);
-    Ok(memory)
+
+    /// Takes memory back in which so many bytes were.
+    fn put(&mut self, memory: Memory, bytes: usize) {
+        self.fill = bytes >= BLOCK_SIZE / 2;
+        match memory {
+            Memory::Huge(memory) => self.huge.push(memory),
+            // The next blocks get huge pages.
+            Memory::Small(memory) if self.fill => drop(memory),
+            Memory::Small(memory) => self.small.push(memory),
+        }
+    }
 }
 
-/// Maps memory for two blocks: one huge page, or normal ones if the system has no others.
+impl Memory {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Huge(bytes) => bytes,
+            Self::Small(bytes) => bytes,
+        }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Huge(bytes) => bytes,
+            Self::Small(bytes) => bytes,
+        }
+    }
+}
+
+/// Maps memory for two blocks: one huge page, or small ones if the system has no others.
 ///
 /// A disk takes a block in one piece then. Otherwise it takes up to 256 pages, which some disks
 /// write as two requests, and some only one request at a time.
@@ -91,7 +137,7 @@ fn huge_page() -> io::Result<&'static mut [u8]> {
 /// A block in use. It becomes free when it is dropped.
 pub(crate) struct Block {
     /// Aligned for direct writes.
-    memory: &'static mut [u8],
+    memory: Memory,
     length: usize,
     _permit: OwnedSemaphorePermit,
 }
@@ -104,7 +150,7 @@ impl Block {
 
     /// Returns the bytes in it.
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.memory[..self.length]
+        &self.memory.bytes()[..self.length]
     }
 
     /// Adds bytes, which must fit.
@@ -115,7 +161,7 @@ impl Block {
 
     /// Returns the memory behind its bytes.
     pub(crate) fn unfilled(&mut self) -> &mut [u8] {
-        &mut self.memory[self.length..]
+        &mut self.memory.bytes_mut()[self.length..]
     }
 
     /// Drops its last bytes, or adds the first bytes of [`Self::unfilled`].
@@ -127,7 +173,8 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        free().push(mem::take(&mut self.memory));
+        let memory = mem::replace(&mut self.memory, Memory::Huge(&mut []));
+        free().put(memory, self.length);
     }
 }
 
@@ -191,11 +238,32 @@ mod tests {
         assert!(addresses.len() < 1_000, "{}", addresses.len());
     }
 
+    #[test]
+    fn huge_pages_are_for_blocks_that_fill() {
+        let _others_wait = super::free();
+        let mut free = Free { huge: Vec::new(), small: Vec::new(), fill: false };
+        let first = free.take().unwrap();
+        assert!(matches!(first, Memory::Small(_)));
+        assert_eq!(first.bytes().len(), BLOCK_SIZE);
+        free.put(first, BLOCK_SIZE / 2 - 1);
+        let again = free.take().unwrap();
+        assert!(matches!(again, Memory::Small(_)) && free.small.is_empty());
+        free.put(again, BLOCK_SIZE / 2);
+        assert!(free.small.is_empty());
+        let huge = free.take().unwrap();
+        assert!(matches!(huge, Memory::Huge(_)));
+        assert_eq!(huge.bytes().len(), BLOCK_SIZE);
+        free.put(huge, 1);
+        // Those that exist are used up first.
+        let kinds = [0; 3].map(|_| matches!(free.take().unwrap(), Memory::Huge(_)));
+        assert_eq!(kinds, [true, true, false]);
+    }
+
     /// Linux marks memory that may have huge pages with `hg` (`proc_pid_smaps(5)`).
-    #[tokio::test]
-    async fn blocks_may_have_huge_pages() {
-        let mut block = Blocks::default().take().await.unwrap();
-        let address = block.unfilled().as_ptr().addr();
+    #[test]
+    fn memory_may_have_huge_pages() {
+        let _others_wait = free();
+        let address = huge_page().unwrap().as_ptr().addr();
         let maps = fs::read_to_string("/proc/self/smaps").unwrap();
         let mut is_inside = false;
         let flags = maps.lines().find(|line| {
