@@ -7,7 +7,7 @@
 //! | the operations on webhooks, and their records | `webhooks` |
 //! | what the handlers share | `state` |
 //! | authentication and rate limits | `authentication`, `rate_limit`, `peer` |
-//! | concurrency limits; memory and disk of requests in progress | `concurrency_limit`, `body_memory`, `budget` |
+//! | concurrency limits; memory and disk of requests in progress | `concurrency_limit`, `body_limit`, `budget` |
 //! | from a handler's result to a response | `answer`, `problem` |
 //! | validators of answers, conditional requests | `conditional` |
 //! | JSON bodies, multipart forms | `body`, `json_body`, `form`, `parts` |
@@ -40,7 +40,7 @@ mod answer;
 mod authentication;
 mod blocks;
 mod body;
-mod body_memory;
+mod body_limit;
 mod budget;
 mod concurrency_limit;
 mod conditional;
@@ -87,7 +87,7 @@ mod transport;
 mod unread_body;
 mod webhooks;
 
-pub use body_memory::{BodyMemory, MemoryShare};
+pub use body_limit::BodyLimit;
 pub use budget::{Budget, Share};
 pub use concurrency_limit::ConcurrencyLimit;
 pub use connections::ConnectionTracker;
