@@ -41,8 +41,8 @@ use time::{OffsetDateTime, macros::datetime};
 use tokio::sync::Semaphore;
 
 use crate::{
-    ApiMetrics, BodyLimit, Budget, ConcurrencyLimit, DetachedTasks, InProgress, KeysInProgress,
-    RateLimits, Spool, observe::observe, routes, state::Api, trace::TraceRequests,
+    ApiMetrics, BodyLimit, Budget, ConcurrencyLimit, Connections, DetachedTasks, InProgress,
+    KeysInProgress, RateLimits, Spool, observe::observe, routes, state::Api, trace::TraceRequests,
 };
 
 /// The time of all tests.
@@ -163,7 +163,7 @@ impl Ports {
             detached: DetachedTasks::new(tokio::runtime::Handle::current()),
             keys_in_progress: KeysInProgress::default(),
             replays: InProgress::default(),
-            connections: Arc::default(),
+            connections: Connections::new(usize::MAX, Vec::new()),
             concurrency: ConcurrencyLimit::new(self.concurrency),
             json_bodies: BodyLimit::new(self.bodies),
             uploads: BodyLimit::new(self.bodies),
