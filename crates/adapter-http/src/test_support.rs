@@ -6,7 +6,7 @@ use actix_web::{
     App,
     body::to_bytes,
     dev::Service as _,
-    http::{ConnectionType, Method, StatusCode, header::HeaderMap},
+    http::{Method, StatusCode, header::HeaderMap},
     middleware::from_fn,
     test::{TestRequest, init_service},
     web,
@@ -201,10 +201,9 @@ impl TestApi {
             .configure(|config| routes::configure(config, ""));
         let response = init_service(app).await.call(request.to_request()).await.unwrap();
         let (status, headers) = (response.status(), response.headers().clone());
-        let closes = response.response().head().connection_type() == ConnectionType::Close;
         let bytes = to_bytes(response.into_body()).await.ok();
         let body = bytes.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok());
-        Answer { status, headers, closes, body: body.unwrap_or_default(), bytes }
+        Answer { status, headers, body: body.unwrap_or_default(), bytes }
     }
 }
 
@@ -254,8 +253,6 @@ impl OrderRepo for HeldOrders {
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    /// Whether it closes its connection.
-    pub(crate) closes: bool,
     pub(crate) body: Value,
     /// The bytes of the body; `None` if it failed.
     pub(crate) bytes: Option<Bytes>,
