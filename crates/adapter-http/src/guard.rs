@@ -33,6 +33,7 @@ pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(75);
 const MAX_IDLE: Duration = Duration::from_secs(76);
 /// Interval in which the watchdog looks at all connections.
 const WATCH_INTERVAL: Duration = Duration::from_secs(5);
+
 /// The open connections of the API.
 #[derive(Debug)]
 pub struct Connections {

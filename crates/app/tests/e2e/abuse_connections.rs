@@ -190,6 +190,8 @@ async fn slow_and_idle_connections_are_closed_while_orders_succeed() {
         task.await.unwrap();
     }
     assert!(service.wiring.rows("orders") > 10);
+    let memory = service.process.peak_memory();
+    assert!(memory < 256 * MIB, "{} MiB", memory / MIB);
     assert_eq!(spooled(service.wiring.data()).len(), 0);
 }
 
