@@ -14,7 +14,7 @@ use std::{
 use actix_tls::accept::rustls_0_23::TlsStream;
 use actix_web::{
     dev::{Extensions, RequestHead},
-    http::{Method, Version, header},
+    http::{Method, header},
     rt::net::TcpStream,
 };
 use ipnet::IpNet;
@@ -139,17 +139,15 @@ pub(crate) struct Connection {
     state: Mutex<State>,
 }
 
-/// What actix mixes up when it has decoded the next head before it encodes an answer.
-type Form = (bool, Version);
-
 #[derive(Debug, Default)]
 struct State {
     /// `None` while a request is in progress.
     idle_since: Option<Instant>,
     /// Whether the end of the last request is doubtful, so that no other may follow.
     ended: bool,
-    /// The last request, until actix has looked at all bytes that arrived before its answer.
-    answered: Option<Form>,
+    /// Whether the last request was `HEAD`, until actix has begun all requests that it had decoded
+    /// before it encoded the answer. The answer has the form of the last of these.
+    answered: Option<bool>,
 }
 
 impl Connection {
@@ -166,10 +164,10 @@ impl Connection {
     /// readers may see the end of the request before it elsewhere.
     pub(crate) fn begin(self: &Arc<Self>, head: &RequestHead) -> Option<InProgress> {
         self.connections.closing.request_started();
-        let form = (head.method == Method::HEAD, head.version);
+        let is_head = head.method == Method::HEAD;
         let mut state = self.state();
-        if state.answered.is_some_and(|before| before != form) {
-            // The answer before has the wrong form, and is not sent yet.
+        if state.answered.is_some_and(|before| before != is_head) {
+            // The answer before may have the wrong form. Then it is cut off.
             self.end();
             return None;
         }
@@ -181,7 +179,7 @@ impl Connection {
             || [header::UPGRADE, header::TRANSFER_ENCODING]
                 .iter()
                 .any(|name| head.headers.contains_key(name));
-        Some(InProgress { connection: Arc::clone(self), form, ends: state.ended })
+        Some(InProgress { connection: Arc::clone(self), is_head, ends: state.ended })
     }
 }
 
@@ -203,7 +201,7 @@ impl Drop for Connection {
 /// A request in progress, until its answer is sent.
 pub(crate) struct InProgress {
     connection: Arc<Connection>,
-    form: Form,
+    is_head: bool,
     ends: bool,
 }
 
@@ -217,10 +215,10 @@ impl InProgress {
 impl Drop for InProgress {
     fn drop(&mut self) {
         let mut state = self.connection.state();
-        (state.idle_since, state.answered) = (Some(Instant::now()), Some(self.form));
+        (state.idle_since, state.answered) = (Some(Instant::now()), Some(self.is_head));
         drop(state);
         let connection = Arc::clone(&self.connection);
-        // Runs after actix has begun all requests that it had decoded.
+        // Runs after them.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move { connection.state().answered = None });
         }

@@ -90,7 +90,7 @@ async fn no_request_follows_chunks_or_an_upgrade() {
 }
 
 #[tokio::test]
-async fn request_of_other_form_behind_an_unsent_answer_ends_the_connection() {
+async fn head_behind_an_unsent_answer_ends_the_connection() {
     let connections = connections();
     let (server, client) = pair();
     let connection = connections.register(server, "203.0.113.1".parse().unwrap()).unwrap();
