@@ -4,7 +4,6 @@ use diesel::{
     QueryableByName, sql_query,
     sql_types::{Array, BigInt, Bool, Integer, Nullable, Text},
 };
-use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
     ports::{EndpointEffect, WebhookAttempted, WebhooksSettled},
     webhook::{DisabledBy, EndpointId, WebhookDeliveryId},
@@ -13,7 +12,8 @@ use sql_rows::{Instant, Utc, WebhookAttempt};
 
 use crate::{
     failure::Failure,
-    statement::{DURABLE, Prepared},
+    pool::Pool,
+    statement::{DURABLE, column},
 };
 
 /// Settles the deliveries whose leases are still held, and changes their endpoints.
@@ -83,38 +83,26 @@ struct SettledRow {
     is_endpoint: bool,
 }
 
-pub(crate) async fn settle(
-    connection: &mut AsyncPgConnection,
-    attempted: Vec<WebhookAttempted>,
+pub(super) async fn settle(
+    pool: &Pool,
+    attempted: &[WebhookAttempted],
 ) -> Result<WebhooksSettled, Failure> {
-    let changes: Vec<_> = attempted.iter().map(WebhookAttempt::of).collect();
-    let instants = |value: fn(&WebhookAttempt) -> Option<Utc>| -> Vec<_> {
-        changes.iter().map(|(change, _)| value(change)).collect()
-    };
-    let ids =
-        |value: fn(&WebhookAttempted) -> i64| -> Vec<_> { attempted.iter().map(value).collect() };
+    let changes = column(attempted, WebhookAttempt::of);
     let settle = sql_query(statement())
-        .bind::<Array<BigInt>, _>(ids(|one| one.id.0))
-        .bind::<Array<BigInt>, _>(ids(|one| one.token))
-        .bind::<Array<Nullable<Instant>>, _>(instants(|change| change.due_at))
-        .bind::<Array<Nullable<Instant>>, _>(instants(|change| change.delivered_at))
-        .bind::<Array<Nullable<Instant>>, _>(instants(|change| change.failed_at))
-        .bind::<Array<Integer>, _>(
-            changes.iter().map(|(_, failures)| *failures).collect::<Vec<_>>(),
-        )
-        .bind::<Array<Text>, _>(
-            changes.iter().map(|(change, _)| &*change.attempts).collect::<Vec<_>>(),
-        )
-        .bind::<Array<BigInt>, _>(ids(|one| one.endpoint.0))
-        .bind::<Array<Text>, _>(attempted.iter().map(|one| &*one.url).collect::<Vec<_>>())
-        .bind::<Array<Integer>, _>(
-            attempted.iter().map(|one| number(one.effect)).collect::<Vec<_>>(),
-        )
-        .bind::<Array<Instant>, _>(attempted.iter().map(|one| Utc(one.at)).collect::<Vec<_>>())
+        .bind::<Array<BigInt>, _>(column(attempted, |one| one.id.0))
+        .bind::<Array<BigInt>, _>(column(attempted, |one| one.token))
+        .bind::<Array<Nullable<Instant>>, _>(column(&changes, |(change, _)| change.due_at))
+        .bind::<Array<Nullable<Instant>>, _>(column(&changes, |(change, _)| change.delivered_at))
+        .bind::<Array<Nullable<Instant>>, _>(column(&changes, |(change, _)| change.failed_at))
+        .bind::<Array<Integer>, _>(column(&changes, |(_, failures)| *failures))
+        .bind::<Array<Text>, _>(column(&changes, |(change, _)| &*change.attempts))
+        .bind::<Array<BigInt>, _>(column(attempted, |one| one.endpoint.0))
+        .bind::<Array<Text>, _>(column(attempted, |one| &*one.url))
+        .bind::<Array<Integer>, _>(column(attempted, |one| number(one.effect)))
+        .bind::<Array<Instant>, _>(column(attempted, |one| Utc(one.at)))
         .bind::<Text, _>(DisabledBy::Gone.as_str());
-    let rows: Vec<SettledRow> = Prepared(settle).get_results(connection).await?;
     let mut settled = WebhooksSettled::default();
-    for SettledRow { id, is_endpoint } in rows {
+    for SettledRow { id, is_endpoint } in pool.rows(settle).await? {
         if is_endpoint {
             settled.disabled.push(EndpointId(id));
         } else {

@@ -13,21 +13,59 @@ use domain::{
     order::{OrderId, StoredOrder, record::ADDRESSES},
     ports::{Kept, ListedOrder, OrderAdmin, OrderFilter, StoreError},
 };
-use futures_util::FutureExt as _;
 use sql_rows::{
     Utc, row_limit,
     schema::{events, orders},
 };
 use time::OffsetDateTime;
 
+use super::{
+    columns::unreadable,
+    pages::{ListedRow, listed_columns, source, upper_bound},
+    read,
+};
 use crate::{
     PostgresStore,
     failure::Failure,
-    order_columns::unreadable,
-    pages::{ListedRow, listed_columns, source, upper_bound},
-    reads,
     statement::{DURABLE, IdRow, Prepared},
 };
+
+/// Looks at the oldest orders of each client, because the index of orders that are not erased
+/// begins with the client.
+fn created_before() -> String {
+    format!(
+        "WITH RECURSIVE clients (id) AS (\
+            (SELECT client_id FROM orders WHERE erased_at IS NULL ORDER BY client_id LIMIT 1) \
+            UNION ALL SELECT (SELECT client_id FROM orders \
+                WHERE client_id > clients.id AND erased_at IS NULL ORDER BY client_id LIMIT 1) \
+            FROM clients WHERE clients.id IS NOT NULL\
+        ), bound AS MATERIALIZED (SELECT {} AS high) \
+        SELECT oldest.id FROM clients CROSS JOIN bound CROSS JOIN LATERAL (\
+            SELECT id FROM orders WHERE (client_id, id) >= (clients.id, 0) \
+            AND (client_id, id) <= (clients.id, bound.high) \
+            AND erased_at IS NULL AND created_at < $1 ORDER BY client_id, id LIMIT $3\
+        ) AS oldest ORDER BY oldest.id LIMIT $3",
+        upper_bound("$2")
+    )
+}
+
+const CONDEMN: &str = "WITH removed AS (\
+        DELETE FROM documents WHERE order_id = $1 RETURNING position, key\
+    ), condemned AS (\
+        INSERT INTO uploads (key, recorded_at, condemned) \
+        SELECT key, $2, true FROM removed ORDER BY key \
+        ON CONFLICT (key) DO UPDATE SET condemned = true\
+    ) SELECT key FROM removed ORDER BY position";
+
+const REMOVE_DELIVERIES: &str = "WITH held AS (\
+        SELECT id FROM deliveries WHERE order_id = $1 ORDER BY id FOR UPDATE\
+    ) DELETE FROM deliveries WHERE id = ANY (ARRAY(SELECT id FROM held))";
+
+#[derive(QueryableByName)]
+#[diesel(table_name = sql_rows::schema::documents)]
+struct KeyRow {
+    key: String,
+}
 
 #[async_trait]
 impl OrderAdmin for PostgresStore {
@@ -44,7 +82,7 @@ impl OrderAdmin for PostgresStore {
     }
 
     async fn order(&self, id: OrderId) -> Result<Option<Kept<StoredOrder>>, StoreError> {
-        Ok(self.pool.read(move |connection| reads::find_any(connection, id).boxed()).await?)
+        Ok(self.pool.read(async |connection| read::find_any(connection, id).await).await?)
     }
 
     async fn created_before(
@@ -52,10 +90,11 @@ impl OrderAdmin for PostgresStore {
         instant: OffsetDateTime,
         limit: usize,
     ) -> Result<Vec<OrderId>, StoreError> {
-        Ok(self
-            .pool
-            .read(move |connection| created_before(connection, instant, limit).boxed())
-            .await?)
+        let query = sql_query(created_before())
+            .bind::<Timestamptz, _>(instant)
+            .bind::<Timestamptz, _>(instant.saturating_add(sql_rows::DISORDER))
+            .bind::<BigInt, _>(row_limit(limit));
+        Ok(self.pool.all(query, |IdRow { id }| Ok(OrderId(id))).await?)
     }
 
     async fn erase(
@@ -63,8 +102,7 @@ impl OrderAdmin for PostgresStore {
         id: OrderId,
         at: OffsetDateTime,
     ) -> Result<Option<Vec<ObjectKey>>, StoreError> {
-        let erased = self.pool.transaction(move |connection| erase(connection, id, at).boxed());
-        Ok(erased.await?)
+        Ok(self.pool.transaction(async |connection| erase(connection, id, at).await).await?)
     }
 }
 
@@ -102,35 +140,6 @@ async fn list(
     ListedRow::all_listed(rows)
 }
 
-/// Looks at the oldest orders of each client, because the index of orders that are not erased
-/// begins with the client.
-async fn created_before(
-    connection: &mut AsyncPgConnection,
-    instant: OffsetDateTime,
-    limit: usize,
-) -> Result<Vec<OrderId>, Failure> {
-    let query = format!(
-        "WITH RECURSIVE clients (id) AS (\
-            (SELECT client_id FROM orders WHERE erased_at IS NULL ORDER BY client_id LIMIT 1) \
-            UNION ALL SELECT (SELECT client_id FROM orders \
-                WHERE client_id > clients.id AND erased_at IS NULL ORDER BY client_id LIMIT 1) \
-            FROM clients WHERE clients.id IS NOT NULL\
-        ), bound AS MATERIALIZED (SELECT {} AS high) \
-        SELECT oldest.id FROM clients CROSS JOIN bound CROSS JOIN LATERAL (\
-            SELECT id FROM orders WHERE (client_id, id) >= (clients.id, 0) \
-            AND (client_id, id) <= (clients.id, bound.high) \
-            AND erased_at IS NULL AND created_at < $1 ORDER BY client_id, id LIMIT $3\
-        ) AS oldest ORDER BY oldest.id LIMIT $3",
-        upper_bound("$2")
-    );
-    let query = sql_query(query)
-        .bind::<Timestamptz, _>(instant)
-        .bind::<Timestamptz, _>(instant.saturating_add(sql_rows::DISORDER))
-        .bind::<BigInt, _>(row_limit(limit));
-    let rows: Vec<IdRow> = Prepared(query).get_results(connection).await?;
-    Ok(rows.into_iter().map(|row| OrderId(row.id)).collect())
-}
-
 /// Locks rows in the order in which other calls lock them: the order, uploads by key, the event,
 /// deliveries by identifier. A worker that dispatches the event meanwhile has added its deliveries
 /// when the event is gone.
@@ -139,17 +148,6 @@ async fn erase(
     id: OrderId,
     at: OffsetDateTime,
 ) -> Result<Option<Vec<ObjectKey>>, Failure> {
-    const CONDEMN: &str = "WITH removed AS (\
-            DELETE FROM documents WHERE order_id = $1 RETURNING position, key\
-        ), condemned AS (\
-            INSERT INTO uploads (key, recorded_at, condemned) \
-            SELECT key, $2, true FROM removed ORDER BY key \
-            ON CONFLICT (key) DO UPDATE SET condemned = true\
-        ) SELECT key FROM removed ORDER BY position";
-    const REMOVE_DELIVERIES: &str = "WITH held AS (\
-            SELECT id FROM deliveries WHERE order_id = $1 ORDER BY id FOR UPDATE\
-        ) DELETE FROM deliveries WHERE id = ANY (ARRAY(SELECT id FROM held))";
-
     let lock = format!(
         "SELECT id FROM orders WHERE id = $1 AND erased_at IS NULL AND {DURABLE} FOR UPDATE"
     );
@@ -175,10 +173,4 @@ async fn erase(
     );
     diesel::update(orders::table.find(id.0)).set(empty).execute(connection).await?;
     Ok(Some(keys.into_iter().map(|row| ObjectKey::from_stored(row.key)).collect()))
-}
-
-#[derive(QueryableByName)]
-#[diesel(table_name = sql_rows::schema::documents)]
-struct KeyRow {
-    key: String,
 }

@@ -13,7 +13,7 @@ use rustls::{
     },
 };
 
-use crate::url::{OpenError, Security};
+use super::url::{OpenError, Security};
 
 pub(crate) fn client(security: Security) -> Result<ClientConfig, OpenError> {
     let provider = Arc::new(ring::default_provider());

@@ -4,12 +4,11 @@ use diesel::{
     QueryableByName, sql_query,
     sql_types::{Array, BigInt, Timestamptz},
 };
-use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::ports::{WebhookLease, WebhookSlots};
 use sql_rows::{TargetRow, WebhookDeliveryRow, row_limit, schema::webhook_deliveries};
 use time::{Duration, OffsetDateTime};
 
-use crate::{failure::Failure, statement::Prepared};
+use crate::{failure::Failure, pool::Pool, statement::column};
 
 /// Leases in these steps:
 ///
@@ -44,15 +43,15 @@ const LEASE: &str = "WITH RECURSIVE waiting (endpoint) AS (\
             AND due_at <= $1 AND (leased_until IS NULL OR leased_until <= $1) \
             ORDER BY due_at, id LIMIT open.free FOR UPDATE SKIP LOCKED\
         ) AS longest\
-    ), turns AS (\
+    ), shared AS (\
         SELECT id, due_at, is_proven, is_failing, \
-            row_number() OVER (PARTITION BY endpoint ORDER BY due_at, id) AS turn FROM due\
+            row_number() OVER (PARTITION BY endpoint ORDER BY due_at, id) AS round FROM due\
     ), ranked AS (\
-        SELECT id, due_at, is_proven, is_failing, turn, row_number() OVER \
-            (PARTITION BY is_proven ORDER BY turn, is_failing, due_at, id) AS rank FROM turns\
+        SELECT id, due_at, is_proven, is_failing, round, row_number() OVER \
+            (PARTITION BY is_proven ORDER BY round, is_failing, due_at, id) AS rank FROM shared\
     ), chosen AS (\
         SELECT id FROM ranked WHERE is_proven OR rank <= $4 \
-        ORDER BY turn, is_failing, due_at, id LIMIT $3\
+        ORDER BY round, is_failing, due_at, id LIMIT $3\
     ), leased AS (\
         UPDATE webhook_deliveries SET leased_until = $2, lease_token = lease_token + 1 \
         WHERE id = ANY (ARRAY(SELECT id FROM chosen)) RETURNING *\
@@ -73,23 +72,21 @@ struct LeasedRow {
     target: TargetRow,
 }
 
-pub(crate) async fn lease(
-    connection: &mut AsyncPgConnection,
+pub(super) async fn lease(
+    pool: &Pool,
     now: OffsetDateTime,
     lease_for: Duration,
-    slots: WebhookSlots,
+    slots: &WebhookSlots,
 ) -> Result<Vec<WebhookLease>, Failure> {
-    let (busy, free): (Vec<i64>, Vec<i64>) =
-        slots.busy.iter().map(|(endpoint, free)| (endpoint.0, row_limit(*free))).unzip();
     let lease = sql_query(LEASE)
         .bind::<Timestamptz, _>(now)
         .bind::<Timestamptz, _>(now.saturating_add(lease_for))
         .bind::<BigInt, _>(row_limit(slots.limit))
         .bind::<BigInt, _>(row_limit(slots.unproven))
         .bind::<BigInt, _>(row_limit(slots.per_endpoint))
-        .bind::<Array<BigInt>, _>(busy)
-        .bind::<Array<BigInt>, _>(free);
-    let mut rows: Vec<LeasedRow> = Prepared(lease).get_results(connection).await?;
+        .bind::<Array<BigInt>, _>(column(&slots.busy, |(endpoint, _)| endpoint.0))
+        .bind::<Array<BigInt>, _>(column(&slots.busy, |(_, free)| row_limit(*free)));
+    let mut rows: Vec<LeasedRow> = pool.rows(lease).await?;
     // An update returns its rows in no particular order.
     rows.sort_by_key(|row| row.delivery.order());
     rows.into_iter().map(|row| Ok(row.delivery.into_lease(row.lease_token, row.target)?)).collect()

@@ -16,12 +16,11 @@ use domain::{
 use sql_rows::{DISORDER, KeptOrderRow, row_limit};
 use time::{Duration, OffsetDateTime};
 
-use crate::{
-    failure::Failure,
-    insert_orders::ANNOUNCED,
-    order_columns::{COLUMNS, unreadable},
-    statement::Prepared,
+use super::{
+    columns::{COLUMNS, unreadable},
+    insert::ANNOUNCED,
 };
+use crate::{failure::Failure, statement::Prepared};
 
 /// The search for an instant ends with a range of so many identifiers. A smaller table is not
 /// searched.

@@ -7,11 +7,10 @@ use diesel::{
 };
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{
-    idempotency::{AddedRange, IdempotentRequest, KeyUse},
-    ports::{AddDocumentsError, NewDocuments, StoreError},
+    idempotency::{AddedRange, IdempotentRequest},
+    ports::{AddDocumentsError, NewDocuments},
     webhook::EventType,
 };
-use futures_util::FutureExt as _;
 use sql_rows::{
     DocumentRow, PendingAddition, Utc,
     schema::{documents, events, orders},
@@ -19,43 +18,29 @@ use sql_rows::{
 use time::OffsetDateTime;
 
 use crate::{
-    create_batch::{ADOPTION, KEY_IN_USE},
     failure::Failure,
     idempotency,
     pool::Pool,
-    statement::{DURABLE, Prepared},
+    statement::{ADOPTION, DURABLE, KEY_IN_USE, Prepared},
 };
-
-impl From<Failure> for AddDocumentsError {
-    fn from(failure: Failure) -> Self {
-        match StoreError::from(failure) {
-            StoreError::Unavailable(cause) => Self::Unavailable(cause),
-            StoreError::Internal(cause) => Self::Internal(cause),
-        }
-    }
-}
 
 pub(crate) async fn add_documents(
     pool: &Pool,
     new: &NewDocuments,
 ) -> Result<AddedRange, AddDocumentsError> {
     let addition = PendingAddition::new(new).map_err(Failure::Unstorable)?;
-    let added =
-        pool.transaction(move |connection| async move { add(connection, addition).await }.boxed());
-    let failure = match added.await {
+    let added = pool.transaction(async |connection| add(connection, addition).await).await;
+    let failure = match added {
         Ok(outcome) => return outcome,
         Err(failure) => failure,
     };
-    match (failure.constraint(), new.idempotent_request.clone()) {
+    match (failure.constraint(), &new.idempotent_request) {
         (Some(ADOPTION), _) => Err(AddDocumentsError::UploadSwept),
         (Some(KEY_IN_USE), Some(IdempotentRequest { attempt, .. })) => {
-            let at = new.at;
-            let key_use = pool.run(move |connection| {
-                async move { idempotency::in_use(connection, &attempt.claim, at).await }.boxed()
+            let key_use = pool.run(async |connection| {
+                idempotency::in_use_or_released(connection, &attempt.claim, new.at).await
             });
-            // None if the other request has released the key in between.
-            let key_use = key_use.await?.unwrap_or(KeyUse::InProgress { until: at });
-            Err(AddDocumentsError::KeyInUse(key_use))
+            Err(AddDocumentsError::KeyInUse(key_use.await?))
         }
         _ => Err(failure.into()),
     }
@@ -67,7 +52,13 @@ async fn add(
     connection: &mut AsyncPgConnection,
     addition: PendingAddition,
 ) -> Result<Result<AddedRange, AddDocumentsError>, Failure> {
-    let locked = lock(connection, &addition).await?;
+    let lock = format!(
+        "SELECT erased_at FROM orders WHERE id = $1 AND client_id = $2 AND {DURABLE} \
+        FOR NO KEY UPDATE"
+    );
+    let lock =
+        sql_query(lock).bind::<BigInt, _>(addition.order_id).bind::<BigInt, _>(addition.client_id);
+    let locked: Option<Locked> = Prepared(lock).get_result(connection).await.optional()?;
     if let Some(IdempotentRequest { attempt, .. }) = &addition.idempotent_request
         && let Some(key_use) =
             idempotency::in_use(connection, &attempt.claim, addition.at.0).await?
@@ -112,19 +103,6 @@ async fn add(
 #[diesel(table_name = orders)]
 struct Locked {
     erased_at: Option<Utc>,
-}
-
-async fn lock(
-    connection: &mut AsyncPgConnection,
-    addition: &PendingAddition,
-) -> Result<Option<Locked>, Failure> {
-    let lock = format!(
-        "SELECT erased_at FROM orders WHERE id = $1 AND client_id = $2 AND {DURABLE} \
-        FOR NO KEY UPDATE"
-    );
-    let lock =
-        sql_query(lock).bind::<BigInt, _>(addition.order_id).bind::<BigInt, _>(addition.client_id);
-    Ok(Prepared(lock).get_result(connection).await.optional()?)
 }
 
 /// Where a concurrent request has remembered its answer under the same key, a trigger rejects the
