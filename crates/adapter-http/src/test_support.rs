@@ -212,7 +212,7 @@ impl TestApi {
         let bytes = to_bytes(response.into_body()).await.ok();
         let body = bytes.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok());
         let body = body.unwrap_or_default();
-        assert_described(&method, &path, status.as_u16(), &body);
+        assert_described(&method, &path, (status.as_u16(), &headers, &body));
         Answer { status, headers, closes, body, bytes }
     }
 }
