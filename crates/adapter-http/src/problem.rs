@@ -10,6 +10,7 @@ use actix_web::{
 };
 use domain::{
     api_key::Scope,
+    order::Violation,
     ports::{StoreError, error_chain},
 };
 use serde::Serialize;
@@ -66,6 +67,12 @@ impl FieldProblem {
         detail: impl Into<Cow<'static, str>>,
     ) -> Self {
         Self { pointer: None, parameter: Some(parameter.into()), code, detail: detail.into() }
+    }
+}
+
+impl From<Violation> for FieldProblem {
+    fn from(Violation { pointer, code, detail }: Violation) -> Self {
+        Self::at(pointer, code.as_str(), detail)
     }
 }
 
