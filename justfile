@@ -54,10 +54,6 @@ stops count="50":
     STOPS={{count}} cargo test --package notary-orders --test e2e --test e2e-production \
         stop_under_load:: -- --nocapture
 
-# Measures several instances on one PostgreSQL server (docs/scaling.md; needs wrk).
-instances *arguments:
-    cargo build --release && scripts/measure_instances.py {{arguments}}
-
 # Draws the panels of the Grafana dashboard to docs/images/dashboard.png (needs prometheus).
 dashboard *arguments:
     cargo build --release
