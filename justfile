@@ -74,7 +74,7 @@ supply-chain:
 sbom:
     ./scripts/sbom.sh
 
-# Changes the code and checks that a test fails each time (needs cargo-mutants).
+# Changes a crate's code and checks that a test fails each time (needs cargo-mutants).
 mutants package="notary-orders-domain" *arguments:
     cargo mutants --package {{package}} {{arguments}}
 
@@ -86,11 +86,6 @@ fuzz seconds="60" *targets:
 random-bytes connections="100000" seed="6":
     RANDOM_CONNECTIONS={{connections}} RANDOM_SEED={{seed}} \
         cargo test --package notary-orders --test e2e --test e2e-production random_bytes
-
-# Changes the form reader and checks that a test of its crate fails each time (needs cargo-mutants).
-mutants-form *arguments:
-    cargo mutants --package notary-orders-adapter-http \
-        --file 'crates/adapter-http/src/{form,parts,spool,spool_file,spool_folder,body}.rs' {{arguments}} -- --lib
 
 # Builds the Debian package into target/debian (needs cargo-deb).
 deb:
