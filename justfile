@@ -25,23 +25,16 @@ lint:
 doc:
     cargo doc --workspace --no-deps --open
 
-# Updates the copy of the OpenAPI document in docs/.
-openapi:
-    cargo run --quiet --package notary-orders -- openapi --base-path '' > docs/openapi.json
-
-# Copies the programs of docs/examples into the guides.
-renew-guide:
-    RENEW_GUIDE=1 cargo test --package notary-orders --test e2e guides_show_the_examples_verbatim
-
 # Stores the OpenAPI document of this version as a released one, which later ones must not break.
 release-openapi:
     mkdir -p docs/released
     cargo run --quiet -- openapi \
         >"docs/released/openapi-$(cargo pkgid --package notary-orders | sed 's/.*@//').json"
 
-# Measures the release build; bench/README.md lists the measurements.
+# Measures the release build beside pgbench, nginx and a Fastify service (see bench/README.md).
 bench what="all" *arguments:
-    {{ if what == "micro" { "cargo bench --package notary-orders-bench" } else { "cargo build --release && cargo run --release --package notary-orders-bench -- " + what } }} {{arguments}}
+    cargo build --release
+    bench/bench.py {{what}} {{arguments}}
 
 # Kills the service again and again under load, on both wirings. CRASH_SEED=N repeats a run.
 crash rounds="300":
@@ -52,14 +45,6 @@ crash rounds="300":
 stops count="50":
     STOPS={{count}} cargo test --package notary-orders --test e2e --test e2e-production \
         stop_under_load:: -- --nocapture
-
-# Runs mixed load on each wiring; draws memory, files, threads and queue age to target/soak-*.svg.
-soak minutes="30" *arguments:
-    cargo build --release && cargo run --release --package notary-orders-bench -- soak {{minutes}} {{arguments}}
-
-# Measures several instances on one PostgreSQL server (docs/scaling.md; needs wrk).
-instances *arguments:
-    cargo build --release && scripts/measure_instances.py {{arguments}}
 
 # Draws the panels of the Grafana dashboard to docs/images/dashboard.png (needs prometheus).
 dashboard *arguments:
@@ -81,7 +66,7 @@ supply-chain:
 sbom:
     ./scripts/sbom.sh
 
-# Changes the code and checks that a test fails each time (needs cargo-mutants).
+# Changes a crate's code and checks that a test fails each time (needs cargo-mutants).
 mutants package="notary-orders-domain" *arguments:
     cargo mutants --package {{package}} {{arguments}}
 
@@ -93,11 +78,6 @@ fuzz seconds="60" *targets:
 random-bytes connections="100000" seed="6":
     RANDOM_CONNECTIONS={{connections}} RANDOM_SEED={{seed}} \
         cargo test --package notary-orders --test e2e --test e2e-production random_bytes
-
-# Changes the form reader and checks that a test of its crate fails each time (needs cargo-mutants).
-mutants-form *arguments:
-    cargo mutants --package notary-orders-adapter-http \
-        --file 'crates/adapter-http/src/{form,parts,spool,spool_file,spool_folder,body}.rs' {{arguments}} -- --lib
 
 # Builds the Debian package into target/debian (needs cargo-deb).
 deb:
