@@ -24,7 +24,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::{closing::Closing, peer};
+use crate::peer;
 
 /// Longer than the 60 s of common load balancers, so that the balancer closes idle connections and
 /// never sends a request into a closing one.
@@ -39,7 +39,6 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(5);
 pub struct Connections {
     per_address: usize,
     trusted_proxies: Vec<IpNet>,
-    closing: Closing,
     open: Mutex<Open>,
 }
 
@@ -54,8 +53,7 @@ impl Connections {
     /// Permits so many connections for each address. Loopback addresses and trusted proxies have no
     /// limit, because their connections carry the requests of many clients.
     pub fn new(per_address: usize, trusted_proxies: Vec<IpNet>) -> Arc<Self> {
-        let (closing, open) = Default::default();
-        Arc::new(Self { per_address, trusted_proxies, closing, open })
+        Arc::new(Self { per_address, trusted_proxies, open: Mutex::default() })
     }
 
     /// Returns the number of open connections.
@@ -110,12 +108,6 @@ impl Connections {
             }
         }
     }
-
-    /// Makes every further answer close its connection. Returns when the open connections are idle or
-    /// have a request in progress, or after `timeout`.
-    pub async fn close(&self, timeout: Duration) {
-        self.closing.begin(timeout).await;
-    }
 }
 
 /// Ends connections without a request, until the service has dropped them all.
@@ -163,7 +155,6 @@ impl Connection {
     /// Marks a request as in progress. Returns `None` if it must not be carried out, because other
     /// readers may see the end of the request before it elsewhere.
     pub(crate) fn begin(self: &Arc<Self>, head: &RequestHead) -> Option<InProgress> {
-        self.connections.closing.request_started();
         let is_head = head.method == Method::HEAD;
         let mut state = self.state();
         if state.answered.is_some_and(|before| before != is_head) {
@@ -208,7 +199,7 @@ pub(crate) struct InProgress {
 impl InProgress {
     /// Returns whether the answer must close the connection.
     pub(crate) fn must_close(&self) -> bool {
-        self.ends || self.connection.connections.closing.has_begun()
+        self.ends
     }
 }
 
@@ -218,7 +209,7 @@ impl Drop for InProgress {
         (state.idle_since, state.answered) = (Some(Instant::now()), Some(self.is_head));
         drop(state);
         let connection = Arc::clone(&self.connection);
-        // Runs after them.
+        // Runs when actix has begun them.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move { connection.state().answered = None });
         }

@@ -103,13 +103,3 @@ async fn head_behind_an_unsent_answer_ends_the_connection() {
     assert!(begin(&connection, TestRequest::default()).is_none());
     assert!(has_ended(&client));
 }
-
-#[tokio::test(start_paused = true)]
-async fn answers_close_their_connections_when_the_service_stops() {
-    let connections = connections();
-    let connection = open(&connections, "203.0.113.1").unwrap();
-    let request = begin(&connection, TestRequest::default()).unwrap();
-    assert!(!request.must_close());
-    connections.close(Duration::from_secs(1)).await;
-    assert!(request.must_close());
-}

@@ -41,9 +41,9 @@ use time::{OffsetDateTime, macros::datetime};
 use tokio::sync::Semaphore;
 
 use crate::{
-    ApiMetrics, BodyLimit, Budget, ConcurrencyLimit, Connections, DetachedTasks, InProgress,
-    KeysInProgress, RateLimits, Spool, observe::observe, openapi::tests::assert_described, routes,
-    state::Api, trace::TraceRequests,
+    ApiMetrics, BodyLimit, Budget, Closing, ConcurrencyLimit, Connections, DetachedTasks,
+    InProgress, KeysInProgress, RateLimits, Spool, observe::observe,
+    openapi::tests::assert_described, routes, state::Api, trace::TraceRequests,
 };
 
 /// The time of all tests.
@@ -164,6 +164,7 @@ impl Ports {
             detached: DetachedTasks::new(tokio::runtime::Handle::current()),
             keys_in_progress: KeysInProgress::default(),
             replays: InProgress::default(),
+            closing: Closing::default(),
             connections: Connections::new(usize::MAX, Vec::new()),
             concurrency: ConcurrencyLimit::new(self.concurrency),
             json_bodies: BodyLimit::new(self.bodies),

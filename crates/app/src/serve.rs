@@ -176,7 +176,7 @@ impl Service {
         self.ops.stop();
         // Deliveries have the whole time; requests in progress do not wait for them.
         self.deliveries_stop.cancel();
-        self.api.connections.close(self.grace.close).await;
+        self.api.closing.begin(self.grace.close).await;
         let requests_ended = async {
             // Work whose clients have disconnected may use connections of the server's threads.
             let _ = timeout(self.grace.close, self.api.detached.finish()).await;

@@ -7,8 +7,8 @@ use std::sync::{
 
 use actix_web::web;
 use adapter_http::{
-    Api, ApiMetrics, BodyLimit, Budget, ConcurrencyLimit, Connections, Dependencies, DetachedTasks,
-    InProgress, KeysInProgress, RateLimits, Spool,
+    Api, ApiMetrics, BodyLimit, Budget, Closing, ConcurrencyLimit, Connections, Dependencies,
+    DetachedTasks, InProgress, KeysInProgress, RateLimits, Spool,
 };
 use adapter_mail::RemoveOldMails;
 use anyhow::{Context as _, Result};
@@ -154,6 +154,7 @@ impl Parts {
             detached: DetachedTasks::new(Handle::current()),
             keys_in_progress: KeysInProgress::default(),
             replays: InProgress::default(),
+            closing: Closing::default(),
             connections: Connections::new(
                 usize::try_from(settings.connections_per_address)?,
                 settings.trusted_proxies.clone(),
