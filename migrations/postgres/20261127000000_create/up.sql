@@ -89,7 +89,7 @@ $$;
 CREATE TRIGGER documents_adopt_uploads BEFORE INSERT ON documents
     FOR EACH ROW EXECUTE FUNCTION adopt_upload();
 
--- The outbox: the statement that creates an order adds one event, whoever learns of it. A worker
+-- The outbox: the statement that creates an order adds one event for all recipients. A worker
 -- turns events into deliveries. The order has no foreign key: the statement that writes the order
 -- would lock the row that it has just written. Orders are never deleted.
 CREATE TABLE events (
@@ -168,7 +168,7 @@ CREATE TABLE api_keys (
     documents_rate_burst bigint,
     -- Names separated by spaces.
     scopes text NOT NULL DEFAULT 'orders:create orders:read',
-    -- Who is told of an endpoint that fails: an address.
+    -- The address that is told when an endpoint fails.
     contact text
 );
 
