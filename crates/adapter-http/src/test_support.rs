@@ -129,7 +129,6 @@ impl Ports {
             entropy: entropy.clone(),
             idempotency_retention: DEFAULT_RETENTION,
             object_keys: Arc::default(),
-            traffic: Arc::default(),
         };
         let webhooks = ManageWebhooks {
             endpoints: Arc::new(self.endpoints),
@@ -138,7 +137,6 @@ impl Ports {
             secrets: Some(Arc::new(self.secrets)),
             clock: clock.clone(),
             entropy: entropy.clone(),
-            due: Arc::default(),
         };
         let api = Api {
             webhooks,
