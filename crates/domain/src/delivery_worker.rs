@@ -62,7 +62,7 @@ pub trait Deliveries: Send + Sync {
     type Report: Send;
 
     /// Returns the number of attempts that may be in progress now; at least one.
-    fn slots(&self) -> usize;
+    fn capacity(&self) -> usize;
 
     /// Returns whether no delivery can succeed now, so that leases pause.
     fn is_in_outage(&self) -> bool {
@@ -179,7 +179,7 @@ impl<D: Deliveries> DeliveryWorker<D> {
 
     async fn lease(&mut self) -> Result<(), DeliveryFailure> {
         let in_progress = self.running.len() + self.ended.len();
-        let free = self.deliveries.slots().saturating_sub(in_progress);
+        let free = self.deliveries.capacity().saturating_sub(in_progress);
         if self.is_stopping || free == 0 {
             return Ok(());
         }

@@ -116,7 +116,7 @@ impl Deliveries for MailDeliveries {
     type Outcome = Outcome;
     type Report = MailReport;
 
-    fn slots(&self) -> usize {
+    fn capacity(&self) -> usize {
         self.open_slots
     }
 

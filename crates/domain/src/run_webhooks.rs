@@ -124,7 +124,7 @@ impl Deliveries for WebhookDeliveries {
     type Outcome = WebhookOutcome;
     type Report = WebhooksReport;
 
-    fn slots(&self) -> usize {
+    fn capacity(&self) -> usize {
         self.slots
     }
 
