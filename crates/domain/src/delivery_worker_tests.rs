@@ -15,9 +15,9 @@ use super::*;
 use crate::{
     delivery::{Delivery, DeliveryId, MAX_AGE, Notification},
     order::OrderId,
-    ports::{Lease, MockClock, MockDeliveryQueue, Notifier, NotifyError, error_chain},
+    ports::{Lease, MockDeliveryQueue, Notifier, NotifyError, error_chain},
     run_deliveries::{DeliveryOutcome, MailDeliveries, MailReport, RunDeliveries},
-    test_support::{CountingEntropy, delivery, stored_order},
+    test_support::{CountingEntropy, clock, delivery, stored_order},
     webhook::EndpointNotice,
 };
 
@@ -90,13 +90,11 @@ fn worker(
     slots: usize,
     reply: impl Fn(i64) -> BoxFuture<'static, Result<(), NotifyError>> + Send + Sync + 'static,
 ) -> (MailWorker, Arc<AtomicUsize>) {
-    let mut clock = MockClock::new();
-    clock.expect_now().return_const(NOW);
     let calls = Arc::<AtomicUsize>::default();
     let run = RunDeliveries {
         queue: Arc::new(queue),
         notifier: Arc::new(Replies { reply: Box::new(reply), calls: Arc::clone(&calls) }),
-        clock: Arc::new(clock),
+        clock: clock(NOW),
         entropy: Arc::new(CountingEntropy::default()),
         mails_per_recipient_hour: 0,
     };

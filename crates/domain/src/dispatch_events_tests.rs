@@ -4,8 +4,8 @@ use super::*;
 use crate::{
     api_key::ClientId,
     order::OrderId,
-    ports::{EventId, MockClock, MockDeliveryQueue, MockOutbox, MockWebhookRepo},
-    test_support::{CountingEntropy, endpoint, stored_order},
+    ports::{EventId, MockDeliveryQueue, MockOutbox, MockWebhookRepo},
+    test_support::{CountingEntropy, clock, endpoint, stored_order},
     webhook::{DisabledBy, EndpointId, EndpointOwner},
 };
 
@@ -46,13 +46,11 @@ fn endpoints_of(endpoints: Vec<Endpoint>) -> MockWebhookRepo {
 }
 
 fn use_case(outbox: MockOutbox, queue: MockDeliveryQueue) -> DispatchEvents {
-    let mut clock = MockClock::new();
-    clock.expect_now().return_const(NOW);
     DispatchEvents {
         outbox: Arc::new(outbox),
         queue: Arc::new(queue),
         endpoints: Arc::new(endpoints_of(Vec::new())),
-        clock: Arc::new(clock),
+        clock: clock(NOW),
         entropy: Arc::new(CountingEntropy::default()),
     }
 }

@@ -4,17 +4,15 @@ use super::*;
 use crate::{
     api_key::{KeyChange, KeyHash, Scope},
     ports::{MockApiKeyRepo, MockClock},
-    test_support::CountingEntropy,
+    test_support::{CountingEntropy, clock},
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 
 fn managing(keys: MockApiKeyRepo) -> ManageKeys {
-    let mut clock = MockClock::new();
-    clock.expect_now().return_const(NOW);
     ManageKeys {
         keys: Arc::new(keys),
-        clock: Arc::new(clock),
+        clock: clock(NOW),
         entropy: Arc::new(CountingEntropy::default()),
         uses: Arc::default(),
         cache: Arc::default(),

@@ -3,8 +3,8 @@ use time::{OffsetDateTime, macros::datetime};
 
 use super::*;
 use crate::{
-    ports::{MockClock, MockDeliveryQueue, MockNotifier},
-    test_support::{CountingEntropy, delivery, stored_order},
+    ports::{MockDeliveryQueue, MockNotifier},
+    test_support::{CountingEntropy, clock, delivery, stored_order},
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
@@ -29,12 +29,10 @@ fn use_case(
             Err(error @ StoreError::Unavailable(_)) => return Err(error),
         })
     });
-    let mut clock = MockClock::new();
-    clock.expect_now().return_const(NOW);
     RunDeliveries {
         queue: Arc::new(queue),
         notifier: Arc::new(notifier),
-        clock: Arc::new(clock),
+        clock: clock(NOW),
         entropy: Arc::new(CountingEntropy::default()),
         mails_per_recipient_hour: 2,
     }

@@ -16,10 +16,8 @@ use crate::{
     api_key::ClientId,
     delivery_slots::DeliverySlots,
     delivery_worker::DeliveryWorker,
-    ports::{
-        MockClock, MockDeliveryQueue, MockSecretBox, MockWebhookQueue, SealedSecrets, UrlRefused,
-    },
-    test_support::{CountingEntropy, webhook_delivery},
+    ports::{MockDeliveryQueue, MockSecretBox, MockWebhookQueue, SealedSecrets, UrlRefused},
+    test_support::{CountingEntropy, clock, webhook_delivery},
     webhook_secret::WebhookSecret,
 };
 
@@ -130,8 +128,6 @@ fn setup(
         }
         Ok(WebhooksSettled { held: batch.iter().map(|one| one.id).collect(), disabled: vec![] })
     });
-    let mut clock = MockClock::new();
-    clock.expect_now().return_const(NOW);
     let mut secrets = MockSecretBox::new();
     secrets.expect_open().returning(|_, _| Ok(WebhookSecret::from([1; 32])));
     let most = Arc::<AtomicUsize>::default();
@@ -140,7 +136,7 @@ fn setup(
         orders: Arc::new(MockDeliveryQueue::new()),
         sender: Arc::new(Receivers { answer, running: Arc::default(), most: most.clone() }),
         secrets: Some(Arc::new(secrets)),
-        clock: Arc::new(clock),
+        clock: clock(NOW),
         entropy: Arc::new(CountingEntropy::default()),
     };
     let slots = Arc::new(DeliverySlots::new(64));
