@@ -128,7 +128,6 @@ impl Ports {
             clock: clock.clone(),
             entropy: entropy.clone(),
             idempotency_retention: DEFAULT_RETENTION,
-            object_keys: Arc::default(),
         };
         let webhooks = ManageWebhooks {
             endpoints: Arc::new(self.endpoints),

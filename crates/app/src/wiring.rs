@@ -127,7 +127,6 @@ impl Parts {
             clock,
             entropy: entropy.clone(),
             idempotency_retention: settings.idempotency_retention(),
-            object_keys: Arc::default(),
         };
         let api = web::Data::new(Api {
             add_documents: AddDocuments { intake: intake.clone() },

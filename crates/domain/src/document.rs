@@ -6,7 +6,7 @@ use std::{fmt, path::PathBuf};
 
 use time::OffsetDateTime;
 
-pub use self::object_key::{ObjectKey, ObjectKeys};
+pub use self::object_key::ObjectKey;
 use crate::hex;
 
 /// A format that the service accepts (spec section 4.2, document rule 1).

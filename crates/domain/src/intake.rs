@@ -11,8 +11,7 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{
     document::{
-        DocumentFault, ObjectKey, ObjectKeys, ReceivedDocument, SpooledFile, StoredDocument,
-        sanitize_file_name,
+        DocumentFault, ObjectKey, ReceivedDocument, SpooledFile, StoredDocument, sanitize_file_name,
     },
     idempotency::{Attempt, Claim, IdempotentRequest, KeyUse},
     ports::{
@@ -46,8 +45,6 @@ pub struct Intake {
     pub entropy: Arc<dyn Entropy>,
     /// Time for which a request is stored under its idempotency key.
     pub idempotency_retention: Duration,
-    /// Makes the keys of objects.
-    pub object_keys: Arc<ObjectKeys>,
 }
 
 /// Documents that may be stored, and their files in the same order.
@@ -102,7 +99,7 @@ impl Intake {
             match document.format() {
                 Ok(format) => {
                     documents.push(StoredDocument {
-                        key: self.object_keys.next(&*self.entropy),
+                        key: ObjectKey::random(&*self.entropy),
                         name: sanitize_file_name(&document.name_as_sent),
                         name_as_sent: document.name_as_sent,
                         media_type: format.media_type().to_owned(),

@@ -66,7 +66,6 @@ impl Mocks {
             clock: clock(now),
             entropy: Arc::new(CountingEntropy::default()),
             idempotency_retention: Duration::DAY,
-            object_keys: Arc::default(),
         }
     }
 
