@@ -1,8 +1,6 @@
 //! The command line.
 
-use std::{
-    collections::BTreeMap, ffi::OsStr, path::PathBuf, process::ExitCode, sync::Arc, time::Duration,
-};
+use std::{collections::BTreeMap, ffi::OsStr, path::PathBuf, process::ExitCode, time::Duration};
 
 use adapter_http::OpenApiSettings;
 use anyhow::{Context as _, Result};
@@ -238,7 +236,7 @@ async fn execute(command: Command, settings: Settings, machine: Machine) -> Resu
         }
         Command::Webhooks(command) => {
             let storage = Storage::open(&settings).await?;
-            let webhooks = storage.manage_webhooks(&settings, &machine, &Arc::default())?;
+            let webhooks = storage.manage_webhooks(&settings, &machine)?;
             webhooks::run(command, &webhooks).await
         }
         Command::Backup { folder } => {

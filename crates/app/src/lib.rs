@@ -24,7 +24,6 @@
 //! | files that only their owner can read | `private_files` |
 
 pub mod adapters;
-mod background;
 mod backup;
 pub mod cli;
 mod copy;
