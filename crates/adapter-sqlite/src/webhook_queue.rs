@@ -165,7 +165,7 @@ impl WebhookQueue for SqliteStore {
 /// gets two, and endpoints that fail come after others.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
-    turn: usize,
+    rank: usize,
     is_failing: bool,
     at: Utc,
     id: i64,
@@ -201,22 +201,10 @@ fn lease(
             None if is_proven => slots.per_endpoint,
             None => 1,
         };
-        let longest: Vec<(i64, Utc)> = webhook_deliveries::table
-            .filter(webhook_deliveries::endpoint_id.eq(endpoint))
-            .filter(waits())
-            .filter(webhook_deliveries::due_at.le(now))
-            .filter(
-                webhook_deliveries::leased_until
-                    .is_null()
-                    .or(webhook_deliveries::leased_until.le(now)),
-            )
-            .order((webhook_deliveries::due_at, webhook_deliveries::id))
-            .limit(row_limit(free))
-            .select((webhook_deliveries::id, webhook_deliveries::due_at))
-            .load(connection)?;
+        let longest = longest_due(connection, endpoint, now, free)?.into_iter().enumerate();
         let is_failing = failed_at.is_some();
-        due.extend(longest.into_iter().enumerate().map(|(turn, (id, at))| Due {
-            turn,
+        due.extend(longest.map(|(rank, (at, id))| Due {
+            rank,
             is_failing,
             at,
             id,
@@ -259,6 +247,26 @@ fn next_endpoint(connection: &mut SqliteConnection, after: i64) -> Result<Option
     Ok(next.first(connection).optional()?)
 }
 
+/// Returns the deliveries of an endpoint that have been due longest.
+fn longest_due(
+    connection: &mut SqliteConnection,
+    endpoint: i64,
+    now: Utc,
+    limit: usize,
+) -> Result<Vec<(Utc, i64)>, Failure> {
+    use webhook_deliveries::{due_at, endpoint_id, id, leased_until, table};
+
+    Ok(table
+        .filter(endpoint_id.eq(endpoint))
+        .filter(waits())
+        .filter(due_at.le(now))
+        .filter(leased_until.is_null().or(leased_until.le(now)))
+        .order((due_at, id))
+        .limit(row_limit(limit))
+        .select((due_at, id))
+        .load(connection)?)
+}
+
 fn settle(
     connection: &mut SqliteConnection,
     one: &WebhookAttempted,
@@ -286,36 +294,27 @@ fn settle(
 /// Changes the endpoint of an attempt, unless it is in that state or has another URL. Returns
 /// whether that disabled it.
 fn affect(connection: &mut SqliteConnection, one: &WebhookAttempted) -> Result<bool, Failure> {
-    let called =
-        webhook_endpoints::table.find(one.endpoint.0).filter(webhook_endpoints::url.eq(&one.url));
+    use webhook_endpoints::{
+        disabled_at, disabled_by, failed_at, succeeded_at, table, url, warned_at,
+    };
+
+    let called = table.find(one.endpoint.0).filter(url.eq(&one.url));
+    let (at, none) = (Utc(one.at), None::<Utc>);
     match one.effect {
         EndpointEffect::None => {}
         EndpointEffect::Succeeded => {
-            let works = (
-                webhook_endpoints::succeeded_at.eq(Utc(one.at)),
-                webhook_endpoints::failed_at.eq(None::<Utc>),
-                webhook_endpoints::warned_at.eq(None::<Utc>),
-            );
-            diesel::update(called.filter(webhook_endpoints::succeeded_at.is_null()))
-                .set(works)
+            diesel::update(called.filter(succeeded_at.is_null()))
+                .set((succeeded_at.eq(at), failed_at.eq(none), warned_at.eq(none)))
                 .execute(connection)?;
         }
         EndpointEffect::Failed => {
-            let fails = (
-                webhook_endpoints::succeeded_at.eq(None::<Utc>),
-                webhook_endpoints::failed_at.eq(Utc(one.at)),
-            );
-            diesel::update(called.filter(webhook_endpoints::failed_at.is_null()))
-                .set(fails)
+            diesel::update(called.filter(failed_at.is_null()))
+                .set((succeeded_at.eq(none), failed_at.eq(at)))
                 .execute(connection)?;
         }
         EndpointEffect::Gone => {
-            let gone = (
-                webhook_endpoints::disabled_at.eq(Utc(one.at)),
-                webhook_endpoints::disabled_by.eq(DisabledBy::Gone.as_str()),
-            );
-            let disabled = diesel::update(called.filter(webhook_endpoints::disabled_at.is_null()))
-                .set(gone)
+            let disabled = diesel::update(called.filter(disabled_at.is_null()))
+                .set((disabled_at.eq(at), disabled_by.eq(DisabledBy::Gone.as_str())))
                 .execute(connection)?;
             return Ok(disabled > 0);
         }
@@ -331,16 +330,12 @@ fn page(
 ) -> Result<Option<DeliveryPage>, Failure> {
     let of_endpoint =
         || webhook_deliveries::table.filter(webhook_deliveries::endpoint_id.eq(endpoint.0));
-    let cursor = match query.cursor {
-        Cursor::Newest => None,
-        Cursor::OlderThan(id) | Cursor::NewerThan(id) => Some(id.0),
-    };
-    let is_known = match cursor {
-        Some(id) => {
-            let known = of_endpoint().filter(webhook_deliveries::id.eq(id));
-            diesel::select(dsl::exists(known)).get_result(connection)?
+    let is_known = match query.cursor {
+        Cursor::OlderThan(id) | Cursor::NewerThan(id) => {
+            let known = of_endpoint().filter(webhook_deliveries::id.eq(id.0));
+            dsl::select(dsl::exists(known)).get_result(connection)?
         }
-        None => true,
+        Cursor::Newest => true,
     };
     if !is_known || !is_own(connection, owner, endpoint)? {
         return Ok(None);
