@@ -1,43 +1,35 @@
 //! Limits how many orders are created at the same time.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use actix_web::{HttpMessage as _, HttpRequest};
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::timeout,
-};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{problem::Problem, request_notes::OverConcurrencyLimit};
 
 /// A fixed number of permits.
 #[derive(Debug)]
-pub struct ConcurrencyLimit(Arc<Semaphore>);
+pub struct ConcurrencyLimit {
+    permits: Arc<Semaphore>,
+    max: usize,
+}
 
 impl ConcurrencyLimit {
     /// Allows `max` orders at the same time.
     pub fn new(max: usize) -> Self {
-        Self(Arc::new(Semaphore::new(max)))
+        Self { permits: Arc::new(Semaphore::new(max)), max }
+    }
+
+    /// Returns the number of orders that are being created.
+    pub(crate) fn used(&self) -> usize {
+        self.max - self.permits.available_permits()
     }
 
     /// Returns a permit, which is free again when it is dropped. At the limit the request is
     /// rejected at once instead of queueing, so that accepted requests are answered quickly under
     /// any load.
     pub(crate) fn acquire(&self, request: &HttpRequest) -> Result<OwnedSemaphorePermit, Problem> {
-        Arc::clone(&self.0).try_acquire_owned().map_err(|_| over_limit(request))
-    }
-
-    /// Returns a permit for work that outlives its request. Waits for it, because the upload of the
-    /// request was costly.
-    pub(crate) async fn acquire_within(
-        &self,
-        time: Duration,
-        request: &HttpRequest,
-    ) -> Result<OwnedSemaphorePermit, Problem> {
-        match timeout(time, Arc::clone(&self.0).acquire_owned()).await {
-            Ok(Ok(permit)) => Ok(permit),
-            _ => Err(over_limit(request)),
-        }
+        Arc::clone(&self.permits).try_acquire_owned().map_err(|_| over_limit(request))
     }
 }
 

@@ -23,8 +23,8 @@ pub fn register_gauges(registry: &Registry, api: &web::Data<Api>) -> Result<(), 
         api.spool.used()
     })?;
     gauge(
-        "notary_orders_body_memory_bytes",
-        "Memory of the bodies of requests in progress.",
-        |api| api.body_memory.used(),
+        "notary_orders_orders_in_progress",
+        "Orders that are being created, with documents also those that arrive.",
+        |api| (api.concurrency.used() + api.uploads.used()) as u64,
     )
 }

@@ -6,7 +6,7 @@ use actix_web::{
     App,
     body::to_bytes,
     dev::Service as _,
-    http::{ConnectionType, Method, StatusCode, header::HeaderMap},
+    http::{Method, StatusCode, header::HeaderMap},
     middleware::from_fn,
     test::{TestRequest, init_service},
     web,
@@ -41,8 +41,9 @@ use time::{OffsetDateTime, macros::datetime};
 use tokio::sync::Semaphore;
 
 use crate::{
-    ApiMetrics, BodyMemory, Budget, ConcurrencyLimit, DetachedTasks, InProgress, KeysInProgress,
-    RateLimits, Spool, observe::observe, routes, state::Api, trace::TraceRequests,
+    ApiMetrics, BodyLimit, Budget, ConcurrencyLimit, Connections, DetachedTasks, InProgress,
+    KeysInProgress, RateLimits, Spool, observe::observe, openapi::tests::assert_described, routes,
+    state::Api, trace::TraceRequests,
 };
 
 /// The time of all tests.
@@ -64,10 +65,8 @@ pub(crate) struct Ports {
     pub(crate) secrets: MockSecretBox,
     /// Maximum number of concurrent JSON orders.
     pub(crate) concurrency: usize,
-    /// Maximum number of orders with documents that are stored at the same time.
-    pub(crate) uploads_in_flight: usize,
-    /// Memory for bodies in bytes.
-    pub(crate) body_memory: u64,
+    /// Maximum number of JSON bodies, and of forms, that are received at the same time.
+    pub(crate) bodies: usize,
     /// Disk for uploads in bytes.
     pub(crate) spool_bytes: u64,
     /// Rate limit of keys and of failed authentications; none by default.
@@ -101,8 +100,7 @@ impl Ports {
             sender: MockWebhookSender::new(),
             secrets: MockSecretBox::new(),
             concurrency: 1,
-            uploads_in_flight: 1,
-            body_memory: u64::MAX,
+            bodies: 1,
             spool_bytes: u64::MAX,
             rate: Rate { per_second: 0, burst: 0 },
             trusted_proxies: Vec::new(),
@@ -166,10 +164,10 @@ impl Ports {
             detached: DetachedTasks::new(tokio::runtime::Handle::current()),
             keys_in_progress: KeysInProgress::default(),
             replays: InProgress::default(),
-            connections: Arc::default(),
+            connections: Connections::new(usize::MAX, Vec::new()),
             concurrency: ConcurrencyLimit::new(self.concurrency),
-            uploads: ConcurrencyLimit::new(self.uploads_in_flight),
-            body_memory: BodyMemory::new(self.body_memory),
+            json_bodies: BodyLimit::new(self.bodies),
+            uploads: BodyLimit::new(self.bodies),
         };
         TestApi { api: web::Data::new(api), registry, _folder: folder }
     }
@@ -194,7 +192,8 @@ impl TestApi {
         Self::post(path).method(Method::GET)
     }
 
-    /// Sends a request through the middleware and the routes of the service.
+    /// Sends a request through the middleware and the routes of the service. The OpenAPI document
+    /// must describe the answer.
     pub(crate) async fn send(&self, request: TestRequest) -> Answer {
         let api = self.api.clone();
         let observe = from_fn(move |request, next| observe(api.clone(), request, next));
@@ -202,12 +201,15 @@ impl TestApi {
             .app_data(self.api.clone())
             .wrap(observe)
             .configure(|config| routes::configure(config, ""));
-        let response = init_service(app).await.call(request.to_request()).await.unwrap();
+        let request = request.to_request();
+        let (method, path) = (request.method().clone(), request.path().to_owned());
+        let response = init_service(app).await.call(request).await.unwrap();
         let (status, headers) = (response.status(), response.headers().clone());
-        let closes = response.response().head().connection_type() == ConnectionType::Close;
         let bytes = to_bytes(response.into_body()).await.ok();
         let body = bytes.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok());
-        Answer { status, headers, closes, body: body.unwrap_or_default(), bytes }
+        let body = body.unwrap_or_default();
+        assert_described(&method, &path, (status.as_u16(), &headers, &body));
+        Answer { status, headers, body, bytes }
     }
 }
 
@@ -257,8 +259,6 @@ impl OrderRepo for HeldOrders {
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    /// Whether it closes its connection.
-    pub(crate) closes: bool,
     pub(crate) body: Value,
     /// The bytes of the body; `None` if it failed.
     pub(crate) bytes: Option<Bytes>,

@@ -6,8 +6,7 @@ use domain::{endpoint_request::EndpointRequest, webhook::EndpointOwner};
 use crate::{
     answer::{Response, answer},
     authentication::admit,
-    conditional, json_body,
-    list::List,
+    json_body, list,
     rate_limit::Policy,
     request_notes::WebhookNote,
     state::Api,
@@ -21,8 +20,7 @@ use crate::{
 pub(crate) fn create(request: HttpRequest, payload: web::Payload, api: web::Data<Api>) -> Response {
     answer(request, async move |request| {
         let key = admit(request, &api, Policy::Webhooks).await?;
-        let memory = api.body_memory.share(key.id);
-        let body = json_body::read_object(request, payload, memory).await?;
+        let body = json_body::read_object(request, payload, &api.json_bodies, key.id).await?;
         let asked = EndpointRequest::parse(&body).map_err(invalid)?;
         let (endpoint, secret) = api.webhooks.create(EndpointOwner::of(&key), asked).await?;
         WebhookNote { id: endpoint.id, message: "webhook created" }.leave(request);
@@ -39,7 +37,7 @@ pub(crate) fn list(request: HttpRequest, api: web::Data<Api>) -> Response {
         let endpoints = api.webhooks.list(EndpointOwner::of(&key)).await?;
         let url = format!("{}{}", api.base_path, path::WEBHOOKS);
         let records = endpoints.iter().map(WebhookRecord::new);
-        conditional::json(request, &List::new(url, false, records), None)
+        list::whole(request, url, records)
     })
 }
 
