@@ -22,10 +22,9 @@ use domain::{
     webhook::{DisabledBy, EndpointId},
     webhook_worker::{WebhookStep, WebhookWorker},
 };
+use telemetry::WorkerMetrics;
 use tokio::{runtime::Handle, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
-
-use crate::worker_metrics::WorkerMetrics;
 
 /// Pause between two removals of idle rate limits.
 const FORGET_RATES_PAUSE: Duration = Duration::from_secs(60);

@@ -2,8 +2,8 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
-use app::Machine;
 use domain::ports::Clock as _;
+use operator::Machine;
 use reqwest::multipart::Form;
 use serde_json::{Value, json};
 use time::Duration;
