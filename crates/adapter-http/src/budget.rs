@@ -9,13 +9,16 @@ use actix_web::{HttpMessage as _, HttpRequest};
 use domain::api_key::ApiKeyId;
 
 use crate::{
-    body_memory::UsedUp,
     problem::{Problem, ProblemCode},
     request_notes::OverConcurrencyLimit,
 };
 
-/// Retry delay for a client when memory or disk is used up. Slow requests end within half a minute.
+/// Retry delay for a client when permits or disk are used up. Slow requests end within half a minute.
 const RETRY_SECONDS: u64 = 5;
+
+/// There are no bytes for this request now.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct UsedUp;
 
 /// Limits the bytes that all uploads hold together. Those of one API key hold at most half of it, so
 /// that one client cannot shut out the others.
@@ -88,7 +91,7 @@ impl Drop for Share {
     }
 }
 
-/// Returns the problem of a request that there is no memory or disk for. It is counted and not logged,
+/// Returns the problem of a request that there is no permit or disk for. It is counted and not logged,
 /// like a request above the concurrency limit.
 pub(crate) fn used_up(request: &HttpRequest) -> Problem {
     request.extensions_mut().insert(OverConcurrencyLimit);

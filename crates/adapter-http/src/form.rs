@@ -6,7 +6,6 @@ mod text_parts;
 use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
 };
 
 use actix_web::{HttpRequest, http::header, web};
@@ -17,7 +16,6 @@ use domain::{
     order::OrderRequest,
 };
 use futures_util::FutureExt as _;
-use tokio::task::yield_now;
 
 pub use self::text_parts::TEXT_PARTS;
 use self::{
@@ -26,7 +24,6 @@ use self::{
 };
 use crate::{
     body::Body,
-    body_memory::{BodyMemory, MemoryShare},
     budget::used_up,
     content,
     parts::{PartHead, Parts},
@@ -34,17 +31,12 @@ use crate::{
     spool::{Spool, SpoolError, SpoolGuard, SpoolWriter, Spooled, Start},
 };
 
-/// Memory of a form besides its text parts: its connection, head and handler, the parser's buffers
-/// and what an upload holds at a pause.
-const FORM_MEMORY: usize = 192 * 1024;
 /// Maximum number of parts. An order has at most 27, and forms may have fields of their own.
 const MAX_PARTS: usize = 200;
 /// Bytes of a form apart from its documents: text parts, boundaries and part headers.
 const FORM_OVERHEAD: u64 = 4 * 1024 * 1024;
 /// Maximum length of a boundary (RFC 2046, section 5.1.1).
 const MAX_BOUNDARY: usize = 70;
-/// Maximum length of a line end, two hyphens and a boundary.
-const MAX_DELIMITER: usize = 4 + MAX_BOUNDARY;
 
 /// The form of an order, read to its end.
 pub struct OrderForm {
@@ -62,11 +54,9 @@ pub struct Uploads {
     pub held: Held,
 }
 
-/// What a form holds: spooled files, which are deleted when it is dropped, and memory, which returns
-/// to the budget.
+/// The spooled files of a form, which are deleted when it is dropped.
 pub struct Held {
     _guards: Vec<SpoolGuard>,
-    _memory: Arc<MemoryShare>,
 }
 
 /// Where a form is read to.
@@ -76,8 +66,6 @@ pub struct FormSpace<'a> {
     pub spool: &'a Spool,
     /// Limits for the documents.
     pub limits: DocumentLimits,
-    /// Memory for the text parts.
-    pub memory: &'a Arc<BodyMemory>,
     /// The key of the request.
     pub key: ApiKeyId,
 }
@@ -116,9 +104,7 @@ async fn read_parts(
     texts: Option<&mut TextParts>,
 ) -> Result<Uploads, Problem> {
     let boundary = boundary(request)?;
-    let memory = space.memory.share(space.key);
-    let body = Body::new(request, payload, max_bytes(space.limits), Arc::clone(&memory));
-    body.hold(FORM_MEMORY).await?;
+    let body = Body::new(request, payload, max_bytes(space.limits));
     let parts = Parts::new(body.clone(), &boundary);
     let mut reader = FormReader {
         request,
@@ -138,8 +124,7 @@ async fn read_parts(
         reader.part(part, count).await?;
     }
     reader.body.finish().await?;
-    memory.finish();
-    let held = Held { _guards: reader.guards, _memory: memory };
+    let held = Held { _guards: reader.guards };
     Ok(Uploads { documents: reader.documents, held })
 }
 
@@ -224,7 +209,7 @@ impl FormReader<'_> {
                     format!("{label} is larger than {max} bytes."),
                 ));
             }
-            self.body.append(&mut collected, &chunk, max).await?;
+            collected.extend_from_slice(&chunk);
         }
         String::from_utf8(collected)
             .map_err(|_| Problem::malformed(format!("{label} is not UTF-8.")))
@@ -265,21 +250,9 @@ impl FormReader<'_> {
 
     /// Stores the next bytes of the part. Returns `false` at its end.
     async fn store_next(&mut self, writer: &mut SpoolWriter) -> Result<bool, Problem> {
-        for attempt in 0..3 {
-            // In the turn after the first attempt, the framework reads what has arrived. By the next,
-            // the runtime has asked the kernel for more.
-            if attempt > 0 {
-                yield_now().await;
-            }
-            if writer.has_block() && self.parts.held_back().is_some() && self.body.may_receive() {
-                if self.receive(writer).await? {
-                    return Ok(true);
-                }
-            } else if let Some(content) = self.content().now_or_never() {
-                return self.store(content?, writer).await;
-            }
+        if let Some(content) = self.content().now_or_never() {
+            return self.store(content?, writer).await;
         }
-        self.body.stop_waiting();
         writer.pause().await.map_err(|error| self.not_spooled(error))?;
         let content = self.content().await?;
         self.store(content, writer).await
@@ -293,28 +266,6 @@ impl FormReader<'_> {
         let Some(content) = content else { return Ok(false) };
         writer.write(content).await.map_err(|error| self.not_spooled(error))?;
         Ok(true)
-    }
-
-    /// Reads bytes of the part straight into a block, past the framework. Returns whether there were
-    /// any.
-    async fn receive(&mut self, writer: &mut SpoolWriter) -> Result<bool, Problem> {
-        let mut block =
-            writer.take_block(MAX_DELIMITER + 1).await.map_err(|error| spool_failed(&error))?;
-        let start = block.bytes().len();
-        block.append(self.parts.held_back().unwrap_or_default());
-        let before = block.bytes().len();
-        let received = self.body.receive(&mut block).await;
-        received.map_err(|error| self.body.explain(&error))?;
-        let any = block.bytes().len() > before;
-        let content = if any {
-            let examined = self.parts.examine(&block.bytes()[start..]);
-            examined.map_err(|error| self.body.explain(&error))?
-        } else {
-            0
-        };
-        block.resize(start + content);
-        writer.put_back(block, content).map_err(|error| self.not_spooled(error))?;
-        Ok(any)
     }
 
     fn not_spooled(&self, error: SpoolError) -> Problem {

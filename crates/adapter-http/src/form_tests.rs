@@ -12,7 +12,6 @@ use crate::budget::Budget;
 
 const FORM: &str = "multipart/form-data; boundary=b";
 /// Memory for one form with a text part of the greatest size.
-const MEMORY: usize = FORM_MEMORY + 256 * 1024 * 3 / 2;
 const LIMITS: DocumentLimits = DocumentLimits { max_count: 2, max_bytes: 100 };
 
 fn request(content_types: &[&str]) -> HttpRequest {
@@ -31,8 +30,7 @@ async fn read_within(
     let request = request(&[FORM]);
     let mut payload: dev::Payload = dev::Payload::Stream { payload: Box::pin(body) };
     let payload = web::Payload::from_request(&request, &mut payload).await.unwrap();
-    let memory = BodyMemory::new(MEMORY as u64);
-    let space = FormSpace { spool, limits, memory: &memory, key: ApiKeyId(1) };
+    let space = FormSpace { spool, limits, key: ApiKeyId(1) };
     read(&request, payload, space).await
 }
 
@@ -418,11 +416,4 @@ async fn identifiers_and_instants_have_at_most_128_bytes() {
     let (largest, spaces) = (256 * 1024, |count| " ".repeat(count));
     assert_ne!(code(&text("requestedBy", &spaces(largest))).await, TOO_LARGE);
     assert_eq!(code(&text("requestedBy", &spaces(largest + 1))).await, TOO_LARGE);
-}
-
-#[actix_web::test]
-async fn texts_beyond_the_memory_are_unavailable() {
-    let texts = |last| text("a", &"x".repeat(256 * 1024)) + &text("b", last);
-    assert_eq!(code(&texts("")).await, None);
-    assert_eq!(code(&texts("x")).await, Some(ProblemCode::Unavailable));
 }

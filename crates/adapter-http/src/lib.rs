@@ -7,7 +7,7 @@
 //! | the operations on webhooks, and their records | `webhooks` |
 //! | what the handlers share | `state` |
 //! | authentication and rate limits | `authentication`, `rate_limit`, `peer` |
-//! | concurrency limits; memory and disk of requests in progress | `concurrency_limit`, `body_memory`, `budget` |
+//! | limits of orders, bodies and disk of requests in progress | `concurrency_limit`, `body_limit`, `budget` |
 //! | from a handler's result to a response | `answer`, `problem` |
 //! | validators of answers, conditional requests | `conditional` |
 //! | JSON bodies, multipart forms | `body`, `json_body`, `form`, `parts` |
@@ -16,11 +16,10 @@
 //! | repeats under one `Idempotency-Key` | `idempotency_key`, `fingerprint`, `in_progress` |
 //! | request id, log line, metrics, response headers | `observe`, `request_notes`, `metrics`, `gauges` |
 //! | traces | `trace` |
-//! | unread bodies of rejected requests | `unread_body` |
-//! | connections: their number, and their end when the service stops | `connections` |
-//! | their time and memory, `100 Continue` | `first_head`, `transport`, `exchange`, `read_bytes` |
-//! | TLS: certificate and key; a connection with or without it | `tls`, `stream` |
-//! | work that outlives its request | `detached_tasks`, `run_to_end` |
+//! | the servers; connections: limits, idle ones, their end when the service stops | `server`, `guard`, `closing` |
+//! | unread bodies of rejected requests | `kept_body` |
+//! | TLS: certificate and key | `tls` |
+//! | work that outlives its request | `detached_tasks` |
 //! | `/healthz`, `/readyz`, `/metrics` | `ops` |
 //! | OpenAPI document and documentation page | `openapi`, `docs_page` |
 //!
@@ -40,23 +39,23 @@ mod answer;
 mod authentication;
 mod blocks;
 mod body;
-mod body_memory;
+mod body_limit;
 mod budget;
+mod closing;
 mod concurrency_limit;
 mod conditional;
-mod connections;
 mod content;
 mod detached_tasks;
 mod docs_page;
-mod exchange;
 mod fingerprint;
-mod first_head;
 mod form;
 mod gauges;
+mod guard;
 mod idempotency_key;
 mod in_progress;
 mod instants;
 mod json_body;
+mod kept_body;
 mod list;
 mod metrics;
 mod observe;
@@ -69,31 +68,26 @@ mod path_number;
 mod peer;
 mod problem;
 mod rate_limit;
-mod read_bytes;
 mod request_notes;
 mod routes;
-mod run_to_end;
 mod server;
 mod spool;
 mod spool_file;
 mod spool_folder;
 mod state;
-mod stream;
 #[cfg(test)]
 mod test_support;
 mod tls;
 mod trace;
-mod transport;
-mod unread_body;
 mod webhooks;
 
-pub use body_memory::{BodyMemory, MemoryShare};
+pub use body_limit::BodyLimit;
 pub use budget::{Budget, Share};
 pub use concurrency_limit::ConcurrencyLimit;
-pub use connections::ConnectionTracker;
 pub use content::check as check_content;
 pub use detached_tasks::DetachedTasks;
 pub use gauges::register_gauges;
+pub use guard::Connections;
 pub use in_progress::{InProgress, KeysInProgress};
 pub use metrics::ApiMetrics;
 pub use openapi::{OpenApiSettings, document as openapi_document};

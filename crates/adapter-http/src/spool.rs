@@ -17,8 +17,7 @@ use tokio::task::spawn_blocking;
 
 use crate::{
     blocks::{Block, Blocks},
-    body_memory::UsedUp,
-    budget::{Budget, Share},
+    budget::{Budget, Share, UsedUp},
     content::START,
     spool_file::{ALIGNMENT, SpoolFile},
     spool_folder::SpoolFolder,

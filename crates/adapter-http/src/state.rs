@@ -10,10 +10,10 @@ use domain::{
 use ipnet::IpNet;
 
 use crate::{
-    body_memory::BodyMemory,
+    body_limit::BodyLimit,
     concurrency_limit::ConcurrencyLimit,
-    connections::ConnectionTracker,
     detached_tasks::DetachedTasks,
+    guard::Connections,
     in_progress::{InProgress, KeysInProgress},
     metrics::ApiMetrics,
     rate_limit::RateLimits,
@@ -56,11 +56,11 @@ pub struct Api {
     /// Webhooks whose deliveries of a time are being replayed.
     pub replays: InProgress<EndpointId>,
     /// Open connections.
-    pub connections: Arc<ConnectionTracker>,
+    pub connections: Arc<Connections>,
     /// Limits how many JSON orders are created at the same time.
     pub concurrency: ConcurrencyLimit,
-    /// Limits how many orders with documents are stored at the same time.
-    pub uploads: ConcurrencyLimit,
-    /// Memory for bodies in progress.
-    pub body_memory: Arc<BodyMemory>,
+    /// Limits how many JSON bodies are received at the same time.
+    pub json_bodies: BodyLimit,
+    /// Limits how many forms are received and stored at the same time.
+    pub uploads: BodyLimit,
 }

@@ -176,6 +176,8 @@ impl Service {
         self.deliveries_stop.cancel();
         self.api.connections.close(self.grace.close).await;
         let requests_ended = async {
+            // Work whose clients have disconnected may use connections of the server's threads.
+            self.api.detached.finish().await;
             self.api_server.stop(true).await;
             self.api.detached.finish().await;
         };

@@ -7,8 +7,8 @@ use std::sync::{
 
 use actix_web::web;
 use adapter_http::{
-    Api, ApiMetrics, BodyMemory, Budget, ConcurrencyLimit, ConnectionTracker, Dependencies,
-    DetachedTasks, InProgress, KeysInProgress, RateLimits, Spool,
+    Api, ApiMetrics, BodyLimit, Budget, ConcurrencyLimit, Connections, Dependencies, DetachedTasks,
+    InProgress, KeysInProgress, RateLimits, Spool,
 };
 use adapter_mail::RemoveOldMails;
 use anyhow::{Context as _, Result};
@@ -153,10 +153,13 @@ impl Parts {
             detached: DetachedTasks::new(Handle::current()),
             keys_in_progress: KeysInProgress::default(),
             replays: InProgress::default(),
-            connections: Arc::<ConnectionTracker>::default(),
+            connections: Connections::new(
+                usize::try_from(settings.connections_per_address)?,
+                settings.trusted_proxies.clone(),
+            ),
             concurrency: ConcurrencyLimit::new(usize::try_from(settings.max_orders_in_flight)?),
-            uploads: ConcurrencyLimit::new(usize::try_from(settings.max_uploads_in_flight)?),
-            body_memory: BodyMemory::new(mebibytes(settings.body_memory_mb)),
+            json_bodies: BodyLimit::default(),
+            uploads: BodyLimit::new(usize::try_from(settings.max_uploads_in_flight)?),
         });
         adapter_http::register_gauges(registry, &api)?;
         Ok(Self { api, dependencies, workers })

@@ -17,7 +17,6 @@ use crate::{
     instants, json_body,
     rate_limit::Policy,
     request_notes::WebhookNote,
-    run_to_end::RunToEnd,
     state::Api,
     webhooks::{
         endpoint::find,
@@ -50,8 +49,7 @@ pub(crate) fn replay(request: HttpRequest, payload: web::Payload, api: web::Data
     answer(request, async move |request| {
         let key = admit(request, &api, Policy::Webhooks).await?;
         let id = path::webhook_id(request)?;
-        let memory = api.body_memory.share(key.id);
-        let body = json_body::read_object(request, payload, memory).await?;
+        let body = json_body::read_object(request, payload, &api.json_bodies, key.id).await?;
         let range = parse(&body).map_err(invalid)?;
         let owner = EndpointOwner::of(&key);
         // Before the mark, which would show whether others have such a webhook.
@@ -64,7 +62,7 @@ pub(crate) fn replay(request: HttpRequest, payload: web::Payload, api: web::Data
             task_api.webhooks.replay(owner, id, range).await
         };
         // A client that goes away must not leave a replay half done.
-        RunToEnd::new(task, api.detached.clone(), log_unanswered).await?;
+        api.detached.run_to_end(task, log_unanswered).await?;
         WebhookNote { id, message: "webhook replay accepted" }.leave(request);
         Ok(HttpResponse::Accepted().finish())
     })
