@@ -8,10 +8,9 @@
 //! | use cases on the adapters of the settings | `wiring` |
 //! | start and graceful stop | [`serve`] |
 //! | signals that stop the service | `signals` |
-//! | background work | `workers`, `background` |
+//! | background work | `workers` |
 //! | key of the first start | `first_key` |
 
-mod background;
 pub mod cli;
 mod first_key;
 pub mod serve;

@@ -19,7 +19,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{background::BackgroundThreads, wiring::Parts};
+use crate::wiring::Parts;
 
 /// Longest time at a stop in which the service still answers new requests on open connections, and
 /// asks their clients to reconnect.
@@ -54,7 +54,6 @@ pub struct Service {
     /// Servers and workers. They end only after a failure or a stop.
     tasks: JoinSet<Result<()>>,
     /// Where the workers run.
-    _background: BackgroundThreads,
     grace: Grace,
 }
 
@@ -121,10 +120,9 @@ impl Starting {
         let workers_stop = CancellationToken::new();
         let deliveries_stop = workers_stop.child_token();
         tasks.spawn(run(api_server));
-        let background = BackgroundThreads::start()?;
-        workers.spawn(&mut tasks, background.handle(), &deliveries_stop, &workers_stop);
+        workers.spawn(&mut tasks, &deliveries_stop, &workers_stop);
         if let Some(tls) = tls {
-            tasks.spawn_on(tls.watch(workers_stop.clone()), background.handle());
+            tasks.spawn(tls.watch(workers_stop.clone()));
         }
         ops.started(dependencies);
         tracing::info!(api = %api_address, ops = %ops_address, "listening");
@@ -138,7 +136,6 @@ impl Starting {
             workers_stop,
             deliveries_stop,
             tasks,
-            _background: background,
             grace,
         })
     }

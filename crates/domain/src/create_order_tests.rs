@@ -6,7 +6,6 @@ use std::{
     },
 };
 
-use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime, macros::datetime};
 
@@ -62,50 +61,6 @@ async fn order_is_created() {
         (stored.id, stored.status, stored.notary_id, stored.created_at, stored.updated_at),
         (OrderId(9), OrderStatus::NEW, None, NOW, NOW)
     );
-}
-
-#[tokio::test]
-async fn orders_count_as_traffic() {
-    let mut mocks = Mocks::default();
-    mocks.orders.expect_create().once().returning(|_, _| Ok(OrderId(9)));
-    let use_case = mocks.use_case();
-    use_case.create(&key(), request(minimal_request()), None).await.unwrap();
-    use_case.create(&key(), request(json!({})), None).await.unwrap_err();
-    assert_eq!(use_case.intake.traffic.count(), 1);
-}
-
-#[tokio::test]
-async fn stored_documents_count_as_traffic() {
-    let mut mocks = Mocks::default();
-    mocks.uploads.expect_record().returning(|_, _| Ok(()));
-    mocks.blobs.expect_put().times(2).returning(|_, _| Ok(()));
-    mocks.orders.expect_create().once().returning(|_, _| Ok(OrderId(9)));
-    let use_case = mocks.use_case();
-    let documents = ["a.pdf", "b.pdf"].map(|name| {
-        let received = document(name);
-        ReceivedDocument {
-            file: SpooledFile { size: 1_500_000, ..received.file.clone() },
-            ..received
-        }
-    });
-    let request = request(minimal_request());
-    use_case.create_with_documents(&key(), request, documents.to_vec(), None).await.unwrap();
-    // The order, and 3 MB.
-    assert_eq!(use_case.intake.traffic.count(), 1 + 3);
-}
-
-#[tokio::test]
-async fn only_a_created_order_is_signalled() {
-    for is_created in [true, false] {
-        let mut mocks = Mocks::default();
-        mocks.orders.expect_create().once().returning(move |_, _| {
-            is_created.then_some(OrderId(9)).ok_or(CreateError::Duplicate { created_at: NOW })
-        });
-        let use_case = mocks.use_case();
-        let created = use_case.create(&key(), request(minimal_request()), None).await;
-        assert_eq!(created.is_ok(), is_created);
-        assert_eq!(use_case.intake.traffic.created().raised().now_or_never().is_some(), is_created);
-    }
 }
 
 #[tokio::test]

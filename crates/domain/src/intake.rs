@@ -15,7 +15,6 @@ use crate::{
         sanitize_file_name,
     },
     idempotency::{Attempt, Claim, IdempotentRequest, KeyUse},
-    order_traffic::OrderTraffic,
     ports::{
         BlobStore, ClaimError, Clock, Entropy, IdempotencyLedger, OrderReader, OrderRepo,
         StoreError, UploadLedger,
@@ -49,8 +48,6 @@ pub struct Intake {
     pub idempotency_retention: Duration,
     /// Makes the keys of objects.
     pub object_keys: Arc<ObjectKeys>,
-    /// Tells background work of orders and documents, so that it can yield to them and follow them.
-    pub traffic: Arc<OrderTraffic>,
 }
 
 /// Documents that may be stored, and their files in the same order.
@@ -143,7 +140,6 @@ impl Intake {
         is_swept: fn(&E) -> bool,
     ) -> Result<Result<T, E>, StoreError> {
         let keys: Vec<ObjectKey> = documents.iter().map(|document| document.key.clone()).collect();
-        self.traffic.documents_arrive(documents.iter().map(|document| document.size).sum());
         self.uploads.record(&keys, self.clock.now()).await?;
         match self.put_all(&keys, &files).await {
             Ok(()) => {}

@@ -48,7 +48,6 @@ impl Mocks {
             secrets: Some(Arc::new(self.secrets)),
             clock: Arc::new(clock),
             entropy: Arc::new(CountingEntropy::starting_at(9)),
-            due: Arc::default(),
         }
     }
 }

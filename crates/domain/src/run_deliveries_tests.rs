@@ -203,22 +203,6 @@ async fn panic_of_the_notifier_fails_one_delivery() {
 }
 
 #[tokio::test]
-async fn report_says_whether_the_lease_was_held() {
-    let mut queue = queue_of(vec![lease(delivery(NOW))]);
-    queue
-        .expect_settle()
-        .once()
-        .withf(|batch| matches!(batch, [one] if one.settlement == Settlement::Done))
-        .returning(|_| Ok(vec![DeliveryId(5)]));
-    let use_case = use_case(queue, notifier(|| Ok(())), found);
-    let outcome = attempts(&use_case).await.remove(0);
-    let held = use_case.settle(std::slice::from_ref(&outcome)).await.unwrap();
-    let done = DeliveryOutcome::Settled(Settlement::Done);
-    assert_eq!(outcome.clone().report(&held).outcome, done);
-    assert_eq!(outcome.report(&[DeliveryId(6)]).outcome, DeliveryOutcome::LeaseLost);
-}
-
-#[tokio::test]
 async fn mail_above_the_hourly_limit_of_its_recipient_fails_for_good() {
     // The limit of the use case is 2; 0 means none.
     for (limit, mail_of_hour, is_sent) in

@@ -57,7 +57,6 @@ impl Mocks {
             entropy: Arc::new(CountingEntropy::default()),
             idempotency_retention: Duration::DAY,
             object_keys: Arc::default(),
-            traffic: Arc::default(),
         }
     }
 

@@ -18,7 +18,6 @@ use anyhow::{Context as _, Result};
 use domain::{
     manage_keys::ManageKeys,
     manage_webhooks::ManageWebhooks,
-    order_traffic::Signal,
     ports::{
         ApiKeyRepo, BlobStore, DeliveryQueue, DocumentScanner as _, IdempotencyLedger, Notifier,
         OrderAdmin, OrderReader, OrderRepo, Outbox, UploadLedger, WebhookQueue, WebhookRepo,
@@ -161,7 +160,6 @@ impl Storage {
         &self,
         settings: &Settings,
         machine: &Machine,
-        due: &Arc<Signal>,
     ) -> Result<ManageWebhooks> {
         Ok(ManageWebhooks {
             endpoints: Arc::clone(&self.webhooks),
@@ -170,7 +168,6 @@ impl Storage {
             secrets: secret_box(settings, &machine.entropy)?,
             clock: Arc::clone(&machine.clock),
             entropy: Arc::clone(&machine.entropy),
-            due: Arc::clone(due),
         })
     }
 }

@@ -1,6 +1,6 @@
 //! The commands of operators.
 
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
 
 use adapter_http::OpenApiSettings;
 use anyhow::{Context as _, Result};
@@ -110,7 +110,7 @@ impl Command {
             }
             Self::Webhooks(command) => {
                 let storage = Storage::open(&settings).await?;
-                let webhooks = storage.manage_webhooks(&settings, &machine, &Arc::default())?;
+                let webhooks = storage.manage_webhooks(&settings, &machine)?;
                 webhooks::run(command, &webhooks).await
             }
             Self::Backup { folder } => {

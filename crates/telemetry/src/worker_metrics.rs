@@ -3,7 +3,7 @@
 use domain::{
     ports::Settlement,
     run_deliveries::{DeliveryOutcome, DeliveryReport, OVER_LIMIT},
-    run_webhooks::{RELEASED, WebhookReport},
+    run_webhooks::WebhookReport,
     webhook::{DisabledBy, EndpointId},
 };
 use prometheus::{
@@ -114,9 +114,7 @@ impl WorkerMetrics {
                 "retried"
             }
             DeliveryOutcome::Settled(Settlement::Postpone { error, .. }) => {
-                if error != RELEASED {
-                    tracing::error!(webhook, endpoint, order_id, error, "webhook postponed");
-                }
+                tracing::error!(webhook, endpoint, order_id, error, "webhook postponed");
                 "postponed"
             }
             DeliveryOutcome::Settled(Settlement::Fail { error, .. }) => {

@@ -37,7 +37,7 @@ async fn start() -> TestApp {
 fn webhooks(app: &TestApp) -> ManageWebhooks {
     let Flags { settings } =
         <Flags as clap::Parser>::parse_from(["notary-orders"].into_iter().chain(FLAGS));
-    app.storage().manage_webhooks(&settings, app.machine(), &Arc::default()).unwrap()
+    app.storage().manage_webhooks(&settings, app.machine()).unwrap()
 }
 
 /// Creates an endpoint of the client of the app's key, at a path that is a secret.
