@@ -23,6 +23,7 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{
     adapters::create_data_dir,
+    commands::output::print,
     private_files::{create_empty_folder, create_file, create_folder, is_empty, sync},
     secrets_key,
     settings::{Database, Settings},
@@ -40,9 +41,6 @@ const PAGE: u32 = 1_000;
 
 /// Time between two lines of progress.
 const PROGRESS: Duration = Duration::from_secs(1);
-
-/// Prints a line of progress.
-pub(crate) type Report<'a> = &'a mut dyn FnMut(String) -> Result<()>;
 
 /// Says what a complete backup holds.
 #[derive(Debug, Serialize, Deserialize)]
@@ -72,24 +70,19 @@ impl FileFacts {
 }
 
 /// Copies the database and its documents into an empty folder. A service may run on them.
-pub(crate) fn back_up(
-    settings: &Settings,
-    folder: &Path,
-    now: OffsetDateTime,
-    report: Report<'_>,
-) -> Result<()> {
+pub(crate) fn back_up(settings: &Settings, folder: &Path, now: OffsetDateTime) -> Result<()> {
     let service = Files::of(settings)?;
     let source = service.database.display();
     // Opening a database creates it.
     ensure!(service.database.is_file(), "there is no database at {source}");
     create_empty_folder(folder)?;
-    report(format!("copying the database {source}"))?;
+    print(&format!("copying the database {source}\n"))?;
     let file = folder.join(DATABASE);
     let mut database = DatabaseCopy::make(&service.database, &file)
         .with_context(|| format!("the database {source} was not copied"))?;
     let totals = database.totals()?;
     let documents = folder.join(DOCUMENTS);
-    copy_documents(&mut database, totals, &service.documents, &documents, report)?;
+    copy_documents(&mut database, totals, &service.documents, &documents)?;
     drop(database);
     copy_key(&settings.in_data_dir(secrets_key::FILE), &folder.join(secrets_key::FILE))?;
     let manifest = Manifest {
@@ -102,11 +95,11 @@ pub(crate) fn back_up(
         document_bytes: totals.document_bytes,
     };
     write_manifest(folder, &manifest).with_context(|| folder.display().to_string())?;
-    report(format!("the backup is complete: {}", describe(totals)))
+    print(&format!("the backup is complete: {}\n", describe(totals)))
 }
 
 /// Puts a backup into an empty data directory. Checks the database and every document.
-pub(crate) fn restore(settings: &Settings, folder: &Path, report: Report<'_>) -> Result<()> {
+pub(crate) fn restore(settings: &Settings, folder: &Path) -> Result<()> {
     let service = Files::of(settings)?;
     let manifest = read_manifest(folder)?;
     for empty in [&settings.data_dir, &service.documents] {
@@ -119,18 +112,18 @@ pub(crate) fn restore(settings: &Settings, folder: &Path, report: Report<'_>) ->
     let mut unfinished = database.clone().into_os_string();
     unfinished.push(".restoring");
     let unfinished = PathBuf::from(unfinished);
-    report(format!("copying the database of {}", manifest.created_at))?;
+    print(&format!("copying the database of {}\n", manifest.created_at))?;
     let copied = copy_file(&folder.join(DATABASE), &unfinished)
         .with_context(|| format!("the database was not copied to {}", database.display()))?;
     ensure!(copied == manifest.database, "the database of the backup is damaged");
     let mut copy = DatabaseCopy::open(&unfinished)?;
     let totals = copy.totals()?;
-    copy_documents(&mut copy, totals, &folder.join(DOCUMENTS), &service.documents, report)?;
+    copy_documents(&mut copy, totals, &folder.join(DOCUMENTS), &service.documents)?;
     drop(copy);
     copy_key(&folder.join(secrets_key::FILE), &settings.in_data_dir(secrets_key::FILE))?;
     fs::rename(&unfinished, database)?;
     parent.map_or(Ok(()), sync)?;
-    report(format!("the backup is restored: {}", describe(totals)))
+    print(&format!("the backup is restored: {}\n", describe(totals)))
 }
 
 /// Copies the key of the secrets of webhooks, if there is one: it may be a setting, or belong to an
@@ -181,7 +174,6 @@ fn copy_documents(
     totals: Totals,
     from: &Path,
     to: &Path,
-    report: Report<'_>,
 ) -> Result<()> {
     let mut folders = BTreeSet::from([to.to_owned()]);
     create_folder(to)?;
@@ -200,7 +192,7 @@ fn copy_documents(
             copied += 1;
             if reported.elapsed() >= PROGRESS {
                 reported = Instant::now();
-                report(format!("copied {copied} of {} documents", totals.documents))?;
+                print(&format!("copied {copied} of {} documents\n", totals.documents))?;
             }
         }
     }

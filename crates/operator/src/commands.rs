@@ -11,13 +11,7 @@ use self::{
     deliveries::DeliveriesCommand, doctor::DoctorCommand, keys::KeysCommand, operator::Operator,
     orders::OrdersCommand, output::print, webhooks::WebhooksCommand,
 };
-use crate::{
-    adapters::Storage,
-    backup::{self, Report},
-    copy,
-    settings::Settings,
-    system::Machine,
-};
+use crate::{adapters::Storage, backup, copy, settings::Settings, system::Machine};
 
 mod deliveries;
 pub mod doctor;
@@ -114,11 +108,9 @@ impl Command {
                 webhooks::run(command, &webhooks).await
             }
             Self::Backup { folder } => {
-                on_files(move |report| backup::back_up(&settings, &folder, now, report)).await
+                on_files(move || backup::back_up(&settings, &folder, now)).await
             }
-            Self::Restore { folder } => {
-                on_files(move |report| backup::restore(&settings, &folder, report)).await
-            }
+            Self::Restore { folder } => on_files(move || backup::restore(&settings, &folder)).await,
             Self::Copy { from, to } => print(&copy::everything(&from, &to, &settings).await?),
             Self::Openapi => {
                 let document = adapter_http::openapi_document(&OpenApiSettings {
@@ -133,9 +125,6 @@ impl Command {
     }
 }
 
-/// Runs blocking work, whose lines appear at once.
-async fn on_files(work: impl FnOnce(Report<'_>) -> Result<()> + Send + 'static) -> Result<()> {
-    tokio::task::spawn_blocking(move || work(&mut |line| print(&format!("{line}\n"))))
-        .await
-        .context("the work on the files panicked")?
+async fn on_files(work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
+    tokio::task::spawn_blocking(work).await.context("the work on the files panicked")?
 }

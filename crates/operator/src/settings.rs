@@ -1,4 +1,5 @@
-//! Settings: each is a flag and an environment variable.
+//! Settings: each is a flag and an environment variable, `NOTARY_ORDERS_` and the name of the flag;
+//! only `--database-url` is `DATABASE_URL`.
 
 #![expect(clippy::doc_markdown, reason = "the comments on settings are the help text")]
 
@@ -7,13 +8,14 @@ use std::{
     fmt,
     io::{self, IsTerminal as _},
     net::SocketAddr,
+    ops::RangeInclusive,
     path::PathBuf,
 };
 
 use adapter_mail::RemoveOldMails;
 use adapter_object_store::ObjectBlobStore;
 use adapter_webhook::Networks;
-use clap::{ArgAction, Args, ValueEnum, value_parser};
+use clap::{ArgAction, Args, ValueEnum, builder::RangedI64ValueParser, value_parser};
 use domain::{
     api_key::Rate, delivery_slots::DELIVERIES_IN_FLIGHT, document::DocumentLimits,
     duplicate_window::DuplicateWindow, idempotency::DEFAULT_RETENTION,
@@ -29,7 +31,7 @@ use self::values::{base_path, log_level, network};
 mod values;
 pub mod variables;
 
-const YEAR_SECS: i64 = 31_536_000;
+const YEAR_SECS: u32 = 31_536_000;
 
 /// Longer than two health checks of common load balancers.
 const DEFAULT_DRAIN_SECS: u32 = 5;
@@ -38,60 +40,43 @@ const DEFAULT_DRAIN_SECS: u32 = 5;
 #[derive(Clone, Args)]
 #[command(
     next_help_heading = "Settings",
-    mut_args(|setting| variables::without_blank_variable(setting).global(true).hide_env_values(true))
+    mut_args(|setting| variables::with_variable(setting).global(true).hide_env_values(true))
 )]
 pub struct Settings {
     /// Address and port of the API
-    #[arg(
-        long,
-        value_name = "ADDRESS",
-        env = "NOTARY_ORDERS_LISTEN",
-        default_value = "127.0.0.1:8080"
-    )]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
 
     /// Address and port of /metrics, /healthz and /readyz; keep it private
-    #[arg(
-        long,
-        value_name = "ADDRESS",
-        env = "NOTARY_ORDERS_OPS_LISTEN",
-        default_value = "127.0.0.1:8081"
-    )]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081")]
     pub ops_listen: SocketAddr,
 
     /// File of the certificate chain in PEM format, the service's own first: the API then speaks
     /// HTTPS; read again when it changes
-    #[arg(long, value_name = "FILE", env = "NOTARY_ORDERS_TLS_CERT")]
+    #[arg(long, value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
 
     /// File of the private key of the certificate in PEM format, without a password
-    #[arg(long, value_name = "FILE", env = "NOTARY_ORDERS_TLS_KEY")]
+    #[arg(long, value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
 
     /// Prefix of every API path, for example /signing
-    #[arg(
-        long,
-        value_name = "PATH",
-        env = "NOTARY_ORDERS_BASE_PATH",
-        default_value = "",
-        value_parser = base_path
-    )]
+    #[arg(long, value_name = "PATH", default_value = "", value_parser = base_path)]
     pub base_path: String,
 
     /// Folder of the embedded database, documents, mails and uploads in progress
-    #[arg(long, value_name = "FOLDER", env = "NOTARY_ORDERS_DATA_DIR", default_value = "data")]
+    #[arg(long, value_name = "FOLDER", default_value = "data")]
     pub data_dir: PathBuf,
 
     /// Database: postgres://USER:PASSWORD@HOST/DATABASE or sqlite://PATH [default:
     /// notary-orders.sqlite in the data directory]
-    #[arg(long, value_name = "URL", env = "DATABASE_URL")]
+    #[arg(long, value_name = "URL")]
     pub database_url: Option<String>,
 
     /// Maximum number of connections to a PostgreSQL database
     #[arg(
         long,
         value_name = "NUMBER",
-        env = "NOTARY_ORDERS_DATABASE_CONNECTIONS",
         default_value_t = 16,
         value_parser = value_parser!(u16).range(1..=1_000)
     )]
@@ -99,46 +84,34 @@ pub struct Settings {
 
     /// Document store: s3://BUCKET/PREFIX, gs://…, az://… or file:///PATH [default: documents in
     /// the data directory]
-    #[arg(long, value_name = "URL", env = "NOTARY_ORDERS_DOCUMENTS_URL")]
+    #[arg(long, value_name = "URL")]
     pub documents_url: Option<String>,
 
     /// Mail relay: smtp://USER:PASSWORD@HOST or smtps://…; or file:///PATH, a folder for .eml files
     /// [default: mail in the data directory]
-    #[arg(long, value_name = "URL", env = "NOTARY_ORDERS_MAIL_URL")]
+    #[arg(long, value_name = "URL")]
     pub mail_url: Option<String>,
 
     /// Malware scanner: unix:///run/clamav/clamd.ctl or tcp://HOST:3310, where clamd of ClamAV
     /// listens [default: documents are not scanned]
-    #[arg(long, value_name = "URL", env = "NOTARY_ORDERS_SCAN_URL")]
+    #[arg(long, value_name = "URL")]
     pub scan_url: Option<String>,
 
     /// Whether documents must be scanned: if false, they are stored unscanned while the malware
     /// scanner is unavailable; if true, the answer is 503
-    #[arg(
-        long,
-        value_name = "BOOLEAN",
-        env = "NOTARY_ORDERS_SCAN_REQUIRED",
-        default_value_t = true,
-        action = ArgAction::Set
-    )]
+    #[arg(long, value_name = "BOOLEAN", default_value_t = true, action = ArgAction::Set)]
     pub scan_required: bool,
 
     /// Sender of mails
-    #[arg(
-        long,
-        value_name = "ADDRESS",
-        env = "NOTARY_ORDERS_MAIL_FROM",
-        default_value = "orders@localhost"
-    )]
+    #[arg(long, value_name = "ADDRESS", default_value = "orders@localhost")]
     pub mail_from: String,
 
     /// Seconds after an order during which its file number is rejected as a duplicate
     #[arg(
         long,
         value_name = "SECONDS",
-        env = "NOTARY_ORDERS_DUPLICATE_WINDOW_SECS",
         default_value_t = seconds(DuplicateWindow::default().0),
-        value_parser = value_parser!(u32).range(0..=YEAR_SECS)
+        value_parser = range(0..=YEAR_SECS)
     )]
     pub duplicate_window_secs: u32,
 
@@ -146,7 +119,6 @@ pub struct Settings {
     #[arg(
         long,
         value_name = "BYTES",
-        env = "NOTARY_ORDERS_MAX_DOCUMENT_BYTES",
         default_value_t = DocumentLimits::default().max_bytes,
         value_parser = value_parser!(u64).range(1..=1_073_741_824)
     )]
@@ -154,109 +126,60 @@ pub struct Settings {
 
     /// Orders per second for each API key, and failed authentications per second for each client
     /// address; 0 turns the limit off
-    #[arg(
-        long,
-        value_name = "NUMBER",
-        env = "NOTARY_ORDERS_RATE_PER_SECOND",
-        default_value_t = Rate::default().per_second
-    )]
+    #[arg(long, value_name = "NUMBER", default_value_t = Rate::default().per_second)]
     pub rate_per_second: u32,
 
     /// Burst of orders for each API key, and of failed authentications for each client address; 0
     /// turns the limit off
-    #[arg(
-        long,
-        value_name = "NUMBER",
-        env = "NOTARY_ORDERS_RATE_BURST",
-        default_value_t = Rate::default().burst
-    )]
+    #[arg(long, value_name = "NUMBER", default_value_t = Rate::default().burst)]
     pub rate_burst: u32,
 
     /// Orders with documents per second for each API key; 0 turns the limit off [default:
     /// --rate-per-second]
-    #[arg(long, value_name = "NUMBER", env = "NOTARY_ORDERS_DOCUMENTS_RATE_PER_SECOND")]
+    #[arg(long, value_name = "NUMBER")]
     pub documents_rate_per_second: Option<u32>,
 
     /// Burst of orders with documents for each API key; 0 turns the limit off [default:
     /// --rate-burst]
-    #[arg(long, value_name = "NUMBER", env = "NOTARY_ORDERS_DOCUMENTS_RATE_BURST")]
+    #[arg(long, value_name = "NUMBER")]
     pub documents_rate_burst: Option<u32>,
 
     /// Reads of orders and documents per second for each API key; 0 turns the limit off
-    #[arg(
-        long,
-        value_name = "NUMBER",
-        env = "NOTARY_ORDERS_READS_RATE_PER_SECOND",
-        default_value_t = Rate::READS.per_second
-    )]
+    #[arg(long, value_name = "NUMBER", default_value_t = Rate::READS.per_second)]
     pub reads_rate_per_second: u32,
 
     /// Burst of reads for each API key; 0 turns the limit off
-    #[arg(
-        long,
-        value_name = "NUMBER",
-        env = "NOTARY_ORDERS_READS_RATE_BURST",
-        default_value_t = Rate::READS.burst
-    )]
+    #[arg(long, value_name = "NUMBER", default_value_t = Rate::READS.burst)]
     pub reads_rate_burst: u32,
 
     /// Seconds for which a request is stored under its Idempotency-Key
     #[arg(
         long,
         value_name = "SECONDS",
-        env = "NOTARY_ORDERS_IDEMPOTENCY_RETENTION_SECS",
         default_value_t = seconds(DEFAULT_RETENTION),
-        value_parser = value_parser!(u32).range(1..=YEAR_SECS)
+        value_parser = range(1..=YEAR_SECS)
     )]
     pub idempotency_retention_secs: u32,
 
     /// Concurrency limit of orders without documents; at the limit the answer is 503 at once
-    #[arg(
-        long,
-        value_name = "NUMBER",
-        env = "NOTARY_ORDERS_MAX_ORDERS_IN_FLIGHT",
-        default_value_t = 256,
-        value_parser = value_parser!(u32).range(1..=100_000)
-    )]
+    #[arg(long, value_name = "NUMBER", default_value_t = 256, value_parser = range(1..=100_000))]
     pub max_orders_in_flight: u32,
 
     /// Concurrency limit of orders with documents, from their form to their storage; each API key
     /// has a quarter of it; at the limit an order waits up to 5 seconds, then the answer is 503
-    #[arg(
-        long,
-        value_name = "NUMBER",
-        env = "NOTARY_ORDERS_MAX_UPLOADS_IN_FLIGHT",
-        default_value_t = 256,
-        value_parser = value_parser!(u32).range(1..=100_000)
-    )]
+    #[arg(long, value_name = "NUMBER", default_value_t = 256, value_parser = range(1..=100_000))]
     pub max_uploads_in_flight: u32,
 
     /// Disk space for all uploads in progress in MiB; at the limit the answer is 503
-    #[arg(
-        long,
-        value_name = "MIB",
-        env = "NOTARY_ORDERS_SPOOL_MB",
-        default_value_t = 8_192,
-        value_parser = value_parser!(u32).range(1..)
-    )]
+    #[arg(long, value_name = "MIB", default_value_t = 8_192, value_parser = range(1..=u32::MAX))]
     pub spool_mb: u32,
 
     /// Days after which mails in a mail drop are removed; 0 to keep them
-    #[arg(
-        long,
-        value_name = "DAYS",
-        env = "NOTARY_ORDERS_MAIL_DROP_DAYS",
-        default_value_t = RemoveOldMails::DAYS
-    )]
+    #[arg(long, value_name = "DAYS", default_value_t = RemoveOldMails::DAYS)]
     pub mail_drop_days: u32,
 
     /// Greatest number of mails to a recipient in an hour; further ones fail for good; 0 for no limit
-    #[arg(
-        long,
-        value_name = "NUMBER",
-        env = "NOTARY_ORDERS_MAILS_PER_RECIPIENT_HOUR",
-        default_value_t = MAILS_PER_RECIPIENT_HOUR
-    )]
+    #[arg(long, value_name = "NUMBER", default_value_t = MAILS_PER_RECIPIENT_HOUR)]
     pub mails_per_recipient_hour: u32,
 
     /// Maximum number of deliveries in progress; a mail relay gets at most 32 mails at a time, and a
@@ -264,7 +187,6 @@ pub struct Settings {
     #[arg(
         long,
         value_name = "NUMBER",
-        env = "NOTARY_ORDERS_DELIVERIES_IN_FLIGHT",
         default_value_t = DELIVERIES_IN_FLIGHT,
         value_parser = value_parser!(u16).range(1..=1_000)
     )]
@@ -273,72 +195,43 @@ pub struct Settings {
     /// Key that encrypts the secrets of webhook endpoints: 32 bytes in base64, as openssl rand
     /// -base64 32 prints [default: secrets.key in the data directory, made at the first start; none
     /// with PostgreSQL]
-    #[arg(long, value_name = "KEY", env = "NOTARY_ORDERS_SECRETS_KEY", hide_env_values = true)]
+    #[arg(long, value_name = "KEY")]
     pub secrets_key: Option<String>,
 
     /// Networks or addresses, separated by commas, that webhooks may be sent to although they are
     /// not public; http is permitted there
-    #[arg(long, value_name = "NETWORKS", env = "NOTARY_ORDERS_WEBHOOK_ALLOW")]
+    #[arg(long, value_name = "NETWORKS")]
     pub webhook_allow: Option<Networks>,
 
     /// Proxy through which all webhooks are sent: http://USER:PASSWORD@HOST:PORT or https://…
-    #[arg(long, value_name = "URL", env = "NOTARY_ORDERS_WEBHOOK_PROXY")]
+    #[arg(long, value_name = "URL")]
     pub webhook_proxy: Option<String>,
 
     /// Proxies whose X-Forwarded-For, Forwarded and X-Request-Id are trusted: addresses or networks,
     /// separated by commas
-    #[arg(
-        long,
-        value_name = "NETWORKS",
-        env = "NOTARY_ORDERS_TRUSTED_PROXIES",
-        value_delimiter = ',',
-        value_parser = network
-    )]
+    #[arg(long, value_name = "NETWORKS", value_delimiter = ',', value_parser = network)]
     pub trusted_proxies: Vec<IpNet>,
 
     /// Maximum number of connections of each client address, or IPv6 network of 64 bits; loopback
     /// addresses and trusted proxies have no limit
-    #[arg(
-        long,
-        value_name = "NUMBER",
-        env = "NOTARY_ORDERS_CONNECTIONS_PER_ADDRESS",
-        default_value_t = 128,
-        value_parser = value_parser!(u32).range(1..)
-    )]
+    #[arg(long, value_name = "NUMBER", default_value_t = 128, value_parser = range(1..=u32::MAX))]
     pub connections_per_address: u32,
 
     /// Seconds at a stop in which /readyz fails and requests are served on, so that load balancers
     /// choose other instances [default: 5, or 0 on a terminal]
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        env = "NOTARY_ORDERS_DRAIN_SECS",
-        value_parser = value_parser!(u32).range(0..=3_600)
-    )]
+    #[arg(long, value_name = "SECONDS", value_parser = range(0..=3_600))]
     pub drain_secs: Option<u32>,
 
     /// Seconds that requests in progress have to finish when the service stops
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        env = "NOTARY_ORDERS_SHUTDOWN_GRACE_SECS",
-        default_value_t = 30,
-        value_parser = value_parser!(u32).range(1..=3_600)
-    )]
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = range(1..=3_600))]
     pub shutdown_grace_secs: u32,
 
     /// Format of the log [default: pretty on a terminal, json otherwise]
-    #[arg(long, value_name = "FORMAT", env = "NOTARY_ORDERS_LOG_FORMAT")]
+    #[arg(long, value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
 
     /// Minimum level of log lines: off, error, warn, info, debug or trace
-    #[arg(
-        long,
-        value_name = "LEVEL",
-        env = "NOTARY_ORDERS_LOG_LEVEL",
-        default_value = "info",
-        value_parser = log_level
-    )]
+    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = log_level)]
     pub log_level: LevelFilter,
 
     /// Environment variables. The document store reads its credentials from them.
@@ -457,6 +350,10 @@ impl Settings {
     pub fn reads_rate(&self) -> Rate {
         Rate { per_second: self.reads_rate_per_second, burst: self.reads_rate_burst }
     }
+}
+
+fn range(range: RangeInclusive<u32>) -> RangedI64ValueParser<u32> {
+    RangedI64ValueParser::new().range(i64::from(*range.start())..=i64::from(*range.end()))
 }
 
 fn seconds(duration: Duration) -> u32 {

@@ -1,7 +1,5 @@
 //! The commands about deliveries.
 
-use std::fmt::Write as _;
-
 use anyhow::{Context as _, Result, ensure};
 use clap::Subcommand;
 use domain::{
@@ -11,7 +9,7 @@ use domain::{
 use time::OffsetDateTime;
 
 use super::{
-    output::{print, second},
+    output::{print, second, table},
     webhooks::last_attempt,
 };
 use crate::adapters::Storage;
@@ -43,7 +41,7 @@ pub(super) async fn run(
         DeliveriesCommand::List { failed } => {
             let mails = storage.queue.list(failed, MAX_LISTED).await?;
             let webhooks = storage.webhook_queue.list(failed, MAX_LISTED).await?;
-            print(&table(&mails, &webhooks, failed)?)?;
+            print(&listed(&mails, &webhooks, failed))?;
             if mails.len().max(webhooks.len()) == MAX_LISTED {
                 eprintln!("only the oldest {MAX_LISTED} are listed");
             }
@@ -63,43 +61,32 @@ pub(super) async fn run(
     }
 }
 
-fn table(mails: &[Delivery], webhooks: &[WebhookDelivery], failed: bool) -> Result<String> {
-    let mut table = format!(
-        "{:>8}  {:>8}  {:>8}  {:<20} {:<20} LAST ERROR\n",
-        "ID",
-        "ORDER",
-        "ATTEMPTS",
-        "CREATED",
-        if failed { "FAILED" } else { "DUE" }
-    );
-    for Delivery { id, order_id, attempts, created_at, due_at, failed_at, last_error, .. } in mails
-    {
-        writeln!(
-            table,
-            "{:>8}  {:>8}  {attempts:>8}  {:<20} {:<20} {}",
-            id.0,
-            order_id.0,
-            second(*created_at),
-            second(failed_at.unwrap_or(*due_at)),
-            last_error.as_deref().unwrap_or_default().escape_debug()
-        )?;
-    }
-    for webhook in webhooks {
+fn listed(mails: &[Delivery], webhooks: &[WebhookDelivery], failed: bool) -> String {
+    let mails = mails.iter().map(|mail| {
+        [
+            mail.id.0.to_string(),
+            mail.order_id.0.to_string(),
+            mail.attempts.to_string(),
+            second(mail.created_at),
+            second(mail.failed_at.unwrap_or(mail.due_at)),
+            mail.last_error.as_deref().unwrap_or_default().escape_debug().to_string(),
+        ]
+    });
+    let webhooks = webhooks.iter().map(|webhook| {
         let last = webhook.attempts.last().map_or(webhook.created_at, |attempt| attempt.at);
         let at = match webhook.status {
             WebhookStatus::Pending { due_at } => due_at,
             WebhookStatus::Delivered | WebhookStatus::Failed => last,
         };
-        writeln!(
-            table,
-            "{:>8}  {:>8}  {:>8}  {:<20} {:<20} {}",
+        [
             format!("w{}", webhook.id.0),
             webhook.order_id.map_or_else(|| "-".to_owned(), |id| id.0.to_string()),
-            webhook.failures,
+            webhook.failures.to_string(),
             second(webhook.created_at),
             second(at),
             last_attempt(webhook),
-        )?;
-    }
-    Ok(table)
+        ]
+    });
+    let at = if failed { "FAILED" } else { "DUE" };
+    table(["ID", "ORDER", "ATTEMPTS", "CREATED", at, "LAST ERROR"], mails.chain(webhooks))
 }

@@ -1,6 +1,6 @@
 //! The commands about API keys.
 
-use std::{fmt::Write as _, io::Write as _};
+use std::{io::Write as _, num::NonZeroU32};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use clap::{Args, Subcommand, value_parser};
@@ -11,7 +11,7 @@ use domain::{
 };
 use time::{Duration, OffsetDateTime};
 
-use super::output::{print, second};
+use super::output::{print, second, table};
 
 /// Maximum length of the name of a key or an operator, in characters.
 const MAX_CHARS: usize = 100;
@@ -75,37 +75,17 @@ pub enum KeysCommand {
 #[derive(Debug, Args)]
 pub struct Limits {
     /// Orders without documents per second
-    #[arg(
-        long,
-        value_name = "N",
-        requires = "limit_burst",
-        value_parser = value_parser!(u32).range(1..)
-    )]
-    limit_per_second: Option<u32>,
+    #[arg(long, value_name = "N", requires = "limit_burst")]
+    limit_per_second: Option<NonZeroU32>,
     /// Burst of orders without documents
-    #[arg(
-        long,
-        value_name = "N",
-        requires = "limit_per_second",
-        value_parser = value_parser!(u32).range(1..)
-    )]
-    limit_burst: Option<u32>,
+    #[arg(long, value_name = "N", requires = "limit_per_second")]
+    limit_burst: Option<NonZeroU32>,
     /// Orders with documents per second
-    #[arg(
-        long,
-        value_name = "N",
-        requires = "documents_limit_burst",
-        value_parser = value_parser!(u32).range(1..)
-    )]
-    documents_limit_per_second: Option<u32>,
+    #[arg(long, value_name = "N", requires = "documents_limit_burst")]
+    documents_limit_per_second: Option<NonZeroU32>,
     /// Burst of orders with documents
-    #[arg(
-        long,
-        value_name = "N",
-        requires = "documents_limit_per_second",
-        value_parser = value_parser!(u32).range(1..)
-    )]
-    documents_limit_burst: Option<u32>,
+    #[arg(long, value_name = "N", requires = "documents_limit_per_second")]
+    documents_limit_burst: Option<NonZeroU32>,
 }
 
 pub(super) async fn run(
@@ -153,13 +133,13 @@ pub(super) async fn run(
             eprintln!("issued as key {}", id.0);
             Ok(())
         }
-        KeysCommand::List => print(&table(&keys.list().await?, now)?),
+        KeysCommand::List => print(&listed(&keys.list().await?, now)),
         KeysCommand::Rotate { id, grace_hours } => rotate(keys, id, grace_hours).await,
         KeysCommand::Revoke { id } => match keys.revoke(ApiKeyId(id), &operator()).await? {
             Some(_) => print(&format!("key {id} is revoked\n")),
             None => bail!("there is no key {id}"),
         },
-        KeysCommand::Trail => print(&history(&keys.trail().await?)?),
+        KeysCommand::Trail => print(&history(&keys.trail().await?)),
     }
 }
 
@@ -194,8 +174,12 @@ fn some_or_default(scopes: Vec<Scope>) -> Scopes {
     if scopes.is_empty() { Scopes::default() } else { scopes.into_iter().collect() }
 }
 
-fn rate(per_second: Option<u32>, burst: Option<u32>) -> Option<Rate> {
-    per_second.zip(burst).map(|(per_second, burst)| Rate { per_second, burst })
+fn rate(per_second: Option<NonZeroU32>, burst: Option<NonZeroU32>) -> Option<Rate> {
+    let rate = |(per_second, burst): (NonZeroU32, NonZeroU32)| Rate {
+        per_second: per_second.get(),
+        burst: burst.get(),
+    };
+    per_second.zip(burst).map(rate)
 }
 
 /// Prints only the key to standard output, so that scripts can read it. The key is not available
@@ -233,22 +217,47 @@ fn operator() -> String {
     name.chars().filter(|character| !character.is_control()).take(MAX_CHARS).collect()
 }
 
-fn history(events: &[KeyEvent]) -> Result<String> {
-    let mut table = format!("{:<20}  {:>6}  {:<24}  BY\n", "WHEN", "KEY", "WHAT");
-    for KeyEvent { key, change, at, by } in events {
+fn history(events: &[KeyEvent]) -> String {
+    let row = |KeyEvent { key, change, at, by }: &KeyEvent| {
         let what = match change {
             KeyChange::Issued => "issued".to_owned(),
             KeyChange::Rotated { successor } => format!("rotated to key {}", successor.0),
             KeyChange::Revoked => "revoked".to_owned(),
         };
-        writeln!(table, "{:<20}  {:>6}  {what:<24}  {by}", second(*at), key.0)?;
-    }
-    Ok(table)
+        [second(*at), key.0.to_string(), what, by.clone()]
+    };
+    table(["WHEN", "KEY", "WHAT", "BY"], events.iter().map(row))
 }
 
-fn table(keys: &[ApiKey], now: OffsetDateTime) -> Result<String> {
-    let mut table = format!(
-        "{:>6}  {:<8} {:<10} {:<20} {:<20} {:<20} {:>15} {:>12} {:>14} {:>6}  {:<25}  NAME\n",
+fn listed(keys: &[ApiKey], now: OffsetDateTime) -> String {
+    let instant = |at: Option<OffsetDateTime>| at.map_or_else(|| "never".to_owned(), second);
+    let limit = |rate: Option<Rate>| {
+        let text = |rate: Rate| format!("{}/s, {}", rate.per_second, rate.burst);
+        rate.map_or_else(|| "default".to_owned(), text)
+    };
+    let row = |listed: &ApiKey| {
+        let ApiKey { id, key, revoked_at, last_used_at } = listed;
+        let state = match (revoked_at, key.expires_at) {
+            (Some(_), _) => "revoked",
+            (None, Some(end)) if end <= now => "expired",
+            _ => "live",
+        };
+        [
+            id.0.to_string(),
+            state.to_owned(),
+            if key.is_test { "test" } else { "production" }.to_owned(),
+            second(key.issued_at),
+            instant(key.expires_at),
+            instant(*last_used_at),
+            key.signing_service.map_or_else(|| "any".to_owned(), |service| service.0.to_string()),
+            limit(key.rate),
+            limit(key.documents_rate),
+            listed.client().0.to_string(),
+            key.scopes.to_string().replace(' ', ","),
+            key.name.clone(),
+        ]
+    };
+    let head = [
         "ID",
         "STATE",
         "KIND",
@@ -259,38 +268,8 @@ fn table(keys: &[ApiKey], now: OffsetDateTime) -> Result<String> {
         "LIMIT",
         "WITH DOCUMENTS",
         "CLIENT",
-        "SCOPES"
-    );
-    for listed in keys {
-        let ApiKey { id, key, revoked_at, last_used_at } = listed;
-        let state = match (revoked_at, key.expires_at) {
-            (Some(_), _) => "revoked",
-            (None, Some(end)) if end <= now => "expired",
-            _ => "live",
-        };
-        let kind = if key.is_test { "test" } else { "production" };
-        let instant =
-            |instant: Option<OffsetDateTime>| instant.map_or_else(|| "never".to_owned(), second);
-        let limit = |rate: Option<Rate>| {
-            rate.map_or_else(
-                || "default".to_owned(),
-                |rate| format!("{}/s, {}", rate.per_second, rate.burst),
-            )
-        };
-        let service =
-            key.signing_service.map_or_else(|| "any".to_owned(), |service| service.0.to_string());
-        let (issued, expires, used) =
-            (second(key.issued_at), instant(key.expires_at), instant(*last_used_at));
-        let scopes = key.scopes.to_string().replace(' ', ",");
-        let (orders, with_documents) = (limit(key.rate), limit(key.documents_rate));
-        writeln!(
-            table,
-            "{:>6}  {state:<8} {kind:<10} {issued:<20} {expires:<20} {used:<20} {service:>15} \
-             {orders:>12} {with_documents:>14} {:>6}  {scopes:<25}  {}",
-            id.0,
-            listed.client().0,
-            key.name
-        )?;
-    }
-    Ok(table)
+        "SCOPES",
+        "NAME",
+    ];
+    table(head, keys.iter().map(row))
 }

@@ -1,7 +1,6 @@
 //! The commands about orders. They show personal data on standard output, and none in the log.
 
 use std::{
-    fmt::Write as _,
     io::Write as _,
     path::{Path, PathBuf},
 };
@@ -21,7 +20,7 @@ use sha2::{Digest as _, Sha256};
 use super::{
     erase::Which,
     operator::Operator,
-    output::{print, second},
+    output::{print, second, table},
 };
 use crate::{
     adapters::open_blobs,
@@ -114,7 +113,7 @@ pub(super) async fn run(command: OrdersCommand, operator: &Operator) -> Result<(
 impl Operator {
     pub(super) async fn list(&self, filter: &OrderFilter, before: Option<OrderId>) -> Result<()> {
         let orders = self.storage.admin.list(filter, before, MAX_LISTED).await?;
-        print(&table(&orders)?)?;
+        print(&listed(&orders))?;
         if let (MAX_LISTED, Some(last)) = (orders.len(), orders.last()) {
             let last = last.stored.id.0;
             eprintln!("only {MAX_LISTED} are listed; --before {last} lists older ones");
@@ -180,24 +179,20 @@ impl Operator {
     }
 }
 
-fn table(orders: &[ListedOrder]) -> Result<String> {
-    let mut table = format!(
-        "{:>8}  {:>6}  {:<10} {:<20} {:>9}  {:<12} FILE NUMBER\n",
-        "ID", "CLIENT", "KIND", "CREATED", "DOCUMENTS", "STATUS"
-    );
-    for ListedOrder { stored, documents } in orders {
-        writeln!(
-            table,
-            "{:>8}  {:>6}  {:<10} {:<20} {documents:>9}  {:<12} {}",
-            stored.id.0,
-            stored.client.0,
-            if stored.is_test { "test" } else { "production" },
+fn listed(orders: &[ListedOrder]) -> String {
+    let row = |ListedOrder { stored, documents }: &ListedOrder| {
+        [
+            stored.id.0.to_string(),
+            stored.client.0.to_string(),
+            if stored.is_test { "test" } else { "production" }.to_owned(),
             second(stored.created_at),
+            documents.to_string(),
             stored.status.as_str().escape_debug().to_string(),
-            stored.order.file_number.as_str().escape_debug()
-        )?;
-    }
-    Ok(table)
+            stored.order.file_number.as_str().escape_debug().to_string(),
+        ]
+    };
+    let head = ["ID", "CLIENT", "KIND", "CREATED", "DOCUMENTS", "STATUS", "FILE NUMBER"];
+    table(head, orders.iter().map(row))
 }
 
 /// Writes a document in blocks, durably, and compares it with its record.

@@ -1,6 +1,9 @@
 //! The output of commands.
 
-use std::io::{self, ErrorKind, Write as _};
+use std::{
+    array,
+    io::{self, ErrorKind, Write as _},
+};
 
 use anyhow::Result;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
@@ -12,6 +15,22 @@ pub fn print(text: &str) -> Result<()> {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }
+}
+
+/// Returns a table. Each column is as wide as its widest cell.
+pub(super) fn table<const COLUMNS: usize>(
+    head: [&str; COLUMNS],
+    rows: impl Iterator<Item = [String; COLUMNS]>,
+) -> String {
+    let rows: Vec<_> = [head.map(str::to_owned)].into_iter().chain(rows).collect();
+    let widths: [usize; COLUMNS] = array::from_fn(|column| {
+        rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
+    });
+    let line = |row: &[String; COLUMNS]| {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(line).collect()
 }
 
 /// Formats an instant in RFC 3339 with whole seconds.

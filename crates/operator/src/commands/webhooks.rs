@@ -1,7 +1,5 @@
 //! The commands about webhook endpoints.
 
-use std::fmt::Write as _;
-
 use anyhow::{Context as _, Result, anyhow};
 use clap::{Args, Subcommand, value_parser};
 use domain::{
@@ -11,14 +9,13 @@ use domain::{
     order::Violation,
     ports::{Cursor, DeliveryPageQuery},
     webhook::{
-        AttemptOutcome, Endpoint, EndpointId, EndpointOwner, EventType, WebhookDelivery,
-        WebhookDeliveryId,
+        AttemptOutcome, Endpoint, EndpointId, EndpointOwner, WebhookDelivery, WebhookDeliveryId,
     },
 };
 use serde_json::{Map, Value, json};
 use time::{OffsetDateTime, UtcOffset, format_description::well_known::Rfc3339};
 
-use super::output::{print, second};
+use super::output::{print, second, table};
 
 /// Maximum number of listed deliveries.
 const MAX_LISTED: usize = 1_000;
@@ -143,9 +140,9 @@ pub(super) async fn run(command: WebhooksCommand, webhooks: &ManageWebhooks) -> 
     };
     match command {
         WebhooksCommand::List { client } => {
-            let mut endpoints = webhooks.endpoints.all().await?;
-            endpoints.retain(|one| client.is_none_or(|client| one.owner.client.0 == client));
-            print(&table(&endpoints)?)
+            let mut all = webhooks.endpoints.all().await?;
+            all.retain(|one| client.is_none_or(|client| one.owner.client.0 == client));
+            print(&endpoints(&all))
         }
         WebhooksCommand::Create { client, test, url, details } => {
             let owner = EndpointOwner { client: ClientId(client), is_test: test };
@@ -160,14 +157,8 @@ pub(super) async fn run(command: WebhooksCommand, webhooks: &ManageWebhooks) -> 
                 .map_err(|faults| violations(&faults))?;
             change_endpoint(webhooks, owner(id).await?, change).await
         }
-        WebhooksCommand::Enable { id } => {
-            let change = EndpointChange { is_enabled: Some(true), ..EndpointChange::default() };
-            change_endpoint(webhooks, owner(id).await?, change).await
-        }
-        WebhooksCommand::Disable { id } => {
-            let change = EndpointChange { is_enabled: Some(false), ..EndpointChange::default() };
-            change_endpoint(webhooks, owner(id).await?, change).await
-        }
+        WebhooksCommand::Enable { id } => enable(webhooks, owner(id).await?, true).await,
+        WebhooksCommand::Disable { id } => enable(webhooks, owner(id).await?, false).await,
         WebhooksCommand::Delete { id } => {
             let (owner, id) = owner(id).await?;
             webhooks.delete(owner, id).await.map_err(explained)?;
@@ -190,7 +181,7 @@ pub(super) async fn run(command: WebhooksCommand, webhooks: &ManageWebhooks) -> 
             if page.has_older {
                 eprintln!("only the newest {MAX_LISTED} are listed");
             }
-            print(&deliveries(&page.deliveries)?)
+            print(&deliveries(&page.deliveries))
         }
         WebhooksCommand::Replay { id, delivery, since, until } => {
             let (owner, id) = owner(id).await?;
@@ -205,13 +196,22 @@ pub(super) async fn run(command: WebhooksCommand, webhooks: &ManageWebhooks) -> 
     }
 }
 
+async fn enable(
+    webhooks: &ManageWebhooks,
+    of: (EndpointOwner, EndpointId),
+    is_enabled: bool,
+) -> Result<()> {
+    let change = EndpointChange { is_enabled: Some(is_enabled), ..EndpointChange::default() };
+    change_endpoint(webhooks, of, change).await
+}
+
 async fn change_endpoint(
     webhooks: &ManageWebhooks,
     (owner, id): (EndpointOwner, EndpointId),
     change: EndpointChange,
 ) -> Result<()> {
     let endpoint = webhooks.change(owner, id, change).await.map_err(explained)?;
-    print(&table(&[endpoint])?)
+    print(&endpoints(&[endpoint]))
 }
 
 fn violations(violations: &[Violation]) -> anyhow::Error {
@@ -226,51 +226,42 @@ fn explained(error: WebhooksError) -> anyhow::Error {
     }
 }
 
-fn table(endpoints: &[Endpoint]) -> Result<String> {
-    let mut table = format!(
-        "{:>8}  {:>8}  {:<4}  {:<20}  {:<28}  {:<35}  URL\n",
-        "ID", "CLIENT", "MODE", "CREATED", "STATUS", "EVENTS"
-    );
-    for endpoint in endpoints {
+fn endpoints(endpoints: &[Endpoint]) -> String {
+    let row = |endpoint: &Endpoint| {
         let status = match (endpoint.disabled, endpoint.failing_since) {
             (Some((_, by)), _) => format!("disabled ({})", by.as_str()),
             (None, Some(since)) => format!("failing {}", second(since)),
             (None, None) => "enabled".to_owned(),
         };
         let events: Vec<_> = endpoint.events.iter().map(|event| event.as_str()).collect();
-        writeln!(
-            table,
-            "{:>8}  {:>8}  {:<4}  {:<20}  {status:<28}  {:<35}  {}",
-            endpoint.id.0,
-            endpoint.owner.client.0,
-            if endpoint.owner.is_test { "test" } else { "live" },
+        [
+            endpoint.id.0.to_string(),
+            endpoint.owner.client.0.to_string(),
+            if endpoint.owner.is_test { "test" } else { "live" }.to_owned(),
             second(endpoint.created_at),
+            status,
             events.join(","),
-            endpoint.url.escape_debug(),
-        )?;
-    }
-    Ok(table)
+            endpoint.url.escape_debug().to_string(),
+        ]
+    };
+    let head = ["ID", "CLIENT", "MODE", "CREATED", "STATUS", "EVENTS", "URL"];
+    table(head, endpoints.iter().map(row))
 }
 
-fn deliveries(deliveries: &[WebhookDelivery]) -> Result<String> {
-    let mut table = format!(
-        "{:>8}  {:>8}  {:<21}  {:<20}  {:<9}  {:>8}  LAST ATTEMPT\n",
-        "ID", "ORDER", "EVENT", "CREATED", "STATUS", "ATTEMPTS"
-    );
-    for delivery in deliveries {
-        writeln!(
-            table,
-            "{:>8}  {:>8}  {:<21}  {:<20}  {:<9}  {:>8}  {}",
-            delivery.id.0,
+fn deliveries(deliveries: &[WebhookDelivery]) -> String {
+    let row = |delivery: &WebhookDelivery| {
+        [
+            delivery.id.0.to_string(),
             delivery.order_id.map_or_else(|| "-".to_owned(), |id| id.0.to_string()),
-            EventType::as_str(delivery.event),
+            delivery.event.as_str().to_owned(),
             second(delivery.created_at),
-            delivery.status.as_str(),
-            delivery.attempts.len(),
+            delivery.status.as_str().to_owned(),
+            delivery.attempts.len().to_string(),
             last_attempt(delivery),
-        )?;
-    }
-    Ok(table)
+        ]
+    };
+    let head = ["ID", "ORDER", "EVENT", "CREATED", "STATUS", "ATTEMPTS", "LAST ATTEMPT"];
+    table(head, deliveries.iter().map(row))
 }
 
 /// Returns the outcome of the last attempt.

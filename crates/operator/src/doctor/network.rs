@@ -2,7 +2,7 @@
 //! of clients.
 
 use std::{
-    io::ErrorKind,
+    io::{self, ErrorKind},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::Arc,
     time::Duration,
@@ -37,7 +37,17 @@ struct RunningService {
 
 impl RunningService {
     async fn of(settings: &Settings) -> Option<Self> {
-        let metrics = get(settings.ops_listen, "/metrics").await?;
+        let address = settings.ops_listen;
+        let request =
+            format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        let exchange = async {
+            let mut stream = TcpStream::connect(listen::local_address(address)).await?;
+            stream.write_all(request.as_bytes()).await?;
+            let mut answer = String::new();
+            stream.take(MAX_ANSWER).read_to_string(&mut answer).await?;
+            io::Result::Ok(answer)
+        };
+        let metrics = timeout(ANSWER_LIMIT, exchange).await.ok()?.ok()?;
         let build =
             metrics.lines().find_map(|line| line.strip_prefix("notary_orders_build_info{"))?;
         let version = build.split('"').nth(1)?.to_owned();
@@ -46,82 +56,40 @@ impl RunningService {
     }
 }
 
-/// Returns the answer of an HTTP server to a `GET`, with its head.
-async fn get(address: SocketAddr, path: &str) -> Option<String> {
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    let exchange = async {
-        let mut stream = TcpStream::connect(listen::local_address(address)).await.ok()?;
-        stream.write_all(request.as_bytes()).await.ok()?;
-        let mut answer = Vec::new();
-        stream.take(MAX_ANSWER).read_to_end(&mut answer).await.ok()?;
-        String::from_utf8(answer).ok().filter(|answer| answer.starts_with("HTTP/1.1 "))
-    };
-    timeout(ANSWER_LIMIT, exchange).await.ok().flatten()
-}
-
-/// Checks whether each port is free, or served by this service.
+/// Checks whether each port is free, or in use while this service runs.
 pub(super) async fn ports(of: Arc<Subject>) -> Vec<Finding> {
     const API: &str = "--listen (NOTARY_ORDERS_LISTEN)";
     const OPS: &str = "--ops-listen (NOTARY_ORDERS_OPS_LISTEN)";
-    let Settings { listen, ops_listen, base_path, tls_cert, .. } = &of.settings;
+    let Settings { listen, ops_listen, .. } = &of.settings;
     if listen == ops_listen && listen.port() != 0 {
         let text = format!("{API} and {OPS} name the same address");
         return vec![PORTS.fail(text, "Choose another port for one of them")];
     }
-    let api = async {
-        let answer = get(*listen, &format!("{base_path}/openapi.json")).await?;
-        // With TLS, the service answers a plain request that it expects TLS.
-        let has_tls = answer.contains("expects TLS");
-        let is_service = has_tls || answer.contains("notary-orders");
-        is_service.then(|| judge_tls(*listen, has_tls, tls_cert.is_some()))
-    };
-    let ops = async {
-        Some(judge_version(*ops_listen, &RunningService::of(&of.settings).await?.version))
-    };
-    vec![judge_port(*listen, API, api).await, judge_port(*ops_listen, OPS, ops).await]
+    let running = RunningService::of(&of.settings).await;
+    [(*listen, API), (*ops_listen, OPS)]
+        .map(|(address, setting)| judge_port(address, setting, running.as_ref()))
+        .into()
 }
 
-fn judge_tls(address: SocketAddr, has_tls: bool, expected: bool) -> Finding {
-    let service = format!("{address} is served by this service");
-    if has_tls == expected {
-        return PORTS.ok(service);
-    }
-    let with = if has_tls { "with" } else { "without" };
-    PORTS.warn(
-        format!("{service} {with} TLS"),
-        "Restart the service with these settings, or correct --tls-cert (NOTARY_ORDERS_TLS_CERT)",
-    )
-}
-
-fn judge_version(address: SocketAddr, version: &str) -> Finding {
+fn judge_port(address: SocketAddr, setting: &str, running: Option<&RunningService>) -> Finding {
     let own = env!("CARGO_PKG_VERSION");
-    if version == own {
-        return PORTS.ok(format!("{address} is served by this service"));
-    }
-    PORTS.warn(
-        format!("{address} is served by version {version}, and this program is {own}"),
-        "Restart the service, unless an upgrade is going on",
-    )
-}
-
-/// Judges a port. `service` judges the service there; `None` if another program has the port.
-async fn judge_port(
-    address: SocketAddr,
-    setting: &str,
-    service: impl Future<Output = Option<Finding>>,
-) -> Finding {
-    match listen::listen(address) {
-        Ok(_) => PORTS.ok(format!("{address} is free for {setting}")),
-        Err(error) if error.kind() != ErrorKind::AddrInUse => {
+    match (listen::listen(address), running) {
+        (Ok(_), _) => PORTS.ok(format!("{address} is free for {setting}")),
+        (Err(error), _) if error.kind() != ErrorKind::AddrInUse => {
             let text = format!("{address} cannot be used: {error}");
             PORTS.fail(text, format!("Correct {setting}"))
         }
-        Err(_) => service.await.unwrap_or_else(|| {
-            PORTS.fail(
-                format!("{address} is in use, and does not answer as this service"),
-                format!("Stop the other program, or choose another port in {setting}"),
-            )
-        }),
+        (Err(_), Some(RunningService { version, .. })) if version == own => {
+            PORTS.ok(format!("{address} is in use, and this service runs"))
+        }
+        (Err(_), Some(RunningService { version, .. })) => PORTS.warn(
+            format!("{address} is in use, version {version} runs, and this program is {own}"),
+            "Restart the service, unless an upgrade is going on",
+        ),
+        (Err(_), None) => PORTS.fail(
+            format!("{address} is in use, and this service does not run"),
+            format!("Stop the other program, or choose another port in {setting}"),
+        ),
     }
 }
 

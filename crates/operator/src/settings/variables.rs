@@ -2,21 +2,23 @@
 
 use std::{collections::BTreeMap, env};
 
-use clap::{Arg, builder::Resettable};
+use clap::Arg;
 
 const PREFIX: &str = "NOTARY_ORDERS_";
 
 /// Similarity from which a name is suggested, between 0 and 1.
 const SIMILAR: f64 = 0.5;
 
-/// Treats a blank variable as absent. Environment files often name a variable without a value.
-pub(super) fn without_blank_variable(setting: Arg) -> Arg {
-    let value = setting.get_env().and_then(env::var_os);
-    if value.is_some_and(|value| value.to_str().is_some_and(|value| value.trim().is_empty())) {
-        setting.env(Resettable::Reset)
-    } else {
-        setting
-    }
+/// Names the variable of a setting after its flag. Treats a blank variable as absent: environment
+/// files often name a variable without a value.
+pub(super) fn with_variable(setting: Arg) -> Arg {
+    let variable = match setting.get_long() {
+        Some("database-url") => "DATABASE_URL".to_owned(),
+        Some(flag) => format!("{PREFIX}{}", flag.to_uppercase().replace('-', "_")),
+        None => return setting,
+    };
+    let is_blank = env::var(&variable).is_ok_and(|value| value.trim().is_empty());
+    if is_blank { setting } else { setting.env(variable) }
 }
 
 /// A variable that looks like a setting and is none.
