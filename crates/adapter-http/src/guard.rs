@@ -24,7 +24,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::closing::Closing;
+use crate::{closing::Closing, peer};
 
 /// Longer than the 60 s of common load balancers, so that the balancer closes idle connections and
 /// never sends a request into a closing one.
@@ -33,6 +33,7 @@ pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(75);
 const MAX_IDLE: Duration = Duration::from_secs(76);
 /// Interval in which the watchdog looks at all connections.
 const WATCH_INTERVAL: Duration = Duration::from_secs(5);
+
 /// The open connections of the API.
 #[derive(Debug)]
 pub struct Connections {
@@ -82,9 +83,8 @@ impl Connections {
     /// Returns a connection, unless its address has too many.
     fn register(self: &Arc<Self>, socket: Socket, peer: IpAddr) -> Option<Arc<Connection>> {
         let peer = peer.to_canonical();
-        let is_exempt = peer.is_loopback()
-            || self.trusted_proxies.iter().any(|network| network.contains(&peer));
-        let address = (!is_exempt).then(|| network_of(peer));
+        let is_exempt = peer.is_loopback() || peer::is_proxy(peer, &self.trusted_proxies);
+        let address = (!is_exempt).then(|| peer::network(peer));
         let mut open = self.table();
         if let Some(address) = address {
             let count = open.by_address.entry(address).or_default();
@@ -124,14 +124,6 @@ pub(crate) async fn watch(connections: Weak<Connections>) {
         connections.end_idle();
         drop(connections);
         sleep(WATCH_INTERVAL).await;
-    }
-}
-
-/// Returns what the limit counts as one address: a client has all addresses of an IPv6 network.
-fn network_of(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(address) => IpAddr::V6((address.to_bits() >> 64 << 64).into()),
     }
 }
 

@@ -32,7 +32,7 @@
 //!    turns a problem or a panic into a response. `orders/create_json.rs` writes, and
 //!    `orders/read_order.rs` reads.
 //! 3. Add one line to `routes`. Other methods of the path are answered with 405.
-//! 4. Describe the operation in `openapi/operations.rs`.
+//! 4. Describe the operation in `docs/openapi.json`.
 //! 5. Test the handler on mocks of the ports, as `orders/create_json_tests.rs` does.
 
 mod answer;

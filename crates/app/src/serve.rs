@@ -15,7 +15,7 @@ use operator::{Machine, adapters::Storage, listen, settings::Settings, tls_files
 use prometheus::Registry;
 use tokio::{
     task::JoinSet,
-    time::{Instant, sleep, timeout_at},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -174,7 +174,7 @@ impl Service {
         self.api.connections.close(self.grace.close).await;
         let requests_ended = async {
             // Work whose clients have disconnected may use connections of the server's threads.
-            self.api.detached.finish().await;
+            let _ = timeout(self.grace.close, self.api.detached.finish()).await;
             self.api_server.stop(true).await;
             self.api.detached.finish().await;
         };

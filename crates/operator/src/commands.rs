@@ -113,13 +113,12 @@ impl Command {
             Self::Restore { folder } => on_files(move || backup::restore(&settings, &folder)).await,
             Self::Copy { from, to } => print(&copy::everything(&from, &to, &settings).await?),
             Self::Openapi => {
-                let document = adapter_http::openapi_document(&OpenApiSettings {
+                print(&adapter_http::openapi_document(&OpenApiSettings {
                     base_path: settings.base_path.clone(),
-                    limits: settings.document_limits(),
+                    max_document_bytes: settings.document_limits().max_bytes,
                     duplicate_window: settings.duplicate_window(),
                     idempotency_retention: settings.idempotency_retention(),
-                });
-                print(&format!("{}\n", serde_json::to_string_pretty(&document)?))
+                }))
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::{
 const CHECK: Check = Check("database");
 const CLOCK: Check = Check("clock");
 
-/// Greatest difference between the clocks of instances (docs/operations.md).
+/// Greatest difference between the clocks of instances (docs/topologies.md).
 const TOLERATED: Duration = Duration::SECOND;
 
 /// Half the time of a lease: an instance that is further ahead delivers mails twice.
