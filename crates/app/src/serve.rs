@@ -11,6 +11,7 @@ use actix_web::{
 };
 use adapter_http::{Api, Capacity, Ops};
 use anyhow::{Context as _, Error, Result, anyhow};
+use operator::{Machine, adapters::Storage, listen, settings::Settings, tls_files::TlsFiles};
 use prometheus::Registry;
 use tokio::{
     task::JoinSet,
@@ -18,10 +19,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    adapters::Storage, listen, settings::Settings, system::Machine, tls_files::TlsFiles,
-    wiring::Parts,
-};
+use crate::wiring::Parts;
 
 /// Longest time at a stop in which the service still answers new requests on open connections, and
 /// asks their clients to reconnect.
