@@ -17,7 +17,6 @@ use futures_util::{Stream, StreamExt as _};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use crate::{
-    blocks::Block,
     body_memory::{MemoryShare, UsedUp},
     budget::used_up,
     exchange::Exchange,
@@ -192,34 +191,6 @@ impl Body {
     /// Ends a wait for the client, because the service has something else to do first.
     pub(crate) fn stop_waiting(&self) {
         self.0.pace.borrow_mut().arrived(0);
-    }
-
-    fn exchange(&self) -> Option<&Rc<Exchange>> {
-        self.0.request.conn_data()
-    }
-
-    /// Returns whether [`Body::receive`] can be called: the length of the body is known, and the
-    /// framework holds no byte of it.
-    pub(crate) fn may_receive(&self) -> bool {
-        self.exchange().is_some_and(|exchange| exchange.may_read_body(self.0.received.get()))
-    }
-
-    /// Reads bytes that have arrived into a block, which must not be full. Does not wait for any. The
-    /// framework would read smaller pieces, and they would have to be copied into the block.
-    pub(crate) async fn receive(&self, block: &mut Block) -> Result<(), PayloadError> {
-        let Some(exchange) = self.exchange() else { return Ok(()) };
-        poll_fn(|context| {
-            self.0.check_evicted(context)?;
-            let received = self.0.received.get();
-            let read = exchange.poll_read_body(context, received, block.unfilled());
-            if let Poll::Ready(count) = read {
-                block.resize(block.bytes().len() + count);
-                self.0.stand_ins.set(self.0.stand_ins.get() + count as u64);
-                self.0.arrived(count as u64);
-            }
-            Poll::Ready(Ok(()))
-        })
-        .await
     }
 
     /// Reads the rest of the body, so that the next request on the connection can be read.

@@ -10,9 +10,9 @@
 //! | concurrency limits; memory and disk of requests in progress | `concurrency_limit`, `body_memory`, `budget` |
 //! | from a handler's result to a response | `answer`, `problem` |
 //! | validators of answers, conditional requests | `conditional` |
-//! | JSON bodies, multipart forms | `body`, `json_body`, `form`, `parts` |
+//! | JSON bodies | `body`, `json_body` |
+//! | multipart forms; documents: storage while they arrive, format check | `form` |
 //! | identifiers in paths, pages of lists, instants | `path_number`, `paging`, `list`, `instants` |
-//! | uploaded documents: storage while they arrive, format check | `spool`, `spool_file`, `spool_folder`, `blocks`, `content` |
 //! | repeats under one `Idempotency-Key` | `idempotency_key`, `fingerprint`, `in_progress` |
 //! | request id, log line, metrics, response headers | `observe`, `request_notes`, `metrics`, `gauges` |
 //! | traces | `trace` |
@@ -38,14 +38,12 @@
 
 mod answer;
 mod authentication;
-mod blocks;
 mod body;
 mod body_memory;
 mod budget;
 mod concurrency_limit;
 mod conditional;
 mod connections;
-mod content;
 mod detached_tasks;
 mod docs_page;
 mod exchange;
@@ -64,7 +62,6 @@ mod openapi;
 mod ops;
 mod orders;
 mod paging;
-mod parts;
 mod path_number;
 mod peer;
 mod problem;
@@ -74,9 +71,6 @@ mod request_notes;
 mod routes;
 mod run_to_end;
 mod server;
-mod spool;
-mod spool_file;
-mod spool_folder;
 mod state;
 mod stream;
 #[cfg(test)]
@@ -91,8 +85,8 @@ pub use body_memory::{BodyMemory, MemoryShare};
 pub use budget::{Budget, Share};
 pub use concurrency_limit::ConcurrencyLimit;
 pub use connections::ConnectionTracker;
-pub use content::check as check_content;
 pub use detached_tasks::DetachedTasks;
+pub use form::{Spool, check_content};
 pub use gauges::register_gauges;
 pub use in_progress::{InProgress, KeysInProgress};
 pub use metrics::ApiMetrics;
@@ -101,7 +95,6 @@ pub use ops::{Dependencies, Ops};
 pub use orders::whole_order;
 pub use rate_limit::RateLimits;
 pub use server::{Capacity, serve_api, serve_ops};
-pub use spool::Spool;
 pub use state::Api;
 pub use tls::{Tls, TlsPair, TlsPairError};
 pub use trace::{RequestTrace, STEPS, TraceRequests, TracedAnswer};
@@ -111,9 +104,8 @@ pub use trace::{RequestTrace, STEPS, TraceRequests, TracedAnswer};
 pub mod internals {
     pub use crate::{
         authentication::bearer,
-        content::check_bytes,
         fingerprint::attempt,
-        form::{FormSpace, OrderForm, TEXT_PARTS, read as read_form},
+        form::{FormSpace, OrderForm, TEXT_PARTS, check_bytes, read as read_form},
         idempotency_key::key_text,
         problem::{Problem, ProblemCode},
     };

@@ -14,10 +14,10 @@ use crate::{
     concurrency_limit::ConcurrencyLimit,
     connections::ConnectionTracker,
     detached_tasks::DetachedTasks,
+    form::Spool,
     in_progress::{InProgress, KeysInProgress},
     metrics::ApiMetrics,
     rate_limit::RateLimits,
-    spool::Spool,
     trace::TraceRequests,
 };
 

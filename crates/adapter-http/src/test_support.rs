@@ -41,7 +41,7 @@ use time::{OffsetDateTime, macros::datetime};
 use tokio::sync::Semaphore;
 
 use crate::{
-    ApiMetrics, BodyMemory, Budget, ConcurrencyLimit, DetachedTasks, InProgress, KeysInProgress,
+    ApiMetrics, BodyMemory, ConcurrencyLimit, DetachedTasks, InProgress, KeysInProgress,
     RateLimits, Spool, observe::observe, routes, state::Api, trace::TraceRequests,
 };
 
@@ -158,7 +158,7 @@ impl Ports {
             rates: Arc::new(RateLimits::new(self.rate, self.rate, self.rate)),
             trusted_proxies: self.trusted_proxies,
             limits: DocumentLimits::default(),
-            spool: Spool::open(folder.path(), Budget::new(self.spool_bytes)).unwrap(),
+            spool: Spool::open(folder.path(), self.spool_bytes).unwrap(),
             metrics: ApiMetrics::register(&registry).unwrap(),
             entropy,
             base_path: String::new(),

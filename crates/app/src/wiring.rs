@@ -7,8 +7,8 @@ use std::sync::{
 
 use actix_web::web;
 use adapter_http::{
-    Api, ApiMetrics, BodyMemory, Budget, ConcurrencyLimit, ConnectionTracker, Dependencies,
-    DetachedTasks, InProgress, KeysInProgress, RateLimits, Spool,
+    Api, ApiMetrics, BodyMemory, ConcurrencyLimit, ConnectionTracker, Dependencies, DetachedTasks,
+    InProgress, KeysInProgress, RateLimits, Spool,
 };
 use adapter_mail::RemoveOldMails;
 use anyhow::{Context as _, Result};
@@ -66,9 +66,8 @@ impl Parts {
         let mut blobs = open_blobs(settings).await?;
         let scan = open_scan(settings, registry).await?;
         let (mut notifier, mail_is_available) = open_notifier(settings).await?;
-        let spool =
-            Spool::open(&settings.in_data_dir("spool"), Budget::new(mebibytes(settings.spool_mb)))
-                .context("--data-dir (NOTARY_ORDERS_DATA_DIR): spool")?;
+        let spool = Spool::open(&settings.in_data_dir("spool"), mebibytes(settings.spool_mb))
+            .context("--data-dir (NOTARY_ORDERS_DATA_DIR): spool")?;
         database_metrics::register(registry, &storage.observed)?;
         register_machine_metrics(settings, registry)?;
         let keys = storage.manage_keys(machine);

@@ -8,7 +8,7 @@ use std::{
 
 use actix_web::{FromRequest as _, dev, error::PayloadError, http::header, test::TestRequest, web};
 use adapter_http::{
-    BodyMemory, Budget, Spool,
+    BodyMemory, Spool,
     internals::{FormSpace, OrderForm, Problem, ProblemCode, read_form},
 };
 use bytes::Bytes;
@@ -44,7 +44,7 @@ thread_local! {
             .max_blocking_threads(1)
             .build()
             .unwrap();
-        let spool = Spool::open(folder.path(), Budget::new(u64::MAX)).unwrap();
+        let spool = Spool::open(folder.path(), u64::MAX).unwrap();
         Reader { runtime, spool, memory: BodyMemory::new(u64::MAX), _folder: folder }
     };
 }
