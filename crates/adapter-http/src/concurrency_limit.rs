@@ -1,12 +1,9 @@
 //! Limits how many orders are created at the same time.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use actix_web::{HttpMessage as _, HttpRequest};
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::timeout,
-};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{problem::Problem, request_notes::OverConcurrencyLimit};
 
@@ -25,19 +22,6 @@ impl ConcurrencyLimit {
     /// any load.
     pub(crate) fn acquire(&self, request: &HttpRequest) -> Result<OwnedSemaphorePermit, Problem> {
         Arc::clone(&self.0).try_acquire_owned().map_err(|_| over_limit(request))
-    }
-
-    /// Returns a permit for work that outlives its request. Waits for it, because the upload of the
-    /// request was costly.
-    pub(crate) async fn acquire_within(
-        &self,
-        time: Duration,
-        request: &HttpRequest,
-    ) -> Result<OwnedSemaphorePermit, Problem> {
-        match timeout(time, Arc::clone(&self.0).acquire_owned()).await {
-            Ok(Ok(permit)) => Ok(permit),
-            _ => Err(over_limit(request)),
-        }
     }
 }
 

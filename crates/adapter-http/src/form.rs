@@ -11,13 +11,11 @@ use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
-    sync::Arc,
 };
 
 use actix_multipart::{Field, Multipart, MultipartError};
 use actix_web::{HttpRequest, http::header, web};
 use domain::{
-    api_key::ApiKeyId,
     document::{Content, DocumentFormat, DocumentLimits, ReceivedDocument},
     order::OrderRequest,
 };
@@ -36,8 +34,7 @@ use self::{
 };
 use crate::{
     body::Body,
-    body_memory::{BodyMemory, MemoryShare},
-    budget::used_up,
+    body_limit::used_up,
     problem::{Problem, ProblemCode},
 };
 
@@ -64,12 +61,8 @@ pub struct Uploads {
     pub held: Held,
 }
 
-/// What a form holds: spooled files, which are deleted when it is dropped, and memory, which returns
-/// to the budget.
-pub struct Held {
-    _guards: Vec<SpoolGuard>,
-    _memory: Arc<MemoryShare>,
-}
+/// Guards of spooled files, which are deleted when it is dropped.
+pub type Held = Vec<SpoolGuard>;
 
 /// Where a form is read to.
 #[derive(Debug, Clone, Copy)]
@@ -78,10 +71,6 @@ pub struct FormSpace<'a> {
     pub spool: &'a Spool,
     /// Limits for the documents.
     pub limits: DocumentLimits,
-    /// Memory for the text parts.
-    pub memory: &'a Arc<BodyMemory>,
-    /// The key of the request.
-    pub key: ApiKeyId,
 }
 
 /// Returns the size limit of a whole form in bytes. It includes one document more than the limit,
@@ -118,12 +107,11 @@ async fn read_parts(
     texts: Option<&mut TextParts>,
 ) -> Result<Uploads, Problem> {
     let boundary = boundary(request)?;
-    let memory = space.memory.share(space.key);
-    let body = Body::new(request, payload, max_bytes(space.limits), Arc::clone(&memory));
+    let body = Body::new(request, payload, max_bytes(space.limits));
     let strict = StrictForm::new(body.clone(), &boundary);
     let mut form = Multipart::new(request.headers(), strict);
     let mut reader =
-        FormReader { request, space, body, texts, documents: Vec::new(), guards: Vec::new() };
+        FormReader { request, space, body, texts, documents: Vec::new(), held: Vec::new() };
     let mut count = 0;
     while let Some(part) = form.next().await {
         let part = part.map_err(|error| reader.unreadable(&error))?;
@@ -134,9 +122,7 @@ async fn read_parts(
         reader.part(part, count).await?;
     }
     reader.body.finish().await?;
-    memory.finish();
-    let held = Held { _guards: reader.guards, _memory: memory };
-    Ok(Uploads { documents: reader.documents, held })
+    Ok(Uploads { documents: reader.documents, held: reader.held })
 }
 
 /// Returns the boundary of the `multipart/form-data` content type.
@@ -176,7 +162,7 @@ struct FormReader<'a> {
     /// `None` if the form has documents only.
     texts: Option<&'a mut TextParts>,
     documents: Vec<ReceivedDocument>,
-    guards: Vec<SpoolGuard>,
+    held: Held,
 }
 
 impl FormReader<'_> {
@@ -250,7 +236,7 @@ impl FormReader<'_> {
         let Spooled { file, checked: content, guard } =
             writer.finish(check).await.map_err(|error| self.not_spooled(error))?;
         self.documents.push(ReceivedDocument { name_as_sent, file, content });
-        self.guards.push(guard);
+        self.held.push(guard);
         Ok(())
     }
 

@@ -22,9 +22,7 @@ pub fn register_gauges(registry: &Registry, api: &web::Data<Api>) -> Result<(), 
     gauge("notary_orders_spool_bytes", "Bytes of uploads in progress on disk.", |api| {
         api.spool.used()
     })?;
-    gauge(
-        "notary_orders_body_memory_bytes",
-        "Memory of the bodies of requests in progress.",
-        |api| api.body_memory.used(),
-    )
+    gauge("notary_orders_bodies_in_progress", "Bodies of requests that are received.", |api| {
+        (api.json_bodies.used() + api.uploads.used()) as u64
+    })
 }

@@ -1,27 +1,30 @@
 //! JSON bodies.
 
-use std::sync::Arc;
-
 use actix_web::{HttpMessage as _, HttpRequest, http::header, web};
-use domain::order::{Field, JsonType, ViolationCode};
+use bytes::Bytes;
+use domain::{
+    api_key::ApiKeyId,
+    order::{Field, JsonType, ViolationCode},
+};
 use serde::de::{Error as _, MapAccess};
 use serde_json::{Map, Value};
 
 use crate::{
-    body::{self, WholeBody},
-    body_memory::MemoryShare,
+    body,
+    body_limit::BodyLimit,
     problem::{FieldProblem, Problem, ProblemCode},
 };
 
 /// Size limit of a JSON body in bytes. An order with every text at its limit has a fifth of it.
 pub(crate) const MAX_BODY: u64 = 256 * 1024;
 
-/// Reads a body with the content type of JSON.
+/// Reads a body with the content type of JSON, when `limit` permits it.
 pub(crate) async fn read(
     request: &HttpRequest,
     payload: web::Payload,
-    memory: Arc<MemoryShare>,
-) -> Result<WholeBody, Problem> {
+    limit: &BodyLimit,
+    key: ApiKeyId,
+) -> Result<Bytes, Problem> {
     if request.headers().get_all(header::CONTENT_TYPE).count() > 1 {
         return Err(Problem::malformed("The request has more than one content type."));
     }
@@ -29,7 +32,8 @@ pub(crate) async fn read(
         return Err(unsupported_media_type());
     }
     body::check_head(request, MAX_BODY)?;
-    body::read_all(request, payload, MAX_BODY, memory).await
+    let _permit = limit.acquire(request, key).await?;
+    body::read_all(request, payload, MAX_BODY).await
 }
 
 pub(crate) fn unsupported_media_type() -> Problem {
@@ -48,10 +52,11 @@ pub(crate) fn parse<T: for<'de> JsonType<'de>>(body: &[u8]) -> Result<Field<T>, 
 pub(crate) async fn read_object(
     request: &HttpRequest,
     payload: web::Payload,
-    memory: Arc<MemoryShare>,
+    limit: &BodyLimit,
+    key: ApiKeyId,
 ) -> Result<Map<String, Value>, Problem> {
-    let body = read(request, payload, memory).await?;
-    match parse(&body.bytes)? {
+    let body = read(request, payload, limit, key).await?;
+    match parse(&body)? {
         Field::Value(Members(members)) => Ok(members),
         Field::Absent | Field::Mistyped => {
             let code = ViolationCode::WrongType.as_str();

@@ -7,7 +7,7 @@
 //! | the operations on webhooks, and their records | `webhooks` |
 //! | what the handlers share | `state` |
 //! | authentication and rate limits | `authentication`, `rate_limit`, `peer` |
-//! | concurrency limits; memory and disk of requests in progress | `concurrency_limit`, `body_memory`, `budget` |
+//! | concurrency limits | `concurrency_limit`, `body_limit` |
 //! | from a handler's result to a response | `answer`, `problem` |
 //! | validators of answers, conditional requests | `conditional` |
 //! | JSON bodies | `body`, `json_body` |
@@ -39,8 +39,7 @@
 mod answer;
 mod authentication;
 mod body;
-mod body_memory;
-mod budget;
+mod body_limit;
 mod concurrency_limit;
 mod conditional;
 mod connections;
@@ -81,8 +80,7 @@ mod transport;
 mod unread_body;
 mod webhooks;
 
-pub use body_memory::{BodyMemory, MemoryShare};
-pub use budget::{Budget, Share};
+pub use body_limit::BodyLimit;
 pub use concurrency_limit::ConcurrencyLimit;
 pub use connections::ConnectionTracker;
 pub use detached_tasks::DetachedTasks;

@@ -10,7 +10,7 @@ use domain::{
 use ipnet::IpNet;
 
 use crate::{
-    body_memory::BodyMemory,
+    body_limit::BodyLimit,
     concurrency_limit::ConcurrencyLimit,
     connections::ConnectionTracker,
     detached_tasks::DetachedTasks,
@@ -59,8 +59,8 @@ pub struct Api {
     pub connections: Arc<ConnectionTracker>,
     /// Limits how many JSON orders are created at the same time.
     pub concurrency: ConcurrencyLimit,
-    /// Limits how many orders with documents are stored at the same time.
-    pub uploads: ConcurrencyLimit,
-    /// Memory for bodies in progress.
-    pub body_memory: Arc<BodyMemory>,
+    /// Limits how many JSON bodies are received at the same time.
+    pub json_bodies: BodyLimit,
+    /// Limits how many forms are received and stored at the same time.
+    pub uploads: BodyLimit,
 }

@@ -41,8 +41,8 @@ use time::{OffsetDateTime, macros::datetime};
 use tokio::sync::Semaphore;
 
 use crate::{
-    ApiMetrics, BodyMemory, ConcurrencyLimit, DetachedTasks, InProgress, KeysInProgress,
-    RateLimits, Spool, observe::observe, routes, state::Api, trace::TraceRequests,
+    ApiMetrics, BodyLimit, ConcurrencyLimit, DetachedTasks, InProgress, KeysInProgress, RateLimits,
+    Spool, observe::observe, routes, state::Api, trace::TraceRequests,
 };
 
 /// The time of all tests.
@@ -64,10 +64,8 @@ pub(crate) struct Ports {
     pub(crate) secrets: MockSecretBox,
     /// Maximum number of concurrent JSON orders.
     pub(crate) concurrency: usize,
-    /// Maximum number of orders with documents that are stored at the same time.
-    pub(crate) uploads_in_flight: usize,
-    /// Memory for bodies in bytes.
-    pub(crate) body_memory: u64,
+    /// Maximum number of JSON bodies, and of forms, that are received at the same time.
+    pub(crate) bodies: usize,
     /// Disk for uploads in bytes.
     pub(crate) spool_bytes: u64,
     /// Rate limit of keys and of failed authentications; none by default.
@@ -101,8 +99,7 @@ impl Ports {
             sender: MockWebhookSender::new(),
             secrets: MockSecretBox::new(),
             concurrency: 1,
-            uploads_in_flight: 1,
-            body_memory: u64::MAX,
+            bodies: 1,
             spool_bytes: u64::MAX,
             rate: Rate { per_second: 0, burst: 0 },
             trusted_proxies: Vec::new(),
@@ -168,8 +165,8 @@ impl Ports {
             replays: InProgress::default(),
             connections: Arc::default(),
             concurrency: ConcurrencyLimit::new(self.concurrency),
-            uploads: ConcurrencyLimit::new(self.uploads_in_flight),
-            body_memory: BodyMemory::new(self.body_memory),
+            json_bodies: BodyLimit::new(self.bodies),
+            uploads: BodyLimit::new(self.bodies),
         };
         TestApi { api: web::Data::new(api), registry, _folder: folder }
     }

@@ -220,26 +220,16 @@ pub struct Settings {
     )]
     pub max_orders_in_flight: u32,
 
-    /// Concurrency limit of orders with documents while they are stored; at the limit an order
-    /// waits up to 5 seconds, then the answer is 503
+    /// Concurrency limit of orders with documents, from their form to their storage; each API key
+    /// has a quarter of it; at the limit an order waits up to 5 seconds, then the answer is 503
     #[arg(
         long,
         value_name = "NUMBER",
         env = "NOTARY_ORDERS_MAX_UPLOADS_IN_FLIGHT",
-        default_value_t = 64,
+        default_value_t = 256,
         value_parser = value_parser!(u32).range(1..=100_000)
     )]
     pub max_uploads_in_flight: u32,
-
-    /// Memory for the bodies of all requests in progress in MiB; at the limit the answer is 503
-    #[arg(
-        long,
-        value_name = "MIB",
-        env = "NOTARY_ORDERS_BODY_MEMORY_MB",
-        default_value_t = 32,
-        value_parser = value_parser!(u32).range(8..=65_536)
-    )]
-    pub body_memory_mb: u32,
 
     /// Disk space for all uploads in progress in MiB; at the limit the answer is 503
     #[arg(

@@ -7,7 +7,7 @@ use std::sync::{
 
 use actix_web::web;
 use adapter_http::{
-    Api, ApiMetrics, BodyMemory, ConcurrencyLimit, ConnectionTracker, Dependencies, DetachedTasks,
+    Api, ApiMetrics, BodyLimit, ConcurrencyLimit, ConnectionTracker, Dependencies, DetachedTasks,
     InProgress, KeysInProgress, RateLimits, Spool,
 };
 use adapter_mail::RemoveOldMails;
@@ -155,8 +155,8 @@ impl Parts {
             replays: InProgress::default(),
             connections: Arc::<ConnectionTracker>::default(),
             concurrency: ConcurrencyLimit::new(usize::try_from(settings.max_orders_in_flight)?),
-            uploads: ConcurrencyLimit::new(usize::try_from(settings.max_uploads_in_flight)?),
-            body_memory: BodyMemory::new(mebibytes(settings.body_memory_mb)),
+            json_bodies: BodyLimit::default(),
+            uploads: BodyLimit::new(usize::try_from(settings.max_uploads_in_flight)?),
         });
         adapter_http::register_gauges(registry, &api)?;
         Ok(Self { api, dependencies, workers })

@@ -2,18 +2,16 @@ use std::{
     collections::VecDeque,
     iter::once,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
 };
 
 use actix_web::{FromRequest as _, dev, error::PayloadError, http::header, test::TestRequest, web};
 use adapter_http::{
-    BodyMemory, Spool,
+    Spool,
     internals::{FormSpace, OrderForm, Problem, ProblemCode, read_form},
 };
 use bytes::Bytes;
 use domain::{
-    api_key::ApiKeyId,
     document::{DocumentLimits, Sha256Digest},
     order::OrderRequest,
 };
@@ -32,7 +30,6 @@ const SMALL_PIECES: usize = 16;
 struct Reader {
     runtime: Runtime,
     spool: Spool,
-    memory: Arc<BodyMemory>,
     _folder: TempDir,
 }
 
@@ -45,7 +42,7 @@ thread_local! {
             .build()
             .unwrap();
         let spool = Spool::open(folder.path(), u64::MAX).unwrap();
-        Reader { runtime, spool, memory: BodyMemory::new(u64::MAX), _folder: folder }
+        Reader { runtime, spool, _folder: folder }
     };
 }
 
@@ -99,12 +96,7 @@ pub(super) fn read<T>(
         dev::Payload::Stream { payload: Box::pin(Arriving { pieces, paused: false }) };
     let payload = web::Payload::from_request(&request, &mut payload).now_or_never()?.ok()?;
     Some(READER.with(|reader| {
-        let space = FormSpace {
-            spool: &reader.spool,
-            limits: LIMITS,
-            memory: &reader.memory,
-            key: ApiKeyId(1),
-        };
+        let space = FormSpace { spool: &reader.spool, limits: LIMITS };
         inspect(reader.runtime.block_on(read_form(&request, payload, space)))
     }))
 }

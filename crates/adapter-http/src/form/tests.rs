@@ -28,8 +28,7 @@ async fn read_within(
     let request = request(&[FORM]);
     let mut payload: dev::Payload = dev::Payload::Stream { payload: Box::pin(body) };
     let payload = web::Payload::from_request(&request, &mut payload).await.unwrap();
-    let memory = BodyMemory::new(u64::MAX);
-    let space = FormSpace { spool, limits, memory: &memory, key: ApiKeyId(1) };
+    let space = FormSpace { spool, limits };
     read(&request, payload, space).await
 }
 

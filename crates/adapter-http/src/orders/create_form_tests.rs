@@ -186,7 +186,7 @@ async fn unresponsive_ledger_is_unavailable() {
 #[tokio::test(start_paused = true)]
 async fn upload_waits_five_seconds_for_a_permit() {
     let mut ports = Ports::new();
-    ports.uploads_in_flight = 0;
+    ports.bodies = 0;
     ports.idempotency.expect_claim().once().returning(|_, _, _| Ok(()));
     ports.idempotency.expect_release().once().returning(|_| Ok(()));
     let started = tokio::time::Instant::now();
@@ -194,15 +194,12 @@ async fn upload_waits_five_seconds_for_a_permit() {
     let answer = post_with_key(ports, deed()).await;
 
     answer.problem(503, "unavailable");
-    assert_eq!((answer.header("retry-after"), started.elapsed().as_secs()), ("1", 5));
+    assert_eq!((answer.header("retry-after"), started.elapsed().as_secs()), ("5", 5));
 }
 
 #[actix_web::test]
-async fn upload_beyond_the_disk_space_is_unavailable() {
-    let mut ports = Ports::new();
-    ports.spool_bytes = 100;
-
-    let answer = post(ports, deed()).await;
+async fn upload_beyond_the_disk_is_unavailable() {
+    let answer = post(Ports { spool_bytes: 100, ..Ports::new() }, deed()).await;
 
     answer.problem(503, "unavailable");
     assert_eq!(answer.header("retry-after"), "5");

@@ -1,6 +1,7 @@
 //! `POST /api/order/create`: creates an order from a JSON body.
 
 use actix_web::{HttpRequest, web};
+use bytes::Bytes;
 use domain::{
     api_key::ApiKey,
     create_order::{CreateOrderError, CreatedOrder},
@@ -12,7 +13,6 @@ use tracing::Instrument as _;
 use crate::{
     answer::{Response, answer},
     authentication::admit,
-    body::WholeBody,
     fingerprint::attempt,
     idempotency_key, json_body,
     orders::created::{self, Operation},
@@ -35,7 +35,7 @@ pub(crate) fn create(request: HttpRequest, payload: web::Payload, api: web::Data
             None => None,
         };
         let step = tracing::info_span!(target: STEPS, "read");
-        let body = json_body::read(request, payload, api.body_memory.share(key.id));
+        let body = json_body::read(request, payload, &api.json_bodies, key.id);
         let body = body.instrument(step).await?;
         // Taken after the body has arrived, because a slow client must not hold a permit.
         let permit = api.concurrency.acquire(request)?;
@@ -52,10 +52,10 @@ pub(crate) fn create(request: HttpRequest, payload: web::Payload, api: web::Data
 async fn create_order(
     api: &Api,
     key: &ApiKey,
-    body: WholeBody,
+    body: Bytes,
     claim: Option<Claim>,
 ) -> Result<CreatedOrder, Problem> {
-    let order = parse(&body.bytes)?;
+    let order = parse(&body)?;
     let attempt =
         claim.map(|claim| attempt(claim, Operation::Json.as_str(), &order, &[])).transpose()?;
     let created = api.create_order.create(key, order, attempt.as_ref()).await?;

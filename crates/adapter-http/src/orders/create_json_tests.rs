@@ -179,13 +179,12 @@ async fn unsupported_content_type_is_rejected() {
     Ports::new().api().send(request).await.problem(415, "unsupported_media_type");
 }
 
-#[actix_web::test]
-async fn body_beyond_the_memory_is_unavailable() {
-    let mut ports = Ports::new();
-    ports.body_memory = 10_000;
+#[tokio::test(start_paused = true)]
+async fn body_waits_five_seconds_for_a_permit() {
+    let started = tokio::time::Instant::now();
 
-    let answer = post(ports, &minimal_request()).await;
+    let answer = post(Ports { bodies: 0, ..Ports::new() }, &minimal_request()).await;
 
     answer.problem(503, "unavailable");
-    assert_eq!(answer.header("retry-after"), "5");
+    assert_eq!((answer.header("retry-after"), started.elapsed().as_secs()), ("5", 5));
 }

@@ -1,18 +1,16 @@
 //! What the two operations with documents share: a form is received under the claim of its
 //! `Idempotency-Key`, and then stored in a task of its own.
 
-use std::time::Duration;
-
 use actix_web::{HttpRequest, web};
 use domain::{
     api_key::ApiKey,
     idempotency::{Answered, Attempt, Claim},
 };
-use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument as _;
 
 use crate::{
     body,
+    body_limit::BodyPermit,
     form::{self, FormSpace, Held},
     idempotency_key,
     orders::claim_guard::{Acquired, ClaimGuard},
@@ -20,9 +18,6 @@ use crate::{
     state::Api,
     trace::STEPS,
 };
-
-/// Longest wait for a permit to store documents. Other requests are stored in less.
-const PERMIT_WAIT: Duration = Duration::from_secs(5);
 
 /// A form that was received to its end.
 pub(super) struct Received<F> {
@@ -37,10 +32,10 @@ pub(super) struct Received<F> {
 /// What a request holds until its documents are stored.
 pub(super) struct Storing {
     guard: Option<ClaimGuard>,
-    permit: OwnedSemaphorePermit,
+    permit: BodyPermit,
 }
 
-/// Receives the form of a request. A slow client holds no permit to store it.
+/// Receives the form of a request, when the limit of uploads permits it.
 pub(super) async fn receive<F>(
     request: &HttpRequest,
     api: &web::Data<Api>,
@@ -57,12 +52,11 @@ pub(super) async fn receive<F>(
         },
         None => (None, None),
     };
-    let space =
-        FormSpace { spool: &api.spool, limits: api.limits, memory: &api.body_memory, key: key.id };
+    let space = FormSpace { spool: &api.spool, limits: api.limits };
     let received = async {
+        let permit = api.uploads.acquire(request, key.id).await?;
         let form = read(space).instrument(tracing::info_span!(target: STEPS, "read")).await?;
         let attempt = claim.map(|claim| fingerprint(claim, &form)).transpose()?;
-        let permit = api.uploads.acquire_within(PERMIT_WAIT, request).await?;
         Ok((form, attempt, permit))
     };
     match received.await {

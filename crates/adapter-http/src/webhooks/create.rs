@@ -21,8 +21,7 @@ use crate::{
 pub(crate) fn create(request: HttpRequest, payload: web::Payload, api: web::Data<Api>) -> Response {
     answer(request, async move |request| {
         let key = admit(request, &api, Policy::Webhooks).await?;
-        let memory = api.body_memory.share(key.id);
-        let body = json_body::read_object(request, payload, memory).await?;
+        let body = json_body::read_object(request, payload, &api.json_bodies, key.id).await?;
         let asked = EndpointRequest::parse(&body).map_err(invalid)?;
         let (endpoint, secret) = api.webhooks.create(EndpointOwner::of(&key), asked).await?;
         WebhookNote { id: endpoint.id, message: "webhook created" }.leave(request);

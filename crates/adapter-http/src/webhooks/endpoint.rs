@@ -34,8 +34,7 @@ pub(crate) fn change(request: HttpRequest, payload: web::Payload, api: web::Data
     answer(request, async move |request| {
         let key = admit(request, &api, Policy::Webhooks).await?;
         let id = path::webhook_id(request)?;
-        let memory = api.body_memory.share(key.id);
-        let body = json_body::read_object(request, payload, memory).await?;
+        let body = json_body::read_object(request, payload, &api.json_bodies, key.id).await?;
         let change = EndpointChange::parse(&body).map_err(invalid)?;
         let endpoint = api.webhooks.change(EndpointOwner::of(&key), id, change).await?;
         WebhookNote { id, message: "webhook changed" }.leave(request);

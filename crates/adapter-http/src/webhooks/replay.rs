@@ -50,8 +50,7 @@ pub(crate) fn replay(request: HttpRequest, payload: web::Payload, api: web::Data
     answer(request, async move |request| {
         let key = admit(request, &api, Policy::Webhooks).await?;
         let id = path::webhook_id(request)?;
-        let memory = api.body_memory.share(key.id);
-        let body = json_body::read_object(request, payload, memory).await?;
+        let body = json_body::read_object(request, payload, &api.json_bodies, key.id).await?;
         let range = parse(&body).map_err(invalid)?;
         let owner = EndpointOwner::of(&key);
         // Before the mark, which would show whether others have such a webhook.
