@@ -39,9 +39,10 @@ release-openapi:
     cargo run --quiet -- openapi \
         >"docs/released/openapi-$(cargo pkgid --package notary-orders | sed 's/.*@//').json"
 
-# Measures the release build; bench/README.md lists the measurements.
+# Measures the release build beside pgbench, nginx and a Fastify service (see bench/README.md).
 bench what="all" *arguments:
-    {{ if what == "micro" { "cargo bench --package notary-orders-bench" } else { "cargo build --release && cargo run --release --package notary-orders-bench -- " + what } }} {{arguments}}
+    cargo build --release
+    bench/bench.py {{what}} {{arguments}}
 
 # Kills the service again and again under load, on both wirings. CRASH_SEED=N repeats a run.
 crash rounds="300":
@@ -52,10 +53,6 @@ crash rounds="300":
 stops count="50":
     STOPS={{count}} cargo test --package notary-orders --test e2e --test e2e-production \
         stop_under_load:: -- --nocapture
-
-# Runs mixed load on each wiring; draws memory, files, threads and queue age to target/soak-*.svg.
-soak minutes="30" *arguments:
-    cargo build --release && cargo run --release --package notary-orders-bench -- soak {{minutes}} {{arguments}}
 
 # Measures several instances on one PostgreSQL server (docs/scaling.md; needs wrk).
 instances *arguments:

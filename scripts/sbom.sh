@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # The tool writes a file beside every manifest of the workspace.
-trap 'rm -f bench/*.cdx.json crates/*/*.cdx.json' EXIT
+trap 'rm -f crates/*/*.cdx.json' EXIT
 cargo cyclonedx --quiet --manifest-path crates/app/Cargo.toml --format json --spec-version 1.5 \
     --describe binaries --target all
 mkdir -p target

@@ -43,8 +43,6 @@ if [ ${#missing[@]} -gt 0 ]; then
     )
     as_root rm "$no_cluster"
 fi
-cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
-cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
 
 # Keeps the Python and JavaScript packages of the tests out of the system.
 tools="${CARGO_TARGET_DIR:-target}/tools"
