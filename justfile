@@ -25,14 +25,6 @@ lint:
 doc:
     cargo doc --workspace --no-deps --open
 
-# Updates the copy of the OpenAPI document in docs/.
-openapi:
-    cargo run --quiet --package notary-orders -- openapi --base-path '' > docs/openapi.json
-
-# Copies the programs of docs/examples into the guides.
-renew-guide:
-    RENEW_GUIDE=1 cargo test --package notary-orders --test e2e guides_show_the_examples_verbatim
-
 # Stores the OpenAPI document of this version as a released one, which later ones must not break.
 release-openapi:
     mkdir -p docs/released

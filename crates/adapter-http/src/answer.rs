@@ -7,7 +7,7 @@ use futures_util::{FutureExt as _, future::LocalBoxFuture};
 
 use crate::{problem::Problem, request_notes::RequestId};
 
-/// The response of a handler. Boxed, because the framework moves it several times and a handler's
+/// The response of a handler. Boxed, because actix moves it several times and a handler's
 /// future has kilobytes.
 pub(crate) type Response = LocalBoxFuture<'static, HttpResponse>;
 

@@ -1,18 +1,15 @@
 //! Authentication and rate limits. Both are checked before the body is read.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use actix_web::{
     HttpMessage as _, HttpRequest,
-    http::header::{self, HeaderMap, HeaderValue},
+    http::header::{self, HeaderMap},
 };
 use domain::api_key::{ApiKey, PresentedKey};
-use httparse::{EMPTY_HEADER, Request};
-use tokio::time::sleep;
 use tracing::Instrument as _;
 
 use crate::{
-    first_head::MAX_LINES,
     peer,
     problem::Problem,
     rate_limit::{FAILED_AUTHENTICATIONS, Policy},
@@ -20,9 +17,6 @@ use crate::{
     state::Api,
     trace::STEPS,
 };
-
-/// Delay of a connection that guesses keys, when its peer is over the limit of failures.
-const GUESS_DELAY: Duration = Duration::from_secs(3);
 
 /// Authenticates a request and counts it against the rate limit of its key, which must have the
 /// scope of the policy.
@@ -79,38 +73,6 @@ fn check_failures(request: &HttpRequest, api: &Api) -> Result<(), Problem> {
     api.rates
         .failure(peer)
         .map_err(|seconds| Problem::rate_limited(FAILED_AUTHENTICATIONS, seconds))
-}
-
-/// Delays the first request of a connection if its peer guesses keys and this one is not valid. The
-/// delay limits how fast many connections can guess, however often they connect.
-///
-/// Proxies are not delayed: their connections carry the requests of many clients.
-pub(crate) async fn delay_guess(head: &[u8], peer: IpAddr, api: &Api) {
-    if peer::is_proxy(peer, &api.trusted_proxies) || !api.rates.is_throttled(peer) {
-        return;
-    }
-    let valid = match key_in(head) {
-        // Not counted as a look-up: the request is authenticated again.
-        Some(key) => api.keys.authenticate(&key, || false).await,
-        None => Ok(None),
-    };
-    if !matches!(valid, Ok(Some(_))) {
-        sleep(GUESS_DELAY).await;
-    }
-}
-
-/// Returns the key in the head of a request.
-fn key_in(head: &[u8]) -> Option<PresentedKey> {
-    let mut lines = [EMPTY_HEADER; MAX_LINES];
-    let mut request = Request::new(&mut lines);
-    request.parse(head).ok()?;
-    let mut headers = HeaderMap::new();
-    for line in request.headers.iter() {
-        if line.name.eq_ignore_ascii_case(header::AUTHORIZATION.as_str()) {
-            headers.append(header::AUTHORIZATION, HeaderValue::from_bytes(line.value).ok()?);
-        }
-    }
-    PresentedKey::parse(bearer(&headers).ok()?)
 }
 
 /// Returns the token of `Authorization: Bearer <token>` (RFC 6750, section 2.1). The scheme is

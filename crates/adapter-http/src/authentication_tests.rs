@@ -1,12 +1,11 @@
 use actix_web::test::TestRequest;
 use contract_tests::samples::minimal_request;
 use domain::api_key::Rate;
-use tokio::time::{Instant, advance};
 
 use super::*;
 use crate::{
     orders::create_json::PATH,
-    test_support::{Ports, TestApi, api_key, presented_key},
+    test_support::{Ports, TestApi, api_key},
 };
 
 /// Builds a request with a key of the right form that was never issued.
@@ -71,40 +70,4 @@ async fn throttled_address_does_not_block_valid_keys() {
     invalid["requestedBy"].take();
 
     api.send(order.set_json(invalid)).await.problem(400, "validation_failed");
-}
-
-#[tokio::test(start_paused = true)]
-async fn connection_of_a_throttled_address_waits_unless_its_key_is_valid() {
-    let mut ports = Ports {
-        rate: Rate { per_second: 1, burst: 1 },
-        trusted_proxies: vec!["192.0.2.9/32".parse().unwrap()],
-        ..Ports::without_key()
-    };
-    let valid = api_key().key.lookup;
-    ports.keys.expect_find().returning(move |lookup| Ok((lookup == valid).then(api_key)));
-    ports.keys.expect_list().returning(|| Ok(vec![api_key()]));
-    let api = ports.api();
-    let delay = async |peer: &str, key: &str| {
-        let head = format!("POST {PATH} HTTP/1.1\r\nauthorization: Bearer {key}\r\n\r\n");
-        let started = Instant::now();
-        delay_guess(head.as_bytes(), peer.parse().unwrap(), &api.api).await;
-        started.elapsed()
-    };
-    let unknown = format!("nok_{:016x}_{:048x}", 5, 0);
-    let (peer, proxy) = ("192.0.2.1", "192.0.2.9");
-
-    assert_eq!(delay(peer, &unknown).await, Duration::ZERO);
-    assert!(!api.send(guess(0)).await.closes);
-    let throttled = api.send(guess(1)).await;
-    throttled.problem(429, "rate_limited");
-    assert!(throttled.closes);
-    api.api.rates.failure(proxy.parse().unwrap()).unwrap();
-    api.api.rates.failure(proxy.parse().unwrap()).unwrap_err();
-
-    assert_eq!(delay(peer, presented_key().expose()).await, Duration::ZERO);
-    assert_eq!(delay("192.0.2.2", &unknown).await, Duration::ZERO);
-    assert_eq!(delay(proxy, &unknown).await, Duration::ZERO);
-    assert_eq!(delay(peer, "wrong").await, GUESS_DELAY);
-    advance(Duration::from_secs(2)).await;
-    assert_eq!(delay(peer, &unknown).await, Duration::ZERO);
 }

@@ -1,5 +1,11 @@
-//! Tasks that outlive their request.
+//! Work that goes on when its request is dropped, because the client has disconnected.
 
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use futures_util::{FutureExt as _, future::BoxFuture};
 use tokio::{runtime::Handle, task::JoinHandle};
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
@@ -25,9 +31,80 @@ impl DetachedTasks {
         self.tasks.spawn_on(task.in_current_span(), &self.runtime)
     }
 
+    /// Runs work within the request, which costs less than a task of its own. Only if this is
+    /// dropped before the work has ended, a task does the rest, and `unused` gets the result.
+    pub(crate) fn run_to_end<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+        unused: fn(T),
+    ) -> RunToEnd<T> {
+        RunToEnd { work: Some(work.boxed()), tasks: self.clone(), unused }
+    }
+
     /// Waits until all tasks have ended. Call it when no more requests are served.
     pub async fn finish(&self) {
         self.tasks.close();
         self.tasks.wait().await;
+    }
+}
+
+/// Work that a request waits for.
+pub(crate) struct RunToEnd<T: Send + 'static> {
+    /// `None` when the work has ended or panicked.
+    work: Option<BoxFuture<'static, T>>,
+    tasks: DetachedTasks,
+    unused: fn(T),
+}
+
+impl<T: Send + 'static> Future for RunToEnd<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let Some(mut work) = self.work.take() else { return Poll::Pending };
+        let polled = work.poll_unpin(context);
+        if polled.is_pending() {
+            self.work = Some(work);
+        }
+        polled
+    }
+}
+
+impl<T: Send + 'static> Drop for RunToEnd<T> {
+    fn drop(&mut self) {
+        if let Some(work) = self.work.take() {
+            self.tasks.spawn(work.map(self.unused));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use tokio::{runtime::Handle, sync::oneshot};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn dropped_work_runs_to_its_end() {
+        static UNUSED: AtomicU32 = AtomicU32::new(0);
+        let tasks = DetachedTasks::new(Handle::current());
+        let (sender, receiver) = oneshot::channel();
+        let work = async { receiver.await.unwrap() };
+        let mut running = tasks.run_to_end(work, |result| UNUSED.store(result, Ordering::Relaxed));
+        assert!((&mut running).now_or_never().is_none());
+
+        drop(running);
+        sender.send(7).unwrap();
+        tasks.finish().await;
+
+        assert_eq!(UNUSED.load(Ordering::Relaxed), 7);
+    }
+
+    #[tokio::test]
+    async fn ended_work_has_no_task() {
+        let tasks = DetachedTasks::new(Handle::current());
+        assert_eq!(tasks.run_to_end(async { 7 }, |_| panic!("the result was used")).await, 7);
+        tasks.finish().await;
     }
 }

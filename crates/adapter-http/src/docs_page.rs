@@ -24,10 +24,6 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; \
     style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-const NO_STORE: &str = "no-store";
-/// For vendored files: their path contains their version, so their content never changes.
-const IMMUTABLE: &str = "public, max-age=31536000, immutable";
-
 /// A file of the page.
 pub(crate) struct Asset {
     /// Path below [`DOCS`].
@@ -46,37 +42,29 @@ enum Content {
 
 /// Every file of the documentation.
 pub(crate) static FILES: [Asset; 4] = [
-    Asset {
-        path: "",
-        content_type: "text/html; charset=utf-8",
-        cache_control: NO_STORE,
-        content: Content::Plain(include_bytes!("../assets/docs/index.html")),
-    },
-    Asset {
-        path: "/docs.js",
-        content_type: "text/javascript; charset=utf-8",
-        cache_control: NO_STORE,
-        content: Content::Plain(include_bytes!("../assets/docs/docs.js")),
-    },
-    Asset {
-        path: "/swagger-ui-5.35.0/swagger-ui-bundle.js",
-        content_type: "text/javascript; charset=utf-8",
-        cache_control: IMMUTABLE,
-        content: Content::Gzip(
-            include_bytes!("../assets/swagger-ui/swagger-ui-bundle.js.gz"),
-            OnceLock::new(),
-        ),
-    },
-    Asset {
-        path: "/swagger-ui-5.35.0/swagger-ui.css",
-        content_type: "text/css; charset=utf-8",
-        cache_control: IMMUTABLE,
-        content: Content::Gzip(
-            include_bytes!("../assets/swagger-ui/swagger-ui.css.gz"),
-            OnceLock::new(),
-        ),
-    },
+    own("", "text/html; charset=utf-8", include_bytes!("../assets/docs/index.html")),
+    own("/docs.js", "text/javascript; charset=utf-8", include_bytes!("../assets/docs/docs.js")),
+    vendored(
+        "/swagger-ui-5.35.0/swagger-ui-bundle.js",
+        "text/javascript; charset=utf-8",
+        include_bytes!("../assets/swagger-ui/swagger-ui-bundle.js.gz"),
+    ),
+    vendored(
+        "/swagger-ui-5.35.0/swagger-ui.css",
+        "text/css; charset=utf-8",
+        include_bytes!("../assets/swagger-ui/swagger-ui.css.gz"),
+    ),
 ];
+
+const fn own(path: &'static str, content_type: &'static str, content: &'static [u8]) -> Asset {
+    Asset { path, content_type, cache_control: "no-store", content: Content::Plain(content) }
+}
+
+/// The path of a vendored file contains its version, so its content never changes.
+const fn vendored(path: &'static str, content_type: &'static str, content: &'static [u8]) -> Asset {
+    let cache_control = "public, max-age=31536000, immutable";
+    Asset { path, content_type, cache_control, content: Content::Gzip(content, OnceLock::new()) }
+}
 
 /// Path with a slash, below the base path. It redirects to the page, because the links of the page
 /// are relative to the path without a slash.

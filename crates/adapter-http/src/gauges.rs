@@ -22,7 +22,9 @@ pub fn register_gauges(registry: &Registry, api: &web::Data<Api>) -> Result<(), 
     gauge("notary_orders_spool_bytes", "Bytes of uploads in progress on disk.", |api| {
         api.spool.used()
     })?;
-    gauge("notary_orders_bodies_in_progress", "Bodies of requests that are received.", |api| {
-        (api.json_bodies.used() + api.uploads.used()) as u64
-    })
+    gauge(
+        "notary_orders_orders_in_progress",
+        "Orders that are being created, with documents also those that arrive.",
+        |api| (api.concurrency.used() + api.uploads.used()) as u64,
+    )
 }

@@ -16,11 +16,10 @@
 //! | repeats under one `Idempotency-Key` | `idempotency_key`, `fingerprint`, `in_progress` |
 //! | request id, log line, metrics, response headers | `observe`, `request_notes`, `metrics`, `gauges` |
 //! | traces | `trace` |
-//! | unread bodies of rejected requests | `unread_body` |
-//! | connections: their number, and their end when the service stops | `connections` |
-//! | their time and memory, `100 Continue` | `first_head`, `transport`, `exchange`, `read_bytes` |
-//! | TLS: certificate and key; a connection with or without it | `tls`, `stream` |
-//! | work that outlives its request | `detached_tasks`, `run_to_end` |
+//! | the servers; connections: limits, idle ones, their end when the service stops | `server`, `guard`, `closing` |
+//! | unread bodies of rejected requests | `kept_body` |
+//! | TLS: certificate and key | `tls` |
+//! | work that outlives its request | `detached_tasks` |
 //! | `/healthz`, `/readyz`, `/metrics` | `ops` |
 //! | OpenAPI document and documentation page | `openapi`, `docs_page` |
 //!
@@ -33,27 +32,27 @@
 //!    turns a problem or a panic into a response. `orders/create_json.rs` writes, and
 //!    `orders/read_order.rs` reads.
 //! 3. Add one line to `routes`. Other methods of the path are answered with 405.
-//! 4. Describe the operation in `openapi/operations.rs`.
+//! 4. Describe the operation in `docs/openapi.json`.
 //! 5. Test the handler on mocks of the ports, as `orders/create_json_tests.rs` does.
 
 mod answer;
 mod authentication;
 mod body;
 mod body_limit;
+mod closing;
 mod concurrency_limit;
 mod conditional;
-mod connections;
 mod detached_tasks;
 mod docs_page;
-mod exchange;
 mod fingerprint;
-mod first_head;
 mod form;
 mod gauges;
+mod guard;
 mod idempotency_key;
 mod in_progress;
 mod instants;
 mod json_body;
+mod kept_body;
 mod list;
 mod metrics;
 mod observe;
@@ -65,27 +64,22 @@ mod path_number;
 mod peer;
 mod problem;
 mod rate_limit;
-mod read_bytes;
 mod request_notes;
 mod routes;
-mod run_to_end;
 mod server;
 mod state;
-mod stream;
 #[cfg(test)]
 mod test_support;
 mod tls;
 mod trace;
-mod transport;
-mod unread_body;
 mod webhooks;
 
 pub use body_limit::BodyLimit;
 pub use concurrency_limit::ConcurrencyLimit;
-pub use connections::ConnectionTracker;
 pub use detached_tasks::DetachedTasks;
 pub use form::{Spool, check_content};
 pub use gauges::register_gauges;
+pub use guard::Connections;
 pub use in_progress::{InProgress, KeysInProgress};
 pub use metrics::ApiMetrics;
 pub use openapi::{OpenApiSettings, document as openapi_document};

@@ -59,18 +59,21 @@ fn register_build_info(registry: &Registry) -> Result<(), prometheus::Error> {
 impl ApiMetrics {
     /// Registers the metrics. Fails if a name is already registered.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let counter =
+            |name: &str, help: &str| register_int_counter_with_registry!(name, help, registry);
+        let counters = |name: &str, help: &str, labels: &[&str]| {
+            register_int_counter_vec_with_registry!(name, help, labels, registry)
+        };
         let metrics = Self {
-            requests: register_int_counter_vec_with_registry!(
+            requests: counters(
                 "notary_orders_http_requests_total",
                 "Requests by method, route and status.",
                 &["method", "route", "status"],
-                registry
             )?,
-            problems: register_int_counter_vec_with_registry!(
+            problems: counters(
                 "notary_orders_http_problems_total",
                 "Requests that were rejected or failed, by the code of their problem.",
                 &["code"],
-                registry
             )?,
             durations: register_histogram_vec_with_registry!(
                 "notary_orders_http_request_duration_seconds",
@@ -79,32 +82,27 @@ impl ApiMetrics {
                 DURATIONS.to_vec(),
                 registry
             )?,
-            orders: register_int_counter_vec_with_registry!(
+            orders: counters(
                 "notary_orders_orders_created_total",
                 "Orders created, by operation.",
                 &["operation"],
-                registry
             )?,
-            test_orders: register_int_counter_vec_with_registry!(
+            test_orders: counters(
                 "notary_orders_test_orders_created_total",
                 "Orders created with test keys, by operation.",
                 &["operation"],
-                registry
             )?,
-            replays: register_int_counter_with_registry!(
+            replays: counter(
                 "notary_orders_idempotent_replays_total",
                 "Repeated requests that were answered with the order created before.",
-                registry
             )?,
-            duplicates: register_int_counter_with_registry!(
+            duplicates: counter(
                 "notary_orders_duplicate_orders_total",
                 "Orders rejected because their file number was used within the window.",
-                registry
             )?,
-            over_concurrency_limit: register_int_counter_with_registry!(
+            over_concurrency_limit: counter(
                 "notary_orders_shed_total",
                 "JSON orders answered with 503 because of the concurrency limit.",
-                registry
             )?,
             document_sizes: register_histogram_with_registry!(
                 "notary_orders_document_size_bytes",
@@ -112,41 +110,31 @@ impl ApiMetrics {
                 prometheus::exponential_buckets(1024.0, 4.0, 8)?,
                 registry
             )?,
-            documents: register_int_counter_with_registry!(
-                "notary_orders_documents_stored_total",
-                "Documents stored.",
-                registry
-            )?,
-            document_bytes: register_int_counter_with_registry!(
+            documents: counter("notary_orders_documents_stored_total", "Documents stored.")?,
+            document_bytes: counter(
                 "notary_orders_document_bytes_stored_total",
                 "Bytes of documents stored.",
-                registry
             )?,
-            documents_unscanned: register_int_counter_with_registry!(
+            documents_unscanned: counter(
                 "notary_orders_documents_unscanned_total",
                 "Documents stored without a scan because the malware scanner was unavailable.",
-                registry
             )?,
-            document_bytes_read: register_int_counter_with_registry!(
+            document_bytes_read: counter(
                 "notary_orders_document_bytes_read_total",
                 "Bytes of documents sent to clients.",
-                registry
             )?,
-            documents_missing: register_int_counter_with_registry!(
+            documents_missing: counter(
                 "notary_orders_documents_missing_total",
                 "Downloads that failed because the store has no object of the document.",
-                registry
             )?,
-            downloads_cut: register_int_counter_with_registry!(
+            downloads_cut: counter(
                 "notary_orders_downloads_cut_total",
                 "Downloads that were cut off because the store failed.",
-                registry
             )?,
-            utc_disagreements: register_int_counter_vec_with_registry!(
+            utc_disagreements: counters(
                 "notary_orders_utc_disagreements_total",
                 "Supplied UTC datetimes that disagree with the local time, by field.",
                 &["field"],
-                registry
             )?,
         };
         register_build_info(registry)?;

@@ -1,28 +1,27 @@
 //! The outermost middleware: request id, log line, metrics and the headers of every response.
 
 use std::{
-    cell::Cell,
-    rc::Rc,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use actix_web::{
     Error, HttpMessage as _, HttpRequest,
     body::{BoxBody, MessageBody},
-    dev::{Payload, ServiceRequest, ServiceResponse},
+    dev::{ServiceRequest, ServiceResponse},
     error::InternalError,
     http::{
-        ConnectionType,
+        ConnectionType, Method,
         header::{self, HeaderValue},
     },
     middleware::Next,
     web,
 };
-use futures_util::StreamExt as _;
 use tracing::{Instrument as _, Span};
 
 use crate::{
-    exchange::Exchange,
+    guard::{Connection, InProgress},
+    kept_body::{Answer, KeptBody},
     metrics::known_method,
     peer,
     problem::{Problem, ProblemCode},
@@ -33,11 +32,10 @@ use crate::{
     },
     state::Api,
     trace::{TraceRequests, TracedAnswer},
-    unread_body::{AnswerWithBody, UnreadBody},
 };
 
-const AFTER_DOUBTFUL_END: &str = "The end of the request before this one is not certain, because \
-    of its trailer or its place. Send this request on another connection.";
+const AFTER_DOUBTFUL_END: &str = "The answer to the request before this one closes the connection. \
+    Send this request on another connection.";
 
 /// Observes a request from its head to the head of its answer.
 pub(crate) async fn observe(
@@ -46,38 +44,45 @@ pub(crate) async fn observe(
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let started = Instant::now();
-    api.connections.request_started();
     let id = Some(request.request())
         .filter(|request| peer::is_trusted_proxy(request, &api.trusted_proxies))
         .and_then(RequestId::given)
         .unwrap_or_else(|| RequestId::random(&*api.entropy));
     let (id, span, traced) = begin_span(&api, &request, id);
     request.extensions_mut().insert(id.clone());
-    let arrived = note_arrival(&mut request, started);
-    let unread = UnreadBody::share(&mut request);
-
-    let exchange = request.request().conn_data::<Rc<Exchange>>().cloned();
-    let answered = if exchange.as_ref().is_some_and(|exchange| exchange.must_reject()) {
+    let body = KeptBody::share(&mut request, started);
+    let is_head = *request.method() == Method::HEAD;
+    let connection = request.request().conn_data::<Arc<Connection>>().cloned();
+    let begun = connection.map(|connection| connection.begin(request.head()));
+    let must_reject = matches!(begun, Some(None));
+    let in_progress = begun.flatten();
+    let answered = if must_reject {
         Ok(request.into_response(Problem::malformed(AFTER_DOUBTFUL_END).response(&id)))
     } else {
         let answered = next.call(request).instrument(span.clone()).await;
         answered.map(ServiceResponse::map_into_boxed_body)
     };
+    body.skip_arrived().await;
+    let must_close = must_reject || in_progress.as_ref().is_some_and(InProgress::must_close);
     let mut response = match answered {
         Ok(response) => response,
-        // Errors of the framework become problem responses, too.
+        // Errors of actix become problem responses, too.
         Err(error) => {
             let problem = if error.as_response_error().status_code().is_server_error() {
                 Problem::internal()
             } else {
                 Problem::malformed(error.to_string())
             };
-            return Err(InternalError::from_response(error, problem.response(&id)).into());
+            let mut response = problem.response(&id);
+            if must_close {
+                response.head_mut().set_connection_type(ConnectionType::Close);
+            }
+            return Err(InternalError::from_response(error, response).into());
         }
     };
     let route = response.request().match_pattern().unwrap_or_else(|| "unmatched".to_owned());
     let status = response.status().as_u16();
-    count(&api, response.request(), status, arrived.get().elapsed(), &route);
+    count(&api, response.request(), status, body.arrived().elapsed(), &route);
     span.in_scope(|| log(&api, response.request(), status, started.elapsed(), &route));
     if let Some(traces) = traced {
         let request = response.request();
@@ -86,16 +91,11 @@ pub(crate) async fn observe(
         traces.answered(&span, &TracedAnswer { method, route: &route, status, problem });
     }
     add_headers(&mut response, &id);
-    let must_close = exchange.is_some_and(|exchange| {
-        exchange.note_status(response.status());
-        exchange.must_close()
-    });
-    // The next guess of a throttled peer begins a connection, which is delayed.
-    let guessed = status == 429 && response.request().extensions().contains::<RejectedPeer>();
-    if guessed || must_close {
+    if must_close {
         response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
     }
-    Ok(response.map_body(|_, answer| AnswerWithBody::new(answer, unread)).map_into_boxed_body())
+    let keep = |_: &mut _, answer| Answer::new(answer, is_head, body, in_progress);
+    Ok(response.map_body(keep).map_into_boxed_body())
 }
 
 /// Begins the span of a request, and its trace if traces are exported. Returns what exports it.
@@ -111,15 +111,6 @@ fn begin_span<'a>(
     };
     let trace = traces.begin(id.as_str(), request.method(), request.headers());
     (id.in_trace(trace.id), trace.span, trace.is_exported.then_some(traces))
-}
-
-/// Returns when the last bytes of the body were read; at first `started`.
-fn note_arrival(request: &mut ServiceRequest, started: Instant) -> Rc<Cell<Instant>> {
-    let arrived = Rc::new(Cell::new(started));
-    let noted = Rc::clone(&arrived);
-    let body = request.take_payload().inspect(move |_| noted.set(Instant::now()));
-    request.set_payload(Payload::Stream { payload: Box::pin(body) });
-    arrived
 }
 
 fn count(api: &Api, request: &HttpRequest, status: u16, duration: Duration, route: &str) {

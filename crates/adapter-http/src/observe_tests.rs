@@ -4,6 +4,7 @@ use actix_web::{
     http::{Method, header::HeaderMap},
     test::TestRequest,
 };
+use futures_util::StreamExt as _;
 
 use super::*;
 use crate::{test_support::Ports, trace::RequestTrace};
@@ -43,11 +44,11 @@ async fn duration_begins_with_the_last_byte() {
     const HOUR: Duration = Duration::from_secs(3_600);
     let started = Instant::now().checked_sub(HOUR).unwrap();
     let mut request = TestRequest::post().set_payload("body").to_srv_request();
-    let arrived = note_arrival(&mut request, started);
-    assert_eq!(arrived.get(), started);
+    let kept = KeptBody::share(&mut request, started);
+    assert_eq!(kept.arrived(), started);
     let mut body = request.take_payload();
     while body.next().await.is_some() {}
-    assert!(arrived.get().duration_since(started) >= HOUR);
+    assert!(kept.arrived().duration_since(started) >= HOUR);
 }
 
 /// Exports every trace.

@@ -1,147 +1,86 @@
-//! The OpenAPI document. It is derived from the types that the code reads and writes, and quotes
-//! the limits from their definitions and from the settings.
+//! The OpenAPI document: `docs/openapi.json`, with the settings of this service in place of the
+//! defaults. The tests compare it with the routes, types, rules and problems of the code.
 
-mod description;
-mod examples;
-mod headers;
-mod operations;
-mod parameters;
-mod problems;
-mod requests;
-mod responses;
-mod schemas;
-mod settings;
-mod successes;
 mod units;
-mod webhook_events;
-mod webhook_examples;
-mod webhook_operations;
-mod webhook_schemas;
 
 #[cfg(test)]
-mod tests;
+mod code_tests;
 #[cfg(test)]
-mod webhook_tests;
+pub(crate) mod tests;
 
-use actix_web::{HttpResponse, web};
+use actix_web::{HttpResponse, http::header::ContentType, web};
 use domain::{
-    order::{
-        ContactRequest, InvoiceRecipientRequest, OrderRequest, RequestedByRequest,
-        SigningContactsRequest, SigningDetailsRequest,
-    },
-    webhook::{OrderEventData, TestEventData, WebhookPayload},
+    document::DocumentLimits, duplicate_window::DuplicateWindow, idempotency::DEFAULT_RETENTION,
 };
-use utoipa::{
-    OpenApi,
-    openapi::{
-        self, Server,
-        security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
-    },
-};
+use time::Duration;
 
-pub use self::settings::OpenApiSettings;
-use crate::{
-    orders::record::{DocumentRecord, OrderRecord},
-    problem::{FieldProblem, ProblemBody},
-    state::Api,
-    webhooks::record::{AcceptedRecord, AttemptEntry, DeliveryRecord, SecretRecord, WebhookRecord},
-};
+use crate::state::Api;
 
 /// Path of the document, below the base path.
 pub(crate) const PATH: &str = "/openapi.json";
 
+/// The document of a service with default settings.
+const DEFAULT: &str = include_str!("../../../docs/openapi.json");
+
+/// The settings that the document states.
+#[derive(Debug, Clone)]
+pub struct OpenApiSettings {
+    /// Prefix of every path: empty, or a path with a leading and without a trailing slash.
+    pub base_path: String,
+    /// Maximum size of a document in bytes.
+    pub max_document_bytes: u64,
+    /// How long a file number cannot be used again.
+    pub duplicate_window: DuplicateWindow,
+    /// How long a request is remembered under its idempotency key.
+    pub idempotency_retention: Duration,
+}
+
+impl Default for OpenApiSettings {
+    /// Returns the defaults of the service.
+    fn default() -> Self {
+        Self {
+            base_path: String::new(),
+            max_document_bytes: DocumentLimits::default().max_bytes,
+            duplicate_window: DuplicateWindow::default(),
+            idempotency_retention: DEFAULT_RETENTION,
+        }
+    }
+}
+
 /// Answers with the document of this service.
 pub(crate) async fn serve(api: web::Data<Api>) -> HttpResponse {
-    HttpResponse::Ok().json(document(&OpenApiSettings {
+    let document = document(&OpenApiSettings {
         base_path: api.base_path.clone(),
-        limits: api.limits,
+        max_document_bytes: api.limits.max_bytes,
         duplicate_window: api.create_order.window,
         idempotency_retention: api.create_order.intake.idempotency_retention,
-    }))
+    });
+    HttpResponse::Ok().content_type(ContentType::json()).body(document)
 }
 
 /// Returns the OpenAPI document of a service with these settings.
-pub fn document(settings: &OpenApiSettings) -> openapi::OpenApi {
-    let mut document = Document::openapi();
-    let base_path = if settings.base_path.is_empty() { "/" } else { &settings.base_path };
-    document.servers = Some(vec![Server::new(base_path)]);
-    let components = document.components.get_or_insert_default();
-    components.add_security_scheme(operations::API_KEY, bearer_scheme());
-    requests::complete(components, settings.limits, &[examples::minimal(), examples::full()]);
-    webhook_schemas::add(components);
-    schemas::add_limits(components);
-    schemas::add_examples(components, "OrderRecord", &examples::record());
-    schemas::add_examples(components, "DocumentRecord", &examples::document(&settings.base_path));
-    let problem = problems::body_of(&problems::invalid());
-    schemas::add_examples(components, "Problem", &problem);
-    schemas::add_examples(components, "FieldProblem", &problem["errors"][0]);
-    schemas::add_composed(components, settings.limits);
-    responses::add_shared(components, settings);
-    operations::add(&mut document.paths, settings);
-    document.webhooks = Some(webhook_events::all());
-    document
+pub fn document(settings: &OpenApiSettings) -> String {
+    let defaults = statements(&OpenApiSettings::default());
+    defaults
+        .iter()
+        .zip(statements(settings))
+        .fold(DEFAULT.to_owned(), |document, (default, own)| document.replace(default, &own))
 }
 
-/// The introduction for developers of clients.
-const DESCRIPTION: &str = "\
-Creates notarial signing orders, from JSON or from a form with documents. \
-A 201 means that the order and all its documents are stored durably. \
-A client reads its own orders and documents back, and sees nothing of other clients.
-
-**Keys.** Every request carries `Authorization: Bearer <API key>`. The operator of the service \
-issues keys (`notary-orders keys issue --name NAME`). To try the API, ask for a test key, which \
-begins with `nok_test_`: its orders are validated and answered like all others, and no mail is \
-sent.
-
-**Retries.** Send an `Idempotency-Key` with each order, and repeat the request unchanged after a \
-timeout: the order is created once. Wait at least `Retry-After` before you retry 409 \
-`idempotency_in_flight`, 429 and 503.
-
-**Webhooks.** The service tells the client of its orders by `POST` to its webhooks. Each event is \
-signed.
-
-**Problems.** Every error is `application/problem+json` (RFC 9457). Rely on `status` and `code`, \
-which are stable. New codes may be added.";
-
-#[derive(OpenApi)]
-#[openapi(
-    info(title = "notary-orders", description = DESCRIPTION),
-    tags(
-        (name = "orders", description = "Create and read notarial signing orders."),
-        (name = "webhooks", description = "Learn of orders without asking for them.")
-    ),
-    components(schemas(
-        OrderRequest,
-        SigningContactsRequest,
-        ContactRequest,
-        SigningDetailsRequest,
-        InvoiceRecipientRequest,
-        RequestedByRequest,
-        OrderRecord<'static>,
-        DocumentRecord<'static>,
-        ProblemBody<'static>,
-        FieldProblem,
-        WebhookRecord<'static>,
-        SecretRecord,
-        DeliveryRecord<'static>,
-        AttemptEntry<'static>,
-        AcceptedRecord,
-        WebhookPayload<OrderEventData>,
-        WebhookPayload<TestEventData>,
-        OrderEventData,
-        TestEventData
-    ))
-)]
-struct Document;
-
-fn bearer_scheme() -> SecurityScheme {
-    let description = "An API key, issued by the operator of the service. Keys begin with `nok_`, \
-        test keys with `nok_test_`.";
-    SecurityScheme::Http(
-        HttpBuilder::new()
-            .scheme(HttpAuthScheme::Bearer)
-            .bearer_format("nok_…")
-            .description(Some(description))
-            .build(),
-    )
+/// Returns everything that the document says of the settings, as it is written there. No base path
+/// needs an escape in JSON.
+fn statements(settings: &OpenApiSettings) -> [String; 7] {
+    let OpenApiSettings { base_path, max_document_bytes, duplicate_window, idempotency_retention } =
+        settings;
+    let server = if base_path.is_empty() { "/" } else { base_path };
+    [
+        // Before the server, whose URL may begin alike.
+        format!(r#""url": "{base_path}/api/"#),
+        format!(r#""example": "{base_path}/api/order/1/documents/0""#),
+        format!(r#""url": "{server}""#),
+        format!("is larger than {max_document_bytes} bytes"),
+        format!("files of at most {} each", units::size(*max_document_bytes)),
+        format!("was used less than {} ago", units::duration(duplicate_window.0)),
+        format!("of the client for {}:", units::duration(*idempotency_retention)),
+    ]
 }

@@ -13,8 +13,8 @@ use std::{
 use actix_web::{HttpResponse, web};
 use domain::{
     ports::{
-        BlobStore, Clock, DeliveryQueue, OrderRepo, StoreError, WebhookQueue, WebhookStats,
-        error_chain,
+        BlobStore, Clock, DeliveryQueue, OrderRepo, QueueStats, StoreError, WebhookQueue,
+        WebhookStats, error_chain,
     },
     scan_documents::ScanDocuments,
 };
@@ -37,10 +37,7 @@ const READINESS_AGE: i64 = 60;
 pub struct Ops {
     clock: Arc<dyn Clock>,
     registry: Registry,
-    events: Gauge,
-    pending: Gauge,
-    failed: Gauge,
-    oldest: Gauge,
+    mails: MailGauges,
     webhooks: WebhookGauges,
     availability: Availability,
     database_is_open: AtomicBool,
@@ -71,35 +68,13 @@ impl Ops {
         // It reads `/proc`, which other systems do not have.
         #[cfg(target_os = "linux")]
         registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
-        let pending = register_gauge_with_registry!(
-            "notary_orders_follow_ups_pending",
-            "Pending mails in the whole queue.",
-            registry
-        )?;
-        let events = register_gauge_with_registry!(
-            "notary_orders_events_pending",
-            "Events of orders whose deliveries are not in the queues yet.",
-            registry
-        )?;
-        let failed = register_gauge_with_registry!(
-            "notary_orders_follow_ups_buried",
-            "Mails that failed for good and wait for an operator.",
-            registry
-        )?;
-        let oldest = register_gauge_with_registry!(
-            "notary_orders_follow_up_oldest_age_seconds",
-            "Age of the oldest event or pending mail; 0 if there is none.",
-            registry
-        )?;
+        let mails = MailGauges::register(&registry)?;
         let webhooks = WebhookGauges::register(&registry)?;
         let availability = Availability::register(&registry)?;
         Ok(Self {
             clock,
             registry,
-            events,
-            pending,
-            failed,
-            oldest,
+            mails,
             webhooks,
             availability,
             database_is_open: AtomicBool::new(false),
@@ -124,20 +99,60 @@ impl Ops {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a gauge is approximate")]
     async fn measure_queue(&self) -> Result<(), StoreError> {
         let Some(dependencies) = self.dependencies.get() else { return Ok(()) };
-        let stats = dependencies.queue.stats().await?;
+        self.mails.set(&dependencies.queue.stats().await?, self.clock.now());
+        self.webhooks.set(&dependencies.webhooks.stats().await?, self.clock.now());
+        Ok(())
+    }
+}
+
+fn gauge(registry: &Registry, name: &str, help: &str) -> Result<Gauge, prometheus::Error> {
+    register_gauge_with_registry!(name, help, registry)
+}
+
+/// Returns the age of the oldest item in seconds; 0 if there is none.
+fn age(oldest: Option<OffsetDateTime>, now: OffsetDateTime) -> f64 {
+    oldest.map_or(0.0, |at| (now - at).as_seconds_f64().max(0.0))
+}
+
+/// The gauges of events and mails.
+struct MailGauges {
+    events: Gauge,
+    pending: Gauge,
+    failed: Gauge,
+    oldest: Gauge,
+}
+
+impl MailGauges {
+    fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let gauge = |name, help| gauge(registry, name, help);
+        Ok(Self {
+            pending: gauge(
+                "notary_orders_follow_ups_pending",
+                "Pending mails in the whole queue.",
+            )?,
+            events: gauge(
+                "notary_orders_events_pending",
+                "Events of orders whose deliveries are not in the queues yet.",
+            )?,
+            failed: gauge(
+                "notary_orders_follow_ups_buried",
+                "Mails that failed for good and wait for an operator.",
+            )?,
+            oldest: gauge(
+                "notary_orders_follow_up_oldest_age_seconds",
+                "Age of the oldest event or pending mail; 0 if there is none.",
+            )?,
+        })
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a gauge is approximate")]
+    fn set(&self, stats: &QueueStats, now: OffsetDateTime) {
         self.events.set(stats.events as f64);
         self.pending.set(stats.pending as f64);
         self.failed.set(stats.failed as f64);
-        self.oldest.set(
-            stats.oldest_created_at.map_or(0.0, |created_at| {
-                (self.clock.now() - created_at).as_seconds_f64().max(0.0)
-            }),
-        );
-        self.webhooks.set(&dependencies.webhooks.stats().await?, self.clock.now());
-        Ok(())
+        self.oldest.set(age(stats.oldest_created_at, now));
     }
 }
 
@@ -151,26 +166,23 @@ struct WebhookGauges {
 
 impl WebhookGauges {
     fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let gauge = |name, help| gauge(registry, name, help);
         Ok(Self {
-            pending: register_gauge_with_registry!(
+            pending: gauge(
                 "notary_orders_webhooks_pending",
                 "Pending webhooks of enabled endpoints.",
-                registry
             )?,
-            failed: register_gauge_with_registry!(
+            failed: gauge(
                 "notary_orders_webhooks_failed",
                 "Webhooks of the last 30 days that failed for good.",
-                registry
             )?,
-            oldest: register_gauge_with_registry!(
+            oldest: gauge(
                 "notary_orders_webhook_oldest_age_seconds",
                 "Age of the oldest webhook without an attempt, of endpoints that do not fail.",
-                registry
             )?,
-            disabled: register_gauge_with_registry!(
+            disabled: gauge(
                 "notary_orders_webhook_endpoints_disabled",
                 "Webhook endpoints that are disabled.",
-                registry
             )?,
         })
     }
@@ -180,8 +192,7 @@ impl WebhookGauges {
         self.pending.set(stats.pending as f64);
         self.failed.set(stats.failed as f64);
         self.disabled.set(stats.disabled_endpoints as f64);
-        let age = stats.oldest_untried_at.map(|due_at| (now - due_at).as_seconds_f64().max(0.0));
-        self.oldest.set(age.unwrap_or_default());
+        self.oldest.set(age(stats.oldest_untried_at, now));
     }
 }
 

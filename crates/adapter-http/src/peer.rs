@@ -1,6 +1,6 @@
 //! The address of a client: the peer of the connection, or what trusted proxies report.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use actix_web::{
     HttpRequest,
@@ -39,6 +39,14 @@ pub(crate) fn address(request: &HttpRequest, trusted_proxies: &[IpNet]) -> Optio
         (None, None) => Some(peer),
         (Some(client), None) | (None, Some(client)) => Some(client),
         (Some(one), Some(other)) => Some(if one == other { one } else { peer }),
+    }
+}
+
+/// Returns the /64 network of an IPv6 address, because one host can use all of it.
+pub(crate) fn network(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into(),
+        address @ IpAddr::V4(_) => address,
     }
 }
 

@@ -10,10 +10,10 @@ use actix_web::{
 };
 use domain::{
     api_key::Scope,
+    order::Violation,
     ports::{StoreError, error_chain},
 };
 use serde::Serialize;
-use utoipa::ToSchema;
 
 pub use code::ProblemCode;
 
@@ -36,28 +36,17 @@ pub struct Problem {
 }
 
 /// An invalid field, document or parameter.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct FieldProblem {
     /// JSON Pointer (RFC 6901) to the field as the client sent it, the same for both operations.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, nullable = false, max_length = 200)]
     pub(crate) pointer: Option<Cow<'static, str>>,
     /// Name of the parameter of the URL, instead of a pointer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, nullable = false, max_length = 100, example = "limit")]
     pub(crate) parameter: Option<Cow<'static, str>>,
     /// Stable name of the error; programs can rely on it.
-    #[schema(
-        value_type = String,
-        pattern = "^[a-z_]+$",
-        max_length = 100
-    )]
     pub(crate) code: &'static str,
     /// What to correct, in words.
-    #[schema(
-        value_type = String,
-        max_length = 1000
-    )]
     pub(crate) detail: Cow<'static, str>,
 }
 
@@ -78,6 +67,12 @@ impl FieldProblem {
         detail: impl Into<Cow<'static, str>>,
     ) -> Self {
         Self { pointer: None, parameter: Some(parameter.into()), code, detail: detail.into() }
+    }
+}
+
+impl From<Violation> for FieldProblem {
+    fn from(Violation { pointer, code, detail }: Violation) -> Self {
+        Self::at(pointer, code.as_str(), detail)
     }
 }
 
@@ -247,48 +242,29 @@ impl From<StoreError> for Problem {
 }
 
 /// The body of a problem response (RFC 9457, section 3).
-#[derive(Serialize, ToSchema)]
-#[schema(as = Problem)]
+#[derive(Serialize)]
 pub(crate) struct ProblemBody<'a> {
     /// URI of the kind of problem.
-    #[schema(
-        value_type = String,
-        format = "uri",
-        max_length = 200
-    )]
     r#type: Cow<'static, str>,
     /// The kind of problem, in words.
-    #[schema(max_length = 200)]
     title: &'static str,
     /// The status of the response.
-    #[schema(minimum = 400, maximum = 599)]
     status: u16,
     /// This occurrence of the problem, in words.
-    #[schema(max_length = 2000)]
     detail: &'a str,
     /// Stable name of the kind of problem; programs can rely on it and on the status.
-    #[schema(pattern = "^[a-z_]+$", max_length = 100)]
     code: &'static str,
     /// Identifier of the request, also in `X-Request-Id`. Quote it when you ask for help.
-    #[schema(pattern = "^[A-Za-z0-9._-]{1,128}$")]
     request_id: &'a str,
     /// Identifier of the trace that the request is a part of (W3C Trace Context): of the header
     /// `traceparent`, or of the trace that the service exports.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(
-        value_type = String,
-        nullable = false,
-        pattern = "^[0-9a-f]{32}$",
-        example = "4bf92f3577b34da6a3ce929d0e0e4736"
-    )]
     trace_id: Option<&'a str>,
     /// Every invalid field, document and parameter, with `validation_failed`,
     /// `unsupported_document`, `encrypted_document`, `infected_document` and `no_documents`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, max_items = 1000)]
     errors: Option<&'a [FieldProblem]>,
     /// Names of the policies whose quota was exceeded, with `rate_limited`.
     #[serde(rename = "violated-policies", skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, max_items = 10, example = json!(["orders"]))]
     violated_policies: Option<&'a [&'static str]>,
 }

@@ -4,9 +4,9 @@
 use std::{
     collections::HashMap,
     hash::Hash,
-    net::{IpAddr, Ipv6Addr},
+    net::IpAddr,
     num::NonZeroU32,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -18,7 +18,8 @@ use governor::{
     middleware::StateInformationMiddleware,
     state::keyed::DefaultKeyedStateStore,
 };
-use tokio::time::Instant;
+
+use crate::peer::network;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -68,8 +69,6 @@ pub struct RateLimits {
     reads: KeyLimit,
     webhooks: KeyLimit,
     failures: Option<Buckets<IpAddr>>,
-    /// When peers over the limit of failed authentications may fail again.
-    throttled: Mutex<HashMap<IpAddr, Instant>>,
     look_ups: Option<Buckets<IpAddr>>,
     log_lines: Option<Buckets<IpAddr>>,
     all_log_lines: Option<Buckets<()>>,
@@ -91,7 +90,6 @@ impl RateLimits {
             reads: KeyLimit::new(reads),
             webhooks: KeyLimit::new(orders),
             failures: Buckets::new(orders),
-            throttled: Mutex::default(),
             look_ups: Buckets::new(orders),
             log_lines: Buckets::new(LOG_LINES),
             all_log_lines: Buckets::new(ALL_LOG_LINES),
@@ -115,21 +113,7 @@ impl RateLimits {
     /// least one.
     pub(crate) fn failure(&self, peer: IpAddr) -> Result<(), u64> {
         let Some(failures) = &self.failures else { return Ok(()) };
-        let taken = failures.take(&network(peer)).map(drop);
-        if let Err(seconds) = taken {
-            self.throttled().insert(network(peer), Instant::now() + Duration::from_secs(seconds));
-        }
-        taken
-    }
-
-    /// Returns whether the last failure of a peer was over its limit, and less than the announced
-    /// wait ago.
-    pub(crate) fn is_throttled(&self, peer: IpAddr) -> bool {
-        self.throttled().get(&network(peer)).is_some_and(|until| Instant::now() < *until)
-    }
-
-    fn throttled(&self) -> MutexGuard<'_, HashMap<IpAddr, Instant>> {
-        self.throttled.lock().unwrap_or_else(PoisonError::into_inner)
+        failures.take(&network(peer)).map(drop)
     }
 
     /// Counts a look-up of a key that is not cached. Returns whether the peer may cause it. A valid
@@ -150,18 +134,8 @@ impl RateLimits {
         self.orders_with_documents.forget_idle();
         self.reads.forget_idle();
         self.webhooks.forget_idle();
-        let now = Instant::now();
-        self.throttled().retain(|_, until| now < *until);
         let by_peer = [&self.failures, &self.look_ups, &self.log_lines];
         by_peer.into_iter().flatten().for_each(Buckets::forget_idle);
-    }
-}
-
-/// Returns the /64 network of an IPv6 address, because one host can use all of it.
-fn network(peer: IpAddr) -> IpAddr {
-    match peer.to_canonical() {
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into(),
-        address @ IpAddr::V4(_) => address,
     }
 }
 

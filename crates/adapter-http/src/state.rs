@@ -12,9 +12,9 @@ use ipnet::IpNet;
 use crate::{
     body_limit::BodyLimit,
     concurrency_limit::ConcurrencyLimit,
-    connections::ConnectionTracker,
     detached_tasks::DetachedTasks,
     form::Spool,
+    guard::Connections,
     in_progress::{InProgress, KeysInProgress},
     metrics::ApiMetrics,
     rate_limit::RateLimits,
@@ -56,7 +56,7 @@ pub struct Api {
     /// Webhooks whose deliveries of a time are being replayed.
     pub replays: InProgress<EndpointId>,
     /// Open connections.
-    pub connections: Arc<ConnectionTracker>,
+    pub connections: Arc<Connections>,
     /// Limits how many JSON orders are created at the same time.
     pub concurrency: ConcurrencyLimit,
     /// Limits how many JSON bodies are received at the same time.

@@ -6,7 +6,7 @@ use actix_web::{
     App,
     body::to_bytes,
     dev::Service as _,
-    http::{ConnectionType, Method, StatusCode, header::HeaderMap},
+    http::{Method, StatusCode, header::HeaderMap},
     middleware::from_fn,
     test::{TestRequest, init_service},
     web,
@@ -41,8 +41,9 @@ use time::{OffsetDateTime, macros::datetime};
 use tokio::sync::Semaphore;
 
 use crate::{
-    ApiMetrics, BodyLimit, ConcurrencyLimit, DetachedTasks, InProgress, KeysInProgress, RateLimits,
-    Spool, observe::observe, routes, state::Api, trace::TraceRequests,
+    ApiMetrics, BodyLimit, ConcurrencyLimit, Connections, DetachedTasks, InProgress,
+    KeysInProgress, RateLimits, Spool, observe::observe, openapi::tests::assert_described, routes,
+    state::Api, trace::TraceRequests,
 };
 
 /// The time of all tests.
@@ -163,7 +164,7 @@ impl Ports {
             detached: DetachedTasks::new(tokio::runtime::Handle::current()),
             keys_in_progress: KeysInProgress::default(),
             replays: InProgress::default(),
-            connections: Arc::default(),
+            connections: Connections::new(usize::MAX, Vec::new()),
             concurrency: ConcurrencyLimit::new(self.concurrency),
             json_bodies: BodyLimit::new(self.bodies),
             uploads: BodyLimit::new(self.bodies),
@@ -191,7 +192,8 @@ impl TestApi {
         Self::post(path).method(Method::GET)
     }
 
-    /// Sends a request through the middleware and the routes of the service.
+    /// Sends a request through the middleware and the routes of the service. The OpenAPI document
+    /// must describe the answer.
     pub(crate) async fn send(&self, request: TestRequest) -> Answer {
         let api = self.api.clone();
         let observe = from_fn(move |request, next| observe(api.clone(), request, next));
@@ -199,12 +201,15 @@ impl TestApi {
             .app_data(self.api.clone())
             .wrap(observe)
             .configure(|config| routes::configure(config, ""));
-        let response = init_service(app).await.call(request.to_request()).await.unwrap();
+        let request = request.to_request();
+        let (method, path) = (request.method().clone(), request.path().to_owned());
+        let response = init_service(app).await.call(request).await.unwrap();
         let (status, headers) = (response.status(), response.headers().clone());
-        let closes = response.response().head().connection_type() == ConnectionType::Close;
         let bytes = to_bytes(response.into_body()).await.ok();
         let body = bytes.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok());
-        Answer { status, headers, closes, body: body.unwrap_or_default(), bytes }
+        let body = body.unwrap_or_default();
+        assert_described(&method, &path, (status.as_u16(), &headers, &body));
+        Answer { status, headers, body, bytes }
     }
 }
 
@@ -254,8 +259,6 @@ impl OrderRepo for HeldOrders {
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    /// Whether it closes its connection.
-    pub(crate) closes: bool,
     pub(crate) body: Value,
     /// The bytes of the body; `None` if it failed.
     pub(crate) bytes: Option<Bytes>,

@@ -4,7 +4,7 @@
 //! whose recordings a stolen key does not open.
 
 use std::{
-    io,
+    fmt, io,
     net::IpAddr,
     sync::{Arc, PoisonError, RwLock},
 };
@@ -12,15 +12,16 @@ use std::{
 use prometheus::{
     Gauge, IntCounter, Registry, register_gauge_with_registry, register_int_counter_with_registry,
 };
-use thiserror::Error;
-use time::OffsetDateTime;
-use tokio_rustls::rustls::{
-    self, InconsistentKeys, ServerConfig,
+use rustls::{
+    InconsistentKeys, ServerConfig,
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject as _},
-    sign::{CertifiedKey, SingleCertAndKey},
+    server::{ClientHello, ResolvesServerCert},
+    sign::CertifiedKey,
     version::{TLS12, TLS13},
 };
+use thiserror::Error;
+use time::OffsetDateTime;
 use x509_cert::{
     Certificate, TbsCertificate,
     der::Decode as _,
@@ -44,7 +45,7 @@ pub enum TlsPairError {
 
 /// A certificate chain with its private key.
 pub struct TlsPair {
-    config: Arc<ServerConfig>,
+    certified: Arc<CertifiedKey>,
     /// When the certificate begins to be valid.
     pub begins_at: OffsetDateTime,
     /// When the certificate ends.
@@ -73,7 +74,7 @@ impl TlsPair {
             error => TlsPairError::Key(Some(fault(&error).into())),
         })?;
         Ok(Self {
-            config: Arc::new(config(chain, key)?),
+            certified: Arc::new(certified(chain, key)?),
             begins_at: instant(first.validity.not_before),
             expires_at: instant(first.validity.not_after),
             names: names(&first),
@@ -114,12 +115,11 @@ fn ip_address(bytes: &[u8]) -> Option<String> {
     v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok().map(|ip| ip.to_string())
 }
 
-fn config(
+fn certified(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
-) -> Result<ServerConfig, TlsPairError> {
-    let provider = Arc::new(ring::default_provider());
-    let key = provider
+) -> Result<CertifiedKey, TlsPairError> {
+    let key = ring::default_provider()
         .key_provider
         .load_private_key(key)
         .map_err(|error| TlsPairError::Key(Some(error.into())))?;
@@ -128,21 +128,22 @@ fn config(
         rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => TlsPairError::Mismatch,
         error => TlsPairError::Certificate(Some(error.into())),
     })?;
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&TLS13, &TLS12])
-        .map_err(|error| TlsPairError::Key(Some(error.into())))?
-        .with_no_client_auth()
-        .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
-    // A client that speaks only HTTP/2 learns so in the handshake.
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(config)
+    Ok(certified)
 }
 
 /// The certificate and key in use.
 pub struct Tls {
-    current: RwLock<Arc<ServerConfig>>,
+    current: RwLock<Arc<CertifiedKey>>,
     expiry: Gauge,
-    failures: IntCounter,
+    begun: IntCounter,
+    completed: IntCounter,
+}
+
+/// `Debug` leaves out the key.
+impl fmt::Debug for Tls {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Tls").finish_non_exhaustive()
+    }
 }
 
 impl Tls {
@@ -153,12 +154,18 @@ impl Tls {
             "When the certificate in use ends, in seconds since 1970.",
             registry
         )?;
-        let failures = register_int_counter_with_registry!(
-            "notary_orders_tls_handshake_failures_total",
-            "TLS handshakes of clients that failed or took too long.",
+        let begun = register_int_counter_with_registry!(
+            "notary_orders_tls_handshakes_begun_total",
+            "TLS handshakes of clients that have got the certificate.",
             registry
         )?;
-        let tls = Self { current: RwLock::new(Arc::clone(&pair.config)), expiry, failures };
+        let completed = register_int_counter_with_registry!(
+            "notary_orders_tls_handshakes_completed_total",
+            "TLS handshakes of clients that have succeeded.",
+            registry
+        )?;
+        let current = RwLock::new(Arc::clone(&pair.certified));
+        let tls = Self { current, expiry, begun, completed };
         tls.replace(pair);
         Ok(tls)
     }
@@ -167,20 +174,37 @@ impl Tls {
     #[expect(clippy::cast_precision_loss, reason = "these seconds are far below 2^53")]
     pub fn replace(&self, pair: TlsPair) {
         self.expiry.set(pair.expires_at.unix_timestamp() as f64);
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = pair.config;
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = pair.certified;
     }
 
-    pub(crate) fn current(&self) -> Arc<ServerConfig> {
+    /// Returns the configuration of a server that uses the certificate and key.
+    pub(crate) fn config(self: Arc<Self>) -> io::Result<ServerConfig> {
+        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(&[&TLS13, &TLS12])
+            .map_err(io::Error::other)?
+            .with_no_client_auth()
+            .with_cert_resolver(self);
+        // A client that speaks only HTTP/2 learns so in the handshake.
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(config)
+    }
+
+    fn current(&self) -> Arc<CertifiedKey> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Counts a handshake that failed. Strangers cause these, so they are no lines of the usual log.
-    pub(crate) fn failed(&self, error: &io::Error) {
-        self.failures.inc();
-        tracing::debug!(%error, "TLS handshake failed");
+    pub(crate) fn handshake_completed(&self) {
+        self.completed.inc();
+    }
+}
+
+impl ResolvesServerCert for Tls {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.begun.inc();
+        Some(self.current())
     }
 }
 
 #[cfg(test)]
 #[path = "tls_tests.rs"]
-pub(crate) mod tests;
+mod tests;

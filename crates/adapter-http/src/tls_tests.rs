@@ -7,7 +7,7 @@ use super::*;
 const NAMES: [&str; 4] = ["localhost", "*.example.com", "192.0.2.1", "2001:db8::1"];
 
 /// Returns a self-signed certificate, which ends with the year 2029, and its key.
-pub(crate) fn pem() -> (String, String) {
+fn pem() -> (String, String) {
     let key = KeyPair::generate().unwrap();
     let mut certificate = CertificateParams::new(NAMES.map(str::to_owned).to_vec()).unwrap();
     certificate.not_after = date_time_ymd(2030, 1, 1);

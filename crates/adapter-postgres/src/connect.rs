@@ -1,5 +1,8 @@
 //! Makes connections to the server.
 
+mod tls;
+pub(crate) mod url;
+
 use std::{
     sync::{
         Arc,
@@ -14,10 +17,7 @@ use tokio::time::timeout;
 use tokio_postgres::{Client, Config, Connection, SimpleQueryMessage, Socket, tls::MakeTlsConnect};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::{
-    tls,
-    url::{self, CONNECT_TIMEOUT, OpenError},
-};
+use self::url::{CONNECT_TIMEOUT, OpenError};
 
 /// Time limit for a connection to any of the hosts, with its settings.
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(10);

@@ -10,7 +10,7 @@ use diesel::{
     result::Error as DatabaseError,
 };
 use diesel_async::pooled_connection::deadpool::PoolError;
-use domain::ports::{Cause, StoreError};
+use domain::ports::{AddDocumentsError, Cause, ClaimError, CreateError, StoreError};
 use sql_rows::Unreadable;
 
 /// The reason why a statement had no known effect.
@@ -30,14 +30,11 @@ pub(crate) enum Failure {
     Lost,
     #[error("the database did not answer in time")]
     Timeout,
-}
-
-/// A failure that all calls of a batch share.
-pub(crate) type Shared = Arc<Failure>;
-
-/// An error after which the connection may be broken and is closed.
-pub(crate) trait BreaksConnection {
-    fn breaks_connection(&self) -> bool;
+    /// A timeout that the server should have prevented by ending the statement.
+    #[error("the database did not answer in time")]
+    Gone,
+    #[error(transparent)]
+    OfBatch(Arc<Failure>),
 }
 
 impl From<PoolError> for Failure {
@@ -68,15 +65,6 @@ impl Failure {
         matches!(self, Self::Database(DatabaseError::DatabaseError(kind, _)) if is_constraint(kind))
     }
 
-    /// Returns whether a unique index of the table rejected a row, whatever the index is called.
-    pub(crate) fn is_repetition_in(&self, table: &str) -> bool {
-        matches!(
-            self,
-            Self::Database(DatabaseError::DatabaseError(UniqueViolation, information))
-                if information.table_name() == Some(table)
-        )
-    }
-
     /// Returns whether the server answered that the statement had no effect. If the server did not
     /// answer, diesel reports `UnableToSendCommand`, even if the command was sent.
     pub(crate) fn is_rejection(&self) -> bool {
@@ -96,15 +84,16 @@ impl Failure {
             Self::Connection(_)
             | Self::ReadOnly
             | Self::Timeout
+            | Self::Gone
             | Self::Database(DatabaseError::BrokenTransactionManager) => true,
             Self::Database(DatabaseError::DatabaseError(kind, _)) => !is_constraint(kind),
+            Self::OfBatch(failure) => failure.is_temporary(),
             _ => false,
         }
     }
-}
 
-impl BreaksConnection for Failure {
-    fn breaks_connection(&self) -> bool {
+    /// Returns whether the connection may be broken, and must be closed.
+    pub(crate) fn breaks_connection(&self) -> bool {
         match self {
             Self::Database(DatabaseError::DatabaseError(kind, _)) => !is_constraint(kind),
             Self::Database(DatabaseError::NotFound) | Self::Unreadable(_) | Self::Unstorable(_) => {
@@ -112,12 +101,6 @@ impl BreaksConnection for Failure {
             }
             _ => true,
         }
-    }
-}
-
-impl BreaksConnection for Shared {
-    fn breaks_connection(&self) -> bool {
-        self.as_ref().breaks_connection()
     }
 }
 
@@ -134,17 +117,18 @@ fn is_constraint(kind: &DatabaseErrorKind) -> bool {
     )
 }
 
-impl From<Failure> for StoreError {
-    fn from(failure: Failure) -> Self {
-        store_error(failure.into())
-    }
+/// Makes a failure the error of a port.
+macro_rules! port_errors {
+    ($($error:ident),*) => {$(
+        impl From<Failure> for $error {
+            fn from(failure: Failure) -> Self {
+                if failure.is_temporary() {
+                    Self::Unavailable(failure.into())
+                } else {
+                    Self::Internal(failure.into())
+                }
+            }
+        }
+    )*};
 }
-
-/// Returns the error for each call of a batch.
-pub(crate) fn store_error(failure: Shared) -> StoreError {
-    if failure.is_temporary() {
-        StoreError::Unavailable(failure.into())
-    } else {
-        StoreError::Internal(failure.into())
-    }
-}
+port_errors!(StoreError, CreateError, AddDocumentsError, ClaimError);

@@ -2,60 +2,41 @@
 //! LOCKED` and triggers. Pure Rust: no libpq.
 //!
 //! - Each write of a port is one statement, which is its own transaction. Orders that wait at the
-//!   same time share a statement, and so do reads of orders. Only changes of API keys, additions of
-//!   documents and erasures take several statements.
+//!   same time share a statement. Only changes of API keys, additions of documents and endpoints,
+//!   and erasures take several.
 //! - A call holds a connection of the pool until it ends.
 //! - Any number of instances may share a database.
 
-mod add_documents;
-mod admin;
-mod batch;
 mod connect;
-mod create_batch;
+mod deliveries;
 mod failure;
 mod idempotency;
 mod import;
-mod insert_orders;
 mod inspect;
 mod keys;
-mod lease;
 mod migrations;
-mod order_columns;
 mod orders;
-mod outbox;
-mod pages;
 mod pool;
-mod queue;
-mod reads;
-mod request_threads;
-mod settle;
 mod statement;
 #[cfg(test)]
 mod tests;
-mod tls;
 mod uploads;
-mod url;
-mod webhook_lease;
-mod webhook_queue;
-mod webhook_settle;
-mod webhooks;
 
-pub use connect::ConnectError;
+pub use connect::{ConnectError, url::OpenError};
 pub use import::Import;
 pub use inspect::{Facts, Inspection};
 pub use migrations::MigrateError;
-pub use url::OpenError;
 
 use domain::ports::Clock;
 use group_commit::BatchObserver;
 
-use crate::{connect::Server, pool::Pool, request_threads::RequestThreads};
+use crate::{connect::Server, orders::Orders, pool::Pool};
 
 /// Every storage port on one PostgreSQL database.
 pub struct PostgresStore {
     server: Server,
     pool: Pool,
-    threads: RequestThreads,
+    orders: Orders,
 }
 
 impl PostgresStore {
@@ -70,28 +51,14 @@ impl PostgresStore {
     /// # Errors
     /// The URL is invalid, or TLS cannot be set up.
     pub fn open(url: &str, connections: usize) -> Result<Self, OpenError> {
-        Self::open_for_threads(url, connections, 0)
-    }
-
-    /// Opens a store like [`Self::open`], for so many runtimes of one thread that serve requests.
-    /// Each creates the orders of its own requests, on its own connections. They have at most half
-    /// of all connections.
-    ///
-    /// # Errors
-    /// As for [`Self::open`].
-    pub fn open_for_threads(
-        url: &str,
-        connections: usize,
-        threads: usize,
-    ) -> Result<Self, OpenError> {
         let server = Server::from_url(url)?;
-        let threads = RequestThreads::new(server.clone(), connections, threads)?;
-        Ok(Self { server, pool: threads.pool().clone(), threads })
+        let pool = Pool::new(server.clone(), connections)?;
+        Ok(Self { server, orders: Orders::new(pool.clone()), pool })
     }
 
-    /// Reports how many calls share each statement.
+    /// Reports how many orders share each statement.
     pub fn observe_batches(&self, observer: &BatchObserver) {
-        self.threads.observe(observer);
+        self.orders.observe(observer.clone());
     }
 
     /// Returns the number of open connections.

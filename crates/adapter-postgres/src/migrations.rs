@@ -19,7 +19,7 @@ use sql_rows::{VersionError, check_versions};
 use crate::{
     ConnectError,
     connect::Server,
-    create_batch::{ADOPTION, KEY_IN_USE},
+    statement::{ADOPTION, KEY_IN_USE},
 };
 
 pub(crate) const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/postgres");

@@ -1,27 +1,21 @@
 //! The connection pool. A call of a port holds a connection until it ends.
 
-use std::{
-    panic::AssertUnwindSafe,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use diesel_async::{
-    AsyncConnection as _, AsyncPgConnection,
+    AnsiTransactionManager, AsyncPgConnection, RunQueryDsl, TransactionManager as _,
+    methods::{ExecuteDsl, LoadQuery},
     pooled_connection::{AsyncDieselConnectionManager, ManagerConfig, RecyclingMethod, deadpool},
 };
-use futures_util::future::{BoxFuture, FutureExt as _};
+use futures_util::{FutureExt as _, TryFutureExt as _};
+use sql_rows::Unreadable;
 use tokio::{
     runtime::Handle,
     sync::Semaphore,
-    task::JoinHandle,
     time::{Instant, timeout_at},
 };
 
-use crate::{
-    connect::Server,
-    failure::{BreaksConnection, Failure},
-};
+use crate::{connect::Server, failure::Failure, statement::Prepared};
 
 /// Time limit of a whole call: getting or making a connection, and the statement. A request makes
 /// at least two calls, and the first meets a server that does not answer.
@@ -37,136 +31,131 @@ const STATEMENT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The connection pool.
 #[derive(Clone)]
 pub(crate) struct Pool {
-    server: Server,
     connections: deadpool::Pool<AsyncPgConnection>,
-    /// The connections of this pool and of those [beside](Self::beside) it.
-    all: Arc<Mutex<Vec<deadpool::Pool<AsyncPgConnection>>>>,
     /// Leaves connections to other calls while reads are slow.
     reads: Arc<Semaphore>,
-    /// Runs calls and connections to their end. The runtimes of requests end earlier than that of
+    /// Runs connections and batches to their end. The runtimes of requests end earlier than that of
     /// the deliveries.
-    runtime: Handle,
+    pub(crate) runtime: Handle,
 }
 
 impl Pool {
     /// Makes an empty pool of up to `size` connections. Must be called within a runtime.
     pub(crate) fn new(server: Server, size: usize) -> Result<Self, deadpool::BuildError> {
-        let connections = connections(server.clone(), size)?;
+        let runtime = Handle::current();
+        let mut config = ManagerConfig::default();
+        // Checking each connection before its use would cost a round trip.
+        config.recycling_method = RecyclingMethod::Fast;
+        let within = runtime.clone();
+        config.custom_setup = Box::new(move |_| {
+            let (server, runtime) = (server.clone(), within.clone());
+            async move {
+                let connected = runtime.spawn(async move { server.connect().await }).await;
+                let bad = |error: &dyn std::error::Error| {
+                    diesel::ConnectionError::BadConnection(domain::ports::error_chain(error))
+                };
+                connected.map_err(|error| bad(&error))?.map_err(|error| bad(&error))
+            }
+            .boxed()
+        });
+        let manager = AsyncDieselConnectionManager::new_with_config(String::new(), config);
         Ok(Self {
-            server,
-            all: Arc::new(Mutex::new(vec![connections.clone()])),
-            connections,
+            connections: deadpool::Pool::builder(manager).max_size(size).build()?,
             reads: Arc::new(Semaphore::new((size / 2).max(1))),
-            runtime: Handle::current(),
+            runtime,
         })
     }
 
-    /// Makes an empty pool for the calls of the current runtime.
-    pub(crate) fn beside(&self, size: usize) -> Result<Self, deadpool::BuildError> {
-        let connections = connections(self.server.clone(), size)?;
-        self.all().push(connections.clone());
-        Ok(Self { connections, runtime: Handle::current(), ..self.clone() })
-    }
-
-    fn all(&self) -> MutexGuard<'_, Vec<deadpool::Pool<AsyncPgConnection>>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns how many connections of all pools are open.
+    /// Returns how many connections are open.
     pub(crate) fn open(&self) -> usize {
-        self.all().iter().map(|connections| connections.status().size).sum()
+        self.connections.status().size
     }
 
-    /// Returns how many calls wait for a connection of any pool.
+    /// Returns how many calls wait for a connection.
     pub(crate) fn waiting(&self) -> usize {
-        self.all().iter().map(|connections| connections.status().waiting).sum()
+        self.connections.status().waiting
     }
 
     /// Runs `work` on a connection. Outside of a transaction, each statement is its own.
-    pub(crate) async fn run<T, E>(
+    pub(crate) async fn run<T>(
         &self,
-        work: impl for<'c> FnOnce(&'c mut AsyncPgConnection) -> BoxFuture<'c, Result<T, E>>
-        + Send
-        + 'static,
-    ) -> Result<T, E>
-    where
-        T: Send + 'static,
-        E: From<Failure> + BreaksConnection + Send + 'static,
-    {
-        let pool = self.clone();
-        self.spawn(async move { pool.acquire().await?.run(work).await })
-            .await
-            .map_err(|_| Failure::Lost)?
+        work: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        self.acquire(Instant::now()).await?.run(work).await
     }
 
     /// Runs a read like [`Self::run`]. Such reads use at most half of the connections.
-    pub(crate) async fn read<T: Send + 'static>(
+    pub(crate) async fn read<T>(
         &self,
-        work: impl for<'c> FnOnce(&'c mut AsyncPgConnection) -> BoxFuture<'c, Result<T, Failure>>
-        + Send
-        + 'static,
+        work: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let (pool, began) = (self.clone(), Instant::now());
-        let read = async move {
-            let permit = timeout_at(began + ACQUIRE_TIMEOUT, pool.reads.acquire()).await;
-            let _permit = permit.map_err(|_| Failure::Timeout)?;
-            pool.acquire_since(began).await?.run(work).await
-        };
-        self.spawn(read).await.map_err(|_| Failure::Lost)?
+        let began = Instant::now();
+        let permit = timeout_at(began + ACQUIRE_TIMEOUT, self.reads.acquire()).await;
+        let _permit = permit.map_err(|_| Failure::Timeout)?;
+        self.acquire(began).await?.run(work).await
     }
 
     /// Runs `work` in a transaction.
-    pub(crate) async fn transaction<T: Send + 'static>(
+    pub(crate) async fn transaction<T>(
         &self,
-        work: impl for<'c> FnOnce(&'c mut AsyncPgConnection) -> BoxFuture<'c, Result<T, Failure>>
-        + Send
-        + 'static,
+        work: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        self.run(|connection| {
-            connection.transaction(async move |connection| work(connection).await).boxed()
+        self.run(async |connection| {
+            AnsiTransactionManager::begin_transaction(connection).await?;
+            let outcome = work(connection).await;
+            if outcome.is_ok() {
+                AnsiTransactionManager::commit_transaction(connection).await?;
+            } else {
+                AnsiTransactionManager::rollback_transaction(connection).await?;
+            }
+            outcome
         })
         .await
     }
 
-    /// Runs a call to its end, even if its caller gives up.
-    pub(crate) fn spawn<T: Send + 'static>(
+    /// Runs a statement, and returns its rows. Reads them to the end: an error of the commit comes
+    /// after the rows.
+    pub(crate) async fn rows<'q, Q, R>(&self, statement: Q) -> Result<Vec<R>, Failure>
+    where
+        R: Send,
+        Prepared<Q>: LoadQuery<'q, AsyncPgConnection, R> + 'q,
+    {
+        let mut held = self.acquire(Instant::now()).await?;
+        let rows = Prepared(statement).get_results(&mut held.connection);
+        let ended = limited(held.deadline, rows.map_err(Failure::from).boxed()).await;
+        held.end(ended)
+    }
+
+    /// Runs a statement, and returns what its rows mean.
+    pub(crate) async fn all<'q, Q, R, T>(
         &self,
-        call: impl Future<Output = T> + Send + 'static,
-    ) -> JoinHandle<T> {
-        self.runtime.spawn(call)
+        statement: Q,
+        meaning: impl Fn(R) -> Result<T, Unreadable>,
+    ) -> Result<Vec<T>, Failure>
+    where
+        R: Send,
+        Prepared<Q>: LoadQuery<'q, AsyncPgConnection, R> + 'q,
+    {
+        Ok(self.rows(statement).await?.into_iter().map(meaning).collect::<Result<_, _>>()?)
     }
 
-    /// Gets a connection for one call. The call must run in [`Self::spawn`].
-    pub(crate) async fn acquire(&self) -> Result<PooledConnection<'_>, Failure> {
-        self.acquire_since(Instant::now()).await
+    /// Runs a statement, and returns how many rows it changed.
+    pub(crate) async fn write<Q>(&self, statement: Q) -> Result<usize, Failure>
+    where
+        Prepared<Q>: ExecuteDsl<AsyncPgConnection>,
+    {
+        let mut held = self.acquire(Instant::now()).await?;
+        let written = Prepared(statement).execute(&mut held.connection);
+        let ended = limited(held.deadline, written.map_err(Failure::from).boxed()).await;
+        held.end(ended)
     }
 
-    async fn acquire_since(&self, began: Instant) -> Result<PooledConnection<'_>, Failure> {
+    /// Gets a connection for a call that began at an instant.
+    pub(crate) async fn acquire(&self, began: Instant) -> Result<PooledConnection<'_>, Failure> {
         let connection = timeout_at(began + ACQUIRE_TIMEOUT, self.connections.get()).await;
-        let connection = connection.map_err(|_| Failure::Timeout)?.map_err(Failure::from)?;
+        let connection = connection.map_err(|_| Failure::Timeout)??;
         Ok(PooledConnection { connection, deadline: began + CALL_TIMEOUT, pool: self })
     }
-}
-
-/// Makes an empty pool of up to `size` connections. Each runs in the runtime that first needs it.
-fn connections(
-    server: Server,
-    size: usize,
-) -> Result<deadpool::Pool<AsyncPgConnection>, deadpool::BuildError> {
-    let mut config = ManagerConfig::default();
-    // Checking each connection before its use would cost a round trip.
-    config.recycling_method = RecyclingMethod::Fast;
-    config.custom_setup = Box::new(move |_| {
-        let server = server.clone();
-        async move {
-            server.connect().await.map_err(|error| {
-                diesel::ConnectionError::BadConnection(domain::ports::error_chain(&error))
-            })
-        }
-        .boxed()
-    });
-    let manager = AsyncDieselConnectionManager::new_with_config(String::new(), config);
-    deadpool::Pool::builder(manager).max_size(size).build()
 }
 
 /// A connection that one call holds.
@@ -177,30 +166,37 @@ pub(crate) struct PooledConnection<'p> {
 }
 
 impl PooledConnection<'_> {
-    pub(crate) async fn run<T, E>(
+    pub(crate) async fn run<T>(
         mut self,
-        work: impl for<'c> FnOnce(&'c mut AsyncPgConnection) -> BoxFuture<'c, Result<T, E>>,
-    ) -> Result<T, E>
-    where
-        E: From<Failure> + BreaksConnection,
-    {
-        let began = Instant::now();
-        let ended =
-            timeout_at(self.deadline, AssertUnwindSafe(work(&mut self.connection)).catch_unwind())
-                .await;
-        if ended.is_err() && began.elapsed() > STATEMENT_TIMEOUT {
+        work: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let ended = limited(self.deadline, work(&mut self.connection)).await;
+        self.end(ended)
+    }
+
+    /// Closes the connection if it may be broken.
+    fn end<T>(self, ended: Result<T, Failure>) -> Result<T, Failure> {
+        if matches!(ended, Err(Failure::Gone)) {
             // The server is gone for all connections. Otherwise a call would time out on each.
-            for connections in self.pool.all().iter() {
-                connections.retain(|_, _| false);
-            }
+            self.pool.connections.retain(|_, _| false);
         }
-        let outcome = ended
-            .map_err(|_| Failure::Timeout.into())
-            .and_then(|ended| ended.unwrap_or_else(|_| Err(Failure::Lost.into())));
-        if outcome.as_ref().is_err_and(E::breaks_connection) {
+        if ended.as_ref().is_err_and(Failure::breaks_connection) {
             // An abandoned statement may still run on it.
             drop(deadpool::Object::take(self.connection));
         }
-        outcome
+        ended
+    }
+}
+
+/// Runs a call until its deadline.
+async fn limited<T>(
+    deadline: Instant,
+    call: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let began = Instant::now();
+    match timeout_at(deadline, AssertUnwindSafe(call).catch_unwind()).await {
+        Ok(ended) => ended.unwrap_or(Err(Failure::Lost)),
+        Err(_) if began.elapsed() > STATEMENT_TIMEOUT => Err(Failure::Gone),
+        Err(_) => Err(Failure::Timeout),
     }
 }

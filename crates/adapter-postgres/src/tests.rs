@@ -1,7 +1,5 @@
-//! Behaviour that is not visible from outside: settings of a session, the pool after a panic, and
-//! reverted migrations.
+//! Behaviour that is not visible from outside: settings of a session, and the pool after a panic.
 
-mod migrations;
 mod pool;
 mod session;
 

@@ -10,7 +10,7 @@ use test_servers::postgres::{Cluster, Database};
 
 async fn store() -> (Arc<PostgresStore>, Database<'static>) {
     let database = Cluster::shared().database();
-    let store = PostgresStore::open_for_threads(&database.url(), 8, 1).unwrap();
+    let store = PostgresStore::open(&database.url(), 8).unwrap();
     store.migrate().await.unwrap();
     (Arc::new(store), database)
 }

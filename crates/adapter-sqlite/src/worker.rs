@@ -12,7 +12,7 @@ use diesel::{
     sql_query,
     sqlite::SqliteConnection,
 };
-use group_commit::{BatchObserver, Fit, Group, Lead};
+use group_commit::{BatchObserver, Committer, Fit, Group};
 use sql_rows::Prepared;
 use tokio::{sync::oneshot, time::timeout};
 
@@ -36,7 +36,7 @@ const TIMEOUT: Duration = Duration::from_secs(4);
 /// the threads.
 pub(crate) struct Worker {
     group: Group<Box<dyn Call>>,
-    leads: Option<Sender<Lead<Box<dyn Call>>>>,
+    leads: Option<Sender<Committer<Box<dyn Call>>>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -179,7 +179,7 @@ struct Session {
 }
 
 impl Session {
-    fn work(&mut self, queue: &Receiver<Lead<Box<dyn Call>>>) {
+    fn work(&mut self, queue: &Receiver<Committer<Box<dyn Call>>>) {
         for mut lead in queue {
             // Calls whose callers stopped waiting, such as behind a lock, are dropped.
             while let Some(batch) =

@@ -28,7 +28,6 @@ use domain::{
 
 use crate::{
     database_metrics::ObservedDatabase,
-    listen::http_workers,
     secrets_key::secret_box,
     settings::{Database, Settings},
     system::Machine,
@@ -168,8 +167,7 @@ pub(crate) async fn open_postgres(
     setting: &'static str,
 ) -> Result<PostgresStore> {
     let connections = settings.database_connections.into();
-    let store =
-        PostgresStore::open_for_threads(url, connections, http_workers()).context(setting)?;
+    let store = PostgresStore::open(url, connections).context(setting)?;
     store.migrate().await.context(setting)?;
     Ok(store)
 }

@@ -255,17 +255,14 @@ async fn execute(command: Command, settings: Settings, machine: Machine) -> Resu
             .await
         }
         Command::Copy { from, to } => print(&copy::everything(&from, &to, &settings).await?),
-        Command::Openapi => {
-            let document = adapter_http::openapi_document(&openapi_settings(&settings));
-            print(&format!("{}\n", serde_json::to_string_pretty(&document)?))
-        }
+        Command::Openapi => print(&adapter_http::openapi_document(&openapi_settings(&settings))),
     }
 }
 
 fn openapi_settings(settings: &Settings) -> OpenApiSettings {
     OpenApiSettings {
         base_path: settings.base_path.clone(),
-        limits: settings.document_limits(),
+        max_document_bytes: settings.document_limits().max_bytes,
         duplicate_window: settings.duplicate_window(),
         idempotency_retention: settings.idempotency_retention(),
     }

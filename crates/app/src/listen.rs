@@ -14,8 +14,8 @@ use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 /// further clients retry only after a second. The system limits it by `net.core.somaxconn`.
 const BACKLOG: i32 = 4_096;
 
-/// Time limit for a client to acknowledge data (`TCP_USER_TIMEOUT`, RFC 5482). The framework itself
-/// waits without limit for a client that reads nothing.
+/// Time limit for a client to acknowledge data (`TCP_USER_TIMEOUT`, RFC 5482). actix itself waits
+/// without limit for a client that reads nothing.
 #[cfg(target_os = "linux")]
 const UNREAD_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -23,8 +23,7 @@ const UNREAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// without a word.
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Maximum number of client connections. One that has had no request takes
-/// about 3 KiB of memory.
+/// Maximum number of client connections. An idle one takes about 20 KiB of memory.
 const MAX_CONNECTIONS: u64 = 10_000;
 
 /// Open files that the service needs without clients, apart from database connections: listeners,
@@ -65,8 +64,8 @@ pub(crate) fn http_workers() -> usize {
 /// Returns the maximum number of client connections, and raises the limit of open files.
 ///
 /// Shells and systemd start a process with 1,024 open files, which the process may raise up to the
-/// hard limit. Half of the files that the service does not need itself are for uploads: a
-/// connection has one upload at most.
+/// hard limit. A connection takes up to three: its own, a duplicate for the watchdog, and the
+/// upload that it may have.
 pub(crate) fn max_connections(database_connections: u16) -> usize {
     let limit = getrlimit(Resource::Nofile);
     // Fails on a system whose real limit is below the hard limit. The old limit then stays.
@@ -78,5 +77,5 @@ pub(crate) fn max_connections(database_connections: u16) -> usize {
 /// Returns the maximum number of client connections with this limit of open files.
 pub(crate) fn connections_within(files: u64, database_connections: u16) -> u64 {
     let own = OWN_FILES + u64::from(database_connections);
-    (files.saturating_sub(own) / 2).min(MAX_CONNECTIONS)
+    (files.saturating_sub(own) / 3).min(MAX_CONNECTIONS)
 }

@@ -14,7 +14,7 @@ use anyhow::{Context as _, Error, Result, anyhow};
 use prometheus::Registry;
 use tokio::{
     task::JoinSet,
-    time::{Instant, sleep, timeout_at},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -178,6 +178,8 @@ impl Service {
         self.deliveries_stop.cancel();
         self.api.connections.close(self.grace.close).await;
         let requests_ended = async {
+            // Work whose clients have disconnected may use connections of the server's threads.
+            let _ = timeout(self.grace.close, self.api.detached.finish()).await;
             self.api_server.stop(true).await;
             self.api.detached.finish().await;
         };

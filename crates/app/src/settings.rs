@@ -296,6 +296,17 @@ pub struct Settings {
     )]
     pub trusted_proxies: Vec<IpNet>,
 
+    /// Maximum number of connections of each client address, or IPv6 network of 64 bits; loopback
+    /// addresses and trusted proxies have no limit
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        env = "NOTARY_ORDERS_CONNECTIONS_PER_ADDRESS",
+        default_value_t = 128,
+        value_parser = value_parser!(u32).range(1..)
+    )]
+    pub connections_per_address: u32,
+
     /// Seconds at a stop in which /readyz fails and requests are served on, so that load balancers
     /// choose other instances [default: 5, or 0 on a terminal]
     #[arg(

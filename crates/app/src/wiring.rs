@@ -7,7 +7,7 @@ use std::sync::{
 
 use actix_web::web;
 use adapter_http::{
-    Api, ApiMetrics, BodyLimit, ConcurrencyLimit, ConnectionTracker, Dependencies, DetachedTasks,
+    Api, ApiMetrics, BodyLimit, ConcurrencyLimit, Connections, Dependencies, DetachedTasks,
     InProgress, KeysInProgress, RateLimits, Spool,
 };
 use adapter_mail::RemoveOldMails;
@@ -153,7 +153,10 @@ impl Parts {
             detached: DetachedTasks::new(Handle::current()),
             keys_in_progress: KeysInProgress::default(),
             replays: InProgress::default(),
-            connections: Arc::<ConnectionTracker>::default(),
+            connections: Connections::new(
+                usize::try_from(settings.connections_per_address)?,
+                settings.trusted_proxies.clone(),
+            ),
             concurrency: ConcurrencyLimit::new(usize::try_from(settings.max_orders_in_flight)?),
             json_bodies: BodyLimit::default(),
             uploads: BodyLimit::new(usize::try_from(settings.max_uploads_in_flight)?),

@@ -299,13 +299,11 @@ impl EndpointNotice {
 
 /// What a webhook tells: its body.
 #[derive(Debug, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WebhookPayload<T> {
     /// The type of the event.
     #[serde(rename = "type")]
     event: &'static str,
     /// When it happened: RFC 3339 in UTC, with microseconds.
-    #[cfg_attr(feature = "openapi", schema(format = DateTime))]
     timestamp: String,
     /// What it happened to.
     data: T,
@@ -313,7 +311,6 @@ pub struct WebhookPayload<T> {
 
 /// The order of an event. It has no names, phones or addresses: a client reads the order for them.
 #[derive(Debug, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OrderEventData {
     /// Identifier of the order.
     order_id: i64,
@@ -324,20 +321,17 @@ pub struct OrderEventData {
     /// Its signing service.
     signing_service_id: i64,
     /// Identifier of the client company.
-    #[cfg_attr(feature = "openapi", schema(required = true))]
     client_company_id: Option<i64>,
     /// Number of its documents, with those that the event added.
     documents_uploaded: usize,
     /// Whether a test key created it.
     is_test: bool,
     /// When it was created: RFC 3339 in UTC, with microseconds.
-    #[cfg_attr(feature = "openapi", schema(format = DateTime))]
     created_at: String,
 }
 
 /// The data of a test event.
 #[derive(Debug, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TestEventData {
     /// The endpoint that the test was asked for.
     webhook_id: i64,

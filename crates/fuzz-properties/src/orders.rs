@@ -272,7 +272,7 @@ pub(super) static POINTERS: LazyLock<Vec<String>> = LazyLock::new(|| {
         }
     }
     let document = openapi_document(&OpenApiSettings::default());
-    let document = serde_json::to_value(document).unwrap();
+    let document: Value = serde_json::from_str(&document).unwrap();
     let schemas = &document["components"]["schemas"];
     let mut found = Vec::new();
     add(schemas, &schemas["OrderRequest"], "", &mut found);

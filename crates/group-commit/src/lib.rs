@@ -1,9 +1,9 @@
 //! Group commit: concurrent work is committed in batches, which share the cost of a commit.
 //!
-//! There is no timer. Work that joins while fewer than the maximum number of leaders are active
-//! becomes a [`Lead`]. A leader gets a connection, commits everything that waits by then as one
-//! batch, and continues until nothing waits. A lone order is therefore committed at once; under
-//! load, a batch is what has arrived during the commit before it.
+//! There is no timer. Work that joins while fewer than the maximum number of committers are active
+//! makes a new [`Committer`]. It commits everything that waits as one batch, and continues until
+//! nothing waits. A lone order is therefore committed at once; under load, a batch is what has
+//! arrived during the commit before it.
 //!
 //! This crate is only the queue. The adapter defines the work, commits a batch, and reports each
 //! outcome.
@@ -20,21 +20,21 @@ mod tests;
 /// Gets the size of each batch.
 pub type BatchObserver = Arc<dyn Fn(usize) + Send + Sync>;
 
-/// A queue of work, and the number of active leaders.
+/// A queue of work, and the number of active committers.
 pub struct Group<W> {
     inner: Arc<Inner<W>>,
 }
 
 struct Inner<W> {
     state: Mutex<State<W>>,
-    max_leads: usize,
+    max_committers: usize,
     max_batch: usize,
     observer: OnceLock<BatchObserver>,
 }
 
 struct State<W> {
     waiting: VecDeque<W>,
-    leads: usize,
+    committers: usize,
 }
 
 impl<W> Inner<W> {
@@ -43,15 +43,15 @@ impl<W> Inner<W> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends a lead. Returns the waiting work if it was the last one.
-    fn end_lead(&self) -> VecDeque<W> {
+    /// Ends a committer. Returns the waiting work if it was the last one.
+    fn end(&self) -> VecDeque<W> {
         let mut state = self.state();
-        state.leads -= 1;
-        if state.leads == 0 { mem::take(&mut state.waiting) } else { VecDeque::new() }
+        state.committers -= 1;
+        if state.committers == 0 { mem::take(&mut state.waiting) } else { VecDeque::new() }
     }
 }
 
-/// What happens to work when a leader forms a batch.
+/// What happens to work when a batch is formed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fit {
     /// It joins the batch.
@@ -63,12 +63,12 @@ pub enum Fit {
 }
 
 impl<W> Group<W> {
-    /// Creates a group with at most `max_leads` leaders and batches of at most `max_batch`.
-    pub fn new(max_leads: usize, max_batch: usize) -> Self {
+    /// Creates a group with at most `max_committers` batches at a time, of at most `max_batch`.
+    pub fn new(max_committers: usize, max_batch: usize) -> Self {
         Self {
             inner: Arc::new(Inner {
-                state: Mutex::new(State { waiting: VecDeque::new(), leads: 0 }),
-                max_leads,
+                state: Mutex::new(State { waiting: VecDeque::new(), committers: 0 }),
+                max_committers,
                 max_batch,
                 observer: OnceLock::new(),
             }),
@@ -85,31 +85,31 @@ impl<W> Group<W> {
         self.inner.state().waiting.len()
     }
 
-    /// Adds work to the queue. Returns a lead unless the maximum number of leaders is active; the
-    /// caller must drive it until [`Lead::next`] returns `None`. Dropping the last lead before that
+    /// Adds work to the queue. Returns a committer unless the maximum number is active. The caller
+    /// must drive it until [`Committer::next`] returns `None`. Dropping the last one before that
     /// drops all waiting work.
-    pub fn join(&self, work: W) -> Option<Lead<W>> {
+    pub fn join(&self, work: W) -> Option<Committer<W>> {
         let mut state = self.inner.state();
         state.waiting.push_back(work);
-        if state.leads == self.inner.max_leads {
+        if state.committers == self.inner.max_committers {
             return None;
         }
-        state.leads += 1;
-        Some(Lead { inner: Arc::clone(&self.inner), ended: false })
+        state.committers += 1;
+        Some(Committer { inner: Arc::clone(&self.inner), ended: false })
     }
 }
 
 /// The duty to commit the waiting work.
 #[must_use]
-pub struct Lead<W> {
+pub struct Committer<W> {
     inner: Arc<Inner<W>>,
     ended: bool,
 }
 
-impl<W> Lead<W> {
-    /// Returns the next batch in the order of joining, or `None` and ends the lead if nothing
-    /// waits. Call it once there is a connection to commit on. `fit` gets the batch so far and
-    /// decides about the next work.
+impl<W> Committer<W> {
+    /// Returns the next batch in the order of joining, or `None` and ends if nothing waits. Call it
+    /// once there is a connection to commit on. `fit` gets the batch so far and decides about the
+    /// next work.
     pub fn next(&mut self, mut fit: impl FnMut(&[W], &W) -> Fit) -> Option<Vec<W>> {
         let mut state = self.inner.state();
         let (mut batch, mut deferred) = (Vec::new(), VecDeque::new());
@@ -126,7 +126,7 @@ impl<W> Lead<W> {
         state.waiting = deferred;
         // Nothing conflicts with an empty batch, so an empty batch means that nothing waits.
         self.ended = batch.is_empty();
-        state.leads -= usize::from(self.ended);
+        state.committers -= usize::from(self.ended);
         drop(state);
         if self.ended {
             return None;
@@ -137,24 +137,18 @@ impl<W> Lead<W> {
         Some(batch)
     }
 
-    /// Returns how much work waits for a batch.
-    pub fn waiting(&self) -> usize {
-        self.inner.state().waiting.len()
-    }
-
-    /// Ends the lead because there is no connection. Returns the waiting work, whose callers must
-    /// get an error. Returns nothing while other leaders are active: they may have a connection.
+    /// Ends because there is no connection. Returns the waiting work, whose callers must get an
+    /// error. Returns nothing while other committers are active: they may have a connection.
     pub fn give_up(mut self) -> impl Iterator<Item = W> {
         self.ended = true;
-        self.inner.end_lead().into_iter()
+        self.inner.end().into_iter()
     }
 }
 
-impl<W> Drop for Lead<W> {
+impl<W> Drop for Committer<W> {
     fn drop(&mut self) {
-        if self.ended {
-            return;
+        if !self.ended {
+            drop(self.inner.end());
         }
-        drop(self.inner.end_lead());
     }
 }

@@ -8,22 +8,22 @@ fn all(_: &[u32], _: &u32) -> Fit {
 #[test]
 fn lone_work_is_committed_at_once() {
     let group = Group::new(1, 8);
-    let mut lead = group.join(1).unwrap();
-    assert_eq!(lead.next(all), Some(vec![1]));
-    assert_eq!(lead.next(all), None);
-    // The lead has ended, so the next work leads again.
+    let mut committer = group.join(1).unwrap();
+    assert_eq!(committer.next(all), Some(vec![1]));
+    assert_eq!(committer.next(all), None);
+    // That committer has ended, so the next work makes another one.
     assert_eq!(group.join(2).unwrap().next(all), Some(vec![2]));
 }
 
 #[test]
 fn batch_takes_all_waiting_work() {
     let group = Group::new(1, 8);
-    let mut lead = group.join(1).unwrap();
+    let mut committer = group.join(1).unwrap();
     assert!(group.join(2).is_none());
-    assert_eq!(lead.next(all), Some(vec![1, 2]));
+    assert_eq!(committer.next(all), Some(vec![1, 2]));
     assert!(group.join(3).is_none() && group.join(4).is_none());
-    assert_eq!(lead.next(all), Some(vec![3, 4]));
-    assert_eq!(lead.next(all), None);
+    assert_eq!(committer.next(all), Some(vec![3, 4]));
+    assert_eq!(committer.next(all), None);
 }
 
 #[test]
@@ -32,21 +32,21 @@ fn observer_gets_the_size_of_each_batch() {
     let sizes = Arc::new(Mutex::new(Vec::new()));
     let observed = Arc::clone(&sizes);
     group.observe(Arc::new(move |size| observed.lock().unwrap().push(size)));
-    let mut lead = group.join(1).unwrap();
+    let mut committer = group.join(1).unwrap();
     (2..=3).for_each(|number| assert!(group.join(number).is_none()));
-    assert_eq!((group.waiting(), lead.waiting()), (3, 3));
-    while lead.next(all).is_some() {}
+    assert_eq!(group.waiting(), 3);
+    while committer.next(all).is_some() {}
     assert_eq!((group.waiting(), &*sizes.lock().unwrap()), (0, &vec![2, 1]));
 }
 
 #[test]
 fn batch_is_bounded_and_ordered() {
     let group = Group::new(1, 3);
-    let mut lead = group.join(1).unwrap();
+    let mut committer = group.join(1).unwrap();
     (2..=7).for_each(|number| assert!(group.join(number).is_none()));
-    assert_eq!(lead.next(all), Some(vec![1, 2, 3]));
-    assert_eq!(lead.next(all), Some(vec![4, 5, 6]));
-    assert_eq!(lead.next(all), Some(vec![7]));
+    assert_eq!(committer.next(all), Some(vec![1, 2, 3]));
+    assert_eq!(committer.next(all), Some(vec![4, 5, 6]));
+    assert_eq!(committer.next(all), Some(vec![7]));
 }
 
 #[test]
@@ -54,14 +54,14 @@ fn conflicting_work_waits_and_keeps_its_order() {
     let group = Group::new(1, 3);
     let once =
         |batch: &[u32], number: &u32| if batch.contains(number) { Fit::Waits } else { Fit::Goes };
-    let mut lead = group.join(1).unwrap();
+    let mut committer = group.join(1).unwrap();
     for number in [1, 2, 1, 3, 4] {
         assert!(group.join(number).is_none());
     }
-    assert_eq!(lead.next(once), Some(vec![1, 2, 3]));
-    assert_eq!(lead.next(once), Some(vec![1, 4]));
-    assert_eq!(lead.next(once), Some(vec![1]));
-    assert_eq!(lead.next(once), None);
+    assert_eq!(committer.next(once), Some(vec![1, 2, 3]));
+    assert_eq!(committer.next(once), Some(vec![1, 4]));
+    assert_eq!(committer.next(once), Some(vec![1]));
+    assert_eq!(committer.next(once), None);
 }
 
 #[test]
@@ -69,15 +69,15 @@ fn abandoned_work_is_dropped() {
     let group = Group::new(1, 8);
     let even =
         |_: &[u32], number: &u32| if number.is_multiple_of(2) { Fit::Goes } else { Fit::Gone };
-    let mut lead = group.join(1).unwrap();
+    let mut committer = group.join(1).unwrap();
     assert!(group.join(2).is_none());
-    assert_eq!(lead.next(even), Some(vec![2]));
+    assert_eq!(committer.next(even), Some(vec![2]));
     assert!(group.join(3).is_none());
-    assert_eq!(lead.next(even), None);
+    assert_eq!(committer.next(even), None);
 }
 
 #[test]
-fn leaders_are_limited() {
+fn committers_are_limited() {
     let group = Group::new(2, 1);
     let (mut first, mut second) = (group.join(1).unwrap(), group.join(2).unwrap());
     assert!(group.join(3).is_none());
@@ -90,12 +90,12 @@ fn leaders_are_limited() {
 }
 
 #[test]
-fn dropping_the_last_lead_drops_waiting_work() {
+fn dropping_the_last_committer_drops_waiting_work() {
     let group = Group::new(2, 8);
     let (first, second) = (Arc::new(()), Arc::new(()));
-    let lead = group.join(Arc::clone(&first)).unwrap();
+    let committer = group.join(Arc::clone(&first)).unwrap();
     let other = group.join(Arc::clone(&second)).unwrap();
-    drop(lead);
+    drop(committer);
     assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second)), (2, 2));
     // The callers notice that their work was dropped.
     drop(other);
@@ -104,16 +104,16 @@ fn dropping_the_last_lead_drops_waiting_work() {
 }
 
 #[test]
-fn last_leader_gives_up_all_waiting_work() {
+fn last_committer_gives_up_all_waiting_work() {
     let group = Group::new(1, 1);
-    let lead = group.join(1).unwrap();
+    let committer = group.join(1).unwrap();
     assert!(group.join(2).is_none());
-    assert_eq!(lead.give_up().collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(committer.give_up().collect::<Vec<_>>(), [1, 2]);
     assert!(group.join(3).is_some());
 }
 
 #[test]
-fn give_up_leaves_work_to_another_leader() {
+fn give_up_leaves_work_to_another_committer() {
     let group = Group::new(2, 8);
     let (first, mut second) = (group.join(1).unwrap(), group.join(2).unwrap());
     assert_eq!(first.give_up().count(), 0);

@@ -18,7 +18,6 @@ use crate::{
     orders::created::{self, Operation},
     problem::Problem,
     rate_limit::Policy,
-    run_to_end::RunToEnd,
     state::Api,
     trace::STEPS,
 };
@@ -44,7 +43,7 @@ pub(crate) fn create(request: HttpRequest, payload: web::Payload, api: web::Data
             let _held = (in_progress, permit);
             create_order(&task_api, &key, body, claim).await
         };
-        let created = RunToEnd::new(task, api.detached.clone(), log_unanswered).await?;
+        let created = api.detached.run_to_end(task, log_unanswered).await?;
         Ok(created::response(request, Operation::Json, &created))
     })
 }

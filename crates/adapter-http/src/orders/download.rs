@@ -45,7 +45,7 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
 /// Longest name in `filename*`, in characters. File systems and proxies take no much longer one.
 const LONGEST_NAME: usize = 200;
 
-/// Bytes that the framework gets at once. It copies them, and a slow client holds the copy.
+/// Bytes that actix gets at once. It copies them, and a slow client holds the copy.
 const SLICE: usize = 16 * 1024;
 
 /// Returns the value of `Content-Disposition` (RFC 6266): the sanitized name, and the name as sent.
@@ -76,7 +76,7 @@ pub(super) fn requested_range(
 ) -> Result<Option<(u64, u64)>, Problem> {
     let mut values = request.headers().get_all(header::RANGE);
     let (Some(value), None) = (values.next(), values.next()) else { return Ok(None) };
-    // The parser of the framework accepts signs, and skips ranges that it cannot read.
+    // The parser of actix accepts signs, and skips ranges that it cannot read.
     let one_range = |set: &str| {
         let set = set.trim();
         !set.is_empty() && set.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
@@ -117,7 +117,7 @@ impl MessageBody for OnlyLength {
     }
 }
 
-/// The bytes of a document. When the store fails, it fails too, and the framework cuts the
+/// The bytes of a document. When the store fails, it fails too, and actix cuts the
 /// connection: a part must not look whole.
 pub(super) struct Download {
     blocks: BlobStream,
@@ -127,7 +127,7 @@ pub(super) struct Download {
     /// The order and the position, for the log.
     order_id: i64,
     position: u32,
-    /// The span of the request. The framework reads a body outside of it.
+    /// The span of the request. actix reads a body outside of it.
     span: Span,
     sent: IntCounter,
     cut: IntCounter,

@@ -4,8 +4,7 @@ use actix_web::{HttpRequest, web};
 
 use crate::{
     answer::{Response, answer},
-    conditional,
-    list::List,
+    list,
     orders::{read_order::find, record::document_records},
     state::Api,
 };
@@ -14,7 +13,7 @@ pub(crate) fn list(request: HttpRequest, api: web::Data<Api>) -> Response {
     answer(request, async move |request| {
         let (stored, url) = find(request, &api).await?;
         let records = document_records(&stored.documents, 0, &url);
-        conditional::json(request, &List::new(url.clone(), false, records), None)
+        list::whole(request, url.clone(), records)
     })
 }
 

@@ -6,9 +6,12 @@ use domain::read_order::ReadError;
 use crate::{
     answer::{Response, answer},
     authentication::admit,
-    conditional,
-    list::List,
-    orders::{list_query::ListQuery, path, record::OrderRecord},
+    list,
+    orders::{
+        list_query::{ListQuery, shown},
+        path,
+        record::OrderRecord,
+    },
     rate_limit::Policy,
     state::Api,
 };
@@ -22,11 +25,9 @@ pub(crate) fn list(request: HttpRequest, api: web::Data<Api>) -> Response {
             page => page?,
         };
         let url = format!("{}{}", api.base_path, path::ORDERS);
-        let links = query.links(&url, &page);
-        let has_more = query.has_more(&page);
         let records =
             page.orders.iter().map(|order| OrderRecord::new(&order.stored, Some(order.documents)));
-        conditional::json(request, &List::new(url, has_more, records), links)
+        list::page(request, url, &query.paging, shown(&page), records)
     })
 }
 

@@ -19,7 +19,7 @@ const CREATED_BEFORE: &str = "created_before";
 #[derive(Debug, PartialEq)]
 pub(super) struct ListQuery {
     pub(super) page: PageQuery,
-    paging: Paging,
+    pub(super) paging: Paging,
 }
 
 impl ListQuery {
@@ -45,19 +45,10 @@ impl ListQuery {
         let detail = "must be the identifier of an order of this client";
         self.paging.unknown_cursor("unknown_order", detail)
     }
-
-    /// Returns whether there are more orders in the direction of the page.
-    pub(super) fn has_more(&self, page: &Page) -> bool {
-        self.paging.has_more(shown(page))
-    }
-
-    /// Returns the value of `Link` (RFC 8288); `None` if there is no other page.
-    pub(super) fn links(&self, path: &str, page: &Page) -> Option<String> {
-        self.paging.links(path, shown(page))
-    }
 }
 
-fn shown(page: &Page) -> Shown {
+/// Returns a page as its links see it.
+pub(super) fn shown(page: &Page) -> Shown {
     let ends = page.orders.first().zip(page.orders.last());
     Shown {
         ends: ends.map(|(newest, oldest)| (newest.stored.id.0, oldest.stored.id.0)),

@@ -4,7 +4,6 @@ use domain::{
     add_documents::NotAdded,
     create_order::{CreateOrderError, Rejection},
     document::{DocumentFault, MAX_DOCUMENTS_PER_ORDER},
-    order::Violation,
     read_order::ReadError,
 };
 
@@ -102,9 +101,7 @@ fn rejected(Rejection { violations, documents, no_documents }: Rejection) -> Pro
     let documents = documents.into_iter().map(|(position, fault)| {
         FieldProblem::at(format!("/documents/{position}"), fault.as_str(), describe(fault))
     });
-    let fields = violations.into_iter().map(|Violation { pointer, code, detail }| {
-        FieldProblem::at(pointer, code.as_str(), detail)
-    });
+    let fields = violations.into_iter().map(FieldProblem::from);
     Problem::invalid(code, fields.chain(no_documents).chain(documents).collect())
 }
 

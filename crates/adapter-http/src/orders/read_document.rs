@@ -1,7 +1,5 @@
 //! `GET /api/order/{order_id}/documents/{position}`: sends a document.
 
-use std::rc::Rc;
-
 use actix_web::{
     HttpRequest, HttpResponse, HttpResponseBuilder,
     http::{
@@ -16,7 +14,6 @@ use crate::{
     answer::{Response, answer},
     authentication::admit,
     conditional,
-    exchange::Exchange,
     metrics::ApiMetrics,
     orders::{
         download::{self, Download, OnlyLength},
@@ -49,9 +46,6 @@ pub(crate) fn read(request: HttpRequest, api: web::Data<Api>) -> Response {
         let length = range.end.saturating_sub(range.start);
         let blocks = api.read_order.bytes(key.client(), id, position, &document, range).await;
         let blocks = blocks.map_err(|error| failed(error, &api.metrics))?;
-        if let Some(exchange) = request.conn_data::<Rc<Exchange>>() {
-            exchange.download_started();
-        }
         Ok(response.body(Download::new(blocks, length, (id.0, position), &api.metrics)))
     })
 }

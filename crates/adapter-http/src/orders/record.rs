@@ -6,56 +6,40 @@ use domain::{
     order::{Money, OrderRequest, StoredOrder},
 };
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use crate::instants::timestamp;
 
 /// An order.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize)]
 pub(crate) struct OrderRecord<'a> {
     /// Identifier of the order.
     order_id: i64,
     /// Echo of `fileNumber`.
     file_number: &'a str,
     /// Status of the order: `NEW` on creation. Systems of the operator set others.
-    #[schema(max_length = 50)]
     order_status: &'a str,
     /// Echo of `signerName`.
     signer_name: &'a str,
     /// Date of the signing, `YYYY-MM-DD`.
-    #[schema(format = Date)]
     signing_date: String,
     /// Echo of `propertyAddress`.
     property_address: &'a str,
     /// Identifier of the signing service of the order.
     signing_service_id: i64,
     /// Echo of `clientCompanyId`.
-    #[schema(required = true)]
     client_company_id: Option<i64>,
     /// The assigned notary; null on creation.
-    #[schema(required = true)]
     notary_id: Option<i64>,
     /// Echo of `invoiceFee`.
-    #[schema(required = true, value_type = Option<f64>)]
     invoice_fee: Option<Money>,
     /// Echo of `notaryPay`.
-    #[schema(required = true, value_type = Option<f64>)]
     notary_pay: Option<Money>,
     /// Number of documents. Absent in the answer that creates an order without documents.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, minimum = 0)]
     documents_uploaded: Option<usize>,
     /// When the order was created: RFC 3339 in UTC, with microseconds.
-    #[schema(
-        format = DateTime,
-        pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z$"
-    )]
     created_at: String,
     /// When the order was last changed: RFC 3339 in UTC, with microseconds.
-    #[schema(
-        format = DateTime,
-        pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z$"
-    )]
     updated_at: String,
 }
 
@@ -109,34 +93,23 @@ impl<'a> WholeOrder<'a> {
 }
 
 /// A document of an order.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize)]
 pub(crate) struct DocumentRecord<'a> {
     /// Position of the document in its order, from 0. It never changes.
-    #[schema(minimum = 0)]
     position: u32,
     /// Sanitized file name: ASCII letters, digits, `.`, `-`, `_`.
-    #[schema(max_length = 120)]
     name: &'a str,
     /// File name as the client sent it.
-    #[schema(max_length = 16384)]
     name_as_sent: &'a str,
     /// Media type of the detected format.
-    #[schema(max_length = 100)]
     media_type: &'a str,
     /// Size in bytes.
-    #[schema(minimum = 1)]
     size: u64,
     /// SHA-256 of the bytes, in hexadecimal digits.
-    #[schema(pattern = "^[0-9a-f]{64}$")]
     sha256: String,
     /// When the document was stored: RFC 3339 in UTC, with microseconds.
-    #[schema(
-        format = DateTime,
-        pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z$"
-    )]
     created_at: String,
     /// Path of the bytes.
-    #[schema(max_length = 200)]
     url: String,
 }
 

@@ -6,8 +6,7 @@ use domain::{endpoint_request::EndpointRequest, webhook::EndpointOwner};
 use crate::{
     answer::{Response, answer},
     authentication::admit,
-    conditional, json_body,
-    list::List,
+    json_body, list,
     rate_limit::Policy,
     request_notes::WebhookNote,
     state::Api,
@@ -38,7 +37,7 @@ pub(crate) fn list(request: HttpRequest, api: web::Data<Api>) -> Response {
         let endpoints = api.webhooks.list(EndpointOwner::of(&key)).await?;
         let url = format!("{}{}", api.base_path, path::WEBHOOKS);
         let records = endpoints.iter().map(WebhookRecord::new);
-        conditional::json(request, &List::new(url, false, records), None)
+        list::whole(request, url, records)
     })
 }
 

@@ -9,8 +9,7 @@ use domain::{
 
 use crate::{
     answer::{Response, answer},
-    conditional,
-    list::List,
+    list,
     paging::{Paging, Shown},
     state::Api,
     webhooks::{endpoint::find, path, record::DeliveryRecord},
@@ -30,11 +29,9 @@ pub(crate) fn list(request: HttpRequest, api: web::Data<Api>) -> Response {
             page => page?,
         };
         let url = format!("{}/deliveries", path::of_webhook(&api.base_path, id));
-        let links = paging.links(&url, shown(&page));
-        let has_more = paging.has_more(shown(&page));
         let deliveries = page.deliveries.iter();
         let records = deliveries.map(|delivery| DeliveryRecord::new(delivery, &endpoint));
-        conditional::json(request, &List::new(url, has_more, records), links)
+        list::page(request, url, &paging, shown(&page), records)
     })
 }
 

@@ -27,8 +27,6 @@ pub(crate) fn replay_in_progress() -> Problem {
 
 /// Reports the members of a body that are invalid.
 pub(crate) fn invalid(violations: Vec<Violation>) -> Problem {
-    let fields = violations.into_iter().map(|Violation { pointer, code, detail }| {
-        FieldProblem::at(pointer, code.as_str(), detail)
-    });
+    let fields = violations.into_iter().map(FieldProblem::from);
     Problem::invalid(ProblemCode::ValidationFailed, fields.collect())
 }

@@ -8,38 +8,30 @@ use domain::{
     webhook_secret::WebhookSecret,
 };
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use crate::instants::timestamp;
 
 /// A webhook: an endpoint that gets the events of orders.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Webhook)]
+#[derive(Serialize)]
 pub(crate) struct WebhookRecord<'a> {
     /// Identifier of the webhook.
     id: i64,
     /// Where its events are sent.
     url: &'a str,
     /// The events that it gets.
-    #[schema(value_type = Vec<String>, min_items = 1)]
     events: Vec<&'static str>,
     /// What the client notes about it.
-    #[schema(required = true)]
     description: Option<&'a str>,
     /// `enabled`, or `disabled`: then its events wait.
     status: &'static str,
     /// Why it is disabled: `request` (a client or an operator did it), `gone` (its receiver
     /// answered 410) or `failures` (no attempt succeeded for five days).
-    #[schema(required = true)]
     disabled_by: Option<&'static str>,
     /// When it was disabled: RFC 3339 in UTC, with microseconds.
-    #[schema(required = true, format = DateTime)]
     disabled_at: Option<String>,
     /// The first failed attempt since the last success: RFC 3339 in UTC, with microseconds.
-    #[schema(required = true, format = DateTime)]
     failing_since: Option<String>,
     /// When it was created: RFC 3339 in UTC, with microseconds.
-    #[schema(format = DateTime)]
     created_at: String,
 }
 
@@ -81,14 +73,12 @@ impl<'a> NewWebhookRecord<'a> {
 }
 
 /// The new secret of a webhook.
-#[derive(Serialize, ToSchema)]
-#[schema(as = WebhookSecret)]
+#[derive(Serialize)]
 pub(crate) struct SecretRecord {
     /// Identifier of the webhook.
     id: i64,
     /// The secret that signs its events: `whsec_` and 32 random bytes in base64. It is shown this
     /// once.
-    #[schema(pattern = "^whsec_[A-Za-z0-9+/]{43}=$")]
     secret: String,
 }
 
@@ -100,18 +90,15 @@ impl SecretRecord {
 }
 
 /// A delivery of an event to a webhook.
-#[derive(Serialize, ToSchema)]
-#[schema(as = WebhookDelivery)]
+#[derive(Serialize)]
 pub(crate) struct DeliveryRecord<'a> {
     /// Identifier of the delivery.
     id: i64,
     /// The `webhook-id` of every attempt.
-    #[schema(max_length = 100)]
     message_id: String,
     /// Type of the event.
     event: &'static str,
     /// The order of the event; null for a test.
-    #[schema(required = true)]
     order_id: Option<i64>,
     /// `pending`, `delivered`, or `failed` for good.
     status: &'static str,
@@ -119,10 +106,8 @@ pub(crate) struct DeliveryRecord<'a> {
     attempts: Vec<AttemptEntry<'a>>,
     /// When the next attempt is due: RFC 3339 in UTC, with microseconds. Null if there is none, or
     /// while the webhook is disabled.
-    #[schema(required = true, format = DateTime)]
     next_attempt_at: Option<String>,
     /// When the event happened: RFC 3339 in UTC, with microseconds.
-    #[schema(format = DateTime)]
     created_at: String,
 }
 
@@ -149,17 +134,13 @@ impl<'a> DeliveryRecord<'a> {
 }
 
 /// An attempt of a delivery: its status code, or its error.
-#[derive(Serialize, ToSchema)]
-#[schema(as = DeliveryAttempt)]
+#[derive(Serialize)]
 pub(crate) struct AttemptEntry<'a> {
     /// When it ended: RFC 3339 in UTC, with microseconds.
-    #[schema(format = DateTime)]
     at: String,
     /// Status of the answer; null if there was none.
-    #[schema(required = true, minimum = 100, maximum = 999)]
     status_code: Option<u16>,
     /// Why there was no answer, such as `timed_out`; null if there was one.
-    #[schema(required = true, max_length = 100)]
     error: Option<&'a str>,
 }
 
@@ -174,8 +155,7 @@ impl<'a> AttemptEntry<'a> {
 }
 
 /// A delivery that will be attempted soon.
-#[derive(Serialize, ToSchema)]
-#[schema(as = AcceptedDelivery)]
+#[derive(Serialize)]
 pub(crate) struct AcceptedRecord {
     /// Identifier of the delivery.
     delivery_id: i64,

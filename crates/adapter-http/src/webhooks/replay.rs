@@ -17,7 +17,6 @@ use crate::{
     instants, json_body,
     rate_limit::Policy,
     request_notes::WebhookNote,
-    run_to_end::RunToEnd,
     state::Api,
     webhooks::{
         endpoint::find,
@@ -63,7 +62,7 @@ pub(crate) fn replay(request: HttpRequest, payload: web::Payload, api: web::Data
             task_api.webhooks.replay(owner, id, range).await
         };
         // A client that goes away must not leave a replay half done.
-        RunToEnd::new(task, api.detached.clone(), log_unanswered).await?;
+        api.detached.run_to_end(task, log_unanswered).await?;
         WebhookNote { id, message: "webhook replay accepted" }.leave(request);
         Ok(HttpResponse::Accepted().finish())
     })

@@ -1,23 +1,16 @@
 use contract_tests::samples::{NOW, WINDOW, delivery, enqueue, new_order, settle};
-use diesel::{dsl::sql, sql_types::Text};
-use diesel_async::{RunQueryDsl, SimpleAsyncConnection as _};
+use diesel::{dsl::sql, sql_query, sql_types::Text};
+use diesel_async::SimpleAsyncConnection as _;
 use domain::ports::{DeliveryQueue as _, OrderRepo as _, Settlement};
-use futures_util::FutureExt as _;
 use test_servers::postgres::Database;
 use time::Duration;
 
 use super::store;
-use crate::{PostgresStore, failure::Failure};
+use crate::PostgresStore;
 
 async fn setting(store: &PostgresStore, name: &'static str) -> String {
-    let shown = store.pool.run(move |connection| {
-        async move {
-            let query = diesel::select(sql::<Text>(&format!("current_setting('{name}')")));
-            Ok::<String, Failure>(query.get_result(connection).await?)
-        }
-        .boxed()
-    });
-    shown.await.unwrap()
+    let query = diesel::select(sql::<Text>(&format!("current_setting('{name}')")));
+    store.pool.rows(query).await.unwrap().remove(0)
 }
 
 #[tokio::test]
@@ -77,14 +70,8 @@ fn record_commits(database: &Database<'_>, changes: &str) {
 
 /// Changes the setting of the session, as a pooler that mixes sessions does.
 async fn set_commits(store: &PostgresStore, how: &'static str) {
-    let set = store.pool.run(move |connection| {
-        async move {
-            let set = format!("SET synchronous_commit = {how}");
-            Ok::<(), Failure>(connection.batch_execute(&set).await?)
-        }
-        .boxed()
-    });
-    set.await.unwrap();
+    let set = sql_query(format!("SET synchronous_commit = {how}"));
+    store.pool.write(set).await.unwrap();
 }
 
 #[tokio::test]

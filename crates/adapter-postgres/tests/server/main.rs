@@ -19,7 +19,6 @@ mod order_details;
 mod outage;
 mod pgbouncer;
 mod reads;
-mod request_threads;
 mod round_trips;
 mod tls;
 mod unreadable;

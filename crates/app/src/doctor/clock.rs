@@ -8,7 +8,7 @@ use crate::settings::{Database, Settings};
 
 const CHECK: &str = "clock";
 
-/// Greatest difference between the clocks of instances (docs/operations.md).
+/// Greatest difference between the clocks of instances (docs/topologies.md).
 const TOLERATED: Duration = Duration::SECOND;
 
 /// Half the time of a lease: an instance that is further ahead delivers mails twice.

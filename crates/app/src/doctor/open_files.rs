@@ -47,10 +47,10 @@ mod tests {
     fn limit_must_fit_the_permitted_requests() {
         let level = |flags: &[&str], limit| judge(&settings(flags), limit, "it").level;
         assert_eq!(level(&[], 65_536), Level::Ok);
-        // 48 files and 16 connections to the database, and twice 256 + 64.
-        assert_eq!(level(&[], 704), Level::Ok);
-        assert_eq!(level(&[], 703), Level::Fail);
+        // 48 files and 16 connections to the database, and three times 256 + 256.
+        assert_eq!(level(&[], 1_600), Level::Ok);
+        assert_eq!(level(&[], 1_599), Level::Fail);
         assert_eq!(level(&[], 20), Level::Fail);
-        assert_eq!(level(&["--max-orders-in-flight=32"], 703), Level::Ok);
+        assert_eq!(level(&["--max-orders-in-flight=32"], 1_599), Level::Ok);
     }
 }

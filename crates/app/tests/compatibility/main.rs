@@ -17,7 +17,7 @@ mod rules;
 #[test]
 fn current_document_breaks_no_released_one() {
     let settings = adapter_http::OpenApiSettings::default();
-    let current = serde_json::to_value(adapter_http::openapi_document(&settings)).unwrap();
+    let current: Value = serde_json::from_str(&adapter_http::openapi_document(&settings)).unwrap();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/released");
     // Git keeps no empty folder, so before the first release there may be none.
     for entry in folder.read_dir().into_iter().flatten() {

@@ -147,33 +147,13 @@ fn for_each_client(test: impl Fn(&str) + Sync) {
 }
 
 #[test]
-fn guides_show_the_examples_verbatim() {
+fn guides_link_the_examples() {
     for (guide, examples) in [("api.md", CLIENTS), ("webhooks.md", RECEIVERS)] {
-        let path = docs().join(guide);
-        let shown = fs::read_to_string(&path).unwrap();
-        let text = examples.into_iter().fold(shown.clone(), with_example);
-        if std::env::var_os("RENEW_GUIDE").is_some() {
-            fs::write(&path, &text).unwrap();
-        } else {
-            assert!(
-                text == shown,
-                "the examples in docs/{guide} differ from docs/examples; run `just renew-guide`"
-            );
+        let guide = fs::read_to_string(docs().join(guide)).unwrap();
+        for name in examples {
+            assert!(guide.contains(&format!("[{name}](examples/{name})")), "{name}");
         }
     }
-}
-
-/// Replaces the code after the name of an example by the example.
-fn with_example(mut guide: String, name: &str) -> String {
-    let start = guide
-        .find(&format!("<!-- {name} -->\n```"))
-        .unwrap_or_else(|| panic!("no guide shows {name}"));
-    let code = start + guide[start..].find("```").unwrap();
-    let code = code + guide[code..].find('\n').unwrap() + 1;
-    let end = code + guide[code..].find("```\n").unwrap();
-    let example = fs::read_to_string(docs().join("examples").join(name)).unwrap();
-    guide.replace_range(code..end, &example);
-    guide
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -246,7 +246,7 @@ async fn connection_closes_after_rejected_chunked_body() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connection_is_reused_after_chunked_form() {
+async fn chunked_form_is_the_last_request_of_its_connection() {
     let app = TestApp::start().await;
     let form = valid_form();
     let headers = format!("Content-Type: {FORM}\r\nTransfer-Encoding: chunked\r\n");
@@ -265,7 +265,9 @@ async fn connection_is_reused_after_chunked_form() {
     ]
     .concat();
     let answer = exchange(app.address(), requests).await;
-    assert_eq!(answer.matches("HTTP/1.1 201").count(), 2, "{answer}");
+    let statuses = ["HTTP/1.1 201", "HTTP/1.1 400", "connection: close"];
+    assert_eq!(statuses.map(|text| answer.matches(text).count()), [1, 1, 2], "{answer}");
+    assert_eq!(app.rows("orders"), 1);
 }
 
 /// Sends bytes without closing the connection, and reads until the service closes it.

@@ -31,8 +31,8 @@ fn rules() -> String {
     read("prometheus/notary-orders.rules.yml")
 }
 
-fn operations() -> String {
-    read("../docs/operations.md")
+fn guide() -> String {
+    read("../docs/monitoring.md")
 }
 
 /// Returns the names of the alerts.
@@ -193,8 +193,8 @@ async fn documentation_has_exported_metrics_and_no_others() {
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
         .collect();
-    let operations = operations();
-    let table = operations.lines().filter(|line| line.starts_with("| `"));
+    let guide = guide();
+    let table = guide.lines().filter(|line| line.starts_with("| `"));
     let documented: BTreeSet<&str> = table
         .filter_map(|line| line.split(" | ").next())
         .flat_map(|names| names.split('`'))
@@ -217,7 +217,7 @@ fn alerts_fire_and_stay_silent_as_tested() {
 
 #[test]
 fn every_alert_is_tested_and_explained() {
-    let (rules, operations) = (rules(), operations());
+    let (rules, guide) = (rules(), guide());
     let tests = read("prometheus/notary-orders.test.yml");
     for alert in alerts(&rules) {
         let name = format!("  - name: {alert}\n");
@@ -226,18 +226,18 @@ fn every_alert_is_tested_and_explained() {
         let fires = format!("alertname=\"{alert}\"}}', value: 1");
         assert!(of_alert.contains(&fires), "no test in which {alert} fires");
         assert!(of_alert.contains("exp_samples: []"), "no test in which {alert} is silent");
-        assert!(operations.contains(&format!("| `{alert}` |")), "{alert} is not explained");
+        assert!(guide.contains(&format!("| `{alert}` |")), "{alert} is not explained");
         let rule = rules.split("- alert: ").find(|rule| rule.starts_with(&format!("{alert}\n")));
         for part in ["severity: ", "summary: ", "description: ", "runbook_url: "] {
             assert!(rule.unwrap().contains(part), "{alert} has no {part}");
         }
-        let section = rule.unwrap().split("runbook_url: docs/operations.md#").nth(1).unwrap();
+        let section = rule.unwrap().split("runbook_url: docs/monitoring.md#").nth(1).unwrap();
         let section = section.lines().next().unwrap();
-        let heading = operations.lines().find(|line| {
+        let heading = guide.lines().find(|line| {
             let name = line.strip_prefix("### ").unwrap_or_default().to_lowercase();
             name.replace(": ", "-").replace(' ', "-") == section
         });
-        let (_, text) = operations.split_once(heading.unwrap()).unwrap();
+        let (_, text) = guide.split_once(heading.unwrap()).unwrap();
         let text = text.split("\n#").next().unwrap();
         assert!(text.contains(alert), "the runbook of {alert} does not name it");
     }

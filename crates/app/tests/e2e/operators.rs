@@ -97,7 +97,7 @@ async fn metrics_count_requests_orders_and_mails() {
         "process_cpu_seconds_total",
         "notary_orders_open_connections",
         "notary_orders_spool_bytes 0",
-        "notary_orders_body_memory_bytes 0",
+        "notary_orders_orders_in_progress 0",
         "notary_orders_database_connections",
         "notary_orders_database_waiting_calls",
         "notary_orders_batch_size_count",

@@ -122,7 +122,7 @@ async fn ops_responses_have_safe_headers() {
     assert_safe(send(Method::GET, "/readyz").await, 503, Caching::Never).await;
 }
 
-/// The framework answers these: a status that caches do not store by default (RFC 9110, section
+/// actix answers these: a status that caches do not store by default (RFC 9110, section
 /// 15.1), and no body to sniff.
 #[tokio::test(flavor = "multi_thread")]
 async fn unparsable_requests_get_a_bare_status() {

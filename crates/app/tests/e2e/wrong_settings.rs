@@ -31,7 +31,7 @@ fn invalid_setting_stops_the_start_by_name() {
         ("--rate-burst=many", "--rate-burst"),
         ("--rate-per-second=1.5", "--rate-per-second"),
         ("--max-uploads-in-flight=0", "--max-uploads-in-flight"),
-        ("--body-memory-mb=7", "--body-memory-mb"),
+        ("--connections-per-address=0", "--connections-per-address"),
         ("--spool-mb=0", "--spool-mb"),
         ("--trusted-proxies=proxy", "--trusted-proxies"),
         ("--secrets-key=passw0rd", "--secrets-key"),

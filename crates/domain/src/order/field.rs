@@ -12,7 +12,6 @@ use serde::{
 /// Reading never fails on well-formed JSON: a value of the wrong type becomes [`Field::Mistyped`],
 /// so that all violations are reported at once.
 #[derive(Clone, PartialEq, Default)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Field<T> {
     /// Not sent, or `null`.
     #[default]

@@ -41,7 +41,6 @@ impl Money {
 
 /// A JSON number as its digits. A float in between would round it.
 #[derive(Clone, PartialEq)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct JsonNumber(String);
 
 /// Maximum length of a number in characters. An amount has at most 13.

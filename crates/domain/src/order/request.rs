@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize, de::MapAccess, de::value::MapAccessDeserializer};
 
-#[cfg(feature = "openapi")]
-use super::{default_language, default_same};
 use super::{
     field::{Field, JsonType},
     money::JsonNumber,
@@ -18,7 +16,6 @@ macro_rules! json_objects {
         }
     )*) => {$(
         #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
-        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
         $(#[$of_struct])*
         pub struct $name {
             $(
@@ -123,7 +120,6 @@ json_objects! {
         /// ZIP code of the property, five digits.
         pub zipcode: Field<String>,
         /// Preferred language of the signer.
-        #[cfg_attr(feature = "openapi", schema(default = default_language))]
         pub language: Field<String>,
         /// Full name of the primary signer's spouse.
         pub spouse_name: Field<String>,
@@ -146,15 +142,12 @@ json_objects! {
         pub signing_zipcode: Field<String>,
         /// Whether the signing location is the property. For another location, send `false` and
         /// `signingAddress`.
-        #[cfg_attr(feature = "openapi", schema(default = default_same))]
         pub is_property_address_same: Field<bool>,
         /// Name of the e-signing platform.
         pub esigning_platform: Field<String>,
         /// Whether scanbacks are required.
-        #[cfg_attr(feature = "openapi", schema(default = false))]
         pub scanbacks_required: Field<bool>,
         /// Whether this is a remote online notarization.
-        #[cfg_attr(feature = "openapi", schema(default = false))]
         pub ron_signing: Field<bool>,
         /// Delivery method of the documents to the notary.
         pub document_delivery: Field<String>,

@@ -1,0 +1,115 @@
+use std::net::{TcpListener, TcpStream};
+
+use actix_web::test::TestRequest;
+use tokio::{task::yield_now, time::advance};
+
+use super::*;
+
+fn connections() -> Arc<Connections> {
+    Connections::new(2, vec!["192.0.2.0/24".parse().unwrap()])
+}
+
+/// Returns the two sides of a connection.
+fn pair() -> (Socket, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    client.set_nonblocking(true).unwrap();
+    (listener.accept().unwrap().0.into(), client)
+}
+
+fn open(connections: &Arc<Connections>, address: &str) -> Option<Arc<Connection>> {
+    connections.register(pair().0, address.parse().unwrap())
+}
+
+fn begin(connection: &Arc<Connection>, request: TestRequest) -> Option<InProgress> {
+    connection.begin(request.to_srv_request().head())
+}
+
+/// Returns whether the client sees the end of its connection.
+fn has_ended(client: &TcpStream) -> bool {
+    matches!(client.peek(&mut [0]), Ok(0))
+}
+
+#[tokio::test]
+async fn address_has_a_limit_of_connections() {
+    for (address, neighbour) in [
+        ("203.0.113.1", "203.0.113.2"),
+        ("::ffff:203.0.113.1", "203.0.113.2"),
+        ("2001:db8:0:1::1", "2001:db8:0:2::1"),
+    ] {
+        let connections = connections();
+        let held = [open(&connections, address).unwrap(), open(&connections, address).unwrap()];
+        assert!(open(&connections, address).is_none(), "{address}");
+        assert!(open(&connections, neighbour).is_some(), "{neighbour}");
+        drop(held);
+        assert_eq!(connections.open(), 0);
+        assert!(open(&connections, address).is_some(), "{address}");
+    }
+    let connections = connections();
+    let held = open(&connections, "2001:db8::1").zip(open(&connections, "2001:db8::2"));
+    assert!(held.is_some() && open(&connections, "2001:db8::ffff:3").is_none());
+}
+
+#[tokio::test]
+async fn loopback_and_trusted_proxies_have_no_limit() {
+    let connections = connections();
+    for address in ["127.0.0.1", "::1", "192.0.2.7"] {
+        let held: Vec<_> = (0..5).map(|_| open(&connections, address)).collect();
+        assert!(held.iter().all(Option::is_some), "{address}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn connection_without_request_ends_after_75_seconds() {
+    let connections = connections();
+    let (server, client) = pair();
+    let connection = connections.register(server, "203.0.113.1".parse().unwrap()).unwrap();
+    let idle = async |time| {
+        advance(time).await;
+        connections.end_idle();
+        has_ended(&client)
+    };
+    assert!(!idle(KEEP_ALIVE).await);
+    let request = begin(&connection, TestRequest::default());
+    assert!(!idle(10 * KEEP_ALIVE).await);
+    drop(request);
+    assert!(!idle(KEEP_ALIVE).await);
+    assert!(idle(Duration::from_secs(2)).await);
+}
+
+#[tokio::test]
+async fn no_request_follows_chunks_or_an_upgrade() {
+    for header in [("transfer-encoding", "chunked"), ("upgrade", "h2c")] {
+        let connections = connections();
+        let connection = open(&connections, "203.0.113.1").unwrap();
+        assert!(!begin(&connection, TestRequest::default()).unwrap().must_close());
+        let last = begin(&connection, TestRequest::default().insert_header(header));
+        assert!(last.unwrap().must_close(), "{header:?}");
+        assert!(begin(&connection, TestRequest::default()).is_none(), "{header:?}");
+    }
+}
+
+#[tokio::test]
+async fn request_of_other_form_behind_an_unsent_answer_ends_the_connection() {
+    let connections = connections();
+    let (server, client) = pair();
+    let connection = connections.register(server, "203.0.113.1".parse().unwrap()).unwrap();
+    let head = || TestRequest::default().method(Method::HEAD);
+    drop(begin(&connection, TestRequest::default()).unwrap());
+    drop(begin(&connection, TestRequest::default()).unwrap());
+    yield_now().await;
+    drop(begin(&connection, head()).unwrap());
+    assert!(!has_ended(&client));
+    assert!(begin(&connection, TestRequest::default()).is_none());
+    assert!(has_ended(&client));
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_close_their_connections_when_the_service_stops() {
+    let connections = connections();
+    let connection = open(&connections, "203.0.113.1").unwrap();
+    let request = begin(&connection, TestRequest::default()).unwrap();
+    assert!(!request.must_close());
+    connections.close(Duration::from_secs(1)).await;
+    assert!(request.must_close());
+}

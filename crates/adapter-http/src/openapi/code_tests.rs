@@ -1,0 +1,454 @@
+//! Checks that the document says what the code does.
+
+use std::collections::BTreeSet;
+
+use actix_web::{http::Method, test::TestRequest};
+use contract_tests::samples::{maximal_request, new_order, stored};
+use domain::{
+    create_order::{CreateOrderError, Rejection},
+    document::{DocumentFault, DocumentLimits, MAX_DOCUMENTS_PER_ORDER},
+    duplicate_window::DuplicateWindow,
+    endpoint_request::{MAX_DESCRIPTION, MAX_URL},
+    idempotency::MAX_KEY_CHARS,
+    manage_webhooks::WebhooksError,
+    order::{
+        ContactRequest, Field, InvoiceRecipientRequest, Money, OrderId, OrderRequest,
+        RequestedByRequest, SigningContactsRequest, SigningDetailsRequest, Violation,
+        ViolationCode, default_language, text_rule,
+    },
+    webhook::{
+        DisabledBy, EndpointId, EventType, KEPT_ATTEMPTS, MAX_ENDPOINTS, order_body, test_body,
+    },
+};
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, Visitor, value::Error},
+    forward_to_deserialize_any,
+};
+use serde_json::{Map, Value, json};
+use time::Duration;
+
+use super::{
+    OpenApiSettings, PATH,
+    tests::{DOCUMENT, at, examples, faults, operations, resolve, strict_validator, validator},
+    units,
+};
+use crate::{
+    body,
+    form::{self, TEXT_PARTS},
+    json_body,
+    orders::create_form,
+    paging::{DEFAULT_LIMIT, MAX_LIMIT},
+    problem::{FieldProblem, Problem, ProblemCode},
+    rate_limit::{FAILED_AUTHENTICATIONS, Policy},
+    routes,
+    test_support::{NOW, Ports},
+    webhooks::{
+        problems::replay_in_progress,
+        record::{DISABLED, ENABLED},
+    },
+};
+
+#[actix_web::test]
+async fn paths_and_methods_are_those_that_the_service_answers() {
+    let documented: BTreeSet<_> =
+        at("/paths").as_object().unwrap().keys().map(|it| &**it).collect();
+    let paths: BTreeSet<_> = routes::operations().iter().map(|(path, _)| *path).collect();
+    assert_eq!(documented, paths);
+    let methods = |path| -> BTreeSet<String> {
+        let methods = at("/paths")[path].as_object().unwrap().keys().map(|it| it.to_uppercase());
+        methods
+            .flat_map(|it| if it == "GET" { vec![it, "HEAD".into()] } else { vec![it] })
+            .collect()
+    };
+    let document = (PATH, BTreeSet::from(["GET".to_owned(), "HEAD".to_owned()]));
+    for (path, expected) in paths.into_iter().map(|path| (path, methods(path))).chain([document]) {
+        let url = path.replace(['{', '}'], "").replace("order_id", "7").replace("position", "0");
+        let request = TestRequest::default().method(Method::PUT).uri(&url);
+
+        let answer = Ports::without_key().api().send(request).await;
+
+        answer.problem(405, "method_not_allowed");
+        let allowed = answer.header("allow").split(", ").map(str::to_owned);
+        assert_eq!(allowed.collect::<BTreeSet<_>>(), expected, "{path}");
+    }
+}
+
+/// The schemas of an order as clients send it, each with a JSON Pointer to where it stands.
+const REQUESTS: [(&str, &str); 6] = [
+    ("OrderRequest", ""),
+    ("SigningContactsRequest", "/signingContactsFormData"),
+    ("ContactRequest", "/signingContactsFormData/inHouseContact"),
+    ("SigningDetailsRequest", "/signingDetailsFormData"),
+    ("InvoiceRecipientRequest", "/signingDetailsFormData/invoiceOrderTo"),
+    ("RequestedByRequest", "/requestedBy"),
+];
+
+/// Returns the properties of a schema.
+fn properties(schema: &str) -> &'static Map<String, Value> {
+    at("/components/schemas")[schema]["properties"].as_object().unwrap()
+}
+
+/// Returns the names of the members that a type reads from JSON.
+fn members<T: for<'de> Deserialize<'de>>() -> BTreeSet<String> {
+    /// Answers with the names of the fields as an error.
+    struct Names;
+    impl<'de> Deserializer<'de> for Names {
+        type Error = Error;
+        fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
+            Err(Error::custom("no struct"))
+        }
+        fn deserialize_struct<V: Visitor<'de>>(
+            self,
+            _: &'static str,
+            fields: &'static [&'static str],
+            _: V,
+        ) -> Result<V::Value, Error> {
+            Err(Error::custom(fields.join(" ")))
+        }
+        forward_to_deserialize_any! {
+            bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit
+            unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+        }
+    }
+    let names = T::deserialize(Names).err().unwrap().to_string();
+    names.split(' ').map(str::to_owned).collect()
+}
+
+#[test]
+fn requests_have_the_fields_that_the_service_reads() {
+    let read = [
+        members::<OrderRequest>(),
+        members::<SigningContactsRequest>(),
+        members::<ContactRequest>(),
+        members::<SigningDetailsRequest>(),
+        members::<InvoiceRecipientRequest>(),
+        members::<RequestedByRequest>(),
+    ];
+    for ((schema, _), read) in REQUESTS.into_iter().zip(read) {
+        assert_eq!(properties(schema).keys().cloned().collect::<BTreeSet<_>>(), read, "{schema}");
+    }
+    let parts = properties("OrderForm").keys().filter(|name| *name != "documents");
+    let read = TEXT_PARTS.map(|(name, _)| name.to_owned());
+    assert_eq!(parts.cloned().collect::<BTreeSet<_>>(), BTreeSet::from(read));
+    let body = &at("/paths")[create_form::PATH]["post"]["requestBody"]["content"];
+    for (name, media_type) in TEXT_PARTS {
+        let encoding = &body["multipart/form-data"]["encoding"][name];
+        assert_eq!(encoding["contentType"], media_type, "{name}");
+    }
+}
+
+#[test]
+fn required_fields_are_those_that_the_service_requires() {
+    let sections = OrderRequest {
+        signing_contacts_form_data: Field::Value(SigningContactsRequest::default()),
+        signing_details_form_data: Field::Value(SigningDetailsRequest::default()),
+        requested_by: Field::Value(RequestedByRequest::default()),
+        ..OrderRequest::default()
+    };
+    let required: BTreeSet<String> = [OrderRequest::default(), sections]
+        .into_iter()
+        .flat_map(|request| request.parse().err().unwrap())
+        .map(|violation| violation.pointer.into_owned())
+        .collect();
+    let documented = REQUESTS.into_iter().flat_map(|(schema, path)| {
+        let names = at("/components/schemas")[schema]["required"].as_array();
+        let pointer = move |name: &Value| format!("{path}/{}", name.as_str().unwrap());
+        names.into_iter().flatten().map(pointer)
+    });
+    assert_eq!(documented.collect::<BTreeSet<_>>(), required);
+}
+
+/// Texts of every kind that some fields accept and others do not, between bars.
+const TEXTS: &str = "| |x|  Jane\tDoe| Jane |\u{a0}Zo\u{eb} |\u{a0} |John Doe\n|Zo\u{eb}\nDoe|\
+    Ring.\r\n\tTwice.|Ring.\u{0}|Jane\u{7f}|Jane\u{200b} Doe|Jane\u{202e} Doe|Jane\u{2028} Doe|\
+    Jane\u{e0041} Doe|\u{feff}|\u{639}\u{644}\u{6cc}\u{200c}\u{631}\u{636}\u{627}|\
+    TX|tx |T1|Texas|75201|75201-1234|7\u{ff15}201|14:30|23:59 |24:00|9:30|\
+    (+1) 555-010-0199, ext. 12| 5550100199#44\n|555010|555+0100199|555-010-0199 e5|\
+    jane.o'doe+x@title.example.com|jane@example.com |a..b@example.com|jane@-example.com|\
+    jane@[192.0.2.1]|2026-12-01T20:30:00Z|2026-12-01 20:30|en|at";
+
+/// Fields that have rules beyond a text's own: which dates and zones exist, and which times a signing
+/// needs. The service ignores `specificTime` in an order with a range of times.
+const BEYOND_TEXT: [&str; 5] =
+    ["signingDate", "signingTimeType", "timeZoneId", "startTime", "endTime"];
+
+#[test]
+fn texts_are_valid_if_and_only_if_the_service_accepts_them() {
+    let full = maximal_request();
+    let mut checked = 0;
+    for (schema, path) in REQUESTS {
+        for (name, property) in properties(schema) {
+            if !resolve(property)["type"].to_string().contains("\"string\"") {
+                continue;
+            }
+            let pointer = format!("{path}/{name}");
+            let accepts = |text: &str| {
+                let mut order = full.clone();
+                *order.pointer_mut(&pointer).unwrap() = text.into();
+                let request: OrderRequest = serde_json::from_value(order).unwrap();
+                let violations = request.parse().err().unwrap_or_default();
+                !violations.iter().any(|violation| violation.pointer == pointer)
+            };
+            let validator = validator(property);
+            let max_length = text_rule(schema, name).max_length;
+            let lengths = [max_length, max_length + 1].map(|length| "x".repeat(length));
+            for text in TEXTS.split('|').chain(lengths.iter().map(String::as_str)) {
+                let (valid, accepted) = (validator.is_valid(&text.into()), accepts(text));
+                if !BEYOND_TEXT.contains(&name.as_str()) {
+                    assert!(!valid || accepted, "{pointer} rejects {text:?}");
+                }
+                // The service trims more white space than patterns can say.
+                if text.trim() == text && name != "specificTime" {
+                    assert!(valid || !accepted, "{pointer} accepts {text:?}");
+                }
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 1_500, "{checked}");
+    for (name, text, valid) in [
+        ("signerPhone", " 5550100199#44\n", true),
+        ("signerName", "\u{a0}Zo\u{eb} ", true),
+        ("spouseName", "John Doe\n", true),
+        ("specificTime", " 23:59", true),
+        ("specificTime", "24:00", false),
+    ] {
+        let validator = validator(&properties("SigningDetailsRequest")[name]);
+        assert_eq!(validator.is_valid(&text.into()), valid, "{name} {text:?}");
+    }
+}
+
+#[test]
+fn composed_schemas_have_the_properties_of_their_parts() {
+    let plain = |schema: &str, except: &[&str]| -> Map<String, Value> {
+        let mut properties = properties(schema).clone();
+        for name in except {
+            properties.remove(*name).unwrap_or_else(|| panic!("{schema} {name}"));
+        }
+        for property in properties.values_mut().filter_map(Value::as_object_mut) {
+            property.remove("example");
+            // A part of a form has no null.
+            let text = property.get("type").is_some_and(|kinds| kinds[1] == "null");
+            if schema.starts_with("Order") && text {
+                property["type"] = property["type"][0].take();
+            }
+        }
+        properties
+    };
+    for (whole, own, part, left_out) in [
+        ("Order", &["details", "documents"][..], "OrderRecord", &[][..]),
+        ("OrderDetails", &[], "OrderRequest", &["signingServiceId"]),
+        ("OrderForm", &["documents"], "OrderRequest", &[]),
+        ("NewWebhook", &["secret"], "Webhook", &[]),
+    ] {
+        assert_eq!(plain(whole, own), plain(part, left_out), "{whole}");
+    }
+    assert_eq!(properties("DocumentsForm")["documents"], properties("OrderForm")["documents"]);
+    for name in ["order_id", "documents_uploaded"] {
+        assert_eq!(properties("AddedDocuments")[name], properties("OrderRecord")[name]);
+    }
+}
+
+#[test]
+fn limits_names_and_defaults_are_those_of_the_code() {
+    let in_request = DocumentLimits::default().max_count;
+    let of_orders = json!(EventType::OF_ORDERS.map(EventType::as_str));
+    let events = [EventType::OrderCreated, EventType::DocumentsAdded, EventType::Test];
+    let reasons = [DisabledBy::Request, DisabledBy::Gone, DisabledBy::Failures];
+    let [request, gone, failures] = reasons.map(DisabledBy::as_str);
+    for (schemas, pointer, expected) in [
+        ("AddedDocuments OrderForm", "documents/maxItems", json!(in_request)),
+        ("Order", "documents/maxItems", json!(MAX_DOCUMENTS_PER_ORDER)),
+        ("DocumentList", "data/maxItems", json!(MAX_DOCUMENTS_PER_ORDER)),
+        (
+            "OrderRecord OrderEventData",
+            "documents_uploaded/maximum",
+            json!(MAX_DOCUMENTS_PER_ORDER),
+        ),
+        ("DocumentRecord", "position/maximum", json!(MAX_DOCUMENTS_PER_ORDER - 1)),
+        ("OrderList WebhookDeliveryList", "data/maxItems", json!(MAX_LIMIT)),
+        ("WebhookList", "data/maxItems", json!(MAX_ENDPOINTS)),
+        ("WebhookDelivery", "attempts/maxItems", json!(KEPT_ATTEMPTS)),
+        ("Webhook WebhookRequest WebhookChange", "url/maxLength", json!(MAX_URL)),
+        ("Webhook WebhookRequest WebhookChange", "description/maxLength", json!(MAX_DESCRIPTION)),
+        ("Webhook WebhookRequest WebhookChange", "events/items/enum", of_orders),
+        ("Webhook", "status/enum", json!([ENABLED, DISABLED])),
+        ("WebhookChange", "status/enum", json!([ENABLED, DISABLED, null])),
+        ("Webhook", "disabled_by/enum", json!([request, gone, failures, null])),
+        ("WebhookDelivery", "event/enum", json!(events.map(EventType::as_str))),
+        ("SigningDetailsRequest", "language/default", default_language().into()),
+    ] {
+        for schema in schemas.split(' ') {
+            let found = at(&format!("/components/schemas/{schema}/properties/{pointer}"));
+            assert_eq!(*found, expected, "{schema} {pointer}");
+        }
+    }
+    for (field, echo) in [
+        ("fileNumber", "file_number"),
+        ("signerName", "signer_name"),
+        ("propertyAddress", "property_address"),
+    ] {
+        let max_length = text_rule("SigningDetailsRequest", field).max_length;
+        assert_eq!(properties("OrderRecord")[echo]["maxLength"], max_length);
+    }
+    #[expect(clippy::cast_precision_loss, reason = "the cents are far below 2^53")]
+    let max_amount = Money::MAX.cents() as f64 / 100.0;
+    for (name, property) in REQUESTS.iter().flat_map(|(schema, _)| properties(schema)) {
+        match property["format"].as_str() {
+            Some("int64") => assert_eq!(property["maximum"], i64::MAX, "{name}"),
+            Some("double") => assert_eq!(property["maximum"], max_amount, "{name}"),
+            _ => {}
+        }
+    }
+    let limit = operations()
+        .into_iter()
+        .flat_map(|(_, operation)| operation["parameters"].as_array().into_iter().flatten())
+        .filter(|parameter| parameter["name"] == "limit");
+    for limit in limit.map(|parameter| &parameter["schema"]) {
+        assert_eq!(
+            (&limit["default"], &limit["maximum"]),
+            (&DEFAULT_LIMIT.into(), &MAX_LIMIT.into())
+        );
+    }
+    let text = DOCUMENT.to_string();
+    for stated in [
+        format!("The body is larger than {}.", units::size(json_body::MAX_BODY)),
+        format!("to an order. An order has at most {MAX_DOCUMENTS_PER_ORDER}."),
+        format!("A client has at most {MAX_ENDPOINTS}."),
+        format!("1 to {} files in parts named", DocumentLimits::default().max_count),
+        format!("1 to {} files of at most", DocumentLimits::default().max_count),
+        format!("1 to {MAX_KEY_CHARS} visible ASCII characters"),
+        format!("{{1,{MAX_KEY_CHARS}}}"),
+        format!("\"version\":\"{}\"", env!("CARGO_PKG_VERSION")),
+    ] {
+        assert!(text.contains(&stated), "{stated}");
+    }
+}
+
+#[test]
+fn problems_are_those_of_the_service() {
+    let limits = DocumentLimits::default();
+    let violation = |pointer: &'static str, code, detail: &'static str| Violation {
+        pointer: pointer.into(),
+        code,
+        detail: detail.into(),
+    };
+    let rejected = |rejection| Problem::from(CreateOrderError::Rejected(rejection));
+    let invalid = |violations| rejected(Rejection { violations, ..Rejection::default() });
+    let bad_document =
+        |fault| rejected(Rejection { documents: vec![(0, fault)], ..Rejection::default() });
+    let invalid_webhook = |violation| Problem::from(WebhooksError::Invalid(vec![violation]));
+    let not_public = "the address 127.0.0.1 is not public; the operator can open networks with \
+        --webhook-allow";
+    let invalid_limit = FieldProblem::of_parameter(
+        "limit",
+        ViolationCode::OutOfRange.as_str(),
+        format!("must be an integer from 1 to {MAX_LIMIT}"),
+    );
+    let others = [
+        Problem::malformed("The body is not valid JSON: expected value at line 1 column 1."),
+        Problem::malformed("The content type has no boundary."),
+        invalid(vec![
+            violation(
+                "/signingDetailsFormData/state",
+                ViolationCode::InvalidFormat,
+                "must be a state code of two letters",
+            ),
+            violation("/requestedBy/userId", ViolationCode::Required, "is required"),
+        ]),
+        invalid_webhook(violation("/url", ViolationCode::NotAllowed, not_public)),
+        invalid_webhook(violation("/since", ViolationCode::Required, "is required")),
+        Problem::invalid(ProblemCode::ValidationFailed, vec![invalid_limit]),
+        bad_document(DocumentFault::ContentMismatch),
+        bad_document(DocumentFault::Encrypted),
+        bad_document(DocumentFault::Infected),
+        form::too_many_documents(limits),
+        rejected(Rejection { no_documents: true, ..Rejection::default() }),
+        Problem::invalid_token(),
+        CreateOrderError::Forbidden.into(),
+        Problem::no_such_order(),
+        Problem::erased(),
+        CreateOrderError::Duplicate { retry_after: 43 }.into(),
+        CreateOrderError::InProgress { retry_after: 5 }.into(),
+        WebhooksError::Disabled.into(),
+        replay_in_progress(),
+        body::too_slow(),
+        form::document_too_large("deed-of-trust.pdf", limits),
+        body::payload_too_large(json_body::MAX_BODY),
+        json_body::unsupported_media_type(),
+        Problem::range_not_satisfiable(48_213),
+        CreateOrderError::KeyReused.into(),
+        Problem::rate_limited(Policy::Orders.as_str(), 1),
+        Problem::internal(),
+        Problem::unavailable(),
+    ];
+    let named = [
+        ("missing_scope", Problem::missing_scope(Policy::Reads.scope())),
+        ("failed_authentications", Problem::rate_limited(FAILED_AUTHENTICATIONS, 1)),
+        ("no_such_webhook", Problem::no_such_webhook()),
+    ];
+    let codes: BTreeSet<_> = others.iter().map(|problem| problem.code().as_str()).collect();
+    let documented = ProblemCode::ALL.iter().filter(|it| **it != ProblemCode::MethodNotAllowed);
+    assert_eq!(codes, documented.map(|code| code.as_str()).collect());
+    let expected = others.into_iter().map(|it| (it.code().as_str(), it)).chain(named);
+    let expected = expected.map(|(name, problem)| {
+        let request_id = "5a1c0e9d7b3f4a2286c0d1e5".into();
+        format!("{name} {}", serde_json::to_value(problem.body(&request_id)).unwrap())
+    });
+    let shown = examples().into_iter().filter_map(|(path, _, example)| {
+        let name = path.contains("problem+json").then(|| path.rsplit('/').next())??;
+        Some(format!("{name} {example}"))
+    });
+    assert_eq!(shown.collect::<BTreeSet<_>>(), expected.collect());
+}
+
+#[test]
+fn events_have_their_bodies() {
+    let order = stored(OrderId(7), &new_order("REFI-1", NOW));
+    let events = [
+        (EventType::OrderCreated, order_body(EventType::OrderCreated, NOW, &order)),
+        (EventType::DocumentsAdded, order_body(EventType::DocumentsAdded, NOW, &order)),
+        (EventType::Test, test_body(NOW, EndpointId(3))),
+    ];
+    assert_eq!(at("/webhooks").as_object().unwrap().len(), events.len());
+    for (event, body) in events {
+        let post = &at("/webhooks")[event.as_str()]["post"];
+        let headers: Vec<_> =
+            post["parameters"].as_array().unwrap().iter().map(|header| &header["name"]).collect();
+        assert_eq!(headers, ["webhook-id", "webhook-timestamp", "webhook-signature"]);
+        let statuses: Vec<_> = post["responses"].as_object().unwrap().keys().collect();
+        assert_eq!(statuses, ["2XX", "410", "default"]);
+        let schema = &post["requestBody"]["content"]["application/json"]["schema"];
+        assert_eq!(resolve(schema)["properties"]["type"]["enum"], json!([event.as_str()]));
+        let body: Value = serde_json::from_str(&body.unwrap()).unwrap();
+        assert_eq!(faults(&strict_validator(schema), &body), [""; 0], "{event:?}");
+    }
+}
+
+#[test]
+fn document_states_the_settings() {
+    let settings = OpenApiSettings {
+        base_path: "/api".to_owned(),
+        max_document_bytes: 3 << 20,
+        duplicate_window: DuplicateWindow(Duration::seconds(90)),
+        idempotency_retention: Duration::hours(2),
+    };
+    let document = super::document(&settings);
+    serde_json::from_str::<Value>(&document).unwrap();
+    let count = |document: &str, text: &str| document.matches(text).count();
+    for (default, own, times) in [
+        (r#""url": "/""#, r#""url": "/api""#, 1),
+        (r#""url": "/api/order"#, r#""url": "/api/api/order"#, 5),
+        (r#""url": "/api/webhooks"#, r#""url": "/api/api/webhooks"#, 2),
+        (r#""/api/order/1/documents/0","#, r#""/api/api/order/1/documents/0","#, 1),
+        ("larger than 10485760 bytes.", "larger than 3145728 bytes.", 2),
+        ("files of at most 10 MiB each", "files of at most 3 MiB each", 2),
+        ("less than 1 minute ago", "less than 90 seconds ago", 1),
+        ("of the client for 24 hours:", "of the client for 2 hours:", 3),
+    ] {
+        assert_eq!(count(super::DEFAULT, default), times, "{default}");
+        assert_eq!((count(&document, default), count(&document, own)), (0, times), "{own}");
+    }
+    assert!(super::document(&OpenApiSettings::default()) == super::DEFAULT);
+}

@@ -1,0 +1,148 @@
+//! The statement that creates the orders of a batch.
+
+use std::sync::LazyLock;
+
+use diesel::{
+    QueryResult, QueryableByName, sql_query,
+    sql_types::{Array, BigInt, Binary, Bool, Integer, Nullable, Text},
+};
+use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use domain::{order::OrderStatus, webhook::EventType};
+use sql_rows::{Instant, PendingOrder, Utc, schema::orders};
+
+use crate::statement::{DURABLE, Prepared, column};
+
+/// The smallest identifier that a transaction has announced, which draws only larger ones. Other
+/// programs have locks with other upper 16 bits.
+pub(crate) const ANNOUNCED: &str = "(\
+    SELECT min(((classid::bigint & 65535) << 32) | objid::bigint) FROM pg_locks \
+    WHERE locktype = 'advisory' AND objsubid = 1 AND classid::bigint >> 16 = 28530 \
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))";
+
+/// Announces that the transaction will draw larger identifiers than the last one drawn. A shared
+/// lock names the last one until the transaction ends. Readers of pages look for such locks
+/// ([`ANNOUNCED`]).
+const ANNOUNCE: &str = "(SELECT pg_advisory_xact_lock_shared((28530::bigint << 48) \
+    | coalesce(pg_sequence_last_value('orders_id_seq'), 0)) IS NOT NULL)";
+
+/// The statement creates the orders of a batch, all in one transaction:
+///
+/// 1. `candidates`: leaves out orders whose file number or idempotency key is in use. It takes no
+///    lock, so that another system that updates an order delays no other order. Subqueries and
+///    `LIMIT` keep the planner from a join: one index lookup per order, in every plan.
+/// 2. `held`, `released`: takes the file numbers from orders that the window no longer covers.
+/// 3. `created`: inserts the orders, and leaves out those whose file number another statement took
+///    meanwhile. [`ANNOUNCE`] and [`DURABLE`] run once before the first insert. Counts the rows of
+///    step 2, to run after it.
+/// 4. `stored`: inserts their documents, which adopts the uploads.
+/// 5. `remembered`: remembers their requests. Where a concurrent request has remembered its order
+///    under the same key, a trigger rejects the whole statement.
+/// 6. `noted`: inserts an event for each, whatever will follow it.
+///
+/// Each step locks rows in the order of their keys, so that batches never deadlock.
+static STATEMENT: LazyLock<String> = LazyLock::new(|| {
+    let (status, event) = (OrderStatus::NEW.as_str(), EventType::OrderCreated.as_str());
+    format!(
+        "WITH candidates AS (\
+            SELECT c.*, h.id AS holder \
+            FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) \
+            AS c (file_number, details, client_id, api_key_id, signing_service_id, starts_at, \
+                ends_at, created_at, window_opens_at, key_client, digest, token, fingerprint, \
+                kept_until) \
+            LEFT JOIN LATERAL (SELECT id, created_at FROM orders WHERE file_number = c.file_number \
+                AND is_test = $1 AND holds_file_number LIMIT 1) AS h ON true \
+            WHERE (h.created_at <= c.window_opens_at) IS NOT FALSE \
+            AND (SELECT idempotency_key_in_use(k, c.token, c.created_at) \
+                FROM idempotency_keys AS k WHERE k.client_id = c.key_client \
+                AND k.digest = c.digest) IS NOT TRUE \
+            ORDER BY c.file_number COLLATE \"C\"\
+        ), held AS (\
+            SELECT id FROM orders \
+            WHERE id = ANY (ARRAY(SELECT holder FROM candidates WHERE holder IS NOT NULL)) \
+            ORDER BY file_number FOR NO KEY UPDATE\
+        ), released AS (\
+            UPDATE orders SET holds_file_number = false \
+            WHERE id = ANY (ARRAY(SELECT id FROM held)) AND holds_file_number RETURNING id\
+        ), created AS (\
+            INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, ends_at, \
+                created_at, updated_at, is_test, holds_file_number, file_number, status, details) \
+            SELECT client_id, api_key_id, signing_service_id, starts_at, ends_at, created_at, \
+                created_at, $1, true, file_number, '{status}', details::json \
+            FROM candidates \
+            WHERE {ANNOUNCE} AND {DURABLE} AND (SELECT count(*) FROM released) >= 0 \
+            ON CONFLICT (file_number, is_test) WHERE holds_file_number DO NOTHING \
+            RETURNING id, file_number, created_at\
+        ), stored AS (\
+            INSERT INTO documents (order_id, position, key, name, name_as_sent, media_type, size, \
+                sha256) \
+            SELECT created.id, position, key, name, name_as_sent, media_type, size, sha256 \
+            FROM unnest($16, $17, $18, $19, $20, $21, $22, $23) AS document \
+                (file_number, position, key, name, name_as_sent, media_type, size, sha256) \
+            JOIN created USING (file_number) ORDER BY key COLLATE \"C\"\
+        ), remembered AS (\
+            INSERT INTO idempotency_keys (client_id, digest, token, fingerprint, order_id, \
+                taken_at, kept_until) \
+            SELECT key_client, digest, token, fingerprint, created.id, created.created_at, \
+                kept_until \
+            FROM candidates JOIN created USING (file_number) WHERE key_client IS NOT NULL \
+            ORDER BY key_client, digest ON CONFLICT (client_id, digest) DO UPDATE \
+            SET token = excluded.token, fingerprint = excluded.fingerprint, \
+                order_id = excluded.order_id, first_document = NULL, documents = NULL, \
+                taken_at = excluded.taken_at, kept_until = excluded.kept_until\
+        ), noted AS (\
+            INSERT INTO events (type, order_id, created_at) \
+            SELECT '{event}', id, created_at FROM created\
+        ) SELECT id, file_number FROM created"
+    )
+});
+
+/// An order that was created.
+#[derive(QueryableByName)]
+#[diesel(table_name = orders)]
+pub(crate) struct Created {
+    pub(crate) id: i64,
+    pub(crate) file_number: String,
+}
+
+/// Runs the statement for a batch, either all test orders or none.
+pub(crate) async fn insert_orders(
+    connection: &mut AsyncPgConnection,
+    batch: &[&PendingOrder],
+) -> QueryResult<Vec<Created>> {
+    let requests = column(batch, |order| order.idempotent_request.as_ref());
+    let attempts = column(&requests, |request| request.map(|request| &request.attempt));
+    let documents: Vec<_> = batch
+        .iter()
+        .flat_map(|order| order.documents.iter().map(|document| (&order.row, document)))
+        .collect();
+    let statement = sql_query(&*STATEMENT)
+        .bind::<Bool, _>(batch.iter().any(|order| order.row.is_test))
+        .bind::<Array<Text>, _>(column(batch, |order| &*order.row.file_number))
+        .bind::<Array<Text>, _>(column(batch, |order| &*order.row.details))
+        .bind::<Array<BigInt>, _>(column(batch, |order| order.row.client_id))
+        .bind::<Array<BigInt>, _>(column(batch, |order| order.row.api_key_id))
+        .bind::<Array<BigInt>, _>(column(batch, |order| order.row.signing_service_id))
+        .bind::<Array<Nullable<Instant>>, _>(column(batch, |order| order.row.starts_at))
+        .bind::<Array<Nullable<Instant>>, _>(column(batch, |order| order.row.ends_at))
+        .bind::<Array<Instant>, _>(column(batch, |order| order.row.created_at))
+        .bind::<Array<Instant>, _>(column(batch, |order| order.window_opens_at))
+        .bind::<Array<Nullable<BigInt>>, _>(column(&attempts, |a| a.map(|a| a.claim.key.client.0)))
+        .bind::<Array<Nullable<Binary>>, _>(column(&attempts, |a| {
+            a.map(|a| &a.claim.key.digest[..])
+        }))
+        .bind::<Array<Nullable<Binary>>, _>(column(&attempts, |a| a.map(|a| &a.claim.token.0[..])))
+        .bind::<Array<Nullable<Binary>>, _>(column(&attempts, |a| a.map(|a| &a.fingerprint.0[..])))
+        .bind::<Array<Nullable<Instant>>, _>(column(&requests, |request| {
+            request.map(|request| Utc(request.kept_until))
+        }))
+        .bind::<Array<Text>, _>(column(&documents, |(order, _)| &*order.file_number))
+        .bind::<Array<Integer>, _>(column(&documents, |(_, document)| document.position))
+        .bind::<Array<Text>, _>(column(&documents, |(_, document)| &*document.key))
+        .bind::<Array<Text>, _>(column(&documents, |(_, document)| &*document.name))
+        .bind::<Array<Text>, _>(column(&documents, |(_, document)| &*document.name_as_sent))
+        .bind::<Array<Text>, _>(column(&documents, |(_, document)| &*document.media_type))
+        .bind::<Array<BigInt>, _>(column(&documents, |(_, document)| document.size))
+        .bind::<Array<Binary>, _>(column(&documents, |(_, document)| &*document.sha256));
+    // Reads to the end: the rows arrive before the commit, and an error of the commit after them.
+    Prepared(statement).get_results(connection).await
+}

@@ -1,0 +1,54 @@
+//! Orders: the repository, reads by clients, and what operators do.
+
+mod add_documents;
+mod admin;
+mod columns;
+mod create;
+mod insert;
+mod pages;
+pub(crate) mod read;
+
+use async_trait::async_trait;
+use diesel::{dsl::sql, prelude::*, sql_types::Bool};
+use diesel_async::RunQueryDsl;
+use domain::{
+    duplicate_window::DuplicateWindow,
+    idempotency::AddedRange,
+    order::OrderId,
+    ports::{AddDocumentsError, CreateError, NewDocuments, NewOrder, OrderRepo, StoreError},
+};
+use sql_rows::{PendingOrder, schema::orders};
+
+pub(crate) use create::Orders;
+
+use crate::{PostgresStore, failure::Failure};
+
+#[async_trait]
+impl OrderRepo for PostgresStore {
+    async fn create(
+        &self,
+        order: &NewOrder,
+        window: DuplicateWindow,
+    ) -> Result<OrderId, CreateError> {
+        let order = PendingOrder::new(order, window).map_err(Failure::Unstorable)?;
+        self.orders.create(order).await
+    }
+
+    async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, AddDocumentsError> {
+        add_documents::add_documents(&self.pool, new).await
+    }
+
+    /// Checks that the tables exist and the database accepts writes. Writes nothing.
+    async fn check(&self) -> Result<(), StoreError> {
+        let checked = self.pool.run(async |connection| {
+            let read_only = sql::<Bool>("current_setting('transaction_read_only')::boolean");
+            if diesel::select(read_only).get_result(connection).await? {
+                return Err(Failure::ReadOnly);
+            }
+            let any = orders::table.select(orders::id).first::<i64>(connection);
+            any.await.optional()?;
+            Ok(())
+        });
+        Ok(checked.await?)
+    }
+}

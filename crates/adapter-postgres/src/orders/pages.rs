@@ -1,0 +1,238 @@
+//! Pages of orders.
+//!
+//! A page is a range of identifiers in one index. Two statements read it: the first finds the
+//! range, the second the orders. The first page without instants needs no first statement.
+
+use diesel::{
+    QueryableByName, sql_query,
+    sql_types::{BigInt, Bool, Nullable, Text, Timestamptz},
+};
+use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use domain::{
+    api_key::ClientId,
+    order::OrderId,
+    ports::{Cursor, ListedOrder, Page, PageQuery},
+};
+use sql_rows::{DISORDER, KeptOrderRow, row_limit};
+use time::{Duration, OffsetDateTime};
+
+use super::{
+    columns::{COLUMNS, unreadable},
+    insert::ANNOUNCED,
+};
+use crate::{failure::Failure, statement::Prepared};
+
+/// The search for an instant ends with a range of so many identifiers. A smaller table is not
+/// searched.
+const SEARCHED_RANGE: i64 = 10_000;
+
+/// A direction in which the orders of a page are read from its cursor.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Toward {
+    Older,
+    Newer,
+}
+
+/// Where the orders of a page are.
+#[derive(QueryableByName)]
+struct Range {
+    #[diesel(sql_type = Nullable<BigInt>)]
+    low: Option<i64>,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    high: Option<i64>,
+    /// Whether the cursor is an order of the client.
+    #[diesel(sql_type = Bool)]
+    is_known: bool,
+    /// Whether orders match on the other side of the cursor, or at it.
+    #[diesel(sql_type = Bool)]
+    has_others: bool,
+}
+
+/// An order in a list.
+#[derive(QueryableByName)]
+pub(crate) struct ListedRow {
+    #[diesel(embed)]
+    order: KeptOrderRow,
+    #[diesel(sql_type = BigInt)]
+    documents: i64,
+}
+
+impl ListedRow {
+    /// Returns the orders of rows, without erased ones.
+    pub(crate) fn all_listed(rows: Vec<Self>) -> Result<Vec<ListedOrder>, Failure> {
+        let listed = rows.into_iter().map(|row| row.order.into_listed(row.documents));
+        Ok(listed.filter_map(Result::transpose).collect::<Result<_, _>>()?)
+    }
+}
+
+/// Returns the columns of an order `o` in a list.
+pub(crate) fn listed_columns() -> String {
+    format!("{COLUMNS}, (SELECT count(*) FROM documents WHERE order_id = o.id) AS documents")
+}
+
+/// Returns a page of a client's orders; `None` if the cursor is no order of the client.
+pub(crate) async fn page(
+    connection: &mut AsyncPgConnection,
+    client: ClientId,
+    query: &PageQuery,
+) -> Result<Option<Page>, Failure> {
+    let (toward, cursor) = match query.cursor {
+        Cursor::Newest => (Toward::Older, None),
+        Cursor::OlderThan(OrderId(id)) => (Toward::Older, Some(id)),
+        Cursor::NewerThan(OrderId(id)) => (Toward::Newer, Some(id)),
+    };
+    let has_instants = query.created_after.is_some() || query.created_before.is_some();
+    let mut range = Range { low: None, high: None, is_known: true, has_others: false };
+    if cursor.is_some() || has_instants {
+        range = find_range(connection, client, query, toward, cursor).await?;
+    }
+    if !range.is_known {
+        return Ok(None);
+    }
+    let (low, high) = (range.low.unwrap_or(i64::MIN), range.high.unwrap_or(i64::MAX));
+    let (low, high) = match (toward, cursor) {
+        (_, None) => (low, high),
+        (Toward::Older, Some(id)) => (low, high.min(id.saturating_sub(1))),
+        (Toward::Newer, Some(id)) => (low.max(id.saturating_add(1)), high),
+    };
+    let rows = orders(connection, client, query, toward, (low, high)).await?;
+    Ok(Some(Page::of(query, ListedRow::all_listed(rows)?, range.has_others)))
+}
+
+/// Returns the orders `o` of a list. Of those with a file number, one index has the orders that hold
+/// it, and another one the others.
+pub(crate) fn source(file_number: Option<&str>) -> &'static str {
+    match file_number {
+        Some(_) => {
+            "(SELECT * FROM orders WHERE holds_file_number \
+            UNION ALL SELECT * FROM orders WHERE NOT holds_file_number) AS o"
+        }
+        None => "orders AS o",
+    }
+}
+
+/// Returns the columns of the index that a page reads, and their values. Bounds are compared as
+/// rows: no other index can serve them, whatever the planner knows about the clients. `$1` is the
+/// client, and `$2` the file number if there is one.
+fn index(query: &PageQuery) -> (&'static str, &'static str) {
+    if query.file_number.is_some() {
+        ("file_number, client_id", "$2, $1")
+    } else {
+        ("client_id", "$1")
+    }
+}
+
+/// Returns the condition of orders that match a query and have identifiers from `low` to `high`.
+/// `$3` and `$4` are the instants.
+fn matching(query: &PageQuery, low: &str, high: &str) -> String {
+    let (columns, values) = index(query);
+    format!(
+        "({columns}, id) >= ({values}, {low}) AND ({columns}, id) <= ({values}, {high}) \
+        AND erased_at IS NULL AND ($3 IS NULL OR created_at >= $3) \
+        AND ($4 IS NULL OR created_at < $4)"
+    )
+}
+
+fn order_by(query: &PageQuery, ascending: bool) -> String {
+    let way = if ascending { "" } else { " DESC" };
+    let columns = index(query).0.replace(", ", &format!("{way}, "));
+    format!("ORDER BY {columns}{way}, id{way}")
+}
+
+/// Returns a search for the identifier next to an instant: no order before `low` was created after
+/// the instant and [`DISORDER`], and none after `high` was created before the instant by more.
+///
+/// Identifiers grow nearly as instants do, so the search needs no index of instants.
+fn search(instant: &str, result: &str) -> String {
+    format!(
+        "(WITH RECURSIVE search (low, high) AS (\
+            SELECT (SELECT min(id) FROM orders), (SELECT max(id) FROM orders) \
+            UNION ALL SELECT CASE WHEN is_older THEN middle ELSE low END, \
+                CASE WHEN is_older THEN high ELSE middle END \
+            FROM search CROSS JOIN LATERAL (SELECT low + (high - low) / 2) AS m (middle) \
+            CROSS JOIN LATERAL (SELECT created_at < {instant} AS is_older FROM orders \
+                WHERE id >= middle ORDER BY id LIMIT 1) AS probe \
+            WHERE high - low > {SEARCHED_RANGE}\
+        ) SELECT {result} FROM search ORDER BY high - low LIMIT 1)"
+    )
+}
+
+/// Returns an expression for an identifier after all orders that were created before an instant.
+/// The parameter is the instant plus [`DISORDER`].
+pub(crate) fn upper_bound(parameter: &str) -> String {
+    search(parameter, "high")
+}
+
+/// Finds the range of a page, and whether orders match beside it.
+///
+/// Toward newer orders, the range ends at the horizon: the last identifier before which no order
+/// can appear any more. A transaction that has drawn an identifier up to the newest order of this
+/// statement's snapshot had announced itself before that. So it stands in `pg_locks`, which is read
+/// after the snapshot was taken, or it has ended, and the next statement sees its orders.
+async fn find_range(
+    connection: &mut AsyncPgConnection,
+    client: ClientId,
+    query: &PageQuery,
+    toward: Toward,
+    cursor: Option<i64>,
+) -> Result<Range, Failure> {
+    let (others, horizon) = match toward {
+        Toward::Older => (
+            matching(query, "$5", "coalesce(high, 9223372036854775807)"),
+            "NULL::bigint".to_owned(),
+        ),
+        Toward::Newer => (
+            matching(query, "coalesce(low, 0)", "$5"),
+            format!("least((SELECT max(id) FROM orders), {ANNOUNCED})"),
+        ),
+    };
+    let (low, high) = (search("$6", "low"), search("$7", "high"));
+    let (source, order_by) =
+        (source(query.file_number.as_deref()), order_by(query, toward == Toward::Older));
+    let text = format!(
+        "WITH range AS MATERIALIZED (\
+            SELECT CASE WHEN $6 IS NOT NULL THEN {low} END AS low, \
+                CASE WHEN $7 IS NOT NULL THEN {high} END AS high\
+        ) SELECT low, least(high, {horizon}) AS high, \
+            $5 IS NULL OR EXISTS (SELECT 1 FROM orders WHERE id = $5 AND client_id = $1) \
+            AS is_known, \
+            (SELECT id FROM {source} WHERE {others} {order_by} LIMIT 1) IS NOT NULL AS has_others \
+        FROM range"
+    );
+    let wider = |instant: Option<OffsetDateTime>, by: Duration| {
+        instant.map(|instant| instant.saturating_add(by))
+    };
+    let query = sql_query(text)
+        .bind::<BigInt, _>(client.0)
+        .bind::<Nullable<Text>, _>(query.file_number.as_deref())
+        .bind::<Nullable<Timestamptz>, _>(query.created_after)
+        .bind::<Nullable<Timestamptz>, _>(query.created_before)
+        .bind::<Nullable<BigInt>, _>(cursor)
+        .bind::<Nullable<Timestamptz>, _>(wider(query.created_after, -DISORDER))
+        .bind::<Nullable<Timestamptz>, _>(wider(query.created_before, DISORDER));
+    Ok(Prepared(query).get_result(connection).await?)
+}
+
+/// Returns one order more than the page may have.
+async fn orders(
+    connection: &mut AsyncPgConnection,
+    client: ClientId,
+    query: &PageQuery,
+    toward: Toward,
+    (low, high): (i64, i64),
+) -> Result<Vec<ListedRow>, Failure> {
+    let (columns, matching) = (listed_columns(), matching(query, "$5", "$6"));
+    let (source, order_by) =
+        (source(query.file_number.as_deref()), order_by(query, toward == Toward::Newer));
+    let text = format!("SELECT {columns} FROM {source} WHERE {matching} {order_by} LIMIT $7");
+    let statement = sql_query(text)
+        .bind::<BigInt, _>(client.0)
+        .bind::<Nullable<Text>, _>(query.file_number.as_deref())
+        .bind::<Nullable<Timestamptz>, _>(query.created_after)
+        .bind::<Nullable<Timestamptz>, _>(query.created_before)
+        .bind::<BigInt, _>(low)
+        .bind::<BigInt, _>(high)
+        .bind::<BigInt, _>(row_limit(query.limit.saturating_add(1)));
+    let rows = Prepared(statement).get_results(connection).await;
+    rows.map_err(|error| unreadable(error.into(), &format!("of client {}", client.0)))
+}
