@@ -126,8 +126,6 @@ impl Ports {
             clock: clock.clone(),
             entropy: entropy.clone(),
             idempotency_retention: DEFAULT_RETENTION,
-            object_keys: Arc::default(),
-            traffic: Arc::default(),
         };
         let webhooks = ManageWebhooks {
             endpoints: Arc::new(self.endpoints),
@@ -136,7 +134,6 @@ impl Ports {
             secrets: Some(Arc::new(self.secrets)),
             clock: clock.clone(),
             entropy: entropy.clone(),
-            due: Arc::default(),
         };
         let api = Api {
             webhooks,
