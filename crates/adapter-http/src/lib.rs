@@ -83,6 +83,7 @@ mod webhooks;
 
 pub use body_limit::BodyLimit;
 pub use budget::{Budget, Share};
+pub use closing::Closing;
 pub use concurrency_limit::ConcurrencyLimit;
 pub use content::check as check_content;
 pub use detached_tasks::DetachedTasks;
