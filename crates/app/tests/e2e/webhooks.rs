@@ -1,7 +1,5 @@
 //! Webhooks to a receiver on this machine.
 
-use std::sync::Arc;
-
 use app::settings::Settings;
 use domain::{
     endpoint_request::{EndpointChange, EndpointRequest},
