@@ -46,10 +46,6 @@ stops count="50":
     STOPS={{count}} cargo test --package notary-orders --test e2e --test e2e-production \
         stop_under_load:: -- --nocapture
 
-# Measures several instances on one PostgreSQL server (docs/scaling.md; needs wrk).
-instances *arguments:
-    cargo build --release && scripts/measure_instances.py {{arguments}}
-
 # Draws the panels of the Grafana dashboard to docs/images/dashboard.png (needs prometheus).
 dashboard *arguments:
     cargo build --release
@@ -70,7 +66,7 @@ supply-chain:
 sbom:
     ./scripts/sbom.sh
 
-# Changes the code and checks that a test fails each time (needs cargo-mutants).
+# Changes a crate's code and checks that a test fails each time (needs cargo-mutants).
 mutants package="notary-orders-domain" *arguments:
     cargo mutants --package {{package}} {{arguments}}
 
@@ -82,11 +78,6 @@ fuzz seconds="60" *targets:
 random-bytes connections="100000" seed="6":
     RANDOM_CONNECTIONS={{connections}} RANDOM_SEED={{seed}} \
         cargo test --package notary-orders --test e2e --test e2e-production random_bytes
-
-# Changes the form reader and checks that a test of its crate fails each time (needs cargo-mutants).
-mutants-form *arguments:
-    cargo mutants --package notary-orders-adapter-http \
-        --file 'crates/adapter-http/src/{form,parts,spool,spool_file,spool_folder,body}.rs' {{arguments}} -- --lib
 
 # Builds the Debian package into target/debian (needs cargo-deb).
 deb:

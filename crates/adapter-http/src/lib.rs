@@ -75,6 +75,7 @@ mod trace;
 mod webhooks;
 
 pub use body_limit::BodyLimit;
+pub use closing::Closing;
 pub use concurrency_limit::ConcurrencyLimit;
 pub use detached_tasks::DetachedTasks;
 pub use form::{Spool, check_content};

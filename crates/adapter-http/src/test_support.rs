@@ -41,7 +41,7 @@ use time::{OffsetDateTime, macros::datetime};
 use tokio::sync::Semaphore;
 
 use crate::{
-    ApiMetrics, BodyLimit, ConcurrencyLimit, Connections, DetachedTasks, InProgress,
+    ApiMetrics, BodyLimit, Closing, ConcurrencyLimit, Connections, DetachedTasks, InProgress,
     KeysInProgress, RateLimits, Spool, observe::observe, openapi::tests::assert_described, routes,
     state::Api, trace::TraceRequests,
 };
@@ -126,8 +126,6 @@ impl Ports {
             clock: clock.clone(),
             entropy: entropy.clone(),
             idempotency_retention: DEFAULT_RETENTION,
-            object_keys: Arc::default(),
-            traffic: Arc::default(),
         };
         let webhooks = ManageWebhooks {
             endpoints: Arc::new(self.endpoints),
@@ -136,7 +134,6 @@ impl Ports {
             secrets: Some(Arc::new(self.secrets)),
             clock: clock.clone(),
             entropy: entropy.clone(),
-            due: Arc::default(),
         };
         let api = Api {
             webhooks,
@@ -164,6 +161,7 @@ impl Ports {
             detached: DetachedTasks::new(tokio::runtime::Handle::current()),
             keys_in_progress: KeysInProgress::default(),
             replays: InProgress::default(),
+            closing: Closing::default(),
             connections: Connections::new(usize::MAX, Vec::new()),
             concurrency: ConcurrencyLimit::new(self.concurrency),
             json_bodies: BodyLimit::new(self.bodies),

@@ -1,10 +1,8 @@
 //! A folder that gets each mail as a file.
 
-mod batch;
-
 use std::{
     fs::{DirBuilder, File},
-    io,
+    io::{self, Write as _},
     os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
     sync::Arc,
@@ -16,11 +14,9 @@ use domain::{
     ports::{Notifier, NotifyError},
     webhook::EndpointNotice,
 };
-use group_commit::{Fit, Group, Lead};
 use lettre::Message;
-use tokio::{sync::oneshot, task::spawn_blocking};
+use tokio::task::spawn_blocking;
 
-use self::batch::Mail;
 use crate::{
     OpenError, Sender,
     message::{message_key, render},
@@ -30,17 +26,9 @@ use crate::{
 /// Beginning and end of the name of a file that is being written.
 pub(crate) const UNFINISHED: (&str, &str) = (".", ".tmp");
 
-/// Greatest number of batches at a time: one is written while the other waits for the disk.
-const MAX_WRITERS: usize = 2;
-/// Greatest number of mails that become durable together.
-const MAX_BATCH: usize = 64;
-
 /// Writes mails into a folder as `.eml` files. A second delivery of a mail replaces its file.
-///
-/// Mails that wait at the same time become durable together.
 pub struct MailDrop {
     folder: Arc<Path>,
-    mails: Group<Mail>,
     sender: Sender,
 }
 
@@ -49,7 +37,7 @@ impl MailDrop {
     pub fn in_folder(path: &Path, sender: Sender) -> Result<Self, OpenError> {
         let folder = create_folder(path)
             .map_err(|source| OpenError::Folder { path: path.to_owned(), source })?;
-        Ok(Self { folder: folder.into(), mails: Group::new(MAX_WRITERS, MAX_BATCH), sender })
+        Ok(Self { folder: folder.into(), sender })
     }
 }
 
@@ -64,12 +52,19 @@ fn create_folder(path: &Path) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Writes everything that waits. Blocks.
-fn write_waiting(folder: &Path, mut lead: Lead<Mail>) {
-    let fit = |_: &[Mail], mail: &Mail| if mail.is_abandoned() { Fit::Gone } else { Fit::Goes };
-    while let Some(mails) = lead.next(fit) {
-        batch::write(folder, mails);
-    }
+/// Writes a file durably, readable by its owner only. After a power failure it is complete or absent:
+/// it gets its name after its content is durable.
+fn write_file(folder: &Path, name: &str, content: &[u8]) -> Result<(), NotifyError> {
+    let (start, end) = UNFINISHED;
+    let mut file = tempfile::Builder::new()
+        .prefix(start)
+        .suffix(end)
+        .tempfile_in(folder)
+        .map_err(unavailable)?;
+    file.write_all(content).and_then(|()| file.as_file().sync_data()).map_err(unavailable)?;
+    // Something that blocks this file name does not affect other mails.
+    file.persist(folder.join(name)).map_err(|error| NotifyError::Transient(error.error.into()))?;
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(unavailable)
 }
 
 fn unavailable(error: io::Error) -> NotifyError {
@@ -102,13 +97,8 @@ impl Notifier for MailDrop {
 impl MailDrop {
     async fn write(&self, key: &str, mail: &Message) -> Result<(), NotifyError> {
         let name = format!("{}.eml", message_key(key)?);
-        let content = mail.formatted();
-        let (outcome, written) = oneshot::channel();
-        if let Some(lead) = self.mails.join(Mail { name, content, outcome }) {
-            let folder = Arc::clone(&self.folder);
-            // Not awaited: the mails of others go on if this call is cancelled.
-            drop(spawn_blocking(move || write_waiting(&folder, lead)));
-        }
-        written.await.unwrap_or_else(panicked)
+        let (folder, content) = (Arc::clone(&self.folder), mail.formatted());
+        let write = move || write_file(&folder, &name, &content);
+        spawn_blocking(write).await.unwrap_or_else(panicked)
     }
 }

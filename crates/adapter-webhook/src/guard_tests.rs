@@ -11,17 +11,12 @@ fn reason(guard: &Guard, url: &str) -> String {
 
 #[test]
 fn public_https_urls_are_accepted() {
-    for url in [
-        "https://hooks.example.com/orders?tenant=7",
-        "https://hooks.example.com:443/",
-        "https://hooks.example.com:1024/",
-        "https://hooks.example.com:8443/",
-        "https://hooks.example.com./",
-        "https://bücher.example/",
-        "https://93.184.216.34/",
-        "https://[2606:4700:4700::1111]/",
-        "HTTPS://HOOKS.EXAMPLE.COM",
-    ] {
+    for url in "https://hooks.example.com/orders?tenant=7 https://hooks.example.com:443/ \
+         https://hooks.example.com:1024/ https://hooks.example.com:8443/ \
+         https://hooks.example.com./ https://bücher.example/ https://93.184.216.34/ \
+         https://[2606:4700:4700::1111]/ HTTPS://HOOKS.EXAMPLE.COM"
+        .split(' ')
+    {
         assert!(guard("").target(url).is_ok(), "{url}");
     }
 }
@@ -68,42 +63,14 @@ fn ports_of_system_services_are_refused() {
 /// Each URL names an address that is not public.
 #[test]
 fn every_spelling_of_a_refused_address_is_refused() {
-    for host in [
-        "127.0.0.1",
-        "127.0.0.1.",
-        "127.1",
-        "127.0.1",
-        "2130706433",
-        "017700000001",
-        "0x7f000001",
-        "0x7f.1",
-        "0x7f.0.0.0x1",
-        "0177.0.0.1",
-        "0177.0.0.01",
-        "00000177.0x0.0.1",
-        "%31%32%37.0.0.1",
-        "127。0。0。1",
-        "①②⑦.⓪.⓪.①",
-        "0",
-        "0.0.0.0",
-        "10.1",
-        "169.254.169.254",
-        "2852039166",
-        "0xA9FEA9FE",
-        "0251.0376.0251.0376",
-        "[::1]",
-        "[::]",
-        "[::ffff:127.0.0.1]",
-        "[::ffff:7f00:1]",
-        "[0:0:0:0:0:ffff:7f00:0001]",
-        "[::127.0.0.1]",
-        "[64:ff9b::127.0.0.1]",
-        "[64:ff9b::a9fe:a9fe]",
-        "[2002:7f00:1::]",
-        "[2001:0:4136:e378:8000:63bf:3fff:fdd2]",
-        "[fe80::1]",
-        "[fd00:ec2::254]",
-    ] {
+    for host in "127.0.0.1 127.0.0.1. 127.1 127.0.1 2130706433 017700000001 0x7f000001 0x7f.1 \
+         0x7f.0.0.0x1 0177.0.0.1 0177.0.0.01 00000177.0x0.0.1 %31%32%37.0.0.1 127。0。0。1 \
+         ①②⑦.⓪.⓪.① 0 0.0.0.0 10.1 169.254.169.254 2852039166 0xA9FEA9FE 0251.0376.0251.0376 \
+         [::1] [::] [::ffff:127.0.0.1] [::ffff:7f00:1] [0:0:0:0:0:ffff:7f00:0001] [::127.0.0.1] \
+         [64:ff9b::127.0.0.1] [64:ff9b::a9fe:a9fe] [2002:7f00:1::] \
+         [2001:0:4136:e378:8000:63bf:3fff:fdd2] [fe80::1] [fd00:ec2::254]"
+        .split(' ')
+    {
         let reason = reason(&guard(""), &format!("https://{host}/"));
         assert!(reason.starts_with("must not lead to a private"), "{host}: {reason}");
         assert!(reason.ends_with("--webhook-allow"), "{host}: {reason}");
@@ -121,15 +88,10 @@ fn malformed_addresses_are_refused() {
 #[test]
 fn opened_networks_are_accepted_also_with_http() {
     let guard = guard("10.1.0.0/16, 127.0.0.1,fd00::/8");
-    for url in [
-        "https://10.1.2.3/",
-        "http://10.1.2.3/",
-        "http://10.1.2.3:8080/",
-        "http://127.0.0.1:8080/",
-        "http://[fd00::5]:8080/",
-        "https://93.184.216.34/",
-        "http://name.example/",
-    ] {
+    for url in "https://10.1.2.3/ http://10.1.2.3/ http://10.1.2.3:8080/ http://127.0.0.1:8080/ \
+         http://[fd00::5]:8080/ https://93.184.216.34/ http://name.example/"
+        .split(' ')
+    {
         assert!(guard.target(url).is_ok(), "{url}");
     }
     for url in ["https://10.2.0.1/", "https://127.0.0.2/", "https://[::ffff:10.1.2.3]/"] {

@@ -11,6 +11,7 @@ use actix_web::{
 };
 use adapter_http::{Api, Capacity, Ops};
 use anyhow::{Context as _, Error, Result, anyhow};
+use operator::{Machine, adapters::Storage, listen, settings::Settings, tls_files::TlsFiles};
 use prometheus::Registry;
 use tokio::{
     task::JoinSet,
@@ -18,10 +19,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    adapters::Storage, background::BackgroundThreads, listen, settings::Settings, system::Machine,
-    tls_files::TlsFiles, wiring::Parts,
-};
+use crate::wiring::Parts;
 
 /// Longest time at a stop in which the service still answers new requests on open connections, and
 /// asks their clients to reconnect.
@@ -56,7 +54,6 @@ pub struct Service {
     /// Servers and workers. They end only after a failure or a stop.
     tasks: JoinSet<Result<()>>,
     /// Where the workers run.
-    _background: BackgroundThreads,
     grace: Grace,
 }
 
@@ -123,10 +120,9 @@ impl Starting {
         let workers_stop = CancellationToken::new();
         let deliveries_stop = workers_stop.child_token();
         tasks.spawn(run(api_server));
-        let background = BackgroundThreads::start()?;
-        workers.spawn(&mut tasks, background.handle(), &deliveries_stop, &workers_stop);
+        workers.spawn(&mut tasks, &deliveries_stop, &workers_stop);
         if let Some(tls) = tls {
-            tasks.spawn_on(tls.watch(workers_stop.clone()), background.handle());
+            tasks.spawn(tls.watch(workers_stop.clone()));
         }
         ops.started(dependencies);
         tracing::info!(api = %api_address, ops = %ops_address, "listening");
@@ -140,7 +136,6 @@ impl Starting {
             workers_stop,
             deliveries_stop,
             tasks,
-            _background: background,
             grace,
         })
     }
@@ -176,7 +171,7 @@ impl Service {
         self.ops.stop();
         // Deliveries have the whole time; requests in progress do not wait for them.
         self.deliveries_stop.cancel();
-        self.api.connections.close(self.grace.close).await;
+        self.api.closing.begin(self.grace.close).await;
         let requests_ended = async {
             // Work whose clients have disconnected may use connections of the server's threads.
             let _ = timeout(self.grace.close, self.api.detached.finish()).await;

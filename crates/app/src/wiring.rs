@@ -1,14 +1,11 @@
 //! Use cases on the adapters of the settings.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64},
-};
+use std::sync::{Arc, atomic::AtomicBool};
 
 use actix_web::web;
 use adapter_http::{
-    Api, ApiMetrics, BodyLimit, ConcurrencyLimit, Connections, Dependencies, DetachedTasks,
-    InProgress, KeysInProgress, RateLimits, Spool,
+    Api, ApiMetrics, BodyLimit, Closing, ConcurrencyLimit, Connections, Dependencies,
+    DetachedTasks, InProgress, KeysInProgress, RateLimits, Spool,
 };
 use adapter_mail::RemoveOldMails;
 use anyhow::{Context as _, Result};
@@ -22,30 +19,28 @@ use domain::{
     intake::Intake,
     manage_webhooks::ManageWebhooks,
     note_key_uses::NoteKeyUses,
-    order_traffic::{OrderTraffic, Signal},
     ports::{DeliveryQueue, Notifier, Outbox},
     read_order::ReadOrder,
-    run_deliveries::RunDeliveries,
-    run_webhooks::RunWebhooks,
+    run_deliveries::{MailDeliveries, RunDeliveries},
+    run_webhooks::{RunWebhooks, WebhookDeliveries},
     scan_documents::ScanDocuments,
     sweep_uploads::SweepUploads,
     watch_webhooks::WatchWebhooks,
-    webhook_worker::WebhookWorker,
 };
 use futures_util::FutureExt as _;
+use operator::{
+    Machine,
+    adapters::{Storage, create_data_dir, open_blobs, open_notifier, open_scanner},
+    settings::Settings,
+};
 use prometheus::Registry;
+use telemetry::{
+    ObservedScanner, WorkerMetrics, gauges, logging,
+    traced_ports::{TracedBlobs, TracedNotifier, TracedOrders, TracedWebhooks},
+};
 use tokio::runtime::Handle;
 
-use crate::{
-    adapters::{Storage, create_data_dir, open_blobs, open_notifier, open_scanner},
-    database_metrics, disk_metrics, logging,
-    scan_metrics::ObservedScanner,
-    settings::Settings,
-    system::Machine,
-    traces::ports::{TracedBlobs, TracedNotifier, TracedOrders, TracedWebhooks},
-    worker_metrics::WorkerMetrics,
-    workers::Workers,
-};
+use crate::workers::Workers;
 
 /// The parts of the service that run.
 pub(crate) struct Parts {
@@ -68,15 +63,12 @@ impl Parts {
         let (mut notifier, mail_is_available) = open_notifier(settings).await?;
         let spool = Spool::open(&settings.in_data_dir("spool"), mebibytes(settings.spool_mb))
             .context("--data-dir (NOTARY_ORDERS_DATA_DIR): spool")?;
-        database_metrics::register(registry, &storage.observed)?;
-        register_machine_metrics(settings, registry)?;
+        register_gauges(settings, registry, &storage)?;
         let keys = storage.manage_keys(machine);
         let (orders, with_documents) = (settings.rate(), settings.documents_rate());
         let rates = Arc::new(RateLimits::new(orders, with_documents, settings.reads_rate()));
-        let traffic = Arc::<OrderTraffic>::default();
         let Machine { clock, entropy, traces } = machine.clone();
-        let webhooks_due = Arc::<Signal>::default();
-        let mut webhooks = storage.manage_webhooks(settings, machine, &webhooks_due)?;
+        let mut webhooks = storage.manage_webhooks(settings, machine)?;
         let Storage { mut orders, reader, uploads, idempotency, outbox, queue, .. } = storage;
         if let Some(traces) = &traces {
             traces.register(registry)?;
@@ -96,13 +88,13 @@ impl Parts {
             mail_is_available: mail_is_available.clone(),
         };
         let Deliveries { dispatch_events, mails, webhooks: webhook_worker } =
-            Deliveries::new(settings, outbox, queue, &notifier, &webhooks, &traffic);
+            Deliveries::new(settings, outbox, queue, &notifier, &webhooks);
         let mail_drop = settings.mail_drop().filter(|_| settings.mail_drop_days > 0);
         let workers = Workers {
             dispatch_events,
             remove_old_mails: mail_drop
                 .map(|folder| RemoveOldMails::new(folder, settings.mail_drop_days, clock.clone())),
-            deliveries: mails,
+            mails,
             webhooks: webhook_worker,
             watch_webhooks: WatchWebhooks {
                 endpoints: webhooks.endpoints.clone(),
@@ -133,8 +125,6 @@ impl Parts {
             clock,
             entropy: entropy.clone(),
             idempotency_retention: settings.idempotency_retention(),
-            object_keys: Arc::default(),
-            traffic,
         };
         let api = web::Data::new(Api {
             add_documents: AddDocuments { intake: intake.clone() },
@@ -153,6 +143,7 @@ impl Parts {
             detached: DetachedTasks::new(Handle::current()),
             keys_in_progress: KeysInProgress::default(),
             replays: InProgress::default(),
+            closing: Closing::default(),
             connections: Connections::new(
                 usize::try_from(settings.connections_per_address)?,
                 settings.trusted_proxies.clone(),
@@ -166,12 +157,18 @@ impl Parts {
     }
 }
 
-fn register_machine_metrics(settings: &Settings, registry: &Registry) -> Result<()> {
-    disk_metrics::register(registry, &settings.data_dir)?;
-    if let Some(dropped) = logging::dropped_lines() {
-        registry.register(Box::new(dropped.clone()))?;
-    }
-    Ok(())
+fn register_gauges(settings: &Settings, registry: &Registry, storage: &Storage) -> Result<()> {
+    let (connections, waiting) = (Arc::clone(&storage.observed), Arc::clone(&storage.observed));
+    let sizes = gauges::register_database(
+        registry,
+        move || connections.open_connections(),
+        move || waiting.waiting_calls(),
+    )?;
+    // A batch is far smaller than 2^32.
+    let observe = move |calls| sizes.observe(f64::from(u32::try_from(calls).unwrap_or(u32::MAX)));
+    storage.observed.observe_batches(Arc::new(observe));
+    gauges::register_disk(registry, &settings.data_dir)?;
+    Ok(logging::register(registry)?)
 }
 
 /// Opens the scan of documents, if the settings name a scanner.
@@ -184,8 +181,8 @@ async fn open_scan(settings: &Settings, registry: &Registry) -> Result<Option<Sc
 /// The workers that turn events into deliveries, and send them.
 struct Deliveries {
     dispatch_events: DispatchEvents,
-    mails: DeliveryWorker,
-    webhooks: WebhookWorker,
+    mails: DeliveryWorker<MailDeliveries>,
+    webhooks: DeliveryWorker<WebhookDeliveries>,
 }
 
 impl Deliveries {
@@ -195,21 +192,15 @@ impl Deliveries {
         queue: Arc<dyn DeliveryQueue>,
         notifier: &Arc<dyn Notifier>,
         webhooks: &ManageWebhooks,
-        traffic: &Arc<OrderTraffic>,
     ) -> Self {
-        let ManageWebhooks { endpoints, deliveries, sender, secrets, clock, entropy, due } =
+        let ManageWebhooks { endpoints, deliveries, sender, secrets, clock, entropy } =
             webhooks.clone();
-        let mails_due = Arc::<Signal>::default();
         let dispatch_events = DispatchEvents {
             outbox,
             queue: queue.clone(),
             endpoints,
             clock: clock.clone(),
             entropy: entropy.clone(),
-            traffic: traffic.clone(),
-            mails_due: mails_due.clone(),
-            webhooks_due: due.clone(),
-            orders_before: AtomicU64::default(),
         };
         let run_webhooks = RunWebhooks {
             queue: deliveries,
@@ -227,23 +218,18 @@ impl Deliveries {
             mails_per_recipient_hour: settings.mails_per_recipient_hour,
         };
         let slots = Arc::new(DeliverySlots::new(settings.deliveries_in_flight.into()));
-        let at_destination = match settings.mail_drop() {
-            Some(_) => slots.share(),
-            None => adapter_mail::MAX_CONNECTIONS.into(),
+        let share = slots.share();
+        let mail_slots = match settings.mail_drop() {
+            Some(_) => share,
+            None => share.min(adapter_mail::MAX_CONNECTIONS.into()),
         };
         let sleep: Sleep = |pause| tokio::time::sleep(pause).boxed();
-        let (shared, arriving) = (slots.clone(), traffic.clone());
+        let mails = MailDeliveries::new(run_mails, mail_slots);
+        let webhooks = WebhookDeliveries::new(run_webhooks, share);
         Self {
             dispatch_events,
-            mails: DeliveryWorker::new(
-                run_mails,
-                at_destination,
-                shared,
-                arriving,
-                mails_due,
-                sleep,
-            ),
-            webhooks: WebhookWorker::new(run_webhooks, slots, traffic.clone(), due, sleep),
+            mails: DeliveryWorker::new(mails, slots.clone(), sleep),
+            webhooks: DeliveryWorker::new(webhooks, slots, sleep),
         }
     }
 }

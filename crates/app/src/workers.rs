@@ -12,20 +12,20 @@ use adapter_http::RateLimits;
 use adapter_mail::RemoveOldMails;
 use domain::{
     background::Step,
-    delivery_worker::{DeliveryFailure, DeliveryStep, DeliveryWorker, OutageChange},
-    dispatch_events::{DispatchEvents, DispatchStep},
+    delivery_worker::{Deliveries, DeliveryFailure, DeliveryStep, DeliveryWorker},
+    dispatch_events::{DispatchEvents, UnreadableOrders},
     forget_keys::ForgetKeys,
     note_key_uses::NoteKeyUses,
     ports::{Notifier, error_chain},
+    run_deliveries::{MailDeliveries, MailReport},
+    run_webhooks::{WebhookDeliveries, WebhooksReport},
     sweep_uploads::SweepUploads,
     watch_webhooks::{NoticeOutcome, WatchStep, WatchWebhooks},
     webhook::{DisabledBy, EndpointId},
-    webhook_worker::{WebhookStep, WebhookWorker},
 };
-use tokio::{runtime::Handle, task::JoinSet, time::sleep};
+use telemetry::WorkerMetrics;
+use tokio::{task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
-
-use crate::worker_metrics::WorkerMetrics;
 
 /// Pause between two removals of idle rate limits.
 const FORGET_RATES_PAUSE: Duration = Duration::from_secs(60);
@@ -36,8 +36,8 @@ const CHECK_MAIL_PAUSE: Duration = Duration::from_secs(5);
 /// The workers of the service.
 pub(crate) struct Workers {
     pub(crate) dispatch_events: DispatchEvents,
-    pub(crate) deliveries: DeliveryWorker,
-    pub(crate) webhooks: WebhookWorker,
+    pub(crate) mails: DeliveryWorker<MailDeliveries>,
+    pub(crate) webhooks: DeliveryWorker<WebhookDeliveries>,
     pub(crate) watch_webhooks: WatchWebhooks,
     pub(crate) note_key_uses: NoteKeyUses,
     pub(crate) forget_keys: ForgetKeys,
@@ -51,173 +51,143 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Starts every worker as a task on threads. The tasks end after `stop` is cancelled, and those
-    /// of deliveries after `stop_deliveries`.
+    /// Starts every worker as a task. The tasks end after `stop` is cancelled, and those of
+    /// deliveries after `stop_deliveries`.
     pub(crate) fn spawn(
         self,
         tasks: &mut JoinSet<anyhow::Result<()>>,
-        threads: &Handle,
         stop_deliveries: &CancellationToken,
         stop: &CancellationToken,
     ) {
-        let mail = self.mail_is_available;
-        tasks.spawn_on(note_key_uses(self.note_key_uses, stop.clone()), threads);
-        tasks.spawn_on(forget_keys(self.forget_keys, stop.clone()), threads);
-        tasks.spawn_on(
-            sweep_uploads(self.sweep_uploads, self.metrics.clone(), stop.clone()),
-            threads,
-        );
-        if let Some(remove_old_mails) = self.remove_old_mails {
-            tasks.spawn_on(remove_mails(remove_old_mails, stop.clone()), threads);
+        let (metrics, mail) = (self.metrics, self.mail_is_available);
+        tasks.spawn(note_key_uses(self.note_key_uses, stop.clone()));
+        let mut forget = self.forget_keys;
+        tasks.spawn(repeat(stop.clone(), async move || log_forgotten(forget.step().await)));
+        let (sweep, swept) = (self.sweep_uploads, metrics.clone());
+        tasks.spawn(repeat(stop.clone(), async move || log_swept(sweep.step().await, &swept)));
+        if let Some(mut remove) = self.remove_old_mails {
+            tasks.spawn(repeat(stop.clone(), async move || log_removed(remove.step().await)));
         }
-        tasks.spawn_on(dispatch(self.dispatch_events, stop.clone()), threads);
-        tasks.spawn_on(forget_rates(self.rates, stop.clone()), threads);
-        tasks.spawn_on(check_mail(self.notifier, mail.clone(), stop.clone()), threads);
-        tasks.spawn_on(
-            watch_webhooks(self.watch_webhooks, self.metrics.clone(), stop.clone()),
-            threads,
-        );
-        tasks.spawn_on(
-            deliver_webhooks(self.webhooks, self.metrics.clone(), stop_deliveries.clone()),
-            threads,
-        );
-        tasks.spawn_on(
-            deliver(self.deliveries, self.metrics, mail, stop_deliveries.clone()),
-            threads,
-        );
+        let dispatch = self.dispatch_events;
+        tasks.spawn(repeat(stop.clone(), async move || log_dispatched(dispatch.step().await)));
+        let rates = self.rates;
+        tasks.spawn(repeat(stop.clone(), async move || {
+            rates.forget_idle();
+            FORGET_RATES_PAUSE
+        }));
+        tasks.spawn(check_mail(self.notifier, mail.clone(), stop.clone()));
+        let (watch, watched) = (self.watch_webhooks, metrics.clone());
+        tasks.spawn(repeat(stop.clone(), async move || log_watched(watch.step().await, &watched)));
+        let webhook_metrics = metrics.clone();
+        tasks.spawn(deliver(self.webhooks, stop_deliveries.clone(), "webhooks", move |report| {
+            match report {
+                WebhooksReport::Attempt(report) => webhook_metrics.webhook(&report),
+                WebhooksReport::Gone(id) => webhook_metrics.disabled(id, DisabledBy::Gone),
+            }
+        }));
+        tasks.spawn(deliver(self.mails, stop_deliveries.clone(), "mails", move |report| {
+            log_mail(report, &metrics, &mail);
+        }));
     }
 }
 
-async fn dispatch(worker: DispatchEvents, stop: CancellationToken) -> anyhow::Result<()> {
-    while !stop.is_cancelled() {
-        let Step { result, pause } = worker.step().await;
-        let is_idle = match result {
-            Ok(DispatchStep { unreadable, is_idle }) => {
-                for (order_id, error) in unreadable {
-                    tracing::error!(
-                        order_id = order_id.0,
-                        error = error_chain(&error),
-                        "an order cannot be read; its mails and webhooks wait, and it is read again in \
-                         a minute"
-                    );
-                }
-                is_idle
-            }
-            Err(error) => {
-                tracing::error!(
-                    error = error_chain(&error),
-                    "new orders could not be followed; they are read again in a second"
-                );
-                false
-            }
-        };
-        tokio::select! {
-            () = sleep(pause) => {}
-            () = worker.woken(), if is_idle => {}
-            () = stop.cancelled() => {}
-        }
-    }
-    Ok(())
-}
-
-async fn deliver(
-    mut worker: DeliveryWorker,
-    metrics: WorkerMetrics,
-    mail_is_available: Arc<AtomicBool>,
+/// Repeats a step until the stop. Each returns the pause that follows it.
+async fn repeat(
     stop: CancellationToken,
+    mut step: impl AsyncFnMut() -> Duration,
 ) -> anyhow::Result<()> {
-    while let Some(done) = stop.run_until_cancelled(worker.step()).await {
-        log_deliveries(&done, &metrics, &mail_is_available);
-    }
-    // Unsettled mails would be sent again. The grace period of the stop ends this loop.
-    worker.stop();
-    while !worker.is_done() {
-        log_deliveries(&worker.step().await, &metrics, &mail_is_available);
+    while !stop.is_cancelled() {
+        let pause = step().await;
+        sleep_unless_stopped(pause, &stop).await;
     }
     Ok(())
 }
 
-fn log_deliveries(done: &DeliveryStep, metrics: &WorkerMetrics, mail_is_available: &AtomicBool) {
-    done.reports.iter().for_each(|report| metrics.delivery(report));
-    log_failure(done.failure.as_ref(), "mails");
-    match &done.outage {
-        Some(OutageChange::Began(error)) => {
+/// Delivers until the stop, and then settles what is leased: it would be sent again. The grace
+/// period of the stop ends this.
+async fn deliver<D: Deliveries>(
+    mut worker: DeliveryWorker<D>,
+    stop: CancellationToken,
+    kind: &str,
+    log: impl Fn(D::Report),
+) -> anyhow::Result<()> {
+    loop {
+        if stop.is_cancelled() {
+            worker.stop();
+        }
+        let DeliveryStep { reports, failure } = worker.step().await;
+        reports.into_iter().for_each(&log);
+        match failure {
+            Some(DeliveryFailure::Lease(error)) => {
+                tracing::error!(error = error_chain(&error), "due {kind} could not be read");
+            }
+            Some(DeliveryFailure::Settle { deliveries, error }) => tracing::error!(
+                deliveries,
+                error = error_chain(&error),
+                "the outcomes of {kind} could not be stored; they will be stored again"
+            ),
+            None => {}
+        }
+        if worker.is_done() {
+            return Ok(());
+        }
+        if stop.is_cancelled() {
+            worker.wait().await;
+        } else {
+            let _ = stop.run_until_cancelled(worker.wait()).await;
+        }
+    }
+}
+
+fn log_mail(report: MailReport, metrics: &WorkerMetrics, mail_is_available: &AtomicBool) {
+    match report {
+        MailReport::Attempt(report) => metrics.delivery(&report),
+        MailReport::OutageBegan(error) => {
             mail_is_available.store(false, Ordering::Relaxed);
             tracing::warn!(
                 error,
                 "mails cannot be delivered; all wait, and one is tried every second"
             );
         }
-        Some(OutageChange::Ended) => {
+        MailReport::OutageEnded => {
             mail_is_available.store(true, Ordering::Relaxed);
             tracing::info!("mails are delivered again");
         }
-        None => {}
     }
 }
 
-fn log_failure(failure: Option<&DeliveryFailure>, kind: &str) {
-    match failure {
-        Some(DeliveryFailure::Lease(error)) => {
-            tracing::error!(error = error_chain(error), "due {kind} could not be read");
-        }
-        Some(DeliveryFailure::Settle { deliveries, error }) => tracing::error!(
-            deliveries,
-            error = error_chain(error),
-            "the outcomes of {kind} could not be stored; they will be stored again"
-        ),
-        None => {}
-    }
-}
-
-async fn deliver_webhooks(
-    mut worker: WebhookWorker,
-    metrics: WorkerMetrics,
-    stop: CancellationToken,
-) -> anyhow::Result<()> {
-    while let Some(done) = stop.run_until_cancelled(worker.step()).await {
-        log_webhooks(&done, &metrics);
-    }
-    // As for mails.
-    worker.stop();
-    while !worker.is_done() {
-        log_webhooks(&worker.step().await, &metrics);
-    }
-    Ok(())
-}
-
-fn log_webhooks(done: &WebhookStep, metrics: &WorkerMetrics) {
-    done.reports.iter().for_each(|report| metrics.webhook(report));
-    log_failure(done.failure.as_ref(), "webhooks");
-    for endpoint in &done.gone {
-        metrics.disabled(*endpoint, DisabledBy::Gone);
-    }
-}
-
-async fn watch_webhooks(
-    worker: WatchWebhooks,
-    metrics: WorkerMetrics,
-    stop: CancellationToken,
-) -> anyhow::Result<()> {
-    while !stop.is_cancelled() {
-        let Step { result, pause } = worker.step().await;
-        match result {
-            Ok(WatchStep { disabled, notices, forgotten: _ }) => {
-                for id in disabled {
-                    metrics.disabled(id, DisabledBy::Failures);
-                }
-                for (id, outcome) in notices {
-                    log_notice(id, &outcome);
-                }
+fn log_dispatched(Step { result, pause }: Step<UnreadableOrders>) -> Duration {
+    match result {
+        Ok(unreadable) => {
+            for (order_id, error) in unreadable {
+                tracing::error!(
+                    order_id = order_id.0,
+                    error = error_chain(&error),
+                    "an order cannot be read; its mails and webhooks wait, and it is read again in a \
+                     minute"
+                );
             }
-            Err(error) => tracing::error!(
-                error = error_chain(&error),
-                "webhook endpoints that fail could not be looked for"
-            ),
         }
-        sleep_unless_stopped(pause, &stop).await;
+        Err(error) => tracing::error!(
+            error = error_chain(&error),
+            "new orders could not be followed; they are read again in a second"
+        ),
     }
-    Ok(())
+    pause
+}
+
+fn log_watched(Step { result, pause }: Step<WatchStep>, metrics: &WorkerMetrics) -> Duration {
+    match result {
+        Ok(WatchStep { disabled, notices, forgotten: _ }) => {
+            disabled.into_iter().for_each(|id| metrics.disabled(id, DisabledBy::Failures));
+            notices.iter().for_each(|(id, outcome)| log_notice(*id, outcome));
+        }
+        Err(error) => tracing::error!(
+            error = error_chain(&error),
+            "webhook endpoints that fail could not be looked for"
+        ),
+    }
+    pause
 }
 
 fn log_notice(endpoint: EndpointId, outcome: &NoticeOutcome) {
@@ -281,61 +251,36 @@ async fn note_key_uses(mut worker: NoteKeyUses, stop: CancellationToken) -> anyh
     }
 }
 
-async fn forget_keys(mut worker: ForgetKeys, stop: CancellationToken) -> anyhow::Result<()> {
-    while !stop.is_cancelled() {
-        let Step { result, pause } = worker.step().await;
-        if let Err(error) = result {
-            tracing::error!(
-                error = error_chain(&error),
-                "expired idempotency keys could not be removed"
-            );
-        }
-        sleep_unless_stopped(pause, &stop).await;
+fn log_forgotten(Step { result, pause }: Step<()>) -> Duration {
+    if let Err(error) = result {
+        tracing::error!(
+            error = error_chain(&error),
+            "expired idempotency keys could not be removed"
+        );
     }
-    Ok(())
+    pause
 }
 
-async fn sweep_uploads(
-    worker: SweepUploads,
-    metrics: WorkerMetrics,
-    stop: CancellationToken,
-) -> anyhow::Result<()> {
-    while !stop.is_cancelled() {
-        let Step { result, pause } = worker.step().await;
-        match result {
-            Ok(swept) => metrics.swept(swept),
-            Err(error) => tracing::error!(
-                error = error_chain(&error),
-                "abandoned uploads could not be removed"
-            ),
+fn log_swept(Step { result, pause }: Step<usize>, metrics: &WorkerMetrics) -> Duration {
+    match result {
+        Ok(swept) => metrics.swept(swept),
+        Err(error) => {
+            tracing::error!(error = error_chain(&error), "abandoned uploads could not be removed");
         }
-        sleep_unless_stopped(pause, &stop).await;
     }
-    Ok(())
+    pause
 }
 
-async fn remove_mails(mut worker: RemoveOldMails, stop: CancellationToken) -> anyhow::Result<()> {
-    while !stop.is_cancelled() {
-        let Step { result, pause } = worker.step().await;
-        match result {
-            Ok(0) => {}
-            Ok(removed) => tracing::info!(removed, "old mails removed from the mail drop"),
-            Err(error) => tracing::error!(
-                error = error_chain(&error),
-                "old mails could not be removed from the mail drop"
-            ),
-        }
-        sleep_unless_stopped(pause, &stop).await;
+fn log_removed(Step { result, pause }: Step<usize>) -> Duration {
+    match result {
+        Ok(0) => {}
+        Ok(removed) => tracing::info!(removed, "old mails removed from the mail drop"),
+        Err(error) => tracing::error!(
+            error = error_chain(&error),
+            "old mails could not be removed from the mail drop"
+        ),
     }
-    Ok(())
-}
-
-async fn forget_rates(rates: Arc<RateLimits>, stop: CancellationToken) -> anyhow::Result<()> {
-    while !stop.is_cancelled() {
-        rates.forget_idle();
-        sleep_unless_stopped(FORGET_RATES_PAUSE, &stop).await;
-    }
-    Ok(())
+    pause
 }
 
 async fn sleep_unless_stopped(pause: Duration, stop: &CancellationToken) {

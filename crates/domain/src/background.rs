@@ -15,11 +15,3 @@ pub struct Step<T> {
     /// Time to wait before the next step. Zero means that there is more to do at once.
     pub pause: Duration,
 }
-
-/// What a worker does about leases, or about settlements. It does each once at a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Activity {
-    Idle,
-    Calling,
-    Pausing,
-}

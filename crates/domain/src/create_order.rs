@@ -215,7 +215,6 @@ impl CreateOrder {
         mut documents: Vec<StoredDocument>,
         attempt: Option<&Attempt>,
     ) -> Result<CreatedOrder, CreateError> {
-        self.intake.traffic.arrive();
         let (is_test, created_at) = (key.key.is_test, self.intake.clock.now());
         for document in &mut documents {
             document.created_at = created_at;
@@ -230,7 +229,6 @@ impl CreateOrder {
             idempotent_request: self.intake.idempotent_request(attempt, created_at),
         };
         let id = self.intake.orders.create(&new, self.window).await?;
-        self.intake.traffic.created().raise();
         let stored = StoredOrder {
             id,
             order: new.order,

@@ -6,7 +6,6 @@ use std::{
     },
 };
 
-use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime, macros::datetime};
 
@@ -18,8 +17,8 @@ use crate::{
     order::OrderId,
     ports::{BlobStore, BlobStream, ClaimError, GetError, Verdict},
     test_support::{
-        Mocks, api_key as key, attempt, document as stored_document, infected, minimal_request,
-        received as document, scan, scanner_is_down, stored_order,
+        Mocks, api_key as key, attempt, document as stored_document, down, infected,
+        minimal_request, received as document, scan, scanner_is_down, stored_order,
     },
 };
 
@@ -37,10 +36,35 @@ impl Mocks {
 
     /// Creates a minimal order with documents of these names.
     async fn create_with(self, names: &[&str]) -> Result<CreatedOrder, CreateOrderError> {
-        let documents = names.iter().map(|name| document(name)).collect();
-        let request = request(minimal_request());
-        self.use_case().create_with_documents(&key(), request, documents, None).await
+        self.create_from(minimal_request(), names, None).await
     }
+
+    async fn create_from(
+        self,
+        json: Value,
+        names: &[&str],
+        attempt: Option<&Attempt>,
+    ) -> Result<CreatedOrder, CreateOrderError> {
+        let documents = names.iter().map(|name| document(name)).collect();
+        self.use_case().create_with_documents(&key(), request(json), documents, attempt).await
+    }
+
+    /// Expects uploads that succeed.
+    fn expect_puts(&mut self) {
+        self.uploads.expect_record().returning(|_, _| Ok(()));
+        self.blobs.expect_put().returning(|_, _| Ok(()));
+    }
+}
+
+fn rejection(result: Result<CreatedOrder, CreateOrderError>) -> Rejection {
+    match result {
+        Err(CreateOrderError::Rejected(rejection)) => rejection,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn assert_unavailable(result: Result<CreatedOrder, CreateOrderError>) {
+    assert!(matches!(result, Err(CreateOrderError::Unavailable(_))), "{result:?}");
 }
 
 fn request(json: Value) -> Box<OrderRequest> {
@@ -65,97 +89,41 @@ async fn order_is_created() {
 }
 
 #[tokio::test]
-async fn orders_count_as_traffic() {
-    let mut mocks = Mocks::default();
-    mocks.orders.expect_create().once().returning(|_, _| Ok(OrderId(9)));
-    let use_case = mocks.use_case();
-    use_case.create(&key(), request(minimal_request()), None).await.unwrap();
-    use_case.create(&key(), request(json!({})), None).await.unwrap_err();
-    assert_eq!(use_case.intake.traffic.count(), 1);
-}
-
-#[tokio::test]
-async fn stored_documents_count_as_traffic() {
-    let mut mocks = Mocks::default();
-    mocks.uploads.expect_record().returning(|_, _| Ok(()));
-    mocks.blobs.expect_put().times(2).returning(|_, _| Ok(()));
-    mocks.orders.expect_create().once().returning(|_, _| Ok(OrderId(9)));
-    let use_case = mocks.use_case();
-    let documents = ["a.pdf", "b.pdf"].map(|name| {
-        let received = document(name);
-        ReceivedDocument {
-            file: SpooledFile { size: 1_500_000, ..received.file.clone() },
-            ..received
-        }
-    });
-    let request = request(minimal_request());
-    use_case.create_with_documents(&key(), request, documents.to_vec(), None).await.unwrap();
-    // The order, and 3 MB.
-    assert_eq!(use_case.intake.traffic.count(), 1 + 3);
-}
-
-#[tokio::test]
-async fn only_a_created_order_is_signalled() {
-    for is_created in [true, false] {
-        let mut mocks = Mocks::default();
-        mocks.orders.expect_create().once().returning(move |_, _| {
-            is_created.then_some(OrderId(9)).ok_or(CreateError::Duplicate { created_at: NOW })
-        });
-        let use_case = mocks.use_case();
-        let created = use_case.create(&key(), request(minimal_request()), None).await;
-        assert_eq!(created.is_ok(), is_created);
-        assert_eq!(use_case.intake.traffic.created().raised().now_or_never().is_some(), is_created);
-    }
-}
-
-#[tokio::test]
-async fn invalid_request_stores_nothing() {
+async fn invalid_request_stores_and_claims_nothing() {
     let mut json = minimal_request();
     json["signingServiceId"] = Value::Null;
-    for error in [
-        Mocks::default().use_case().create(&key(), request(json.clone()), None).await.unwrap_err(),
-        Mocks::default()
-            .use_case()
-            .create_with_documents(&key(), request(json), vec![document("a.pdf")], None)
-            .await
-            .unwrap_err(),
+    let mocks = Mocks::default;
+    for created in [
+        mocks().use_case().create(&key(), request(json.clone()), None).await,
+        mocks().create_from(json.clone(), &["a.pdf"], None).await,
+        mocks().create_from(json, &["a.pdf"], Some(&attempt())).await,
     ] {
-        let CreateOrderError::Rejected(rejection) = error else { panic!("{error}") };
-        assert_eq!(rejection.violations[0].pointer, "/signingServiceId");
+        assert_eq!(rejection(created).violations[0].pointer, "/signingServiceId");
     }
 }
 
 #[tokio::test]
 async fn unacceptable_document_stores_nothing() {
-    let documents = vec![document("a.pdf"), document("b.exe"), document("c.png")];
     let mut json = minimal_request();
     json["requestedBy"] = Value::Null;
-    let error = Mocks::default()
-        .use_case()
-        .create_with_documents(&key(), request(json), documents, None)
-        .await
-        .unwrap_err();
-    let CreateOrderError::Rejected(rejection) = error else { panic!("{error}") };
-    assert_eq!(
-        rejection.documents,
-        [(1, DocumentFault::UnsupportedExtension), (2, DocumentFault::ContentMismatch)]
-    );
-    assert_eq!(rejection.violations.len(), 1);
+    let created = Mocks::default().create_from(json, &["a.pdf", "b.exe", "c.png"], None).await;
+    let Rejection { documents, violations, .. } = rejection(created);
+    let faults = [(1, DocumentFault::UnsupportedExtension), (2, DocumentFault::ContentMismatch)];
+    assert_eq!((&documents[..], violations.len()), (&faults[..], 1));
+    assert!(rejection(Mocks::default().create_with(&[]).await).no_documents);
 }
 
 #[tokio::test]
 async fn infected_documents_store_nothing() {
     let mocks = Mocks { scan: Some(scan(false, || Ok(infected()))), ..Mocks::default() };
-    let error = mocks.create_with(&["a.pdf", "b.pdf"]).await.unwrap_err();
-    let CreateOrderError::Rejected(rejection) = error else { panic!("{error}") };
-    assert_eq!(rejection.documents, [(0, DocumentFault::Infected), (1, DocumentFault::Infected)]);
+    let documents = rejection(mocks.create_with(&["a.pdf", "b.pdf"]).await).documents;
+    assert_eq!(documents, [(0, DocumentFault::Infected), (1, DocumentFault::Infected)]);
 }
 
 #[tokio::test]
 async fn required_scanner_that_is_down_stores_nothing() {
     let mocks = Mocks { scan: Some(scan(true, scanner_is_down)), ..Mocks::default() };
-    let error = mocks.create_with(&["a.pdf"]).await.unwrap_err();
-    assert!(matches!(error, CreateOrderError::Unavailable(_)), "{error}");
+    assert_unavailable(mocks.create_with(&["a.pdf"]).await);
 }
 
 #[tokio::test]
@@ -166,8 +134,7 @@ async fn unscanned_documents_are_counted() {
         (Some(scan(false, scanner_is_down)), 2),
     ] {
         let mut mocks = Mocks { scan, ..Mocks::default() };
-        mocks.uploads.expect_record().returning(|_, _| Ok(()));
-        mocks.blobs.expect_put().times(2).returning(|_, _| Ok(()));
+        mocks.expect_puts();
         mocks.orders.expect_create().once().returning(|_, _| Ok(OrderId(1)));
         let created = mocks.create_with(&["a.pdf", "b.pdf"]).await.unwrap();
         assert_eq!((created.unscanned, created.stored.documents.len()), (unscanned, 2));
@@ -178,17 +145,7 @@ async fn unscanned_documents_are_counted() {
 #[tokio::test]
 async fn scan_is_the_last_check() {
     let mocks = Mocks { scan: Some(scan(true, || panic!("scanned"))), ..Mocks::default() };
-    let error = mocks.create_with(&["a.exe"]).await.unwrap_err();
-    assert!(matches!(error, CreateOrderError::Rejected(_)), "{error}");
-}
-
-#[tokio::test]
-async fn missing_documents_are_rejected() {
-    let error = Mocks::default().create_with(&[]).await.unwrap_err();
-    assert!(
-        matches!(error, CreateOrderError::Rejected(Rejection { no_documents: true, .. })),
-        "{error}"
-    );
+    rejection(mocks.create_with(&["a.exe"]).await);
 }
 
 #[tokio::test]
@@ -221,26 +178,20 @@ async fn documents_are_recorded_put_and_adopted_in_order() {
 }
 
 #[tokio::test]
-async fn duplicate_removes_objects() {
-    let mut mocks = Mocks::default();
-    mocks.expect_uploads_removed(2);
-    mocks.blobs.expect_put().returning(|_, _| Ok(()));
-    mocks
-        .orders
-        .expect_create()
-        .returning(|_, _| Err(CreateError::Duplicate { created_at: NOW - Duration::seconds(18) }));
-    let error = mocks.create_with(&["a.pdf", "b.pdf"]).await.unwrap_err();
-    assert!(matches!(error, CreateOrderError::Duplicate { retry_after: 42 }), "{error}");
-}
-
-#[tokio::test]
-async fn repository_failure_removes_objects() {
-    let mut mocks = Mocks::default();
-    mocks.expect_uploads_removed(1);
-    mocks.blobs.expect_put().returning(|_, _| Ok(()));
-    mocks.orders.expect_create().returning(|_, _| Err(CreateError::Internal("broken".into())));
-    let error = mocks.create_with(&["a.pdf"]).await.unwrap_err();
-    assert!(matches!(error, CreateOrderError::Internal(_)), "{error}");
+async fn failed_commit_removes_objects() {
+    let created_at = NOW - Duration::seconds(18);
+    let cases: [(fn(OffsetDateTime) -> CreateError, &str); 2] = [
+        (|created_at| CreateError::Duplicate { created_at }, "Duplicate { retry_after: 42 }"),
+        (|_| CreateError::Internal("broken".into()), "Internal("),
+    ];
+    for (fail, expected) in cases {
+        let mut mocks = Mocks::default();
+        mocks.expect_uploads_removed(2);
+        mocks.blobs.expect_put().returning(|_, _| Ok(()));
+        mocks.orders.expect_create().returning(move |_, _| Err(fail(created_at)));
+        let error = mocks.create_with(&["a.pdf", "b.pdf"]).await.unwrap_err();
+        assert!(format!("{error:?}").starts_with(expected), "{error:?}");
+    }
 }
 
 #[tokio::test]
@@ -296,8 +247,7 @@ async fn forgotten_objects_are_recorded_again() {
         sweeper.lock().unwrap().remove(0);
         Err(CreateError::UploadSwept)
     });
-    let error = mocks.create_with(&["a.pdf", "b.pdf"]).await.unwrap_err();
-    assert!(matches!(error, CreateOrderError::Unavailable(_)), "{error}");
+    assert_unavailable(mocks.create_with(&["a.pdf", "b.pdf"]).await);
     assert_eq!((stored.lock().unwrap().len(), ledger.lock().unwrap().len()), (0, 0));
 }
 
@@ -305,10 +255,9 @@ async fn forgotten_objects_are_recorded_again() {
 async fn objects_of_unavailable_store_are_left_to_sweeper() {
     let mut mocks = Mocks::default();
     mocks.uploads.expect_record().returning(|_, _| Ok(()));
-    mocks.blobs.expect_put().once().returning(|_, _| Err(StoreError::Unavailable("down".into())));
+    mocks.blobs.expect_put().once().returning(|_, _| Err(down()));
     // Nothing is condemned or deleted.
-    let error = mocks.create_with(&["a.pdf", "b.pdf"]).await.unwrap_err();
-    assert!(matches!(error, CreateOrderError::Unavailable(_)), "{error}");
+    assert_unavailable(mocks.create_with(&["a.pdf", "b.pdf"]).await);
 }
 
 /// A blob store whose first put fails while others are in progress.
@@ -326,7 +275,7 @@ impl BlobStore for FailingFirst {
             tokio::task::yield_now().await;
         }
         self.ended.fetch_add(1, Ordering::SeqCst);
-        if number == 0 { Err(StoreError::Unavailable("down".into())) } else { Ok(()) }
+        if number == 0 { Err(down()) } else { Ok(()) }
     }
 
     async fn get(&self, _: &ObjectKey, _: Range<u64>) -> Result<BlobStream, GetError> {
@@ -350,11 +299,8 @@ async fn failed_put_starts_no_other() {
     let mut use_case = mocks.use_case();
     use_case.intake.blobs = Arc::clone(&blobs) as _;
     let documents = (0..20).map(|number| document(&format!("{number}.pdf"))).collect();
-    let error = use_case
-        .create_with_documents(&key(), request(minimal_request()), documents, None)
-        .await
-        .unwrap_err();
-    assert!(matches!(error, CreateOrderError::Unavailable(_)), "{error}");
+    let request = request(minimal_request());
+    assert_unavailable(use_case.create_with_documents(&key(), request, documents, None).await);
     assert_eq!(
         (blobs.begun.load(Ordering::SeqCst), blobs.ended.load(Ordering::SeqCst)),
         (PARALLEL_PUTS, PARALLEL_PUTS)
@@ -364,40 +310,32 @@ async fn failed_put_starts_no_other() {
 #[tokio::test]
 async fn objects_stay_when_commit_outcome_is_unknown() {
     let mut mocks = Mocks::default();
-    mocks.uploads.expect_record().returning(|_, _| Ok(()));
-    mocks.blobs.expect_put().returning(|_, _| Ok(()));
-    mocks
-        .orders
-        .expect_create()
-        .returning(|_, _| Err(CreateError::Unavailable("connection lost at commit".into())));
+    mocks.expect_puts();
+    mocks.orders.expect_create().returning(|_, _| Err(CreateError::Unavailable("lost".into())));
     // The commit took effect: the key has left the ledger, so nothing is condemned or deleted.
     mocks.uploads.expect_condemn().once().returning(|_| Ok(vec![]));
-    let error = mocks.create_with(&["a.pdf"]).await.unwrap_err();
-    assert!(matches!(error, CreateOrderError::Unavailable(_)), "{error}");
+    assert_unavailable(mocks.create_with(&["a.pdf"]).await);
 }
 
 #[tokio::test]
 async fn nothing_is_put_before_it_is_recorded() {
     let mut mocks = Mocks::default();
-    mocks.uploads.expect_record().returning(|_, _| Err(StoreError::Unavailable("down".into())));
-    let error = mocks.create_with(&["a.pdf"]).await.unwrap_err();
-    assert!(matches!(error, CreateOrderError::Unavailable(_)), "{error}");
+    mocks.uploads.expect_record().returning(|_, _| Err(down()));
+    assert_unavailable(mocks.create_with(&["a.pdf"]).await);
 }
 
 #[tokio::test]
 async fn bound_key_is_checked_first() {
     let mut key = key();
     key.key.signing_service = Some(SigningServiceId(7));
-    let json = json!({ "signingServiceId": 42 });
-    let error =
-        Mocks::default().use_case().create(&key, request(json.clone()), None).await.unwrap_err();
-    assert!(matches!(error, CreateOrderError::Forbidden), "{error}");
-    let error = Mocks::default()
-        .use_case()
-        .create_with_documents(&key, request(json), vec![], None)
-        .await
-        .unwrap_err();
-    assert!(matches!(error, CreateOrderError::Forbidden), "{error}");
+    let use_case = || Mocks::default().use_case();
+    let request = || request(json!({ "signingServiceId": 42 }));
+    for created in [
+        use_case().create(&key, request(), None).await,
+        use_case().create_with_documents(&key, request(), vec![], None).await,
+    ] {
+        assert!(matches!(created, Err(CreateOrderError::Forbidden)), "{created:?}");
+    }
 }
 
 /// Returns an order that was created an hour ago and has changed since.
@@ -453,14 +391,11 @@ async fn repeat_returns_order_as_created() {
             .expect_order()
             .once()
             .returning(|_, _| Ok(Some(Kept::Whole(created_before()))));
-        let (use_case, request) = (mocks.use_case(), request(minimal_request()));
         let created = if with_documents {
             // Nothing is recorded or put.
-            use_case
-                .create_with_documents(&key(), request, vec![document("a.pdf")], Some(&attempt()))
-                .await
+            mocks.create_from(minimal_request(), &["a.pdf"], Some(&attempt())).await
         } else {
-            use_case.create(&key(), request, Some(&attempt())).await
+            mocks.create(Some(&attempt())).await
         };
         let CreatedOrder { stored, replayed, .. } = created.unwrap();
         assert!(replayed);
@@ -533,32 +468,8 @@ async fn documents_of_concurrent_repeat_are_removed() {
     let answered = answered(attempt().fingerprint);
     mocks.orders.expect_create().returning(move |_, _| Err(CreateError::KeyInUse(answered)));
     mocks.reader.expect_order().returning(|_, _| Ok(Some(Kept::Whole(created_before()))));
-    let created = mocks
-        .use_case()
-        .create_with_documents(
-            &key(),
-            request(minimal_request()),
-            vec![document("a.pdf")],
-            Some(&attempt()),
-        )
-        .await
-        .unwrap();
+    let created = mocks.create_from(minimal_request(), &["a.pdf"], Some(&attempt())).await.unwrap();
     assert!(created.replayed);
-}
-
-#[tokio::test]
-async fn invalid_request_claims_nothing() {
-    let error = Mocks::default()
-        .use_case()
-        .create_with_documents(
-            &key(),
-            request(json!({})),
-            vec![document("a.pdf")],
-            Some(&attempt()),
-        )
-        .await
-        .unwrap_err();
-    assert!(matches!(error, CreateOrderError::Rejected(_)), "{error}");
 }
 
 #[tokio::test]
@@ -570,15 +481,8 @@ async fn order_of_a_test_key_is_a_test_order() {
         assert!(new.is_test);
         Ok(OrderId(9))
     });
-    assert!(
-        mocks
-            .use_case()
-            .create(&test_key, request(minimal_request()), None)
-            .await
-            .unwrap()
-            .stored
-            .is_test
-    );
+    let created = mocks.use_case().create(&test_key, request(minimal_request()), None).await;
+    assert!(created.unwrap().stored.is_test);
 }
 
 #[tokio::test]

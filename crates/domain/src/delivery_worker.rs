@@ -1,53 +1,38 @@
-//! Use case: deliver mails until the service stops.
+//! Use case: deliver mails, or webhooks, until the service stops.
 //!
-//! A slot that becomes free is filled at once: a slow mail holds up no other.
+//! A worker repeats one cycle: store the outcomes of the attempts that have ended, lease deliveries
+//! for the free slots, wait. Attempts go on all the time, so a slow one holds up no other.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures_util::{
-    FutureExt as _, StreamExt as _,
-    future::{BoxFuture, select},
+    StreamExt as _,
+    future::{BoxFuture, Either, pending, select},
     stream::FuturesUnordered,
 };
 
-use crate::{
-    background::Activity,
-    delivery::DeliveryId,
-    delivery_slots::DeliverySlots,
-    order_traffic::{OrderTraffic, Pace, Signal},
-    outcomes::{self, Outcomes},
-    ports::StoreError,
-    run_deliveries::{DeliveryReport, Mails, Outcome, Ready, RunDeliveries},
-};
+use crate::{delivery_slots::DeliverySlots, ports::StoreError};
 
-/// Longest pause when no delivery is due, no mail can be delivered, or the queue fails.
-pub(crate) const POLL: Duration = Duration::from_secs(1);
+/// Pause between two leases while nothing happens.
+pub(crate) const POLL: Duration = Duration::from_millis(250);
 
-/// Pause between two leases, in which more slots become free. A lease for each would cost more
-/// than the mail.
-pub(crate) const GATHER: Duration = Duration::from_millis(2);
+/// Pause between two leases while attempts end. It bounds the statements of a worker, so that orders
+/// keep most of the database.
+pub(crate) const PAUSE: Duration = Duration::from_millis(10);
+
+/// Pause after a failure of the queue, and between two attempts in an outage.
+pub(crate) const OUTAGE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Waits for a duration. The domain has no timer of its own.
 pub type Sleep = fn(Duration) -> BoxFuture<'static, ()>;
 
 /// What a step did.
-#[derive(Debug, Default)]
-pub struct DeliveryStep {
-    /// Deliveries whose outcome is stored.
-    pub reports: Vec<DeliveryReport>,
-    /// Set when an outage begins or ends.
-    pub outage: Option<OutageChange>,
+#[derive(Debug)]
+pub struct DeliveryStep<R> {
+    /// What has happened.
+    pub reports: Vec<R>,
     /// What could not be done. The worker tries it again.
     pub failure: Option<DeliveryFailure>,
-}
-
-/// The beginning or the end of a time in which no mail can be delivered.
-#[derive(Debug, PartialEq, Eq)]
-pub enum OutageChange {
-    /// It began, with this error.
-    Began(String),
-    /// It ended.
-    Ended,
 }
 
 /// A failure of the queue.
@@ -67,236 +52,173 @@ pub enum DeliveryFailure {
     },
 }
 
-/// Delivers mails, and sets the pace.
-pub struct DeliveryWorker {
-    deliveries: RunDeliveries,
-    shared: Arc<DeliverySlots>,
-    traffic: Arc<OrderTraffic>,
-    dispatched: Arc<Signal>,
+/// The deliveries of one kind, and what is known about their destinations.
+pub trait Deliveries: Send + Sync {
+    /// A leased delivery.
+    type Ready: Send;
+    /// The outcome of an attempt that is not stored yet.
+    type Outcome: Send + Sync + 'static;
+    /// An outcome that is stored, or the change of a destination.
+    type Report: Send;
+
+    /// Returns the number of attempts that may be in progress now; at least one.
+    fn capacity(&self) -> usize;
+
+    /// Returns whether no delivery can succeed now, so that leases pause.
+    fn is_in_outage(&self) -> bool {
+        false
+    }
+
+    /// Leases up to `limit` deliveries.
+    fn lease(
+        &self,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Self::Ready>, StoreError>> + Send;
+
+    /// Begins an attempt.
+    fn attempt(&mut self, ready: Self::Ready) -> BoxFuture<'static, Self::Outcome>;
+
+    /// Notes what an attempt shows about its destination.
+    fn attempted(&mut self, outcome: &Self::Outcome) -> Option<Self::Report>;
+
+    /// Stores outcomes.
+    fn settle(
+        &self,
+        ended: &[Self::Outcome],
+    ) -> impl Future<Output = Result<Vec<Self::Report>, StoreError>> + Send;
+}
+
+/// Delivers deliveries of one kind, and sets the pace.
+pub struct DeliveryWorker<D: Deliveries> {
+    deliveries: D,
+    slots: Arc<DeliverySlots>,
     sleep: Sleep,
-    /// Maximum number of attempts in progress.
-    slots: usize,
-    /// The same for now: fewer while the relay is unavailable for some or all mails.
-    open_slots: usize,
-    running: FuturesUnordered<BoxFuture<'static, Happening>>,
-    attempts: usize,
-    leasing: Activity,
-    outcomes: Outcomes<Outcome>,
-    /// Attempts that found the relay available.
-    found_available: u64,
-    pace: Pace,
-    in_outage: bool,
+    running: FuturesUnordered<BoxFuture<'static, D::Outcome>>,
+    /// Outcomes that the destination does not know of.
+    ended: Vec<D::Outcome>,
+    /// Outcomes to store.
+    unsettled: Vec<D::Outcome>,
+    pauses: bool,
     is_stopping: bool,
 }
 
-enum Happening {
-    Leased { asked: usize, result: Result<Vec<Ready>, StoreError> },
-    LeasePaused,
-    Attempted { outcome: Outcome, available_before: u64 },
-    Settled { batch: Vec<Outcome>, result: Result<Vec<DeliveryId>, StoreError> },
-    Gathered,
-    SettlePaused,
-}
-
-impl DeliveryWorker {
-    /// Returns a worker with up to `slots` attempts in progress, of those that it shares. It slows
-    /// down while `traffic` grows, and looks for deliveries at once when `dispatched` is raised.
-    pub fn new(
-        deliveries: RunDeliveries,
-        slots: usize,
-        shared: Arc<DeliverySlots>,
-        traffic: Arc<OrderTraffic>,
-        dispatched: Arc<Signal>,
-        sleep: Sleep,
-    ) -> Self {
-        let slots = slots.min(shared.share());
+impl<D: Deliveries> DeliveryWorker<D> {
+    /// Returns a worker that shares `slots`.
+    pub fn new(deliveries: D, slots: Arc<DeliverySlots>, sleep: Sleep) -> Self {
         Self {
             deliveries,
-            shared,
-            traffic,
-            dispatched,
-            sleep,
             slots,
-            open_slots: slots,
+            sleep,
             running: FuturesUnordered::new(),
-            attempts: 0,
-            leasing: Activity::Idle,
-            outcomes: Outcomes::new(),
-            found_available: 0,
-            pace: Pace::new(slots),
-            in_outage: false,
+            ended: Vec::new(),
+            unsettled: Vec::new(),
+            pauses: false,
             is_stopping: false,
         }
     }
 
-    /// Leases no more deliveries. Keep calling [`Self::step`] until [`Self::is_done`]: otherwise
-    /// mails are sent again when the leases end.
+    /// Leases no more deliveries. Keep calling [`Self::step`] and [`Self::wait`] until
+    /// [`Self::is_done`]: otherwise deliveries are sent again when the leases end.
     pub fn stop(&mut self) {
         self.is_stopping = true;
     }
 
     /// Checks whether every leased delivery is settled after [`Self::stop`].
     pub fn is_done(&self) -> bool {
-        self.is_stopping
-            && self.leasing != Activity::Calling
-            && self.attempts == 0
-            && self.outcomes.are_stored()
+        let is_idle = self.running.is_empty() && self.ended.is_empty() && self.unsettled.is_empty();
+        self.is_stopping && is_idle
     }
 
-    /// Goes on until something happens, and returns it. Dropping the future of a call loses
-    /// nothing; the next call continues.
-    pub async fn step(&mut self) -> DeliveryStep {
-        self.begin_gathering();
-        self.begin_leasing();
-        let Some(happening) = self.running.next().await else { return DeliveryStep::default() };
-        match happening {
-            Happening::Leased { asked, result } => self.leased(asked, result),
-            Happening::LeasePaused => {
-                self.leasing = Activity::Idle;
-                DeliveryStep::default()
-            }
-            Happening::Attempted { outcome, available_before } => {
-                self.attempts -= 1;
-                self.shared.give_back(1);
-                let outage = self.attempted(&outcome.mails, available_before);
-                self.outcomes.add([outcome]);
-                DeliveryStep { outage, ..DeliveryStep::default() }
-            }
-            Happening::Gathered => {
-                self.begin_settling();
-                DeliveryStep::default()
-            }
-            Happening::Settled { batch, result } => self.settled(batch, result),
-            Happening::SettlePaused => {
-                self.outcomes.end_batch();
-                DeliveryStep::default()
-            }
+    /// Stores the outcomes that there are, and leases for the free slots. Leases nothing while
+    /// outcomes cannot be stored. Do not drop the future: outcomes may be stored twice.
+    pub async fn step(&mut self) -> DeliveryStep<D::Report> {
+        let mut reports = Vec::new();
+        for outcome in self.ended.drain(..) {
+            self.slots.give_back(1);
+            reports.extend(self.deliveries.attempted(&outcome));
+            self.unsettled.push(outcome);
         }
-    }
-
-    /// Leases for the free slots. While the queue stores no outcomes, they fill the slots too.
-    fn begin_leasing(&mut self) {
-        let waiting = self.outcomes.waiting().saturating_sub(self.slots);
-        let free = self.open_slots.saturating_sub(self.attempts + waiting);
-        let must_wait = self.leasing != Activity::Idle || self.outcomes.is_failing();
-        if must_wait || self.is_stopping || free == 0 {
-            return;
-        }
-        let asked = self.shared.take(free.min(self.pace.size()));
-        if asked == 0 {
-            self.pause_leasing(GATHER, false);
-            return;
-        }
-        self.leasing = Activity::Calling;
-        let deliveries = self.deliveries.clone();
-        self.run(async move { Happening::Leased { asked, result: deliveries.lease(asked).await } });
-    }
-
-    fn leased(&mut self, asked: usize, result: Result<Vec<Ready>, StoreError>) -> DeliveryStep {
-        let ready = match result {
-            Ok(ready) => ready,
-            Err(error) => {
-                self.shared.give_back(asked);
-                self.pause_leasing(POLL, false);
-                let failure = Some(DeliveryFailure::Lease(error));
-                return DeliveryStep { failure, ..DeliveryStep::default() };
-            }
+        let failure = match self.settle(&mut reports).await {
+            Ok(()) => self.lease().await.err(),
+            Err(failure) => Some(failure),
         };
-        self.shared.give_back(asked.saturating_sub(ready.len()));
-        let pause = self.pace.pause(&self.traffic);
-        if self.in_outage {
-            self.pause_leasing(POLL, false);
-        } else if ready.len() < asked {
-            self.pause_leasing(POLL, true);
-        } else {
-            self.pause_leasing(pause.unwrap_or(GATHER), false);
-        }
-        for ready in ready {
-            self.attempts += 1;
-            let (deliveries, available_before) = (self.deliveries.clone(), self.found_available);
-            self.run(async move {
-                let outcome = deliveries.attempt(ready).await;
-                Happening::Attempted { outcome, available_before }
-            });
-        }
-        DeliveryStep::default()
+        self.pauses = failure.is_some() || self.deliveries.is_in_outage();
+        DeliveryStep { reports, failure }
     }
 
-    fn pause_leasing(&mut self, pause: Duration, until_dispatched: bool) {
-        self.leasing = Activity::Pausing;
-        let (pause, dispatched) = ((self.sleep)(pause), Arc::clone(&self.dispatched));
-        self.run(async move {
-            if until_dispatched {
-                select(pause, dispatched.raised().boxed()).await;
-            } else {
-                pause.await;
+    /// Waits until the next step is due: for the end of an attempt, but not longer than a pause.
+    /// Dropping the future loses nothing.
+    pub async fn wait(&mut self) {
+        let Self { sleep, running, ended, .. } = self;
+        if self.pauses {
+            return during((sleep)(OUTAGE_PAUSE), running, ended).await;
+        }
+        if ended.is_empty() {
+            match select((sleep)(POLL), pin!(next(running))).await {
+                Either::Left(_) => return,
+                Either::Right((outcome, _)) => ended.push(outcome),
             }
-            Happening::LeasePaused
-        });
+        }
+        during((sleep)(PAUSE), running, ended).await;
     }
 
-    /// An attempt that finds the relay unavailable halves the open slots, and one that does not
-    /// opens one more. So a relay that is down gets one mail at a time, and one that takes few
-    /// connections gets as many.
-    ///
-    /// The relay is down if no other attempt found it available meanwhile.
-    fn attempted(&mut self, mails: &Mails, available_before: u64) -> Option<OutageChange> {
-        match mails {
-            Mails::Unknown => None,
-            Mails::CanBeDelivered => {
-                self.found_available += 1;
-                self.open_slots = self.slots.min(self.open_slots + 1);
-                mem::take(&mut self.in_outage).then_some(OutageChange::Ended)
+    async fn settle(&mut self, reports: &mut Vec<D::Report>) -> Result<(), DeliveryFailure> {
+        if self.unsettled.is_empty() {
+            return Ok(());
+        }
+        let settled = self.deliveries.settle(&self.unsettled);
+        match during(settled, &mut self.running, &mut self.ended).await {
+            Ok(settled) => {
+                reports.extend(settled);
+                self.unsettled.clear();
+                Ok(())
             }
-            Mails::CannotBeDelivered(error) => {
-                self.open_slots = (self.open_slots / 2).max(1);
-                if self.in_outage || self.found_available > available_before {
-                    return None;
-                }
-                self.in_outage = true;
-                Some(OutageChange::Began(error.clone()))
-            }
+            Err(error) => Err(DeliveryFailure::Settle { deliveries: self.unsettled.len(), error }),
         }
     }
 
-    fn begin_gathering(&mut self) {
-        if self.outcomes.begin_gathering() {
-            self.run((self.sleep)(outcomes::GATHER).map(|()| Happening::Gathered));
+    async fn lease(&mut self) -> Result<(), DeliveryFailure> {
+        let in_progress = self.running.len() + self.ended.len();
+        let free = self.deliveries.capacity().saturating_sub(in_progress);
+        if self.is_stopping || free == 0 {
+            return Ok(());
         }
-    }
-
-    fn begin_settling(&mut self) {
-        let batch = self.outcomes.begin_batch();
-        let deliveries = self.deliveries.clone();
-        self.run(async move {
-            let result = deliveries.settle(&batch).await;
-            Happening::Settled { batch, result }
-        });
-    }
-
-    fn settled(
-        &mut self,
-        batch: Vec<Outcome>,
-        result: Result<Vec<DeliveryId>, StoreError>,
-    ) -> DeliveryStep {
-        match result {
-            Ok(held) => {
-                self.outcomes.end_batch();
-                let reports = batch.into_iter().map(|outcome| outcome.report(&held)).collect();
-                DeliveryStep { reports, ..DeliveryStep::default() }
-            }
-            Err(error) => {
-                let pause = (self.sleep)(POLL);
-                self.run(pause.map(|()| Happening::SettlePaused));
-                let deliveries = self.outcomes.put_back(batch);
-                let failure = Some(DeliveryFailure::Settle { deliveries, error });
-                DeliveryStep { failure, ..DeliveryStep::default() }
-            }
+        let asked = self.slots.take(free);
+        if asked == 0 {
+            return Ok(());
         }
+        let leased = self.deliveries.lease(asked);
+        let leased = during(leased, &mut self.running, &mut self.ended).await;
+        let ready = leased.as_ref().map_or(0, Vec::len);
+        self.slots.give_back(asked.saturating_sub(ready));
+        for ready in leased.map_err(DeliveryFailure::Lease)? {
+            self.running.push(self.deliveries.attempt(ready));
+        }
+        Ok(())
     }
+}
 
-    fn run(&self, work: impl Future<Output = Happening> + Send + 'static) {
-        self.running.push(work.boxed());
+/// Returns the outcome of the next attempt that ends; never, if none is in progress.
+async fn next<T>(running: &mut FuturesUnordered<BoxFuture<'static, T>>) -> T {
+    match running.next().await {
+        Some(outcome) => outcome,
+        None => pending().await,
+    }
+}
+
+/// Waits for `work` while attempts go on and end.
+async fn during<T, R>(
+    work: impl Future<Output = R>,
+    running: &mut FuturesUnordered<BoxFuture<'static, T>>,
+    ended: &mut Vec<T>,
+) -> R {
+    let mut work = pin!(work);
+    loop {
+        let outcome = match select(work.as_mut(), pin!(next(running))).await {
+            Either::Left((done, _)) => return done,
+            Either::Right((outcome, _)) => outcome,
+        };
+        ended.push(outcome);
     }
 }
 

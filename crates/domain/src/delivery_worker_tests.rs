@@ -4,18 +4,20 @@ use std::{
 };
 
 use async_trait::async_trait;
-use futures_util::future::{BoxFuture, pending};
+use futures_util::{
+    FutureExt as _,
+    future::{BoxFuture, pending},
+};
 use time::{OffsetDateTime, macros::datetime};
 use tokio::time::Instant;
 
 use super::*;
 use crate::{
-    delivery::{Delivery, MAX_AGE, Notification},
+    delivery::{Delivery, DeliveryId, MAX_AGE, Notification},
     order::OrderId,
-    order_traffic::SHORTEST_PAUSE,
-    ports::{Lease, MockClock, MockDeliveryQueue, Notifier, NotifyError, Settlement, error_chain},
-    run_deliveries::DeliveryOutcome,
-    test_support::{CountingEntropy, delivery, stored_order},
+    ports::{Lease, MockDeliveryQueue, Notifier, NotifyError, error_chain},
+    run_deliveries::{DeliveryOutcome, MailDeliveries, MailReport, RunDeliveries},
+    test_support::{CountingEntropy, clock, delivery, stored_order},
     webhook::EndpointNotice,
 };
 
@@ -80,32 +82,24 @@ impl Notifier for Replies {
     }
 }
 
-struct Setup {
-    worker: DeliveryWorker,
-    traffic: Arc<OrderTraffic>,
-    dispatched: Arc<Signal>,
-    calls: Arc<AtomicUsize>,
-}
+type MailWorker = DeliveryWorker<MailDeliveries>;
 
-fn setup(
+/// Returns a worker, and the count of its attempts.
+fn worker(
     queue: MockDeliveryQueue,
+    slots: usize,
     reply: impl Fn(i64) -> BoxFuture<'static, Result<(), NotifyError>> + Send + Sync + 'static,
-) -> Setup {
-    let mut clock = MockClock::new();
-    clock.expect_now().return_const(NOW);
+) -> (MailWorker, Arc<AtomicUsize>) {
     let calls = Arc::<AtomicUsize>::default();
-    let deliveries = RunDeliveries {
+    let run = RunDeliveries {
         queue: Arc::new(queue),
         notifier: Arc::new(Replies { reply: Box::new(reply), calls: Arc::clone(&calls) }),
-        clock: Arc::new(clock),
+        clock: clock(NOW),
         entropy: Arc::new(CountingEntropy::default()),
         mails_per_recipient_hour: 0,
     };
-    let (traffic, dispatched) = (Arc::<OrderTraffic>::default(), Arc::<Signal>::default());
-    let shared = Arc::new(DeliverySlots::new(64));
-    let worker =
-        DeliveryWorker::new(deliveries, SLOTS, shared, traffic.clone(), dispatched.clone(), sleep);
-    Setup { worker, traffic, dispatched, calls }
+    let mails = MailDeliveries::new(run, slots);
+    (DeliveryWorker::new(mails, Arc::new(DeliverySlots::new(64)), sleep), calls)
 }
 
 /// Replies after this time.
@@ -128,21 +122,46 @@ fn no_database<T>() -> Result<T, StoreError> {
     Err(StoreError::Unavailable("no database".into()))
 }
 
-/// Steps until so many deliveries are settled. Returns their numbers.
-async fn settled(worker: &mut DeliveryWorker, count: usize) -> Vec<i64> {
-    let mut numbers = Vec::new();
-    while numbers.len() < count {
-        numbers.extend(worker.step().await.reports.into_iter().map(|report| report.id.0));
+/// Makes a step, and waits for the next one.
+async fn step(worker: &mut MailWorker) -> DeliveryStep<MailReport> {
+    let step = worker.step().await;
+    worker.wait().await;
+    step
+}
+
+/// Steps until so many deliveries are settled. Returns their numbers and outcomes.
+async fn settled(worker: &mut MailWorker, count: usize) -> Vec<(i64, DeliveryOutcome)> {
+    let mut settled = Vec::new();
+    while settled.len() < count {
+        settled.extend(step(worker).await.reports.into_iter().filter_map(|report| match report {
+            MailReport::Attempt(report) => Some((report.id.0, report.outcome)),
+            MailReport::OutageBegan(_) | MailReport::OutageEnded => None,
+        }));
     }
+    settled
+}
+
+fn numbers(settled: &[(i64, DeliveryOutcome)]) -> Vec<i64> {
+    let mut numbers: Vec<i64> = settled.iter().map(|(number, _)| *number).collect();
+    numbers.sort_unstable();
     numbers
 }
 
-/// Steps until the condition holds for what a step did.
-async fn until(worker: &mut DeliveryWorker, holds: impl Fn(&DeliveryStep) -> bool) -> DeliveryStep {
+/// Steps for this time. Returns the beginnings and ends of outages.
+async fn outages(worker: &mut MailWorker, time: Duration) -> Vec<MailReport> {
+    let (began, mut outages) = (Instant::now(), Vec::new());
+    while began.elapsed() < time {
+        let reports = step(worker).await.reports.into_iter();
+        outages.extend(reports.filter(|report| !matches!(report, MailReport::Attempt(_))));
+    }
+    outages
+}
+
+/// Steps until the queue fails. Returns the failure.
+async fn failure(worker: &mut MailWorker) -> DeliveryFailure {
     loop {
-        let step = worker.step().await;
-        if holds(&step) {
-            return step;
+        if let Some(failure) = step(worker).await.failure {
+            return failure;
         }
     }
 }
@@ -155,85 +174,54 @@ async fn mails_that_end_within_milliseconds_are_settled_together() {
         let time = Duration::from_micros(600 * u64::try_from(number).unwrap());
         tokio::time::sleep(time).map(Ok).boxed()
     };
-    assert_eq!(settled(&mut setup(queue, reply).worker, 3).await, [1, 2, 3]);
+    assert_eq!(numbers(&settled(&mut worker(queue, SLOTS, reply).0, 3).await), [1, 2, 3]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn slow_mails_hold_up_no_other() {
     let (queue, limits) = queue_to(100);
     let slow = |number| if number < 8 { pending().boxed() } else { after(1, Ok(())) };
-    let mut worker = setup(settling(queue), slow).worker;
-    assert_eq!(settled(&mut worker, 93).await, (8..=100).collect::<Vec<_>>());
+    let done = settled(&mut worker(settling(queue), SLOTS, slow).0, 93).await;
+    assert_eq!(numbers(&done), (8..=100).collect::<Vec<_>>());
     // All slots, and then the one that becomes free.
     assert_eq!(limits.lock().unwrap()[..4], [8, 1, 1, 1]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn many_mails_go_at_the_pace_of_the_relay() {
-    let (queue, _) = queue_to(80);
-    let began = Instant::now();
-    settled(&mut setup(settling(queue), |_| after(1, Ok(()))).worker, 80).await;
-    let ideal = Duration::from_secs(10);
-    assert!(began.elapsed() < ideal * 11 / 10, "{:?}", began.elapsed());
-}
-
-#[tokio::test(start_paused = true)]
-async fn dispatched_deliveries_are_leased_at_once() {
-    let mut queue = MockDeliveryQueue::new();
-    let leased_at = Arc::new(Mutex::new(Vec::new()));
-    let instants = Arc::clone(&leased_at);
-    queue.expect_lease().returning(move |_, _, _| {
-        instants.lock().unwrap().push(Instant::now());
-        Ok(Vec::new())
-    });
-    let Setup { mut worker, dispatched, .. } = setup(queue, |_| pending().boxed());
-    let began = Instant::now();
-    worker.step().await;
-    dispatched.raise();
-    worker.step().await;
-    worker.step().await;
-    worker.step().await;
-    worker.step().await;
-    assert_eq!(*leased_at.lock().unwrap(), [began, began, began + POLL]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn leases_pause_while_orders_arrive() {
-    for (orders, pause) in [(0, GATHER), (1, SHORTEST_PAUSE)] {
-        let (queue, limits) = queue_to(16);
-        let Setup { mut worker, traffic, .. } = setup(settling(queue), |_| after(0, Ok(())));
-        (0..orders).for_each(|_| traffic.arrive());
+    for slots in [1, SLOTS] {
+        let (queue, limits) = queue_to(80);
         let began = Instant::now();
-        while limits.lock().unwrap().len() < 2 {
-            worker.step().await;
-        }
-        assert!(began.elapsed() >= pause && began.elapsed() < pause * 2, "{:?}", began.elapsed());
+        settled(&mut worker(settling(queue), slots, |_| after(1, Ok(()))).0, 80).await;
+        let ideal = Duration::from_secs(80) / u32::try_from(slots).unwrap();
+        assert!(began.elapsed() < ideal * 11 / 10, "{slots}: {:?}", began.elapsed());
+        assert!(limits.lock().unwrap().iter().all(|&limit| limit <= slots));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn leases_are_small_while_many_orders_arrive() {
-    let (queue, limits) = queue_to(16);
-    let Setup { mut worker, traffic, .. } = setup(settling(queue), |_| after(0, Ok(())));
-    (0..1_000).for_each(|_| traffic.arrive());
-    while limits.lock().unwrap().len() < 2 {
-        worker.step().await;
-    }
-    assert_eq!(*limits.lock().unwrap(), [SLOTS, 1]);
+async fn slots_of_others_are_left_alone() {
+    let (queue, limits) = queue_to(20);
+    let (mut worker, _) = worker(settling(queue), SLOTS, |_| after(1, Ok(())));
+    let taken = worker.slots.take(61);
+    assert_eq!(numbers(&settled(&mut worker, 20).await), (1..=20).collect::<Vec<_>>());
+    assert!(limits.lock().unwrap().iter().all(|&limit| limit <= 3));
+    worker.slots.give_back(taken);
+    assert_eq!(worker.slots.take(64), 64, "every slot was given back");
 }
 
 #[tokio::test(start_paused = true)]
 async fn failed_lease_is_reported_and_retried_after_a_pause() {
     let mut queue = MockDeliveryQueue::new();
     queue.expect_lease().times(2).returning(|_, _, _| no_database());
-    let mut worker = setup(queue, |_| pending().boxed()).worker;
+    let (mut worker, _) = worker(queue, SLOTS, |_| pending().boxed());
     let began = Instant::now();
     for _ in 0..2 {
-        let step = until(&mut worker, |step| step.failure.is_some()).await;
-        let failure = step.failure.unwrap();
+        let failure = failure(&mut worker).await;
         assert!(matches!(&failure, DeliveryFailure::Lease(StoreError::Unavailable(_))));
     }
-    assert_eq!(began.elapsed(), POLL);
+    assert_eq!(began.elapsed(), OUTAGE_PAUSE * 2);
+    assert_eq!(worker.slots.take(64), 64);
 }
 
 #[tokio::test(start_paused = true)]
@@ -247,15 +235,13 @@ async fn outcomes_are_stored_again_without_second_mails_or_new_leases() {
         }
         Ok(batch.iter().map(|one| one.id).collect())
     });
-    let Setup { mut worker, calls, .. } = setup(queue, |_| after(0, Ok(())));
+    let (mut worker, calls) = worker(queue, SLOTS, |_| after(0, Ok(())));
     for _ in 0..2 {
-        let step = until(&mut worker, |step| step.failure.is_some()).await;
-        assert!(matches!(step.failure, Some(DeliveryFailure::Settle { deliveries: 1..=16, .. })));
+        let failure = failure(&mut worker).await;
+        assert!(matches!(failure, DeliveryFailure::Settle { deliveries: SLOTS, .. }));
     }
-    assert!(limits.lock().unwrap().len() <= 2);
-    let mut numbers = settled(&mut worker, 20).await;
-    numbers.sort_unstable();
-    assert_eq!(numbers, (1..=20).collect::<Vec<_>>());
+    assert_eq!(limits.lock().unwrap().len(), 1);
+    assert_eq!(numbers(&settled(&mut worker, 20).await), (1..=20).collect::<Vec<_>>());
     assert_eq!(calls.load(Ordering::Relaxed), 20);
 }
 
@@ -263,31 +249,26 @@ async fn outcomes_are_stored_again_without_second_mails_or_new_leases() {
 async fn lost_lease_is_reported() {
     let (mut queue, _) = queue_to(1);
     queue.expect_settle().once().returning(|_| Ok(Vec::new()));
-    let mut worker = setup(queue, |_| after(0, Ok(()))).worker;
-    let step = until(&mut worker, |step| !step.reports.is_empty()).await;
-    assert_eq!(step.reports[0].outcome, DeliveryOutcome::LeaseLost);
+    let (mut worker, _) = worker(queue, SLOTS, |_| after(0, Ok(())));
+    assert_eq!(settled(&mut worker, 1).await, [(1, DeliveryOutcome::LeaseLost)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn relay_that_is_down_gets_one_mail_at_a_time_until_it_is_back() {
     let (queue, limits) = queue_to(100);
-    let began = Instant::now();
-    let down_until = began + Duration::from_secs(10);
-    let Setup { mut worker, calls, .. } = setup(settling(queue), move |_| {
+    let down_until = Instant::now() + Duration::from_secs(10);
+    let (mut worker, calls) = worker(settling(queue), SLOTS, move |_| {
         let is_down = Instant::now() < down_until;
         after(0, if is_down { Err(relay_is_down()) } else { Ok(()) })
     });
-    let step = until(&mut worker, |step| step.outage.is_some()).await;
-    assert_eq!(step.outage, Some(OutageChange::Began(error_chain(&relay_is_down()))));
-    let step = until(&mut worker, |step| step.outage.is_some()).await;
-    assert_eq!(step.outage, Some(OutageChange::Ended));
-    assert!(began.elapsed() < Duration::from_secs(12), "{:?}", began.elapsed());
+    let began = MailReport::OutageBegan(error_chain(&relay_is_down()));
+    assert_eq!(outages(&mut worker, Duration::from_secs(9)).await, [began]);
     // The first mails, and then one a second.
-    let calls = calls.load(Ordering::Relaxed);
-    assert!(calls <= SLOTS + 12, "{calls}");
+    let before = calls.load(Ordering::Relaxed);
+    assert!(before <= SLOTS + 10, "{before}");
     assert!(limits.lock().unwrap()[2..].iter().all(|&limit| limit == 1));
-    settled(&mut worker, 100 - calls).await;
-    assert!(began.elapsed() < Duration::from_secs(14), "{:?}", began.elapsed());
+    assert_eq!(outages(&mut worker, Duration::from_secs(4)).await, [MailReport::OutageEnded]);
+    assert_eq!(calls.load(Ordering::Relaxed), 100);
 }
 
 #[tokio::test(start_paused = true)]
@@ -310,25 +291,11 @@ async fn attempt_that_does_not_reach_the_relay_ends_no_outage() {
         let there = ids.iter().filter(|&&id| id != NO_ORDER);
         Ok(there.map(|&id| (id, Ok(stored_order(NOW)))).collect())
     });
-    let Setup { mut worker, calls, .. } =
-        setup(settling(queue), |_| after(0, Err(relay_is_down())));
-    let began = Instant::now();
-    let mut changes = Vec::new();
-    while began.elapsed() < Duration::from_secs(12) {
-        changes.extend(worker.step().await.outage);
-    }
-    assert_eq!(changes, [OutageChange::Began(error_chain(&relay_is_down()))]);
+    let (mut worker, calls) = worker(settling(queue), SLOTS, |_| after(0, Err(relay_is_down())));
+    let began = MailReport::OutageBegan(error_chain(&relay_is_down()));
+    assert_eq!(outages(&mut worker, Duration::from_secs(12)).await, [began]);
     let calls = calls.load(Ordering::Relaxed);
     assert!(calls <= SLOTS + 12, "{calls}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn single_slot_delivers_every_mail_one_at_a_time() {
-    let (queue, limits) = queue_to(5);
-    let mut worker = setup(settling(queue), |_| after(1, Ok(()))).worker;
-    (worker.slots, worker.open_slots) = (1, 1);
-    assert_eq!(settled(&mut worker, 5).await, [1, 2, 3, 4, 5]);
-    assert!(limits.lock().unwrap().iter().all(|&limit| limit == 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -336,7 +303,7 @@ async fn mail_postponed_beside_delivered_ones_is_no_outage() {
     // The relay takes three mails at a time.
     let (queue, _) = queue_to(200);
     let taken = Arc::<AtomicUsize>::default();
-    let Setup { mut worker, calls, .. } = setup(settling(queue), move |_| {
+    let (mut worker, calls) = worker(settling(queue), SLOTS, move |_| {
         let taken = Arc::clone(&taken);
         async move {
             if taken.fetch_add(1, Ordering::Relaxed) >= 3 {
@@ -350,29 +317,20 @@ async fn mail_postponed_beside_delivered_ones_is_no_outage() {
         }
         .boxed()
     });
-    let mut done = 0;
-    while done < 60 {
-        let step = worker.step().await;
-        assert_eq!(step.outage, None);
-        let is_done =
-            |report: &&DeliveryReport| report.outcome == DeliveryOutcome::Settled(Settlement::Done);
-        done += step.reports.iter().filter(is_done).count();
-    }
+    assert_eq!(outages(&mut worker, Duration::from_secs(25)).await, []);
     let calls = calls.load(Ordering::Relaxed);
-    assert!(calls < 130, "{calls} attempts for 60 mails");
+    assert!((60..130).contains(&calls), "{calls} attempts");
 }
 
 #[tokio::test(start_paused = true)]
 async fn stop_finishes_attempts_and_leases_no_more() {
     let (queue, limits) = queue_to(20);
-    let mut worker = setup(settling(queue), |_| after(1, Ok(()))).worker;
+    let (mut worker, _) = worker(settling(queue), SLOTS, |_| after(1, Ok(())));
     worker.step().await;
     worker.stop();
-    let mut reports = 0;
-    while !worker.is_done() {
-        reports += worker.step().await.reports.len();
-    }
-    assert_eq!((reports, &limits.lock().unwrap()[..]), (SLOTS, &[SLOTS][..]));
+    settled(&mut worker, SLOTS).await;
+    assert!(worker.is_done());
+    assert_eq!(limits.lock().unwrap()[..], [SLOTS]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -380,19 +338,16 @@ async fn stop_waits_until_outcomes_are_stored() {
     let (mut queue, _) = queue_to(1);
     let mut is_failing = true;
     queue.expect_settle().times(2).returning(move |batch| {
-        if mem::take(&mut is_failing) {
+        if std::mem::take(&mut is_failing) {
             return no_database();
         }
         Ok(batch.iter().map(|one| one.id).collect())
     });
-    let mut worker = setup(queue, |_| after(1, Ok(()))).worker;
+    let (mut worker, _) = worker(queue, SLOTS, |_| after(1, Ok(())));
     worker.step().await;
     worker.stop();
-    let (mut failures, mut reports) = (0, 0);
-    while !worker.is_done() {
-        let step = worker.step().await;
-        failures += usize::from(step.failure.is_some());
-        reports += step.reports.len();
-    }
-    assert_eq!((failures, reports), (1, 1));
+    assert!(matches!(failure(&mut worker).await, DeliveryFailure::Settle { deliveries: 1, .. }));
+    assert!(!worker.is_done());
+    settled(&mut worker, 1).await;
+    assert!(worker.is_done());
 }

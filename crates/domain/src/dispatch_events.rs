@@ -5,10 +5,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
 };
 
 use time::Duration;
@@ -16,8 +13,8 @@ use time::Duration;
 use crate::{
     background::Step,
     delivery::NewDelivery,
+    delivery_worker::{OUTAGE_PAUSE, POLL},
     order::{OrderId, StoredOrder},
-    order_traffic::{OrderTraffic, Signal},
     ports::{
         Clock, DeliveryQueue, Dispatch, Entropy, Event, NewWebhookDelivery, Outbox, StoreError,
         WebhookRepo,
@@ -28,25 +25,15 @@ use crate::{
 /// Maximum number of events in a step.
 const BATCH: usize = 64;
 
-/// Longest pause when there is no event: other instances create orders too.
-const POLL: std::time::Duration = std::time::Duration::from_secs(1);
-
-/// Shortest pause while orders arrive, in which their events gather. A step runs four statements for
-/// one event, and as many for a full batch.
-const GATHER: std::time::Duration = std::time::Duration::from_millis(50);
+/// Pause after a full batch. It bounds the statements of this worker, so that orders keep most of the
+/// database.
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// Delay after which an order that could not be read is read again.
 const UNREADABLE_DELAY: Duration = Duration::MINUTE;
 
-/// What a step did.
-#[derive(Debug)]
-pub struct DispatchStep {
-    /// Orders that cannot be read, with the reasons. Their events wait for a minute, and others
-    /// pass them.
-    pub unreadable: Vec<(OrderId, StoreError)>,
-    /// Set if there is nothing more to dispatch: [`DispatchEvents::woken`] ends the pause.
-    pub is_idle: bool,
-}
+/// Orders that cannot be read, with the reasons. Their events wait for a minute, and others pass them.
+pub type UnreadableOrders = Vec<(OrderId, StoreError)>;
 
 /// Turns events into deliveries. Any number of processes may do so at the same time.
 pub struct DispatchEvents {
@@ -60,39 +47,21 @@ pub struct DispatchEvents {
     pub clock: Arc<dyn Clock>,
     /// Provides the keys of mails.
     pub entropy: Arc<dyn Entropy>,
-    /// The orders that arrive.
-    pub traffic: Arc<OrderTraffic>,
-    /// The count of orders when the last step began.
-    pub orders_before: AtomicU64,
-    /// Raised when there are new mails.
-    pub mails_due: Arc<Signal>,
-    /// Raised when there are new webhooks.
-    pub webhooks_due: Arc<Signal>,
 }
 
 impl DispatchEvents {
     /// Dispatches a batch of events, the oldest first.
-    pub async fn step(&self) -> Step<DispatchStep> {
-        let began = self.traffic.count();
-        let previous = self.orders_before.swap(began, Ordering::Relaxed);
-        let (unreadable, has_more) = match self.dispatch().await {
-            Ok(done) => done,
-            Err(error) => return Step { result: Err(error), pause: POLL },
-        };
-        let idle = if has_more { std::time::Duration::ZERO } else { POLL };
-        let orders_arrive = self.traffic.count() > began;
-        let pause = self.traffic.pause_since(previous).filter(|_| orders_arrive);
-        let pause = pause.map_or(idle, |pause| pause.max(GATHER));
-        Step { result: Ok(DispatchStep { unreadable, is_idle: pause == POLL }), pause }
-    }
-
-    /// Waits until this process creates an order.
-    pub async fn woken(&self) {
-        self.traffic.created().raised().await;
+    pub async fn step(&self) -> Step<UnreadableOrders> {
+        match self.dispatch().await {
+            Ok((unreadable, has_more)) => {
+                Step { result: Ok(unreadable), pause: if has_more { PAUSE } else { POLL } }
+            }
+            Err(error) => Step { result: Err(error), pause: OUTAGE_PAUSE },
+        }
     }
 
     /// Returns the orders that cannot be read, and whether there may be more events.
-    async fn dispatch(&self) -> Result<(Vec<(OrderId, StoreError)>, bool), StoreError> {
+    async fn dispatch(&self) -> Result<(UnreadableOrders, bool), StoreError> {
         let now = self.clock.now();
         let events = self.outbox.events(now, BATCH).await?;
         if events.is_empty() {
@@ -130,12 +99,6 @@ impl DispatchEvents {
             [] => 0,
             some => self.outbox.dispatch(some).await?,
         };
-        if removed > 0 {
-            self.mails_due.raise();
-            if dispatches.iter().any(|dispatch| !dispatch.webhooks.is_empty()) {
-                self.webhooks_due.raise();
-            }
-        }
         // Events that another instance holds would be read again at once, and so without end.
         let has_more = is_full && removed + put_off.len() > 0;
         let unreadable = |(id, order): (OrderId, Result<_, _>)| Some((id, order.err()?));

@@ -1,14 +1,11 @@
-use std::time::Duration as StdDuration;
-
-use futures_util::FutureExt as _;
 use time::{OffsetDateTime, macros::datetime};
 
 use super::*;
 use crate::{
     api_key::ClientId,
     order::OrderId,
-    ports::{EventId, MockClock, MockDeliveryQueue, MockOutbox, MockWebhookRepo},
-    test_support::{CountingEntropy, endpoint, stored_order},
+    ports::{EventId, MockDeliveryQueue, MockOutbox, MockWebhookRepo},
+    test_support::{CountingEntropy, clock, endpoint, stored_order},
     webhook::{DisabledBy, EndpointId, EndpointOwner},
 };
 
@@ -49,23 +46,13 @@ fn endpoints_of(endpoints: Vec<Endpoint>) -> MockWebhookRepo {
 }
 
 fn use_case(outbox: MockOutbox, queue: MockDeliveryQueue) -> DispatchEvents {
-    let mut clock = MockClock::new();
-    clock.expect_now().return_const(NOW);
     DispatchEvents {
         outbox: Arc::new(outbox),
         queue: Arc::new(queue),
         endpoints: Arc::new(endpoints_of(Vec::new())),
-        clock: Arc::new(clock),
+        clock: clock(NOW),
         entropy: Arc::new(CountingEntropy::default()),
-        traffic: Arc::default(),
-        mails_due: Arc::default(),
-        webhooks_due: Arc::default(),
-        orders_before: AtomicU64::default(),
     }
-}
-
-fn is_raised(signal: &Signal) -> bool {
-    signal.raised().now_or_never().is_some()
 }
 
 #[tokio::test]
@@ -94,11 +81,8 @@ async fn each_recipient_gets_a_mail_of_its_own() {
         assert_eq!(dispatches.iter().map(|d| d.event.0).collect::<Vec<_>>(), [1, 2, 3]);
         Ok(3)
     });
-    let dispatch = use_case(outbox, queue);
-    let step = dispatch.step().await;
-    assert_eq!((step.result.unwrap().unreadable.len(), step.pause), (0, POLL));
-    assert!(is_raised(&dispatch.mails_due));
-    assert!(!is_raised(&dispatch.webhooks_due));
+    let step = use_case(outbox, queue).step().await;
+    assert_eq!((step.result.unwrap().len(), step.pause), (0, POLL));
 }
 
 #[tokio::test]
@@ -131,7 +115,6 @@ async fn each_endpoint_that_gets_the_event_has_a_webhook_of_its_own() {
     let dispatch = use_case(outbox, whole_orders());
     let dispatch = DispatchEvents { endpoints: Arc::new(endpoints_of(endpoints)), ..dispatch };
     dispatch.step().await.result.unwrap();
-    assert!(is_raised(&dispatch.webhooks_due));
 }
 
 #[tokio::test]
@@ -152,17 +135,8 @@ async fn unreadable_order_is_put_off_and_passed() {
         .once()
         .withf(|dispatches| dispatches.len() == 1 && dispatches[0].event == EventId(2))
         .returning(|_| Ok(1));
-    let unreadable = use_case(outbox, queue).step().await.result.unwrap().unreadable;
+    let unreadable = use_case(outbox, queue).step().await.result.unwrap();
     assert!(matches!(&unreadable[..], [(OrderId(1), StoreError::Internal(_))]), "{unreadable:?}");
-}
-
-#[tokio::test]
-async fn events_of_another_instance_wake_nothing() {
-    let mut outbox = outbox_of(1..=1);
-    outbox.expect_dispatch().once().returning(|_| Ok(0));
-    let dispatch = use_case(outbox, whole_orders());
-    dispatch.step().await.result.unwrap();
-    assert!(!is_raised(&dispatch.mails_due));
 }
 
 #[tokio::test]
@@ -178,35 +152,15 @@ async fn outage_of_the_store_keeps_the_events() {
     queue.expect_orders().returning(|_| Err(StoreError::Unavailable("no database".into())));
     let step = use_case(outbox_of(1..=2), queue).step().await;
     assert!(matches!(step.result, Err(StoreError::Unavailable(_))));
-    assert_eq!(step.pause, POLL);
+    assert_eq!(step.pause, OUTAGE_PAUSE);
 }
 
 #[tokio::test]
-async fn full_batch_is_followed_at_once_and_by_a_pause_while_orders_arrive() {
-    for (events, arrives, expected) in
-        [(64, false, StdDuration::ZERO), (64, true, GATHER), (63, false, POLL), (63, true, GATHER)]
-    {
+async fn full_batch_is_followed_after_a_short_pause() {
+    for (events, expected) in [(64, PAUSE), (63, POLL)] {
         let mut outbox = outbox_of(1..=events);
-        let traffic = Arc::<OrderTraffic>::default();
-        let arriving = Arc::clone(&traffic);
-        outbox.expect_dispatch().returning(move |dispatches| {
-            (0..i32::from(arrives)).for_each(|_| arriving.arrive());
-            Ok(dispatches.len())
-        });
-        let dispatch = DispatchEvents { traffic, ..use_case(outbox, whole_orders()) };
-        let step = dispatch.step().await;
-        assert_eq!(step.pause, expected, "{events} {arrives}");
-        assert_eq!(step.result.unwrap().is_idle, expected == POLL, "{events} {arrives}");
+        outbox.expect_dispatch().returning(|dispatches| Ok(dispatches.len()));
+        let step = use_case(outbox, whole_orders()).step().await;
+        assert_eq!((step.result.unwrap().len(), step.pause), (0, expected), "{events}");
     }
-}
-
-#[tokio::test]
-async fn created_order_wakes_an_idle_worker_once() {
-    let mut outbox = MockOutbox::new();
-    outbox.expect_events().once().returning(|_, _| Ok(Vec::new()));
-    let dispatch = use_case(outbox, MockDeliveryQueue::new());
-    assert!(dispatch.step().await.result.unwrap().is_idle);
-    dispatch.traffic.created().raise();
-    assert!(dispatch.woken().now_or_never().is_some());
-    assert!(dispatch.woken().now_or_never().is_none());
 }

@@ -4,19 +4,18 @@ use time::macros::datetime;
 use super::*;
 use crate::{
     document::ObjectKey,
-    ports::{MockBlobStore, MockClock, MockOrderAdmin, MockUploadLedger},
+    ports::{MockBlobStore, MockOrderAdmin, MockUploadLedger},
+    test_support::clock,
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 
 fn erasing(admin: MockOrderAdmin, uploads: MockUploadLedger, blobs: MockBlobStore) -> EraseOrders {
-    let mut clock = MockClock::new();
-    clock.expect_now().return_const(NOW);
     EraseOrders {
         admin: Arc::new(admin),
         uploads: Arc::new(uploads),
         blobs: Arc::new(blobs),
-        clock: Arc::new(clock),
+        clock: clock(NOW),
     }
 }
 

@@ -67,7 +67,8 @@ mod tests {
     use super::*;
     use crate::{
         api_key::ClientId,
-        ports::{MockClock, MockIdempotencyLedger, StoreError, Walked},
+        ports::{MockIdempotencyLedger, Walked},
+        test_support::{clock, down},
     };
 
     const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
@@ -84,23 +85,22 @@ mod tests {
                 .in_sequence(&mut sequence)
                 .return_once(|_, _, _| result);
         }
-        let mut clock = MockClock::new();
-        clock.expect_now().return_const(NOW);
-        let mut worker = ForgetKeys::new(Arc::new(ledger), Arc::new(clock));
+        let mut worker = ForgetKeys::new(Arc::new(ledger), clock(NOW));
         for (_, result, pause) in steps() {
             let step = worker.step().await;
             assert_eq!((step.result.is_ok(), step.pause), (result.is_ok(), pause));
         }
     }
 
-    type Expected = (Option<IdempotencyKey>, Result<Option<Walked>, StoreError>, Duration);
+    type Expected =
+        (Option<IdempotencyKey>, Result<Option<Walked>, crate::ports::StoreError>, Duration);
 
     /// Returns the cursor of each step, the reply of the ledger, and the pause.
     fn steps() -> [Expected; 6] {
         let key = |text: &str| IdempotencyKey::new(ClientId(1), text);
         let walked =
             |text: &str, forgotten| Ok(Some(Walked { last: key(text).unwrap(), forgotten }));
-        let failure = Err(StoreError::Unavailable("no database".into()));
+        let failure = Err(down());
         [
             (None, walked("a", MAX_FREE), BATCH_PAUSE),
             (key("a"), walked("b", MAX_FREE + 1), SHORT_PAUSE),
@@ -116,8 +116,6 @@ mod tests {
     async fn walk_keeps_up_with_many_orders() {
         const KEPT_SECS: f64 = 3_600.0;
         const KEYS_PER_SEC: f64 = 4_000.0;
-        let mut clock = MockClock::new();
-        clock.expect_now().return_const(NOW);
         // The share of free keys in each batch is that in the ledger: `kept` are in use.
         let kept = KEPT_SECS * KEYS_PER_SEC;
         let keys = Arc::new(std::sync::Mutex::new(kept));
@@ -131,7 +129,7 @@ mod tests {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             Ok(Some(Walked { last, forgotten: free as usize }))
         });
-        let mut worker = ForgetKeys::new(Arc::new(ledger), Arc::new(clock));
+        let mut worker = ForgetKeys::new(Arc::new(ledger), clock(NOW));
         let mut secs = 0.0;
         while secs < 8.0 * KEPT_SECS {
             // A batch itself takes some milliseconds.

@@ -11,11 +11,9 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{
     document::{
-        DocumentFault, ObjectKey, ObjectKeys, ReceivedDocument, SpooledFile, StoredDocument,
-        sanitize_file_name,
+        DocumentFault, ObjectKey, ReceivedDocument, SpooledFile, StoredDocument, sanitize_file_name,
     },
     idempotency::{Attempt, Claim, IdempotentRequest, KeyUse},
-    order_traffic::OrderTraffic,
     ports::{
         BlobStore, ClaimError, Clock, Entropy, IdempotencyLedger, OrderReader, OrderRepo,
         StoreError, UploadLedger,
@@ -47,10 +45,6 @@ pub struct Intake {
     pub entropy: Arc<dyn Entropy>,
     /// Time for which a request is stored under its idempotency key.
     pub idempotency_retention: Duration,
-    /// Makes the keys of objects.
-    pub object_keys: Arc<ObjectKeys>,
-    /// Tells background work of orders and documents, so that it can yield to them and follow them.
-    pub traffic: Arc<OrderTraffic>,
 }
 
 /// Documents that may be stored, and their files in the same order.
@@ -105,7 +99,7 @@ impl Intake {
             match document.format() {
                 Ok(format) => {
                     documents.push(StoredDocument {
-                        key: self.object_keys.next(&*self.entropy),
+                        key: ObjectKey::random(&*self.entropy),
                         name: sanitize_file_name(&document.name_as_sent),
                         name_as_sent: document.name_as_sent,
                         media_type: format.media_type().to_owned(),
@@ -143,7 +137,6 @@ impl Intake {
         is_swept: fn(&E) -> bool,
     ) -> Result<Result<T, E>, StoreError> {
         let keys: Vec<ObjectKey> = documents.iter().map(|document| document.key.clone()).collect();
-        self.traffic.documents_arrive(documents.iter().map(|document| document.size).sum());
         self.uploads.record(&keys, self.clock.now()).await?;
         match self.put_all(&keys, &files).await {
             Ok(()) => {}

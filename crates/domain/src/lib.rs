@@ -19,11 +19,10 @@
 //! | the scan of documents for malware, before they are stored | [`scan_documents`] |
 //! | use cases of webhook endpoints | [`manage_webhooks`] |
 //! | use cases of commands | [`manage_keys`], [`erase_orders`] |
-//! | steps of background work, and how it follows orders and yields to them | [`background`], [`order_traffic`] |
+//! | steps of background work | [`background`] |
 //! | use case in the background: turn events into deliveries | [`dispatch_events`] |
-//! | use case in the background: deliver mails | [`delivery_worker`], [`run_deliveries`] |
-//! | use case in the background: deliver webhooks | [`webhook_worker`], [`run_webhooks`] |
-//! | the slots that mails and webhooks share; how their outcomes are stored | [`delivery_slots`], `outcomes` |
+//! | use case in the background: deliver mails and webhooks | [`delivery_worker`], [`run_deliveries`], [`run_webhooks`] |
+//! | the slots that mails and webhooks share | [`delivery_slots`] |
 //! | use case in the background: disable endpoints that fail | [`watch_webhooks`] |
 //! | other use cases in the background | [`sweep_uploads`], [`forget_keys`], [`note_key_uses`] |
 //!
@@ -66,7 +65,6 @@ pub mod manage_keys;
 pub mod manage_webhooks;
 pub mod note_key_uses;
 pub mod order;
-pub mod order_traffic;
 pub mod ports;
 pub mod read_order;
 pub mod run_deliveries;
@@ -77,10 +75,8 @@ pub mod trace_context;
 pub mod watch_webhooks;
 pub mod webhook;
 pub mod webhook_secret;
-pub mod webhook_worker;
 
 mod hex;
-mod outcomes;
 
 #[cfg(test)]
 mod test_support;

@@ -4,17 +4,15 @@ use super::*;
 use crate::{
     api_key::{KeyChange, KeyHash, Scope},
     ports::{MockApiKeyRepo, MockClock},
-    test_support::CountingEntropy,
+    test_support::{CountingEntropy, clock, down},
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 
 fn managing(keys: MockApiKeyRepo) -> ManageKeys {
-    let mut clock = MockClock::new();
-    clock.expect_now().return_const(NOW);
     ManageKeys {
         keys: Arc::new(keys),
-        clock: Arc::new(clock),
+        clock: clock(NOW),
         entropy: Arc::new(CountingEntropy::default()),
         uses: Arc::default(),
         cache: Arc::default(),
@@ -49,6 +47,33 @@ fn issued(hash: KeyHash) -> ApiKey {
     ApiKey { id: ApiKeyId(3), key, revoked_at: None, last_used_at: None }
 }
 
+/// Returns a repository with one key, which finds it by any text.
+fn repository_of(key: ApiKey) -> MockApiKeyRepo {
+    let mut keys = MockApiKeyRepo::new();
+    let listed = key.clone();
+    keys.expect_list().returning(move || Ok(vec![listed.clone()]));
+    keys.expect_trail().returning(|| Ok(vec![]));
+    keys.expect_find().returning(move |_| Ok(Some(key.clone())));
+    keys
+}
+
+fn presented(first: u8) -> PresentedKey {
+    PresentedKey::random(true, &CountingEntropy::starting_at(first))
+}
+
+/// Returns a clock that shows each of these seconds once before and once after a look-up.
+fn clock_of(seconds: &[i64]) -> Arc<MockClock> {
+    let mut clock = MockClock::new();
+    for &second in seconds {
+        clock.expect_now().times(2).return_const(NOW + Duration::seconds(second));
+    }
+    Arc::new(clock)
+}
+
+async fn is_admitted(managing: &ManageKeys, key: &PresentedKey) -> bool {
+    managing.authenticate(key, || true).await.unwrap().is_some()
+}
+
 #[tokio::test]
 async fn key_is_stored_as_hash_and_terms() {
     let mut keys = MockApiKeyRepo::new();
@@ -71,20 +96,16 @@ async fn key_is_stored_as_hash_and_terms() {
 
 #[tokio::test]
 async fn first_key_is_shown_only_if_stored() {
-    let mut keys = MockApiKeyRepo::new();
-    keys.expect_add_first().returning(|_, _| Ok(None));
-    assert_eq!(managing(keys).issue_first(terms(), "jane").await.unwrap(), None);
-}
-
-#[tokio::test]
-async fn first_key_is_valid() {
-    let mut keys = MockApiKeyRepo::new();
-    keys.expect_add_first().once().returning(|key, by| {
-        assert_eq!((key.name.as_str(), by), ("title company", "jane"));
-        Ok(Some(ApiKeyId(1)))
-    });
-    let (id, presented) = managing(keys).issue_first(terms(), "jane").await.unwrap().unwrap();
-    assert_eq!((id, presented.lookup()), (ApiKeyId(1), "0001020304050607"));
+    for stored in [None, Some(ApiKeyId(1))] {
+        let mut keys = MockApiKeyRepo::new();
+        keys.expect_add_first().once().returning(move |key, by| {
+            assert_eq!((key.name.as_str(), by), ("title company", "jane"));
+            Ok(stored)
+        });
+        let issued = managing(keys).issue_first(terms(), "jane").await.unwrap();
+        let shown = issued.map(|(id, presented)| (id, presented.lookup().to_owned()));
+        assert_eq!(shown, stored.map(|id| (id, "0001020304050607".to_owned())));
+    }
 }
 
 #[tokio::test]
@@ -108,21 +129,19 @@ async fn list_revoke_and_history_reach_the_repository() {
 
 #[tokio::test]
 async fn only_valid_key_with_its_secret_is_admitted() {
-    let presented = PresentedKey::random(true, &CountingEntropy::default());
-    let other = PresentedKey::random(true, &CountingEntropy::starting_at(9));
+    let (presented, other) = (presented(0), presented(9));
     for (hash, revoked_at, admitted) in [
         (presented.hash(), None, true),
         (presented.hash(), Some(NOW), false),
         (other.hash(), None, false),
     ] {
-        let mut keys = MockApiKeyRepo::new();
-        keys.expect_find().returning(move |_| Ok(Some(ApiKey { revoked_at, ..issued(hash) })));
+        let mut keys = repository_of(ApiKey { revoked_at, ..issued(hash) });
         keys.expect_note_uses()
             .withf(|uses| uses == [(ApiKeyId(3), NOW)])
             .times(usize::from(admitted))
             .returning(|_| Ok(()));
         let managing = managing(keys);
-        assert_eq!(managing.authenticate(&presented, || true).await.unwrap().is_some(), admitted);
+        assert_eq!(is_admitted(&managing, &presented).await, admitted);
         managing.note_uses().await.unwrap();
         // Nothing is left to store.
         managing.note_uses().await.unwrap();
@@ -131,60 +150,42 @@ async fn only_valid_key_with_its_secret_is_admitted() {
 
 #[tokio::test]
 async fn revocation_takes_effect_within_five_seconds() {
-    let presented = PresentedKey::random(true, &CountingEntropy::default());
+    let presented = presented(0);
     let hash = presented.hash();
     let mut keys = MockApiKeyRepo::new();
     keys.expect_find().once().returning(move |_| Ok(Some(issued(hash))));
     keys.expect_find()
         .once()
         .returning(move |_| Ok(Some(ApiKey { revoked_at: Some(NOW), ..issued(hash) })));
-    let mut clock = MockClock::new();
-    // Once before and once after each lookup.
-    for seconds in [0, 0, 4, 4, 5, 5] {
-        clock.expect_now().once().return_const(NOW + Duration::seconds(seconds));
-    }
-    let managing = ManageKeys { clock: Arc::new(clock), ..managing(keys) };
+    let managing = ManageKeys { clock: clock_of(&[0, 4, 5]), ..managing(keys) };
     for admitted in [true, true, false] {
-        assert_eq!(managing.authenticate(&presented, || true).await.unwrap().is_some(), admitted);
+        assert_eq!(is_admitted(&managing, &presented).await, admitted);
     }
 }
 
 #[tokio::test]
 async fn cached_key_expires_on_time() {
-    let presented = PresentedKey::random(true, &CountingEntropy::default());
+    let presented = presented(0);
     let mut key = issued(presented.hash());
     key.key.expires_at = Some(NOW + Duration::seconds(1));
     let mut keys = MockApiKeyRepo::new();
     keys.expect_find().once().return_once(move |_| Ok(Some(key)));
-    let mut clock = MockClock::new();
-    for seconds in [0, 0, 1, 1] {
-        clock.expect_now().once().return_const(NOW + Duration::seconds(seconds));
-    }
-    let managing = ManageKeys { clock: Arc::new(clock), ..managing(keys) };
+    let managing = ManageKeys { clock: clock_of(&[0, 1]), ..managing(keys) };
     for admitted in [true, false] {
-        assert_eq!(managing.authenticate(&presented, || true).await.unwrap().is_some(), admitted);
+        assert_eq!(is_admitted(&managing, &presented).await, admitted);
     }
 }
 
 #[tokio::test]
 async fn cached_key_admits_no_other_secret() {
-    let (presented, other) = (
-        PresentedKey::random(true, &CountingEntropy::default()),
-        PresentedKey::random(true, &CountingEntropy::starting_at(9)),
-    );
+    let (presented, other) = (presented(0), presented(9));
     let lookup = presented.lookup().to_owned();
-    let hash = presented.hash();
     let forged = PresentedKey::parse(&other.expose().replace(other.lookup(), &lookup)).unwrap();
-    let mut keys = MockApiKeyRepo::new();
-    keys.expect_find().returning(move |lookup| {
-        Ok(Some(ApiKey {
-            key: NewApiKey { lookup: lookup.to_owned(), ..issued(hash).key },
-            ..issued(hash)
-        }))
-    });
-    let managing = managing(keys);
-    assert!(managing.authenticate(&presented, || true).await.unwrap().is_some());
-    assert!(managing.authenticate(&forged, || true).await.unwrap().is_none());
+    let mut key = issued(presented.hash());
+    key.key.lookup = lookup;
+    let managing = managing(repository_of(key));
+    assert!(is_admitted(&managing, &presented).await);
+    assert!(!is_admitted(&managing, &forged).await);
 }
 
 #[tokio::test]
@@ -192,21 +193,16 @@ async fn unknown_key_is_looked_up_once_in_five_seconds() {
     let mut keys = MockApiKeyRepo::new();
     keys.expect_find().once().returning(|_| Ok(None));
     let managing = managing(keys);
-    let presented = PresentedKey::random(false, &CountingEntropy::default());
     for _ in 0..2 {
-        assert_eq!(managing.authenticate(&presented, || true).await.unwrap(), None);
+        assert!(!is_admitted(&managing, &presented(0)).await);
     }
 }
 
 #[tokio::test]
 async fn without_look_ups_only_listed_keys_are_found() {
-    let entropy = CountingEntropy::default();
-    let (valid, guess) =
-        (PresentedKey::random(false, &entropy), PresentedKey::random(false, &entropy));
-    let stored = ApiKey {
-        key: NewApiKey { lookup: valid.lookup().to_owned(), ..issued(valid.hash()).key },
-        ..issued(valid.hash())
-    };
+    let (valid, guess) = (presented(0), presented(99));
+    let mut stored = issued(valid.hash());
+    stored.key.lookup = valid.lookup().to_owned();
     let mut keys = MockApiKeyRepo::new();
     let listed = stored.clone();
     keys.expect_list().once().return_once(move || Ok(vec![listed]));
@@ -221,41 +217,35 @@ async fn without_look_ups_only_listed_keys_are_found() {
 
 #[tokio::test]
 async fn failed_uses_are_stored_next_time() {
-    let presented = PresentedKey::random(true, &CountingEntropy::default());
-    let hash = presented.hash();
-    let mut keys = MockApiKeyRepo::new();
-    keys.expect_find().returning(move |_| Ok(Some(issued(hash))));
-    keys.expect_note_uses().once().returning(|_| Err(StoreError::Unavailable("down".into())));
+    let presented = presented(0);
+    let mut keys = repository_of(issued(presented.hash()));
+    keys.expect_note_uses().once().returning(|_| Err(down()));
     keys.expect_note_uses().once().withf(|uses| uses == [(ApiKeyId(3), NOW)]).returning(|_| Ok(()));
     let managing = managing(keys);
-    managing.authenticate(&presented, || true).await.unwrap();
+    is_admitted(&managing, &presented).await;
     managing.note_uses().await.unwrap_err();
     managing.note_uses().await.unwrap();
 }
 
 #[tokio::test]
 async fn further_key_belongs_to_its_client() {
-    let terms = |client| KeyTerms { client: Some(ClientId(client)), ..terms() };
-    let listed = || Ok(vec![issued(KeyHash([7; 32]))]);
-    let mut keys = MockApiKeyRepo::new();
-    keys.expect_list().returning(listed);
-    keys.expect_add().once().returning(|key, _| {
-        assert_eq!(key.client, Some(ClientId(3)));
-        Ok(ApiKeyId(8))
-    });
-    managing(keys).issue(terms(3), "jane").await.unwrap();
-
-    let mut keys = MockApiKeyRepo::new();
-    keys.expect_list().returning(listed);
-    let unknown = managing(keys).issue(terms(8), "jane").await.unwrap_err();
-    assert!(matches!(unknown, IssueError::UnknownClient), "{unknown}");
+    for (client, is_known) in [(3, true), (8, false)] {
+        let mut keys = repository_of(issued(KeyHash([7; 32])));
+        keys.expect_add().times(usize::from(is_known)).returning(|key, _| {
+            assert_eq!(key.client, Some(ClientId(3)));
+            Ok(ApiKeyId(8))
+        });
+        let terms = KeyTerms { client: Some(ClientId(client)), ..terms() };
+        match managing(keys).issue(terms, "jane").await {
+            Ok(_) => assert!(is_known),
+            Err(error) => assert!(!is_known && matches!(error, IssueError::UnknownClient)),
+        }
+    }
 }
 
 #[tokio::test]
 async fn successor_keeps_terms_and_client() {
-    let mut keys = MockApiKeyRepo::new();
-    keys.expect_list().returning(|| Ok(vec![issued(KeyHash([7; 32]))]));
-    keys.expect_trail().returning(|| Ok(vec![]));
+    let mut keys = repository_of(issued(KeyHash([7; 32])));
     keys.expect_rotate().once().returning(|id, successor, until, by| {
         assert_eq!((id, until, by), (ApiKeyId(3), NOW + Duration::hours(24), "jane"));
         let old = issued(successor.hash).key;
@@ -275,9 +265,7 @@ async fn successor_keeps_terms_and_client() {
 
 #[tokio::test]
 async fn grace_does_not_extend_a_key() {
-    let mut keys = MockApiKeyRepo::new();
-    keys.expect_list().returning(|| Ok(vec![issued(KeyHash([7; 32]))]));
-    keys.expect_trail().returning(|| Ok(vec![]));
+    let mut keys = repository_of(issued(KeyHash([7; 32])));
     keys.expect_rotate().returning(|_, _, _, _| Ok(Some(ApiKeyId(8))));
     let rotation = managing(keys).rotate(ApiKeyId(3), Duration::days(30), "jane").await.unwrap();
     assert_eq!(rotation.old_until, NOW + Duration::days(10));
@@ -285,31 +273,21 @@ async fn grace_does_not_extend_a_key() {
 
 #[tokio::test]
 async fn invalid_key_is_not_rotated() {
-    let mut keys = MockApiKeyRepo::new();
-    keys.expect_list().returning(|| Ok(vec![issued(KeyHash([7; 32]))]));
-    keys.expect_trail().returning(|| Ok(vec![]));
+    let mut keys = repository_of(issued(KeyHash([7; 32])));
     keys.expect_rotate().returning(|_, _, _, _| Ok(None));
     let managing = managing(keys);
-    assert!(matches!(
-        managing.rotate(ApiKeyId(3), Duration::ZERO, "jane").await,
-        Err(RotateError::Invalid)
-    ));
-    assert!(matches!(
-        managing.rotate(ApiKeyId(4), Duration::ZERO, "jane").await,
-        Err(RotateError::Unknown)
-    ));
+    let rotated = managing.rotate(ApiKeyId(3), Duration::ZERO, "jane").await;
+    assert!(matches!(rotated, Err(RotateError::Invalid)));
+    let rotated = managing.rotate(ApiKeyId(4), Duration::ZERO, "jane").await;
+    assert!(matches!(rotated, Err(RotateError::Unknown)));
 }
 
 #[tokio::test]
 async fn repeated_rotation_keeps_the_lifetime() {
     for lifetime in [None, Some(Duration::days(90))] {
         let key = |id, issued_at, expires_at| {
-            let issued = issued(KeyHash([7; 32]));
-            ApiKey {
-                id: ApiKeyId(id),
-                key: NewApiKey { issued_at, expires_at, ..issued.key },
-                ..issued
-            }
+            let key = NewApiKey { issued_at, expires_at, ..issued(KeyHash([7; 32])).key };
+            ApiKey { id: ApiKeyId(id), key, ..issued(KeyHash([7; 32])) }
         };
         // Rotated a minute ago, issued an hour before that.
         let (issued_at, rotated_at) = (NOW - Duration::HOUR, NOW - Duration::MINUTE);

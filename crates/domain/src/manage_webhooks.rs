@@ -8,7 +8,6 @@ use crate::{
     api_key::ClientId,
     endpoint_request::{EndpointChange, EndpointRequest},
     order::{Violation, ViolationCode},
-    order_traffic::Signal,
     ports::{
         Clock, DeliveryPage, DeliveryPageQuery, Entropy, NewEndpoint, ReplayBatch, SecretBox,
         StoreError, WebhookQueue, WebhookRepo, WebhookSender,
@@ -42,8 +41,6 @@ pub struct ManageWebhooks {
     pub clock: Arc<dyn Clock>,
     /// Provides randomness for secrets and messages.
     pub entropy: Arc<dyn Entropy>,
-    /// Raised when a delivery is due.
-    pub due: Arc<Signal>,
 }
 
 /// The reason why a call about an endpoint failed.
@@ -136,7 +133,6 @@ impl ManageWebhooks {
             self.check_url(url).await?;
         }
         let changed = self.endpoints.change(owner, id, &change, self.clock.now()).await?;
-        self.due.raise();
         changed.ok_or(WebhooksError::NotFound)
     }
 
@@ -170,7 +166,6 @@ impl ManageWebhooks {
             self.read(owner, id).await?;
             return Err(WebhooksError::Disabled);
         };
-        self.due.raise();
         Ok(delivery)
     }
 
@@ -195,7 +190,6 @@ impl ManageWebhooks {
         delivery: WebhookDeliveryId,
     ) -> Result<(), WebhooksError> {
         found(self.deliveries.replay(owner, id, delivery, self.clock.now()).await?)?;
-        self.due.raise();
         Ok(())
     }
 
@@ -212,7 +206,6 @@ impl ManageWebhooks {
         let mut batch = ReplayBatch { since: range.since, until, before: None, limit: REPLAYED };
         loop {
             let next = self.deliveries.replay_batch(owner, id, &batch, now).await?;
-            self.due.raise();
             if next.is_none() {
                 return Ok(());
             }

@@ -4,10 +4,9 @@ use super::*;
 use crate::{
     api_key::ClientId,
     ports::{
-        Cursor, MockClock, MockSecretBox, MockWebhookQueue, MockWebhookRepo, MockWebhookSender,
-        UrlRefused,
+        Cursor, MockSecretBox, MockWebhookQueue, MockWebhookRepo, MockWebhookSender, UrlRefused,
     },
-    test_support::{CountingEntropy, endpoint},
+    test_support::{CountingEntropy, clock, endpoint},
     webhook::EventType,
 };
 
@@ -39,16 +38,13 @@ impl Mocks {
     }
 
     fn use_case(self) -> ManageWebhooks {
-        let mut clock = MockClock::new();
-        clock.expect_now().return_const(NOW);
         ManageWebhooks {
             endpoints: Arc::new(self.endpoints),
             deliveries: Arc::new(self.deliveries),
             sender: Arc::new(self.sender),
             secrets: Some(Arc::new(self.secrets)),
-            clock: Arc::new(clock),
+            clock: clock(NOW),
             entropy: Arc::new(CountingEntropy::starting_at(9)),
-            due: Arc::default(),
         }
     }
 }

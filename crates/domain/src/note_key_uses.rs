@@ -38,8 +38,8 @@ mod tests {
     use super::*;
     use crate::{
         api_key::{ApiKey, ApiKeyId, PresentedKey},
-        ports::{MockApiKeyRepo, MockClock, StoreError},
-        test_support::{CountingEntropy, new_api_key},
+        ports::{MockApiKeyRepo, StoreError},
+        test_support::{CountingEntropy, clock, new_api_key},
     };
 
     #[tokio::test]
@@ -59,11 +59,9 @@ mod tests {
                 _ => Err(StoreError::Unavailable("no database".into())),
             },
         );
-        let mut clock = MockClock::new();
-        clock.expect_now().return_const(now);
         let keys = ManageKeys {
             keys: Arc::new(repo),
-            clock: Arc::new(clock),
+            clock: clock(now),
             entropy: Arc::new(entropy),
             uses: Arc::default(),
             cache: Arc::default(),

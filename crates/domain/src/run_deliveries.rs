@@ -2,13 +2,14 @@
 //!
 //! The module `delivery` defines the retry schedule, and `delivery_worker` the pace.
 
-use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc};
+use std::{collections::HashMap, mem, panic::AssertUnwindSafe, sync::Arc};
 
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, future::BoxFuture};
 use time::Duration;
 
 use crate::{
     delivery::{Delivery, DeliveryId, Notification},
+    delivery_worker::Deliveries,
     order::{OrderId, StoredOrder},
     ports::{
         Attempted, Clock, DeliveryQueue, Entropy, Lease, Notifier, NotifyError, Settlement,
@@ -25,6 +26,17 @@ pub const MAILS_PER_RECIPIENT_HOUR: u32 = 200;
 
 /// The error of a delivery above that number.
 pub const OVER_LIMIT: &str = "the recipient has had its mails of this hour";
+
+/// What happened to mails.
+#[derive(Debug, PartialEq, Eq)]
+pub enum MailReport {
+    /// The outcome of an attempt is stored.
+    Attempt(DeliveryReport),
+    /// No mail can be delivered from now on, for this reason.
+    OutageBegan(String),
+    /// Mails can be delivered again.
+    OutageEnded,
+}
 
 /// The outcome of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,22 +59,24 @@ pub enum DeliveryOutcome {
 }
 
 /// A leased delivery with the order that the mail is about, or the reason why there is none.
-pub(crate) struct Ready {
+pub struct Ready {
     lease: Lease,
     order: Result<Arc<StoredOrder>, NotifyError>,
 }
 
 /// The outcome of an attempt that is not stored yet.
 #[derive(Debug, Clone)]
-pub(crate) struct Outcome {
-    pub(crate) order_id: OrderId,
-    pub(crate) attempted: Attempted,
-    pub(crate) mails: Mails,
+pub struct Outcome {
+    order_id: OrderId,
+    attempted: Attempted,
+    mails: Mails,
+    /// The attempts that had found the relay available when this one began.
+    available_before: u64,
 }
 
 /// What an attempt shows about mails in general.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Mails {
+enum Mails {
     /// The notifier took this mail, or rejected it alone.
     CanBeDelivered,
     /// No mail can be delivered, for this reason.
@@ -71,16 +85,86 @@ pub(crate) enum Mails {
     Unknown,
 }
 
-impl Outcome {
-    /// Returns the report. `held` are the deliveries whose settlements were stored.
-    pub(crate) fn report(self, held: &[DeliveryId]) -> DeliveryReport {
-        let Attempted { id, settlement, .. } = self.attempted;
-        let outcome = if held.contains(&id) {
-            DeliveryOutcome::Settled(settlement)
-        } else {
-            DeliveryOutcome::LeaseLost
+impl DeliveryOutcome {
+    /// Returns the outcome of an attempt whose lease was held or lost when it was settled.
+    pub(crate) fn of(settlement: &Settlement, is_held: bool) -> Self {
+        if is_held { Self::Settled(settlement.clone()) } else { Self::LeaseLost }
+    }
+}
+
+/// The mails, and what is known about the relay.
+pub struct MailDeliveries {
+    run: RunDeliveries,
+    /// Maximum number of attempts in progress.
+    slots: usize,
+    /// The same for now: fewer while the relay is unavailable for some or all mails.
+    open_slots: usize,
+    /// Attempts that found the relay available.
+    found_available: u64,
+    in_outage: bool,
+}
+
+impl MailDeliveries {
+    /// Returns the mails with up to `slots` attempts in progress.
+    pub fn new(run: RunDeliveries, slots: usize) -> Self {
+        Self { run, slots, open_slots: slots, found_available: 0, in_outage: false }
+    }
+}
+
+impl Deliveries for MailDeliveries {
+    type Ready = Ready;
+    type Outcome = Outcome;
+    type Report = MailReport;
+
+    fn capacity(&self) -> usize {
+        self.open_slots
+    }
+
+    fn is_in_outage(&self) -> bool {
+        self.in_outage
+    }
+
+    async fn lease(&self, limit: usize) -> Result<Vec<Ready>, StoreError> {
+        self.run.lease(limit).await
+    }
+
+    fn attempt(&mut self, ready: Ready) -> BoxFuture<'static, Outcome> {
+        let (run, available_before) = (self.run.clone(), self.found_available);
+        async move { Outcome { available_before, ..run.attempt(ready).await } }.boxed()
+    }
+
+    /// An attempt that finds the relay unavailable halves the open slots, and one that does not
+    /// opens one more. So a relay that is down gets one mail at a time, and one that takes few
+    /// connections gets as many.
+    ///
+    /// The relay is down if no other attempt found it available meanwhile.
+    fn attempted(&mut self, outcome: &Outcome) -> Option<MailReport> {
+        match &outcome.mails {
+            Mails::Unknown => None,
+            Mails::CanBeDelivered => {
+                self.found_available += 1;
+                self.open_slots = self.slots.min(self.open_slots + 1);
+                mem::take(&mut self.in_outage).then_some(MailReport::OutageEnded)
+            }
+            Mails::CannotBeDelivered(error) => {
+                self.open_slots = (self.open_slots / 2).max(1);
+                if self.in_outage || self.found_available > outcome.available_before {
+                    return None;
+                }
+                self.in_outage = true;
+                Some(MailReport::OutageBegan(error.clone()))
+            }
+        }
+    }
+
+    async fn settle(&self, ended: &[Outcome]) -> Result<Vec<MailReport>, StoreError> {
+        let attempted: Vec<_> = ended.iter().map(|outcome| outcome.attempted.clone()).collect();
+        let held = self.run.queue.settle(&attempted).await?;
+        let report = |Outcome { order_id, attempted: Attempted { id, settlement, .. }, .. }: &_| {
+            let outcome = DeliveryOutcome::of(settlement, held.contains(id));
+            MailReport::Attempt(DeliveryReport { id: *id, order_id: *order_id, outcome })
         };
-        DeliveryReport { id, order_id: self.order_id, outcome }
+        Ok(ended.iter().map(report).collect())
     }
 }
 
@@ -101,7 +185,7 @@ pub struct RunDeliveries {
 
 impl RunDeliveries {
     /// Leases up to `limit` due deliveries and reads their orders.
-    pub(crate) async fn lease(&self, limit: usize) -> Result<Vec<Ready>, StoreError> {
+    async fn lease(&self, limit: usize) -> Result<Vec<Ready>, StoreError> {
         let leases = self.queue.lease(self.clock.now(), LEASE, limit).await?;
         if leases.is_empty() {
             return Ok(Vec::new());
@@ -135,7 +219,7 @@ impl RunDeliveries {
     }
 
     /// Attempts a delivery.
-    pub(crate) async fn attempt(&self, Ready { lease, order }: Ready) -> Outcome {
+    async fn attempt(&self, Ready { lease, order }: Ready) -> Outcome {
         let (settlement, mails) = if self.is_over_limit(&lease) {
             let error = OVER_LIMIT.to_owned();
             (Settlement::Fail { at: self.clock.now(), error }, Mails::Unknown)
@@ -158,13 +242,8 @@ impl RunDeliveries {
             }
         };
         let Lease { delivery: Delivery { id, order_id, .. }, token, .. } = lease;
-        Outcome { order_id, attempted: Attempted { id, token, settlement }, mails }
-    }
-
-    /// Stores outcomes. Returns the deliveries whose leases were held.
-    pub(crate) async fn settle(&self, batch: &[Outcome]) -> Result<Vec<DeliveryId>, StoreError> {
-        let attempted: Vec<_> = batch.iter().map(|outcome| outcome.attempted.clone()).collect();
-        self.queue.settle(&attempted).await
+        let attempted = Attempted { id, token, settlement };
+        Outcome { order_id, attempted, mails, available_before: 0 }
     }
 
     fn is_over_limit(&self, lease: &Lease) -> bool {

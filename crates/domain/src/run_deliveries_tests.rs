@@ -3,8 +3,8 @@ use time::{OffsetDateTime, macros::datetime};
 
 use super::*;
 use crate::{
-    ports::{MockClock, MockDeliveryQueue, MockNotifier},
-    test_support::{CountingEntropy, delivery, stored_order},
+    ports::{MockDeliveryQueue, MockNotifier},
+    test_support::{CountingEntropy, clock, delivery, stored_order},
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
@@ -29,12 +29,10 @@ fn use_case(
             Err(error @ StoreError::Unavailable(_)) => return Err(error),
         })
     });
-    let mut clock = MockClock::new();
-    clock.expect_now().return_const(NOW);
     RunDeliveries {
         queue: Arc::new(queue),
         notifier: Arc::new(notifier),
-        clock: Arc::new(clock),
+        clock: clock(NOW),
         entropy: Arc::new(CountingEntropy::default()),
         mails_per_recipient_hour: 2,
     }
@@ -200,22 +198,6 @@ async fn panic_of_the_notifier_fails_one_delivery() {
     let panicked = NotifyError::Permanent("the notifier panicked".into());
     let failed = Settlement::Fail { at: NOW, error: error_chain(&panicked) };
     assert_eq!(outcomes, [failed, Settlement::Done]);
-}
-
-#[tokio::test]
-async fn report_says_whether_the_lease_was_held() {
-    let mut queue = queue_of(vec![lease(delivery(NOW))]);
-    queue
-        .expect_settle()
-        .once()
-        .withf(|batch| matches!(batch, [one] if one.settlement == Settlement::Done))
-        .returning(|_| Ok(vec![DeliveryId(5)]));
-    let use_case = use_case(queue, notifier(|| Ok(())), found);
-    let outcome = attempts(&use_case).await.remove(0);
-    let held = use_case.settle(std::slice::from_ref(&outcome)).await.unwrap();
-    let done = DeliveryOutcome::Settled(Settlement::Done);
-    assert_eq!(outcome.clone().report(&held).outcome, done);
-    assert_eq!(outcome.report(&[DeliveryId(6)]).outcome, DeliveryOutcome::LeaseLost);
 }
 
 #[tokio::test]

@@ -1,14 +1,18 @@
 //! Use case: attempt to deliver webhooks.
 //!
-//! The module `webhook` defines the retry schedule, and `webhook_worker` the pace.
+//! The module `webhook` defines the retry schedule, and `delivery_worker` the pace. An endpoint has up
+//! to [`PER_ENDPOINT`] attempts in progress, and one whose last attempt did not succeed has one. All
+//! such endpoints together leave a part of the slots to others, so endpoints that hang hold up none
+//! that works.
 
 use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc};
 
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, future::BoxFuture};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
     delivery::OUTAGE_DELAY,
+    delivery_worker::Deliveries,
     manage_webhooks::{NO_KEY, secret_context},
     order::{OrderId, StoredOrder},
     ports::{
@@ -27,11 +31,20 @@ use crate::{
 /// The outcome of an attempt whose order was erased.
 const ORDER_ERASED: &str = "order_erased";
 
-/// The error of a delivery that was leased, and not attempted because another one failed.
-pub const RELEASED: &str = "not attempted";
+/// Maximum number of attempts in progress at an endpoint.
+pub const PER_ENDPOINT: usize = 4;
 
 /// Delay after which a secret that cannot be read is read again. An operator must mend that.
 const UNREADABLE_DELAY: Duration = Duration::MINUTE;
+
+/// What happened to webhooks.
+#[derive(Debug, PartialEq, Eq)]
+pub enum WebhooksReport {
+    /// The outcome of an attempt is stored.
+    Attempt(WebhookReport),
+    /// An endpoint was disabled because its receiver is gone.
+    Gone(EndpointId),
+}
 
 /// The outcome of one attempt of a webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,8 +60,8 @@ pub struct WebhookReport {
 }
 
 /// A leased delivery with its message, or the reason why it cannot be attempted.
-pub(crate) struct ReadyWebhook {
-    pub(crate) lease: WebhookLease,
+pub struct ReadyWebhook {
+    lease: WebhookLease,
     message: Result<Message, Unready>,
 }
 
@@ -70,26 +83,86 @@ enum Unready {
 
 /// The outcome of an attempt that is not stored yet.
 #[derive(Debug, Clone)]
-pub(crate) struct WebhookOutcome {
-    pub(crate) order_id: Option<OrderId>,
-    pub(crate) attempted: WebhookAttempted,
+pub struct WebhookOutcome {
+    order_id: Option<OrderId>,
+    attempted: WebhookAttempted,
 }
 
-impl WebhookOutcome {
-    /// Returns whether the receiver accepted the delivery.
-    pub(crate) fn is_success(&self) -> bool {
-        self.attempted.settlement == Settlement::Done
+/// The webhooks, and the endpoints with attempts in progress.
+pub struct WebhookDeliveries {
+    run: RunWebhooks,
+    slots: usize,
+    /// The attempts at each endpoint, and whether its last one had succeeded before.
+    in_progress: HashMap<EndpointId, (usize, bool)>,
+}
+
+impl WebhookDeliveries {
+    /// Returns the webhooks with up to `slots` attempts in progress.
+    pub fn new(run: RunWebhooks, slots: usize) -> Self {
+        Self { run, slots, in_progress: HashMap::new() }
     }
 
-    /// Returns the report. `held` are the deliveries whose settlements were stored.
-    pub(crate) fn report(self, held: &[WebhookDeliveryId]) -> WebhookReport {
-        let WebhookAttempted { id, endpoint, settlement, .. } = self.attempted;
-        let outcome = if held.contains(&id) {
-            DeliveryOutcome::Settled(settlement)
-        } else {
-            DeliveryOutcome::LeaseLost
+    fn free_slots(&self, limit: usize) -> WebhookSlots {
+        let unproven = self.in_progress.values().filter(|(_, is_proven)| !is_proven);
+        let unproven: usize = unproven.map(|(attempts, _)| attempts).sum();
+        // The rest is small, because the attempts at endpoints that work are short; and new
+        // endpoints wait for those that hang.
+        let unproven_share = self.slots.saturating_sub((self.slots / 6).max(1)).max(1);
+        let busy = self.in_progress.iter();
+        let busy = busy.map(|(id, (attempts, _))| (*id, PER_ENDPOINT.saturating_sub(*attempts)));
+        WebhookSlots {
+            limit,
+            unproven: unproven_share.saturating_sub(unproven),
+            per_endpoint: PER_ENDPOINT,
+            busy: busy.collect(),
+        }
+    }
+}
+
+impl Deliveries for WebhookDeliveries {
+    type Ready = ReadyWebhook;
+    type Outcome = WebhookOutcome;
+    type Report = WebhooksReport;
+
+    fn capacity(&self) -> usize {
+        self.slots
+    }
+
+    async fn lease(&self, limit: usize) -> Result<Vec<ReadyWebhook>, StoreError> {
+        self.run.lease(&self.free_slots(limit)).await
+    }
+
+    fn attempt(&mut self, ready: ReadyWebhook) -> BoxFuture<'static, WebhookOutcome> {
+        let WebhookLease { delivery, is_proven, .. } = &ready.lease;
+        let (attempts, proven) = self.in_progress.entry(delivery.endpoint).or_default();
+        *attempts += 1;
+        *proven = *is_proven;
+        let run = self.run.clone();
+        async move { run.attempt(ready).await }.boxed()
+    }
+
+    fn attempted(&mut self, outcome: &WebhookOutcome) -> Option<WebhooksReport> {
+        let endpoint = outcome.attempted.endpoint;
+        if let Some((attempts, _)) = self.in_progress.get_mut(&endpoint) {
+            *attempts -= 1;
+            if *attempts == 0 {
+                self.in_progress.remove(&endpoint);
+            }
+        }
+        None
+    }
+
+    async fn settle(&self, ended: &[WebhookOutcome]) -> Result<Vec<WebhooksReport>, StoreError> {
+        let attempted: Vec<_> = ended.iter().map(|outcome| outcome.attempted.clone()).collect();
+        let WebhooksSettled { held, disabled } = self.run.queue.settle(&attempted).await?;
+        let report = |WebhookOutcome { order_id, attempted }: &WebhookOutcome| {
+            let WebhookAttempted { id, endpoint, settlement, .. } = attempted;
+            let outcome = DeliveryOutcome::of(settlement, held.contains(id));
+            let (id, endpoint, order_id) = (*id, *endpoint, *order_id);
+            WebhooksReport::Attempt(WebhookReport { id, endpoint, order_id, outcome })
         };
-        WebhookReport { id, endpoint, order_id: self.order_id, outcome }
+        let gone = disabled.into_iter().map(WebhooksReport::Gone);
+        Ok(ended.iter().map(report).chain(gone).collect())
     }
 }
 
@@ -112,10 +185,7 @@ pub struct RunWebhooks {
 
 impl RunWebhooks {
     /// Leases due deliveries and makes their messages.
-    pub(crate) async fn lease(
-        &self,
-        slots: &WebhookSlots,
-    ) -> Result<Vec<ReadyWebhook>, StoreError> {
+    async fn lease(&self, slots: &WebhookSlots) -> Result<Vec<ReadyWebhook>, StoreError> {
         let leases = self.queue.lease(self.clock.now(), LEASE, slots).await?;
         let mut ids: Vec<OrderId> =
             leases.iter().filter_map(|lease| lease.delivery.order_id).collect();
@@ -134,10 +204,7 @@ impl RunWebhooks {
     }
 
     /// Attempts a delivery.
-    pub(crate) async fn attempt(
-        &self,
-        ReadyWebhook { lease, message }: ReadyWebhook,
-    ) -> WebhookOutcome {
+    async fn attempt(&self, ReadyWebhook { lease, message }: ReadyWebhook) -> WebhookOutcome {
         let request = match message {
             Ok(message) => self.request(&lease, message),
             Err(unready) => Err(unready),
@@ -161,22 +228,6 @@ impl RunWebhooks {
                 Self::outcome(lease, at, postponed, None, EndpointEffect::None)
             }
         }
-    }
-
-    /// Returns the outcome of a delivery that was leased and not attempted. It stays due.
-    pub(crate) fn release(&self, ReadyWebhook { lease, .. }: ReadyWebhook) -> WebhookOutcome {
-        let at = self.clock.now();
-        let released = Settlement::Postpone { due_at: at, error: RELEASED.to_owned() };
-        Self::outcome(lease, at, released, None, EndpointEffect::None)
-    }
-
-    /// Stores outcomes.
-    pub(crate) async fn settle(
-        &self,
-        batch: &[WebhookOutcome],
-    ) -> Result<WebhooksSettled, StoreError> {
-        let attempted: Vec<_> = batch.iter().map(|outcome| outcome.attempted.clone()).collect();
-        self.queue.settle(&attempted).await
     }
 
     fn request(
@@ -270,3 +321,7 @@ fn message(
 #[cfg(test)]
 #[path = "run_webhooks_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "webhook_worker_tests.rs"]
+mod worker_tests;

@@ -4,10 +4,10 @@ use super::*;
 use crate::{
     api_key::ClientId,
     ports::{
-        MockClock, MockDeliveryQueue, MockSecretBox, MockWebhookQueue, MockWebhookSender,
-        SealedSecrets, Unreadable, UrlRefused,
+        MockDeliveryQueue, MockSecretBox, MockWebhookQueue, MockWebhookSender, SealedSecrets,
+        Unreadable, UrlRefused,
     },
-    test_support::{CountingEntropy, stored_order, webhook_delivery},
+    test_support::{CountingEntropy, clock, stored_order, webhook_delivery},
     webhook_secret::WebhookSecret,
 };
 
@@ -42,14 +42,12 @@ fn use_case_on(order: StoredOrder, lease: WebhookLease, sender: MockWebhookSende
         assert_eq!(context, "webhook endpoints of client 1");
         if sealed == [0] { Err(Unreadable) } else { Ok(WebhookSecret::from([sealed[0]; 32])) }
     });
-    let mut clock = MockClock::new();
-    clock.expect_now().return_const(NOW);
     RunWebhooks {
         queue: Arc::new(queue),
         orders: Arc::new(orders),
         sender: Arc::new(sender),
         secrets: Some(Arc::new(secrets)),
-        clock: Arc::new(clock),
+        clock: clock(NOW),
         entropy: Arc::new(CountingEntropy::default()),
     }
 }

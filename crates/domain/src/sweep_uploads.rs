@@ -55,7 +55,8 @@ mod tests {
     use super::*;
     use crate::{
         document::ObjectKey,
-        ports::{MockBlobStore, MockClock, MockUploadLedger},
+        ports::{MockBlobStore, MockUploadLedger},
+        test_support::{clock, down},
     };
 
     fn keys(count: usize) -> Vec<ObjectKey> {
@@ -74,12 +75,10 @@ mod tests {
     }
 
     async fn step(uploads: MockUploadLedger, blobs: MockBlobStore) -> Step<usize> {
-        let mut clock = MockClock::new();
-        clock.expect_now().return_const(datetime!(2026-11-21 12:00 UTC));
         let sweep = SweepUploads {
             uploads: Arc::new(uploads),
             blobs: Arc::new(blobs),
-            clock: Arc::new(clock),
+            clock: clock(datetime!(2026-11-21 12:00 UTC)),
         };
         sweep.step().await
     }
@@ -115,7 +114,7 @@ mod tests {
         let mut blobs = MockBlobStore::new();
         blobs.expect_delete().returning(|deleted| {
             if *deleted == keys(1)[0] {
-                return Err(StoreError::Unavailable("no bucket".into()));
+                return Err(down());
             }
             Ok(())
         });

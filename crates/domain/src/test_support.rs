@@ -22,7 +22,7 @@ use crate::{
     order::{EmailAddress, OrderId, OrderRequest, OrderStatus, StoredOrder},
     ports::{
         Entropy, MockBlobStore, MockClock, MockDocumentScanner, MockIdempotencyLedger,
-        MockOrderReader, MockOrderRepo, MockUploadLedger, ScanError, Verdict,
+        MockOrderReader, MockOrderRepo, MockUploadLedger, ScanError, StoreError, Verdict,
     },
     scan_documents::ScanDocuments,
     webhook::{
@@ -30,6 +30,18 @@ use crate::{
         WebhookStatus,
     },
 };
+
+/// Returns a clock that stands still.
+pub(crate) fn clock(now: OffsetDateTime) -> Arc<MockClock> {
+    let mut clock = MockClock::new();
+    clock.expect_now().return_const(now);
+    Arc::new(clock)
+}
+
+/// Returns the error of a store that does not answer.
+pub(crate) fn down() -> StoreError {
+    StoreError::Unavailable("down".into())
+}
 
 /// The ports of an [`Intake`].
 #[derive(Default)]
@@ -44,8 +56,6 @@ pub(crate) struct Mocks {
 
 impl Mocks {
     pub(crate) fn intake(self, now: OffsetDateTime) -> Intake {
-        let mut clock = MockClock::new();
-        clock.expect_now().return_const(now);
         Intake {
             orders: Arc::new(self.orders),
             reader: Arc::new(self.reader),
@@ -53,11 +63,9 @@ impl Mocks {
             idempotency: Arc::new(self.idempotency),
             blobs: Arc::new(self.blobs),
             scan: self.scan,
-            clock: Arc::new(clock),
+            clock: clock(now),
             entropy: Arc::new(CountingEntropy::default()),
             idempotency_retention: Duration::DAY,
-            object_keys: Arc::default(),
-            traffic: Arc::default(),
         }
     }
 

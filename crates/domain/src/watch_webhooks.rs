@@ -118,8 +118,8 @@ mod tests {
     use super::*;
     use crate::{
         api_key::{ApiKey, ApiKeyId, ClientId, NewApiKey},
-        ports::{MockApiKeyRepo, MockClock, MockNotifier, MockWebhookQueue, MockWebhookRepo},
-        test_support::{api_key, endpoint},
+        ports::{MockApiKeyRepo, MockNotifier, MockWebhookQueue, MockWebhookRepo},
+        test_support::{api_key, clock, endpoint},
         webhook::DisabledBy,
     };
 
@@ -157,14 +157,12 @@ mod tests {
             .returning(move |_, _| Ok(forgotten));
         let mut repo = MockApiKeyRepo::new();
         repo.expect_list().returning(move || Ok(keys.clone()));
-        let mut clock = MockClock::new();
-        clock.expect_now().return_const(NOW);
         WatchWebhooks {
             endpoints: Arc::new(endpoints),
             deliveries: Arc::new(deliveries),
             keys: Arc::new(repo),
             notifier: Arc::new(notifier),
-            clock: Arc::new(clock),
+            clock: clock(NOW),
         }
     }
 

@@ -1,31 +1,27 @@
-use std::sync::{
-    Mutex,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use async_trait::async_trait;
-use futures_util::future::pending;
-use time::{OffsetDateTime, macros::datetime};
+use futures_util::{FutureExt as _, future::pending};
+use time::macros::datetime;
 use tokio::time::Instant;
 
 use super::*;
 use crate::{
     api_key::ClientId,
-    ports::{
-        MockClock, MockDeliveryQueue, MockSecretBox, MockWebhookQueue, SealedSecrets, Settlement,
-        UrlRefused, WebhookAnswer, WebhookError, WebhookLease, WebhookRequest, WebhookSender,
-    },
-    run_deliveries::DeliveryOutcome,
-    test_support::{CountingEntropy, webhook_delivery},
-    webhook::{EventType, WebhookDelivery, WebhookDeliveryId},
+    delivery_slots::DeliverySlots,
+    delivery_worker::DeliveryWorker,
+    ports::{MockDeliveryQueue, MockSecretBox, MockWebhookQueue, SealedSecrets, UrlRefused},
+    test_support::{CountingEntropy, clock, webhook_delivery},
     webhook_secret::WebhookSecret,
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
-
-fn sleep(pause: Duration) -> BoxFuture<'static, ()> {
-    tokio::time::sleep(pause).boxed()
-}
 
 /// Answers each URL after its time; `None` never.
 struct Receivers {
@@ -101,7 +97,7 @@ fn lease(number: i64, endpoint: EndpointId, is_proven: bool) -> WebhookLease {
 }
 
 struct Setup {
-    worker: WebhookWorker,
+    worker: DeliveryWorker<WebhookDeliveries>,
     queue: Arc<Queue>,
     most: Arc<AtomicUsize>,
 }
@@ -127,16 +123,11 @@ fn setup(
             let mut proven = settling.proven.lock().unwrap();
             match one.settlement {
                 Settlement::Done => proven.push(one.endpoint),
-                Settlement::Postpone { .. } => {
-                    settling.waiting.lock().unwrap().push((one.id.0, one.endpoint));
-                }
                 _ => proven.retain(|endpoint| *endpoint != one.endpoint),
             }
         }
         Ok(WebhooksSettled { held: batch.iter().map(|one| one.id).collect(), disabled: vec![] })
     });
-    let mut clock = MockClock::new();
-    clock.expect_now().return_const(NOW);
     let mut secrets = MockSecretBox::new();
     secrets.expect_open().returning(|_, _| Ok(WebhookSecret::from([1; 32])));
     let most = Arc::<AtomicUsize>::default();
@@ -145,44 +136,46 @@ fn setup(
         orders: Arc::new(MockDeliveryQueue::new()),
         sender: Arc::new(Receivers { answer, running: Arc::default(), most: most.clone() }),
         secrets: Some(Arc::new(secrets)),
-        clock: Arc::new(clock),
+        clock: clock(NOW),
         entropy: Arc::new(CountingEntropy::default()),
     };
     let slots = Arc::new(DeliverySlots::new(64));
-    let worker = WebhookWorker::new(webhooks, slots, Arc::default(), Arc::default(), sleep);
+    let webhooks = WebhookDeliveries::new(webhooks, slots.share());
+    let worker = DeliveryWorker::new(webhooks, slots, |pause| tokio::time::sleep(pause).boxed());
     Setup { worker, queue: state, most }
 }
 
-/// Steps until so many deliveries succeeded. Returns their numbers.
-async fn delivered(worker: &mut WebhookWorker, count: usize) -> Vec<i64> {
-    let mut numbers = Vec::new();
-    while numbers.len() < count {
+/// Steps until so many deliveries succeeded.
+async fn deliver(worker: &mut DeliveryWorker<WebhookDeliveries>, mut count: usize) {
+    while count > 0 {
         let reports = worker.step().await.reports.into_iter();
-        let done =
-            reports.filter(|report| report.outcome == DeliveryOutcome::Settled(Settlement::Done));
-        numbers.extend(done.map(|report| report.id.0));
+        let is_done = |report: &WebhooksReport| match report {
+            WebhooksReport::Attempt(report) => {
+                report.outcome == DeliveryOutcome::Settled(Settlement::Done)
+            }
+            WebhooksReport::Gone(_) => false,
+        };
+        count -= reports.filter(is_done).count();
+        worker.wait().await;
     }
-    numbers
 }
 
 #[tokio::test(start_paused = true)]
 async fn endpoint_has_four_attempts_in_progress_at_most() {
-    let Setup { mut worker, most, .. } = setup([1; 200], [1], |_| Some((10, 200)));
+    let Setup { mut worker, most, .. } = setup([1; 200], [1], |_| Some((100, 200)));
     let began = Instant::now();
-    assert_eq!(delivered(&mut worker, 200).await.len(), 200);
+    deliver(&mut worker, 200).await;
     assert_eq!(most.load(Ordering::Relaxed), 4);
-    // 50 rounds of 10 ms, and few pauses.
-    assert!(began.elapsed() < Duration::from_millis(700), "{:?}", began.elapsed());
+    // 50 rounds of 100 ms, each with a short pause, and a long one at the end.
+    assert!(began.elapsed() < Duration::from_millis(5_800), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
 async fn unproven_endpoint_gets_one_attempt_at_a_time() {
     let Setup { mut worker, most, .. } = setup([1; 8], [], |_| Some((1_000, 500)));
-    while worker.attempts.all == 0 {
-        worker.step().await;
-    }
     for _ in 0..20 {
         worker.step().await;
+        worker.wait().await;
     }
     assert_eq!(most.load(Ordering::Relaxed), 1);
 }
@@ -197,55 +190,9 @@ async fn endpoints_that_hang_hold_up_no_others() {
     });
     let began = Instant::now();
     // All of those that are known to work, although hanging ones take all other slots.
-    delivered(&mut worker, 250).await;
+    deliver(&mut worker, 250).await;
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
-    let unproven = worker.attempts.unproven();
-    assert!(unproven <= 40, "{unproven}");
-    assert!(queue.asked.lock().unwrap().iter().all(|slots| slots.limit <= 48));
-}
-
-#[tokio::test(start_paused = true)]
-async fn failure_releases_what_its_slot_has_leased() {
-    let Setup { mut worker, queue, .. } = setup([1; 16], [1], |_| Some((10, 500)));
-    let mut outcomes = Vec::new();
-    while outcomes.len() < 16 {
-        outcomes.extend(worker.step().await.reports.into_iter().map(|report| report.outcome));
-    }
-    let released = outcomes
-        .iter()
-        .filter(|outcome| matches!(outcome, DeliveryOutcome::Settled(Settlement::Postpone { .. })));
-    assert_eq!(released.count(), 12);
-    assert!(queue.waiting.lock().unwrap().len() >= 11);
-}
-
-#[tokio::test(start_paused = true)]
-async fn stop_releases_what_is_not_attempted() {
-    let Setup { mut worker, queue, .. } = setup([1; 16], [1], |_| Some((10, 200)));
-    while worker.attempts.all == 0 {
-        worker.step().await;
-    }
-    worker.stop();
-    while !worker.is_done() {
-        worker.step().await;
-    }
-    assert_eq!(queue.waiting.lock().unwrap().len(), 12);
-    assert_eq!(worker.slots.take(64), 64, "every slot was given back");
-}
-
-#[tokio::test(start_paused = true)]
-async fn outage_of_the_queue_loses_no_outcome() {
-    let mut setup = setup([1, 2], [], |_| Some((10, 200)));
-    let mut queue = MockWebhookQueue::new();
-    let state = Arc::clone(&setup.queue);
-    queue.expect_lease().returning(move |_, _, slots| Ok(state.lease(slots)));
-    let mut calls = 0;
-    queue.expect_settle().returning(move |batch| {
-        calls += 1;
-        if calls < 3 {
-            return Err(StoreError::Unavailable("no database".into()));
-        }
-        Ok(WebhooksSettled { held: batch.iter().map(|one| one.id).collect(), disabled: vec![] })
-    });
-    setup.worker.webhooks.queue = Arc::new(queue);
-    assert_eq!(delivered(&mut setup.worker, 2).await.len(), 2);
+    let asked = queue.asked.lock().unwrap();
+    let hanging = |slots: &WebhookSlots| slots.busy.iter().filter(|(id, _)| id.0 > 100).count();
+    assert!(asked.iter().all(|slots| slots.limit <= 48 && hanging(slots) <= 40));
 }

@@ -145,16 +145,11 @@ mod tests {
         ] {
             assert_eq!(parse(url).unwrap().host, host, "{url}");
         }
-        for url in [
-            "smtp:relay",
-            "smtp://",
-            "smtp:///",
-            "smtp://re%20lay",
-            "smtp://exämple.com",
-            "smtp://relay/path",
-            "smtp://relay#fragment",
-            "smtp://relay:0",
-        ] {
+        for url in
+            "smtp:relay smtp:// smtp:/// smtp://re%20lay smtp://exämple.com smtp://relay/path \
+             smtp://relay#fragment smtp://relay:0"
+                .split(' ')
+        {
             assert!(matches!(parse(url), Err(OpenError::NotARelay)), "{url}");
         }
     }
@@ -211,19 +206,11 @@ mod tests {
             (relay.root, relay.encryption),
             (Some("/etc/ssl/our root.pem".into()), Encryption::Required)
         );
-        for parameters in [
-            "tls",
-            "tls=",
-            "tls=on",
-            "TLS=none",
-            "timeout=5",
-            "tls=none&tls=none",
-            "ca=/a&ca=/a",
-            "ca=",
-            "ca=root.pem",
-            "tls=none&ca=/root.pem",
-            "&a",
-        ] {
+        for parameters in
+            "tls tls= tls=on TLS=none timeout=5 tls=none&tls=none ca=/a&ca=/a ca= ca=root.pem \
+             tls=none&ca=/root.pem &a"
+                .split(' ')
+        {
             assert!(
                 matches!(parse(&format!("smtp://relay?{parameters}")), Err(OpenError::Parameter)),
                 "{parameters}"

@@ -1,13 +1,11 @@
 //! Webhooks to a receiver on this machine.
 
-use std::sync::Arc;
-
-use app::settings::Settings;
 use domain::{
     endpoint_request::{EndpointChange, EndpointRequest},
     manage_webhooks::ManageWebhooks,
     webhook::{DisabledBy, Endpoint, EndpointOwner},
 };
+use operator::settings::Settings;
 use reqwest::multipart::Form;
 use serde_json::{Value, json};
 use time::Duration;
@@ -37,7 +35,7 @@ async fn start() -> TestApp {
 fn webhooks(app: &TestApp) -> ManageWebhooks {
     let Flags { settings } =
         <Flags as clap::Parser>::parse_from(["notary-orders"].into_iter().chain(FLAGS));
-    app.storage().manage_webhooks(&settings, app.machine(), &Arc::default()).unwrap()
+    app.storage().manage_webhooks(&settings, app.machine()).unwrap()
 }
 
 /// Creates an endpoint of the client of the app's key, at a path that is a secret.
