@@ -164,6 +164,10 @@ impl SpoolWriter {
             let (sink, block) = blocking(write).await?;
             (self.sink, self.block) = (Some(sink), block);
         }
+        if self.block.capacity() == 0 {
+            // Not doubled as it grows: many slow uploads hold a block each.
+            self.block.reserve_exact(BLOCK_SIZE);
+        }
         self.block.extend_from_slice(&chunk);
         Ok(())
     }
