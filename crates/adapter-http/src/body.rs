@@ -20,7 +20,7 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use crate::problem::{Problem, ProblemCode};
+use crate::respond::problem::{Problem, ProblemCode};
 
 /// Time limit for a whole JSON body.
 const JSON_TIMEOUT: Duration = Duration::from_secs(15);
@@ -206,6 +206,9 @@ impl Pace {
     }
 }
 
+pub(crate) mod json;
+pub(crate) mod kept;
+pub(crate) mod limit;
 #[cfg(test)]
 #[path = "body_tests.rs"]
 mod tests;

@@ -33,9 +33,8 @@ use self::{
     text_parts::{TextParts, is_text_part, max_bytes as max_text_bytes},
 };
 use crate::{
-    body::Body,
-    body_limit::used_up,
-    problem::{Problem, ProblemCode},
+    body::{Body, limit::used_up},
+    respond::problem::{Problem, ProblemCode},
 };
 
 /// Maximum number of parts. An order has at most 27, and forms may have fields of their own.

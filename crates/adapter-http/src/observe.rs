@@ -20,18 +20,19 @@ use actix_web::{
 use tracing::{Instrument as _, Span};
 
 use crate::{
-    guard::{Connection, InProgress},
-    kept_body::{Answer, KeptBody},
-    metrics::known_method,
-    peer,
-    problem::{Problem, ProblemCode},
-    rate_limit::Allowance,
-    request_notes::{
-        KeyNote, OrderNote, OverConcurrencyLimit, RejectedPeer, RequestId, WebhookNote,
-        X_REQUEST_ID,
+    access::{peer, rate_limit::Allowance},
+    body::kept::{Answer, KeptBody},
+    observe::{
+        metrics::known_method,
+        request_notes::{
+            KeyNote, OrderNote, OverConcurrencyLimit, RejectedPeer, RequestId, WebhookNote,
+            X_REQUEST_ID,
+        },
+        trace::{TraceRequests, TracedAnswer},
     },
+    respond::problem::{Problem, ProblemCode},
+    serve::guard::{Connection, InProgress},
     state::Api,
-    trace::{TraceRequests, TracedAnswer},
 };
 
 const AFTER_DOUBTFUL_END: &str = "The answer to the request before this one closes the connection. \
@@ -193,6 +194,11 @@ fn add_headers(response: &mut ServiceResponse, id: &RequestId) {
     }
 }
 
+pub(crate) mod gauges;
+pub(crate) mod metrics;
+pub(crate) mod ops;
+pub(crate) mod request_notes;
 #[cfg(test)]
 #[path = "observe_tests.rs"]
 mod tests;
+pub(crate) mod trace;

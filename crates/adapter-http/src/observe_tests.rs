@@ -7,7 +7,7 @@ use actix_web::{
 use futures_util::StreamExt as _;
 
 use super::*;
-use crate::{test_support::Ports, trace::RequestTrace};
+use crate::{observe::trace::RequestTrace, test_support::Ports};
 
 /// Sends a request with these ids from an address. Returns the id of the answer.
 async fn answered_id(peer: &str, ids: &[&str]) -> String {

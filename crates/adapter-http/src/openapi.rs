@@ -5,6 +5,7 @@ mod units;
 
 #[cfg(test)]
 mod code_tests;
+pub(crate) mod docs_page;
 #[cfg(test)]
 pub(crate) mod tests;
 

@@ -9,10 +9,17 @@ use actix_web::{
 };
 
 use crate::{
-    answer::reject,
-    docs_page, openapi, ops,
-    orders::{self, create_form, create_json, path},
-    problem::{Problem, ProblemCode},
+    observe::ops,
+    openapi::{self, docs_page},
+    orders::{
+        self,
+        create::{create_form, create_json},
+        path,
+    },
+    respond::{
+        answer::reject,
+        problem::{Problem, ProblemCode},
+    },
     webhooks,
 };
 

@@ -3,23 +3,24 @@
 use std::sync::Arc;
 
 use domain::{
-    add_documents::AddDocuments, create_order::CreateOrder, document::DocumentLimits,
-    manage_keys::ManageKeys, manage_webhooks::ManageWebhooks, ports::Entropy,
-    read_order::ReadOrder, webhook::EndpointId,
+    api_key::manage_keys::ManageKeys,
+    document::DocumentLimits,
+    orders::{add_documents::AddDocuments, create_order::CreateOrder, read_order::ReadOrder},
+    ports::Entropy,
+    webhook::{EndpointId, manage_webhooks::ManageWebhooks},
 };
 use ipnet::IpNet;
 
 use crate::{
-    body_limit::BodyLimit,
-    closing::Closing,
-    concurrency_limit::ConcurrencyLimit,
-    detached_tasks::DetachedTasks,
+    access::{
+        concurrency_limit::ConcurrencyLimit,
+        in_progress::{InProgress, KeysInProgress},
+        rate_limit::RateLimits,
+    },
+    body::limit::BodyLimit,
     form::Spool,
-    guard::Connections,
-    in_progress::{InProgress, KeysInProgress},
-    metrics::ApiMetrics,
-    rate_limit::RateLimits,
-    trace::TraceRequests,
+    observe::{metrics::ApiMetrics, trace::TraceRequests},
+    serve::{closing::Closing, detached_tasks::DetachedTasks, guard::Connections},
 };
 
 /// The use cases, limits and settings of the API.

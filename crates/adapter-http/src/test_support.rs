@@ -14,24 +14,22 @@ use actix_web::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use domain::{
-    add_documents::AddDocuments,
-    api_key::{ApiKey, ApiKeyId, NewApiKey, PresentedKey, Rate, Scope},
-    create_order::CreateOrder,
+    api_key::{ApiKey, ApiKeyId, NewApiKey, PresentedKey, Rate, Scope, manage_keys::ManageKeys},
     document::DocumentLimits,
     duplicate_window::DuplicateWindow,
     idempotency::{AddedRange, DEFAULT_RETENTION},
-    intake::Intake,
-    manage_keys::ManageKeys,
-    manage_webhooks::ManageWebhooks,
     order::OrderId,
+    orders::{
+        add_documents::AddDocuments, create_order::CreateOrder, intake::Intake,
+        read_order::ReadOrder, scan_documents::ScanDocuments,
+    },
     ports::{
         AddDocumentsError, CreateError, MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy,
         MockIdempotencyLedger, MockOrderReader, MockOrderRepo, MockSecretBox, MockUploadLedger,
         MockWebhookQueue, MockWebhookRepo, MockWebhookSender, NewDocuments, NewOrder, OrderRepo,
         StoreError,
     },
-    read_order::ReadOrder,
-    scan_documents::ScanDocuments,
+    webhook::manage_webhooks::ManageWebhooks,
 };
 use ipnet::IpNet;
 use prometheus::{Registry, TextEncoder};
@@ -42,8 +40,11 @@ use tokio::sync::Semaphore;
 
 use crate::{
     ApiMetrics, BodyLimit, Closing, ConcurrencyLimit, Connections, DetachedTasks, InProgress,
-    KeysInProgress, RateLimits, Spool, observe::observe, openapi::tests::assert_described, routes,
-    state::Api, trace::TraceRequests,
+    KeysInProgress, RateLimits, Spool,
+    observe::{observe, trace::TraceRequests},
+    openapi::tests::assert_described,
+    routes,
+    state::Api,
 };
 
 /// The time of all tests.

@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr, sync::Arc};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use domain::{
     ports::{Entropy, SecretBox, Unreadable},
-    webhook_secret::WebhookSecret,
+    webhook::secret::WebhookSecret,
 };
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 

@@ -1,7 +1,7 @@
 //! Signatures of Standard Webhooks 1.0.0.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use domain::{ports::WebhookRequest, webhook_secret::WebhookSecret};
+use domain::{ports::WebhookRequest, webhook::secret::WebhookSecret};
 use ring::hmac;
 
 /// Returns the value of `webhook-signature`: for each secret `v1,` and the HMAC-SHA256 of id,

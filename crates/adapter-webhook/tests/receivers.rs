@@ -13,7 +13,7 @@ use std::{
 use adapter_webhook::{Networks, Sender};
 use domain::{
     ports::{WebhookRequest, WebhookSender as _},
-    webhook_secret::WebhookSecret,
+    webhook::secret::WebhookSecret,
 };
 use standardwebhooks::Webhook;
 use tempfile::TempDir;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::Result;
-use domain::manage_keys::{KeyTerms, ManageKeys};
+use domain::api_key::manage_keys::{KeyTerms, ManageKeys};
 use operator::{
     listen::local_address,
     settings::{Database, Settings},

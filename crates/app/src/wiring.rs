@@ -10,22 +10,24 @@ use adapter_http::{
 use adapter_mail::RemoveOldMails;
 use anyhow::{Context as _, Result};
 use domain::{
-    add_documents::AddDocuments,
-    create_order::CreateOrder,
-    delivery_slots::DeliverySlots,
-    delivery_worker::{DeliveryWorker, Sleep},
-    dispatch_events::DispatchEvents,
-    forget_keys::ForgetKeys,
-    intake::Intake,
-    manage_webhooks::ManageWebhooks,
-    note_key_uses::NoteKeyUses,
+    api_key::note_key_uses::NoteKeyUses,
+    delivery::{
+        dispatch_events::DispatchEvents,
+        run_deliveries::{MailDeliveries, RunDeliveries},
+        slots::DeliverySlots,
+        worker::{DeliveryWorker, Sleep},
+    },
+    orders::{
+        add_documents::AddDocuments, create_order::CreateOrder, forget_keys::ForgetKeys,
+        intake::Intake, read_order::ReadOrder, scan_documents::ScanDocuments,
+        sweep_uploads::SweepUploads,
+    },
     ports::{DeliveryQueue, Notifier, Outbox},
-    read_order::ReadOrder,
-    run_deliveries::{MailDeliveries, RunDeliveries},
-    run_webhooks::{RunWebhooks, WebhookDeliveries},
-    scan_documents::ScanDocuments,
-    sweep_uploads::SweepUploads,
-    watch_webhooks::WatchWebhooks,
+    webhook::{
+        manage_webhooks::ManageWebhooks,
+        run_webhooks::{RunWebhooks, WebhookDeliveries},
+        watch_webhooks::WatchWebhooks,
+    },
 };
 use futures_util::FutureExt as _;
 use operator::{

@@ -11,17 +11,20 @@ use std::{
 use adapter_http::RateLimits;
 use adapter_mail::RemoveOldMails;
 use domain::{
+    api_key::note_key_uses::NoteKeyUses,
     background::Step,
-    delivery_worker::{Deliveries, DeliveryFailure, DeliveryStep, DeliveryWorker},
-    dispatch_events::{DispatchEvents, UnreadableOrders},
-    forget_keys::ForgetKeys,
-    note_key_uses::NoteKeyUses,
+    delivery::{
+        dispatch_events::{DispatchEvents, UnreadableOrders},
+        run_deliveries::{MailDeliveries, MailReport},
+        worker::{Deliveries, DeliveryFailure, DeliveryStep, DeliveryWorker},
+    },
+    orders::{forget_keys::ForgetKeys, sweep_uploads::SweepUploads},
     ports::{Notifier, error_chain},
-    run_deliveries::{MailDeliveries, MailReport},
-    run_webhooks::{WebhookDeliveries, WebhooksReport},
-    sweep_uploads::SweepUploads,
-    watch_webhooks::{NoticeOutcome, WatchStep, WatchWebhooks},
-    webhook::{DisabledBy, EndpointId},
+    webhook::{
+        DisabledBy, EndpointId,
+        run_webhooks::{WebhookDeliveries, WebhooksReport},
+        watch_webhooks::{NoticeOutcome, WatchStep, WatchWebhooks},
+    },
 };
 use telemetry::WorkerMetrics;
 use tokio::{task::JoinSet, time::sleep};

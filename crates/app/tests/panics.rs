@@ -14,9 +14,9 @@ use app::serve::Starting;
 use async_trait::async_trait;
 use clap::Parser;
 use domain::{
+    api_key::manage_keys::KeyTerms,
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
-    manage_keys::KeyTerms,
     order::OrderId,
     ports::{AddDocumentsError, CreateError, NewDocuments, NewOrder, OrderRepo, StoreError},
 };

@@ -10,7 +10,6 @@ use domain::{
     delivery::NewDelivery,
     document::{ObjectKey, Sha256Digest, StoredDocument},
     duplicate_window::DuplicateWindow,
-    endpoint_request::EndpointChange,
     idempotency::{Attempt, Claim, ClaimToken, Fingerprint, IdempotencyKey},
     order::{
         EmailAddress, FileNumber, Order, OrderId, OrderRequest, OrderStatus, SigningServiceId,
@@ -22,7 +21,10 @@ use domain::{
         OrderRepo, Outbox, QueueStats, ReplayBatch, Settlement, StoreError, UploadLedger,
         WebhookAttempted, WebhookLease, WebhookQueue, WebhookRepo, WebhookSlots,
     },
-    webhook::{AttemptOutcome, AttemptRecord, EndpointId, EndpointOwner, EventType},
+    webhook::{
+        AttemptOutcome, AttemptRecord, EndpointId, EndpointOwner, EventType,
+        endpoint_request::EndpointChange,
+    },
 };
 use futures_util::future::join_all;
 use serde_json::{Value, json};

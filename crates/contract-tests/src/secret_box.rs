@@ -2,7 +2,7 @@
 
 use domain::{
     ports::{SecretBox, Unreadable},
-    webhook_secret::WebhookSecret,
+    webhook::secret::WebhookSecret,
 };
 
 /// Makes the boxes under test.

@@ -2,14 +2,13 @@
 
 use domain::{
     api_key::ClientId,
-    endpoint_request::EndpointChange,
     ports::{
         Cursor, DeliveryPageQuery, Dispatch, EndpointEffect, NewWebhookDelivery, ReplayBatch,
         Settlement, WebhookLease, WebhookSlots,
     },
     webhook::{
         AttemptOutcome, AttemptRecord, DisabledBy, EndpointId, EndpointOwner, EventType,
-        WebhookDeliveryId, WebhookStatus,
+        WebhookDeliveryId, WebhookStatus, endpoint_request::EndpointChange,
     },
 };
 use time::{Duration, OffsetDateTime};

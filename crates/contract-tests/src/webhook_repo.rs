@@ -2,9 +2,11 @@
 
 use domain::{
     api_key::ClientId,
-    endpoint_request::EndpointChange,
     ports::NewEndpoint,
-    webhook::{DisabledBy, Endpoint, EndpointId, EndpointOwner, EventType},
+    webhook::{
+        DisabledBy, Endpoint, EndpointId, EndpointOwner, EventType,
+        endpoint_request::EndpointChange,
+    },
 };
 use time::{Duration, OffsetDateTime};
 

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use domain::{
     ports::{WebhookAnswer, WebhookError, WebhookRequest, WebhookSender},
     trace_context::TraceContext,
-    webhook_secret::WebhookSecret,
+    webhook::secret::WebhookSecret,
 };
 use futures_util::future::join_all;
 use time::{Duration, macros::datetime};

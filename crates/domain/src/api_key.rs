@@ -1,5 +1,9 @@
 //! API keys: the text that a client presents, what the service stores, and when a key is valid.
 
+pub mod key_cache;
+pub mod manage_keys;
+pub mod note_key_uses;
+
 use std::{collections::BTreeSet, fmt};
 
 use sha2::{Digest as _, Sha256};

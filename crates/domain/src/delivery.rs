@@ -2,6 +2,11 @@
 //!
 //! Retry schedule: [`FIRST_DELAY`], [`MAX_DELAY`] and [`OUTAGE_DELAY`]. Age limit: [`MAX_AGE`].
 
+pub mod dispatch_events;
+pub mod run_deliveries;
+pub mod slots;
+pub mod worker;
+
 use time::{Duration, OffsetDateTime};
 
 use crate::{

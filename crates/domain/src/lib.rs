@@ -10,21 +10,12 @@
 //! | date, time and time zone of the signing | [`appointment`] |
 //! | accepted formats, file names and limits of documents | [`document`] |
 //! | the duplicate window of a file number | [`duplicate_window`] |
-//! | API keys | [`api_key`], cached by [`key_cache`] |
+//! | API keys: issue, rotate, revoke, cache, last use | [`api_key`] |
 //! | repeats of a request with one `Idempotency-Key` | [`idempotency`] |
-//! | mails about an order and their retry schedule | [`delivery`] |
-//! | webhooks: endpoints, events, retry schedule, payloads | [`webhook`] |
-//! | the body that creates or changes an endpoint; its secret | [`endpoint_request`], [`webhook_secret`] |
-//! | use cases of requests | [`create_order`] and [`add_documents`] over [`intake`], [`read_order`] |
-//! | the scan of documents for malware, before they are stored | [`scan_documents`] |
-//! | use cases of webhook endpoints | [`manage_webhooks`] |
-//! | use cases of commands | [`manage_keys`], [`erase_orders`] |
+//! | use cases of orders: create, add documents, scan, read, erase, clean up | [`orders`] |
+//! | mails about an order; the loop that delivers mails and webhooks | [`delivery`] |
+//! | webhooks: endpoints, events, retry schedule, payloads, secrets | [`webhook`] |
 //! | steps of background work | [`background`] |
-//! | use case in the background: turn events into deliveries | [`dispatch_events`] |
-//! | use case in the background: deliver mails and webhooks | [`delivery_worker`], [`run_deliveries`], [`run_webhooks`] |
-//! | the slots that mails and webhooks share | [`delivery_slots`] |
-//! | use case in the background: disable endpoints that fail | [`watch_webhooks`] |
-//! | other use cases in the background | [`sweep_uploads`], [`forget_keys`], [`note_key_uses`] |
 //!
 //! # Adding a port
 //!
@@ -44,37 +35,18 @@ macro_rules! conceal {
     )*};
 }
 
-pub mod add_documents;
 pub mod api_key;
 pub mod appointment;
 pub mod background;
-pub mod create_order;
 pub mod delivery;
-pub mod delivery_slots;
-pub mod delivery_worker;
-pub mod dispatch_events;
 pub mod document;
 pub mod duplicate_window;
-pub mod endpoint_request;
-pub mod erase_orders;
-pub mod forget_keys;
 pub mod idempotency;
-pub mod intake;
-pub mod key_cache;
-pub mod manage_keys;
-pub mod manage_webhooks;
-pub mod note_key_uses;
 pub mod order;
+pub mod orders;
 pub mod ports;
-pub mod read_order;
-pub mod run_deliveries;
-pub mod run_webhooks;
-pub mod scan_documents;
-pub mod sweep_uploads;
 pub mod trace_context;
-pub mod watch_webhooks;
 pub mod webhook;
-pub mod webhook_secret;
 
 mod hex;
 

@@ -18,13 +18,12 @@ use crate::{
         StoredDocument,
     },
     idempotency::{Attempt, Claim, ClaimToken, Fingerprint, IdempotencyKey},
-    intake::Intake,
     order::{EmailAddress, OrderId, OrderRequest, OrderStatus, StoredOrder},
+    orders::{intake::Intake, scan_documents::ScanDocuments},
     ports::{
         Entropy, MockBlobStore, MockClock, MockDocumentScanner, MockIdempotencyLedger,
         MockOrderReader, MockOrderRepo, MockUploadLedger, ScanError, StoreError, Verdict,
     },
-    scan_documents::ScanDocuments,
     webhook::{
         Endpoint, EndpointId, EndpointOwner, EventType, WebhookDelivery, WebhookDeliveryId,
         WebhookStatus,

@@ -382,6 +382,11 @@ fn timestamp(at: OffsetDateTime) -> String {
     at.format(FORMAT).unwrap_or_default()
 }
 
+pub mod endpoint_request;
+pub mod manage_webhooks;
+pub mod run_webhooks;
+pub mod secret;
 #[cfg(test)]
 #[path = "webhook_tests.rs"]
 mod tests;
+pub mod watch_webhooks;

@@ -16,13 +16,13 @@ use adapter_sqlite::SqliteStore;
 use adapter_webhook::Proxy;
 use anyhow::{Context as _, Result};
 use domain::{
-    manage_keys::ManageKeys,
-    manage_webhooks::ManageWebhooks,
+    api_key::manage_keys::ManageKeys,
     ports::{
         ApiKeyRepo, BlobStore, DeliveryQueue, DocumentScanner as _, IdempotencyLedger, Notifier,
         OrderAdmin, OrderReader, OrderRepo, Outbox, UploadLedger, WebhookQueue, WebhookRepo,
         WebhookSender, error_chain,
     },
+    webhook::manage_webhooks::ManageWebhooks,
 };
 
 use crate::{

@@ -17,9 +17,11 @@ use adapter_object_store::ObjectBlobStore;
 use adapter_webhook::Networks;
 use clap::{ArgAction, Args, ValueEnum, builder::RangedI64ValueParser, value_parser};
 use domain::{
-    api_key::Rate, delivery_slots::DELIVERIES_IN_FLIGHT, document::DocumentLimits,
-    duplicate_window::DuplicateWindow, idempotency::DEFAULT_RETENTION,
-    run_deliveries::MAILS_PER_RECIPIENT_HOUR,
+    api_key::Rate,
+    delivery::{run_deliveries::MAILS_PER_RECIPIENT_HOUR, slots::DELIVERIES_IN_FLIGHT},
+    document::DocumentLimits,
+    duplicate_window::DuplicateWindow,
+    idempotency::DEFAULT_RETENTION,
 };
 use ipnet::IpNet;
 use time::Duration;

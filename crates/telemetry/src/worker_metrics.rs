@@ -1,10 +1,9 @@
 //! Log lines and metrics of background work.
 
 use domain::{
+    delivery::run_deliveries::{DeliveryOutcome, DeliveryReport, OVER_LIMIT},
     ports::Settlement,
-    run_deliveries::{DeliveryOutcome, DeliveryReport, OVER_LIMIT},
-    run_webhooks::WebhookReport,
-    webhook::{DisabledBy, EndpointId},
+    webhook::{DisabledBy, EndpointId, run_webhooks::WebhookReport},
 };
 use prometheus::{
     IntCounter, IntCounterVec, Registry, register_int_counter_vec_with_registry,

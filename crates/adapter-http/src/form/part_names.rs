@@ -2,7 +2,7 @@
 
 use actix_web::http::header::{ContentDisposition, HeaderValue};
 
-use crate::problem::Problem;
+use crate::respond::problem::Problem;
 
 /// Returns the field name and the file name that a `Content-Disposition` has. Each may occur only
 /// once.

@@ -3,7 +3,7 @@
 use domain::order::{Field, JsonType, OrderRequest};
 use serde::de::DeserializeOwned;
 
-use crate::problem::Problem;
+use crate::respond::problem::Problem;
 
 /// Names of the text parts, with the media types of their content.
 pub const TEXT_PARTS: [(&str, &str); 7] = [

@@ -5,19 +5,20 @@ use std::collections::BTreeSet;
 use actix_web::{http::Method, test::TestRequest};
 use contract_tests::samples::{maximal_request, new_order, stored};
 use domain::{
-    create_order::{CreateOrderError, Rejection},
     document::{DocumentFault, DocumentLimits, MAX_DOCUMENTS_PER_ORDER},
     duplicate_window::DuplicateWindow,
-    endpoint_request::{MAX_DESCRIPTION, MAX_URL},
     idempotency::MAX_KEY_CHARS,
-    manage_webhooks::WebhooksError,
     order::{
         ContactRequest, Field, InvoiceRecipientRequest, Money, OrderId, OrderRequest,
         RequestedByRequest, SigningContactsRequest, SigningDetailsRequest, Violation,
         ViolationCode, default_language, text_rule,
     },
+    orders::create_order::{CreateOrderError, Rejection},
     webhook::{
-        DisabledBy, EndpointId, EventType, KEPT_ATTEMPTS, MAX_ENDPOINTS, order_body, test_body,
+        DisabledBy, EndpointId, EventType, KEPT_ATTEMPTS, MAX_ENDPOINTS,
+        endpoint_request::{MAX_DESCRIPTION, MAX_URL},
+        manage_webhooks::WebhooksError,
+        order_body, test_body,
     },
 };
 use serde::{
@@ -34,13 +35,14 @@ use super::{
     units,
 };
 use crate::{
-    body,
+    access::rate_limit::{FAILED_AUTHENTICATIONS, Policy},
+    body::{self, json},
     form::{self, TEXT_PARTS},
-    json_body,
-    orders::create_form,
-    paging::{DEFAULT_LIMIT, MAX_LIMIT},
-    problem::{FieldProblem, Problem, ProblemCode},
-    rate_limit::{FAILED_AUTHENTICATIONS, Policy},
+    orders::create::create_form,
+    respond::{
+        paging::{DEFAULT_LIMIT, MAX_LIMIT},
+        problem::{FieldProblem, Problem, ProblemCode},
+    },
     routes,
     test_support::{NOW, Ports},
     webhooks::{
@@ -313,7 +315,7 @@ fn limits_names_and_defaults_are_those_of_the_code() {
     }
     let text = DOCUMENT.to_string();
     for stated in [
-        format!("The body is larger than {}.", units::size(json_body::MAX_BODY)),
+        format!("The body is larger than {}.", units::size(json::MAX_BODY)),
         format!("to an order. An order has at most {MAX_DOCUMENTS_PER_ORDER}."),
         format!("A client has at most {MAX_ENDPOINTS}."),
         format!("1 to {} files in parts named", DocumentLimits::default().max_count),
@@ -375,8 +377,8 @@ fn problems_are_those_of_the_service() {
         replay_in_progress(),
         body::too_slow(),
         form::document_too_large("deed-of-trust.pdf", limits),
-        body::payload_too_large(json_body::MAX_BODY),
-        json_body::unsupported_media_type(),
+        body::payload_too_large(json::MAX_BODY),
+        json::unsupported_media_type(),
         Problem::range_not_satisfiable(48_213),
         CreateOrderError::KeyReused.into(),
         Problem::rate_limited(Policy::Orders.as_str(), 1),

@@ -3,7 +3,7 @@
 use actix_web::HttpRequest;
 use domain::order::OrderId;
 
-use crate::{
+use crate::respond::{
     path_number::{identifier, number},
     problem::Problem,
 };

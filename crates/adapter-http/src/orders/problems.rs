@@ -1,13 +1,15 @@
 //! The problem responses of requests about orders.
 
 use domain::{
-    add_documents::NotAdded,
-    create_order::{CreateOrderError, Rejection},
     document::{DocumentFault, MAX_DOCUMENTS_PER_ORDER},
-    read_order::ReadError,
+    orders::{
+        add_documents::NotAdded,
+        create_order::{CreateOrderError, Rejection},
+        read_order::ReadError,
+    },
 };
 
-use crate::problem::{FieldProblem, Problem, ProblemCode};
+use crate::respond::problem::{FieldProblem, Problem, ProblemCode};
 
 impl From<CreateOrderError> for Problem {
     fn from(error: CreateOrderError) -> Self {

@@ -1,13 +1,13 @@
 //! The records of orders and of their documents.
 
 use domain::{
-    add_documents::AddedDocuments,
     document::StoredDocument,
     order::{Money, OrderRequest, StoredOrder},
+    orders::add_documents::AddedDocuments,
 };
 use serde::Serialize;
 
-use crate::instants::timestamp;
+use crate::respond::instants::timestamp;
 
 /// An order.
 #[derive(Serialize)]

@@ -1,14 +1,16 @@
 //! `POST /api/webhooks`: creates a webhook. `GET /api/webhooks`: answers with those of the client.
 
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
-use domain::{endpoint_request::EndpointRequest, webhook::EndpointOwner};
+use domain::webhook::{EndpointOwner, endpoint_request::EndpointRequest};
 
 use crate::{
-    answer::{Response, answer},
-    authentication::admit,
-    json_body, list,
-    rate_limit::Policy,
-    request_notes::WebhookNote,
+    access::{authentication::admit, rate_limit::Policy},
+    body::json,
+    observe::request_notes::WebhookNote,
+    respond::{
+        answer::{Response, answer},
+        list,
+    },
     state::Api,
     webhooks::{
         path,
@@ -20,7 +22,7 @@ use crate::{
 pub(crate) fn create(request: HttpRequest, payload: web::Payload, api: web::Data<Api>) -> Response {
     answer(request, async move |request| {
         let key = admit(request, &api, Policy::Webhooks).await?;
-        let body = json_body::read_object(request, payload, &api.json_bodies, key.id).await?;
+        let body = json::read_object(request, payload, &api.json_bodies, key.id).await?;
         let asked = EndpointRequest::parse(&body).map_err(invalid)?;
         let (endpoint, secret) = api.webhooks.create(EndpointOwner::of(&key), asked).await?;
         WebhookNote { id: endpoint.id, message: "webhook created" }.leave(request);

@@ -7,7 +7,7 @@ use domain::{
 use serde_json::{Value, json};
 
 use crate::{
-    json_body::MAX_BODY,
+    body::json::MAX_BODY,
     test_support::{Answer, NOW, Ports, TestApi, api_key},
     webhooks::{
         path::WEBHOOKS,

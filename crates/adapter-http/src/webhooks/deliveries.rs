@@ -2,15 +2,16 @@
 
 use actix_web::{HttpRequest, web};
 use domain::{
-    manage_webhooks::WebhooksError,
     ports::{DeliveryPage, DeliveryPageQuery},
-    webhook::WebhookDeliveryId,
+    webhook::{WebhookDeliveryId, manage_webhooks::WebhooksError},
 };
 
 use crate::{
-    answer::{Response, answer},
-    list,
-    paging::{Paging, Shown},
+    respond::{
+        answer::{Response, answer},
+        list,
+        paging::{Paging, Shown},
+    },
     state::Api,
     webhooks::{endpoint::find, path, record::DeliveryRecord},
 };

@@ -2,18 +2,17 @@
 //! of the client.
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use domain::{
-    endpoint_request::EndpointChange,
-    webhook::{EndpointId, EndpointOwner},
-};
+use domain::webhook::{EndpointId, EndpointOwner, endpoint_request::EndpointChange};
 
 use crate::{
-    answer::{Response, answer},
-    authentication::admit,
-    conditional, json_body,
-    problem::Problem,
-    rate_limit::Policy,
-    request_notes::WebhookNote,
+    access::{authentication::admit, rate_limit::Policy},
+    body::json,
+    observe::request_notes::WebhookNote,
+    respond::{
+        answer::{Response, answer},
+        conditional,
+        problem::Problem,
+    },
     state::Api,
     webhooks::{
         path,
@@ -34,7 +33,7 @@ pub(crate) fn change(request: HttpRequest, payload: web::Payload, api: web::Data
     answer(request, async move |request| {
         let key = admit(request, &api, Policy::Webhooks).await?;
         let id = path::webhook_id(request)?;
-        let body = json_body::read_object(request, payload, &api.json_bodies, key.id).await?;
+        let body = json::read_object(request, payload, &api.json_bodies, key.id).await?;
         let change = EndpointChange::parse(&body).map_err(invalid)?;
         let endpoint = api.webhooks.change(EndpointOwner::of(&key), id, change).await?;
         WebhookNote { id, message: "webhook changed" }.leave(request);

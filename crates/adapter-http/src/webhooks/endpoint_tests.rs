@@ -1,8 +1,7 @@
 use actix_web::{http::Method, test::TestRequest};
 use domain::{
-    endpoint_request::EndpointChange,
     ports::UrlRefused,
-    webhook::{EndpointId, ROTATION_OVERLAP},
+    webhook::{EndpointId, ROTATION_OVERLAP, endpoint_request::EndpointChange},
 };
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use actix_web::HttpRequest;
 use domain::webhook::{EndpointId, WebhookDeliveryId};
 
-use crate::{path_number::identifier, problem::Problem};
+use crate::respond::{path_number::identifier, problem::Problem};
 
 /// Path of the webhooks of a client, below the base path.
 pub(crate) const WEBHOOKS: &str = "/api/webhooks";

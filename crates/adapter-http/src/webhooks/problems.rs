@@ -1,8 +1,8 @@
 //! The problem responses of requests about webhooks.
 
-use domain::{manage_webhooks::WebhooksError, order::Violation};
+use domain::{order::Violation, webhook::manage_webhooks::WebhooksError};
 
-use crate::problem::{FieldProblem, Problem, ProblemCode};
+use crate::respond::problem::{FieldProblem, Problem, ProblemCode};
 
 impl From<WebhooksError> for Problem {
     fn from(error: WebhooksError) -> Self {

@@ -1,15 +1,12 @@
 //! The records of webhooks and of their deliveries.
 
-use domain::{
-    webhook::{
-        AttemptOutcome, AttemptRecord, Endpoint, EndpointId, EventType, WebhookDelivery,
-        WebhookDeliveryId, WebhookStatus,
-    },
-    webhook_secret::WebhookSecret,
+use domain::webhook::{
+    AttemptOutcome, AttemptRecord, Endpoint, EndpointId, EventType, WebhookDelivery,
+    WebhookDeliveryId, WebhookStatus, secret::WebhookSecret,
 };
 use serde::Serialize;
 
-use crate::instants::timestamp;
+use crate::respond::instants::timestamp;
 
 /// A webhook: an endpoint that gets the events of orders.
 #[derive(Serialize)]

@@ -3,20 +3,24 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use domain::{
-    manage_webhooks::{ReplayRange, WebhooksError},
     order::{Violation, ViolationCode},
     ports::error_chain,
-    webhook::EndpointOwner,
+    webhook::{
+        EndpointOwner,
+        manage_webhooks::{ReplayRange, WebhooksError},
+    },
 };
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
 
 use crate::{
-    answer::{Response, answer},
-    authentication::admit,
-    instants, json_body,
-    rate_limit::Policy,
-    request_notes::WebhookNote,
+    access::{authentication::admit, rate_limit::Policy},
+    body::json,
+    observe::request_notes::WebhookNote,
+    respond::{
+        answer::{Response, answer},
+        instants,
+    },
     state::Api,
     webhooks::{
         endpoint::find,
@@ -49,7 +53,7 @@ pub(crate) fn replay(request: HttpRequest, payload: web::Payload, api: web::Data
     answer(request, async move |request| {
         let key = admit(request, &api, Policy::Webhooks).await?;
         let id = path::webhook_id(request)?;
-        let body = json_body::read_object(request, payload, &api.json_bodies, key.id).await?;
+        let body = json::read_object(request, payload, &api.json_bodies, key.id).await?;
         let range = parse(&body).map_err(invalid)?;
         let owner = EndpointOwner::of(&key);
         // Before the mark, which would show whether others have such a webhook.

@@ -15,16 +15,18 @@ use contract_tests::{
 };
 use domain::{
     api_key::{ApiKey, ApiKeyId, NewApiKey},
-    create_order::{CreateOrder, CreateOrderError},
     document::{Content, DocumentFormat, ObjectKey, ReceivedDocument},
     duplicate_window::DuplicateWindow,
-    intake::Intake,
     order::OrderId,
+    orders::{
+        create_order::{CreateOrder, CreateOrderError},
+        intake::Intake,
+        sweep_uploads::SweepUploads,
+    },
     ports::{
         BlobStore, Clock as _, GetError, MockIdempotencyLedger, MockOrderReader, MockOrderRepo,
         StoreError, UploadLedger,
     },
-    sweep_uploads::SweepUploads,
 };
 use futures_util::future::join_all;
 use test_servers::s3::{S3Server, Treatment};

@@ -9,9 +9,8 @@ use diesel::{
 use diesel_async::RunQueryDsl;
 use domain::{
     api_key::ClientId,
-    endpoint_request::EndpointChange,
     ports::{NewEndpoint, StoreError, WebhookRepo},
-    webhook::{DisabledBy, Endpoint, EndpointId, EndpointOwner},
+    webhook::{DisabledBy, Endpoint, EndpointId, EndpointOwner, endpoint_request::EndpointChange},
 };
 use sql_rows::{
     EndpointRow, NewEndpointRow, Utc, endpoint_of, endpoints_of, row_limit,

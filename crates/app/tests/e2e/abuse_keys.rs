@@ -2,10 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use domain::{
-    api_key::{PresentedKey, Rate},
-    manage_keys::KeyTerms,
-};
+use domain::api_key::{PresentedKey, Rate, manage_keys::KeyTerms};
 use futures_util::{StreamExt as _, stream};
 use reqwest::{Response, StatusCode};
 

@@ -1,6 +1,6 @@
 //! Causes every error of the API on both operations.
 
-use domain::manage_keys::KeyTerms;
+use domain::api_key::manage_keys::KeyTerms;
 use futures_util::future::join_all;
 use reqwest::{Method, RequestBuilder, header};
 use serde_json::{Value, json};

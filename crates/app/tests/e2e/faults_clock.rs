@@ -1,6 +1,6 @@
 //! The clock is set back or forward while the service runs.
 
-use domain::manage_keys::KeyTerms;
+use domain::api_key::manage_keys::KeyTerms;
 use reqwest::{Response, StatusCode};
 use serde_json::Value;
 use time::Duration;

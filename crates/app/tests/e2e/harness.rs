@@ -14,7 +14,7 @@ use app::serve::{Service, Starting};
 use clap::Parser;
 use contract_tests::fakes::ManualClock;
 use domain::{
-    manage_keys::KeyTerms,
+    api_key::manage_keys::KeyTerms,
     order::{OrderId, SigningServiceId, StoredOrder},
     ports::Kept,
 };

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use domain::{
-    create_order::CreateOrder,
     idempotency::{Claim, ClaimToken, IdempotencyKey, KeyUse},
+    orders::create_order::CreateOrder,
     ports::{ClaimError, Clock as _},
 };
 use futures_util::future::join_all;

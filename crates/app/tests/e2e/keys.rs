@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use domain::{manage_keys::KeyTerms, order::OrderId};
+use domain::{api_key::manage_keys::KeyTerms, order::OrderId};
 use serde_json::{Value, json};
 
 use crate::{

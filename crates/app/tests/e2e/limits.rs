@@ -1,6 +1,6 @@
 //! Rate limits and the concurrency limit.
 
-use domain::{api_key::Rate, manage_keys::KeyTerms};
+use domain::api_key::{Rate, manage_keys::KeyTerms};
 use futures_util::{StreamExt as _, future::join_all, stream::FuturesUnordered};
 use reqwest::{RequestBuilder, Response};
 

@@ -1,6 +1,6 @@
 //! The mails about an order.
 
-use domain::run_deliveries::OVER_LIMIT;
+use domain::delivery::run_deliveries::OVER_LIMIT;
 use serde_json::json;
 
 use crate::harness::{TestApp, created, eventually, eventually_async, form_with_deed, order};

@@ -1,7 +1,7 @@
 //! No operation shows or changes anything of another client's order or webhook. The operations come
 //! from the OpenAPI document, so a new one is covered without being named here.
 
-use domain::{api_key::Scope, manage_keys::KeyTerms};
+use domain::api_key::{Scope, manage_keys::KeyTerms};
 use reqwest::{Method, RequestBuilder, Response, multipart::Form};
 use serde_json::{Value, json};
 

@@ -1,9 +1,9 @@
 //! Webhooks to a receiver on this machine.
 
-use domain::{
+use domain::webhook::{
+    DisabledBy, Endpoint, EndpointOwner,
     endpoint_request::{EndpointChange, EndpointRequest},
     manage_webhooks::ManageWebhooks,
-    webhook::{DisabledBy, Endpoint, EndpointOwner},
 };
 use operator::settings::Settings;
 use reqwest::multipart::Form;

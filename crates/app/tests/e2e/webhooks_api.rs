@@ -1,9 +1,6 @@
 //! Webhooks that clients manage over the API, with verified events at a receiver.
 
-use domain::{
-    api_key::{ClientId, Scope},
-    manage_keys::KeyTerms,
-};
+use domain::api_key::{ClientId, Scope, manage_keys::KeyTerms};
 use reqwest::{Method, Response, multipart::Form};
 use serde_json::{Value, json};
 use standardwebhooks::Webhook;

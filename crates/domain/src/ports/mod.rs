@@ -6,40 +6,18 @@
 //! All instants are UTC and whole microseconds. Every store keeps them exactly.
 
 mod api_key_repo;
-mod blob_store;
 mod clock;
-mod delivery_queue;
-mod document_scanner;
+mod deliveries;
 mod entropy;
-mod idempotency_ledger;
-mod notifier;
-mod order_admin;
-mod order_reader;
-mod order_repo;
-mod outbox;
+mod orders;
 mod secret_box;
-mod upload_ledger;
-mod webhook_queue;
-mod webhook_repo;
-mod webhook_sender;
 
 pub use api_key_repo::*;
-pub use blob_store::*;
 pub use clock::*;
-pub use delivery_queue::*;
-pub use document_scanner::*;
+pub use deliveries::*;
 pub use entropy::*;
-pub use idempotency_ledger::*;
-pub use notifier::*;
-pub use order_admin::*;
-pub use order_reader::*;
-pub use order_repo::*;
-pub use outbox::*;
+pub use orders::*;
 pub use secret_box::*;
-pub use upload_ledger::*;
-pub use webhook_queue::*;
-pub use webhook_repo::*;
-pub use webhook_sender::*;
 
 /// The cause of a failure, for the log. Callers act on the error variant that holds it.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;

@@ -1,4 +1,4 @@
-use crate::webhook_secret::WebhookSecret;
+use crate::webhook::secret::WebhookSecret;
 
 /// A sealed secret cannot be opened: it was sealed with another key or in another context, or its
 /// bytes changed.

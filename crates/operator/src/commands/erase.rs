@@ -5,8 +5,8 @@ use std::io::{self, IsTerminal as _, Write as _};
 use adapter_mail::{MailsOf, remove_mails};
 use anyhow::{Context as _, Result, bail};
 use domain::{
-    erase_orders::{EraseOrders, Erasure},
     order::OrderId,
+    orders::erase_orders::{EraseOrders, Erasure},
     ports::Kept,
 };
 use time::{Duration, OffsetDateTime};

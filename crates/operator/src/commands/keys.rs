@@ -5,8 +5,10 @@ use std::{io::Write as _, num::NonZeroU32};
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use clap::{Args, Subcommand, value_parser};
 use domain::{
-    api_key::{ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, PresentedKey, Rate, Scope, Scopes},
-    manage_keys::{IssueError, KeyTerms, ManageKeys, RotateError},
+    api_key::{
+        ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, PresentedKey, Rate, Scope, Scopes,
+        manage_keys::{IssueError, KeyTerms, ManageKeys, RotateError},
+    },
     order::{EmailAddress, InvalidEmail, SigningServiceId},
 };
 use time::{Duration, OffsetDateTime};

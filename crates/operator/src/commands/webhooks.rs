@@ -4,12 +4,12 @@ use anyhow::{Context as _, Result, anyhow};
 use clap::{Args, Subcommand, value_parser};
 use domain::{
     api_key::ClientId,
-    endpoint_request::{EndpointChange, EndpointRequest},
-    manage_webhooks::{ManageWebhooks, ReplayRange, WebhooksError},
     order::Violation,
     ports::{Cursor, DeliveryPageQuery},
     webhook::{
         AttemptOutcome, Endpoint, EndpointId, EndpointOwner, WebhookDelivery, WebhookDeliveryId,
+        endpoint_request::{EndpointChange, EndpointRequest},
+        manage_webhooks::{ManageWebhooks, ReplayRange, WebhooksError},
     },
 };
 use serde_json::{Map, Value, json};

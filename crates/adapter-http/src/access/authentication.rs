@@ -1,0 +1,102 @@
+//! Authentication and rate limits. Both are checked before the body is read.
+
+use std::sync::Arc;
+
+use actix_web::{
+    HttpMessage as _, HttpRequest,
+    http::header::{self, HeaderMap},
+};
+use domain::api_key::{ApiKey, PresentedKey};
+use tracing::Instrument as _;
+
+use crate::{
+    access::{
+        peer,
+        rate_limit::{FAILED_AUTHENTICATIONS, Policy},
+    },
+    observe::{
+        request_notes::{KeyNote, RejectedPeer},
+        trace::STEPS,
+    },
+    respond::problem::Problem,
+    state::Api,
+};
+
+/// Authenticates a request and counts it against the rate limit of its key, which must have the
+/// scope of the policy.
+pub(crate) async fn admit(
+    request: &HttpRequest,
+    api: &Api,
+    policy: Policy,
+) -> Result<Arc<ApiKey>, Problem> {
+    let step = tracing::info_span!(target: STEPS, "authenticate");
+    match authenticate(request, api).instrument(step).await {
+        Ok(key) => {
+            request.extensions_mut().insert(KeyNote(key.id));
+            check_rate(request, api, policy, &key)?;
+            if key.may(policy.scope()) {
+                Ok(key)
+            } else {
+                Err(Problem::missing_scope(policy.scope()))
+            }
+        }
+        Err(problem) => Err(check_failures(request, api).err().unwrap_or(problem)),
+    }
+}
+
+async fn authenticate(request: &HttpRequest, api: &Api) -> Result<Arc<ApiKey>, Problem> {
+    let presented = PresentedKey::parse(bearer(request.headers())?);
+    let presented = presented.ok_or_else(Problem::invalid_token)?;
+    let may_look_up = || {
+        let peer = peer::address(request, &api.trusted_proxies);
+        peer.is_none_or(|peer| api.rates.may_look_up(peer))
+    };
+    let key = api.keys.authenticate(&presented, may_look_up).await?;
+    key.ok_or_else(Problem::invalid_token)
+}
+
+/// Counts a request of a key. The remaining quota is sent with the answer, whatever the answer is.
+fn check_rate(
+    request: &HttpRequest,
+    api: &Api,
+    policy: Policy,
+    key: &ApiKey,
+) -> Result<(), Problem> {
+    let Some(allowance) = api.rates.request(policy, key) else { return Ok(()) };
+    request.extensions_mut().insert(allowance);
+    match allowance.remaining {
+        Ok(_) => Ok(()),
+        Err(seconds) => Err(Problem::rate_limited(policy.as_str(), seconds)),
+    }
+}
+
+/// Counts a failed authentication of the peer.
+fn check_failures(request: &HttpRequest, api: &Api) -> Result<(), Problem> {
+    let Some(peer) = peer::address(request, &api.trusted_proxies) else { return Ok(()) };
+    request.extensions_mut().insert(RejectedPeer(peer));
+    api.rates
+        .failure(peer)
+        .map_err(|seconds| Problem::rate_limited(FAILED_AUTHENTICATIONS, seconds))
+}
+
+/// Returns the token of `Authorization: Bearer <token>` (RFC 6750, section 2.1). The scheme is
+/// case-insensitive.
+pub fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
+    let mut values = headers.get_all(header::AUTHORIZATION);
+    let value = values
+        .next()
+        .ok_or_else(|| Problem::unauthorized("Send the header Authorization: Bearer <API key>."))?;
+    let malformed = || Problem::unauthorized("The Authorization header must be: Bearer <API key>.");
+    let (scheme, token) =
+        value.to_str().ok().and_then(|text| text.trim().split_once(' ')).ok_or_else(malformed)?;
+    let token = token.trim();
+    let valid = scheme.eq_ignore_ascii_case("bearer")
+        && !token.is_empty()
+        && !token.contains(char::is_whitespace)
+        && values.next().is_none();
+    if valid { Ok(token) } else { Err(malformed()) }
+}
+
+#[cfg(test)]
+#[path = "authentication_tests.rs"]
+mod tests;

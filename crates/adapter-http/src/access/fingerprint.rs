@@ -1,0 +1,69 @@
+//! Fingerprints: whether two requests under one `Idempotency-Key` are the same.
+
+use std::collections::BTreeMap;
+
+use domain::{
+    document::ReceivedDocument,
+    idempotency::{Attempt, Claim, Fingerprint},
+    order::OrderRequest,
+};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::respond::problem::Problem;
+
+/// Returns the attempt of a request that was read. Fingerprints are equal when operation, fields
+/// and documents are equal, however the request is written.
+pub fn attempt(
+    claim: Claim,
+    operation: &str,
+    request: &OrderRequest,
+    documents: &[ReceivedDocument],
+) -> Result<Attempt, Problem> {
+    let fields = serde_json::to_value(request).map_err(|error| Problem::internal().log(&error))?;
+    let mut hash = Sha256::new();
+    hash_text(&mut hash, operation);
+    hash_value(&mut hash, &fields);
+    for document in documents {
+        hash_text(&mut hash, &document.name_as_sent);
+        hash.update(document.file.size.to_be_bytes());
+        hash.update(document.file.sha256.0);
+    }
+    Ok(Attempt { claim, fingerprint: Fingerprint(hash.finalize().into()) })
+}
+
+/// Hashes a text with its length, so that different sequences of texts have different hashes.
+fn hash_text(hash: &mut Sha256, text: &str) {
+    hash.update((text.len() as u64).to_be_bytes());
+    hash.update(text);
+}
+
+/// Hashes members in the order of their names and texts without surrounding white space. Absent
+/// members are left out, so that a field added later does not change earlier fingerprints.
+fn hash_value(hash: &mut Sha256, value: &Value) {
+    match value {
+        Value::Object(members) => {
+            let members: BTreeMap<_, _> =
+                members.iter().filter(|(_, member)| !is_absent(member)).collect();
+            hash.update([b'{']);
+            hash.update((members.len() as u64).to_be_bytes());
+            for (name, member) in members {
+                hash_text(hash, name);
+                hash_value(hash, member);
+            }
+        }
+        Value::String(text) => {
+            hash.update(b"\"");
+            hash_text(hash, text.trim());
+        }
+        scalar => hash_text(hash, &scalar.to_string()),
+    }
+}
+
+fn is_absent(value: &Value) -> bool {
+    value.is_null() || value.as_str().is_some_and(|text| text.trim().is_empty())
+}
+
+#[cfg(test)]
+#[path = "fingerprint_tests.rs"]
+mod tests;

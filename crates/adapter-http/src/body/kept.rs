@@ -1,0 +1,131 @@
+//! Keeps the body of a request until its answer is sent.
+//!
+//! actix closes the connection of a body that was not read to its end, and lets the client read the
+//! answer first. If a chunked body were dropped earlier, actix would read it without end.
+
+use std::{
+    cell::{Cell, RefCell},
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll, Waker},
+    time::Instant,
+};
+
+use actix_web::{
+    HttpMessage as _,
+    body::{BodySize, BoxBody, MessageBody},
+    dev::{Payload, ServiceRequest},
+    error::PayloadError,
+};
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _};
+use tokio::task::yield_now;
+
+use crate::serve::guard::InProgress;
+
+/// A body that the handler and the answer share.
+#[derive(Clone)]
+pub(crate) struct KeptBody(Rc<Shared>);
+
+struct Shared {
+    body: RefCell<Payload>,
+    /// When the last bytes were read.
+    arrived: Cell<Instant>,
+    /// Whether nothing follows, because the body has ended or failed.
+    ended: Cell<bool>,
+}
+
+impl KeptBody {
+    /// Replaces the body of a request that has begun by a shared one.
+    pub(crate) fn share(request: &mut ServiceRequest, started: Instant) -> Self {
+        let (body, arrived) = (RefCell::new(request.take_payload()), Cell::new(started));
+        let kept = Self(Rc::new(Shared { body, arrived, ended: Cell::new(false) }));
+        request.set_payload(Payload::Stream { payload: Box::pin(kept.clone()) });
+        kept
+    }
+
+    /// Returns when the last bytes of the body were read; at first when the request began.
+    pub(crate) fn arrived(&self) -> Instant {
+        self.0.arrived.get()
+    }
+
+    /// Skips what has arrived of an unread body. If that is the rest, the connection stays open.
+    pub(crate) async fn skip_arrived(&self) {
+        if !self.skip() {
+            // actix decodes the bytes that arrived with the head.
+            yield_now().await;
+            self.skip();
+        }
+    }
+
+    /// Returns whether nothing follows.
+    fn skip(&self) -> bool {
+        let mut context = Context::from_waker(Waker::noop());
+        while !self.0.ended.get() {
+            if self.0.poll(&mut context).is_pending() {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+impl Shared {
+    fn poll(&self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, PayloadError>>> {
+        let polled = self.body.borrow_mut().poll_next_unpin(context);
+        if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
+            self.ended.set(true);
+        }
+        polled
+    }
+}
+
+impl Stream for KeptBody {
+    type Item = Result<Bytes, PayloadError>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let polled = self.0.poll(context);
+        if polled.is_ready() {
+            self.0.arrived.set(Instant::now());
+        }
+        polled
+    }
+}
+
+/// An answer that keeps the body of its request.
+pub(crate) struct Answer {
+    answer: BoxBody,
+    is_head: bool,
+    _request: (KeptBody, Option<InProgress>),
+}
+
+impl Answer {
+    pub(crate) fn new(
+        answer: BoxBody,
+        is_head: bool,
+        body: KeptBody,
+        in_progress: Option<InProgress>,
+    ) -> Self {
+        Self { answer, is_head, _request: (body, in_progress) }
+    }
+}
+
+impl MessageBody for Answer {
+    type Error = <BoxBody as MessageBody>::Error;
+
+    fn size(&self) -> BodySize {
+        self.answer.size()
+    }
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, Self::Error>>> {
+        if self.is_head {
+            // actix sends none, unless it has decoded a request behind this one. Then it notices
+            // that this is too short, and ends the connection.
+            return Poll::Ready(None);
+        }
+        Pin::new(&mut self.answer).poll_next(context)
+    }
+}

@@ -1,0 +1,111 @@
+//! Holds the idempotency key of a request that takes long.
+
+use std::time::Duration;
+
+use actix_web::web;
+use domain::{
+    idempotency::{Answered, Claim},
+    orders::create_order::{CreateOrder, CreateOrderError},
+    ports::error_chain,
+};
+use tokio::{task::JoinHandle, time::timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::{respond::problem::Problem, state::Api};
+
+/// Interval at which a claim is extended: a third of its duration ([`CreateOrder::CLAIM`]).
+const EXTENSION_INTERVAL: Duration =
+    Duration::from_secs(CreateOrder::CLAIM.whole_seconds().unsigned_abs() / 3);
+
+/// The claim of a request to its key. It is extended until it is used, released or dropped;
+/// dropping releases it in the background.
+pub(crate) struct ClaimGuard {
+    api: web::Data<Api>,
+    claim: Claim,
+    ended: CancellationToken,
+    extending: Option<JoinHandle<()>>,
+}
+
+/// The outcome of claiming a key.
+pub(crate) enum Acquired {
+    /// The request has the key.
+    Claimed(ClaimGuard),
+    /// An earlier request under the key was answered.
+    Answered(Answered),
+}
+
+impl ClaimGuard {
+    /// Claims the key of a request.
+    pub(crate) async fn acquire(api: &web::Data<Api>, claim: &Claim) -> Result<Acquired, Problem> {
+        let ended = CancellationToken::new();
+        let extending = extend(api.create_order.clone(), claim.clone(), ended.clone());
+        // Created before the claim, so that the claim is released if the client disconnects now.
+        let guard = Self {
+            api: api.clone(),
+            claim: claim.clone(),
+            ended,
+            extending: Some(api.detached.spawn(extending)),
+        };
+        match api.create_order.claim(claim).await {
+            Ok(None) => Ok(Acquired::Claimed(guard)),
+            Ok(Some(answered)) => {
+                guard.used();
+                Ok(Acquired::Answered(answered))
+            }
+            Err(error @ CreateOrderError::InProgress { .. }) => {
+                guard.used();
+                Err(error.into())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Ends the guard without a release: an order uses the key, or another request has claimed it.
+    pub(crate) fn used(mut self) {
+        self.ended.cancel();
+        self.extending = None;
+    }
+
+    /// Releases the key. When this returns, the next attempt can claim it.
+    pub(crate) async fn release(mut self) {
+        if let Some(releasing) = self.start_release() {
+            // The task logs its own failures.
+            let _ = releasing.await;
+        }
+    }
+
+    fn start_release(&mut self) -> Option<JoinHandle<()>> {
+        let extending = self.extending.take()?;
+        self.ended.cancel();
+        let (create_order, claim) = (self.api.create_order.clone(), self.claim.clone());
+        Some(self.api.detached.spawn(async move {
+            // An extension that is still running would claim the key again.
+            let _ = extending.await;
+            if let Err(error) = create_order.release(&claim).await {
+                tracing::warn!(
+                    error = error_chain(&error),
+                    "could not release an idempotency key; its claim ends by itself soon"
+                );
+            }
+        }))
+    }
+}
+
+impl Drop for ClaimGuard {
+    fn drop(&mut self) {
+        self.start_release();
+    }
+}
+
+/// Extends a claim. A claim that could not be extended may end early, which is safe: the database
+/// ensures that a key creates one order.
+async fn extend(create_order: CreateOrder, claim: Claim, ended: CancellationToken) {
+    while timeout(EXTENSION_INTERVAL, ended.cancelled()).await.is_err() {
+        if let Err(error) = create_order.claim(&claim).await {
+            tracing::debug!(
+                error = error_chain(&error),
+                "could not extend the claim of an idempotency key"
+            );
+        }
+    }
+}

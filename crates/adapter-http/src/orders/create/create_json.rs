@@ -1,0 +1,93 @@
+//! `POST /api/order/create`: creates an order from a JSON body.
+
+use actix_web::{HttpRequest, web};
+use bytes::Bytes;
+use domain::{
+    api_key::ApiKey,
+    idempotency::Claim,
+    order::{Field, OrderRequest},
+    orders::create_order::{CreateOrderError, CreatedOrder},
+};
+use tracing::Instrument as _;
+
+use crate::{
+    access::{authentication::admit, fingerprint::attempt, idempotency_key, rate_limit::Policy},
+    body::json,
+    observe::trace::STEPS,
+    orders::create::created::{self, Operation},
+    respond::{
+        answer::{Response, answer},
+        problem::Problem,
+    },
+    state::Api,
+};
+
+/// Path of the operation, below the base path.
+pub(crate) const PATH: &str = "/api/order/create";
+
+pub(crate) fn create(request: HttpRequest, payload: web::Payload, api: web::Data<Api>) -> Response {
+    answer(request, async move |request| {
+        let key = admit(request, &api, Policy::Orders).await?;
+        let claim = idempotency_key::claim(request, &key, &*api.entropy)?;
+        let in_progress = match &claim {
+            Some(claim) => Some(api.keys_in_progress.begin(&claim.key).ok_or(IN_PROGRESS)?),
+            None => None,
+        };
+        let step = tracing::info_span!(target: STEPS, "read");
+        let body = json::read(request, payload, &api.json_bodies, key.id);
+        let body = body.instrument(step).await?;
+        // Taken after the body has arrived, because a slow client must not hold a permit.
+        let permit = api.concurrency.acquire(request)?;
+        let task_api = api.clone();
+        let task = async move {
+            let _held = (in_progress, permit);
+            create_order(&task_api, &key, body, claim).await
+        };
+        let created = api.detached.run_to_end(task, log_unanswered).await?;
+        Ok(created::response(request, Operation::Json, &created))
+    })
+}
+
+async fn create_order(
+    api: &Api,
+    key: &ApiKey,
+    body: Bytes,
+    claim: Option<Claim>,
+) -> Result<CreatedOrder, Problem> {
+    let order = parse(&body)?;
+    let attempt =
+        claim.map(|claim| attempt(claim, Operation::Json.as_str(), &order, &[])).transpose()?;
+    let created = api.create_order.create(key, order, attempt.as_ref()).await?;
+    created::count(&api.metrics, Operation::Json, &created);
+    Ok(created)
+}
+
+/// Logs the order of a client that has disconnected before the answer.
+fn log_unanswered(outcome: Result<CreatedOrder, Problem>) {
+    if let Ok(CreatedOrder { stored, replayed: false, .. }) = outcome {
+        tracing::info!(
+            api_key = stored.api_key.0,
+            order_id = stored.id.0,
+            documents = 0,
+            test = stored.is_test,
+            answered = false,
+            "order created"
+        );
+    }
+}
+
+/// A request with the key is usually answered within a second.
+const IN_PROGRESS: CreateOrderError = CreateOrderError::InProgress { retry_after: 1 };
+
+fn parse(body: &[u8]) -> Result<Box<OrderRequest>, Problem> {
+    match json::parse(body)? {
+        Field::Value(order) => Ok(Box::new(order)),
+        Field::Absent | Field::Mistyped => {
+            Err(Problem::malformed("The body must be a JSON object."))
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "create_json_tests.rs"]
+mod tests;

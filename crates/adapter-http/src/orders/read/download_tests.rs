@@ -1,0 +1,161 @@
+use actix_web::test::TestRequest;
+use contract_tests::samples::document;
+use domain::ports::StoreError;
+use futures_util::{FutureExt as _, StreamExt as _, future::poll_fn, stream};
+use prometheus::Registry;
+use proptest::prelude::*;
+
+use super::*;
+use crate::observe::request_notes::RequestId;
+
+const TAG: &str = "a1";
+
+fn named(name: &str, name_as_sent: &str) -> StoredDocument {
+    StoredDocument { name: name.to_owned(), name_as_sent: name_as_sent.to_owned(), ..document() }
+}
+
+/// Returns the range of 1,000 bytes that a request with these headers gets.
+fn range(headers: &[(&str, &str)]) -> Result<Option<(u64, u64)>, Problem> {
+    let request = headers
+        .iter()
+        .fold(TestRequest::get(), |request, (name, value)| request.append_header((*name, *value)));
+    requested_range(&request.to_http_request(), &EntityTag::new_strong(TAG.to_owned()), 1_000)
+}
+
+#[test]
+fn names_are_sent_sanitized_and_as_sent() {
+    assert_eq!(
+        disposition(&named("deed_1.pdf", "deed é\"\r\n@=1.pdf")),
+        "attachment; filename=\"deed_1.pdf\"; \
+         filename*=UTF-8''deed%20%C3%A9%22%0D%0A%40%3D1.pdf"
+    );
+}
+
+#[test]
+fn long_name_keeps_its_extension() {
+    let value = disposition(&named("x.pdf", &format!("{}.pdf", "é".repeat(5_000))));
+    let extended = value.split("''").nth(1).unwrap();
+    assert_eq!(extended, format!("{}.pdf", "%C3%A9".repeat(LONGEST_NAME - 4)));
+}
+
+proptest! {
+    #[test]
+    fn names_as_sent_survive(name in ".{0,200}") {
+        let value = disposition(&named("deed.pdf", &name));
+        let extended = value.split_once("UTF-8''").unwrap().1;
+        let attr_char = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&+-.^_`|~%".contains(&byte);
+        prop_assert!(extended.bytes().all(attr_char), "{}", extended);
+        let decoded = percent_encoding::percent_decode_str(extended).decode_utf8().unwrap();
+        prop_assert_eq!(decoded, name);
+    }
+}
+
+#[test]
+fn digest_is_a_structured_field() {
+    let document = StoredDocument { sha256: domain::document::Sha256Digest([0; 32]), ..document() };
+    assert_eq!(digest(&document), "sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:");
+}
+
+#[test]
+fn one_range_is_granted() {
+    for (header, expected) in [
+        ("bytes=0-0", (0, 0)),
+        ("bytes=10-19", (10, 19)),
+        ("bytes=990-", (990, 999)),
+        ("bytes=990-5000", (990, 999)),
+        ("bytes=-10", (990, 999)),
+        ("bytes=-5000", (0, 999)),
+        ("bytes= 1-2 ", (1, 2)),
+    ] {
+        assert_eq!(range(&[("range", header)]).unwrap(), Some(expected), "{header}");
+    }
+}
+
+#[test]
+fn other_ranges_are_ignored() {
+    for header in [
+        "bytes=2-1",
+        "bytes=-",
+        "bytes=",
+        "bytes",
+        "bytes=a-b",
+        "bytes=+1-2",
+        "bytes=1-2,4-5",
+        "bytes=1-2,x",
+        "bytes=1-99999999999999999999",
+        "pages=1-2",
+        "",
+    ] {
+        assert_eq!(range(&[("range", header)]).unwrap(), None, "{header}");
+    }
+    assert_eq!(range(&[("range", "bytes=1-2"), ("range", "bytes=1-2")]).unwrap(), None);
+    let head = TestRequest::with_uri("/")
+        .method(Method::HEAD)
+        .insert_header(("range", "bytes=5000-"))
+        .to_http_request();
+    assert_eq!(requested_range(&head, &EntityTag::new_strong(TAG.to_owned()), 9).unwrap(), None);
+}
+
+#[test]
+fn range_outside_is_not_satisfiable() {
+    for header in ["bytes=1000-", "bytes=1000-2000", "bytes=-0"] {
+        let problem = range(&[("range", header)]).unwrap_err();
+        assert_eq!(problem.code().as_str(), "range_not_satisfiable", "{header}");
+        let response = problem.response(&RequestId::from("id"));
+        assert_eq!(response.headers().get("content-range").unwrap(), "bytes */1000");
+    }
+}
+
+#[test]
+fn part_needs_an_unchanged_document() {
+    for (header, expected) in [
+        ("\"a1\"", Some((0, 9))),
+        ("W/\"a1\"", None),
+        ("\"b2\"", None),
+        ("Sat, 29 Oct 1994 19:43:31 GMT", None),
+        ("a1", None),
+    ] {
+        let found = range(&[("range", "bytes=0-9"), ("if-range", header)]).unwrap();
+        assert_eq!(found, expected, "{header}");
+    }
+    assert_eq!(range(&[("range", "bytes=1000-"), ("if-range", "\"b2\"")]).unwrap(), None);
+}
+
+/// Reads a download of 10 bytes. Returns the slices before an error, and whether there was one.
+fn read(blocks: Vec<Result<Bytes, StoreError>>, length: u64) -> (Vec<usize>, bool, ApiMetrics) {
+    let metrics = ApiMetrics::register(&Registry::new()).unwrap();
+    let stream = stream::iter(blocks).boxed();
+    let mut download = Download::new(stream, length, (7, 0), &metrics);
+    assert_eq!(download.size(), BodySize::Sized(length));
+    let mut slices = Vec::new();
+    loop {
+        let next = poll_fn(|context| Pin::new(&mut download).poll_next(context));
+        match next.now_or_never().unwrap() {
+            Some(Ok(slice)) => slices.push(slice.len()),
+            end => return (slices, end.is_some(), metrics),
+        }
+    }
+}
+
+#[test]
+fn blocks_are_sent_in_small_slices() {
+    let blocks = vec![Ok(Bytes::from(vec![1; 40_000])), Ok(Bytes::new()), Ok(Bytes::from("end"))];
+    let (slices, failed, metrics) = read(blocks, 40_003);
+    assert_eq!((slices, failed), (vec![SLICE, SLICE, 40_000 - 2 * SLICE, 3], false));
+    assert_eq!((metrics.document_bytes_read.get(), metrics.downloads_cut.get()), (40_003, 0));
+}
+
+#[test]
+fn failing_store_fails_the_body() {
+    let failing = || Err(StoreError::Unavailable("down".into()));
+    for (blocks, whole) in [
+        (vec![failing()], 0),
+        (vec![Ok(Bytes::from("first")), failing()], 5),
+        (vec![Ok(Bytes::from("short"))], 5),
+        (vec![Ok(Bytes::from("much too long"))], 0),
+    ] {
+        let (slices, failed, metrics) = read(blocks, 10);
+        assert_eq!((slices.iter().sum::<usize>(), failed), (whole, true));
+        assert_eq!(metrics.downloads_cut.get(), 1);
+    }
+}

@@ -1,0 +1,9 @@
+//! From the result of a handler to its response.
+
+pub(crate) mod answer;
+pub(crate) mod conditional;
+pub(crate) mod instants;
+pub(crate) mod list;
+pub(crate) mod paging;
+pub(crate) mod path_number;
+pub(crate) mod problem;

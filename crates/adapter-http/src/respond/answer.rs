@@ -1,0 +1,31 @@
+//! Turns the result of a handler into a response.
+
+use std::panic::AssertUnwindSafe;
+
+use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
+use futures_util::{FutureExt as _, future::LocalBoxFuture};
+
+use crate::{observe::request_notes::RequestId, respond::problem::Problem};
+
+/// The response of a handler. Boxed, because actix moves it several times and a handler's
+/// future has kilobytes.
+pub(crate) type Response = LocalBoxFuture<'static, HttpResponse>;
+
+/// Runs a handler. A problem becomes a problem response, and a panic an internal one.
+pub(crate) fn answer(
+    request: HttpRequest,
+    handler: impl AsyncFnOnce(&HttpRequest) -> Result<HttpResponse, Problem> + 'static,
+) -> Response {
+    Box::pin(async move {
+        let outcome = AssertUnwindSafe(handler(&request)).catch_unwind().await;
+        // The panic hook has logged the panic.
+        let outcome = outcome.unwrap_or_else(|_| Err(Problem::internal()));
+        outcome.unwrap_or_else(|problem| reject(&request, &problem))
+    })
+}
+
+/// Builds the response of a problem, and notes its code for the log and the metrics.
+pub(crate) fn reject(request: &HttpRequest, problem: &Problem) -> HttpResponse {
+    request.extensions_mut().insert(problem.code());
+    problem.response(&RequestId::of(request))
+}

@@ -1,0 +1,79 @@
+//! Validators of answers, and requests that depend on them (RFC 9110, sections 8.8 and 13).
+
+use actix_web::{
+    HttpRequest, HttpResponse, HttpResponseBuilder,
+    http::header::{self, ETag, EntityTag, Header as _, IfNoneMatch},
+};
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use crate::respond::problem::Problem;
+
+/// Caching of what one client may see: a browser may keep it, and must ask before each use.
+const PRIVATE: &str = "private, no-cache";
+
+/// Returns the answer 304 if the client has this version.
+pub(crate) fn not_modified(request: &HttpRequest, tag: &EntityTag) -> Option<HttpResponse> {
+    is_current(request, tag).then(|| with_tag(HttpResponse::NotModified(), tag).finish())
+}
+
+/// Adds the validator to an answer, and what caches may do with it.
+pub(crate) fn with_tag(mut response: HttpResponseBuilder, tag: &EntityTag) -> HttpResponseBuilder {
+    response.insert_header((header::CACHE_CONTROL, PRIVATE)).insert_header(ETag(tag.clone()));
+    response
+}
+
+/// Answers with JSON and `Link`, if there is one. The validator is a hash of the body.
+pub(crate) fn json(
+    request: &HttpRequest,
+    body: &impl Serialize,
+    links: Option<String>,
+) -> Result<HttpResponse, Problem> {
+    let body = serde_json::to_vec(body).map_err(|error| Problem::internal().log(&error))?;
+    let hash: [u8; 32] = Sha256::digest(&body).into();
+    let half = hash.first_chunk().copied().map_or(0, u128::from_be_bytes);
+    let tag = EntityTag::new_strong(format!("{half:032x}"));
+    if let Some(not_modified) = not_modified(request, &tag) {
+        return Ok(not_modified);
+    }
+    let mut response = with_tag(HttpResponse::Ok(), &tag);
+    if let Some(links) = links {
+        response.insert_header((header::LINK, links));
+    }
+    Ok(response.content_type("application/json").body(body))
+}
+
+/// Returns whether the client has this version. Ignores a header that cannot be read.
+fn is_current(request: &HttpRequest, tag: &EntityTag) -> bool {
+    match IfNoneMatch::parse(request) {
+        Ok(IfNoneMatch::Any) => true,
+        Ok(IfNoneMatch::Items(tags)) => tags.iter().any(|known| known.weak_eq(tag)),
+        Err(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+
+    use super::*;
+
+    #[test]
+    fn any_listed_tag_is_current() {
+        let tag = EntityTag::new_strong("a1".to_owned());
+        for (header, current) in [
+            (r#""a1""#, true),
+            (r#"W/"a1""#, true),
+            (r#""b2", "a1""#, true),
+            ("*", true),
+            (r#""b2""#, false),
+            ("a1", false),
+            ("", false),
+        ] {
+            let request =
+                TestRequest::get().insert_header(("if-none-match", header)).to_http_request();
+            assert_eq!(is_current(&request, &tag), current, "{header}");
+        }
+        assert!(!is_current(&TestRequest::get().to_http_request(), &tag));
+    }
+}

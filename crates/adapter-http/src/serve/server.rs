@@ -1,0 +1,100 @@
+//! Starts the two HTTP servers: the API and the operators' endpoints.
+
+use std::{io, net::TcpListener, sync::Arc, time::Duration};
+
+use actix_web::{
+    App, HttpServer,
+    dev::Server,
+    http::header,
+    middleware::{DefaultHeaders, from_fn},
+    web,
+};
+
+use crate::{
+    observe::{observe, ops::Ops},
+    routes,
+    serve::{
+        guard::{self, KEEP_ALIVE},
+        tls::Tls,
+    },
+    state::Api,
+};
+
+/// Time limit for a TLS handshake, and then for the first head of a connection.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Time for which the rest of a rejected body is discarded, so that its client can read the answer.
+const LINGER: Duration = Duration::from_secs(10);
+
+/// Bytes of an answer that wait for a client to read. Answers of orders are smaller.
+const WRITE_BUFFER: usize = 8 * 1024;
+
+/// Threads of each worker that write the spool. They wait for the disk, so more threads would only
+/// need more memory.
+const BLOCKING_THREADS: usize = 4;
+
+/// The capacity of the API server.
+#[derive(Debug, Clone, Copy)]
+pub struct Capacity {
+    /// Number of worker threads.
+    pub workers: usize,
+    /// Connections per worker. Further clients wait in the backlog.
+    pub connections_per_worker: usize,
+}
+
+/// Serves the API until it is stopped, with TLS or without. Then finishes the requests in progress,
+/// for at most `grace`. Call it in a Tokio runtime.
+pub fn serve_api(
+    listener: TcpListener,
+    api: web::Data<Api>,
+    tls: Option<Arc<Tls>>,
+    capacity: Capacity,
+    grace: Duration,
+) -> io::Result<Server> {
+    let connections = Arc::clone(&api.connections);
+    tokio::spawn(guard::watch(Arc::downgrade(&connections)));
+    let handshakes = tls.clone();
+    let server = HttpServer::new(move || {
+        let observed = api.clone();
+        App::new()
+            .app_data(api.clone())
+            .wrap(from_fn(move |request, next| observe(observed.clone(), request, next)))
+            .configure(|config| routes::configure(config, &api.base_path))
+    })
+    .workers(capacity.workers)
+    .max_connections(capacity.connections_per_worker)
+    // Unfinished handshakes must not keep other clients waiting.
+    .max_connection_rate(capacity.connections_per_worker)
+    .worker_max_blocking_threads(BLOCKING_THREADS)
+    .keep_alive(KEEP_ALIVE)
+    .tls_handshake_timeout(HEAD_TIMEOUT)
+    .client_request_timeout(HEAD_TIMEOUT)
+    .client_disconnect_timeout(LINGER)
+    .h1_write_buffer_size(WRITE_BUFFER)
+    // Otherwise the end of a download waits until the client has confirmed the bytes before it.
+    .tcp_nodelay(true)
+    .on_connect(move |io, data| {
+        if let Some(tls) = &handshakes {
+            tls.handshake_completed();
+        }
+        connections.connected(io, data);
+    })
+    .disable_signals()
+    .shutdown_timeout(grace.as_secs());
+    let server = match tls {
+        None => server.listen(listener)?,
+        Some(tls) => server.listen_rustls_0_23(listener, tls.config()?)?,
+    };
+    Ok(server.run())
+}
+
+/// Serves the operators' endpoints until it is stopped.
+pub fn serve_ops(listener: TcpListener, ops: web::Data<Ops>) -> io::Result<Server> {
+    let server = HttpServer::new(move || {
+        let headers = DefaultHeaders::new()
+            .add((header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
+            .add((header::CACHE_CONTROL, "no-store"));
+        App::new().app_data(ops.clone()).wrap(headers).configure(routes::configure_ops)
+    });
+    Ok(server.workers(1).disable_signals().shutdown_timeout(1).listen(listener)?.run())
+}

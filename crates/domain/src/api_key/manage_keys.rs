@@ -1,0 +1,261 @@
+//! Use case: issue, authenticate, rotate and revoke API keys.
+
+use std::{
+    collections::BTreeMap,
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use time::{Duration, OffsetDateTime};
+
+use crate::{
+    api_key::{
+        ApiKey, ApiKeyId, ClientId, KeyEvent, NewApiKey, PresentedKey, Rate, Scopes,
+        key_cache::{Cached, KeyCache},
+    },
+    order::{EmailAddress, SigningServiceId},
+    ports::{ApiKeyRepo, Clock, Entropy, StoreError},
+};
+
+/// Issues, authenticates, rotates and revokes API keys.
+#[derive(Clone)]
+pub struct ManageKeys {
+    /// Stores keys.
+    pub keys: Arc<dyn ApiKeyRepo>,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Provides randomness for new keys.
+    pub entropy: Arc<dyn Entropy>,
+    /// Uses that are not stored yet.
+    pub uses: Arc<KeyUses>,
+    /// Cached keys.
+    pub cache: Arc<KeyCache>,
+}
+
+/// The terms of a new key.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeyTerms {
+    /// Name that the operator gives it.
+    pub name: String,
+    /// The only signing service for which it may create orders; `None` means any.
+    pub signing_service: Option<SigningServiceId>,
+    /// What it may do.
+    pub scopes: Scopes,
+    /// The client that it is one more key of. With `None` it begins a new client.
+    pub client: Option<ClientId>,
+    /// Time until it expires; `None` means never.
+    pub lifetime: Option<Duration>,
+    /// Whether its orders are test orders.
+    pub is_test: bool,
+    /// Rate limit for orders without documents; `None` means the default of the service.
+    pub rate: Option<Rate>,
+    /// Rate limit for orders with documents; `None` means the default of the service.
+    pub documents_rate: Option<Rate>,
+    /// Address of the client that is told of webhook endpoints that fail.
+    pub contact: Option<EmailAddress>,
+}
+
+/// Last uses of keys that are not stored yet. Storing each use at once would cost more than the
+/// request.
+#[derive(Debug, Default)]
+pub struct KeyUses(Mutex<BTreeMap<ApiKeyId, OffsetDateTime>>);
+
+impl KeyUses {
+    fn last(&self) -> MutexGuard<'_, BTreeMap<ApiKeyId, OffsetDateTime>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, id: ApiKeyId, at: OffsetDateTime) {
+        let mut uses = self.last();
+        let last = uses.entry(id).or_insert(at);
+        *last = at.max(*last);
+    }
+}
+
+/// The outcome of a rotation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rotation {
+    /// Identifier of the new key.
+    pub id: ApiKeyId,
+    /// The new key. Its secret is not available later.
+    pub presented: PresentedKey,
+    /// Instant from which the old key is invalid.
+    pub old_until: OffsetDateTime,
+}
+
+/// The reason why a key was not issued.
+#[derive(Debug, thiserror::Error)]
+pub enum IssueError {
+    /// There is no such client.
+    #[error("there is no such client")]
+    UnknownClient,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The reason why a key was not rotated.
+#[derive(Debug, thiserror::Error)]
+pub enum RotateError {
+    /// There is no such key.
+    #[error("there is no such key")]
+    Unknown,
+    /// The key is revoked or expired.
+    #[error("the key is revoked or expired")]
+    Invalid,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl ManageKeys {
+    /// Issues a key for the operator `by`. The secret is not available later.
+    pub async fn issue(
+        &self,
+        terms: KeyTerms,
+        by: &str,
+    ) -> Result<(ApiKeyId, PresentedKey), IssueError> {
+        if let Some(client) = terms.client
+            && !self.keys.list().await?.iter().any(|key| key.client() == client)
+        {
+            return Err(IssueError::UnknownClient);
+        }
+        let (presented, key) = self.new_key(terms);
+        Ok((self.keys.add(&key, by).await?, presented))
+    }
+
+    /// Issues a key if no key was ever issued.
+    pub async fn issue_first(
+        &self,
+        terms: KeyTerms,
+        by: &str,
+    ) -> Result<Option<(ApiKeyId, PresentedKey)>, StoreError> {
+        let (presented, key) = self.new_key(terms);
+        Ok(self.keys.add_first(&key, by).await?.map(|id| (id, presented)))
+    }
+
+    fn new_key(&self, terms: KeyTerms) -> (PresentedKey, NewApiKey) {
+        let presented = PresentedKey::random(terms.is_test, &*self.entropy);
+        let issued_at = self.clock.now();
+        let key = NewApiKey {
+            name: terms.name,
+            lookup: presented.lookup().to_owned(),
+            hash: presented.hash(),
+            signing_service: terms.signing_service,
+            scopes: terms.scopes,
+            issued_at,
+            expires_at: terms.lifetime.map(|lifetime| issued_at.saturating_add(lifetime)),
+            is_test: terms.is_test,
+            rate: terms.rate,
+            documents_rate: terms.documents_rate,
+            client: terms.client,
+            contact: terms.contact,
+        };
+        (presented, key)
+    }
+
+    /// Issues a successor on the terms of a key, with the lifetime that the key was issued for. The
+    /// successor is valid at once. The old key stays valid for `grace`, unless it expires earlier.
+    pub async fn rotate(
+        &self,
+        id: ApiKeyId,
+        grace: Duration,
+        by: &str,
+    ) -> Result<Rotation, RotateError> {
+        let keys = self.keys.list().await?;
+        let old = keys.iter().find(|key| key.id == id).ok_or(RotateError::Unknown)?;
+        let presented = PresentedKey::random(old.key.is_test, &*self.entropy);
+        let issued_at = self.clock.now();
+        let lifetime = lifetime(&keys, &self.keys.trail().await?, old);
+        let successor = NewApiKey {
+            lookup: presented.lookup().to_owned(),
+            hash: presented.hash(),
+            issued_at,
+            expires_at: lifetime.map(|lifetime| issued_at.saturating_add(lifetime)),
+            client: Some(old.client()),
+            ..old.key.clone()
+        };
+        let until = issued_at.saturating_add(grace);
+        let old_until = old.key.expires_at.map_or(until, |end| end.min(until));
+        let id = self.keys.rotate(id, &successor, until, by).await?.ok_or(RotateError::Invalid)?;
+        Ok(Rotation { id, presented, old_until })
+    }
+
+    /// Returns the presented key if it is valid now. A change on another instance takes effect
+    /// within five seconds.
+    ///
+    /// `may_look_up` is called before the store is asked for a key that is not cached. If it
+    /// returns false, the store is asked only if a list of all keys, read at most once in five
+    /// seconds, has the key. So guesses do not load the store, and valid keys still work.
+    pub async fn authenticate(
+        &self,
+        presented: &PresentedKey,
+        may_look_up: impl FnOnce() -> bool,
+    ) -> Result<Option<Arc<ApiKey>>, StoreError> {
+        let (lookup, began) = (presented.lookup(), self.clock.now());
+        let key = match self.cache.get(lookup, began) {
+            Some(Cached::Key(key)) => Some(key),
+            None if may_look_up() || self.cache.is_listed(lookup, began, &*self.keys).await? => {
+                let key = self.keys.find(lookup).await?.map(Arc::new);
+                self.cache.put(lookup, key.clone(), began);
+                key
+            }
+            Some(Cached::Unknown) | None => None,
+        };
+        let now = self.clock.now();
+        let key = key.filter(|key| key.admits(presented, now));
+        if let Some(key) = &key {
+            self.uses.add(key.id, now);
+        }
+        Ok(key)
+    }
+
+    /// Stores the uses since the last call. After a failure the next call stores them.
+    pub async fn note_uses(&self) -> Result<(), StoreError> {
+        let uses: Vec<_> = mem::take(&mut *self.uses.last()).into_iter().collect();
+        if uses.is_empty() {
+            return Ok(());
+        }
+        let noted = self.keys.note_uses(&uses).await;
+        if noted.is_err() {
+            for (id, at) in uses {
+                self.uses.add(id, at);
+            }
+        }
+        noted
+    }
+
+    /// Returns every key ever issued, oldest first.
+    pub async fn list(&self) -> Result<Vec<ApiKey>, StoreError> {
+        self.keys.list().await
+    }
+
+    /// Revokes a key. Returns `None` if there is no such key.
+    pub async fn revoke(&self, id: ApiKeyId, by: &str) -> Result<Option<ApiKey>, StoreError> {
+        self.keys.revoke(id, self.clock.now(), by).await
+    }
+
+    /// Returns the history of keys, oldest entry first.
+    pub async fn trail(&self) -> Result<Vec<KeyEvent>, StoreError> {
+        self.keys.trail().await
+    }
+}
+
+/// Returns the lifetime that a key was issued for. A rotation cuts the expiry of the key itself, so
+/// the successor counts.
+fn lifetime(keys: &[ApiKey], trail: &[KeyEvent], key: &ApiKey) -> Option<Duration> {
+    let mut last = key;
+    let successor = |key: &ApiKey| {
+        let rotated = trail.iter().filter(|event| event.key == key.id);
+        let id = rotated.filter_map(|event| event.change.successor()).next_back()?;
+        keys.iter().find(|key| key.id == id)
+    };
+    while let Some(next) = successor(last) {
+        last = next;
+    }
+    last.key.expires_at.map(|end| end - last.key.issued_at)
+}
+
+#[cfg(test)]
+#[path = "manage_keys_tests.rs"]
+mod tests;

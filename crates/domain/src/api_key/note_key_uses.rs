@@ -1,0 +1,76 @@
+//! Use case: store when API keys were last used.
+
+use std::time::Duration;
+
+use crate::{api_key::manage_keys::ManageKeys, background::Step};
+
+/// Pause between two steps.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Stores the last uses of API keys.
+pub struct NoteKeyUses {
+    keys: ManageKeys,
+    is_failing: bool,
+}
+
+impl NoteKeyUses {
+    /// Returns a worker that stores the uses of `keys`.
+    pub fn new(keys: ManageKeys) -> Self {
+        Self { keys, is_failing: false }
+    }
+
+    /// Stores the uses since the last step. After a failure, the next step stores them. Only the
+    /// first of several failures in a row is an error.
+    pub async fn step(&mut self) -> Step<()> {
+        let noted = self.keys.note_uses().await;
+        let is_repeated = self.is_failing && noted.is_err();
+        self.is_failing = noted.is_err();
+        Step { result: if is_repeated { Ok(()) } else { noted }, pause: PAUSE }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use time::macros::datetime;
+
+    use super::*;
+    use crate::{
+        api_key::{ApiKey, ApiKeyId, PresentedKey},
+        ports::{MockApiKeyRepo, StoreError},
+        test_support::{CountingEntropy, clock, new_api_key},
+    };
+
+    #[tokio::test]
+    async fn failure_is_reported_once_until_success() {
+        let now = datetime!(2026-11-21 12:00 UTC);
+        let entropy = CountingEntropy::default();
+        let presented = PresentedKey::random(false, &entropy);
+        let (key, id) = (new_api_key(presented.hash(), now), ApiKeyId(1));
+        let mut repo = MockApiKeyRepo::new();
+        repo.expect_find().returning(move |_| {
+            Ok(Some(ApiKey { id, key: key.clone(), revoked_at: None, last_used_at: None }))
+        });
+        let mut replies = [false, false, true, false].into_iter();
+        repo.expect_note_uses().withf(move |uses| uses == [(id, now)]).times(4).returning(
+            move |_| match replies.next() {
+                Some(true) => Ok(()),
+                _ => Err(StoreError::Unavailable("no database".into())),
+            },
+        );
+        let keys = ManageKeys {
+            keys: Arc::new(repo),
+            clock: clock(now),
+            entropy: Arc::new(entropy),
+            uses: Arc::default(),
+            cache: Arc::default(),
+        };
+        let mut worker = NoteKeyUses::new(keys.clone());
+        for is_reported in [true, false, false, true] {
+            keys.authenticate(&presented, || true).await.unwrap().unwrap();
+            let step = worker.step().await;
+            assert_eq!((step.result.is_err(), step.pause), (is_reported, PAUSE));
+        }
+    }
+}

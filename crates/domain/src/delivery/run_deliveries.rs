@@ -1,0 +1,285 @@
+//! Use case: attempt to deliver the mails that follow an order.
+//!
+//! The module `delivery` defines the retry schedule, and `delivery_worker` the pace.
+
+use std::{collections::HashMap, mem, panic::AssertUnwindSafe, sync::Arc};
+
+use futures_util::{FutureExt as _, future::BoxFuture};
+use time::Duration;
+
+use crate::{
+    delivery::{Delivery, DeliveryId, Notification, worker::Deliveries},
+    order::{OrderId, StoredOrder},
+    ports::{
+        Attempted, Clock, DeliveryQueue, Entropy, Lease, Notifier, NotifyError, Settlement,
+        StoreError, error_chain,
+    },
+};
+
+/// Duration of a lease: four times as long as a notifier may take.
+pub(crate) const LEASE: Duration = Duration::minutes(2);
+
+/// Default of the greatest number of mails to a recipient in an hour. It stops a stolen API key, and
+/// no office creates so many orders.
+pub const MAILS_PER_RECIPIENT_HOUR: u32 = 200;
+
+/// The error of a delivery above that number.
+pub const OVER_LIMIT: &str = "the recipient has had its mails of this hour";
+
+/// What happened to mails.
+#[derive(Debug, PartialEq, Eq)]
+pub enum MailReport {
+    /// The outcome of an attempt is stored.
+    Attempt(DeliveryReport),
+    /// No mail can be delivered from now on, for this reason.
+    OutageBegan(String),
+    /// Mails can be delivered again.
+    OutageEnded,
+}
+
+/// The outcome of one attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeliveryReport {
+    /// The delivery.
+    pub id: DeliveryId,
+    /// The order that the mail is about.
+    pub order_id: OrderId,
+    /// The outcome.
+    pub outcome: DeliveryOutcome,
+}
+
+/// The outcome of one attempt, and whether it counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeliveryOutcome {
+    /// The queue stored the settlement.
+    Settled(Settlement),
+    /// The attempt took longer than its lease. Another worker has the delivery.
+    LeaseLost,
+}
+
+/// A leased delivery with the order that the mail is about, or the reason why there is none.
+pub struct Ready {
+    lease: Lease,
+    order: Result<Arc<StoredOrder>, NotifyError>,
+}
+
+/// The outcome of an attempt that is not stored yet.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    order_id: OrderId,
+    attempted: Attempted,
+    mails: Mails,
+    /// The attempts that had found the relay available when this one began.
+    available_before: u64,
+}
+
+/// What an attempt shows about mails in general.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Mails {
+    /// The notifier took this mail, or rejected it alone.
+    CanBeDelivered,
+    /// No mail can be delivered, for this reason.
+    CannotBeDelivered(String),
+    /// Nothing: the attempt did not get as far as the notifier.
+    Unknown,
+}
+
+impl DeliveryOutcome {
+    /// Returns the outcome of an attempt whose lease was held or lost when it was settled.
+    pub(crate) fn of(settlement: &Settlement, is_held: bool) -> Self {
+        if is_held { Self::Settled(settlement.clone()) } else { Self::LeaseLost }
+    }
+}
+
+/// The mails, and what is known about the relay.
+pub struct MailDeliveries {
+    run: RunDeliveries,
+    /// Maximum number of attempts in progress.
+    slots: usize,
+    /// The same for now: fewer while the relay is unavailable for some or all mails.
+    open_slots: usize,
+    /// Attempts that found the relay available.
+    found_available: u64,
+    in_outage: bool,
+}
+
+impl MailDeliveries {
+    /// Returns the mails with up to `slots` attempts in progress.
+    pub fn new(run: RunDeliveries, slots: usize) -> Self {
+        Self { run, slots, open_slots: slots, found_available: 0, in_outage: false }
+    }
+}
+
+impl Deliveries for MailDeliveries {
+    type Ready = Ready;
+    type Outcome = Outcome;
+    type Report = MailReport;
+
+    fn capacity(&self) -> usize {
+        self.open_slots
+    }
+
+    fn is_in_outage(&self) -> bool {
+        self.in_outage
+    }
+
+    async fn lease(&self, limit: usize) -> Result<Vec<Ready>, StoreError> {
+        self.run.lease(limit).await
+    }
+
+    fn attempt(&mut self, ready: Ready) -> BoxFuture<'static, Outcome> {
+        let (run, available_before) = (self.run.clone(), self.found_available);
+        async move { Outcome { available_before, ..run.attempt(ready).await } }.boxed()
+    }
+
+    /// An attempt that finds the relay unavailable halves the open slots, and one that does not
+    /// opens one more. So a relay that is down gets one mail at a time, and one that takes few
+    /// connections gets as many.
+    ///
+    /// The relay is down if no other attempt found it available meanwhile.
+    fn attempted(&mut self, outcome: &Outcome) -> Option<MailReport> {
+        match &outcome.mails {
+            Mails::Unknown => None,
+            Mails::CanBeDelivered => {
+                self.found_available += 1;
+                self.open_slots = self.slots.min(self.open_slots + 1);
+                mem::take(&mut self.in_outage).then_some(MailReport::OutageEnded)
+            }
+            Mails::CannotBeDelivered(error) => {
+                self.open_slots = (self.open_slots / 2).max(1);
+                if self.in_outage || self.found_available > outcome.available_before {
+                    return None;
+                }
+                self.in_outage = true;
+                Some(MailReport::OutageBegan(error.clone()))
+            }
+        }
+    }
+
+    async fn settle(&self, ended: &[Outcome]) -> Result<Vec<MailReport>, StoreError> {
+        let attempted: Vec<_> = ended.iter().map(|outcome| outcome.attempted.clone()).collect();
+        let held = self.run.queue.settle(&attempted).await?;
+        let report = |Outcome { order_id, attempted: Attempted { id, settlement, .. }, .. }: &_| {
+            let outcome = DeliveryOutcome::of(settlement, held.contains(id));
+            MailReport::Attempt(DeliveryReport { id: *id, order_id: *order_id, outcome })
+        };
+        Ok(ended.iter().map(report).collect())
+    }
+}
+
+/// Delivers mails.
+#[derive(Clone)]
+pub struct RunDeliveries {
+    /// Stores deliveries.
+    pub queue: Arc<dyn DeliveryQueue>,
+    /// Hands mails over.
+    pub notifier: Arc<dyn Notifier>,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Provides randomness for the delays of retries.
+    pub entropy: Arc<dyn Entropy>,
+    /// Greatest number of mails to a recipient in an hour of the clock; 0 means no limit.
+    pub mails_per_recipient_hour: u32,
+}
+
+impl RunDeliveries {
+    /// Leases up to `limit` due deliveries and reads their orders.
+    async fn lease(&self, limit: usize) -> Result<Vec<Ready>, StoreError> {
+        let leases = self.queue.lease(self.clock.now(), LEASE, limit).await?;
+        if leases.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut ids: Vec<OrderId> = leases.iter().map(|lease| lease.delivery.order_id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let found = self.queue.orders(&ids).await.map(|orders| {
+            let shared = |(id, order): (_, Result<_, _>)| (id, order.map(Arc::new));
+            orders.into_iter().map(shared).collect::<HashMap<_, _>>()
+        });
+        let ready = |lease: Lease| {
+            let order = match &found {
+                Ok(orders) => match orders.get(&lease.delivery.order_id) {
+                    Some(Ok(order)) => Ok(Arc::clone(order)),
+                    Some(Err(unreadable)) => {
+                        Err(NotifyError::Transient(error_chain(unreadable).into()))
+                    }
+                    None => Err(NotifyError::Permanent("the order does not exist".into())),
+                },
+                Err(error) => Err(match error {
+                    StoreError::Unavailable(_) => {
+                        NotifyError::Unavailable(error_chain(error).into())
+                    }
+                    StoreError::Internal(_) => NotifyError::Transient(error_chain(error).into()),
+                }),
+            };
+            Ready { lease, order }
+        };
+        Ok(leases.into_iter().map(ready).collect())
+    }
+
+    /// Attempts a delivery.
+    async fn attempt(&self, Ready { lease, order }: Ready) -> Outcome {
+        let (settlement, mails) = if self.is_over_limit(&lease) {
+            let error = OVER_LIMIT.to_owned();
+            (Settlement::Fail { at: self.clock.now(), error }, Mails::Unknown)
+        } else {
+            let (delivered, otherwise) = match order {
+                Ok(order) => (self.deliver(&lease.delivery, &order).await, Mails::CanBeDelivered),
+                Err(error) => (Err(error), Mails::Unknown),
+            };
+            match delivered {
+                Ok(()) => (Settlement::Done, otherwise),
+                Err(error) => {
+                    let mails = match &error {
+                        NotifyError::Unavailable(_) => {
+                            Mails::CannotBeDelivered(error_chain(&error))
+                        }
+                        NotifyError::Transient(_) | NotifyError::Permanent(_) => otherwise,
+                    };
+                    (self.after_failure(&lease.delivery, &error), mails)
+                }
+            }
+        };
+        let Lease { delivery: Delivery { id, order_id, .. }, token, .. } = lease;
+        let attempted = Attempted { id, token, settlement };
+        Outcome { order_id, attempted, mails, available_before: 0 }
+    }
+
+    fn is_over_limit(&self, lease: &Lease) -> bool {
+        let limit = u64::from(self.mails_per_recipient_hour);
+        limit > 0 && lease.mail_of_hour.is_some_and(|mail| mail > limit)
+    }
+
+    async fn deliver(
+        &self,
+        delivery: &Delivery,
+        order: &Arc<StoredOrder>,
+    ) -> Result<(), NotifyError> {
+        let notification = Notification {
+            message_key: delivery.task.message_key.clone(),
+            recipient: delivery.task.recipient.clone(),
+            order: StoredOrder::clone(order),
+        };
+        // A panic fails this mail only, not the other mails in progress.
+        let notified = AssertUnwindSafe(self.notifier.notify(&notification)).catch_unwind().await;
+        notified.unwrap_or_else(|_| Err(NotifyError::Permanent("the notifier panicked".into())))
+    }
+
+    fn after_failure(&self, delivery: &Delivery, failure: &NotifyError) -> Settlement {
+        let (now, error) = (self.clock.now(), error_chain(failure));
+        let retry = match failure {
+            NotifyError::Unavailable(_) => delivery
+                .next_attempt_in_outage(now, &*self.entropy)
+                .map(|due_at| Settlement::Postpone { due_at, error: error.clone() }),
+            NotifyError::Transient(_) => delivery
+                .next_attempt(now, &*self.entropy)
+                .map(|due_at| Settlement::RetryAt { due_at, error: error.clone() }),
+            NotifyError::Permanent(_) => None,
+        };
+        retry.unwrap_or(Settlement::Fail { at: now, error })
+    }
+}
+
+#[cfg(test)]
+#[path = "run_deliveries_tests.rs"]
+mod tests;

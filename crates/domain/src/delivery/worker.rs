@@ -1,0 +1,227 @@
+//! Use case: deliver mails, or webhooks, until the service stops.
+//!
+//! A worker repeats one cycle: store the outcomes of the attempts that have ended, lease deliveries
+//! for the free slots, wait. Attempts go on all the time, so a slow one holds up no other.
+
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use futures_util::{
+    StreamExt as _,
+    future::{BoxFuture, Either, pending, select},
+    stream::FuturesUnordered,
+};
+
+use crate::{delivery::slots::DeliverySlots, ports::StoreError};
+
+/// Pause between two leases while nothing happens.
+pub(crate) const POLL: Duration = Duration::from_millis(250);
+
+/// Pause between two leases while attempts end. It bounds the statements of a worker, so that orders
+/// keep most of the database.
+pub(crate) const PAUSE: Duration = Duration::from_millis(10);
+
+/// Pause after a failure of the queue, and between two attempts in an outage.
+pub(crate) const OUTAGE_PAUSE: Duration = Duration::from_secs(1);
+
+/// Waits for a duration. The domain has no timer of its own.
+pub type Sleep = fn(Duration) -> BoxFuture<'static, ()>;
+
+/// What a step did.
+#[derive(Debug)]
+pub struct DeliveryStep<R> {
+    /// What has happened.
+    pub reports: Vec<R>,
+    /// What could not be done. The worker tries it again.
+    pub failure: Option<DeliveryFailure>,
+}
+
+/// A failure of the queue.
+#[derive(Debug, thiserror::Error)]
+pub enum DeliveryFailure {
+    /// Deliveries could not be leased.
+    #[error("due deliveries could not be read")]
+    Lease(#[source] StoreError),
+    /// Outcomes could not be stored. The deliveries would be sent again if the worker ended now.
+    #[error("the outcomes of {deliveries} deliveries could not be stored")]
+    Settle {
+        /// Number of outcomes.
+        deliveries: usize,
+        /// The reason.
+        #[source]
+        error: StoreError,
+    },
+}
+
+/// The deliveries of one kind, and what is known about their destinations.
+pub trait Deliveries: Send + Sync {
+    /// A leased delivery.
+    type Ready: Send;
+    /// The outcome of an attempt that is not stored yet.
+    type Outcome: Send + Sync + 'static;
+    /// An outcome that is stored, or the change of a destination.
+    type Report: Send;
+
+    /// Returns the number of attempts that may be in progress now; at least one.
+    fn capacity(&self) -> usize;
+
+    /// Returns whether no delivery can succeed now, so that leases pause.
+    fn is_in_outage(&self) -> bool {
+        false
+    }
+
+    /// Leases up to `limit` deliveries.
+    fn lease(
+        &self,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Self::Ready>, StoreError>> + Send;
+
+    /// Begins an attempt.
+    fn attempt(&mut self, ready: Self::Ready) -> BoxFuture<'static, Self::Outcome>;
+
+    /// Notes what an attempt shows about its destination.
+    fn attempted(&mut self, outcome: &Self::Outcome) -> Option<Self::Report>;
+
+    /// Stores outcomes.
+    fn settle(
+        &self,
+        ended: &[Self::Outcome],
+    ) -> impl Future<Output = Result<Vec<Self::Report>, StoreError>> + Send;
+}
+
+/// Delivers deliveries of one kind, and sets the pace.
+pub struct DeliveryWorker<D: Deliveries> {
+    deliveries: D,
+    slots: Arc<DeliverySlots>,
+    sleep: Sleep,
+    running: FuturesUnordered<BoxFuture<'static, D::Outcome>>,
+    /// Outcomes that the destination does not know of.
+    ended: Vec<D::Outcome>,
+    /// Outcomes to store.
+    unsettled: Vec<D::Outcome>,
+    pauses: bool,
+    is_stopping: bool,
+}
+
+impl<D: Deliveries> DeliveryWorker<D> {
+    /// Returns a worker that shares `slots`.
+    pub fn new(deliveries: D, slots: Arc<DeliverySlots>, sleep: Sleep) -> Self {
+        Self {
+            deliveries,
+            slots,
+            sleep,
+            running: FuturesUnordered::new(),
+            ended: Vec::new(),
+            unsettled: Vec::new(),
+            pauses: false,
+            is_stopping: false,
+        }
+    }
+
+    /// Leases no more deliveries. Keep calling [`Self::step`] and [`Self::wait`] until
+    /// [`Self::is_done`]: otherwise deliveries are sent again when the leases end.
+    pub fn stop(&mut self) {
+        self.is_stopping = true;
+    }
+
+    /// Checks whether every leased delivery is settled after [`Self::stop`].
+    pub fn is_done(&self) -> bool {
+        let is_idle = self.running.is_empty() && self.ended.is_empty() && self.unsettled.is_empty();
+        self.is_stopping && is_idle
+    }
+
+    /// Stores the outcomes that there are, and leases for the free slots. Leases nothing while
+    /// outcomes cannot be stored. Do not drop the future: outcomes may be stored twice.
+    pub async fn step(&mut self) -> DeliveryStep<D::Report> {
+        let mut reports = Vec::new();
+        for outcome in self.ended.drain(..) {
+            self.slots.give_back(1);
+            reports.extend(self.deliveries.attempted(&outcome));
+            self.unsettled.push(outcome);
+        }
+        let failure = match self.settle(&mut reports).await {
+            Ok(()) => self.lease().await.err(),
+            Err(failure) => Some(failure),
+        };
+        self.pauses = failure.is_some() || self.deliveries.is_in_outage();
+        DeliveryStep { reports, failure }
+    }
+
+    /// Waits until the next step is due: for the end of an attempt, but not longer than a pause.
+    /// Dropping the future loses nothing.
+    pub async fn wait(&mut self) {
+        let Self { sleep, running, ended, .. } = self;
+        if self.pauses {
+            return during((sleep)(OUTAGE_PAUSE), running, ended).await;
+        }
+        if ended.is_empty() {
+            match select((sleep)(POLL), pin!(next(running))).await {
+                Either::Left(_) => return,
+                Either::Right((outcome, _)) => ended.push(outcome),
+            }
+        }
+        during((sleep)(PAUSE), running, ended).await;
+    }
+
+    async fn settle(&mut self, reports: &mut Vec<D::Report>) -> Result<(), DeliveryFailure> {
+        if self.unsettled.is_empty() {
+            return Ok(());
+        }
+        let settled = self.deliveries.settle(&self.unsettled);
+        match during(settled, &mut self.running, &mut self.ended).await {
+            Ok(settled) => {
+                reports.extend(settled);
+                self.unsettled.clear();
+                Ok(())
+            }
+            Err(error) => Err(DeliveryFailure::Settle { deliveries: self.unsettled.len(), error }),
+        }
+    }
+
+    async fn lease(&mut self) -> Result<(), DeliveryFailure> {
+        let in_progress = self.running.len() + self.ended.len();
+        let free = self.deliveries.capacity().saturating_sub(in_progress);
+        if self.is_stopping || free == 0 {
+            return Ok(());
+        }
+        let asked = self.slots.take(free);
+        if asked == 0 {
+            return Ok(());
+        }
+        let leased = self.deliveries.lease(asked);
+        let leased = during(leased, &mut self.running, &mut self.ended).await;
+        let ready = leased.as_ref().map_or(0, Vec::len);
+        self.slots.give_back(asked.saturating_sub(ready));
+        for ready in leased.map_err(DeliveryFailure::Lease)? {
+            self.running.push(self.deliveries.attempt(ready));
+        }
+        Ok(())
+    }
+}
+
+/// Returns the outcome of the next attempt that ends; never, if none is in progress.
+async fn next<T>(running: &mut FuturesUnordered<BoxFuture<'static, T>>) -> T {
+    match running.next().await {
+        Some(outcome) => outcome,
+        None => pending().await,
+    }
+}
+
+/// Waits for `work` while attempts go on and end.
+async fn during<T, R>(
+    work: impl Future<Output = R>,
+    running: &mut FuturesUnordered<BoxFuture<'static, T>>,
+    ended: &mut Vec<T>,
+) -> R {
+    let mut work = pin!(work);
+    loop {
+        let outcome = match select(work.as_mut(), pin!(next(running))).await {
+            Either::Left((done, _)) => return done,
+            Either::Right((outcome, _)) => outcome,
+        };
+        ended.push(outcome);
+    }
+}
+
+#[cfg(test)]
+#[path = "worker_tests.rs"]
+mod tests;

@@ -1,0 +1,10 @@
+//! Use cases of orders: create, add documents, read, erase, and clean up after them.
+
+pub mod add_documents;
+pub mod create_order;
+pub mod erase_orders;
+pub mod forget_keys;
+pub mod intake;
+pub mod read_order;
+pub mod scan_documents;
+pub mod sweep_uploads;

@@ -1,0 +1,83 @@
+//! Use case: erase orders for an operator, with their documents.
+
+use std::{ops::AddAssign, sync::Arc};
+
+use time::OffsetDateTime;
+
+use crate::{
+    order::OrderId,
+    orders::intake::remove_condemned,
+    ports::{BlobStore, Clock, OrderAdmin, StoreError, UploadLedger},
+};
+
+/// Maximum number of orders in a batch.
+const BATCH: usize = 100;
+
+/// What was erased.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Erasure {
+    /// Orders.
+    pub orders: usize,
+    /// Documents of these orders.
+    pub documents: usize,
+    /// Documents whose objects could not be deleted yet. The sweeper deletes them.
+    pub left: usize,
+}
+
+impl AddAssign for Erasure {
+    fn add_assign(&mut self, other: Self) {
+        self.orders += other.orders;
+        self.documents += other.documents;
+        self.left += other.left;
+    }
+}
+
+/// Erases orders. Any number of processes may do so at the same time.
+#[derive(Clone)]
+pub struct EraseOrders {
+    /// Erases orders.
+    pub admin: Arc<dyn OrderAdmin>,
+    /// Records the objects to delete.
+    pub uploads: Arc<dyn UploadLedger>,
+    /// Stores documents.
+    pub blobs: Arc<dyn BlobStore>,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl EraseOrders {
+    /// Erases an order. Returns `None` if there is no such order or it was erased before.
+    ///
+    /// The order is erased when the call returns. An object that cannot be deleted now is left to
+    /// the sweeper of a running service.
+    pub async fn erase(&self, id: OrderId) -> Result<Option<Erasure>, StoreError> {
+        let Some(condemned) = self.admin.erase(id, self.clock.now()).await? else {
+            return Ok(None);
+        };
+        let documents = condemned.len();
+        // After an error, the sweeper tries again.
+        let (deleted, _) = remove_condemned(&*self.blobs, &*self.uploads, condemned).await;
+        Ok(Some(Erasure { orders: 1, documents, left: documents - deleted }))
+    }
+
+    /// Erases up to 100 orders that were created before `instant`, the oldest first. Returns what
+    /// it erased; no orders when there are no more.
+    pub async fn erase_batch(&self, instant: OffsetDateTime) -> Result<Erasure, StoreError> {
+        let mut erased = Erasure::default();
+        loop {
+            let ids = self.admin.created_before(instant, BATCH).await?;
+            let is_last = ids.is_empty();
+            for id in ids {
+                erased += self.erase(id).await?.unwrap_or_default();
+            }
+            // Another process may have erased the whole batch meanwhile.
+            if is_last || erased.orders > 0 {
+                return Ok(erased);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "erase_orders_tests.rs"]
+mod tests;

@@ -1,0 +1,221 @@
+//! What creating an order and adding documents to it have in common: the claim of an idempotency
+//! key, and documents that are stored before one atomic step adopts them.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use futures_util::{StreamExt as _, stream};
+use time::{Duration, OffsetDateTime};
+
+use crate::{
+    document::{
+        DocumentFault, ObjectKey, ReceivedDocument, SpooledFile, StoredDocument, sanitize_file_name,
+    },
+    idempotency::{Attempt, Claim, IdempotentRequest, KeyUse},
+    orders::scan_documents::{NotPassed, ScanDocuments},
+    ports::{
+        BlobStore, ClaimError, Clock, Entropy, IdempotencyLedger, OrderReader, OrderRepo,
+        StoreError, UploadLedger,
+    },
+};
+
+/// Documents of one request that are stored at the same time.
+pub(crate) const PARALLEL_PUTS: usize = 4;
+
+/// The ports of requests that create orders or add documents.
+#[derive(Clone)]
+pub struct Intake {
+    /// Stores orders.
+    pub orders: Arc<dyn OrderRepo>,
+    /// Reads orders.
+    pub reader: Arc<dyn OrderReader>,
+    /// Records the objects of documents that no order has yet.
+    pub uploads: Arc<dyn UploadLedger>,
+    /// Stores idempotency keys in use.
+    pub idempotency: Arc<dyn IdempotencyLedger>,
+    /// Stores documents.
+    pub blobs: Arc<dyn BlobStore>,
+    /// Scans documents before they are stored, if the operator has a scanner.
+    pub scan: Option<ScanDocuments>,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Provides randomness for object keys and message keys.
+    pub entropy: Arc<dyn Entropy>,
+    /// Time for which a request is stored under its idempotency key.
+    pub idempotency_retention: Duration,
+}
+
+/// Documents that may be stored, and their files in the same order.
+pub(crate) struct Accepted {
+    pub(crate) documents: Vec<StoredDocument>,
+    files: Vec<SpooledFile>,
+}
+
+impl Intake {
+    /// Time after which a claim ends unless the attempt extends it.
+    pub const CLAIM: Duration = Duration::seconds(15);
+
+    /// Claims or extends an idempotency key. Returns what it is in use for instead, if it is.
+    pub(crate) async fn claim(&self, claim: &Claim) -> Result<Option<KeyUse>, StoreError> {
+        let now = self.clock.now();
+        match self.idempotency.claim(claim, now, now.saturating_add(Self::CLAIM)).await {
+            Ok(()) => Ok(None),
+            Err(ClaimError::InUse(key_use)) => Ok(Some(key_use)),
+            Err(ClaimError::Unavailable(cause)) => Err(StoreError::Unavailable(cause)),
+            Err(ClaimError::Internal(cause)) => Err(StoreError::Internal(cause)),
+        }
+    }
+
+    /// Releases the key of a request that stored nothing, so that the next attempt can use it.
+    pub(crate) async fn release(&self, claim: &Claim) -> Result<(), StoreError> {
+        self.idempotency.release(claim).await
+    }
+
+    /// Returns whole seconds until another attempt with a claimed key may succeed. Caps the wait: an
+    /// attempt extends its claim while it runs, and often ends long before.
+    pub(crate) fn retry_after(&self, until: OffsetDateTime) -> u64 {
+        (until - self.clock.now()).whole_seconds().clamp(1, 5).unsigned_abs()
+    }
+
+    /// Returns the request as it is stored at an instant.
+    pub(crate) fn idempotent_request(
+        &self,
+        attempt: Option<&Attempt>,
+        at: OffsetDateTime,
+    ) -> Option<IdempotentRequest> {
+        let kept_until = at.saturating_add(self.idempotency_retention);
+        attempt.map(|attempt| IdempotentRequest { attempt: attempt.clone(), kept_until })
+    }
+
+    /// Returns the documents that may be stored, and the faults of the others by position.
+    pub(crate) fn accept(
+        &self,
+        received: Vec<ReceivedDocument>,
+    ) -> (Accepted, Vec<(usize, DocumentFault)>) {
+        let (mut documents, mut files, mut faults) = (Vec::new(), Vec::new(), Vec::new());
+        for (position, document) in received.into_iter().enumerate() {
+            match document.format() {
+                Ok(format) => {
+                    documents.push(StoredDocument {
+                        key: ObjectKey::random(&*self.entropy),
+                        name: sanitize_file_name(&document.name_as_sent),
+                        name_as_sent: document.name_as_sent,
+                        media_type: format.media_type().to_owned(),
+                        size: document.file.size,
+                        sha256: document.file.sha256,
+                        // Set when an order gets the document.
+                        created_at: self.clock.now(),
+                    });
+                    files.push(document.file);
+                }
+                Err(fault) => faults.push((position, fault)),
+            }
+        }
+        (Accepted { documents, files }, faults)
+    }
+
+    /// Scans documents, and returns how many may be stored although they were not scanned: none
+    /// without a scanner, where no scan is expected.
+    pub(crate) async fn scan(&self, accepted: &Accepted) -> Result<usize, NotPassed> {
+        match &self.scan {
+            Some(scan) => scan.scan(&accepted.files).await,
+            None => Ok(0),
+        }
+    }
+
+    /// Stores documents, and runs `adopt` with them: the atomic step after which an order has them.
+    /// If it fails, removes the objects; `is_swept` tells whether the sweeper had condemned one.
+    ///
+    /// # Errors
+    /// The documents were not stored, and `adopt` did not run.
+    pub(crate) async fn store<T, E>(
+        &self,
+        Accepted { documents, files }: Accepted,
+        adopt: impl AsyncFnOnce(Vec<StoredDocument>) -> Result<T, E>,
+        is_swept: fn(&E) -> bool,
+    ) -> Result<Result<T, E>, StoreError> {
+        let keys: Vec<ObjectKey> = documents.iter().map(|document| document.key.clone()).collect();
+        self.uploads.record(&keys, self.clock.now()).await?;
+        match self.put_all(&keys, &files).await {
+            Ok(()) => {}
+            // Leaves the recorded objects to the sweeper. A put that timed out may still take
+            // effect after a removal, and the client should not wait for another timeout.
+            Err(error @ StoreError::Unavailable(_)) => return Err(error),
+            Err(error @ StoreError::Internal(_)) => {
+                self.remove(&keys).await;
+                return Err(error);
+            }
+        }
+        let adopted = adopt(documents).await;
+        if let Err(error) = &adopted {
+            if is_swept(error) {
+                self.record_again(&keys).await;
+            }
+            self.remove(&keys).await;
+        }
+        Ok(adopted)
+    }
+
+    /// Puts every document. After a failure it starts no other put and finishes those in progress,
+    /// so that no object appears after its removal.
+    async fn put_all(&self, keys: &[ObjectKey], files: &[SpooledFile]) -> Result<(), StoreError> {
+        let failed = &AtomicBool::new(false);
+        let puts = keys.iter().zip(files).map(|(key, file)| async move {
+            if failed.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let put = self.blobs.put(key, file).await;
+            failed.fetch_or(put.is_err(), Ordering::Relaxed);
+            put
+        });
+        // Collected first: a lazy closure that borrows would make the whole future unfit for
+        // `spawn`.
+        let puts: Vec<_> = puts.collect();
+        let results: Vec<Result<(), StoreError>> =
+            stream::iter(puts).buffer_unordered(PARALLEL_PUTS).collect().await;
+        results.into_iter().collect()
+    }
+
+    /// Records keys again for removal. A sweeper whose clock is ahead may have swept them before
+    /// their objects were put. No order can have adopted them.
+    async fn record_again(&self, keys: &[ObjectKey]) {
+        let Ok(condemned) = self.uploads.condemn(keys).await else { return };
+        let forgotten: Vec<ObjectKey> =
+            keys.iter().filter(|key| !condemned.contains(key)).cloned().collect();
+        if !forgotten.is_empty() {
+            // The caller already reports a failure, and the sweeper finds what is left.
+            let _ = self.uploads.record(&forgotten, self.clock.now()).await;
+        }
+    }
+
+    /// Removes the objects of documents that no order has. The ledger decides which: the outcome of
+    /// the commit may be unknown. If an order has them after all, their keys have left the ledger
+    /// and their objects stay. The sweeper removes the rest.
+    async fn remove(&self, keys: &[ObjectKey]) {
+        let Ok(condemned) = self.uploads.condemn(keys).await else { return };
+        // The caller already reports a failure, and the sweeper tries again.
+        let _ = remove_condemned(&*self.blobs, &*self.uploads, condemned).await;
+    }
+}
+
+/// Deletes the objects of condemned keys, and forgets the keys whose objects are gone. Returns
+/// their number, and the first error after trying all.
+pub(crate) async fn remove_condemned(
+    blobs: &dyn BlobStore,
+    uploads: &dyn UploadLedger,
+    condemned: Vec<ObjectKey>,
+) -> (usize, Result<(), StoreError>) {
+    let deletions = stream::iter(condemned)
+        .map(|key| async move { blobs.delete(&key).await.map(|()| key) })
+        .buffer_unordered(PARALLEL_PUTS);
+    let results: Vec<Result<ObjectKey, StoreError>> = deletions.collect().await;
+    let gone: Vec<ObjectKey> = results.iter().flatten().cloned().collect();
+    if !gone.is_empty()
+        && let Err(error) = uploads.forget(&gone).await
+    {
+        return (0, Err(error));
+    }
+    (gone.len(), results.into_iter().try_for_each(|result| result.map(drop)))
+}

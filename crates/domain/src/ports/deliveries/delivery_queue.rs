@@ -1,0 +1,123 @@
+use async_trait::async_trait;
+use time::{Duration, OffsetDateTime};
+
+use crate::ports::StoreError;
+use crate::{
+    delivery::{Delivery, DeliveryId},
+    order::{OrderId, StoredOrder},
+};
+
+/// The exclusive right to attempt a delivery until the lease ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    /// The delivery.
+    pub delivery: Delivery,
+    /// Distinguishes this lease from every other lease of the delivery.
+    pub token: i64,
+    /// Which mail to its recipient this is in the current hour of the clock, from 1. `None` if the
+    /// delivery was leased before: it is counted once.
+    pub mail_of_hour: Option<u64>,
+}
+
+/// An attempt that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempted {
+    /// The delivery.
+    pub id: DeliveryId,
+    /// Its lease.
+    pub token: i64,
+    /// The outcome.
+    pub settlement: Settlement,
+}
+
+/// The outcome of an attempt, as the queue stores it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Settlement {
+    /// It succeeded. The delivery leaves the queue.
+    Done,
+    /// It failed. The delivery is due again at `due_at`.
+    RetryAt {
+        /// The next attempt.
+        due_at: OffsetDateTime,
+        /// The error, for operators.
+        error: String,
+    },
+    /// No mail can be handed over now. The delivery is due again at `due_at`, and the attempt does
+    /// not count.
+    Postpone {
+        /// The next attempt.
+        due_at: OffsetDateTime,
+        /// The error, for operators.
+        error: String,
+    },
+    /// It failed for good. The delivery waits for an operator.
+    Fail {
+        /// The instant of the failure.
+        at: OffsetDateTime,
+        /// The error, for operators.
+        error: String,
+    },
+}
+
+/// An order that an event or a delivery is about.
+pub type FoundOrder = (OrderId, Result<StoredOrder, StoreError>);
+
+/// The size of the queue and the outbox.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct QueueStats {
+    /// Events whose deliveries are not in the queue yet.
+    pub events: u64,
+    /// Deliveries to attempt, leased ones included.
+    pub pending: u64,
+    /// Deliveries that failed for good.
+    pub failed: u64,
+    /// Creation of the oldest event or pending delivery.
+    pub oldest_created_at: Option<OffsetDateTime>,
+}
+
+/// Stores deliveries until they succeed. [`Outbox::dispatch`](super::Outbox::dispatch) adds them.
+///
+/// # Errors
+/// Every method fails with [`StoreError`] only.
+#[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
+#[async_trait]
+pub trait DeliveryQueue: Send + Sync {
+    /// Leases up to `limit` deliveries that are due at `now`, the longest due first.
+    ///
+    /// An implementation guarantees:
+    /// - No other worker gets a leased delivery before `now + lease_for`.
+    /// - After that, a delivery that is not settled is due again.
+    /// - Mails to a recipient are counted over all processes, whatever the case of the address.
+    /// - Counts of past hours do not pile up.
+    ///
+    /// A lease need not be durable: without it, the delivery is attempted again.
+    async fn lease(
+        &self,
+        now: OffsetDateTime,
+        lease_for: Duration,
+        limit: usize,
+    ) -> Result<Vec<Lease>, StoreError>;
+
+    /// Returns those of the orders that exist and are not erased, whatever their clients, in no
+    /// particular order. An order whose row cannot be read is an error of its own, which names it.
+    async fn orders(&self, ids: &[OrderId]) -> Result<Vec<FoundOrder>, StoreError>;
+
+    /// Settles leased deliveries in one atomic, durable step. A failure counts as one attempt,
+    /// except [`Settlement::Postpone`].
+    ///
+    /// Returns the deliveries whose leases were held. Nothing changes for the others: another
+    /// worker has a later lease.
+    async fn settle(&self, attempted: &[Attempted]) -> Result<Vec<DeliveryId>, StoreError>;
+
+    /// Returns deliveries by age, the oldest first, at most `limit`: those that failed for good,
+    /// or the pending ones.
+    async fn list(&self, failed: bool, limit: usize) -> Result<Vec<Delivery>, StoreError>;
+
+    /// Makes a delivery due at `now` and resets its age and attempts. Does not touch a lease that
+    /// a worker holds; otherwise the mail could be sent twice. Returns `false` if there is no such
+    /// delivery.
+    async fn retry(&self, id: DeliveryId, now: OffsetDateTime) -> Result<bool, StoreError>;
+
+    /// Returns the size of the queue and the outbox.
+    async fn stats(&self) -> Result<QueueStats, StoreError>;
+}

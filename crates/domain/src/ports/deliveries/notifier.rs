@@ -1,0 +1,47 @@
+use async_trait::async_trait;
+
+use crate::ports::Cause;
+use crate::{delivery::Notification, webhook::EndpointNotice};
+
+/// The reason why a mail was not handed over.
+#[derive(Debug, thiserror::Error)]
+pub enum NotifyError {
+    /// No mail can be handed over now: the relay does not answer or rejects the service itself, or
+    /// the disk is full.
+    #[error("no mail can be handed over now")]
+    Unavailable(#[source] Cause),
+    /// This mail may succeed later.
+    #[error("the mail was rejected this time")]
+    Transient(#[source] Cause),
+    /// This mail will never succeed, for example because the relay rejects the recipient.
+    #[error("the mail was rejected for good")]
+    Permanent(#[source] Cause),
+}
+
+/// Hands mails over to a relay.
+#[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
+#[async_trait]
+pub trait Notifier: Send + Sync {
+    /// Hands a mail over.
+    ///
+    /// An implementation guarantees:
+    /// - When the call returns, the relay has accepted the mail, or it is durable in a folder.
+    /// - The call returns within 30 seconds.
+    /// - Equal notifications have the same `Message-ID`.
+    ///
+    /// # Errors
+    /// [`NotifyError`] says whether a later attempt can succeed. Its text contains no address.
+    async fn notify(&self, notification: &Notification) -> Result<(), NotifyError>;
+
+    /// Hands a mail about a webhook endpoint over, like [`Self::notify`].
+    ///
+    /// # Errors
+    /// As for [`Self::notify`].
+    async fn tell(&self, notice: &EndpointNotice) -> Result<(), NotifyError>;
+
+    /// Checks within 5 seconds whether mails can be handed over now. Hands none over.
+    ///
+    /// # Errors
+    /// [`NotifyError::Unavailable`] only.
+    async fn check(&self) -> Result<(), NotifyError>;
+}

@@ -1,0 +1,56 @@
+use async_trait::async_trait;
+use time::OffsetDateTime;
+
+use crate::ports::{NewWebhookDelivery, StoreError};
+use crate::{delivery::NewDelivery, order::OrderId, webhook::EventType};
+
+/// Identifier of an event, assigned by the store; positive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EventId(pub i64);
+
+/// What happened to an order, as long as nothing has followed it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// Its identifier.
+    pub id: EventId,
+    /// The order.
+    pub order_id: OrderId,
+    /// What happened.
+    pub event: EventType,
+}
+
+/// What follows an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dispatch {
+    /// The event.
+    pub event: EventId,
+    /// Its mails.
+    pub mails: Vec<NewDelivery>,
+    /// Its webhooks: at most one for an endpoint.
+    pub webhooks: Vec<NewWebhookDelivery>,
+}
+
+/// Stores events until their deliveries are in the queue.
+/// [`OrderRepo::create`](super::OrderRepo::create) adds one for each order, and
+/// [`OrderRepo::add_documents`](super::OrderRepo::add_documents) one for each addition.
+///
+/// # Errors
+/// Every method fails with [`StoreError`] only.
+#[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
+#[async_trait]
+pub trait Outbox: Send + Sync {
+    /// Returns up to `limit` events, the oldest first. Leaves out those that are put off beyond
+    /// `now`. Another process may get the same events.
+    async fn events(&self, now: OffsetDateTime, limit: usize) -> Result<Vec<Event>, StoreError>;
+
+    /// Removes events and adds their deliveries to the queues, in one atomic, durable step. The
+    /// deliveries are as old as their event and due at once. Returns the number of removed events.
+    ///
+    /// An implementation guarantees, over any number of processes:
+    /// - Of concurrent calls with one event, one removes it and adds its deliveries.
+    /// - An event that is not there any more adds none.
+    async fn dispatch(&self, dispatches: &[Dispatch]) -> Result<usize, StoreError>;
+
+    /// Puts events off until an instant.
+    async fn put_off(&self, events: &[EventId], until: OffsetDateTime) -> Result<(), StoreError>;
+}

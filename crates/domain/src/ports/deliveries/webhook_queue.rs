@@ -1,0 +1,256 @@
+use async_trait::async_trait;
+use time::{Duration, OffsetDateTime};
+
+use crate::ports::{Cursor, Settlement, StoreError};
+use crate::{
+    api_key::ClientId,
+    webhook::{
+        AttemptRecord, EndpointId, EndpointOwner, EventType, WebhookDelivery, WebhookDeliveryId,
+    },
+};
+
+/// A delivery to add for an event of an order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewWebhookDelivery {
+    /// The endpoint.
+    pub endpoint: EndpointId,
+    /// The event.
+    pub event: EventType,
+    /// Random key of the message.
+    pub message_key: String,
+}
+
+/// How many deliveries a worker can attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WebhookSlots {
+    /// Maximum number of deliveries.
+    pub limit: usize,
+    /// Maximum number of them to endpoints whose last attempt did not succeed.
+    pub unproven: usize,
+    /// Maximum number of deliveries to an endpoint whose last attempt succeeded. Other endpoints
+    /// get one.
+    pub per_endpoint: usize,
+    /// Endpoints with attempts in progress, and how many more deliveries each may get.
+    pub busy: Vec<(EndpointId, usize)>,
+}
+
+/// The secrets of an endpoint, encrypted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SealedSecrets {
+    /// The present one.
+    pub current: Vec<u8>,
+    /// The one before, and until when it signs.
+    pub previous: Option<(Vec<u8>, OffsetDateTime)>,
+}
+
+/// The exclusive right to attempt a webhook delivery until the lease ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebhookLease {
+    /// The delivery.
+    pub delivery: WebhookDelivery,
+    /// Distinguishes this lease from every other lease of the delivery.
+    pub token: i64,
+    /// The client of the endpoint.
+    pub client: ClientId,
+    /// The URL of the endpoint.
+    pub url: String,
+    /// The secrets of the endpoint.
+    pub secrets: SealedSecrets,
+    /// Whether the last attempt at the endpoint succeeded.
+    pub is_proven: bool,
+}
+
+/// What an attempt means for its endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndpointEffect {
+    /// Nothing: the attempt did not reach it.
+    None,
+    /// It works.
+    Succeeded,
+    /// It fails, if it did not before.
+    Failed,
+    /// It is disabled, because its receiver answered 410.
+    Gone,
+}
+
+/// An attempt of a webhook that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebhookAttempted {
+    /// The delivery.
+    pub id: WebhookDeliveryId,
+    /// Its lease.
+    pub token: i64,
+    /// The endpoint.
+    pub endpoint: EndpointId,
+    /// The URL that was called. The effect counts only while the endpoint has it.
+    pub url: String,
+    /// When it ended.
+    pub at: OffsetDateTime,
+    /// The outcome.
+    pub settlement: Settlement,
+    /// The attempts of the delivery, with this one.
+    pub attempts: Vec<AttemptRecord>,
+    /// What it means for the endpoint.
+    pub effect: EndpointEffect,
+}
+
+/// What a settlement changed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WebhooksSettled {
+    /// The deliveries whose leases were held.
+    pub held: Vec<WebhookDeliveryId>,
+    /// Endpoints that are disabled now, and were enabled before.
+    pub disabled: Vec<EndpointId>,
+}
+
+/// The question for a page of the deliveries of an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeliveryPageQuery {
+    /// The largest number of deliveries; at least 1.
+    pub limit: usize,
+    /// Where the page begins.
+    pub cursor: Cursor<WebhookDeliveryId>,
+}
+
+/// A page of the deliveries of an endpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeliveryPage {
+    /// The deliveries, newest first.
+    pub deliveries: Vec<WebhookDelivery>,
+    /// Whether there are older ones than the last one; on an empty page, the cursor.
+    pub has_older: bool,
+    /// Whether there are newer ones than the first one; on an empty page, the cursor.
+    pub has_newer: bool,
+}
+
+impl DeliveryPage {
+    /// Returns the page of a query. `read` has the deliveries from the cursor on, one more than the
+    /// limit if there are that many. A cursor is a delivery itself, so there is one beyond it.
+    pub fn of(query: DeliveryPageQuery, mut read: Vec<WebhookDelivery>) -> Self {
+        let has_more = read.len() > query.limit;
+        read.truncate(query.limit);
+        let (has_older, has_newer) = match query.cursor {
+            Cursor::Newest => (has_more, false),
+            Cursor::OlderThan(_) => (has_more, true),
+            Cursor::NewerThan(_) => {
+                read.reverse();
+                (true, has_more)
+            }
+        };
+        Self { deliveries: read, has_older, has_newer }
+    }
+}
+
+/// Deliveries to replay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplayBatch {
+    /// Only events from this instant on.
+    pub since: OffsetDateTime,
+    /// Only events before this instant.
+    pub until: OffsetDateTime,
+    /// Only deliveries older than this one.
+    pub before: Option<WebhookDeliveryId>,
+    /// Maximum number of deliveries to look at, the newest first; at least 1.
+    pub limit: usize,
+}
+
+/// The number of webhook deliveries.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WebhookStats {
+    /// Deliveries to attempt at enabled endpoints, leased ones included.
+    pub pending: u64,
+    /// Deliveries that failed for good, of the last [`RETENTION`](crate::webhook::RETENTION).
+    pub failed: u64,
+    /// Event of the oldest pending delivery that was not attempted yet.
+    pub oldest_untried_at: Option<OffsetDateTime>,
+    /// Endpoints that are disabled, whatever the reason.
+    pub disabled_endpoints: u64,
+}
+
+/// Stores webhook deliveries, also after they ended. [`Outbox::dispatch`](super::Outbox::dispatch)
+/// adds those of orders.
+///
+/// # Errors
+/// Every method fails with [`StoreError`] only.
+#[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
+#[async_trait]
+pub trait WebhookQueue: Send + Sync {
+    /// Leases deliveries that are due at `now`.
+    ///
+    /// An implementation guarantees:
+    /// - No other worker gets a leased delivery before `now + lease_for`.
+    /// - After that, a delivery that is not settled is due again.
+    /// - The deliveries of an endpoint come the longest due first, and each endpoint gets one
+    ///   before any gets two.
+    /// - Endpoints that are disabled or removed get none.
+    /// - The cost of a call does not grow with the deliveries of one endpoint.
+    ///
+    /// A lease need not be durable: without it, the delivery is attempted again.
+    async fn lease(
+        &self,
+        now: OffsetDateTime,
+        lease_for: Duration,
+        slots: &WebhookSlots,
+    ) -> Result<Vec<WebhookLease>, StoreError>;
+
+    /// Settles leased deliveries and changes their endpoints in one atomic, durable step.
+    /// [`Settlement::Postpone`] does not count as a failed attempt.
+    ///
+    /// Nothing changes for deliveries whose leases were not held: another worker has a later
+    /// lease, or the endpoint was removed.
+    async fn settle(&self, attempted: &[WebhookAttempted]) -> Result<WebhooksSettled, StoreError>;
+
+    /// Adds a test event that is due at `at`. Returns `None` if the owner has no such endpoint, or
+    /// it is disabled.
+    async fn add_test(
+        &self,
+        owner: EndpointOwner,
+        endpoint: EndpointId,
+        message_key: &str,
+        at: OffsetDateTime,
+    ) -> Result<Option<WebhookDeliveryId>, StoreError>;
+
+    /// Returns a page of the deliveries of an endpoint. Returns `None` if the owner has no such
+    /// endpoint, or the cursor is no delivery of it.
+    async fn page(
+        &self,
+        owner: EndpointOwner,
+        endpoint: EndpointId,
+        query: &DeliveryPageQuery,
+    ) -> Result<Option<DeliveryPage>, StoreError>;
+
+    /// Makes a delivery due at `at`, with no failures, whether it was delivered or failed. Does not
+    /// touch a lease that a worker holds. Returns `false` if the owner has no such delivery.
+    async fn replay(
+        &self,
+        owner: EndpointOwner,
+        endpoint: EndpointId,
+        delivery: WebhookDeliveryId,
+        at: OffsetDateTime,
+    ) -> Result<bool, StoreError>;
+
+    /// Like [`Self::replay`], for a batch of the deliveries of an endpoint that were delivered or
+    /// failed. Returns before which delivery the next batch begins; `None` after the last batch, or
+    /// if the owner has no such endpoint.
+    async fn replay_batch(
+        &self,
+        owner: EndpointOwner,
+        endpoint: EndpointId,
+        batch: &ReplayBatch,
+        at: OffsetDateTime,
+    ) -> Result<Option<WebhookDeliveryId>, StoreError>;
+
+    /// Returns deliveries by age, the oldest first, at most `limit`: those that failed for good,
+    /// or the pending ones.
+    async fn list(&self, failed: bool, limit: usize) -> Result<Vec<WebhookDelivery>, StoreError>;
+
+    /// Like [`Self::replay`], whatever the owner.
+    async fn retry(&self, id: WebhookDeliveryId, at: OffsetDateTime) -> Result<bool, StoreError>;
+
+    /// Returns the number of deliveries.
+    async fn stats(&self) -> Result<WebhookStats, StoreError>;
+
+    /// Removes those of the oldest `limit` deliveries whose events happened before `instant`.
+    /// Returns their number.
+    async fn forget(&self, instant: OffsetDateTime, limit: usize) -> Result<usize, StoreError>;
+}

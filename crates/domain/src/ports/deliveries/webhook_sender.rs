@@ -1,0 +1,105 @@
+use std::fmt;
+
+use async_trait::async_trait;
+use time::{Duration, OffsetDateTime};
+
+use crate::{trace_context::TraceContext, webhook::secret::WebhookSecret};
+
+/// Time limit of an attempt, from the name to the last byte of the answer that is read.
+pub const WEBHOOK_TIME_LIMIT: Duration = Duration::seconds(15);
+
+/// The service must not call this URL. The text is a sentence for the client: the reason, and the
+/// setting that permits such a URL, if there is one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct UrlRefused(pub String);
+
+/// One attempt of a webhook.
+#[derive(Clone, PartialEq, Eq)]
+pub struct WebhookRequest {
+    /// Where to send it.
+    pub url: String,
+    /// The `webhook-id`, equal in all attempts.
+    pub id: String,
+    /// The `webhook-timestamp`: the instant of this attempt.
+    pub timestamp: OffsetDateTime,
+    /// The body, JSON.
+    pub body: String,
+    /// The secrets that sign, the newest first. There are two while a secret is being rotated.
+    pub secrets: Vec<WebhookSecret>,
+    /// The trace that the receiver can continue.
+    pub trace: Option<TraceContext>,
+}
+
+conceal!(WebhookRequest);
+
+/// The answer of a receiver. It has no more than the engine needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WebhookAnswer {
+    /// The status code.
+    pub status: u16,
+    /// The time that the receiver asks to wait (`Retry-After`).
+    pub retry_after: Option<Duration>,
+}
+
+/// The reason why an attempt got no answer. The text contains no URL and no address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WebhookError {
+    /// The service must not call the URL, or an address of its host.
+    Refused(UrlRefused),
+    /// The name of the host has no address.
+    Unresolved,
+    /// The receiver or the proxy accepts no connection.
+    Connect,
+    /// TLS failed: most often the certificate is invalid.
+    Tls,
+    /// The attempt took longer than its time limit.
+    TimedOut,
+    /// The connection ended before the head of an answer was complete, or the answer is not HTTP.
+    Protocol,
+}
+
+impl WebhookError {
+    /// Returns the name of the reason, in answers, storage and the log.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Refused(_) => "url_refused",
+            Self::Unresolved => "name_not_resolved",
+            Self::Connect => "connection_failed",
+            Self::Tls => "tls_failed",
+            Self::TimedOut => "timed_out",
+            Self::Protocol => "invalid_answer",
+        }
+    }
+}
+
+impl fmt::Display for WebhookError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+impl std::error::Error for WebhookError {}
+
+/// Sends webhooks (Standard Webhooks 1.0.0).
+#[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
+#[async_trait]
+pub trait WebhookSender: Send + Sync {
+    /// Checks whether the service may call a URL. Resolves its name, and accepts a name that does
+    /// not resolve now. Sends nothing.
+    async fn check(&self, url: &str) -> Result<(), UrlRefused>;
+
+    /// Makes one attempt.
+    ///
+    /// An implementation guarantees:
+    /// - The body arrives byte for byte, with a signature for each secret, the newest first.
+    /// - The trace context arrives as `traceparent` and `tracestate`, if there is one.
+    /// - The attempt ends after [`WEBHOOK_TIME_LIMIT`], however slowly the receiver answers.
+    /// - It follows no redirect: its status is the answer.
+    /// - It reads at most 16 KiB of the body of an answer. A longer body does not change the result.
+    /// - It connects only to an address that [`check`](Self::check) would accept now.
+    ///
+    /// # Errors
+    /// [`WebhookError`], if there was no complete head of an answer.
+    async fn send(&self, request: &WebhookRequest) -> Result<WebhookAnswer, WebhookError>;
+}

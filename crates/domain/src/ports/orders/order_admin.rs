@@ -1,0 +1,70 @@
+use async_trait::async_trait;
+use time::OffsetDateTime;
+
+use crate::ports::{Kept, ListedOrder, StoreError};
+use crate::{
+    api_key::ClientId,
+    document::ObjectKey,
+    order::{OrderId, StoredOrder},
+};
+
+/// The orders that an operator asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OrderFilter {
+    /// Only orders with this file number.
+    pub file_number: Option<String>,
+    /// Only orders of this client.
+    pub client: Option<ClientId>,
+    /// Only orders with this mail recipient, signer or contact, whatever the letter case.
+    pub email: Option<String>,
+}
+
+/// What an operator does with orders, whatever their client.
+///
+/// # Errors
+/// Every method fails with [`StoreError`] only. [`StoreError::Internal`] names an order whose row
+/// cannot be read.
+#[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
+#[async_trait]
+pub trait OrderAdmin: Send + Sync {
+    /// Returns up to `limit` orders older than `before`, newest first. Erased orders are left out.
+    async fn list(
+        &self,
+        filter: &OrderFilter,
+        before: Option<OrderId>,
+        limit: usize,
+    ) -> Result<Vec<ListedOrder>, StoreError>;
+
+    /// Returns an order with its documents; `None` if there is none.
+    async fn order(&self, id: OrderId) -> Result<Option<Kept<StoredOrder>>, StoreError>;
+
+    /// Returns the identifiers of up to `limit` orders that were created before `instant` and are
+    /// not erased, oldest first.
+    async fn created_before(
+        &self,
+        instant: OffsetDateTime,
+        limit: usize,
+    ) -> Result<Vec<OrderId>, StoreError>;
+
+    /// Erases an order in one atomic, durable step:
+    /// - empties its details and its file number, which becomes free
+    /// - removes its documents, and condemns their keys in the
+    ///   [`UploadLedger`](super::UploadLedger)
+    /// - removes its events and its mails, leased ones too
+    ///
+    /// The row stays with its identifier, client, instants and status. Webhook deliveries stay too:
+    /// they have no data of the order, and those that wait are not sent. Returns the condemned
+    /// keys; `None` if there is no such order or it was erased before.
+    ///
+    /// The store's files may have the bytes of the order until the operator cleans them:
+    /// - SQLite overwrites deleted rows with zeros. Its write-ahead log has older pages until it is
+    ///   emptied (`PRAGMA wal_checkpoint(TRUNCATE)`). Pages that were freed by a version before
+    ///   erasure need `VACUUM`.
+    /// - PostgreSQL keeps dead rows until `VACUUM`, and its write-ahead log until it is recycled.
+    /// - Backups and archived logs keep them until they are deleted.
+    async fn erase(
+        &self,
+        id: OrderId,
+        at: OffsetDateTime,
+    ) -> Result<Option<Vec<ObjectKey>>, StoreError>;
+}

@@ -1,0 +1,132 @@
+use async_trait::async_trait;
+use time::OffsetDateTime;
+
+use crate::ports::StoreError;
+use crate::{
+    api_key::ClientId,
+    document::StoredDocument,
+    order::{OrderId, StoredOrder},
+};
+
+/// What is left of an order, or of a part of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kept<T> {
+    /// It is there.
+    Whole(T),
+    /// An operator has erased the order.
+    Erased,
+}
+
+impl<T> Kept<T> {
+    /// Returns what is there, unless it is erased.
+    pub fn whole(self) -> Option<T> {
+        match self {
+            Self::Whole(whole) => Some(whole),
+            Self::Erased => None,
+        }
+    }
+}
+
+/// An order in a list: without its documents, with their number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedOrder {
+    /// The order; `documents` is empty.
+    pub stored: StoredOrder,
+    /// The number of its documents.
+    pub documents: usize,
+}
+
+/// Where a page of a list begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Cursor<Id = OrderId> {
+    /// At the newest item.
+    #[default]
+    Newest,
+    /// After this item, toward older ones.
+    OlderThan(Id),
+    /// Before this item, toward newer ones. The page has the items next to it.
+    NewerThan(Id),
+}
+
+/// The question for a page of a client's orders.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageQuery {
+    /// Only orders with this file number.
+    pub file_number: Option<String>,
+    /// Only orders created at this instant or later.
+    pub created_after: Option<OffsetDateTime>,
+    /// Only orders created before this instant.
+    pub created_before: Option<OffsetDateTime>,
+    /// The largest number of orders; at least 1.
+    pub limit: usize,
+    /// Where the page begins.
+    pub cursor: Cursor,
+}
+
+/// A page of a client's orders.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// The orders, newest first.
+    pub orders: Vec<ListedOrder>,
+    /// Whether older orders than the last one match; on an empty page, older than the cursor or the
+    /// cursor itself.
+    pub has_older: bool,
+    /// Whether newer orders than the first one match; on an empty page, newer than the cursor or the
+    /// cursor itself.
+    pub has_newer: bool,
+}
+
+impl Page {
+    /// Returns the page of a query. `read` has the matching orders from the cursor on, one more than
+    /// the limit if there are that many. `has_others` tells whether orders match on the other side
+    /// of the cursor, or at it.
+    pub fn of(query: &PageQuery, mut read: Vec<ListedOrder>, has_others: bool) -> Self {
+        let has_more = read.len() > query.limit;
+        read.truncate(query.limit);
+        let (has_older, has_newer) = match query.cursor {
+            Cursor::Newest | Cursor::OlderThan(_) => (has_more, has_others),
+            Cursor::NewerThan(_) => {
+                read.reverse();
+                (has_others, has_more)
+            }
+        };
+        Self { orders: read, has_older, has_newer }
+    }
+}
+
+/// Reads the orders of a client.
+///
+/// An implementation guarantees:
+/// - No call returns anything of another client's order, nor whether there is one: the client
+///   stands in the query.
+/// - The cost of a call does not grow with the number of stored orders.
+/// - Erased orders are in no list. As a cursor they are still orders of their client.
+/// - A poller that pages with [`Cursor::NewerThan`] misses no order, although identifiers are given
+///   before commits: such a page ends before the first identifier under which an older order may
+///   still appear.
+///
+/// # Errors
+/// Every method fails with [`StoreError`] only. [`StoreError::Internal`] names an order whose row
+/// cannot be read.
+#[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
+#[async_trait]
+pub trait OrderReader: Send + Sync {
+    /// Returns an order with its documents; `None` if the client has no such order.
+    async fn order(
+        &self,
+        client: ClientId,
+        id: OrderId,
+    ) -> Result<Option<Kept<StoredOrder>>, StoreError>;
+
+    /// Returns a document of an order by its position, from 0; `None` if the client has no such
+    /// order, or the order no such document.
+    async fn document(
+        &self,
+        client: ClientId,
+        id: OrderId,
+        position: u32,
+    ) -> Result<Option<Kept<StoredDocument>>, StoreError>;
+
+    /// Returns a page of the client's orders; `None` if the cursor is no order of the client.
+    async fn page(&self, client: ClientId, query: &PageQuery) -> Result<Option<Page>, StoreError>;
+}

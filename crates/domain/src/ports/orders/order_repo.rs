@@ -1,0 +1,147 @@
+use async_trait::async_trait;
+use time::OffsetDateTime;
+
+use crate::ports::{Cause, StoreError};
+use crate::{
+    api_key::{ApiKeyId, ClientId},
+    document::StoredDocument,
+    duplicate_window::DuplicateWindow,
+    idempotency::{AddedRange, IdempotentRequest, KeyUse},
+    order::{Order, OrderId},
+};
+
+/// Everything that is stored when an order is created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewOrder {
+    /// The order.
+    pub order: Box<Order>,
+    /// Its documents, already in the blob store and recorded in the
+    /// [`UploadLedger`](super::UploadLedger).
+    pub documents: Vec<StoredDocument>,
+    /// The instant of creation.
+    pub created_at: OffsetDateTime,
+    /// The client that creates it.
+    pub client: ClientId,
+    /// The API key with which the client creates it.
+    pub api_key: ApiKeyId,
+    /// Whether that is a test key.
+    pub is_test: bool,
+    /// The request, if it has an idempotency key.
+    pub idempotent_request: Option<IdempotentRequest>,
+}
+
+/// The reason why an order was not created.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// An order within the duplicate window has the file number.
+    #[error("an order within the duplicate window has the file number")]
+    Duplicate {
+        /// Creation of that order.
+        created_at: OffsetDateTime,
+    },
+    /// The idempotency key of the request is in use.
+    #[error("the idempotency key is in use")]
+    KeyInUse(KeyUse),
+    /// The sweeper has condemned an upload of the order.
+    #[error("an upload of the order was swept")]
+    UploadSwept,
+    /// The store does not answer. Whether the order was created is unknown.
+    #[error("the order store does not answer")]
+    Unavailable(#[source] Cause),
+    /// The store gave an unexpected answer. Whether the order was created is unknown.
+    #[error("the order store failed")]
+    Internal(#[source] Cause),
+}
+
+/// Documents to add to an order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewDocuments {
+    /// The client that adds them.
+    pub client: ClientId,
+    /// The order.
+    pub order_id: OrderId,
+    /// The documents, already in the blob store and recorded in the
+    /// [`UploadLedger`](super::UploadLedger).
+    pub documents: Vec<StoredDocument>,
+    /// The instant of the addition.
+    pub at: OffsetDateTime,
+    /// Maximum number of documents of the order, with these.
+    pub max_documents: usize,
+    /// The request, if it has an idempotency key.
+    pub idempotent_request: Option<IdempotentRequest>,
+}
+
+/// The reason why documents were not added.
+#[derive(Debug, thiserror::Error)]
+pub enum AddDocumentsError {
+    /// The client has no such order.
+    #[error("the client has no such order")]
+    NoSuchOrder,
+    /// An operator has erased the order.
+    #[error("the order was erased")]
+    Erased,
+    /// The order would have too many documents.
+    #[error("the order would have too many documents")]
+    TooMany {
+        /// Documents that it has.
+        stored: usize,
+    },
+    /// The idempotency key of the request is in use.
+    #[error("the idempotency key is in use")]
+    KeyInUse(KeyUse),
+    /// The sweeper has condemned an upload.
+    #[error("an upload was swept")]
+    UploadSwept,
+    /// The store does not answer. Whether the documents were added is unknown.
+    #[error("the order store does not answer")]
+    Unavailable(#[source] Cause),
+    /// The store gave an unexpected answer. Whether the documents were added is unknown.
+    #[error("the order store failed")]
+    Internal(#[source] Cause),
+}
+
+/// Stores orders.
+#[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
+#[async_trait]
+pub trait OrderRepo: Send + Sync {
+    /// Creates an order in one atomic, durable step:
+    /// - claims its file number, and stores the order and its documents
+    /// - adopts the uploads, which leave the ledger
+    /// - adds one event to the [`Outbox`](super::Outbox), whatever will follow it
+    /// - stores the request under its idempotency key
+    ///
+    /// An implementation guarantees, over any number of processes:
+    /// - Of concurrent calls with one file number, one creates an order. An order bars its file
+    ///   number until [`DuplicateWindow::opens_at`] reaches its creation.
+    /// - Test orders and real orders do not share file numbers.
+    /// - Of concurrent calls with one idempotency key, one creates an order. See
+    ///   [`IdempotencyLedger`](super::IdempotencyLedger) for when a key is in use.
+    /// - A key in use is reported before a duplicate file number.
+    ///
+    /// # Errors
+    /// After `Duplicate`, `KeyInUse` and `UploadSwept` nothing was stored.
+    async fn create(
+        &self,
+        order: &NewOrder,
+        window: DuplicateWindow,
+    ) -> Result<OrderId, CreateError>;
+
+    /// Adds documents to an order in one atomic, durable step:
+    /// - stores them behind the documents that the order has, and returns their positions
+    /// - adopts the uploads, which leave the ledger
+    /// - sets the order's instant of the last change
+    /// - stores the request under its idempotency key, with the positions
+    ///
+    /// An implementation guarantees, over any number of processes:
+    /// - Concurrent calls never share a position, and leave none out.
+    /// - The order never has more than `max_documents`.
+    /// - Of concurrent calls with one idempotency key, one adds documents. A key in use is reported
+    ///   before anything of the order.
+    ///
+    /// # Errors
+    /// Except after `Unavailable` and `Internal`, nothing was stored.
+    async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, AddDocumentsError>;
+
+    /// Checks whether the store can take an order now.
+    async fn check(&self) -> Result<(), StoreError>;
+}

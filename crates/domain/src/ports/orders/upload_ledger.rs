@@ -1,0 +1,41 @@
+use async_trait::async_trait;
+use time::OffsetDateTime;
+
+use crate::document::ObjectKey;
+use crate::ports::StoreError;
+
+/// Records the objects of documents that no order has yet, so that a process that dies leaves no
+/// unknown object.
+///
+/// The life of an object key:
+/// 1. *Recorded* before its object is put.
+/// 2. *Adopted*: [`OrderRepo`](super::OrderRepo) removes it from the ledger when the order has the
+///    document. Or *condemned*: no order can adopt it any more. The erasure of an order condemns the
+///    keys of its documents.
+/// 3. A condemned key is *forgotten* when its object is deleted.
+///
+/// An implementation guarantees that every change is durable when the call returns.
+///
+/// # Errors
+/// Every method fails with [`StoreError`] only.
+#[cfg_attr(any(test, feature = "mocks"), mockall::automock)]
+#[async_trait]
+pub trait UploadLedger: Send + Sync {
+    /// Records all of the keys, or none.
+    async fn record(&self, keys: &[ObjectKey], at: OffsetDateTime) -> Result<(), StoreError>;
+
+    /// Condemns those of the keys that are in the ledger, and returns them, also those that were
+    /// condemned before. No order has or will have their objects.
+    async fn condemn(&self, keys: &[ObjectKey]) -> Result<Vec<ObjectKey>, StoreError>;
+
+    /// Condemns keys recorded before `instant`. Returns them, and keys condemned earlier that are
+    /// not forgotten yet: at most `limit`.
+    async fn condemn_recorded_before(
+        &self,
+        instant: OffsetDateTime,
+        limit: usize,
+    ) -> Result<Vec<ObjectKey>, StoreError>;
+
+    /// Forgets condemned keys. Keys that are not condemned stay.
+    async fn forget(&self, keys: &[ObjectKey]) -> Result<(), StoreError>;
+}

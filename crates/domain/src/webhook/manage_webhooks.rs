@@ -1,0 +1,247 @@
+//! Use case: create, list, change, remove and test webhook endpoints, and replay deliveries.
+
+use std::sync::Arc;
+
+use time::{Duration, OffsetDateTime};
+
+use crate::{
+    api_key::ClientId,
+    order::{Violation, ViolationCode},
+    ports::{
+        Clock, DeliveryPage, DeliveryPageQuery, Entropy, NewEndpoint, ReplayBatch, SecretBox,
+        StoreError, WebhookQueue, WebhookRepo, WebhookSender,
+    },
+    webhook::{
+        self, Endpoint, EndpointId, EndpointOwner, MAX_ENDPOINTS, ROTATION_OVERLAP,
+        WebhookDeliveryId,
+        endpoint_request::{EndpointChange, EndpointRequest},
+        secret::WebhookSecret,
+    },
+};
+
+/// Deliveries that one step of a replay looks at.
+const REPLAYED: usize = 500;
+
+/// Why no secret can be made or read.
+pub(crate) const NO_KEY: &str =
+    "webhooks need a key for their secrets: --secrets-key (NOTARY_ORDERS_SECRETS_KEY)";
+
+/// Manages webhook endpoints. Each call takes the owner: an endpoint of another owner is like none.
+#[derive(Clone)]
+pub struct ManageWebhooks {
+    /// Stores endpoints.
+    pub endpoints: Arc<dyn WebhookRepo>,
+    /// Stores deliveries.
+    pub deliveries: Arc<dyn WebhookQueue>,
+    /// Checks URLs.
+    pub sender: Arc<dyn WebhookSender>,
+    /// Encrypts secrets; `None` without a key. No endpoint can be created then.
+    pub secrets: Option<Arc<dyn SecretBox>>,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Provides randomness for secrets and messages.
+    pub entropy: Arc<dyn Entropy>,
+}
+
+/// The reason why a call about an endpoint failed.
+#[derive(Debug, thiserror::Error)]
+pub enum WebhooksError {
+    /// The request has violations.
+    #[error("the request is invalid")]
+    Invalid(Vec<Violation>),
+    /// The owner has no such endpoint, or the endpoint no such delivery.
+    #[error("there is no such endpoint or delivery")]
+    NotFound,
+    /// A disabled endpoint gets no test.
+    #[error("the endpoint is disabled")]
+    Disabled,
+    /// The cursor is no delivery of the endpoint.
+    #[error("the cursor is no delivery of the endpoint")]
+    UnknownCursor,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The deliveries to replay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplayRange {
+    /// Only events from this instant on.
+    pub since: OffsetDateTime,
+    /// Only events before this instant; `None` means now.
+    pub until: Option<OffsetDateTime>,
+}
+
+impl ManageWebhooks {
+    /// Creates an endpoint. Its secret is not available later.
+    pub async fn create(
+        &self,
+        owner: EndpointOwner,
+        request: EndpointRequest,
+    ) -> Result<(Endpoint, WebhookSecret), WebhooksError> {
+        self.check_url(&request.url).await?;
+        let (secret, sealed) = self.new_secret(owner)?;
+        let new = NewEndpoint {
+            owner,
+            url: request.url,
+            events: request.events,
+            description: request.description,
+            secret: sealed,
+            created_at: self.clock.now(),
+        };
+        let id = self.endpoints.add(&new, MAX_ENDPOINTS).await?.ok_or_else(|| {
+            let detail = format!("a client has at most {MAX_ENDPOINTS} endpoints; delete one");
+            invalid("", ViolationCode::OutOfRange, detail)
+        })?;
+        let endpoint = Endpoint {
+            id,
+            owner,
+            url: new.url,
+            events: new.events,
+            description: new.description,
+            created_at: new.created_at,
+            disabled: None,
+            failing_since: None,
+        };
+        Ok((endpoint, secret))
+    }
+
+    /// Returns the endpoints of an owner, the oldest first; at most [`MAX_ENDPOINTS`].
+    pub async fn list(&self, owner: EndpointOwner) -> Result<Vec<Endpoint>, WebhooksError> {
+        Ok(self.endpoints.of_owner(owner).await?)
+    }
+
+    /// Returns an endpoint.
+    pub async fn read(
+        &self,
+        owner: EndpointOwner,
+        id: EndpointId,
+    ) -> Result<Endpoint, WebhooksError> {
+        self.endpoints.endpoint(owner, id).await?.ok_or(WebhooksError::NotFound)
+    }
+
+    /// Changes an endpoint and returns it. One that is enabled gets the events that it missed.
+    pub async fn change(
+        &self,
+        owner: EndpointOwner,
+        id: EndpointId,
+        change: EndpointChange,
+    ) -> Result<Endpoint, WebhooksError> {
+        if let Some(url) = &change.url {
+            // First, so that the URL of an unknown endpoint is not looked up.
+            self.read(owner, id).await?;
+            self.check_url(url).await?;
+        }
+        let changed = self.endpoints.change(owner, id, &change, self.clock.now()).await?;
+        changed.ok_or(WebhooksError::NotFound)
+    }
+
+    /// Removes an endpoint and its deliveries.
+    pub async fn delete(&self, owner: EndpointOwner, id: EndpointId) -> Result<(), WebhooksError> {
+        found(self.endpoints.remove(owner, id).await?)
+    }
+
+    /// Gives an endpoint a new secret, which is not available later. The old one signs along for
+    /// [`ROTATION_OVERLAP`].
+    pub async fn rotate_secret(
+        &self,
+        owner: EndpointOwner,
+        id: EndpointId,
+    ) -> Result<WebhookSecret, WebhooksError> {
+        let (secret, sealed) = self.new_secret(owner)?;
+        let previous_until = self.clock.now().saturating_add(ROTATION_OVERLAP);
+        found(self.endpoints.rotate_secret(owner, id, &sealed, previous_until).await?)?;
+        Ok(secret)
+    }
+
+    /// Sends a test event to an endpoint. Returns its delivery.
+    pub async fn test(
+        &self,
+        owner: EndpointOwner,
+        id: EndpointId,
+    ) -> Result<WebhookDeliveryId, WebhooksError> {
+        let key = webhook::message_key(&*self.entropy);
+        let added = self.deliveries.add_test(owner, id, &key, self.clock.now()).await?;
+        let Some(delivery) = added else {
+            self.read(owner, id).await?;
+            return Err(WebhooksError::Disabled);
+        };
+        Ok(delivery)
+    }
+
+    /// Returns a page of the deliveries of an endpoint, those of the last
+    /// [`RETENTION`](webhook::RETENTION).
+    pub async fn deliveries(
+        &self,
+        owner: EndpointOwner,
+        id: EndpointId,
+        query: &DeliveryPageQuery,
+    ) -> Result<(Endpoint, DeliveryPage), WebhooksError> {
+        let endpoint = self.read(owner, id).await?;
+        let page = self.deliveries.page(owner, id, query).await?;
+        Ok((endpoint, page.ok_or(WebhooksError::UnknownCursor)?))
+    }
+
+    /// Sends a delivery again, whether it was delivered or failed. One that waits is due now.
+    pub async fn replay_delivery(
+        &self,
+        owner: EndpointOwner,
+        id: EndpointId,
+        delivery: WebhookDeliveryId,
+    ) -> Result<(), WebhooksError> {
+        found(self.deliveries.replay(owner, id, delivery, self.clock.now()).await?)?;
+        Ok(())
+    }
+
+    /// Sends the events of a time again that were delivered or failed.
+    pub async fn replay(
+        &self,
+        owner: EndpointOwner,
+        id: EndpointId,
+        range: ReplayRange,
+    ) -> Result<(), WebhooksError> {
+        self.read(owner, id).await?;
+        let now = self.clock.now();
+        let until = range.until.unwrap_or(now.saturating_add(Duration::MICROSECOND));
+        let mut batch = ReplayBatch { since: range.since, until, before: None, limit: REPLAYED };
+        loop {
+            let next = self.deliveries.replay_batch(owner, id, &batch, now).await?;
+            if next.is_none() {
+                return Ok(());
+            }
+            batch.before = next;
+        }
+    }
+
+    fn new_secret(&self, owner: EndpointOwner) -> Result<(WebhookSecret, Vec<u8>), WebhooksError> {
+        let no_key = || StoreError::Unavailable(NO_KEY.into());
+        let secrets = self.secrets.as_ref().ok_or_else(no_key)?;
+        let secret = WebhookSecret::random(&*self.entropy);
+        let sealed = secrets.seal(&secret, &secret_context(owner.client));
+        Ok((secret, sealed))
+    }
+
+    async fn check_url(&self, url: &str) -> Result<(), WebhooksError> {
+        let refused = self.sender.check(url).await.err();
+        refused.map_or(Ok(()), |refused| {
+            Err(invalid("/url", ViolationCode::NotAllowed, refused.to_string()))
+        })
+    }
+}
+
+/// Returns the context in which the secrets of a client are encrypted.
+pub(crate) fn secret_context(client: ClientId) -> String {
+    format!("webhook endpoints of client {}", client.0)
+}
+
+fn invalid(pointer: &'static str, code: ViolationCode, detail: String) -> WebhooksError {
+    WebhooksError::Invalid(vec![Violation { pointer: pointer.into(), code, detail: detail.into() }])
+}
+
+fn found(is_found: bool) -> Result<(), WebhooksError> {
+    if is_found { Ok(()) } else { Err(WebhooksError::NotFound) }
+}
+
+#[cfg(test)]
+#[path = "manage_webhooks_tests.rs"]
+mod tests;

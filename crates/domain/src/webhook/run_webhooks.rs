@@ -1,0 +1,330 @@
+//! Use case: attempt to deliver webhooks.
+//!
+//! The module `webhook` defines the retry schedule, and `delivery_worker` the pace. An endpoint has up
+//! to [`PER_ENDPOINT`] attempts in progress, and one whose last attempt did not succeed has one. All
+//! such endpoints together leave a part of the slots to others, so endpoints that hang hold up none
+//! that works.
+
+use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc};
+
+use futures_util::{FutureExt as _, future::BoxFuture};
+use time::{Duration, OffsetDateTime};
+
+use crate::{
+    delivery::{
+        OUTAGE_DELAY,
+        run_deliveries::{DeliveryOutcome, LEASE},
+        worker::Deliveries,
+    },
+    order::{OrderId, StoredOrder},
+    ports::{
+        Clock, DeliveryQueue, EndpointEffect, Entropy, SecretBox, Settlement, StoreError,
+        WebhookAnswer, WebhookAttempted, WebhookError, WebhookLease, WebhookQueue, WebhookRequest,
+        WebhookSender, WebhookSlots, WebhooksSettled, error_chain,
+    },
+    trace_context::TraceContext,
+    webhook::{
+        AttemptOutcome, AttemptRecord, EndpointId, EventType, KEPT_ATTEMPTS, WebhookDelivery,
+        WebhookDeliveryId,
+        manage_webhooks::{NO_KEY, secret_context},
+        order_body, test_body,
+    },
+};
+
+/// The outcome of an attempt whose order was erased.
+const ORDER_ERASED: &str = "order_erased";
+
+/// Maximum number of attempts in progress at an endpoint.
+pub const PER_ENDPOINT: usize = 4;
+
+/// Delay after which a secret that cannot be read is read again. An operator must mend that.
+const UNREADABLE_DELAY: Duration = Duration::MINUTE;
+
+/// What happened to webhooks.
+#[derive(Debug, PartialEq, Eq)]
+pub enum WebhooksReport {
+    /// The outcome of an attempt is stored.
+    Attempt(WebhookReport),
+    /// An endpoint was disabled because its receiver is gone.
+    Gone(EndpointId),
+}
+
+/// The outcome of one attempt of a webhook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebhookReport {
+    /// The delivery.
+    pub id: WebhookDeliveryId,
+    /// Its endpoint.
+    pub endpoint: EndpointId,
+    /// The order of its event.
+    pub order_id: Option<OrderId>,
+    /// The outcome.
+    pub outcome: DeliveryOutcome,
+}
+
+/// A leased delivery with its message, or the reason why it cannot be attempted.
+pub struct ReadyWebhook {
+    lease: WebhookLease,
+    message: Result<Message, Unready>,
+}
+
+/// What an attempt sends.
+struct Message {
+    body: String,
+    /// The trace of the request that caused the event. Only that of a new order is stored.
+    trace: Option<TraceContext>,
+}
+
+/// Why a delivery cannot be attempted. No endpoint is at fault.
+#[derive(Debug, Clone)]
+enum Unready {
+    /// The order was erased.
+    Erased,
+    /// It may be possible later.
+    For(Duration, String),
+}
+
+/// The outcome of an attempt that is not stored yet.
+#[derive(Debug, Clone)]
+pub struct WebhookOutcome {
+    order_id: Option<OrderId>,
+    attempted: WebhookAttempted,
+}
+
+/// The webhooks, and the endpoints with attempts in progress.
+pub struct WebhookDeliveries {
+    run: RunWebhooks,
+    slots: usize,
+    /// The attempts at each endpoint, and whether its last one had succeeded before.
+    in_progress: HashMap<EndpointId, (usize, bool)>,
+}
+
+impl WebhookDeliveries {
+    /// Returns the webhooks with up to `slots` attempts in progress.
+    pub fn new(run: RunWebhooks, slots: usize) -> Self {
+        Self { run, slots, in_progress: HashMap::new() }
+    }
+
+    fn free_slots(&self, limit: usize) -> WebhookSlots {
+        let unproven = self.in_progress.values().filter(|(_, is_proven)| !is_proven);
+        let unproven: usize = unproven.map(|(attempts, _)| attempts).sum();
+        // The rest is small, because the attempts at endpoints that work are short; and new
+        // endpoints wait for those that hang.
+        let unproven_share = self.slots.saturating_sub((self.slots / 6).max(1)).max(1);
+        let busy = self.in_progress.iter();
+        let busy = busy.map(|(id, (attempts, _))| (*id, PER_ENDPOINT.saturating_sub(*attempts)));
+        WebhookSlots {
+            limit,
+            unproven: unproven_share.saturating_sub(unproven),
+            per_endpoint: PER_ENDPOINT,
+            busy: busy.collect(),
+        }
+    }
+}
+
+impl Deliveries for WebhookDeliveries {
+    type Ready = ReadyWebhook;
+    type Outcome = WebhookOutcome;
+    type Report = WebhooksReport;
+
+    fn capacity(&self) -> usize {
+        self.slots
+    }
+
+    async fn lease(&self, limit: usize) -> Result<Vec<ReadyWebhook>, StoreError> {
+        self.run.lease(&self.free_slots(limit)).await
+    }
+
+    fn attempt(&mut self, ready: ReadyWebhook) -> BoxFuture<'static, WebhookOutcome> {
+        let WebhookLease { delivery, is_proven, .. } = &ready.lease;
+        let (attempts, proven) = self.in_progress.entry(delivery.endpoint).or_default();
+        *attempts += 1;
+        *proven = *is_proven;
+        let run = self.run.clone();
+        async move { run.attempt(ready).await }.boxed()
+    }
+
+    fn attempted(&mut self, outcome: &WebhookOutcome) -> Option<WebhooksReport> {
+        let endpoint = outcome.attempted.endpoint;
+        if let Some((attempts, _)) = self.in_progress.get_mut(&endpoint) {
+            *attempts -= 1;
+            if *attempts == 0 {
+                self.in_progress.remove(&endpoint);
+            }
+        }
+        None
+    }
+
+    async fn settle(&self, ended: &[WebhookOutcome]) -> Result<Vec<WebhooksReport>, StoreError> {
+        let attempted: Vec<_> = ended.iter().map(|outcome| outcome.attempted.clone()).collect();
+        let WebhooksSettled { held, disabled } = self.run.queue.settle(&attempted).await?;
+        let report = |WebhookOutcome { order_id, attempted }: &WebhookOutcome| {
+            let WebhookAttempted { id, endpoint, settlement, .. } = attempted;
+            let outcome = DeliveryOutcome::of(settlement, held.contains(id));
+            let (id, endpoint, order_id) = (*id, *endpoint, *order_id);
+            WebhooksReport::Attempt(WebhookReport { id, endpoint, order_id, outcome })
+        };
+        let gone = disabled.into_iter().map(WebhooksReport::Gone);
+        Ok(ended.iter().map(report).chain(gone).collect())
+    }
+}
+
+/// Delivers webhooks.
+#[derive(Clone)]
+pub struct RunWebhooks {
+    /// Stores webhook deliveries.
+    pub queue: Arc<dyn WebhookQueue>,
+    /// Reads orders.
+    pub orders: Arc<dyn DeliveryQueue>,
+    /// Sends webhooks.
+    pub sender: Arc<dyn WebhookSender>,
+    /// Decrypts secrets; `None` without a key.
+    pub secrets: Option<Arc<dyn SecretBox>>,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Provides randomness for the delays of retries.
+    pub entropy: Arc<dyn Entropy>,
+}
+
+impl RunWebhooks {
+    /// Leases due deliveries and makes their messages.
+    async fn lease(&self, slots: &WebhookSlots) -> Result<Vec<ReadyWebhook>, StoreError> {
+        let leases = self.queue.lease(self.clock.now(), LEASE, slots).await?;
+        let mut ids: Vec<OrderId> =
+            leases.iter().filter_map(|lease| lease.delivery.order_id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let found = if ids.is_empty() { Ok(Vec::new()) } else { self.orders.orders(&ids).await };
+        let found: Result<HashMap<_, _>, _> = found.map(|orders| orders.into_iter().collect());
+        let ready = |lease: WebhookLease| {
+            let message = match &found {
+                Ok(orders) => message(&lease.delivery, orders),
+                Err(error) => Err(Unready::For(OUTAGE_DELAY, error_chain(error))),
+            };
+            ReadyWebhook { lease, message }
+        };
+        Ok(leases.into_iter().map(ready).collect())
+    }
+
+    /// Attempts a delivery.
+    async fn attempt(&self, ReadyWebhook { lease, message }: ReadyWebhook) -> WebhookOutcome {
+        let request = match message {
+            Ok(message) => self.request(&lease, message),
+            Err(unready) => Err(unready),
+        };
+        match request {
+            Ok(request) => {
+                // A panic fails this delivery only, not the others in progress.
+                let sent = AssertUnwindSafe(self.sender.send(&request)).catch_unwind().await;
+                let answer = sent.unwrap_or(Err(WebhookError::Protocol));
+                self.after(lease, &answer)
+            }
+            Err(Unready::Erased) => {
+                let at = self.clock.now();
+                let outcome = AttemptOutcome::Error(ORDER_ERASED.to_owned());
+                let failed = Settlement::Fail { at, error: ORDER_ERASED.to_owned() };
+                Self::outcome(lease, at, failed, Some(outcome), EndpointEffect::None)
+            }
+            Err(Unready::For(delay, error)) => {
+                let at = self.clock.now();
+                let postponed = Settlement::Postpone { due_at: at.saturating_add(delay), error };
+                Self::outcome(lease, at, postponed, None, EndpointEffect::None)
+            }
+        }
+    }
+
+    fn request(
+        &self,
+        lease: &WebhookLease,
+        Message { body, trace }: Message,
+    ) -> Result<WebhookRequest, Unready> {
+        let timestamp = self.clock.now();
+        let no_key = || Unready::For(UNREADABLE_DELAY, NO_KEY.to_owned());
+        let key = self.secrets.as_ref().ok_or_else(no_key)?;
+        let context = secret_context(lease.client);
+        let previous = lease.secrets.previous.as_ref().filter(|(_, until)| timestamp < *until);
+        let secrets = std::iter::once(&lease.secrets.current).chain(previous.map(|(old, _)| old));
+        let secrets: Result<_, _> = secrets.map(|sealed| key.open(sealed, &context)).collect();
+        Ok(WebhookRequest {
+            url: lease.url.clone(),
+            id: lease.delivery.message_id(),
+            timestamp,
+            body,
+            secrets: secrets
+                .map_err(|unreadable| Unready::For(UNREADABLE_DELAY, error_chain(&unreadable)))?,
+            trace,
+        })
+    }
+
+    /// Judges an answer: 2xx is a success, 410 disables the endpoint, and anything else is retried.
+    fn after(
+        &self,
+        lease: WebhookLease,
+        answer: &Result<WebhookAnswer, WebhookError>,
+    ) -> WebhookOutcome {
+        let at = self.clock.now();
+        let (outcome, error, retry_after) = match answer {
+            Ok(WebhookAnswer { status, retry_after }) => {
+                (AttemptOutcome::Status(*status), format!("status {status}"), *retry_after)
+            }
+            Err(error) => (AttemptOutcome::Error(error.to_string()), error.to_string(), None),
+        };
+        let (settlement, effect) = match outcome {
+            AttemptOutcome::Status(200..=299) => (Settlement::Done, EndpointEffect::Succeeded),
+            AttemptOutcome::Status(410) => (Settlement::Fail { at, error }, EndpointEffect::Gone),
+            AttemptOutcome::Status(_) | AttemptOutcome::Error(_) => {
+                let settlement = match lease.delivery.next_attempt(at, retry_after, &*self.entropy)
+                {
+                    Some(due_at) => Settlement::RetryAt { due_at, error },
+                    None => Settlement::Fail { at, error },
+                };
+                (settlement, EndpointEffect::Failed)
+            }
+        };
+        Self::outcome(lease, at, settlement, Some(outcome), effect)
+    }
+
+    fn outcome(
+        WebhookLease { delivery, token, url, .. }: WebhookLease,
+        at: OffsetDateTime,
+        settlement: Settlement,
+        outcome: Option<AttemptOutcome>,
+        effect: EndpointEffect,
+    ) -> WebhookOutcome {
+        let mut attempts = delivery.attempts;
+        attempts.extend(outcome.map(|outcome| AttemptRecord { at, outcome }));
+        attempts.drain(..attempts.len().saturating_sub(KEPT_ATTEMPTS));
+        let (id, endpoint) = (delivery.id, delivery.endpoint);
+        let attempted =
+            WebhookAttempted { id, token, endpoint, url, at, settlement, attempts, effect };
+        WebhookOutcome { order_id: delivery.order_id, attempted }
+    }
+}
+
+fn message(
+    delivery: &WebhookDelivery,
+    orders: &HashMap<OrderId, Result<StoredOrder, StoreError>>,
+) -> Result<Message, Unready> {
+    let (body, trace) = match delivery.order_id.map(|id| orders.get(&id)) {
+        None => (test_body(delivery.created_at, delivery.endpoint), None),
+        Some(Some(Ok(order))) => {
+            let is_created = delivery.event == EventType::OrderCreated;
+            let body = order_body(delivery.event, delivery.created_at, order);
+            (body, order.order.trace.clone().filter(|_| is_created))
+        }
+        Some(Some(Err(unreadable))) => {
+            return Err(Unready::For(UNREADABLE_DELAY, error_chain(unreadable)));
+        }
+        Some(None) => return Err(Unready::Erased),
+    };
+    let body = body.map_err(|error| Unready::For(UNREADABLE_DELAY, error_chain(&error)))?;
+    Ok(Message { body, trace })
+}
+
+#[cfg(test)]
+#[path = "run_webhooks_tests.rs"]
+mod tests;
+
+#[cfg(test)]
+#[path = "webhook_worker_tests.rs"]
+mod worker_tests;
