@@ -15,7 +15,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Counts requests, and tells their answers whether the service stops.
 #[derive(Debug, Default)]
-pub(crate) struct Closing {
+pub struct Closing {
     has_begun: AtomicBool,
     requests: AtomicU64,
 }
@@ -32,7 +32,7 @@ impl Closing {
 
     /// Makes every further answer close its connection. Returns when no request has begun for a
     /// while, or after `timeout`: the open connections are idle, or have a request in progress.
-    pub(crate) async fn begin(&self, timeout: Duration) {
+    pub async fn begin(&self, timeout: Duration) {
         self.has_begun.store(true, Ordering::Relaxed);
         let deadline = Instant::now() + timeout;
         let (mut requests, mut quiet_since) =

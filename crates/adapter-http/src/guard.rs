@@ -14,7 +14,7 @@ use std::{
 use actix_tls::accept::rustls_0_23::TlsStream;
 use actix_web::{
     dev::{Extensions, RequestHead},
-    http::{Method, Version, header},
+    http::{Method, header},
     rt::net::TcpStream,
 };
 use ipnet::IpNet;
@@ -24,7 +24,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::{closing::Closing, peer};
+use crate::peer;
 
 /// Longer than the 60 s of common load balancers, so that the balancer closes idle connections and
 /// never sends a request into a closing one.
@@ -39,7 +39,6 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(5);
 pub struct Connections {
     per_address: usize,
     trusted_proxies: Vec<IpNet>,
-    closing: Closing,
     open: Mutex<Open>,
 }
 
@@ -54,8 +53,7 @@ impl Connections {
     /// Permits so many connections for each address. Loopback addresses and trusted proxies have no
     /// limit, because their connections carry the requests of many clients.
     pub fn new(per_address: usize, trusted_proxies: Vec<IpNet>) -> Arc<Self> {
-        let (closing, open) = Default::default();
-        Arc::new(Self { per_address, trusted_proxies, closing, open })
+        Arc::new(Self { per_address, trusted_proxies, open: Mutex::default() })
     }
 
     /// Returns the number of open connections.
@@ -110,12 +108,6 @@ impl Connections {
             }
         }
     }
-
-    /// Makes every further answer close its connection. Returns when the open connections are idle or
-    /// have a request in progress, or after `timeout`.
-    pub async fn close(&self, timeout: Duration) {
-        self.closing.begin(timeout).await;
-    }
 }
 
 /// Ends connections without a request, until the service has dropped them all.
@@ -139,17 +131,15 @@ pub(crate) struct Connection {
     state: Mutex<State>,
 }
 
-/// What actix mixes up when it has decoded the next head before it encodes an answer.
-type Form = (bool, Version);
-
 #[derive(Debug, Default)]
 struct State {
     /// `None` while a request is in progress.
     idle_since: Option<Instant>,
     /// Whether the end of the last request is doubtful, so that no other may follow.
     ended: bool,
-    /// The last request, until actix has looked at all bytes that arrived before its answer.
-    answered: Option<Form>,
+    /// Whether the last request was `HEAD`, until actix has begun all requests that it had decoded
+    /// before it encoded the answer. The answer has the form of the last of these.
+    answered: Option<bool>,
 }
 
 impl Connection {
@@ -165,11 +155,10 @@ impl Connection {
     /// Marks a request as in progress. Returns `None` if it must not be carried out, because other
     /// readers may see the end of the request before it elsewhere.
     pub(crate) fn begin(self: &Arc<Self>, head: &RequestHead) -> Option<InProgress> {
-        self.connections.closing.request_started();
-        let form = (head.method == Method::HEAD, head.version);
+        let is_head = head.method == Method::HEAD;
         let mut state = self.state();
-        if state.answered.is_some_and(|before| before != form) {
-            // The answer before has the wrong form, and is not sent yet.
+        if state.answered.is_some_and(|before| before != is_head) {
+            // The answer before may have the wrong form. Then it is cut off.
             self.end();
             return None;
         }
@@ -181,7 +170,7 @@ impl Connection {
             || [header::UPGRADE, header::TRANSFER_ENCODING]
                 .iter()
                 .any(|name| head.headers.contains_key(name));
-        Some(InProgress { connection: Arc::clone(self), form, ends: state.ended })
+        Some(InProgress { connection: Arc::clone(self), is_head, ends: state.ended })
     }
 }
 
@@ -203,24 +192,24 @@ impl Drop for Connection {
 /// A request in progress, until its answer is sent.
 pub(crate) struct InProgress {
     connection: Arc<Connection>,
-    form: Form,
+    is_head: bool,
     ends: bool,
 }
 
 impl InProgress {
     /// Returns whether the answer must close the connection.
     pub(crate) fn must_close(&self) -> bool {
-        self.ends || self.connection.connections.closing.has_begun()
+        self.ends
     }
 }
 
 impl Drop for InProgress {
     fn drop(&mut self) {
         let mut state = self.connection.state();
-        (state.idle_since, state.answered) = (Some(Instant::now()), Some(self.form));
+        (state.idle_since, state.answered) = (Some(Instant::now()), Some(self.is_head));
         drop(state);
         let connection = Arc::clone(&self.connection);
-        // Runs after actix has begun all requests that it had decoded.
+        // Runs when actix has begun them.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move { connection.state().answered = None });
         }

@@ -90,7 +90,7 @@ async fn no_request_follows_chunks_or_an_upgrade() {
 }
 
 #[tokio::test]
-async fn request_of_other_form_behind_an_unsent_answer_ends_the_connection() {
+async fn head_behind_an_unsent_answer_ends_the_connection() {
     let connections = connections();
     let (server, client) = pair();
     let connection = connections.register(server, "203.0.113.1".parse().unwrap()).unwrap();
@@ -102,14 +102,4 @@ async fn request_of_other_form_behind_an_unsent_answer_ends_the_connection() {
     assert!(!has_ended(&client));
     assert!(begin(&connection, TestRequest::default()).is_none());
     assert!(has_ended(&client));
-}
-
-#[tokio::test(start_paused = true)]
-async fn answers_close_their_connections_when_the_service_stops() {
-    let connections = connections();
-    let connection = open(&connections, "203.0.113.1").unwrap();
-    let request = begin(&connection, TestRequest::default()).unwrap();
-    assert!(!request.must_close());
-    connections.close(Duration::from_secs(1)).await;
-    assert!(request.must_close());
 }

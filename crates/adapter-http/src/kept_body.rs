@@ -31,13 +31,15 @@ struct Shared {
     body: RefCell<Payload>,
     /// When the last bytes were read.
     arrived: Cell<Instant>,
+    /// Whether nothing follows, because the body has ended or failed.
+    ended: Cell<bool>,
 }
 
 impl KeptBody {
     /// Replaces the body of a request that has begun by a shared one.
     pub(crate) fn share(request: &mut ServiceRequest, started: Instant) -> Self {
         let (body, arrived) = (RefCell::new(request.take_payload()), Cell::new(started));
-        let kept = Self(Rc::new(Shared { body, arrived }));
+        let kept = Self(Rc::new(Shared { body, arrived, ended: Cell::new(false) }));
         request.set_payload(Payload::Stream { payload: Box::pin(kept.clone()) });
         kept
     }
@@ -49,23 +51,32 @@ impl KeptBody {
 
     /// Skips what has arrived of an unread body. If that is the rest, the connection stays open.
     pub(crate) async fn skip_arrived(&self) {
-        if !self.is_whole() {
+        if !self.skip() {
             // actix decodes the bytes that arrived with the head.
             yield_now().await;
-            self.is_whole();
+            self.skip();
         }
     }
 
-    fn is_whole(&self) -> bool {
-        let mut body = self.0.body.borrow_mut();
+    /// Returns whether nothing follows.
+    fn skip(&self) -> bool {
         let mut context = Context::from_waker(Waker::noop());
-        loop {
-            match body.poll_next_unpin(&mut context) {
-                Poll::Ready(Some(Ok(_))) => {}
-                Poll::Ready(None) => return true,
-                Poll::Ready(Some(Err(_))) | Poll::Pending => return false,
+        while !self.0.ended.get() {
+            if self.0.poll(&mut context).is_pending() {
+                return false;
             }
         }
+        true
+    }
+}
+
+impl Shared {
+    fn poll(&self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, PayloadError>>> {
+        let polled = self.body.borrow_mut().poll_next_unpin(context);
+        if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
+            self.ended.set(true);
+        }
+        polled
     }
 }
 
@@ -73,7 +84,7 @@ impl Stream for KeptBody {
     type Item = Result<Bytes, PayloadError>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let polled = self.0.body.borrow_mut().poll_next_unpin(context);
+        let polled = self.0.poll(context);
         if polled.is_ready() {
             self.0.arrived.set(Instant::now());
         }

@@ -53,6 +53,7 @@ pub(crate) async fn observe(
     let body = KeptBody::share(&mut request, started);
     let is_head = *request.method() == Method::HEAD;
     let connection = request.request().conn_data::<Arc<Connection>>().cloned();
+    api.closing.request_started();
     let begun = connection.map(|connection| connection.begin(request.head()));
     let must_reject = matches!(begun, Some(None));
     let in_progress = begun.flatten();
@@ -63,7 +64,9 @@ pub(crate) async fn observe(
         answered.map(ServiceResponse::map_into_boxed_body)
     };
     body.skip_arrived().await;
-    let must_close = must_reject || in_progress.as_ref().is_some_and(InProgress::must_close);
+    let must_close = must_reject
+        || api.closing.has_begun()
+        || in_progress.as_ref().is_some_and(InProgress::must_close);
     let mut response = match answered {
         Ok(response) => response,
         // Errors of actix become problem responses, too.

@@ -11,13 +11,14 @@ use ipnet::IpNet;
 
 use crate::{
     body_limit::BodyLimit,
+    closing::Closing,
     concurrency_limit::ConcurrencyLimit,
     detached_tasks::DetachedTasks,
+    form::Spool,
     guard::Connections,
     in_progress::{InProgress, KeysInProgress},
     metrics::ApiMetrics,
     rate_limit::RateLimits,
-    spool::Spool,
     trace::TraceRequests,
 };
 
@@ -55,6 +56,8 @@ pub struct Api {
     pub keys_in_progress: KeysInProgress,
     /// Webhooks whose deliveries of a time are being replayed.
     pub replays: InProgress<EndpointId>,
+    /// Whether the service stops.
+    pub closing: Closing,
     /// Open connections.
     pub connections: Arc<Connections>,
     /// Limits how many JSON orders are created at the same time.

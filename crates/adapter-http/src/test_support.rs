@@ -41,7 +41,7 @@ use time::{OffsetDateTime, macros::datetime};
 use tokio::sync::Semaphore;
 
 use crate::{
-    ApiMetrics, BodyLimit, Budget, ConcurrencyLimit, Connections, DetachedTasks, InProgress,
+    ApiMetrics, BodyLimit, Closing, ConcurrencyLimit, Connections, DetachedTasks, InProgress,
     KeysInProgress, RateLimits, Spool, observe::observe, openapi::tests::assert_described, routes,
     state::Api, trace::TraceRequests,
 };
@@ -153,7 +153,7 @@ impl Ports {
             rates: Arc::new(RateLimits::new(self.rate, self.rate, self.rate)),
             trusted_proxies: self.trusted_proxies,
             limits: DocumentLimits::default(),
-            spool: Spool::open(folder.path(), Budget::new(self.spool_bytes)).unwrap(),
+            spool: Spool::open(folder.path(), self.spool_bytes).unwrap(),
             metrics: ApiMetrics::register(&registry).unwrap(),
             entropy,
             base_path: String::new(),
@@ -161,6 +161,7 @@ impl Ports {
             detached: DetachedTasks::new(tokio::runtime::Handle::current()),
             keys_in_progress: KeysInProgress::default(),
             replays: InProgress::default(),
+            closing: Closing::default(),
             connections: Connections::new(usize::MAX, Vec::new()),
             concurrency: ConcurrencyLimit::new(self.concurrency),
             json_bodies: BodyLimit::new(self.bodies),

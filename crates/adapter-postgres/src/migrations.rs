@@ -6,7 +6,7 @@ use diesel::{
     pg::Pg,
     prelude::*,
     sql_query,
-    sql_types::{Bool, Nullable, Text},
+    sql_types::{Array, Bool, Nullable, Text},
 };
 use diesel_async::{
     AnsiTransactionManager, AsyncMigrationHarness, AsyncPgConnection, RunQueryDsl,
@@ -22,47 +22,27 @@ use crate::{
     statement::{ADOPTION, KEY_IN_USE},
 };
 
-pub(crate) const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/postgres");
+const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/postgres");
 
 /// Makes instances that start at once migrate one after the other. The number is `notaryor` in
 /// ASCII. The wait for locks on tables is short, because creating an order would wait behind it.
 const LOCK: &str = "SET LOCAL lock_timeout = '60s'; \
     SELECT pg_advisory_xact_lock(7957707180310490994); SET LOCAL lock_timeout = '1s'";
 
-/// The tables that the migrations create.
-const TABLES: [&str; 11] = [
-    "orders",
-    "documents",
-    "uploads",
-    "events",
-    "deliveries",
-    "webhook_endpoints",
-    "webhook_deliveries",
-    "recipient_mails",
-    "api_keys",
-    "key_events",
-    "idempotency_keys",
+/// The tables that the migrations create, and the rights on them that the service needs.
+const TABLES: [(&str, &str); 11] = [
+    ("orders", "SELECT INSERT UPDATE"),
+    ("documents", "SELECT INSERT DELETE"),
+    ("uploads", "SELECT INSERT UPDATE DELETE"),
+    ("events", "SELECT INSERT UPDATE DELETE"),
+    ("deliveries", "SELECT INSERT UPDATE DELETE"),
+    ("webhook_endpoints", "SELECT INSERT UPDATE DELETE"),
+    ("webhook_deliveries", "SELECT INSERT UPDATE DELETE"),
+    ("recipient_mails", "SELECT INSERT UPDATE DELETE"),
+    ("api_keys", "SELECT INSERT UPDATE"),
+    ("key_events", "SELECT INSERT"),
+    ("idempotency_keys", "SELECT INSERT UPDATE DELETE"),
 ];
-
-/// The rights that the service needs: table or sequence, privilege.
-const RIGHTS: &str = "VALUES \
-    ('orders', 'SELECT'), ('orders', 'INSERT'), ('orders', 'UPDATE'), \
-    ('orders_id_seq', 'USAGE'), \
-    ('documents', 'SELECT'), ('documents', 'INSERT'), ('documents', 'DELETE'), \
-    ('uploads', 'SELECT'), ('uploads', 'INSERT'), ('uploads', 'UPDATE'), ('uploads', 'DELETE'), \
-    ('events', 'SELECT'), ('events', 'INSERT'), ('events', 'UPDATE'), ('events', 'DELETE'), \
-    ('deliveries', 'SELECT'), ('deliveries', 'INSERT'), \
-    ('deliveries', 'UPDATE'), ('deliveries', 'DELETE'), \
-    ('webhook_endpoints', 'SELECT'), ('webhook_endpoints', 'INSERT'), \
-    ('webhook_endpoints', 'UPDATE'), ('webhook_endpoints', 'DELETE'), \
-    ('webhook_deliveries', 'SELECT'), ('webhook_deliveries', 'INSERT'), \
-    ('webhook_deliveries', 'UPDATE'), ('webhook_deliveries', 'DELETE'), \
-    ('recipient_mails', 'SELECT'), ('recipient_mails', 'INSERT'), \
-    ('recipient_mails', 'UPDATE'), ('recipient_mails', 'DELETE'), \
-    ('api_keys', 'SELECT'), ('api_keys', 'INSERT'), ('api_keys', 'UPDATE'), \
-    ('key_events', 'SELECT'), ('key_events', 'INSERT'), \
-    ('idempotency_keys', 'SELECT'), ('idempotency_keys', 'INSERT'), \
-    ('idempotency_keys', 'UPDATE'), ('idempotency_keys', 'DELETE')";
 
 /// What keeps file numbers unique and identifiers in order: a name, and whether it is right. An
 /// operator may rename the index, and change its storage parameters.
@@ -181,7 +161,7 @@ fn embedded() -> Result<Vec<String>, MigrateError> {
 /// of another instance that migrates.
 async fn check_tables(connection: &mut AsyncPgConnection) -> Result<(), MigrateError> {
     if applied(connection).await?.is_empty() {
-        for table in TABLES {
+        for (table, _) in TABLES {
             if is_there(connection, table).await? {
                 return Err(MigrateError::Foreign(table));
             }
@@ -207,7 +187,7 @@ async fn applied(connection: &mut AsyncPgConnection) -> Result<Vec<String>, Migr
     if !is_there(connection, "__diesel_schema_migrations").await? {
         return Ok(Vec::new());
     }
-    check_rights(connection, "VALUES ('__diesel_schema_migrations', 'SELECT')").await?;
+    check_rights(connection, &[("__diesel_schema_migrations", "SELECT")]).await?;
     Ok(__diesel_schema_migrations::table
         .select(__diesel_schema_migrations::version)
         .order(__diesel_schema_migrations::version)
@@ -227,24 +207,28 @@ async fn check_encoding(connection: &mut AsyncPgConnection) -> Result<(), Migrat
     if encoding == "UTF8" { Ok(()) } else { Err(MigrateError::Encoding(encoding)) }
 }
 
+/// Checks rights, separated by spaces, on tables and sequences.
 async fn check_rights(
     connection: &mut AsyncPgConnection,
-    rights: &str,
+    needed: &[(&str, &str)],
 ) -> Result<(), MigrateError> {
-    let query = format!(
-        "SELECT * FROM ({rights}) AS needed (table_name, privilege) \
-        WHERE NOT CASE privilege WHEN 'USAGE' THEN has_sequence_privilege(table_name, privilege) \
-            ELSE has_table_privilege(table_name, privilege) END LIMIT 1"
-    );
-    let lacking: Option<Right> = sql_query(query).get_result(connection).await.optional()?;
-    lacking.map_or(Ok(()), |Right { table_name, privilege }| {
-        Err(MigrateError::Right { table: table_name, privilege })
+    const LACKING: &str = "SELECT name, privilege \
+        FROM unnest($1, $2) AS needed (name, privileges) \
+        CROSS JOIN LATERAL regexp_split_to_table(privileges, ' ') AS privilege \
+        WHERE NOT CASE privilege WHEN 'USAGE' THEN has_sequence_privilege(name, privilege) \
+            ELSE has_table_privilege(name, privilege) END LIMIT 1";
+    let (names, privileges): (Vec<&str>, Vec<&str>) = needed.iter().copied().unzip();
+    let lacking =
+        sql_query(LACKING).bind::<Array<Text>, _>(names).bind::<Array<Text>, _>(privileges);
+    let lacking: Option<Right> = lacking.get_result(connection).await.optional()?;
+    lacking.map_or(Ok(()), |Right { name, privilege }| {
+        Err(MigrateError::Right { table: name, privilege })
     })
 }
 
 /// Checks the rights of the user, then what most statements would succeed without.
 async fn check_schema(connection: &mut AsyncPgConnection) -> Result<(), MigrateError> {
-    check_rights(connection, RIGHTS).await?;
+    check_rights(connection, &[&TABLES[..], &[("orders_id_seq", "USAGE")]].concat()).await?;
     let triggers =
         [("documents", ADOPTION), ("idempotency_keys", KEY_IN_USE)].map(|(table, name)| {
             format!(
@@ -264,7 +248,7 @@ async fn check_schema(connection: &mut AsyncPgConnection) -> Result<(), MigrateE
 #[derive(QueryableByName)]
 struct Right {
     #[diesel(sql_type = Text)]
-    table_name: String,
+    name: String,
     #[diesel(sql_type = Text)]
     privilege: String,
 }

@@ -12,10 +12,15 @@ use sql_rows::Unreadable;
 use tokio::{
     runtime::Handle,
     sync::Semaphore,
+    task::JoinSet,
     time::{Instant, timeout_at},
 };
 
-use crate::{connect::Server, failure::Failure, statement::Prepared};
+use crate::{
+    connect::{ConnectError, Server},
+    failure::Failure,
+    statement::Prepared,
+};
 
 /// Time limit of a whole call: getting or making a connection, and the statement. A request makes
 /// at least two calls, and the first meets a server that does not answer.
@@ -50,7 +55,11 @@ impl Pool {
         config.custom_setup = Box::new(move |_| {
             let (server, runtime) = (server.clone(), within.clone());
             async move {
-                let connected = runtime.spawn(async move { server.connect().await }).await;
+                // Ends with the call that waits for it.
+                let mut connecting = JoinSet::new();
+                connecting.spawn_on(async move { server.connect().await }, &runtime);
+                let connected =
+                    connecting.join_next().await.unwrap_or(Ok(Err(ConnectError::Timeout)));
                 let bad = |error: &dyn std::error::Error| {
                     diesel::ConnectionError::BadConnection(domain::ports::error_chain(error))
                 };

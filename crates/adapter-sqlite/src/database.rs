@@ -14,7 +14,8 @@ use diesel::{
 use crate::failure::Failure;
 
 /// `synchronous = FULL` makes a commit wait for the disk; macOS needs `fullfsync` for it.
-/// `journal_size_limit` shrinks the log after it grew beyond what [`WRITES`] needs, such as behind a
+/// A commit copies the log into the database when the log has 4,000 pages (16 MiB), and the next one
+/// begins the log anew. `journal_size_limit` shrinks a log that grew beyond that, such as behind a
 /// long read. `busy_timeout` is first because the switch to WAL waits for other processes.
 /// `secure_delete` overwrites deleted rows with zeros, so that an erased order leaves nothing.
 const SETTINGS: &str = "PRAGMA busy_timeout = 3000;
@@ -22,21 +23,11 @@ const SETTINGS: &str = "PRAGMA busy_timeout = 3000;
     PRAGMA synchronous = FULL;
     PRAGMA fullfsync = ON;
     PRAGMA checkpoint_fullfsync = ON;
+    PRAGMA wal_autocheckpoint = 4000;
     PRAGMA journal_size_limit = 67108864;
     PRAGMA secure_delete = ON;
     PRAGMA foreign_keys = ON;
     PRAGMA trusted_schema = OFF;";
-
-/// Settings of a connection that reads. Each has a cache of 512 KiB: the inner pages of the indexes
-/// fit, and the cache of the system has the rest.
-const READS: &str = "PRAGMA query_only = ON; PRAGMA cache_size = -512";
-
-/// Settings of a connection that writes. A thread copies the log, but cannot empty it while orders
-/// arrive. So a commit copies the rest when the log has 16,000 pages (63 MiB).
-///
-/// `CHECK` constraints are for other programs: this one writes only what the types of the domain
-/// hold.
-const WRITES: &str = "PRAGMA wal_autocheckpoint = 16000; PRAGMA ignore_check_constraints = ON";
 
 /// The reason why a database could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -75,13 +66,6 @@ impl Access {
             Self::Write => "BEGIN IMMEDIATE",
         }
     }
-
-    fn settings(self) -> &'static str {
-        match self {
-            Self::Read => READS,
-            Self::Write => WRITES,
-        }
-    }
 }
 
 /// The path of the database, and the identity of its file when it was opened.
@@ -106,11 +90,11 @@ impl Database {
 
     pub(crate) fn connect(&self, access: Access) -> ConnectionResult<SqliteConnection> {
         let mut connection = establish(&self.path)?;
-        for settings in [SETTINGS, access.settings()] {
-            connection
-                .batch_execute(settings)
-                .map_err(ConnectionError::CouldntSetupConfiguration)?;
-        }
+        let set = connection.batch_execute(SETTINGS).and_then(|()| match access {
+            Access::Read => connection.batch_execute("PRAGMA query_only = ON"),
+            Access::Write => Ok(()),
+        });
+        set.map_err(ConnectionError::CouldntSetupConfiguration)?;
         Ok(connection)
     }
 

@@ -71,20 +71,17 @@ impl SqliteStore {
         after: Option<String>,
         limit: usize,
     ) -> Result<Option<ExportedPage>, StoreError> {
-        Ok(self.reader.run(move |connection| page(connection, table, after, limit)).await?)
+        self.read(move |connection| page(connection, table, after, limit)).await
     }
 
-    /// Returns a number that changes when another connection commits a change.
+    /// Returns a number that changes when another process commits a change. It belongs to a
+    /// connection, so the only one that writes is asked.
     ///
     /// # Errors
     /// The database is unavailable.
     pub async fn data_version(&self) -> Result<i64, StoreError> {
-        let version = |connection: &mut SqliteConnection| {
-            Ok::<_, Failure>(
-                diesel::dsl::sql::<BigInt>("PRAGMA data_version").get_result(connection)?,
-            )
-        };
-        Ok(self.reader.run(version).await?)
+        let version = diesel::dsl::sql::<BigInt>("PRAGMA data_version");
+        self.write(|connection| Ok(version.get_result(connection)?)).await
     }
 }
 

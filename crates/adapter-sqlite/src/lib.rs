@@ -1,12 +1,11 @@
 //! Every storage port on an embedded SQLite database.
 //!
-//! One thread owns the only connection that writes. Another copies the write-ahead log into the
-//! database; see `checkpoints`. Others have connections that read, some of them only orders; see
-//! `worker`. Each call of a port is one transaction. A call that writes returns when the disk has
-//! the transaction. Several processes may share a database file on a local disk.
+//! One thread owns the only connection that writes, and commits the calls that wait together. Others
+//! have connections that read. Each call of a port is a transaction, or a savepoint of a shared one;
+//! see `worker`. A call that writes returns when the disk has it. Several processes may share a
+//! database file on a local disk.
 
 mod backup;
-mod checkpoints;
 mod database;
 mod export;
 mod failure;
@@ -35,3 +34,4 @@ pub use inspect::{InspectError, inspect};
 pub use migrations::MigrateError;
 pub use order_admin::empty_log;
 pub use store::SqliteStore;
+pub use worker::BatchObserver;

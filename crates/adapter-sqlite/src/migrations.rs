@@ -41,58 +41,39 @@ impl From<Failure> for MigrateError {
 /// Applies the missing migrations and returns their number. The transaction holds the write lock,
 /// so one of several processes that start at once does it.
 pub(crate) fn migrate(connection: &mut SqliteConnection) -> Result<usize, MigrateError> {
-    let table = other_table(connection).map_err(Failure::from)?;
-    let applied = connection.applied_migrations().map_err(MigrateError::Failed)?;
-    let applied: Vec<_> = applied.iter().map(ToString::to_string).collect();
-    check_versions(&applied, &embedded()?)?;
-    match table {
-        Some(table) if applied.is_empty() => Err(MigrateError::OtherProgram(table)),
-        _ => connection
-            .run_pending_migrations(MIGRATIONS)
-            .map(|applied| applied.len())
-            .map_err(MigrateError::Failed),
-    }
+    missing(connection)?;
+    let applied = connection.run_pending_migrations(MIGRATIONS).map_err(MigrateError::Failed)?;
+    Ok(applied.len())
 }
 
 /// Returns the number of missing migrations, after the checks of a start. Changes nothing, unlike
 /// `applied_migrations`, which creates its table.
 pub(crate) fn missing(connection: &mut SqliteConnection) -> Result<usize, MigrateError> {
-    const TABLE: &str = "SELECT name FROM sqlite_schema WHERE name = '__diesel_schema_migrations'";
-    let table: Option<Name> =
-        sql_query(TABLE).get_result(connection).optional().map_err(Failure::from)?;
-    let applied: Vec<Name> = match table {
-        Some(_) => sql_query("SELECT version AS name FROM __diesel_schema_migrations")
-            .load(connection)
-            .map_err(Failure::from)?,
+    const TABLE: &str = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name";
+    const MIGRATED: &str = "'__diesel_schema_migrations'";
+
+    let mut names = |query: String| -> Result<Vec<String>, Failure> {
+        let names: Vec<Name> = sql_query(query).load(connection)?;
+        Ok(names.into_iter().map(|name| name.name).collect())
+    };
+    let applied = match names(format!("{TABLE} = {MIGRATED}"))?.pop() {
+        Some(table) => names(format!("SELECT version AS name FROM {table}"))?,
         None => Vec::new(),
     };
-    let applied: Vec<_> = applied.into_iter().map(|version| version.name).collect();
-    let embedded = embedded()?;
+    let migrations: Vec<Box<dyn Migration<Sqlite>>> =
+        MIGRATIONS.migrations().map_err(MigrateError::Failed)?;
+    let embedded: Vec<_> =
+        migrations.iter().map(|migration| migration.name().version().to_string()).collect();
     check_versions(&applied, &embedded)?;
-    match other_table(connection).map_err(Failure::from)? {
+    let others = format!("{TABLE} NOT GLOB 'sqlite_*' AND name <> {MIGRATED} LIMIT 1");
+    match names(others)?.pop() {
         Some(table) if applied.is_empty() => Err(MigrateError::OtherProgram(table)),
         _ => Ok(embedded.len() - applied.len()),
     }
-}
-
-/// Returns the versions of the migrations of this program.
-fn embedded() -> Result<Vec<String>, MigrateError> {
-    let embedded: Vec<Box<dyn Migration<Sqlite>>> =
-        MIGRATIONS.migrations().map_err(MigrateError::Failed)?;
-    Ok(embedded.iter().map(|migration| migration.name().version().to_string()).collect())
 }
 
 #[derive(QueryableByName)]
 struct Name {
     #[diesel(sql_type = Text)]
     name: String,
-}
-
-/// Returns a table of the database other than those of SQLite and diesel.
-fn other_table(connection: &mut SqliteConnection) -> QueryResult<Option<String>> {
-    let tables = sql_query(
-        r"SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'sqlite_*'
-            AND name <> '__diesel_schema_migrations' LIMIT 1",
-    );
-    Ok(tables.get_result::<Name>(connection).optional()?.map(|table| table.name))
 }

@@ -28,8 +28,7 @@ use time::OffsetDateTime;
 use crate::{
     database::{Access, Database, OpenError},
     failure::Failure,
-    order_reader,
-    pages::{Listing, last_created_before},
+    order_reader, pages,
     store::SqliteStore,
 };
 
@@ -48,9 +47,8 @@ impl OrderAdmin for SqliteStore {
         let mut listed = Vec::new();
         loop {
             let (filter, left) = (filter.clone(), limit - listed.len());
-            let search =
-                move |connection: &mut SqliteConnection| search(connection, &filter, before, left);
-            let (found, searched_to) = self.order_readers.run(search).await?;
+            let (found, searched_to) =
+                self.read(move |connection| search(connection, &filter, before, left)).await?;
             listed.extend(found);
             match searched_to {
                 Some(id) if listed.len() < limit => before = id,
@@ -60,7 +58,7 @@ impl OrderAdmin for SqliteStore {
     }
 
     async fn order(&self, id: OrderId) -> Result<Option<Kept<StoredOrder>>, StoreError> {
-        Ok(self.order_readers.run(move |connection| order_reader::any(connection, id)).await?)
+        self.read(move |connection| order_reader::any(connection, id)).await
     }
 
     async fn created_before(
@@ -68,8 +66,7 @@ impl OrderAdmin for SqliteStore {
         instant: OffsetDateTime,
         limit: usize,
     ) -> Result<Vec<OrderId>, StoreError> {
-        let read = move |connection: &mut _| created_before(connection, instant, limit);
-        Ok(self.order_readers.run(read).await?)
+        self.read(move |connection| created_before(connection, Utc(instant), limit)).await
     }
 
     async fn erase(
@@ -77,7 +74,7 @@ impl OrderAdmin for SqliteStore {
         id: OrderId,
         at: OffsetDateTime,
     ) -> Result<Option<Vec<ObjectKey>>, StoreError> {
-        Ok(self.writer.run(move |connection| erase(connection, id, at)).await?)
+        self.write(move |connection| erase(connection, id, Utc(at))).await
     }
 }
 
@@ -89,102 +86,74 @@ pub(crate) fn search(
     before: i64,
     limit: usize,
 ) -> Result<(Vec<ListedOrder>, Option<i64>), Failure> {
-    let searched_from = match &filter.email {
-        Some(_) => last_before(connection, before)?.map(|last| last.saturating_sub(SEARCHED)),
-        None => None,
-    };
-    let addresses =
-        ADDRESSES.map(|path| format!("lower(details ->> '$.{}')", path.join("."))).join(", ");
-    let matching = || {
-        let mut matching = orders::table
-            .filter(orders::erased_at.is_null())
-            .filter(orders::id.lt(before))
-            .into_boxed();
-        if let Some(email) = &filter.email {
-            let has_address = sql::<Bool>("")
-                .bind::<Text, _>(email.to_ascii_lowercase())
-                .sql(&format!(" IN ({addresses})"));
-            matching = matching.filter(has_address);
-        }
-        if let Some(first) = searched_from {
-            matching = matching.filter(orders::id.ge(first));
-        }
-        matching
-    };
-    let listing = Listing {
-        matching,
-        client: filter.client,
-        file_number: filter.file_number.as_deref(),
-        newest_first: true,
-        limit,
-    };
-    Ok((listing.load(connection)?, searched_from))
+    let mut matching = pages::kept_orders(filter.client, filter.file_number.as_deref())
+        .filter(orders::id.lt(before));
+    let mut searched_from = None;
+    if let Some(email) = &filter.email {
+        let last = orders::table.filter(orders::id.lt(before)).order(orders::id.desc());
+        let last: Option<i64> = last.select(orders::id).first(connection).optional()?;
+        searched_from = last.map(|last| last.saturating_sub(SEARCHED));
+        let addresses =
+            ADDRESSES.map(|path| format!("lower(details ->> '$.{}')", path.join("."))).join(", ");
+        let has_address = sql::<Bool>("")
+            .bind::<Text, _>(email.to_ascii_lowercase())
+            .sql(&format!(" IN ({addresses})"));
+        matching =
+            matching.filter(orders::id.ge(searched_from.unwrap_or(before))).filter(has_address);
+    }
+    Ok((pages::load(connection, matching, true, limit)?, searched_from))
 }
 
-fn last_before(connection: &mut SqliteConnection, id: i64) -> Result<Option<i64>, Failure> {
-    let before = orders::table.filter(orders::id.lt(id)).order(orders::id.desc());
-    Ok(before.select(orders::id).first(connection).optional()?)
-}
-
-/// Reads the oldest orders of each client, because the indexes of pages leave out erased orders.
+/// Reads the oldest orders of each client, because the indexes of orders begin with the client.
 pub(crate) fn created_before(
     connection: &mut SqliteConnection,
-    instant: OffsetDateTime,
+    instant: Utc,
     limit: usize,
 ) -> Result<Vec<OrderId>, Failure> {
-    let last = last_created_before(connection, instant)?;
     let (mut found, mut client) = (Vec::new(), i64::MIN);
     loop {
-        let next: Option<i64> = orders::table
-            .filter(orders::erased_at.is_null())
+        let next = pages::kept_orders(None, None)
             .filter(orders::client_id.gt(client))
             .order(orders::client_id)
             .select(orders::client_id)
-            .first(connection)
-            .optional()?;
-        let Some(next) = next else { break };
+            .first(connection);
+        let Some(next) = next.optional()? else { break };
         client = next;
-        let oldest: Vec<i64> = orders::table
+        let oldest: Vec<(Utc, i64)> = pages::kept_orders(None, None)
             .filter(orders::client_id.eq(client))
-            .filter(orders::erased_at.is_null())
-            .filter(orders::id.le(last))
-            .filter(orders::created_at.lt(Utc(instant)))
-            .order(orders::id)
+            .filter(orders::created_at.lt(instant))
+            .order((orders::created_at, orders::id))
             .limit(row_limit(limit))
-            .select(orders::id)
+            .select((orders::created_at, orders::id))
             .load(connection)?;
         found.extend(oldest);
     }
     found.sort_unstable();
-    found.truncate(limit);
-    Ok(found.into_iter().map(OrderId).collect())
+    Ok(found.into_iter().take(limit).map(|(_, id)| OrderId(id)).collect())
 }
 
 fn erase(
     connection: &mut SqliteConnection,
     id: OrderId,
-    at: OffsetDateTime,
+    at: Utc,
 ) -> Result<Option<Vec<ObjectKey>>, Failure> {
     let kept = orders::table.find(id.0).filter(orders::erased_at.is_null());
-    let erased = diesel::update(kept)
-        .set((
-            orders::details.eq("{}"),
-            orders::file_number.eq(""),
-            orders::holds_file_number.eq(false),
-            orders::starts_at.eq(None::<Utc>),
-            orders::ends_at.eq(None::<Utc>),
-            orders::erased_at.eq(Utc(at)),
-        ))
-        .execute(connection)?;
-    if erased == 0 {
+    let erased = (
+        orders::details.eq("{}"),
+        orders::file_number.eq(""),
+        orders::holds_file_number.eq(false),
+        orders::starts_at.eq(None::<Utc>),
+        orders::ends_at.eq(None::<Utc>),
+        orders::erased_at.eq(at),
+    );
+    if diesel::update(kept).set(erased).execute(connection)? == 0 {
         return Ok(None);
     }
     let keys: Vec<String> = diesel::delete(documents::table.filter(documents::order_id.eq(id.0)))
         .returning(documents::key)
         .get_results(connection)?;
     for key in &keys {
-        let row =
-            (uploads::key.eq(key), uploads::recorded_at.eq(Utc(at)), uploads::condemned.eq(true));
+        let row = (uploads::key.eq(key), uploads::recorded_at.eq(at), uploads::condemned.eq(true));
         diesel::insert_into(uploads::table).values(row).execute(connection)?;
     }
     diesel::delete(events::table.filter(events::order_id.eq(id.0))).execute(connection)?;
@@ -192,12 +161,9 @@ fn erase(
     Ok(Some(keys.into_iter().map(ObjectKey::from_stored).collect()))
 }
 
-/// Time for attempts to empty the log. SQLite waits as long for a reader, but not for a thread that
+/// Time for attempts to empty the log. SQLite waits as long for a reader, but not for a commit that
 /// copies the log.
 const EMPTYING_TIME: Duration = Duration::from_secs(3);
-
-/// Pause between two attempts. Under load, a service has longer gaps between its copies.
-const EMPTYING_PAUSE: Duration = Duration::from_millis(10);
 
 #[derive(QueryableByName)]
 struct Checkpoint {
@@ -221,12 +187,10 @@ pub fn empty_log(path: &Path) -> Result<bool, OpenError> {
         let checkpoint: Checkpoint = sql_query("PRAGMA wal_checkpoint(TRUNCATE)")
             .get_result(&mut connection)
             .map_err(failed)?;
-        if checkpoint.busy == 0 {
-            return Ok(true);
+        let is_empty = checkpoint.busy == 0;
+        if is_empty || Instant::now() >= end {
+            return Ok(is_empty);
         }
-        if Instant::now() >= end {
-            return Ok(false);
-        }
-        thread::sleep(EMPTYING_PAUSE);
+        thread::sleep(Duration::from_millis(10));
     }
 }

@@ -9,7 +9,7 @@ use domain::{
     ports::{Kept, OrderReader, Page, PageQuery, StoreError},
 };
 use sql_rows::{
-    DocumentRow, KeptOrderRow, Prepared, Utc,
+    DocumentRow, KeptOrderRow, Utc,
     schema::{documents, orders},
 };
 
@@ -22,7 +22,7 @@ impl OrderReader for SqliteStore {
         client: ClientId,
         id: OrderId,
     ) -> Result<Option<Kept<StoredOrder>>, StoreError> {
-        Ok(self.order_readers.run(move |connection| order(connection, client, id)).await?)
+        self.read(move |connection| order(connection, client, id)).await
     }
 
     async fn document(
@@ -31,16 +31,12 @@ impl OrderReader for SqliteStore {
         id: OrderId,
         position: u32,
     ) -> Result<Option<Kept<StoredDocument>>, StoreError> {
-        let read = move |connection: &mut _| document(connection, client, id, position);
-        Ok(self.order_readers.run(read).await?)
+        self.read(move |connection| document(connection, client, id, position)).await
     }
 
     async fn page(&self, client: ClientId, query: &PageQuery) -> Result<Option<Page>, StoreError> {
         let query = query.clone();
-        Ok(self
-            .order_readers
-            .run(move |connection| pages::page(connection, client, &query))
-            .await?)
+        self.read(move |connection| pages::page(connection, client, &query)).await
     }
 }
 
@@ -50,7 +46,7 @@ pub(crate) fn order(
     id: OrderId,
 ) -> Result<Option<Kept<StoredOrder>>, Failure> {
     let own = orders::table.find(id.0).filter(orders::client_id.eq(client.0));
-    let row = Prepared(own.select(KeptOrderRow::as_select())).get_result(connection);
+    let row = own.select(KeptOrderRow::as_select()).get_result(connection);
     with_documents(connection, id, row.optional())
 }
 
@@ -60,7 +56,7 @@ pub(crate) fn any(
     id: OrderId,
 ) -> Result<Option<Kept<StoredOrder>>, Failure> {
     let order = orders::table.find(id.0).select(KeptOrderRow::as_select());
-    let row = Prepared(order).get_result(connection);
+    let row = order.get_result(connection);
     with_documents(connection, id, row.optional())
 }
 
@@ -99,11 +95,8 @@ pub(crate) fn document(
         None => return Ok(None),
     };
     let Ok(position) = i32::try_from(position) else { return Ok(None) };
-    let document: Option<DocumentRow> = documents::table
-        .find((id.0, position))
-        .select(DocumentRow::as_select())
-        .first(connection)
-        .optional()?;
+    let document = documents::table.find((id.0, position)).select(DocumentRow::as_select());
+    let document: Option<DocumentRow> = document.first(connection).optional()?;
     let document = document.map(|row| row.into_document(created_at)).transpose()?;
     Ok(document.map(Kept::Whole))
 }

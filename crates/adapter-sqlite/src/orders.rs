@@ -4,20 +4,18 @@ use async_trait::async_trait;
 use diesel::{
     prelude::*,
     result::{DatabaseErrorKind, Error},
-    sql_query,
-    sql_types::{BigInt, Bool, Nullable, Text},
     sqlite::SqliteConnection,
 };
 use domain::{
     duplicate_window::DuplicateWindow,
-    idempotency::AddedRange,
+    idempotency::{AddedRange, IdempotentRequest},
     order::OrderId,
     ports::{AddDocumentsError, CreateError, NewDocuments, NewOrder, OrderRepo, StoreError},
     webhook::EventType,
 };
 use sql_rows::{
-    DocumentRow, IdRow, Instant, OrderRow, PendingAddition, PendingOrder, Prepared, Utc,
-    schema::{documents, orders},
+    DocumentRow, PendingAddition, PendingOrder, Utc,
+    schema::{documents, events, orders},
 };
 
 use crate::{failure::Failure, idempotency, store::SqliteStore, uploads};
@@ -38,43 +36,63 @@ impl OrderRepo for SqliteStore {
         self.writer.run(move |connection| add_documents(connection, addition)).await
     }
 
+    /// Checks that the database is writable: takes the write lock and reads the schema. Writes
+    /// nothing.
     async fn check(&self) -> Result<(), StoreError> {
-        Ok(self.writer.run(check).await?)
+        let check = |connection: &mut SqliteConnection| {
+            orders::table.select(orders::id).first::<i64>(connection).optional()?;
+            Ok(())
+        };
+        self.write(check).await
     }
 }
 
 fn create(connection: &mut SqliteConnection, order: PendingOrder) -> Result<OrderId, CreateError> {
     let created_at = order.row.created_at;
-    if let Some(idempotent_request) = &order.idempotent_request
-        && let Some(key_use) =
-            idempotency::in_use(connection, &idempotent_request.attempt.claim, created_at.0)?
-    {
+    let idempotent_request = order.idempotent_request.as_ref();
+    if let Some(key_use) = idempotency::in_use_by(connection, idempotent_request, created_at)? {
         return Err(CreateError::KeyInUse(key_use));
     }
-    // Most file numbers are new. Only a file number that is held needs a look at its window.
-    let id = match insert(connection, &order.row)? {
-        Some(id) => id,
-        None => insert_after_window(connection, &order)?,
-    };
+    let id = insert(connection, &order)?;
     for document in order.documents {
-        store(connection, DocumentRow { order_id: id, ..document })?
-            .ok_or(CreateError::UploadSwept)?;
+        if !store(connection, DocumentRow { order_id: id, ..document })? {
+            return Err(CreateError::UploadSwept);
+        }
     }
-    note(connection, EventType::OrderCreated, id, created_at)?;
-    if let Some(idempotent_request) = &order.idempotent_request {
-        idempotency::remember(connection, idempotent_request, OrderId(id), created_at.0, None)?;
-    }
+    note(connection, EventType::OrderCreated, id, created_at, idempotent_request, None)?;
     Ok(OrderId(id))
+}
+
+/// Inserts an order that takes its file number. Fails if the window of the order that holds the
+/// number is not over.
+fn insert(connection: &mut SqliteConnection, order: &PendingOrder) -> Result<i64, CreateError> {
+    let holder = orders::table.filter(
+        orders::file_number
+            .eq(&order.row.file_number)
+            .and(orders::is_test.eq(order.row.is_test))
+            .and(orders::holds_file_number),
+    );
+    diesel::update(holder.filter(orders::created_at.le(order.window_opens_at)))
+        .set(orders::holds_file_number.eq(false))
+        .execute(connection)
+        .map_err(Failure::from)?;
+    let insert = diesel::insert_into(orders::table).values(&order.row).returning(orders::id);
+    match insert.get_result(connection) {
+        Err(Error::DatabaseError(DatabaseErrorKind::UniqueViolation, _)) => {
+            let created_at: Utc =
+                holder.select(orders::created_at).first(connection).map_err(Failure::from)?;
+            Err(CreateError::Duplicate { created_at: created_at.0 })
+        }
+        id => Ok(id.map_err(Failure::from)?),
+    }
 }
 
 fn add_documents(
     connection: &mut SqliteConnection,
     new: PendingAddition,
 ) -> Result<AddedRange, AddDocumentsError> {
-    if let Some(idempotent_request) = &new.idempotent_request
-        && let Some(key_use) =
-            idempotency::in_use(connection, &idempotent_request.attempt.claim, new.at.0)?
-    {
+    let idempotent_request = new.idempotent_request.as_ref();
+    if let Some(key_use) = idempotency::in_use_by(connection, idempotent_request, new.at)? {
         return Err(AddDocumentsError::KeyInUse(key_use));
     }
     let own = orders::table.find(new.order_id).filter(orders::client_id.eq(new.client_id));
@@ -97,100 +115,38 @@ fn add_documents(
     for (position, document) in (added.first_position..).zip(new.documents) {
         let position =
             i32::try_from(position).map_err(|error| Failure::Unstorable(error.into()))?;
-        store(connection, DocumentRow { order_id: new.order_id, position, ..document })?
-            .ok_or(AddDocumentsError::UploadSwept)?;
+        if !store(connection, DocumentRow { order_id: new.order_id, position, ..document })? {
+            return Err(AddDocumentsError::UploadSwept);
+        }
     }
-    note(connection, EventType::DocumentsAdded, new.order_id, new.at)?;
-    if let Some(idempotent_request) = &new.idempotent_request {
-        let order = OrderId(new.order_id);
-        idempotency::remember(connection, idempotent_request, order, new.at.0, Some(added))?;
-    }
+    let event = EventType::DocumentsAdded;
+    note(connection, event, new.order_id, new.at, idempotent_request, Some(added))?;
     Ok(added)
 }
 
-/// Adds an event of an order.
+/// Stores a document, and adopts its upload. Returns `false` if that was swept.
+fn store(connection: &mut SqliteConnection, row: DocumentRow) -> Result<bool, Failure> {
+    if !uploads::adopt(connection, &row.key)? {
+        return Ok(false);
+    }
+    diesel::insert_into(documents::table).values(row).execute(connection)?;
+    Ok(true)
+}
+
+/// Adds the event of a request, and remembers the request if it has an idempotency key.
 fn note(
     connection: &mut SqliteConnection,
     event: EventType,
     order_id: i64,
     at: Utc,
+    idempotent_request: Option<&IdempotentRequest>,
+    added: Option<AddedRange>,
 ) -> Result<(), Failure> {
-    let insert = sql_query("INSERT INTO events (type, order_id, created_at) VALUES (?, ?, ?)")
-        .bind::<Text, _>(event.as_str())
-        .bind::<BigInt, _>(order_id)
-        .bind::<Instant, _>(at);
-    Ok(Prepared(insert).run(connection)?)
-}
-
-/// Stores a document, and adopts its upload. Returns `None` if that was swept.
-fn store(connection: &mut SqliteConnection, row: DocumentRow) -> Result<Option<()>, Failure> {
-    if !uploads::adopt(connection, &row.key)? {
-        return Ok(None);
+    let row =
+        (events::kind.eq(event.as_str()), events::order_id.eq(order_id), events::created_at.eq(at));
+    diesel::insert_into(events::table).values(row).execute(connection)?;
+    match idempotent_request {
+        Some(request) => idempotency::remember(connection, request, order_id, at, added),
+        None => Ok(()),
     }
-    diesel::insert_into(documents::table).values(row).execute(connection)?;
-    Ok(Some(()))
-}
-
-/// Inserts a new order, which has no notary. It is a fixed text, because diesel walks through the
-/// columns of its queries for longer than SQLite needs to insert them.
-const INSERT: &str = "INSERT INTO orders (client_id, api_key_id, signing_service_id, starts_at, \
-    ends_at, created_at, updated_at, is_test, holds_file_number, file_number, status, details) \
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id";
-
-/// Inserts an order that holds its file number. Returns `None` if another order holds it.
-fn insert(connection: &mut SqliteConnection, row: &OrderRow) -> Result<Option<i64>, Failure> {
-    let insert = sql_query(INSERT)
-        .bind::<BigInt, _>(row.client_id)
-        .bind::<BigInt, _>(row.api_key_id)
-        .bind::<BigInt, _>(row.signing_service_id)
-        .bind::<Nullable<Instant>, _>(row.starts_at)
-        .bind::<Nullable<Instant>, _>(row.ends_at)
-        .bind::<Instant, _>(row.created_at)
-        .bind::<Instant, _>(row.updated_at)
-        .bind::<Bool, _>(row.is_test)
-        .bind::<Bool, _>(row.holds_file_number)
-        .bind::<Text, _>(&row.file_number)
-        .bind::<Text, _>(&row.status)
-        .bind::<Text, _>(&row.details);
-    match Prepared(insert).get_result::<IdRow>(connection) {
-        Ok(row) => Ok(Some(row.id)),
-        Err(Error::DatabaseError(DatabaseErrorKind::UniqueViolation, _)) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// The order that holds the file number of a row.
-macro_rules! holder {
-    ($row:expr) => {
-        orders::table.filter(
-            orders::file_number
-                .eq(&$row.file_number)
-                .and(orders::is_test.eq($row.is_test))
-                .and(orders::holds_file_number),
-        )
-    };
-}
-
-/// Inserts an order whose file number another order holds, if the window of that order is over.
-fn insert_after_window(
-    connection: &mut SqliteConnection,
-    order: &PendingOrder,
-) -> Result<i64, CreateError> {
-    // Takes the file number from its holder if the window of the holder is over.
-    diesel::update(holder!(order.row).filter(orders::created_at.le(order.window_opens_at)))
-        .set(orders::holds_file_number.eq(false))
-        .execute(connection)
-        .map_err(Failure::from)?;
-    if let Some(id) = insert(connection, &order.row)? {
-        return Ok(id);
-    }
-    let created_at: Utc =
-        holder!(order.row).select(orders::created_at).first(connection).map_err(Failure::from)?;
-    Err(CreateError::Duplicate { created_at: created_at.0 })
-}
-
-/// Checks that the database is writable: holds the write lock and reads the schema. Writes nothing.
-fn check(connection: &mut SqliteConnection) -> Result<(), Failure> {
-    orders::table.select(orders::id).first::<i64>(connection).optional()?;
-    Ok(())
 }

@@ -8,7 +8,7 @@ use domain::{
     ports::{Attempted, DeliveryQueue, FoundOrder, Kept, Lease, QueueStats, StoreError},
 };
 use sql_rows::{
-    DeliveryRow, Instant, Prepared, REMOVED_COUNTS, UnsuccessfulAttempt, Utc, counted_hours,
+    DeliveryRow, Instant, REMOVED_COUNTS, UnsuccessfulAttempt, Utc, counted_hours,
     hashed_recipient, row_limit,
     schema::{deliveries, events, recipient_mails},
 };
@@ -24,29 +24,69 @@ impl DeliveryQueue for SqliteStore {
         lease_for: Duration,
         limit: usize,
     ) -> Result<Vec<Lease>, StoreError> {
-        Ok(self.writer.run(move |connection| lease(connection, now, lease_for, limit)).await?)
+        self.write(move |connection| lease(connection, now, lease_for, limit)).await
     }
 
     async fn orders(&self, ids: &[OrderId]) -> Result<Vec<FoundOrder>, StoreError> {
         let ids = ids.to_vec();
-        Ok(self.reader.run(move |connection| orders(connection, &ids)).await?)
+        let read = move |connection: &mut SqliteConnection| {
+            let mut found = Vec::with_capacity(ids.len());
+            for id in ids {
+                match order_reader::any(connection, id) {
+                    Err(unreadable @ Failure::Unreadable(_)) => {
+                        found.push((id, Err(unreadable.into())));
+                    }
+                    order => found.extend(order?.and_then(Kept::whole).map(|it| (id, Ok(it)))),
+                }
+            }
+            Ok(found)
+        };
+        self.read(read).await
     }
 
     async fn settle(&self, attempted: &[Attempted]) -> Result<Vec<DeliveryId>, StoreError> {
         let attempted = attempted.to_vec();
-        Ok(self.writer.run(move |connection| settle(connection, &attempted)).await?)
+        let settle = move |connection: &mut SqliteConnection| {
+            let mut held = Vec::with_capacity(attempted.len());
+            for one in &attempted {
+                if settle(connection, one)? {
+                    held.push(one.id);
+                }
+            }
+            Ok(held)
+        };
+        self.write(settle).await
     }
 
     async fn list(&self, failed: bool, limit: usize) -> Result<Vec<Delivery>, StoreError> {
-        Ok(self.reader.run(move |connection| list(connection, failed, limit)).await?)
+        let list = move |connection: &mut SqliteConnection| {
+            let rows: Vec<DeliveryRow> = deliveries::table
+                .filter(deliveries::failed_at.is_not_null().eq(failed))
+                .order((deliveries::created_at, deliveries::id))
+                .limit(row_limit(limit))
+                .select(DeliveryRow::as_select())
+                .load(connection)?;
+            Ok(rows.into_iter().map(DeliveryRow::into_delivery).collect::<Result<_, _>>()?)
+        };
+        self.read(list).await
     }
 
+    /// Does not touch a lease that a worker holds; otherwise the mail could be sent twice.
     async fn retry(&self, id: DeliveryId, now: OffsetDateTime) -> Result<bool, StoreError> {
-        Ok(self.writer.run(move |connection| retry(connection, id, now)).await?)
+        let retry = move |connection: &mut SqliteConnection| {
+            let reset = (
+                deliveries::attempts.eq(0),
+                deliveries::created_at.eq(Utc(now)),
+                deliveries::due_at.eq(Utc(now)),
+                deliveries::failed_at.eq(None::<Utc>),
+            );
+            Ok(diesel::update(deliveries::table.find(id.0)).set(reset).execute(connection)? > 0)
+        };
+        self.write(retry).await
     }
 
     async fn stats(&self) -> Result<QueueStats, StoreError> {
-        Ok(self.reader.run(stats).await?)
+        self.read(stats).await
     }
 }
 
@@ -56,41 +96,37 @@ fn lease(
     lease_for: Duration,
     limit: usize,
 ) -> Result<Vec<Lease>, Failure> {
-    let free = deliveries::leased_until.is_null().or(deliveries::leased_until.le(Utc(now)));
     let (hour, hour_before) = counted_hours(now);
-    let remove = sql_query(REMOVE_COUNTS)
+    sql_query(REMOVE_COUNTS)
         .bind::<Instant, _>(Utc(hour_before))
-        .bind::<BigInt, _>(REMOVED_COUNTS);
-    Prepared(remove).run(connection)?;
-    let due = deliveries::table
+        .bind::<BigInt, _>(REMOVED_COUNTS)
+        .execute(connection)?;
+    let free = deliveries::leased_until.is_null().or(deliveries::leased_until.le(Utc(now)));
+    let due: Vec<i64> = deliveries::table
         .filter(deliveries::failed_at.is_null())
         .filter(deliveries::due_at.le(Utc(now)))
         .filter(free)
         .order((deliveries::due_at, deliveries::id))
         .limit(row_limit(limit))
         .select(deliveries::id)
-        .load::<i64>(connection)?;
-    if due.is_empty() {
-        return Ok(Vec::new());
-    }
+        .load(connection)?;
     let until = Utc(now.saturating_add(lease_for));
-    let mut leases: Vec<(DeliveryRow, i64)> =
-        diesel::update(deliveries::table.filter(deliveries::id.eq_any(due)))
+    let mut leases = Vec::with_capacity(due.len());
+    for id in due {
+        let (row, token): (DeliveryRow, i64) = diesel::update(deliveries::table.find(id))
             .set((
                 deliveries::leased_until.eq(until),
                 deliveries::lease_token.eq(deliveries::lease_token + 1),
             ))
             .returning((DeliveryRow::as_select(), deliveries::lease_token))
-            .get_results(connection)?;
-    leases.sort_unstable_by_key(|(row, _)| row.order());
-    let lease = |(row, token): (DeliveryRow, i64)| {
+            .get_result(connection)?;
         let mail_of_hour = match token {
             1 => Some(count(connection, hour, row.recipient())?),
             _ => None,
         };
-        Ok::<_, Failure>(Lease { delivery: row.into_delivery()?, token, mail_of_hour })
-    };
-    leases.into_iter().map(lease).collect()
+        leases.push(Lease { delivery: row.into_delivery()?, token, mail_of_hour });
+    }
+    Ok(leases)
 }
 
 /// Removes counts of past hours.
@@ -105,42 +141,18 @@ fn count(
 ) -> Result<u64, Failure> {
     use recipient_mails::{hour as in_hour, mails, recipient as address, table};
 
-    let first = (in_hour.eq(Utc(hour)), address.eq(hashed_recipient(recipient)), mails.eq(1));
-    let count = diesel::insert_into(table)
-        .values(first)
+    let counted: i64 = diesel::insert_into(table)
+        .values((in_hour.eq(Utc(hour)), address.eq(hashed_recipient(recipient)), mails.eq(1)))
         .on_conflict((in_hour, address))
         .do_update()
         .set(mails.eq(mails + 1))
-        .returning(mails);
-    let counted: i64 = Prepared(count).get_result(connection)?;
+        .returning(mails)
+        .get_result(connection)?;
     Ok(counted.unsigned_abs())
 }
 
-fn orders(connection: &mut SqliteConnection, ids: &[OrderId]) -> Result<Vec<FoundOrder>, Failure> {
-    let mut found = Vec::with_capacity(ids.len());
-    for &id in ids {
-        match order_reader::any(connection, id) {
-            Err(unreadable @ Failure::Unreadable(_)) => found.push((id, Err(unreadable.into()))),
-            order => found.extend(order?.and_then(Kept::whole).map(|order| (id, Ok(order)))),
-        }
-    }
-    Ok(found)
-}
-
+/// Settles a delivery. Returns `false` if its lease is not held any more.
 fn settle(
-    connection: &mut SqliteConnection,
-    attempted: &[Attempted],
-) -> Result<Vec<DeliveryId>, Failure> {
-    let mut held = Vec::with_capacity(attempted.len());
-    for one in attempted {
-        if settle_one(connection, one)? {
-            held.push(one.id);
-        }
-    }
-    Ok(held)
-}
-
-fn settle_one(
     connection: &mut SqliteConnection,
     Attempted { id, token, settlement }: &Attempted,
 ) -> Result<bool, Failure> {
@@ -156,40 +168,10 @@ fn settle_one(
                 deliveries::leased_until.eq(None::<Utc>),
                 deliveries::attempts.eq(deliveries::attempts + attempts),
             );
-            let update = diesel::update(held).set(changes).returning(deliveries::id);
-            Prepared(update).get_results::<i64>(connection)?.len()
+            diesel::update(held).set(changes).execute(connection)?
         }
     };
     Ok(settled > 0)
-}
-
-fn list(
-    connection: &mut SqliteConnection,
-    failed: bool,
-    limit: usize,
-) -> Result<Vec<Delivery>, Failure> {
-    let rows: Vec<DeliveryRow> = deliveries::table
-        .filter(deliveries::failed_at.is_not_null().eq(failed))
-        .order((deliveries::created_at, deliveries::id))
-        .limit(row_limit(limit))
-        .select(DeliveryRow::as_select())
-        .load(connection)?;
-    Ok(rows.into_iter().map(DeliveryRow::into_delivery).collect::<Result<_, _>>()?)
-}
-
-/// Does not touch a lease that a worker holds; otherwise the mail could be sent twice.
-fn retry(
-    connection: &mut SqliteConnection,
-    id: DeliveryId,
-    now: OffsetDateTime,
-) -> Result<bool, Failure> {
-    let reset = (
-        deliveries::attempts.eq(0),
-        deliveries::created_at.eq(Utc(now)),
-        deliveries::due_at.eq(Utc(now)),
-        deliveries::failed_at.eq(None::<Utc>),
-    );
-    Ok(diesel::update(deliveries::table.find(id.0)).set(reset).execute(connection)? > 0)
 }
 
 fn stats(connection: &mut SqliteConnection) -> Result<QueueStats, Failure> {

@@ -1,29 +1,28 @@
 //! The store, on which every port is implemented.
 
-use std::{ops::RangeInclusive, path::Path, thread};
+use std::path::Path;
 
-use group_commit::BatchObserver;
+use diesel::sqlite::SqliteConnection;
+use domain::ports::StoreError;
 
 use crate::{
     database::{Database, OpenError},
+    failure::Failure,
     migrations::{self, MigrateError},
-    worker::Worker,
+    worker::{BatchObserver, Worker},
 };
+
+/// Threads that read: a slow read does not hold up the others.
+const READERS: usize = 4;
 
 /// Every storage port on one SQLite database file.
 ///
 /// Dropping the store waits for the transactions in progress and leaves everything in the database
 /// file itself, unless another process still has it open.
 pub struct SqliteStore {
-    /// Reads what background work, commands and authentication ask for.
-    pub(crate) reader: Worker,
-    /// Reads orders: a slow read does not hold up another.
-    pub(crate) order_readers: Worker,
+    pub(crate) readers: Worker,
     pub(crate) writer: Worker,
 }
-
-/// Fewest and most threads that read orders. There is one for each core within these bounds.
-const ORDER_READERS: RangeInclusive<usize> = 2..=8;
 
 impl SqliteStore {
     /// Opens the database at `path`. Creates it if there is none, in a folder that must exist. Only
@@ -33,11 +32,8 @@ impl SqliteStore {
     /// See [`OpenError`].
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let database = Database::at(path)?;
-        Ok(Self {
-            writer: Worker::writing(&database)?,
-            reader: Worker::reading(&database, 1)?,
-            order_readers: Worker::reading(&database, order_readers())?,
-        })
+        let writer = Worker::writing(&database)?;
+        Ok(Self { writer, readers: Worker::reading(&database, READERS)? })
     }
 
     /// Reports how many writing calls share each transaction.
@@ -45,15 +41,14 @@ impl SqliteStore {
         self.writer.observe(observer.clone());
     }
 
-    /// Returns the number of open connections for calls: one writes, and the others read. One more
-    /// copies the write-ahead log.
+    /// Returns the number of open connections: one writes, and the others read.
     pub fn open_connections(&self) -> usize {
-        [&self.reader, &self.order_readers, &self.writer].map(Worker::connections).iter().sum()
+        self.writer.connections() + self.readers.connections()
     }
 
     /// Returns the number of calls that wait for a connection.
     pub fn waiting_calls(&self) -> usize {
-        [&self.reader, &self.order_readers, &self.writer].map(Worker::waiting).iter().sum()
+        self.writer.waiting() + self.readers.waiting()
     }
 
     /// Brings the schema up to the version of the program and returns how many migrations that
@@ -64,9 +59,20 @@ impl SqliteStore {
     pub async fn migrate(&self) -> Result<usize, MigrateError> {
         self.writer.run(migrations::migrate).await
     }
-}
 
-fn order_readers() -> usize {
-    let cores = thread::available_parallelism().map_or(1, Into::into);
-    cores.clamp(*ORDER_READERS.start(), *ORDER_READERS.end())
+    /// Runs a call that reads. All it reads is of one instant.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        body: impl FnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        Ok(self.readers.run(body).await?)
+    }
+
+    /// Runs a call that writes. It is durable when this returns `Ok`, and undone otherwise.
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        body: impl FnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        Ok(self.writer.run(body).await?)
+    }
 }

@@ -1,39 +1,30 @@
 use std::{
     future::poll_fn,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, mpsc},
+    sync::{Arc, mpsc},
     task::Poll,
 };
 
-use contract_tests::samples::{
-    NOW, WINDOW, api_key, attempt, delivery, document, enqueue, idempotency_key, new_order,
-    order_of, settle, stored,
-};
+use contract_tests::samples::{NOW, WINDOW, api_key, document, new_order, order_of, stored};
 use diesel::{
     Connection as _, QueryableByName, RunQueryDsl as _,
-    connection::{Instrumentation, InstrumentationEvent, SimpleConnection as _},
+    connection::SimpleConnection as _,
     dsl::sql,
     sql_query,
     sql_types::{BigInt, Text},
     sqlite::SqliteConnection,
 };
-use diesel_migrations::MigrationHarness as _;
 use domain::{
-    idempotency::IdempotentRequest,
     order::OrderId,
     ports::{
         ApiKeyRepo, CreateError, DeliveryQueue as _, NewOrder, OrderRepo as _, QueueStats,
-        Settlement, StoreError, UploadLedger as _,
+        StoreError, UploadLedger as _,
     },
 };
 use futures_util::future::join_all;
 use tempfile::{TempDir, tempdir};
-use time::Duration;
 
-use crate::{
-    MigrateError, OpenError, SqliteStore, checkpoints::CALLS, failure::Failure,
-    migrations::MIGRATIONS,
-};
+use crate::{MigrateError, OpenError, SqliteStore, failure::Failure};
 
 mod erasure;
 mod reads;
@@ -100,7 +91,7 @@ async fn reader_cannot_write() {
     let directory = tempdir().unwrap();
     let store = open(&directory).await;
     let outcome = store
-        .reader
+        .readers
         .run(|connection| connection.batch_execute("DELETE FROM orders").map_err(Failure::from))
         .await;
     assert!(outcome.unwrap_err().to_string().contains("readonly"));
@@ -214,24 +205,4 @@ async fn log_shrinks_after_a_long_read() {
         store.create(&new_order(&format!("F-{number}"), NOW), WINDOW).await.unwrap();
     }
     assert!(size() <= LIMIT, "{}", size());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn log_is_copied_beside_the_thread_that_writes() {
-    let directory = tempdir().unwrap();
-    let store = open(&directory).await;
-    // The last connection would copy the log when it is closed.
-    let mut other = outsider(&path(&directory));
-    let counted = sql::<BigInt>("SELECT count(*) FROM orders");
-    assert_eq!(counted.get_result::<i64>(&mut other).unwrap(), 0);
-    let orders: Vec<_> = (0..CALLS).map(|number| new_order(&format!("F-{number}"), NOW)).collect();
-    let created = join_all(orders.iter().map(|order| store.create(order, WINDOW))).await;
-    assert!(created.iter().all(Result::is_ok));
-    drop(store);
-
-    let alone = directory.path().join("alone.db");
-    std::fs::copy(path(&directory), &alone).unwrap();
-    let count: i64 =
-        sql::<BigInt>("SELECT count(*) FROM orders").get_result(&mut outsider(&alone)).unwrap();
-    assert!(usize::try_from(count).unwrap() > CALLS / 2, "{count}");
 }

@@ -3,7 +3,12 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use diesel::{dsl, prelude::*, sqlite::SqliteConnection};
+use diesel::{
+    dsl::{self, sql},
+    prelude::*,
+    sql_types::{BigInt, Bool},
+    sqlite::SqliteConnection,
+};
 use domain::{
     ports::{
         Cursor, DeliveryPage, DeliveryPageQuery, EndpointEffect, ReplayBatch, StoreError,
@@ -14,8 +19,8 @@ use domain::{
     },
 };
 use sql_rows::{
-    DueAgain, Prepared, TargetRow, Utc, WebhookAttempt, WebhookDeliveryRow,
-    deliveries_with_endpoints, next_batch, row_limit,
+    DueAgain, TargetRow, Utc, WebhookAttempt, WebhookDeliveryRow, deliveries_with_endpoints,
+    endpoint_of, row_limit,
     schema::{webhook_deliveries, webhook_endpoints},
     waits,
 };
@@ -32,12 +37,19 @@ impl WebhookQueue for SqliteStore {
         slots: &WebhookSlots,
     ) -> Result<Vec<WebhookLease>, StoreError> {
         let slots = slots.clone();
-        Ok(self.writer.run(move |connection| lease(connection, now, lease_for, &slots)).await?)
+        self.write(move |connection| lease(connection, Utc(now), lease_for, &slots)).await
     }
 
     async fn settle(&self, attempted: &[WebhookAttempted]) -> Result<WebhooksSettled, StoreError> {
         let attempted = attempted.to_vec();
-        Ok(self.writer.run(move |connection| settle(connection, &attempted)).await?)
+        let settle = move |connection: &mut SqliteConnection| {
+            let mut settled = WebhooksSettled::default();
+            for one in &attempted {
+                settle(connection, one, &mut settled)?;
+            }
+            Ok(settled)
+        };
+        self.write(settle).await
     }
 
     async fn add_test(
@@ -48,8 +60,26 @@ impl WebhookQueue for SqliteStore {
         at: OffsetDateTime,
     ) -> Result<Option<WebhookDeliveryId>, StoreError> {
         let key = message_key.to_owned();
-        let add = move |connection: &mut _| add_test(connection, owner, endpoint, &key, at);
-        Ok(self.writer.run(add).await?)
+        let add = move |connection: &mut SqliteConnection| {
+            let enabled = endpoint_of(owner, endpoint);
+            let enabled = enabled.filter(webhook_endpoints::disabled_at.is_null());
+            if !dsl::select(dsl::exists(enabled)).get_result(connection)? {
+                return Ok(None);
+            }
+            let test = (
+                webhook_deliveries::endpoint_id.eq(endpoint.0),
+                webhook_deliveries::event.eq(EventType::Test.as_str()),
+                webhook_deliveries::message_key.eq(key),
+                webhook_deliveries::created_at.eq(Utc(at)),
+                webhook_deliveries::due_at.eq(Utc(at)),
+            );
+            let id = diesel::insert_into(webhook_deliveries::table)
+                .values(test)
+                .returning(webhook_deliveries::id)
+                .get_result(connection)?;
+            Ok(Some(WebhookDeliveryId(id)))
+        };
+        self.write(add).await
     }
 
     async fn page(
@@ -59,7 +89,7 @@ impl WebhookQueue for SqliteStore {
         query: &DeliveryPageQuery,
     ) -> Result<Option<DeliveryPage>, StoreError> {
         let query = *query;
-        Ok(self.reader.run(move |connection| page(connection, owner, endpoint, query)).await?)
+        self.read(move |connection| page(connection, owner, endpoint, query)).await
     }
 
     async fn replay(
@@ -70,17 +100,12 @@ impl WebhookQueue for SqliteStore {
         at: OffsetDateTime,
     ) -> Result<bool, StoreError> {
         let replay = move |connection: &mut SqliteConnection| {
-            let of_endpoint = webhook_deliveries::table
-                .find(delivery.0)
-                .filter(webhook_deliveries::endpoint_id.eq(endpoint.0))
-                .select(webhook_deliveries::id);
-            let found: Option<i64> = of_endpoint.first(connection).optional()?;
-            if found.is_none() || !is_own(connection, owner, endpoint)? {
-                return Ok(false);
-            }
-            reset(connection, delivery.0, at)
+            let of_endpoint = webhook_deliveries::table.find(delivery.0);
+            let of_endpoint = of_endpoint.filter(webhook_deliveries::endpoint_id.eq(endpoint.0));
+            let found = dsl::select(dsl::exists(of_endpoint)).get_result(connection)?;
+            Ok(found && is_own(connection, owner, endpoint)? && reset(connection, delivery.0, at)?)
         };
-        Ok(self.writer.run(replay).await?)
+        self.write(replay).await
     }
 
     async fn replay_batch(
@@ -91,24 +116,48 @@ impl WebhookQueue for SqliteStore {
         at: OffsetDateTime,
     ) -> Result<Option<WebhookDeliveryId>, StoreError> {
         let batch = *batch;
-        let replay = move |connection: &mut _| replay_batch(connection, owner, endpoint, batch, at);
-        Ok(self.writer.run(replay).await?)
+        self.write(move |connection| replay_batch(connection, owner, endpoint, batch, at)).await
     }
 
     async fn list(&self, failed: bool, limit: usize) -> Result<Vec<WebhookDelivery>, StoreError> {
-        Ok(self.reader.run(move |connection| list(connection, failed, limit)).await?)
+        let list = move |connection: &mut SqliteConnection| {
+            let of_endpoints = deliveries_with_endpoints()
+                .order(webhook_deliveries::id)
+                .limit(row_limit(limit))
+                .select(WebhookDeliveryRow::as_select());
+            let rows: Vec<WebhookDeliveryRow> = if failed {
+                of_endpoints.filter(webhook_deliveries::failed_at.is_not_null()).load(connection)?
+            } else {
+                of_endpoints.filter(waits()).load(connection)?
+            };
+            Ok(rows.into_iter().map(WebhookDeliveryRow::into_delivery).collect::<Result<_, _>>()?)
+        };
+        self.read(list).await
     }
 
     async fn retry(&self, id: WebhookDeliveryId, at: OffsetDateTime) -> Result<bool, StoreError> {
-        Ok(self.writer.run(move |connection| reset(connection, id.0, at)).await?)
+        self.write(move |connection| reset(connection, id.0, at)).await
     }
 
     async fn stats(&self) -> Result<WebhookStats, StoreError> {
-        Ok(self.reader.run(stats).await?)
+        self.read(stats).await
     }
 
     async fn forget(&self, instant: OffsetDateTime, limit: usize) -> Result<usize, StoreError> {
-        Ok(self.writer.run(move |connection| forget(connection, instant, limit)).await?)
+        let forget = move |connection: &mut SqliteConnection| {
+            let oldest: Vec<i64> = webhook_deliveries::table
+                .filter(webhook_deliveries::created_at.lt(Utc(instant)))
+                .limit(row_limit(limit))
+                .select(webhook_deliveries::id)
+                .load(connection)?;
+            let mut removed = 0;
+            for id in oldest {
+                removed +=
+                    diesel::delete(webhook_deliveries::table.find(id)).execute(connection)?;
+            }
+            Ok(removed)
+        };
+        self.write(forget).await
     }
 }
 
@@ -116,7 +165,7 @@ impl WebhookQueue for SqliteStore {
 /// gets two, and endpoints that fail come after others.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
-    turn: usize,
+    rank: usize,
     is_failing: bool,
     at: Utc,
     id: i64,
@@ -127,7 +176,7 @@ struct Due {
 /// Looks each endpoint with waiting deliveries up in the index of due ones.
 fn lease(
     connection: &mut SqliteConnection,
-    now: OffsetDateTime,
+    now: Utc,
     lease_for: Duration,
     slots: &WebhookSlots,
 ) -> Result<Vec<WebhookLease>, Failure> {
@@ -152,22 +201,10 @@ fn lease(
             None if is_proven => slots.per_endpoint,
             None => 1,
         };
-        let longest: Vec<(i64, Utc)> = webhook_deliveries::table
-            .filter(webhook_deliveries::endpoint_id.eq(endpoint))
-            .filter(waits())
-            .filter(webhook_deliveries::due_at.le(Utc(now)))
-            .filter(
-                webhook_deliveries::leased_until
-                    .is_null()
-                    .or(webhook_deliveries::leased_until.le(Utc(now))),
-            )
-            .order((webhook_deliveries::due_at, webhook_deliveries::id))
-            .limit(row_limit(free))
-            .select((webhook_deliveries::id, webhook_deliveries::due_at))
-            .load(connection)?;
+        let longest = longest_due(connection, endpoint, now, free)?.into_iter().enumerate();
         let is_failing = failed_at.is_some();
-        due.extend(longest.into_iter().enumerate().map(|(turn, (id, at))| Due {
-            turn,
+        due.extend(longest.map(|(rank, (at, id))| Due {
+            rank,
             is_failing,
             at,
             id,
@@ -183,7 +220,7 @@ fn lease(
         due.is_proven || unproven <= slots.unproven
     });
     due.truncate(slots.limit);
-    let until = Utc(now.saturating_add(lease_for));
+    let until = Utc(now.0.saturating_add(lease_for));
     let mut leases = Vec::with_capacity(due.len());
     for Due { id, endpoint, .. } in due {
         let update = diesel::update(webhook_deliveries::table.find(id))
@@ -192,7 +229,7 @@ fn lease(
                 webhook_deliveries::lease_token.eq(webhook_deliveries::lease_token + 1),
             ))
             .returning((WebhookDeliveryRow::as_select(), webhook_deliveries::lease_token));
-        let (row, token): (WebhookDeliveryRow, i64) = Prepared(update).get_result(connection)?;
+        let (row, token): (WebhookDeliveryRow, i64) = update.get_result(connection)?;
         if let Some(target) = targets.get(&endpoint) {
             leases.push(row.into_lease(token, target.clone())?);
         }
@@ -210,100 +247,79 @@ fn next_endpoint(connection: &mut SqliteConnection, after: i64) -> Result<Option
     Ok(next.first(connection).optional()?)
 }
 
+/// Returns the deliveries of an endpoint that have been due longest.
+fn longest_due(
+    connection: &mut SqliteConnection,
+    endpoint: i64,
+    now: Utc,
+    limit: usize,
+) -> Result<Vec<(Utc, i64)>, Failure> {
+    use webhook_deliveries::{due_at, endpoint_id, id, leased_until, table};
+
+    Ok(table
+        .filter(endpoint_id.eq(endpoint))
+        .filter(waits())
+        .filter(due_at.le(now))
+        .filter(leased_until.is_null().or(leased_until.le(now)))
+        .order((due_at, id))
+        .limit(row_limit(limit))
+        .select((due_at, id))
+        .load(connection)?)
+}
+
 fn settle(
     connection: &mut SqliteConnection,
-    attempted: &[WebhookAttempted],
-) -> Result<WebhooksSettled, Failure> {
-    let mut settled = WebhooksSettled::default();
-    for one in attempted {
-        let (change, failures) = WebhookAttempt::of(one);
-        let held = webhook_deliveries::table
-            .find(one.id.0)
-            .filter(webhook_deliveries::lease_token.eq(one.token))
-            .filter(webhook_deliveries::leased_until.is_not_null());
-        let outcome = (
-            change,
-            webhook_deliveries::leased_until.eq(None::<Utc>),
-            webhook_deliveries::failures.eq(webhook_deliveries::failures + failures),
-        );
-        let changed = diesel::update(held).set(outcome).returning(webhook_deliveries::id);
-        if !Prepared(changed).get_results::<i64>(connection)?.is_empty() {
-            settled.held.push(one.id);
-            if affect(connection, one)? {
-                settled.disabled.push(one.endpoint);
-            }
+    one: &WebhookAttempted,
+    settled: &mut WebhooksSettled,
+) -> Result<(), Failure> {
+    let (change, failures) = WebhookAttempt::of(one);
+    let held = webhook_deliveries::table
+        .find(one.id.0)
+        .filter(webhook_deliveries::lease_token.eq(one.token))
+        .filter(webhook_deliveries::leased_until.is_not_null());
+    let outcome = (
+        change,
+        webhook_deliveries::leased_until.eq(None::<Utc>),
+        webhook_deliveries::failures.eq(webhook_deliveries::failures + failures),
+    );
+    if diesel::update(held).set(outcome).execute(connection)? > 0 {
+        settled.held.push(one.id);
+        if affect(connection, one)? {
+            settled.disabled.push(one.endpoint);
         }
     }
-    Ok(settled)
+    Ok(())
 }
 
 /// Changes the endpoint of an attempt, unless it is in that state or has another URL. Returns
 /// whether that disabled it.
 fn affect(connection: &mut SqliteConnection, one: &WebhookAttempted) -> Result<bool, Failure> {
-    let called =
-        webhook_endpoints::table.find(one.endpoint.0).filter(webhook_endpoints::url.eq(&one.url));
+    use webhook_endpoints::{
+        disabled_at, disabled_by, failed_at, succeeded_at, table, url, warned_at,
+    };
+
+    let called = table.find(one.endpoint.0).filter(url.eq(&one.url));
+    let (at, none) = (Utc(one.at), None::<Utc>);
     match one.effect {
         EndpointEffect::None => {}
         EndpointEffect::Succeeded => {
-            let works = (
-                webhook_endpoints::succeeded_at.eq(Utc(one.at)),
-                webhook_endpoints::failed_at.eq(None::<Utc>),
-                webhook_endpoints::warned_at.eq(None::<Utc>),
-            );
-            diesel::update(called.filter(webhook_endpoints::succeeded_at.is_null()))
-                .set(works)
+            diesel::update(called.filter(succeeded_at.is_null()))
+                .set((succeeded_at.eq(at), failed_at.eq(none), warned_at.eq(none)))
                 .execute(connection)?;
         }
         EndpointEffect::Failed => {
-            let fails = (
-                webhook_endpoints::succeeded_at.eq(None::<Utc>),
-                webhook_endpoints::failed_at.eq(Utc(one.at)),
-            );
-            diesel::update(called.filter(webhook_endpoints::failed_at.is_null()))
-                .set(fails)
+            diesel::update(called.filter(failed_at.is_null()))
+                .set((succeeded_at.eq(none), failed_at.eq(at)))
                 .execute(connection)?;
         }
         EndpointEffect::Gone => {
-            let gone = (
-                webhook_endpoints::disabled_at.eq(Utc(one.at)),
-                webhook_endpoints::disabled_by.eq(DisabledBy::Gone.as_str()),
-            );
-            let disabled = diesel::update(called.filter(webhook_endpoints::disabled_at.is_null()))
-                .set(gone)
+            let disabled = diesel::update(called.filter(disabled_at.is_null()))
+                .set((disabled_at.eq(at), disabled_by.eq(DisabledBy::Gone.as_str())))
                 .execute(connection)?;
             return Ok(disabled > 0);
         }
     }
     Ok(false)
-}
-
-fn add_test(
-    connection: &mut SqliteConnection,
-    owner: EndpointOwner,
-    endpoint: EndpointId,
-    message_key: &str,
-    at: OffsetDateTime,
-) -> Result<Option<WebhookDeliveryId>, Failure> {
-    let disabled: Option<Option<Utc>> = webhook_endpoints::table
-        .find(endpoint.0)
-        .select(webhook_endpoints::disabled_at)
-        .first(connection)
-        .optional()?;
-    if disabled != Some(None) || !is_own(connection, owner, endpoint)? {
-        return Ok(None);
-    }
-    let test = (
-        webhook_deliveries::endpoint_id.eq(endpoint.0),
-        webhook_deliveries::event.eq(EventType::Test.as_str()),
-        webhook_deliveries::message_key.eq(message_key),
-        webhook_deliveries::created_at.eq(Utc(at)),
-        webhook_deliveries::due_at.eq(Utc(at)),
-    );
-    let id = diesel::insert_into(webhook_deliveries::table)
-        .values(test)
-        .returning(webhook_deliveries::id)
-        .get_result(connection)?;
-    Ok(Some(WebhookDeliveryId(id)))
 }
 
 fn page(
@@ -314,16 +330,12 @@ fn page(
 ) -> Result<Option<DeliveryPage>, Failure> {
     let of_endpoint =
         || webhook_deliveries::table.filter(webhook_deliveries::endpoint_id.eq(endpoint.0));
-    let cursor = match query.cursor {
-        Cursor::Newest => None,
-        Cursor::OlderThan(id) | Cursor::NewerThan(id) => Some(id.0),
-    };
-    let is_known = match cursor {
-        Some(id) => {
-            let known = of_endpoint().filter(webhook_deliveries::id.eq(id));
-            diesel::select(dsl::exists(known)).get_result(connection)?
+    let is_known = match query.cursor {
+        Cursor::OlderThan(id) | Cursor::NewerThan(id) => {
+            let known = of_endpoint().filter(webhook_deliveries::id.eq(id.0));
+            dsl::select(dsl::exists(known)).get_result(connection)?
         }
-        None => true,
+        Cursor::Newest => true,
     };
     if !is_known || !is_own(connection, owner, endpoint)? {
         return Ok(None);
@@ -351,6 +363,8 @@ fn reset(connection: &mut SqliteConnection, id: i64, at: OffsetDateTime) -> Resu
     Ok(reset.execute(connection)? > 0)
 }
 
+/// Makes the next deliveries of a replay due, the newest first. Returns the one before which the
+/// next batch begins; `None` after the last batch.
 fn replay_batch(
     connection: &mut SqliteConnection,
     owner: EndpointOwner,
@@ -361,37 +375,29 @@ fn replay_batch(
     if !is_own(connection, owner, endpoint)? {
         return Ok(None);
     }
-    let rows: Vec<(i64, Utc, bool)> = webhook_deliveries::table
+    // SQLite looks up a comparison of rows in the index of instants; diesel has none.
+    let earlier = sql::<Bool>("(created_at, id) < (SELECT created_at, id FROM webhook_deliveries")
+        .sql(" WHERE id = ")
+        .bind::<BigInt, _>(batch.before.map_or(0, |id| id.0))
+        .sql(")");
+    let mut matching = webhook_deliveries::table
         .filter(webhook_deliveries::endpoint_id.eq(endpoint.0))
-        .filter(webhook_deliveries::id.lt(batch.before.map_or(i64::MAX, |id| id.0)))
-        .order(webhook_deliveries::id.desc())
-        .limit(row_limit(batch.limit))
-        .select((webhook_deliveries::id, webhook_deliveries::created_at, waits()))
-        .load(connection)?;
-    let (since, until) = (Utc(batch.since), Utc(batch.until));
-    for (id, created_at, waits) in &rows {
-        if !waits && (since..until).contains(created_at) {
-            reset(connection, *id, at)?;
-        }
-    }
-    Ok(next_batch(batch, rows.iter().map(|(id, created_at, _)| (*id, *created_at))))
-}
-
-fn list(
-    connection: &mut SqliteConnection,
-    failed: bool,
-    limit: usize,
-) -> Result<Vec<WebhookDelivery>, Failure> {
-    let of_endpoints = deliveries_with_endpoints()
-        .order(webhook_deliveries::id)
-        .limit(row_limit(limit))
-        .select(WebhookDeliveryRow::as_select());
-    let rows: Vec<WebhookDeliveryRow> = if failed {
-        of_endpoints.filter(webhook_deliveries::failed_at.is_not_null()).load(connection)?
-    } else {
-        of_endpoints.filter(waits()).load(connection)?
+        .filter(webhook_deliveries::created_at.ge(Utc(batch.since)))
+        .into_boxed();
+    matching = match batch.before {
+        Some(_) => matching.filter(earlier),
+        None => matching.filter(webhook_deliveries::created_at.lt(Utc(batch.until))),
     };
-    Ok(rows.into_iter().map(WebhookDeliveryRow::into_delivery).collect::<Result<_, _>>()?)
+    let rows: Vec<(i64, bool)> = matching
+        .order((webhook_deliveries::created_at.desc(), webhook_deliveries::id.desc()))
+        .limit(row_limit(batch.limit))
+        .select((webhook_deliveries::id, waits()))
+        .load(connection)?;
+    for (id, _) in rows.iter().filter(|(_, waits)| !waits) {
+        reset(connection, *id, at)?;
+    }
+    let last = rows.last().filter(|_| rows.len() == batch.limit);
+    Ok(last.map(|(id, _)| WebhookDeliveryId(*id)))
 }
 
 fn stats(connection: &mut SqliteConnection) -> Result<WebhookStats, Failure> {
@@ -418,21 +424,4 @@ fn stats(connection: &mut SqliteConnection) -> Result<WebhookStats, Failure> {
         oldest_untried_at: oldest_untried.map(|at| at.0),
         disabled_endpoints: disabled.unsigned_abs(),
     })
-}
-
-fn forget(
-    connection: &mut SqliteConnection,
-    instant: OffsetDateTime,
-    limit: usize,
-) -> Result<usize, Failure> {
-    let oldest: Vec<(i64, Utc)> = webhook_deliveries::table
-        .order(webhook_deliveries::id)
-        .limit(row_limit(limit))
-        .select((webhook_deliveries::id, webhook_deliveries::created_at))
-        .load(connection)?;
-    let mut removed = 0;
-    for (id, _) in oldest.into_iter().filter(|(_, created_at)| *created_at < Utc(instant)) {
-        removed += diesel::delete(webhook_deliveries::table.find(id)).execute(connection)?;
-    }
-    Ok(removed)
 }

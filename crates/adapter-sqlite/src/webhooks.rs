@@ -20,7 +20,18 @@ use crate::{failure::Failure, store::SqliteStore};
 impl WebhookRepo for SqliteStore {
     async fn add(&self, new: &NewEndpoint, max: usize) -> Result<Option<EndpointId>, StoreError> {
         let (row, owner) = (NewEndpointRow::from(new), new.owner);
-        Ok(self.writer.run(move |connection| add(connection, owner, row, max)).await?)
+        let add = move |connection: &mut SqliteConnection| {
+            let count: i64 = endpoints_of(owner).count().get_result(connection)?;
+            if count >= row_limit(max) {
+                return Ok(None);
+            }
+            let id = diesel::insert_into(webhook_endpoints::table)
+                .values(row)
+                .returning(webhook_endpoints::id)
+                .get_result(connection)?;
+            Ok(Some(EndpointId(id)))
+        };
+        self.write(add).await
     }
 
     async fn of_owner(&self, owner: EndpointOwner) -> Result<Vec<Endpoint>, StoreError> {
@@ -28,7 +39,7 @@ impl WebhookRepo for SqliteStore {
             let own = endpoints_of(owner).order(webhook_endpoints::id);
             all_of(own.select(EndpointRow::as_select()).load(connection)?)
         };
-        Ok(self.reader.run(read).await?)
+        self.read(read).await
     }
 
     async fn endpoint(
@@ -36,7 +47,7 @@ impl WebhookRepo for SqliteStore {
         owner: EndpointOwner,
         id: EndpointId,
     ) -> Result<Option<Endpoint>, StoreError> {
-        Ok(self.reader.run(move |connection| endpoint(connection, owner, id)).await?)
+        self.read(move |connection| endpoint(connection, owner, id)).await
     }
 
     async fn change(
@@ -47,15 +58,14 @@ impl WebhookRepo for SqliteStore {
         at: OffsetDateTime,
     ) -> Result<Option<Endpoint>, StoreError> {
         let change = change.clone();
-        let run = move |connection: &mut _| self::change(connection, owner, id, &change, at);
-        Ok(self.writer.run(run).await?)
+        self.write(move |connection| self::change(connection, owner, id, change, at)).await
     }
 
     async fn remove(&self, owner: EndpointOwner, id: EndpointId) -> Result<bool, StoreError> {
         let remove = move |connection: &mut SqliteConnection| {
-            Ok::<_, Failure>(diesel::delete(endpoint_of(owner, id)).execute(connection)? > 0)
+            Ok(diesel::delete(endpoint_of(owner, id)).execute(connection)? > 0)
         };
-        Ok(self.writer.run(remove).await?)
+        self.write(remove).await
     }
 
     async fn rotate_secret(
@@ -74,9 +84,9 @@ impl WebhookRepo for SqliteStore {
                     webhook_endpoints::secret.eq(secret),
                 ))
                 .execute(connection)?;
-            Ok::<_, Failure>(rotated > 0)
+            Ok(rotated > 0)
         };
-        Ok(self.writer.run(rotate).await?)
+        self.write(rotate).await
     }
 
     async fn of_clients(&self, clients: &[ClientId]) -> Result<Vec<Endpoint>, StoreError> {
@@ -89,9 +99,9 @@ impl WebhookRepo for SqliteStore {
                     .select(EndpointRow::as_select());
                 endpoints.extend(all_of(of_client.load(connection)?)?);
             }
-            Ok::<_, Failure>(endpoints)
+            Ok(endpoints)
         };
-        Ok(self.reader.run(read).await?)
+        self.read(read).await
     }
 
     async fn untold(&self, failed_before: OffsetDateTime) -> Result<Vec<Endpoint>, StoreError> {
@@ -99,7 +109,7 @@ impl WebhookRepo for SqliteStore {
             let untold = untold_endpoints(failed_before);
             all_of(untold.select(EndpointRow::as_select()).load(connection)?)
         };
-        Ok(self.reader.run(read).await?)
+        self.read(read).await
     }
 
     async fn told(
@@ -115,9 +125,9 @@ impl WebhookRepo for SqliteStore {
             } else {
                 row.set(webhook_endpoints::warned_at.eq(Utc(at))).execute(connection)?;
             }
-            Ok::<_, Failure>(())
+            Ok(())
         };
-        Ok(self.writer.run(tell).await?)
+        self.write(tell).await
     }
 
     async fn disable_failing(
@@ -138,9 +148,9 @@ impl WebhookRepo for SqliteStore {
                 ))
                 .returning(webhook_endpoints::id)
                 .get_results(connection)?;
-            Ok::<_, Failure>(ids.into_iter().map(EndpointId).collect())
+            Ok(ids.into_iter().map(EndpointId).collect())
         };
-        Ok(self.writer.run(disable).await?)
+        self.write(disable).await
     }
 
     async fn all(&self) -> Result<Vec<Endpoint>, StoreError> {
@@ -148,7 +158,7 @@ impl WebhookRepo for SqliteStore {
             let all = webhook_endpoints::table.select(EndpointRow::as_select());
             all_of(all.order(webhook_endpoints::id).load(connection)?)
         };
-        Ok(self.reader.run(read).await?)
+        self.read(read).await
     }
 }
 
@@ -165,23 +175,6 @@ pub(crate) fn is_own(
     Ok(select(exists(endpoint_of(owner, id))).get_result(connection)?)
 }
 
-fn add(
-    connection: &mut SqliteConnection,
-    owner: EndpointOwner,
-    row: NewEndpointRow,
-    max: usize,
-) -> Result<Option<EndpointId>, Failure> {
-    let count: i64 = endpoints_of(owner).count().get_result(connection)?;
-    if count >= row_limit(max) {
-        return Ok(None);
-    }
-    let id = diesel::insert_into(webhook_endpoints::table)
-        .values(row)
-        .returning(webhook_endpoints::id)
-        .get_result(connection)?;
-    Ok(Some(EndpointId(id)))
-}
-
 fn endpoint(
     connection: &mut SqliteConnection,
     owner: EndpointOwner,
@@ -192,52 +185,51 @@ fn endpoint(
     Ok(row.map(EndpointRow::into_endpoint).transpose()?)
 }
 
+/// The columns to change; those that are `None` stay.
+#[derive(AsChangeset, Default)]
+#[diesel(table_name = webhook_endpoints)]
+#[expect(clippy::option_option, reason = "diesel sets a column to NULL for `Some(None)`")]
+struct Change {
+    url: Option<String>,
+    events: Option<String>,
+    description: Option<Option<String>>,
+    succeeded_at: Option<Option<Utc>>,
+    failed_at: Option<Option<Utc>>,
+    warned_at: Option<Option<Utc>>,
+    disabled_at: Option<Option<Utc>>,
+    disabled_by: Option<Option<String>>,
+    told_at: Option<Option<Utc>>,
+}
+
 fn change(
     connection: &mut SqliteConnection,
     owner: EndpointOwner,
     id: EndpointId,
-    change: &EndpointChange,
+    change: EndpointChange,
     at: OffsetDateTime,
 ) -> Result<Option<Endpoint>, Failure> {
     let Some(before) = endpoint(connection, owner, id)? else { return Ok(None) };
-    let row = webhook_endpoints::table.find(id.0);
-    if let Some(events) = &change.events {
-        diesel::update(row)
-            .set(webhook_endpoints::events.eq(stored_events(events)))
-            .execute(connection)?;
-    }
-    if let Some(description) = &change.description {
-        diesel::update(row)
-            .set(webhook_endpoints::description.eq(description))
-            .execute(connection)?;
-    }
     let has_new_url = change.url.as_ref().is_some_and(|url| *url != before.url);
-    if let Some(url) = &change.url {
-        diesel::update(row).set(webhook_endpoints::url.eq(url)).execute(connection)?;
+    let mut row = Change {
+        url: change.url,
+        events: change.events.as_ref().map(stored_events),
+        description: change.description,
+        ..Change::default()
+    };
+    match (change.is_enabled, before.disabled) {
+        (Some(true), Some(_)) => (row.disabled_at, row.disabled_by) = (Some(None), Some(None)),
+        (Some(false), None) => {
+            row.disabled_at = Some(Some(Utc(at)));
+            row.disabled_by = Some(Some(DisabledBy::Request.as_str().to_owned()));
+        }
+        _ => {}
     }
-    let is_enabled_again = change.is_enabled == Some(true) && before.disabled.is_some();
-    if is_enabled_again {
-        let enabled = (
-            webhook_endpoints::disabled_at.eq(None::<Utc>),
-            webhook_endpoints::disabled_by.eq(None::<String>),
-        );
-        diesel::update(row).set(enabled).execute(connection)?;
+    if has_new_url || row.disabled_at == Some(None) {
+        // Untried.
+        (row.succeeded_at, row.failed_at) = (Some(None), Some(None));
+        (row.warned_at, row.told_at) = (Some(None), Some(None));
     }
-    if has_new_url || is_enabled_again {
-        let untried = (
-            webhook_endpoints::succeeded_at.eq(None::<Utc>),
-            webhook_endpoints::failed_at.eq(None::<Utc>),
-            webhook_endpoints::warned_at.eq(None::<Utc>),
-            webhook_endpoints::told_at.eq(None::<Utc>),
-        );
-        diesel::update(row).set(untried).execute(connection)?;
-    }
-    if change.is_enabled == Some(false) && before.disabled.is_none() {
-        let disabled = (
-            webhook_endpoints::disabled_at.eq(Utc(at)),
-            webhook_endpoints::disabled_by.eq(DisabledBy::Request.as_str()),
-        );
-        diesel::update(row).set(disabled).execute(connection)?;
-    }
+    let updated = diesel::update(webhook_endpoints::table.find(id.0)).set(row);
+    updated.execute(connection).optional_empty_changeset()?;
     endpoint(connection, owner, id)
 }

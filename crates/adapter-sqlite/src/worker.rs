@@ -1,32 +1,30 @@
-//! Threads, each with a connection of its own on which it runs transactions one after another.
+//! Threads, each with a connection of its own, that run the calls of the ports in transactions.
 
 use std::{
+    iter,
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, OnceLock},
     thread::{Builder, JoinHandle},
     time::Duration,
 };
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use diesel::{
-    connection::{AnsiTransactionManager, TransactionManager},
-    sql_query,
+    connection::{AnsiTransactionManager, SimpleConnection as _, TransactionManager},
     sqlite::SqliteConnection,
 };
-use group_commit::{BatchObserver, Committer, Fit, Group};
-use sql_rows::Prepared;
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
-    checkpoints::Checkpoints,
     database::{Access, Database, OpenError},
     failure::{Failure, SharedFailure},
 };
 
-/// Most writing calls that share a transaction.
-const WRITES: usize = 64;
+/// Gets the number of writing calls of each transaction.
+pub type BatchObserver = Arc<dyn Fn(usize) + Send + Sync>;
 
-/// Most reading calls that share a transaction. Each waits for those before it.
-const READS: usize = 16;
+/// Most writing calls that share a transaction.
+const MAX_WRITES: usize = 64;
 
 /// Time limit of a call, from joining the queue to the end of its transaction. Longer than SQLite
 /// waits for a lock, so that the caller learns of the lock.
@@ -35,50 +33,47 @@ const TIMEOUT: Duration = Duration::from_secs(4);
 /// The handle of the threads. Dropping it runs the remaining calls, closes the connections and ends
 /// the threads.
 pub(crate) struct Worker {
-    group: Group<Box<dyn Call>>,
-    leads: Option<Sender<Committer<Box<dyn Call>>>>,
+    calls: Option<Sender<Box<dyn Call>>>,
     threads: Vec<JoinHandle<()>>,
+    observer: Arc<OnceLock<BatchObserver>>,
 }
 
 impl Worker {
-    /// Starts the thread that writes.
+    /// Starts a thread that writes. It commits all calls that wait together, so that they share the
+    /// wait for the disk.
     pub(crate) fn writing(database: &Database) -> Result<Self, OpenError> {
-        Self::start(database, Access::Write, 1, WRITES)
+        Self::start(database, Access::Write, 1)
     }
 
-    /// Starts threads that read at the same time.
+    /// Starts threads that read, one call at a time each.
     pub(crate) fn reading(database: &Database, threads: usize) -> Result<Self, OpenError> {
-        Self::start(database, Access::Read, threads, READS)
+        Self::start(database, Access::Read, threads)
     }
 
-    fn start(
-        database: &Database,
-        access: Access,
-        threads: usize,
-        batch: usize,
-    ) -> Result<Self, OpenError> {
-        let (leads, queue) = unbounded();
-        let thread = |_| {
-            let connection = Some(database.connect(access)?);
-            let checkpoints = match access {
-                Access::Read => None,
-                Access::Write => Some(Checkpoints::start(database).map_err(OpenError::Thread)?),
+    fn start(database: &Database, access: Access, threads: usize) -> Result<Self, OpenError> {
+        let (calls, queue) = unbounded();
+        let observer = Arc::new(OnceLock::new());
+        let start = |_| {
+            let mut session = Session {
+                database: database.clone(),
+                access,
+                connection: Some(database.connect(access)?),
+                observer: Arc::clone(&observer),
             };
-            let database = database.clone();
-            let mut session = Session { database, access, connection, checkpoints };
             let queue = queue.clone();
             Builder::new()
                 .name(format!("sqlite {access:?}"))
                 .spawn(move || session.work(&queue))
                 .map_err(OpenError::Thread)
         };
-        let group = Group::new(threads, batch);
-        let threads = (0..threads).map(thread).collect::<Result<_, _>>()?;
-        Ok(Self { group, leads: Some(leads), threads })
+        let threads = (0..threads).map(start).collect::<Result<_, _>>()?;
+        Ok(Self { calls: Some(calls), threads, observer })
     }
 
+    /// Reports the number of calls of each transaction. There is one observer; a second one is
+    /// ignored.
     pub(crate) fn observe(&self, observer: BatchObserver) {
-        self.group.observe(observer);
+        let _ = self.observer.set(observer);
     }
 
     /// Returns the number of connections.
@@ -88,11 +83,11 @@ impl Worker {
 
     /// Returns how many calls wait for a transaction.
     pub(crate) fn waiting(&self) -> usize {
-        self.group.waiting()
+        self.calls.as_ref().map_or(0, Sender::len)
     }
 
-    /// Runs `body` in a transaction, which it shares with the other calls that wait. `Err` rolls
-    /// back what `body` did and nothing else. `Ok` is returned after the commit.
+    /// Runs `body` in a transaction. `Err` rolls back what `body` did, and nothing of other calls.
+    /// `Ok` is returned after the commit.
     pub(crate) async fn run<T, E>(
         &self,
         body: impl FnOnce(&mut SqliteConnection) -> Result<T, E> + Send + 'static,
@@ -102,11 +97,9 @@ impl Worker {
         E: From<Failure> + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        if let Some(lead) =
-            self.group.join(Box::new(Waiting { body: Some(body), outcome: None, reply }))
-        {
+        if let Some(calls) = &self.calls {
             // The threads end after this handle is dropped.
-            let _ = self.leads.as_ref().map(|leads| leads.send(lead));
+            let _ = calls.send(Box::new(Waiting { body: Some(body), outcome: None, reply }));
         }
         timeout(TIMEOUT, answer).await.map_err(|_| Failure::TimedOut)?.map_err(|_| Failure::Lost)?
     }
@@ -114,7 +107,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.leads.take();
+        self.calls.take();
         for thread in self.threads.drain(..) {
             // The threads do not panic: they catch the panics of their calls.
             let _ = thread.join();
@@ -169,81 +162,51 @@ where
     }
 }
 
-/// The connection of the thread. Transactions begin and end here only.
+/// The connection of a thread. Transactions begin and end here only.
 struct Session {
     database: Database,
     access: Access,
     connection: Option<SqliteConnection>,
-    /// Only of the thread that writes.
-    checkpoints: Option<Checkpoints>,
+    observer: Arc<OnceLock<BatchObserver>>,
 }
 
 impl Session {
-    fn work(&mut self, queue: &Receiver<Committer<Box<dyn Call>>>) {
-        for mut lead in queue {
-            // Calls whose callers stopped waiting, such as behind a lock, are dropped.
-            while let Some(batch) =
-                lead.next(|_, call| if call.is_awaited() { Fit::Goes } else { Fit::Gone })
-            {
-                match self.access {
-                    Access::Read => self.read(batch),
-                    Access::Write => self.write(batch),
-                }
-            }
-        }
-    }
-
-    /// Runs reading calls in one transaction, and replies to each at once: there is nothing to
-    /// commit, and a call that fails changes nothing for the others.
-    fn read(&mut self, batch: Vec<Box<dyn Call>>) {
-        let mut calls = batch.into_iter();
-        let read = |connection: &mut SqliteConnection| {
-            AnsiTransactionManager::begin_transaction_sql(connection, Access::Read.begin())?;
-            for mut call in calls.by_ref() {
-                call.run(connection);
-                call.reply(None);
-            }
-            AnsiTransactionManager::commit_transaction(connection).map_err(Failure::from)
+    fn work(&mut self, queue: &Receiver<Box<dyn Call>>) {
+        let others = match self.access {
+            Access::Read => 0,
+            Access::Write => MAX_WRITES - 1,
         };
-        // The panic hook has logged a panic. The caller of that call learns that it was lost.
-        let done = catch_unwind(AssertUnwindSafe(|| self.with_connection(read)))
-            .unwrap_or(Err(Failure::Abandoned));
-        if let Err(failure) = done {
-            let failure = SharedFailure::from(failure);
-            calls.for_each(|call| call.reply(Some(&failure)));
-        }
-    }
-
-    fn write(&mut self, mut batch: Vec<Box<dyn Call>>) {
-        // The panic hook has logged a panic.
-        let committed = catch_unwind(AssertUnwindSafe(|| self.commit(&mut batch)))
-            .unwrap_or(Err(Failure::Abandoned));
-        let failure = committed.err().map(SharedFailure::from);
-        let committed = if failure.is_none() { batch.len() } else { 0 };
-        for call in batch {
-            call.reply(failure.as_ref());
-        }
-        if let Some(checkpoints) = &mut self.checkpoints {
-            checkpoints.committed(committed);
+        while let Ok(first) = queue.recv() {
+            let calls = iter::once(first).chain(queue.try_iter().take(others));
+            // Calls whose callers stopped waiting, such as behind a lock, are dropped.
+            let mut batch: Vec<_> = calls.filter(|call| call.is_awaited()).collect();
+            if batch.is_empty() {
+                continue;
+            }
+            if let Some(observer) = self.observer.get() {
+                observer(batch.len());
+            }
+            // The panic hook has logged a panic.
+            let committed = catch_unwind(AssertUnwindSafe(|| self.commit(&mut batch)))
+                .unwrap_or(Err(Failure::Abandoned));
+            let failure = committed.err().map(SharedFailure::from);
+            for call in batch {
+                call.reply(failure.as_ref());
+            }
         }
     }
 
     fn commit(&mut self, batch: &mut [Box<dyn Call>]) -> Result<(), Failure> {
-        self.database.check_file()?;
-        self.with_connection(|connection| transaction(connection, batch))
-    }
-
-    fn with_connection(
-        &mut self,
-        body: impl FnOnce(&mut SqliteConnection) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        if self.access == Access::Write {
+            self.database.check_file()?;
+        }
         // Taken out, so that a panic closes the connection, whose state is unknown then. The next
         // transaction opens a new one.
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.database.reconnect(self.access)?,
         };
-        let outcome = body(&mut connection);
+        let outcome = transaction(&mut connection, self.access, batch);
         if !AnsiTransactionManager::is_broken_transaction_manager(&mut connection) {
             self.connection = Some(connection);
         }
@@ -253,17 +216,11 @@ impl Session {
 
 fn transaction(
     connection: &mut SqliteConnection,
+    access: Access,
     batch: &mut [Box<dyn Call>],
 ) -> Result<(), Failure> {
-    AnsiTransactionManager::begin_transaction_sql(connection, Access::Write.begin())?;
-    let done = match batch {
-        [call] => call.run(connection).then_some(()).ok_or(None),
-        calls => calls
-            .iter_mut()
-            .try_for_each(|call| run_among_others(connection, &mut **call))
-            .map_err(Some),
-    };
-    match done {
+    AnsiTransactionManager::begin_transaction_sql(connection, access.begin())?;
+    match batch.iter_mut().try_for_each(|call| run_alone(connection, &mut **call)) {
         Ok(()) => {
             AnsiTransactionManager::commit_transaction(connection).map_err(Failure::NotCommitted)
         }
@@ -271,18 +228,16 @@ fn transaction(
             // SQLite rolls back by itself after some errors, such as a full disk. The first error
             // says more.
             let _ = AnsiTransactionManager::rollback_transaction(connection);
-            failure.map_or(Ok(()), Err)
+            Err(failure)
         }
     }
 }
 
 /// Runs a call so that it can be rolled back alone. Returns an error if the whole transaction
 /// failed.
-fn run_among_others(connection: &mut SqliteConnection, call: &mut dyn Call) -> Result<(), Failure> {
-    let execute = |connection: &mut _, statement| Prepared(sql_query(statement)).run(connection);
-    execute(connection, "SAVEPOINT call")?;
-    let commit = call.run(connection);
+fn run_alone(connection: &mut SqliteConnection, call: &mut dyn Call) -> Result<(), Failure> {
+    connection.batch_execute("SAVEPOINT call")?;
+    let end = if call.run(connection) { "RELEASE call" } else { "ROLLBACK TO call; RELEASE call" };
     // After some errors, such as a full disk, there is no transaction any more.
-    let undone = if commit { Ok(()) } else { execute(connection, "ROLLBACK TO call") };
-    undone.and_then(|()| execute(connection, "RELEASE call")).map_err(|_| Failure::Abandoned)
+    connection.batch_execute(end).map_err(|_| Failure::Abandoned)
 }

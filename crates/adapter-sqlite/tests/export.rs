@@ -104,6 +104,7 @@ async fn data_version_changes_with_commits_of_others() {
     store.migrate().await.unwrap();
     let before = store.data_version().await.unwrap();
     assert_eq!(store.data_version().await.unwrap(), before);
-    store.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    let other = SqliteStore::open(&directory.path().join("orders.db")).unwrap();
+    other.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
     assert_ne!(store.data_version().await.unwrap(), before);
 }

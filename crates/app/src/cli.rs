@@ -1,49 +1,42 @@
 //! The command line.
 
-use std::{collections::BTreeMap, ffi::OsStr, path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    collections::BTreeMap, ffi::OsStr, process::ExitCode, sync::mpsc::channel, thread,
+    time::Duration,
+};
 
-use adapter_http::OpenApiSettings;
 use anyhow::{Context as _, Result};
 use clap::{
     Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
     builder::Resettable,
     error::{ContextKind, ContextValue},
 };
-use clap_complete::Shell;
 use domain::ports::error_chain;
-
-use self::{
-    deliveries::DeliveriesCommand,
-    doctor::DoctorCommand,
-    keys::KeysCommand,
-    orders::{Operator, OrdersCommand},
-    output::{print, without_credentials},
-    webhooks::WebhooksCommand,
-};
-use crate::{
+use operator::{
+    Machine,
     adapters::Storage,
-    copy, first_key, logging,
-    serve::{Service, Starting},
+    commands::{
+        self,
+        output::{print, without_credentials},
+    },
     settings::{Database, Settings, variables},
-    signals::StopSignals,
-    system::Machine,
-    traces::Traces,
 };
+use telemetry::{logging, traces::Traces};
 
-mod backup;
-mod deliveries;
-mod doctor;
-mod keys;
-mod manual;
-mod orders;
-mod output;
-mod webhooks;
+use crate::{
+    first_key,
+    serve::{Service, Starting},
+    signals::StopSignals,
+};
 
 /// Threads for file operations of the document store, and of commands.
 const BLOCKING_THREADS: usize = 8;
 
 /// Time limit at the end for file operations in progress. A disk may not answer.
 const BLOCKING_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Time limit for the remaining lines of the log.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Time limit for printing. A reader may have stopped.
 const PRINT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -66,46 +59,8 @@ struct CommandLine {
 enum Command {
     /// Run the service (the default)
     Serve,
-    /// Check settings, database, document store, mail relay and machine, and say what to do
-    Doctor(DoctorCommand),
-    /// Update the schema of the database
-    Migrate,
-    /// Issue, list, rotate and revoke API keys
-    #[command(subcommand)]
-    Keys(KeysCommand),
-    /// List, show, export and erase orders
-    #[command(subcommand)]
-    Orders(OrdersCommand),
-    /// List deliveries that wait or failed for good, and retry them
-    #[command(subcommand, alias = "follow-ups")]
-    Deliveries(DeliveriesCommand),
-    /// Create, list, change, test and delete webhook endpoints, and replay their deliveries
-    #[command(subcommand)]
-    Webhooks(WebhooksCommand),
-    /// Copy the embedded database and its documents into an empty folder, also while the service
-    /// runs
-    Backup { folder: PathBuf },
-    /// Put a backup into an empty data directory, after checking every document
-    Restore { folder: PathBuf },
-    /// Print the OpenAPI document
-    Openapi,
-    /// Print the completions for a shell
-    Completions { shell: Shell },
-    /// Print the manual page
-    #[command(hide = true)]
-    Man,
-    /// Copy orders, records of documents, keys and pending mails to another database. Does not
-    /// touch the stored documents. Stop the service first
-    Copy {
-        #[arg(long, value_name = "URL", help = "Database to read: sqlite://PATH")]
-        from: String,
-        #[arg(
-            long,
-            value_name = "URL",
-            help = "Empty database to write: postgres://USER:PASSWORD@HOST/DATABASE"
-        )]
-        to: String,
-    },
+    #[command(flatten)]
+    Operator(commands::Command),
 }
 
 /// Runs the command of this process.
@@ -140,11 +95,11 @@ fn parse() -> Result<CommandLine, clap::Error> {
         let mut first = || wrong.drain(..).next().map(|(_, error): (String, _)| error);
         let error = match parsed {
             Ok(mut line) => {
-                let Some(Command::Doctor(doctor)) = &mut line.command else {
+                let Some(Command::Operator(commands::Command::Doctor(doctor))) = &mut line.command
+                else {
                     return first().map_or(Ok(line), Err);
                 };
-                let wrong = wrong.iter().map(|(name, error)| doctor::wrong_variable(name, error));
-                doctor.settings.extend(wrong);
+                wrong.iter().for_each(|(name, error)| doctor.note_wrong(name, error));
                 return Ok(line);
             }
             Err(error) => error,
@@ -171,8 +126,8 @@ fn report_unknown(command: &mut Command, settings: &Settings) {
     let known = CommandLine::command();
     let names = known.get_arguments().filter_map(Arg::get_env).filter_map(OsStr::to_str);
     for unknown in variables::unknown(&settings.environment, names.map(str::to_owned)) {
-        if let Command::Doctor(doctor) = command {
-            doctor.settings.push(doctor::unknown_variable(&unknown));
+        if let Command::Operator(commands::Command::Doctor(doctor)) = command {
+            doctor.note_unknown(&unknown);
         } else {
             let variables::Unknown { variable, nearest } = unknown;
             tracing::warn!(variable, nearest, "an unknown variable is ignored");
@@ -184,10 +139,9 @@ fn report_unknown(command: &mut Command, settings: &Settings) {
 fn start(mut command: Command, settings: Settings) -> Result<()> {
     let traces = match command {
         Command::Serve => Traces::start(&settings.environment)?,
-        _ => None,
+        Command::Operator(_) => None,
     };
-    // Writes the remaining lines when it is dropped.
-    let _log = logging::start(&settings, traces.as_deref())?;
+    let log = logging::start(settings.is_json_log(), settings.log_level, traces.as_deref());
     report_unknown(&mut command, &settings);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .max_blocking_threads(BLOCKING_THREADS)
@@ -195,17 +149,26 @@ fn start(mut command: Command, settings: Settings) -> Result<()> {
         .build()
         .context("the runtime could not be started")?;
     let machine = Machine { traces: traces.clone(), ..Machine::default() };
-    let done = runtime.block_on(execute(command, settings, machine));
+    let done = runtime.block_on(async {
+        match command {
+            Command::Serve => serve(&settings, &machine).await,
+            Command::Operator(command) => {
+                command.run(settings, machine, CommandLine::command()).await
+            }
+        }
+    });
     runtime.shutdown_timeout(BLOCKING_TIMEOUT);
     if let Some(traces) = traces {
         traces.stop();
     }
+    // Writes the remaining lines.
+    within(FLUSH_TIMEOUT, move || drop(log));
     done
 }
 
 /// Prints to standard error, and does not wait for ever if nobody reads it.
 fn complain(text: String) {
-    logging::within(PRINT_TIMEOUT, move || eprint!("{text}"));
+    within(PRINT_TIMEOUT, move || eprint!("{text}"));
 }
 
 /// Returns the environment variables that are valid UTF-8.
@@ -215,57 +178,15 @@ fn environment() -> BTreeMap<String, String> {
         .collect()
 }
 
-async fn execute(command: Command, settings: Settings, machine: Machine) -> Result<()> {
-    match command {
-        Command::Serve => serve(&settings, &machine).await,
-        Command::Doctor(command) => doctor::run(command, &settings, &machine).await,
-        Command::Completions { shell } => manual::print_completions(shell, CommandLine::command()),
-        Command::Man => manual::print_page(CommandLine::command()),
-        Command::Migrate => Storage::open(&settings).await.map(drop),
-        Command::Keys(command) => {
-            let keys = Storage::open(&settings).await?.manage_keys(&machine);
-            keys::run(command, &keys, machine.clock.now()).await
-        }
-        Command::Orders(command) => {
-            let storage = Storage::open(&settings).await?;
-            orders::run(command, &Operator { settings, storage, clock: machine.clock }).await
-        }
-        Command::Deliveries(command) => {
-            let storage = Storage::open(&settings).await?;
-            deliveries::run(command, &storage, machine.clock.now()).await
-        }
-        Command::Webhooks(command) => {
-            let storage = Storage::open(&settings).await?;
-            let webhooks = storage.manage_webhooks(&settings, &machine)?;
-            webhooks::run(command, &webhooks).await
-        }
-        Command::Backup { folder } => {
-            let now = machine.clock.now();
-            backup::run(settings, move |settings, report| {
-                crate::backup::back_up(settings, &folder, now, report)
-            })
-            .await
-        }
-        Command::Restore { folder } => {
-            backup::run(settings, move |settings, report| {
-                crate::backup::restore(settings, &folder, report)
-            })
-            .await
-        }
-        Command::Copy { from, to } => print(&copy::everything(&from, &to, &settings).await?),
-        Command::Openapi => {
-            print(&adapter_http::openapi_document(&openapi_settings(&settings)))
-        }
-    }
-}
-
-fn openapi_settings(settings: &Settings) -> OpenApiSettings {
-    OpenApiSettings {
-        base_path: settings.base_path.clone(),
-        max_document_bytes: settings.document_limits().max_bytes,
-        duplicate_window: settings.duplicate_window(),
-        idempotency_retention: settings.idempotency_retention(),
-    }
+/// Runs work that may block for ever, such as printing to a pipe that nobody reads. Waits for its
+/// end, but no longer than a time limit. Returns whether it ended.
+fn within(limit: Duration, work: impl FnOnce() + Send + 'static) -> bool {
+    let (done, ended) = channel();
+    thread::spawn(move || {
+        work();
+        let _ = done.send(());
+    });
+    ended.recv_timeout(limit).is_ok()
 }
 
 async fn serve(settings: &Settings, machine: &Machine) -> Result<()> {
@@ -312,7 +233,7 @@ async fn start_service(settings: &Settings, machine: &Machine) -> Result<Service
 
 /// Prints the text of the first start, without waiting for a reader of the output.
 fn welcome_operator(text: String) {
-    let printed = logging::within(PRINT_TIMEOUT, move || {
+    let printed = within(PRINT_TIMEOUT, move || {
         if let Err(error) = print(&text) {
             tracing::error!(error = error_chain(error.as_ref()), "the first key was not printed");
         }

@@ -8,12 +8,11 @@ use std::{
 
 use anyhow::Result;
 use domain::manage_keys::{KeyTerms, ManageKeys};
-use rustls::pki_types::{IpAddr::V6, ServerName};
-
-use crate::{
+use operator::{
     listen::local_address,
     settings::{Database, Settings},
 };
+use rustls::pki_types::{IpAddr::V6, ServerName};
 
 /// Issues a key if no key was ever issued. Returns a text with the key, which is not available
 /// later. The certificate of the API is for `names`.

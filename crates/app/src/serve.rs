@@ -11,6 +11,7 @@ use actix_web::{
 };
 use adapter_http::{Api, Capacity, Ops};
 use anyhow::{Context as _, Error, Result, anyhow};
+use operator::{Machine, adapters::Storage, listen, settings::Settings, tls_files::TlsFiles};
 use prometheus::Registry;
 use tokio::{
     task::JoinSet,
@@ -18,10 +19,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    adapters::Storage, listen, settings::Settings, system::Machine, tls_files::TlsFiles,
-    wiring::Parts,
-};
+use crate::wiring::Parts;
 
 /// Longest time at a stop in which the service still answers new requests on open connections, and
 /// asks their clients to reconnect.
@@ -173,7 +171,7 @@ impl Service {
         self.ops.stop();
         // Deliveries have the whole time; requests in progress do not wait for them.
         self.deliveries_stop.cancel();
-        self.api.connections.close(self.grace.close).await;
+        self.api.closing.begin(self.grace.close).await;
         let requests_ended = async {
             // Work whose clients have disconnected may use connections of the server's threads.
             let _ = timeout(self.grace.close, self.api.detached.finish()).await;

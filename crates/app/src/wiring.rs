@@ -4,8 +4,8 @@ use std::sync::{Arc, atomic::AtomicBool};
 
 use actix_web::web;
 use adapter_http::{
-    Api, ApiMetrics, BodyLimit, Budget, ConcurrencyLimit, Connections, Dependencies, DetachedTasks,
-    InProgress, KeysInProgress, RateLimits, Spool,
+    Api, ApiMetrics, BodyLimit, Closing, ConcurrencyLimit, Connections, Dependencies,
+    DetachedTasks, InProgress, KeysInProgress, RateLimits, Spool,
 };
 use adapter_mail::RemoveOldMails;
 use anyhow::{Context as _, Result};
@@ -28,19 +28,19 @@ use domain::{
     watch_webhooks::WatchWebhooks,
 };
 use futures_util::FutureExt as _;
+use operator::{
+    Machine,
+    adapters::{Storage, create_data_dir, open_blobs, open_notifier, open_scanner},
+    settings::Settings,
+};
 use prometheus::Registry;
+use telemetry::{
+    ObservedScanner, WorkerMetrics, gauges, logging,
+    traced_ports::{TracedBlobs, TracedNotifier, TracedOrders, TracedWebhooks},
+};
 use tokio::runtime::Handle;
 
-use crate::{
-    adapters::{Storage, create_data_dir, open_blobs, open_notifier, open_scanner},
-    database_metrics, disk_metrics, logging,
-    scan_metrics::ObservedScanner,
-    settings::Settings,
-    system::Machine,
-    traces::ports::{TracedBlobs, TracedNotifier, TracedOrders, TracedWebhooks},
-    worker_metrics::WorkerMetrics,
-    workers::Workers,
-};
+use crate::workers::Workers;
 
 /// The parts of the service that run.
 pub(crate) struct Parts {
@@ -61,11 +61,9 @@ impl Parts {
         let mut blobs = open_blobs(settings).await?;
         let scan = open_scan(settings, registry).await?;
         let (mut notifier, mail_is_available) = open_notifier(settings).await?;
-        let spool =
-            Spool::open(&settings.in_data_dir("spool"), Budget::new(mebibytes(settings.spool_mb)))
-                .context("--data-dir (NOTARY_ORDERS_DATA_DIR): spool")?;
-        database_metrics::register(registry, &storage.observed)?;
-        register_machine_metrics(settings, registry)?;
+        let spool = Spool::open(&settings.in_data_dir("spool"), mebibytes(settings.spool_mb))
+            .context("--data-dir (NOTARY_ORDERS_DATA_DIR): spool")?;
+        register_gauges(settings, registry, &storage)?;
         let keys = storage.manage_keys(machine);
         let (orders, with_documents) = (settings.rate(), settings.documents_rate());
         let rates = Arc::new(RateLimits::new(orders, with_documents, settings.reads_rate()));
@@ -145,6 +143,7 @@ impl Parts {
             detached: DetachedTasks::new(Handle::current()),
             keys_in_progress: KeysInProgress::default(),
             replays: InProgress::default(),
+            closing: Closing::default(),
             connections: Connections::new(
                 usize::try_from(settings.connections_per_address)?,
                 settings.trusted_proxies.clone(),
@@ -158,12 +157,18 @@ impl Parts {
     }
 }
 
-fn register_machine_metrics(settings: &Settings, registry: &Registry) -> Result<()> {
-    disk_metrics::register(registry, &settings.data_dir)?;
-    if let Some(dropped) = logging::dropped_lines() {
-        registry.register(Box::new(dropped.clone()))?;
-    }
-    Ok(())
+fn register_gauges(settings: &Settings, registry: &Registry, storage: &Storage) -> Result<()> {
+    let (connections, waiting) = (Arc::clone(&storage.observed), Arc::clone(&storage.observed));
+    let sizes = gauges::register_database(
+        registry,
+        move || connections.open_connections(),
+        move || waiting.waiting_calls(),
+    )?;
+    // A batch is far smaller than 2^32.
+    let observe = move |calls| sizes.observe(f64::from(u32::try_from(calls).unwrap_or(u32::MAX)));
+    storage.observed.observe_batches(Arc::new(observe));
+    gauges::register_disk(registry, &settings.data_dir)?;
+    Ok(logging::register(registry)?)
 }
 
 /// Opens the scan of documents, if the settings name a scanner.

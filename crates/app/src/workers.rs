@@ -23,10 +23,9 @@ use domain::{
     watch_webhooks::{NoticeOutcome, WatchStep, WatchWebhooks},
     webhook::{DisabledBy, EndpointId},
 };
+use telemetry::WorkerMetrics;
 use tokio::{task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
-
-use crate::worker_metrics::WorkerMetrics;
 
 /// Pause between two removals of idle rate limits.
 const FORGET_RATES_PAUSE: Duration = Duration::from_secs(60);

@@ -1,5 +1,5 @@
-//! Checks the dependency rules: the application may use the adapters, the adapters may use the
-//! domain, and no adapter may use another.
+//! Checks the dependency rules: the application and the operators' commands may use the adapters,
+//! the adapters may use the domain, and no adapter may use another.
 
 #![allow(
     clippy::unwrap_used,
@@ -57,7 +57,11 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
             "test-servers",
         ]),
     );
-    allowed.insert("notary-orders", adapters.into_iter().chain(["domain"]).collect());
+    // For the trait by which requests have traces, and the target of their steps.
+    allowed.insert("telemetry", BTreeSet::from(["adapter-http", "domain"]));
+    allowed.insert("operator", adapters.into_iter().chain(["domain", "telemetry"]).collect());
+    let composed = ["domain", "operator", "telemetry"];
+    allowed.insert("notary-orders", adapters.into_iter().chain(composed).collect());
     allowed
 }
 
@@ -149,9 +153,10 @@ fn unsafe_code_is_forbidden_in_every_crate() {
 }
 
 #[test]
-fn only_the_application_uses_anyhow() {
-    for package in packages().iter().filter(|package| short_name(&package.name) != "notary-orders")
-    {
+fn only_application_and_commands_use_anyhow() {
+    let may =
+        |package: &&Package| ["notary-orders", "operator"].contains(&short_name(&package.name));
+    for package in packages().iter().filter(|package| !may(package)) {
         let uses_anyhow = package.dependencies.iter().any(|dependency| dependency.name == "anyhow");
         assert!(!uses_anyhow, "{} must have typed errors", package.name);
     }
@@ -160,7 +165,7 @@ fn only_the_application_uses_anyhow() {
 #[test]
 fn modules_have_no_circular_uses() {
     let application = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for folder in [application, &application.with_file_name("domain")] {
-        contract_tests::modules::assert_no_circular_uses(folder);
+    for name in ["app", "domain", "operator", "telemetry"] {
+        contract_tests::modules::assert_no_circular_uses(&application.with_file_name(name));
     }
 }

@@ -10,7 +10,7 @@
 
 use std::{path::Path, process::Command, sync::Arc};
 
-use app::{Machine, adapters::Storage, logging, serve::Starting, settings::Settings};
+use app::serve::Starting;
 use async_trait::async_trait;
 use clap::Parser;
 use domain::{
@@ -20,8 +20,10 @@ use domain::{
     order::OrderId,
     ports::{AddDocumentsError, CreateError, NewDocuments, NewOrder, OrderRepo, StoreError},
 };
+use operator::{Machine, adapters::Storage, settings::Settings};
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
+use telemetry::logging;
 
 /// Variable that passes the data directory to the child process.
 const CHILD_DATA_DIR: &str = "NOTARY_ORDERS_TEST_PANIC_DATA_DIR";
@@ -78,7 +80,7 @@ async fn cause_two_panics(data: &str) {
         data,
     ];
     let settings = Flags::parse_from(flags).settings;
-    let _log = logging::start(&settings, None).unwrap();
+    let _log = logging::start(settings.is_json_log(), settings.log_level, None);
     let machine = Machine::default();
     let storage =
         Storage { orders: Arc::new(Panicking), ..Storage::open(&settings).await.unwrap() };

@@ -8,8 +8,7 @@ use time::macros::datetime;
 macro_rules! clock_contract {
     ($clock:expr) => {
         $crate::sync_obligations!(clock, $clock;
-            instants_are_utc_and_whole_microseconds,
-            time_is_after_2026,
+            instants_are_utc_and_whole_microseconds, time_is_after_2026,
             time_does_not_run_backwards,
         );
     };

@@ -1,15 +1,16 @@
 //! The contract of `DeliveryQueue`.
 
+use std::collections::HashSet;
+
 use domain::{
     delivery::{Delivery, DeliveryId, NewDelivery},
     order::{EmailAddress, OrderId},
     ports::{Attempted, Lease, NewOrder, Settlement, StoreError, error_chain},
 };
-use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
 
 use crate::samples::{
-    self, MICROSECOND, NOW, Storage, WINDOW, create_with_uploads, delivery, document, new_order,
+    self, MICROSECOND, NOW, Storage, at_once, create_with_uploads, delivery, document, new_order,
     recipient, stored,
 };
 
@@ -22,30 +23,17 @@ pub use counts::*;
 macro_rules! delivery_queue_contract {
     ($storage:expr) => {
         $crate::obligations!(delivery_queue, $storage;
-            longest_due_deliveries_are_leased_first,
-            delivery_is_leased_when_due,
-            expired_lease_is_given_again,
-            concurrent_workers_never_share_a_delivery,
-            completed_delivery_leaves_the_queue,
-            failed_attempt_is_due_at_the_given_instant,
-            postponed_delivery_counts_no_attempt,
-            delivery_failed_for_good_is_not_leased,
-            lost_lease_settles_nothing,
-            lease_settles_once,
-            expired_lease_settles_until_taken,
-            unleased_delivery_is_not_settled,
-            deliveries_are_listed_by_age,
-            retry_resets_a_failed_delivery,
-            retry_makes_a_waiting_delivery_due,
-            retry_keeps_the_lease_of_a_worker,
-            unknown_delivery_is_not_retried,
-            stats_count_pending_and_failed_deliveries,
-            mails_to_a_recipient_are_counted_per_hour,
-            concurrent_leases_count_every_mail,
-            orders_of_deliveries_are_found,
+            longest_due_deliveries_are_leased_first, delivery_is_leased_when_due,
+            expired_lease_is_given_again, concurrent_workers_never_share_a_delivery,
+            completed_delivery_leaves_the_queue, failed_attempt_is_due_at_the_given_instant,
+            postponed_delivery_counts_no_attempt, delivery_failed_for_good_is_not_leased,
+            lost_lease_settles_nothing, lease_settles_once, expired_lease_settles_until_taken,
+            unleased_delivery_is_not_settled, deliveries_are_listed_by_age,
+            retry_resets_a_failed_delivery, retry_makes_a_waiting_delivery_due,
+            stats_count_pending_and_failed_deliveries, mails_to_a_recipient_are_counted_per_hour,
+            concurrent_leases_count_every_mail, orders_of_deliveries_are_found,
             unreadable_order_of_a_delivery_is_an_error_of_its_own,
-            settlements_of_a_call_are_stored_together,
-            stats_count_events,
+            settlements_of_a_call_are_stored_together, stats_count_events,
         );
     };
 }
@@ -64,7 +52,7 @@ async fn enqueue_all(
     deliveries: Vec<NewDelivery>,
 ) {
     let order = new_order(&format!("F-{number}"), at);
-    let id = storage.orders.create(&order, WINDOW).await.unwrap();
+    let id = storage.create(&order).await;
     samples::dispatch(&*storage.outbox, id, deliveries).await;
 }
 
@@ -139,7 +127,7 @@ pub async fn concurrent_workers_never_share_a_delivery(storage: &Storage) {
     enqueue_all(storage, 1, NOW, (0..60).map(delivery).collect()).await;
     let workers = (0..8).map(|_| {
         let queue = storage.queue.clone();
-        tokio::spawn(async move {
+        async move {
             let mut mine = Vec::new();
             loop {
                 let leases = queue.lease(NOW, LEASE, 4).await.unwrap();
@@ -148,14 +136,11 @@ pub async fn concurrent_workers_never_share_a_delivery(storage: &Storage) {
                 }
                 mine.extend(leases.into_iter().map(|lease| lease.delivery.id));
             }
-        })
+        }
     });
-    let mut leased: Vec<DeliveryId> =
-        join_all(workers).await.into_iter().flat_map(Result::unwrap).collect();
-    assert_eq!(leased.len(), 60);
-    leased.sort();
-    leased.dedup();
-    assert_eq!(leased.len(), 60);
+    let leased: Vec<_> = at_once(workers).await.concat();
+    let different: HashSet<_> = leased.iter().collect();
+    assert_eq!((leased.len(), different.len()), (60, 60));
 }
 
 /// Other deliveries stay.
@@ -311,30 +296,20 @@ pub async fn retry_resets_a_failed_delivery(storage: &Storage) {
     assert_eq!(lease_one(storage, later).await.delivery, expected);
 }
 
-/// It does not wait for the backoff.
+/// It does not wait for the backoff. The lease of a worker holds, and settles.
 pub async fn retry_makes_a_waiting_delivery_due(storage: &Storage) {
     enqueue(storage, 1, NOW).await;
     let leased = lease_one(storage, NOW).await;
-    settle(storage, &leased, retry_at(NOW + Duration::HOUR)).await;
-    assert!(storage.queue.retry(leased.delivery.id, NOW + Duration::SECOND).await.unwrap());
-    assert_eq!(lease_one(storage, NOW + Duration::SECOND).await.delivery.attempts, 0);
-}
-
-/// The lease holds, and settles.
-pub async fn retry_keeps_the_lease_of_a_worker(storage: &Storage) {
-    enqueue(storage, 1, NOW).await;
-    let leased = lease_one(storage, NOW).await;
-    assert!(storage.queue.retry(leased.delivery.id, NOW + Duration::SECOND).await.unwrap());
+    let (id, later) = (leased.delivery.id, NOW + Duration::SECOND);
+    assert!(storage.queue.retry(id, later).await.unwrap());
     assert_eq!(lease(storage, NOW + LEASE - MICROSECOND, 10).await, []);
+    assert!(settle(storage, &leased, retry_at(NOW + Duration::HOUR)).await);
+    assert!(storage.queue.retry(id, later).await.unwrap());
+    let leased = lease_one(storage, later).await;
+    assert_eq!(leased.delivery.attempts, 0);
+    // Completed deliveries are unknown.
     assert!(settle(storage, &leased, Settlement::Done).await);
-}
-
-/// Completed deliveries are unknown.
-pub async fn unknown_delivery_is_not_retried(storage: &Storage) {
-    enqueue(storage, 1, NOW).await;
-    let leased = lease_one(storage, NOW).await;
-    settle(storage, &leased, Settlement::Done).await;
-    for id in [leased.delivery.id, DeliveryId(0), DeliveryId(i64::MAX)] {
+    for id in [id, DeliveryId(0), DeliveryId(i64::MAX)] {
         assert!(!storage.queue.retry(id, NOW).await.unwrap());
     }
 }
@@ -344,8 +319,8 @@ pub async fn orders_of_deliveries_are_found(storage: &Storage) {
     let new = NewOrder { documents: vec![document()], ..new_order("F-1", NOW) };
     let test = NewOrder { is_test: true, ..new_order("F-2", NOW) };
     let id = create_with_uploads(storage, &new).await;
-    let other = storage.orders.create(&test, WINDOW).await.unwrap();
-    let erased = storage.orders.create(&new_order("F-3", NOW), WINDOW).await.unwrap();
+    let other = storage.create(&test).await;
+    let erased = storage.create(&new_order("F-3", NOW)).await;
     storage.admin.erase(erased, NOW).await.unwrap();
     let unknown = OrderId(erased.0 + 1);
     let mut found = storage.queue.orders(&[unknown, other, erased, id]).await.unwrap();
@@ -357,11 +332,7 @@ pub async fn orders_of_deliveries_are_found(storage: &Storage) {
 
 /// The others are found.
 pub async fn unreadable_order_of_a_delivery_is_an_error_of_its_own(storage: &Storage) {
-    let mut ids = Vec::new();
-    for number in 0..3 {
-        let order = new_order(&format!("F-{number}"), NOW);
-        ids.push(storage.orders.create(&order, WINDOW).await.unwrap());
-    }
+    let ids = storage.create_all(["F-1", "F-2", "F-3"]).await;
     (storage.sql)(&format!("UPDATE orders SET details = '{{}}' WHERE id = {}", ids[1].0));
     let mut found = storage.queue.orders(&ids).await.unwrap();
     found.sort_by_key(|(id, _)| *id);

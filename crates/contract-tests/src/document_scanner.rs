@@ -42,14 +42,10 @@ pub trait DocumentScannerFixture: Send + Sync {
 macro_rules! document_scanner_contract {
     ($fixture:expr) => {
         $crate::obligations!(document_scanner, $fixture;
-            clean_document_is_clean,
-            malware_is_found_anywhere_in_a_document,
-            concurrent_scans_do_not_mix,
-            document_over_the_limit_is_too_large,
-            file_of_another_size_is_never_clean,
-            missing_file_is_an_error,
-            scanned_file_stays_as_it_is,
-            stopped_scanner_is_unavailable_until_it_is_back,
+            clean_document_is_clean, malware_is_found_anywhere_in_a_document,
+            concurrent_scans_do_not_mix, document_over_the_limit_is_too_large,
+            file_of_another_size_is_never_clean, missing_file_is_an_error,
+            scanned_file_stays_as_it_is, stopped_scanner_is_unavailable_until_it_is_back,
             silent_scanner_is_unavailable_until_it_goes_on,
         );
     };

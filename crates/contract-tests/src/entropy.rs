@@ -7,9 +7,7 @@ use domain::ports::Entropy;
 macro_rules! entropy_contract {
     ($entropy:expr) => {
         $crate::sync_obligations!(entropy, $entropy;
-            every_byte_is_filled,
-            fills_differ,
-            every_byte_value_occurs,
+            every_byte_is_filled, fills_differ, every_byte_value_occurs,
         );
     };
 }

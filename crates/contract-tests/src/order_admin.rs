@@ -15,8 +15,8 @@ use crate::{
     order_repo::addition,
     samples::{
         CLIENT, MICROSECOND, NOW, Storage, WINDOW, attempt, create_with_uploads, delivery,
-        dispatch, document, idempotency_key, mails, maximal_order, maximal_request, new_order,
-        order, order_of, record_uploads, settle, stored,
+        dispatch, document, idempotency_key, keys_of, mails, maximal_order, maximal_request,
+        new_order, order, order_of, record_uploads, settle, stored,
     },
 };
 
@@ -25,18 +25,12 @@ use crate::{
 macro_rules! order_admin_contract {
     ($storage:expr) => {
         $crate::obligations!(order_admin, $storage;
-            orders_of_all_clients_are_listed,
-            orders_are_listed_by_file_number_and_client,
-            orders_are_listed_by_any_address,
-            order_of_any_client_is_found,
-            old_orders_are_found_oldest_first,
-            erasure_leaves_only_the_row,
-            erasure_frees_the_file_number,
-            erasure_condemns_the_documents,
-            erasure_removes_the_event_and_the_deliveries,
-            order_is_erased_once,
-            other_orders_are_left_alone,
-            idempotency_key_of_an_erased_order_stays_in_use,
+            orders_of_all_clients_are_listed, orders_are_listed_by_file_number_and_client,
+            orders_are_listed_by_any_address, order_of_any_client_is_found,
+            old_orders_are_found_oldest_first, erasure_leaves_only_the_row,
+            erasure_frees_the_file_number, erasure_condemns_the_documents,
+            erasure_removes_the_event_and_the_deliveries, order_is_erased_once,
+            other_orders_are_left_alone, idempotency_key_of_an_erased_order_stays_in_use,
             document_is_added_or_the_order_erased_never_both,
         );
     };
@@ -83,7 +77,7 @@ pub async fn orders_are_listed_by_file_number_and_client(storage: &Storage) {
     {
         let at = NOW + Duration::MINUTE * i32::try_from(number).unwrap();
         let order = NewOrder { client, ..new_order(file_number, at) };
-        ids.push(storage.orders.create(&order, WINDOW).await.unwrap());
+        ids.push(storage.create(&order).await);
     }
     let filter = |file_number: Option<&str>, client| OrderFilter {
         file_number: file_number.map(str::to_owned),
@@ -123,9 +117,9 @@ pub async fn orders_are_listed_by_any_address(storage: &Storage) {
         *request.pointer_mut(field).unwrap() = json!("Jane.Doe_1@Example.com");
         request["signingDetailsFormData"]["fileNumber"] = json!(format!("F-{number}"));
         let new = NewOrder { order: order(request), ..new_order("F", NOW) };
-        ids.insert(0, storage.orders.create(&new, WINDOW).await.unwrap());
+        ids.insert(0, storage.create(&new).await);
     }
-    storage.orders.create(&new_order("F-other", NOW), WINDOW).await.unwrap();
+    storage.create(&new_order("F-other", NOW)).await;
     let filter = |email: &str| OrderFilter { email: Some(email.to_owned()), ..Default::default() };
     for address in ["jane.doe_1@example.com", "JANE.DOE_1@EXAMPLE.COM"] {
         assert_eq!(listed(storage, &filter(address), None, 10).await, ids, "{address}");
@@ -163,7 +157,7 @@ pub async fn old_orders_are_found_oldest_first(storage: &Storage) {
     let mut ids = Vec::new();
     for number in 0..4 {
         let order = new_order(&format!("F-{number}"), NOW + Duration::SECOND * number);
-        ids.push(storage.orders.create(&order, WINDOW).await.unwrap());
+        ids.push(storage.create(&order).await);
     }
     let old =
         |number: i32, limit| storage.admin.created_before(NOW + Duration::SECOND * number, limit);
@@ -207,18 +201,18 @@ pub async fn erasure_leaves_only_the_row(storage: &Storage) {
 /// Another order may use it at once.
 pub async fn erasure_frees_the_file_number(storage: &Storage) {
     let order = new_order("F-1", NOW);
-    let first = storage.orders.create(&order, WINDOW).await.unwrap();
+    let first = storage.create(&order).await;
     erase(storage, first).await;
-    let second = storage.orders.create(&order, WINDOW).await.unwrap();
+    let second = storage.create(&order).await;
     // Erased orders do not bar each other.
     erase(storage, second).await;
-    storage.orders.create(&order, WINDOW).await.unwrap();
+    storage.create(&order).await;
 }
 
 /// Their keys are in the ledger until their objects are deleted.
 pub async fn erasure_condemns_the_documents(storage: &Storage) {
     let documents = vec![document(), document()];
-    let mut keys: Vec<_> = documents.iter().map(|document| document.key.clone()).collect();
+    let mut keys = keys_of(&documents);
     let id = create_with_uploads(storage, &NewOrder { documents, ..new_order("F-1", NOW) }).await;
     let mut condemned = erase(storage, id).await;
     keys.sort_unstable();
@@ -228,17 +222,12 @@ pub async fn erasure_condemns_the_documents(storage: &Storage) {
     swept.sort_unstable();
     assert_eq!(swept, keys, "at any age");
     storage.uploads.forget(&keys).await.unwrap();
-    assert_eq!(storage.uploads.condemn(&keys).await.unwrap(), []);
+    assert_eq!(storage.condemn(&keys).await, []);
 }
 
 /// Leased ones too: their attempts settle nothing. A worker that has read the event adds nothing.
 pub async fn erasure_removes_the_event_and_the_deliveries(storage: &Storage) {
-    let mut ids = Vec::new();
-    for number in 0..3 {
-        let order = new_order(&format!("F-{number}"), NOW);
-        ids.push(storage.orders.create(&order, WINDOW).await.unwrap());
-    }
-    let [id, other, noted] = <[_; 3]>::try_from(ids).unwrap();
+    let [id, other, noted] = storage.create_all(["F-1", "F-2", "F-3"]).await;
     dispatch(&*storage.outbox, id, (0..3).map(delivery).collect()).await;
     let lease = storage.queue.lease(NOW, Duration::MINUTE, 1).await.unwrap().remove(0);
     dispatch(&*storage.outbox, other, vec![delivery(0)]).await;
@@ -254,12 +243,12 @@ pub async fn erasure_removes_the_event_and_the_deliveries(storage: &Storage) {
     let left: Vec<_> = left.iter().map(|lease| lease.delivery.order_id).collect();
     assert_eq!(left, [other]);
     erase(storage, other).await;
-    assert_eq!(storage.queue.stats().await.unwrap(), QueueStats::default());
+    assert_eq!(storage.stats().await, QueueStats::default());
 }
 
 /// Erasing it again, or erasing an unknown order, changes nothing.
 pub async fn order_is_erased_once(storage: &Storage) {
-    let id = storage.orders.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    let id = storage.create(&new_order("F-1", NOW)).await;
     assert_eq!(erase(storage, id).await, []);
     for unknown in [id.0, id.0 + 1, 0, -1].map(OrderId) {
         assert_eq!(storage.admin.erase(unknown, NOW).await.unwrap(), None);
@@ -278,7 +267,7 @@ pub async fn other_orders_are_left_alone(storage: &Storage) {
     let again = storage.orders.create(&second, WINDOW).await;
     assert!(again.is_err(), "it still holds the file number: {again:?}");
     let keys = from_ref(&second.documents[0].key);
-    assert_eq!(storage.uploads.condemn(keys).await.unwrap(), []);
+    assert_eq!(storage.condemn(keys).await, []);
 }
 
 /// A repeat of the request creates no second order.
@@ -288,7 +277,7 @@ pub async fn idempotency_key_of_an_erased_order_stays_in_use(storage: &Storage) 
         kept_until: NOW + Duration::DAY,
     };
     let order = NewOrder { idempotent_request: Some(idempotent_request), ..new_order("F-1", NOW) };
-    let id = storage.orders.create(&order, WINDOW).await.unwrap();
+    let id = storage.create(&order).await;
     erase(storage, id).await;
     assert!(storage.orders.create(&order, WINDOW).await.is_err());
     assert_eq!(listed(storage, &OrderFilter::default(), None, 10).await, []);
@@ -297,8 +286,7 @@ pub async fn idempotency_key_of_an_erased_order_stays_in_use(storage: &Storage) 
 /// Runs both at the same time: no document is left that no order and no ledger has.
 pub async fn document_is_added_or_the_order_erased_never_both(storage: &Storage) {
     for round in 0..20 {
-        let id =
-            storage.orders.create(&new_order(&format!("F-{round}"), NOW), WINDOW).await.unwrap();
+        let id = storage.create(&new_order(&format!("F-{round}"), NOW)).await;
         let added = addition(id, 1);
         let key = added.documents[0].key.clone();
         record_uploads(storage, &added.documents).await;
@@ -310,7 +298,7 @@ pub async fn document_is_added_or_the_order_erased_never_both(storage: &Storage)
             Ok(_) => assert_eq!(condemned, from_ref(&key), "it was added before"),
             Err(AddDocumentsError::Erased) => {
                 assert_eq!(condemned, []);
-                let left = storage.uploads.condemn(from_ref(&key)).await.unwrap();
+                let left = storage.condemn(from_ref(&key)).await;
                 assert_eq!(left, from_ref(&key), "the upload stays in the ledger");
             }
             Err(other) => panic!("{other:?}"),

@@ -19,11 +19,12 @@ use domain::{
     ports::{
         ApiKeyRepo, Attempted, Cursor, DeliveryPageQuery, DeliveryQueue, Dispatch, EndpointEffect,
         EventId, IdempotencyLedger, Lease, NewEndpoint, NewOrder, OrderAdmin, OrderReader,
-        OrderRepo, Outbox, ReplayBatch, Settlement, StoreError, UploadLedger, WebhookAttempted,
-        WebhookLease, WebhookQueue, WebhookRepo, WebhookSlots,
+        OrderRepo, Outbox, QueueStats, ReplayBatch, Settlement, StoreError, UploadLedger,
+        WebhookAttempted, WebhookLease, WebhookQueue, WebhookRepo, WebhookSlots,
     },
     webhook::{AttemptOutcome, AttemptRecord, EndpointId, EndpointOwner, EventType},
 };
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime, macros::datetime};
 
@@ -84,6 +85,48 @@ impl Storage {
             sql: Box::new(sql),
         }
     }
+
+    /// Creates an order.
+    pub async fn create(&self, order: &NewOrder) -> OrderId {
+        self.orders.create(order, WINDOW).await.unwrap()
+    }
+
+    /// Creates orders with these file numbers.
+    pub async fn create_all<const N: usize>(&self, file_numbers: [&str; N]) -> [OrderId; N] {
+        let mut ids = [OrderId(0); N];
+        for (id, file_number) in ids.iter_mut().zip(file_numbers) {
+            *id = self.create(&new_order(file_number, NOW)).await;
+        }
+        ids
+    }
+
+    /// Records uploads at [`NOW`].
+    pub async fn record(&self, keys: &[ObjectKey]) {
+        self.uploads.record(keys, NOW).await.unwrap();
+    }
+
+    /// Condemns uploads. Returns those that are in the ledger.
+    pub async fn condemn(&self, keys: &[ObjectKey]) -> Vec<ObjectKey> {
+        self.uploads.condemn(keys).await.unwrap()
+    }
+
+    /// Returns the numbers of events and deliveries.
+    pub async fn stats(&self) -> QueueStats {
+        self.queue.stats().await.unwrap()
+    }
+}
+
+/// Runs futures at the same time, each on a task of its own.
+pub async fn at_once<F>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    join_all(futures.into_iter().map(tokio::spawn)).await.into_iter().map(Result::unwrap).collect()
+}
+
+/// Returns the keys of documents.
+pub fn keys_of(documents: &[StoredDocument]) -> Vec<ObjectKey> {
+    documents.iter().map(|document| document.key.clone()).collect()
 }
 
 /// The instant of the samples, with microseconds.
@@ -484,13 +527,12 @@ pub fn stored(id: OrderId, new: &NewOrder) -> StoredOrder {
 /// Records the uploads of an order and creates it.
 pub async fn create_with_uploads(store: &Storage, order: &NewOrder) -> OrderId {
     record_uploads(store, &order.documents).await;
-    store.orders.create(order, WINDOW).await.unwrap()
+    store.create(order).await
 }
 
 /// Records the uploads of documents.
 pub async fn record_uploads(store: &Storage, documents: &[StoredDocument]) {
-    let keys: Vec<_> = documents.iter().map(|document| document.key.clone()).collect();
-    store.uploads.record(&keys, NOW).await.unwrap();
+    store.record(&keys_of(documents)).await;
 }
 
 /// Returns an API key with every field.

@@ -16,10 +16,8 @@ pub trait SecretBoxFixture {
 macro_rules! secret_box_contract {
     ($fixture:expr) => {
         $crate::sync_obligations!(secret_box, $fixture;
-            secret_opens_with_its_key_and_context,
-            other_key_or_context_is_unreadable,
-            changed_bytes_are_unreadable,
-            equal_secrets_have_different_sealed_bytes,
+            secret_opens_with_its_key_and_context, other_key_or_context_is_unreadable,
+            changed_bytes_are_unreadable, equal_secrets_have_different_sealed_bytes,
             sealed_bytes_hide_the_secret,
         );
     };

@@ -12,11 +12,10 @@ use domain::{
         WebhookDeliveryId, WebhookStatus,
     },
 };
-use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
 
 use crate::samples::{
-    LIVE, MICROSECOND, NOW, Storage, WEBHOOK_SLOTS, WINDOW, attempt_webhook, lease_webhooks,
+    LIVE, MICROSECOND, NOW, Storage, WEBHOOK_SLOTS, at_once, attempt_webhook, lease_webhooks,
     new_endpoint, new_order, settle_webhook, webhook_attempted,
 };
 
@@ -25,27 +24,17 @@ use crate::samples::{
 macro_rules! webhook_queue_contract {
     ($storage:expr) => {
         $crate::obligations!(webhook_queue, $storage;
-            webhook_of_an_event_is_due_at_once,
-            test_event_is_due_at_once,
-            disabled_or_foreign_endpoint_gets_no_test,
-            webhook_is_leased_when_due,
-            expired_lease_of_a_webhook_is_given_again,
-            concurrent_workers_never_share_a_webhook,
-            each_endpoint_gets_one_before_any_gets_two,
-            endpoint_gets_no_more_than_its_slots,
-            unproven_endpoints_share_their_slots,
-            disabled_and_removed_endpoints_get_nothing,
-            outcome_of_a_webhook_is_stored,
-            lost_lease_of_a_webhook_settles_nothing,
+            webhook_of_an_event_is_due_at_once, test_event_is_due_at_once,
+            disabled_or_foreign_endpoint_gets_no_test, webhook_is_leased_when_due,
+            expired_lease_of_a_webhook_is_given_again, concurrent_workers_never_share_a_webhook,
+            each_endpoint_gets_one_before_any_gets_two, endpoint_gets_no_more_than_its_slots,
+            unproven_endpoints_share_their_slots, disabled_and_removed_endpoints_get_nothing,
+            outcome_of_a_webhook_is_stored, lost_lease_of_a_webhook_settles_nothing,
             first_failure_and_first_success_change_the_endpoint,
             receiver_that_is_gone_disables_its_endpoint,
-            attempt_at_another_url_does_not_change_the_endpoint,
-            pages_have_every_webhook_once,
-            page_of_another_owner_or_cursor_is_none,
-            ended_webhook_is_replayed,
-            webhooks_of_a_time_are_replayed,
-            webhooks_are_listed_and_retried,
-            stats_count_webhooks,
+            attempt_at_another_url_does_not_change_the_endpoint, pages_have_every_webhook_once,
+            page_of_another_owner_or_cursor_is_none, ended_webhook_is_replayed,
+            webhooks_of_a_time_are_replayed, webhooks_are_listed_and_retried, stats_count_webhooks,
             old_webhooks_are_forgotten,
         );
     };
@@ -98,7 +87,7 @@ async fn page(storage: &Storage, id: EndpointId) -> Vec<domain::webhook::Webhook
 /// It is as old as the event.
 pub async fn webhook_of_an_event_is_due_at_once(storage: &Storage) {
     let endpoint = endpoint(storage).await;
-    let order = storage.orders.create(&new_order("F-1", NOW), WINDOW).await.unwrap();
+    let order = storage.create(&new_order("F-1", NOW)).await;
     let event = storage.outbox.events(NOW, 1).await.unwrap().remove(0).id;
     let webhook = NewWebhookDelivery {
         endpoint,
@@ -188,7 +177,7 @@ pub async fn concurrent_workers_never_share_a_webhook(storage: &Storage) {
     }
     let workers = (0..4).map(|_| {
         let queue = storage.webhook_queue.clone();
-        tokio::spawn(async move {
+        async move {
             let slots = WebhookSlots { limit: 5, ..WEBHOOK_SLOTS };
             let (mut ids, mut empty) = (Vec::new(), 0);
             // A call finds nothing while another locks the first deliveries.
@@ -198,9 +187,9 @@ pub async fn concurrent_workers_never_share_a_webhook(storage: &Storage) {
                 ids.extend(leases.into_iter().map(|lease| lease.delivery.id));
             }
             ids
-        })
+        }
     });
-    let mut leased: Vec<_> = join_all(workers).await.into_iter().flat_map(Result::unwrap).collect();
+    let mut leased = at_once(workers).await.concat();
     leased.sort_unstable();
     assert_eq!(leased, expected);
 }
@@ -388,27 +377,25 @@ pub async fn attempt_at_another_url_does_not_change_the_endpoint(storage: &Stora
 /// In both directions, newest first.
 pub async fn pages_have_every_webhook_once(storage: &Storage) {
     let (own, other) = (endpoint(storage).await, endpoint(storage).await);
-    let mut expected = Vec::new();
+    let mut all = Vec::new();
     for _ in 0..5 {
-        expected.push(add(storage, own, NOW).await);
+        all.push(add(storage, own, NOW).await);
         add(storage, other, NOW).await;
     }
-    let pages = |cursor| async move {
+    let (older, newer) = (Cursor::OlderThan, Cursor::NewerThan);
+    for (cursor, expected, has_older, has_newer) in [
+        (Cursor::Newest, vec![all[4], all[3]], true, false),
+        (older(all[3]), vec![all[2], all[1]], true, true),
+        (older(all[1]), vec![all[0]], false, true),
+        (newer(all[0]), vec![all[2], all[1]], true, true),
+        (newer(all[2]), vec![all[4], all[3]], true, false),
+        (newer(all[4]), vec![], true, false),
+    ] {
         let query = DeliveryPageQuery { limit: 2, cursor };
         let page = storage.webhook_queue.page(LIVE, own, &query).await.unwrap().unwrap();
         let ids: Vec<_> = page.deliveries.iter().map(|delivery| delivery.id).collect();
-        (ids, page.has_older, page.has_newer)
-    };
-    assert_eq!(pages(Cursor::Newest).await, (vec![expected[4], expected[3]], true, false));
-    let older = Cursor::OlderThan(expected[3]);
-    assert_eq!(pages(older).await, (vec![expected[2], expected[1]], true, true));
-    let oldest = Cursor::OlderThan(expected[1]);
-    assert_eq!(pages(oldest).await, (vec![expected[0]], false, true));
-    let newer = Cursor::NewerThan(expected[0]);
-    assert_eq!(pages(newer).await, (vec![expected[2], expected[1]], true, true));
-    let newest = Cursor::NewerThan(expected[2]);
-    assert_eq!(pages(newest).await, (vec![expected[4], expected[3]], true, false));
-    assert_eq!(pages(Cursor::NewerThan(expected[4])).await, (vec![], true, false));
+        assert_eq!((ids, page.has_older, page.has_newer), (expected, has_older, has_newer));
+    }
 }
 
 /// A delivery of another endpoint is no cursor.

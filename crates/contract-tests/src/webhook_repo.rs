@@ -6,11 +6,10 @@ use domain::{
     ports::NewEndpoint,
     webhook::{DisabledBy, Endpoint, EndpointId, EndpointOwner, EventType},
 };
-use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
 
 use crate::samples::{
-    CLIENT, LIVE, MICROSECOND, NOW, Storage, attempt_webhook, lease_webhooks, new_endpoint,
+    CLIENT, LIVE, MICROSECOND, NOW, Storage, at_once, attempt_webhook, lease_webhooks, new_endpoint,
 };
 
 /// Runs the contract of `WebhookRepo`. The expression makes the `Storage` of each test.
@@ -18,19 +17,14 @@ use crate::samples::{
 macro_rules! webhook_repo_contract {
     ($storage:expr) => {
         $crate::obligations!(webhook_repo, $storage;
-            endpoint_is_read_as_it_was_added,
-            owner_has_a_limited_number_of_endpoints,
-            concurrent_additions_keep_the_limit,
-            endpoint_of_another_owner_is_like_none,
-            absent_parts_of_a_change_stay,
-            endpoint_is_disabled_once_and_enabled_again,
-            another_url_has_no_failures,
-            rotated_secret_leaves_the_one_before,
+            endpoint_is_read_as_it_was_added, owner_has_a_limited_number_of_endpoints,
+            concurrent_additions_keep_the_limit, endpoint_of_another_owner_is_like_none,
+            absent_parts_of_a_change_stay, endpoint_is_disabled_once_and_enabled_again,
+            another_url_has_no_failures, rotated_secret_leaves_the_one_before,
             removed_endpoint_gives_its_identifier_to_no_other,
             endpoints_of_clients_are_found_whatever_their_state,
             endpoint_is_disabled_when_it_has_failed_for_too_long,
-            endpoint_that_fails_is_told_of_once,
-            endpoint_that_the_service_disabled_is_told_of_once,
+            endpoint_that_fails_is_told_of_once, endpoint_that_the_service_disabled_is_told_of_once,
         );
     };
 }
@@ -99,9 +93,9 @@ pub async fn owner_has_a_limited_number_of_endpoints(storage: &Storage) {
 pub async fn concurrent_additions_keep_the_limit(storage: &Storage) {
     let additions = (0..8).map(|_| {
         let webhooks = storage.webhooks.clone();
-        tokio::spawn(async move { webhooks.add(&new_endpoint(LIVE), MAX).await.unwrap() })
+        async move { webhooks.add(&new_endpoint(LIVE), MAX).await.unwrap() }
     });
-    let added = join_all(additions).await.into_iter().filter_map(Result::unwrap).count();
+    let added = at_once(additions).await.into_iter().flatten().count();
     assert_eq!((added, storage.webhooks.of_owner(LIVE).await.unwrap().len()), (MAX, MAX));
 }
 

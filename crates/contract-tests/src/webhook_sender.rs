@@ -75,18 +75,11 @@ pub trait WebhookSenderFixture: Send + Sync {
 macro_rules! webhook_sender_contract {
     ($fixture:expr) => {
         $crate::obligations!(webhook_sender, $fixture;
-            webhook_arrives_byte_for_byte,
-            each_secret_signs,
-            trace_context_arrives,
-            any_status_is_the_answer,
-            redirect_is_not_followed,
-            retry_after_is_read,
-            body_of_the_answer_changes_nothing,
-            receiver_that_does_not_answer_times_out,
-            answer_that_is_no_http_is_an_error,
-            closed_port_is_an_error,
-            refused_url_is_never_called,
-            check_sends_nothing,
+            webhook_arrives_byte_for_byte, each_secret_signs, trace_context_arrives,
+            any_status_is_the_answer, redirect_is_not_followed, retry_after_is_read,
+            body_of_the_answer_changes_nothing, receiver_that_does_not_answer_times_out,
+            answer_that_is_no_http_is_an_error, closed_port_is_an_error,
+            refused_url_is_never_called, check_sends_nothing,
         );
     };
 }

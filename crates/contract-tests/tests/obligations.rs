@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::{fs, path::Path};
+use std::{collections::HashSet, fs, path::Path};
 
 fn sources(folder: &Path) -> String {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -28,10 +28,13 @@ fn every_obligation_is_in_a_list() {
         .map(|(name, _)| name)
         .collect();
     assert!(obligations.len() > 100);
+    // The lists stand between the name of a macro and its end.
+    let lists = source.split("obligations!(").skip(1).map(|list| list.split(");").next().unwrap());
+    let listed: HashSet<_> =
+        lists.flat_map(|list| list.split(|c: char| c != '_' && !c.is_alphanumeric())).collect();
     for name in obligations {
-        let listed = format!("            {name},\n");
         assert!(
-            source.contains(&listed),
+            listed.contains(name),
             "no adapter runs {name}: add it to the list of its contract"
         );
     }

@@ -4,7 +4,6 @@ use diesel::{
     QueryResult, QueryableByName, RunQueryDsl,
     backend::Backend,
     query_builder::{AstPass, Query, QueryFragment, QueryId},
-    query_dsl::LoadQuery,
     sql_types::BigInt,
 };
 
@@ -17,25 +16,8 @@ pub struct IdRow {
 }
 
 /// A statement that stays prepared on its connection, identified by its text. Diesel would prepare
-/// one with literal SQL for each call. On PostgreSQL that costs a round trip, and on SQLite more
-/// than reading an order.
-///
-/// Diesel's synchronous `execute` borrows the statement, and so prepares it each time. See
-/// [`Prepared::run`].
+/// one with literal SQL for each call, which costs a round trip on PostgreSQL.
 pub struct Prepared<Q>(pub Q);
-
-impl<Q> Prepared<Q> {
-    /// Runs a statement that returns no rows. Any row type serves, because no row comes.
-    ///
-    /// # Errors
-    /// Those of the database.
-    pub fn run<'q, C>(self, connection: &mut C) -> QueryResult<()>
-    where
-        Self: LoadQuery<'q, C, IdRow>,
-    {
-        self.internal_load(connection)?.try_for_each(|row| row.map(drop))
-    }
-}
 
 impl<Q> QueryId for Prepared<Q> {
     type QueryId = ();

@@ -2,8 +2,7 @@
 
 use std::{
     io::{BufRead as _, BufReader},
-    os::unix::process::CommandExt as _,
-    process::{Child, Command, Stdio},
+    process::Stdio,
     time::{Duration, Instant},
 };
 
@@ -11,6 +10,8 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::janitor::Janitor;
 
 /// Time limit for an element to appear.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -23,9 +24,9 @@ exec >/dev/null
 cat >/dev/null
 kill "$!"
 for process in /proc/[0-9]*; do
-    grep -qsF -- "--user-data-dir=$PROFILE" "$process/cmdline" && kill -KILL "${process#/proc/}"
+    grep -qsF -- "--user-data-dir=$1" "$process/cmdline" && kill -KILL "${process#/proc/}"
 done
-rm -rf "$PROFILE"
+rm -rf "$1"
 "#;
 
 /// The key of an element identifier in WebDriver.
@@ -33,7 +34,7 @@ const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 /// A browser with a new profile and one window. Ends when it is dropped or the test process ends.
 pub struct Browser {
-    janitor: Child,
+    _janitor: Janitor,
     client: Client,
     session: String,
     profile: TempDir,
@@ -43,16 +44,8 @@ impl Browser {
     /// Starts a browser. `client` talks to its driver.
     pub async fn start(client: Client) -> Self {
         let profile = tempfile::Builder::new().prefix("notary-orders-chromium").tempdir().unwrap();
-        let mut janitor = Command::new("sh");
-        // A terminal or a supervisor interrupts the whole process group of the test.
-        janitor.process_group(0).args(["-c", JANITOR]).env("PROFILE", profile.path());
-        let mut janitor = janitor
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(janitor.stdout.take().unwrap()).lines();
+        let mut janitor = Janitor::start(JANITOR, [profile.path()], Stdio::piped());
+        let mut lines = BufReader::new(janitor.0.stdout.take().unwrap()).lines();
         let port = lines.by_ref().find_map(|line| {
             Some(
                 line.unwrap()
@@ -68,7 +61,7 @@ impl Browser {
         );
         // The driver must never block on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
-        let mut browser = Self { janitor, client, session: driver, profile };
+        let mut browser = Self { _janitor: janitor, client, session: driver, profile };
         let created = browser
             .command(
                 Method::POST,
@@ -208,12 +201,5 @@ impl Browser {
             .map(|event| event["message"]["params"]["request"]["url"].as_str().unwrap().to_owned());
         // Requests of built-in pages, such as the start page, stay in the browser.
         urls.filter(|url| !url.starts_with("chrome:")).collect()
-    }
-}
-
-impl Drop for Browser {
-    fn drop(&mut self) {
-        drop(self.janitor.stdin.take());
-        let _ = self.janitor.wait();
     }
 }

@@ -4,16 +4,17 @@ use std::{
     fmt::Write as _,
     fs,
     io::{Read as _, Write as _},
-    net::TcpListener,
-    os::unix::{net::UnixStream, process::CommandExt as _},
+    os::unix::net::UnixStream,
     path::PathBuf,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     sync::Mutex,
     thread,
     time::Duration,
 };
 
 use tempfile::TempDir;
+
+use crate::janitor::{self, Janitor, free_port};
 
 /// What the scanner takes for malware, anywhere in a file.
 pub const MALWARE: &[u8] = b"this text is malware to the scanner of the tests";
@@ -24,20 +25,17 @@ pub const MAX_STREAM: usize = 1024 * 1024;
 /// A scanner that listens on a socket and on a port. It ends when it is dropped or the test process
 /// ends.
 pub struct Clamd {
+    /// Ends before its folder goes.
+    janitor: Mutex<Option<Janitor>>,
     folder: TempDir,
     port: u16,
-    /// Ends the scanner when its standard input ends.
-    janitor: Mutex<Option<Child>>,
 }
-
-/// Runs a command until standard input ends. A stopped process is killed too.
-const JANITOR: &str = r#""$@" </dev/null & cat >/dev/null; kill -KILL $!"#;
 
 impl Clamd {
     /// Starts a scanner, and waits until it answers.
     pub fn start() -> Self {
         let folder = tempfile::Builder::new().prefix("notary-orders-clamd").tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let clamd = Self { folder, port, janitor: Mutex::default() };
         let hex = MALWARE.iter().fold(String::new(), |mut hex, byte| {
             write!(hex, "{byte:02x}").unwrap();
@@ -82,18 +80,10 @@ impl Clamd {
 
     /// Starts a stopped scanner on the same addresses, and waits until it answers.
     pub fn start_again(&self) {
-        // Debian has it in `/usr/sbin`, which the path of an ordinary user lacks.
-        let path = format!("{}:/usr/sbin", std::env::var("PATH").unwrap());
-        let mut janitor = Command::new("sh");
-        // A terminal or a supervisor interrupts the whole process group of the test.
-        janitor.process_group(0).args(["-c", JANITOR, "sh", "clamd", "--config-file"]);
-        janitor
-            .arg(self.folder.path().join("clamd.conf"))
-            .env("PATH", path)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        *self.janitor.lock().unwrap() = Some(janitor.spawn().unwrap());
+        let settings = self.folder.path().join("clamd.conf");
+        let clamd = ["clamd".as_ref(), "--config-file".as_ref(), settings.as_os_str()];
+        let janitor = Janitor::start(janitor::RUN, clamd, Stdio::null());
+        *self.janitor.lock().unwrap() = Some(janitor);
         for _ in 0..1_500 {
             if self.answers() {
                 return;
@@ -114,10 +104,7 @@ impl Clamd {
 
     /// Kills the scanner. Scans in progress lose their connections.
     pub fn stop(&self) {
-        if let Some(mut janitor) = self.janitor.lock().unwrap().take() {
-            drop(janitor.stdin.take());
-            janitor.wait().unwrap();
-        }
+        *self.janitor.lock().unwrap() = None;
     }
 
     /// Makes the scanner silent. The kernel still accepts connections for it.
@@ -134,11 +121,5 @@ impl Clamd {
         let pid = fs::read_to_string(self.pid_file()).unwrap();
         let kill = format!("kill -{signal} {}", pid.trim());
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
-    }
-}
-
-impl Drop for Clamd {
-    fn drop(&mut self) {
-        self.stop();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead as _, BufReader},
-    net::{Ipv4Addr, TcpListener, TcpStream},
+    net::{Ipv4Addr, TcpStream},
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex},
     thread::sleep,
@@ -11,7 +11,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::tools;
+use crate::{janitor::free_port, tools};
 
 /// A running collector; it ends when this value is dropped.
 pub struct Collector {
@@ -34,10 +34,6 @@ pub struct ReceivedSpan {
     pub name: String,
     /// Its kind, as the protocol names it.
     pub kind: String,
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 
 impl Collector {

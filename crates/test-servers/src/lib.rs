@@ -17,6 +17,8 @@ pub mod certificates;
 pub mod clamd;
 #[cfg(feature = "collector")]
 pub mod collector;
+#[cfg(any(feature = "browser", feature = "clamd", feature = "collector", feature = "postgres"))]
+mod janitor;
 #[cfg(feature = "postgres")]
 pub mod pgbouncer;
 #[cfg(feature = "postgres")]

@@ -1,35 +1,30 @@
 //! PgBouncer in front of a PostgreSQL cluster.
 
 use std::{
-    fs,
-    net::{TcpListener, TcpStream},
-    os::unix::{fs::PermissionsExt as _, process::CommandExt as _},
-    process::{Child, Command, Stdio},
-    thread,
+    fs, iter, net::TcpStream, os::unix::fs::PermissionsExt as _, process::Stdio, thread,
     time::Duration,
 };
 
 use tempfile::TempDir;
 
-use crate::postgres::{Cluster, Database, PASSWORD, SUPERUSER, unprivileged};
+use crate::{
+    janitor::{self, Janitor, free_port},
+    postgres::{Cluster, Database, PASSWORD, SUPERUSER, unprivileged},
+};
 
 /// A pooler for every database of a cluster. It ends when it is dropped or the test process ends.
 pub struct PgBouncer {
     port: u16,
-    /// Ends the pooler when its standard input ends.
-    janitor: Child,
+    _janitor: Janitor,
     _folder: TempDir,
 }
-
-/// Runs a command until standard input ends.
-const JANITOR: &str = r#""$@" </dev/null & cat >/dev/null; kill -KILL $!"#;
 
 impl PgBouncer {
     /// Starts a pooler with additional lines of `pgbouncer.ini`, such as `pool_mode = session`.
     pub fn start(cluster: &Cluster, settings: &[&str]) -> Self {
         let folder = tempfile::Builder::new().prefix("notary-orders-pgbouncer").tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let users = folder.path().join("users");
         fs::write(&users, format!("\"{SUPERUSER}\" \"{PASSWORD}\"\n")).unwrap();
         let lines = [
@@ -47,20 +42,14 @@ impl PgBouncer {
         ];
         let ini = folder.path().join("pgbouncer.ini");
         fs::write(&ini, [&lines[..], settings].concat().join("\n")).unwrap();
-        // Debian has it in `/usr/sbin`, which the path of an ordinary user lacks.
-        let path = format!("{}:/usr/sbin", std::env::var("PATH").unwrap());
         let mut pooler = unprivileged("pgbouncer");
         pooler.arg("--quiet").arg(&ini);
-        let mut janitor = Command::new("sh");
-        // A terminal or a supervisor interrupts the whole process group of the test.
-        janitor.process_group(0).args(["-c", JANITOR, "sh"]).arg(pooler.get_program());
-        janitor
-            .args(pooler.get_args())
-            .env("PATH", path)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        let started = Self { port, janitor: janitor.spawn().unwrap(), _folder: folder };
+        let janitor = Janitor::start(
+            janitor::RUN,
+            iter::once(pooler.get_program()).chain(pooler.get_args()),
+            Stdio::null(),
+        );
+        let started = Self { port, _janitor: janitor, _folder: folder };
         for _ in 0..500 {
             if TcpStream::connect(("127.0.0.1", port)).is_ok() {
                 return started;
@@ -73,12 +62,5 @@ impl PgBouncer {
     /// Returns the URL of a database through the pooler, for the superuser.
     pub fn url(&self, database: &Database<'_>) -> String {
         format!("postgres://{SUPERUSER}:{PASSWORD}@127.0.0.1:{}/{}", self.port, database.name)
-    }
-}
-
-impl Drop for PgBouncer {
-    fn drop(&mut self) {
-        drop(self.janitor.stdin.take());
-        let _ = self.janitor.wait();
     }
 }

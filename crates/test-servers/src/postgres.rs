@@ -6,13 +6,9 @@ use std::{
     ffi::OsStr,
     fs,
     io::Write as _,
-    net::TcpListener,
-    os::unix::{
-        fs::{MetadataExt as _, PermissionsExt as _},
-        process::CommandExt as _,
-    },
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
-    process::{Child, Command, Output, Stdio},
+    process::{Command, Output, Stdio},
     sync::{
         OnceLock,
         atomic::{AtomicU32, Ordering},
@@ -23,7 +19,10 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::certificates::Certificates;
+use crate::{
+    certificates::Certificates,
+    janitor::{Janitor, free_port},
+};
 
 /// The superuser of a cluster.
 pub const SUPERUSER: &str = "orders";
@@ -36,8 +35,7 @@ pub struct Cluster {
     data: PathBuf,
     port: u16,
     root_certificate: PathBuf,
-    /// Stops the server when its standard input ends.
-    janitor: Child,
+    _janitor: Janitor,
     _folder: TempDir,
 }
 
@@ -54,6 +52,8 @@ pub enum Stop {
 const JANITOR: &str = r#"
 cat >/dev/null
 server="$(head -1 "$1/data/postmaster.pid")"
+# A suspended server does not react to other signals.
+kill -CONT "$server"
 kill -QUIT "$server"
 while kill -0 "$server"; do sleep 0.02; done
 rm -rf "$1"
@@ -125,18 +125,10 @@ impl Cluster {
         if user() == User::Root {
             succeed(Command::new("chown").arg("postgres").arg(&data));
         }
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut janitor = Command::new("sh");
-        // A terminal or a supervisor interrupts the whole process group of the test.
-        janitor.process_group(0);
-        janitor
-            .args(["-c", JANITOR, "sh"])
-            .arg(folder.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+        let port = free_port();
+        let janitor = Janitor::start(JANITOR, [folder.path()], Stdio::null());
         let root_certificate = folder.path().join("root.pem");
-        Self { data, port, root_certificate, janitor: janitor.spawn().unwrap(), _folder: folder }
+        Self { data, port, root_certificate, _janitor: janitor, _folder: folder }
     }
 
     fn configure(&self, settings: &[&str]) {
@@ -327,8 +319,6 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         // A suspended server does not react to signals.
         self.thaw();
-        drop(self.janitor.stdin.take());
-        let _ = self.janitor.wait();
     }
 }
 

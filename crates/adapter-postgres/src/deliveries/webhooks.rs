@@ -172,37 +172,30 @@ async fn page(
     endpoint: EndpointId,
     query: DeliveryPageQuery,
 ) -> Result<Option<DeliveryPage>, Failure> {
+    let (cursor, low, high) = match query.cursor {
+        Cursor::Newest => (None, i64::MIN, i64::MAX),
+        Cursor::OlderThan(id) => (Some(id.0), i64::MIN, id.0),
+        Cursor::NewerThan(id) => (Some(id.0), id.0, i64::MAX),
+    };
     let of_endpoint =
         || webhook_deliveries::table.filter(webhook_deliveries::endpoint_id.eq(endpoint.0));
-    let cursor = match query.cursor {
-        Cursor::Newest => None,
-        Cursor::OlderThan(id) | Cursor::NewerThan(id) => Some(id.0),
-    };
-    let is_known = match cursor {
-        Some(id) => {
-            let known = of_endpoint().filter(webhook_deliveries::id.eq(id));
-            diesel::select(dsl::exists(known)).get_result(connection).await?
-        }
-        None => true,
-    };
-    if !is_known
-        || !diesel::select(dsl::exists(endpoint_of(owner, endpoint))).get_result(connection).await?
-    {
+    let own = dsl::exists(endpoint_of(owner, endpoint));
+    let mut is_known: bool = diesel::select(own).get_result(connection).await?;
+    if let Some(id) = cursor {
+        let cursor = dsl::exists(of_endpoint().filter(webhook_deliveries::id.eq(id)));
+        is_known &= diesel::select(cursor).get_result::<bool>(connection).await?;
+    }
+    if !is_known {
         return Ok(None);
     }
     let rows = of_endpoint()
+        .filter(webhook_deliveries::id.gt(low).and(webhook_deliveries::id.lt(high)))
         .select(WebhookDeliveryRow::as_select())
         .limit(row_limit(query.limit.saturating_add(1)));
-    let rows: Vec<WebhookDeliveryRow> = match query.cursor {
-        Cursor::Newest => rows.order(webhook_deliveries::id.desc()).load(connection).await?,
-        Cursor::OlderThan(id) => {
-            let older = rows.filter(webhook_deliveries::id.lt(id.0));
-            older.order(webhook_deliveries::id.desc()).load(connection).await?
-        }
-        Cursor::NewerThan(id) => {
-            let newer = rows.filter(webhook_deliveries::id.gt(id.0));
-            newer.order(webhook_deliveries::id.asc()).load(connection).await?
-        }
+    let rows: Vec<WebhookDeliveryRow> = if matches!(query.cursor, Cursor::NewerThan(_)) {
+        rows.order(webhook_deliveries::id.asc()).load(connection).await?
+    } else {
+        rows.order(webhook_deliveries::id.desc()).load(connection).await?
     };
     let read = rows.into_iter().map(WebhookDeliveryRow::into_delivery);
     Ok(Some(DeliveryPage::of(query, read.collect::<Result<_, _>>()?)))

@@ -82,7 +82,7 @@ impl OrderAdmin for PostgresStore {
     }
 
     async fn order(&self, id: OrderId) -> Result<Option<Kept<StoredOrder>>, StoreError> {
-        Ok(self.pool.read(async |connection| read::find_any(connection, id).await).await?)
+        Ok(self.pool.read(async |connection| read::find(connection, None, id).await).await?)
     }
 
     async fn created_before(

@@ -37,7 +37,7 @@ const ANNOUNCE: &str = "(SELECT pg_advisory_xact_lock_shared((28530::bigint << 4
 /// 4. `stored`: inserts their documents, which adopts the uploads.
 /// 5. `remembered`: remembers their requests. Where a concurrent request has remembered its order
 ///    under the same key, a trigger rejects the whole statement.
-/// 6. `noted`: inserts an event for each, whatever will follow it.
+/// 6. `noted`: inserts an event for each order.
 ///
 /// Each step locks rows in the order of their keys, so that batches never deadlock.
 static STATEMENT: LazyLock<String> = LazyLock::new(|| {

@@ -71,14 +71,7 @@ impl OrderReader for PostgresStore {
         client: ClientId,
         id: OrderId,
     ) -> Result<Option<Kept<StoredOrder>>, StoreError> {
-        let query =
-            orders::table.find(id.0).filter(orders::client_id.eq(client.0)).select(columns());
-        let found = self.pool.read(async |connection| {
-            let row = Prepared(query).get_result(connection).await.optional();
-            let row = row.map_err(|error| unreadable(error.into(), &id.0))?;
-            Ok(row.map(into_kept).transpose()?)
-        });
-        Ok(found.await?)
+        Ok(self.pool.read(async |connection| find(connection, Some(client), id).await).await?)
     }
 
     async fn document(
@@ -115,12 +108,17 @@ impl OrderReader for PostgresStore {
     }
 }
 
-/// Returns an order of any client. An error names the column that cannot be read.
-pub(crate) async fn find_any(
+/// Returns an order, of any client or of the given one. An error names the column that cannot be
+/// read.
+pub(crate) async fn find(
     connection: &mut AsyncPgConnection,
+    client: Option<ClientId>,
     id: OrderId,
 ) -> Result<Option<Kept<StoredOrder>>, Failure> {
-    let query = orders::table.find(id.0).select(columns());
+    let mut query = orders::table.find(id.0).select(columns()).into_boxed();
+    if let Some(client) = client {
+        query = query.filter(orders::client_id.eq(client.0));
+    }
     let row = Prepared(query).get_result(connection).await.optional();
     let row = row.map_err(|error| unreadable(error.into(), &id.0))?;
     Ok(row.map(into_kept).transpose()?)
@@ -140,7 +138,7 @@ pub(crate) async fn find_each(
         Err(Error::DeserializationError(_)) => {
             let mut found = Vec::new();
             for &id in ids {
-                match find_any(connection, id).await {
+                match find(connection, None, id).await {
                     Err(failure @ Failure::Unreadable(_)) => found.push((id, Err(failure.into()))),
                     order => {
                         found.extend(order?.and_then(Kept::whole).map(|order| (id, Ok(order))));

@@ -44,58 +44,6 @@ async fn rejection(client: &Client, statement: &str) -> DbError {
     rejected.as_db_error().unwrap_or_else(|| panic!("{statement}: {rejected}")).clone()
 }
 
-/// Columns that may be NULL. Every other column must have a value.
-const OPTIONAL: [&str; 37] = [
-    "api_keys.client_id",
-    "api_keys.contact",
-    "api_keys.documents_rate_burst",
-    "api_keys.documents_rate_per_second",
-    "api_keys.expires_at",
-    "api_keys.last_used_at",
-    "api_keys.rate_burst",
-    "api_keys.rate_per_second",
-    "api_keys.revoked_at",
-    "api_keys.signing_service_id",
-    "deliveries.failed_at",
-    "deliveries.last_error",
-    "deliveries.leased_until",
-    "documents.added_at",
-    "events.retry_at",
-    "idempotency_keys.documents",
-    "idempotency_keys.fingerprint",
-    "idempotency_keys.first_document",
-    "idempotency_keys.order_id",
-    "key_events.successor_id",
-    "orders.ends_at",
-    "orders.erased_at",
-    "orders.notary_id",
-    "orders.starts_at",
-    "webhook_deliveries.delivered_at",
-    "webhook_deliveries.failed_at",
-    "webhook_deliveries.leased_until",
-    "webhook_deliveries.order_id",
-    "webhook_endpoints.description",
-    "webhook_endpoints.disabled_at",
-    "webhook_endpoints.disabled_by",
-    "webhook_endpoints.failed_at",
-    "webhook_endpoints.previous_secret",
-    "webhook_endpoints.previous_until",
-    "webhook_endpoints.succeeded_at",
-    "webhook_endpoints.told_at",
-    "webhook_endpoints.warned_at",
-];
-
-#[tokio::test]
-async fn only_optional_columns_may_be_null() {
-    let client = full().await;
-    let nullable = "SELECT table_name || '.' || column_name FROM information_schema.columns \
-        WHERE table_schema = 'public' AND table_name <> 'order_details' AND is_nullable = 'YES' \
-        ORDER BY 1";
-    let rows = client.query(nullable, &[]).await.unwrap();
-    let nullable: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
-    assert_eq!(nullable, OPTIONAL);
-}
-
 #[tokio::test]
 async fn keys_and_references_hold() {
     let client = full().await;

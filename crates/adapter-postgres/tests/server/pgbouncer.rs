@@ -30,9 +30,8 @@ async fn storage() -> Storage {
 
 mod order_repo {
     contract_tests::obligations!(order_repo, super::storage().await;
-        maximal_order_is_found_as_created,
-        one_of_concurrent_orders_within_window_is_created,
-        one_of_concurrent_orders_after_window_is_created,
+        order_is_found_as_created,
+        one_of_concurrent_orders_is_created,
         concurrent_orders_have_their_own_outcomes,
     );
 }
@@ -53,7 +52,7 @@ mod idempotency_ledger {
 mod api_key_repo {
     contract_tests::obligations!(api_key_repo, super::storage().await;
         key_is_found_as_added,
-        one_of_concurrent_first_keys_is_added,
+        first_key_is_added_once,
         concurrent_rotations_all_count,
     );
 }
@@ -76,7 +75,7 @@ mod delivery_queue {
 
 mod order_reader {
     contract_tests::obligations!(order_reader, super::storage().await;
-        order_is_read_with_its_documents,
+        document_is_read_by_its_position,
         poller_misses_no_concurrent_order,
     );
 }

@@ -244,66 +244,6 @@ async fn order_that_was_not_inserted_is_not_acknowledged() {
     assert_eq!(file_numbers(&directory, "orders"), "F-1,F-3,F-4");
 }
 
-/// Notes the statements that run, and those that stay prepared. Transactions begin and end with
-/// short statements, which diesel prepares for each call.
-#[derive(Default, Clone)]
-struct Seen {
-    run: Arc<Mutex<Vec<String>>>,
-    kept: Arc<Mutex<Vec<String>>>,
-}
-
-impl Instrumentation for Seen {
-    fn on_connection_event(&mut self, event: InstrumentationEvent<'_>) {
-        match event {
-            InstrumentationEvent::StartQuery { query, .. } => {
-                let text = query.to_string();
-                let text = text.split(" -- binds").next().unwrap().trim();
-                self.run.lock().unwrap().push(text.to_owned());
-            }
-            InstrumentationEvent::CacheQuery { sql, .. } => {
-                self.kept.lock().unwrap().push(sql.trim().to_owned());
-            }
-            _ => {}
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn statements_of_orders_and_their_mails_stay_prepared() {
-    let directory = tempdir().unwrap();
-    let store = Arc::new(open(&directory).await);
-    let seen = Seen::default();
-    let instrumentation = seen.clone();
-    let instrument = move |connection: &mut SqliteConnection| {
-        connection.set_instrumentation(instrumentation);
-        Ok::<_, Failure>(())
-    };
-    store.writer.run(instrument).await.unwrap();
-
-    create_together(&store, &["F-1", "F-2", "F-3", "F-4"]).await;
-    let documents = vec![document()];
-    store.record(&[documents[0].key.clone()], NOW).await.unwrap();
-    let attempt = attempt(&idempotency_key(1, "key"), 7);
-    let idempotent_request = Some(IdempotentRequest { attempt, kept_until: NOW });
-    let whole = NewOrder { documents, idempotent_request, ..new_order("F-5", NOW) };
-    enqueue(&*store, &whole, vec![delivery(0), delivery(1)]).await;
-    let leases = store.lease(NOW, Duration::MINUTE, 2).await.unwrap();
-    let retry = Settlement::RetryAt { due_at: NOW, error: "busy".to_owned() };
-    assert!(settle(&*store, &leases[0], &retry).await);
-    assert!(settle(&*store, &leases[1], &Settlement::Done).await);
-
-    let kept = seen.kept.lock().unwrap();
-    let run = seen.run.lock().unwrap();
-    let prepared_each_time: Vec<_> = run
-        .iter()
-        .filter(|text| !kept.contains(text) && !["BEGIN IMMEDIATE", "COMMIT"].contains(&&***text))
-        // A batch of another size is another statement.
-        .filter(|text| !text.contains("`id` IN (?, ?)"))
-        .collect();
-    assert!(prepared_each_time.is_empty(), "{prepared_each_time:#?}");
-    assert!(kept.iter().any(|text| text.starts_with("INSERT INTO orders")), "{kept:#?}");
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn success_is_reported_only_after_commit() {
     let directory = tempdir().unwrap();

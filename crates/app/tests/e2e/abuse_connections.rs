@@ -152,7 +152,10 @@ async fn send_slowly(address: SocketAddr, first: String, byte: Option<u8>) -> u1
 async fn slow_and_idle_connections_are_closed_while_orders_succeed() {
     // The default soft limit of shells and systemd; the service raises it.
     let service = Service::start("ulimit -S -n 1024");
+    // Of another client, because a key has a quarter of the permits for bodies.
+    let hostile = issue_key(&service.wiring);
     let body = service.head(CREATE, "Content-Length: 1000\r\n") + "{";
+    let body = body.replace(&service.key, &hostile);
     let unauthorized = format!(
         "POST {CREATE_WITH_DOCUMENTS} HTTP/1.1\r\nHost: t\r\nContent-Length: 1000000\r\n\r\n"
     );
@@ -174,7 +177,7 @@ async fn slow_and_idle_connections_are_closed_while_orders_succeed() {
             let started = Instant::now();
             let actual = send_slowly(address, first, byte).await;
             open.fetch_sub(1, Ordering::Relaxed);
-            assert_eq!(actual, status);
+            assert!(actual == status || (actual, byte) == (503, Some(b' ')), "{actual} {status}");
             assert!(started.elapsed() < CLOSE_TIME, "{status} after {:?}", started.elapsed());
         })
     });

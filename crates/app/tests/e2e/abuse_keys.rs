@@ -15,7 +15,7 @@ const GUESSES: usize = 2_000;
 
 /// Returns a well-formed key that was never issued.
 fn guess() -> String {
-    PresentedKey::random(false, &app::OsEntropy).expose().to_owned()
+    PresentedKey::random(false, &operator::OsEntropy).expose().to_owned()
 }
 
 async fn attempt(app: &TestApp, key: &str, forwarded_for: String) -> Response {

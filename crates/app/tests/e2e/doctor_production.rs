@@ -5,9 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use app::{Machine, doctor::examine, settings::Settings};
 use clap::Parser;
 use contract_tests::fakes::ManualClock;
+use operator::{Machine, doctor::examine, settings::Settings};
 use test_servers::{
     pgbouncer::PgBouncer,
     postgres::Cluster,

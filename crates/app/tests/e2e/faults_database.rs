@@ -283,7 +283,8 @@ async fn server_with_full_disk_recovers() {
 async fn malformed_key_is_rejected_without_database() {
     let app = TestApp::start().await;
     let valid = app.key.clone();
-    let unknown = domain::api_key::PresentedKey::random(false, &app::OsEntropy).expose().to_owned();
+    let unknown =
+        domain::api_key::PresentedKey::random(false, &operator::OsEntropy).expose().to_owned();
     let send = async |key: &str| {
         app.client.post(app.url(CREATE)).bearer_auth(key).json(&order("F-1")).send().await.unwrap()
     };

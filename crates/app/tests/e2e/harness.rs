@@ -10,12 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use app::{
-    Machine, OsEntropy,
-    adapters::Storage,
-    serve::{Service, Starting},
-    settings::Settings,
-};
+use app::serve::{Service, Starting};
 use clap::Parser;
 use contract_tests::fakes::ManualClock;
 use domain::{
@@ -23,6 +18,7 @@ use domain::{
     order::{OrderId, SigningServiceId, StoredOrder},
     ports::Kept,
 };
+use operator::{Machine, OsEntropy, adapters::Storage, settings::Settings};
 use reqwest::{
     Client, ClientBuilder, RequestBuilder, Response, StatusCode,
     multipart::{Form, Part},

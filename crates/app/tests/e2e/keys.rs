@@ -130,7 +130,7 @@ async fn trail_names_the_operator_of_each_change() {
 #[tokio::test(flavor = "multi_thread")]
 async fn list_shows_last_use_of_keys() {
     /// The columns of expiry and last use, both empty.
-    const UNUSED: &str = "never                never";
+    const UNUSED: &str = "never    never";
     let wiring = Wiring::new();
     let service = ServiceProcess::start(&wiring, &[]);
     let used = issue(&wiring, &["--name=used", "--limit-per-second=5", "--limit-burst=8"]);

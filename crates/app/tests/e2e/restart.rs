@@ -43,7 +43,7 @@ async fn pending_delivery_is_made_after_restart() {
 #[tokio::test(flavor = "multi_thread")]
 async fn abandoned_uploads_are_deleted_after_an_hour() {
     let app = TestApp::start().await;
-    let key = ObjectKey::random(&app::OsEntropy);
+    let key = ObjectKey::random(&operator::OsEntropy);
     app.storage().uploads.record(std::slice::from_ref(&key), app.clock.now()).await.unwrap();
     app.wiring.put_object(key.as_str(), &deed());
 

@@ -156,7 +156,7 @@ async fn expired_lease_of_killed_worker_is_delivered() {
 
     // This instance has an injected clock, so the test does not wait for the lease to expire.
     let clock = Arc::new(ManualClock::default());
-    clock.advance(app::SystemClock.now() - clock.now());
+    clock.advance(operator::SystemClock.now() - clock.now());
     let other = TestApp::start_on(wiring, Arc::clone(&clock), &[], Some(key)).await;
     created(other.create(&order("F-2")).await).await;
     let mails = other.mails(1).await;

@@ -165,9 +165,10 @@ async fn collector_that_fails_costs_no_order() {
         assert!(began.elapsed().as_secs() < 60, "{url}: an order waited for an export");
         eventually_async(async || {
             let metrics = service.ops("/metrics").await.1;
-            let dropped = "notary_orders_trace_spans_total{outcome=\"dropped\"} ";
-            let spans = metrics.lines().find_map(|line| line.strip_prefix(dropped)).unwrap();
-            spans.parse::<u64>().unwrap() > 0
+            let ended = "notary_orders_trace_spans_total{outcome=\"ended\"} ";
+            let spans = metrics.lines().find_map(|line| line.strip_prefix(ended)).unwrap();
+            let exported = "notary_orders_trace_spans_total{outcome=\"exported\"} 0\n";
+            spans.parse::<u64>().unwrap() >= 20 && metrics.contains(exported)
         })
         .await;
         assert_eq!(service.stop("-TERM").0, Some(0), "{url}");

@@ -3,11 +3,9 @@
 
 use std::{
     io::{BufRead as _, BufReader, PipeReader, Write as _, pipe},
-    process::{Child, ChildStderr, Stdio},
+    process::{Child, Stdio},
     time::{Duration, Instant},
 };
-
-use serde_json::Value;
 
 use crate::{
     harness::{CREATE, answers, created, eventually, eventually_async},
@@ -40,29 +38,11 @@ async fn drop_lines(server: &ServiceProcess, key: &str) {
     }
 }
 
-fn read_until_loss_is_reported(log: &mut BufReader<ChildStderr>) -> u64 {
-    for line in log.lines() {
-        let event: Value = serde_json::from_str(&line.unwrap()).unwrap();
-        if event["message"].as_str().is_some_and(|text| text.starts_with("log lines were dropped"))
-        {
-            return event["lines"].as_u64().unwrap();
-        }
-    }
-    panic!("the log ended");
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn unread_log_blocks_neither_orders_nor_stop() {
     let wiring = Wiring::new();
     let key = issue_key(&wiring);
-    let (mut server, mut log) = ServiceProcess::start_unread(&wiring, &["--rate-per-second=0"]);
-    drop_lines(&server, &key).await;
-    // The count is logged as soon as lines are read again.
-    let (reported, mut log) =
-        tokio::task::spawn_blocking(move || (read_until_loss_is_reported(&mut log), log))
-            .await
-            .unwrap();
-    assert!(reported > 0);
+    let (mut server, _log) = ServiceProcess::start_unread(&wiring, &["--rate-per-second=0"]);
     drop_lines(&server, &key).await;
     created(server.post(&key, "F-1").await).await;
     assert_eq!(server.readiness().await.0, 200);
@@ -72,7 +52,6 @@ async fn unread_log_blocks_neither_orders_nor_stop() {
     eventually(|| server.ended().is_some()).await;
     assert!(server.ended().unwrap().success());
     assert!(asked.elapsed() < STOPPED, "{:?}", asked.elapsed());
-    assert!(log.fill_buf().is_ok());
 }
 
 /// Returns the ends of a pipe that is full.

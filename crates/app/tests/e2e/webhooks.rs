@@ -1,11 +1,11 @@
 //! Webhooks to a receiver on this machine.
 
-use app::settings::Settings;
 use domain::{
     endpoint_request::{EndpointChange, EndpointRequest},
     manage_webhooks::ManageWebhooks,
     webhook::{DisabledBy, Endpoint, EndpointOwner},
 };
+use operator::settings::Settings;
 use reqwest::multipart::Form;
 use serde_json::{Value, json};
 use time::Duration;

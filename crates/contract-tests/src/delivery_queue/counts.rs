@@ -9,17 +9,17 @@ use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
 
 use super::{enqueue, enqueue_all, fail_at, lease, lease_one, retry_at, settle};
-use crate::samples::{NOW, Storage, WINDOW, delivery, mails, new_order};
+use crate::samples::{NOW, Storage, delivery, mails, new_order};
 
 /// Leased deliveries are pending. Failed ones have no age.
 pub async fn stats_count_pending_and_failed_deliveries(storage: &Storage) {
-    assert_eq!(storage.queue.stats().await.unwrap(), QueueStats::default());
+    assert_eq!(storage.stats().await, QueueStats::default());
     for number in 0..4 {
         enqueue(storage, number, NOW + Duration::seconds(number.try_into().unwrap())).await;
     }
     let oldest = lease_one(storage, NOW).await;
     assert_eq!(
-        storage.queue.stats().await.unwrap(),
+        storage.stats().await,
         QueueStats { events: 0, pending: 4, failed: 0, oldest_created_at: Some(NOW) }
     );
     settle(storage, &oldest, fail_at(NOW)).await;
@@ -27,7 +27,7 @@ pub async fn stats_count_pending_and_failed_deliveries(storage: &Storage) {
     settle(storage, &second, Settlement::Done).await;
     let oldest_created_at = Some(NOW + Duration::seconds(2));
     assert_eq!(
-        storage.queue.stats().await.unwrap(),
+        storage.stats().await,
         QueueStats { events: 0, pending: 2, failed: 1, oldest_created_at }
     );
 }
@@ -38,15 +38,15 @@ pub async fn stats_count_events(storage: &Storage) {
         enqueue(storage, number, NOW + Duration::seconds(age)).await;
     }
     for (number, at) in [(4, NOW + Duration::SECOND), (5, NOW - Duration::SECOND)] {
-        storage.orders.create(&new_order(&format!("F-{number}"), at), WINDOW).await.unwrap();
+        storage.create(&new_order(&format!("F-{number}"), at)).await;
     }
     let expected =
         |events, at| QueueStats { events, pending: 3, failed: 0, oldest_created_at: Some(at) };
-    assert_eq!(storage.queue.stats().await.unwrap(), expected(2, NOW - Duration::SECOND));
+    assert_eq!(storage.stats().await, expected(2, NOW - Duration::SECOND));
     let event = storage.outbox.events(NOW, 10).await.unwrap()[1].id;
     let deliveries = Vec::new();
     storage.outbox.dispatch(&[mails(event, deliveries)]).await.unwrap();
-    assert_eq!(storage.queue.stats().await.unwrap(), expected(1, NOW));
+    assert_eq!(storage.stats().await, expected(1, NOW));
 }
 
 /// Creates an order with one delivery to an address.

@@ -10,10 +10,10 @@ use domain::{
 use futures_util::future::join_all;
 use time::Duration;
 
-use super::{create, found};
+use super::found;
 use crate::samples::{
-    CLIENT, NOW, Storage, attempt, claim, create_with_uploads, document, idempotency_key,
-    new_order, record_uploads, stored,
+    CLIENT, NOW, Storage, at_once, attempt, claim, create_with_uploads, document, idempotency_key,
+    keys_of, new_order, record_uploads, stored,
 };
 
 /// The instant of the additions.
@@ -49,8 +49,8 @@ async fn add(storage: &Storage, new: &NewDocuments) -> Result<AddedRange, AddDoc
 /// Checks that nothing was added, and that the uploads are still in the ledger.
 async fn assert_not_added(storage: &Storage, new: &NewDocuments, before: Option<StoredOrder>) {
     assert_eq!(found(storage, CLIENT, new.order_id).await, before);
-    let keys: Vec<_> = new.documents.iter().map(|document| document.key.clone()).collect();
-    let left = storage.uploads.condemn(&keys).await.unwrap();
+    let keys = keys_of(&new.documents);
+    let left = storage.condemn(&keys).await;
     assert_eq!(left.len(), keys.len(), "the uploads stay in the ledger");
 }
 
@@ -74,31 +74,20 @@ pub async fn added_documents_follow_the_others(storage: &Storage) {
     assert_eq!(order.as_created().documents.len(), 1);
 }
 
-/// An order that was created without documents gets its first ones.
-pub async fn order_without_documents_gets_some(storage: &Storage) {
-    let id = create(storage, &new_order("F-1", NOW)).await;
-    let new = addition(id, 2);
-    let range = add(storage, &new).await.unwrap();
-    assert_eq!((range.first_position, range.total()), (0, 2));
-    assert_eq!(found(storage, CLIENT, id).await.unwrap().documents, new.documents);
-}
-
 /// Nor do they leave one out.
 pub async fn concurrent_additions_never_share_a_position(storage: &Storage) {
-    let ids = [
-        create(storage, &new_order("F-1", NOW)).await,
-        create(storage, &new_order("F-2", NOW)).await,
-    ];
+    // Orders without documents.
+    let ids = storage.create_all(["F-1", "F-2"]).await;
     let additions: Vec<_> =
         (0..24).map(|number| addition(ids[number % 2], 1 + number % 3)).collect();
     for new in &additions {
         record_uploads(storage, &new.documents).await;
     }
-    let tasks = additions.iter().cloned().map(|new| {
+    let ranges = at_once(additions.iter().cloned().map(|new| {
         let orders = storage.orders.clone();
-        tokio::spawn(async move { orders.add_documents(&new).await.unwrap() })
-    });
-    let ranges: Vec<_> = join_all(tasks).await.into_iter().map(Result::unwrap).collect();
+        async move { orders.add_documents(&new).await.unwrap() }
+    }))
+    .await;
     for id in ids {
         let order = found(storage, CLIENT, id).await.unwrap();
         let mut next = 0;
@@ -136,7 +125,7 @@ pub async fn order_takes_no_more_than_the_maximum(storage: &Storage) {
 /// Orders of other clients and unknown identifiers are alike.
 pub async fn documents_are_added_to_own_orders_only(storage: &Storage) {
     let order = NewOrder { client: domain::api_key::ClientId(77), ..new_order("F-1", NOW) };
-    let foreign = create(storage, &order).await;
+    let foreign = storage.create(&order).await;
     for unknown in [foreign.0, foreign.0 + 1, 0, -1, i64::MAX] {
         let new = addition(OrderId(unknown), 1);
         let outcome = add(storage, &new).await;
@@ -150,30 +139,30 @@ pub async fn documents_are_added_to_own_orders_only(storage: &Storage) {
 /// that was forgotten.
 pub async fn addition_with_swept_upload_is_rejected(storage: &Storage) {
     let order = new_order("F-1", NOW);
-    let id = create(storage, &order).await;
+    let id = storage.create(&order).await;
     for forget in [false, true] {
         let new = addition(id, 2);
         record_uploads(storage, &new.documents).await;
         let [live, swept] = &new.documents[..] else { unreachable!() };
-        storage.uploads.condemn(from_ref(&swept.key)).await.unwrap();
+        storage.condemn(from_ref(&swept.key)).await;
         if forget {
             storage.uploads.forget(from_ref(&swept.key)).await.unwrap();
         }
         let outcome = storage.orders.add_documents(&new).await;
         assert!(matches!(outcome, Err(AddDocumentsError::UploadSwept)), "{outcome:?}");
         assert_eq!(found(storage, CLIENT, id).await, Some(stored(id, &order)));
-        let left = storage.uploads.condemn(from_ref(&live.key)).await.unwrap();
+        let left = storage.condemn(from_ref(&live.key)).await;
         assert_eq!(left, from_ref(&live.key));
     }
 }
 
 /// They leave the ledger.
 pub async fn adding_documents_adopts_their_uploads(storage: &Storage) {
-    let id = create(storage, &new_order("F-1", NOW)).await;
+    let id = storage.create(&new_order("F-1", NOW)).await;
     let new = addition(id, 2);
     add(storage, &new).await.unwrap();
-    let keys: Vec<_> = new.documents.iter().map(|document| document.key.clone()).collect();
-    assert_eq!(storage.uploads.condemn(&keys).await.unwrap(), []);
+    let keys = keys_of(&new.documents);
+    assert_eq!(storage.condemn(&keys).await, []);
 }
 
 /// The key then stands for the positions, even after further documents.
@@ -183,11 +172,8 @@ pub async fn addition_is_stored_under_its_key(storage: &Storage) {
     let new = with_key(addition(id, 2), "key");
     let request = new.idempotent_request.clone().unwrap();
     // The request has claimed its key before.
-    storage
-        .idempotency
-        .claim(&request.attempt.claim, LATER, LATER + Duration::MINUTE)
-        .await
-        .unwrap();
+    let (claims, later) = (&storage.idempotency, LATER + Duration::MINUTE);
+    claims.claim(&request.attempt.claim, LATER, later).await.unwrap();
     let range = add(storage, &new).await.unwrap();
     add(storage, &addition(id, 1)).await.unwrap();
     let answered = KeyUse::Answered(Answered {
@@ -196,7 +182,7 @@ pub async fn addition_is_stored_under_its_key(storage: &Storage) {
         added: Some(range),
     });
     let key = &request.attempt.claim.key;
-    match storage.idempotency.claim(&claim(key), LATER, LATER + Duration::MINUTE).await {
+    match claims.claim(&claim(key), LATER, later).await {
         Err(ClaimError::InUse(key_use)) => assert_eq!(key_use, answered),
         other => panic!("{other:?}"),
     }
@@ -210,26 +196,22 @@ pub async fn addition_is_stored_under_its_key(storage: &Storage) {
     }
     assert_eq!(found(storage, CLIENT, id).await.unwrap().documents.len(), 4);
     let kept_until = request.kept_until;
-    storage
-        .idempotency
-        .claim(&claim(key), kept_until, kept_until + Duration::MINUTE)
-        .await
-        .unwrap();
+    claims.claim(&claim(key), kept_until, kept_until + Duration::MINUTE).await.unwrap();
 }
 
 /// The others learn of it.
 pub async fn one_of_concurrent_additions_with_one_key_is_stored(storage: &Storage) {
-    let id = create(storage, &new_order("F-1", NOW)).await;
+    let id = storage.create(&new_order("F-1", NOW)).await;
     let additions: Vec<_> = (0..12).map(|_| with_key(addition(id, 1), "key")).collect();
     for new in &additions {
         record_uploads(storage, &new.documents).await;
     }
-    let tasks = additions.into_iter().map(|new| {
+    let adding = additions.into_iter().map(|new| {
         let orders = storage.orders.clone();
-        tokio::spawn(async move { orders.add_documents(&new).await })
+        async move { orders.add_documents(&new).await }
     });
     let mut added = 0;
-    for outcome in join_all(tasks).await.into_iter().map(Result::unwrap) {
+    for outcome in at_once(adding).await {
         match outcome {
             Ok(range) => {
                 assert_eq!(range, AddedRange { first_position: 0, count: 1 });
@@ -248,7 +230,7 @@ pub async fn one_of_concurrent_additions_with_one_key_is_stored(storage: &Storag
 
 /// A failed addition does not use its key.
 pub async fn failed_addition_leaves_its_key_free(storage: &Storage) {
-    let id = create(storage, &new_order("F-1", NOW)).await;
+    let id = storage.create(&new_order("F-1", NOW)).await;
     let key = "key";
     let failed = with_key(NewDocuments { max_documents: 0, ..addition(id, 1) }, key);
     assert!(add(storage, &failed).await.is_err());

@@ -12,8 +12,11 @@ use domain::{
 use futures_util::future::join_all;
 use time::Duration;
 
-use super::{create, create_at_once, found};
-use crate::samples::{NOW, Storage, attempt, document, idempotency_key, new_order, stored};
+use super::{create_at_once, found};
+use crate::samples::{
+    NOW, Storage, at_once, attempt, document, idempotency_key, keys_of, new_order, record_uploads,
+    stored,
+};
 
 async fn assert_created(
     storage: &Storage,
@@ -38,7 +41,7 @@ fn with_key(order: NewOrder, key: &str) -> NewOrder {
 
 /// Duplicates, keys in use and swept uploads fail alone; the other orders are created.
 pub async fn concurrent_orders_have_their_own_outcomes(storage: &Storage) {
-    let before = create(storage, &with_key(new_order("before", NOW), "before")).await;
+    let before = storage.create(&with_key(new_order("before", NOW), "before")).await;
     let numbered = |number: usize, kind: &str| new_order(&format!("{kind} {number}"), NOW);
     let mut orders = Vec::new();
     for number in 0..20 {
@@ -76,11 +79,7 @@ pub async fn concurrent_orders_have_their_own_outcomes(storage: &Storage) {
         }
     }
     assert_eq!((twins, pending), (1, 42));
-    assert_eq!(
-        storage.queue.stats().await.unwrap().events,
-        pending,
-        "rejected orders write nothing"
-    );
+    assert_eq!(storage.stats().await.events, pending, "rejected orders write nothing");
 }
 
 /// No order bars the file number, not even one that is created meanwhile.
@@ -101,18 +100,14 @@ pub async fn concurrent_orders_keep_their_documents_and_events(storage: &Storage
             ..new_order(&format!("F-{number}"), NOW)
         })
         .collect();
-    let keys: Vec<_> = orders
-        .iter()
-        .flat_map(|order| &order.documents)
-        .map(|document| document.key.clone())
-        .collect();
-    storage.uploads.record(&keys, NOW).await.unwrap();
+    let keys: Vec<_> = orders.iter().flat_map(|order| keys_of(&order.documents)).collect();
+    storage.record(&keys).await;
     let mut ids = Vec::new();
     for (outcome, order) in create_at_once(storage, orders.clone()).await.into_iter().zip(orders) {
         ids.push(*outcome.as_ref().unwrap());
         assert_created(storage, outcome, &order).await;
     }
-    assert_eq!(storage.uploads.condemn(&keys).await.unwrap(), [], "all were adopted");
+    assert_eq!(storage.condemn(&keys).await, [], "all were adopted");
     let events = storage.outbox.events(NOW, 1_000).await.unwrap();
     let mut with_event: Vec<_> = events.iter().map(|event| event.order_id).collect();
     with_event.sort_unstable();
@@ -134,10 +129,9 @@ pub async fn concurrent_order_with_condemned_upload_fails_alone(storage: &Storag
     let mut orders = good.clone();
     orders.insert(7, bad.clone());
     for order in &orders {
-        let keys: Vec<_> = order.documents.iter().map(|document| document.key.clone()).collect();
-        storage.uploads.record(&keys, NOW).await.unwrap();
+        record_uploads(storage, &order.documents).await;
     }
-    storage.uploads.condemn(from_ref(&condemned.key)).await.unwrap();
+    storage.condemn(from_ref(&condemned.key)).await;
     for (outcome, order) in create_at_once(storage, orders.clone()).await.into_iter().zip(&orders) {
         if *order == bad {
             assert!(matches!(outcome, Err(CreateError::UploadSwept)), "{outcome:?}");
@@ -145,41 +139,35 @@ pub async fn concurrent_order_with_condemned_upload_fails_alone(storage: &Storag
             assert_created(storage, outcome, order).await;
         }
     }
-    assert_eq!(storage.uploads.condemn(from_ref(&live.key)).await.unwrap(), [live.key]);
-    create(storage, &NewOrder { documents: vec![], ..bad }).await;
+    assert_eq!(storage.condemn(from_ref(&live.key)).await, [live.key]);
+    storage.create(&NewOrder { documents: vec![], ..bad }).await;
 }
 
 /// Mixes test orders and real ones, and windows of different lengths.
 pub async fn concurrent_orders_have_their_own_kinds_and_windows(storage: &Storage) {
     for number in 0..10 {
-        create(storage, &new_order(&format!("F-{number}"), NOW)).await;
+        storage.create(&new_order(&format!("F-{number}"), NOW)).await;
     }
     let later = NOW + Duration::seconds(30);
     let (short, long) =
         (DuplicateWindow(Duration::seconds(30)), DuplicateWindow(Duration::seconds(31)));
     let calls = (0..30).map(|number| {
         let repo = storage.orders.clone();
-        let order =
-            NewOrder { is_test: number >= 20, ..new_order(&format!("F-{}", number % 10), later) };
-        tokio::spawn(async move {
-            repo.create(&order, if number % 2 == 0 { short } else { long }).await
-        })
+        let is_test = number >= 20;
+        let order = NewOrder { is_test, ..new_order(&format!("F-{}", number % 10), later) };
+        let window = if number % 2 == 0 { short } else { long };
+        async move { repo.create(&order, window).await }
     });
-    for (number, outcome) in join_all(calls).await.into_iter().map(Result::unwrap).enumerate() {
-        match number {
+    for (number, outcome) in at_once(calls).await.into_iter().enumerate() {
+        let as_expected = match &outcome {
             // The earlier orders are real ones.
-            20.. => assert!(outcome.is_ok(), "{number}: {outcome:?}"),
-            _ if number % 2 == 0 => assert!(
-                matches!(outcome, Ok(_) | Err(CreateError::Duplicate { .. })),
-                "{number}: {outcome:?}"
-            ),
-            _ => assert!(
-                matches!(outcome, Err(CreateError::Duplicate { .. })),
-                "{number}: {outcome:?}"
-            ),
-        }
+            Ok(_) => number >= 20 || number % 2 == 0,
+            Err(CreateError::Duplicate { .. }) => number < 20,
+            Err(_) => false,
+        };
+        assert!(as_expected, "{number}: {outcome:?}");
     }
-    let stored = storage.queue.stats().await.unwrap().events;
+    let stored = storage.stats().await.events;
     // Ten earlier orders, ten test orders, and one for each of five numbers with the short window.
     assert_eq!(stored, 25);
 }

@@ -143,7 +143,7 @@ async fn acknowledged_orders_survive_every_kill() {
     // Restarts with a clock past the age at which the sweeper removes objects without an order.
     let orphans = Audit::of(&wiring, &responses).orphans();
     let clock = Arc::new(ManualClock::default());
-    clock.advance(app::SystemClock.now() + time::Duration::hours(2) - clock.now());
+    clock.advance(operator::SystemClock.now() + time::Duration::hours(2) - clock.now());
     let app = TestApp::start_on(wiring, clock, FLAGS, Some(responses.key())).await;
     responses.set_address(&app.address().to_string());
     responses.settle().await;

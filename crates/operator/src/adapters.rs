@@ -1,0 +1,297 @@
+//! Chooses the adapters behind the ports by the settings.
+
+use std::{
+    fs::{DirBuilder, File},
+    io,
+    os::unix::fs::DirBuilderExt as _,
+    path::Path,
+    sync::Arc,
+};
+
+use adapter_clamd::Clamd;
+use adapter_mail::{MailDrop, Sender};
+use adapter_object_store::ObjectBlobStore;
+use adapter_postgres::PostgresStore;
+use adapter_sqlite::SqliteStore;
+use adapter_webhook::Proxy;
+use anyhow::{Context as _, Result};
+use domain::{
+    manage_keys::ManageKeys,
+    manage_webhooks::ManageWebhooks,
+    ports::{
+        ApiKeyRepo, BlobStore, DeliveryQueue, DocumentScanner as _, IdempotencyLedger, Notifier,
+        OrderAdmin, OrderReader, OrderRepo, Outbox, UploadLedger, WebhookQueue, WebhookRepo,
+        WebhookSender, error_chain,
+    },
+};
+
+use crate::{
+    secrets_key::secret_box,
+    settings::{Database, Settings},
+    system::Machine,
+};
+
+/// Gets the size of each batch.
+type BatchObserver = Arc<dyn Fn(usize) + Send + Sync>;
+
+/// What metrics report of a database.
+pub trait ObservedDatabase: Send + Sync {
+    /// Reports how many writing calls are committed together.
+    fn observe_batches(&self, observer: BatchObserver);
+
+    /// Returns the number of open connections.
+    fn open_connections(&self) -> usize;
+
+    /// Returns the number of calls that wait for a connection.
+    fn waiting_calls(&self) -> usize;
+}
+
+/// Implements the trait by the methods that a store has under the same names.
+macro_rules! observed {
+    ($($store:ident),*) => {$(
+        impl ObservedDatabase for $store {
+            fn observe_batches(&self, observer: BatchObserver) {
+                self.observe_batches(&observer);
+            }
+            fn open_connections(&self) -> usize {
+                self.open_connections()
+            }
+            fn waiting_calls(&self) -> usize {
+                self.waiting_calls()
+            }
+        }
+    )*};
+}
+observed!(PostgresStore, SqliteStore);
+
+/// The ports of the database.
+#[derive(Clone)]
+pub struct Storage {
+    /// Stores orders.
+    pub orders: Arc<dyn OrderRepo>,
+    /// Reads orders for their clients.
+    pub reader: Arc<dyn OrderReader>,
+    /// Lists, reads and erases orders for operators.
+    pub admin: Arc<dyn OrderAdmin>,
+    /// Records the objects of orders that are not created yet.
+    pub uploads: Arc<dyn UploadLedger>,
+    /// Stores idempotency keys in use.
+    pub idempotency: Arc<dyn IdempotencyLedger>,
+    /// Stores API keys.
+    pub keys: Arc<dyn ApiKeyRepo>,
+    /// Stores events.
+    pub outbox: Arc<dyn Outbox>,
+    /// Stores deliveries.
+    pub queue: Arc<dyn DeliveryQueue>,
+    /// Stores webhook endpoints.
+    pub webhooks: Arc<dyn WebhookRepo>,
+    /// Stores webhook deliveries.
+    pub webhook_queue: Arc<dyn WebhookQueue>,
+    /// The database behind these ports.
+    pub observed: Arc<dyn ObservedDatabase>,
+}
+
+// The names of settings in errors.
+pub(crate) const DATABASE: &str = "--database-url (DATABASE_URL)";
+pub(crate) const DOCUMENTS: &str = "--documents-url (NOTARY_ORDERS_DOCUMENTS_URL)";
+pub(crate) const MAIL: &str = "--mail-url (NOTARY_ORDERS_MAIL_URL)";
+pub(crate) const SCANNER: &str = "--scan-url (NOTARY_ORDERS_SCAN_URL)";
+pub(crate) const MAIL_FROM: &str = "--mail-from (NOTARY_ORDERS_MAIL_FROM)";
+
+impl Storage {
+    /// Opens the database of the settings and updates its schema.
+    pub async fn open(settings: &Settings) -> Result<Self> {
+        if settings.database_url.is_none() {
+            create_data_dir(settings)?;
+        }
+        let storage = match settings.database().context(DATABASE)? {
+            Database::Sqlite(path) => Self::on(open_sqlite(&path, DATABASE).await?),
+            Database::Postgres(url) => Self::on(open_postgres(&url, settings, DATABASE).await?),
+        };
+        storage.orders.check().await.context(DATABASE)?;
+        Ok(storage)
+    }
+
+    fn on<Store>(store: Store) -> Self
+    where
+        Store: OrderRepo
+            + OrderReader
+            + OrderAdmin
+            + UploadLedger
+            + IdempotencyLedger
+            + ApiKeyRepo
+            + Outbox
+            + DeliveryQueue
+            + WebhookRepo
+            + WebhookQueue
+            + ObservedDatabase
+            + 'static,
+    {
+        let store = Arc::new(store);
+        Self {
+            orders: store.clone(),
+            reader: store.clone(),
+            admin: store.clone(),
+            uploads: store.clone(),
+            idempotency: store.clone(),
+            keys: store.clone(),
+            outbox: store.clone(),
+            queue: store.clone(),
+            webhooks: store.clone(),
+            webhook_queue: store.clone(),
+            observed: store,
+        }
+    }
+
+    /// Returns the use case of API keys on this storage.
+    pub fn manage_keys(&self, machine: &Machine) -> ManageKeys {
+        ManageKeys {
+            keys: Arc::clone(&self.keys),
+            clock: Arc::clone(&machine.clock),
+            entropy: Arc::clone(&machine.entropy),
+            uses: Arc::default(),
+            cache: Arc::default(),
+        }
+    }
+
+    /// Returns the use case of webhook endpoints on this storage.
+    pub fn manage_webhooks(
+        &self,
+        settings: &Settings,
+        machine: &Machine,
+    ) -> Result<ManageWebhooks> {
+        Ok(ManageWebhooks {
+            endpoints: Arc::clone(&self.webhooks),
+            deliveries: Arc::clone(&self.webhook_queue),
+            sender: webhook_sender(settings)?,
+            secrets: secret_box(settings, &machine.entropy)?,
+            clock: Arc::clone(&machine.clock),
+            entropy: Arc::clone(&machine.entropy),
+        })
+    }
+}
+
+/// Returns what sends webhooks by the settings.
+pub(crate) fn webhook_sender(settings: &Settings) -> Result<Arc<dyn WebhookSender>> {
+    let proxy: Option<Proxy> = match &settings.webhook_proxy {
+        Some(url) => Some(url.parse().context("--webhook-proxy (NOTARY_ORDERS_WEBHOOK_PROXY)")?),
+        None => None,
+    };
+    let open = settings.webhook_allow.clone().unwrap_or_default();
+    Ok(Arc::new(adapter_webhook::Sender::new(open, proxy.as_ref())?))
+}
+
+/// Opens an SQLite database and updates its schema. Errors name the setting.
+pub(crate) async fn open_sqlite(path: &Path, setting: &str) -> Result<SqliteStore> {
+    let context = || format!("{setting}: {}", path.display());
+    let store = SqliteStore::open(path).with_context(context)?;
+    store.migrate().await.with_context(context)?;
+    Ok(store)
+}
+
+/// Opens a PostgreSQL database and updates its schema. Errors name the setting.
+pub(crate) async fn open_postgres(
+    url: &str,
+    settings: &Settings,
+    setting: &'static str,
+) -> Result<PostgresStore> {
+    let connections = settings.database_connections.into();
+    let store = PostgresStore::open(url, connections).context(setting)?;
+    store.migrate().await.context(setting)?;
+    Ok(store)
+}
+
+/// Returns the document store of the settings. Makes a missing folder, and does not connect.
+pub(crate) fn document_store(settings: &Settings) -> Result<ObjectBlobStore> {
+    let opened = match &settings.documents_url {
+        Some(url) => ObjectBlobStore::open(url, settings.environment.clone()),
+        None => ObjectBlobStore::in_folder(&settings.in_data_dir("documents")),
+    };
+    opened.context(DOCUMENTS)
+}
+
+/// Opens the document store of the settings. One that does not answer is a warning: orders without
+/// documents continue without it. Fails if the settings are wrong.
+pub async fn open_blobs(settings: &Settings) -> Result<Arc<dyn BlobStore>> {
+    let blobs = document_store(settings)?;
+    // The first connection to a remote store may take longer than the time limit of a check.
+    if blobs.check().await.is_err()
+        && let Err(error) = blobs.check().await
+    {
+        if adapter_object_store::is_refusal(&error) {
+            return Err(error).context(DOCUMENTS);
+        }
+        tracing::warn!(
+            setting = DOCUMENTS,
+            error = error_chain(&error),
+            "the document store is unavailable; orders with documents get 503 until it answers"
+        );
+    }
+    Ok(Arc::new(blobs))
+}
+
+/// Returns the malware scanner of the settings, if they name one. Does not connect.
+pub(crate) fn scanner(settings: &Settings) -> Result<Option<Clamd>> {
+    settings.scan_url.as_deref().map(|url| Clamd::open(url).context(SCANNER)).transpose()
+}
+
+/// Opens the malware scanner of the settings, if they name one. One that does not answer is a
+/// warning. Fails if the URL is wrong.
+pub async fn open_scanner(settings: &Settings) -> Result<Option<Clamd>> {
+    let Some(scanner) = scanner(settings)? else { return Ok(None) };
+    if let Err(error) = scanner.check().await {
+        tracing::warn!(
+            setting = SCANNER,
+            error = error_chain(&error),
+            required = settings.scan_required,
+            "the malware scanner is unavailable; until it answers, orders with documents get 503 \
+             if scans are required, and are stored unscanned otherwise"
+        );
+    }
+    Ok(Some(scanner))
+}
+
+/// Returns the sender of mails.
+pub(crate) fn sender(settings: &Settings) -> Result<Sender> {
+    settings.mail_from.parse().context(MAIL_FROM)
+}
+
+/// Returns the mail relay or folder of the settings. Makes a missing folder, and does not connect.
+pub(crate) fn notifier(settings: &Settings) -> Result<Arc<dyn Notifier>> {
+    let sender = sender(settings)?;
+    Ok(match &settings.mail_url {
+        Some(url) => adapter_mail::open(url, sender).context(MAIL)?,
+        None => Arc::new(MailDrop::in_folder(&settings.in_data_dir("mail"), sender).context(MAIL)?),
+    })
+}
+
+/// Opens the mail relay or folder of the settings, and returns whether it accepts mails. One that
+/// does not answer is a warning: mails wait for it. Fails if the settings are wrong.
+pub async fn open_notifier(settings: &Settings) -> Result<(Arc<dyn Notifier>, bool)> {
+    let notifier = notifier(settings)?;
+    let Err(error) = notifier.check().await else { return Ok((notifier, true)) };
+    if adapter_mail::is_refusal(&error) {
+        return Err(error).context(MAIL);
+    }
+    tracing::warn!(
+        setting = MAIL,
+        error = error_chain(&error),
+        "the mail relay is unavailable; mails wait until it answers"
+    );
+    Ok((notifier, false))
+}
+
+/// Creates the data directory, durably. Only its owner can read it, because it holds personal data.
+pub fn create_data_dir(settings: &Settings) -> Result<()> {
+    let folder = std::path::absolute(&settings.data_dir)?;
+    let create = || -> io::Result<()> {
+        if !folder.exists() {
+            DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+            folder.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())?;
+        }
+        Ok(())
+    };
+    create().with_context(|| {
+        format!("--data-dir (NOTARY_ORDERS_DATA_DIR): {}", settings.data_dir.display())
+    })
+}

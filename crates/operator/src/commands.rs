@@ -1,0 +1,127 @@
+//! The commands of operators.
+
+use std::path::PathBuf;
+
+use adapter_http::OpenApiSettings;
+use anyhow::{Context as _, Result};
+use clap::Subcommand;
+use clap_complete::Shell;
+
+use self::{
+    deliveries::DeliveriesCommand, doctor::DoctorCommand, keys::KeysCommand, operator::Operator,
+    orders::OrdersCommand, output::print, webhooks::WebhooksCommand,
+};
+use crate::{adapters::Storage, backup, copy, settings::Settings, system::Machine};
+
+mod deliveries;
+pub mod doctor;
+mod erase;
+mod keys;
+mod manual;
+mod operator;
+mod orders;
+pub mod output;
+mod webhooks;
+
+/// A command of an operator.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Check settings, database, document store, mail relay and machine, and say what to do
+    Doctor(DoctorCommand),
+    /// Update the schema of the database
+    Migrate,
+    /// Issue, list, rotate and revoke API keys
+    #[command(subcommand)]
+    Keys(KeysCommand),
+    /// List, show, export and erase orders
+    #[command(subcommand)]
+    Orders(OrdersCommand),
+    /// List deliveries that wait or failed for good, and retry them
+    #[command(subcommand, alias = "follow-ups")]
+    Deliveries(DeliveriesCommand),
+    /// Create, list, change, test and delete webhook endpoints, and replay their deliveries
+    #[command(subcommand)]
+    Webhooks(WebhooksCommand),
+    /// Copy the embedded database and its documents into an empty folder, also while the service
+    /// runs
+    Backup {
+        /// The folder of the backup
+        folder: PathBuf,
+    },
+    /// Put a backup into an empty data directory, after checking every document
+    Restore {
+        /// The folder of the backup
+        folder: PathBuf,
+    },
+    /// Print the OpenAPI document
+    Openapi,
+    /// Print the completions for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the manual page
+    #[command(hide = true)]
+    Man,
+    /// Copy orders, records of documents, keys and pending mails to another database. Does not
+    /// touch the stored documents. Stop the service first
+    Copy {
+        /// Database to read: sqlite://PATH
+        #[arg(long, value_name = "URL")]
+        from: String,
+        /// Empty database to write: postgres://USER:PASSWORD@HOST/DATABASE
+        #[arg(long, value_name = "URL")]
+        to: String,
+    },
+}
+
+impl Command {
+    /// Runs the command. `program` describes the whole command line.
+    pub async fn run(
+        self,
+        settings: Settings,
+        machine: Machine,
+        program: clap::Command,
+    ) -> Result<()> {
+        let now = machine.clock.now();
+        match self {
+            Self::Doctor(command) => command.run(&settings, &machine).await,
+            Self::Completions { shell } => manual::print_completions(shell, program),
+            Self::Man => manual::print_page(program),
+            Self::Migrate => Storage::open(&settings).await.map(drop),
+            Self::Keys(command) => {
+                let keys = Storage::open(&settings).await?.manage_keys(&machine);
+                keys::run(command, &keys, now).await
+            }
+            Self::Orders(command) => {
+                let storage = Storage::open(&settings).await?;
+                let operator = Operator { settings, storage, clock: machine.clock };
+                orders::run(command, &operator).await
+            }
+            Self::Deliveries(command) => {
+                let storage = Storage::open(&settings).await?;
+                deliveries::run(command, &storage, now).await
+            }
+            Self::Webhooks(command) => {
+                let storage = Storage::open(&settings).await?;
+                let webhooks = storage.manage_webhooks(&settings, &machine)?;
+                webhooks::run(command, &webhooks).await
+            }
+            Self::Backup { folder } => {
+                on_files(move || backup::back_up(&settings, &folder, now)).await
+            }
+            Self::Restore { folder } => on_files(move || backup::restore(&settings, &folder)).await,
+            Self::Copy { from, to } => print(&copy::everything(&from, &to, &settings).await?),
+            Self::Openapi => print(&adapter_http::openapi_document(&OpenApiSettings {
+                base_path: settings.base_path.clone(),
+                max_document_bytes: settings.document_limits().max_bytes,
+                duplicate_window: settings.duplicate_window(),
+                idempotency_retention: settings.idempotency_retention(),
+            })),
+        }
+    }
+}
+
+async fn on_files(work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
+    tokio::task::spawn_blocking(work).await.context("the work on the files panicked")?
+}

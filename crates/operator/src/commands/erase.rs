@@ -1,0 +1,144 @@
+//! Erases orders.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use adapter_mail::{MailsOf, remove_mails};
+use anyhow::{Context as _, Result, bail};
+use domain::{
+    erase_orders::{EraseOrders, Erasure},
+    order::OrderId,
+    ports::Kept,
+};
+use time::{Duration, OffsetDateTime};
+
+use super::{
+    operator::Operator,
+    output::{print, second},
+};
+use crate::{adapters::open_blobs, settings::Database};
+
+/// Number up to which orders are counted before the question.
+const COUNTED: usize = 10_000;
+
+/// The orders to erase.
+pub(super) enum Which {
+    Order(OrderId),
+    /// Orders that were created more than this number of days ago.
+    OlderThan(u32),
+}
+
+impl Operator {
+    /// Erases orders, and then what else holds their data. All of it can be repeated after a
+    /// failure.
+    pub(super) async fn erase(&self, which: Which, yes: bool) -> Result<()> {
+        let (erasure, mails_of) = match which {
+            Which::Order(id) => (self.erase_order(id, yes).await?, MailsOf::Order(id)),
+            Which::OlderThan(days) => {
+                // Mails know the second of their order only.
+                let instant = (self.clock.now() - Duration::days(days.into())).truncate_to_second();
+                let erasure = self.erase_older(instant, yes).await?;
+                (erasure, MailsOf::CreatedBefore(instant))
+            }
+        };
+        let Some(Erasure { orders, documents, left }) = erasure else {
+            return print("nothing was erased\n");
+        };
+        // After the orders, so that no worker writes one of these mails again.
+        let mails = self.remove_mails(mails_of).await?;
+        self.empty_log().await?;
+        if left > 0 {
+            eprintln!("{left} documents could not be deleted yet; a running service deletes them");
+        }
+        print(&format!(
+            "erased: {orders} orders, {documents} documents, {mails} mails of the mail drop\n"
+        ))
+    }
+
+    /// Returns `None` if the operator does not confirm. An order that was erased before may have
+    /// left mails.
+    async fn erase_order(&self, id: OrderId, yes: bool) -> Result<Option<Erasure>> {
+        match self.storage.admin.order(id).await? {
+            None => bail!("there is no order {}", id.0),
+            Some(Kept::Erased) => {
+                eprintln!("order {} was erased before", id.0);
+                Ok(Some(Erasure::default()))
+            }
+            Some(Kept::Whole(order)) => {
+                let documents = order.documents.len();
+                if !confirmed(yes, &format!("order {} with {documents} documents", id.0))? {
+                    return Ok(None);
+                }
+                let erasure = self.erase_orders().await?.erase(id).await?;
+                Ok(Some(erasure.unwrap_or_default()))
+            }
+        }
+    }
+
+    /// Returns `None` if the operator does not confirm.
+    async fn erase_older(&self, instant: OffsetDateTime, yes: bool) -> Result<Option<Erasure>> {
+        let found = self.storage.admin.created_before(instant, COUNTED + 1).await?.len();
+        let many = if found > COUNTED { "more than " } else { "" };
+        let what =
+            format!("{many}{} orders created before {}", found.min(COUNTED), second(instant));
+        if found > 0 && !confirmed(yes, &what)? {
+            return Ok(None);
+        }
+        let (erase_orders, mut total) = (self.erase_orders().await?, Erasure::default());
+        loop {
+            let erased = erase_orders.erase_batch(instant).await?;
+            if erased.orders == 0 {
+                return Ok(Some(total));
+            }
+            let reported = total.orders / COUNTED;
+            total += erased;
+            if total.orders / COUNTED > reported {
+                eprintln!("erased {} orders so far", total.orders);
+            }
+        }
+    }
+
+    async fn erase_orders(&self) -> Result<EraseOrders> {
+        Ok(EraseOrders {
+            admin: self.storage.admin.clone(),
+            uploads: self.storage.uploads.clone(),
+            blobs: open_blobs(&self.settings).await?,
+            clock: self.clock.clone(),
+        })
+    }
+
+    async fn remove_mails(&self, of: MailsOf) -> Result<usize> {
+        let Some(folder) = self.settings.mail_drop() else { return Ok(0) };
+        let context = format!(
+            "the orders are erased, but not their mails in {}; repeat the command",
+            folder.display()
+        );
+        tokio::task::spawn_blocking(move || remove_mails(&folder, of)).await?.context(context)
+    }
+
+    /// Removes older pages of the orders from the write-ahead log of SQLite.
+    async fn empty_log(&self) -> Result<()> {
+        let Database::Sqlite(path) = self.settings.database()? else { return Ok(()) };
+        let emptied = tokio::task::spawn_blocking(move || adapter_sqlite::empty_log(&path)).await?;
+        if !emptied.context("the write-ahead log was not emptied; repeat the command")? {
+            eprintln!(
+                "the write-ahead log was in use and still has the orders; repeat the command"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Asks the operator on the terminal, unless `yes`.
+fn confirmed(yes: bool, what: &str) -> Result<bool> {
+    if yes {
+        return Ok(true);
+    }
+    if !io::stdin().is_terminal() {
+        bail!("this would erase {what}; without a terminal, confirm with --yes");
+    }
+    eprint!("Erase {what}? This cannot be undone. [y/N] ");
+    io::stderr().flush()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}

@@ -1,0 +1,275 @@
+//! The commands about API keys.
+
+use std::{io::Write as _, num::NonZeroU32};
+
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use clap::{Args, Subcommand, value_parser};
+use domain::{
+    api_key::{ApiKey, ApiKeyId, ClientId, KeyChange, KeyEvent, PresentedKey, Rate, Scope, Scopes},
+    manage_keys::{IssueError, KeyTerms, ManageKeys, RotateError},
+    order::{EmailAddress, InvalidEmail, SigningServiceId},
+};
+use time::{Duration, OffsetDateTime};
+
+use super::output::{print, second, table};
+
+/// Maximum length of the name of a key or an operator, in characters.
+const MAX_CHARS: usize = 100;
+
+#[derive(Debug, Subcommand)]
+pub enum KeysCommand {
+    /// Issue a key. Prints only the key to standard output, and only this once
+    Issue {
+        /// Name of the key
+        #[arg(long)]
+        name: String,
+        /// The only signing service for which the key may create orders
+        #[arg(long, value_name = "ID", value_parser = value_parser!(i64).range(1..))]
+        signing_service: Option<i64>,
+        /// What the key may do: orders:create, orders:read or webhooks:manage. Repeat it for
+        /// several. The default is orders:create and orders:read
+        #[arg(long = "scope", value_name = "SCOPE", value_parser = scope)]
+        scopes: Vec<Scope>,
+        /// Issue one more key for the client of this identifier, as listed. It sees the same orders
+        #[arg(long, value_name = "ID", value_parser = value_parser!(i64).range(1..))]
+        client: Option<i64>,
+        /// Days until the key expires
+        #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=36_500))]
+        expires_in_days: Option<u32>,
+        /// Address of the client that is told of webhook endpoints that fail
+        #[arg(long, value_name = "EMAIL", value_parser = address)]
+        contact: Option<EmailAddress>,
+        /// Issue a test key: its orders are answered like all others, and no mail is sent
+        #[arg(long)]
+        test: bool,
+        #[command(flatten)]
+        limits: Limits,
+    },
+    /// List all keys ever issued
+    List,
+    /// Issue a successor on the terms of a key. Prints only the successor to standard output. The
+    /// old key stays valid for a while
+    Rotate {
+        /// Identifier of the old key, as listed
+        id: i64,
+        /// Hours for which the old key stays valid
+        #[arg(
+            long,
+            value_name = "N",
+            default_value_t = 24,
+            value_parser = value_parser!(u32).range(0..=8_760)
+        )]
+        grace_hours: u32,
+    },
+    /// Revoke a key
+    Revoke {
+        /// Identifier of the key, as listed
+        id: i64,
+    },
+    /// Show the history of keys: which operator issued, rotated and revoked which key, and when
+    #[command(visible_alias = "audit")]
+    Trail,
+}
+
+/// The rate limits of a key. The default is the limit of the service.
+#[derive(Debug, Args)]
+pub struct Limits {
+    /// Orders without documents per second
+    #[arg(long, value_name = "N", requires = "limit_burst")]
+    limit_per_second: Option<NonZeroU32>,
+    /// Burst of orders without documents
+    #[arg(long, value_name = "N", requires = "limit_per_second")]
+    limit_burst: Option<NonZeroU32>,
+    /// Orders with documents per second
+    #[arg(long, value_name = "N", requires = "documents_limit_burst")]
+    documents_limit_per_second: Option<NonZeroU32>,
+    /// Burst of orders with documents
+    #[arg(long, value_name = "N", requires = "documents_limit_per_second")]
+    documents_limit_burst: Option<NonZeroU32>,
+}
+
+pub(super) async fn run(
+    command: KeysCommand,
+    keys: &ManageKeys,
+    now: OffsetDateTime,
+) -> Result<()> {
+    match command {
+        KeysCommand::Issue {
+            name,
+            signing_service,
+            scopes,
+            client,
+            expires_in_days,
+            contact,
+            test,
+            limits,
+        } => {
+            ensure!(
+                is_plain(&name),
+                "--name must be one line of at most {MAX_CHARS} visible characters, and not blank"
+            );
+            let terms = KeyTerms {
+                name,
+                signing_service: signing_service.map(SigningServiceId),
+                scopes: some_or_default(scopes),
+                client: client.map(ClientId),
+                lifetime: expires_in_days.map(|days| Duration::days(days.into())),
+                is_test: test,
+                rate: rate(limits.limit_per_second, limits.limit_burst),
+                documents_rate: rate(
+                    limits.documents_limit_per_second,
+                    limits.documents_limit_burst,
+                ),
+                contact,
+            };
+            let (id, key) = match keys.issue(terms, &operator()).await {
+                Err(IssueError::UnknownClient) => bail!(
+                    "there is no client {}; `keys list` shows the client of each key",
+                    client.unwrap_or_default()
+                ),
+                issued => issued?,
+            };
+            show(id, &key)?;
+            eprintln!("issued as key {}", id.0);
+            Ok(())
+        }
+        KeysCommand::List => print(&listed(&keys.list().await?, now)),
+        KeysCommand::Rotate { id, grace_hours } => rotate(keys, id, grace_hours).await,
+        KeysCommand::Revoke { id } => match keys.revoke(ApiKeyId(id), &operator()).await? {
+            Some(_) => print(&format!("key {id} is revoked\n")),
+            None => bail!("there is no key {id}"),
+        },
+        KeysCommand::Trail => print(&history(&keys.trail().await?)),
+    }
+}
+
+async fn rotate(keys: &ManageKeys, id: i64, grace_hours: u32) -> Result<()> {
+    let grace = Duration::hours(grace_hours.into());
+    match keys.rotate(ApiKeyId(id), grace, &operator()).await {
+        Ok(rotation) => {
+            show(rotation.id, &rotation.presented)?;
+            eprintln!(
+                "issued as key {}, the successor of key {id}, which is valid until {}",
+                rotation.id.0,
+                second(rotation.old_until)
+            );
+            Ok(())
+        }
+        Err(RotateError::Unknown) => bail!("there is no key {id}"),
+        Err(RotateError::Invalid) => bail!("key {id} is revoked or expired; issue a new one"),
+        Err(error @ RotateError::Store(_)) => Err(anyhow!(error)),
+    }
+}
+
+fn address(text: &str) -> Result<EmailAddress, InvalidEmail> {
+    EmailAddress::try_from(text.trim().to_owned())
+}
+
+fn scope(name: &str) -> Result<Scope, String> {
+    Scope::from_name(name)
+        .ok_or_else(|| format!("the scopes are {}", Scope::ALL.map(Scope::as_str).join(", ")))
+}
+
+fn some_or_default(scopes: Vec<Scope>) -> Scopes {
+    if scopes.is_empty() { Scopes::default() } else { scopes.into_iter().collect() }
+}
+
+fn rate(per_second: Option<NonZeroU32>, burst: Option<NonZeroU32>) -> Option<Rate> {
+    let rate = |(per_second, burst): (NonZeroU32, NonZeroU32)| Rate {
+        per_second: per_second.get(),
+        burst: burst.get(),
+    };
+    per_second.zip(burst).map(rate)
+}
+
+/// Prints only the key to standard output, so that scripts can read it. The key is not available
+/// later.
+fn show(id: ApiKeyId, key: &PresentedKey) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    let shown = writeln!(stdout, "{}", key.expose()).and_then(|()| stdout.flush());
+    shown.with_context(|| format!("key {} was issued and could not be shown; revoke it", id.0))
+}
+
+/// Checks that a table shows the text as it is: no control, invisible or direction-changing
+/// characters.
+fn is_plain(text: &str) -> bool {
+    let hidden = |character: char| {
+        character.is_control()
+            || matches!(
+                character,
+                '\u{ad}'
+                    | '\u{200b}'..='\u{200f}'
+                    | '\u{2028}'..='\u{202e}'
+                    | '\u{2060}'..='\u{206f}'
+                    | '\u{feff}'
+            )
+    };
+    !text.trim().is_empty() && text.chars().count() <= MAX_CHARS && !text.chars().any(hidden)
+}
+
+/// Returns the name of the operator. An operator can forge it.
+fn operator() -> String {
+    let name = ["SUDO_USER", "USER", "LOGNAME"]
+        .into_iter()
+        .filter_map(|variable| std::env::var(variable).ok())
+        .find(|name| !name.trim().is_empty());
+    let name = name.unwrap_or_else(|| "unknown".to_owned());
+    name.chars().filter(|character| !character.is_control()).take(MAX_CHARS).collect()
+}
+
+fn history(events: &[KeyEvent]) -> String {
+    let row = |KeyEvent { key, change, at, by }: &KeyEvent| {
+        let what = match change {
+            KeyChange::Issued => "issued".to_owned(),
+            KeyChange::Rotated { successor } => format!("rotated to key {}", successor.0),
+            KeyChange::Revoked => "revoked".to_owned(),
+        };
+        [second(*at), key.0.to_string(), what, by.clone()]
+    };
+    table(["WHEN", "KEY", "WHAT", "BY"], events.iter().map(row))
+}
+
+fn listed(keys: &[ApiKey], now: OffsetDateTime) -> String {
+    let instant = |at: Option<OffsetDateTime>| at.map_or_else(|| "never".to_owned(), second);
+    let limit = |rate: Option<Rate>| {
+        let text = |rate: Rate| format!("{}/s, {}", rate.per_second, rate.burst);
+        rate.map_or_else(|| "default".to_owned(), text)
+    };
+    let row = |listed: &ApiKey| {
+        let ApiKey { id, key, revoked_at, last_used_at } = listed;
+        let state = match (revoked_at, key.expires_at) {
+            (Some(_), _) => "revoked",
+            (None, Some(end)) if end <= now => "expired",
+            _ => "live",
+        };
+        [
+            id.0.to_string(),
+            state.to_owned(),
+            if key.is_test { "test" } else { "production" }.to_owned(),
+            second(key.issued_at),
+            instant(key.expires_at),
+            instant(*last_used_at),
+            key.signing_service.map_or_else(|| "any".to_owned(), |service| service.0.to_string()),
+            limit(key.rate),
+            limit(key.documents_rate),
+            listed.client().0.to_string(),
+            key.scopes.to_string().replace(' ', ","),
+            key.name.clone(),
+        ]
+    };
+    let head = [
+        "ID",
+        "STATE",
+        "KIND",
+        "ISSUED",
+        "EXPIRES",
+        "LAST USED",
+        "SIGNING SERVICE",
+        "LIMIT",
+        "WITH DOCUMENTS",
+        "CLIENT",
+        "SCOPES",
+        "NAME",
+    ];
+    table(head, keys.iter().map(row))
+}

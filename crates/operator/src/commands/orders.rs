@@ -1,0 +1,211 @@
+//! The commands about orders. They show personal data on standard output, and none in the log.
+
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use clap::{Args, Subcommand, value_parser};
+use domain::{
+    api_key::ClientId,
+    document::{Sha256Digest, StoredDocument},
+    order::{OrderId, StoredOrder},
+    ports::{BlobStore, Kept, ListedOrder, OrderFilter},
+};
+use futures_util::TryStreamExt as _;
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    erase::Which,
+    operator::Operator,
+    output::{print, second, table},
+};
+use crate::{
+    adapters::open_blobs,
+    private_files::{create_empty_folder, create_file, sync},
+};
+
+/// Maximum number of listed orders.
+const MAX_LISTED: usize = 1_000;
+
+/// The file with everything but the documents.
+const ORDER: &str = "order.json";
+
+#[derive(Debug, Subcommand)]
+pub enum OrdersCommand {
+    /// List the newest orders, without those that were erased
+    List {
+        #[command(flatten)]
+        filter: Filter,
+        /// Only orders older than this one
+        #[arg(long, value_name = "ID", value_parser = value_parser!(i64).range(1..))]
+        before: Option<i64>,
+    },
+    /// Print an order as JSON: its record, details and documents
+    Show {
+        /// Its identifier
+        id: i64,
+    },
+    /// Write an order and its documents into an empty folder
+    Export {
+        /// Its identifier
+        id: i64,
+        /// A folder that is empty or missing
+        #[arg(long, value_name = "FOLDER")]
+        to: PathBuf,
+    },
+    /// Erase the personal data of orders for good: details, file number, documents, pending mails
+    /// and the mails in the mail drop. Asks before
+    Erase {
+        #[command(flatten)]
+        which: Erased,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct Filter {
+    /// Only orders with this file number
+    #[arg(long, value_name = "N")]
+    file_number: Option<String>,
+    /// Only orders of this client, by its identifier in the list of keys
+    #[arg(long, value_name = "ID", value_parser = value_parser!(i64).range(1..))]
+    client: Option<i64>,
+    /// Only orders with this e-mail address of a mail recipient, signer or contact
+    #[arg(long, value_name = "A")]
+    email: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct Erased {
+    /// Identifier of an order
+    id: Option<i64>,
+    /// Every order that was created more than this number of days ago
+    #[arg(long, value_name = "DAYS", value_parser = value_parser!(u32).range(1..=36_500))]
+    older_than: Option<u32>,
+}
+
+pub(super) async fn run(command: OrdersCommand, operator: &Operator) -> Result<()> {
+    match command {
+        OrdersCommand::List { filter, before } => {
+            let filter = OrderFilter {
+                file_number: filter.file_number.map(|number| number.trim().to_owned()),
+                client: filter.client.map(ClientId),
+                email: filter.email.map(|email| email.trim().to_owned()),
+            };
+            operator.list(&filter, before.map(OrderId)).await
+        }
+        OrdersCommand::Show { id } => operator.show(OrderId(id)).await,
+        OrdersCommand::Export { id, to } => operator.export(OrderId(id), &to).await,
+        OrdersCommand::Erase { which, yes } => match (which.id, which.older_than) {
+            (Some(id), None) => operator.erase(Which::Order(OrderId(id)), yes).await,
+            (None, Some(days)) => operator.erase(Which::OlderThan(days), yes).await,
+            _ => bail!("name an order, or a number of days with --older-than"),
+        },
+    }
+}
+
+impl Operator {
+    pub(super) async fn list(&self, filter: &OrderFilter, before: Option<OrderId>) -> Result<()> {
+        let orders = self.storage.admin.list(filter, before, MAX_LISTED).await?;
+        print(&listed(&orders))?;
+        if let (MAX_LISTED, Some(last)) = (orders.len(), orders.last()) {
+            let last = last.stored.id.0;
+            eprintln!("only {MAX_LISTED} are listed; --before {last} lists older ones");
+        }
+        Ok(())
+    }
+
+    pub(super) async fn show(&self, id: OrderId) -> Result<()> {
+        let order = self.order(id).await?;
+        print(&self.json(&order)?)
+    }
+
+    /// Returns an order; an error if there is none, or if it was erased.
+    pub(super) async fn order(&self, id: OrderId) -> Result<StoredOrder> {
+        match self.storage.admin.order(id).await? {
+            Some(Kept::Whole(order)) => Ok(order),
+            Some(Kept::Erased) => bail!("order {} was erased", id.0),
+            None => bail!("there is no order {}", id.0),
+        }
+    }
+
+    /// Returns an order as a client reads it, with what only operators see.
+    pub(super) fn json(&self, order: &StoredOrder) -> Result<String> {
+        #[derive(Serialize)]
+        struct ForOperators<T> {
+            #[serde(flatten)]
+            order: T,
+            client_id: i64,
+            api_key_id: i64,
+            is_test: bool,
+        }
+        let json = serde_json::to_string_pretty(&ForOperators {
+            order: adapter_http::whole_order(order, &self.settings.base_path),
+            client_id: order.client.0,
+            api_key_id: order.api_key.0,
+            is_test: order.is_test,
+        })?;
+        Ok(json + "\n")
+    }
+
+    /// Writes the documents, each under its position and its name, and then the order: a folder
+    /// without it is not complete.
+    pub(super) async fn export(&self, id: OrderId, folder: &Path) -> Result<()> {
+        let order = self.order(id).await?;
+        create_empty_folder(folder)?;
+        let blobs = open_blobs(&self.settings).await?;
+        for (position, document) in order.documents.iter().enumerate() {
+            let file = folder.join(format!("{position:02}-{}", document.name));
+            write(&*blobs, document, &file).await.with_context(|| {
+                format!("document {position} of order {} was not written", id.0)
+            })?;
+        }
+        let file = folder.join(ORDER);
+        let json = self.json(&order)?;
+        create_file(&file)
+            .and_then(|mut created| {
+                created.write_all(json.as_bytes())?;
+                created.sync_all()
+            })
+            .with_context(|| file.display().to_string())?;
+        sync(folder)?;
+        print(&format!("order {} and {} documents are exported\n", id.0, order.documents.len()))
+    }
+}
+
+fn listed(orders: &[ListedOrder]) -> String {
+    let row = |ListedOrder { stored, documents }: &ListedOrder| {
+        [
+            stored.id.0.to_string(),
+            stored.client.0.to_string(),
+            if stored.is_test { "test" } else { "production" }.to_owned(),
+            second(stored.created_at),
+            documents.to_string(),
+            stored.status.as_str().escape_debug().to_string(),
+            stored.order.file_number.as_str().escape_debug().to_string(),
+        ]
+    };
+    let head = ["ID", "CLIENT", "KIND", "CREATED", "DOCUMENTS", "STATUS", "FILE NUMBER"];
+    table(head, orders.iter().map(row))
+}
+
+/// Writes a document in blocks, durably, and compares it with its record.
+async fn write(blobs: &dyn BlobStore, document: &StoredDocument, path: &Path) -> Result<()> {
+    let mut file = create_file(path)?;
+    let mut bytes = blobs.get(&document.key, 0..document.size).await?;
+    let mut hash = Sha256::new();
+    while let Some(block) = bytes.try_next().await? {
+        hash.update(&block);
+        file.write_all(&block)?;
+    }
+    file.sync_all()?;
+    let sha256 = Sha256Digest(hash.finalize().into());
+    ensure!(sha256 == document.sha256, "it is damaged: its SHA-256 is not that of the upload");
+    Ok(())
+}

@@ -1,0 +1,29 @@
+//! What an operator sets and runs: the settings, what they name, and the commands.
+//!
+//! | concept | module |
+//! |---|---|
+//! | flags, environment variables and their defaults | [`settings`] |
+//! | choice of adapters by the settings | [`adapters`] |
+//! | listening sockets and the limit of connections | [`listen`] |
+//! | certificate and key of the API, read again when they change | [`tls_files`] |
+//! | key of the secrets of webhooks | `secrets_key` |
+//! | clock and randomness | `system` |
+//! | commands | [`commands`] |
+//! | checks of settings, dependencies and machine | [`doctor`] |
+//! | copy of a database | `copy` |
+//! | backup and restore of the embedded service | `backup` |
+//! | files that only their owner can read | `private_files` |
+
+pub mod adapters;
+mod backup;
+pub mod commands;
+mod copy;
+pub mod doctor;
+pub mod listen;
+mod private_files;
+mod secrets_key;
+pub mod settings;
+mod system;
+pub mod tls_files;
+
+pub use system::{Machine, OsEntropy, SystemClock};

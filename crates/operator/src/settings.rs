@@ -1,0 +1,394 @@
+//! Settings: each is a flag and an environment variable, `NOTARY_ORDERS_` and the name of the flag;
+//! only `--database-url` is `DATABASE_URL`.
+
+#![expect(clippy::doc_markdown, reason = "the comments on settings are the help text")]
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    io::{self, IsTerminal as _},
+    net::SocketAddr,
+    ops::RangeInclusive,
+    path::PathBuf,
+};
+
+use adapter_mail::RemoveOldMails;
+use adapter_object_store::ObjectBlobStore;
+use adapter_webhook::Networks;
+use clap::{ArgAction, Args, ValueEnum, builder::RangedI64ValueParser, value_parser};
+use domain::{
+    api_key::Rate, delivery_slots::DELIVERIES_IN_FLIGHT, document::DocumentLimits,
+    duplicate_window::DuplicateWindow, idempotency::DEFAULT_RETENTION,
+    run_deliveries::MAILS_PER_RECIPIENT_HOUR,
+};
+use ipnet::IpNet;
+use time::Duration;
+use tracing::level_filters::LevelFilter;
+
+pub use self::values::{Database, UnknownDatabase};
+use self::values::{base_path, log_level, network};
+
+mod values;
+pub mod variables;
+
+const YEAR_SECS: u32 = 31_536_000;
+
+/// Longer than two health checks of common load balancers.
+const DEFAULT_DRAIN_SECS: u32 = 5;
+
+/// The settings of the service.
+#[derive(Clone, Args)]
+#[command(
+    next_help_heading = "Settings",
+    mut_args(|setting| variables::with_variable(setting).global(true).hide_env_values(true))
+)]
+pub struct Settings {
+    /// Address and port of the API
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    pub listen: SocketAddr,
+
+    /// Address and port of /metrics, /healthz and /readyz; keep it private
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081")]
+    pub ops_listen: SocketAddr,
+
+    /// File of the certificate chain in PEM format, the service's own first: the API then speaks
+    /// HTTPS; read again when it changes
+    #[arg(long, value_name = "FILE")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// File of the private key of the certificate in PEM format, without a password
+    #[arg(long, value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Prefix of every API path, for example /signing
+    #[arg(long, value_name = "PATH", default_value = "", value_parser = base_path)]
+    pub base_path: String,
+
+    /// Folder of the embedded database, documents, mails and uploads in progress
+    #[arg(long, value_name = "FOLDER", default_value = "data")]
+    pub data_dir: PathBuf,
+
+    /// Database: postgres://USER:PASSWORD@HOST/DATABASE or sqlite://PATH [default:
+    /// notary-orders.sqlite in the data directory]
+    #[arg(long, value_name = "URL")]
+    pub database_url: Option<String>,
+
+    /// Maximum number of connections to a PostgreSQL database
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 16,
+        value_parser = value_parser!(u16).range(1..=1_000)
+    )]
+    pub database_connections: u16,
+
+    /// Document store: s3://BUCKET/PREFIX, gs://…, az://… or file:///PATH [default: documents in
+    /// the data directory]
+    #[arg(long, value_name = "URL")]
+    pub documents_url: Option<String>,
+
+    /// Mail relay: smtp://USER:PASSWORD@HOST or smtps://…; or file:///PATH, a folder for .eml files
+    /// [default: mail in the data directory]
+    #[arg(long, value_name = "URL")]
+    pub mail_url: Option<String>,
+
+    /// Malware scanner: unix:///run/clamav/clamd.ctl or tcp://HOST:3310, where clamd of ClamAV
+    /// listens [default: documents are not scanned]
+    #[arg(long, value_name = "URL")]
+    pub scan_url: Option<String>,
+
+    /// Whether documents must be scanned: if false, they are stored unscanned while the malware
+    /// scanner is unavailable; if true, the answer is 503
+    #[arg(long, value_name = "BOOLEAN", default_value_t = true, action = ArgAction::Set)]
+    pub scan_required: bool,
+
+    /// Sender of mails
+    #[arg(long, value_name = "ADDRESS", default_value = "orders@localhost")]
+    pub mail_from: String,
+
+    /// Seconds after an order during which its file number is rejected as a duplicate
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = seconds(DuplicateWindow::default().0),
+        value_parser = range(0..=YEAR_SECS)
+    )]
+    pub duplicate_window_secs: u32,
+
+    /// Maximum size of one document in bytes
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = DocumentLimits::default().max_bytes,
+        value_parser = value_parser!(u64).range(1..=1_073_741_824)
+    )]
+    pub max_document_bytes: u64,
+
+    /// Orders per second for each API key, and failed authentications per second for each client
+    /// address; 0 turns the limit off
+    #[arg(long, value_name = "NUMBER", default_value_t = Rate::default().per_second)]
+    pub rate_per_second: u32,
+
+    /// Burst of orders for each API key, and of failed authentications for each client address; 0
+    /// turns the limit off
+    #[arg(long, value_name = "NUMBER", default_value_t = Rate::default().burst)]
+    pub rate_burst: u32,
+
+    /// Orders with documents per second for each API key; 0 turns the limit off [default:
+    /// --rate-per-second]
+    #[arg(long, value_name = "NUMBER")]
+    pub documents_rate_per_second: Option<u32>,
+
+    /// Burst of orders with documents for each API key; 0 turns the limit off [default:
+    /// --rate-burst]
+    #[arg(long, value_name = "NUMBER")]
+    pub documents_rate_burst: Option<u32>,
+
+    /// Reads of orders and documents per second for each API key; 0 turns the limit off
+    #[arg(long, value_name = "NUMBER", default_value_t = Rate::READS.per_second)]
+    pub reads_rate_per_second: u32,
+
+    /// Burst of reads for each API key; 0 turns the limit off
+    #[arg(long, value_name = "NUMBER", default_value_t = Rate::READS.burst)]
+    pub reads_rate_burst: u32,
+
+    /// Seconds for which a request is stored under its Idempotency-Key
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = seconds(DEFAULT_RETENTION),
+        value_parser = range(1..=YEAR_SECS)
+    )]
+    pub idempotency_retention_secs: u32,
+
+    /// Concurrency limit of orders without documents; at the limit the answer is 503 at once
+    #[arg(long, value_name = "NUMBER", default_value_t = 256, value_parser = range(1..=100_000))]
+    pub max_orders_in_flight: u32,
+
+    /// Concurrency limit of orders with documents, from their form to their storage; each API key
+    /// has a quarter of it; at the limit an order waits up to 5 seconds, then the answer is 503
+    #[arg(long, value_name = "NUMBER", default_value_t = 256, value_parser = range(1..=100_000))]
+    pub max_uploads_in_flight: u32,
+
+    /// Disk space for all uploads in progress in MiB; at the limit the answer is 503
+    #[arg(long, value_name = "MIB", default_value_t = 8_192, value_parser = range(1..=u32::MAX))]
+    pub spool_mb: u32,
+
+    /// Days after which mails in a mail drop are removed; 0 to keep them
+    #[arg(long, value_name = "DAYS", default_value_t = RemoveOldMails::DAYS)]
+    pub mail_drop_days: u32,
+
+    /// Greatest number of mails to a recipient in an hour; further ones fail for good; 0 for no limit
+    #[arg(long, value_name = "NUMBER", default_value_t = MAILS_PER_RECIPIENT_HOUR)]
+    pub mails_per_recipient_hour: u32,
+
+    /// Maximum number of deliveries in progress; a mail relay gets at most 32 mails at a time, and a
+    /// webhook endpoint 4 webhooks
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = DELIVERIES_IN_FLIGHT,
+        value_parser = value_parser!(u16).range(1..=1_000)
+    )]
+    pub deliveries_in_flight: u16,
+
+    /// Key that encrypts the secrets of webhook endpoints: 32 bytes in base64, as openssl rand
+    /// -base64 32 prints [default: secrets.key in the data directory, made at the first start; none
+    /// with PostgreSQL]
+    #[arg(long, value_name = "KEY")]
+    pub secrets_key: Option<String>,
+
+    /// Networks or addresses, separated by commas, that webhooks may be sent to although they are
+    /// not public; http is permitted there
+    #[arg(long, value_name = "NETWORKS")]
+    pub webhook_allow: Option<Networks>,
+
+    /// Proxy through which all webhooks are sent: http://USER:PASSWORD@HOST:PORT or https://…
+    #[arg(long, value_name = "URL")]
+    pub webhook_proxy: Option<String>,
+
+    /// Proxies whose X-Forwarded-For, Forwarded and X-Request-Id are trusted: addresses or networks,
+    /// separated by commas
+    #[arg(long, value_name = "NETWORKS", value_delimiter = ',', value_parser = network)]
+    pub trusted_proxies: Vec<IpNet>,
+
+    /// Maximum number of connections of each client address, or IPv6 network of 64 bits; loopback
+    /// addresses and trusted proxies have no limit
+    #[arg(long, value_name = "NUMBER", default_value_t = 128, value_parser = range(1..=u32::MAX))]
+    pub connections_per_address: u32,
+
+    /// Seconds at a stop in which /readyz fails and requests are served on, so that load balancers
+    /// choose other instances [default: 5, or 0 on a terminal]
+    #[arg(long, value_name = "SECONDS", value_parser = range(0..=3_600))]
+    pub drain_secs: Option<u32>,
+
+    /// Seconds that requests in progress have to finish when the service stops
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = range(1..=3_600))]
+    pub shutdown_grace_secs: u32,
+
+    /// Format of the log [default: pretty on a terminal, json otherwise]
+    #[arg(long, value_name = "FORMAT")]
+    pub log_format: Option<LogFormat>,
+
+    /// Minimum level of log lines: off, error, warn, info, debug or trace
+    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = log_level)]
+    pub log_level: LevelFilter,
+
+    /// Environment variables. The document store reads its credentials from them.
+    #[arg(skip)]
+    pub environment: BTreeMap<String, String>,
+}
+
+/// `Debug` leaves out URLs and variables, which contain passwords.
+impl fmt::Debug for Settings {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { listen, ops_listen, base_path, data_dir, .. } = self;
+        formatter
+            .debug_struct("Settings")
+            .field("listen", listen)
+            .field("ops_listen", ops_listen)
+            .field("base_path", base_path)
+            .field("data_dir", data_dir)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Format of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Text for a terminal.
+    Pretty,
+    /// One JSON object per line.
+    Json,
+}
+
+impl Settings {
+    /// Treats the blank text of a flag as absent.
+    pub fn without_blanks(mut self) -> Self {
+        for text in [
+            &mut self.database_url,
+            &mut self.documents_url,
+            &mut self.mail_url,
+            &mut self.scan_url,
+            &mut self.secrets_key,
+            &mut self.webhook_proxy,
+        ] {
+            *text = text.take().filter(|text| !text.trim().is_empty());
+        }
+        self
+    }
+
+    /// Returns a path in the data directory.
+    pub fn in_data_dir(&self, name: &str) -> PathBuf {
+        self.data_dir.join(name)
+    }
+
+    /// Returns the mail drop, unless mails go to a relay.
+    pub fn mail_drop(&self) -> Option<PathBuf> {
+        let default = || Some(self.in_data_dir("mail"));
+        self.mail_url.as_deref().map_or_else(default, adapter_mail::folder)
+    }
+
+    /// Returns the folder of documents, unless they are in a bucket.
+    pub fn documents(&self) -> Option<PathBuf> {
+        let default = || Some(self.in_data_dir("documents"));
+        self.documents_url.as_deref().map_or_else(default, ObjectBlobStore::folder)
+    }
+
+    /// Returns the database.
+    pub fn database(&self) -> Result<Database, UnknownDatabase> {
+        self.database_url.as_ref().map_or_else(
+            || Ok(Database::Sqlite(self.in_data_dir("notary-orders.sqlite"))),
+            |url| url.parse(),
+        )
+    }
+
+    /// Returns how long an order bars its file number.
+    pub fn duplicate_window(&self) -> DuplicateWindow {
+        DuplicateWindow(Duration::seconds(self.duplicate_window_secs.into()))
+    }
+
+    /// Returns how long a request is stored under its idempotency key.
+    pub fn idempotency_retention(&self) -> Duration {
+        Duration::seconds(self.idempotency_retention_secs.into())
+    }
+
+    /// Returns the limits for the documents of one request.
+    pub fn document_limits(&self) -> DocumentLimits {
+        DocumentLimits { max_bytes: self.max_document_bytes, ..DocumentLimits::default() }
+    }
+
+    /// Returns how long requests are served on after the signal to stop. An operator who presses
+    /// Ctrl-C does not wait for load balancers.
+    pub fn drain(&self) -> std::time::Duration {
+        let default = if io::stderr().is_terminal() { 0 } else { DEFAULT_DRAIN_SECS };
+        std::time::Duration::from_secs(self.drain_secs.unwrap_or(default).into())
+    }
+
+    /// Returns whether the log is JSON: by default, unless it goes to a terminal.
+    pub fn is_json_log(&self) -> bool {
+        match self.log_format {
+            Some(format) => format == LogFormat::Json,
+            None => !io::stderr().is_terminal(),
+        }
+    }
+
+    /// Returns the default rate limit for orders without documents.
+    pub fn rate(&self) -> Rate {
+        Rate { per_second: self.rate_per_second, burst: self.rate_burst }
+    }
+
+    /// Returns the default rate limit for orders with documents.
+    pub fn documents_rate(&self) -> Rate {
+        Rate {
+            per_second: self.documents_rate_per_second.unwrap_or(self.rate_per_second),
+            burst: self.documents_rate_burst.unwrap_or(self.rate_burst),
+        }
+    }
+
+    /// Returns the rate limit for reads.
+    pub fn reads_rate(&self) -> Rate {
+        Rate { per_second: self.reads_rate_per_second, burst: self.reads_rate_burst }
+    }
+}
+
+fn range(range: RangeInclusive<u32>) -> RangedI64ValueParser<u32> {
+    RangedI64ValueParser::new().range(i64::from(*range.start())..=i64::from(*range.end()))
+}
+
+fn seconds(duration: Duration) -> u32 {
+    u32::try_from(duration.whole_seconds()).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Returns the settings of a command line.
+    pub(crate) fn settings(flags: &[&str]) -> Settings {
+        #[derive(clap::Parser)]
+        struct Flags {
+            #[command(flatten)]
+            settings: Settings,
+        }
+        let flags = ["notary-orders"].iter().chain(flags);
+        <Flags as clap::Parser>::parse_from(flags).settings
+    }
+
+    #[test]
+    fn debug_shows_no_secret() {
+        let settings = settings(&[
+            "--database-url=postgres://u:secret@h/d",
+            "--documents-url=s3://b?secret",
+            "--mail-url=smtp://u:secret@h",
+            "--secrets-key=secret",
+            "--webhook-proxy=http://u:secret@h:1",
+        ]);
+        let settings = Settings {
+            environment: [("AWS_SECRET_ACCESS_KEY".to_owned(), "the-secret".to_owned())].into(),
+            ..settings
+        };
+        let shown = format!("{settings:?} {settings:#?}");
+        assert!(shown.contains("127.0.0.1:8080") && !shown.contains("secret"), "{shown}");
+    }
+}

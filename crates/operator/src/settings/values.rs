@@ -1,0 +1,83 @@
+//! Parsers of single settings.
+
+use std::{net::IpAddr, path::PathBuf, str::FromStr};
+
+use ipnet::IpNet;
+use tracing::level_filters::LevelFilter;
+
+/// A database.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Database {
+    /// Path of an SQLite database.
+    Sqlite(PathBuf),
+    /// URL of a PostgreSQL database. It may contain a password.
+    Postgres(String),
+}
+
+/// The URL has an unknown scheme. The text does not repeat the URL, which may contain a password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("is neither postgres://USER:PASSWORD@HOST/DATABASE nor sqlite://PATH")]
+pub struct UnknownDatabase;
+
+impl FromStr for Database {
+    type Err = UnknownDatabase;
+
+    fn from_str(url: &str) -> Result<Self, UnknownDatabase> {
+        match url.split_once("://") {
+            Some(("sqlite", path)) if !path.is_empty() => Ok(Self::Sqlite(path.into())),
+            Some(("postgres" | "postgresql", _)) => Ok(Self::Postgres(url.to_owned())),
+            _ => Err(UnknownDatabase),
+        }
+    }
+}
+
+pub(super) fn base_path(text: &str) -> Result<String, String> {
+    let path = text.strip_suffix('/').unwrap_or(text);
+    let segment = |segment: &str| {
+        !matches!(segment, "" | "." | "..")
+            && segment.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte))
+    };
+    let is_valid =
+        path.is_empty() || path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(segment));
+    if is_valid {
+        Ok(path.to_owned())
+    } else {
+        Err("must be empty, or begin with / and have only letters, digits and -._~ between slashes"
+            .to_owned())
+    }
+}
+
+pub(super) fn log_level(text: &str) -> Result<LevelFilter, String> {
+    let level = if text.is_empty() { None } else { text.parse().ok() };
+    level.ok_or_else(|| "must be one of off, error, warn, info, debug, trace".to_owned())
+}
+
+pub(super) fn network(text: &str) -> Result<IpNet, String> {
+    let text = text.trim();
+    let address = text.parse::<IpAddr>().map(IpNet::from);
+    address.or_else(|_| text.parse()).map_err(|_| {
+        "must be an address such as 10.0.0.1 or a network such as 10.0.0.0/8".to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base_path_has_plain_segments() {
+        for (text, path) in [("", ""), ("/", ""), ("/signing", "/signing"), ("/a/b-c/", "/a/b-c")] {
+            assert_eq!(base_path(text).as_deref(), Ok(path));
+        }
+        for text in ["/..", "/a/./b", "signing", "//", "/a//b", "/{id}", "/a b", "/ä"] {
+            assert!(base_path(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn proxy_is_an_address_or_a_network() {
+        assert_eq!(network("10.0.0.1").unwrap().to_string(), "10.0.0.1/32");
+        assert_eq!(network(" 10.0.0.0/8 ").unwrap().to_string(), "10.0.0.0/8");
+        assert!(network("proxy.example.com").is_err());
+    }
+}

@@ -1,0 +1,205 @@
+//! The files of `--tls-cert` and `--tls-key`: read at the start, and again when they change.
+
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use adapter_http::{Tls, TlsPair, TlsPairError};
+use anyhow::{Context as _, Result, bail, ensure};
+use domain::ports::{Clock, error_chain};
+use prometheus::{IntCounter, Registry, register_int_counter_with_registry};
+use sha2::{Digest as _, Sha256};
+use tokio::{task::spawn_blocking, time::sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::{settings::Settings, system::Machine};
+
+/// Pause between two looks at the files. Their content is compared, so every way to replace a file
+/// or a symbolic link is noticed.
+const PAUSE: Duration = Duration::from_secs(5);
+/// Largest file. Stops a setting that names an endless one, such as `/dev/zero`.
+const MAX_BYTES: u64 = 1024 * 1024;
+
+pub(crate) const CERT_SETTING: &str = "--tls-cert (NOTARY_ORDERS_TLS_CERT)";
+pub(crate) const KEY_SETTING: &str = "--tls-key (NOTARY_ORDERS_TLS_KEY)";
+
+/// The files of the certificate and the key, and what was read of them.
+pub struct TlsFiles {
+    files: Files,
+    /// The names of the first certificate.
+    names: Vec<String>,
+    clock: Arc<dyn Clock>,
+    tls: Arc<Tls>,
+    failures: IntCounter,
+    /// The content in use.
+    in_use: [u8; 32],
+    /// Why the content at the last look is not in use.
+    failure: Option<String>,
+    /// The failure that was logged.
+    logged: Option<String>,
+}
+
+#[derive(Clone)]
+struct Files {
+    cert: PathBuf,
+    key: PathBuf,
+}
+
+/// Reads the certificate and the key of the settings; `None` if they name none.
+pub(crate) fn read_pair(settings: &Settings) -> Result<Option<TlsPair>> {
+    let Some(files) = Files::of(settings)? else { return Ok(None) };
+    files.parse(&files.read()?).map(Some)
+}
+
+/// The content of the files.
+struct Content {
+    cert: Vec<u8>,
+    key: Vec<u8>,
+    hash: [u8; 32],
+}
+
+impl TlsFiles {
+    /// Reads the files; `None` if the settings name none.
+    pub fn open(
+        settings: &Settings,
+        machine: &Machine,
+        registry: &Registry,
+    ) -> Result<Option<Self>> {
+        let Some(files) = Files::of(settings)? else { return Ok(None) };
+        let content = files.read()?;
+        let pair = files.parse(&content)?;
+        let clock = machine.clock.clone();
+        let (names, expires_at) = (pair.names.clone(), pair.expires_at);
+        let begins_at = pair.begins_at;
+        // Deliveries go on without clients, and the clock may be wrong: no reason to stop.
+        if expires_at <= clock.now() {
+            tracing::warn!(%expires_at, "the certificate of {CERT_SETTING} has expired");
+        } else if begins_at > clock.now() {
+            tracing::warn!(%begins_at, "the certificate of {CERT_SETTING} is not valid yet");
+        } else {
+            tracing::info!(%expires_at, "the API uses TLS");
+        }
+        let tls = Arc::new(Tls::new(pair, registry)?);
+        let failures = register_int_counter_with_registry!(
+            "notary_orders_tls_reload_failures_total",
+            "Looks at changed files of certificate and key that found no valid pair.",
+            registry
+        )?;
+        let in_use = content.hash;
+        Ok(Some(Self { files, names, clock, tls, failures, in_use, failure: None, logged: None }))
+    }
+
+    /// Returns the names of the first certificate.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Returns the certificate and key in use.
+    pub fn tls(&self) -> Arc<Tls> {
+        Arc::clone(&self.tls)
+    }
+
+    /// Looks at the files until the service stops.
+    pub async fn watch(mut self, stop: CancellationToken) -> Result<()> {
+        while stop.run_until_cancelled(sleep(PAUSE)).await.is_some() {
+            // The disk may be slow.
+            self = spawn_blocking(move || {
+                self.look();
+                self
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Looks at the files. Uses another pair if it is valid; keeps the one in use otherwise.
+    fn look(&mut self) {
+        let Err(error) = self.reload() else {
+            (self.failure, self.logged) = (None, None);
+            return;
+        };
+        let failure = error_chain(error.as_ref());
+        // Two files are not replaced at the same instant: the first failure may be half a renewal.
+        if self.failure.is_some() {
+            self.failures.inc();
+            if self.logged.as_ref() != Some(&failure) {
+                tracing::error!(
+                    error = failure,
+                    "the changed certificate or key cannot be used; the one before stays in use"
+                );
+                self.logged = Some(failure.clone());
+            }
+        }
+        self.failure = Some(failure);
+    }
+
+    fn reload(&mut self) -> Result<()> {
+        let content = self.files.read()?;
+        if content.hash == self.in_use {
+            return Ok(());
+        }
+        let pair = self.files.parse(&content)?;
+        let (begins_at, expires_at, now) = (pair.begins_at, pair.expires_at, self.clock.now());
+        ensure!(expires_at > now, "{CERT_SETTING}: expired at {expires_at}");
+        // A later look uses it when it is valid.
+        ensure!(begins_at <= now, "{CERT_SETTING}: not valid before {begins_at}");
+        self.tls.replace(pair);
+        self.in_use = content.hash;
+        tracing::info!(%expires_at, "the API uses another certificate");
+        Ok(())
+    }
+}
+
+impl Files {
+    fn of(settings: &Settings) -> Result<Option<Self>> {
+        match (&settings.tls_cert, &settings.tls_key) {
+            (None, None) => Ok(None),
+            (Some(cert), Some(key)) => Ok(Some(Self { cert: cert.clone(), key: key.clone() })),
+            (Some(_), None) => bail!("{CERT_SETTING} needs {KEY_SETTING}"),
+            (None, Some(_)) => bail!("{KEY_SETTING} needs {CERT_SETTING}"),
+        }
+    }
+
+    fn read(&self) -> Result<Content> {
+        let cert = read(&self.cert).with_context(|| named(CERT_SETTING, &self.cert))?;
+        let key = read(&self.key).with_context(|| named(KEY_SETTING, &self.key))?;
+        let hash = Sha256::new()
+            .chain_update(cert.len().to_le_bytes())
+            .chain_update(&cert)
+            .chain_update(&key)
+            .finalize();
+        Ok(Content { cert, key, hash: hash.into() })
+    }
+
+    fn parse(&self, content: &Content) -> Result<TlsPair> {
+        TlsPair::from_pem(&content.cert, &content.key).map_err(|error| {
+            let setting = match error {
+                TlsPairError::Certificate(_) => named(CERT_SETTING, &self.cert),
+                TlsPairError::Key(_) => named(KEY_SETTING, &self.key),
+                TlsPairError::Mismatch => format!("{CERT_SETTING} and {KEY_SETTING}"),
+            };
+            anyhow::Error::new(error).context(setting)
+        })
+    }
+}
+
+fn named(setting: &str, file: &Path) -> String {
+    format!("{setting}: {}", file.display())
+}
+
+fn read(file: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(file)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+#[path = "tls_files_tests.rs"]
+mod tests;

@@ -1,0 +1,158 @@
+//! Ports whose calls are steps of a trace. They stand before the adapters only if traces are
+//! exported.
+
+use std::{ops::Range, sync::Arc};
+
+use adapter_http::STEPS;
+use async_trait::async_trait;
+use domain::{
+    delivery::Notification,
+    document::{ObjectKey, SpooledFile},
+    duplicate_window::DuplicateWindow,
+    idempotency::AddedRange,
+    order::OrderId,
+    ports::{
+        AddDocumentsError, BlobStore, BlobStream, CreateError, GetError, NewDocuments, NewOrder,
+        Notifier, NotifyError, OrderRepo, StoreError, UrlRefused, WebhookAnswer, WebhookError,
+        WebhookRequest, WebhookSender,
+    },
+    trace_context::TraceContext,
+    webhook::EndpointNotice,
+};
+use tracing::{Instrument as _, Span, field::Empty};
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+
+use crate::{trace_context, traces::DELIVERIES};
+
+/// Marks a span as failed.
+fn fail(span: &Span) {
+    span.record("otel.status_code", "ERROR");
+}
+
+/// Commits orders in a step, and stores the trace of a request with its order.
+pub struct TracedOrders(pub Arc<dyn OrderRepo>);
+
+#[async_trait]
+impl OrderRepo for TracedOrders {
+    async fn create(
+        &self,
+        order: &NewOrder,
+        window: DuplicateWindow,
+    ) -> Result<OrderId, CreateError> {
+        let Some(trace) = trace_context::of_span(&Span::current()) else {
+            return self.0.create(order, window).await;
+        };
+        let mut order = order.clone();
+        order.order.trace = Some(trace);
+        let span = tracing::info_span!(target: STEPS, "commit");
+        self.0.create(&order, window).instrument(span).await
+    }
+
+    async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, AddDocumentsError> {
+        let span = tracing::info_span!(target: STEPS, "commit");
+        self.0.add_documents(new).instrument(span).await
+    }
+
+    async fn check(&self) -> Result<(), StoreError> {
+        self.0.check().await
+    }
+}
+
+/// Stores each document in a step.
+pub struct TracedBlobs(pub Arc<dyn BlobStore>);
+
+#[async_trait]
+impl BlobStore for TracedBlobs {
+    async fn put(&self, key: &ObjectKey, file: &SpooledFile) -> Result<(), StoreError> {
+        // An unsigned number would become a text.
+        let size = file.size.cast_signed();
+        let span = tracing::info_span!(target: STEPS, "store document", size);
+        self.0.put(key, file).instrument(span).await
+    }
+
+    async fn get(&self, key: &ObjectKey, range: Range<u64>) -> Result<BlobStream, GetError> {
+        self.0.get(key, range).await
+    }
+
+    async fn delete(&self, key: &ObjectKey) -> Result<(), StoreError> {
+        self.0.delete(key).await
+    }
+
+    async fn check(&self) -> Result<(), StoreError> {
+        self.0.check().await
+    }
+}
+
+/// Continues a stored trace with a span.
+fn continue_trace(span: &Span, trace: &TraceContext) {
+    if let Some(parent) = trace_context::of_order(trace) {
+        // The span is new, and the layer is there.
+        let _ = span.set_parent(parent);
+    }
+}
+
+/// Sends mails of traced orders in a step of their trace.
+pub struct TracedNotifier(pub Arc<dyn Notifier>);
+
+#[async_trait]
+impl Notifier for TracedNotifier {
+    async fn notify(&self, notification: &Notification) -> Result<(), NotifyError> {
+        let Some(trace) = &notification.order.order.trace else {
+            return self.0.notify(notification).await;
+        };
+        let span = tracing::info_span!(
+            target: DELIVERIES, parent: None, "deliver mail", otel.kind = "client",
+            otel.status_code = Empty
+        );
+        continue_trace(&span, trace);
+        let sent = self.0.notify(notification).instrument(span.clone()).await;
+        if sent.is_err() {
+            fail(&span);
+        }
+        sent
+    }
+
+    async fn tell(&self, notice: &EndpointNotice) -> Result<(), NotifyError> {
+        self.0.tell(notice).await
+    }
+
+    async fn check(&self) -> Result<(), NotifyError> {
+        self.0.check().await
+    }
+}
+
+/// Sends webhooks of traced orders in a step of their trace, which the receiver can continue.
+pub struct TracedWebhooks(pub Arc<dyn WebhookSender>);
+
+#[async_trait]
+impl WebhookSender for TracedWebhooks {
+    async fn check(&self, url: &str) -> Result<(), UrlRefused> {
+        self.0.check(url).await
+    }
+
+    async fn send(&self, request: &WebhookRequest) -> Result<WebhookAnswer, WebhookError> {
+        let Some(trace) = &request.trace else { return self.0.send(request).await };
+        let span = tracing::info_span!(
+            target: DELIVERIES, parent: None, "deliver webhook", otel.kind = "client",
+            otel.status_code = Empty, http.request.method = "POST",
+            http.response.status_code = Empty, error.type = Empty
+        );
+        continue_trace(&span, trace);
+        let request = WebhookRequest { trace: trace_context::of_span(&span), ..request.clone() };
+        let answer = self.0.send(&request).instrument(span.clone()).await;
+        match &answer {
+            Ok(WebhookAnswer { status, .. }) => {
+                // An unsigned number would become a text.
+                span.record("http.response.status_code", i64::from(*status));
+                if !(200..300).contains(status) {
+                    fail(&span);
+                }
+            }
+            Err(error) => {
+                span.record("error.type", error.as_str());
+                fail(&span);
+            }
+        }
+        answer
+    }
+}

@@ -1,0 +1,116 @@
+//! The export of ended spans. The SDK queues them, and exports them on a thread of its own. A
+//! collector that is slow or gone costs spans, and never holds up a request.
+
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use domain::ports::error_chain;
+use futures_util::FutureExt as _;
+use opentelemetry::Context;
+use opentelemetry_otlp::{RetryPolicy, SpanExporter as Otlp, WithHttpConfig as _};
+use opentelemetry_sdk::{
+    Resource,
+    error::OTelSdkResult,
+    trace::{Span, SpanData, SpanExporter, SpanProcessor},
+};
+use prometheus::{IntCounter, IntCounterVec};
+use rustls::crypto::ring;
+
+use super::environment::{self, WrongVariable};
+
+fn otlp(retry: RetryPolicy) -> Result<Otlp, WrongVariable> {
+    // The client of the exporter takes the default of the process. Another part may have set it.
+    let _ = ring::default_provider().install_default();
+    Otlp::builder().with_http().with_retry_policy(retry).build().map_err(|error| {
+        let cause = error_chain(&error);
+        WrongVariable(format!("traces cannot be exported with these settings: {cause}"))
+    })
+}
+
+/// Exports no span, to find out whether the collector accepts any; `None` if the environment names
+/// none. Blocks. Returns why the collector accepts no spans. Fails if a variable is wrong.
+pub fn probe(
+    variables: &BTreeMap<String, String>,
+) -> Result<Option<Result<(), String>>, WrongVariable> {
+    if !environment::names_collector(variables)? {
+        return Ok(None);
+    }
+    // The client blocks, so the export ends at once.
+    let exported = otlp(RetryPolicy::disabled())?.export(Vec::new()).now_or_never();
+    Ok(Some(match exported {
+        Some(exported) => exported.map_err(|error| error_chain(&error)),
+        None => Err("no answer".to_owned()),
+    }))
+}
+
+/// Counts ended spans.
+#[derive(Debug)]
+pub(super) struct Ended(pub(super) IntCounter);
+
+impl SpanProcessor for Ended {
+    fn on_start(&self, _: &mut Span, _: &Context) {}
+
+    fn on_end(&self, _: SpanData) {
+        self.0.inc();
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        Ok(())
+    }
+
+    fn shutdown_with_timeout(&self, _: Duration) -> OTelSdkResult {
+        Ok(())
+    }
+}
+
+/// Exports batches, counts their spans, and logs when a collector fails and when it works again.
+#[derive(Debug)]
+pub(super) struct Exporter {
+    otlp: Otlp,
+    exported: IntCounter,
+    failed: IntCounter,
+    is_failing: AtomicBool,
+}
+
+impl Exporter {
+    pub(super) fn new(spans: &IntCounterVec) -> Result<Self, WrongVariable> {
+        let [exported, failed] =
+            ["exported", "failed"].map(|outcome| spans.with_label_values(&[outcome]));
+        let is_failing = AtomicBool::new(false);
+        Ok(Self { otlp: otlp(RetryPolicy::default())?, exported, failed, is_failing })
+    }
+}
+
+impl SpanExporter for Exporter {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let spans = batch.len() as u64;
+        let exported = self.otlp.export(batch).await;
+        let was_failing = self.is_failing.swap(exported.is_err(), Ordering::Relaxed);
+        match &exported {
+            Ok(()) => {
+                self.exported.inc_by(spans);
+                if was_failing {
+                    tracing::info!("spans are exported again");
+                }
+            }
+            Err(error) => {
+                self.failed.inc_by(spans);
+                if !was_failing {
+                    tracing::warn!(error = error_chain(error), "spans cannot be exported");
+                }
+            }
+        }
+        exported
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.otlp.shutdown_with_timeout(timeout)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.otlp.set_resource(resource);
+    }
+}

@@ -1,2 +1,0 @@
--- Mails of events that were not dispatched are never sent.
-DROP TABLE events;
