@@ -177,7 +177,10 @@ async fn early_rejection_reaches_a_sending_client() {
 #[tokio::test(flavor = "multi_thread")]
 async fn aborted_upload_leaves_nothing() {
     let app = TestApp::start().await;
-    let body = valid_form();
+    // More than a block of the spool, so that some of it is on disk.
+    let mut body = valid_form();
+    body.truncate(body.len() - "\r\n--b--\r\n".len());
+    body.resize(1024 * 1024, b' ');
     let headers = format!("Content-Type: {FORM}\r\nContent-Length: {}\r\n", body.len());
     let head = app.head(CREATE_WITH_DOCUMENTS, &headers);
     let mut stream = TcpStream::connect(app.address()).unwrap();
