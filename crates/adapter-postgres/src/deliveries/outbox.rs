@@ -77,8 +77,8 @@ impl Outbox for PostgresStore {
             .bind::<Array<BigInt>, _>(column(&webhooks, |(_, webhook)| webhook.endpoint.0))
             .bind::<Array<Text>, _>(column(&webhooks, |(_, webhook)| webhook.event.as_str()))
             .bind::<Array<Text>, _>(column(&webhooks, |(_, webhook)| &*webhook.message_key));
-        let dispatched: Vec<IdRow> = self.pool.rows(dispatch).await?;
-        Ok(dispatched.len())
+        let removed: Vec<IdRow> = self.pool.rows(dispatch).await?;
+        Ok(removed.len())
     }
 
     async fn put_off(&self, events: &[EventId], until: OffsetDateTime) -> Result<(), StoreError> {
