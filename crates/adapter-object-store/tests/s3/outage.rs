@@ -202,7 +202,6 @@ impl Service {
             clock: clock.clone(),
             entropy: Arc::new(CountingEntropy::default()),
             idempotency_retention: SweepUploads::ABANDONED_AFTER,
-            traffic: Arc::default(),
         };
         let create_order = CreateOrder { intake, window: DuplicateWindow::default() };
         let sweep = SweepUploads { uploads, blobs, clock: clock.clone() };
