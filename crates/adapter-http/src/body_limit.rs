@@ -6,17 +6,23 @@ use std::{
     time::Duration,
 };
 
-use actix_web::HttpRequest;
+use actix_web::{HttpMessage as _, HttpRequest};
 use domain::api_key::ApiKeyId;
 use tokio::{
     sync::{AcquireError, OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
 
-use crate::{budget::used_up, problem::Problem};
+use crate::{
+    problem::{Problem, ProblemCode},
+    request_notes::OverConcurrencyLimit,
+};
 
 /// Longest wait for a permit.
 const WAIT: Duration = Duration::from_secs(5);
+/// Retry delay for a client when permits or disk are used up. Slow requests end within half a
+/// minute.
+const RETRY_SECONDS: u64 = 5;
 
 /// Permits to receive bodies. A key has at most a quarter of them, so that the slow bodies of one
 /// key cannot shut out the others.
@@ -74,6 +80,15 @@ impl BodyLimit {
             _ => Err(used_up(request)),
         }
     }
+}
+
+/// Returns the problem of a request that there is no permit or disk for. It is counted and not logged,
+/// like a request above the concurrency limit.
+pub(crate) fn used_up(request: &HttpRequest) -> Problem {
+    request.extensions_mut().insert(OverConcurrencyLimit);
+    let detail = "The service holds as many unfinished requests as it can. The order was not \
+        created; retry after the given delay.";
+    Problem::new(ProblemCode::Unavailable, detail).retry_after(RETRY_SECONDS)
 }
 
 #[cfg(test)]

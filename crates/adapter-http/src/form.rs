@@ -1,34 +1,41 @@
 //! Multipart forms with documents (RFC 7578), read as a stream.
 
+mod content;
 mod part_names;
+mod spool;
+mod spool_folder;
+mod strict;
 mod text_parts;
 
 use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
 };
 
+use actix_multipart::{Field, Multipart, MultipartError};
 use actix_web::{HttpRequest, http::header, web};
-use bytes::Bytes;
 use domain::{
-    api_key::ApiKeyId,
     document::{Content, DocumentFormat, DocumentLimits, ReceivedDocument},
     order::OrderRequest,
 };
-use futures_util::FutureExt as _;
+use futures_util::StreamExt as _;
 
-pub use self::text_parts::TEXT_PARTS;
+pub use self::{
+    content::{check as check_content, check_bytes},
+    spool::Spool,
+    text_parts::TEXT_PARTS,
+};
 use self::{
     part_names::names,
+    spool::{SpoolError, SpoolGuard, Spooled},
+    strict::StrictForm,
     text_parts::{TextParts, is_text_part, max_bytes as max_text_bytes},
 };
 use crate::{
     body::Body,
-    budget::used_up,
-    content,
-    parts::{PartHead, Parts},
+    body_limit::used_up,
     problem::{Problem, ProblemCode},
-    spool::{Spool, SpoolError, SpoolGuard, SpoolWriter, Spooled, Start},
 };
 
 /// Maximum number of parts. An order has at most 27, and forms may have fields of their own.
@@ -54,10 +61,8 @@ pub struct Uploads {
     pub held: Held,
 }
 
-/// The spooled files of a form, which are deleted when it is dropped.
-pub struct Held {
-    _guards: Vec<SpoolGuard>,
-}
+/// Guards of spooled files, which are deleted when it is dropped.
+pub type Held = Vec<SpoolGuard>;
 
 /// Where a form is read to.
 #[derive(Debug, Clone, Copy)]
@@ -66,8 +71,6 @@ pub struct FormSpace<'a> {
     pub spool: &'a Spool,
     /// Limits for the documents.
     pub limits: DocumentLimits,
-    /// The key of the request.
-    pub key: ApiKeyId,
 }
 
 /// Returns the size limit of a whole form in bytes. It includes one document more than the limit,
@@ -105,18 +108,13 @@ async fn read_parts(
 ) -> Result<Uploads, Problem> {
     let boundary = boundary(request)?;
     let body = Body::new(request, payload, max_bytes(space.limits));
-    let parts = Parts::new(body.clone(), &boundary);
-    let mut reader = FormReader {
-        request,
-        space,
-        body,
-        parts,
-        texts,
-        documents: Vec::new(),
-        guards: Vec::new(),
-    };
+    let strict = StrictForm::new(body.clone(), &boundary);
+    let mut form = Multipart::new(request.headers(), strict);
+    let mut reader =
+        FormReader { request, space, body, texts, documents: Vec::new(), held: Vec::new() };
     let mut count = 0;
-    while let Some(part) = reader.parts.next().await.map_err(|error| reader.body.explain(&error))? {
+    while let Some(part) = form.next().await {
+        let part = part.map_err(|error| reader.unreadable(&error))?;
         count += 1;
         if count > MAX_PARTS {
             return Err(Problem::malformed(format!("The form has more than {MAX_PARTS} parts.")));
@@ -124,8 +122,7 @@ async fn read_parts(
         reader.part(part, count).await?;
     }
     reader.body.finish().await?;
-    let held = Held { _guards: reader.guards };
-    Ok(Uploads { documents: reader.documents, held })
+    Ok(Uploads { documents: reader.documents, held: reader.held })
 }
 
 /// Returns the boundary of the `multipart/form-data` content type.
@@ -162,21 +159,18 @@ struct FormReader<'a> {
     request: &'a HttpRequest,
     space: FormSpace<'a>,
     body: Body,
-    parts: Parts<Body>,
     /// `None` if the form has documents only.
     texts: Option<&'a mut TextParts>,
     documents: Vec<ReceivedDocument>,
-    guards: Vec<SpoolGuard>,
+    held: Held,
 }
 
 impl FormReader<'_> {
     /// Reads a part. The first part has number 1.
-    async fn part(&mut self, part: PartHead, number: usize) -> Result<(), Problem> {
-        let (name, file_name) = names(&part)?;
-        // Thousands of parameters take more memory than the form holds, and content may be slow.
-        drop(part);
+    async fn part(&mut self, part: Field, number: usize) -> Result<(), Problem> {
+        let (name, file_name) = part_names(&part)?;
         match (name.as_str(), file_name) {
-            ("documents", Some(file_name)) => self.document(file_name).await,
+            ("documents", Some(file_name)) => self.document(file_name, part).await,
             ("documents", None) => Err(Problem::malformed(
                 "A part named documents must be a file: it has no filename.",
             )),
@@ -194,103 +188,97 @@ impl FormReader<'_> {
                         label(name, number)
                     )));
                 }
-                let text = self.text(&label(name, number), max_text_bytes(name)).await?;
+                let text = self.text(part, &label(name, number), max_text_bytes(name)).await?;
                 self.texts.as_mut().map_or(Ok(()), |texts| texts.add(name, text))
             }
         }
     }
 
-    async fn text(&mut self, label: &str, max: usize) -> Result<String, Problem> {
+    async fn text(&self, mut part: Field, label: &str, max: usize) -> Result<String, Problem> {
         let mut collected = Vec::new();
-        while let Some(chunk) = self.content().await? {
-            if collected.len() + chunk.len() > max {
+        while let Some(chunk) = part.next().await {
+            collected.extend_from_slice(&chunk.map_err(|error| self.unreadable(&error))?);
+            if collected.len() > max {
                 return Err(Problem::new(
                     ProblemCode::PayloadTooLarge,
                     format!("{label} is larger than {max} bytes."),
                 ));
             }
-            collected.extend_from_slice(&chunk);
         }
         String::from_utf8(collected)
             .map_err(|_| Problem::malformed(format!("{label} is not UTF-8.")))
     }
 
-    async fn document(&mut self, name_as_sent: String) -> Result<(), Problem> {
+    async fn document(&mut self, name_as_sent: String, mut part: Field) -> Result<(), Problem> {
         // Browsers send an empty part without a name for an empty file input.
         let nothing_chosen = name_as_sent.is_empty();
-        let is_full = self.documents.len() == self.space.limits.max_count;
+        let limits = self.space.limits;
+        let is_full = self.documents.len() == limits.max_count;
         if is_full && !nothing_chosen {
-            return Err(too_many_documents(self.space.limits));
+            return Err(too_many_documents(limits));
         }
-        let mut writer = self.space.spool.create(self.space.key);
-        while self.store_next(&mut writer).await? {
+        let mut writer = self.space.spool.create();
+        while let Some(chunk) = part.next().await {
+            let chunk = chunk.map_err(|error| self.unreadable(&error))?;
+            writer.write(chunk).await.map_err(|error| self.not_spooled(error))?;
             if is_full && writer.size() > 0 {
-                return Err(too_many_documents(self.space.limits));
+                return Err(too_many_documents(limits));
             }
-            if writer.size() > self.space.limits.max_bytes {
-                return Err(document_too_large(&name_as_sent, self.space.limits));
+            if writer.size() > limits.max_bytes {
+                return Err(document_too_large(&name_as_sent, limits));
             }
         }
         if nothing_chosen && writer.size() == 0 {
             return Ok(());
         }
         let format = DocumentFormat::of_file_name(&name_as_sent);
-        let check = move |start: Start<'_>| recognize(format, start);
+        let check = move |path: &Path| recognize(format, path);
         let Spooled { file, checked: content, guard } =
             writer.finish(check).await.map_err(|error| self.not_spooled(error))?;
         self.documents.push(ReceivedDocument { name_as_sent, file, content });
-        self.guards.push(guard);
+        self.held.push(guard);
         Ok(())
     }
 
-    /// Returns the next bytes of the part.
-    async fn content(&mut self) -> Result<Option<Bytes>, Problem> {
-        self.parts.content().await.map_err(|error| self.body.explain(&error))
-    }
-
-    /// Stores the next bytes of the part. Returns `false` at its end.
-    async fn store_next(&mut self, writer: &mut SpoolWriter) -> Result<bool, Problem> {
-        if let Some(content) = self.content().now_or_never() {
-            return self.store(content?, writer).await;
+    fn unreadable(&self, error: &MultipartError) -> Problem {
+        match error {
+            MultipartError::Payload(error) => self.body.explain(error),
+            error => self.body.explain(error),
         }
-        writer.pause().await.map_err(|error| self.not_spooled(error))?;
-        let content = self.content().await?;
-        self.store(content, writer).await
-    }
-
-    async fn store(
-        &self,
-        content: Option<Bytes>,
-        writer: &mut SpoolWriter,
-    ) -> Result<bool, Problem> {
-        let Some(content) = content else { return Ok(false) };
-        writer.write(content).await.map_err(|error| self.not_spooled(error))?;
-        Ok(true)
     }
 
     fn not_spooled(&self, error: SpoolError) -> Problem {
         match error {
             SpoolError::Full => used_up(self.request),
-            SpoolError::Io(error) => spool_failed(&error),
+            // The disk is full or broken, or the process has no file descriptors left.
+            SpoolError::Io(error) => Problem::unavailable().log(&error),
         }
     }
 }
 
-/// Checks the content against the format that the extension names.
-fn recognize(format: Option<DocumentFormat>, start: Start<'_>) -> io::Result<Content> {
-    let Some(format) = format else { return Ok(Content::Other) };
-    catch_unwind(AssertUnwindSafe(|| content::check_with_start(format, start.bytes, start.path)))
-        .unwrap_or_else(|_| {
-            // A file that makes a container parser panic is not a valid document. The panic hook
-            // has logged the panic without its message, which may quote the file.
-            tracing::error!(?format, "content check panicked");
-            Ok(Content::Other)
-        })
+/// Returns the field name and the file name of a part. actix-multipart looks only at the first
+/// `Content-Type`, which must not be nested, and the first `Content-Disposition`.
+fn part_names(part: &Field) -> Result<(String, Option<String>), Problem> {
+    let mut types = part.headers().get_all(header::CONTENT_TYPE);
+    if types.any(|value| value.as_bytes().to_ascii_lowercase().starts_with(b"multipart/")) {
+        return Err(Problem::malformed("A part has parts itself."));
+    }
+    let mut dispositions = part.headers().get_all(header::CONTENT_DISPOSITION);
+    match (part.content_disposition(), dispositions.next(), dispositions.next()) {
+        (Some(parsed), Some(written), None) => names(parsed, written),
+        _ => Err(Problem::malformed("A part does not have one Content-Disposition.")),
+    }
 }
 
-/// Reports that the disk is full or broken, or that the process has no file descriptors left.
-fn spool_failed(error: &io::Error) -> Problem {
-    Problem::unavailable().log(error)
+/// Checks the content against the format that the extension names.
+fn recognize(format: Option<DocumentFormat>, path: &Path) -> io::Result<Content> {
+    let Some(format) = format else { return Ok(Content::Other) };
+    catch_unwind(AssertUnwindSafe(|| check_content(format, path))).unwrap_or_else(|_| {
+        // A file that makes a container parser panic is not a valid document. The panic hook has
+        // logged the panic without its message, which may quote the file.
+        tracing::error!(?format, "content check panicked");
+        Ok(Content::Other)
+    })
 }
 
 /// Reports a form with more documents than the limit.
@@ -321,5 +309,5 @@ fn label(name: &str, number: usize) -> String {
 }
 
 #[cfg(test)]
-#[path = "form_tests.rs"]
+#[path = "form/tests.rs"]
 mod tests;

@@ -7,12 +7,12 @@
 //! | the operations on webhooks, and their records | `webhooks` |
 //! | what the handlers share | `state` |
 //! | authentication and rate limits | `authentication`, `rate_limit`, `peer` |
-//! | limits of orders, bodies and disk of requests in progress | `concurrency_limit`, `body_limit`, `budget` |
+//! | concurrency limits | `concurrency_limit`, `body_limit` |
 //! | from a handler's result to a response | `answer`, `problem` |
 //! | validators of answers, conditional requests | `conditional` |
-//! | JSON bodies, multipart forms | `body`, `json_body`, `form`, `parts` |
+//! | JSON bodies | `body`, `json_body` |
+//! | multipart forms; documents: storage while they arrive, format check | `form` |
 //! | identifiers in paths, pages of lists, instants | `path_number`, `paging`, `list`, `instants` |
-//! | uploaded documents: storage while they arrive, format check | `spool`, `spool_file`, `spool_folder`, `blocks`, `content` |
 //! | repeats under one `Idempotency-Key` | `idempotency_key`, `fingerprint`, `in_progress` |
 //! | request id, log line, metrics, response headers | `observe`, `request_notes`, `metrics`, `gauges` |
 //! | traces | `trace` |
@@ -37,14 +37,11 @@
 
 mod answer;
 mod authentication;
-mod blocks;
 mod body;
 mod body_limit;
-mod budget;
 mod closing;
 mod concurrency_limit;
 mod conditional;
-mod content;
 mod detached_tasks;
 mod docs_page;
 mod fingerprint;
@@ -63,7 +60,6 @@ mod openapi;
 mod ops;
 mod orders;
 mod paging;
-mod parts;
 mod path_number;
 mod peer;
 mod problem;
@@ -71,9 +67,6 @@ mod rate_limit;
 mod request_notes;
 mod routes;
 mod server;
-mod spool;
-mod spool_file;
-mod spool_folder;
 mod state;
 #[cfg(test)]
 mod test_support;
@@ -82,11 +75,10 @@ mod trace;
 mod webhooks;
 
 pub use body_limit::BodyLimit;
-pub use budget::{Budget, Share};
 pub use closing::Closing;
 pub use concurrency_limit::ConcurrencyLimit;
-pub use content::check as check_content;
 pub use detached_tasks::DetachedTasks;
+pub use form::{Spool, check_content};
 pub use gauges::register_gauges;
 pub use guard::Connections;
 pub use in_progress::{InProgress, KeysInProgress};
@@ -96,7 +88,6 @@ pub use ops::{Dependencies, Ops};
 pub use orders::whole_order;
 pub use rate_limit::RateLimits;
 pub use server::{Capacity, serve_api, serve_ops};
-pub use spool::Spool;
 pub use state::Api;
 pub use tls::{Tls, TlsPair, TlsPairError};
 pub use trace::{RequestTrace, STEPS, TraceRequests, TracedAnswer};
@@ -106,9 +97,8 @@ pub use trace::{RequestTrace, STEPS, TraceRequests, TracedAnswer};
 pub mod internals {
     pub use crate::{
         authentication::bearer,
-        content::check_bytes,
         fingerprint::attempt,
-        form::{FormSpace, OrderForm, TEXT_PARTS, read as read_form},
+        form::{FormSpace, OrderForm, TEXT_PARTS, check_bytes, read as read_form},
         idempotency_key::key_text,
         problem::{Problem, ProblemCode},
     };

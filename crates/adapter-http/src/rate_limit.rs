@@ -7,7 +7,6 @@ use std::{
     net::IpAddr,
     num::NonZeroU32,
     sync::{Arc, PoisonError, RwLock},
-    time::Duration,
 };
 
 use actix_web::http::header::{HeaderName, HeaderValue};

@@ -14,11 +14,11 @@ use crate::{
     closing::Closing,
     concurrency_limit::ConcurrencyLimit,
     detached_tasks::DetachedTasks,
+    form::Spool,
     guard::Connections,
     in_progress::{InProgress, KeysInProgress},
     metrics::ApiMetrics,
     rate_limit::RateLimits,
-    spool::Spool,
     trace::TraceRequests,
 };
 

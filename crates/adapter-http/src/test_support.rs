@@ -41,9 +41,9 @@ use time::{OffsetDateTime, macros::datetime};
 use tokio::sync::Semaphore;
 
 use crate::{
-    ApiMetrics, BodyLimit, Budget, Closing, ConcurrencyLimit, Connections, DetachedTasks,
-    InProgress, KeysInProgress, RateLimits, Spool, observe::observe,
-    openapi::tests::assert_described, routes, state::Api, trace::TraceRequests,
+    ApiMetrics, BodyLimit, Closing, ConcurrencyLimit, Connections, DetachedTasks, InProgress,
+    KeysInProgress, RateLimits, Spool, observe::observe, openapi::tests::assert_described, routes,
+    state::Api, trace::TraceRequests,
 };
 
 /// The time of all tests.
@@ -153,7 +153,7 @@ impl Ports {
             rates: Arc::new(RateLimits::new(self.rate, self.rate, self.rate)),
             trusted_proxies: self.trusted_proxies,
             limits: DocumentLimits::default(),
-            spool: Spool::open(folder.path(), Budget::new(self.spool_bytes)).unwrap(),
+            spool: Spool::open(folder.path(), self.spool_bytes).unwrap(),
             metrics: ApiMetrics::register(&registry).unwrap(),
             entropy,
             base_path: String::new(),

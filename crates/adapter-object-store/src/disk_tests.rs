@@ -31,7 +31,7 @@ impl WithoutLinks {
             link: |_, _| Err(io::ErrorKind::Unsupported.into()),
             ..Disk::open(folder.path()).unwrap()
         };
-        Self { store: Arc::new(ObjectBlobStore::over_disk(disk).unwrap()), folder }
+        Self { store: Arc::new(ObjectBlobStore::over_disk(disk)), folder }
     }
 }
 
@@ -145,9 +145,21 @@ async fn file_on_another_file_system_is_copied() {
 #[test]
 fn opening_removes_leftovers_of_a_check() {
     let folder = tempfile::tempdir().unwrap();
-    for number in 1..=2 {
-        fs::write(folder.path().join(format!("readiness-probe#{number}")), "readiness-").unwrap();
-    }
+    fs::write(folder.path().join(PROBE), "readiness-").unwrap();
     ObjectBlobStore::on_disk(folder.path()).unwrap();
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn delete_removes_the_part_of_a_killed_process() {
+    let folders = Folders::new();
+    let (file, _) = folders.spooled(10);
+    let [key, other] = [0; 2].map(|_| ObjectKey::random(&folders.entropy));
+    for key in [&key, &other] {
+        folders.store.put(key, &file).await.unwrap();
+        fs::write(part_of(&folders.path(key)), "a part").unwrap();
+    }
+    folders.store.delete(&key).await.unwrap();
+    assert_eq!(count_files(folders.folder.path()), 2);
+    assert!(part_of(&folders.path(&other)).exists());
 }

@@ -1,7 +1,8 @@
-use std::{error::Error as StdError, io};
+use std::{error::Error as StdError, io, time::Duration};
 
 use domain::ports::StoreError;
 use object_store::Error;
+use tokio::time::timeout;
 
 /// Most characters of a store's message that an error repeats.
 const MAX_MESSAGE_CHARS: usize = 200;
@@ -41,7 +42,7 @@ fn is_refused(response: &str) -> bool {
 
 /// Returns whether the same request may succeed later. Rejected credentials count as transient:
 /// the request succeeds after an operator has corrected them.
-pub(crate) fn is_transient(error: &Error) -> bool {
+fn is_transient(error: &Error) -> bool {
     matches!(
         error,
         Error::Generic { .. }
@@ -71,29 +72,39 @@ pub fn is_refusal(error: &StoreError) -> bool {
     })
 }
 
-pub(crate) fn store_error(error: Error) -> StoreError {
-    if is_transient(&error) {
-        StoreError::Unavailable(error.into())
+/// Classifies and describes an error of a remote store.
+pub(crate) fn store_error(error: &Error, hint: &str) -> StoreError {
+    let failure = Failure::of(error, hint).into();
+    if is_transient(error) {
+        StoreError::Unavailable(failure)
     } else {
-        StoreError::Internal(error.into())
+        StoreError::Internal(failure)
     }
+}
+
+/// Runs work within a time limit.
+pub(crate) async fn within<T>(
+    limit: Duration,
+    hint: &str,
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    timeout(limit, work).await.unwrap_or_else(|_| {
+        let seconds = limit.as_secs_f32();
+        Err(StoreError::Unavailable(format!("no answer within {seconds:.1} seconds{hint}").into()))
+    })
 }
 
 /// Returns whether a removal failed because the object does not exist. A missing bucket does not
 /// count: it may come back with the object.
 pub(crate) fn is_absent(error: &Error) -> bool {
     let Error::NotFound { .. } = error else { return false };
-    let on_disk = root(error)
-        .downcast_ref::<io::Error>()
-        .is_some_and(|error| error.kind() == io::ErrorKind::NotFound);
     let text = error.to_string();
-    on_disk || ABSENT.iter().any(|absent| text.contains(absent))
+    ABSENT.iter().any(|absent| text.contains(absent))
 }
 
 /// Returns whether a store rejected a range because the object ends before it.
 pub(crate) fn is_beyond_end(error: &Error) -> bool {
     response(&error.to_string()).is_some_and(|response| response.starts_with("416"))
-        || root(error).to_string().starts_with("Wanted range")
 }
 
 fn root<'a>(error: &'a (dyn StdError + 'static)) -> &'a (dyn StdError + 'static) {

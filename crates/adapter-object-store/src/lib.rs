@@ -36,14 +36,12 @@
 //!   and one of just under 5 MiB after 27.
 //! - A check takes at most 1.5 seconds.
 
+mod bucket;
 mod bucket_url;
-mod buffers;
 mod concurrency_limit;
 mod disk;
 mod failure;
-mod folder_syncs;
 mod open;
-mod read_disk;
 mod read_remote;
 mod remote;
 mod spool;
@@ -52,3 +50,6 @@ mod store;
 pub use failure::is_refusal;
 pub use open::OpenError;
 pub use store::ObjectBlobStore;
+
+/// The key of the object that a check puts and deletes.
+const PROBE: &str = "readiness-probe";

@@ -8,7 +8,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use object_store::{GetOptions, GetRange, GetResult, ObjectStore, path::Path};
 use tokio::time::timeout;
 
-use crate::{failure::Failure, store::REQUEST_TIMEOUT};
+use crate::{bucket::REQUEST_TIMEOUT, failure::Failure};
 
 /// Time limit for the next bytes of a response.
 const BLOCK_TIMEOUT: Duration = Duration::from_secs(10);

@@ -109,15 +109,3 @@ async fn missing_folder_is_unavailable_and_no_missing_object() {
     let outcome = store.get(&key, 0..10).await.map(drop);
     assert!(matches!(outcome, Err(GetError::Unavailable(_))), "{outcome:?}");
 }
-
-#[tokio::test]
-async fn reader_on_disk_holds_one_block() {
-    let (_folder, store, key) = on_disk(1_000_000).await;
-    let mut stream = store.get(&key, 0..1_000_000).await.unwrap();
-    let mut last = None;
-    while let Some(block) = stream.try_next().await.unwrap() {
-        // The block before is free again, so the next one is in the same memory.
-        let address = block.as_ptr();
-        assert_eq!(*last.get_or_insert(address), address);
-    }
-}

@@ -13,7 +13,7 @@ use url::Url;
 use crate::{OpenError, bucket_url::BucketUrl, failure::one_line};
 
 /// Time limits of one attempt. The limit for a request with its retries is often shorter; see
-/// `store`.
+/// `bucket`.
 const TIMEOUTS: [(&str, &str); 2] = [("connect_timeout", "2 seconds"), ("timeout", "60 seconds")];
 
 /// Prefixes of the variables of each store.

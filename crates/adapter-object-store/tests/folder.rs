@@ -10,7 +10,6 @@ use domain::{
     document::ObjectKey,
     ports::{BlobStore as _, StoreError},
 };
-use object_store::{ObjectStoreExt as _, local::LocalFileSystem};
 use tempfile::TempDir;
 
 fn open(path: &Path) -> Result<ObjectBlobStore, OpenError> {
@@ -82,25 +81,6 @@ async fn check_fails_if_writing_fails() {
     // Permissions would not keep root from writing, but a folder cannot be replaced by a file.
     fs::create_dir(folder.path().join("readiness-probe")).unwrap();
     assert!(matches!(store.check().await, Err(StoreError::Unavailable(_))));
-}
-
-#[tokio::test]
-async fn delete_removes_leftovers_of_a_killed_process() {
-    let (folder, entropy) = (TempDir::new().unwrap(), CountingEntropy::default());
-    let store = open(folder.path()).unwrap();
-    let (key, other) = (ObjectKey::random(&entropy), ObjectKey::random(&entropy));
-    let killed = LocalFileSystem::new_with_prefix(folder.path()).unwrap();
-    for key in [&key, &key, &other] {
-        let mut upload = killed.put_multipart(&key.as_str().into()).await.unwrap();
-        upload.put_part("a part".into()).await.unwrap();
-        std::mem::forget(upload);
-    }
-    let leftovers = |key: &ObjectKey| {
-        fs::read_dir(folder.path().join(key.as_str()).parent().unwrap()).unwrap().count()
-    };
-    assert_eq!((leftovers(&key), leftovers(&other)), (2, 1));
-    store.delete(&key).await.unwrap();
-    assert_eq!((leftovers(&key), leftovers(&other)), (0, 1));
 }
 
 #[tokio::test]

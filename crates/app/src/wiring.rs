@@ -4,7 +4,7 @@ use std::sync::{Arc, atomic::AtomicBool};
 
 use actix_web::web;
 use adapter_http::{
-    Api, ApiMetrics, BodyLimit, Budget, Closing, ConcurrencyLimit, Connections, Dependencies,
+    Api, ApiMetrics, BodyLimit, Closing, ConcurrencyLimit, Connections, Dependencies,
     DetachedTasks, InProgress, KeysInProgress, RateLimits, Spool,
 };
 use adapter_mail::RemoveOldMails;
@@ -61,9 +61,8 @@ impl Parts {
         let mut blobs = open_blobs(settings).await?;
         let scan = open_scan(settings, registry).await?;
         let (mut notifier, mail_is_available) = open_notifier(settings).await?;
-        let spool =
-            Spool::open(&settings.in_data_dir("spool"), Budget::new(mebibytes(settings.spool_mb)))
-                .context("--data-dir (NOTARY_ORDERS_DATA_DIR): spool")?;
+        let spool = Spool::open(&settings.in_data_dir("spool"), mebibytes(settings.spool_mb))
+            .context("--data-dir (NOTARY_ORDERS_DATA_DIR): spool")?;
         register_gauges(settings, registry, &storage)?;
         let keys = storage.manage_keys(machine);
         let (orders, with_documents) = (settings.rate(), settings.documents_rate());

@@ -71,10 +71,9 @@ pub async fn key_is_found_as_added(storage: &Storage) {
         documents_rate: None,
         ..api_key(NOW)
     };
-    let scopes = Scope::ALL.map(|scope| Scopes::from_iter([scope])).into_iter();
-    let scoped =
-        scopes.chain([Scopes::default()]).map(|scopes| NewApiKey { scopes, ..api_key(NOW) });
-    let keys: Vec<_> = [api_key(NOW), minimal].into_iter().chain(scoped).collect();
+    let sets = Scope::ALL.map(|scope| Scopes::from_iter([scope])).into_iter();
+    let others = sets.chain([Scopes::default()]).map(|scopes| NewApiKey { scopes, ..api_key(NOW) });
+    let keys: Vec<_> = [api_key(NOW), minimal].into_iter().chain(others).collect();
     for key in &keys {
         assert_found_as_added(storage, key.clone()).await;
     }

@@ -99,9 +99,20 @@ fn permanent() -> NotifyError {
 }
 
 #[tokio::test]
-async fn delivered_mail_is_done() {
-    let settled = settlement(delivery(NOW), notifier(|| Ok(())), found).await;
-    assert_eq!(settled, Settlement::Done);
+async fn delivery_ends_with_success_or_a_failure_for_good() {
+    let failed = |error: NotifyError| Settlement::Fail { at: NOW, error: error_chain(&error) };
+    let old = || Delivery { attempts: 40, ..delivery(NOW - Duration::days(5)) };
+    let missing = NotifyError::Permanent("the order does not exist".into());
+    let cases: [(Delivery, MockNotifier, fn() -> FindResult, Settlement); 5] = [
+        (delivery(NOW), notifier(|| Ok(())), found, Settlement::Done),
+        (delivery(NOW), notifier(|| Err(permanent())), found, failed(permanent())),
+        (old(), notifier(|| Err(transient())), found, failed(transient())),
+        (old(), notifier(|| Err(unavailable())), found, failed(unavailable())),
+        (delivery(NOW), MockNotifier::new(), || Ok(None), failed(missing)),
+    ];
+    for (delivery, notifier, find, expected) in cases {
+        assert_eq!(settlement(delivery, notifier, find).await, expected);
+    }
 }
 
 #[tokio::test]
@@ -146,27 +157,6 @@ async fn unreadable_order_is_retried_with_growing_delay() {
     let settled = settlement(delivery, MockNotifier::new(), unreadable).await;
     let Settlement::RetryAt { due_at, .. } = settled else { panic!("{settled:?}") };
     assert!(due_at - NOW > Duration::minutes(20), "{due_at}");
-}
-
-#[tokio::test]
-async fn permanent_failure_fails_for_good() {
-    let settled = settlement(delivery(NOW), notifier(|| Err(permanent())), found).await;
-    assert_eq!(settled, Settlement::Fail { at: NOW, error: error_chain(&permanent()) });
-}
-
-#[tokio::test]
-async fn delivery_fails_for_good_after_five_days() {
-    for notifier in [notifier(|| Err(transient())), notifier(|| Err(unavailable()))] {
-        let delivery = Delivery { attempts: 40, ..delivery(NOW - Duration::days(5)) };
-        let settled = settlement(delivery, notifier, found).await;
-        assert!(matches!(settled, Settlement::Fail { .. }), "{settled:?}");
-    }
-}
-
-#[tokio::test]
-async fn missing_order_fails_for_good() {
-    let settled = settlement(delivery(NOW), MockNotifier::new(), || Ok(None)).await;
-    assert!(matches!(settled, Settlement::Fail { .. }), "{settled:?}");
 }
 
 #[tokio::test]

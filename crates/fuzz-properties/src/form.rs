@@ -7,12 +7,11 @@ use std::{
 
 use actix_web::{FromRequest as _, dev, error::PayloadError, http::header, test::TestRequest, web};
 use adapter_http::{
-    Budget, Spool,
+    Spool,
     internals::{FormSpace, OrderForm, Problem, ProblemCode, read_form},
 };
 use bytes::Bytes;
 use domain::{
-    api_key::ApiKeyId,
     document::{DocumentLimits, Sha256Digest},
     order::OrderRequest,
 };
@@ -42,7 +41,7 @@ thread_local! {
             .max_blocking_threads(1)
             .build()
             .unwrap();
-        let spool = Spool::open(folder.path(), Budget::new(u64::MAX)).unwrap();
+        let spool = Spool::open(folder.path(), u64::MAX).unwrap();
         Reader { runtime, spool, _folder: folder }
     };
 }
@@ -97,7 +96,7 @@ pub(super) fn read<T>(
         dev::Payload::Stream { payload: Box::pin(Arriving { pieces, paused: false }) };
     let payload = web::Payload::from_request(&request, &mut payload).now_or_never()?.ok()?;
     Some(READER.with(|reader| {
-        let space = FormSpace { spool: &reader.spool, limits: LIMITS, key: ApiKeyId(1) };
+        let space = FormSpace { spool: &reader.spool, limits: LIMITS };
         inspect(reader.runtime.block_on(read_form(&request, payload, space)))
     }))
 }

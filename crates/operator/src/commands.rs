@@ -112,14 +112,12 @@ impl Command {
             }
             Self::Restore { folder } => on_files(move || backup::restore(&settings, &folder)).await,
             Self::Copy { from, to } => print(&copy::everything(&from, &to, &settings).await?),
-            Self::Openapi => {
-                print(&adapter_http::openapi_document(&OpenApiSettings {
-                    base_path: settings.base_path.clone(),
-                    max_document_bytes: settings.document_limits().max_bytes,
-                    duplicate_window: settings.duplicate_window(),
-                    idempotency_retention: settings.idempotency_retention(),
-                }))
-            }
+            Self::Openapi => print(&adapter_http::openapi_document(&OpenApiSettings {
+                base_path: settings.base_path.clone(),
+                max_document_bytes: settings.document_limits().max_bytes,
+                duplicate_window: settings.duplicate_window(),
+                idempotency_retention: settings.idempotency_retention(),
+            })),
         }
     }
 }

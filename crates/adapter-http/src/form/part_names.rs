@@ -1,11 +1,17 @@
 //! The names of a part: its field name and its file name.
 
-use crate::{parts::PartHead, problem::Problem};
+use actix_web::http::header::{ContentDisposition, HeaderValue};
 
-/// Returns the field name and the file name of a part. Each may occur only once.
-pub(super) fn names(part: &PartHead) -> Result<(String, Option<String>), Problem> {
+use crate::problem::Problem;
+
+/// Returns the field name and the file name that a `Content-Disposition` has. Each may occur only
+/// once.
+pub(super) fn names(
+    parsed: &ContentDisposition,
+    written: &HeaderValue,
+) -> Result<(String, Option<String>), Problem> {
     let (mut names, mut file_names, mut extended) = (Vec::new(), Vec::new(), Vec::new());
-    for parameter in &part.disposition.parameters {
+    for parameter in &parsed.parameters {
         names.extend(parameter.as_name());
         file_names.extend(parameter.as_filename());
         extended.extend(parameter.as_filename_ext());
@@ -14,14 +20,11 @@ pub(super) fn names(part: &PartHead) -> Result<(String, Option<String>), Problem
         ([name], [], []) => Ok(((*name).to_owned(), None)),
         ([name], [file_name], [] | [_]) => {
             // The two may differ in backslashes only. Otherwise `written_file_name` found another
-            // text than the parser.
+            // text than actix.
             let same = |written: &String| written.replace('\\', "") == file_name.replace('\\', "");
-            Ok((
-                (*name).to_owned(),
-                Some(
-                    written_file_name(part).filter(same).unwrap_or_else(|| (*file_name).to_owned()),
-                ),
-            ))
+            let written = written_file_name(written).filter(same);
+            let file_name = written.unwrap_or_else(|| (*file_name).to_owned());
+            Ok(((*name).to_owned(), Some(file_name)))
         }
         // RFC 7578, section 4.2, forbids `filename*`, but older clients send it alone for names
         // beyond ASCII.
@@ -34,10 +37,10 @@ pub(super) fn names(part: &PartHead) -> Result<(String, Option<String>), Problem
 }
 
 /// Returns the quoted file name of a part as browsers write it. A backslash escapes a quote or a
-/// backslash. Before anything else it is a plain character, as in `C:\deed.pdf`. The parser of the
-/// framework treats every backslash as an escape.
-fn written_file_name(part: &PartHead) -> Option<String> {
-    let header = str::from_utf8(part.written_disposition.as_bytes()).ok()?;
+/// backslash. Before anything else it is a plain character, as in `C:\deed.pdf`. actix treats every
+/// backslash as an escape.
+fn written_file_name(disposition: &HeaderValue) -> Option<String> {
+    let header = str::from_utf8(disposition.as_bytes()).ok()?;
     let (mut rest, mut quoted, mut parameter_starts) = (header, false, false);
     // Searches outside of quotes only: the value of another parameter may contain the same text.
     let written = loop {

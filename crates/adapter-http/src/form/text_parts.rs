@@ -18,13 +18,13 @@ pub const TEXT_PARTS: [(&str, &str); 7] = [
 
 /// Size limit of a text part in bytes.
 const MAX_BYTES: usize = 256 * 1024;
-/// Size limit of a part with an identifier or an instant, which have at most 35 characters.
-const MAX_SHORT_BYTES: usize = 128;
+/// Size limit of a part with an instant, which has at most 35 characters.
+const MAX_INSTANT_BYTES: usize = 128;
 
 /// Returns the size limit of the text part of this name.
 pub(super) fn max_bytes(name: &str) -> usize {
-    let short = TEXT_PARTS.contains(&(name, "text/plain"));
-    if short { MAX_SHORT_BYTES } else { MAX_BYTES }
+    let is_instant = is_text_part(name) && name.starts_with("utc");
+    if is_instant { MAX_INSTANT_BYTES } else { MAX_BYTES }
 }
 
 /// Returns whether an order has a text part of this name.

@@ -47,7 +47,8 @@ pub struct MarkedOrder {
 impl MarkedOrder {
     pub fn new() -> Self {
         let settings = adapter_http::OpenApiSettings::default();
-        let document: Value = serde_json::from_str(&adapter_http::openapi_document(&settings)).unwrap();
+        let document: Value =
+            serde_json::from_str(&adapter_http::openapi_document(&settings)).unwrap();
         let mut marked = Self { order: Value::Null, markers: Vec::new(), fields: Vec::new() };
         marked.order = marked.object(&document["components"]["schemas"], "OrderRequest", "");
         assert!(marked.fields.len() > 60, "{:?}", marked.fields);

@@ -6,7 +6,7 @@
 use std::{
     cell::Cell,
     fs::File,
-    io::{self, BufReader, Cursor, Read, Seek, SeekFrom},
+    io::{self, BufReader, Read, Seek, SeekFrom},
     path::Path,
     rc::Rc,
 };
@@ -35,7 +35,7 @@ const MAX_RATIO: u64 = 200;
 const SMALL_PART: u64 = 16 * 1024 * 1024;
 
 /// Bytes that tell the format, or the kind of container.
-pub(crate) const START: usize = 8;
+const START: usize = 8;
 
 /// The first bytes of a compound file ([MS-CFB], section 2.2).
 const COMPOUND: &[u8] = b"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1";
@@ -46,20 +46,6 @@ const ZIP: &[u8] = b"PK\x03\x04";
 /// read.
 pub fn check(format: DocumentFormat, path: &Path) -> io::Result<Content> {
     check_bytes(format, File::open(path)?)
-}
-
-/// Checks the same, and opens the file only if its first [`START`] bytes cannot tell.
-pub(crate) fn check_with_start(
-    format: DocumentFormat,
-    start: &[u8],
-    path: &Path,
-) -> io::Result<Content> {
-    match format {
-        DocumentFormat::Pdf | DocumentFormat::Jpeg | DocumentFormat::Png => {
-            check_bytes(format, Cursor::new(start))
-        }
-        DocumentFormat::Doc | DocumentFormat::Docx => check(format, path),
-    }
 }
 
 /// Checks whether the bytes of a reader have the format that their name announces.

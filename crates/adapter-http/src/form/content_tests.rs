@@ -19,12 +19,7 @@ fn formats_of(bytes: &[u8]) -> Vec<DocumentFormat> {
     file.write_all(bytes).unwrap();
     FORMATS
         .into_iter()
-        .filter(|format| {
-            let content = check(*format, file.path()).unwrap();
-            let start = &bytes[..bytes.len().min(START)];
-            assert_eq!(check_with_start(*format, start, file.path()).unwrap(), content);
-            content == Content::Format(*format)
-        })
+        .filter(|format| check(*format, file.path()).unwrap() == Content::Format(*format))
         .collect()
 }
 

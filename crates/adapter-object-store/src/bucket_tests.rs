@@ -1,6 +1,7 @@
 //! Time limits of a remote store, on the paused clock of the runtime.
 
 use contract_tests::{blob_store::spooled, fakes::CountingEntropy};
+use domain::{document::ObjectKey, ports::BlobStore as _};
 use object_store::{
     memory::InMemory,
     throttle::{ThrottleConfig, ThrottledStore},
@@ -9,6 +10,7 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 
 use super::*;
+use crate::ObjectBlobStore;
 
 const HANGS: Duration = Duration::from_secs(24 * 60 * 60);
 

@@ -20,11 +20,11 @@ const LOCK: &str = "lock";
 /// Prefix of the folder of a process.
 const FOLDER: &str = "uploads-";
 /// Prefix of the file of an upload.
-pub(crate) const UPLOAD: &str = "upload-";
+pub(super) const UPLOAD: &str = "upload-";
 
 /// The folder of this process. Dropping it removes the folder.
 #[derive(Debug)]
-pub(crate) struct SpoolFolder {
+pub(super) struct SpoolFolder {
     folder: TempDir,
     _lock: File,
 }
@@ -32,7 +32,7 @@ pub(crate) struct SpoolFolder {
 impl SpoolFolder {
     /// Makes a folder under `directory`, creating that if necessary, and removes the folders of dead
     /// processes. Entries that no process of the service made stay, and one warning names them.
-    pub(crate) fn open(directory: &Path) -> io::Result<Self> {
+    pub(super) fn open(directory: &Path) -> io::Result<Self> {
         create_private(directory)?;
         // One process at a time, so that none removes a folder that another is about to lock.
         let directory_lock = File::create(directory.join(LOCK))?;
@@ -55,7 +55,7 @@ impl SpoolFolder {
         Ok(Self { folder, _lock: lock })
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         self.folder.path()
     }
 }
@@ -107,11 +107,11 @@ fn create_private(directory: &Path) -> io::Result<()> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
 
     /// Lists the entries of a folder, without its lock.
-    pub(crate) fn entries(directory: &Path) -> Vec<String> {
+    fn entries(directory: &Path) -> Vec<String> {
         let mut names: Vec<String> = fs::read_dir(directory)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
