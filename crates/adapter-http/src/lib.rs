@@ -19,9 +19,9 @@
 //! # Adding an endpoint
 //!
 //! 1. Write the use case and its port method in the domain.
-//! 2. Write a handler: `access::authentication::admit` checks the key and the rate limit, `respond::answer::answer`
-//!    turns a problem or a panic into a response. `orders/create/create_json.rs` writes, and
-//!    `orders/read/read_order.rs` reads.
+//! 2. Write a handler: `access::authentication::admit` checks the key and the rate limit,
+//!    `respond::answer::answer` turns a problem or a panic into a response.
+//!    `orders/create/create_json.rs` writes, and `orders/read/read_order.rs` reads.
 //! 3. Add one line to `routes`. Other methods of the path are answered with 405.
 //! 4. Describe the operation in `docs/openapi.json`.
 //! 5. Test the handler on mocks of the ports, as `orders/create/create_json_tests.rs` does.
