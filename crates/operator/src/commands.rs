@@ -66,11 +66,13 @@ pub enum Command {
     /// Copy orders, records of documents, keys and pending mails to another database. Does not
     /// touch the stored documents. Stop the service first
     Copy {
-        /// Database to read: sqlite://PATH
-        #[arg(long, value_name = "URL")]
+        #[arg(long, value_name = "URL", help = "Database to read: sqlite://PATH")]
         from: String,
-        /// Empty database to write: postgres://USER:PASSWORD@HOST/DATABASE
-        #[arg(long, value_name = "URL")]
+        #[arg(
+            long,
+            value_name = "URL",
+            help = "Empty database to write: postgres://USER:PASSWORD@HOST/DATABASE"
+        )]
         to: String,
     },
 }

@@ -97,7 +97,9 @@ impl Collector for DroppedLines {
         counter.set_value(self.lines.dropped_lines() as f64);
         metric.set_counter(counter);
         let mut families = self.counter.collect();
-        families.iter_mut().for_each(|family| family.set_metric(vec![metric.clone()]));
+        for family in &mut families {
+            family.set_metric(vec![metric.clone()]);
+        }
         families
     }
 }

@@ -24,7 +24,9 @@ impl WorkerMetrics {
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let counters = |name, help, label, values: &[&str]| {
             let counters = register_int_counter_vec_with_registry!(name, help, &[label], registry)?;
-            values.iter().for_each(|value| drop(counters.with_label_values(&[value])));
+            for value in values {
+                counters.with_label_values(&[value]);
+            }
             Ok::<_, prometheus::Error>(counters)
         };
         Ok(Self {

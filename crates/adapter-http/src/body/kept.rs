@@ -94,19 +94,19 @@ impl Stream for KeptBody {
 
 /// An answer that keeps the body of its request.
 pub(crate) struct Answer {
-    answer: BoxBody,
+    content: BoxBody,
     is_head: bool,
     _request: (KeptBody, Option<InProgress>),
 }
 
 impl Answer {
     pub(crate) fn new(
-        answer: BoxBody,
+        content: BoxBody,
         is_head: bool,
         body: KeptBody,
         in_progress: Option<InProgress>,
     ) -> Self {
-        Self { answer, is_head, _request: (body, in_progress) }
+        Self { content, is_head, _request: (body, in_progress) }
     }
 }
 
@@ -114,7 +114,7 @@ impl MessageBody for Answer {
     type Error = <BoxBody as MessageBody>::Error;
 
     fn size(&self) -> BodySize {
-        self.answer.size()
+        self.content.size()
     }
 
     fn poll_next(
@@ -126,6 +126,6 @@ impl MessageBody for Answer {
             // that this is too short, and ends the connection.
             return Poll::Ready(None);
         }
-        Pin::new(&mut self.answer).poll_next(context)
+        Pin::new(&mut self.content).poll_next(context)
     }
 }

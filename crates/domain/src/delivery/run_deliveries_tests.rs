@@ -100,10 +100,11 @@ fn permanent() -> NotifyError {
 
 #[tokio::test]
 async fn delivery_ends_with_success_or_a_failure_for_good() {
+    type Case = (Delivery, MockNotifier, fn() -> FindResult, Settlement);
     let failed = |error: NotifyError| Settlement::Fail { at: NOW, error: error_chain(&error) };
     let old = || Delivery { attempts: 40, ..delivery(NOW - Duration::days(5)) };
     let missing = NotifyError::Permanent("the order does not exist".into());
-    let cases: [(Delivery, MockNotifier, fn() -> FindResult, Settlement); 5] = [
+    let cases: [Case; 5] = [
         (delivery(NOW), notifier(|| Ok(())), found, Settlement::Done),
         (delivery(NOW), notifier(|| Err(permanent())), found, failed(permanent())),
         (old(), notifier(|| Err(transient())), found, failed(transient())),

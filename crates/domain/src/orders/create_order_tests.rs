@@ -63,7 +63,7 @@ fn rejection(result: Result<CreatedOrder, CreateOrderError>) -> Rejection {
     }
 }
 
-fn assert_unavailable(result: Result<CreatedOrder, CreateOrderError>) {
+fn assert_unavailable(result: &Result<CreatedOrder, CreateOrderError>) {
     assert!(matches!(result, Err(CreateOrderError::Unavailable(_))), "{result:?}");
 }
 
@@ -123,7 +123,7 @@ async fn infected_documents_store_nothing() {
 #[tokio::test]
 async fn required_scanner_that_is_down_stores_nothing() {
     let mocks = Mocks { scan: Some(scan(true, scanner_is_down)), ..Mocks::default() };
-    assert_unavailable(mocks.create_with(&["a.pdf"]).await);
+    assert_unavailable(&mocks.create_with(&["a.pdf"]).await);
 }
 
 #[tokio::test]
@@ -179,8 +179,9 @@ async fn documents_are_recorded_put_and_adopted_in_order() {
 
 #[tokio::test]
 async fn failed_commit_removes_objects() {
+    type Case = (fn(OffsetDateTime) -> CreateError, &'static str);
     let created_at = NOW - Duration::seconds(18);
-    let cases: [(fn(OffsetDateTime) -> CreateError, &str); 2] = [
+    let cases: [Case; 2] = [
         (|created_at| CreateError::Duplicate { created_at }, "Duplicate { retry_after: 42 }"),
         (|_| CreateError::Internal("broken".into()), "Internal("),
     ];
@@ -247,7 +248,7 @@ async fn forgotten_objects_are_recorded_again() {
         sweeper.lock().unwrap().remove(0);
         Err(CreateError::UploadSwept)
     });
-    assert_unavailable(mocks.create_with(&["a.pdf", "b.pdf"]).await);
+    assert_unavailable(&mocks.create_with(&["a.pdf", "b.pdf"]).await);
     assert_eq!((stored.lock().unwrap().len(), ledger.lock().unwrap().len()), (0, 0));
 }
 
@@ -257,7 +258,7 @@ async fn objects_of_unavailable_store_are_left_to_sweeper() {
     mocks.uploads.expect_record().returning(|_, _| Ok(()));
     mocks.blobs.expect_put().once().returning(|_, _| Err(down()));
     // Nothing is condemned or deleted.
-    assert_unavailable(mocks.create_with(&["a.pdf", "b.pdf"]).await);
+    assert_unavailable(&mocks.create_with(&["a.pdf", "b.pdf"]).await);
 }
 
 /// A blob store whose first put fails while others are in progress.
@@ -300,7 +301,7 @@ async fn failed_put_starts_no_other() {
     use_case.intake.blobs = Arc::clone(&blobs) as _;
     let documents = (0..20).map(|number| document(&format!("{number}.pdf"))).collect();
     let request = request(minimal_request());
-    assert_unavailable(use_case.create_with_documents(&key(), request, documents, None).await);
+    assert_unavailable(&use_case.create_with_documents(&key(), request, documents, None).await);
     assert_eq!(
         (blobs.begun.load(Ordering::SeqCst), blobs.ended.load(Ordering::SeqCst)),
         (PARALLEL_PUTS, PARALLEL_PUTS)
@@ -314,14 +315,14 @@ async fn objects_stay_when_commit_outcome_is_unknown() {
     mocks.orders.expect_create().returning(|_, _| Err(CreateError::Unavailable("lost".into())));
     // The commit took effect: the key has left the ledger, so nothing is condemned or deleted.
     mocks.uploads.expect_condemn().once().returning(|_| Ok(vec![]));
-    assert_unavailable(mocks.create_with(&["a.pdf"]).await);
+    assert_unavailable(&mocks.create_with(&["a.pdf"]).await);
 }
 
 #[tokio::test]
 async fn nothing_is_put_before_it_is_recorded() {
     let mut mocks = Mocks::default();
     mocks.uploads.expect_record().returning(|_, _| Err(down()));
-    assert_unavailable(mocks.create_with(&["a.pdf"]).await);
+    assert_unavailable(&mocks.create_with(&["a.pdf"]).await);
 }
 
 #[tokio::test]

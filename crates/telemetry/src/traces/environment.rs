@@ -13,9 +13,12 @@ const LONGEST: u64 = 3_600_000;
 /// The most spans. The queue has room for all of them from the start.
 const MOST_SPANS: u64 = 65_536;
 
+/// The part of a name, the check of its value, and what the value must be.
+type Check = (&'static str, fn(&str) -> bool, &'static str);
+
 /// The parts of names after `OTEL_`, and what their values must be. A value may be a credential, so
 /// no error quotes it.
-const CHECKS: [(&str, fn(&str) -> bool, &str); 9] = [
+const CHECKS: [Check; 9] = [
     ("_ENDPOINT", is_url, "a URL of a collector, such as http://127.0.0.1:4318"),
     ("_PROTOCOL", |value| value == "http/protobuf", "http/protobuf"),
     ("_COMPRESSION", |value| value == "none", "none"),
