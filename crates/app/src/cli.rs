@@ -99,7 +99,9 @@ fn parse() -> Result<CommandLine, clap::Error> {
                 else {
                     return first().map_or(Ok(line), Err);
                 };
-                wrong.iter().for_each(|(name, error)| doctor.note_wrong(name, error));
+                for (name, error) in &wrong {
+                    doctor.note_wrong(name, error);
+                }
                 return Ok(line);
             }
             Err(error) => error,

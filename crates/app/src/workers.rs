@@ -97,10 +97,10 @@ impl Workers {
 /// Repeats a step until the stop. Each returns the pause that follows it.
 async fn repeat(
     stop: CancellationToken,
-    mut step: impl AsyncFnMut() -> Duration,
+    mut work: impl AsyncFnMut() -> Duration,
 ) -> anyhow::Result<()> {
     while !stop.is_cancelled() {
-        let pause = step().await;
+        let pause = work().await;
         sleep_unless_stopped(pause, &stop).await;
     }
     Ok(())
@@ -182,8 +182,12 @@ fn log_dispatched(Step { result, pause }: Step<UnreadableOrders>) -> Duration {
 fn log_watched(Step { result, pause }: Step<WatchStep>, metrics: &WorkerMetrics) -> Duration {
     match result {
         Ok(WatchStep { disabled, notices, forgotten: _ }) => {
-            disabled.into_iter().for_each(|id| metrics.disabled(id, DisabledBy::Failures));
-            notices.iter().for_each(|(id, outcome)| log_notice(*id, outcome));
+            for id in disabled {
+                metrics.disabled(id, DisabledBy::Failures);
+            }
+            for (id, outcome) in &notices {
+                log_notice(*id, outcome);
+            }
         }
         Err(error) => tracing::error!(
             error = error_chain(&error),

@@ -66,8 +66,10 @@ pub enum Command {
     /// Copy orders, records of documents, keys and pending mails to another database. Does not
     /// touch the stored documents. Stop the service first
     Copy {
+        /// The database to read.
         #[arg(long, value_name = "URL", help = "Database to read: sqlite://PATH")]
         from: String,
+        /// The database to write.
         #[arg(
             long,
             value_name = "URL",
