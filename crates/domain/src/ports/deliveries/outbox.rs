@@ -31,8 +31,8 @@ pub struct Dispatch {
 }
 
 /// Stores events until their deliveries are in the queue.
-/// [`OrderRepo::create`](super::OrderRepo::create) adds one for each order, and
-/// [`OrderRepo::add_documents`](super::OrderRepo::add_documents) one for each addition.
+/// [`OrderRepo::create`](crate::ports::OrderRepo::create) adds one for each order, and
+/// [`OrderRepo::add_documents`](crate::ports::OrderRepo::add_documents) one for each addition.
 ///
 /// # Errors
 /// Every method fails with [`StoreError`] only.

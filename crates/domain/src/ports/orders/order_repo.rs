@@ -107,7 +107,7 @@ pub trait OrderRepo: Send + Sync {
     /// Creates an order in one atomic, durable step:
     /// - claims its file number, and stores the order and its documents
     /// - adopts the uploads, which leave the ledger
-    /// - adds one event to the [`Outbox`](super::Outbox), whatever will follow it
+    /// - adds one event to the [`Outbox`](crate::ports::Outbox), whatever will follow it
     /// - stores the request under its idempotency key
     ///
     /// An implementation guarantees, over any number of processes:
