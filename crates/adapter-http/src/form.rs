@@ -16,6 +16,7 @@ use std::{
 use actix_multipart::{Field, Multipart, MultipartError};
 use actix_web::{HttpRequest, http::header, web};
 use domain::{
+    api_key::ApiKeyId,
     document::{Content, DocumentFormat, DocumentLimits, ReceivedDocument},
     order::OrderRequest,
 };
@@ -70,6 +71,8 @@ pub struct FormSpace<'a> {
     pub spool: &'a Spool,
     /// Limits for the documents.
     pub limits: DocumentLimits,
+    /// The key of the request.
+    pub key: ApiKeyId,
 }
 
 /// Returns the size limit of a whole form in bytes. It includes one document more than the limit,
@@ -216,7 +219,7 @@ impl FormReader<'_> {
         if is_full && !nothing_chosen {
             return Err(too_many_documents(limits));
         }
-        let mut writer = self.space.spool.create();
+        let mut writer = self.space.spool.create(self.space.key);
         while let Some(chunk) = part.next().await {
             let chunk = chunk.map_err(|error| self.unreadable(&error))?;
             writer.write(chunk).await.map_err(|error| self.not_spooled(error))?;

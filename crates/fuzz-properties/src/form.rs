@@ -12,6 +12,7 @@ use adapter_http::{
 };
 use bytes::Bytes;
 use domain::{
+    api_key::ApiKeyId,
     document::{DocumentLimits, Sha256Digest},
     order::OrderRequest,
 };
@@ -96,7 +97,7 @@ pub(super) fn read<T>(
         dev::Payload::Stream { payload: Box::pin(Arriving { pieces, paused: false }) };
     let payload = web::Payload::from_request(&request, &mut payload).now_or_never()?.ok()?;
     Some(READER.with(|reader| {
-        let space = FormSpace { spool: &reader.spool, limits: LIMITS };
+        let space = FormSpace { spool: &reader.spool, limits: LIMITS, key: ApiKeyId(1) };
         inspect(reader.runtime.block_on(read_form(&request, payload, space)))
     }))
 }

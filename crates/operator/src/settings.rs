@@ -172,7 +172,8 @@ pub struct Settings {
     #[arg(long, value_name = "NUMBER", default_value_t = 256, value_parser = range(1..=100_000))]
     pub max_uploads_in_flight: u32,
 
-    /// Disk space for all uploads in progress in MiB; at the limit the answer is 503
+    /// Disk space for all uploads in progress in MiB, half of it for one key; at the limit the
+    /// answer is 503
     #[arg(long, value_name = "MIB", default_value_t = 8_192, value_parser = range(1..=u32::MAX))]
     pub spool_mb: u32,
 

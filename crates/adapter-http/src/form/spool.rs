@@ -1,19 +1,20 @@
 //! Stores uploads while they arrive, in a folder of this process under the spool directory.
 
 use std::{
+    collections::HashMap,
     fs::Permissions,
     io::{self, Write as _},
     mem,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use bytes::Bytes;
-use domain::document::{Sha256Digest, SpooledFile};
+use domain::{
+    api_key::ApiKeyId,
+    document::{Sha256Digest, SpooledFile},
+};
 use sha2::{Digest as _, Sha256};
 use tempfile::{NamedTempFile, TempPath};
 use tokio::task::spawn_blocking;
@@ -30,11 +31,19 @@ pub struct Spool {
     disk: Arc<Disk>,
 }
 
-/// The disk space of all uploads in progress.
+/// The disk space of all uploads in progress. A key has at most half of it, so that its uploads
+/// cannot shut out those of other keys.
 #[derive(Debug)]
 struct Disk {
     limit: u64,
-    used: AtomicU64,
+    /// Has an entry for each key that has uploaded, which are few.
+    used: Mutex<HashMap<ApiKeyId, u64>>,
+}
+
+impl Disk {
+    fn used(&self) -> MutexGuard<'_, HashMap<ApiKeyId, u64>> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Spool {
@@ -42,21 +51,21 @@ impl Spool {
     /// processes. Entries that no process of the service made stay, and one warning names them.
     /// The files of the spool have at most `limit` bytes together.
     pub fn open(directory: &Path, limit: u64) -> io::Result<Self> {
-        let disk = Disk { limit, used: AtomicU64::new(0) };
+        let disk = Disk { limit, used: Mutex::default() };
         Ok(Self { folder: SpoolFolder::open(directory)?, disk: Arc::new(disk) })
     }
 
     /// Returns how many bytes of uploads in progress it holds.
     pub(crate) fn used(&self) -> u64 {
-        self.disk.used.load(Ordering::Relaxed)
+        self.disk.used().values().sum()
     }
 
-    /// Starts an upload. Its file is created with the first block.
-    pub(crate) fn create(&self) -> SpoolWriter {
+    /// Starts an upload of a key's client. Its file is created with the first block.
+    pub(crate) fn create(&self, key: ApiKeyId) -> SpoolWriter {
         let sink = Sink { folder: self.folder.path().to_owned(), file: None, hash: Sha256::new() };
         SpoolWriter {
             sink: Some(sink),
-            disk: DiskShare { disk: Arc::clone(&self.disk), bytes: 0 },
+            disk: DiskShare { disk: Arc::clone(&self.disk), key, bytes: 0 },
             block: Vec::new(),
         }
     }
@@ -66,17 +75,19 @@ impl Spool {
 #[derive(Debug)]
 struct DiskShare {
     disk: Arc<Disk>,
+    key: ApiKeyId,
     bytes: u64,
 }
 
 impl DiskShare {
     fn take(&mut self, bytes: u64) -> Result<(), SpoolError> {
-        let limit = self.disk.limit;
-        let add = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= limit);
-        self.disk
-            .used
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
-            .map_err(|_| SpoolError::Full)?;
+        let (limit, mut used) = (self.disk.limit, self.disk.used());
+        let total: u64 = used.values().sum();
+        let of_key = used.entry(self.key).or_default();
+        if bytes > limit.saturating_sub(total) || bytes > (limit / 2).saturating_sub(*of_key) {
+            return Err(SpoolError::Full);
+        }
+        *of_key += bytes;
         self.bytes += bytes;
         Ok(())
     }
@@ -84,7 +95,9 @@ impl DiskShare {
 
 impl Drop for DiskShare {
     fn drop(&mut self) {
-        self.disk.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        if let Some(of_key) = self.disk.used().get_mut(&self.key) {
+            *of_key -= self.bytes;
+        }
     }
 }
 
@@ -217,6 +230,8 @@ mod tests {
 
     use super::*;
 
+    const KEY: ApiKeyId = ApiKeyId(1);
+
     fn open(directory: &Path) -> Spool {
         Spool::open(directory, u64::MAX).unwrap()
     }
@@ -236,7 +251,7 @@ mod tests {
         let spool = open(directory.path());
         let sizes = [0, 1, BLOCK_SIZE - 1, BLOCK_SIZE, BLOCK_SIZE + 1, 2 * BLOCK_SIZE + 7];
         for (size, piece) in sizes.into_iter().flat_map(|size| [(size, 1_000), (size, 300_000)]) {
-            let mut writer = spool.create();
+            let mut writer = spool.create(KEY);
             let content: Vec<u8> = (0..=250).cycle().take(size).collect();
             for chunk in content.chunks(piece) {
                 writer.write(Bytes::copy_from_slice(chunk)).await.unwrap();
@@ -255,7 +270,7 @@ mod tests {
     async fn failed_write_fails_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let spool = open(directory.path());
-        let mut writer = spool.create();
+        let mut writer = spool.create(KEY);
         fs::remove_dir_all(spool.folder.path()).unwrap();
         writer.write(Bytes::from(vec![0; BLOCK_SIZE])).await.unwrap();
         assert!(writer.write(Bytes::from_static(b"more")).await.is_err());
@@ -269,23 +284,37 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::open(directory.path(), 4_000).unwrap();
         let bytes = |size| Bytes::from(vec![0; size]);
-        let mut writer = spool.create();
-        writer.write(bytes(4_000)).await.unwrap();
-        for other in [&mut writer, &mut spool.create()] {
-            assert!(matches!(other.write(bytes(1)).await, Err(SpoolError::Full)));
+        let mut writers = [1, 2].map(|key| spool.create(ApiKeyId(key)));
+        for writer in &mut writers {
+            writer.write(bytes(2_000)).await.unwrap();
         }
+        assert!(matches!(spool.create(ApiKeyId(3)).write(bytes(1)).await, Err(SpoolError::Full)));
+        let [writer, _other] = writers;
         let spooled = finish(writer).await.unwrap();
         assert_eq!(spool.used(), 4_000);
         drop(spooled);
-        assert_eq!(spool.used(), 0);
-        assert!(spool.create().write(bytes(4_000)).await.is_ok());
+        assert_eq!(spool.used(), 2_000);
+        assert!(spool.create(ApiKeyId(3)).write(bytes(2_000)).await.is_ok());
+    }
+
+    #[actix_web::test]
+    async fn key_has_at_most_half_of_the_disk_space() {
+        let directory = tempfile::tempdir().unwrap();
+        let spool = Spool::open(directory.path(), 4_000).unwrap();
+        let mut writer = spool.create(KEY);
+        writer.write(Bytes::from(vec![0; 2_000])).await.unwrap();
+        for other in [&mut writer, &mut spool.create(KEY)] {
+            let more = other.write(Bytes::from_static(b"1")).await;
+            assert!(matches!(more, Err(SpoolError::Full)));
+        }
+        assert!(spool.create(ApiKeyId(2)).write(Bytes::from(vec![0; 2_000])).await.is_ok());
     }
 
     #[actix_web::test]
     async fn dropped_upload_leaves_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let spool = open(directory.path());
-        let mut writer = spool.create();
+        let mut writer = spool.create(KEY);
         for _ in 0..2 {
             writer.write(Bytes::from(vec![0; BLOCK_SIZE])).await.unwrap();
         }

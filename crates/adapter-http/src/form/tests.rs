@@ -28,7 +28,7 @@ async fn read_within(
     let request = request(&[FORM]);
     let mut payload: dev::Payload = dev::Payload::Stream { payload: Box::pin(body) };
     let payload = web::Payload::from_request(&request, &mut payload).await.unwrap();
-    let space = FormSpace { spool, limits };
+    let space = FormSpace { spool, limits, key: ApiKeyId(1) };
     read(&request, payload, space).await
 }
 

@@ -18,7 +18,7 @@ pub(crate) const POLL: Duration = Duration::from_millis(250);
 
 /// Pause between two leases while attempts end. It bounds the statements of a worker, so that orders
 /// keep most of the database.
-pub(crate) const PAUSE: Duration = Duration::from_millis(10);
+pub(crate) const PAUSE: Duration = Duration::from_millis(5);
 
 /// Pause after a failure of the queue, and between two attempts in an outage.
 pub(crate) const OUTAGE_PAUSE: Duration = Duration::from_secs(1);
@@ -133,12 +133,11 @@ impl<D: Deliveries> DeliveryWorker<D> {
     /// outcomes cannot be stored. Do not drop the future: outcomes may be stored twice.
     pub async fn step(&mut self) -> DeliveryStep<D::Report> {
         let mut reports = Vec::new();
-        for outcome in self.ended.drain(..) {
-            self.slots.give_back(1);
-            reports.extend(self.deliveries.attempted(&outcome));
-            self.unsettled.push(outcome);
-        }
-        let failure = match self.settle(&mut reports).await {
+        self.note_ended(&mut reports);
+        let settled = self.settle(&mut reports).await;
+        // Attempts that ended meanwhile have free slots, too.
+        self.note_ended(&mut reports);
+        let failure = match settled {
             Ok(()) => self.lease().await.err(),
             Err(failure) => Some(failure),
         };
@@ -149,17 +148,25 @@ impl<D: Deliveries> DeliveryWorker<D> {
     /// Waits until the next step is due: for the end of an attempt, but not longer than a pause.
     /// Dropping the future loses nothing.
     pub async fn wait(&mut self) {
-        let Self { sleep, running, ended, .. } = self;
+        let Self { sleep, running, ended, unsettled, .. } = self;
         if self.pauses {
             return during((sleep)(OUTAGE_PAUSE), running, ended).await;
         }
-        if ended.is_empty() {
+        if ended.is_empty() && unsettled.is_empty() {
             match select((sleep)(POLL), pin!(next(running))).await {
                 Either::Left(_) => return,
                 Either::Right((outcome, _)) => ended.push(outcome),
             }
         }
         during((sleep)(PAUSE), running, ended).await;
+    }
+
+    fn note_ended(&mut self, reports: &mut Vec<D::Report>) {
+        for outcome in self.ended.drain(..) {
+            self.slots.give_back(1);
+            reports.extend(self.deliveries.attempted(&outcome));
+            self.unsettled.push(outcome);
+        }
     }
 
     async fn settle(&mut self, reports: &mut Vec<D::Report>) -> Result<(), DeliveryFailure> {
@@ -178,8 +185,7 @@ impl<D: Deliveries> DeliveryWorker<D> {
     }
 
     async fn lease(&mut self) -> Result<(), DeliveryFailure> {
-        let in_progress = self.running.len() + self.ended.len();
-        let free = self.deliveries.capacity().saturating_sub(in_progress);
+        let free = self.deliveries.capacity().saturating_sub(self.running.len());
         if self.is_stopping || free == 0 {
             return Ok(());
         }

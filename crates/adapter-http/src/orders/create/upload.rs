@@ -51,7 +51,7 @@ pub(crate) async fn receive<F>(
         },
         None => (None, None),
     };
-    let space = FormSpace { spool: &api.spool, limits: api.limits };
+    let space = FormSpace { spool: &api.spool, limits: api.limits, key: key.id };
     let received = async {
         let permit = api.uploads.acquire(request, key.id).await?;
         let form = read(space).instrument(tracing::info_span!(target: STEPS, "read")).await?;
