@@ -31,7 +31,7 @@ use crate::{
         trace::{TraceRequests, TracedAnswer},
     },
     respond::problem::{Problem, ProblemCode},
-    serve::guard::{Connection, InProgress},
+    serve::guard::{Connection, InProgress, Refused},
     state::Api,
 };
 
@@ -56,7 +56,8 @@ pub(crate) async fn observe(
     let connection = request.request().conn_data::<Arc<Connection>>().cloned();
     api.closing.request_started();
     let begun = connection.map(|connection| connection.begin(request.head()));
-    let must_reject = matches!(begun, Some(None));
+    let must_reject =
+        matches!(begun, Some(None)) || request.request().conn_data::<Refused>().is_some();
     let in_progress = begun.flatten();
     let answered = if must_reject {
         Ok(request.into_response(Problem::malformed(AFTER_DOUBTFUL_END).response(&id)))

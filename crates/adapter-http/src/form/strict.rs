@@ -27,9 +27,7 @@ const CONTENT_LENGTH: &[u8] = b"content-length";
 /// [`CONTENT_LENGTH`].
 pub(super) struct StrictForm<S> {
     form: S,
-    /// Finds the line before the first part.
-    first: Finder<'static>,
-    /// Finds any later boundary, without its line ends.
+    /// Finds a boundary, without its line ends.
     boundary: Finder<'static>,
     state: State,
     /// Whether no byte of the preamble or of the content was passed on yet.
@@ -56,7 +54,6 @@ impl<S> StrictForm<S> {
     pub(super) fn new(form: S, boundary: &str) -> Self {
         Self {
             form,
-            first: Finder::new(&format!("--{boundary}\r\n")).into_owned(),
             boundary: Finder::new(&format!("--{boundary}")).into_owned(),
             state: State::Preamble,
             at_start: true,
@@ -72,7 +69,7 @@ impl<S> StrictForm<S> {
                 Some(end) => (end, State::Boundary),
                 // The others may belong to a delimiter, with the line ends around it.
                 None => {
-                    let kept = self.first.needle().len() + 2;
+                    let kept = self.boundary.needle().len() + 4;
                     (self.held.len().saturating_sub(kept), self.state)
                 }
             },
@@ -95,20 +92,31 @@ impl<S> StrictForm<S> {
     /// Returns where the next delimiter ends.
     fn delimiter_end(&self) -> Result<Option<usize>, PayloadError> {
         let in_content = self.state == State::Content;
-        let finder = if in_content { &self.boundary } else { &self.first };
-        for at in finder.find_iter(&self.held) {
-            match self.held[..at] {
-                [] if self.at_start && in_content => {
+        for at in self.boundary.find_iter(&self.held) {
+            let end = at + self.boundary.needle().len();
+            match (&self.held[..at], &self.held[end..]) {
+                ([], _) if self.at_start && in_content => {
                     return Err(malformed("a boundary follows the headers of a part"));
                 }
-                [.., b'\r'] if in_content => {
+                ([.., b'\r'], _) if in_content => {
                     return Err(malformed(
                         "a boundary follows a carriage return without a line feed",
                     ));
                 }
-                [.., b'\r', b'\n'] => return Ok(Some(at + finder.needle().len())),
-                [.., b'\n'] if !in_content => return Ok(Some(at + finder.needle().len())),
-                [] if self.at_start => return Ok(Some(at + finder.needle().len())),
+                ([.., b'\r', b'\n'], _) if in_content => return Ok(Some(end)),
+                (before, after) if !in_content => {
+                    if !before.ends_with(b"\n") && !(before.is_empty() && self.at_start) {
+                        continue;
+                    }
+                    match after {
+                        [b'\r', b'\n', ..] => return Ok(Some(end + 2)),
+                        // actix-multipart would skip the part behind it.
+                        [b' ' | b'\t', ..] => {
+                            return Err(malformed("blanks follow the first boundary"));
+                        }
+                        _ => {}
+                    }
+                }
                 _ => {}
             }
         }

@@ -71,6 +71,14 @@ fn parts_end_at_their_boundary_whatever_length_they_have() {
 }
 
 #[test]
+fn blanks_behind_the_first_boundary_hide_no_part() {
+    for blanks in [" ", "\t", "  \t"] {
+        let form = head("a").replacen("\r\n", &format!("{blanks}\r\n"), 1) + "1\r\n";
+        assert_eq!(read(&(form + &head("b") + "2\r\n--b--\r\n")), None, "{blanks:?}");
+    }
+}
+
+#[test]
 fn first_boundary_may_follow_line_feed() {
     for before in [
         "",

@@ -73,8 +73,12 @@ impl Connections {
         let (socket, peer) = (SockRef::from(tcp), tcp.peer_addr().ok());
         match socket.try_clone().ok().and_then(|socket| self.register(socket, peer?.ip())) {
             Some(connection) => drop(data.insert(connection)),
-            // The client may have closed it already.
-            None => drop(socket.shutdown(Shutdown::Both)),
+            None => {
+                // Requests that have arrived already must not be carried out.
+                data.insert(Refused);
+                // The client may have closed it already.
+                let _ = socket.shutdown(Shutdown::Both);
+            }
         }
     }
 
@@ -103,8 +107,9 @@ impl Connections {
         // Dropped without the lock, which the last reference to a connection takes.
         let open: Vec<_> = self.table().by_id.values().filter_map(Weak::upgrade).collect();
         for connection in open {
-            if connection.state().idle_since.is_some_and(|since| since.elapsed() > MAX_IDLE) {
-                connection.end();
+            let mut state = connection.state();
+            if state.idle_since.is_some_and(|since| since.elapsed() > MAX_IDLE) {
+                connection.end(&mut state);
             }
         }
     }
@@ -118,6 +123,10 @@ pub(crate) async fn watch(connections: Weak<Connections>) {
         sleep(WATCH_INTERVAL).await;
     }
 }
+
+/// A connection that its address had no permit for, or that cannot be guarded. Its requests find this
+/// in the data of their connection.
+pub(crate) struct Refused;
 
 /// A connection. Its requests find it in the data of their connection.
 #[derive(Debug)]
@@ -147,7 +156,9 @@ impl Connection {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn end(&self) {
+    /// Ends the connection. Requests that have arrived already are not carried out.
+    fn end(&self, state: &mut State) {
+        state.ended = true;
         // The client may have closed it already.
         let _ = self.socket.shutdown(Shutdown::Both);
     }
@@ -159,7 +170,7 @@ impl Connection {
         let mut state = self.state();
         if state.answered.is_some_and(|before| before != is_head) {
             // The answer before may have the wrong form. Then it is cut off.
-            self.end();
+            self.end(&mut state);
             return None;
         }
         if state.ended {

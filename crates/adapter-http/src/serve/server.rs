@@ -80,7 +80,8 @@ pub fn serve_api(
         connections.connected(io, data);
     })
     .disable_signals()
-    .shutdown_timeout(grace.as_secs());
+    // Whole seconds, rounded up: a shorter time would cut requests in progress off.
+    .shutdown_timeout(grace.as_secs() + u64::from(grace.subsec_nanos() > 0));
     let server = match tls {
         None => server.listen(listener)?,
         Some(tls) => server.listen_rustls_0_23(listener, tls.config()?)?,

@@ -325,14 +325,26 @@ impl RawAnswer {
     }
 }
 
-/// Sends bytes in one write and waits until the service closes the connection. Returns the statuses
-/// of all responses.
+/// Sends bytes in one write, ends that side of the connection, and waits until the service closes
+/// the other. Returns the statuses of all responses.
 pub async fn answers(address: SocketAddr, bytes: Vec<u8>) -> Vec<u16> {
+    exchange(address, bytes, true).await
+}
+
+/// As [`answers`], but waits with an open connection: actix does not read the rest of a large body
+/// whose client has ended its side.
+pub async fn answers_to_large(address: SocketAddr, bytes: Vec<u8>) -> Vec<u16> {
+    exchange(address, bytes, false).await
+}
+
+async fn exchange(address: SocketAddr, bytes: Vec<u8>, ends: bool) -> Vec<u16> {
     let exchanged = tokio::task::spawn_blocking(move || {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         stream.write_all(&bytes).unwrap();
-        stream.shutdown(Shutdown::Write).unwrap();
+        if ends {
+            stream.shutdown(Shutdown::Write).unwrap();
+        }
         let mut answers = Vec::new();
         stream.read_to_end(&mut answers).expect("the service closes the connection");
         String::from_utf8(answers).unwrap()
