@@ -15,8 +15,9 @@ use crate::failure::Failure;
 
 /// `synchronous = FULL` makes a commit wait for the disk; macOS needs `fullfsync` for it.
 /// A commit copies the log into the database when the log has 4,000 pages (16 MiB), and the next one
-/// begins the log anew. `journal_size_limit` shrinks a log that grew beyond that, such as behind a
-/// long read. `busy_timeout` is first because the switch to WAL waits for other processes.
+/// begins the log anew. Neither waits for reads: behind a long read, or ever new ones, the log grows
+/// until [`Database::begin_log_anew`] waits for them. `journal_size_limit` then shrinks it to
+/// [`LARGE_LOG`]. `busy_timeout` is first because the switch to WAL waits for other processes.
 /// `secure_delete` overwrites deleted rows with zeros, so that an erased order leaves nothing.
 const SETTINGS: &str = "PRAGMA busy_timeout = 3000;
     PRAGMA journal_mode = WAL;
@@ -28,6 +29,9 @@ const SETTINGS: &str = "PRAGMA busy_timeout = 3000;
     PRAGMA secure_delete = ON;
     PRAGMA foreign_keys = ON;
     PRAGMA trusted_schema = OFF;";
+
+/// Size in bytes of a log that is too large.
+const LARGE_LOG: u64 = 67_108_864;
 
 /// The reason why a database could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -105,6 +109,22 @@ impl Database {
         Ok(self.connect(access)?)
     }
 
+    /// Waits up to a second for reads of older states, so that the next commit begins a large log
+    /// anew. Behind a longer read, does so only each time the log has grown as much again: `tried`
+    /// keeps its size at the last attempt.
+    pub(crate) fn begin_log_anew(&self, connection: &mut SqliteConnection, tried: &mut u64) {
+        let size = fs::metadata(log_of(&self.path)).map_or(0, |log| log.len());
+        if size <= LARGE_LOG {
+            *tried = 0;
+        } else if size > tried.saturating_add(LARGE_LOG) {
+            *tried = size;
+            // A failure loses nothing: the log stays as it is.
+            let _ = connection
+                .batch_execute("PRAGMA busy_timeout = 1000; PRAGMA wal_checkpoint(RESTART)");
+            let _ = connection.batch_execute("PRAGMA busy_timeout = 3000");
+        }
+    }
+
     /// Checks that the path still names the file that was opened. An open connection goes on
     /// writing to a removed file, and those orders would be lost.
     pub(crate) fn check_file(&self) -> Result<(), Failure> {
@@ -147,12 +167,16 @@ fn create(path: &Path) -> Result<(), OpenError> {
 
 /// Checks that a missing database has no write-ahead log.
 pub(crate) fn check_log(path: &Path) -> Result<(), OpenError> {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    if Path::new(&log).exists() && !path.exists() {
+    if log_of(path).exists() && !path.exists() {
         return Err(OpenError::LogWithoutDatabase(path.to_owned()));
     }
     Ok(())
+}
+
+fn log_of(path: &Path) -> PathBuf {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    log.into()
 }
 
 /// Identifies a file, whatever its path.

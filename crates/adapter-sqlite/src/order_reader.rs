@@ -22,7 +22,7 @@ impl OrderReader for SqliteStore {
         client: ClientId,
         id: OrderId,
     ) -> Result<Option<Kept<StoredOrder>>, StoreError> {
-        self.read(move |connection| order(connection, client, id)).await
+        Ok(self.order_readers.run(move |connection| order(connection, client, id)).await?)
     }
 
     async fn document(
@@ -31,12 +31,14 @@ impl OrderReader for SqliteStore {
         id: OrderId,
         position: u32,
     ) -> Result<Option<Kept<StoredDocument>>, StoreError> {
-        self.read(move |connection| document(connection, client, id, position)).await
+        let read = move |connection: &mut _| document(connection, client, id, position);
+        Ok(self.order_readers.run(read).await?)
     }
 
     async fn page(&self, client: ClientId, query: &PageQuery) -> Result<Option<Page>, StoreError> {
         let query = query.clone();
-        self.read(move |connection| pages::page(connection, client, &query)).await
+        let read = move |connection: &mut _| pages::page(connection, client, &query);
+        Ok(self.order_readers.run(read).await?)
     }
 }
 

@@ -6,7 +6,7 @@ use diesel::{
     dsl::{exists, select, sql},
     expression::SqlLiteral,
     prelude::*,
-    sql_types::{BigInt, Bool, Double},
+    sql_types::{BigInt, Bool, Double, Nullable},
     sqlite::{Sqlite, SqliteConnection},
 };
 use domain::{
@@ -16,10 +16,6 @@ use domain::{
 use sql_rows::{KeptOrderRow, Utc, row_limit, schema::orders};
 
 use crate::failure::Failure;
-
-/// Most orders between two instants that are sorted to read a page of them. Of more orders, a page
-/// is soon found in the order of identifiers.
-const SORTED: usize = 1_000;
 
 /// An order in a list.
 #[derive(Queryable, Selectable)]
@@ -97,10 +93,11 @@ pub(crate) fn page(
             return Ok(None);
         }
     }
-    let few = few_between(connection, client, query)?;
+    let bounds = bounds(connection, client, query)?;
     let newest_first = !matches!(query.cursor, Cursor::NewerThan(_));
-    let mut load = |range, limit| {
-        load(connection, matching(client, query, few.as_deref(), range), newest_first, limit)
+    let mut load = |range: RangeInclusive<i64>, limit| {
+        let range = *range.start().max(bounds.start())..=*range.end().min(bounds.end());
+        load(connection, matching(client, query, &range), newest_first, limit)
     };
     let orders = load(page, query.limit.saturating_add(1))?;
     let has_others = match others {
@@ -111,19 +108,9 @@ pub(crate) fn page(
 }
 
 /// Selects the orders of a page in a range of identifiers.
-fn matching<'a>(
-    client: ClientId,
-    query: &'a PageQuery,
-    few: Option<&'a [i64]>,
-    range: RangeInclusive<i64>,
-) -> Orders<'a> {
+fn matching<'a>(client: ClientId, query: &'a PageQuery, range: &RangeInclusive<i64>) -> Orders<'a> {
     let matching = kept_orders(Some(client), query.file_number.as_deref());
-    match few {
-        Some(few) => {
-            matching.filter(orders::id.eq_any(few.iter().filter(move |id| range.contains(id))))
-        }
-        None => between(matching.filter(orders::id.between(*range.start(), *range.end())), query),
-    }
+    between(matching.filter(orders::id.between(*range.start(), *range.end())), query)
 }
 
 /// Keeps the orders that were created between the instants of a query.
@@ -137,20 +124,23 @@ fn between<'a>(mut orders: Orders<'a>, query: &PageQuery) -> Orders<'a> {
     orders
 }
 
-/// Returns the identifiers of the client's orders between the instants of a query; `None` if there
-/// are more than [`SORTED`], or if the query has a better index.
-fn few_between(
+/// Returns the smallest and the largest identifier of the client's orders between the instants of a
+/// query, so that a page is searched only there. If clocks were wrong, there are others between.
+fn bounds(
     connection: &mut SqliteConnection,
     client: ClientId,
     query: &PageQuery,
-) -> Result<Option<Vec<i64>>, Failure> {
+) -> Result<RangeInclusive<i64>, Failure> {
     let has_instants = query.created_after.is_some() || query.created_before.is_some();
     if query.file_number.is_some() || !has_instants {
-        return Ok(None);
+        return Ok(i64::MIN..=i64::MAX);
     }
-    let found = between(kept_orders(Some(client), None), query)
-        .select(orders::id)
-        .limit(row_limit(SORTED + 1))
-        .load(connection)?;
-    Ok((found.len() <= SORTED).then_some(found))
+    // `+` keeps SQLite from a walk in the order of identifiers. The index of instants has both
+    // columns.
+    let bound = |function| sql::<Nullable<BigInt>>(function);
+    let bounds: (Option<i64>, Option<i64>) = between(kept_orders(Some(client), None), query)
+        .select((bound("min(+id)"), bound("max(+id)")))
+        .get_result(connection)?;
+    // No identifier is in the range of none.
+    Ok(bounds.0.unwrap_or(i64::MAX)..=bounds.1.unwrap_or(i64::MIN))
 }

@@ -144,21 +144,28 @@ impl WebhookQueue for SqliteStore {
     }
 
     async fn forget(&self, instant: OffsetDateTime, limit: usize) -> Result<usize, StoreError> {
-        let forget = move |connection: &mut SqliteConnection| {
-            let oldest: Vec<i64> = webhook_deliveries::table
-                .filter(webhook_deliveries::created_at.lt(Utc(instant)))
-                .limit(row_limit(limit))
-                .select(webhook_deliveries::id)
-                .load(connection)?;
-            let mut removed = 0;
-            for id in oldest {
-                removed +=
-                    diesel::delete(webhook_deliveries::table.find(id)).execute(connection)?;
-            }
-            Ok(removed)
-        };
-        self.write(forget).await
+        self.write(move |connection| forget(connection, Utc(instant), limit)).await
     }
+}
+
+/// Removes deliveries in the order in which a replay meets them, backwards: if the last one of a
+/// batch is gone, so are all that would follow.
+pub(crate) fn forget(
+    connection: &mut SqliteConnection,
+    instant: Utc,
+    limit: usize,
+) -> Result<usize, Failure> {
+    let oldest: Vec<i64> = webhook_deliveries::table
+        .filter(webhook_deliveries::created_at.lt(instant))
+        .order((webhook_deliveries::created_at, webhook_deliveries::id))
+        .limit(row_limit(limit))
+        .select(webhook_deliveries::id)
+        .load(connection)?;
+    let mut removed = 0;
+    for id in oldest {
+        removed += diesel::delete(webhook_deliveries::table.find(id)).execute(connection)?;
+    }
+    Ok(removed)
 }
 
 /// A due delivery, in the order in which deliveries are leased: each endpoint gets one before any
@@ -365,7 +372,7 @@ fn reset(connection: &mut SqliteConnection, id: i64, at: OffsetDateTime) -> Resu
 
 /// Makes the next deliveries of a replay due, the newest first. Returns the one before which the
 /// next batch begins; `None` after the last batch.
-fn replay_batch(
+pub(crate) fn replay_batch(
     connection: &mut SqliteConnection,
     owner: EndpointOwner,
     endpoint: EndpointId,

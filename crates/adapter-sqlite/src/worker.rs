@@ -58,6 +58,7 @@ impl Worker {
                 database: database.clone(),
                 access,
                 connection: Some(database.connect(access)?),
+                tried_log: 0,
                 observer: Arc::clone(&observer),
             };
             let queue = queue.clone();
@@ -167,6 +168,8 @@ struct Session {
     database: Database,
     access: Access,
     connection: Option<SqliteConnection>,
+    /// See [`Database::begin_log_anew`].
+    tried_log: u64,
     observer: Arc<OnceLock<BatchObserver>>,
 }
 
@@ -192,6 +195,9 @@ impl Session {
             let failure = committed.err().map(SharedFailure::from);
             for call in batch {
                 call.reply(failure.as_ref());
+            }
+            if let (Access::Write, Some(connection)) = (self.access, &mut self.connection) {
+                self.database.begin_log_anew(connection, &mut self.tried_log);
             }
         }
     }

@@ -37,8 +37,9 @@ CREATE UNIQUE INDEX orders_file_number ON orders (file_number, is_test) WHERE ho
 -- Serves: pages of a client (WHERE client_id = ? AND erased_at IS NULL AND id < ? ORDER BY id).
 CREATE INDEX orders_client ON orders (client_id, id) WHERE erased_at IS NULL;
 
--- Serves: orders of a client between two instants (WHERE client_id = ? AND erased_at IS NULL AND
--- created_at >= ? AND created_at < ?).
+-- Serves: the smallest and largest identifier between two instants (SELECT min(+id), max(+id) WHERE
+-- client_id = ? AND erased_at IS NULL AND created_at >= ? AND created_at < ?), and the oldest orders
+-- of a client (ORDER BY created_at, id LIMIT ?).
 CREATE INDEX orders_client_created ON orders (client_id, created_at, id) WHERE erased_at IS NULL;
 
 -- Serves: pages of a client with a file number (WHERE file_number = ? AND client_id = ? AND
@@ -244,8 +245,13 @@ CREATE INDEX webhook_deliveries_endpoint ON webhook_deliveries (endpoint_id, id)
 CREATE INDEX webhook_deliveries_failed ON webhook_deliveries (id) WHERE failed_at IS NOT NULL;
 
 -- Serves: replay (WHERE endpoint_id = ? AND created_at >= ? AND created_at < ? ORDER BY created_at,
--- id LIMIT ?), and the removal of old ones (WHERE created_at < ? LIMIT ?).
-CREATE INDEX webhook_deliveries_created ON webhook_deliveries (created_at, id);
+-- id LIMIT ?).
+CREATE INDEX webhook_deliveries_endpoint_created
+    ON webhook_deliveries (endpoint_id, created_at, id);
+
+-- Serves: the removal of old ones (WHERE created_at < ? ORDER BY created_at, id LIMIT ?). The
+-- index ends with `id` by itself.
+CREATE INDEX webhook_deliveries_created ON webhook_deliveries (created_at);
 
 -- Every field of an order as a typed column, for users of SQL. Those of an erased order are NULL.
 CREATE VIEW order_details AS
