@@ -133,10 +133,10 @@ impl Pool {
         R: Send,
         Prepared<Q>: LoadQuery<'q, AsyncPgConnection, R> + 'q,
     {
-        let mut held = self.acquire(Instant::now()).await?;
-        let rows = Prepared(statement).get_results(&mut held.held.connection);
-        let ended = limited(held.deadline, rows.map_err(Failure::from).boxed()).await;
-        held.end(ended)
+        let mut pooled = self.acquire(Instant::now()).await?;
+        let rows = Prepared(statement).get_results(&mut pooled.held.connection);
+        let ended = limited(pooled.deadline, rows.map_err(Failure::from).boxed()).await;
+        pooled.end(ended)
     }
 
     /// Runs a statement, and returns what its rows mean.
@@ -157,10 +157,10 @@ impl Pool {
     where
         Prepared<Q>: ExecuteDsl<AsyncPgConnection>,
     {
-        let mut held = self.acquire(Instant::now()).await?;
-        let written = Prepared(statement).execute(&mut held.held.connection);
-        let ended = limited(held.deadline, written.map_err(Failure::from).boxed()).await;
-        held.end(ended)
+        let mut pooled = self.acquire(Instant::now()).await?;
+        let written = Prepared(statement).execute(&mut pooled.held.connection);
+        let ended = limited(pooled.deadline, written.map_err(Failure::from).boxed()).await;
+        pooled.end(ended)
     }
 
     /// Gets a connection for a call that began at an instant.
