@@ -3,17 +3,19 @@
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use diesel_async::{
-    AnsiTransactionManager, AsyncPgConnection, RunQueryDsl, TransactionManager as _,
+    AnsiTransactionManager, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection as _,
+    TransactionManager as _,
     methods::{ExecuteDsl, LoadQuery},
     pooled_connection::{AsyncDieselConnectionManager, ManagerConfig, RecyclingMethod, deadpool},
 };
 use futures_util::{FutureExt as _, TryFutureExt as _};
+use scopeguard::ScopeGuard;
 use sql_rows::Unreadable;
 use tokio::{
     runtime::Handle,
-    sync::Semaphore,
+    sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
-    time::{Instant, timeout_at},
+    time::{Instant, timeout, timeout_at},
 };
 
 use crate::{
@@ -38,7 +40,7 @@ const STATEMENT_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) struct Pool {
     connections: deadpool::Pool<AsyncPgConnection>,
     /// Leaves connections to other calls while reads are slow.
-    reads: Arc<Semaphore>,
+    pub(crate) reads: Arc<Semaphore>,
     /// Runs connections and batches to their end. The runtimes of requests end earlier than that of
     /// the deliveries.
     pub(crate) runtime: Handle,
@@ -99,9 +101,11 @@ impl Pool {
         work: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let began = Instant::now();
-        let permit = timeout_at(began + ACQUIRE_TIMEOUT, self.reads.acquire()).await;
-        let _permit = permit.map_err(|_| Failure::Timeout)?;
-        self.acquire(began).await?.run(work).await
+        let permit = timeout_at(began + ACQUIRE_TIMEOUT, self.reads.clone().acquire_owned()).await;
+        let permit = permit.map_err(|_| Failure::Timeout)?;
+        let mut connection = self.acquire(began).await?;
+        connection.held.permit = permit.ok();
+        connection.run(work).await
     }
 
     /// Runs `work` in a transaction.
@@ -129,10 +133,10 @@ impl Pool {
         R: Send,
         Prepared<Q>: LoadQuery<'q, AsyncPgConnection, R> + 'q,
     {
-        let mut held = self.acquire(Instant::now()).await?;
-        let rows = Prepared(statement).get_results(&mut held.connection);
-        let ended = limited(held.deadline, rows.map_err(Failure::from).boxed()).await;
-        held.end(ended)
+        let mut pooled = self.acquire(Instant::now()).await?;
+        let rows = Prepared(statement).get_results(&mut pooled.held.connection);
+        let ended = limited(pooled.deadline, rows.map_err(Failure::from).boxed()).await;
+        pooled.end(ended)
     }
 
     /// Runs a statement, and returns what its rows mean.
@@ -153,24 +157,54 @@ impl Pool {
     where
         Prepared<Q>: ExecuteDsl<AsyncPgConnection>,
     {
-        let mut held = self.acquire(Instant::now()).await?;
-        let written = Prepared(statement).execute(&mut held.connection);
-        let ended = limited(held.deadline, written.map_err(Failure::from).boxed()).await;
-        held.end(ended)
+        let mut pooled = self.acquire(Instant::now()).await?;
+        let written = Prepared(statement).execute(&mut pooled.held.connection);
+        let ended = limited(pooled.deadline, written.map_err(Failure::from).boxed()).await;
+        pooled.end(ended)
     }
 
     /// Gets a connection for a call that began at an instant.
     pub(crate) async fn acquire(&self, began: Instant) -> Result<PooledConnection<'_>, Failure> {
         let connection = timeout_at(began + ACQUIRE_TIMEOUT, self.connections.get()).await;
         let connection = connection.map_err(|_| Failure::Timeout)??;
-        Ok(PooledConnection { connection, deadline: began + CALL_TIMEOUT, pool: self })
+        let held = Held { connection, permit: None, runtime: self.runtime.clone() };
+        let held = scopeguard::guard(held, Held::abandon as fn(Held));
+        Ok(PooledConnection { held, deadline: began + CALL_TIMEOUT, pool: self })
+    }
+}
+
+/// What a call takes from the pool.
+struct Held {
+    connection: deadpool::Object<AsyncPgConnection>,
+    /// Of a read.
+    permit: Option<OwnedSemaphorePermit>,
+    runtime: Handle,
+}
+
+impl Held {
+    /// Keeps a connection from other calls while the statement of a dropped call runs on it. The
+    /// futures of requests are dropped when their clients leave.
+    fn abandon(self) {
+        let Self { mut connection, permit, runtime } = self;
+        runtime.spawn(async move {
+            // The server answers after that statement.
+            let answered = timeout(CALL_TIMEOUT, connection.batch_execute("SELECT 1")).await;
+            let is_idle = matches!(answered, Ok(Ok(())))
+                && !AnsiTransactionManager::is_broken_transaction_manager(&mut *connection);
+            if is_idle {
+                drop(connection);
+            } else {
+                drop(deadpool::Object::take(connection));
+            }
+            drop(permit);
+        });
     }
 }
 
 /// A connection that one call holds.
 pub(crate) struct PooledConnection<'p> {
-    connection: deadpool::Object<AsyncPgConnection>,
-    deadline: Instant,
+    held: ScopeGuard<Held, fn(Held)>,
+    pub(crate) deadline: Instant,
     pool: &'p Pool,
 }
 
@@ -179,19 +213,25 @@ impl PooledConnection<'_> {
         mut self,
         work: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let ended = limited(self.deadline, work(&mut self.connection)).await;
+        let ended = limited(self.deadline, work(&mut self.held.connection)).await;
         self.end(ended)
     }
 
-    /// Closes the connection if it may be broken.
+    /// Gives back a connection that was not used.
+    pub(crate) fn release(self) {
+        drop(ScopeGuard::into_inner(self.held));
+    }
+
+    /// Gives back the connection, or closes it if it may be broken.
     fn end<T>(self, ended: Result<T, Failure>) -> Result<T, Failure> {
+        let Held { connection, permit: _permit, .. } = ScopeGuard::into_inner(self.held);
         if matches!(ended, Err(Failure::Gone)) {
             // The server is gone for all connections. Otherwise a call would time out on each.
             self.pool.connections.retain(|_, _| false);
         }
         if ended.as_ref().is_err_and(Failure::breaks_connection) {
             // An abandoned statement may still run on it.
-            drop(deadpool::Object::take(self.connection));
+            drop(deadpool::Object::take(connection));
         }
         ended
     }

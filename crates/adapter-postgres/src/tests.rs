@@ -1,4 +1,5 @@
-//! Behaviour that is not visible from outside: settings of a session, and the pool after a panic.
+//! Behaviour that is not visible from outside: settings of a session, the pool after calls that do
+//! not end well, and batches that start late.
 
 mod pool;
 mod session;

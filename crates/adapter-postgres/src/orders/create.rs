@@ -1,17 +1,16 @@
 //! Creates orders. Orders that wait at the same time are created by one statement.
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use diesel::prelude::*;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use domain::{order::OrderId, ports::CreateError};
 use group_commit::{BatchObserver, Committer, Fit, Group};
 use sql_rows::{PendingOrder, Utc, schema::orders};
-use tokio::{sync::oneshot, time::timeout};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout},
+};
 
 use super::insert::insert_orders;
 use crate::{
@@ -31,12 +30,17 @@ const BATCHES: usize = 2;
 /// is tried alone. A later rejection is due to the state of the server.
 const FAST_REJECTION: Duration = Duration::from_secs(1);
 
+/// An order that has waited longer for its batch is not created: its caller would give up before
+/// the outcome is known.
+const MAX_WAIT: Duration = Duration::from_millis(1_500);
+
 /// Statements for an order whose file number becomes free again and again while it is created.
 const MAX_ATTEMPTS: usize = 20;
 
 /// An order whose caller waits for the outcome.
 struct Waiting {
     order: PendingOrder,
+    since: Instant,
     caller: oneshot::Sender<Result<OrderId, CreateError>>,
 }
 
@@ -47,7 +51,7 @@ impl Waiting {
     }
 
     fn fit(batch: &[Self], waiting: &Self) -> Fit {
-        if waiting.caller.is_closed() {
+        if waiting.caller.is_closed() || waiting.since.elapsed() > MAX_WAIT {
             Fit::Gone
         } else if batch.iter().all(|other| fit_together(&other.order, &waiting.order)) {
             Fit::Goes
@@ -85,12 +89,12 @@ impl Orders {
 
     pub(crate) async fn create(&self, order: PendingOrder) -> Result<OrderId, CreateError> {
         let (caller, outcome) = oneshot::channel();
-        if let Some(committer) = self.group.join(Waiting { order, caller }) {
+        if let Some(committer) = self.group.join(Waiting { order, since: Instant::now(), caller }) {
             self.pool.runtime.spawn(commit_all(self.pool.clone(), committer));
         }
         match timeout(CALL_TIMEOUT, outcome).await {
             Ok(Ok(outcome)) => outcome,
-            // The batch was dropped without a reply because its own time was over.
+            // The order waited too long for a batch, or the time of its batch was over.
             Ok(Err(_)) | Err(_) => Err(Failure::Timeout.into()),
         }
     }
@@ -99,9 +103,11 @@ impl Orders {
 /// Creates batch after batch until no order waits.
 async fn commit_all(pool: Pool, mut committer: Committer<Waiting>) {
     loop {
-        match pool.acquire(tokio::time::Instant::now()).await {
-            Ok(connection) => {
-                let Some(batch) = committer.next(Waiting::fit) else { return };
+        match pool.acquire(Instant::now()).await {
+            Ok(mut connection) => {
+                let Some(batch) = committer.next(Waiting::fit) else { return connection.release() };
+                // However late the connection came: a batch that is cut off has no known outcome.
+                connection.deadline = Instant::now() + CALL_TIMEOUT;
                 // Each caller has its reply, or learns of the failure because its sender is dropped.
                 let _ =
                     connection.run(async |connection| create_all(connection, batch).await).await;
@@ -115,7 +121,8 @@ async fn commit_all(pool: Pool, mut committer: Committer<Waiting>) {
     }
 }
 
-/// Creates a batch and replies to each order. Tries an order again while its file number is free
+/// Creates a batch and replies to each order. Orders that nothing bars, and that it left out, follow
+/// one by one: old orders hold their file numbers. Tries such an order again while its number is free
 /// after all: the order that held it was created after the snapshot of the statement, and its window
 /// is over. An error means that the connection may be broken.
 async fn create_all(
@@ -123,21 +130,17 @@ async fn create_all(
     mut batch: Vec<Waiting>,
 ) -> Result<(), Failure> {
     for _ in 0..MAX_ATTEMPTS {
-        let began = Instant::now();
+        let (began, is_alone) = (Instant::now(), batch.len() == 1);
         let orders: Vec<&PendingOrder> = batch.iter().map(|waiting| &waiting.order).collect();
         let created = match insert_orders(connection, &orders).await.map_err(Failure::from) {
             Ok(created) => created,
             Err(failure)
-                if batch.len() > 1
+                if !is_alone
                     && (failure.is_constraint()
                         || failure.is_rejection() && began.elapsed() < FAST_REJECTION) =>
             {
                 // One order has a fault. Tried alone, it does not fail the others.
-                let mut health = Ok(());
-                for waiting in batch {
-                    health = health.and(Box::pin(create_all(connection, vec![waiting])).await);
-                }
-                return health;
+                return create_each(connection, batch).await;
             }
             Err(failure) => return reply_failure(connection, batch, failure).await,
         };
@@ -162,11 +165,23 @@ async fn create_all(
                 None => batch.push(waiting),
             }
         }
-        if batch.is_empty() {
-            return Ok(());
+        if batch.is_empty() || !is_alone {
+            return create_each(connection, batch).await;
         }
     }
     reply_failure(connection, batch, Failure::Timeout).await
+}
+
+/// Creates orders one by one like [`create_all`].
+async fn create_each(
+    connection: &mut AsyncPgConnection,
+    orders: Vec<Waiting>,
+) -> Result<(), Failure> {
+    let mut health = Ok(());
+    for waiting in orders {
+        health = health.and(Box::pin(create_all(connection, vec![waiting])).await);
+    }
+    health
 }
 
 /// Returns why orders were not created; `None` if nothing bars the order now. A query of its own:

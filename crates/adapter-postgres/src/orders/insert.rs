@@ -30,7 +30,8 @@ const ANNOUNCE: &str = "(SELECT pg_advisory_xact_lock_shared((28530::bigint << 4
 /// 1. `candidates`: leaves out orders whose file number or idempotency key is in use. It takes no
 ///    lock, so that another system that updates an order delays no other order. Subqueries and
 ///    `LIMIT` keep the planner from a join: one index lookup per order, in every plan.
-/// 2. `held`, `released`: takes the file numbers from orders that the window no longer covers.
+/// 2. `held`, `released`: takes the file number from an order that the window no longer covers. That
+///    waits for other systems that update it, so only a batch of one does it.
 /// 3. `created`: inserts the orders, and leaves out those whose file number another statement took
 ///    meanwhile. [`ANNOUNCE`] and [`DURABLE`] run once before the first insert. Counts the rows of
 ///    step 2, to run after it.
@@ -51,7 +52,7 @@ static STATEMENT: LazyLock<String> = LazyLock::new(|| {
                 kept_until) \
             LEFT JOIN LATERAL (SELECT id, created_at FROM orders WHERE file_number = c.file_number \
                 AND is_test = $1 AND holds_file_number LIMIT 1) AS h ON true \
-            WHERE (h.created_at <= c.window_opens_at) IS NOT FALSE \
+            WHERE (h.created_at <= c.window_opens_at) IS NOT FALSE AND ($24 OR h.id IS NULL) \
             AND (SELECT idempotency_key_in_use(k, c.token, c.created_at) \
                 FROM idempotency_keys AS k WHERE k.client_id = c.key_client \
                 AND k.digest = c.digest) IS NOT TRUE \
@@ -104,7 +105,8 @@ pub(crate) struct Created {
     pub(crate) file_number: String,
 }
 
-/// Runs the statement for a batch, either all test orders or none.
+/// Runs the statement for a batch, either all test orders or none. A batch of more than one leaves
+/// out the orders whose file number an older order still holds.
 pub(crate) async fn insert_orders(
     connection: &mut AsyncPgConnection,
     batch: &[&PendingOrder],
@@ -142,7 +144,8 @@ pub(crate) async fn insert_orders(
         .bind::<Array<Text>, _>(column(&documents, |(_, document)| &*document.name_as_sent))
         .bind::<Array<Text>, _>(column(&documents, |(_, document)| &*document.media_type))
         .bind::<Array<BigInt>, _>(column(&documents, |(_, document)| document.size))
-        .bind::<Array<Binary>, _>(column(&documents, |(_, document)| &*document.sha256));
+        .bind::<Array<Binary>, _>(column(&documents, |(_, document)| &*document.sha256))
+        .bind::<Bool, _>(batch.len() == 1);
     // Reads to the end: the rows arrive before the commit, and an error of the commit after them.
     Prepared(statement).get_results(connection).await
 }

@@ -68,6 +68,26 @@ async fn locked_order_of_another_system_delays_no_order() {
     drop(other);
 }
 
+/// Another system changes an order that the window no longer covers, and has not committed yet.
+#[tokio::test]
+async fn locked_old_order_delays_only_the_order_that_takes_its_number() {
+    let (store, database) = store().await;
+    store.create(&new_order("locked", NOW), WINDOW).await.unwrap();
+    let (outsider, watcher) = (outsider(&database).await, outsider(&database).await);
+    outsider.batch_execute("BEGIN; UPDATE orders SET status = 'ASSIGNED'").await.unwrap();
+    let store = Arc::new(store);
+    let [first, locked, last] = ["F-1", "locked", "F-2"].map(|number| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move { store.create(&new_order(number, NOW + WINDOW.0), WINDOW).await })
+    });
+    first.await.unwrap().unwrap();
+    last.await.unwrap().unwrap();
+    until("the order waits", async || sessions(&watcher).await.1 == 1).await;
+    assert!(!locked.is_finished());
+    outsider.batch_execute("COMMIT").await.unwrap();
+    locked.await.unwrap().unwrap();
+}
+
 /// Creates orders while another statement commits one with the file number `F-2`, for which they
 /// wait.
 async fn overtaken(
