@@ -105,13 +105,12 @@ impl<S> StrictForm<S> {
                 }
                 ([.., b'\r', b'\n'], _) if in_content => return Ok(Some(end)),
                 (before, after) if !in_content => {
-                    if !before.ends_with(b"\n") && !(before.is_empty() && self.at_start) {
-                        continue;
-                    }
+                    let begins_line =
+                        before.ends_with(b"\n") || (before.is_empty() && self.at_start);
                     match after {
-                        [b'\r', b'\n', ..] => return Ok(Some(end + 2)),
+                        [b'\r', b'\n', ..] if begins_line => return Ok(Some(end + 2)),
                         // actix-multipart would skip the part behind it.
-                        [b' ' | b'\t', ..] => {
+                        [b' ' | b'\t', ..] if begins_line => {
                             return Err(malformed("blanks follow the first boundary"));
                         }
                         _ => {}

@@ -71,14 +71,14 @@ impl Connections {
         let tls = || io.downcast_ref::<TlsStream<TcpStream>>().map(|tls| tls.get_ref().0);
         let Some(tcp) = plain.or_else(tls) else { return };
         let (socket, peer) = (SockRef::from(tcp), tcp.peer_addr().ok());
-        match socket.try_clone().ok().and_then(|socket| self.register(socket, peer?.ip())) {
-            Some(connection) => drop(data.insert(connection)),
-            None => {
-                // Requests that have arrived already must not be carried out.
-                data.insert(Refused);
-                // The client may have closed it already.
-                let _ = socket.shutdown(Shutdown::Both);
-            }
+        let connection = socket.try_clone().ok();
+        if let Some(connection) = connection.and_then(|socket| self.register(socket, peer?.ip())) {
+            data.insert(connection);
+        } else {
+            // Requests that have arrived already must not be carried out.
+            data.insert(Refused);
+            // The client may have closed it already.
+            let _ = socket.shutdown(Shutdown::Both);
         }
     }
 

@@ -4,8 +4,8 @@ use contract_tests::documents;
 use serde_json::json;
 
 use crate::harness::{
-    CREATE_WITH_DOCUMENTS, TestApp, answers, created, deed, errors, file, form, form_with_deed,
-    order, problem, raw_order_parts,
+    CREATE_WITH_DOCUMENTS, TestApp, answers_to_large, created, deed, errors, file, form,
+    form_with_deed, order, problem, raw_order_parts,
 };
 
 #[tokio::test(flavor = "multi_thread")]
