@@ -31,6 +31,7 @@ use domain::{
     },
     webhook::manage_webhooks::ManageWebhooks,
 };
+use futures_util::FutureExt as _;
 use ipnet::IpNet;
 use prometheus::{Registry, TextEncoder};
 use serde_json::Value;
@@ -43,6 +44,7 @@ use crate::{
     KeysInProgress, RateLimits, Spool,
     observe::{observe, trace::TraceRequests},
     openapi::tests::assert_described,
+    respond::problem::Problem,
     routes,
     state::Api,
 };
@@ -81,8 +83,17 @@ pub(crate) struct Ports {
 impl Ports {
     /// Creates mocks that know one API key, which [`TestApi::post`] sends.
     pub(crate) fn new() -> Self {
+        Self::with_key(|_| {})
+    }
+
+    /// Creates mocks that know the API key with this change.
+    pub(crate) fn with_key(change: fn(&mut NewApiKey)) -> Self {
         let mut ports = Self::without_key();
-        ports.keys.expect_find().returning(|_| Ok(Some(api_key())));
+        ports.keys.expect_find().returning(move |_| {
+            let mut key = api_key();
+            change(&mut key.key);
+            Ok(Some(key))
+        });
         ports
     }
 
@@ -272,10 +283,44 @@ impl Answer {
         &self.body
     }
 
+    /// Asserts that fields or parameters are invalid. Returns the pointer or name of each, and the
+    /// code.
+    #[track_caller]
+    pub(crate) fn errors(&self) -> Vec<(&str, &str)> {
+        let errors = self.problem(400, "validation_failed")["errors"].as_array().unwrap();
+        errors
+            .iter()
+            .map(|error| {
+                let place = error["pointer"].as_str().or(error["parameter"].as_str());
+                (place.unwrap(), error["code"].as_str().unwrap())
+            })
+            .collect()
+    }
+
     #[track_caller]
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).unwrap().to_str().unwrap()
     }
+}
+
+/// Builds a part of a form with the boundary `b`.
+pub(crate) fn part(disposition: &str, content: &[u8]) -> Vec<u8> {
+    let head = format!("--b\r\nContent-Disposition: form-data; {disposition}\r\n\r\n");
+    [head.as_bytes(), content, b"\r\n"].concat()
+}
+
+/// Builds a request with a form of these parts.
+pub(crate) fn form(path: &str, parts: &[u8]) -> TestRequest {
+    TestApi::post(path)
+        .insert_header(("content-type", "multipart/form-data; boundary=b"))
+        .set_payload([parts, b"--b--\r\n"].concat())
+}
+
+/// Returns the body of a problem.
+pub(crate) fn body_of(problem: &Problem) -> Value {
+    let response = problem.response(&"5a1c0e9d7b3f4a2286c0d1e5".into());
+    let body = to_bytes(response.into_body()).now_or_never().unwrap().unwrap();
+    serde_json::from_slice(&body).unwrap()
 }
 
 fn entropy() -> MockEntropy {

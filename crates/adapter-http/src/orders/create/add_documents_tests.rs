@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use actix_web::test::TestRequest;
 use contract_tests::{
     documents,
     fakes::FakeScanner,
@@ -14,14 +15,9 @@ use domain::{
 };
 use serde_json::json;
 
-use crate::test_support::{Answer, NOW, Ports, TestApi, api_key};
+use crate::test_support::{Answer, NOW, Ports, TestApi, form, part};
 
 const PATH: &str = "/api/order/7/documents";
-
-fn part(disposition: &str, content: &[u8]) -> Vec<u8> {
-    let head = format!("--b\r\nContent-Disposition: form-data; {disposition}\r\n\r\n");
-    [head.as_bytes(), content, b"\r\n"].concat()
-}
 
 fn deed() -> Vec<u8> {
     let disposition = "name=\"documents\"; filename=\"deed.pdf\"";
@@ -32,10 +28,8 @@ async fn post(ports: Ports, form: &[Vec<u8>]) -> Answer {
     ports.api().send(request(form)).await
 }
 
-fn request(parts: &[Vec<u8>]) -> actix_web::test::TestRequest {
-    TestApi::post(PATH)
-        .insert_header(("content-type", "multipart/form-data; boundary=b"))
-        .set_payload([parts.concat(), b"--b--\r\n".to_vec()].concat())
+fn request(parts: &[Vec<u8>]) -> TestRequest {
+    form(PATH, &parts.concat())
 }
 
 /// Returns ports of a client with the order 7 and two documents.
@@ -132,12 +126,7 @@ async fn full_order_takes_no_more() {
 
 #[actix_web::test]
 async fn key_without_the_scope_is_rejected() {
-    let mut ports = Ports::without_key();
-    ports.keys.expect_find().returning(|_| {
-        let mut key = api_key();
-        key.key.scopes = [Scope::OrdersRead].into_iter().collect();
-        Ok(Some(key))
-    });
+    let ports = Ports::with_key(|key| key.scopes = [Scope::OrdersRead].into_iter().collect());
 
     let answer = post(ports, &[deed()]).await;
 

@@ -9,44 +9,27 @@ use domain::{
 };
 
 use super::*;
-use crate::test_support::{Answer, Ports, TestApi};
+use crate::test_support::{Answer, Ports, form, part};
 
 /// Builds a form of the minimal order and one document.
-fn form(file_name: &str, content: &[u8]) -> Vec<u8> {
-    let mut form = Vec::new();
+fn order(file_name: &str, content: &[u8]) -> TestRequest {
+    let mut parts = part(&format!("name=\"documents\"; filename=\"{file_name}\""), content);
     for (name, value) in minimal_request().as_object().unwrap() {
-        let disposition = format!("form-data; name=\"{name}\"");
-        add_part(&mut form, &disposition, value.to_string().as_bytes());
+        parts.extend(part(&format!("name=\"{name}\""), value.to_string().as_bytes()));
     }
-    let disposition = format!("form-data; name=\"documents\"; filename=\"{file_name}\"");
-    add_part(&mut form, &disposition, content);
-    form.extend_from_slice(b"--b--\r\n");
-    form
+    form(PATH, &parts)
 }
 
-fn add_part(form: &mut Vec<u8>, disposition: &str, content: &[u8]) {
-    form.extend_from_slice(format!("--b\r\nContent-Disposition: {disposition}\r\n\r\n").as_bytes());
-    form.extend_from_slice(content);
-    form.extend_from_slice(b"\r\n");
+fn deed() -> TestRequest {
+    order("deed.pdf", &documents::bytes("deed-of-trust.pdf"))
 }
 
-fn deed() -> Vec<u8> {
-    form("deed.pdf", &documents::bytes("deed-of-trust.pdf"))
+async fn post(ports: Ports, order: TestRequest) -> Answer {
+    ports.api().send(order).await
 }
 
-fn request(form: Vec<u8>) -> TestRequest {
-    TestApi::post(PATH)
-        .insert_header(("content-type", "multipart/form-data; boundary=b"))
-        .set_payload(form)
-}
-
-async fn post(ports: Ports, form: Vec<u8>) -> Answer {
-    ports.api().send(request(form)).await
-}
-
-async fn post_with_key(ports: Ports, form: Vec<u8>) -> Answer {
-    let request = request(form).insert_header(("idempotency-key", "8e03978e"));
-    ports.api().send(request).await
+async fn post_with_key(ports: Ports, order: TestRequest) -> Answer {
+    post(ports, order.insert_header(("idempotency-key", "8e03978e"))).await
 }
 
 #[actix_web::test]
@@ -67,23 +50,18 @@ async fn order_is_created_with_its_documents() {
 }
 
 #[actix_web::test]
-async fn document_with_other_content_is_unsupported() {
-    let answer = post(Ports::new(), form("deed.pdf", b"no PDF")).await;
-
-    let problem = answer.problem(400, "unsupported_document");
-    assert_eq!(problem["errors"][0]["pointer"], "/documents/0");
-    assert_eq!(problem["errors"][0]["code"], "content_mismatch");
-}
-
-#[actix_web::test]
-async fn encrypted_document_has_its_own_code() {
+async fn document_at_fault_is_named() {
     let encrypted = documents::bytes("signing-instructions-encrypted.docx");
-    let answer = post(Ports::new(), form("instructions.docx", &encrypted)).await;
+    for (name, content, code, fault, detail) in [
+        ("deed.pdf", &b"no PDF"[..], "unsupported_document", "content_mismatch", "content"),
+        ("a.docx", &encrypted, "encrypted_document", "encrypted_document", "remove its password"),
+    ] {
+        let answer = post(Ports::new(), order(name, content)).await;
 
-    let problem = answer.problem(400, "encrypted_document");
-    assert_eq!(problem["errors"][0]["pointer"], "/documents/0");
-    assert_eq!(problem["errors"][0]["code"], "encrypted_document");
-    assert!(problem["errors"][0]["detail"].as_str().unwrap().contains("remove its password"));
+        let error = &answer.problem(400, code)["errors"][0];
+        assert_eq!((&error["pointer"], &error["code"]), (&"/documents/0".into(), &fault.into()));
+        assert!(error["detail"].as_str().unwrap().contains(detail), "{error}");
+    }
 }
 
 /// Nothing of it is stored: the mocks of the stores expect no call.
@@ -93,7 +71,7 @@ async fn infected_document_is_rejected() {
     ports.scan = Some(ScanDocuments { scanner: Arc::<FakeScanner>::default(), required: false });
 
     let answer =
-        post(ports, form("deed.pdf", &[b"%PDF-1.7 ", FakeScanner::MALWARE].concat())).await;
+        post(ports, order("deed.pdf", &[b"%PDF-1.7 ", FakeScanner::MALWARE].concat())).await;
 
     let problem = answer.problem(400, "infected_document");
     assert_eq!(problem["errors"][0]["pointer"], "/documents/0");
@@ -107,7 +85,7 @@ async fn document_that_is_too_large_to_scan_is_rejected() {
     let mut document = b"%PDF-1.7 ".to_vec();
     document.resize(usize::try_from(FakeScanner::MAX_BYTES).unwrap() + 1, b' ');
 
-    let answer = post(ports, form("deed.pdf", &document)).await;
+    let answer = post(ports, order("deed.pdf", &document)).await;
 
     let problem = answer.problem(400, "unsupported_document");
     assert_eq!(problem["errors"][0]["code"], "too_large_to_scan");
@@ -133,7 +111,7 @@ async fn documents_stored_without_a_scan_are_counted() {
     ports.orders.expect_create().once().returning(|_, _| Ok(OrderId(7)));
     let api = ports.api();
 
-    let answer = api.send(request(deed())).await;
+    let answer = api.send(deed()).await;
 
     assert_eq!(answer.status, 201);
     assert!(api.has_metric("notary_orders_documents_unscanned_total 1"));
@@ -168,7 +146,7 @@ async fn rejected_form_releases_its_key() {
     ports.idempotency.expect_claim().once().returning(|_, _, _| Ok(()));
     ports.idempotency.expect_release().once().returning(|_| Ok(()));
 
-    post_with_key(ports, b"--b--\r\n".to_vec()).await.problem(400, "validation_failed");
+    post_with_key(ports, form(PATH, b"")).await.problem(400, "validation_failed");
 }
 
 #[actix_web::test]

@@ -12,7 +12,7 @@ use time::Duration;
 use tokio::sync::Semaphore;
 
 use super::*;
-use crate::test_support::{Answer, NOW, Ports, TestApi, api_key};
+use crate::test_support::{Answer, NOW, Ports, TestApi};
 
 /// Posts an order on mocks of the ports.
 async fn post(ports: Ports, order: &Value) -> Answer {
@@ -39,15 +39,9 @@ async fn invalid_fields_are_named_by_pointers() {
 
     let answer = post(Ports::new(), &order).await;
 
-    let errors = answer.problem(400, "validation_failed")["errors"].as_array().unwrap();
-    let errors: Vec<_> = errors.iter().map(|error| (&error["pointer"], &error["code"])).collect();
-    assert_eq!(
-        errors,
-        [
-            (&json!("/signingDetailsFormData/state"), &json!("invalid_format")),
-            (&json!("/requestedBy/userId"), &json!("required")),
-        ]
-    );
+    let expected =
+        [("/signingDetailsFormData/state", "invalid_format"), ("/requestedBy/userId", "required")];
+    assert_eq!(answer.errors(), expected);
 }
 
 #[actix_web::test]
@@ -125,12 +119,7 @@ async fn unresponsive_key_store_is_unavailable() {
 
 #[actix_web::test]
 async fn key_of_other_signing_service_is_forbidden() {
-    let mut ports = Ports::without_key();
-    ports.keys.expect_find().returning(|_| {
-        let mut key = api_key();
-        key.key.signing_service = Some(SigningServiceId(7));
-        Ok(Some(key))
-    });
+    let ports = Ports::with_key(|key| key.signing_service = Some(SigningServiceId(7)));
 
     let answer = post(ports, &minimal_request()).await;
 
