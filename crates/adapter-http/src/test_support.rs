@@ -11,23 +11,20 @@ use actix_web::{
     test::{TestRequest, init_service},
     web,
 };
-use async_trait::async_trait;
 use bytes::Bytes;
 use domain::{
     api_key::{ApiKey, ApiKeyId, NewApiKey, PresentedKey, Rate, Scope, manage_keys::ManageKeys},
     document::DocumentLimits,
     duplicate_window::DuplicateWindow,
-    idempotency::{AddedRange, DEFAULT_RETENTION},
-    order::OrderId,
+    idempotency::DEFAULT_RETENTION,
     orders::{
         add_documents::AddDocuments, create_order::CreateOrder, intake::Intake,
         read_order::ReadOrder, scan_documents::ScanDocuments,
     },
     ports::{
-        AddDocumentsError, CreateError, MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy,
-        MockIdempotencyLedger, MockOrderReader, MockOrderRepo, MockSecretBox, MockUploadLedger,
-        MockWebhookQueue, MockWebhookRepo, MockWebhookSender, NewDocuments, NewOrder, OrderRepo,
-        StoreError,
+        MockApiKeyRepo, MockBlobStore, MockClock, MockEntropy, MockIdempotencyLedger,
+        MockOrderReader, MockOrderRepo, MockSecretBox, MockUploadLedger, MockWebhookQueue,
+        MockWebhookRepo, MockWebhookSender,
     },
     webhook::manage_webhooks::ManageWebhooks,
 };
@@ -37,7 +34,6 @@ use prometheus::{Registry, TextEncoder};
 use serde_json::Value;
 use tempfile::TempDir;
 use time::{OffsetDateTime, macros::datetime};
-use tokio::sync::Semaphore;
 
 use crate::{
     ApiMetrics, BodyLimit, Closing, ConcurrencyLimit, Connections, DetachedTasks, InProgress,
@@ -76,8 +72,6 @@ pub(crate) struct Ports {
     pub(crate) rate: Rate,
     pub(crate) trusted_proxies: Vec<IpNet>,
     pub(crate) traces: Option<Arc<dyn TraceRequests>>,
-    /// With a semaphore, each order waits for one of its permits before it is created.
-    pub(crate) hold: Option<Arc<Semaphore>>,
 }
 
 impl Ports {
@@ -117,7 +111,6 @@ impl Ports {
             rate: Rate { per_second: 0, burst: 0 },
             trusted_proxies: Vec::new(),
             traces: None,
-            hold: None,
         }
     }
 
@@ -129,7 +122,7 @@ impl Ports {
         let (clock, entropy) = (Arc::new(clock), Arc::new(entropy()));
         let registry = Registry::new();
         let intake = Intake {
-            orders: Arc::new(HeldOrders { orders: self.orders, hold: self.hold }),
+            orders: Arc::new(self.orders),
             reader: Arc::new(self.reader),
             uploads: Arc::new(self.uploads),
             idempotency: Arc::new(self.idempotency),
@@ -224,43 +217,10 @@ impl TestApi {
 }
 
 impl TestApi {
-    /// Waits until all detached tasks have ended.
-    pub(crate) async fn finish(&self) {
-        self.api.detached.finish().await;
-    }
-
     /// Returns whether the metrics have this line.
     pub(crate) fn has_metric(&self, line: &str) -> bool {
         let text = TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap();
         text.lines().any(|found| found == line)
-    }
-}
-
-/// Orders that wait before they are created.
-struct HeldOrders {
-    orders: MockOrderRepo,
-    hold: Option<Arc<Semaphore>>,
-}
-
-#[async_trait]
-impl OrderRepo for HeldOrders {
-    async fn create(
-        &self,
-        order: &NewOrder,
-        window: DuplicateWindow,
-    ) -> Result<OrderId, CreateError> {
-        if let Some(hold) = &self.hold {
-            hold.acquire().await.unwrap().forget();
-        }
-        self.orders.create(order, window).await
-    }
-
-    async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, AddDocumentsError> {
-        self.orders.add_documents(new).await
-    }
-
-    async fn check(&self) -> Result<(), StoreError> {
-        self.orders.check().await
     }
 }
 

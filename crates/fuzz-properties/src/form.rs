@@ -117,7 +117,6 @@ fn outcome(read: Result<OrderForm, Problem>) -> Outcome {
     };
     let form = read.inspect_err(|problem| assert!(!ours(problem), "{problem:?}")).ok()?;
     let documents = form
-        .uploads
         .documents
         .into_iter()
         .map(|document| (document.name_as_sent, document.file.size, document.file.sha256));

@@ -135,15 +135,10 @@ impl Shares {
 pub(crate) struct Share {
     all: Arc<Semaphore>,
     of_client: Arc<Semaphore>,
-    count: usize,
+    pub(crate) count: usize,
 }
 
 impl Share {
-    /// Returns the number of permits.
-    pub(crate) fn count(&self) -> usize {
-        self.count
-    }
-
     /// Takes permits, if there are so many.
     pub(crate) fn try_take(&mut self, count: usize) -> bool {
         let Ok(many) = u32::try_from(count) else { return false };

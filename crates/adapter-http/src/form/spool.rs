@@ -105,7 +105,7 @@ pub(crate) struct SpoolWriter {
 impl SpoolWriter {
     /// Returns the number of bytes so far.
     pub(crate) fn size(&self) -> u64 {
-        self.disk.count() as u64
+        self.disk.count as u64
     }
 
     /// Adds bytes.
@@ -144,7 +144,7 @@ impl SpoolWriter {
             let path = sink.file.ok_or_else(failed_before)?.into_temp_path();
             let content = check(&path)?;
             let sha256 = Sha256Digest(sink.hash.finalize().into());
-            let file = SpooledFile { path: path.to_path_buf(), size: disk.count() as u64, sha256 };
+            let file = SpooledFile { path: path.to_path_buf(), size: disk.count as u64, sha256 };
             Ok(Spooled { file, content, guard: SpoolGuard { _path: path, _disk: disk } })
         });
         spooled.await.map_err(SpoolError::Io)

@@ -185,17 +185,9 @@ async fn text_part_has_size_limit() {
 }
 
 #[actix_web::test]
-async fn parts_and_part_headers_are_limited() {
+async fn parts_are_limited() {
     assert_eq!(code(&text("a", "").repeat(200)).await, None);
     assert_eq!(code(&text("a", "").repeat(201)).await, MALFORMED);
-    let long = |length| {
-        format!(
-            "--b\r\nX-Long: {}\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n\r\n",
-            "x".repeat(length)
-        )
-    };
-    assert_eq!(code(&long(15 * 1024)).await, None);
-    assert_eq!(code(&long(17 * 1024)).await, MALFORMED);
 }
 
 #[actix_web::test]

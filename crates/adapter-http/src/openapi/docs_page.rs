@@ -158,7 +158,7 @@ mod tests {
                 .collect();
             let content = FILES.iter().find(|file| file.path.ends_with(name)).map_or_else(
                 || std::fs::read(format!("{folder}/{name}")).unwrap().into(),
-                |file| file.plain(),
+                Asset::plain,
             );
             assert!(Sha256::digest(&content)[..] == published, "{name}");
         }

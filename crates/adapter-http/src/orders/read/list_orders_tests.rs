@@ -66,14 +66,6 @@ async fn links_lead_to_older_and_newer_pages_and_keep_the_other_parameters() {
 }
 
 #[actix_web::test]
-async fn bad_parameters_are_named() {
-    let answer = Ports::new().api().send(TestApi::get("/api/order?limit=0&page=2")).await;
-
-    assert_eq!(answer.errors(), [("limit", "out_of_range"), ("page", "unknown_parameter")]);
-    assert!(!answer.body.to_string().contains("pointer"));
-}
-
-#[actix_web::test]
 async fn cursor_of_no_order_of_the_client_is_rejected() {
     let mut ports = Ports::new();
     ports.reader.expect_page().returning(|_, _| Ok(None));
