@@ -7,7 +7,7 @@ use std::{
     cell::{Cell, RefCell},
     pin::Pin,
     rc::Rc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Instant,
 };
 
@@ -31,13 +31,15 @@ struct Shared {
     body: RefCell<Payload>,
     /// When the last bytes were read.
     arrived: Cell<Instant>,
+    /// Whether nothing follows. A body of actix that has failed would be waited for.
+    ended: Cell<bool>,
 }
 
 impl KeptBody {
     /// Replaces the body of a request that has begun by a shared one.
     pub(crate) fn share(request: &mut ServiceRequest, started: Instant) -> Self {
         let (body, arrived) = (RefCell::new(request.take_payload()), Cell::new(started));
-        let kept = Self(Rc::new(Shared { body, arrived }));
+        let kept = Self(Rc::new(Shared { body, arrived, ended: Cell::default() }));
         request.set_payload(Payload::Stream { payload: Box::pin(kept.clone()) });
         kept
     }
@@ -71,11 +73,13 @@ impl Stream for KeptBody {
     type Item = Result<Bytes, PayloadError>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let polled = self.0.body.borrow_mut().poll_next_unpin(context);
-        if polled.is_ready() {
-            self.0.arrived.set(Instant::now());
+        if self.0.ended.get() {
+            return Poll::Ready(None);
         }
-        polled
+        let chunk = ready!(self.0.body.borrow_mut().poll_next_unpin(context));
+        self.0.ended.set(!matches!(chunk, Some(Ok(_))));
+        self.0.arrived.set(Instant::now());
+        Poll::Ready(chunk)
     }
 }
 
