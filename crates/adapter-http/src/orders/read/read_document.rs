@@ -76,8 +76,12 @@ pub(crate) async fn read(request: HttpRequest, api: State) -> Answer {
     let range = part.map_or(0..size, |(first, last)| first..last.saturating_add(1));
     let length = range.end.saturating_sub(range.start);
     let blocks = api.read_order.bytes(key.client(), id, position, &document, range).await;
-    let blocks = blocks.map_err(|error| failed(error, &api.metrics))?;
-    Ok(response.body(body(blocks, length, (id, position), &api.metrics)))
+    if matches!(blocks, Err(ReadError::MissingObject { .. })) {
+        // The log has its order.
+        api.metrics.documents_missing.inc();
+    }
+    let body = body(blocks?, length, (id, position), &api.metrics);
+    Ok(response.body(body))
 }
 
 /// Begins the answer with a document, or with a part of it.
@@ -97,14 +101,6 @@ fn begin(part: Option<(u64, u64)>, document: &StoredDocument) -> HttpResponseBui
         // A browser that shows the document in spite of its disposition executes nothing in it.
         .insert_header((header::CONTENT_SECURITY_POLICY, "sandbox"));
     response
-}
-
-/// Counts a document whose object is missing. The log has its order.
-fn failed(error: ReadError, metrics: &ApiMetrics) -> Problem {
-    if matches!(error, ReadError::MissingObject { .. }) {
-        metrics.documents_missing.inc();
-    }
-    error.into()
 }
 
 /// Returns the value of `Content-Disposition` (RFC 6266): the sanitized name, and the name as sent.
