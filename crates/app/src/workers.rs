@@ -68,7 +68,7 @@ impl Workers {
         tasks.spawn(repeat(stop.clone(), async move || log_forgotten(forget.step().await)));
         let (sweep, swept) = (self.sweep_uploads, metrics.clone());
         tasks.spawn(repeat(stop.clone(), async move || log_swept(sweep.step().await, &swept)));
-        if let Some(mut remove) = self.remove_old_mails {
+        if let Some(remove) = self.remove_old_mails {
             tasks.spawn(repeat(stop.clone(), async move || log_removed(remove.step().await)));
         }
         let dispatch = self.dispatch_events;
