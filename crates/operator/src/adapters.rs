@@ -13,7 +13,6 @@ use adapter_mail::{MailDrop, Sender};
 use adapter_object_store::ObjectBlobStore;
 use adapter_postgres::PostgresStore;
 use adapter_sqlite::SqliteStore;
-use adapter_webhook::Proxy;
 use anyhow::{Context as _, Result};
 use domain::{
     api_key::manage_keys::ManageKeys,
@@ -173,12 +172,9 @@ impl Storage {
 
 /// Returns what sends webhooks by the settings.
 pub(crate) fn webhook_sender(settings: &Settings) -> Result<Arc<dyn WebhookSender>> {
-    let proxy: Option<Proxy> = match &settings.webhook_proxy {
-        Some(url) => Some(url.parse().context("--webhook-proxy (NOTARY_ORDERS_WEBHOOK_PROXY)")?),
-        None => None,
-    };
     let open = settings.webhook_allow.clone().unwrap_or_default();
-    Ok(Arc::new(adapter_webhook::Sender::new(open, proxy.as_ref())?))
+    let sender = adapter_webhook::Sender::new(open, settings.webhook_proxy.as_deref());
+    Ok(Arc::new(sender.context("--webhook-proxy (NOTARY_ORDERS_WEBHOOK_PROXY)")?))
 }
 
 /// Opens an SQLite database and updates its schema. Errors name the setting.
