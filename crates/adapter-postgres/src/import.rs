@@ -7,7 +7,7 @@ use diesel::{
 use diesel_async::{AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
 use domain::ports::StoreError;
 
-use crate::{PostgresStore, failure::Failure};
+use crate::{failure::Failure, store::PostgresStore};
 
 /// Settings of the transaction, whatever the server is configured for. It has no time limit, sees
 /// what other transactions have committed, and is durable when it is committed.

@@ -2,7 +2,6 @@
 
 use diesel::{
     dsl::sql,
-    migration::{Migration, MigrationSource as _},
     pg::Pg,
     prelude::*,
     sql_query,
@@ -14,7 +13,7 @@ use diesel_async::{
 };
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness as _, embed_migrations};
 use domain::ports::Cause;
-use sql_rows::{VersionError, check_versions};
+use sql_rows::{VersionError, count_missing};
 
 use crate::{
     ConnectError,
@@ -145,16 +144,7 @@ pub(crate) async fn check(connection: &mut AsyncPgConnection) -> Result<usize, M
 
 /// Returns the number of missing migrations.
 async fn missing(connection: &mut AsyncPgConnection) -> Result<usize, MigrateError> {
-    let (applied, embedded) = (applied(connection).await?, embedded()?);
-    check_versions(&applied, &embedded)?;
-    Ok(embedded.len() - applied.len())
-}
-
-/// Returns the versions of the migrations of this program.
-fn embedded() -> Result<Vec<String>, MigrateError> {
-    let embedded: Vec<Box<dyn Migration<Pg>>> =
-        MIGRATIONS.migrations().map_err(MigrateError::Failed)?;
-    Ok(embedded.iter().map(|migration| migration.name().version().to_string()).collect())
+    Ok(count_missing::<Pg>(&applied(connection).await?, &MIGRATIONS)?)
 }
 
 /// Checks that no other program has tables of these names. Without the lock, the tables may be those

@@ -12,7 +12,7 @@ use domain::{
 use sql_rows::{row_limit, schema::uploads};
 use time::OffsetDateTime;
 
-use crate::PostgresStore;
+use crate::store::PostgresStore;
 
 const RECORD: &str = "INSERT INTO uploads (key, recorded_at) \
     SELECT key, $2 FROM unnest($1) AS recorded (key) ORDER BY key COLLATE \"C\"";

@@ -71,7 +71,7 @@ impl SqliteStore {
         after: Option<String>,
         limit: usize,
     ) -> Result<Option<ExportedPage>, StoreError> {
-        self.read(move |connection| page(connection, table, after, limit)).await
+        self.query(move |connection| page(connection, table, after, limit)).await
     }
 
     /// Returns a number that changes when another process commits a change. It belongs to a

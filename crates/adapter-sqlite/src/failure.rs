@@ -6,9 +6,6 @@ use diesel::{ConnectionError, result::DatabaseErrorKind, result::Error as Databa
 use domain::ports::{AddDocumentsError, Cause, ClaimError, CreateError, StoreError};
 use sql_rows::Unreadable;
 
-/// A failure that every call of a transaction has met.
-pub(crate) type SharedFailure = Arc<Failure>;
-
 /// The reason why a transaction failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -28,8 +25,9 @@ pub(crate) enum Failure {
     Abandoned,
     #[error("the transaction could not be committed")]
     NotCommitted(#[source] DatabaseError),
+    /// A failure that every call of a transaction has met.
     #[error(transparent)]
-    Shared(SharedFailure),
+    Shared(Arc<Failure>),
     #[error("the database did not answer within the time limit")]
     TimedOut,
 }
@@ -47,16 +45,6 @@ const TEMPORARY: [&str; 6] = [
 ];
 
 impl Failure {
-    /// Names the row of `orders` that diesel cannot read.
-    pub(crate) fn unreadable(error: DatabaseError, row: &dyn ToString) -> Self {
-        match error {
-            DatabaseError::DeserializationError(reason) => {
-                Unreadable::new("orders", row, &reason).into()
-            }
-            error => error.into(),
-        }
-    }
-
     /// Returns whether the same call may succeed later.
     fn is_temporary(&self) -> bool {
         match self {
@@ -77,17 +65,4 @@ impl Failure {
     }
 }
 
-macro_rules! into_port_errors {
-    ($($error:ident),+) => {$(
-        impl From<Failure> for $error {
-            fn from(failure: Failure) -> Self {
-                if failure.is_temporary() {
-                    Self::Unavailable(failure.into())
-                } else {
-                    Self::Internal(failure.into())
-                }
-            }
-        }
-    )+};
-}
-into_port_errors!(StoreError, CreateError, AddDocumentsError, ClaimError);
+sql_rows::port_errors!(Failure => StoreError, CreateError, AddDocumentsError, ClaimError);

@@ -6,25 +6,23 @@
 //! database file on a local disk.
 
 mod backup;
+mod claims;
 mod database;
+mod deliveries;
+mod dialect;
 mod export;
 mod failure;
+#[path = "../../sql-rows/ports/idempotency.rs"]
 mod idempotency;
 mod inspect;
+#[path = "../../sql-rows/ports/keys.rs"]
 mod keys;
 mod migrations;
-mod order_admin;
-mod order_reader;
 mod orders;
-mod outbox;
-mod pages;
-mod queue;
 mod store;
 #[cfg(test)]
 mod tests;
 mod uploads;
-mod webhook_queue;
-mod webhooks;
 mod worker;
 
 pub use backup::{BackupError, CopiedDocument, DatabaseCopy, Totals};
@@ -32,6 +30,5 @@ pub use database::OpenError;
 pub use export::{EXPORTED_TABLES, ExportedPage};
 pub use inspect::{InspectError, inspect};
 pub use migrations::MigrateError;
-pub use order_admin::empty_log;
+pub use orders::admin::empty_log;
 pub use store::SqliteStore;
-pub use worker::BatchObserver;

@@ -1,7 +1,6 @@
 //! Brings the schema up to the version of the program.
 
 use diesel::{
-    migration::{Migration, MigrationSource as _},
     prelude::*,
     sql_query,
     sql_types::Text,
@@ -9,7 +8,7 @@ use diesel::{
 };
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness as _, embed_migrations};
 use domain::ports::Cause;
-use sql_rows::{VersionError, check_versions};
+use sql_rows::{VersionError, count_missing};
 
 use crate::failure::Failure;
 
@@ -60,15 +59,11 @@ pub(crate) fn missing(connection: &mut SqliteConnection) -> Result<usize, Migrat
         Some(table) => names(format!("SELECT version AS name FROM {table}"))?,
         None => Vec::new(),
     };
-    let migrations: Vec<Box<dyn Migration<Sqlite>>> =
-        MIGRATIONS.migrations().map_err(MigrateError::Failed)?;
-    let embedded: Vec<_> =
-        migrations.iter().map(|migration| migration.name().version().to_string()).collect();
-    check_versions(&applied, &embedded)?;
+    let missing = count_missing::<Sqlite>(&applied, &MIGRATIONS)?;
     let others = format!("{TABLE} NOT GLOB 'sqlite_*' AND name <> {MIGRATED} LIMIT 1");
     match names(others)?.pop() {
         Some(table) if applied.is_empty() => Err(MigrateError::OtherProgram(table)),
-        _ => Ok(embedded.len() - applied.len()),
+        _ => Ok(missing),
     }
 }
 

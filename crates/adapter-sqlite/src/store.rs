@@ -1,15 +1,25 @@
 //! The store, on which every port is implemented.
 
-use std::path::Path;
+use std::{
+    path::Path,
+    pin::pin,
+    task::{Context, Poll, Waker},
+};
 
-use diesel::sqlite::SqliteConnection;
+use diesel::{
+    Expression, RunQueryDsl as _, Selectable, SelectableHelper as _,
+    dsl::AsSelect,
+    query_dsl::methods::{ExecuteDsl, LoadQuery, SelectDsl},
+    sqlite::{Sqlite, SqliteConnection},
+};
 use domain::ports::StoreError;
+use sql_rows::{BatchObserver, Unreadable};
 
 use crate::{
     database::{Database, OpenError},
     failure::Failure,
     migrations::{self, MigrateError},
-    worker::{BatchObserver, Worker},
+    worker::Worker,
 };
 
 /// Threads of each kind that read: one slow read does not hold up the others.
@@ -64,7 +74,7 @@ impl SqliteStore {
     }
 
     /// Runs a call that reads. All it reads is of one instant.
-    pub(crate) async fn read<T: Send + 'static>(
+    pub(crate) async fn query<T: Send + 'static>(
         &self,
         body: impl FnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
@@ -77,5 +87,66 @@ impl SqliteStore {
         body: impl FnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
         Ok(self.writer.run(body).await?)
+    }
+
+    /// Runs a shared call like [`Self::query`].
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.query(move |connection| at_once(call(connection))).await
+    }
+
+    /// Runs a shared call that reads what a client asks for.
+    pub(crate) async fn read_orders<T: Send + 'static>(
+        &self,
+        call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        Ok(self.order_readers.run(move |connection| at_once(call(connection))).await?)
+    }
+
+    /// Runs a shared call like [`Self::write`].
+    pub(crate) async fn transaction<T: Send + 'static>(
+        &self,
+        call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.write(move |connection| at_once(call(connection))).await
+    }
+
+    /// Runs a query, and returns what its rows mean.
+    pub(crate) async fn select<Q, R, T>(
+        &self,
+        query: Q,
+        meaning: fn(R) -> Result<T, Unreadable>,
+    ) -> Result<Vec<T>, StoreError>
+    where
+        AsSelect<R, Sqlite>: Expression,
+        Q: SelectDsl<AsSelect<R, Sqlite>>,
+        Q::Output: LoadQuery<'static, SqliteConnection, R> + Send + 'static,
+        R: Selectable<Sqlite> + 'static,
+        T: Send + 'static,
+    {
+        let query = SelectDsl::select(query, R::as_select());
+        let load = move |connection: &mut SqliteConnection| {
+            let rows = query.load(connection)?.into_iter();
+            Ok(rows.map(meaning).collect::<Result<_, _>>()?)
+        };
+        self.query(load).await
+    }
+
+    /// Runs a statement like [`Self::write`], and returns how many rows it changed.
+    pub(crate) async fn execute<Q>(&self, statement: Q) -> Result<usize, StoreError>
+    where
+        Q: ExecuteDsl<SqliteConnection> + Send + 'static,
+    {
+        self.write(move |connection| Ok(ExecuteDsl::execute(statement, connection)?)).await
+    }
+}
+
+/// Returns the outcome of a call that waits for nothing.
+pub(crate) fn at_once<T>(call: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    match pin!(call).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(outcome) => outcome,
+        Poll::Pending => Err(Failure::Lost),
     }
 }

@@ -13,15 +13,13 @@ use diesel::{
     connection::{AnsiTransactionManager, SimpleConnection as _, TransactionManager},
     sqlite::SqliteConnection,
 };
+use sql_rows::BatchObserver;
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
     database::{Access, Database, OpenError},
-    failure::{Failure, SharedFailure},
+    failure::Failure,
 };
-
-/// Gets the number of writing calls of each transaction.
-pub type BatchObserver = Arc<dyn Fn(usize) + Send + Sync>;
 
 /// Most writing calls that share a transaction.
 const MAX_WRITES: usize = 64;
@@ -125,7 +123,7 @@ trait Call: Send {
     fn run(&mut self, connection: &mut SqliteConnection) -> bool;
 
     /// Sends the outcome, or the failure of the whole transaction, to the caller.
-    fn reply(self: Box<Self>, failure: Option<&SharedFailure>);
+    fn reply(self: Box<Self>, failure: Option<&Arc<Failure>>);
 }
 
 struct Waiting<F, T, E> {
@@ -149,7 +147,7 @@ where
         matches!(self.outcome, Some(Ok(_)))
     }
 
-    fn reply(self: Box<Self>, failure: Option<&SharedFailure>) {
+    fn reply(self: Box<Self>, failure: Option<&Arc<Failure>>) {
         let outcome = match (self.outcome, failure) {
             // The call's own error says more.
             (Some(Err(error)), _) => Err(error),
@@ -192,7 +190,7 @@ impl Session {
             // The panic hook has logged a panic.
             let committed = catch_unwind(AssertUnwindSafe(|| self.commit(&mut batch)))
                 .unwrap_or(Err(Failure::Abandoned));
-            let failure = committed.err().map(SharedFailure::from);
+            let failure = committed.err().map(Arc::new);
             for call in batch {
                 call.reply(failure.as_ref());
             }

@@ -1,5 +1,7 @@
 //! Rows of orders and their documents.
 
+use std::mem;
+
 use diesel::{dsl::sql, expression::SqlLiteral, prelude::*, sql_types::Text};
 use domain::{
     api_key::{ApiKeyId, ClientId},
@@ -196,6 +198,18 @@ impl PendingAddition {
             return Err(AddDocumentsError::TooMany { stored });
         }
         Ok(AddedRange { first_position: count(stored), count: count(self.documents.len()) })
+    }
+
+    /// Takes the documents, at these positions, in the order in which uploads are locked.
+    pub fn take_rows(&mut self, range: AddedRange) -> Vec<DocumentRow> {
+        let (order_id, documents) = (self.order_id, mem::take(&mut self.documents));
+        // An order has few documents.
+        let positions = i32::try_from(range.first_position).unwrap_or(i32::MAX)..;
+        let rows = positions.zip(documents);
+        let mut rows: Vec<_> =
+            rows.map(|(position, row)| DocumentRow { order_id, position, ..row }).collect();
+        rows.sort_by(|one, other| one.key.cmp(&other.key));
+        rows
     }
 }
 

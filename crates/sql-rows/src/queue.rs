@@ -1,10 +1,10 @@
 //! Rows of deliveries.
 
-use diesel::prelude::*;
+use diesel::{dsl::auto_type, prelude::*, sql_types::BigInt};
 use domain::{
     delivery::{Delivery, DeliveryId, NewDelivery},
     order::{EmailAddress, OrderId},
-    ports::{Event, EventId, Settlement},
+    ports::{Event, EventId, QueueStats, Settlement},
     webhook::EventType,
 };
 
@@ -12,13 +12,38 @@ use sha2::{Digest as _, Sha256};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    Unreadable, Utc,
+    Instant, Unreadable, Utc,
     schema::{deliveries, events},
 };
 
-/// The types of events that this version of the program knows.
-pub const EVENT_TYPES: [&str; 2] =
-    [EventType::OrderCreated.as_str(), EventType::DocumentsAdded.as_str()];
+/// The events that a worker turns into deliveries at an instant, of the types that this version of
+/// the program knows.
+#[auto_type(no_type_alias)]
+pub fn due_events(now: OffsetDateTime) -> _ {
+    let types: [&'static str; 2] =
+        [EventType::OrderCreated.as_str(), EventType::DocumentsAdded.as_str()];
+    let now: Utc = Utc(now);
+    events::table
+        .filter(events::kind.eq_any(types))
+        .filter(events::retry_at.is_null().or(events::retry_at.le(now)))
+        .order(events::id)
+}
+
+/// An event of an order to add.
+#[derive(Insertable)]
+#[diesel(table_name = events)]
+pub struct NewEventRow {
+    kind: &'static str,
+    order_id: i64,
+    created_at: Utc,
+}
+
+impl NewEventRow {
+    /// Returns the row of an event.
+    pub fn new(event: EventType, order_id: i64, created_at: Utc) -> Self {
+        Self { kind: event.as_str(), order_id, created_at }
+    }
+}
 
 /// An event.
 #[derive(Queryable, QueryableByName, Selectable)]
@@ -126,5 +151,57 @@ impl UnsuccessfulAttempt {
         // A mail relay may send any byte, and PostgreSQL cannot store NUL.
         let last_error = error.replace('\0', "\u{fffd}");
         Some((Self { due_at, failed_at, last_error }, attempts))
+    }
+}
+
+/// Makes a mail due, with no failures. Does not touch a lease that a worker holds; otherwise the
+/// mail could be sent twice.
+#[derive(AsChangeset)]
+#[diesel(table_name = deliveries, treat_none_as_null = true)]
+pub struct RetriedDelivery {
+    attempts: i32,
+    created_at: Utc,
+    due_at: Utc,
+    failed_at: Option<Utc>,
+}
+
+impl RetriedDelivery {
+    /// Returns the change that makes it due at an instant.
+    pub fn at(instant: OffsetDateTime) -> Self {
+        let at = Utc(instant);
+        Self { attempts: 0, created_at: at, due_at: at, failed_at: None }
+    }
+}
+
+/// The numbers of events and mails.
+#[derive(QueryableByName)]
+pub struct QueueStatsRow {
+    #[diesel(sql_type = BigInt)]
+    events: i64,
+    #[diesel(sql_type = BigInt)]
+    pending: i64,
+    #[diesel(sql_type = BigInt)]
+    failed: i64,
+    #[diesel(sql_type = diesel::sql_types::Nullable<Instant>)]
+    oldest_created_at: Option<Utc>,
+}
+
+impl QueueStatsRow {
+    /// The query for the row.
+    pub const QUERY: &str = "SELECT (SELECT count(*) FROM events) AS events, \
+        (SELECT count(*) FROM deliveries WHERE failed_at IS NULL) AS pending, \
+        (SELECT count(*) FROM deliveries WHERE failed_at IS NOT NULL) AS failed, \
+        (SELECT min(created_at) FROM (SELECT created_at FROM events UNION ALL \
+            SELECT created_at FROM deliveries WHERE failed_at IS NULL) AS waiting) \
+        AS oldest_created_at";
+
+    /// Returns the numbers.
+    pub fn into_stats(self) -> QueueStats {
+        QueueStats {
+            events: self.events.unsigned_abs(),
+            pending: self.pending.unsigned_abs(),
+            failed: self.failed.unsigned_abs(),
+            oldest_created_at: self.oldest_created_at.map(|at| at.0),
+        }
     }
 }

@@ -2,25 +2,30 @@
 
 use std::collections::BTreeSet;
 
-use diesel::prelude::*;
+use diesel::{
+    prelude::*,
+    sql_types::{BigInt, Nullable},
+};
 use domain::{
     api_key::ClientId,
     order::OrderId,
-    ports::{NewEndpoint, SealedSecrets, Settlement, WebhookAttempted, WebhookLease},
+    ports::{
+        NewEndpoint, NewWebhookDelivery, SealedSecrets, Settlement, WebhookAttempted, WebhookLease,
+        WebhookStats,
+    },
     webhook::{
         AttemptOutcome, AttemptRecord, DisabledBy, Endpoint, EndpointId, EndpointOwner, EventType,
-        WebhookDelivery, WebhookDeliveryId, WebhookStatus,
+        WebhookDelivery, WebhookDeliveryId, WebhookStatus, endpoint_request::EndpointChange,
     },
 };
 use time::OffsetDateTime;
 
 use crate::{
-    Unreadable, Utc,
+    Instant, Unreadable, Utc,
     schema::{webhook_deliveries, webhook_endpoints},
 };
 
-/// Returns the names of events as they are stored.
-pub fn stored_events(events: &BTreeSet<EventType>) -> String {
+fn stored_events(events: &BTreeSet<EventType>) -> String {
     events.iter().map(|event| event.as_str()).collect::<Vec<_>>().join(" ")
 }
 
@@ -92,6 +97,47 @@ impl EndpointRow {
     }
 }
 
+/// The columns of an endpoint to change; those that are `None` stay.
+#[derive(AsChangeset)]
+#[diesel(table_name = webhook_endpoints)]
+#[expect(clippy::option_option, reason = "diesel sets a column to NULL for `Some(None)`")]
+pub struct EndpointChangeRow {
+    url: String,
+    events: Option<String>,
+    description: Option<Option<String>>,
+    succeeded_at: Option<Option<Utc>>,
+    failed_at: Option<Option<Utc>>,
+    warned_at: Option<Option<Utc>>,
+    disabled_at: Option<Option<Utc>>,
+    disabled_by: Option<Option<&'static str>>,
+    told_at: Option<Option<Utc>>,
+}
+
+impl EndpointChangeRow {
+    /// Returns the change of an endpoint at an instant.
+    pub fn new(before: Endpoint, change: EndpointChange, at: OffsetDateTime) -> Self {
+        let (disabled_at, disabled_by) = match (change.is_enabled, before.disabled) {
+            (Some(true), Some(_)) => (Some(None), Some(None)),
+            (Some(false), None) => (Some(Some(Utc(at))), Some(Some(DisabledBy::Request.as_str()))),
+            _ => (None, None),
+        };
+        let url = change.url.unwrap_or_else(|| before.url.clone());
+        // `Some(None)`: the endpoint has not been tried.
+        let attempts = (url != before.url || disabled_at == Some(None)).then_some(None);
+        Self {
+            url,
+            events: change.events.as_ref().map(stored_events),
+            description: change.description,
+            succeeded_at: attempts,
+            failed_at: attempts,
+            warned_at: attempts,
+            told_at: attempts,
+            disabled_at,
+            disabled_by,
+        }
+    }
+}
+
 /// What a lease needs of the endpoint of a delivery.
 #[derive(Debug, Clone, Queryable, QueryableByName, Selectable)]
 #[diesel(table_name = webhook_endpoints)]
@@ -108,6 +154,27 @@ impl TargetRow {
     /// Returns whether the last attempt at the endpoint succeeded.
     pub fn is_proven(&self) -> bool {
         self.succeeded_at.is_some()
+    }
+}
+
+/// A webhook delivery to add.
+#[derive(Insertable)]
+#[diesel(table_name = webhook_deliveries)]
+pub struct NewWebhookRow {
+    endpoint_id: i64,
+    order_id: Option<i64>,
+    event: &'static str,
+    message_key: String,
+    created_at: Utc,
+    due_at: Utc,
+}
+
+impl NewWebhookRow {
+    /// Returns the row of a webhook for an event at an instant.
+    pub fn new(new: NewWebhookDelivery, order_id: Option<i64>, at: Utc) -> Self {
+        let NewWebhookDelivery { endpoint, event, message_key } = new;
+        let (endpoint_id, event) = (endpoint.0, event.as_str());
+        Self { endpoint_id, order_id, event, message_key, created_at: at, due_at: at }
     }
 }
 
@@ -220,6 +287,40 @@ impl WebhookAttempt {
         };
         let attempts = stored_attempts(&attempted.attempts);
         (Self { due_at, delivered_at, failed_at, attempts }, failures)
+    }
+}
+
+/// The numbers of webhook deliveries and disabled endpoints.
+#[derive(QueryableByName)]
+pub struct WebhookStatsRow {
+    #[diesel(sql_type = BigInt)]
+    pending: i64,
+    #[diesel(sql_type = BigInt)]
+    failed: i64,
+    #[diesel(sql_type = Nullable<Instant>)]
+    oldest_untried_at: Option<Utc>,
+    #[diesel(sql_type = BigInt)]
+    disabled_endpoints: i64,
+}
+
+impl WebhookStatsRow {
+    /// The query for the row.
+    pub const QUERY: &str = "SELECT count(*) AS pending, \
+        min(due_at) FILTER (WHERE failures = 0 AND e.failed_at IS NULL) AS oldest_untried_at, \
+        (SELECT count(*) FROM webhook_deliveries WHERE failed_at IS NOT NULL) AS failed, \
+        (SELECT count(*) FROM webhook_endpoints WHERE disabled_at IS NOT NULL) \
+        AS disabled_endpoints \
+        FROM webhook_deliveries AS d JOIN webhook_endpoints AS e ON e.id = d.endpoint_id \
+        WHERE d.delivered_at IS NULL AND d.failed_at IS NULL AND e.disabled_at IS NULL";
+
+    /// Returns the numbers.
+    pub fn into_stats(self) -> WebhookStats {
+        WebhookStats {
+            pending: self.pending.unsigned_abs(),
+            failed: self.failed.unsigned_abs(),
+            oldest_untried_at: self.oldest_untried_at.map(|at| at.0),
+            disabled_endpoints: self.disabled_endpoints.unsigned_abs(),
+        }
     }
 }
 

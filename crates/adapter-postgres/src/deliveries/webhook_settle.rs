@@ -5,15 +5,14 @@ use diesel::{
     sql_types::{Array, BigInt, Bool, Integer, Nullable, Text},
 };
 use domain::{
-    ports::{EndpointEffect, WebhookAttempted, WebhooksSettled},
+    ports::{EndpointEffect, StoreError, WebhookAttempted, WebhooksSettled},
     webhook::{DisabledBy, EndpointId, WebhookDeliveryId},
 };
 use sql_rows::{Instant, Utc, WebhookAttempt};
 
 use crate::{
-    failure::Failure,
-    pool::Pool,
     statement::{DURABLE, column},
+    store::PostgresStore,
 };
 
 /// Settles the deliveries whose leases are still held, and changes their endpoints.
@@ -84,9 +83,9 @@ struct SettledRow {
 }
 
 pub(super) async fn settle(
-    pool: &Pool,
+    store: &PostgresStore,
     attempted: &[WebhookAttempted],
-) -> Result<WebhooksSettled, Failure> {
+) -> Result<WebhooksSettled, StoreError> {
     let changes = column(attempted, WebhookAttempt::of);
     let settle = sql_query(statement())
         .bind::<Array<BigInt>, _>(column(attempted, |one| one.id.0))
@@ -102,7 +101,7 @@ pub(super) async fn settle(
         .bind::<Array<Instant>, _>(column(attempted, |one| Utc(one.at)))
         .bind::<Text, _>(DisabledBy::Gone.as_str());
     let mut settled = WebhooksSettled::default();
-    for SettledRow { id, is_endpoint } in pool.rows(settle).await? {
+    for SettledRow { id, is_endpoint } in store.pool.rows(settle).await? {
         if is_endpoint {
             settled.disabled.push(EndpointId(id));
         } else {

@@ -20,34 +20,25 @@ use sql_rows::{
 use time::OffsetDateTime;
 
 use super::{
-    columns::unreadable,
-    pages::{ListedRow, listed_columns, source, upper_bound},
-    read,
+    pages::{ListedRow, listed_columns, source},
+    read::{self, unreadable},
 };
 use crate::{
-    PostgresStore,
     failure::Failure,
     statement::{DURABLE, IdRow, Prepared},
+    store::PostgresStore,
 };
 
-/// Looks at the oldest orders of each client, because the index of orders that are not erased
-/// begins with the client.
-fn created_before() -> String {
-    format!(
-        "WITH RECURSIVE clients (id) AS (\
-            (SELECT client_id FROM orders WHERE erased_at IS NULL ORDER BY client_id LIMIT 1) \
-            UNION ALL SELECT (SELECT client_id FROM orders \
-                WHERE client_id > clients.id AND erased_at IS NULL ORDER BY client_id LIMIT 1) \
-            FROM clients WHERE clients.id IS NOT NULL\
-        ), bound AS MATERIALIZED (SELECT {} AS high) \
-        SELECT oldest.id FROM clients CROSS JOIN bound CROSS JOIN LATERAL (\
-            SELECT id FROM orders WHERE (client_id, id) >= (clients.id, 0) \
-            AND (client_id, id) <= (clients.id, bound.high) \
-            AND erased_at IS NULL AND created_at < $1 ORDER BY client_id, id LIMIT $3\
-        ) AS oldest ORDER BY oldest.id LIMIT $3",
-        upper_bound("$2")
-    )
-}
+/// Looks at the oldest orders of each client, because the indexes of orders begin with the client.
+const CREATED_BEFORE: &str = "WITH RECURSIVE clients (id) AS (\
+        (SELECT client_id FROM orders WHERE erased_at IS NULL ORDER BY client_id LIMIT 1) \
+        UNION ALL SELECT (SELECT client_id FROM orders \
+            WHERE client_id > clients.id AND erased_at IS NULL ORDER BY client_id LIMIT 1) \
+        FROM clients WHERE clients.id IS NOT NULL\
+    ) SELECT oldest.id FROM clients CROSS JOIN LATERAL (\
+        SELECT id, created_at FROM orders WHERE client_id = clients.id AND erased_at IS NULL \
+        AND created_at < $1 ORDER BY created_at, id LIMIT $2\
+    ) AS oldest ORDER BY oldest.created_at, oldest.id LIMIT $2";
 
 const CONDEMN: &str = "WITH removed AS (\
         DELETE FROM documents WHERE order_id = $1 RETURNING position, key\
@@ -90,9 +81,8 @@ impl OrderAdmin for PostgresStore {
         instant: OffsetDateTime,
         limit: usize,
     ) -> Result<Vec<OrderId>, StoreError> {
-        let query = sql_query(created_before())
+        let query = sql_query(CREATED_BEFORE)
             .bind::<Timestamptz, _>(instant)
-            .bind::<Timestamptz, _>(instant.saturating_add(sql_rows::DISORDER))
             .bind::<BigInt, _>(row_limit(limit));
         Ok(self.pool.all(query, |IdRow { id }| Ok(OrderId(id))).await?)
     }
@@ -136,7 +126,7 @@ async fn list(
         .bind::<BigInt, _>(row_limit(limit))
         .get_results(connection)
         .await
-        .map_err(|error| unreadable(error.into(), &"of a list"))?;
+        .map_err(|error| unreadable(error, &"of a list"))?;
     ListedRow::all_listed(rows)
 }
 

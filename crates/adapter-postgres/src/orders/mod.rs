@@ -2,10 +2,10 @@
 
 mod add_documents;
 mod admin;
-mod columns;
-mod create;
+pub(crate) mod create;
 mod insert;
 mod pages;
+#[path = "../../../sql-rows/ports/read.rs"]
 pub(crate) mod read;
 
 use async_trait::async_trait;
@@ -19,9 +19,7 @@ use domain::{
 };
 use sql_rows::{PendingOrder, schema::orders};
 
-pub(crate) use create::Orders;
-
-use crate::{PostgresStore, failure::Failure};
+use crate::{failure::Failure, store::PostgresStore};
 
 #[async_trait]
 impl OrderRepo for PostgresStore {

@@ -6,7 +6,7 @@ use test_servers::postgres::Database;
 use time::Duration;
 
 use super::store;
-use crate::PostgresStore;
+use crate::store::PostgresStore;
 
 async fn setting(store: &PostgresStore, name: &'static str) -> String {
     let query = diesel::select(sql::<Text>(&format!("current_setting('{name}')")));

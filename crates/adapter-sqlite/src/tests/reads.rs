@@ -17,7 +17,11 @@ use sql_rows::Utc;
 use time::Duration;
 
 use super::*;
-use crate::{order_admin, order_reader, pages, webhook_queue};
+use crate::{
+    deliveries::webhooks,
+    orders::{admin, pages, read},
+    store::at_once,
+};
 
 #[derive(QueryableByName)]
 struct PlanStep {
@@ -83,11 +87,11 @@ async fn every_read_uses_an_index() {
     }
     let mut connection = outsider(&path(&directory));
     let statements = statements(&mut connection, |connection| {
-        order_reader::order(connection, CLIENT, OrderId(1)).unwrap().unwrap();
-        order_reader::document(connection, CLIENT, OrderId(1), 0).unwrap();
-        order_reader::any(connection, OrderId(1)).unwrap().unwrap();
+        at_once(read::find(connection, Some(CLIENT), OrderId(1))).unwrap().unwrap();
+        at_once(read::document(connection, CLIENT, OrderId(1), 0)).unwrap();
+        at_once(read::find(connection, None, OrderId(1))).unwrap().unwrap();
         for query in questions() {
-            pages::page(connection, CLIENT, &query).unwrap().unwrap();
+            at_once(pages::page(connection, CLIENT, &query)).unwrap().unwrap();
         }
         for filters in 0..8 {
             let filter = OrderFilter {
@@ -95,9 +99,9 @@ async fn every_read_uses_an_index() {
                 client: (filters & 2 > 0).then_some(CLIENT),
                 email: (filters & 4 > 0).then(|| "jane@example.com".to_owned()),
             };
-            order_admin::search(connection, &filter, i64::MAX, 20).unwrap();
+            admin::search(connection, &filter, i64::MAX, 20).unwrap();
         }
-        order_admin::created_before(connection, Utc(NOW), 20).unwrap();
+        admin::created_before(connection, Utc(NOW), 20).unwrap();
     });
     let plans = plans(&mut connection, statements);
     assert!(plans.len() > 30, "{}", plans.len());
@@ -185,9 +189,9 @@ async fn batches_of_webhooks_are_not_sorted() {
     let statements = statements(&mut connection, |connection| {
         for before in [None, Some(WebhookDeliveryId(1))] {
             let batch = ReplayBatch { since: NOW, until: NOW, before, limit: 10 };
-            webhook_queue::replay_batch(connection, LIVE, endpoint, batch, NOW).unwrap();
+            at_once(webhooks::replay_batch(connection, LIVE, endpoint, batch, NOW)).unwrap();
         }
-        webhook_queue::forget(connection, Utc(NOW), 10).unwrap();
+        at_once(webhooks::forget(connection, Utc(NOW), 10)).unwrap();
     });
     let mut indexes = Vec::new();
     for (statement, details) in plans(&mut connection, statements) {
@@ -285,7 +289,7 @@ async fn pages_by_instant_are_alike_for_few_and_many_orders() {
         assert_eq!((listed, page.has_older), (vec![1_500, 1_499], true));
         let mut connection = outsider(&path(&directory));
         let statements = statements(&mut connection, |connection| {
-            pages::page(connection, CLIENT, &query).unwrap().unwrap();
+            at_once(pages::page(connection, CLIENT, &query)).unwrap().unwrap();
         });
         for range in ["1499, 1500".to_owned(), format!("{}, 1498", after + 1)] {
             let binds = format!("binds: [{}, {range}, ", CLIENT.0);

@@ -25,10 +25,10 @@ use sql_rows::{
 };
 use time::OffsetDateTime;
 
+use super::{pages, read};
 use crate::{
     database::{Access, Database, OpenError},
     failure::Failure,
-    order_reader, pages,
     store::SqliteStore,
 };
 
@@ -48,7 +48,7 @@ impl OrderAdmin for SqliteStore {
         loop {
             let (filter, left) = (filter.clone(), limit - listed.len());
             let (found, searched_to) =
-                self.read(move |connection| search(connection, &filter, before, left)).await?;
+                self.query(move |connection| search(connection, &filter, before, left)).await?;
             listed.extend(found);
             match searched_to {
                 Some(id) if listed.len() < limit => before = id,
@@ -58,7 +58,7 @@ impl OrderAdmin for SqliteStore {
     }
 
     async fn order(&self, id: OrderId) -> Result<Option<Kept<StoredOrder>>, StoreError> {
-        self.read(move |connection| order_reader::any(connection, id)).await
+        self.read(async move |connection| read::find(connection, None, id).await).await
     }
 
     async fn created_before(
@@ -66,7 +66,7 @@ impl OrderAdmin for SqliteStore {
         instant: OffsetDateTime,
         limit: usize,
     ) -> Result<Vec<OrderId>, StoreError> {
-        self.read(move |connection| created_before(connection, Utc(instant), limit)).await
+        self.query(move |connection| created_before(connection, Utc(instant), limit)).await
     }
 
     async fn erase(

@@ -15,6 +15,7 @@ use domain::{
 };
 use sql_rows::{KeptOrderRow, Utc, row_limit, schema::orders};
 
+use super::read::unreadable;
 use crate::failure::Failure;
 
 /// An order in a list.
@@ -71,13 +72,13 @@ pub(crate) fn load(
     let rows: Vec<ListedRow> = ordered
         .select(ListedRow::as_select())
         .load(connection)
-        .map_err(|error| Failure::unreadable(error, &"of a page"))?;
+        .map_err(|error| unreadable(error, &"of a page"))?;
     let listed = rows.into_iter().map(|row| row.order.into_listed(row.documents));
     Ok(listed.filter_map(Result::transpose).collect::<Result<_, _>>()?)
 }
 
 /// Returns a page of a client's orders; `None` if the cursor is no order of the client.
-pub(crate) fn page(
+pub(crate) async fn page(
     connection: &mut SqliteConnection,
     client: ClientId,
     query: &PageQuery,

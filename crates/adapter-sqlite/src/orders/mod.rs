@@ -1,4 +1,9 @@
-//! Orders.
+//! Orders: the repository, reads by clients, and what operators do.
+
+pub(crate) mod admin;
+pub(crate) mod pages;
+#[path = "../../../sql-rows/ports/read.rs"]
+pub(crate) mod read;
 
 use async_trait::async_trait;
 use diesel::{
@@ -14,11 +19,11 @@ use domain::{
     webhook::EventType,
 };
 use sql_rows::{
-    DocumentRow, PendingAddition, PendingOrder, Utc,
+    DocumentRow, KeyRow, NewEventRow, PendingAddition, PendingOrder, Utc,
     schema::{documents, events, orders},
 };
 
-use crate::{failure::Failure, idempotency, store::SqliteStore, uploads};
+use crate::{claims, failure::Failure, store::SqliteStore, uploads};
 
 #[async_trait]
 impl OrderRepo for SqliteStore {
@@ -50,7 +55,7 @@ impl OrderRepo for SqliteStore {
 fn create(connection: &mut SqliteConnection, order: PendingOrder) -> Result<OrderId, CreateError> {
     let created_at = order.row.created_at;
     let idempotent_request = order.idempotent_request.as_ref();
-    if let Some(key_use) = idempotency::in_use_by(connection, idempotent_request, created_at)? {
+    if let Some(key_use) = claims::in_use_by(connection, idempotent_request, created_at)? {
         return Err(CreateError::KeyInUse(key_use));
     }
     let id = insert(connection, &order)?;
@@ -89,10 +94,11 @@ fn insert(connection: &mut SqliteConnection, order: &PendingOrder) -> Result<i64
 
 fn add_documents(
     connection: &mut SqliteConnection,
-    new: PendingAddition,
+    mut new: PendingAddition,
 ) -> Result<AddedRange, AddDocumentsError> {
-    let idempotent_request = new.idempotent_request.as_ref();
-    if let Some(key_use) = idempotency::in_use_by(connection, idempotent_request, new.at)? {
+    let request = new.idempotent_request.take();
+    let idempotent_request = request.as_ref();
+    if let Some(key_use) = claims::in_use_by(connection, idempotent_request, new.at)? {
         return Err(AddDocumentsError::KeyInUse(key_use));
     }
     let own = orders::table.find(new.order_id).filter(orders::client_id.eq(new.client_id));
@@ -112,10 +118,8 @@ fn add_documents(
         .get_result(connection)
         .map_err(Failure::from)?;
     let added = new.range(stored)?;
-    for (position, document) in (added.first_position..).zip(new.documents) {
-        let position =
-            i32::try_from(position).map_err(|error| Failure::Unstorable(error.into()))?;
-        if !store(connection, DocumentRow { order_id: new.order_id, position, ..document })? {
+    for document in new.take_rows(added) {
+        if !store(connection, document)? {
             return Err(AddDocumentsError::UploadSwept);
         }
     }
@@ -142,11 +146,9 @@ fn note(
     idempotent_request: Option<&IdempotentRequest>,
     added: Option<AddedRange>,
 ) -> Result<(), Failure> {
-    let row =
-        (events::kind.eq(event.as_str()), events::order_id.eq(order_id), events::created_at.eq(at));
-    diesel::insert_into(events::table).values(row).execute(connection)?;
-    match idempotent_request {
-        Some(request) => idempotency::remember(connection, request, order_id, at, added),
-        None => Ok(()),
-    }
+    let event = NewEventRow::new(event, order_id, at);
+    diesel::insert_into(events::table).values(event).execute(connection)?;
+    idempotent_request.map_or(Ok(()), |request| {
+        claims::remember(connection, &KeyRow::answered(request, order_id, at, added))
+    })
 }

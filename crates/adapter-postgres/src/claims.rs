@@ -1,0 +1,69 @@
+//! Claims of idempotency keys, and requests that are remembered under them.
+
+use diesel::prelude::*;
+use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use domain::{
+    idempotency::{Claim, KeyUse},
+    ports::ClaimError,
+};
+use sql_rows::{KeyRow, KeyUseRow, Utc, key_in_use, schema::idempotency_keys};
+
+use crate::{
+    failure::Failure,
+    statement::{KEY_IN_USE, Prepared},
+    store::PostgresStore,
+};
+
+/// Takes a key that is free at an instant.
+pub(crate) async fn claim(
+    store: &PostgresStore,
+    claim: &Claim,
+    now: Utc,
+    until: Utc,
+) -> Result<(), ClaimError> {
+    let row = KeyRow::claimed(claim, now, until);
+    match store.pool.run(async |connection| remember(connection, &row).await).await {
+        Err(failure) if failure.constraint() == Some(KEY_IN_USE) => {
+            let key_use =
+                store.pool.run(async |connection| in_use_or_released(connection, claim, now).await);
+            Err(ClaimError::InUse(key_use.await?))
+        }
+        claimed => Ok(claimed?),
+    }
+}
+
+/// Stores a key. If it is in use, a trigger rejects the statement.
+pub(crate) async fn remember(
+    connection: &mut AsyncPgConnection,
+    row: &KeyRow,
+) -> Result<(), Failure> {
+    let stored = diesel::insert_into(idempotency_keys::table)
+        .values(row)
+        .on_conflict((idempotency_keys::client_id, idempotency_keys::digest))
+        .do_update()
+        .set(row);
+    Prepared(stored).execute(connection).await?;
+    Ok(())
+}
+
+/// Returns what a key is in use for at an instant; `None` if it is free or claimed by this claim.
+pub(crate) async fn in_use(
+    connection: &mut AsyncPgConnection,
+    claim: &Claim,
+    now: Utc,
+) -> Result<Option<KeyUse>, Failure> {
+    let held = key_in_use(claim, now).select(KeyUseRow::as_select());
+    let row = Prepared(held).get_result(connection).await.optional()?;
+    Ok(row.map(KeyUseRow::into_use).transpose()?)
+}
+
+/// Returns what a key was in use for that could not be taken. The other request may have released
+/// it in between; then the next attempt gets it.
+pub(crate) async fn in_use_or_released(
+    connection: &mut AsyncPgConnection,
+    claim: &Claim,
+    now: Utc,
+) -> Result<KeyUse, Failure> {
+    let key_use = in_use(connection, claim, now).await?;
+    Ok(key_use.unwrap_or(KeyUse::InProgress { until: now.0 }))
+}

@@ -1,0 +1,58 @@
+//! The queue of mails.
+
+use async_trait::async_trait;
+use diesel::{prelude::*, sql_query};
+use domain::{
+    delivery::{Delivery, DeliveryId},
+    order::OrderId,
+    ports::{Attempted, DeliveryQueue, FoundOrder, Lease, QueueStats, StoreError},
+};
+use sql_rows::{DeliveryRow, QueueStatsRow, RetriedDelivery, row_limit, schema::deliveries};
+use time::{Duration, OffsetDateTime};
+
+use super::mail_lease;
+use crate::{
+    dialect::{Connection, RunQueryDsl, Store},
+    orders::read,
+};
+
+#[async_trait]
+impl DeliveryQueue for Store {
+    async fn lease(
+        &self,
+        now: OffsetDateTime,
+        lease_for: Duration,
+        limit: usize,
+    ) -> Result<Vec<Lease>, StoreError> {
+        mail_lease::lease(self, now, lease_for, limit).await
+    }
+
+    async fn orders(&self, ids: &[OrderId]) -> Result<Vec<FoundOrder>, StoreError> {
+        read::find_each(self, ids).await
+    }
+
+    async fn settle(&self, attempted: &[Attempted]) -> Result<Vec<DeliveryId>, StoreError> {
+        mail_lease::settle(self, attempted).await
+    }
+
+    async fn list(&self, failed: bool, limit: usize) -> Result<Vec<Delivery>, StoreError> {
+        let listed = deliveries::table
+            .filter(deliveries::failed_at.is_not_null().eq(failed))
+            .order((deliveries::created_at, deliveries::id))
+            .limit(row_limit(limit));
+        self.select(listed, DeliveryRow::into_delivery).await
+    }
+
+    async fn retry(&self, id: DeliveryId, now: OffsetDateTime) -> Result<bool, StoreError> {
+        let retried = diesel::update(deliveries::table.find(id.0)).set(RetriedDelivery::at(now));
+        Ok(self.execute(retried).await? > 0)
+    }
+
+    async fn stats(&self) -> Result<QueueStats, StoreError> {
+        let stats = async |connection: &mut Connection| {
+            let stats = sql_query(QueueStatsRow::QUERY);
+            Ok(QueueStatsRow::into_stats(stats.get_result(connection).await?))
+        };
+        self.read(stats).await
+    }
+}
