@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use tokio_postgres::{Client, Config, Connection, SimpleQueryMessage, Socket, tls::MakeTlsConnect};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use self::url::{CONNECT_TIMEOUT, OpenError};
+use self::url::OpenError;
 
 /// Time limit for a connection to any of the hosts, with its settings.
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -157,11 +157,9 @@ impl Server {
             let number = number % self.hosts.len();
             self.last.store(number, Ordering::Relaxed);
             let host = &self.hosts[number];
-            let limit = if self.hosts.len() > 1 {
-                host.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT)
-            } else {
-                TOTAL_TIMEOUT
-            };
+            // The URL's `connect_timeout`, unless there is no other host.
+            let limit = host.get_connect_timeout().filter(|_| self.hosts.len() > 1);
+            let limit = limit.copied().unwrap_or(TOTAL_TIMEOUT);
             outcome =
                 timeout(limit, self.connect_to(host)).await.unwrap_or(Err(ConnectError::Timeout));
             if outcome.is_ok() {

@@ -3,7 +3,7 @@
 
 use diesel::{
     QueryResult, sql_query,
-    sql_types::{Array, BigInt, Timestamptz},
+    sql_types::{Array, BigInt, Text, Timestamptz},
 };
 use diesel_async::SimpleAsyncConnection as _;
 use domain::{
@@ -14,13 +14,21 @@ use time::OffsetDateTime;
 
 pub(crate) use diesel_async::{AsyncPgConnection as Connection, RunQueryDsl};
 
-use crate::statement::{Prepared, column};
+use crate::statement::{DURABLE, Prepared, column};
 pub(crate) use crate::store::PostgresStore as Store;
 
-/// Locks rows by identifier, so that two calls never deadlock.
+/// Locks rows by identifier, so that two calls never deadlock. Makes the commit durable.
 pub(crate) async fn lock(connection: &mut Connection, table: &str, ids: &[i64]) -> QueryResult<()> {
-    let lock = format!("SELECT id FROM {table} WHERE id = ANY ($1) ORDER BY id FOR UPDATE");
+    let lock =
+        format!("SELECT id FROM {table} WHERE id = ANY ($1) AND {DURABLE} ORDER BY id FOR UPDATE");
     let lock = sql_query(lock).bind::<Array<BigInt>, _>(ids);
+    Prepared(lock).execute(connection).await.map(drop)
+}
+
+/// Locks uploads by key, so that two calls never deadlock.
+pub(crate) async fn lock_uploads(connection: &mut Connection, keys: &[String]) -> QueryResult<()> {
+    let lock = "SELECT key FROM uploads WHERE key = ANY ($1) ORDER BY key FOR UPDATE";
+    let lock = sql_query(lock).bind::<Array<Text>, _>(keys);
     Prepared(lock).execute(connection).await.map(drop)
 }
 

@@ -25,6 +25,7 @@ mod statement;
 mod store;
 #[cfg(test)]
 mod tests;
+#[path = "../../sql-rows/ports/uploads.rs"]
 mod uploads;
 
 pub use connect::{ConnectError, url::OpenError};

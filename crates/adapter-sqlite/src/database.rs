@@ -4,11 +4,13 @@ use std::{
     fs, io,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf, absolute},
+    thread,
+    time::{Duration, Instant},
 };
 
 use diesel::{
-    Connection as _, ConnectionError, ConnectionResult, connection::SimpleConnection as _,
-    sqlite::SqliteConnection,
+    Connection as _, ConnectionError, ConnectionResult, RunQueryDsl as _,
+    connection::SimpleConnection as _, dsl::sql, sql_types::Integer, sqlite::SqliteConnection,
 };
 
 use crate::failure::Failure;
@@ -177,6 +179,33 @@ fn log_of(path: &Path) -> PathBuf {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     log.into()
+}
+
+/// Time for attempts to empty the log. SQLite waits as long for a reader, but not for a commit that
+/// copies the log.
+const EMPTYING_TIME: Duration = Duration::from_secs(3);
+
+/// Moves the write-ahead log of the database at `path` into its file and empties it, so that
+/// neither has anything of orders that were erased. Other processes may use the database. Returns
+/// `false` if one of them kept the log in use for some seconds; nothing is lost then.
+///
+/// Blocks for as long as the disk needs.
+///
+/// # Errors
+/// The database cannot be opened.
+pub fn empty_log(path: &Path) -> Result<bool, OpenError> {
+    let failed = diesel::ConnectionError::CouldntSetupConfiguration;
+    let mut connection = Database::at(path)?.connect(Access::Write)?;
+    let end = Instant::now() + EMPTYING_TIME;
+    loop {
+        let checkpoint = sql::<(Integer, Integer, Integer)>("PRAGMA wal_checkpoint(TRUNCATE)");
+        let (busy, ..): (i32, i32, i32) = checkpoint.get_result(&mut connection).map_err(failed)?;
+        let is_empty = busy == 0;
+        if is_empty || Instant::now() >= end {
+            return Ok(is_empty);
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Identifies a file, whatever its path.

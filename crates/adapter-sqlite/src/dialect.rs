@@ -51,6 +51,11 @@ pub(crate) fn lock(_: &mut Connection, _table: &str, _ids: &[i64]) -> Ready<Quer
 }
 
 /// Like [`lock`].
+pub(crate) fn lock_uploads(_: &mut Connection, _keys: &[String]) -> Ready<QueryResult<()>> {
+    ready(Ok(()))
+}
+
+/// Like [`lock`].
 pub(crate) fn lock_keys(_: &mut Connection) -> Ready<QueryResult<()>> {
     ready(Ok(()))
 }
@@ -65,7 +70,7 @@ pub(crate) async fn note_uses(
     uses: &[(ApiKeyId, OffsetDateTime)],
 ) -> Result<(), StoreError> {
     let uses = uses.to_vec();
-    let note = move |connection: &mut Connection| {
+    let note = async move |connection: &mut Connection| {
         for (id, at) in uses {
             let at = Utc(at);
             let earlier = api_keys::last_used_at.is_null().or(api_keys::last_used_at.lt(at));
@@ -74,5 +79,5 @@ pub(crate) async fn note_uses(
         }
         Ok(())
     };
-    store.write(note).await
+    store.transaction(note).await
 }

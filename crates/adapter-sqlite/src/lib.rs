@@ -22,13 +22,13 @@ mod orders;
 mod store;
 #[cfg(test)]
 mod tests;
+#[path = "../../sql-rows/ports/uploads.rs"]
 mod uploads;
 mod worker;
 
 pub use backup::{BackupError, CopiedDocument, DatabaseCopy, Totals};
-pub use database::OpenError;
+pub use database::{OpenError, empty_log};
 pub use export::{EXPORTED_TABLES, ExportedPage};
 pub use inspect::{InspectError, inspect};
 pub use migrations::MigrateError;
-pub use orders::admin::empty_log;
 pub use store::SqliteStore;

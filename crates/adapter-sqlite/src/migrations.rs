@@ -1,8 +1,8 @@
 //! Brings the schema up to the version of the program.
 
 use diesel::{
+    dsl::sql,
     prelude::*,
-    sql_query,
     sql_types::Text,
     sqlite::{Sqlite, SqliteConnection},
 };
@@ -52,11 +52,10 @@ pub(crate) fn missing(connection: &mut SqliteConnection) -> Result<usize, Migrat
     const MIGRATED: &str = "'__diesel_schema_migrations'";
 
     let mut names = |query: String| -> Result<Vec<String>, Failure> {
-        let names: Vec<Name> = sql_query(query).load(connection)?;
-        Ok(names.into_iter().map(|name| name.name).collect())
+        Ok(sql::<Text>(&query).load(connection)?)
     };
     let applied = match names(format!("{TABLE} = {MIGRATED}"))?.pop() {
-        Some(table) => names(format!("SELECT version AS name FROM {table}"))?,
+        Some(table) => names(format!("SELECT version FROM {table}"))?,
         None => Vec::new(),
     };
     let missing = count_missing::<Sqlite>(&applied, &MIGRATIONS)?;
@@ -65,10 +64,4 @@ pub(crate) fn missing(connection: &mut SqliteConnection) -> Result<usize, Migrat
         Some(table) if applied.is_empty() => Err(MigrateError::OtherProgram(table)),
         _ => Ok(missing),
     }
-}
-
-#[derive(QueryableByName)]
-struct Name {
-    #[diesel(sql_type = Text)]
-    name: String,
 }

@@ -74,30 +74,14 @@ impl SqliteStore {
     }
 
     /// Runs a call that reads. All it reads is of one instant.
-    pub(crate) async fn query<T: Send + 'static>(
-        &self,
-        body: impl FnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        Ok(self.readers.run(body).await?)
-    }
-
-    /// Runs a call that writes. It is durable when this returns `Ok`, and undone otherwise.
-    pub(crate) async fn write<T: Send + 'static>(
-        &self,
-        body: impl FnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        Ok(self.writer.run(body).await?)
-    }
-
-    /// Runs a shared call like [`Self::query`].
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.query(move |connection| at_once(call(connection))).await
+        Ok(self.readers.run(move |connection| at_once(call(connection))).await?)
     }
 
-    /// Runs a shared call that reads what a client asks for.
+    /// Runs a call that reads what a client asks for.
     pub(crate) async fn read_orders<T: Send + 'static>(
         &self,
         call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
@@ -105,12 +89,12 @@ impl SqliteStore {
         Ok(self.order_readers.run(move |connection| at_once(call(connection))).await?)
     }
 
-    /// Runs a shared call like [`Self::write`].
+    /// Runs a call that writes. It is durable when this returns `Ok`, and undone otherwise.
     pub(crate) async fn transaction<T: Send + 'static>(
         &self,
         call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.write(move |connection| at_once(call(connection))).await
+        Ok(self.writer.run(move |connection| at_once(call(connection))).await?)
     }
 
     /// Runs a query, and returns what its rows mean.
@@ -127,19 +111,20 @@ impl SqliteStore {
         T: Send + 'static,
     {
         let query = SelectDsl::select(query, R::as_select());
-        let load = move |connection: &mut SqliteConnection| {
+        let load = async move |connection: &mut SqliteConnection| {
             let rows = query.load(connection)?.into_iter();
             Ok(rows.map(meaning).collect::<Result<_, _>>()?)
         };
-        self.query(load).await
+        self.read(load).await
     }
 
-    /// Runs a statement like [`Self::write`], and returns how many rows it changed.
+    /// Runs a statement like [`Self::transaction`], and returns how many rows it changed.
     pub(crate) async fn execute<Q>(&self, statement: Q) -> Result<usize, StoreError>
     where
         Q: ExecuteDsl<SqliteConnection> + Send + 'static,
     {
-        self.write(move |connection| Ok(ExecuteDsl::execute(statement, connection)?)).await
+        self.transaction(async move |connection| Ok(ExecuteDsl::execute(statement, connection)?))
+            .await
     }
 }
 

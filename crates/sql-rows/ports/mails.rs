@@ -1,13 +1,17 @@
 //! The queue of mails.
 
 use async_trait::async_trait;
-use diesel::{prelude::*, sql_query};
+use diesel::{
+    dsl::sql,
+    prelude::*,
+    sql_types::{BigInt, Nullable},
+};
 use domain::{
     delivery::{Delivery, DeliveryId},
     order::OrderId,
     ports::{Attempted, DeliveryQueue, FoundOrder, Lease, QueueStats, StoreError},
 };
-use sql_rows::{DeliveryRow, QueueStatsRow, RetriedDelivery, row_limit, schema::deliveries};
+use sql_rows::{DeliveryRow, Instant, RetriedDelivery, Utc, row_limit, schema::deliveries};
 use time::{Duration, OffsetDateTime};
 
 use super::mail_lease;
@@ -15,6 +19,14 @@ use crate::{
     dialect::{Connection, RunQueryDsl, Store},
     orders::read,
 };
+
+/// The numbers of events, of mails that wait, and of mails that failed for good; and the oldest of
+/// the first two.
+const STATS: &str = "SELECT (SELECT count(*) FROM events), \
+    (SELECT count(*) FROM deliveries WHERE failed_at IS NULL), \
+    (SELECT count(*) FROM deliveries WHERE failed_at IS NOT NULL), \
+    (SELECT min(created_at) FROM (SELECT created_at FROM events UNION ALL \
+        SELECT created_at FROM deliveries WHERE failed_at IS NULL) AS waiting)";
 
 #[async_trait]
 impl DeliveryQueue for Store {
@@ -50,8 +62,15 @@ impl DeliveryQueue for Store {
 
     async fn stats(&self) -> Result<QueueStats, StoreError> {
         let stats = async |connection: &mut Connection| {
-            let stats = sql_query(QueueStatsRow::QUERY);
-            Ok(QueueStatsRow::into_stats(stats.get_result(connection).await?))
+            let stats = sql::<(BigInt, BigInt, BigInt, Nullable<Instant>)>(STATS);
+            let (events, pending, failed, oldest): (i64, i64, i64, Option<Utc>) =
+                stats.get_result(connection).await?;
+            Ok(QueueStats {
+                events: events.unsigned_abs(),
+                pending: pending.unsigned_abs(),
+                failed: failed.unsigned_abs(),
+                oldest_created_at: oldest.map(|at| at.0),
+            })
         };
         self.read(stats).await
     }

@@ -4,8 +4,7 @@ use async_trait::async_trait;
 use diesel::{
     dsl::{exists, select, sql},
     prelude::*,
-    sql_query,
-    sql_types::{BigInt, Bool},
+    sql_types::{BigInt, Bool, Nullable},
 };
 use domain::{
     ports::{
@@ -15,7 +14,7 @@ use domain::{
     webhook::{EndpointId, EndpointOwner, EventType, WebhookDelivery, WebhookDeliveryId},
 };
 use sql_rows::{
-    DueAgain, NewWebhookRow, Utc, WebhookDeliveryRow, WebhookStatsRow, deliveries_with_endpoints,
+    DueAgain, Instant, NewWebhookRow, Utc, WebhookDeliveryRow, deliveries_with_endpoints,
     endpoint_of, row_limit,
     schema::{webhook_deliveries, webhook_endpoints},
     waits,
@@ -27,6 +26,15 @@ use crate::{
     dialect::{self, Connection, RunQueryDsl, Store},
     failure::Failure,
 };
+
+/// The number of deliveries that wait for enabled endpoints, the oldest due of those that were not
+/// tried, and the numbers of deliveries that failed for good and of disabled endpoints.
+const STATS: &str = "SELECT count(*), \
+        min(due_at) FILTER (WHERE failures = 0 AND e.failed_at IS NULL), \
+        (SELECT count(*) FROM webhook_deliveries WHERE failed_at IS NOT NULL), \
+        (SELECT count(*) FROM webhook_endpoints WHERE disabled_at IS NOT NULL) \
+    FROM webhook_deliveries AS d JOIN webhook_endpoints AS e ON e.id = d.endpoint_id \
+    WHERE d.delivered_at IS NULL AND d.failed_at IS NULL AND e.disabled_at IS NULL";
 
 #[async_trait]
 impl WebhookQueue for Store {
@@ -123,8 +131,15 @@ impl WebhookQueue for Store {
 
     async fn stats(&self) -> Result<WebhookStats, StoreError> {
         let stats = async |connection: &mut Connection| {
-            let stats = sql_query(WebhookStatsRow::QUERY);
-            Ok(WebhookStatsRow::into_stats(stats.get_result(connection).await?))
+            let stats = sql::<(BigInt, Nullable<Instant>, BigInt, BigInt)>(STATS);
+            let (pending, untried, failed, disabled): (i64, Option<Utc>, i64, i64) =
+                stats.get_result(connection).await?;
+            Ok(WebhookStats {
+                pending: pending.unsigned_abs(),
+                failed: failed.unsigned_abs(),
+                oldest_untried_at: untried.map(|at| at.0),
+                disabled_endpoints: disabled.unsigned_abs(),
+            })
         };
         self.read(stats).await
     }

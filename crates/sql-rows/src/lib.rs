@@ -22,13 +22,13 @@ pub use key::{ApiKeyRow, KeyEventRow, NewApiKeyRow};
 pub use migrations::{VersionError, count_missing};
 pub use order::{DocumentRow, KeptOrderRow, OrderRow, PendingAddition, PendingOrder};
 pub use queue::{
-    DeliveryRow, EventRow, NewEventRow, QueueStatsRow, REMOVED_COUNTS, RetriedDelivery,
-    UnsuccessfulAttempt, counted_hours, due_events, hashed_recipient,
+    DeliveryRow, EventRow, NewEventRow, REMOVED_COUNTS, RetriedDelivery, UnsuccessfulAttempt,
+    counted_hours, due_events, hashed_recipient,
 };
 pub use statement::{IdRow, Prepared};
 pub use webhook::{
     EndpointChangeRow, EndpointRow, NewEndpointRow, NewWebhookRow, TargetRow, WebhookAttempt,
-    WebhookDeliveryRow, WebhookStatsRow,
+    WebhookDeliveryRow,
 };
 pub use webhook_queries::{
     DueAgain, deliveries_with_endpoints, endpoint_of, endpoints_of, untold_endpoints, waits,

@@ -1,10 +1,10 @@
 //! Rows of deliveries.
 
-use diesel::{dsl::auto_type, prelude::*, sql_types::BigInt};
+use diesel::{dsl::auto_type, prelude::*};
 use domain::{
     delivery::{Delivery, DeliveryId, NewDelivery},
     order::{EmailAddress, OrderId},
-    ports::{Event, EventId, QueueStats, Settlement},
+    ports::{Event, EventId, Settlement},
     webhook::EventType,
 };
 
@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    Instant, Unreadable, Utc,
+    Unreadable, Utc,
     schema::{deliveries, events},
 };
 
@@ -170,38 +170,5 @@ impl RetriedDelivery {
     pub fn at(instant: OffsetDateTime) -> Self {
         let at = Utc(instant);
         Self { attempts: 0, created_at: at, due_at: at, failed_at: None }
-    }
-}
-
-/// The numbers of events and mails.
-#[derive(QueryableByName)]
-pub struct QueueStatsRow {
-    #[diesel(sql_type = BigInt)]
-    events: i64,
-    #[diesel(sql_type = BigInt)]
-    pending: i64,
-    #[diesel(sql_type = BigInt)]
-    failed: i64,
-    #[diesel(sql_type = diesel::sql_types::Nullable<Instant>)]
-    oldest_created_at: Option<Utc>,
-}
-
-impl QueueStatsRow {
-    /// The query for the row.
-    pub const QUERY: &str = "SELECT (SELECT count(*) FROM events) AS events, \
-        (SELECT count(*) FROM deliveries WHERE failed_at IS NULL) AS pending, \
-        (SELECT count(*) FROM deliveries WHERE failed_at IS NOT NULL) AS failed, \
-        (SELECT min(created_at) FROM (SELECT created_at FROM events UNION ALL \
-            SELECT created_at FROM deliveries WHERE failed_at IS NULL) AS waiting) \
-        AS oldest_created_at";
-
-    /// Returns the numbers.
-    pub fn into_stats(self) -> QueueStats {
-        QueueStats {
-            events: self.events.unsigned_abs(),
-            pending: self.pending.unsigned_abs(),
-            failed: self.failed.unsigned_abs(),
-            oldest_created_at: self.oldest_created_at.map(|at| at.0),
-        }
     }
 }

@@ -2,16 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use diesel::{
-    prelude::*,
-    sql_types::{BigInt, Nullable},
-};
+use diesel::prelude::*;
 use domain::{
     api_key::ClientId,
     order::OrderId,
     ports::{
         NewEndpoint, NewWebhookDelivery, SealedSecrets, Settlement, WebhookAttempted, WebhookLease,
-        WebhookStats,
     },
     webhook::{
         AttemptOutcome, AttemptRecord, DisabledBy, Endpoint, EndpointId, EndpointOwner, EventType,
@@ -21,7 +17,7 @@ use domain::{
 use time::OffsetDateTime;
 
 use crate::{
-    Instant, Unreadable, Utc,
+    Unreadable, Utc,
     schema::{webhook_deliveries, webhook_endpoints},
 };
 
@@ -287,40 +283,6 @@ impl WebhookAttempt {
         };
         let attempts = stored_attempts(&attempted.attempts);
         (Self { due_at, delivered_at, failed_at, attempts }, failures)
-    }
-}
-
-/// The numbers of webhook deliveries and disabled endpoints.
-#[derive(QueryableByName)]
-pub struct WebhookStatsRow {
-    #[diesel(sql_type = BigInt)]
-    pending: i64,
-    #[diesel(sql_type = BigInt)]
-    failed: i64,
-    #[diesel(sql_type = Nullable<Instant>)]
-    oldest_untried_at: Option<Utc>,
-    #[diesel(sql_type = BigInt)]
-    disabled_endpoints: i64,
-}
-
-impl WebhookStatsRow {
-    /// The query for the row.
-    pub const QUERY: &str = "SELECT count(*) AS pending, \
-        min(due_at) FILTER (WHERE failures = 0 AND e.failed_at IS NULL) AS oldest_untried_at, \
-        (SELECT count(*) FROM webhook_deliveries WHERE failed_at IS NOT NULL) AS failed, \
-        (SELECT count(*) FROM webhook_endpoints WHERE disabled_at IS NOT NULL) \
-        AS disabled_endpoints \
-        FROM webhook_deliveries AS d JOIN webhook_endpoints AS e ON e.id = d.endpoint_id \
-        WHERE d.delivered_at IS NULL AND d.failed_at IS NULL AND e.disabled_at IS NULL";
-
-    /// Returns the numbers.
-    pub fn into_stats(self) -> WebhookStats {
-        WebhookStats {
-            pending: self.pending.unsigned_abs(),
-            failed: self.failed.unsigned_abs(),
-            oldest_untried_at: self.oldest_untried_at.map(|at| at.0),
-            disabled_endpoints: self.disabled_endpoints.unsigned_abs(),
-        }
     }
 }
 

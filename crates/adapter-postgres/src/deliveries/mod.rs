@@ -9,6 +9,7 @@ mod mails;
 #[path = "../../../sql-rows/ports/outbox.rs"]
 mod outbox;
 mod webhook_lease;
+#[path = "../../../sql-rows/ports/webhook_settle.rs"]
 mod webhook_settle;
 #[path = "../../../sql-rows/ports/webhooks.rs"]
 mod webhooks;

@@ -2,8 +2,6 @@
 
 use async_trait::async_trait;
 use diesel::{
-    QueryableByName,
-    prelude::*,
     sql_query,
     sql_types::{BigInt, Nullable, Text, Timestamptz},
 };
@@ -13,21 +11,15 @@ use domain::{
     order::{OrderId, StoredOrder, record::ADDRESSES},
     ports::{Kept, ListedOrder, OrderAdmin, OrderFilter, StoreError},
 };
-use sql_rows::{
-    Utc, row_limit,
-    schema::{events, orders},
-};
+use sql_rows::{Utc, row_limit};
 use time::OffsetDateTime;
 
 use super::{
+    erase,
     pages::{ListedRow, listed_columns, source},
     read::{self, unreadable},
 };
-use crate::{
-    failure::Failure,
-    statement::{DURABLE, IdRow, Prepared},
-    store::PostgresStore,
-};
+use crate::{failure::Failure, statement::IdRow, store::PostgresStore};
 
 /// Looks at the oldest orders of each client, because the indexes of orders begin with the client.
 const CREATED_BEFORE: &str = "WITH RECURSIVE clients (id) AS (\
@@ -39,24 +31,6 @@ const CREATED_BEFORE: &str = "WITH RECURSIVE clients (id) AS (\
         SELECT id, created_at FROM orders WHERE client_id = clients.id AND erased_at IS NULL \
         AND created_at < $1 ORDER BY created_at, id LIMIT $2\
     ) AS oldest ORDER BY oldest.created_at, oldest.id LIMIT $2";
-
-const CONDEMN: &str = "WITH removed AS (\
-        DELETE FROM documents WHERE order_id = $1 RETURNING position, key\
-    ), condemned AS (\
-        INSERT INTO uploads (key, recorded_at, condemned) \
-        SELECT key, $2, true FROM removed ORDER BY key \
-        ON CONFLICT (key) DO UPDATE SET condemned = true\
-    ) SELECT key FROM removed ORDER BY position";
-
-const REMOVE_DELIVERIES: &str = "WITH held AS (\
-        SELECT id FROM deliveries WHERE order_id = $1 ORDER BY id FOR UPDATE\
-    ) DELETE FROM deliveries WHERE id = ANY (ARRAY(SELECT id FROM held))";
-
-#[derive(QueryableByName)]
-#[diesel(table_name = sql_rows::schema::documents)]
-struct KeyRow {
-    key: String,
-}
 
 #[async_trait]
 impl OrderAdmin for PostgresStore {
@@ -73,7 +47,7 @@ impl OrderAdmin for PostgresStore {
     }
 
     async fn order(&self, id: OrderId) -> Result<Option<Kept<StoredOrder>>, StoreError> {
-        Ok(self.pool.read(async |connection| read::find(connection, None, id).await).await?)
+        self.read_orders(async |connection| read::find(connection, None, id).await).await
     }
 
     async fn created_before(
@@ -92,7 +66,7 @@ impl OrderAdmin for PostgresStore {
         id: OrderId,
         at: OffsetDateTime,
     ) -> Result<Option<Vec<ObjectKey>>, StoreError> {
-        Ok(self.pool.transaction(async |connection| erase(connection, id, at).await).await?)
+        self.transaction(async |connection| erase::erase(connection, id, Utc(at)).await).await
     }
 }
 
@@ -128,39 +102,4 @@ async fn list(
         .await
         .map_err(|error| unreadable(error, &"of a list"))?;
     ListedRow::all_listed(rows)
-}
-
-/// Locks rows in the order in which other calls lock them: the order, uploads by key, the event,
-/// deliveries by identifier. A worker that dispatches the event meanwhile has added its deliveries
-/// when the event is gone.
-async fn erase(
-    connection: &mut AsyncPgConnection,
-    id: OrderId,
-    at: OffsetDateTime,
-) -> Result<Option<Vec<ObjectKey>>, Failure> {
-    let lock = format!(
-        "SELECT id FROM orders WHERE id = $1 AND erased_at IS NULL AND {DURABLE} FOR UPDATE"
-    );
-    let locked: Option<IdRow> = Prepared(sql_query(lock).bind::<BigInt, _>(id.0))
-        .get_result(connection)
-        .await
-        .optional()?;
-    if locked.is_none() {
-        return Ok(None);
-    }
-    let condemn = sql_query(CONDEMN).bind::<BigInt, _>(id.0).bind::<Timestamptz, _>(at);
-    let keys: Vec<KeyRow> = Prepared(condemn).get_results(connection).await?;
-    let event = events::table.filter(events::order_id.eq(id.0));
-    Prepared(diesel::delete(event)).execute(connection).await?;
-    Prepared(sql_query(REMOVE_DELIVERIES).bind::<BigInt, _>(id.0)).execute(connection).await?;
-    let empty = (
-        orders::erased_at.eq(Utc(at)),
-        orders::file_number.eq(""),
-        orders::holds_file_number.eq(false),
-        orders::starts_at.eq(None::<Utc>),
-        orders::ends_at.eq(None::<Utc>),
-        orders::details.eq(diesel::dsl::sql("'{}'")),
-    );
-    diesel::update(orders::table.find(id.0)).set(empty).execute(connection).await?;
-    Ok(Some(keys.into_iter().map(|row| ObjectKey::from_stored(row.key)).collect()))
 }

@@ -3,6 +3,8 @@
 mod add_documents;
 mod admin;
 pub(crate) mod create;
+#[path = "../../../sql-rows/ports/erase.rs"]
+mod erase;
 mod insert;
 mod pages;
 #[path = "../../../sql-rows/ports/read.rs"]

@@ -14,14 +14,14 @@ pub(super) async fn dispatch(
     dispatches: &[Dispatch],
 ) -> Result<usize, StoreError> {
     let dispatches = dispatches.to_vec();
-    let dispatch = move |connection: &mut SqliteConnection| {
+    let dispatch = async move |connection: &mut SqliteConnection| {
         let mut count = 0;
         for one in dispatches {
             count += usize::from(dispatch_one(connection, one)?);
         }
         Ok(count)
     };
-    store.write(dispatch).await
+    store.transaction(dispatch).await
 }
 
 /// Turns an event into its deliveries. Returns `false` if another worker has done that.

@@ -20,7 +20,7 @@ pub(super) async fn lease(
     lease_for: Duration,
     limit: usize,
 ) -> Result<Vec<Lease>, StoreError> {
-    store.write(move |connection| lease_due(connection, now, lease_for, limit)).await
+    store.transaction(async move |connection| lease_due(connection, now, lease_for, limit)).await
 }
 
 pub(super) async fn settle(
@@ -28,7 +28,7 @@ pub(super) async fn settle(
     attempted: &[Attempted],
 ) -> Result<Vec<DeliveryId>, StoreError> {
     let attempted = attempted.to_vec();
-    let settle = move |connection: &mut SqliteConnection| {
+    let settle = async move |connection: &mut SqliteConnection| {
         let mut held = Vec::with_capacity(attempted.len());
         for one in &attempted {
             if settle_one(connection, one)? {
@@ -37,7 +37,7 @@ pub(super) async fn settle(
         }
         Ok(held)
     };
-    store.write(settle).await
+    store.transaction(settle).await
 }
 
 fn lease_due(

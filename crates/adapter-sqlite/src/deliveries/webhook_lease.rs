@@ -32,7 +32,10 @@ pub(super) async fn lease(
     slots: &WebhookSlots,
 ) -> Result<Vec<WebhookLease>, StoreError> {
     let slots = slots.clone();
-    store.write(move |connection| lease_due(connection, Utc(now), lease_for, &slots)).await
+    let lease = async move |connection: &mut SqliteConnection| {
+        lease_due(connection, Utc(now), lease_for, &slots)
+    };
+    store.transaction(lease).await
 }
 
 /// Looks each endpoint with waiting deliveries up in the index of due ones.

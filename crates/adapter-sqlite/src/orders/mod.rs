@@ -1,12 +1,15 @@
 //! Orders: the repository, reads by clients, and what operators do.
 
 pub(crate) mod admin;
+#[path = "../../../sql-rows/ports/erase.rs"]
+mod erase;
 pub(crate) mod pages;
 #[path = "../../../sql-rows/ports/read.rs"]
 pub(crate) mod read;
 
 use async_trait::async_trait;
 use diesel::{
+    dsl::not,
     prelude::*,
     result::{DatabaseErrorKind, Error},
     sqlite::SqliteConnection,
@@ -20,10 +23,10 @@ use domain::{
 };
 use sql_rows::{
     DocumentRow, KeyRow, NewEventRow, PendingAddition, PendingOrder, Utc,
-    schema::{documents, events, orders},
+    schema::{documents, events, orders, uploads},
 };
 
-use crate::{claims, failure::Failure, store::SqliteStore, uploads};
+use crate::{claims, failure::Failure, store::SqliteStore};
 
 #[async_trait]
 impl OrderRepo for SqliteStore {
@@ -44,11 +47,11 @@ impl OrderRepo for SqliteStore {
     /// Checks that the database is writable: takes the write lock and reads the schema. Writes
     /// nothing.
     async fn check(&self) -> Result<(), StoreError> {
-        let check = |connection: &mut SqliteConnection| {
+        let check = async |connection: &mut SqliteConnection| {
             orders::table.select(orders::id).first::<i64>(connection).optional()?;
             Ok(())
         };
-        self.write(check).await
+        self.transaction(check).await
     }
 }
 
@@ -128,9 +131,11 @@ fn add_documents(
     Ok(added)
 }
 
-/// Stores a document, and adopts its upload. Returns `false` if that was swept.
+/// Stores a document, and adopts its upload: the key leaves the ledger. Returns `false` if it is not
+/// there, or condemned.
 fn store(connection: &mut SqliteConnection, row: DocumentRow) -> Result<bool, Failure> {
-    if !uploads::adopt(connection, &row.key)? {
+    let live = uploads::table.find(&row.key).filter(not(uploads::condemned));
+    if diesel::delete(live).execute(connection)? == 0 {
         return Ok(false);
     }
     diesel::insert_into(documents::table).values(row).execute(connection)?;
