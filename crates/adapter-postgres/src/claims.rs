@@ -1,16 +1,16 @@
-//! Claims of idempotency keys, and requests that are remembered under them.
+//! Claims of idempotency keys, and why documents were not added.
 
-use diesel::prelude::*;
-use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use diesel_async::AsyncPgConnection;
 use domain::{
     idempotency::{Claim, KeyUse},
-    ports::ClaimError,
+    ports::{AddDocumentsError, ClaimError, NewDocuments},
 };
-use sql_rows::{KeyRow, KeyUseRow, Utc, key_in_use, schema::idempotency_keys};
+use sql_rows::{KeyRow, Utc};
 
 use crate::{
     failure::Failure,
-    statement::{KEY_IN_USE, Prepared},
+    key_use,
+    statement::{ADOPTION, KEY_IN_USE},
     store::PostgresStore,
 };
 
@@ -22,39 +22,13 @@ pub(crate) async fn claim(
     until: Utc,
 ) -> Result<(), ClaimError> {
     let row = KeyRow::claimed(claim, now, until);
-    match store.pool.run(async |connection| remember(connection, &row).await).await {
+    match store.pool.run(async |connection| key_use::remember(connection, &row).await).await {
         Err(failure) if failure.constraint() == Some(KEY_IN_USE) => {
-            let key_use =
-                store.pool.run(async |connection| in_use_or_released(connection, claim, now).await);
-            Err(ClaimError::InUse(key_use.await?))
+            let taken = async |connection: &mut _| in_use_or_released(connection, claim, now).await;
+            Err(ClaimError::InUse(store.pool.run(taken).await?))
         }
         claimed => Ok(claimed?),
     }
-}
-
-/// Stores a key. If it is in use, a trigger rejects the statement.
-pub(crate) async fn remember(
-    connection: &mut AsyncPgConnection,
-    row: &KeyRow,
-) -> Result<(), Failure> {
-    let stored = diesel::insert_into(idempotency_keys::table)
-        .values(row)
-        .on_conflict((idempotency_keys::client_id, idempotency_keys::digest))
-        .do_update()
-        .set(row);
-    Prepared(stored).execute(connection).await?;
-    Ok(())
-}
-
-/// Returns what a key is in use for at an instant; `None` if it is free or claimed by this claim.
-pub(crate) async fn in_use(
-    connection: &mut AsyncPgConnection,
-    claim: &Claim,
-    now: Utc,
-) -> Result<Option<KeyUse>, Failure> {
-    let held = key_in_use(claim, now).select(KeyUseRow::as_select());
-    let row = Prepared(held).get_result(connection).await.optional()?;
-    Ok(row.map(KeyUseRow::into_use).transpose()?)
 }
 
 /// Returns what a key was in use for that could not be taken. The other request may have released
@@ -64,6 +38,23 @@ pub(crate) async fn in_use_or_released(
     claim: &Claim,
     now: Utc,
 ) -> Result<KeyUse, Failure> {
-    let key_use = in_use(connection, claim, now).await?;
+    let key_use = key_use::in_use(connection, claim, now).await?;
     Ok(key_use.unwrap_or(KeyUse::InProgress { until: now.0 }))
+}
+
+/// Returns why documents were not added.
+pub(crate) async fn rejection(
+    store: &PostgresStore,
+    failure: Failure,
+    new: &NewDocuments,
+) -> AddDocumentsError {
+    match (failure.constraint(), &new.idempotent_request) {
+        (Some(ADOPTION), _) => AddDocumentsError::UploadSwept,
+        (Some(KEY_IN_USE), Some(request)) => {
+            let (claim, now) = (&request.attempt.claim, Utc(new.at));
+            let taken = async |connection: &mut _| in_use_or_released(connection, claim, now).await;
+            store.pool.run(taken).await.map_or_else(Into::into, AddDocumentsError::KeyInUse)
+        }
+        _ => failure.into(),
+    }
 }

@@ -10,6 +10,7 @@ use domain::{
     api_key::{ApiKeyId, ClientId},
     ports::StoreError,
 };
+use sql_rows::{DocumentRow, schema::documents};
 use time::OffsetDateTime;
 
 pub(crate) use diesel_async::{AsyncPgConnection as Connection, RunQueryDsl};
@@ -30,6 +31,14 @@ pub(crate) async fn lock_uploads(connection: &mut Connection, keys: &[String]) -
     let lock = "SELECT key FROM uploads WHERE key = ANY ($1) ORDER BY key FOR UPDATE";
     let lock = sql_query(lock).bind::<Array<Text>, _>(keys);
     Prepared(lock).execute(connection).await.map(drop)
+}
+
+/// Stores documents. A trigger adopts their uploads.
+pub(crate) async fn store_documents(
+    connection: &mut Connection,
+    rows: Vec<DocumentRow>,
+) -> QueryResult<()> {
+    diesel::insert_into(documents::table).values(rows).execute(connection).await.map(drop)
 }
 
 /// Makes additions of keys wait for each other.

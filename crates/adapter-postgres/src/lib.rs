@@ -16,6 +16,8 @@ mod failure;
 mod idempotency;
 mod import;
 mod inspect;
+#[path = "../../sql-rows/ports/key_use.rs"]
+mod key_use;
 #[path = "../../sql-rows/ports/keys.rs"]
 mod keys;
 mod migrations;

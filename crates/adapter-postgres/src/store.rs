@@ -95,7 +95,15 @@ impl PostgresStore {
         &self,
         call: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
     ) -> Result<T, StoreError> {
-        Ok(self.pool.transaction(call).await?)
+        Ok(self.attempt(call).await?)
+    }
+
+    /// Runs a call in a transaction, and returns its failure.
+    pub(crate) async fn attempt<T>(
+        &self,
+        call: impl AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        self.pool.transaction(call).await
     }
 
     /// Runs a query, and returns what its rows mean.

@@ -1,13 +1,15 @@
-//! Claims of idempotency keys, and requests that are remembered under them.
+//! Claims of idempotency keys, and why documents were not added.
 
-use diesel::{prelude::*, sqlite::SqliteConnection};
+use std::future::{Ready, ready};
+
+use diesel::sqlite::SqliteConnection;
 use domain::{
-    idempotency::{Claim, IdempotentRequest, KeyUse},
-    ports::ClaimError,
+    idempotency::Claim,
+    ports::{AddDocumentsError, ClaimError, NewDocuments},
 };
-use sql_rows::{KeyRow, KeyUseRow, Utc, key_in_use, schema::idempotency_keys};
+use sql_rows::{KeyRow, Utc};
 
-use crate::{failure::Failure, store::SqliteStore};
+use crate::{failure::Failure, key_use, store::SqliteStore};
 
 /// Takes a key that is free at an instant.
 pub(crate) async fn claim(
@@ -17,34 +19,25 @@ pub(crate) async fn claim(
     until: Utc,
 ) -> Result<(), ClaimError> {
     let claim = claim.clone();
-    let take = move |connection: &mut SqliteConnection| match in_use(connection, &claim, now)? {
-        Some(key_use) => Err(ClaimError::InUse(key_use)),
-        None => Ok(remember(connection, &KeyRow::claimed(&claim, now, until))?),
+    let take = async move |connection: &mut SqliteConnection| {
+        let key_use = key_use::in_use(connection, &claim, now).await?;
+        if key_use.is_none() {
+            let row = KeyRow::claimed(&claim, now, until);
+            key_use::remember(connection, &row).await?;
+        }
+        Ok(key_use)
     };
-    store.writer.run(take).await
+    store.attempt(take).await?.map_or(Ok(()), |key_use| Err(ClaimError::InUse(key_use)))
 }
 
-/// Stores a key, which must not be in use.
-pub(crate) fn remember(connection: &mut SqliteConnection, row: &KeyRow) -> Result<(), Failure> {
-    diesel::replace_into(idempotency_keys::table).values(row).execute(connection)?;
-    Ok(())
-}
-
-fn in_use(
-    connection: &mut SqliteConnection,
-    claim: &Claim,
-    now: Utc,
-) -> Result<Option<KeyUse>, Failure> {
-    let held = key_in_use(claim, now).select(KeyUseRow::as_select());
-    let row: Option<KeyUseRow> = held.first(connection).optional()?;
-    Ok(row.map(KeyUseRow::into_use).transpose()?)
-}
-
-/// Returns what uses the key of a request, if it has one.
-pub(crate) fn in_use_by(
-    connection: &mut SqliteConnection,
-    request: Option<&IdempotentRequest>,
-    now: Utc,
-) -> Result<Option<KeyUse>, Failure> {
-    request.map_or(Ok(None), |request| in_use(connection, &request.attempt.claim, now))
+/// Returns why documents were not added.
+pub(crate) fn rejection(
+    _: &SqliteStore,
+    failure: Failure,
+    _: &NewDocuments,
+) -> Ready<AddDocumentsError> {
+    ready(match failure {
+        Failure::Swept => AddDocumentsError::UploadSwept,
+        failure => failure.into(),
+    })
 }

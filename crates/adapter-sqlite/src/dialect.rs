@@ -4,6 +4,7 @@
 use std::future::{Ready, ready};
 
 use diesel::{
+    dsl::not,
     prelude::*,
     query_dsl::methods::{ExecuteDsl, LoadQuery},
     sqlite::SqliteConnection,
@@ -12,9 +13,13 @@ use domain::{
     api_key::{ApiKeyId, ClientId},
     ports::StoreError,
 };
-use sql_rows::{Utc, schema::api_keys};
+use sql_rows::{
+    DocumentRow, Utc,
+    schema::{api_keys, documents, uploads},
+};
 use time::OffsetDateTime;
 
+use crate::failure::Failure;
 pub(crate) use crate::store::SqliteStore as Store;
 
 pub(crate) type Connection = SqliteConnection;
@@ -63,6 +68,22 @@ pub(crate) fn lock_keys(_: &mut Connection) -> Ready<QueryResult<()>> {
 /// Like [`lock`].
 pub(crate) fn lock_endpoints(_: &mut Connection, _client: ClientId) -> Ready<QueryResult<()>> {
     ready(Ok(()))
+}
+
+/// Stores documents, and adopts their uploads: the keys leave the ledger. Fails if one is not there,
+/// or condemned.
+pub(crate) async fn store_documents(
+    connection: &mut Connection,
+    rows: Vec<DocumentRow>,
+) -> Result<(), Failure> {
+    for row in rows {
+        let live = uploads::table.find(&row.key).filter(not(uploads::condemned));
+        if diesel::delete(live).execute(connection).await? == 0 {
+            return Err(Failure::Swept);
+        }
+        diesel::insert_into(documents::table).values(row).execute(connection).await?;
+    }
+    Ok(())
 }
 
 pub(crate) async fn note_uses(

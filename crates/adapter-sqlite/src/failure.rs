@@ -19,6 +19,8 @@ pub(crate) enum Failure {
     Unreadable(#[from] Unreadable),
     #[error("a value does not fit its column")]
     Unstorable(#[source] Cause),
+    #[error("an upload was swept")]
+    Swept,
     #[error("the database thread dropped the call")]
     Lost,
     #[error("the transaction was abandoned because of another call in it")]

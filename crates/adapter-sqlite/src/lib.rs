@@ -15,6 +15,8 @@ mod failure;
 #[path = "../../sql-rows/ports/idempotency.rs"]
 mod idempotency;
 mod inspect;
+#[path = "../../sql-rows/ports/key_use.rs"]
+mod key_use;
 #[path = "../../sql-rows/ports/keys.rs"]
 mod keys;
 mod migrations;

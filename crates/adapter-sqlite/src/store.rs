@@ -16,7 +16,7 @@ use domain::ports::StoreError;
 use sql_rows::{BatchObserver, Unreadable};
 
 use crate::{
-    database::{Database, OpenError},
+    database::{Access, Database, OpenError},
     failure::Failure,
     migrations::{self, MigrateError},
     worker::Worker,
@@ -44,9 +44,11 @@ impl SqliteStore {
     /// See [`OpenError`].
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let database = Database::at(path)?;
-        let writer = Worker::writing(&database)?;
-        let order_readers = Worker::reading(&database, READERS)?;
-        Ok(Self { writer, order_readers, readers: Worker::reading(&database, READERS)? })
+        Ok(Self {
+            writer: Worker::start(&database, Access::Write, 1)?,
+            order_readers: Worker::start(&database, Access::Read, READERS)?,
+            readers: Worker::start(&database, Access::Read, READERS)?,
+        })
     }
 
     /// Reports how many writing calls share each transaction.
@@ -94,7 +96,15 @@ impl SqliteStore {
         &self,
         call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
-        Ok(self.writer.run(move |connection| at_once(call(connection))).await?)
+        Ok(self.attempt(call).await?)
+    }
+
+    /// Runs a call like [`Self::transaction`], and returns its failure.
+    pub(crate) async fn attempt<T: Send + 'static>(
+        &self,
+        call: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.writer.run(move |connection| at_once(call(connection))).await
     }
 
     /// Runs a query, and returns what its rows mean.
@@ -129,9 +139,11 @@ impl SqliteStore {
 }
 
 /// Returns the outcome of a call that waits for nothing.
-pub(crate) fn at_once<T>(call: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+pub(crate) fn at_once<T, E: From<Failure>>(
+    call: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
     match pin!(call).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(outcome) => outcome,
-        Poll::Pending => Err(Failure::Lost),
+        Poll::Pending => Err(Failure::Lost.into()),
     }
 }

@@ -37,18 +37,13 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts a thread that writes. It commits all calls that wait together, so that they share the
-    /// wait for the disk.
-    pub(crate) fn writing(database: &Database) -> Result<Self, OpenError> {
-        Self::start(database, Access::Write, 1)
-    }
-
-    /// Starts threads that read, one call at a time each.
-    pub(crate) fn reading(database: &Database, threads: usize) -> Result<Self, OpenError> {
-        Self::start(database, Access::Read, threads)
-    }
-
-    fn start(database: &Database, access: Access, threads: usize) -> Result<Self, OpenError> {
+    /// Starts threads. One that reads runs one call at a time. The one that writes commits all calls
+    /// that wait together, so that they share the wait for the disk.
+    pub(crate) fn start(
+        database: &Database,
+        access: Access,
+        threads: usize,
+    ) -> Result<Self, OpenError> {
         let (calls, queue) = unbounded();
         let observer = Arc::new(OnceLock::new());
         let start = |_| {

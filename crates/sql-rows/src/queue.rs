@@ -82,11 +82,6 @@ pub struct DeliveryRow {
 }
 
 impl DeliveryRow {
-    /// Returns what leased deliveries are ordered by.
-    pub fn order(&self) -> (Utc, i64) {
-        (self.due_at, self.id)
-    }
-
     /// Returns the address that receives the mail.
     pub fn recipient(&self) -> &str {
         &self.recipient
@@ -170,5 +165,18 @@ impl RetriedDelivery {
     pub fn at(instant: OffsetDateTime) -> Self {
         let at = Utc(instant);
         Self { attempts: 0, created_at: at, due_at: at, failed_at: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_without_nul_is_stored() {
+        let at = OffsetDateTime::UNIX_EPOCH;
+        let fail = Settlement::Fail { at, error: "550 \0 no such user".to_owned() };
+        let (change, attempts) = UnsuccessfulAttempt::of(&fail).unwrap();
+        assert_eq!((&*change.last_error, attempts), ("550 \u{fffd} no such user", 1));
     }
 }

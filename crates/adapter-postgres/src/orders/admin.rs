@@ -79,24 +79,19 @@ async fn list(
     let addresses =
         ADDRESSES.map(|path| format!("lower(details #>> '{{{}}}')", path.join(","))).join(", ");
     let columns = listed_columns();
-    // Only the conditions of this filter, so that the planner sees which index serves them.
-    let mut conditions = vec!["erased_at IS NULL".to_owned()];
-    let mut when = |is_asked: bool, condition: String| {
-        conditions.extend(is_asked.then_some(condition));
-    };
-    when(filter.file_number.is_some(), "file_number = $1".to_owned());
-    when(filter.client.is_some(), "client_id = $2".to_owned());
-    when(filter.email.is_some(), format!("lower($3) IN ({addresses})"));
-    when(before.is_some(), "id < $4".to_owned());
-    let conditions = conditions.join(" AND ");
     let source = source(filter.file_number.as_deref());
-    let query =
-        format!("SELECT {columns} FROM {source} WHERE {conditions} ORDER BY id DESC LIMIT $5");
+    // The statement is planned for its values, because the connection is new. So the planner sees
+    // which index serves them.
+    let query = format!(
+        "SELECT {columns} FROM {source} WHERE erased_at IS NULL AND id < $4 \
+        AND ($1 IS NULL OR file_number = $1) AND ($2 IS NULL OR client_id = $2) \
+        AND ($3 IS NULL OR lower($3) IN ({addresses})) ORDER BY id DESC LIMIT $5"
+    );
     let rows: Vec<ListedRow> = sql_query(query)
         .bind::<Nullable<Text>, _>(filter.file_number.as_deref())
         .bind::<Nullable<BigInt>, _>(filter.client.map(|client| client.0))
         .bind::<Nullable<Text>, _>(filter.email.as_deref())
-        .bind::<Nullable<BigInt>, _>(before.map(|id| id.0))
+        .bind::<BigInt, _>(before.map_or(i64::MAX, |id| id.0))
         .bind::<BigInt, _>(row_limit(limit))
         .get_results(connection)
         .await

@@ -24,6 +24,7 @@ use super::insert::insert_orders;
 use crate::{
     claims,
     failure::Failure,
+    key_use,
     pool::{CALL_TIMEOUT, Pool},
     statement::{ADOPTION, KEY_IN_USE},
 };
@@ -251,13 +252,22 @@ async fn reasons(
     connection: &mut AsyncPgConnection,
     rejected: &[Waiting],
 ) -> Result<Vec<Option<CreateError>>, Failure> {
-    let held_since = held_since(connection, rejected).await?;
+    let Some(first) = rejected.first() else { return Ok(Vec::new()) };
+    let file_numbers = rejected.iter().map(|waiting| &*waiting.order.row.file_number);
+    let holders: Vec<(String, Utc)> = orders::table
+        .filter(orders::file_number.eq_any(file_numbers))
+        .filter(orders::is_test.eq(first.order.row.is_test))
+        .filter(orders::holds_file_number)
+        .select((orders::file_number, orders::created_at))
+        .load(connection)
+        .await?;
+    let held_since: HashMap<String, Utc> = holders.into_iter().collect();
     let mut reasons = Vec::with_capacity(rejected.len());
     for Waiting { order, .. } in rejected {
         let mut key_use = None;
         if let Some(request) = &order.idempotent_request {
             let now = order.row.created_at;
-            key_use = claims::in_use(connection, &request.attempt.claim, now).await?;
+            key_use = key_use::in_use(connection, &request.attempt.claim, now).await?;
         }
         let held_since = held_since
             .get(&order.row.file_number)
@@ -267,23 +277,6 @@ async fn reasons(
         reasons.push(key_use.map(CreateError::KeyInUse).or(duplicate));
     }
     Ok(reasons)
-}
-
-/// Returns when the orders were created that hold the file numbers of rejected orders.
-async fn held_since(
-    connection: &mut AsyncPgConnection,
-    rejected: &[Waiting],
-) -> Result<HashMap<String, Utc>, Failure> {
-    let Some(first) = rejected.first() else { return Ok(HashMap::new()) };
-    let file_numbers = rejected.iter().map(|waiting| &*waiting.order.row.file_number);
-    let holders: Vec<(String, Utc)> = orders::table
-        .filter(orders::file_number.eq_any(file_numbers))
-        .filter(orders::is_test.eq(first.order.row.is_test))
-        .filter(orders::holds_file_number)
-        .select((orders::file_number, orders::created_at))
-        .load(connection)
-        .await?;
-    Ok(holders.into_iter().collect())
 }
 
 /// Replies to orders that were not created. A constraint names the fault of the only order. Any

@@ -1,5 +1,6 @@
 //! Orders: the repository, reads by clients, and what operators do.
 
+#[path = "../../../sql-rows/ports/add_documents.rs"]
 mod add_documents;
 mod admin;
 pub(crate) mod create;
@@ -35,7 +36,7 @@ impl OrderRepo for PostgresStore {
     }
 
     async fn add_documents(&self, new: &NewDocuments) -> Result<AddedRange, AddDocumentsError> {
-        add_documents::add_documents(&self.pool, new).await
+        add_documents::add_documents(self, new).await
     }
 
     /// Checks that the tables exist and the database accepts writes. Writes nothing.

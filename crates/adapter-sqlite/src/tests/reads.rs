@@ -8,9 +8,7 @@ use std::{
 use contract_tests::samples::{CLIENT, LIVE, new_endpoint};
 use diesel::connection::InstrumentationEvent;
 use domain::{
-    ports::{
-        Cursor, Kept, OrderAdmin, OrderFilter, OrderReader, PageQuery, ReplayBatch, WebhookRepo,
-    },
+    ports::{Cursor, Kept, OrderFilter, OrderReader, PageQuery, ReplayBatch, WebhookRepo},
     webhook::WebhookDeliveryId,
 };
 use sql_rows::Utc;
@@ -231,32 +229,6 @@ async fn panic_of_a_read_fails_that_read_only() {
         assert!(matches!(read, Ok(Some(_))), "{read:?}");
     }
     assert!(OrderReader::order(&store, CLIENT, id).await.unwrap().is_some());
-}
-
-#[tokio::test]
-async fn order_of_a_wrong_clock_is_in_every_list_of_its_time() {
-    let directory = tempdir().unwrap();
-    let store = open(&directory).await;
-    let mut ids = Vec::new();
-    for (number, days) in [0, -300, 400, 1].into_iter().enumerate() {
-        let order = new_order(&format!("F-{number}"), NOW + Duration::days(days));
-        ids.insert(0, store.create(&order, WINDOW).await.unwrap());
-    }
-    let day = |days| Some(NOW + Duration::days(days));
-    for (created_after, created_before, expected) in [
-        (None, None, ids.clone()),
-        (day(-300), day(-299), vec![ids[2]]),
-        (day(2), None, vec![ids[1]]),
-        (None, day(1), vec![ids[2], ids[3]]),
-    ] {
-        let query =
-            PageQuery { created_after, created_before, limit: 10, ..questions()[0].clone() };
-        let page = store.page(CLIENT, &query).await.unwrap().unwrap();
-        let listed: Vec<_> = page.orders.iter().map(|order| order.stored.id).collect();
-        assert_eq!(listed, expected, "{query:?}");
-    }
-    let old = OrderAdmin::created_before(&store, NOW + Duration::days(1), 10).await.unwrap();
-    assert_eq!(old, [ids[2], ids[3]]);
 }
 
 /// No order outside the time is read, neither for the page nor beyond its cursor.
