@@ -1,15 +1,15 @@
 //! Claims of idempotency keys, and why documents were not added.
 
-use diesel_async::AsyncPgConnection;
 use domain::{
-    idempotency::{Claim, KeyUse},
+    idempotency::Claim,
     ports::{AddDocumentsError, ClaimError, NewDocuments},
 };
 use sql_rows::{KeyRow, Utc};
 
 use crate::{
     failure::Failure,
-    key_use,
+    orders::create::in_use_or_released,
+    ports::key_use,
     statement::{ADOPTION, KEY_IN_USE},
     store::PostgresStore,
 };
@@ -29,17 +29,6 @@ pub(crate) async fn claim(
         }
         claimed => Ok(claimed?),
     }
-}
-
-/// Returns what a key was in use for that could not be taken. The other request may have released
-/// it in between; then the next attempt gets it.
-pub(crate) async fn in_use_or_released(
-    connection: &mut AsyncPgConnection,
-    claim: &Claim,
-    now: Utc,
-) -> Result<KeyUse, Failure> {
-    let key_use = key_use::in_use(connection, claim, now).await?;
-    Ok(key_use.unwrap_or(KeyUse::InProgress { until: now.0 }))
 }
 
 /// Returns why documents were not added.

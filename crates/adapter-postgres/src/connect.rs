@@ -86,7 +86,7 @@ impl From<tokio_postgres::Error> for ConnectError {
 #[derive(Clone)]
 pub(crate) struct Server {
     /// One for each host, in the order of the URL.
-    hosts: Arc<[Config]>,
+    pub(crate) hosts: Arc<[Config]>,
     /// The host that was tried last. It is tried first the next time, so that a dead host does not
     /// delay every connection.
     last: Arc<AtomicUsize>,
@@ -101,11 +101,6 @@ impl Server {
             last: Arc::default(),
             tls: MakeRustlsConnect::new(tls::client(security)?),
         })
-    }
-
-    /// Returns the configuration of each host.
-    pub(crate) fn hosts(&self) -> &[Config] {
-        &self.hosts
     }
 
     /// Makes a connection whose statements have a time limit.

@@ -85,7 +85,7 @@ pub(crate) async fn inspect(
     Ok(Inspection {
         facts: facts.get_result(&mut connection).await?,
         missing_migrations: migrations::check(&mut connection).await,
-        may_be_unencrypted: server.hosts().iter().any(may_be_unencrypted),
+        may_be_unencrypted: server.hosts.iter().any(may_be_unencrypted),
         clock_ahead,
         round_trip,
     })

@@ -12,23 +12,17 @@ mod connect;
 mod deliveries;
 mod dialect;
 mod failure;
-#[path = "../../sql-rows/ports/idempotency.rs"]
-mod idempotency;
 mod import;
 mod inspect;
-#[path = "../../sql-rows/ports/key_use.rs"]
-mod key_use;
-#[path = "../../sql-rows/ports/keys.rs"]
-mod keys;
 mod migrations;
 mod orders;
 mod pool;
+#[path = "../../sql-rows/ports/mod.rs"]
+mod ports;
 mod statement;
 mod store;
 #[cfg(test)]
 mod tests;
-#[path = "../../sql-rows/ports/uploads.rs"]
-mod uploads;
 
 pub use connect::{ConnectError, url::OpenError};
 pub use import::Import;

@@ -9,7 +9,7 @@ use domain::{
 };
 use sql_rows::{KeyRow, Utc};
 
-use crate::{failure::Failure, key_use, store::SqliteStore};
+use crate::{failure::Failure, ports::key_use, store::SqliteStore};
 
 /// Takes a key that is free at an instant.
 pub(crate) async fn claim(

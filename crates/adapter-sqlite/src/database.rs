@@ -78,7 +78,7 @@ impl Access {
 #[derive(Debug, Clone)]
 pub(crate) struct Database {
     path: PathBuf,
-    file: FileId,
+    file: (u64, u64),
 }
 
 impl Database {
@@ -90,7 +90,7 @@ impl Database {
         if !path.try_exists().map_err(OpenError::File)? {
             create(&path)?;
         }
-        let file = FileId::of(&path).map_err(OpenError::File)?;
+        let file = identity(&path).map_err(OpenError::File)?;
         Ok(Self { path, file })
     }
 
@@ -130,7 +130,7 @@ impl Database {
     /// Checks that the path still names the file that was opened. An open connection goes on
     /// writing to a removed file, and those orders would be lost.
     pub(crate) fn check_file(&self) -> Result<(), Failure> {
-        match FileId::of(&self.path) {
+        match identity(&self.path) {
             Ok(file) if file == self.file => Ok(()),
             _ => Err(Failure::Moved(self.path.display().to_string())),
         }
@@ -208,12 +208,7 @@ pub fn empty_log(path: &Path) -> Result<bool, OpenError> {
     }
 }
 
-/// Identifies a file, whatever its path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct FileId(u64, u64);
-
-impl FileId {
-    fn of(path: &Path) -> io::Result<Self> {
-        fs::metadata(path).map(|file| Self(file.dev(), file.ino()))
-    }
+/// Returns the device and the number of a file, which identify it whatever its path.
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    fs::metadata(path).map(|file| (file.dev(), file.ino()))
 }

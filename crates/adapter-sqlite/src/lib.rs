@@ -12,20 +12,14 @@ mod deliveries;
 mod dialect;
 mod export;
 mod failure;
-#[path = "../../sql-rows/ports/idempotency.rs"]
-mod idempotency;
 mod inspect;
-#[path = "../../sql-rows/ports/key_use.rs"]
-mod key_use;
-#[path = "../../sql-rows/ports/keys.rs"]
-mod keys;
 mod migrations;
 mod orders;
+#[path = "../../sql-rows/ports/mod.rs"]
+mod ports;
 mod store;
 #[cfg(test)]
 mod tests;
-#[path = "../../sql-rows/ports/uploads.rs"]
-mod uploads;
 mod worker;
 
 pub use backup::{BackupError, CopiedDocument, DatabaseCopy, Totals};

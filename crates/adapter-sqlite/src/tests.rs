@@ -7,10 +7,9 @@ use std::{
 
 use contract_tests::samples::{NOW, WINDOW, api_key, document, new_order, order_of, stored};
 use diesel::{
-    Connection as _, QueryableByName, RunQueryDsl as _,
+    Connection as _, RunQueryDsl as _,
     connection::SimpleConnection as _,
     dsl::sql,
-    sql_query,
     sql_types::{BigInt, Text},
     sqlite::SqliteConnection,
 };

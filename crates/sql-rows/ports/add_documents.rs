@@ -11,11 +11,11 @@ use sql_rows::{
     schema::{documents, events, orders},
 };
 
+use super::key_use;
 use crate::{
     claims,
     dialect::{self, Connection, RunQueryDsl, Store},
     failure::Failure,
-    key_use,
 };
 
 pub(crate) async fn add_documents(

@@ -59,7 +59,7 @@ impl WebhookRepo for Store {
             let own = endpoint_of(owner, id).select(EndpointRow::as_select());
             let before = own.get_result(connection).await.optional()?;
             let Some(before) = before else { return Ok(None) };
-            let row = EndpointChangeRow::new(EndpointRow::into_endpoint(before)?, change, at);
+            let row = EndpointChangeRow::new(&EndpointRow::into_endpoint(before)?, change, at);
             let changed = diesel::update(webhook_endpoints::table.find(id.0))
                 .set(row)
                 .returning(EndpointRow::as_select());

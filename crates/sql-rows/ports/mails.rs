@@ -14,10 +14,10 @@ use domain::{
 use sql_rows::{DeliveryRow, Instant, RetriedDelivery, Utc, row_limit, schema::deliveries};
 use time::{Duration, OffsetDateTime};
 
-use super::mail_lease;
+use super::read;
 use crate::{
+    deliveries::mail_lease,
     dialect::{Connection, RunQueryDsl, Store},
-    orders::read,
 };
 
 /// The numbers of events, of mails that wait, and of mails that failed for good; and the oldest of

@@ -6,8 +6,7 @@ use domain::ports::{Dispatch, Event, EventId, Outbox, StoreError};
 use sql_rows::{EventRow, Utc, due_events, row_limit, schema::events};
 use time::OffsetDateTime;
 
-use super::dispatch::dispatch;
-use crate::dialect::Store;
+use crate::{deliveries::dispatch::dispatch, dialect::Store};
 
 #[async_trait]
 impl Outbox for Store {

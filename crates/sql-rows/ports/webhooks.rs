@@ -21,8 +21,9 @@ use sql_rows::{
 };
 use time::{Duration, OffsetDateTime};
 
-use super::{webhook_lease, webhook_settle};
+use super::webhook_settle;
 use crate::{
+    deliveries::webhook_lease,
     dialect::{self, Connection, RunQueryDsl, Store},
     failure::Failure,
 };

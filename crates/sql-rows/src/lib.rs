@@ -1,7 +1,10 @@
 //! The rows that both databases have, and what they mean in the domain.
 //!
 //! PostgreSQL and SQLite have the same tables and columns. Only the types of instants and of
-//! `orders.details` differ, and each adapter has its own statements.
+//! `orders.details` differ.
+//!
+//! The files in `ports/` are modules of both adapters: ports and calls whose statements are the same.
+//! Each adapter compiles them for its connection, its store and the statements of its `dialect`.
 
 use std::sync::Arc;
 

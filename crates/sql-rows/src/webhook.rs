@@ -73,13 +73,9 @@ impl EndpointRow {
     pub fn into_endpoint(self) -> Result<Endpoint, Unreadable> {
         let unreadable = |column: &str| Unreadable::new("webhook_endpoints", &self.id, &column);
         let events = self.events.split_ascii_whitespace().map(EventType::from_name);
-        let disabled = match (self.disabled_at, self.disabled_by.as_deref()) {
-            (None, None) => None,
-            (Some(at), Some(by)) => {
-                Some((at.0, DisabledBy::from_name(by).ok_or_else(|| unreadable("disabled_by"))?))
-            }
-            _ => return Err(unreadable("disabled_by")),
-        };
+        let disabled = self.disabled_at.zip(self.disabled_by.as_deref()).map(|(at, by)| {
+            Ok((at.0, DisabledBy::from_name(by).ok_or_else(|| unreadable("disabled_by"))?))
+        });
         Ok(Endpoint {
             id: EndpointId(self.id),
             owner: EndpointOwner { client: ClientId(self.client_id), is_test: self.is_test },
@@ -87,7 +83,7 @@ impl EndpointRow {
             url: self.url,
             description: self.description,
             created_at: self.created_at.0,
-            disabled,
+            disabled: disabled.transpose()?,
             failing_since: self.failed_at.map(|at| at.0),
         })
     }
@@ -105,16 +101,18 @@ pub struct EndpointChangeRow {
     failed_at: Option<Option<Utc>>,
     warned_at: Option<Option<Utc>>,
     disabled_at: Option<Option<Utc>>,
-    disabled_by: Option<Option<&'static str>>,
+    disabled_by: Option<Option<String>>,
     told_at: Option<Option<Utc>>,
 }
 
 impl EndpointChangeRow {
     /// Returns the change of an endpoint at an instant.
-    pub fn new(before: Endpoint, change: EndpointChange, at: OffsetDateTime) -> Self {
+    pub fn new(before: &Endpoint, change: EndpointChange, at: OffsetDateTime) -> Self {
         let (disabled_at, disabled_by) = match (change.is_enabled, before.disabled) {
             (Some(true), Some(_)) => (Some(None), Some(None)),
-            (Some(false), None) => (Some(Some(Utc(at))), Some(Some(DisabledBy::Request.as_str()))),
+            (Some(false), None) => {
+                (Some(Some(Utc(at))), Some(Some(DisabledBy::Request.as_str().to_owned())))
+            }
             _ => (None, None),
         };
         let url = change.url.unwrap_or_else(|| before.url.clone());

@@ -38,7 +38,7 @@ fn dispatch_statement() -> String {
     )
 }
 
-pub(super) async fn dispatch(
+pub(crate) async fn dispatch(
     store: &PostgresStore,
     dispatches: &[Dispatch],
 ) -> Result<usize, StoreError> {

@@ -86,7 +86,7 @@ struct LeasedRow {
     mail_of_hour: Option<i64>,
 }
 
-pub(super) async fn lease(
+pub(crate) async fn lease(
     store: &PostgresStore,
     now: OffsetDateTime,
     lease_for: Duration,
@@ -113,7 +113,7 @@ pub(super) async fn lease(
     Ok(leased)
 }
 
-pub(super) async fn settle(
+pub(crate) async fn settle(
     store: &PostgresStore,
     attempted: &[Attempted],
 ) -> Result<Vec<DeliveryId>, StoreError> {

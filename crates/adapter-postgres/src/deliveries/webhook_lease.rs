@@ -72,7 +72,7 @@ struct LeasedRow {
     target: TargetRow,
 }
 
-pub(super) async fn lease(
+pub(crate) async fn lease(
     store: &PostgresStore,
     now: OffsetDateTime,
     lease_for: Duration,

@@ -14,12 +14,16 @@ use domain::{
 use sql_rows::{Utc, row_limit};
 use time::OffsetDateTime;
 
-use super::{
-    erase,
-    pages::{ListedRow, listed_columns, source},
-    read::{self, unreadable},
+use super::pages::{ListedRow, listed_columns, source};
+use crate::{
+    failure::Failure,
+    ports::{
+        erase,
+        read::{self, unreadable},
+    },
+    statement::IdRow,
+    store::PostgresStore,
 };
-use crate::{failure::Failure, statement::IdRow, store::PostgresStore};
 
 /// Looks at the oldest orders of each client, because the indexes of orders begin with the client.
 const CREATED_BEFORE: &str = "WITH RECURSIVE clients (id) AS (\

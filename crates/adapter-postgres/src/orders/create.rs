@@ -9,7 +9,11 @@ use std::{
 
 use diesel::prelude::*;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use domain::{order::OrderId, ports::CreateError};
+use domain::{
+    idempotency::{Claim, KeyUse},
+    order::OrderId,
+    ports::CreateError,
+};
 use sql_rows::{BatchObserver, PendingOrder, Utc, schema::orders};
 use tokio::{
     sync::{
@@ -22,10 +26,9 @@ use tokio::{
 
 use super::insert::insert_orders;
 use crate::{
-    claims,
     failure::Failure,
-    key_use,
     pool::{CALL_TIMEOUT, Pool},
+    ports::key_use,
     statement::{ADOPTION, KEY_IN_USE},
 };
 
@@ -157,7 +160,10 @@ async fn create_batches(
         let mut connection = match pool.acquire(Instant::now()).await {
             Ok(connection) => connection,
             Err(failure) => {
-                reply_all(mem::take(&mut waiting.waiting), &Arc::new(failure));
+                let failure = Arc::new(failure);
+                for waiting in mem::take(&mut waiting.waiting) {
+                    waiting.reply(Err(Failure::OfBatch(Arc::clone(&failure)).into()));
+                }
                 continue;
             }
         };
@@ -174,12 +180,6 @@ async fn create_batches(
         connection.deadline = Instant::now() + CALL_TIMEOUT;
         // Each caller has its reply, or learns of the failure because its sender is dropped.
         let _ = connection.run(async |connection| create_all(connection, batch).await).await;
-    }
-}
-
-fn reply_all(orders: Vec<Waiting>, failure: &Arc<Failure>) {
-    for waiting in orders {
-        waiting.reply(Err(Failure::OfBatch(Arc::clone(failure)).into()));
     }
 }
 
@@ -293,7 +293,7 @@ async fn reply_failure(
             (Some(ADOPTION), _) => CreateError::UploadSwept,
             (Some(KEY_IN_USE), Some(request)) => {
                 let (claim, now) = (&request.attempt.claim, waiting.order.row.created_at);
-                match claims::in_use_or_released(connection, claim, now).await {
+                match in_use_or_released(connection, claim, now).await {
                     Ok(key_use) => CreateError::KeyInUse(key_use),
                     Err(failure) => {
                         is_broken |= failure.breaks_connection();
@@ -306,4 +306,15 @@ async fn reply_failure(
         waiting.reply(Err(error));
     }
     if is_broken { Err(Failure::Lost) } else { Ok(()) }
+}
+
+/// Returns what a key was in use for that could not be taken. The other request may have released
+/// it in between; then the next attempt gets it.
+pub(crate) async fn in_use_or_released(
+    connection: &mut AsyncPgConnection,
+    claim: &Claim,
+    now: Utc,
+) -> Result<KeyUse, Failure> {
+    let key_use = key_use::in_use(connection, claim, now).await?;
+    Ok(key_use.unwrap_or(KeyUse::InProgress { until: now.0 }))
 }

@@ -1,15 +1,9 @@
 //! Orders: the repository, reads by clients, and what operators do.
 
-#[path = "../../../sql-rows/ports/add_documents.rs"]
-mod add_documents;
 mod admin;
 pub(crate) mod create;
-#[path = "../../../sql-rows/ports/erase.rs"]
-mod erase;
 mod insert;
-mod pages;
-#[path = "../../../sql-rows/ports/read.rs"]
-pub(crate) mod read;
+pub(crate) mod pages;
 
 use async_trait::async_trait;
 use diesel::{dsl::sql, prelude::*, sql_types::Bool};
@@ -22,7 +16,7 @@ use domain::{
 };
 use sql_rows::{PendingOrder, schema::orders};
 
-use crate::{failure::Failure, store::PostgresStore};
+use crate::{failure::Failure, ports::add_documents, store::PostgresStore};
 
 #[async_trait]
 impl OrderRepo for PostgresStore {

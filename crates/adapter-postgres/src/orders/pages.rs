@@ -15,8 +15,8 @@ use domain::{
 };
 use sql_rows::{KeptOrderRow, row_limit};
 
-use super::{insert::ANNOUNCED, read::unreadable};
-use crate::{failure::Failure, statement::Prepared};
+use super::insert::ANNOUNCED;
+use crate::{failure::Failure, ports::read::unreadable, statement::Prepared};
 
 /// A direction in which the orders of a page are read from its cursor.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,13 +1,12 @@
 //! Errors for callers and for the log.
 
 use contract_tests::samples::{
-    NOW, WINDOW, api_key, attempt, delivery, document, enqueue, idempotency_key, new_order, settle,
+    NOW, WINDOW, api_key, attempt, document, idempotency_key, new_order,
 };
 use domain::{
     idempotency::IdempotentRequest,
     ports::{
-        ApiKeyRepo as _, CreateError, DeliveryQueue, NewOrder, OrderRepo as _, Settlement,
-        StoreError, UploadLedger as _,
+        ApiKeyRepo as _, CreateError, NewOrder, OrderRepo as _, StoreError, UploadLedger as _,
     },
 };
 use test_servers::postgres::{Cluster, Database, PASSWORD, SUPERUSER};
@@ -142,21 +141,12 @@ async fn failed_connection_is_one_line_with_cause() {
 #[tokio::test]
 async fn detail_of_the_server_stays_in_one_line() {
     let database = Cluster::shared().database();
-    let url = database.url();
-    database.sql(&format!("ALTER DATABASE {} CONNECTION LIMIT 0", database.name));
     let role = format!("role_of_{}", database.name);
-    Cluster::shared().sql(
-        "postgres",
-        &format!(
-            "CREATE ROLE {role} LOGIN PASSWORD 'one'; REVOKE CONNECT ON DATABASE {} FROM PUBLIC",
-            database.name
-        ),
-    );
-    let store = PostgresStore::open(
-        &url.replace(&format!("{SUPERUSER}:{PASSWORD}"), &format!("{role}:one")),
-        1,
-    )
-    .unwrap();
+    database.sql(&format!(
+        "CREATE ROLE {role} LOGIN PASSWORD 'one'; REVOKE CONNECT ON DATABASE {} FROM PUBLIC",
+        database.name
+    ));
+    let store = PostgresStore::open(&database.url_as(&role, "one"), 1).unwrap();
     let message = log_line(&store.migrate().await.unwrap_err());
     assert!(
         message.contains("permission denied for database")

@@ -1,6 +1,8 @@
 //! Migrations: applied once, and never to the database of another program.
 
 use adapter_postgres::{MigrateError, PostgresStore};
+use contract_tests::samples::NOW;
+use domain::ports::{OrderAdmin as _, UploadLedger as _};
 use futures_util::future::join_all;
 use test_servers::postgres::{Cluster, Database};
 use tokio::time::timeout;
@@ -173,6 +175,9 @@ async fn rights_to_read_and_write_are_enough() {
     assert_eq!(store.migrate().await.unwrap(), 0);
 
     every_call(&store).await;
+    let erased = create(&store, "E-0").await.unwrap();
+    store.erase(erased, NOW).await.unwrap().unwrap();
+    store.condemn_recorded_before(NOW, 10).await.unwrap();
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use sql_rows::{
 
 use crate::{failure::Failure, store::SqliteStore};
 
-pub(super) async fn dispatch(
+pub(crate) async fn dispatch(
     store: &SqliteStore,
     dispatches: &[Dispatch],
 ) -> Result<usize, StoreError> {

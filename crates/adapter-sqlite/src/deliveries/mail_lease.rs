@@ -14,7 +14,7 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{failure::Failure, store::SqliteStore};
 
-pub(super) async fn lease(
+pub(crate) async fn lease(
     store: &SqliteStore,
     now: OffsetDateTime,
     lease_for: Duration,
@@ -23,7 +23,7 @@ pub(super) async fn lease(
     store.transaction(async move |connection| lease_due(connection, now, lease_for, limit)).await
 }
 
-pub(super) async fn settle(
+pub(crate) async fn settle(
     store: &SqliteStore,
     attempted: &[Attempted],
 ) -> Result<Vec<DeliveryId>, StoreError> {

@@ -25,7 +25,7 @@ struct Due {
     endpoint: i64,
 }
 
-pub(super) async fn lease(
+pub(crate) async fn lease(
     store: &SqliteStore,
     now: OffsetDateTime,
     lease_for: Duration,

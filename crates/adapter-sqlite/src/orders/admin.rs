@@ -15,8 +15,12 @@ use domain::{
 use sql_rows::{Utc, row_limit, schema::orders};
 use time::OffsetDateTime;
 
-use super::{erase, pages, read};
-use crate::{failure::Failure, store::SqliteStore};
+use super::pages;
+use crate::{
+    failure::Failure,
+    ports::{erase, read},
+    store::SqliteStore,
+};
 
 /// Orders whose addresses one transaction looks at. No index has addresses.
 const SEARCHED: i64 = 20_000;

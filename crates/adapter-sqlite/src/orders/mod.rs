@@ -1,13 +1,7 @@
 //! Orders: the repository, reads by clients, and what operators do.
 
-#[path = "../../../sql-rows/ports/add_documents.rs"]
-mod add_documents;
 pub(crate) mod admin;
-#[path = "../../../sql-rows/ports/erase.rs"]
-mod erase;
 pub(crate) mod pages;
-#[path = "../../../sql-rows/ports/read.rs"]
-pub(crate) mod read;
 
 use async_trait::async_trait;
 use diesel::{
@@ -30,7 +24,7 @@ use sql_rows::{
 use crate::{
     dialect,
     failure::Failure,
-    key_use,
+    ports::{add_documents, key_use},
     store::{SqliteStore, at_once},
 };
 

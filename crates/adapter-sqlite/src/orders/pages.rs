@@ -15,8 +15,7 @@ use domain::{
 };
 use sql_rows::{KeptOrderRow, Utc, row_limit, schema::orders};
 
-use super::read::unreadable;
-use crate::failure::Failure;
+use crate::{dialect, failure::Failure, ports::read::unreadable};
 
 /// An order in a list.
 #[derive(Queryable, Selectable)]
@@ -90,7 +89,7 @@ pub(crate) async fn page(
     };
     if let Cursor::OlderThan(id) | Cursor::NewerThan(id) = query.cursor {
         let own = orders::table.find(id.0).filter(orders::client_id.eq(client.0));
-        if !select(exists(own)).get_result(connection)? {
+        if !dialect::RunQueryDsl::get_result(select(exists(own)), connection).await? {
             return Ok(None);
         }
     }
