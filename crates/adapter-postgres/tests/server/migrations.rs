@@ -2,7 +2,7 @@
 
 use adapter_postgres::{MigrateError, PostgresStore};
 use contract_tests::samples::NOW;
-use domain::ports::{OrderAdmin as _, UploadLedger as _};
+use domain::ports::{DeliveryQueue, OrderAdmin as _, UploadLedger as _};
 use futures_util::future::join_all;
 use test_servers::postgres::{Cluster, Database};
 use tokio::time::timeout;
@@ -178,6 +178,8 @@ async fn rights_to_read_and_write_are_enough() {
     let erased = create(&store, "E-0").await.unwrap();
     store.erase(erased, NOW).await.unwrap().unwrap();
     store.condemn_recorded_before(NOW, 10).await.unwrap();
+    DeliveryQueue::list(&store, false, 1).await.unwrap();
+    DeliveryQueue::stats(&store).await.unwrap();
 }
 
 #[tokio::test]
