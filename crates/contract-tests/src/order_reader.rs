@@ -252,19 +252,25 @@ pub async fn page_has_orders_of_a_time(storage: &Storage) {
     }
 }
 
-/// The clocks of instances differ by some minutes, so identifiers and instants do not grow alike.
+/// The clocks of instances differ by some minutes, and jump, so identifiers and instants do not grow
+/// alike.
 pub async fn orders_of_a_time_are_found_though_clocks_differ(storage: &Storage) {
     let mut orders = Vec::new();
     for number in 0..40 {
-        let skew = Duration::minutes([0, 7, -7, 3][number % 4]);
+        let skew = match number {
+            0..4 | 21 => Duration::days(400),
+            13 | 39 => Duration::days(-300),
+            _ => Duration::minutes([0, 7, -7, 3][number % 4]),
+        };
         let at = NOW + Duration::hours(i64::try_from(number / 4).unwrap()) + skew;
         let order = new_order(&format!("F-{number}"), at);
         orders.push((storage.create(&order).await, at));
     }
-    for hour in -1..12 {
+    let days = |days: i64| i32::try_from(24 * days).unwrap();
+    for hour in (-1..12).chain([days(-301), days(-300), days(399), days(400)]) {
         for minutes in [-7, -1, 0, 1, 7] {
-            let after = NOW + Duration::hours(hour) + Duration::minutes(minutes);
-            let before = after + Duration::hours(3);
+            let after = NOW + Duration::hours(hour.into()) + Duration::minutes(minutes);
+            let before = after + Duration::hours(if hour.abs() > 100 { 48 } else { 3 });
             let expected: Vec<_> = orders
                 .iter()
                 .rev()

@@ -1,17 +1,10 @@
 //! What an operator does with orders.
 
-use std::{
-    path::Path,
-    thread,
-    time::{Duration, Instant},
-};
-
 use async_trait::async_trait;
 use diesel::{
     dsl::sql,
     prelude::*,
-    sql_query,
-    sql_types::{Bool, Integer, Text},
+    sql_types::{Bool, Text},
     sqlite::SqliteConnection,
 };
 use domain::{
@@ -19,16 +12,13 @@ use domain::{
     order::{OrderId, StoredOrder, record::ADDRESSES},
     ports::{Kept, ListedOrder, OrderAdmin, OrderFilter, StoreError},
 };
-use sql_rows::{
-    Utc, row_limit,
-    schema::{deliveries, documents, events, orders, uploads},
-};
+use sql_rows::{Utc, row_limit, schema::orders};
 use time::OffsetDateTime;
 
+use super::pages;
 use crate::{
-    database::{Access, Database, OpenError},
     failure::Failure,
-    order_reader, pages,
+    ports::{erase, read},
     store::SqliteStore,
 };
 
@@ -47,8 +37,9 @@ impl OrderAdmin for SqliteStore {
         let mut listed = Vec::new();
         loop {
             let (filter, left) = (filter.clone(), limit - listed.len());
-            let (found, searched_to) =
-                self.read(move |connection| search(connection, &filter, before, left)).await?;
+            let (found, searched_to) = self
+                .read(async move |connection| search(connection, &filter, before, left))
+                .await?;
             listed.extend(found);
             match searched_to {
                 Some(id) if listed.len() < limit => before = id,
@@ -58,7 +49,7 @@ impl OrderAdmin for SqliteStore {
     }
 
     async fn order(&self, id: OrderId) -> Result<Option<Kept<StoredOrder>>, StoreError> {
-        self.read(move |connection| order_reader::any(connection, id)).await
+        self.read(async move |connection| read::find(connection, None, id).await).await
     }
 
     async fn created_before(
@@ -66,7 +57,7 @@ impl OrderAdmin for SqliteStore {
         instant: OffsetDateTime,
         limit: usize,
     ) -> Result<Vec<OrderId>, StoreError> {
-        self.read(move |connection| created_before(connection, Utc(instant), limit)).await
+        self.read(async move |connection| created_before(connection, Utc(instant), limit)).await
     }
 
     async fn erase(
@@ -74,7 +65,7 @@ impl OrderAdmin for SqliteStore {
         id: OrderId,
         at: OffsetDateTime,
     ) -> Result<Option<Vec<ObjectKey>>, StoreError> {
-        self.write(move |connection| erase(connection, id, Utc(at))).await
+        self.transaction(async move |connection| erase::erase(connection, id, Utc(at)).await).await
     }
 }
 
@@ -130,67 +121,4 @@ pub(crate) fn created_before(
     }
     found.sort_unstable();
     Ok(found.into_iter().take(limit).map(|(_, id)| OrderId(id)).collect())
-}
-
-fn erase(
-    connection: &mut SqliteConnection,
-    id: OrderId,
-    at: Utc,
-) -> Result<Option<Vec<ObjectKey>>, Failure> {
-    let kept = orders::table.find(id.0).filter(orders::erased_at.is_null());
-    let erased = (
-        orders::details.eq("{}"),
-        orders::file_number.eq(""),
-        orders::holds_file_number.eq(false),
-        orders::starts_at.eq(None::<Utc>),
-        orders::ends_at.eq(None::<Utc>),
-        orders::erased_at.eq(at),
-    );
-    if diesel::update(kept).set(erased).execute(connection)? == 0 {
-        return Ok(None);
-    }
-    let keys: Vec<String> = diesel::delete(documents::table.filter(documents::order_id.eq(id.0)))
-        .returning(documents::key)
-        .get_results(connection)?;
-    for key in &keys {
-        let row = (uploads::key.eq(key), uploads::recorded_at.eq(at), uploads::condemned.eq(true));
-        diesel::insert_into(uploads::table).values(row).execute(connection)?;
-    }
-    diesel::delete(events::table.filter(events::order_id.eq(id.0))).execute(connection)?;
-    diesel::delete(deliveries::table.filter(deliveries::order_id.eq(id.0))).execute(connection)?;
-    Ok(Some(keys.into_iter().map(ObjectKey::from_stored).collect()))
-}
-
-/// Time for attempts to empty the log. SQLite waits as long for a reader, but not for a commit that
-/// copies the log.
-const EMPTYING_TIME: Duration = Duration::from_secs(3);
-
-#[derive(QueryableByName)]
-struct Checkpoint {
-    #[diesel(sql_type = Integer)]
-    busy: i32,
-}
-
-/// Moves the write-ahead log of the database at `path` into its file and empties it, so that
-/// neither has anything of orders that were erased. Other processes may use the database. Returns
-/// `false` if one of them kept the log in use for some seconds; nothing is lost then.
-///
-/// Blocks for as long as the disk needs.
-///
-/// # Errors
-/// The database cannot be opened.
-pub fn empty_log(path: &Path) -> Result<bool, OpenError> {
-    let failed = diesel::ConnectionError::CouldntSetupConfiguration;
-    let mut connection = Database::at(path)?.connect(Access::Write)?;
-    let end = Instant::now() + EMPTYING_TIME;
-    loop {
-        let checkpoint: Checkpoint = sql_query("PRAGMA wal_checkpoint(TRUNCATE)")
-            .get_result(&mut connection)
-            .map_err(failed)?;
-        let is_empty = checkpoint.busy == 0;
-        if is_empty || Instant::now() >= end {
-            return Ok(is_empty);
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
 }

@@ -15,7 +15,7 @@ use domain::{
 };
 use sql_rows::{KeptOrderRow, Utc, row_limit, schema::orders};
 
-use crate::failure::Failure;
+use crate::{dialect, failure::Failure, ports::read::unreadable};
 
 /// An order in a list.
 #[derive(Queryable, Selectable)]
@@ -71,13 +71,13 @@ pub(crate) fn load(
     let rows: Vec<ListedRow> = ordered
         .select(ListedRow::as_select())
         .load(connection)
-        .map_err(|error| Failure::unreadable(error, &"of a page"))?;
+        .map_err(|error| unreadable(error, &"of a page"))?;
     let listed = rows.into_iter().map(|row| row.order.into_listed(row.documents));
     Ok(listed.filter_map(Result::transpose).collect::<Result<_, _>>()?)
 }
 
 /// Returns a page of a client's orders; `None` if the cursor is no order of the client.
-pub(crate) fn page(
+pub(crate) async fn page(
     connection: &mut SqliteConnection,
     client: ClientId,
     query: &PageQuery,
@@ -89,7 +89,7 @@ pub(crate) fn page(
     };
     if let Cursor::OlderThan(id) | Cursor::NewerThan(id) = query.cursor {
         let own = orders::table.find(id.0).filter(orders::client_id.eq(client.0));
-        if !select(exists(own)).get_result(connection)? {
+        if !dialect::RunQueryDsl::get_result(select(exists(own)), connection).await? {
             return Ok(None);
         }
     }
