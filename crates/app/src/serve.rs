@@ -13,13 +13,14 @@ use adapter_http::{Api, Capacity, Ops};
 use anyhow::{Context as _, Error, Result, anyhow};
 use operator::{Machine, adapters::Storage, listen, settings::Settings, tls_files::TlsFiles};
 use prometheus::Registry;
-use tokio::{
-    task::JoinSet,
-    time::{Instant, sleep, timeout, timeout_at},
-};
+use telemetry::WorkerMetrics;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use crate::wiring::Parts;
+use crate::{
+    wiring::Parts,
+    workers::{Tasks, spawn_deliveries, spawn_upkeep},
+};
 
 /// Longest time at a stop in which the service still answers new requests on open connections, and
 /// asks their clients to reconnect.
@@ -36,7 +37,7 @@ pub struct Starting {
     ops_address: SocketAddr,
     ops_server: ServerHandle,
     tls: Option<TlsFiles>,
-    tasks: JoinSet<Result<()>>,
+    tasks: Tasks,
 }
 
 /// A running service. [`Service::stop`] ends it.
@@ -52,7 +53,7 @@ pub struct Service {
     workers_stop: CancellationToken,
     deliveries_stop: CancellationToken,
     /// Servers and workers. They end only after a failure or a stop.
-    tasks: JoinSet<Result<()>>,
+    tasks: Tasks,
     /// Where the workers run.
     grace: Grace,
 }
@@ -84,14 +85,14 @@ impl Starting {
         let tls = TlsFiles::open(settings, machine, &registry)?;
         let server = adapter_http::serve_ops(listener, ops.clone())?;
         let ops_server = server.handle();
-        let mut tasks = JoinSet::new();
+        let mut tasks = Tasks::new();
         tasks.spawn(run(server));
         Ok(Self { ops, registry, ops_address, ops_server, tls, tasks })
     }
 
     /// Returns the names of the API's certificate, if it has one.
     pub(crate) fn certificate_names(&self) -> Vec<String> {
-        self.tls.as_ref().map(|tls| tls.names().to_vec()).unwrap_or_default()
+        self.tls.as_ref().map(|tls| tls.names.clone()).unwrap_or_default()
     }
 
     /// Starts the service on an open storage. Fails if a setting of the document store or the mail
@@ -106,13 +107,13 @@ impl Starting {
         ops.database_opened();
         let listener = bind(settings.listen, "--listen (NOTARY_ORDERS_LISTEN)")?;
         let api_address = listener.local_addr()?;
-        let grace = Grace::new(Duration::from_secs(settings.shutdown_grace_secs.into()));
-        let Parts { api, dependencies, workers } =
-            Parts::assemble(settings, machine, storage, &registry).await?;
+        let grace = Grace::new(Duration::from_secs(settings.shutdown_grace_secs));
+        let parts = Parts::open(settings, machine, storage, &registry).await?;
+        let api = parts.api(&registry)?;
         let api_server = adapter_http::serve_api(
             listener,
             api.clone(),
-            tls.as_ref().map(TlsFiles::tls),
+            tls.as_ref().map(|files| files.tls.clone()),
             capacity(settings),
             grace.requests.saturating_sub(grace.close),
         )?;
@@ -120,11 +121,13 @@ impl Starting {
         let workers_stop = CancellationToken::new();
         let deliveries_stop = workers_stop.child_token();
         tasks.spawn(run(api_server));
-        workers.spawn(&mut tasks, &deliveries_stop, &workers_stop);
+        let metrics = WorkerMetrics::register(&registry)?;
+        spawn_upkeep(&parts, &metrics, &workers_stop, &mut tasks);
+        spawn_deliveries(&parts, metrics, &deliveries_stop, &workers_stop, &mut tasks);
         if let Some(tls) = tls {
             tasks.spawn(tls.watch(workers_stop.clone()));
         }
-        ops.started(dependencies);
+        ops.started(parts.dependencies());
         tracing::info!(api = %api_address, ops = %ops_address, "listening");
         Ok(Service {
             api_address,

@@ -8,8 +8,12 @@ use clap::Subcommand;
 use clap_complete::Shell;
 
 use self::{
-    deliveries::DeliveriesCommand, doctor::DoctorCommand, keys::KeysCommand, operator::Operator,
-    orders::OrdersCommand, output::print, webhooks::WebhooksCommand,
+    deliveries::DeliveriesCommand,
+    doctor::DoctorCommand,
+    keys::KeysCommand,
+    orders::{Operator, OrdersCommand},
+    output::print,
+    webhooks::WebhooksCommand,
 };
 use crate::{adapters::Storage, backup, copy, settings::Settings, system::Machine};
 
@@ -18,7 +22,6 @@ pub mod doctor;
 mod erase;
 mod keys;
 mod manual;
-mod operator;
 mod orders;
 pub mod output;
 mod webhooks;
@@ -66,15 +69,11 @@ pub enum Command {
     /// Copy orders, records of documents, keys and pending mails to another database. Does not
     /// touch the stored documents. Stop the service first
     Copy {
-        /// The database to read.
-        #[arg(long, value_name = "URL", help = "Database to read: sqlite://PATH")]
+        /// Database to read: sqlite://PATH
+        #[arg(long, value_name = "URL")]
         from: String,
-        /// The database to write.
-        #[arg(
-            long,
-            value_name = "URL",
-            help = "Empty database to write: postgres://USER:PASSWORD@HOST/DATABASE"
-        )]
+        /// Empty database to write: postgres://USER:PASSWORD@HOST/DATABASE
+        #[arg(long, value_name = "URL")]
         to: String,
     },
 }
