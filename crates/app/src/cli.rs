@@ -73,7 +73,7 @@ pub fn run() -> ExitCode {
         }
         Err(help_or_version) => help_or_version.exit(),
     };
-    let settings = Settings { environment: environment(), ..settings };
+    let settings = Settings { environment: environment(), ..settings.without_blanks() };
     match start(command.unwrap_or(Command::Serve), settings) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

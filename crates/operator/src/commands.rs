@@ -1,5 +1,7 @@
 //! The commands of operators.
 
+#![expect(clippy::doc_markdown, reason = "the comments on arguments are the help text")]
+
 use std::path::PathBuf;
 
 use adapter_http::OpenApiSettings;

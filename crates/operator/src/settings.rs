@@ -246,6 +246,21 @@ pub enum LogFormat {
 }
 
 impl Settings {
+    /// Treats the blank text of a flag as absent.
+    pub fn without_blanks(mut self) -> Self {
+        for text in [
+            &mut self.database_url,
+            &mut self.documents_url,
+            &mut self.mail_url,
+            &mut self.scan_url,
+            &mut self.secrets_key,
+            &mut self.webhook_proxy,
+        ] {
+            *text = text.take().filter(|text| !text.trim().is_empty());
+        }
+        self
+    }
+
     /// Returns a path in the data directory.
     pub fn in_data_dir(&self, name: &str) -> PathBuf {
         self.data_dir.join(name)

@@ -92,7 +92,6 @@ pub struct Listed {
 }
 
 #[derive(Debug, Args)]
-#[expect(clippy::doc_markdown, reason = "the comments on arguments are the help text")]
 pub struct Details {
     /// An event that the endpoint gets: order.created or order.documents_added. Repeat it for
     /// several. A new endpoint gets all of them by default
