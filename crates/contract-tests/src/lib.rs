@@ -46,58 +46,28 @@ macro_rules! sync_obligations {
 #[macro_export]
 macro_rules! storage_contracts {
     ($storage:ident) => {
-        mod order_repo {
-            $crate::order_repo_contract!(super::$storage().await);
-        }
-        mod upload_ledger {
-            $crate::upload_ledger_contract!(super::$storage().await);
-        }
-        mod idempotency_ledger {
-            $crate::idempotency_ledger_contract!(super::$storage().await);
-        }
-        mod api_key_repo {
-            $crate::api_key_repo_contract!(super::$storage().await);
-        }
-        mod outbox {
-            $crate::outbox_contract!(super::$storage().await);
-        }
-        mod delivery_queue {
-            $crate::delivery_queue_contract!(super::$storage().await);
-        }
-        mod webhook_repo {
-            $crate::webhook_repo_contract!(super::$storage().await);
-        }
-        mod webhook_queue {
-            $crate::webhook_queue_contract!(super::$storage().await);
-        }
-        mod order_reader {
-            $crate::order_reader_contract!(super::$storage().await);
-        }
-        mod order_admin {
-            $crate::order_admin_contract!(super::$storage().await);
-        }
+        $crate::storage_contracts!($storage;
+            order_repo order_repo_contract, upload_ledger upload_ledger_contract,
+            idempotency_ledger idempotency_ledger_contract, api_key_repo api_key_repo_contract,
+            outbox outbox_contract, delivery_queue delivery_queue_contract,
+            webhook_repo webhook_repo_contract, webhook_queue webhook_queue_contract,
+            order_reader order_reader_contract, order_admin order_admin_contract,
+        );
     };
+    ($storage:ident; $($module:ident $contract:ident),+ $(,)?) => {$(
+        mod $module {
+            $crate::$contract!(super::$storage().await);
+        }
+    )+};
 }
 
-pub mod api_key_repo;
-pub mod blob_store;
-pub mod clock;
-pub mod delivery_queue;
-pub mod document_scanner;
 pub mod documents;
-pub mod entropy;
 pub mod fakes;
-pub mod idempotency_ledger;
 pub mod modules;
-pub mod notifier;
-pub mod order_admin;
 pub mod order_details;
-pub mod order_reader;
-pub mod order_repo;
-pub mod outbox;
 pub mod samples;
-pub mod secret_box;
-pub mod upload_ledger;
-pub mod webhook_queue;
-pub mod webhook_repo;
-pub mod webhook_sender;
+mod services;
+mod storage;
+
+pub use services::*;
+pub use storage::*;

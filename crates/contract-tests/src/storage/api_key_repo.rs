@@ -217,6 +217,7 @@ pub async fn history_has_every_change_once(storage: &Storage) {
         storage.keys.rotate(first, &api_key(minute(3)), minute(9), "rick").await.unwrap().unwrap();
     storage.keys.revoke(first, minute(4), BY).await.unwrap();
     storage.keys.revoke(first, minute(5), "too late").await.unwrap();
+    storage.keys.revoke(ApiKeyId(i64::MAX), minute(6), "of none").await.unwrap();
     let event =
         |key, change, at, by: &str| KeyEvent { key, change, at: minute(at), by: by.to_owned() };
     let expected = [

@@ -4,7 +4,6 @@ use std::slice::from_ref;
 
 use domain::{
     api_key::ClientId,
-    idempotency::IdempotentRequest,
     order::OrderId,
     ports::{AddDocumentsError, Kept, NewOrder, OrderFilter, QueueStats, Settlement},
 };
@@ -16,7 +15,7 @@ use crate::{
     samples::{
         CLIENT, MICROSECOND, NOW, Storage, WINDOW, attempt, create_with_uploads, delivery,
         dispatch, document, idempotency_key, keys_of, mails, maximal_order, maximal_request,
-        new_order, order, order_of, record_uploads, settle, stored,
+        new_order, order, order_of, record_uploads, settle, stored, with_key,
     },
 };
 
@@ -272,11 +271,7 @@ pub async fn other_orders_are_left_alone(storage: &Storage) {
 
 /// A repeat of the request creates no second order.
 pub async fn idempotency_key_of_an_erased_order_stays_in_use(storage: &Storage) {
-    let idempotent_request = IdempotentRequest {
-        attempt: attempt(&idempotency_key(1, "key"), 7),
-        kept_until: NOW + Duration::DAY,
-    };
-    let order = NewOrder { idempotent_request: Some(idempotent_request), ..new_order("F-1", NOW) };
+    let order = with_key(new_order("F-1", NOW), &attempt(&idempotency_key(1, "key"), 7));
     let id = storage.create(&order).await;
     erase(storage, id).await;
     assert!(storage.orders.create(&order, WINDOW).await.is_err());
