@@ -1,18 +1,10 @@
 //! A panic message may quote what a client sent. The log names only the location of the panic, and
 //! the client gets a plain 500.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::{path::Path, process::Command, sync::Arc};
 
 use app::serve::Starting;
 use async_trait::async_trait;
-use clap::Parser;
 use domain::{
     api_key::manage_keys::KeyTerms,
     duplicate_window::DuplicateWindow,
@@ -20,13 +12,17 @@ use domain::{
     order::OrderId,
     ports::{AddDocumentsError, CreateError, NewDocuments, NewOrder, OrderRepo, StoreError},
 };
-use operator::{Machine, adapters::Storage, settings::Settings};
-use reqwest::multipart::{Form, Part};
-use serde_json::{Value, json};
+use operator::{Machine, adapters::Storage};
+use serde_json::Value;
 use telemetry::logging;
 
-/// Variable that passes the data directory to the child process.
-const CHILD_DATA_DIR: &str = "NOTARY_ORDERS_TEST_PANIC_DATA_DIR";
+use crate::{
+    harness::{Api, client, deed, file, form, order, settings},
+    wiring::Wiring,
+};
+
+/// Set in the process that panics: the logger and the panic hook are global.
+const INSIDE: &str = "NOTARY_ORDERS_TEST_PANICS";
 const MARKER: &str = "mkpaniczq";
 
 /// A store whose panic message quotes the order.
@@ -47,67 +43,26 @@ impl OrderRepo for Panicking {
     }
 }
 
-#[derive(Parser)]
-struct Flags {
-    #[command(flatten)]
-    settings: Settings,
-}
-
-fn order() -> Value {
-    json!({
-        "signingContactsFormData": { "orderContactEmail": format!("{MARKER}@example.com") },
-        "signingDetailsFormData": {
-            "fileNumber": MARKER, "signingType": "Refinance", "signingDate": "2026-12-01",
-            "signingTimeType": "anytime", "timeZoneId": "America/Chicago",
-            "propertyAddress": MARKER, "city": "Dallas", "state": "TX", "zipcode": "75201",
-            "signerName": MARKER, "signerPhone": "+1 555 010 0199",
-            "signerEmail": format!("{MARKER}@example.com")
-        },
-        "signingServiceId": 42,
-        "requestedBy": { "userId": 1001 }
-    })
-}
-
 /// Serves on a store that panics, and sends one order to each operation.
-async fn cause_two_panics(data: &str) {
-    let flags = [
-        "notary-orders",
-        "--listen=127.0.0.1:0",
-        "--ops-listen=127.0.0.1:0",
-        "--log-format=json",
-        "--log-level=trace",
-        "--data-dir",
-        data,
-    ];
-    let settings = Flags::parse_from(flags).settings;
+async fn cause_two_panics() {
+    let wiring = Wiring::new();
+    let settings = settings(&wiring, &["--log-format=json", "--log-level=trace"], &[]);
     let _log = logging::start(settings.is_json_log(), settings.log_level, None);
     let machine = Machine::default();
     let storage =
         Storage { orders: Arc::new(Panicking), ..Storage::open(&settings).await.unwrap() };
-    let (_, key) = storage
-        .manage_keys(&machine)
-        .issue(KeyTerms { name: "test".to_owned(), ..KeyTerms::default() }, "tests")
-        .await
-        .unwrap();
+    let terms = KeyTerms { name: "test".to_owned(), ..KeyTerms::default() };
+    let (_, key) = storage.manage_keys(&machine).issue(terms, "tests").await.unwrap();
     let starting = Starting::listen(&settings, &machine).unwrap();
     let service = starting.start(&settings, &machine, storage).await.unwrap();
-    rustls::crypto::ring::default_provider().install_default().unwrap();
-    let client = reqwest::Client::new();
-    let post = |path: &str| {
-        client
-            .post(format!("http://{}/api/order/{path}", service.api_address))
-            .bearer_auth(key.expose())
-    };
-    let mut form = Form::new().part(
-        "documents",
-        Part::bytes(contract_tests::documents::bytes("deed-of-trust.pdf"))
-            .file_name(format!("{MARKER}.pdf")),
-    );
-    for (name, value) in order().as_object().unwrap() {
-        form = form.text(name.clone(), value.to_string());
+    let api = Api::new(client(), key.expose(), service.api_address, service.ops_address);
+    let mut order = order(MARKER);
+    for name in ["signerName", "propertyAddress"] {
+        order["signingDetailsFormData"][name] = MARKER.into();
     }
-    for request in [post("create").json(&order()), post("create-with-documents").multipart(form)] {
-        let response = request.send().await.unwrap();
+    order["signingContactsFormData"]["orderContactEmail"] = format!("{MARKER}@example.com").into();
+    let form = form(&order).part("documents", file(&format!("{MARKER}.pdf"), deed()));
+    for response in [api.create(&order).await, api.create_with(form).await] {
         let status = response.status();
         let body = response.text().await.unwrap();
         assert_eq!(status, 500, "{body}");
@@ -116,25 +71,14 @@ async fn cause_two_panics(data: &str) {
     service.stop().await;
 }
 
-#[test]
-fn panic_reveals_nothing_a_client_sent() {
-    if let Ok(data) = std::env::var(CHILD_DATA_DIR) {
-        tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()
-            .unwrap()
-            .block_on(cause_two_panics(&data));
-        return;
+#[tokio::test(flavor = "multi_thread")]
+async fn panic_reveals_nothing_a_client_sent() {
+    if std::env::var_os(INSIDE).is_some() {
+        return cause_two_panics().await;
     }
-    // Runs in a child process: the logger and the panic hook are global.
-    let data = tempfile::tempdir().unwrap();
-    let executable = std::env::current_exe().unwrap();
-    let name = "panic_reveals_nothing_a_client_sent";
-    let child = Command::new(executable)
-        .args(["--exact", name, "--nocapture"])
-        .env(CHILD_DATA_DIR, data.path())
-        .output()
-        .unwrap();
+    let name = "panics::panic_reveals_nothing_a_client_sent";
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    let child = child.args(["--exact", name, "--nocapture"]).env(INSIDE, "1").output().unwrap();
     let (log, out) =
         (String::from_utf8(child.stderr).unwrap(), String::from_utf8(child.stdout).unwrap());
     assert!(child.status.success() && out.contains("1 passed"), "{out}\n{log}");
