@@ -187,7 +187,7 @@ async fn content_length_of_a_part_is_ignored() {
     for (at, stated) in ["20", "1", "99999999", "-1", "nonsense"].into_iter().enumerate() {
         let length = format!("\r\nContent-Length: {stated}");
         let mut form = until_document(DEED).replace("F-1", &format!("F-{at}"));
-        for part in ["\"signingServiceId\"", "\"deed.pdf\""] {
+        for part in ["; name=\"signingServiceId\"", "filename=\"deed.pdf\""] {
             form = form.replace(part, &format!("{part}{length}"));
         }
         let answer = app.raw_form(FORM, &with_deed(&form)).await;
@@ -214,7 +214,8 @@ async fn empty_file_input_is_no_document() {
 /// A chunked body may never end, so the service must close the connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn connection_closes_after_rejected_chunked_body() {
-    let app = TestApp::start().await.as_key("");
+    let service = TestApp::start().await;
+    let app = service.as_key("");
     for (path, status) in [(CREATE_WITH_DOCUMENTS, 401), (CREATE, 401), ("/unknown", 404)] {
         let request = app.head(path, "Transfer-Encoding: chunked\r\n") + "5\r\nhello\r\n";
         let answer = exchange(app.address, request.into_bytes(), false).await;

@@ -43,8 +43,9 @@ pub fn output(wiring: &Wiring, arguments: &[&str]) -> Output {
 pub fn on_a_terminal(command: &Command) -> Command {
     let words = [command.get_program()].into_iter().chain(command.get_args());
     let words: Vec<_> = words.map(|word| word.to_str().unwrap()).collect();
+    let command = format!("exec {}", words.join(" "));
     let mut script = Command::new("script");
-    script.args(["--quiet", "--return", "--command", &words.join(" "), "/dev/null"]);
+    script.args(["--quiet", "--return", "--command", &command, "/dev/null"]);
     script.stdin(Stdio::piped()).stdout(Stdio::piped());
     script
 }

@@ -399,7 +399,7 @@ async fn renewal_under_load_fails_no_request() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_renewal_keeps_the_certificate_in_use() {
-    let service = Service::start();
+    let service = Service::start_with(&["--rate-per-second=0"]);
     let client = service.client(&[&service.root], false);
     let other = Certificates::issue("Other", NAMES);
     fs::write(service.folder.path().join("0/tls.crt"), other.cert_pem()).unwrap();
