@@ -51,7 +51,7 @@ impl BlobStoreFixture for WithoutLinks {
 }
 
 mod without_links {
-    contract_tests::copying_blob_store_contract!(super::WithoutLinks::new());
+    contract_tests::contract!(copying_blob_store, super::WithoutLinks::new());
 }
 
 struct Folders {

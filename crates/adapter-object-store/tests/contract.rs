@@ -74,9 +74,9 @@ impl BlobStoreFixture for S3 {
 }
 
 mod folder {
-    contract_tests::blob_store_contract!(super::Folder::new());
+    contract_tests::contract!(blob_store, super::Folder::new());
 }
 
 mod s3 {
-    contract_tests::copying_blob_store_contract!(super::S3::new());
+    contract_tests::contract!(copying_blob_store, super::S3::new());
 }

@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod clock {
-    contract_tests::clock_contract!(contract_tests::fakes::ManualClock::default());
+    contract_tests::contract!(clock, contract_tests::fakes::ManualClock::default());
 }
 
 mod entropy {
-    contract_tests::entropy_contract!(contract_tests::fakes::CountingEntropy::default());
+    contract_tests::contract!(entropy, contract_tests::fakes::CountingEntropy::default());
 }

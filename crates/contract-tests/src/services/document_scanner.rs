@@ -37,19 +37,6 @@ pub trait DocumentScannerFixture: Send + Sync {
     async fn go_on(&self);
 }
 
-/// Runs the contract of [`DocumentScanner`]. The expression makes the fixture of each test.
-#[macro_export]
-macro_rules! document_scanner_contract {
-    ($fixture:expr) => {
-        $crate::obligations!(document_scanner, $fixture;
-            clean_document_is_clean, malware_is_found_anywhere_in_a_document,
-            concurrent_scans_do_not_mix, document_over_the_limit_is_too_large,
-            file_of_another_size_is_never_clean, scanned_file_stays_as_it_is,
-            scanner_is_unavailable_until_it_is_back,
-        );
-    };
-}
-
 /// Larger than the blocks of the adapters.
 const LARGE: usize = 300_001;
 

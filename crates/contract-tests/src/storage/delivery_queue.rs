@@ -15,25 +15,6 @@ use crate::samples::{
     new_order, recipient, stored,
 };
 
-/// Runs the contract of `DeliveryQueue`. The expression makes the `Storage` of each test.
-#[macro_export]
-macro_rules! delivery_queue_contract {
-    ($storage:expr) => {
-        $crate::obligations!(delivery_queue, $storage;
-            longest_due_deliveries_are_leased_first, delivery_is_leased_when_due,
-            expired_lease_is_given_again, concurrent_workers_never_share_a_delivery,
-            failed_attempt_is_due_at_the_given_instant, postponed_delivery_counts_no_attempt,
-            lost_lease_settles_nothing, lease_settles_once, expired_lease_settles_until_taken,
-            unleased_delivery_is_not_settled, deliveries_are_listed_by_age,
-            retry_resets_a_failed_delivery, retry_makes_a_waiting_delivery_due,
-            stats_count_events_and_deliveries, mails_to_a_recipient_are_counted_per_hour,
-            concurrent_leases_count_every_mail, orders_of_deliveries_are_found,
-            unreadable_order_of_a_delivery_is_an_error_of_its_own,
-            settlements_of_a_call_are_stored_together,
-        );
-    };
-}
-
 const LEASE: Duration = Duration::minutes(2);
 
 /// Creates an order with one delivery, to the recipient of that number.

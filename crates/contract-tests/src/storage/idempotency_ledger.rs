@@ -15,21 +15,6 @@ use crate::samples::{
     new_order, order_of, stored, with_key,
 };
 
-/// Runs the contract of `IdempotencyLedger`. The expression makes the `Storage` of each test.
-#[macro_export]
-macro_rules! idempotency_ledger_contract {
-    ($storage:expr) => {
-        $crate::obligations!(idempotency_ledger, $storage;
-            key_is_claimed_once, clients_do_not_share_keys, order_is_recorded_under_its_key,
-            claimed_key_passes_to_its_order, order_under_a_claimed_key_is_rejected,
-            key_in_use_precedes_duplicate, key_is_free_when_no_longer_kept,
-            failed_order_is_not_recorded_under_its_key, only_free_keys_are_forgotten,
-            one_of_concurrent_claims_gets_the_key, one_of_concurrent_orders_with_one_key_is_created,
-            key_is_released_by_its_holder,
-        );
-    };
-}
-
 async fn try_claim(
     storage: &Storage,
     claim: &Claim,

@@ -19,22 +19,6 @@ use crate::{
     },
 };
 
-/// Runs the contract of `OrderAdmin`. The expression makes the `Storage` of each test.
-#[macro_export]
-macro_rules! order_admin_contract {
-    ($storage:expr) => {
-        $crate::obligations!(order_admin, $storage;
-            orders_of_all_clients_are_listed, orders_are_listed_by_file_number_and_client,
-            orders_are_listed_by_any_address, order_of_any_client_is_found,
-            old_orders_are_found_oldest_first, erasure_leaves_only_the_row,
-            erasure_frees_the_file_number, erasure_condemns_the_documents,
-            erasure_removes_the_event_and_the_deliveries, order_is_erased_once,
-            other_orders_are_left_alone, idempotency_key_of_an_erased_order_stays_in_use,
-            document_is_added_or_the_order_erased_never_both,
-        );
-    };
-}
-
 const OTHER: ClientId = ClientId(77);
 
 async fn listed(

@@ -13,22 +13,6 @@ use crate::samples::{
     record_uploads, stored,
 };
 
-/// Runs the contract of `OrderReader`. The expression makes the `Storage` of each test.
-#[macro_export]
-macro_rules! order_reader_contract {
-    ($storage:expr) => {
-        $crate::obligations!(order_reader, $storage;
-            document_is_read_by_its_position, other_client_reads_nothing, unknown_order_is_not_read,
-            erased_order_is_read_as_erased, unreadable_order_is_named,
-            page_has_the_newest_orders_with_their_number_of_documents,
-            pages_walk_to_the_oldest_order_and_back, page_has_orders_with_a_file_number,
-            page_has_orders_of_a_time, orders_of_a_time_are_found_though_clocks_differ,
-            filters_and_cursors_combine, cursor_must_be_an_order_of_the_client, erased_order_is_in_no_page_and_still_a_cursor,
-            poller_misses_no_concurrent_order,
-        );
-    };
-}
-
 /// Another client than that of the samples.
 const OTHER: ClientId = ClientId(77);
 

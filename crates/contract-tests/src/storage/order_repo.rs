@@ -23,28 +23,6 @@ pub(crate) use adding::addition;
 pub use adding::*;
 pub use together::*;
 
-/// Runs the contract of `OrderRepo`. The expression makes the `Storage` of each test.
-#[macro_export]
-macro_rules! order_repo_contract {
-    ($storage:expr) => {
-        $crate::obligations!(order_repo, $storage;
-            order_is_found_as_created, file_number_is_free_exactly_at_window_end,
-            window_of_zero_makes_no_duplicate, file_numbers_are_compared_exactly,
-            duplicate_writes_nothing, one_of_concurrent_orders_is_created,
-            creating_an_order_adopts_its_uploads, order_with_swept_upload_is_rejected,
-            test_and_real_orders_do_not_share_file_numbers,
-            status_and_notary_of_another_system_are_found,
-            failed_order_after_window_releases_no_file_number, check_of_working_store_succeeds,
-            concurrent_orders_have_their_own_outcomes,
-            concurrent_orders_have_their_own_kinds_and_windows, added_documents_follow_the_others,
-            concurrent_additions_never_share_a_position, order_takes_no_more_than_the_maximum,
-            documents_are_added_to_own_orders_only, addition_with_swept_upload_is_rejected,
-            addition_is_stored_under_its_key, one_of_concurrent_additions_with_one_key_is_stored,
-            failed_addition_leaves_its_key_free,
-        );
-    };
-}
-
 /// Creates a duplicate, and returns the instant of the order before.
 async fn duplicate_of(
     storage: &Storage,

@@ -18,27 +18,6 @@ use crate::samples::{
     new_endpoint, new_order, settle_webhook, webhook_attempted,
 };
 
-/// Runs the contract of `WebhookQueue`. The expression makes the `Storage` of each test.
-#[macro_export]
-macro_rules! webhook_queue_contract {
-    ($storage:expr) => {
-        $crate::obligations!(webhook_queue, $storage;
-            webhook_of_an_event_is_due_at_once, test_event_is_due_at_once,
-            webhook_is_leased_when_due,
-            expired_lease_of_a_webhook_is_given_again, concurrent_workers_never_share_a_webhook,
-            each_endpoint_gets_one_before_any_gets_two, endpoint_gets_no_more_than_its_slots,
-            unproven_endpoints_share_their_slots, disabled_and_removed_endpoints_get_nothing,
-            outcome_of_a_webhook_is_stored, lost_lease_of_a_webhook_settles_nothing,
-            first_failure_and_first_success_change_the_endpoint,
-            receiver_that_is_gone_disables_its_endpoint,
-            attempt_at_another_url_does_not_change_the_endpoint, pages_have_every_webhook_once,
-            page_of_another_owner_or_cursor_is_none, ended_webhook_is_replayed,
-            webhooks_of_a_time_are_replayed, webhooks_are_listed_and_retried, stats_count_webhooks,
-            old_webhooks_are_forgotten,
-        );
-    };
-}
-
 const LEASE: Duration = Duration::minutes(2);
 const OTHER: EndpointOwner = EndpointOwner { client: ClientId(99), is_test: false };
 
