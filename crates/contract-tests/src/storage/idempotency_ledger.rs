@@ -3,7 +3,7 @@
 use std::slice::from_ref;
 
 use domain::{
-    idempotency::{Answered, Attempt, Claim, IdempotencyKey, IdempotentRequest, KeyUse},
+    idempotency::{Answered, Attempt, Claim, IdempotencyKey, KeyUse},
     order::OrderId,
     ports::{ClaimError, CreateError, NewOrder},
 };
@@ -11,35 +11,9 @@ use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
 
 use crate::samples::{
-    MICROSECOND, NOW, Storage, WINDOW, at_once, attempt, claim, document, idempotency_key,
-    new_order, order_of, stored,
+    KEPT, MICROSECOND, NOW, Storage, WINDOW, at_once, attempt, claim, document, idempotency_key,
+    new_order, order_of, stored, with_key,
 };
-
-/// Runs the contract of `IdempotencyLedger`. The expression makes the `Storage` of each test.
-#[macro_export]
-macro_rules! idempotency_ledger_contract {
-    ($storage:expr) => {
-        $crate::obligations!(idempotency_ledger, $storage;
-            key_is_claimed_once, clients_do_not_share_keys, order_is_recorded_under_its_key,
-            claimed_key_passes_to_its_order, order_under_a_claimed_key_is_rejected,
-            key_in_use_precedes_duplicate, key_is_free_when_no_longer_kept,
-            failed_order_is_not_recorded_under_its_key, only_free_keys_are_forgotten,
-            one_of_concurrent_claims_gets_the_key, one_of_concurrent_orders_with_one_key_is_created,
-            uploads_of_rejected_repeat_stay_in_the_ledger, key_is_released_by_its_holder,
-        );
-    };
-}
-
-/// Time for which a request is recorded.
-const KEPT: Duration = Duration::DAY;
-
-fn with_key(order: NewOrder, attempt: &Attempt) -> NewOrder {
-    let kept_until = order.created_at + KEPT;
-    NewOrder {
-        idempotent_request: Some(IdempotentRequest { attempt: attempt.clone(), kept_until }),
-        ..order
-    }
-}
 
 async fn try_claim(
     storage: &Storage,
@@ -156,13 +130,18 @@ pub async fn order_under_a_claimed_key_is_rejected(storage: &Storage) {
     create(storage, "F-1", NOW, &own).await;
 }
 
-/// A repeated request is not a duplicate.
+/// A repeated request is not a duplicate. Its uploads stay in the ledger, so that the caller can
+/// remove their objects.
 pub async fn key_in_use_precedes_duplicate(storage: &Storage) {
     let first = attempt(&key(), 7);
     let id = create(storage, "F-1", NOW, &first).await;
     let again = new_order("F-1", NOW + Duration::SECOND);
-    let repeated = with_key(again.clone(), &attempt(&key(), 7));
+    let late = document();
+    storage.record(from_ref(&late.key)).await;
+    let repeated = NewOrder { documents: vec![late.clone()], ..again.clone() };
+    let repeated = with_key(repeated, &attempt(&key(), 7));
     assert_eq!(in_use_for_order(storage, &repeated).await, answered(&first, id));
+    assert_eq!(storage.condemn(from_ref(&late.key)).await, [late.key]);
     let under_another = with_key(again, &attempt(&idempotency_key(1, "other"), 7));
     let outcome = storage.orders.create(&under_another, WINDOW).await;
     assert!(matches!(outcome, Err(CreateError::Duplicate { .. })), "{outcome:?}");
@@ -185,9 +164,12 @@ pub async fn key_is_free_when_no_longer_kept(storage: &Storage) {
     }
 }
 
-/// The key of a duplicate, or of an order with a swept upload, stays free.
+/// The key of a duplicate, or of an order with a swept upload, stays free. Claims of other requests
+/// stay.
 pub async fn failed_order_is_not_recorded_under_its_key(storage: &Storage) {
     storage.create(&new_order("F-1", NOW)).await;
+    let of_another = idempotency_key(1, "of another request");
+    try_claim(storage, &claim(&of_another), NOW).await.unwrap();
     let attempt = attempt(&key(), 7);
     let swept = NewOrder { documents: vec![document()], ..new_order("F-2", NOW) };
     for order in [new_order("F-1", NOW), swept] {
@@ -195,6 +177,7 @@ pub async fn failed_order_is_not_recorded_under_its_key(storage: &Storage) {
         let claimed = claim(&key());
         try_claim(storage, &claimed, NOW).await.unwrap();
         storage.idempotency.release(&claimed).await.unwrap();
+        in_use(storage, &of_another, NOW).await;
     }
 }
 
@@ -277,14 +260,4 @@ pub async fn one_of_concurrent_orders_with_one_key_is_created(storage: &Storage)
         let orders = (0..10).map(|number| with_key(order(number), &attempt(&key, number)));
         assert_one_created(storage, orders).await;
     }
-}
-
-/// The caller can remove their objects.
-pub async fn uploads_of_rejected_repeat_stay_in_the_ledger(storage: &Storage) {
-    create(storage, "F-1", NOW, &attempt(&key(), 7)).await;
-    let late = document();
-    storage.record(from_ref(&late.key)).await;
-    let repeat = NewOrder { documents: vec![late.clone()], ..new_order("F-2", NOW) };
-    in_use_for_order(storage, &with_key(repeat, &attempt(&key(), 7))).await;
-    assert_eq!(storage.condemn(from_ref(&late.key)).await, [late.key]);
 }

@@ -2,16 +2,6 @@
 
 use domain::ports::Entropy;
 
-/// Runs the contract of [`Entropy`]. The expression makes the source of each test.
-#[macro_export]
-macro_rules! entropy_contract {
-    ($entropy:expr) => {
-        $crate::sync_obligations!(entropy, $entropy;
-            every_byte_is_filled, fills_differ, every_byte_value_occurs,
-        );
-    };
-}
-
 /// A byte that is zero after twenty fills was not filled.
 pub fn every_byte_is_filled(entropy: &dyn Entropy) {
     for length in 0..=100 {

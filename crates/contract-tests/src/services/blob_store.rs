@@ -26,32 +26,6 @@ pub trait BlobStoreFixture: Send + Sync {
     async fn count(&self) -> usize;
 }
 
-/// Runs the contract of [`BlobStore`]. The expression makes the fixture of each test.
-#[macro_export]
-macro_rules! blob_store_contract {
-    ($fixture:expr) => {
-        $crate::obligations!(blob_store, $fixture;
-            object_has_the_bytes_of_its_file, file_of_another_size_is_rejected,
-            read_only_file_is_stored, concurrent_puts_do_not_mix, object_appears_complete,
-            deleted_object_is_gone, check_leaves_nothing_behind, object_is_read_whole_in_blocks,
-            ranges_of_an_object_are_read, concurrent_readers_do_not_mix, missing_object_is_reported,
-            range_beyond_the_end_is_an_error, deleted_object_is_never_read_short,
-        );
-    };
-}
-
-/// Runs the contract of [`BlobStore`] on a store that copies the bytes of every file, and so checks
-/// them.
-#[macro_export]
-macro_rules! copying_blob_store_contract {
-    ($fixture:expr) => {
-        $crate::blob_store_contract!($fixture);
-        $crate::obligations!(blob_store, $fixture;
-            file_with_other_bytes_is_rejected,
-        );
-    };
-}
-
 const MIB: usize = 1024 * 1024;
 
 /// Writes a file of that many random-looking bytes.

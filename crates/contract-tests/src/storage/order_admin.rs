@@ -4,7 +4,6 @@ use std::slice::from_ref;
 
 use domain::{
     api_key::ClientId,
-    idempotency::IdempotentRequest,
     order::OrderId,
     ports::{AddDocumentsError, Kept, NewOrder, OrderFilter, QueueStats, Settlement},
 };
@@ -16,25 +15,9 @@ use crate::{
     samples::{
         CLIENT, MICROSECOND, NOW, Storage, WINDOW, attempt, create_with_uploads, delivery,
         dispatch, document, idempotency_key, keys_of, mails, maximal_order, maximal_request,
-        new_order, order, order_of, record_uploads, settle, stored,
+        new_order, order, order_of, record_uploads, settle, stored, with_key,
     },
 };
-
-/// Runs the contract of `OrderAdmin`. The expression makes the `Storage` of each test.
-#[macro_export]
-macro_rules! order_admin_contract {
-    ($storage:expr) => {
-        $crate::obligations!(order_admin, $storage;
-            orders_of_all_clients_are_listed, orders_are_listed_by_file_number_and_client,
-            orders_are_listed_by_any_address, order_of_any_client_is_found,
-            old_orders_are_found_oldest_first, erasure_leaves_only_the_row,
-            erasure_frees_the_file_number, erasure_condemns_the_documents,
-            erasure_removes_the_event_and_the_deliveries, order_is_erased_once,
-            other_orders_are_left_alone, idempotency_key_of_an_erased_order_stays_in_use,
-            document_is_added_or_the_order_erased_never_both,
-        );
-    };
-}
 
 const OTHER: ClientId = ClientId(77);
 
@@ -276,11 +259,7 @@ pub async fn other_orders_are_left_alone(storage: &Storage) {
 
 /// A repeat of the request creates no second order.
 pub async fn idempotency_key_of_an_erased_order_stays_in_use(storage: &Storage) {
-    let idempotent_request = IdempotentRequest {
-        attempt: attempt(&idempotency_key(1, "key"), 7),
-        kept_until: NOW + Duration::DAY,
-    };
-    let order = NewOrder { idempotent_request: Some(idempotent_request), ..new_order("F-1", NOW) };
+    let order = with_key(new_order("F-1", NOW), &attempt(&idempotency_key(1, "key"), 7));
     let id = storage.create(&order).await;
     erase(storage, id).await;
     assert!(storage.orders.create(&order, WINDOW).await.is_err());

@@ -5,38 +5,15 @@ use std::collections::HashSet;
 use domain::{
     delivery::{Delivery, DeliveryId, NewDelivery},
     order::{EmailAddress, OrderId},
-    ports::{Attempted, Lease, NewOrder, Settlement, StoreError, error_chain},
+    ports::{Attempted, Lease, NewOrder, QueueStats, Settlement, StoreError, error_chain},
 };
+use futures_util::future::join_all;
 use time::{Duration, OffsetDateTime};
 
 use crate::samples::{
-    self, MICROSECOND, NOW, Storage, at_once, create_with_uploads, delivery, document, new_order,
-    recipient, stored,
+    self, MICROSECOND, NOW, Storage, at_once, create_with_uploads, delivery, document, mails,
+    new_order, recipient, stored,
 };
-
-mod counts;
-
-pub use counts::*;
-
-/// Runs the contract of `DeliveryQueue`. The expression makes the `Storage` of each test.
-#[macro_export]
-macro_rules! delivery_queue_contract {
-    ($storage:expr) => {
-        $crate::obligations!(delivery_queue, $storage;
-            longest_due_deliveries_are_leased_first, delivery_is_leased_when_due,
-            expired_lease_is_given_again, concurrent_workers_never_share_a_delivery,
-            completed_delivery_leaves_the_queue, failed_attempt_is_due_at_the_given_instant,
-            postponed_delivery_counts_no_attempt, delivery_failed_for_good_is_not_leased,
-            lost_lease_settles_nothing, lease_settles_once, expired_lease_settles_until_taken,
-            unleased_delivery_is_not_settled, deliveries_are_listed_by_age,
-            retry_resets_a_failed_delivery, retry_makes_a_waiting_delivery_due,
-            stats_count_pending_and_failed_deliveries, mails_to_a_recipient_are_counted_per_hour,
-            concurrent_leases_count_every_mail, orders_of_deliveries_are_found,
-            unreadable_order_of_a_delivery_is_an_error_of_its_own,
-            settlements_of_a_call_are_stored_together, stats_count_events,
-        );
-    };
-}
 
 const LEASE: Duration = Duration::minutes(2);
 
@@ -143,17 +120,6 @@ pub async fn concurrent_workers_never_share_a_delivery(storage: &Storage) {
     assert_eq!((leased.len(), different.len()), (60, 60));
 }
 
-/// Other deliveries stay.
-pub async fn completed_delivery_leaves_the_queue(storage: &Storage) {
-    enqueue(storage, 1, NOW).await;
-    enqueue(storage, 2, NOW + MICROSECOND).await;
-    let leased = lease_one(storage, NOW).await;
-    assert!(settle(storage, &leased, Settlement::Done).await);
-    assert_eq!(recipients(&listed(storage, false).await), [recipient(2)]);
-    assert_eq!(listed(storage, true).await, []);
-    assert_eq!(recipients([&lease_one(storage, NOW + LEASE).await.delivery]), [recipient(2)]);
-}
-
 /// Counts the attempt and keeps the error. The rest of the lease does not matter.
 pub async fn failed_attempt_is_due_at_the_given_instant(storage: &Storage) {
     enqueue(storage, 1, NOW).await;
@@ -182,23 +148,6 @@ pub async fn postponed_delivery_counts_no_attempt(storage: &Storage) {
     let leased = lease_one(storage, due_at).await;
     let last_error = Some("no route to hôst".to_owned());
     assert_eq!(leased.delivery, Delivery { attempts: 1, due_at, last_error, ..first.delivery });
-}
-
-/// It moves from the pending list to the failed list.
-pub async fn delivery_failed_for_good_is_not_leased(storage: &Storage) {
-    enqueue(storage, 1, NOW).await;
-    let leased = lease_one(storage, NOW).await;
-    let at = NOW + Duration::SECOND;
-    assert!(settle(storage, &leased, fail_at(at)).await);
-    assert_eq!(lease(storage, NOW + Duration::weeks(5_000), 10).await, []);
-    assert_eq!(listed(storage, false).await, []);
-    let failed = Delivery {
-        attempts: 1,
-        failed_at: Some(at),
-        last_error: Some("no such mailbox".to_owned()),
-        ..leased.delivery
-    };
-    assert_eq!(listed(storage, true).await, [failed]);
 }
 
 /// Another worker has the lease.
@@ -393,4 +342,81 @@ pub async fn settlements_of_a_call_are_stored_together(storage: &Storage) {
     assert_eq!(listed(storage, false).await, [retried, postponed, other]);
     assert_eq!(listed(storage, true).await, [failed]);
     assert_eq!(storage.queue.settle(&[]).await.unwrap(), []);
+    // Neither one that is done nor one that failed for good is leased again.
+    let later = lease(storage, NOW + Duration::weeks(5_000), 10).await;
+    let later = recipients(later.iter().map(|lease| &lease.delivery));
+    assert_eq!(later, [5, 1, 2].map(recipient));
+}
+
+/// Leased deliveries are pending. Failed ones have no age. The age is that of the oldest event or
+/// pending delivery.
+pub async fn stats_count_events_and_deliveries(storage: &Storage) {
+    let expected = |events, pending, failed, oldest: i64| QueueStats {
+        events,
+        pending,
+        failed,
+        oldest_created_at: Some(NOW + Duration::seconds(oldest)),
+    };
+    assert_eq!(storage.stats().await, QueueStats::default());
+    for number in 0..4 {
+        enqueue(storage, number, NOW + Duration::seconds(number.try_into().unwrap())).await;
+    }
+    let oldest = lease_one(storage, NOW).await;
+    assert_eq!(storage.stats().await, expected(0, 4, 0, 0));
+    settle(storage, &oldest, fail_at(NOW)).await;
+    let second = lease_one(storage, NOW + Duration::SECOND).await;
+    settle(storage, &second, Settlement::Done).await;
+    assert_eq!(storage.stats().await, expected(0, 2, 1, 2));
+    for (number, seconds) in [(4, 1), (5, -1)] {
+        let order = new_order(&format!("F-{number}"), NOW + Duration::seconds(seconds));
+        storage.create(&order).await;
+    }
+    assert_eq!(storage.stats().await, expected(2, 2, 1, -1));
+    let event = storage.outbox.events(NOW, 10).await.unwrap()[1].id;
+    storage.outbox.dispatch(&[mails(event, Vec::new())]).await.unwrap();
+    assert_eq!(storage.stats().await, expected(1, 2, 1, 1));
+}
+
+/// Creates an order with one delivery to an address.
+async fn enqueue_to(storage: &Storage, address: &str, number: usize, at: OffsetDateTime) {
+    let recipient = EmailAddress::from_stored(address.to_owned());
+    enqueue_all(storage, number, at, vec![NewDelivery { recipient, ..delivery(number) }]).await;
+}
+
+/// The longest due mail comes first. The case of the address does not count, and neither does a
+/// second lease. Each hour of the clock begins at 1.
+pub async fn mails_to_a_recipient_are_counted_per_hour(storage: &Storage) {
+    let addresses = ["anna@example.com", "Anna@Example.com", "ben@example.com", "ANNA@EXAMPLE.COM"];
+    for (number, address) in (0..).zip(addresses) {
+        enqueue_to(storage, address, number, NOW).await;
+    }
+    let mut leases = lease(storage, NOW, 3).await;
+    leases.extend(lease(storage, NOW + Duration::MINUTE, 1).await);
+    let numbers: Vec<_> = leases.iter().map(|lease| lease.mail_of_hour).collect();
+    assert_eq!(numbers, [Some(1), Some(2), Some(1), Some(3)]);
+
+    let later = NOW + Duration::HOUR;
+    for lease in &leases {
+        settle(storage, lease, retry_at(later)).await;
+    }
+    enqueue_to(storage, "anna@example.com", 4, later).await;
+    let numbers: Vec<_> =
+        lease(storage, later, 5).await.iter().map(|lease| lease.mail_of_hour).collect();
+    assert_eq!(numbers, [None, None, None, None, Some(1)]);
+}
+
+/// Each mail has a number of its own.
+pub async fn concurrent_leases_count_every_mail(storage: &Storage) {
+    for number in 0..12 {
+        enqueue_to(storage, "anna@example.com", number, NOW).await;
+    }
+    let leases = join_all((0..4).map(|_| lease(storage, NOW, 3))).await;
+    let mut numbers: Vec<_> =
+        leases.into_iter().flatten().filter_map(|lease| lease.mail_of_hour).collect();
+    // A worker skips deliveries that another one locks at the same time.
+    while let [first, rest @ ..] = &lease(storage, NOW, 3).await[..] {
+        numbers.extend(rest.iter().chain([first]).filter_map(|lease| lease.mail_of_hour));
+    }
+    numbers.sort_unstable();
+    assert_eq!(numbers, (1..=12).collect::<Vec<_>>());
 }

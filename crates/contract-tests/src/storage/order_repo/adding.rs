@@ -3,7 +3,7 @@
 use std::slice::from_ref;
 
 use domain::{
-    idempotency::{AddedRange, Answered, IdempotentRequest, KeyUse},
+    idempotency::{AddedRange, Answered, KeyUse},
     order::{OrderId, StoredOrder},
     ports::{AddDocumentsError, ClaimError, NewDocuments, NewOrder},
 };
@@ -13,7 +13,7 @@ use time::Duration;
 use super::found;
 use crate::samples::{
     CLIENT, NOW, Storage, at_once, attempt, claim, create_with_uploads, document, idempotency_key,
-    keys_of, new_order, record_uploads, stored,
+    idempotent_request, keys_of, new_order, record_uploads, stored,
 };
 
 /// The instant of the additions.
@@ -37,8 +37,7 @@ pub(crate) fn addition(order_id: OrderId, documents: usize) -> NewDocuments {
 
 fn with_key(new: NewDocuments, key: &str) -> NewDocuments {
     let attempt = attempt(&idempotency_key(CLIENT.0, key), 7);
-    let kept_until = new.at + Duration::DAY;
-    NewDocuments { idempotent_request: Some(IdempotentRequest { attempt, kept_until }), ..new }
+    NewDocuments { idempotent_request: idempotent_request(&attempt, new.at), ..new }
 }
 
 async fn add(storage: &Storage, new: &NewDocuments) -> Result<AddedRange, AddDocumentsError> {
@@ -54,24 +53,32 @@ async fn assert_not_added(storage: &Storage, new: &NewDocuments, before: Option<
     assert_eq!(left.len(), keys.len(), "the uploads stay in the ledger");
 }
 
-/// They have the instant of the addition, and so has the order's last change.
+/// They have the instant of the addition, and so has the order's last change. Their uploads leave the
+/// ledger. Covers an order without documents.
 pub async fn added_documents_follow_the_others(storage: &Storage) {
-    let mut order = NewOrder { documents: vec![document()], ..new_order("F-1", NOW) };
-    let id = create_with_uploads(storage, &order).await;
-    for (first_position, count) in [(1, 3), (4, 1)] {
-        let mut new = addition(id, count);
-        // The positions follow neither the keys nor the time of recording.
-        record_uploads(storage, &new.documents).await;
-        new.documents.reverse();
-        let range = storage.orders.add_documents(&new).await.unwrap();
-        assert_eq!(range, AddedRange { first_position, count: u32::try_from(count).unwrap() });
-        order.documents.extend(new.documents);
+    for documents in [vec![], vec![document()]] {
+        let file_number = format!("F-{}", documents.len());
+        let mut order = NewOrder { documents, ..new_order(&file_number, NOW) };
+        let id = create_with_uploads(storage, &order).await;
+        let before = order.documents.len();
+        for count in [3, 1] {
+            let mut new = addition(id, count);
+            // The positions follow neither the keys nor the time of recording.
+            record_uploads(storage, &new.documents).await;
+            new.documents.reverse();
+            let range = storage.orders.add_documents(&new).await.unwrap();
+            let [first_position, count] =
+                [order.documents.len(), count].map(|number| u32::try_from(number).unwrap());
+            assert_eq!(range, AddedRange { first_position, count });
+            assert_eq!(storage.condemn(&keys_of(&new.documents)).await, []);
+            order.documents.extend(new.documents);
+        }
+        let documents = order.documents.clone();
+        let expected = StoredOrder { documents, updated_at: LATER, ..stored(id, &order) };
+        let order = found(storage, CLIENT, id).await.unwrap();
+        assert_eq!(order, expected);
+        assert_eq!(order.as_created().documents.len(), before);
     }
-    let documents = order.documents.clone();
-    let expected = StoredOrder { documents, updated_at: LATER, ..stored(id, &order) };
-    let order = found(storage, CLIENT, id).await.unwrap();
-    assert_eq!(order, expected);
-    assert_eq!(order.as_created().documents.len(), 1);
 }
 
 /// Nor do they leave one out.
@@ -154,15 +161,6 @@ pub async fn addition_with_swept_upload_is_rejected(storage: &Storage) {
         let left = storage.condemn(from_ref(&live.key)).await;
         assert_eq!(left, from_ref(&live.key));
     }
-}
-
-/// They leave the ledger.
-pub async fn adding_documents_adopts_their_uploads(storage: &Storage) {
-    let id = storage.create(&new_order("F-1", NOW)).await;
-    let new = addition(id, 2);
-    add(storage, &new).await.unwrap();
-    let keys = keys_of(&new.documents);
-    assert_eq!(storage.condemn(&keys).await, []);
 }
 
 /// The key then stands for the positions, even after further documents.

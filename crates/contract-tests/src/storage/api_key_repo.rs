@@ -8,21 +8,6 @@ use crate::samples::{MICROSECOND, NOW, Storage, api_key, at_once};
 /// The operator of the samples, with characters that SQL and JSON escape.
 const BY: &str = "jane 'é\" \\%;";
 
-/// Runs the contract of `ApiKeyRepo`. The expression makes the `Storage` of each test.
-#[macro_export]
-macro_rules! api_key_repo_contract {
-    ($storage:expr) => {
-        $crate::obligations!(api_key_repo, $storage;
-            key_is_found_as_added, further_key_is_found_with_its_client,
-            unknown_lookup_is_not_found, lookup_is_unique, keys_are_listed_oldest_first,
-            revoked_key_is_found_as_revoked, first_key_is_added_once,
-            rotation_adds_successor_and_sets_expiry, rotation_does_not_extend_a_key,
-            only_a_valid_key_is_rotated, last_use_is_the_latest_noted,
-            history_has_every_change_once, concurrent_rotations_all_count,
-        );
-    };
-}
-
 async fn add(storage: &Storage, key: &NewApiKey) -> ApiKeyId {
     storage.keys.add(key, BY).await.unwrap()
 }
@@ -217,6 +202,7 @@ pub async fn history_has_every_change_once(storage: &Storage) {
         storage.keys.rotate(first, &api_key(minute(3)), minute(9), "rick").await.unwrap().unwrap();
     storage.keys.revoke(first, minute(4), BY).await.unwrap();
     storage.keys.revoke(first, minute(5), "too late").await.unwrap();
+    storage.keys.revoke(ApiKeyId(i64::MAX), minute(6), "of none").await.unwrap();
     let event =
         |key, change, at, by: &str| KeyEvent { key, change, at: minute(at), by: by.to_owned() };
     let expected = [

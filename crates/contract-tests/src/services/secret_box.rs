@@ -11,18 +11,6 @@ pub trait SecretBoxFixture {
     fn with_key(&self, key: u8) -> Box<dyn SecretBox>;
 }
 
-/// Runs the contract of [`SecretBox`]. The expression makes the fixture of each test.
-#[macro_export]
-macro_rules! secret_box_contract {
-    ($fixture:expr) => {
-        $crate::sync_obligations!(secret_box, $fixture;
-            secret_opens_with_its_key_and_context, other_key_or_context_is_unreadable,
-            changed_bytes_are_unreadable, equal_secrets_have_different_sealed_bytes,
-            sealed_bytes_hide_the_secret,
-        );
-    };
-}
-
 const SECRET: [u8; WebhookSecret::BYTES] = *b"thirty-two bytes, a whole secret";
 
 fn secret() -> WebhookSecret {

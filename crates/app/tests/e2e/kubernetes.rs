@@ -1,12 +1,5 @@
 //! Runs `scripts/check_kubernetes.py` on `packaging/kubernetes`.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::{path::Path, process::Command};
 
 #[test]

@@ -58,18 +58,6 @@ pub trait NotifierFixture: Send + Sync {
     async fn recover(&self);
 }
 
-/// Runs the contract of [`Notifier`]. The expression makes the fixture of each test.
-#[macro_export]
-macro_rules! notifier_contract {
-    ($fixture:expr) => {
-        $crate::obligations!(notifier, $fixture;
-            mail_goes_only_to_its_recipient, every_notification_is_its_own_mail,
-            unusual_addresses_get_their_mail, notice_is_a_mail_to_its_recipient,
-            check_sends_no_mail, outage_is_unavailable, outage_ends_without_a_restart,
-        );
-    };
-}
-
 /// Returns a notification of the order of a valid request, with its own message key.
 pub fn notification_of(request: Value, recipient: &str, entropy: &CountingEntropy) -> Notification {
     let recipient = EmailAddress::try_from(recipient.to_owned()).unwrap();

@@ -70,20 +70,6 @@ pub trait WebhookSenderFixture: Send + Sync {
     async fn received(&self) -> Vec<ReceivedWebhook>;
 }
 
-/// Runs the contract of [`WebhookSender`]. The expression makes the fixture of each test.
-#[macro_export]
-macro_rules! webhook_sender_contract {
-    ($fixture:expr) => {
-        $crate::obligations!(webhook_sender, $fixture;
-            webhook_arrives_byte_for_byte, each_secret_signs, trace_context_arrives,
-            any_status_is_the_answer, redirect_is_not_followed, retry_after_is_read,
-            body_of_the_answer_changes_nothing, receiver_that_does_not_answer_times_out,
-            answer_that_is_no_http_is_an_error, closed_port_is_an_error,
-            refused_url_is_never_called, check_sends_nothing,
-        );
-    };
-}
-
 const NOW: time::OffsetDateTime = datetime!(2026-11-21 12:00:07.9 UTC);
 
 /// Returns an attempt with a body of several kinds of characters.

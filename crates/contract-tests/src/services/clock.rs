@@ -3,17 +3,6 @@
 use domain::ports::Clock;
 use time::macros::datetime;
 
-/// Runs the contract of [`Clock`]. The expression makes the clock of each test.
-#[macro_export]
-macro_rules! clock_contract {
-    ($clock:expr) => {
-        $crate::sync_obligations!(clock, $clock;
-            instants_are_utc_and_whole_microseconds, time_is_after_2026,
-            time_does_not_run_backwards,
-        );
-    };
-}
-
 /// Every store keeps such instants exactly.
 pub fn instants_are_utc_and_whole_microseconds(clock: &dyn Clock) {
     for _ in 0..1_000 {

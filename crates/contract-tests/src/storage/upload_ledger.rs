@@ -10,19 +10,6 @@ use time::OffsetDateTime;
 
 use crate::samples::{MICROSECOND, NOW, Storage, WINDOW, document, new_order, object_key};
 
-/// Runs the contract of `UploadLedger`. The expression makes the `Storage` of each test.
-#[macro_export]
-macro_rules! upload_ledger_contract {
-    ($storage:expr) => {
-        $crate::obligations!(upload_ledger, $storage;
-            recorded_keys_are_condemned, recording_a_known_key_records_nothing,
-            keys_recorded_before_an_instant_are_condemned, condemned_keys_are_swept_at_any_age,
-            sweep_has_a_limit, only_condemned_keys_are_forgotten, swept_key_is_never_adopted,
-            key_is_adopted_or_condemned_never_both, empty_lists_of_keys_are_accepted,
-        );
-    };
-}
-
 async fn recorded<const N: usize>(storage: &Storage) -> [ObjectKey; N] {
     let keys = std::array::from_fn(|_| object_key());
     storage.record(&keys).await;

@@ -37,20 +37,6 @@ pub trait DocumentScannerFixture: Send + Sync {
     async fn go_on(&self);
 }
 
-/// Runs the contract of [`DocumentScanner`]. The expression makes the fixture of each test.
-#[macro_export]
-macro_rules! document_scanner_contract {
-    ($fixture:expr) => {
-        $crate::obligations!(document_scanner, $fixture;
-            clean_document_is_clean, malware_is_found_anywhere_in_a_document,
-            concurrent_scans_do_not_mix, document_over_the_limit_is_too_large,
-            file_of_another_size_is_never_clean, missing_file_is_an_error,
-            scanned_file_stays_as_it_is, stopped_scanner_is_unavailable_until_it_is_back,
-            silent_scanner_is_unavailable_until_it_goes_on,
-        );
-    };
-}
-
 /// Larger than the blocks of the adapters.
 const LARGE: usize = 300_001;
 
@@ -129,7 +115,7 @@ pub async fn document_over_the_limit_is_too_large(fixture: &dyn DocumentScannerF
     assert_eq!(Sample::clean(1).scan(fixture).await.unwrap(), Verdict::Clean);
 }
 
-/// Covers too short and too long.
+/// Covers too short, too long, and a missing file.
 pub async fn file_of_another_size_is_never_clean(fixture: &dyn DocumentScannerFixture) {
     for size in [1_000, LARGE] {
         let mut sample = Sample::clean(size);
@@ -137,14 +123,9 @@ pub async fn file_of_another_size_is_never_clean(fixture: &dyn DocumentScannerFi
             sample.file.size = announced;
             assert_unavailable(&sample.scan(fixture).await);
         }
+        std::fs::remove_file(&sample.file.path).unwrap();
+        assert_unavailable(&sample.scan(fixture).await);
     }
-}
-
-/// It is not clean.
-pub async fn missing_file_is_an_error(fixture: &dyn DocumentScannerFixture) {
-    let sample = Sample::clean(10);
-    std::fs::remove_file(&sample.file.path).unwrap();
-    assert_unavailable(&sample.scan(fixture).await);
 }
 
 /// Whether it is infected or not.
@@ -156,29 +137,28 @@ pub async fn scanned_file_stays_as_it_is(fixture: &dyn DocumentScannerFixture) {
     }
 }
 
-/// Covers checks and scans.
-pub async fn stopped_scanner_is_unavailable_until_it_is_back(fixture: &dyn DocumentScannerFixture) {
-    let sample = Sample::clean(1_000);
-    fixture.scanner().check().await.unwrap();
-    fixture.stop().await;
-    assert_unavailable(&fixture.scanner().check().await);
-    assert_unavailable(&sample.scan(fixture).await);
-    fixture.start_again().await;
-    fixture.scanner().check().await.unwrap();
-    assert_eq!(sample.scan(fixture).await.unwrap(), Verdict::Clean);
-}
-
-/// Covers small and large documents, and more of them than an adapter has connections.
-pub async fn silent_scanner_is_unavailable_until_it_goes_on(fixture: &dyn DocumentScannerFixture) {
+/// Whether it was stopped or is silent. Covers checks and scans of small and large documents, and
+/// more of them than an adapter has connections.
+pub async fn scanner_is_unavailable_until_it_is_back(fixture: &dyn DocumentScannerFixture) {
     let samples: Vec<_> = (0..20).map(|number| Sample::clean(1 + number * 40_000)).collect();
-    fixture.silence().await;
-    assert_unavailable(&fixture.scanner().check().await);
-    join_all(samples.iter().map(|sample| sample.scan(fixture)))
-        .await
-        .into_iter()
-        .for_each(|outcome| assert_unavailable(&outcome));
-    fixture.go_on().await;
-    for sample in samples {
-        assert_eq!(sample.scan(fixture).await.unwrap(), Verdict::Clean);
+    for is_silent in [false, true] {
+        fixture.scanner().check().await.unwrap();
+        if is_silent {
+            fixture.silence().await;
+        } else {
+            fixture.stop().await;
+        }
+        assert_unavailable(&fixture.scanner().check().await);
+        for outcome in join_all(samples.iter().map(|sample| sample.scan(fixture))).await {
+            assert_unavailable(&outcome);
+        }
+        if is_silent {
+            fixture.go_on().await;
+        } else {
+            fixture.start_again().await;
+        }
+        for sample in &samples {
+            assert_eq!(sample.scan(fixture).await.unwrap(), Verdict::Clean);
+        }
     }
 }

@@ -15,20 +15,6 @@ use crate::{
     },
 };
 
-/// Runs the contract of `Outbox`. The expression makes the `Storage` of each test.
-#[macro_export]
-macro_rules! outbox_contract {
-    ($storage:expr) => {
-        $crate::obligations!(outbox, $storage;
-            each_order_adds_one_event, each_addition_of_documents_adds_one_event,
-            oldest_events_come_first, deliveries_of_an_event_are_due_at_once,
-            event_is_dispatched_once, events_of_a_call_are_dispatched_together,
-            concurrent_workers_dispatch_each_event_once, event_put_off_is_passed,
-            event_of_an_unknown_type_is_left_alone, identifier_of_an_event_is_never_given_again,
-        );
-    };
-}
-
 async fn create(storage: &Storage, number: usize) -> OrderId {
     storage.create(&new_order(&format!("F-{number}"), NOW)).await
 }

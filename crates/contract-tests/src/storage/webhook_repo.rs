@@ -14,23 +14,6 @@ use crate::samples::{
     CLIENT, LIVE, MICROSECOND, NOW, Storage, at_once, attempt_webhook, lease_webhooks, new_endpoint,
 };
 
-/// Runs the contract of `WebhookRepo`. The expression makes the `Storage` of each test.
-#[macro_export]
-macro_rules! webhook_repo_contract {
-    ($storage:expr) => {
-        $crate::obligations!(webhook_repo, $storage;
-            endpoint_is_read_as_it_was_added, owner_has_a_limited_number_of_endpoints,
-            concurrent_additions_keep_the_limit, endpoint_of_another_owner_is_like_none,
-            absent_parts_of_a_change_stay, endpoint_is_disabled_once_and_enabled_again,
-            another_url_has_no_failures, rotated_secret_leaves_the_one_before,
-            removed_endpoint_gives_its_identifier_to_no_other,
-            endpoints_of_clients_are_found_whatever_their_state,
-            endpoint_is_disabled_when_it_has_failed_for_too_long,
-            endpoint_that_fails_is_told_of_once, endpoint_that_the_service_disabled_is_told_of_once,
-        );
-    };
-}
-
 const TEST: EndpointOwner = EndpointOwner { is_test: true, ..LIVE };
 const OTHER: EndpointOwner = EndpointOwner { client: ClientId(99), is_test: false };
 const MAX: usize = 3;
