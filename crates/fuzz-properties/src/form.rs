@@ -139,12 +139,13 @@ pub fn form(data: &[u8]) {
     assert_eq!(whole, pieces);
 
     let Some((_, documents)) = whole else { return };
-    // Forms with a content type that the crate does not read are not compared.
-    let content_type = std::str::from_utf8(content_type).ok().and_then(|text| text.parse().ok());
-    let content_type: Option<mime::Mime> = content_type;
-    let boundary = content_type.as_ref().and_then(|it| it.get_param(mime::BOUNDARY));
-    let Some(boundary) = boundary.map(|boundary| boundary.as_str().to_owned()) else { return };
-    let contents = contents(body, &boundary).expect("a form that was read has boundaries");
+    // Forms with a content type that `mime` does not read are not compared.
+    let text = std::str::from_utf8(content_type).ok();
+    let media_type = text.and_then(|text| text.parse::<mime::Mime>().ok());
+    let Some(boundary) = media_type.as_ref().and_then(|it| it.get_param(mime::BOUNDARY)) else {
+        return;
+    };
+    let contents = contents(body, boundary.as_str()).expect("a form that was read has boundaries");
     let mut contents = contents.into_iter();
     let is = |content: &[u8], size: u64, sha256: &Sha256Digest| {
         content.len() as u64 == size && sha256.0 == <[u8; 32]>::from(Sha256::digest(content))
