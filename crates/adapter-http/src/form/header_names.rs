@@ -94,15 +94,14 @@ fn parameters(value: &HeaderValue) -> Result<Vec<Parameter>, Fault> {
             return Err("has a parameter without a value");
         }
         let value = value.trim_start_matches(BLANKS);
-        let (text, has_backslash, after) = match value.strip_prefix('"') {
-            Some(quoted) => quoted_text(quoted).ok_or("has a quote without its end")?,
-            None => {
-                let end = value.find([';', ' ', '\t']).unwrap_or(value.len());
-                if !value[..end].bytes().all(|byte| is_token(byte) || !byte.is_ascii()) {
-                    return Err("has a value that needs quotes around it");
-                }
-                (value[..end].to_owned(), false, &value[end..])
+        let (text, has_backslash, after) = if let Some(quoted) = value.strip_prefix('"') {
+            quoted_text(quoted).ok_or("has a quote without its end")?
+        } else {
+            let (text, after) = value.split_at(value.find([';', ' ', '\t']).unwrap_or(value.len()));
+            if !text.bytes().all(|byte| is_token(byte) || !byte.is_ascii()) {
+                return Err("has a value that needs quotes around it");
             }
+            (text.to_owned(), false, after)
         };
         parameters.push(Parameter { name, text, has_backslash });
         rest = after.trim_start_matches(BLANKS);

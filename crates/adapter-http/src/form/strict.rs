@@ -145,10 +145,10 @@ impl<S> StrictForm<S> {
                     return Ok(Found::Delimiter { start, end: end + 2, is_last });
                 }
                 [] if is_last && self.ended => return Ok(Found::Delimiter { start, end, is_last }),
-                [] | [b'\r'] | [b'-'] if end - start > length + MAX_HEADERS => {
+                [] | [b'\r' | b'-'] if end - start > length + MAX_HEADERS => {
                     return Err(self.malformed("too many blanks follow a boundary"));
                 }
-                [] | [b'\r'] | [b'-'] if !self.ended => {
+                [] | [b'\r' | b'-'] if !self.ended => {
                     return Ok(Found::None(start.saturating_sub(2)));
                 }
                 _ if in_content => {
