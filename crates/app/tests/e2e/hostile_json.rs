@@ -18,7 +18,7 @@ async fn invalid_json_is_malformed() {
     let at = valid.find("Jane").unwrap();
     latin[at] = 0xE9;
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-    let texts = "|   |null|[]|42|\"order\"|true|{|{}{}|{'a': 1}|{\"a\": NaN}|\u{feff}{}";
+    let texts = "|   |null|[]|42|\"order\"|true|{|{}{}|{'a': 1}|{\"a\": NaN}|{}\u{feff}";
     let texts = texts.split('|').map(|text| text.as_bytes().to_vec());
     for body in texts.chain([
         b"\xFF\xFE{\0}\0".to_vec(),
