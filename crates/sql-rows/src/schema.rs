@@ -92,6 +92,7 @@ diesel::table! {
         disabled_at -> Nullable<crate::Instant>,
         disabled_by -> Nullable<Text>,
         told_at -> Nullable<crate::Instant>,
+        due_at -> Nullable<crate::Instant>,
     }
 }
 
