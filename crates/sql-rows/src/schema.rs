@@ -159,8 +159,9 @@ diesel::table! {
 }
 
 diesel::table! {
-    idempotency_keys (client_id, digest) {
+    idempotency_keys (client_id, is_test, digest) {
         client_id -> BigInt,
+        is_test -> Bool,
         digest -> Binary,
         token -> Binary,
         fingerprint -> Nullable<Binary>,

@@ -191,6 +191,8 @@ CREATE TABLE key_events (
 -- answered. No foreign keys, for the reasons given at orders and events.
 CREATE TABLE idempotency_keys (
     client_id bigint NOT NULL,
+    -- Test keys and live keys of a client do not share idempotency keys.
+    is_test boolean NOT NULL,
     digest bytea NOT NULL,
     token bytea NOT NULL,
     fingerprint bytea,
@@ -201,11 +203,11 @@ CREATE TABLE idempotency_keys (
     -- for a request that created the order.
     first_document integer,
     documents integer,
-    -- Serves: claim, release, the check before an order is created (WHERE client_id = ? AND
-    -- digest = ?), and the walk that forgets keys that are free again (WHERE (client_id, digest) >
-    -- (?, ?) ORDER BY client_id, digest LIMIT ?). An index by time would serve the walk better, but
-    -- every order would pay for it.
-    PRIMARY KEY (client_id, digest)
+    -- Serves: claim, release, the check before an order is created (WHERE client_id = ? AND is_test =
+    -- ? AND digest = ?), and the walk that forgets keys that are free again (WHERE (client_id,
+    -- is_test, digest) > (?, ?, ?) ORDER BY client_id, is_test, digest LIMIT ?). An index by time would
+    -- serve the walk better, but every order would pay for it.
+    PRIMARY KEY (client_id, is_test, digest)
 );
 
 -- The rule of a key in use, for the trigger below and for every statement of the adapter: the key

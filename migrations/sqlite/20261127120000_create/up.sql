@@ -157,6 +157,8 @@ CREATE TABLE key_events (
 -- answered.
 CREATE TABLE idempotency_keys (
     client_id INTEGER NOT NULL,
+    -- Test keys and live keys of a client do not share idempotency keys.
+    is_test INTEGER NOT NULL,
     digest BLOB NOT NULL,
     token BLOB NOT NULL,
     fingerprint BLOB,
@@ -167,11 +169,11 @@ CREATE TABLE idempotency_keys (
     -- NULL for a request that created the order.
     first_document INTEGER,
     documents INTEGER,
-    -- Serves: claim, release, the check before an order is created (WHERE client_id = ? AND
-    -- digest = ?), and the walk that forgets keys that are free again (WHERE (client_id, digest) >
-    -- (?, ?) ORDER BY client_id, digest LIMIT ?). An index by time would serve the walk better, but
-    -- every order would pay for it.
-    PRIMARY KEY (client_id, digest)
+    -- Serves: claim, release, the check before an order is created (WHERE client_id = ? AND is_test =
+    -- ? AND digest = ?), and the walk that forgets keys that are free again (WHERE (client_id,
+    -- is_test, digest) > (?, ?, ?) ORDER BY client_id, is_test, digest LIMIT ?). An index by time would
+    -- serve the walk better, but every order would pay for it.
+    PRIMARY KEY (client_id, is_test, digest)
 ) STRICT, WITHOUT ROWID;
 
 -- Webhooks: the endpoints of clients, and what is sent to them.
