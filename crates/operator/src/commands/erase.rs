@@ -15,7 +15,7 @@ use super::{
     orders::{Erased, Operator},
     output::{print, second},
 };
-use crate::{adapters::open_blobs, settings::Database};
+use crate::{adapters::open_blobs, progress::Progress, settings::Database};
 
 /// Number up to which orders are counted before the question.
 const COUNTED: usize = 10_000;
@@ -76,17 +76,18 @@ impl Operator {
             return Ok(None);
         }
         let (erase_orders, mut total) = (self.erase_orders().await?, Erasure::default());
-        loop {
-            let erased = erase_orders.erase_batch(instant).await?;
-            if erased.orders == 0 {
-                return Ok(Some(total));
+        let progress = Progress::new("erasing orders");
+        let erase = async {
+            loop {
+                let erased = erase_orders.erase_batch(instant).await?;
+                if erased.orders == 0 {
+                    return Ok(Some(total));
+                }
+                total += erased;
+                progress.set(format!("erased {} orders", total.orders));
             }
-            let reported = total.orders / COUNTED;
-            total += erased;
-            if total.orders / COUNTED > reported {
-                eprintln!("erased {} orders so far", total.orders);
-            }
-        }
+        };
+        progress.of(erase).await
     }
 
     async fn erase_orders(&self) -> Result<EraseOrders> {
@@ -104,7 +105,8 @@ impl Operator {
             "the orders are erased, but not their mails in {}; repeat the command",
             folder.display()
         );
-        tokio::task::spawn_blocking(move || remove_mails(&folder, of)).await?.context(context)
+        let removal = tokio::task::spawn_blocking(move || remove_mails(&folder, of));
+        Progress::new("removing mails from the mail drop").of(removal).await?.context(context)
     }
 
     /// Removes older pages of the orders from the write-ahead log of SQLite.
