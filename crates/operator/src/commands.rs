@@ -115,16 +115,10 @@ impl Command {
                 webhooks::run(command, &webhooks).await
             }
             Self::Backup { folder } => {
-                on_files("copying the database", move |progress| {
-                    backup::back_up(&settings, &folder, now, progress)
-                })
-                .await
+                on_files(move |progress| backup::back_up(&settings, &folder, now, progress)).await
             }
             Self::Restore { folder } => {
-                on_files("copying the database", move |progress| {
-                    backup::restore(&settings, &folder, progress)
-                })
-                .await
+                on_files(move |progress| backup::restore(&settings, &folder, progress)).await
             }
             Self::Copy { from, to } => {
                 let progress = Progress::new("copying");
@@ -141,11 +135,8 @@ impl Command {
     }
 }
 
-async fn on_files(
-    step: &str,
-    work: impl FnOnce(&Progress) -> Result<()> + Send + 'static,
-) -> Result<()> {
-    let progress = Progress::new(step);
+async fn on_files(work: impl FnOnce(&Progress) -> Result<()> + Send + 'static) -> Result<()> {
+    let progress = Progress::new("copying the database");
     let steps = progress.clone();
     let work = tokio::task::spawn_blocking(move || work(&steps));
     progress.of(work).await.context("the work on the files panicked")?

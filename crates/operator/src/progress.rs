@@ -39,10 +39,16 @@ impl Progress {
             let log = |step: String, seconds| tracing::info!(seconds, "{step}");
             return self.report(IN_LOG, log, work).await;
         }
+        let mut is_shown = false;
         // Each report replaces the one before; the last one disappears.
-        let show = |step, seconds| eprint!("\r\x1b[K{step} ({seconds} s)");
+        let show = |step, seconds| {
+            is_shown = true;
+            eprint!("\r\x1b[K{step} ({seconds} s)");
+        };
         let done = self.report(ON_TERMINAL, show, work).await;
-        eprint!("\r\x1b[K");
+        if is_shown {
+            eprint!("\r\x1b[K");
+        }
         done
     }
 

@@ -112,7 +112,8 @@ impl Operator {
     /// Removes older pages of the orders from the write-ahead log of SQLite.
     async fn empty_log(&self) -> Result<()> {
         let Database::Sqlite(path) = self.settings.database()? else { return Ok(()) };
-        let emptied = tokio::task::spawn_blocking(move || adapter_sqlite::empty_log(&path)).await?;
+        let emptying = tokio::task::spawn_blocking(move || adapter_sqlite::empty_log(&path));
+        let emptied = Progress::new("emptying the write-ahead log").of(emptying).await?;
         if !emptied.context("the write-ahead log was not emptied; repeat the command")? {
             eprintln!(
                 "the write-ahead log was in use and still has the orders; repeat the command"
