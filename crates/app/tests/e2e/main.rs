@@ -40,6 +40,7 @@ mod idempotency_in_progress;
 mod keys;
 mod kubernetes;
 mod limits;
+mod lists;
 mod log_lines;
 mod mails;
 mod malware_scan;
