@@ -26,6 +26,8 @@ use crate::respond::problem::{Problem, ProblemCode};
 
 /// Time limit for a whole JSON body.
 const JSON_TIMEOUT: Duration = Duration::from_secs(15);
+/// What some clients put before a text in UTF-8.
+pub(crate) const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// Minimum rate of a body in bytes per second.
 const MIN_RATE: u64 = 1024;
 /// Time that the client may need for [`MIN_RATE`] times as many bytes. The time in which the
@@ -115,7 +117,10 @@ impl Body {
                 payload_too_large(self.cap)
             }
             PayloadError::Io(io) if io.kind() == ErrorKind::TimedOut => too_slow(),
-            _ => Problem::malformed(format!("The body could not be read: {error}.")),
+            PayloadError::EncodingCorrupted => {
+                Problem::malformed("The chunks of the body are broken.")
+            }
+            _ => Problem::malformed("The body ended before it was complete."),
         }
     }
 

@@ -1,20 +1,25 @@
 //! Multipart forms with documents (RFC 7578), read as a stream.
 
 mod content;
-mod part_names;
+mod header_names;
 mod spool;
 mod spool_folder;
 mod strict;
 mod text_parts;
 
 use std::{
-    io,
+    io::{self, ErrorKind},
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
 };
 
 use actix_multipart::{Field, Multipart, MultipartError};
-use actix_web::{HttpRequest, http::header, web};
+use actix_web::{
+    HttpRequest,
+    error::PayloadError,
+    http::header::{self, HeaderMap, HeaderName, HeaderValue},
+    web,
+};
 use domain::{
     api_key::ClientId,
     document::{Content, DocumentFormat, DocumentLimits, ReceivedDocument},
@@ -28,14 +33,14 @@ pub use self::{
     text_parts::TEXT_PARTS,
 };
 use self::{
-    part_names::names,
+    header_names::{kind, names},
     spool::{SpoolError, Spooled},
     strict::StrictForm,
     text_parts::{TextParts, is_text_part, max_bytes as max_text_bytes},
 };
 use crate::{
     access::limits::used_up,
-    body::Body,
+    body::{BYTE_ORDER_MARK, Body},
     respond::problem::{Problem, ProblemCode},
 };
 
@@ -43,6 +48,7 @@ use crate::{
 const MAX_PARTS: usize = 200;
 /// Bytes of a form apart from its documents: text parts, boundaries and part headers.
 const FORM_OVERHEAD: u64 = 4 * 1024 * 1024;
+const CONTENT_TRANSFER_ENCODING: HeaderName = HeaderName::from_static("content-transfer-encoding");
 /// Maximum length of a boundary (RFC 2046, section 5.1.1).
 const MAX_BOUNDARY: usize = 70;
 
@@ -84,17 +90,16 @@ pub async fn read(
     let boundary = boundary(request)?;
     let body = Body::new(request, payload, max_bytes(space.limits));
     let strict = StrictForm::new(body.clone(), &boundary);
-    let mut form = Multipart::new(request.headers(), strict);
+    let mut form = Multipart::new(&multipart_headers(&boundary)?, strict);
     let (texts, documents, held) = (TextParts::default(), Vec::new(), Vec::new());
-    let mut reader = FormReader { request, space, body, texts, documents, held };
-    let mut count = 0;
+    let mut reader = FormReader { request, space, body, texts, documents, held, number: 1 };
     while let Some(part) = form.next().await {
         let part = part.map_err(|error| reader.unreadable(&error))?;
-        count += 1;
-        if count > MAX_PARTS {
+        if reader.number > MAX_PARTS {
             return Err(Problem::malformed(format!("The form has more than {MAX_PARTS} parts.")));
         }
-        reader.part(part, count).await?;
+        reader.part(part).await?;
+        reader.number += 1;
     }
     let FormReader { body, texts, documents, held, .. } = reader;
     body.finish().await?;
@@ -104,31 +109,34 @@ pub async fn read(
 /// Returns the boundary of the `multipart/form-data` content type.
 fn boundary(request: &HttpRequest) -> Result<String, Problem> {
     let mut values = request.headers().get_all(header::CONTENT_TYPE);
-    let content_type =
-        values.next().and_then(|value| value.to_str().ok()?.parse::<mime::Mime>().ok());
-    let form = content_type.filter(|content_type| {
-        content_type.essence_str() == mime::MULTIPART_FORM_DATA.essence_str()
-    });
+    let form = values.next().filter(|content_type| kind(content_type) == "multipart/form-data");
     let form = form.ok_or_else(|| {
         Problem::new(
             ProblemCode::UnsupportedMediaType,
             "The content type must be multipart/form-data.",
         )
     })?;
-    let boundaries: Vec<_> = form.params().filter(|(name, _)| *name == mime::BOUNDARY).collect();
-    match boundaries[..] {
-        _ if values.next().is_some() => {
-            Err(Problem::malformed("The request has more than one content type."))
-        }
-        [] => Err(Problem::malformed("The content type has no boundary.")),
-        [(_, boundary)] if (1..=MAX_BOUNDARY).contains(&boundary.as_str().len()) => {
-            Ok(boundary.as_str().to_owned())
-        }
-        [_] => Err(Problem::malformed(format!(
-            "The boundary must have 1 to {MAX_BOUNDARY} characters."
-        ))),
-        _ => Err(Problem::malformed("The content type has more than one boundary.")),
+    if values.next().is_some() {
+        return Err(Problem::malformed("The request has more than one content type."));
     }
+    let boundary = header_names::boundary(form)
+        .map_err(|fault| Problem::malformed(format!("The content type {fault}.")))?;
+    if (1..=MAX_BOUNDARY).contains(&boundary.len()) {
+        Ok(boundary)
+    } else {
+        let detail = format!("The boundary must have 1 to {MAX_BOUNDARY} characters.");
+        Err(Problem::malformed(detail))
+    }
+}
+
+/// Returns the headers from which actix-multipart takes the boundary. It reads the names of parts
+/// only in `form-data`, and otherwise than [`names`].
+fn multipart_headers(boundary: &str) -> Result<HeaderMap, Problem> {
+    let content_type = HeaderValue::try_from(format!("multipart/mixed; boundary=\"{boundary}\""));
+    let malformed = |_| Problem::malformed("The content type has a boundary that is not ASCII.");
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, content_type.map_err(malformed)?);
+    Ok(headers)
 }
 
 struct FormReader<'a> {
@@ -138,13 +146,14 @@ struct FormReader<'a> {
     texts: TextParts,
     documents: Vec<ReceivedDocument>,
     held: Vec<SpoolGuard>,
+    /// The number of the part that is read, from 1.
+    number: usize,
 }
 
 impl FormReader<'_> {
-    /// Reads a part. The first part has number 1.
-    async fn part(&mut self, part: Field, number: usize) -> Result<(), Problem> {
-        let (name, file_name) = part_names(&part)?;
-        let label = label(&name, number);
+    async fn part(&mut self, part: Field) -> Result<(), Problem> {
+        let (name, file_name) = part_names(&part).map_err(|fault| self.malformed(fault))?;
+        let label = label(&name, self.number);
         match (name.as_str(), file_name) {
             ("documents", Some(file_name)) => self.document(file_name, part).await,
             ("documents", None) => Err(Problem::malformed(
@@ -176,8 +185,9 @@ impl FormReader<'_> {
                 ));
             }
         }
-        String::from_utf8(collected)
-            .map_err(|_| Problem::malformed(format!("{label} is not UTF-8.")))
+        let text = collected.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&collected);
+        let text = str::from_utf8(text);
+        text.map(str::to_owned).map_err(|_| Problem::malformed(format!("{label} is not UTF-8.")))
     }
 
     async fn document(&mut self, name_as_sent: String, mut part: Field) -> Result<(), Problem> {
@@ -211,10 +221,28 @@ impl FormReader<'_> {
         Ok(())
     }
 
+    /// Says which part is at fault, and why.
+    fn malformed(&self, fault: &str) -> Problem {
+        Problem::malformed(format!("Part {} of the form {fault}.", self.number))
+    }
+
     fn unreadable(&self, error: &MultipartError) -> Problem {
         match error {
+            MultipartError::Payload(PayloadError::Io(error))
+                if error.kind() == ErrorKind::InvalidData =>
+            {
+                Problem::malformed(error.to_string())
+            }
+            MultipartError::Payload(PayloadError::Overflow) => {
+                self.malformed("has a line that is too long")
+            }
             MultipartError::Payload(error) => self.body.explain(error),
-            error => Problem::malformed(format!("The body could not be read: {error}.")),
+            MultipartError::Incomplete => {
+                Problem::malformed("The form ends before its last boundary.")
+            }
+            MultipartError::Nested => self.malformed("has parts itself"),
+            MultipartError::Parse(_) => self.malformed("has headers that cannot be read"),
+            _ => self.malformed("does not begin and end with the boundary"),
         }
     }
 
@@ -227,17 +255,21 @@ impl FormReader<'_> {
     }
 }
 
-/// Returns the field name and the file name of a part. actix-multipart looks only at the first
-/// `Content-Type`, which must not be nested, and the first `Content-Disposition`.
-fn part_names(part: &Field) -> Result<(String, Option<String>), Problem> {
-    let mut types = part.headers().get_all(header::CONTENT_TYPE);
-    if types.any(|value| value.as_bytes().to_ascii_lowercase().starts_with(b"multipart/")) {
-        return Err(Problem::malformed("A part has parts itself."));
+/// Returns the field name and the file name of a part, or what is wrong with it. Its content is
+/// stored as it is sent, so it must not be encoded.
+fn part_names(part: &Field) -> Result<(String, Option<String>), &'static str> {
+    let headers = part.headers();
+    if headers.get_all(header::CONTENT_TYPE).any(|value| kind(value).starts_with("multipart/")) {
+        return Err("has parts itself");
     }
-    let mut dispositions = part.headers().get_all(header::CONTENT_DISPOSITION);
-    match (part.content_disposition(), dispositions.next(), dispositions.next()) {
-        (Some(parsed), Some(written), None) => names(parsed, written),
-        _ => Err(Problem::malformed("A part does not have one Content-Disposition.")),
+    let is_plain = |value| ["7bit", "8bit", "binary"].contains(&kind(value).as_str());
+    if !headers.get_all(CONTENT_TRANSFER_ENCODING).all(is_plain) {
+        return Err("has a Content-Transfer-Encoding: send its bytes as they are");
+    }
+    let mut dispositions = headers.get_all(header::CONTENT_DISPOSITION);
+    match (dispositions.next(), dispositions.next()) {
+        (Some(disposition), None) => names(disposition),
+        _ => Err("does not have one Content-Disposition"),
     }
 }
 

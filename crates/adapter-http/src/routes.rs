@@ -61,6 +61,7 @@ pub(crate) fn configure(config: &mut ServiceConfig, base_path: &str) {
     }
     config
         .service(resource(&at(openapi::PATH), vec![plain(GET, &openapi::serve)]))
+        .service(resource(&at("/"), vec![plain(GET, &docs_page::redirect_root)]))
         .service(resource(&at(docs_page::TRAILING_SLASH), vec![plain(GET, &docs_page::redirect)]));
     for file in &docs_page::FILES {
         let send = move |request: HttpRequest| ready(file.response(&request));
@@ -133,6 +134,12 @@ mod tests {
         let request = TestRequest::get().uri("/api/unknown");
 
         Ports::without_key().api().send(request).await.problem(404, "not_found");
+    }
+
+    #[actix_web::test]
+    async fn root_leads_to_the_documentation() {
+        let found = Ports::without_key().api().send(TestRequest::get().uri("/")).await;
+        assert_eq!((found.status.as_u16(), found.header("location")), (302, "docs"));
     }
 
     #[actix_web::test]

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     access::limits::BodyLimit,
-    body,
+    body::{self, BYTE_ORDER_MARK},
     respond::problem::{FieldProblem, Problem, ProblemCode},
 };
 
@@ -42,8 +42,8 @@ pub(crate) fn unsupported_media_type() -> Problem {
 
 /// Parses a body into a type that is an object.
 pub(crate) fn parse<T: for<'de> JsonType<'de>>(body: &[u8]) -> Result<Field<T>, Problem> {
-    let text =
-        std::str::from_utf8(body).map_err(|_| Problem::malformed("The body is not UTF-8."))?;
+    let body = body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body);
+    let text = str::from_utf8(body).map_err(|_| Problem::malformed("The body is not UTF-8."))?;
     serde_json::from_str(text)
         .map_err(|error| Problem::malformed(format!("The body is not valid JSON: {error}.")))
 }

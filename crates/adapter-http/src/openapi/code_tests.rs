@@ -374,6 +374,7 @@ fn problems_are_those_of_the_service() {
         CreateOrderError::Duplicate { retry_after: 43 }.into(),
         CreateOrderError::InProgress { retry_after: 5 }.into(),
         WebhooksError::Disabled.into(),
+        WebhooksError::NotConfigured.into(),
         replay_in_progress(),
         body::too_slow(),
         form::document_too_large("deed-of-trust.pdf", limits),

@@ -63,6 +63,11 @@ pub(crate) async fn redirect() -> HttpResponse {
     HttpResponse::PermanentRedirect().insert_header((header::LOCATION, "../docs")).finish()
 }
 
+/// Leads from the base path with a slash to the page.
+pub(crate) async fn redirect_root() -> HttpResponse {
+    HttpResponse::Found().insert_header((header::LOCATION, "docs")).finish()
+}
+
 impl Asset {
     /// Returns the path below the base path.
     pub(crate) fn path(&self) -> String {

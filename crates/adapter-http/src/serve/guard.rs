@@ -131,10 +131,13 @@ struct State {
     /// Whether no other request may be carried out: the connection was refused, or the end of the
     /// last request is doubtful.
     ended: bool,
-    /// Whether the last request was `HEAD`, until actix has begun all requests that it had decoded
-    /// before it encoded the answer. The answer has the form of the last of these.
-    answered: Option<bool>,
+    /// The form of the last answer, until actix has begun all requests that it had decoded before it
+    /// encoded the answer. The answer has the form of the last of these.
+    answered: Option<Form>,
 }
+
+/// Whether an answer has no body, and whether it says `connection: upgrade`.
+type Form = (bool, bool);
 
 impl Connection {
     fn state(&self) -> MutexGuard<'_, State> {
@@ -165,9 +168,9 @@ impl Connection {
     /// Marks a request as in progress. Returns `None` if it must not be carried out: the
     /// connection was refused, or other readers may see the end of the request before it elsewhere.
     pub(crate) fn begin(self: &Arc<Self>, head: &RequestHead) -> Option<InProgress> {
-        let is_head = head.method == Method::HEAD;
+        let form = (head.method == Method::HEAD, head.upgrade());
         let mut state = self.state();
-        if state.answered.is_some_and(|before| before != is_head) {
+        if state.answered.is_some_and(|before| before != form) {
             // The answer before may have the wrong form. Then it is cut off.
             self.end(&mut state);
             return None;
@@ -180,7 +183,7 @@ impl Connection {
             || [header::UPGRADE, header::TRANSFER_ENCODING]
                 .iter()
                 .any(|name| head.headers.contains_key(name));
-        Some(InProgress { connection: Arc::clone(self), is_head })
+        Some(InProgress { connection: Arc::clone(self), form })
     }
 }
 
@@ -202,13 +205,13 @@ impl Drop for Connection {
 /// A request in progress, until its answer is sent.
 pub(crate) struct InProgress {
     connection: Arc<Connection>,
-    is_head: bool,
+    form: Form,
 }
 
 impl Drop for InProgress {
     fn drop(&mut self) {
         let mut state = self.connection.state();
-        (state.idle_since, state.answered) = (Some(Instant::now()), Some(self.is_head));
+        (state.idle_since, state.answered) = (Some(Instant::now()), Some(self.form));
         drop(state);
         let connection = Arc::clone(&self.connection);
         // Runs when actix has begun them.

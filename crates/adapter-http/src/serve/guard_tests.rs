@@ -110,12 +110,25 @@ async fn head_behind_an_unsent_answer_ends_the_connection() {
     let connections = connections();
     let (server, client) = pair();
     let connection = register(&connections, server, "203.0.113.1");
-    let head = || TestRequest::default().method(Method::HEAD);
     drop(begin(&connection, TestRequest::default()).unwrap());
     drop(begin(&connection, TestRequest::default()).unwrap());
     yield_now().await;
-    drop(begin(&connection, head()).unwrap());
+    drop(begin(&connection, TestRequest::default().method(Method::HEAD)).unwrap());
     assert!(!has_ended(&client));
     assert!(begin(&connection, TestRequest::default()).is_none());
     assert!(has_ended(&client));
+}
+
+#[tokio::test]
+async fn upgrade_behind_an_unsent_answer_ends_the_connection() {
+    let (server, client) = pair();
+    let connection = register(&connections(), server, "203.0.113.1");
+    let upgrade =
+        || TestRequest::default().insert_header(("connection", "Upgrade, HTTP2-Settings"));
+    drop(begin(&connection, TestRequest::default()).unwrap());
+    assert!(begin(&connection, upgrade()).is_none() && has_ended(&client));
+    let connection = register(&connections(), pair().0, "203.0.113.1");
+    drop(begin(&connection, TestRequest::default()).unwrap());
+    yield_now().await;
+    assert!(begin(&connection, upgrade()).is_some() && connection.must_close());
 }

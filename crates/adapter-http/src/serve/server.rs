@@ -3,10 +3,11 @@
 use std::{io, net::TcpListener, sync::Arc, time::Duration};
 
 use actix_web::{
-    App, HttpServer,
-    dev::Server,
-    http::header,
-    middleware::{DefaultHeaders, from_fn},
+    App, Error, HttpServer,
+    body::MessageBody,
+    dev::{Server, ServiceRequest, ServiceResponse},
+    http::{ConnectionType, header},
+    middleware::{DefaultHeaders, Next, from_fn},
     web,
 };
 
@@ -95,9 +96,24 @@ pub fn serve_ops(listener: TcpListener, ops: web::Data<Ops>) -> io::Result<Serve
         let headers = DefaultHeaders::new()
             .add((header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
             .add((header::CACHE_CONTROL, "no-store"));
-        App::new().app_data(ops.clone()).wrap(headers).configure(routes::configure_ops)
+        let close = from_fn(close_after_upgrade);
+        App::new().app_data(ops.clone()).wrap(headers).wrap(close).configure(routes::configure_ops)
     });
     Ok(server.workers(1).disable_signals().shutdown_timeout(1).listen(listener)?.run())
+}
+
+/// Closes the connection of a client that offers another protocol. actix itself would answer
+/// `connection: upgrade`.
+async fn close_after_upgrade(
+    request: ServiceRequest,
+    next: Next<impl MessageBody>,
+) -> Result<ServiceResponse<impl MessageBody>, Error> {
+    let must_close = request.head().upgrade();
+    let mut response = next.call(request).await?;
+    if must_close {
+        response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
+    }
+    Ok(response)
 }
 
 #[cfg(test)]

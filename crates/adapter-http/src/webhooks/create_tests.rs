@@ -90,6 +90,14 @@ async fn body_that_is_no_object_is_rejected() {
 }
 
 #[actix_web::test]
+async fn byte_order_mark_before_json_is_ignored() {
+    let request = TestApi::post(WEBHOOKS)
+        .insert_header(("content-type", "application/json"))
+        .set_payload("\u{feff}{\"url\": 1}");
+    assert_eq!(Ports::new().api().send(request).await.errors(), [("/url", "wrong_type")]);
+}
+
+#[actix_web::test]
 async fn body_that_cannot_be_read_is_rejected() {
     let json = |body: Vec<u8>| {
         TestApi::post(WEBHOOKS)

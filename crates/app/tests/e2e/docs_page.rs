@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use test_servers::browser::Browser;
 
-use crate::harness::{TestApp, client, order, problem};
+use crate::harness::{TestApp, client, problem};
 
 const JSON: &str = "#operations-orders-createOrder";
 const FORM: &str = "#operations-orders-createOrderWithDocuments";
@@ -72,9 +72,6 @@ async fn docs_page_creates_orders_and_shows_problems() {
     save_screenshot(&browser, &app.key).await;
 
     browser.click(&format!("{FORM} .opblock-summary-control")).await;
-    let details = order("FORM-2026-001")["signingDetailsFormData"].to_string();
-    let field = format!("{FORM} [data-property-name=signingDetailsFormData] textarea");
-    browser.paste_over(&field, &details).await;
     let documents = format!("{FORM} [data-property-name=documents]");
     for (number, name) in [(1, "deed-of-trust.pdf"), (2, "signing-instructions.docx")] {
         if number > 1 {
@@ -87,9 +84,21 @@ async fn docs_page_creates_orders_and_shows_problems() {
     let (status, record) = execute(&browser, FORM).await;
     assert_eq!(
         (status.as_str(), &record["documents_uploaded"], &record["file_number"]),
-        ("201", &json!(2), &json!("FORM-2026-001")),
+        ("201", &json!(2), &json!("REFI-2")),
         "{record}"
     );
+    // The examples of the parts are those of the whole form, and the instant is that of the local time.
+    let document: Value = app.read("/openapi.json").await;
+    let operation = &document["paths"]["/api/order/create-with-documents"]["post"];
+    let example = &operation["requestBody"]["content"]["multipart/form-data"]["example"];
+    let read: Value = app.read(&format!("/api/order/{}", record["order_id"])).await;
+    let details = &read["details"];
+    for part in ["requestedBy", "signingContactsFormData", "signingDetailsFormData"] {
+        for (name, value) in example[part].as_object().unwrap() {
+            assert_eq!(&details[part][name], value, "{part} {name}");
+        }
+    }
+    assert_eq!(details["utcTimeDate"], example["utcTimeDate"]);
     assert_eq!((app.rows("orders"), app.rows("documents"), app.documents().len()), (2, 2, 2));
     assert_eq!(errors(&browser).await, Vec::<String>::new());
 

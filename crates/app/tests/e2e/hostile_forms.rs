@@ -107,7 +107,7 @@ async fn file_names_are_read_in_every_notation() {
         ("x-filename=\"evil.exe\"; filename=\"deed.pdf\"", "deed.pdf"),
         ("filename=deed.pdf", "deed.pdf"),
         ("filename*=UTF-8''d%C3%A9ed.pdf", "déed.pdf"),
-        ("filename=\"plain.pdf\"; filename*=UTF-8''d%C3%A9ed.pdf", "plain.pdf"),
+        ("filename=\"plain.pdf\"; filename*=UTF-8''d%C3%A9ed.pdf", "déed.pdf"),
     ] {
         let form = with_deed(&until_document(&format!("form-data; name=\"documents\"; {written}")));
         let answer = app.raw_form(FORM, &form).await;

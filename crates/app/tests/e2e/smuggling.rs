@@ -332,3 +332,42 @@ async fn head_behind_get_takes_no_body_away() {
         assert_eq!(twice.matches("HTTP/1.1 ").count(), 2, "{path}");
     }
 }
+
+/// Java's HttpClient offers `h2c` with every request (RFC 9110, section 7.8; RFC 9112, section 9.6).
+#[tokio::test(flavor = "multi_thread")]
+async fn answer_to_an_offered_upgrade_says_close() {
+    let mut sender = sender().await;
+    let ops = sender.app.ops_address;
+    let body = sender.body();
+    let length = format!("Content-Length: {}\r\n", body.len());
+    for offer in [
+        "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAA\r\n",
+        "Connection: Upgrade\r\nUpgrade: TLS/1.2\r\n",
+        "Connection: keep-alive, upgrade\r\nUpgrade: websocket\r\n",
+        "Connection: upgrade\r\n",
+    ] {
+        let get = |path: &str| sender.head(&format!("GET {path} HTTP/1.1"), offer);
+        let lengthy = sender.head("POST /api/webhooks HTTP/1.1", &(length.clone() + offer));
+        for (address, request, status) in [
+            (sender.app.address, sender.post(&(length.clone() + offer)) + &body, "201 409"),
+            (sender.app.address, lengthy + &body, "403"),
+            (sender.app.address, get("/docs"), "200"),
+            (sender.app.address, get("/nowhere"), "404"),
+            (sender.app.address, get(CREATE), "405"),
+            (sender.app.address, sender.head("HEAD /docs HTTP/1.1", offer), "200"),
+            (ops, get("/healthz"), "200"),
+            (ops, get("/nowhere"), "404"),
+        ] {
+            let answer = exchange(address, request.clone().into_bytes(), false).await;
+            let head = answer.split("\r\n\r\n").next().unwrap().to_lowercase();
+            assert!(status.contains(&head[9..12]), "{request} {head}");
+            let connections: Vec<_> =
+                head.lines().filter(|line| line.starts_with("connection:")).collect();
+            assert_eq!(connections, ["connection: close"], "{request}");
+        }
+    }
+    let behind = sender.head("GET /docs HTTP/1.1", "")
+        + &sender.head("GET /docs HTTP/1.1", "Connection: upgrade\r\nUpgrade: h2c\r\n");
+    let answer = exchange(sender.app.address, behind.into_bytes(), true).await;
+    assert!(!answer.to_lowercase().contains("connection: upgrade"), "{answer}");
+}

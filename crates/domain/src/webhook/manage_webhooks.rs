@@ -58,6 +58,9 @@ pub enum WebhooksError {
     /// The cursor is no delivery of the endpoint.
     #[error("the cursor is no delivery of the endpoint")]
     UnknownCursor,
+    /// The service has no key for the secrets of endpoints.
+    #[error("{NO_KEY}")]
+    NotConfigured,
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -214,8 +217,7 @@ impl ManageWebhooks {
     }
 
     fn new_secret(&self, owner: EndpointOwner) -> Result<(WebhookSecret, Vec<u8>), WebhooksError> {
-        let no_key = || StoreError::Unavailable(NO_KEY.into());
-        let secrets = self.secrets.as_ref().ok_or_else(no_key)?;
+        let secrets = self.secrets.as_ref().ok_or(WebhooksError::NotConfigured)?;
         let secret = WebhookSecret::random(&*self.entropy);
         let sealed = secrets.seal(&secret, &secret_context(owner.client));
         Ok((secret, sealed))

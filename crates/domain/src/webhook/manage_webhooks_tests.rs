@@ -97,7 +97,7 @@ async fn without_a_key_no_endpoint_is_created() {
     let webhooks = ManageWebhooks { secrets: None, ..Mocks::new().use_case() };
     let created = webhooks.create(OWNER, request("https://a.example")).await.map(drop);
     for result in [created, webhooks.rotate_secret(OWNER, ID).await.map(drop)] {
-        assert!(matches!(result, Err(WebhooksError::Store(StoreError::Unavailable(_)))));
+        assert!(matches!(result, Err(WebhooksError::NotConfigured)));
     }
 }
 

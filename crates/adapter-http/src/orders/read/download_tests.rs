@@ -68,6 +68,7 @@ fn one_range_is_granted() {
         ("bytes=-10", (990, 999)),
         ("bytes=-5000", (0, 999)),
         ("bytes= 1-2 ", (1, 2)),
+        ("Bytes=1-2", (1, 2)),
     ] {
         assert_eq!(range(&[("range", header)]).unwrap(), Some(expected), "{header}");
     }

@@ -136,10 +136,9 @@ fn requested_range(
         let set = set.trim();
         !set.is_empty() && set.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
     };
-    let value = value.to_str().ok().filter(|value| {
-        value.split_once('=').is_some_and(|(unit, set)| unit == "bytes" && one_range(set))
-    });
-    let range = match value.and_then(|value| value.parse().ok()) {
+    let parts = value.to_str().ok().and_then(|value| value.split_once('='));
+    let set = parts.filter(|(unit, set)| unit.eq_ignore_ascii_case("bytes") && one_range(set));
+    let range = match set.and_then(|(_, set)| format!("bytes={set}").parse().ok()) {
         Some(Range::Bytes(ranges)) if request.method() == Method::GET => ranges.first().cloned(),
         _ => None,
     };
