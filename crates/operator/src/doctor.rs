@@ -11,6 +11,7 @@ mod disk;
 mod finding;
 mod network;
 mod stores;
+mod time_zones;
 
 use std::{sync::Arc, thread, time::Duration};
 
@@ -62,6 +63,7 @@ pub async fn examine(
         ("webhooks", begin(of, stores::webhooks)),
         ("traces", begin(of, stores::traces)),
         ("clock", begin(of, database::clock)),
+        ("tzdata", begin(of, time_zones::check)),
         ("disk", begin(of, disk::check)),
         ("files", begin(of, network::open_files)),
         ("ports", begin(of, network::ports)),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use actix_web::http::Method;
-use domain::order::OrderId;
+use domain::{appointment::ZoneDatabase, order::OrderId};
 use prometheus::{
     Histogram, HistogramVec, IntCounter, IntCounterVec, Registry, register_gauge_vec_with_registry,
     register_histogram_vec_with_registry, register_histogram_with_registry,
@@ -44,15 +44,23 @@ pub struct ApiMetrics {
 const DURATIONS: [f64; 15] =
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
-fn register_build_info(registry: &Registry) -> Result<(), prometheus::Error> {
-    register_gauge_vec_with_registry!(
-        "notary_orders_build_info",
-        "Always 1; the label has the version of the program.",
-        &["version"],
-        registry
-    )?
-    .with_label_values(&[env!("CARGO_PKG_VERSION")])
-    .set(1.0);
+fn register_versions(registry: &Registry) -> Result<(), prometheus::Error> {
+    for (name, help, version) in [
+        (
+            "notary_orders_build_info",
+            "Always 1; the label has the version of the program.",
+            env!("CARGO_PKG_VERSION"),
+        ),
+        (
+            "notary_orders_tzdata_info",
+            "Always 1; the label has the version of the time zone data.",
+            ZoneDatabase::current().version(),
+        ),
+    ] {
+        register_gauge_vec_with_registry!(name, help, &["version"], registry)?
+            .with_label_values(&[version])
+            .set(1.0);
+    }
     Ok(())
 }
 
@@ -137,7 +145,7 @@ impl ApiMetrics {
                 &["field"],
             )?,
         };
-        register_build_info(registry)?;
+        register_versions(registry)?;
         for operation in ["json", "multipart"] {
             metrics.orders.with_label_values(&[operation]);
             metrics.test_orders.with_label_values(&[operation]);
