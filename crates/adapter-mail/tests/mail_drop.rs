@@ -70,7 +70,7 @@ impl NotifierFixture for Folder {
     }
 }
 
-contract_tests::notifier_contract!(Folder::new());
+contract_tests::contract!(notifier, Folder::new());
 
 fn open(path: &Path) -> Result<Arc<dyn Notifier>, OpenError> {
     adapter_mail::open(

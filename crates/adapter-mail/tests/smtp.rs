@@ -48,16 +48,19 @@ impl NotifierFixture for Relay {
 }
 
 mod unencrypted {
-    contract_tests::notifier_contract!(super::Relay::new(super::Tls::Never, None));
+    use super::{Relay, Tls};
+
+    contract_tests::contract!(notifier, Relay::new(Tls::Never, None));
 }
 
 mod starttls_with_credentials {
-    contract_tests::notifier_contract!(super::Relay::new(
-        super::Tls::StartTls,
-        Some("PLAIN LOGIN")
-    ));
+    use super::{Relay, Tls};
+
+    contract_tests::contract!(notifier, Relay::new(Tls::StartTls, Some("PLAIN LOGIN")));
 }
 
 mod implicit_tls_with_credentials {
-    contract_tests::notifier_contract!(super::Relay::new(super::Tls::Implicit, Some("LOGIN")));
+    use super::{Relay, Tls};
+
+    contract_tests::contract!(notifier, Relay::new(Tls::Implicit, Some("LOGIN")));
 }

@@ -74,7 +74,7 @@ impl BlobStoreFixture for S3 {
 }
 
 mod folder {
-    contract_tests::blob_store_contract!(super::Folder::below(&std::env::temp_dir()));
+    contract_tests::contract!(blob_store, super::Folder::below(&std::env::temp_dir()));
 }
 
 /// A file cannot become an object by a link there, because the spool is on another file system.
@@ -88,9 +88,9 @@ mod folder_on_another_file_system {
         folder
     }
 
-    contract_tests::copying_blob_store_contract!(folder());
+    contract_tests::contract!(copying_blob_store, folder());
 }
 
 mod s3 {
-    contract_tests::copying_blob_store_contract!(super::S3::new());
+    contract_tests::contract!(copying_blob_store, super::S3::new());
 }

@@ -102,7 +102,7 @@ impl WebhookSenderFixture for Fixture {
     }
 }
 
-contract_tests::webhook_sender_contract!(Fixture::new().await);
+contract_tests::contract!(webhook_sender, Fixture::new().await);
 
 #[tokio::test]
 async fn name_that_changes_after_its_check_is_refused() {

@@ -135,15 +135,9 @@ pub fn form(data: &[u8]) {
     assert_eq!(whole, pieces);
 
     let Some((_, documents)) = whole else { return };
-    let boundary = std::str::from_utf8(content_type)
-        .unwrap()
-        .parse::<mime::Mime>()
-        .unwrap()
-        .get_param(mime::BOUNDARY)
-        .unwrap()
-        .as_str()
-        .to_owned();
-    let contents = contents(body, &boundary).expect("a form that was read has boundaries");
+    let media_type: mime::Mime = std::str::from_utf8(content_type).unwrap().parse().unwrap();
+    let boundary = media_type.get_param(mime::BOUNDARY).unwrap().as_str();
+    let contents = contents(body, boundary).expect("a form that was read has boundaries");
     let mut contents = contents.into_iter();
     let is = |content: &[u8], size: u64, sha256: &Sha256Digest| {
         content.len() as u64 == size && sha256.0 == <[u8; 32]>::from(Sha256::digest(content))

@@ -1,12 +1,6 @@
 //! Chooses the adapters behind the ports by the settings.
 
-use std::{
-    fs::{DirBuilder, File},
-    io,
-    os::unix::fs::DirBuilderExt as _,
-    path::Path,
-    sync::Arc,
-};
+use std::{path::Path, sync::Arc};
 
 use adapter_clamd::Clamd;
 use adapter_mail::{MailDrop, Sender};
@@ -25,6 +19,7 @@ use domain::{
 };
 
 use crate::{
+    private_files::create_folder,
     secrets_key::secret_box,
     settings::{Database, Settings},
     system::Machine,
@@ -191,8 +186,7 @@ pub(crate) async fn open_postgres(
     settings: &Settings,
     setting: &'static str,
 ) -> Result<PostgresStore> {
-    let connections = settings.database_connections.into();
-    let store = PostgresStore::open(url, connections).context(setting)?;
+    let store = PostgresStore::open(url, settings.database_connections).context(setting)?;
     store.migrate().await.context(setting)?;
     Ok(store)
 }
@@ -279,15 +273,8 @@ pub async fn open_notifier(settings: &Settings) -> Result<(Arc<dyn Notifier>, bo
 
 /// Creates the data directory, durably. Only its owner can read it, because it holds personal data.
 pub fn create_data_dir(settings: &Settings) -> Result<()> {
-    let folder = std::path::absolute(&settings.data_dir)?;
-    let create = || -> io::Result<()> {
-        if !folder.exists() {
-            DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-            folder.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())?;
-        }
-        Ok(())
-    };
-    create().with_context(|| {
-        format!("--data-dir (NOTARY_ORDERS_DATA_DIR): {}", settings.data_dir.display())
-    })
+    if settings.data_dir.exists() {
+        return Ok(());
+    }
+    create_folder(&settings.data_dir).context("--data-dir (NOTARY_ORDERS_DATA_DIR)")
 }

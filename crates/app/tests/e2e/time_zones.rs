@@ -2,13 +2,11 @@
 
 use std::fs;
 
-use reqwest::StatusCode;
-use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
-    harness::client,
-    service_process::{ServiceProcess, issue_key, output},
+    harness::created,
+    service_process::{ServiceProcess, output, run},
     wiring::Wiring,
 };
 
@@ -28,28 +26,23 @@ fn time_zones(version: &str) -> TempDir {
 async fn tzdata_dir_replaces_the_data_of_the_program() {
     let (wiring, folder) = (Wiring::new(), time_zones("2031a"));
     let setting = format!("--tzdata-dir={}", folder.path().display());
-    let service = ServiceProcess::start(&wiring, &[&setting]);
-    let key = issue_key(&wiring);
-    let created: Value = service.post(&key, "F-1").await.json().await.unwrap();
-    let url = service.url(&format!("/api/order/{}", created["order_id"]));
-    let read: Value =
-        client().get(url).bearer_auth(&key).send().await.unwrap().json().await.unwrap();
+    let service = ServiceProcess::keyed(&wiring, &[&setting]);
+    let order = created(service.order("F-1").await).await;
+    let read = service.read(&format!("/api/order/{}", order["order_id"])).await;
     assert_eq!(read["details"]["utcTimeDate"], "2026-12-01T09:30:00Z", "{read}");
-    let (status, metrics) = service.ops("/metrics").await;
-    assert_eq!(status, StatusCode::OK);
+    let (_, metrics) = service.ops("/metrics").await;
     assert!(metrics.contains("\nnotary_orders_tzdata_info{version=\"2031a\"} 1\n"), "{metrics}");
-    service.stop("-TERM");
 }
 
 #[test]
 fn version_of_the_data_is_shown_and_old_data_is_a_warning() {
     let wiring = Wiring::new();
-    let shown = output(&wiring, &["--version"]);
-    let shown = String::from_utf8(shown.stdout).unwrap();
+    let shown = run(&wiring, &["--version"]);
     assert!(shown.contains(" (time zone data: IANA 20"), "{shown}");
     let folder = time_zones("2024a");
     let setting = format!("--tzdata-dir={}", folder.path().display());
-    let report = String::from_utf8(output(&wiring, &["doctor", &setting]).stdout).unwrap();
+    let report = output(&wiring, &["doctor", &setting]).stdout;
+    let report = String::from_utf8(report).unwrap();
     assert!(report.contains("warn  tzdata       IANA 2024a is over a year old"), "{report}");
     let wrong = output(&wiring, &["doctor", "--tzdata-dir=/nowhere"]);
     assert_eq!(wrong.status.code(), Some(2));

@@ -1,28 +1,25 @@
 //! The age of the time zone data.
 
-use std::sync::Arc;
-
 use domain::appointment::ZoneDatabase;
 use time::{Date, Month};
 
-use super::finding::{Check, Finding, Subject};
-
-const TZDATA: Check = Check("tzdata");
+use super::finding::{Findings, Subject};
 
 /// Warns of data that is over a year old.
-pub(super) async fn check(of: Arc<Subject>) -> Vec<Finding> {
-    vec![examined(ZoneDatabase::current().version(), of.clock.now().date())]
+#[expect(clippy::unused_async, reason = "every check is asynchronous")]
+pub(super) async fn check(of: &Subject, found: &mut Findings) {
+    examine(ZoneDatabase::current().version(), of.clock.now().date(), found);
 }
 
-fn examined(version: &str, today: Date) -> Finding {
+fn examine(version: &str, today: Date, found: &mut Findings) {
     let advice = "Update the service, or set --tzdata-dir (NOTARY_ORDERS_TZDATA_DIR) to newer data: \
                   states change their clocks, and appointments would be wrong by an hour";
     // A version has the year of its release only, so its age counts from the middle of the year.
     let year = version.get(..4).and_then(|year| year.parse::<i32>().ok());
     match year.map(|year| Date::from_calendar_date(year + 1, Month::July, 1)) {
-        Some(Ok(old_from)) if today < old_from => TZDATA.ok(format!("IANA {version}")),
-        Some(_) => TZDATA.warn(format!("IANA {version} is over a year old"), advice),
-        None => TZDATA.warn("the version of the time zone data is unknown", advice),
+        Some(Ok(old_from)) if today < old_from => found.ok(format!("IANA {version}")),
+        Some(_) => found.warn(format!("IANA {version} is over a year old"), advice),
+        None => found.warn("the version of the time zone data is unknown", advice),
     }
 }
 
@@ -43,7 +40,9 @@ mod tests {
             ("unknown", date!(2026 - 11 - 27), Level::Warn),
             ("", date!(2026 - 11 - 27), Level::Warn),
         ] {
-            assert_eq!(examined(version, today).level, level, "{version} {today}");
+            let mut found = Findings::of("tzdata");
+            examine(version, today, &mut found);
+            assert_eq!(found.levels(), [level], "{version} {today}");
         }
     }
 }
