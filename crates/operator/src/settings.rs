@@ -171,12 +171,12 @@ pub struct Settings {
     #[arg(long, value_name = "NUMBER", default_value_t = 256, value_parser = count(1..=100_000))]
     pub max_orders_in_flight: usize,
 
-    /// Concurrency limit of orders with documents, from their form to their storage; each API key
+    /// Concurrency limit of orders with documents, from their form to their storage; each client
     /// has a quarter of it; at the limit an order waits up to 5 seconds, then the answer is 503
     #[arg(long, value_name = "NUMBER", default_value_t = 256, value_parser = count(1..=100_000))]
     pub max_uploads_in_flight: usize,
 
-    /// Disk space for all uploads in progress in MiB, half of it for one key; at the limit the
+    /// Disk space for all uploads in progress in MiB, half of it for one client; at the limit the
     /// answer is 503
     #[arg(long, value_name = "MIB", default_value_t = 8_192, value_parser = number(1..=u32::MAX.into()))]
     pub spool_mb: u64,

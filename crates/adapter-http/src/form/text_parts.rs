@@ -1,5 +1,7 @@
 //! The text parts of the form.
 
+use std::collections::HashMap;
+
 use domain::order::{Field, JsonType, OrderRequest};
 use serde::de::DeserializeOwned;
 
@@ -32,59 +34,47 @@ pub(super) fn is_text_part(name: &str) -> bool {
     TEXT_PARTS.iter().any(|(text_part, _)| *text_part == name)
 }
 
-/// The text parts that have arrived.
+/// The text parts that have arrived, by their names.
 #[derive(Default)]
-pub(super) struct TextParts {
-    contacts: Option<String>,
-    details: Option<String>,
-    signing_service_id: Option<String>,
-    utc_time: Option<String>,
-    utc_start: Option<String>,
-    utc_end: Option<String>,
-    requested_by: Option<String>,
-}
+pub(super) struct TextParts(HashMap<&'static str, String>);
 
 impl TextParts {
     /// Adds a part. Ignores parts of other names.
     pub(super) fn add(&mut self, name: &str, text: String) -> Result<(), Problem> {
-        let part = match name {
-            "signingContactsFormData" => &mut self.contacts,
-            "signingDetailsFormData" => &mut self.details,
-            "signingServiceId" => &mut self.signing_service_id,
-            "utcTimeDate" => &mut self.utc_time,
-            "utcStartTimeDate" => &mut self.utc_start,
-            "utcEndTimeDate" => &mut self.utc_end,
-            "requestedBy" => &mut self.requested_by,
-            _ => return Ok(()),
+        let Some((name, _)) = TEXT_PARTS.iter().find(|(known, _)| *known == name) else {
+            return Ok(());
         };
-        match part.replace(text) {
+        match self.0.insert(name, text) {
             None => Ok(()),
             Some(_) => Err(Problem::malformed(format!("The form has two parts {name}."))),
         }
     }
 
-    pub(super) fn into_request(self) -> Result<OrderRequest, Problem> {
+    pub(super) fn into_request(mut self) -> Result<OrderRequest, Problem> {
+        let mut part = |name| self.0.remove(name);
         let text = |text: Option<String>| text.map_or(Field::Absent, Field::Value);
+        let id = part("signingServiceId").map_or(Field::Absent, |id| Field::from_decimal(&id));
         Ok(OrderRequest {
-            signing_contacts_form_data: json("signingContactsFormData", self.contacts.as_deref())?,
-            signing_details_form_data: json("signingDetailsFormData", self.details.as_deref())?,
-            signing_service_id: self
-                .signing_service_id
-                .map_or(Field::Absent, |id| Field::from_decimal(&id)),
-            utc_time_date: text(self.utc_time),
-            utc_start_time_date: text(self.utc_start),
-            utc_end_time_date: text(self.utc_end),
-            requested_by: json("requestedBy", self.requested_by.as_deref())?,
+            signing_service_id: id,
+            utc_time_date: text(part("utcTimeDate")),
+            utc_start_time_date: text(part("utcStartTimeDate")),
+            utc_end_time_date: text(part("utcEndTimeDate")),
+            signing_contacts_form_data: json(&mut part, "signingContactsFormData")?,
+            signing_details_form_data: json(&mut part, "signingDetailsFormData")?,
+            requested_by: json(&mut part, "requestedBy")?,
         })
     }
 }
 
 /// Reads a JSON part. A blank part counts as absent.
-fn json<T: for<'de> JsonType<'de>>(name: &str, text: Option<&str>) -> Result<Field<T>, Problem>
+fn json<T: for<'de> JsonType<'de>>(
+    part: impl FnOnce(&'static str) -> Option<String>,
+    name: &'static str,
+) -> Result<Field<T>, Problem>
 where
     Field<T>: DeserializeOwned,
 {
-    match text.map(str::trim) {
+    match part(name).as_deref().map(str::trim) {
         None | Some("") => Ok(Field::Absent),
         Some(text) => serde_json::from_str(text).map_err(|error| {
             Problem::malformed(format!("The part {name} is not valid JSON: {error}."))
