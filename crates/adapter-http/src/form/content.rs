@@ -63,7 +63,7 @@ fn content<R: Read + Seek>(start: &[u8], file: R) -> Content {
             compound_content(file).unwrap_or(Content::Other(None))
         }
         _ if start.starts_with(ZIP) => package::content(file).unwrap_or(Content::Other(None)),
-        _ => Content::Other(kinds::of_start(start, text)),
+        _ => Content::Other(kinds::of_start(start)),
     }
 }
 

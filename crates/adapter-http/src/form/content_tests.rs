@@ -107,6 +107,7 @@ fn rejected_file_is_named_with_what_to_do() {
         (Doc, b"{\\rtf1\\ansi Deed}".to_vec(), "RTF; save it as .docx or PDF"),
         (Doc, b"<html xmlns:o=\"urn:x\">".to_vec(), "HTML; save it as .docx or PDF"),
         (Doc, page, "HTML; save it as .docx or PDF"),
+        (Doc, b"\xFF\xFE<\0h\0t\0m\0l\0>\0".to_vec(), "HTML; save it as .docx or PDF"),
         (Doc, word_2003, "a Word document in XML; save it as .docx or PDF"),
         (Doc, b"MIME-Version: 1.0\r\n".to_vec(), "a web page (MHTML); save it as .docx or PDF"),
         (Jpeg, heic, "HEIC; save it as JPEG, PNG or PDF"),
@@ -212,7 +213,7 @@ fn main_part_of_a_docx_may_have_any_name_and_encoding() {
         (utf_16(&declared, u16::to_le_bytes), "docs/Main.xml", "docs/Main.xml"),
         (utf_16(&declared, u16::to_be_bytes), "docs/Main.xml", "docs/Main.xml"),
         (utf_16(&declared[3..], u16::to_le_bytes), "docs/Main.xml", "docs/Main.xml"),
-        (default.into_bytes(), "./word/document.xml", "word/document.xml"),
+        (default.into_bytes(), "./word/a%20b.xml", "word/a b.xml"),
     ] {
         let bytes = docx(&types, &relationship_to(target), part);
         assert_eq!(formats_of(&bytes), [DocumentFormat::Docx], "{target}");

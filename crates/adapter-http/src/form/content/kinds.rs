@@ -2,6 +2,8 @@
 
 use domain::document::DocumentFormat;
 
+use super::package::decoded;
+
 pub(super) const ENCRYPTED: &str =
     "a Word document with a password; remove it, and save the document as .docx or PDF";
 
@@ -30,9 +32,9 @@ pub(super) fn of_format(found: DocumentFormat) -> &'static str {
     }
 }
 
-/// Returns the text for the first bytes of a file, of which `text` follows the blanks.
-pub(super) fn of_start(start: &[u8], text: &[u8]) -> Option<&'static str> {
-    let text = String::from_utf8_lossy(text).to_ascii_lowercase();
+/// Returns the text for the first bytes of a file.
+pub(super) fn of_start(start: &[u8]) -> Option<&'static str> {
+    let text = decoded(start).trim_start().to_ascii_lowercase();
     let kinds_of_text = [
         ("{\\rtf", RTF),
         ("<!doctype html", HTML),

@@ -6,6 +6,7 @@ use std::{
 };
 
 use domain::document::{Content, DocumentFormat};
+use percent_encoding::percent_decode_str;
 use quick_xml::{
     Reader, XmlVersion,
     events::{BytesStart, Event},
@@ -112,8 +113,10 @@ fn main_part(types: &[Element], relationships: &[Element]) -> Option<String> {
     by_name.or(by_extension).filter(is_main).map(|_| part)
 }
 
-/// Returns the name of a part as names are compared. Some programs write backslashes.
+/// Returns the name of a part as names are compared. Some programs write backslashes, or encode a name
+/// in one place only.
 fn canonical(name: &str) -> String {
+    let name = percent_decode_str(name).decode_utf8_lossy();
     let name = name.to_ascii_lowercase().replace('\\', "/");
     name.trim_start_matches("./").trim_start_matches('/').to_owned()
 }
@@ -131,16 +134,8 @@ impl Element {
 fn elements(part: impl Read) -> io::Result<Vec<Element>> {
     let mut bytes = Vec::new();
     part.take(MAX_DESCRIPTION).read_to_end(&mut bytes)?;
-    let units = |read: fn([u8; 2]) -> u16| {
-        let units = bytes.chunks_exact(2).map(|unit| read([unit[0], unit[1]]));
-        String::from_utf16_lossy(&units.collect::<Vec<_>>())
-    };
-    let text = match bytes[..] {
-        [0xFF, 0xFE, ..] | [b'<', 0, ..] => units(u16::from_le_bytes),
-        [0xFE, 0xFF, ..] | [0, b'<', ..] => units(u16::from_be_bytes),
-        _ => String::from_utf8_lossy(&bytes).into_owned(),
-    };
-    let mut reader = Reader::from_str(text.trim_start_matches('\u{feff}'));
+    let text = decoded(&bytes);
+    let mut reader = Reader::from_str(&text);
     let mut found = Vec::new();
     loop {
         match reader.read_event().map_err(io::Error::other)? {
@@ -149,6 +144,20 @@ fn elements(part: impl Read) -> io::Result<Vec<Element>> {
             _ => {}
         }
     }
+}
+
+/// Decodes a text in UTF-8 or UTF-16, without its byte order mark.
+pub(super) fn decoded(bytes: &[u8]) -> String {
+    let units = |read: fn([u8; 2]) -> u16| {
+        let units = bytes.chunks_exact(2).map(|unit| read([unit[0], unit[1]]));
+        String::from_utf16_lossy(&units.collect::<Vec<_>>())
+    };
+    let text = match bytes {
+        [0xFF, 0xFE, ..] | [b'<', 0, ..] => units(u16::from_le_bytes),
+        [0xFE, 0xFF, ..] | [0, b'<', ..] => units(u16::from_be_bytes),
+        _ => String::from_utf8_lossy(bytes).into_owned(),
+    };
+    text.trim_start_matches('\u{feff}').to_owned()
 }
 
 fn attributes(element: &BytesStart<'_>) -> io::Result<Element> {
