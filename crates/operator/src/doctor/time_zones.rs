@@ -6,7 +6,6 @@ use time::{Date, Month};
 use super::finding::{Findings, Subject};
 
 /// Warns of data that is over a year old.
-#[expect(clippy::unused_async, reason = "every check is asynchronous")]
 pub(super) async fn check(of: &Subject, found: &mut Findings) {
     examine(ZoneDatabase::current().version(), of.clock.now().date(), found);
 }
