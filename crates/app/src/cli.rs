@@ -11,7 +11,7 @@ use clap::{
     builder::Resettable,
     error::{ContextKind, ContextValue},
 };
-use domain::ports::error_chain;
+use domain::{appointment::ZoneDatabase, ports::error_chain};
 use operator::{
     Machine,
     adapters::Storage,
@@ -48,7 +48,7 @@ const PRINT_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Parser)]
 #[command(
     name = "notary-orders",
-    version,
+    version = version(),
     about = "Creates notarial signing orders, with or without documents"
 )]
 struct CommandLine {
@@ -66,6 +66,12 @@ enum Command {
     Operator(commands::Command),
 }
 
+/// Returns the version of the program, and that of its time zone data.
+fn version() -> String {
+    let time_zones = ZoneDatabase::built_in();
+    format!("{} (time zone data: IANA {})", env!("CARGO_PKG_VERSION"), time_zones.version())
+}
+
 /// Runs the command of this process.
 pub fn run() -> ExitCode {
     let CommandLine { command, settings } = match parse() {
@@ -77,6 +83,9 @@ pub fn run() -> ExitCode {
         Err(help_or_version) => help_or_version.exit(),
     };
     let settings = Settings { environment: environment(), ..settings.without_blanks() };
+    if let Some(time_zones) = settings.tzdata_dir.clone() {
+        time_zones.install();
+    }
     match start(command.unwrap_or(Command::Serve), settings) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

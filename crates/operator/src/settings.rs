@@ -18,6 +18,7 @@ use anyhow::Context as _;
 use clap::{ArgAction, Args, ValueEnum, builder::RangedI64ValueParser, value_parser};
 use domain::{
     api_key::Rate,
+    appointment::ZoneDatabase,
     delivery::{run_deliveries::MAILS_PER_RECIPIENT_HOUR, slots::DELIVERIES_IN_FLIGHT},
     document::DocumentLimits,
     duplicate_window::DuplicateWindow,
@@ -28,8 +29,12 @@ use time::Duration;
 use tracing::level_filters::LevelFilter;
 
 pub use self::values::{Database, UnknownDatabase};
-use self::values::{address, base_path, log_level, network};
+use self::{
+    time_zones::time_zones,
+    values::{address, base_path, log_level, network},
+};
 
+mod time_zones;
 mod values;
 pub mod variables;
 
@@ -102,6 +107,11 @@ pub struct Settings {
     /// Sender of mails
     #[arg(long, value_name = "ADDRESS", default_value = "orders@localhost")]
     pub mail_from: String,
+
+    /// Time zone data of the system or newer files, such as /usr/share/zoneinfo; names that it lacks
+    /// are those of the data in the program [default: the data in the program]
+    #[arg(long, value_name = "FOLDER", value_parser = time_zones)]
+    pub tzdata_dir: Option<ZoneDatabase>,
 
     /// Seconds after an order during which its file number is rejected as a duplicate
     #[arg(

@@ -19,7 +19,7 @@ fn request() -> Value {
 
 fn document(name: &str, sha256: u8) -> ReceivedDocument {
     let file = SpooledFile { path: PathBuf::new(), size: 5, sha256: Sha256Digest([sha256; 32]) };
-    ReceivedDocument { name_as_sent: name.to_owned(), file, content: Content::Other }
+    ReceivedDocument { name_as_sent: name.to_owned(), file, content: Content::Other(None) }
 }
 
 fn fingerprint(operation: &str, request: &str, documents: &[ReceivedDocument]) -> Fingerprint {

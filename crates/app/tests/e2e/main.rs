@@ -72,6 +72,7 @@ mod smuggling;
 mod starting;
 mod stop_under_load;
 mod system_sqlite;
+mod time_zones;
 mod tls;
 mod traces;
 mod unread_output;

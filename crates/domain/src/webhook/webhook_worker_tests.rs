@@ -31,7 +31,7 @@ struct Receivers {
 
 #[async_trait]
 impl WebhookSender for Receivers {
-    async fn check(&self, _: &str) -> Result<(), UrlRefused> {
+    async fn check(&self, _: ClientId, _: &str) -> Result<(), UrlRefused> {
         Ok(())
     }
 
