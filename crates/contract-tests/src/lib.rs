@@ -159,7 +159,8 @@ macro_rules! contract {
             orders_are_listed_by_any_address, order_of_any_client_is_found,
             old_orders_are_found_oldest_first, erasure_leaves_only_the_row,
             erasure_frees_the_file_number, erasure_condemns_the_documents,
-            erasure_removes_the_event_and_the_deliveries, order_is_erased_once,
+            erasure_removes_the_event_and_the_deliveries, mail_in_progress_stays_until_it_is_settled,
+            order_is_erased_once,
             other_orders_are_left_alone, idempotency_key_of_an_erased_order_stays_in_use,
             document_is_added_or_the_order_erased_never_both,
         );

@@ -292,7 +292,7 @@ pub fn api_key(issued_at: OffsetDateTime) -> NewApiKey {
 
 /// Returns an idempotency key of a client.
 pub fn idempotency_key(client: i64, text: &str) -> IdempotencyKey {
-    IdempotencyKey::new(ClientId(client), text).unwrap()
+    IdempotencyKey::new(ClientId(client), false, text).unwrap()
 }
 
 /// Returns a new claim to a key.

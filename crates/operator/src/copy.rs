@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use adapter_sqlite::EXPORTED_TABLES;
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 
 use crate::{
     adapters::{open_postgres, open_sqlite},
-    settings::{Database, Settings},
+    progress::Progress,
+    settings::{Database, Settings, WrongSetting, checked},
 };
 
 /// Rows that one statement writes.
@@ -34,13 +35,17 @@ fn describe(counts: &BTreeMap<&str, u64>) -> String {
 }
 
 /// Copies all rows in one transaction and returns a line that counts them.
-pub(crate) async fn everything(from: &str, to: &str, settings: &Settings) -> Result<String> {
-    let (Database::Sqlite(from), Database::Postgres(to)) =
-        (from.parse().context("--from")?, to.parse().context("--to")?)
-    else {
-        bail!(
-            "--from must be sqlite://PATH and --to must be postgres://USER:PASSWORD@HOST/DATABASE"
-        );
+pub(crate) async fn everything(
+    from: &str,
+    to: &str,
+    settings: &Settings,
+    progress: &Progress,
+) -> Result<String> {
+    let (from, to) = (checked(from.parse(), "--from")?, checked(to.parse(), "--to")?);
+    let (Database::Sqlite(from), Database::Postgres(to)) = (from, to) else {
+        let rule =
+            "--from must be sqlite://PATH and --to must be postgres://USER:PASSWORD@HOST/DATABASE";
+        return Err(WrongSetting::from(anyhow!(rule)).into());
     };
     // Opening a database creates it.
     ensure!(from.is_file(), "--from: there is no database at {}", from.display());
@@ -61,6 +66,7 @@ pub(crate) async fn everything(from: &str, to: &str, settings: &Settings) -> Res
             import.insert(table, &page.rows).await.context("--to")?;
             *counts.entry(table).or_default() += page.count;
             last = Some(page.last);
+            progress.set(format!("copied {}", describe(&counts)));
         }
     }
     ensure!(

@@ -11,6 +11,7 @@ mod disk;
 mod finding;
 mod network;
 mod stores;
+mod time_zones;
 
 use std::{sync::Arc, thread, time::Duration};
 
@@ -66,6 +67,7 @@ pub async fn examine(
         begin(of, "webhooks", stores::webhooks),
         begin(of, "traces", stores::traces),
         begin(of, "clock", database::clock),
+        begin(of, "tzdata", time_zones::check),
         begin(of, "disk", disk::check),
         begin(of, "files", network::open_files),
         begin(of, "ports", network::ports),

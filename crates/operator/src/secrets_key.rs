@@ -14,7 +14,7 @@ use tempfile::NamedTempFile;
 
 use crate::{
     private_files::sync,
-    settings::{Database, Settings},
+    settings::{Database, Settings, checked},
 };
 
 /// Names the setting in errors.
@@ -50,7 +50,7 @@ pub(crate) enum Key {
 /// Finds the key of the settings. Makes none.
 pub(crate) fn find(settings: &Settings) -> Result<Key> {
     if let Some(text) = &settings.secrets_key {
-        return Ok(Key::Set(text.parse().context(SETTING)?));
+        return Ok(Key::Set(checked(text.parse(), SETTING)?));
     }
     if let Database::Postgres(_) = settings.database()? {
         return Ok(Key::Missing);

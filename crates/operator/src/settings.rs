@@ -14,9 +14,11 @@ use std::{
 use adapter_mail::RemoveOldMails;
 use adapter_object_store::ObjectBlobStore;
 use adapter_webhook::Networks;
+use anyhow::Context as _;
 use clap::{ArgAction, Args, ValueEnum, builder::RangedI64ValueParser, value_parser};
 use domain::{
     api_key::Rate,
+    appointment::ZoneDatabase,
     delivery::{run_deliveries::MAILS_PER_RECIPIENT_HOUR, slots::DELIVERIES_IN_FLIGHT},
     document::DocumentLimits,
     duplicate_window::DuplicateWindow,
@@ -27,8 +29,12 @@ use time::Duration;
 use tracing::level_filters::LevelFilter;
 
 pub use self::values::{Database, UnknownDatabase};
-use self::values::{base_path, log_level, network};
+use self::{
+    time_zones::time_zones,
+    values::{address, base_path, log_level, network},
+};
 
+mod time_zones;
 mod values;
 pub mod variables;
 
@@ -44,12 +50,12 @@ const DEFAULT_DRAIN_SECS: u64 = 5;
     mut_args(|setting| variables::with_variable(setting).global(true).hide_env_values(true))
 )]
 pub struct Settings {
-    /// Address and port of the API
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    /// Address and port of the API; :8080 is every IPv4 address of this machine
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", value_parser = address)]
     pub listen: SocketAddr,
 
     /// Address and port of /metrics, /healthz and /readyz; keep it private
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081", value_parser = address)]
     pub ops_listen: SocketAddr,
 
     /// File of the certificate chain in PEM format, the service's own first: the API then speaks
@@ -101,6 +107,11 @@ pub struct Settings {
     /// Sender of mails
     #[arg(long, value_name = "ADDRESS", default_value = "orders@localhost")]
     pub mail_from: String,
+
+    /// Time zone data of the system or newer files, such as /usr/share/zoneinfo; names that it lacks
+    /// are those of the data in the program [default: the data in the program]
+    #[arg(long, value_name = "FOLDER", value_parser = time_zones)]
+    pub tzdata_dir: Option<ZoneDatabase>,
 
     /// Seconds after an order during which its file number is rejected as a duplicate
     #[arg(
@@ -234,6 +245,23 @@ pub struct Settings {
     /// Environment variables. The document store reads its credentials from them.
     #[arg(skip)]
     pub environment: BTreeMap<String, String>,
+}
+
+/// An error of a setting that a restart does not mend. Its text is that of the error.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct WrongSetting(#[from] anyhow::Error);
+
+/// Names the setting of an error, and marks it as wrong, unless the disk is full.
+pub fn checked<T, E>(result: Result<T, E>, setting: impl Into<String>) -> anyhow::Result<T>
+where
+    Result<T, E>: anyhow::Context<T, E>,
+{
+    result.context(setting.into()).map_err(|error| {
+        let causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+        let is_full = causes.into_iter().any(|cause| cause.kind() == io::ErrorKind::StorageFull);
+        if is_full { error } else { WrongSetting(error).into() }
+    })
 }
 
 /// Format of the log.

@@ -15,7 +15,10 @@ use prometheus::{IntCounter, Registry, register_int_counter_with_registry};
 use tokio::{task::spawn_blocking, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::{settings::Settings, system::Machine};
+use crate::{
+    settings::{Settings, WrongSetting},
+    system::Machine,
+};
 
 /// Pause between two looks at the files. Their content is compared, so every way to replace a file
 /// or a symbolic link is noticed.
@@ -48,8 +51,15 @@ type Content = [Vec<u8>; 2];
 
 /// Reads the certificate and the key of the settings; `None` if they name none.
 pub(crate) fn read_pair(settings: &Settings) -> Result<Option<TlsPair>> {
+    Ok(open(settings)?.map(|(_, _, pair)| pair))
+}
+
+/// Reads the files of the settings and their content.
+fn open(settings: &Settings) -> Result<Option<(Files, Content, TlsPair)>> {
     let Some(files) = Files::of(settings)? else { return Ok(None) };
-    files.parse(&files.read()?).map(Some)
+    let content = files.read()?;
+    let pair = files.parse(&content)?;
+    Ok(Some((files, content, pair)))
 }
 
 impl TlsFiles {
@@ -59,9 +69,9 @@ impl TlsFiles {
         machine: &Machine,
         registry: &Registry,
     ) -> Result<Option<Self>> {
-        let Some(files) = Files::of(settings)? else { return Ok(None) };
-        let in_use = files.read()?;
-        let pair = files.parse(&in_use)?;
+        let Some((files, in_use, pair)) = open(settings).map_err(WrongSetting::from)? else {
+            return Ok(None);
+        };
         let clock = machine.clock.clone();
         let TlsPair { begins_at, expires_at, .. } = pair;
         // Deliveries go on without clients, and the clock may be wrong: no reason to stop.

@@ -188,7 +188,7 @@ mod tests {
     }
 
     async fn finish(writer: SpoolWriter) -> Result<Spooled, SpoolError> {
-        writer.finish(|path| fs::read(path).map(|_| Content::Other)).await
+        writer.finish(|path| fs::read(path).map(|_| Content::Other(None))).await
     }
 
     #[actix_web::test]

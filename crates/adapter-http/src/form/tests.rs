@@ -313,7 +313,7 @@ async fn documents_arrive_byte_for_byte() {
         seen,
         [
             ("deed.pdf", b"%PDF-1.7\r\n".to_vec(), Content::Format(DocumentFormat::Pdf)),
-            ("C:\\x.PNG", b"no image".to_vec(), Content::Other)
+            ("C:\\x.PNG", b"no image".to_vec(), Content::Other(None))
         ]
     );
     let paths: Vec<_> = form.documents.iter().map(|document| document.file.path.clone()).collect();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use actix_web::http::Method;
-use domain::order::OrderId;
+use domain::{appointment::ZoneDatabase, order::OrderId};
 use prometheus::{
     Histogram, HistogramVec, IntCounter, IntCounterVec, Registry, register_gauge_vec_with_registry,
     register_histogram_vec_with_registry, register_histogram_with_registry,
@@ -125,14 +125,22 @@ impl ApiMetrics {
                 &["field"],
             )?,
         };
-        register_gauge_vec_with_registry!(
-            "notary_orders_build_info",
-            "Always 1; the label has the version of the program.",
-            &["version"],
-            registry
-        )?
-        .with_label_values(&[env!("CARGO_PKG_VERSION")])
-        .set(1.0);
+        for (name, help, version) in [
+            (
+                "notary_orders_build_info",
+                "Always 1; the label has the version of the program.",
+                env!("CARGO_PKG_VERSION"),
+            ),
+            (
+                "notary_orders_tzdata_info",
+                "Always 1; the label has the version of the time zone data.",
+                ZoneDatabase::current().version(),
+            ),
+        ] {
+            register_gauge_vec_with_registry!(name, help, &["version"], registry)?
+                .with_label_values(&[version])
+                .set(1.0);
+        }
         for operation in ["json", "multipart"] {
             metrics.orders.with_label_values(&[operation]);
             metrics.test_orders.with_label_values(&[operation]);

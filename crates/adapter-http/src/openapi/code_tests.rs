@@ -362,7 +362,7 @@ fn problems_are_those_of_the_service() {
         invalid_webhook(violation("/url", ViolationCode::NotAllowed, not_public)),
         invalid_webhook(violation("/since", ViolationCode::Required, "is required")),
         Problem::invalid(ProblemCode::ValidationFailed, vec![invalid_limit]),
-        bad_document(DocumentFault::ContentMismatch),
+        bad_document(DocumentFault::ContentMismatch(Some("RTF; save it as .docx or PDF"))),
         bad_document(DocumentFault::Encrypted),
         bad_document(DocumentFault::Infected),
         form::too_many_documents(limits),

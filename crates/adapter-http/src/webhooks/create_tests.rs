@@ -17,7 +17,7 @@ use crate::{
 /// Ports that accept every URL.
 fn ports() -> Ports {
     let mut ports = Ports::new();
-    ports.sender.expect_check().returning(|_| Ok(()));
+    ports.sender.expect_check().returning(|_, _| Ok(()));
     ports.secrets.expect_seal().returning(|_, _| vec![1]);
     ports
 }
@@ -73,7 +73,7 @@ async fn all_violations_are_reported_at_once() {
 async fn url_that_may_not_be_called_is_rejected_with_the_reason() {
     let mut ports = Ports::new();
     let reason = "its address is private; the operator can open networks with --webhook-allow";
-    ports.sender.expect_check().returning(move |_| Err(UrlRefused(reason.to_owned())));
+    ports.sender.expect_check().returning(move |_, _| Err(UrlRefused(reason.to_owned())));
 
     let answer = ports.api().send(post(&json!({ "url": "https://10.0.0.1/" }))).await;
 

@@ -2,7 +2,9 @@
 
 use std::{
     io,
+    net::{SocketAddr, ToSocketAddrs as _},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
     time::Duration,
 };
 
@@ -18,8 +20,8 @@ use lettre::{
     },
 };
 use tokio::{
-    net::{TcpStream, lookup_host},
-    sync::{AcquireError, OwnedSemaphorePermit, Semaphore},
+    net::TcpStream,
+    sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot},
     time::{Instant, sleep, timeout},
 };
 
@@ -34,6 +36,8 @@ use crate::OpenError;
 pub const MAX_CONNECTIONS: u16 = 32;
 /// How long the limit is lowered by one after the relay rejected a further connection.
 const LOWERED_FOR: Duration = Duration::from_secs(10);
+/// Limit on concurrent lookups of the relay's name.
+const MAX_LOOKUPS: usize = 4;
 /// Time limit for connecting to one address of the relay.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Longest time that a pooled connection may be idle. Relays close idle connections after minutes;
@@ -52,6 +56,7 @@ pub(super) struct Relay {
     sender: Address,
     hello: ClientId,
     permits: Arc<Semaphore>,
+    lookups: Arc<Semaphore>,
     /// Idle connections, and since when they are idle.
     idle: Mutex<Vec<(Connection, Instant)>>,
     /// Has a clone in each open connection, which counts them.
@@ -91,6 +96,7 @@ impl Relay {
             sender,
             hello,
             permits: Arc::new(Semaphore::new(MAX_CONNECTIONS.into())),
+            lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)),
             idle: Mutex::default(),
             open: Arc::default(),
         })
@@ -161,9 +167,10 @@ impl Relay {
     async fn connect(&self) -> Result<AsyncSmtpConnection, Failure> {
         let (host, port) = (self.url.host.as_str(), self.url.port);
         let no_connection = |source| Failure::NoConnection { host: host.to_owned(), port, source };
+        let addresses = self.addresses().await.map_err(|error| no_connection(error.into()))?;
         if self.url.encryption == Encryption::Implicit {
             let connected = AsyncSmtpConnection::connect_tokio1(
-                (host, port),
+                &*addresses,
                 Some(CONNECT_TIMEOUT),
                 &self.hello,
                 self.tls.clone(),
@@ -173,7 +180,7 @@ impl Relay {
                 .await
                 .map_err(|error| Failure::new(&error, Step::Connection, None, no_connection));
         }
-        let tcp = connect_tcp(host, port).await.map_err(|error| no_connection(error.into()))?;
+        let tcp = connect_tcp(&addresses).await.map_err(|error| no_connection(error.into()))?;
         let connected = AsyncSmtpConnection::connect_with_transport(
             Box::new(Unencrypted::new(tcp)),
             &self.hello,
@@ -181,6 +188,21 @@ impl Relay {
         connected
             .await
             .map_err(|error| Failure::new(&error, Step::Connection, None, Failure::Broken))
+    }
+
+    /// Finds the addresses of the relay on a thread of its own: without a name server the system
+    /// blocks for half a minute, and the threads for blocking work are few.
+    async fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        // The semaphore is never closed. The thread keeps its permit when this call is dropped.
+        let permit = Arc::clone(&self.lookups).acquire_owned().await;
+        let (answer, answered) = oneshot::channel();
+        let (host, port) = (self.url.host.clone(), self.url.port);
+        thread::Builder::new().name("resolver".to_owned()).spawn(move || {
+            let found = (host.as_str(), port).to_socket_addrs().map(Vec::from_iter);
+            drop(permit);
+            let _ = answer.send(found);
+        })?;
+        answered.await.map_err(io::Error::other)?
     }
 
     async fn encrypt(&self, connection: &mut AsyncSmtpConnection) -> Result<(), Failure> {
@@ -281,9 +303,9 @@ fn quit(mut connection: Connection) {
     tokio::spawn(async move { timeout(QUIT_TIMEOUT, connection.smtp.abort()).await });
 }
 
-async fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+async fn connect_tcp(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     let mut failure = io::ErrorKind::AddrNotAvailable.into();
-    for address in lookup_host((host, port)).await? {
+    for address in addresses {
         match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
             Ok(Ok(tcp)) => return Ok(tcp),
             Ok(Err(error)) => failure = error,

@@ -35,8 +35,12 @@ use crate::{
 /// Maximum number of orders in one statement. At 64 the commit is a small part of an order's cost.
 const BATCH: usize = 64;
 
-/// Batches in progress at the same time: while the server works on one, the next is prepared.
+/// Batches in progress at the same time: one is not stopped by a lock that another waits for.
 const BATCHES: usize = 2;
+
+/// Time that a batch waits for the end of the one before. The longer it waits, the more orders share
+/// its commit; behind a lock it does not wait longer.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A batch that the server rejects within this time has a fault in one of its orders, so each order
 /// is tried alone. A later rejection is due to the state of the server.
@@ -121,10 +125,12 @@ impl Orders {
     pub(crate) fn new(pool: &Pool) -> Self {
         let (joining, joined) = mpsc::unbounded_channel();
         let queue = Arc::new(Mutex::new(Queue { joining: joined, waiting: Vec::new() }));
+        let in_progress = Arc::new(Mutex::new(()));
         let observer = Arc::default();
         for _ in 0..BATCHES {
-            let task = create_batches(pool.clone(), Arc::clone(&queue), Arc::clone(&observer));
-            pool.runtime.spawn(task);
+            let (queue, in_progress) = (Arc::clone(&queue), Arc::clone(&in_progress));
+            let observer = Arc::clone(&observer);
+            pool.runtime.spawn(create_batches(pool.clone(), queue, in_progress, observer));
         }
         Self { joining, observer }
     }
@@ -150,6 +156,7 @@ impl Orders {
 async fn create_batches(
     pool: Pool,
     queue: Arc<Mutex<Queue>>,
+    in_progress: Arc<Mutex<()>>,
     observer: Arc<OnceLock<BatchObserver>>,
 ) {
     loop {
@@ -167,6 +174,7 @@ async fn create_batches(
                 continue;
             }
         };
+        let _in_progress = timeout(PATIENCE, in_progress.lock()).await;
         let batch = waiting.take_batch();
         drop(waiting);
         if batch.is_empty() {

@@ -88,17 +88,25 @@ fn insert(connection: &mut SqliteConnection, order: &PendingOrder) -> Result<i64
             .and(orders::is_test.eq(order.row.is_test))
             .and(orders::holds_file_number),
     );
-    diesel::update(holder.filter(orders::created_at.le(order.window_opens_at)))
+    let insert = |connection: &mut SqliteConnection| {
+        diesel::insert_into(orders::table)
+            .values(&order.row)
+            .returning(orders::id)
+            .get_result(connection)
+    };
+    match insert(connection) {
+        Err(Error::DatabaseError(DatabaseErrorKind::UniqueViolation, _)) => {}
+        id => return Ok(id.map_err(Failure::from)?),
+    }
+    // After the insertion, because most file numbers are new.
+    let released = diesel::update(holder.filter(orders::created_at.le(order.window_opens_at)))
         .set(orders::holds_file_number.eq(false))
         .execute(connection)
         .map_err(Failure::from)?;
-    let insert = diesel::insert_into(orders::table).values(&order.row).returning(orders::id);
-    match insert.get_result(connection) {
-        Err(Error::DatabaseError(DatabaseErrorKind::UniqueViolation, _)) => {
-            let created_at: Utc =
-                holder.select(orders::created_at).first(connection).map_err(Failure::from)?;
-            Err(CreateError::Duplicate { created_at: created_at.0 })
-        }
-        id => Ok(id.map_err(Failure::from)?),
+    if released == 0 {
+        let created_at: Utc =
+            holder.select(orders::created_at).first(connection).map_err(Failure::from)?;
+        return Err(CreateError::Duplicate { created_at: created_at.0 });
     }
+    Ok(insert(connection).map_err(Failure::from)?)
 }

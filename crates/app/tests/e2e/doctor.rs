@@ -14,13 +14,14 @@ use crate::{
 };
 
 /// Every check, in the order of the report.
-const CHECKS: [&str; 10] = [
+const CHECKS: [&str; 11] = [
     "settings",
     "database",
     "documents",
     "mail",
     "webhooks",
     "clock",
+    "tzdata",
     "disk",
     "files",
     "ports",

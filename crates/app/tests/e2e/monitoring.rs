@@ -147,6 +147,33 @@ async fn metrics() -> String {
     text + &crate::tls::metrics().await
 }
 
+/// Replaces what differs from line to line.
+fn pattern(line: &str) -> Value {
+    let mut event: Value = serde_json::from_str(line).unwrap();
+    for (pointer, is_valid) in [
+        ("/timestamp", Value::is_string as fn(&Value) -> bool),
+        ("/milliseconds", Value::is_f64),
+        ("/span/request_id", Value::is_string),
+    ] {
+        let value = event.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}: {line}"));
+        assert!(is_valid(value), "{pointer}: {line}");
+        *value = Value::Null;
+    }
+    event
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn documented_line_of_the_log_is_written() {
+    let guide = guide();
+    let documented = guide.lines().find(|line| line.starts_with(r#"{"timestamp""#)).unwrap();
+    let wiring = Wiring::new();
+    let server = ServiceProcess::keyed(&wiring, &["--log-format=json"]);
+    created(server.order("F-1").await).await;
+    let log = server.stop_and_read_log();
+    let written = log.lines().find(|line| line.contains(r#""order created""#)).unwrap();
+    assert_eq!(pattern(written), pattern(documented));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn dashboard_and_alerts_name_exported_metrics_and_labels() {
     let exported = exported(&metrics().await);

@@ -4,7 +4,7 @@
 use test_servers::postgres::{Cluster, PASSWORD, SUPERUSER};
 
 use crate::{
-    service_process::{error_of, fail, notary_orders, run},
+    service_process::{ServiceProcess, error_of, fail, notary_orders, run},
     wiring::Wiring,
 };
 
@@ -64,6 +64,16 @@ async fn unusable_database_stops_the_start() {
         (format!("mysql://{SUPERUSER}:{PASSWORD}@127.0.0.1/{name}"), "is neither postgres://"),
     ] {
         assert_start_fails(&wiring, &format!("--database-url={url}"), cause);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn start_without_a_secrets_key_warns() {
+    let key = "--secrets-key=b25seS1mb3ItdHJ5aW5nLW91dC1mb3Itd2ViaG9va3M=";
+    for (flags, warnings) in [(&[][..], 1), (&[key], 0)] {
+        let log = ServiceProcess::start(&Wiring::new(), flags).stop_and_read_log();
+        let warning = "no webhook can be created or sent: set --secrets-key";
+        assert_eq!(log.matches(warning).count(), warnings, "{log}");
     }
 }
 

@@ -82,7 +82,7 @@ impl ManageWebhooks {
         owner: EndpointOwner,
         request: EndpointRequest,
     ) -> Result<(Endpoint, WebhookSecret), WebhooksError> {
-        self.check_url(&request.url).await?;
+        self.check_url(owner.client, &request.url).await?;
         let (secret, sealed) = self.new_secret(owner)?;
         let new = NewEndpoint {
             owner,
@@ -133,7 +133,7 @@ impl ManageWebhooks {
         if let Some(url) = &change.url {
             // First, so that the URL of an unknown endpoint is not looked up.
             self.read(owner, id).await?;
-            self.check_url(url).await?;
+            self.check_url(owner.client, url).await?;
         }
         let changed = self.endpoints.change(owner, id, &change, self.clock.now()).await?;
         changed.ok_or(WebhooksError::NotFound)
@@ -223,8 +223,8 @@ impl ManageWebhooks {
         Ok((secret, sealed))
     }
 
-    async fn check_url(&self, url: &str) -> Result<(), WebhooksError> {
-        let refused = self.sender.check(url).await.err();
+    async fn check_url(&self, client: ClientId, url: &str) -> Result<(), WebhooksError> {
+        let refused = self.sender.check(client, url).await.err();
         refused.map_or(Ok(()), |refused| {
             Err(invalid("/url", ViolationCode::NotAllowed, refused.to_string()))
         })

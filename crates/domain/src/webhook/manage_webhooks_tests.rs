@@ -26,7 +26,7 @@ impl Mocks {
     /// The sender refuses URLs that begin with `http:`.
     fn new() -> Self {
         let mut mocks = Self::default();
-        mocks.sender.expect_check().returning(|url| match url.strip_prefix("http:") {
+        mocks.sender.expect_check().returning(|_, url| match url.strip_prefix("http:") {
             Some(_) => Err(UrlRefused("must begin with https://".to_owned())),
             None => Ok(()),
         });

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use time::OffsetDateTime;
 
 use super::{
-    output::{Column, at, print, print_table},
+    output::{Column, Format, at, print},
     webhooks::last_attempt,
 };
 use crate::adapters::Storage;
@@ -25,6 +25,8 @@ pub enum DeliveriesCommand {
         /// List deliveries that failed for good instead
         #[arg(long, alias = "buried")]
         failed: bool,
+        #[command(flatten)]
+        format: Format,
     },
     /// Attempt a delivery again at once
     Retry {
@@ -39,7 +41,7 @@ pub(super) async fn run(
     now: OffsetDateTime,
 ) -> Result<()> {
     match command {
-        DeliveriesCommand::List { failed } => {
+        DeliveriesCommand::List { failed, format } => {
             let mails = storage.queue.list(failed, MAX_LISTED).await?;
             let webhooks = storage.webhook_queue.list(failed, MAX_LISTED).await?;
             let rows = mails.iter().map(of_mail).chain(webhooks.iter().map(of_webhook));
@@ -52,7 +54,7 @@ pub(super) async fn run(
                 (time, "", &|row| row[4].clone()),
                 ("LAST ERROR", "", &|row| row[5].clone()),
             ];
-            print_table(&columns, &rows.collect::<Vec<_>>())?;
+            format.print(&columns, &rows.collect::<Vec<_>>())?;
             if mails.len().max(webhooks.len()) == MAX_LISTED {
                 eprintln!("only the oldest {MAX_LISTED} are listed");
             }

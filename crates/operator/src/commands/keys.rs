@@ -14,7 +14,7 @@ use domain::{
 use serde_json::json;
 use time::{Duration, OffsetDateTime};
 
-use super::output::{Column, at, kind, print, print_table, second};
+use super::output::{Column, Format, at, mode, print, second};
 
 /// Maximum length of the name of a key or an operator, in characters.
 const MAX_CHARS: usize = 100;
@@ -24,7 +24,7 @@ pub enum KeysCommand {
     /// Issue a key. Prints only the key to standard output, and only this once
     Issue(Issue),
     /// List all keys ever issued
-    List,
+    List(Format),
     /// Issue a successor on the terms of a key. Prints only the successor to standard output. The
     /// old key stays valid for a while
     Rotate {
@@ -46,7 +46,7 @@ pub enum KeysCommand {
     },
     /// Show the history of keys: which operator issued, rotated and revoked which key, and when
     #[command(visible_alias = "audit")]
-    Trail,
+    Trail(Format),
 }
 
 #[derive(Debug, Args)]
@@ -95,13 +95,13 @@ pub(super) async fn run(
 ) -> Result<()> {
     match command {
         KeysCommand::Issue(terms) => issue(keys, terms).await,
-        KeysCommand::List => list(&keys.list().await?, now),
+        KeysCommand::List(format) => list(&keys.list().await?, format, now),
         KeysCommand::Rotate { id, grace_hours } => rotate(keys, id, grace_hours).await,
         KeysCommand::Revoke { id } => match keys.revoke(ApiKeyId(id), &operator()).await? {
             Some(_) => print(&format!("key {id} is revoked\n")),
             None => bail!("there is no key {id}"),
         },
-        KeysCommand::Trail => print_trail(&keys.trail().await?),
+        KeysCommand::Trail(format) => list_trail(&keys.trail().await?, format),
     }
 }
 
@@ -204,7 +204,7 @@ fn operator() -> String {
     name.chars().filter(|character| !character.is_control()).take(MAX_CHARS).collect()
 }
 
-fn print_trail(events: &[KeyEvent]) -> Result<()> {
+fn list_trail(events: &[KeyEvent], format: Format) -> Result<()> {
     let what = |event: &KeyEvent| match event.change {
         KeyChange::Issued => "issued".to_owned(),
         KeyChange::Rotated { successor } => format!("rotated to key {}", successor.0),
@@ -216,22 +216,24 @@ fn print_trail(events: &[KeyEvent]) -> Result<()> {
         ("WHAT", "", &|event| json!(what(event))),
         ("BY", "", &|event| json!(event.by)),
     ];
-    print_table(&columns, events)
+    format.print(&columns, events)
 }
 
-fn list(keys: &[ApiKey], now: OffsetDateTime) -> Result<()> {
+fn list(keys: &[ApiKey], format: Format, now: OffsetDateTime) -> Result<()> {
     let state = |listed: &ApiKey| match (listed.revoked_at, listed.key.expires_at) {
         (Some(_), _) => "revoked",
         (None, Some(end)) if end <= now => "expired",
-        _ => "live",
+        _ => "valid",
     };
     let limit = |rate: Option<Rate>| {
-        json!(rate.map(|rate| format!("{}/s, {}", rate.per_second, rate.burst)))
+        json!(rate.map(|Rate { per_second, burst }| {
+            json!({ "per_second": per_second, "burst": burst })
+        }))
     };
     let columns: [Column<'_, ApiKey>; 12] = [
         ("ID", "", &|listed| json!(listed.id.0)),
         ("STATE", "", &|listed| json!(state(listed))),
-        ("KIND", "", &|listed| kind(listed.key.is_test)),
+        ("MODE", "", &|listed| mode(listed.key.is_test)),
         ("ISSUED", "", &|listed| at(listed.key.issued_at)),
         ("EXPIRES", "never", &|listed| at(listed.key.expires_at)),
         ("LAST USED", "never", &|listed| at(listed.last_used_at)),
@@ -244,5 +246,5 @@ fn list(keys: &[ApiKey], now: OffsetDateTime) -> Result<()> {
         }),
         ("NAME", "", &|listed| json!(listed.key.name)),
     ];
-    print_table(&columns, keys)
+    format.print(&columns, keys)
 }

@@ -27,7 +27,7 @@ Success, or a graceful stop.
 A failure; standard error has its cause in one line.
 .TP
 \fB2\fR
-An argument or a setting cannot be read.
+An argument or a setting is wrong; a restart does not help.
 .SH SEE ALSO
 .TP
 \fB/usr/share/doc/notary\-orders/operations.md\fR

@@ -19,10 +19,11 @@ use serde::Serialize;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use super::output::{Column, at, kind, print, print_table};
+use super::output::{Column, Format, at, mode, print};
 use crate::{
     adapters::{Storage, open_blobs},
     private_files::{create_empty_folder, create_file, sync},
+    progress::Progress,
     settings::Settings,
 };
 
@@ -41,6 +42,8 @@ pub enum OrdersCommand {
         /// Only orders older than this one
         #[arg(long, value_name = "ID", value_parser = value_parser!(i64).range(1..))]
         before: Option<i64>,
+        #[command(flatten)]
+        format: Format,
     },
     /// Print an order as JSON: its record, details and documents
     Show {
@@ -91,9 +94,14 @@ pub struct Erased {
 
 pub(super) async fn run(command: OrdersCommand, operator: &Operator) -> Result<()> {
     match command {
-        OrdersCommand::List { filter, before } => operator.list(filter, before).await,
+        OrdersCommand::List { filter, before, format } => {
+            operator.list(filter, before, format).await
+        }
         OrdersCommand::Show { id } => print(&operator.json(&operator.order(OrderId(id)).await?)?),
-        OrdersCommand::Export { id, to } => operator.export(OrderId(id), &to).await,
+        OrdersCommand::Export { id, to } => {
+            let progress = Progress::new("exporting");
+            progress.of(operator.export(OrderId(id), &to, &progress)).await
+        }
         OrdersCommand::Erase { which, yes } => operator.erase(which, yes).await,
     }
 }
@@ -106,14 +114,14 @@ pub(super) struct Operator {
 }
 
 impl Operator {
-    async fn list(&self, filter: Filter, before: Option<i64>) -> Result<()> {
+    async fn list(&self, filter: Filter, before: Option<i64>, format: Format) -> Result<()> {
         let filter = OrderFilter {
             file_number: filter.file_number.map(|number| number.trim().to_owned()),
             client: filter.client.map(ClientId),
             email: filter.email.map(|email| email.trim().to_owned()),
         };
         let orders = self.storage.admin.list(&filter, before.map(OrderId), MAX_LISTED).await?;
-        print_list(&orders)?;
+        print_list(&orders, format)?;
         if let (MAX_LISTED, Some(last)) = (orders.len(), orders.last()) {
             let last = last.stored.id.0;
             eprintln!("only {MAX_LISTED} are listed; --before {last} lists older ones");
@@ -151,11 +159,12 @@ impl Operator {
 
     /// Writes the documents, each under its position and its name, and then the order: a folder
     /// without it is not complete.
-    async fn export(&self, id: OrderId, folder: &Path) -> Result<()> {
+    async fn export(&self, id: OrderId, folder: &Path, progress: &Progress) -> Result<()> {
         let order = self.order(id).await?;
         create_empty_folder(folder)?;
         let blobs = open_blobs(&self.settings).await?;
         for (position, document) in order.documents.iter().enumerate() {
+            progress.set(format!("writing document {position} of {}", order.documents.len()));
             let file = folder.join(format!("{position:02}-{}", document.name));
             write(&*blobs, document, &file).await.with_context(|| {
                 format!("document {position} of order {} was not written", id.0)
@@ -174,17 +183,17 @@ impl Operator {
     }
 }
 
-fn print_list(orders: &[ListedOrder]) -> Result<()> {
+fn print_list(orders: &[ListedOrder], format: Format) -> Result<()> {
     let columns: [Column<'_, ListedOrder>; 7] = [
         ("ID", "", &|order| json!(order.stored.id.0)),
         ("CLIENT", "", &|order| json!(order.stored.client.0)),
-        ("KIND", "", &|order| kind(order.stored.is_test)),
+        ("MODE", "", &|order| mode(order.stored.is_test)),
         ("CREATED", "", &|order| at(order.stored.created_at)),
         ("DOCUMENTS", "", &|order| json!(order.documents)),
         ("STATUS", "", &|order| json!(order.stored.status.as_str())),
         ("FILE NUMBER", "", &|order| json!(order.stored.order.file_number.as_str())),
     ];
-    print_table(&columns, orders)
+    format.print(&columns, orders)
 }
 
 /// Writes a document in blocks, durably, and compares it with its record.

@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind, Write as _};
 
 use anyhow::Result;
+use clap::Args;
 use serde_json::{Value, json};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
@@ -15,11 +16,35 @@ pub fn print(text: &str) -> Result<()> {
     }
 }
 
-/// A column of a table: its name, the text of an absent value, and the value of a row.
+/// How a list is printed.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Format {
+    /// Print one JSON object per line
+    #[arg(long)]
+    json: bool,
+}
+
+/// A column of a list: its name, the text of an absent value, and the value of a row.
 pub(super) type Column<'a, Row> = (&'static str, &'static str, &'a dyn Fn(&Row) -> Value);
 
-/// Prints a table. Each column is as wide as its widest cell.
-pub(super) fn print_table<Row>(columns: &[Column<'_, Row>], rows: &[Row]) -> Result<()> {
+impl Format {
+    /// The format for people.
+    pub(super) const TABLE: Self = Self { json: false };
+
+    /// Prints a list.
+    pub(super) fn print<Row>(self, columns: &[Column<'_, Row>], rows: &[Row]) -> Result<()> {
+        if !self.json {
+            return print(&table(columns, rows));
+        }
+        let key = |name: &str| name.to_lowercase().replace(' ', "_");
+        let object = |row| columns.iter().map(move |(name, _, value)| (key(name), value(row)));
+        let line = |row| Value::Object(object(row).collect()).to_string() + "\n";
+        print(&rows.iter().map(line).collect::<String>())
+    }
+}
+
+/// Returns a table. Each column is as wide as its widest cell.
+fn table<Row>(columns: &[Column<'_, Row>], rows: &[Row]) -> String {
     let cells = |row| columns.iter().map(move |(_, absent, value)| cell(&value(row), absent));
     let head = columns.iter().map(|(name, ..)| (*name).to_owned()).collect();
     let lines: Vec<Vec<String>> =
@@ -30,7 +55,7 @@ pub(super) fn print_table<Row>(columns: &[Column<'_, Row>], rows: &[Row]) -> Res
         let padded = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
         padded.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
     };
-    print(&lines.iter().map(line).collect::<String>())
+    lines.iter().map(line).collect()
 }
 
 /// Returns the text of a value on a terminal. A text of a client cannot control it.
@@ -47,6 +72,8 @@ fn cell(value: &Value, absent: &str) -> String {
         Value::Array(values) => {
             values.iter().map(|value| cell(value, absent)).collect::<Vec<_>>().join(",")
         }
+        // A rate limit.
+        Value::Object(rate) => format!("{}/s, {}", rate["per_second"], rate["burst"]),
         value => value.to_string(),
     }
 }
@@ -61,9 +88,9 @@ pub(super) fn at(instant: impl Into<Option<OffsetDateTime>>) -> Value {
     json!(instant.into().map(second))
 }
 
-/// Returns the value of what is for tests or for real orders.
-pub(super) fn kind(is_test: bool) -> Value {
-    json!(if is_test { "test" } else { "production" })
+/// Returns the mode of what is for tests or for live orders.
+pub(super) fn mode(is_test: bool) -> Value {
+    json!(if is_test { "test" } else { "live" })
 }
 
 /// Removes user, password and query from every URL in a message. The message may quote a mistyped

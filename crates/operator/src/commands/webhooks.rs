@@ -15,7 +15,7 @@ use domain::{
 use serde_json::{Map, Value, json};
 use time::{OffsetDateTime, UtcOffset, format_description::well_known::Rfc3339};
 
-use super::output::{Column, at, print, print_table, second};
+use super::output::{Column, Format, at, mode, print, second};
 
 /// Maximum number of listed deliveries.
 const MAX_LISTED: usize = 1_000;
@@ -27,6 +27,8 @@ pub enum WebhooksCommand {
         /// List those of the client of this identifier only
         #[arg(long, value_name = "ID")]
         client: Option<i64>,
+        #[command(flatten)]
+        format: Format,
     },
     /// Create an endpoint. Prints only its secret to standard output, and only this once
     Create {
@@ -63,7 +65,12 @@ pub enum WebhooksCommand {
     /// Send a test event to an endpoint
     Test(Listed),
     /// List the deliveries of an endpoint in the last 30 days, newest first
-    Deliveries(Listed),
+    Deliveries {
+        /// Its identifier, as listed
+        id: i64,
+        #[command(flatten)]
+        format: Format,
+    },
     /// Send deliveries of an endpoint again that were delivered or failed
     Replay {
         /// Its identifier, as listed
@@ -133,10 +140,10 @@ async fn execute(command: WebhooksCommand, webhooks: &ManageWebhooks) -> Result<
         change(webhooks, id, EndpointChange { is_enabled, ..EndpointChange::default() }).await
     };
     match command {
-        Command::List { client } => {
+        Command::List { client, format } => {
             let mut all = webhooks.endpoints.all().await?;
             all.retain(|one| client.is_none_or(|client| one.owner.client.0 == client));
-            print_endpoints(&all)
+            list(&all, format)
         }
         Command::Create { client, test, url, details } => {
             let owner = EndpointOwner { client: ClientId(client), is_test: test };
@@ -164,14 +171,14 @@ async fn execute(command: WebhooksCommand, webhooks: &ManageWebhooks) -> Result<
             let delivery = webhooks.test(owner(webhooks, id).await?, EndpointId(id)).await?;
             print(&format!("the test is delivery {}\n", delivery.0))
         }
-        Command::Deliveries(Listed { id }) => {
+        Command::Deliveries { id, format } => {
             let query = DeliveryPageQuery { limit: MAX_LISTED, cursor: Cursor::Newest };
             let owner = owner(webhooks, id).await?;
             let (_, page) = webhooks.deliveries(owner, EndpointId(id), &query).await?;
             if page.has_older {
                 eprintln!("only the newest {MAX_LISTED} are listed");
             }
-            print_deliveries(&page.deliveries)
+            list_deliveries(&page.deliveries, format)
         }
         Command::Replay { id, delivery, since, until } => {
             let (owner, id) = (owner(webhooks, id).await?, EndpointId(id));
@@ -194,7 +201,7 @@ async fn owner(webhooks: &ManageWebhooks, id: i64) -> Result<EndpointOwner> {
 
 async fn change(webhooks: &ManageWebhooks, id: i64, change: EndpointChange) -> Result<()> {
     let changed = webhooks.change(owner(webhooks, id).await?, EndpointId(id), change).await?;
-    print_endpoints(&[changed])
+    list(&[changed], Format::TABLE)
 }
 
 fn violations(violations: &[Violation]) -> anyhow::Error {
@@ -202,26 +209,25 @@ fn violations(violations: &[Violation]) -> anyhow::Error {
     anyhow!("{}", lines.collect::<Vec<_>>().join("; "))
 }
 
-fn print_endpoints(endpoints: &[Endpoint]) -> Result<()> {
+fn list(endpoints: &[Endpoint], format: Format) -> Result<()> {
     let status = |endpoint: &Endpoint| match (endpoint.disabled, endpoint.failing_since) {
         (Some((_, by)), _) => format!("disabled ({})", by.as_str()),
         (None, Some(since)) => format!("failing {}", second(since)),
         (None, None) => "enabled".to_owned(),
     };
-    let mode = |is_test| if is_test { "test" } else { "live" };
     let columns: [Column<'_, Endpoint>; 7] = [
         ("ID", "", &|endpoint| json!(endpoint.id.0)),
         ("CLIENT", "", &|endpoint| json!(endpoint.owner.client.0)),
-        ("MODE", "", &|endpoint| json!(mode(endpoint.owner.is_test))),
+        ("MODE", "", &|endpoint| mode(endpoint.owner.is_test)),
         ("CREATED", "", &|endpoint| at(endpoint.created_at)),
         ("STATUS", "", &|endpoint| json!(status(endpoint))),
         ("EVENTS", "", &|endpoint| endpoint.events.iter().map(|event| event.as_str()).collect()),
         ("URL", "", &|endpoint| json!(endpoint.url)),
     ];
-    print_table(&columns, endpoints)
+    format.print(&columns, endpoints)
 }
 
-fn print_deliveries(deliveries: &[WebhookDelivery]) -> Result<()> {
+fn list_deliveries(deliveries: &[WebhookDelivery], format: Format) -> Result<()> {
     let columns: [Column<'_, WebhookDelivery>; 7] = [
         ("ID", "", &|delivery| json!(delivery.id.0)),
         ("ORDER", "-", &|delivery| json!(delivery.order_id.map(|id| id.0))),
@@ -231,7 +237,7 @@ fn print_deliveries(deliveries: &[WebhookDelivery]) -> Result<()> {
         ("ATTEMPTS", "", &|delivery| json!(delivery.attempts.len())),
         ("LAST ATTEMPT", "", &last_attempt),
     ];
-    print_table(&columns, deliveries)
+    format.print(&columns, deliveries)
 }
 
 /// Returns the outcome of the last attempt.

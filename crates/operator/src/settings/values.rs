@@ -1,6 +1,10 @@
 //! Parsers of single settings.
 
-use std::{net::IpAddr, path::PathBuf, str::FromStr};
+use std::{
+    net::{IpAddr, SocketAddr, ToSocketAddrs as _},
+    path::PathBuf,
+    str::FromStr,
+};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ipnet::IpNet;
@@ -30,6 +34,17 @@ impl FromStr for Database {
             _ => Err(UnknownDatabase),
         }
     }
+}
+
+/// Reads an address with its port. Without a host it is every IPv4 address of this machine.
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+    let text = text.trim();
+    let text = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
+    let found: Vec<_> = text.to_socket_addrs().into_iter().flatten().collect();
+    // `localhost` may have an IPv6 address, too.
+    found.iter().find(|address| address.is_ipv4()).or(found.first()).copied().ok_or_else(|| {
+        "must be an address and a port, such as 127.0.0.1:8080, localhost:8080 or :8080".to_owned()
+    })
 }
 
 pub(super) fn base_path(text: &str) -> Result<String, String> {
@@ -62,6 +77,22 @@ pub(super) fn network(text: &str) -> Result<IpNet, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn address_may_be_a_name_or_a_port_alone() {
+        for (text, expected) in [
+            ("127.0.0.1:8080", "127.0.0.1:8080"),
+            ("localhost:8080", "127.0.0.1:8080"),
+            (":8080", "0.0.0.0:8080"),
+            ("[::1]:8080", "[::1]:8080"),
+            (":0", "0.0.0.0:0"),
+        ] {
+            assert_eq!(address(text), Ok(expected.parse().unwrap()), "{text}");
+        }
+        for text in ["", "8080", "localhost", "127.0.0.1", ":", ":http", ":65536", "::1", "[::1]"] {
+            assert!(address(text).unwrap_err().contains("localhost:8080"), "{text}");
+        }
+    }
 
     #[test]
     fn base_path_has_plain_segments() {
