@@ -4,22 +4,17 @@
 //! that the service has created. [`record`] is its stored form.
 
 mod check;
-mod field;
+mod json;
 mod money;
 mod parse;
 mod read_back;
 pub mod record;
-mod request;
 mod text;
 mod violation;
 
-pub use field::{Field, JsonType};
-pub use money::{JsonNumber, Money, MoneyError};
+pub use json::OrderRequest;
+pub use money::{Money, MoneyError};
 pub use parse::ParsedOrder;
-pub use request::{
-    ContactRequest, InvoiceRecipientRequest, OrderRequest, RequestedByRequest,
-    SigningContactsRequest, SigningDetailsRequest,
-};
 pub use text::{EmailAddress, FileNumber, InvalidEmail, TextRule, text_rule};
 pub use violation::{Violation, ViolationCode};
 
@@ -38,6 +33,7 @@ use crate::{
 // Orders are personal data.
 conceal!(
     Order,
+    OrderRequest,
     SigningDetails,
     SigningContacts,
     Contact,

@@ -7,9 +7,7 @@ use crate::{
     document::{DocumentFault, ReceivedDocument, StoredDocument},
     duplicate_window::DuplicateWindow,
     idempotency::{Answered, Attempt, Claim, KeyUse},
-    order::{
-        Field, OrderRequest, OrderStatus, ParsedOrder, SigningServiceId, StoredOrder, Violation,
-    },
+    order::{OrderRequest, OrderStatus, ParsedOrder, SigningServiceId, StoredOrder, Violation},
     orders::{intake::Intake, scan_documents::NotPassed},
     ports::{Cause, CreateError, Kept, NewOrder, StoreError},
 };
@@ -282,8 +280,8 @@ impl CreateOrder {
 
 /// Checks the binding of the key first, before anything else about the request.
 fn authorize(key: &ApiKey, request: &OrderRequest) -> Result<(), CreateOrderError> {
-    match request.signing_service_id {
-        Field::Value(service) if !key.may_order_for(SigningServiceId(service)) => {
+    match request.signing_service_id() {
+        Some(service) if !key.may_order_for(SigningServiceId(service)) => {
             Err(CreateOrderError::Forbidden)
         }
         _ => Ok(()),

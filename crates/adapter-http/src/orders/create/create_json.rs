@@ -5,7 +5,7 @@ use bytes::Bytes;
 use domain::{
     api_key::ApiKey,
     idempotency::Claim,
-    order::{Field, OrderRequest},
+    order::OrderRequest,
     orders::create_order::{CreateOrderError, CreatedOrder},
 };
 use tracing::Instrument as _;
@@ -80,12 +80,8 @@ fn log_unanswered(outcome: Result<CreatedOrder, Problem>) {
 const IN_PROGRESS: CreateOrderError = CreateOrderError::InProgress { retry_after: 1 };
 
 fn parse(body: &[u8]) -> Result<Box<OrderRequest>, Problem> {
-    match json::parse(body)? {
-        Field::Value(order) => Ok(Box::new(order)),
-        Field::Absent | Field::Mistyped => {
-            Err(Problem::malformed("The body must be a JSON object."))
-        }
-    }
+    let order = json::parse(body)?.map(Box::new);
+    order.ok_or_else(|| Problem::malformed("The body must be a JSON object."))
 }
 
 #[cfg(test)]
