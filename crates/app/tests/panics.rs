@@ -18,7 +18,7 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::AddedRange,
     order::OrderId,
-    ports::{AddDocumentsError, CreateError, NewDocuments, NewOrder, OrderRepo, StoreError},
+    ports::{NewDocuments, NewOrder, OrderRepo, StoreError, WriteError},
 };
 use operator::{Machine, adapters::Storage, settings::Settings};
 use reqwest::multipart::{Form, Part};
@@ -34,12 +34,12 @@ struct Panicking;
 
 #[async_trait]
 impl OrderRepo for Panicking {
-    async fn create(&self, order: &NewOrder, _: DuplicateWindow) -> Result<OrderId, CreateError> {
+    async fn create(&self, order: &NewOrder, _: DuplicateWindow) -> Result<OrderId, WriteError> {
         panic!("cannot store {} {order:?}", order.order.signing.signer.name)
     }
 
-    async fn add_documents(&self, _: &NewDocuments) -> Result<AddedRange, AddDocumentsError> {
-        Err(AddDocumentsError::NoSuchOrder)
+    async fn add_documents(&self, _: &NewDocuments) -> Result<AddedRange, WriteError> {
+        Err(WriteError::NoSuchOrder)
     }
 
     async fn check(&self) -> Result<(), StoreError> {

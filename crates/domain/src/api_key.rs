@@ -385,18 +385,6 @@ mod tests {
     }
 
     #[test]
-    fn rotated_keys_belong_to_one_client() {
-        let first = issued(&PresentedKey::random(false, &CountingEntropy::default()));
-        assert_eq!(first.client(), ClientId(1));
-        let rotated = ApiKey {
-            id: ApiKeyId(7),
-            key: NewApiKey { client: Some(first.client()), ..first.key.clone() },
-            ..first
-        };
-        assert_eq!(rotated.client(), ClientId(1));
-    }
-
-    #[test]
     fn malformed_keys_are_rejected() {
         let key = PresentedKey::random(false, &CountingEntropy::default()).expose().to_owned();
         for text in [
@@ -423,16 +411,6 @@ mod tests {
         assert!(expiring.admits(&presented, NOW - Duration::NANOSECOND));
         assert!(!expiring.admits(&presented, NOW));
         assert!(!ApiKey { revoked_at: Some(NOW), ..key.clone() }.admits(&presented, NOW));
-    }
-
-    #[test]
-    fn wrong_secret_is_rejected() {
-        let presented = PresentedKey::random(false, &CountingEntropy::default());
-        let text = presented.expose();
-        let last = if text.ends_with('0') { '1' } else { '0' };
-        let forged = PresentedKey::parse(&format!("{}{last}", &text[..text.len() - 1])).unwrap();
-        assert_eq!(forged.lookup(), presented.lookup());
-        assert!(!issued(&presented).admits(&forged, NOW));
     }
 
     #[test]

@@ -48,8 +48,9 @@ impl TextParts {
     /// A blank part counts as absent.
     pub(super) fn into_request(self) -> Result<OrderRequest, Problem> {
         let mut request = OrderRequest::default();
-        for ((name, _), text) in TEXT_PARTS.into_iter().zip(self.0) {
-            request.add_part(name, text.unwrap_or_default()).map_err(|error| {
+        let sent = TEXT_PARTS.into_iter().zip(self.0);
+        for (name, text) in sent.filter_map(|((name, _), text)| Some((name, text?))) {
+            request.add_part(name, text).map_err(|error| {
                 Problem::malformed(format!("The part {name} is not valid JSON: {error}."))
             })?;
         }

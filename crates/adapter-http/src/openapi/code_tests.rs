@@ -9,7 +9,7 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::MAX_KEY_CHARS,
     order::{Money, OrderId, OrderRequest, Violation, ViolationCode, default_language, text_rule},
-    orders::create_order::{CreateOrderError, Rejection},
+    orders::order_error::{OrderError, Rejection},
     webhook::{
         DisabledBy, EndpointId, EventType, KEPT_ATTEMPTS, MAX_ENDPOINTS,
         endpoint_request::{MAX_DESCRIPTION, MAX_URL},
@@ -295,7 +295,7 @@ fn problems_are_those_of_the_service() {
         code,
         detail: detail.into(),
     };
-    let rejected = |rejection| Problem::from(CreateOrderError::Rejected(rejection));
+    let rejected = |rejection| Problem::from(OrderError::Rejected(rejection));
     let invalid = |violations| rejected(Rejection { violations, ..Rejection::default() });
     let bad_document =
         |fault| rejected(Rejection { documents: vec![(0, fault)], ..Rejection::default() });
@@ -327,11 +327,11 @@ fn problems_are_those_of_the_service() {
         form::too_many_documents(limits),
         rejected(Rejection { no_documents: true, ..Rejection::default() }),
         Problem::invalid_token(),
-        CreateOrderError::Forbidden.into(),
+        OrderError::Forbidden.into(),
         Problem::no_such_order(),
         Problem::erased(),
-        CreateOrderError::Duplicate { retry_after: 43 }.into(),
-        CreateOrderError::InProgress { retry_after: 5 }.into(),
+        OrderError::Duplicate { retry_after: 43 }.into(),
+        OrderError::InProgress { retry_after: 5 }.into(),
         WebhooksError::Disabled.into(),
         replay_in_progress(),
         body::too_slow(),
@@ -339,7 +339,7 @@ fn problems_are_those_of_the_service() {
         body::payload_too_large(json::MAX_BODY),
         json::unsupported_media_type(),
         Problem::range_not_satisfiable(48_213),
-        CreateOrderError::KeyReused.into(),
+        OrderError::KeyReused.into(),
         Problem::rate_limited(Policy::Orders.as_str(), 1),
         Problem::internal(),
         Problem::unavailable(),

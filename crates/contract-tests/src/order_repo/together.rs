@@ -7,7 +7,7 @@ use domain::{
     duplicate_window::DuplicateWindow,
     idempotency::{Answered, IdempotentRequest, KeyUse},
     order::OrderId,
-    ports::{CreateError, NewOrder},
+    ports::{NewOrder, WriteError},
 };
 use futures_util::future::join_all;
 use time::Duration;
@@ -18,11 +18,7 @@ use crate::samples::{
     stored,
 };
 
-async fn assert_created(
-    storage: &Storage,
-    outcome: Result<OrderId, CreateError>,
-    order: &NewOrder,
-) {
+async fn assert_created(storage: &Storage, outcome: Result<OrderId, WriteError>, order: &NewOrder) {
     let id =
         outcome.unwrap_or_else(|error| panic!("{}: {error:?}", order.order.file_number.as_str()));
     assert_eq!(found(storage, order.client, id).await, Some(stored(id, order)));
@@ -56,17 +52,17 @@ pub async fn concurrent_orders_have_their_own_outcomes(storage: &Storage) {
     for (outcome, order) in create_at_once(storage, orders.clone()).await.into_iter().zip(&orders) {
         let kind = order.order.file_number.as_str();
         match outcome {
-            Err(CreateError::Duplicate { created_at }) if ["before", "twin"].contains(&kind) => {
+            Err(WriteError::Duplicate { created_at }) if ["before", "twin"].contains(&kind) => {
                 assert_eq!(created_at, NOW);
             }
-            Err(CreateError::KeyInUse(taken)) if kind.starts_with("key in use") => {
+            Err(WriteError::KeyInUse(taken)) if kind.starts_with("key in use") => {
                 let fingerprint = attempt(&idempotency_key(1, "before"), 7).fingerprint;
                 assert_eq!(
                     taken,
                     KeyUse::Answered(Answered { fingerprint, order_id: before, added: None })
                 );
             }
-            Err(CreateError::UploadSwept) if kind.starts_with("swept") => {}
+            Err(WriteError::UploadSwept) if kind.starts_with("swept") => {}
             outcome => {
                 assert!(
                     ["good", "twin", "own key"].iter().any(|good| kind.starts_with(good)),
@@ -134,7 +130,7 @@ pub async fn concurrent_order_with_condemned_upload_fails_alone(storage: &Storag
     storage.condemn(from_ref(&condemned.key)).await;
     for (outcome, order) in create_at_once(storage, orders.clone()).await.into_iter().zip(&orders) {
         if *order == bad {
-            assert!(matches!(outcome, Err(CreateError::UploadSwept)), "{outcome:?}");
+            assert!(matches!(outcome, Err(WriteError::UploadSwept)), "{outcome:?}");
         } else {
             assert_created(storage, outcome, order).await;
         }
@@ -162,7 +158,7 @@ pub async fn concurrent_orders_have_their_own_kinds_and_windows(storage: &Storag
         let as_expected = match &outcome {
             // The earlier orders are real ones.
             Ok(_) => number >= 20 || number % 2 == 0,
-            Err(CreateError::Duplicate { .. }) => number < 20,
+            Err(WriteError::Duplicate { .. }) => number < 20,
             Err(_) => false,
         };
         assert!(as_expected, "{number}: {outcome:?}");

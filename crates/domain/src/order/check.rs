@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use time::{Date, OffsetDateTime, Time};
 
 use super::{
-    EmailAddress, FileNumber, Money, SigningServiceId, Violation, ViolationCode,
+    EmailAddress, Money, Violation, ViolationCode,
     json::{Fields, Json},
     text::{Kind, kind},
 };
@@ -150,18 +150,6 @@ impl Read for i64 {
         let Json::Integer(id) = json else { return None };
         let fault = (ViolationCode::OutOfRange, "must be a positive integer");
         object.check(name, (id > 0).then_some(id).ok_or(fault))
-    }
-}
-
-impl Read for FileNumber {
-    fn read(json: Json, object: &mut Object<'_>, name: &str) -> Option<Self> {
-        String::read(json, object, name).and_then(Self::new)
-    }
-}
-
-impl Read for SigningServiceId {
-    fn read(json: Json, object: &mut Object<'_>, name: &str) -> Option<Self> {
-        i64::read(json, object, name).map(Self)
     }
 }
 

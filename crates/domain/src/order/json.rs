@@ -27,7 +27,8 @@ pub(super) enum Json {
     Object(Fields),
 }
 
-/// The fields of an object that the API knows.
+/// The fields of an object that the API knows. Those of a request are sorted, so that equal requests
+/// are equal in any order.
 ///
 /// Reading never fails on well-formed JSON: a value of the wrong type becomes [`Json::Mistyped`], so
 /// that all violations are reported at once.
@@ -35,7 +36,8 @@ pub(super) enum Json {
 pub(super) struct Fields(Vec<(Cow<'static, str>, Json)>);
 
 /// A request to create a notarial signing order. Its fields and their rules: [`kind`].
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq, Serialize)]
+#[serde(transparent)]
 pub struct OrderRequest(pub(super) Fields);
 
 impl Fields {
@@ -77,7 +79,10 @@ impl OrderRequest {
             }
             _ => Json::Null,
         };
-        self.0.0.push((name.into(), json));
+        if json != Json::Null {
+            self.0.0.push((name.into(), json));
+            self.0.0.sort_by(|(one, _), (other, _)| one.cmp(other));
+        }
         Ok(())
     }
 
@@ -119,12 +124,6 @@ impl<'de> Deserialize<'de> for OrderRequest {
     }
 }
 
-impl Serialize for OrderRequest {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
-    }
-}
-
 /// Leaves out absent and mistyped fields.
 impl Serialize for Fields {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -161,6 +160,7 @@ impl<'de> Visitor<'de> for Schema {
             };
             fields.push((name.into(), json.map_err(fault)?));
         }
+        fields.retain(|(_, json)| *json != Json::Null);
         fields.sort_by(|(one, _), (other, _)| one.cmp(other));
         Ok(Fields(fields))
     }

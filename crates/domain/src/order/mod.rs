@@ -18,7 +18,7 @@ pub use parse::ParsedOrder;
 pub use text::{EmailAddress, FileNumber, InvalidEmail, TextRule, text_rule};
 pub use violation::{Violation, ViolationCode};
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -192,18 +192,15 @@ impl SigningContacts {
     /// Returns the mail recipients: order contact, observer and in-house contacts. Each address is
     /// listed once, regardless of letter case.
     pub fn recipients(&self) -> Vec<EmailAddress> {
-        let in_house = [&self.in_house_contact, &self.in_house_contact2];
-        let in_house = in_house.into_iter().flatten().filter_map(|contact| contact.email.as_ref());
-        let mut recipients: Vec<EmailAddress> = Vec::new();
-        for address in
-            std::iter::once(&self.order_contact_email).chain(&self.observer).chain(in_house)
-        {
-            if !recipients.iter().any(|other| other.as_str().eq_ignore_ascii_case(address.as_str()))
-            {
-                recipients.push(address.clone());
-            }
-        }
-        recipients
+        let in_house = self.in_house_contact.iter().chain(&self.in_house_contact2);
+        let others =
+            self.observer.iter().chain(in_house.filter_map(|contact| contact.email.as_ref()));
+        let mut seen = BTreeSet::new();
+        std::iter::once(&self.order_contact_email)
+            .chain(others)
+            .filter(|address| seen.insert(address.as_str().to_ascii_lowercase()))
+            .cloned()
+            .collect()
     }
 }
 
@@ -305,20 +302,10 @@ pub struct Invoice {
     #[serde(rename = "email", skip_serializing_if = "Option::is_none")]
     pub email: Option<EmailAddress>,
     /// Amount of the invoice.
-    #[serde(
-        rename = "fee_cents",
-        with = "money::cents",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "fee_cents", skip_serializing_if = "Option::is_none")]
     pub fee: Option<Money>,
     /// Amount paid to the notary.
-    #[serde(
-        rename = "notary_pay_cents",
-        with = "money::cents",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "notary_pay_cents", skip_serializing_if = "Option::is_none")]
     pub notary_pay: Option<Money>,
 }
 
@@ -425,11 +412,6 @@ mod tests {
             Value::Object(members) => members.values().flat_map(texts).collect(),
             _ => Vec::new(),
         }
-    }
-
-    #[test]
-    fn new_order_has_status_new() {
-        assert_eq!(OrderStatus::NEW.as_str(), "NEW");
     }
 
     #[test]

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
-/// An amount of US dollars: not negative, at most [`Money::MAX`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// An amount of US dollars: not negative, at most [`Money::MAX`]. Stored as whole cents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "i64", try_from = "i64")]
 pub struct Money {
     cents: i64,
 }
@@ -33,6 +34,15 @@ impl Money {
     /// Returns the amount in cents.
     pub fn cents(self) -> i64 {
         self.cents
+    }
+
+    /// Returns the amount as a JSON number, without decimals if there are no cents.
+    pub fn to_json(self) -> serde_json::Value {
+        if self.cents % 100 == 0 {
+            return (self.cents / 100).into();
+        }
+        #[expect(clippy::cast_precision_loss, reason = "twelve digits fit the 53 bits of an f64")]
+        (self.cents as f64 / 100.0).into()
     }
 
     /// Returns the amount of a JSON number.
@@ -83,52 +93,27 @@ pub(super) fn serialize_number<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     match Money::from_number(number) {
-        Ok(money) => money.serialize(serializer),
+        Ok(money) => money.to_json().serialize(serializer),
         Err(_) => serializer.serialize_str(number),
     }
 }
 
-/// The stored form of an optional amount: whole cents.
-pub(super) mod cents {
-    use serde::{Deserialize, Deserializer, Serialize as _, Serializer, de::Error};
-
-    use super::Money;
-
-    #[expect(clippy::ref_option, reason = "the signature that serde calls")]
-    pub(in crate::order) fn serialize<S: Serializer>(
-        money: &Option<Money>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        money.map(Money::cents).serialize(serializer)
+impl From<Money> for i64 {
+    fn from(money: Money) -> Self {
+        money.cents
     }
+}
 
-    pub(in crate::order) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Money>, D::Error> {
-        Option::<i64>::deserialize(deserializer)?
-            .map(|cents| Money::from_cents(cents).ok_or_else(|| D::Error::custom("not an amount")))
-            .transpose()
+impl TryFrom<i64> for Money {
+    type Error = MoneyError;
+    fn try_from(cents: i64) -> Result<Self, MoneyError> {
+        Self::from_cents(cents).ok_or(MoneyError::OutOfRange)
     }
 }
 
 impl fmt::Display for Money {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}.{:02}", self.cents / 100, self.cents % 100)
-    }
-}
-
-/// Writes a JSON number, without decimals if there are no cents.
-impl Serialize for Money {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if self.cents % 100 == 0 {
-            serializer.serialize_i64(self.cents / 100)
-        } else {
-            #[expect(
-                clippy::cast_precision_loss,
-                reason = "twelve digits fit the 53 bits of an f64"
-            )]
-            serializer.serialize_f64(self.cents as f64 / 100.0)
-        }
     }
 }
 
@@ -195,7 +180,7 @@ mod tests {
         ] {
             let money = Money::from_cents(cents).unwrap();
             assert_eq!(
-                (serde_json::to_string(&money).unwrap().as_str(), money.to_string().as_str()),
+                (money.to_json().to_string().as_str(), money.to_string().as_str()),
                 (number, text)
             );
         }
@@ -205,7 +190,7 @@ mod tests {
         #[test]
         fn every_amount_round_trips(cents in 0..=Money::MAX.cents()) {
             let money = Money::from_cents(cents).unwrap();
-            let json = serde_json::to_string(&money).unwrap();
+            let json = money.to_json().to_string();
             prop_assert_eq!(Money::from_number(&json), Ok(money));
         }
     }

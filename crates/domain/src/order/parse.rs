@@ -4,8 +4,8 @@ use time::{Date, OffsetDateTime, Time};
 
 use super::{
     Address, CoSigner, Contact, FileNumber, Invoice, InvoiceRecipient, Order, OrderRequest,
-    RequestedBy, Signer, SigningContacts, SigningDetails, SigningLocation, Violation,
-    ViolationCode,
+    RequestedBy, Signer, SigningContacts, SigningDetails, SigningLocation, SigningServiceId,
+    Violation, ViolationCode,
     check::{Object, Read},
     default_language, default_same,
     json::Json,
@@ -37,7 +37,7 @@ impl OrderRequest {
         let details = root
             .required("signingDetailsFormData")
             .and_then(|json| details(root.member("signingDetailsFormData", json)?, &mut utc));
-        let service = root.required("signingServiceId");
+        let service = root.required("signingServiceId").map(SigningServiceId);
         let requested_by = root.required("requestedBy");
 
         match (contacts, details, service, requested_by) {
@@ -92,7 +92,7 @@ impl Read for RequestedBy {
         let user_id = object.required("userId");
         Some(Self {
             user_role: object.optional("userRole"),
-            signing_service_id: object.optional("signingServiceId"),
+            signing_service_id: object.optional("signingServiceId").map(SigningServiceId),
             user_id: user_id?,
         })
     }
@@ -128,7 +128,7 @@ fn details(
     mut details: Object<'_>,
     utc: &mut [SuppliedUtc; 3],
 ) -> Option<(FileNumber, Appointment, SigningDetails)> {
-    let file_number = details.required("fileNumber");
+    let file_number = details.required("fileNumber").and_then(FileNumber::new);
     let appointment = appointment(&mut details, utc);
     let property_address = details.required("propertyAddress");
     let city = details.required("city");

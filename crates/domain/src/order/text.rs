@@ -258,19 +258,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn states_have_two_letters_and_zip_codes_five_digits() {
-        let accepts = |rule: TextRule, text| rule.check(text).is_ok();
-        assert!(["TX", "tx"].into_iter().all(|text| accepts(TextRule::STATE, text)));
-        assert!(["75201", "00501"].into_iter().all(|text| accepts(TextRule::ZIPCODE, text)));
-        for text in ["T", "TXX", "T1", "ÄÖ", "T "] {
-            assert!(!accepts(TextRule::STATE, text), "{text}");
-        }
-        for text in ["7520", "752011", "7520A", "75 01", "７5201"] {
-            assert!(!accepts(TextRule::ZIPCODE, text), "{text}");
-        }
-    }
-
-    #[test]
     fn debug_hides_addresses_and_file_numbers() {
         let address = EmailAddress::try_from("jane@example.com".to_owned()).unwrap();
         assert_eq!(format!("{address:?}"), "EmailAddress(…)");
@@ -365,23 +352,6 @@ mod tests {
         for text in ["علی\u{200c}رضا", "ශ්\u{200d}රී", "👨\u{200d}👩\u{200d}👧", "יעל"]
         {
             assert!(TextRule::NAME.check(text).is_ok(), "{text}");
-        }
-    }
-
-    #[test]
-    fn lengths_are_counted_in_characters() {
-        assert!(TextRule::NAME.check(&"é".repeat(200)).is_ok());
-        assert_eq!(
-            TextRule::NAME.check(&"é".repeat(201)).map_err(|(code, _)| code),
-            Err(ViolationCode::TooLong)
-        );
-    }
-
-    #[test]
-    fn blank_or_untrimmed_text_is_no_file_number() {
-        assert!(FileNumber::new("F-1".to_owned()).is_some());
-        for invalid in ["", " ", " F-1", "F-1\t"] {
-            assert!(FileNumber::new(invalid.to_owned()).is_none(), "{invalid:?}");
         }
     }
 }

@@ -6,7 +6,7 @@ use domain::{
     api_key::ApiKey,
     idempotency::Claim,
     order::OrderRequest,
-    orders::create_order::{CreateOrderError, CreatedOrder},
+    orders::{create_order::CreatedOrder, order_error::OrderError},
 };
 use tracing::Instrument as _;
 
@@ -77,7 +77,7 @@ fn log_unanswered(outcome: Result<CreatedOrder, Problem>) {
 }
 
 /// A request with the key is usually answered within a second.
-const IN_PROGRESS: CreateOrderError = CreateOrderError::InProgress { retry_after: 1 };
+const IN_PROGRESS: OrderError = OrderError::InProgress { retry_after: 1 };
 
 fn parse(body: &[u8]) -> Result<Box<OrderRequest>, Problem> {
     let order = json::parse(body)?.map(Box::new);
