@@ -59,14 +59,12 @@ pub(crate) async fn read_object(
     key: ApiKeyId,
 ) -> Result<Map<String, Value>, Problem> {
     let body = read(request, payload, limit, key).await?;
-    match parse(&body)? {
-        Some(Members(members)) => Ok(members),
-        None => {
-            let code = ViolationCode::WrongType.as_str();
-            let error = FieldProblem::at("", code, "must be a JSON object");
-            Err(Problem::invalid(ProblemCode::ValidationFailed, vec![error]))
-        }
+    if let Some(Members(members)) = parse(&body)? {
+        return Ok(members);
     }
+    let code = ViolationCode::WrongType.as_str();
+    let error = FieldProblem::at("", code, "must be a JSON object");
+    Err(Problem::invalid(ProblemCode::ValidationFailed, vec![error]))
 }
 
 /// The members of an object, each of them once.
