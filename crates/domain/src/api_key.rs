@@ -35,9 +35,8 @@ pub struct PresentedKey {
 impl PresentedKey {
     /// Returns a new key.
     pub fn random(is_test: bool, entropy: &dyn Entropy) -> Self {
-        let (mut lookup, mut secret) = ([0; LOOKUP_BYTES], [0; SECRET_BYTES]);
-        entropy.fill(&mut lookup);
-        entropy.fill(&mut secret);
+        let lookup = entropy.bytes::<LOOKUP_BYTES>();
+        let secret = entropy.bytes::<SECRET_BYTES>();
         let test = if is_test { TEST } else { "" };
         Self { text: format!("{PREFIX}{test}{}_{}", hex::encode(&lookup), hex::encode(&secret)) }
     }

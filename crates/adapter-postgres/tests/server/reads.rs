@@ -28,7 +28,7 @@ fn newest() -> PageQuery {
 
 async fn page_of(store: &PostgresStore, client: ClientId, query: &PageQuery) -> Vec<i64> {
     let page = OrderReader::page(store, client, query).await.unwrap().unwrap();
-    page.orders.iter().map(|order| order.stored.id.0).collect()
+    page.items.iter().map(|order| order.stored.id.0).collect()
 }
 
 async fn page(store: &PostgresStore, query: &PageQuery) -> Vec<i64> {

@@ -64,7 +64,7 @@ impl CreateOrder {
     pub async fn create(
         &self,
         key: &ApiKey,
-        request: Box<OrderRequest>,
+        request: OrderRequest,
         attempt: Option<&Attempt>,
     ) -> Result<CreatedOrder, OrderError> {
         authorize(key, &request)?;
@@ -80,7 +80,7 @@ impl CreateOrder {
     pub async fn create_with_documents(
         &self,
         key: &ApiKey,
-        request: Box<OrderRequest>,
+        request: OrderRequest,
         documents: Vec<ReceivedDocument>,
         attempt: Option<&Attempt>,
     ) -> Result<CreatedOrder, OrderError> {

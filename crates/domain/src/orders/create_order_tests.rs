@@ -67,7 +67,7 @@ fn assert_unavailable(result: &Result<CreatedOrder, OrderError>) {
     assert!(matches!(result, Err(OrderError::Unavailable(_))), "{result:?}");
 }
 
-fn request(json: Value) -> Box<OrderRequest> {
+fn request(json: Value) -> OrderRequest {
     serde_json::from_value(json).unwrap()
 }
 

@@ -32,7 +32,6 @@ pub(crate) fn create(request: HttpRequest, payload: web::Payload, api: web::Data
             repeated
         } else {
             let OrderForm { request, uploads: Uploads { documents, held } } = form;
-            let request = Box::new(request);
             let (create, metrics) = (api.create_order.clone(), api.metrics.clone());
             let work = async move {
                 create.create_with_documents(&key, request, documents, attempt.as_ref()).await

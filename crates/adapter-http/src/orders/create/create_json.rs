@@ -79,9 +79,8 @@ fn log_unanswered(outcome: Result<CreatedOrder, Problem>) {
 /// A request with the key is usually answered within a second.
 const IN_PROGRESS: OrderError = OrderError::InProgress { retry_after: 1 };
 
-fn parse(body: &[u8]) -> Result<Box<OrderRequest>, Problem> {
-    let order = json::parse(body)?.map(Box::new);
-    order.ok_or_else(|| Problem::malformed("The body must be a JSON object."))
+fn parse(body: &[u8]) -> Result<OrderRequest, Problem> {
+    json::parse(body)?.ok_or_else(|| Problem::malformed("The body must be a JSON object."))
 }
 
 #[cfg(test)]

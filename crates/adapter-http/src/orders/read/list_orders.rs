@@ -27,7 +27,7 @@ pub(crate) fn list(request: HttpRequest, api: web::Data<Api>) -> Response {
         };
         let url = format!("{}{}", api.base_path, path::ORDERS);
         let records =
-            page.orders.iter().map(|order| OrderRecord::new(&order.stored, Some(order.documents)));
+            page.items.iter().map(|order| OrderRecord::new(&order.stored, Some(order.documents)));
         list::page(request, url, &query.paging, shown(&page), records)
     })
 }
