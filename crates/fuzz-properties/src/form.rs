@@ -12,7 +12,7 @@ use adapter_http::{
 };
 use bytes::Bytes;
 use domain::{
-    api_key::ApiKeyId,
+    api_key::ClientId,
     document::{DocumentLimits, Sha256Digest},
     order::OrderRequest,
 };
@@ -97,7 +97,12 @@ pub(super) fn read<T>(
         dev::Payload::Stream { payload: Box::pin(Arriving { pieces, paused: false }) };
     let payload = web::Payload::from_request(&request, &mut payload).now_or_never()?.ok()?;
     Some(READER.with(|reader| {
-        let space = FormSpace { spool: &reader.spool, limits: LIMITS, key: ApiKeyId(1) };
+        let space = FormSpace {
+            spool: &reader.spool,
+            limits: LIMITS,
+            client: ClientId(1),
+            has_texts: true,
+        };
         inspect(reader.runtime.block_on(read_form(&request, payload, space)))
     }))
 }
@@ -112,7 +117,6 @@ fn outcome(read: Result<OrderForm, Problem>) -> Outcome {
     };
     let form = read.inspect_err(|problem| assert!(!ours(problem), "{problem:?}")).ok()?;
     let documents = form
-        .uploads
         .documents
         .into_iter()
         .map(|document| (document.name_as_sent, document.file.size, document.file.sha256));
@@ -135,15 +139,9 @@ pub fn form(data: &[u8]) {
     assert_eq!(whole, pieces);
 
     let Some((_, documents)) = whole else { return };
-    let boundary = std::str::from_utf8(content_type)
-        .unwrap()
-        .parse::<mime::Mime>()
-        .unwrap()
-        .get_param(mime::BOUNDARY)
-        .unwrap()
-        .as_str()
-        .to_owned();
-    let contents = contents(body, &boundary).expect("a form that was read has boundaries");
+    let media_type: mime::Mime = std::str::from_utf8(content_type).unwrap().parse().unwrap();
+    let boundary = media_type.get_param(mime::BOUNDARY).unwrap().as_str();
+    let contents = contents(body, boundary).expect("a form that was read has boundaries");
     let mut contents = contents.into_iter();
     let is = |content: &[u8], size: u64, sha256: &Sha256Digest| {
         content.len() as u64 == size && sha256.0 == <[u8; 32]>::from(Sha256::digest(content))

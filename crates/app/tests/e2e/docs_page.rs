@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use reqwest::Method;
 use serde_json::{Value, json};
 use test_servers::browser::Browser;
 
@@ -72,22 +73,16 @@ async fn docs_page_creates_orders_and_shows_problems() {
 
     browser.click(&format!("{FORM} .opblock-summary-control")).await;
     let details = order("FORM-2026-001")["signingDetailsFormData"].to_string();
-    browser
-        .paste_over(
-            &format!("{FORM} [data-property-name=signingDetailsFormData] textarea"),
-            &details,
-        )
-        .await;
+    let field = format!("{FORM} [data-property-name=signingDetailsFormData] textarea");
+    browser.paste_over(&field, &details).await;
     let documents = format!("{FORM} [data-property-name=documents]");
-    for (at, name) in ["docs/examples/deed-of-trust.pdf", "docs/examples/signing-instructions.docx"]
-        .iter()
-        .enumerate()
-    {
-        if at > 0 {
+    for (number, name) in [(1, "deed-of-trust.pdf"), (2, "signing-instructions.docx")] {
+        if number > 1 {
             browser.click(&format!("{documents} .json-schema-form-item-add")).await;
         }
-        let input = format!("{documents} .json-schema-form-item:nth-of-type({}) input", at + 1);
-        browser.type_into(&input, below_root(name).to_str().unwrap()).await;
+        let input = format!("{documents} .json-schema-form-item:nth-of-type({number}) input");
+        let path = below_root("docs/examples").join(name);
+        browser.type_into(&input, path.to_str().unwrap()).await;
     }
     let (status, record) = execute(&browser, FORM).await;
     assert_eq!(
@@ -141,7 +136,7 @@ async fn docs_page_uses_base_path_and_stores_no_key() {
 #[tokio::test(flavor = "multi_thread")]
 async fn docs_page_has_security_headers() {
     let app = TestApp::start().await;
-    let page = app.client.get(app.url("/docs")).send().await.unwrap();
+    let page = app.get("/docs").await;
     for (name, value) in [
         ("content-type", "text/html; charset=utf-8"),
         ("cache-control", "no-store"),
@@ -158,18 +153,12 @@ async fn docs_page_has_security_headers() {
         "{policy}"
     );
     assert!(!policy.contains("unsafe"), "{policy}");
-    let head = app
-        .client
-        .head(app.url("/docs/swagger-ui-5.35.0/swagger-ui-bundle.js"))
-        .send()
-        .await
-        .unwrap();
-    assert_eq!(
-        (head.status().as_u16(), &head.headers()["cache-control"]),
-        (200, &"public, max-age=31536000, immutable".parse().unwrap())
-    );
+    let bundle = "/docs/swagger-ui-5.35.0/swagger-ui-bundle.js";
+    let head = app.request(Method::HEAD, bundle).send().await.unwrap();
+    assert_eq!(head.status(), 200);
+    assert_eq!(head.headers()["cache-control"], "public, max-age=31536000, immutable");
     assert_eq!(head.headers()["content-length"], "1732839");
-    let rejected = app.client.post(app.url("/docs")).send().await.unwrap();
+    let rejected = app.post("/docs").send().await.unwrap();
     assert_eq!(rejected.headers()["allow"], "GET, HEAD");
     problem(rejected, 405, "method_not_allowed").await;
 }

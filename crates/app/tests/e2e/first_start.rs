@@ -24,7 +24,7 @@ async fn first_start_prints_key_and_working_curl_line() {
         .unwrap()
         .trim()
         .to_owned();
-    created(server.post(&key, "F-1").await).await;
+    created(server.as_key(&key).order("F-1").await).await;
     let text = lines.concat();
     for place in ["notary-orders.sqlite", "documents", "mail"].map(|name| wiring.data().join(name))
     {
@@ -50,6 +50,6 @@ async fn first_start_prints_key_and_working_curl_line() {
 
     // A later start prints nothing.
     let server = ServiceProcess::start(&wiring, &[]);
-    created(server.post(&key, "F-2").await).await;
+    created(server.as_key(&key).order("F-2").await).await;
     assert_eq!(server.stop("-INT"), (Some(0), String::new()));
 }

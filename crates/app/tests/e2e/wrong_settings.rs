@@ -4,6 +4,15 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::service_process::{error_of, text};
+
+/// Returns a command of the binary with an empty environment.
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_notary-orders"));
+    command.env_clear().args(arguments);
+    command
+}
+
 #[test]
 fn invalid_setting_stops_the_start_by_name() {
     let data = tempfile::tempdir().unwrap();
@@ -41,18 +50,10 @@ fn invalid_setting_stops_the_start_by_name() {
         ("--tls-cert=/proc/nowhere", "--tls-cert"),
         ("--tls-key=/proc/nowhere", "--tls-key"),
     ] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_notary-orders"));
-        command.env_clear().args(
-            ["--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0"]
-                .iter()
-                .filter(|own| !flag.starts_with(own.split('=').next().unwrap())),
-        );
-        if !flag.starts_with("--data-dir") {
-            command.arg("--data-dir").arg(data.path());
-        }
-        let output = command.arg(flag).output().unwrap();
-        let error = String::from_utf8(output.stderr).unwrap();
-        assert!(!output.status.success(), "{flag}");
+        let data = format!("--data-dir={}", data.path().display());
+        let mut own = vec!["--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", &data];
+        own.retain(|own| !flag.starts_with(own.split('=').next().unwrap()));
+        let error = error_of(command(&own).arg(flag).output().unwrap());
         assert!(
             error.lines().any(|line| line.starts_with("error: ") && line.contains(setting)),
             "{flag}: {error}"
@@ -74,16 +75,9 @@ fn misplaced_password_is_not_repeated() {
         ["copy", "--from=postgres://user:passw0rd@host/db"],
         ["--data-dir=/proc/nowhere", "--database-url=postgres://user:passw0rd@host:port/db"],
     ] {
-        let output = Command::new(env!("CARGO_BIN_EXE_notary-orders"))
-            .env_clear()
-            .args(arguments)
-            .output()
-            .unwrap();
-        let printed = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        assert!(
-            !output.status.success() && printed.contains("error: "),
-            "{arguments:?}: {printed}"
-        );
+        let output = command(&arguments).output().unwrap();
+        let printed = String::from_utf8(output.stdout.clone()).unwrap() + &error_of(output);
+        assert!(printed.contains("error: "), "{arguments:?}: {printed}");
         assert!(!printed.contains("passw0rd"), "{arguments:?}: {printed}");
     }
 }
@@ -91,13 +85,8 @@ fn misplaced_password_is_not_repeated() {
 /// Environment files often name a variable without a value.
 #[test]
 fn blank_variable_is_absent() {
-    let openapi = || {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_notary-orders"));
-        command.env_clear().arg("openapi");
-        command
-    };
-    let help = openapi().arg("--help").output().unwrap();
-    let help = String::from_utf8(help.stdout).unwrap();
+    let openapi = || command(&["openapi"]);
+    let help = text(openapi().arg("--help").output().unwrap());
     let variables: Vec<&str> = help
         .split("[env: ")
         .skip(1)
@@ -120,12 +109,7 @@ fn unknown_variable_is_named_with_the_nearest() {
         ("NOTARY_ORDERS_LOG_LEVEL", "info"),
         ("ANOTHER_PROGRAM", "1"),
     ];
-    let output = Command::new(env!("CARGO_BIN_EXE_notary-orders"))
-        .env_clear()
-        .envs(variables)
-        .arg("openapi")
-        .output()
-        .unwrap();
+    let output = command(&["openapi"]).envs(variables).output().unwrap();
     assert!(output.status.success());
     let log = String::from_utf8(output.stderr).unwrap();
     let warnings: Vec<Value> =
@@ -143,12 +127,8 @@ fn unknown_variable_is_named_with_the_nearest() {
 
 #[test]
 fn help_lists_settings_without_their_values() {
-    let help = Command::new(env!("CARGO_BIN_EXE_notary-orders"))
-        .arg("--help")
-        .env("DATABASE_URL", "postgres://user:passw0rd@host/db")
-        .output()
-        .unwrap();
-    let help = String::from_utf8(help.stdout).unwrap();
+    let secret = ("DATABASE_URL", "postgres://user:passw0rd@host/db");
+    let help = text(command(&["--help"]).envs([secret]).output().unwrap());
     for (flag, variable, default) in [
         ("--listen", "NOTARY_ORDERS_LISTEN", "127.0.0.1:8080"),
         ("--ops-listen", "NOTARY_ORDERS_OPS_LISTEN", "127.0.0.1:8081"),
